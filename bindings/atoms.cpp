@@ -1,0 +1,385 @@
+#include "atoms.h"
+
+#include "environment/gil.h"
+
+#include <torch/csrc/Device.h>
+#include <torch/csrc/autograd/python_variable.h>
+
+#include <cstring>
+#include <limits>
+
+namespace tracehost::python {
+
+namespace {
+
+constexpr std::size_t kTextLimit = 60;
+
+/// Types that leaf() asks for and that have no C symbol. On the heap and never freed, so that no
+/// Python object lives in a C++ static when the interpreter goes.
+struct Known {
+  PyTypeObject *enum_meta; ///< class of enum classes
+};
+
+const Known &known() {
+  static const Known *made = nullptr; // guarded by the GIL
+  if (!made) {
+    const KeepError keep;
+    Owned module(PyImport_ImportModule("enum"));
+    PyObject *meta = module ? PyObject_GetAttrString(module.get(), "EnumMeta") : nullptr;
+    PyErr_Clear();
+    made = new Known{meta && PyType_Check(meta) ? reinterpret_cast<PyTypeObject *>(meta) : nullptr};
+  }
+  return *made;
+}
+
+bool is_enum_member(PyObject *object) {
+  PyTypeObject *meta = Py_TYPE(reinterpret_cast<PyObject *>(Py_TYPE(object)));
+  return meta != &PyType_Type && known().enum_meta && PyType_IsSubtype(meta, known().enum_meta);
+}
+
+bool is_tensor(PyObject *object) {
+  return THPVariableClass &&
+         PyType_IsSubtype(Py_TYPE(object), reinterpret_cast<PyTypeObject *>(THPVariableClass));
+}
+
+/// Whether the type says itself what its values equal. A slice does not hash before 3.12, but is a
+/// value all the same.
+bool compares_by_value(PyTypeObject *type) {
+  if (type == &PySlice_Type)
+    return true;
+  return type->tp_richcompare && type->tp_richcompare != PyBaseObject_Type.tp_richcompare &&
+         type->tp_hash && type->tp_hash != PyBaseObject_Type.tp_hash &&
+         type->tp_hash != PyObject_HashNotImplemented;
+}
+
+std::uint64_t bits(double value) {
+  std::uint64_t result;
+  std::memcpy(&result, &value, sizeof result);
+  return result;
+}
+
+bool same_real(double a, double b) { return bits(a) == bits(b) || (a != a && b != b); }
+
+double canonical(double value) {
+  return value == value ? value : std::numeric_limits<double>::quiet_NaN();
+}
+
+std::int64_t packed(const at::Device &device) {
+  return static_cast<std::int64_t>(device.type()) << 8 | (device.index() + 1);
+}
+
+/// The object of a weak reference, or null once it is gone. The field, because the accessor that
+/// all versions share is deprecated in 3.13.
+PyObject *referent(PyObject *weak) {
+  PyObject *object = reinterpret_cast<PyWeakReference *>(weak)->wr_object;
+  return object == Py_None ? nullptr : object;
+}
+
+/// Same exact type and `==`. An ordinary exception in a user's `__eq__` means not equal;
+/// KeyboardInterrupt and the like stay set for the caller to find.
+bool equal(PyObject *a, PyObject *b) {
+  if (a == b)
+    return true;
+  if (Py_TYPE(a) != Py_TYPE(b))
+    return false;
+  if (PyComplex_CheckExact(a)) {
+    const Py_complex x = PyComplex_AsCComplex(a), y = PyComplex_AsCComplex(b);
+    return same_real(x.real, y.real) && same_real(x.imag, y.imag);
+  }
+  Py_INCREF(a);
+  Py_INCREF(b);
+  const int result = PyObject_RichCompareBool(a, b, Py_EQ);
+  Py_DECREF(a);
+  Py_DECREF(b);
+  if (result < 0 && PyErr_ExceptionMatches(PyExc_Exception))
+    PyErr_Clear();
+  return result == 1;
+}
+
+PyAtom::Compare comparison(PyObject *object) {
+  using Compare = PyAtom::Compare;
+  PyTypeObject *type = Py_TYPE(object);
+  if (PyFunction_Check(object) || PyType_Check(object) || PyModule_Check(object))
+    return Compare::identity;
+  if (PyMethod_Check(object))
+    // A method of an object that cannot be referred to weakly compares itself: same self, same
+    // function.
+    return Py_TYPE(PyMethod_GET_SELF(object))->tp_weaklistoffset ? Compare::method
+                                                                 : Compare::equality;
+  if (is_tensor(object) || type == &PyTuple_Type)
+    return Compare::weak_identity;
+  if (is_enum_member(object))
+    return Compare::identity;
+  return compares_by_value(type) ? Compare::equality : Compare::weak_identity;
+}
+
+// ---- text ---------------------------------------------------------------------------------------
+
+std::string shortened(std::string text) {
+  if (text.size() <= kTextLimit)
+    return text;
+  std::size_t cut = kTextLimit - 3;
+  while (cut > 0 && (static_cast<unsigned char>(text[cut]) & 0xC0) == 0x80)
+    --cut; // not inside a character
+  return text.substr(0, cut) + "...";
+}
+
+std::string repr(PyObject *object) {
+  if (PyUnicode_CheckExact(object) &&
+      PyUnicode_GET_LENGTH(object) > static_cast<Py_ssize_t>(kTextLimit)) {
+    Owned head(PyUnicode_Substring(object, 0, kTextLimit - 5));
+    Owned text(head ? PyObject_Repr(head.get()) : nullptr);
+    return text ? utf8(text.get()) + std::string("...") : "'...'";
+  }
+  Owned text(PyObject_Repr(object));
+  return text ? utf8(text.get()) : std::string("<") + Py_TYPE(object)->tp_name + ">";
+}
+
+const char *short_name(PyTypeObject *type) {
+  const char *dot = std::strrchr(type->tp_name, '.');
+  return dot ? dot + 1 : type->tp_name;
+}
+
+std::string function_text(PyObject *function) {
+  auto *made = reinterpret_cast<PyFunctionObject *>(function);
+  auto *code = reinterpret_cast<PyCodeObject *>(made->func_code);
+  std::string file = utf8(code->co_filename);
+  file.erase(0, file.rfind('/') + 1);
+  return std::string("<function ") + utf8(made->func_qualname) + " at " + file + ":" +
+         std::to_string(code->co_firstlineno) + ">";
+}
+
+/// An entry of a type's dict along its MRO; borrowed, null without an error.
+PyObject *class_entry(PyObject *type, const char *name) {
+  if (!PyType_Check(type))
+    return nullptr;
+  Owned key(PyUnicode_InternFromString(name));
+  return key ? _PyType_Lookup(reinterpret_cast<PyTypeObject *>(type), key.get()) : nullptr;
+}
+
+std::string object_text(PyObject *object) {
+  if (PyFunction_Check(object))
+    return function_text(object);
+  if (PyType_Check(object))
+    return std::string("<class ") + short_name(reinterpret_cast<PyTypeObject *>(object)) + ">";
+  if (PyModule_Check(object)) {
+    Owned name(PyModule_GetNameObject(object));
+    return std::string("<module ") + utf8(name.get()) + ">";
+  }
+  if (is_tensor(object))
+    return "<tensor>";
+  if (is_enum_member(object)) {
+    Owned name(PyObject_GetAttrString(object, "_name_"));
+    return std::string(short_name(Py_TYPE(object))) + "." + utf8(name.get());
+  }
+  if (PyCFunction_Check(object))
+    return std::string("<built-in ") +
+           reinterpret_cast<PyCFunctionObject *>(object)->m_ml->ml_name + ">";
+  const bool heap = Py_TYPE(object)->tp_flags & Py_TPFLAGS_HEAPTYPE;
+  if (!heap && Py_TYPE(object)->tp_repr && Py_TYPE(object)->tp_repr != PyBaseObject_Type.tp_repr &&
+      !PyDict_Check(object) && !PyList_Check(object) && !PyTuple_Check(object))
+    return repr(object); // dtype, layout, memory_format, generator: their own C code
+  return std::string("<") + short_name(Py_TYPE(object)) + " object>";
+}
+
+} // namespace
+
+// ---- PyAtom -------------------------------------------------------------------------------------
+
+PyAtom::PyAtom(PyObject *object, Compare compare) : object_(object), compare_(compare) {
+  if (compare == Compare::method) {
+    function_ = Py_NewRef(PyMethod_GET_FUNCTION(object));
+    object_ = PyWeakref_NewRef(PyMethod_GET_SELF(object), nullptr);
+    if (object_)
+      return;
+    PyErr_Clear(); // cannot be referred to weakly: keep the method
+    Py_CLEAR(function_);
+    compare_ = Compare::equality;
+    object_ = Py_NewRef(object);
+    return;
+  }
+  if (compare == Compare::weak_identity) {
+    object_ = Py_TYPE(object)->tp_weaklistoffset ? PyWeakref_NewRef(object, nullptr) : nullptr;
+    if (object_)
+      return;
+    PyErr_Clear();
+    compare_ = Compare::identity;
+    object_ = object;
+  }
+  Py_INCREF(object_);
+}
+
+PyAtom::~PyAtom() {
+  if (!python_alive())
+    return;
+  const WithGil gil;
+  const KeepError keep;
+  Py_DECREF(object_);
+  Py_XDECREF(function_);
+}
+
+bool PyAtom::holds(PyObject *candidate) const {
+  if (!candidate)
+    return false;
+  switch (compare_) {
+  case Compare::identity:
+    return candidate == object_;
+  case Compare::weak_identity:
+    return candidate == referent(object_);
+  case Compare::equality:
+    return equal(object_, candidate);
+  case Compare::method:
+    return PyMethod_Check(candidate) && PyMethod_GET_SELF(candidate) == referent(object_) &&
+           PyMethod_GET_FUNCTION(candidate) == function_;
+  }
+  return false;
+}
+
+bool PyAtom::same(const Atom &other) const {
+  const auto *that = dynamic_cast<const PyAtom *>(&other);
+  if (!that || that->compare_ != compare_)
+    return false;
+  if (this == that)
+    return alive();
+  // One object has one plain weak reference, so weak references compare by pointer as well.
+  if (object_ == that->object_)
+    return function_ == that->function_ && alive();
+  if (compare_ != Compare::equality || !python_alive())
+    return false;
+  const WithGil gil;
+  const KeepError keep;
+  const bool result = equal(object_, that->object_);
+  PyErr_Clear();
+  return result;
+}
+
+bool PyAtom::alive() const {
+  // A read of one word: right without the GIL too, if perhaps a moment late.
+  return (compare_ != Compare::weak_identity && compare_ != Compare::method) || referent(object_);
+}
+
+std::string PyAtom::text() const {
+  if (!python_alive())
+    return "<object>";
+  const WithGil gil;
+  const KeepError keep;
+  std::string result;
+  switch (compare_) {
+  case Compare::identity:
+    result = object_text(object_);
+    break;
+  case Compare::weak_identity: {
+    PyObject *object = referent(object_);
+    result = object ? object_text(object) : "<object that is gone>";
+    break;
+  }
+  case Compare::equality:
+    result = PyCFunction_Check(object_) ? object_text(object_) : repr(object_);
+    break;
+  case Compare::method: {
+    PyObject *self = referent(object_);
+    result = std::string("<method of ") + (self ? short_name(Py_TYPE(self)) : "an object gone") +
+             (PyFunction_Check(function_) ? ": " + function_text(function_) : std::string()) + ">";
+    break;
+  }
+  }
+  PyErr_Clear();
+  return shortened(std::move(result));
+}
+
+std::string PyAtom::field(std::size_t index) const {
+  if (compare_ != Compare::identity || !PyType_Check(object_) || !python_alive())
+    return {};
+  const WithGil gil;
+  const KeepError keep;
+  std::string result;
+  if (PyObject *names = class_entry(object_, "_fields"); names && PyTuple_Check(names)) {
+    if (index < static_cast<std::size_t>(PyTuple_GET_SIZE(names)))
+      result = std::string(".") + utf8(PyTuple_GET_ITEM(names, index));
+  } else if (PyObject *fields = class_entry(object_, "__dataclass_fields__");
+             fields && PyDict_Check(fields)) {
+    PyObject *name, *field;
+    for (Py_ssize_t at = 0; PyDict_Next(fields, &at, &name, &field);) {
+      // Pseudo-fields (ClassVar, InitVar) are in the dict too, marked by another sentinel.
+      Owned kind(PyObject_GetAttrString(field, "_field_type"));
+      Owned mark(kind ? PyObject_GetAttrString(kind.get(), "name") : nullptr);
+      if (!mark || std::strcmp(utf8(mark.get()), "_FIELD") != 0)
+        continue;
+      if (index-- == 0) {
+        result = std::string(".") + utf8(name);
+        break;
+      }
+    }
+  }
+  PyErr_Clear();
+  return result;
+}
+
+// ---- leaves -------------------------------------------------------------------------------------
+
+Node leaf(PyObject *object, std::vector<AtomRef> &atoms) {
+  Node node;
+  if (object == Py_None)
+    return node;
+  if (PyBool_Check(object)) {
+    node.kind = Kind::boolean;
+    node.payload.integer = object == Py_True;
+    return node;
+  }
+  if (PyLong_CheckExact(object)) {
+    int overflow = 0;
+    const long long value = PyLong_AsLongLongAndOverflow(object, &overflow);
+    if (!overflow) {
+      node.kind = Kind::integer;
+      node.payload.integer = value;
+      return node;
+    }
+  } else if (PyFloat_CheckExact(object)) {
+    node.kind = Kind::real;
+    node.payload.real = canonical(PyFloat_AS_DOUBLE(object));
+    return node;
+  } else if (object == Py_Ellipsis) {
+    node.kind = Kind::ellipsis;
+    return node;
+  } else if (THPDevice_Check(object)) {
+    node.kind = Kind::device;
+    node.payload.integer = packed(reinterpret_cast<THPDevice *>(object)->device);
+    return node;
+  }
+  atoms.push_back(std::make_shared<PyAtom>(object, comparison(object)));
+  node.kind = Kind::atom;
+  node.payload.atom = atoms.back().get();
+  return node;
+}
+
+bool holds(const Node &node, PyObject *object) {
+  switch (node.kind) {
+  case Kind::none:
+    return object == Py_None;
+  case Kind::boolean:
+    return object == (node.payload.integer ? Py_True : Py_False);
+  case Kind::integer: {
+    if (!object || !PyLong_CheckExact(object))
+      return false;
+    int overflow = 0;
+    return PyLong_AsLongLongAndOverflow(object, &overflow) == node.payload.integer && !overflow;
+  }
+  case Kind::real:
+    // The node's NaN is canonical; a candidate's need not be.
+    return object && PyFloat_CheckExact(object) &&
+           same_real(PyFloat_AS_DOUBLE(object), node.payload.real);
+  case Kind::ellipsis:
+    return object == Py_Ellipsis;
+  case Kind::device:
+    return object && THPDevice_Check(object) &&
+           packed(reinterpret_cast<THPDevice *>(object)->device) == node.payload.integer;
+  case Kind::atom:
+    return static_cast<const PyAtom *>(node.payload.atom)->holds(object);
+  case Kind::absent:
+    return object == nullptr;
+  default: // tensors and containers are compared by who walks them
+    return false;
+  }
+}
+
+} // namespace tracehost::python
