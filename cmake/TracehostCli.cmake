@@ -1,0 +1,36 @@
+# The binary: interpreter and command line. It must never link libtorch: start-up would go from 12 ms to 320.
+file(GLOB interpreter_sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/host/interpreter/*.cpp")
+file(GLOB cli_sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/host/cli/*.cpp")
+list(REMOVE_ITEM cli_sources "${PROJECT_SOURCE_DIR}/host/cli/main.cpp")
+
+# Static: one library less to load at each start, also in every child.
+set(Boost_USE_STATIC_LIBS ON)
+find_package(Boost 1.74 REQUIRED COMPONENTS program_options)
+
+add_library(tracehost_interpreter STATIC ${interpreter_sources})
+target_include_directories(tracehost_interpreter PUBLIC "${PROJECT_SOURCE_DIR}/host")
+target_link_libraries(tracehost_interpreter PUBLIC tracehost::libpython)
+target_compile_definitions(tracehost_interpreter PRIVATE TRACEHOST_BUILT_PYTHON="${TRACEHOST_PYTHON_VERSION}"
+  TRACEHOST_BAKED_PYTHON="${TRACEHOST_PYTHON}" TRACEHOST_BAKED_LIBPYTHON="${TRACEHOST_LIBPYTHON}")
+tracehost_warnings(tracehost_interpreter)
+
+add_library(tracehost_cli STATIC ${cli_sources})
+target_include_directories(tracehost_cli PUBLIC "${PROJECT_SOURCE_DIR}/host")
+target_link_libraries(tracehost_cli PUBLIC tracehost_interpreter PRIVATE Boost::program_options)
+target_compile_definitions(tracehost_cli PRIVATE TRACEHOST_VERSION="${PROJECT_VERSION}"
+  TRACEHOST_TORCH_OLDEST="${TRACEHOST_TORCH_OLDEST}" TRACEHOST_TORCH_NEWEST="${TRACEHOST_TORCH_NEWEST}")
+tracehost_warnings(tracehost_cli)
+
+add_executable(tracehost_binary "${PROJECT_SOURCE_DIR}/host/cli/main.cpp")
+set_target_properties(tracehost_binary PROPERTIES OUTPUT_NAME tracehost)
+# Extension modules take Python's symbols from libpython, not from us: nothing is exported.
+target_link_libraries(tracehost_binary PRIVATE tracehost_cli)
+tracehost_warnings(tracehost_binary)
+get_filename_component(libpython_real "${TRACEHOST_LIBPYTHON_DIR}" REALPATH)
+if(NOT libpython_real MATCHES "^/(usr/)?lib(/|$)")
+  set_target_properties(tracehost_binary PROPERTIES INSTALL_RPATH "${TRACEHOST_LIBPYTHON_DIR}")
+endif()
+
+foreach(target tracehost_interpreter tracehost_cli tracehost_binary)
+  set_target_properties(${target} PROPERTIES CXX_VISIBILITY_PRESET hidden VISIBILITY_INLINES_HIDDEN ON)
+endforeach()

@@ -1,0 +1,48 @@
+# libtracehost.so (no Python) and the extension module _tracehost.
+set(TRACEHOST_DEFINITIONS TRACEHOST_VERSION="${PROJECT_VERSION}" TRACEHOST_BUILT_TORCH="${TRACEHOST_TORCH_VERSION}"
+    TRACEHOST_BUILT_PYTHON="${TRACEHOST_PYTHON_VERSION}")
+
+# Header-only: torch carries an fmt of its own in its include directory, which is found first and is not the one apt has a
+# library of. Their inline namespaces keep them apart.
+find_package(fmt REQUIRED)
+find_package(nlohmann_json QUIET)
+
+set(core_sources)
+foreach(folder signature event program cache trace staging validate function report archive)
+  file(GLOB found CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/host/${folder}/*.cpp")
+  list(APPEND core_sources ${found})
+endforeach()
+if(core_sources)
+  add_library(tracehost_core SHARED ${core_sources})
+  set_target_properties(tracehost_core PROPERTIES OUTPUT_NAME tracehost
+    INSTALL_RPATH "$ORIGIN/../../torch/lib" VISIBILITY_INLINES_HIDDEN ON)
+  # Bound inside the library: its own functions are called directly, not by way of the PLT.
+  target_compile_options(tracehost_core PRIVATE -fno-semantic-interposition)
+  target_link_options(tracehost_core PRIVATE -Wl,-Bsymbolic-functions)
+  target_include_directories(tracehost_core PUBLIC "${PROJECT_SOURCE_DIR}/host" "${PROJECT_SOURCE_DIR}/host/include")
+  target_compile_definitions(tracehost_core PUBLIC ${TRACEHOST_DEFINITIONS})
+  target_link_libraries(tracehost_core PUBLIC tracehost::torch fmt::fmt-header-only)
+  if(nlohmann_json_FOUND)
+    target_link_libraries(tracehost_core PUBLIC nlohmann_json::nlohmann_json)
+  endif()
+  target_precompile_headers(tracehost_core PRIVATE "${CMAKE_CURRENT_LIST_DIR}/torch_pch.h")
+  tracehost_warnings(tracehost_core)
+else()
+  message(STATUS "tracehost: no core sources yet")
+endif()
+
+file(GLOB module_sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/bindings/*.cpp" "${PROJECT_SOURCE_DIR}/bindings/*/*.cpp")
+if(module_sources)
+  # A module, which takes Python's symbols from the process that loads it: linking libpython here would load a second one.
+  add_library(tracehost_module MODULE ${module_sources})
+  set_target_properties(tracehost_module PROPERTIES OUTPUT_NAME _tracehost PREFIX "" SUFFIX ".${TRACEHOST_PYTHON_SOABI}.so"
+    CXX_VISIBILITY_PRESET hidden VISIBILITY_INLINES_HIDDEN ON INSTALL_RPATH "$ORIGIN/lib:$ORIGIN/../torch/lib")
+  target_include_directories(tracehost_module PRIVATE "${PROJECT_SOURCE_DIR}/bindings" "${PROJECT_SOURCE_DIR}/host" "${PROJECT_SOURCE_DIR}/host/include")
+  target_compile_definitions(tracehost_module PRIVATE ${TRACEHOST_DEFINITIONS} TORCH_EXTENSION_NAME=_tracehost)
+  target_link_libraries(tracehost_module PRIVATE tracehost::torch_python fmt::fmt-header-only)
+  if(TARGET tracehost_core)
+    target_link_libraries(tracehost_module PRIVATE tracehost_core)
+  endif()
+  target_precompile_headers(tracehost_module PRIVATE "${CMAKE_CURRENT_LIST_DIR}/torch_python_pch.h")
+  tracehost_warnings(tracehost_module)
+endif()

@@ -1,0 +1,31 @@
+# Language level, warnings, ccache: what every target of ours shares.
+set(CMAKE_CXX_STANDARD 20)
+set(CMAKE_CXX_STANDARD_REQUIRED ON)
+set(CMAKE_CXX_EXTENSIONS OFF)
+set(CMAKE_CXX_SCAN_FOR_MODULES OFF)
+set(CMAKE_POSITION_INDEPENDENT_CODE ON)
+set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
+set(CMAKE_INSTALL_MESSAGE LAZY)
+if(NOT CMAKE_BUILD_TYPE)
+  set(CMAKE_BUILD_TYPE RelWithDebInfo CACHE STRING "" FORCE)
+endif()
+
+# A precompiled header changes its bytes at every build; ccache has to be told that this is well.
+find_program(TRACEHOST_CCACHE ccache)
+if(TRACEHOST_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
+  set(CMAKE_CXX_COMPILER_LAUNCHER
+      ${CMAKE_COMMAND} -E env CCACHE_SLOPPINESS=pch_defines,time_macros,include_file_mtime,include_file_ctime
+      ${TRACEHOST_CCACHE})
+  add_compile_options($<$<CXX_COMPILER_ID:GNU>:-fpch-preprocess>)
+endif()
+
+set(TRACEHOST_SANITIZE "" CACHE STRING "Sanitizers for our code, such as address,undefined or thread")
+if(TRACEHOST_SANITIZE)
+  add_compile_options(-fsanitize=${TRACEHOST_SANITIZE} -fno-omit-frame-pointer)
+  add_link_options(-fsanitize=${TRACEHOST_SANITIZE})
+endif()
+
+# For our own targets only: headers of others come in as SYSTEM and stay silent.
+function(tracehost_warnings target)
+  target_compile_options(${target} PRIVATE -Wall -Wextra $<$<BOOL:${TRACEHOST_WERROR}>:-Werror>)
+endfunction()

@@ -1,0 +1,33 @@
+// Which Python environment the host runs in: found once, before Python starts.
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <string>
+
+namespace tracehost::interpreter {
+
+struct Environment {
+  std::filesystem::path prefix;     // the directory with pyvenv.cfg; empty: no virtual environment
+  std::filesystem::path executable; // becomes sys.executable
+  std::string chosen_by;            // for `doctor`: what decided
+  std::string python_version;       // of pyvenv.cfg; empty where it does not say
+};
+
+// "3.11.7": what the host was built for, and what the loaded libpython says it is.
+std::string built_python_version();
+std::string loaded_python_version();
+std::string loaded_libpython();
+std::string built_libpython();
+
+// "3.11" of "3.11.7"
+std::string minor_of(const std::string &version);
+
+// The directory above or at `dir` that holds pyvenv.cfg, as CPython looks for it.
+std::optional<std::filesystem::path> venv_at(const std::filesystem::path &dir);
+
+// `requested` is what --python or TRACEHOST_PYTHON says: an interpreter or the directory of a venv. The order is:
+// requested, our own directory, VIRTUAL_ENV, the one built for. On failure `error` is a sentence for the user.
+std::optional<Environment> find_environment(const std::string &requested, std::string &error);
+
+} // namespace tracehost::interpreter

@@ -1,0 +1,19 @@
+# Read by the scripts beside it: one place that says which venv and which build tree belong to which torch.
+# shellcheck shell=bash
+TRACEHOST_ROOT="$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)"
+TRACEHOST_DEFAULT_TORCH=2.15.0
+TRACEHOST_TORCH="${TRACEHOST_TORCH:-$TRACEHOST_DEFAULT_TORCH}"
+TRACEHOST_PRESET="${TRACEHOST_PRESET:-release}"
+if [[ "$TRACEHOST_TORCH" == "$TRACEHOST_DEFAULT_TORCH" ]]; then
+  TRACEHOST_VENV="$TRACEHOST_ROOT/.venv"
+  TRACEHOST_BUILD="$TRACEHOST_ROOT/build/$TRACEHOST_PRESET"
+else
+  TRACEHOST_VENV="$TRACEHOST_ROOT/.venv-torch$TRACEHOST_TORCH"
+  TRACEHOST_BUILD="$TRACEHOST_ROOT/build/$TRACEHOST_PRESET-torch$TRACEHOST_TORCH"
+fi
+TRACEHOST_JOBS="${TRACEHOST_JOBS:-$(nproc)}"
+
+say() { printf 'tracehost: %s\n' "$*" >&2; }
+die() { say "$*"; exit 1; }
+# Prints a command, then runs it: what a script does to a machine should be seen.
+step() { printf '+ %s\n' "$*" >&2; "$@"; }
