@@ -37,7 +37,8 @@ fs::path own_directory() {
   return fs::read_symlink("/proc/self/exe", ignored).parent_path();
 }
 
-// Our own python personality if it is installed there, so that children run in the host too; else a plain python.
+// Our own python personality if it is installed there, so that children run in the host too; else a
+// plain python.
 fs::path executable_in(const fs::path &bin) {
   std::error_code ignored;
   for (const char *name : {"tracehost-python", "python3", "python"})
@@ -67,7 +68,8 @@ std::string misfit(const Environment &found) {
 std::string built_python_version() { return TRACEHOST_BUILT_PYTHON; }
 
 std::string loaded_python_version() {
-  const std::string text = Py_GetVersion(); // "3.11.7 (main, ...) [GCC ...]"; may be asked before Python starts
+  const std::string text =
+      Py_GetVersion(); // "3.11.7 (main, ...) [GCC ...]"; may be asked before Python starts
   return text.substr(0, text.find(' '));
 }
 
@@ -106,7 +108,8 @@ std::optional<Environment> find_environment(const std::string &requested, std::s
   if (!requested.empty()) {
     const auto path = fs::absolute(requested, ignored).lexically_normal();
     if (!fs::exists(path, ignored)) {
-      error = "no Python at '" + requested + "' (--python, TRACEHOST_PYTHON); name an interpreter "
+      error = "no Python at '" + requested +
+              "' (--python, TRACEHOST_PYTHON); name an interpreter "
               "or the directory of a virtual environment";
       return std::nullopt;
     }
@@ -115,7 +118,8 @@ std::optional<Environment> find_environment(const std::string &requested, std::s
     const auto venv = venv_at(directory ? path : path.parent_path());
     if (!venv) {
       if (directory) {
-        error = "'" + requested + "' (--python, TRACEHOST_PYTHON) is a directory without pyvenv.cfg; "
+        error = "'" + requested +
+                "' (--python, TRACEHOST_PYTHON) is a directory without pyvenv.cfg; "
                 "name an interpreter or the directory of a virtual environment";
         return std::nullopt;
       }

@@ -23,8 +23,8 @@ int run_program(const std::string &executable, const std::vector<std::string> &a
   PyConfig config;
   PyConfig_InitPythonConfig(&config);
   config.parse_argv = 1;
-  // First of all setters: it preinitialises with -E, -I, -X utf8 taken into account, and the bytes of the others are
-  // decoded by what it finds.
+  // First of all setters: it preinitialises with -E, -I, -X utf8 taken into account, and the bytes
+  // of the others are decoded by what it finds.
   auto status = PyConfig_SetBytesArgv(&config, static_cast<Py_ssize_t>(argv.size()), argv.data());
   if (!PyStatus_Exception(status))
     status = PyConfig_SetBytesString(&config, &config.executable, executable.c_str());

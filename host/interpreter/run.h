@@ -6,8 +6,8 @@
 
 namespace tracehost::interpreter {
 
-// As `python ARGS...`, with sys.executable = executable. Returns the exit code; a signal that ends the program ends
-// this process too, as CPython has it.
+// As `python ARGS...`, with sys.executable = executable. Returns the exit code; a signal that ends
+// the program ends this process too, as CPython has it.
 int run_program(const std::string &executable, const std::vector<std::string> &args);
 
 // The python personality: argv untouched, everything as CPython decides.

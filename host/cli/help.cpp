@@ -1,0 +1,106 @@
+#include "cli/help.h"
+
+#include <sstream>
+#include <vector>
+
+namespace tracehost::cli {
+namespace {
+
+std::string spelled(const OptionEntry &option) {
+  std::string text = "--" + std::string(option.name);
+  if (option.takes == Takes::value)
+    text += " " + std::string(option.placeholder);
+  if (option.takes == Takes::optional_value)
+    text += "[=" + std::string(option.placeholder) + "]";
+  return text;
+}
+
+void two_columns(std::ostream &out, const std::string &left, std::string_view right) {
+  constexpr std::size_t width = 18;
+  out << "  " << left << std::string(left.size() < width ? width - left.size() : 1, ' ') << right
+      << '\n';
+}
+
+void usage(std::ostream &out, const std::vector<std::string> &forms) {
+  const char *lead = "usage: ";
+  for (const auto &form : forms) {
+    out << lead << "tracehost " << form << '\n';
+    lead = "       ";
+  }
+}
+
+std::vector<std::string> lines(std::string_view text) {
+  std::vector<std::string> result;
+  std::istringstream in{std::string(text)};
+  for (std::string line; std::getline(in, line);)
+    result.push_back(line);
+  return result;
+}
+
+void list_commands(std::ostream &out) {
+  out << "\ncommands:\n";
+  for (const auto &command : commands())
+    two_columns(out, std::string(command.name), command.summary);
+}
+
+void list_options(std::ostream &out, Command command) {
+  bool headed = false;
+  for (const auto &option : options()) {
+    if (!applies(option, command))
+      continue;
+    if (!headed)
+      out << "\noptions:\n";
+    headed = true;
+    auto text = std::string(option.summary);
+    if (!option.twin.empty())
+      text += " [" + std::string(option.twin) + "]";
+    two_columns(out, spelled(option), text);
+  }
+}
+
+constexpr std::string_view what_it_is = "\nRuns a Python program as python does. In it, "
+                                        "@tracehost.function turns PyTorch functions into\n"
+                                        "cached TorchScript graphs, one for each call signature.\n";
+
+const std::vector<std::string> forms = {
+    "[OPTION...] SCRIPT [ARG...]",
+    "[OPTION...] (DIR | ZIP | - | -c CODE | -m MODULE) [ARG...]",
+    "COMMAND ...",
+};
+
+} // namespace
+
+std::string general_help() {
+  std::ostringstream out;
+  usage(out, forms);
+  out << what_it_is;
+  list_commands(out);
+  list_options(out, Command::run);
+  out << "\nOptions stand before the script; what follows the script belongs to it. Python's own "
+         "short\n"
+         "options (-u, -O, -W ARG, -X OPT, -i ...) are taken as well. A variable in [brackets] "
+         "says the\n"
+         "same as the option.\n";
+  return out.str();
+}
+
+std::string command_help(Command command) {
+  const auto &about = entry(command);
+  std::ostringstream out;
+  usage(out, lines(about.synopsis));
+  out << '\n' << about.summary << '\n';
+  if (!about.detail.empty())
+    out << about.detail << '\n';
+  list_options(out, command);
+  return out.str();
+}
+
+std::string short_help() {
+  std::ostringstream out;
+  usage(out, forms);
+  out << what_it_is
+      << "\n`tracehost help` says more, `tracehost doctor` checks this installation.\n";
+  return out.str();
+}
+
+} // namespace tracehost::cli

@@ -1,0 +1,133 @@
+#include "cli/split.h"
+
+#include <string_view>
+
+namespace tracehost::cli {
+namespace {
+
+// Long options that are CPython's; all but one take no value.
+bool is_pythons_long_option(std::string_view name) {
+  return name == "help-env" || name == "help-xoptions" || name == "help-all" ||
+         name == "check-hash-based-pycs";
+}
+
+// A cluster of Python's short options, such as -Bu or -Wignore. Those behind which Python reads no
+// further options end our part; -W and -X may have their value in the next word.
+enum class Cluster { plain, value_in_next_word, program };
+
+Cluster read_cluster(std::string_view word) {
+  for (std::size_t i = 1; i < word.size(); ++i) {
+    if (word[i] == 'c' || word[i] == 'm')
+      return Cluster::program;
+    if (word[i] == 'W' || word[i] == 'X')
+      return i + 1 == word.size() ? Cluster::value_in_next_word : Cluster::plain;
+  }
+  return Cluster::plain;
+}
+
+// A bare word cannot be a script that was merely mistyped: those have a dot or a slash.
+bool is_bare_word(std::string_view word) {
+  return word.find_first_of("./") == std::string_view::npos && !word.empty();
+}
+
+class Splitter {
+public:
+  Splitter(const std::vector<std::string> &args,
+           const std::function<bool(const std::string &)> &exists)
+      : args_(args), exists_(exists) {}
+
+  Split result() {
+    while (at_ < args_.size() && step()) {
+    }
+    split_.rest.insert(split_.rest.end(), args_.begin() + static_cast<std::ptrdiff_t>(at_),
+                       args_.end());
+    return split_;
+  }
+
+private:
+  // One word; false when all that is left belongs to Python (or cannot be understood).
+  bool step() {
+    const std::string &word = args_[at_];
+    if (word == "--" && split_.command == Command::run)
+      return false;
+    if (word.starts_with("--") && word.size() > 2)
+      return long_option(word);
+    if (word.starts_with("-") && word.size() > 1)
+      return split_.command == Command::run ? short_options(word) : take_rest();
+    return first_word(word);
+  }
+
+  bool long_option(const std::string &word) {
+    const auto equals = word.find('=');
+    const auto name = std::string_view(word).substr(2, equals - 2);
+    if (is_pythons_long_option(name) && split_.command == Command::run) {
+      take_rest();
+      if (name == "check-hash-based-pycs" && at_ < args_.size())
+        take_rest();
+      return true;
+    }
+    const auto *option = find_option(name);
+    const bool bare_optional =
+        option != nullptr && option->takes == Takes::optional_value && equals == std::string::npos;
+    split_.host_options.push_back(bare_optional ? word + "=-" : word);
+    ++at_;
+    if (option == nullptr) { // whether it has a value cannot be known: the parser reports it
+      at_ = args_.size();
+      return false;
+    }
+    if (option->takes == Takes::value && equals == std::string::npos && at_ < args_.size())
+      split_.host_options.push_back(args_[at_++]);
+    return true;
+  }
+
+  bool short_options(const std::string &word) {
+    switch (read_cluster(word)) {
+    case Cluster::program:
+      return false;
+    case Cluster::value_in_next_word:
+      take_rest();
+      if (at_ < args_.size())
+        take_rest();
+      return true;
+    case Cluster::plain:
+      return take_rest();
+    }
+    return false;
+  }
+
+  bool first_word(const std::string &word) {
+    if (split_.command != Command::run)
+      return take_rest();
+    // Behind an option of Python's a word can only be the program, as Python has it.
+    if (!split_.named && split_.rest.empty() && word != "-") {
+      if (const auto *command = find_command(word)) {
+        split_.command = command->command;
+        split_.named = true;
+        ++at_;
+        return true;
+      }
+      if (is_bare_word(word) && !exists_(word))
+        split_.unknown_word = word;
+    }
+    return false;
+  }
+
+  bool take_rest() {
+    split_.rest.push_back(args_[at_++]);
+    return true;
+  }
+
+  const std::vector<std::string> &args_;
+  const std::function<bool(const std::string &)> &exists_;
+  std::size_t at_ = 0;
+  Split split_;
+};
+
+} // namespace
+
+Split split(const std::vector<std::string> &args,
+            const std::function<bool(const std::string &)> &exists) {
+  return Splitter(args, exists).result();
+}
+
+} // namespace tracehost::cli

@@ -1,0 +1,44 @@
+// The one table of commands and host options: splitting, parsing, help and suggestions all read it.
+#pragma once
+
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+
+namespace tracehost::cli {
+
+enum class Command { run, doctor, help };
+
+struct CommandEntry {
+  Command command;
+  std::string_view name;
+  std::string_view synopsis; // what follows "tracehost"; one line each
+  std::string_view summary;
+  std::string_view detail;
+};
+
+enum class Takes { nothing, value, optional_value }; // an optional value comes behind '=' only
+
+struct OptionEntry {
+  std::string_view name; // without the dashes; host options are long only, short ones are Python's
+  Takes takes;
+  std::string_view placeholder;
+  std::string_view twin; // the environment variable that says the same; empty: none
+  std::string_view summary;
+  bool run, doctor; // which commands know it; `help` knows none
+};
+
+std::span<const CommandEntry> commands();
+std::span<const OptionEntry> options();
+
+const CommandEntry &entry(Command command);
+const CommandEntry *find_command(std::string_view name);
+const OptionEntry *find_option(std::string_view name);
+bool applies(const OptionEntry &option, Command command);
+
+// The nearest of the table's names to a misspelt one, if it is near enough to be meant.
+std::optional<std::string> nearest_command(std::string_view word);
+std::optional<std::string> nearest_option(std::string_view name, Command command);
+
+} // namespace tracehost::cli
