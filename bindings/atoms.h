@@ -1,0 +1,52 @@
+#pragma once
+
+#include "signature/node.h"
+
+#include <Python.h>
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+/// Python values as the core's Nodes and Atoms: one place that says how a leaf is compared.
+
+namespace tracehost::python {
+
+/// An Atom over a PyObject. `object` is compared first, by pointer.
+class PyAtom final : public Atom {
+public:
+  /// How the object is compared when the pointers differ.
+  enum class Compare : std::uint8_t {
+    identity,      ///< held strongly: types, functions, dtypes, modules
+    weak_identity, ///< held weakly: instances; never equal again once the object is gone
+    equality,      ///< held strongly, type identity and `==`: str, bytes, int beyond 64 bits, complex
+    method,        ///< bound method: same instance (weak) and same function
+  };
+  PyAtom(PyObject *object, Compare compare);
+  ~PyAtom() override; ///< takes the GIL itself; after finalisation it lets go without touching Python
+
+  bool same(const Atom &other) const override;
+  std::string text() const override;
+  std::string field(std::size_t index) const override;
+  bool alive() const override;
+
+  /// Hot. Whether `candidate` stands for the same value. Requires: GIL held.
+  bool holds(PyObject *candidate) const;
+
+private:
+  PyObject *object_;  ///< strong reference, or the weak reference object (weak_identity, method)
+  PyObject *function_ = nullptr; ///< method: the function, strong
+  Compare compare_;
+};
+
+/// Turns a leaf (None, bool, int, float, str, bytes, complex, Ellipsis, torch.dtype, torch.device,
+/// enum member, function, class, module, other object by identity) into a Node without extent;
+/// the atom it needs is appended to `atoms`. Tensors and containers are not leaves: they become an
+/// atom by weak identity here. Never runs user code. Requires: GIL held.
+Node leaf(PyObject *object, std::vector<AtomRef> &atoms);
+
+/// Hot. Whether `object` is what the leaf `node` was made from. Pointers and scalars first; `==` only
+/// for equality atoms of the same exact type. Requires: GIL held.
+bool holds(const Node &node, PyObject *object);
+
+} // namespace tracehost::python

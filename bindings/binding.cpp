@@ -1,0 +1,85 @@
+#include "binding.h"
+
+#include <algorithm>
+
+namespace tracehost::python {
+
+Binder::Binder(PyObject *parameters, PyObject *empty) {
+  for (Py_ssize_t i = 0; i < PyList_GET_SIZE(parameters); ++i) {
+    PyObject *entry = PyList_GET_ITEM(parameters, i);
+    PyObject *name = Py_NewRef(PyTuple_GET_ITEM(entry, 0));
+    PyUnicode_InternInPlace(&name);
+    PyObject *value = PyTuple_GET_ITEM(entry, 2);
+    const auto kind = static_cast<Parameter::Kind>(PyLong_AsLong(PyTuple_GET_ITEM(entry, 1)));
+    parameters_.push_back({name, value == empty ? nullptr : Py_NewRef(value), kind});
+    takes_extra_ |= kind == Parameter::Kind::var_positional;
+    takes_keywords_ |= kind == Parameter::Kind::var_keyword;
+    if (kind != Parameter::Kind::var_positional && kind != Parameter::Kind::var_keyword) {
+      fixed_parameters_.push_back(parameters_.size() - 1);
+      positional_ += kind != Parameter::Kind::keyword;
+    }
+  }
+  fixed_ = fixed_parameters_.size();
+}
+
+Binder::~Binder() {
+  for (const Parameter &p : parameters_) {
+    Py_DECREF(p.name);
+    Py_XDECREF(p.default_value);
+  }
+}
+
+int Binder::traverse(visitproc visit, void *arg) const {
+  for (const Parameter &p : parameters_)
+    Py_VISIT(p.default_value);
+  return 0;
+}
+
+bool Binder::bind(PyObject *const *args, std::size_t given, PyObject *kwnames, Bound &bound) const {
+  if (given == fixed_ && positional_ == fixed_ && !kwnames) [[likely]] {
+    bound.values = args;
+    return true;
+  }
+  if (given > positional_ && !takes_extra_)
+    return false;
+  PyObject **values = bound.buffer;
+  if (fixed_ > Bound::kInline) {
+    bound.overflow.resize(fixed_);
+    values = bound.overflow.data();
+  }
+  const std::size_t direct = std::min(given, positional_);
+  std::copy_n(args, direct, values);
+  std::fill(values + direct, values + fixed_, nullptr);
+  bound.extra = args + direct;
+  bound.extra_count = given - direct;
+  const Py_ssize_t named = kwnames ? PyTuple_GET_SIZE(kwnames) : 0;
+  for (Py_ssize_t i = 0; i < named; ++i)
+    if (!bind_keyword(PyTuple_GET_ITEM(kwnames, i), args[given + static_cast<std::size_t>(i)], values,
+                      bound))
+      return false;
+  for (std::size_t i = direct; i < fixed_; ++i)
+    if (!values[i] && !(values[i] = parameters_[fixed_parameters_[i]].default_value))
+      return false;
+  bound.values = values;
+  return true;
+}
+
+bool Binder::bind_keyword(PyObject *name, PyObject *value, PyObject **values, Bound &bound) const {
+  for (const bool by_pointer : {true, false})
+    for (std::size_t i = 0; i < fixed_; ++i) {
+      const Parameter &p = parameters_[fixed_parameters_[i]];
+      if (p.kind == Parameter::Kind::positional_only ||
+          (by_pointer ? p.name != name : PyUnicode_Compare(p.name, name) != 0))
+        continue;
+      if (values[i])
+        return false;
+      values[i] = value;
+      return true;
+    }
+  if (!takes_keywords_)
+    return false;
+  bound.keywords.push_back({name, value});
+  return true;
+}
+
+} // namespace tracehost::python

@@ -1,0 +1,61 @@
+#pragma once
+
+#include <Python.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace tracehost::python {
+
+/// One parameter of the user's function.
+struct Parameter {
+  enum class Kind : std::uint8_t { positional_only, positional, var_positional, keyword, var_keyword };
+  PyObject *name;          ///< interned, strong
+  PyObject *default_value; ///< strong, or null
+  Kind kind;
+};
+
+/// A call's arguments in canonical order, borrowed: `f(1, x=2)` and `f(1, 2)` look alike.
+struct Bound {
+  PyObject *const *values = nullptr; ///< fixed parameters, in the order of declaration
+  PyObject *const *extra = nullptr;  ///< those of *args
+  std::size_t extra_count = 0;
+  struct Keyword {
+    PyObject *name, *value;
+  };
+  std::vector<Keyword> keywords; ///< those of **kwargs, in the order of the call
+
+  static constexpr std::size_t kInline = 16;
+  PyObject *buffer[kInline];
+  std::vector<PyObject *> overflow; ///< where there are more fixed parameters than kInline
+};
+
+/// Binds arguments to parameters as Python does, without making Python objects.
+/// Requires for every member: GIL held.
+class Binder {
+public:
+  /// `parameters`: a list of (name, kind, default or `empty`), kinds as inspect.Parameter.kind.
+  Binder(PyObject *parameters, PyObject *empty);
+  ~Binder();
+  Binder(const Binder &) = delete;
+  Binder &operator=(const Binder &) = delete;
+
+  /// Hot. False if Python would raise a TypeError; no error is set.
+  bool bind(PyObject *const *args, std::size_t positional, PyObject *kwnames, Bound &bound) const;
+
+  const std::vector<Parameter> &parameters() const { return parameters_; }
+  std::size_t fixed() const { return fixed_; }
+  int traverse(visitproc visit, void *arg) const;
+
+private:
+  bool bind_keyword(PyObject *name, PyObject *value, PyObject **values, Bound &bound) const;
+
+  std::vector<Parameter> parameters_;
+  std::vector<std::size_t> fixed_parameters_; ///< index into parameters_, by place in Bound::values
+  std::size_t fixed_ = 0;                     ///< parameters that are neither * nor **
+  std::size_t positional_ = 0;                ///< of these, those that take positional arguments
+  bool takes_extra_ = false, takes_keywords_ = false;
+};
+
+} // namespace tracehost::python

@@ -1,0 +1,35 @@
+#pragma once
+
+#include <Python.h>
+
+#include <unordered_set>
+
+namespace tracehost::python {
+
+/// The tensor objects made while a trace runs, by any thread.
+///
+/// A tensor that no recorded op made is a capture if it existed before the trace, and an error if not
+/// (`t.data`, dlpack, another thread). torch keeps no birthday, so `tp_alloc` of torch.Tensor and
+/// nn.Parameter is replaced once, at import, by one that notes the object where a trace is active.
+/// An address is noted as long as the trace runs: an object that reuses it was born later still.
+///
+/// Requires for every member: GIL held.
+class Births {
+public:
+  Births();
+  ~Births();
+  Births(const Births &) = delete;
+  Births &operator=(const Births &) = delete;
+
+  bool has(PyObject *tensor) const { return born_.contains(tensor); }
+  /// Whether births of this very type are noted (not of other subclasses of Tensor).
+  static bool notes(PyTypeObject *type);
+  static void install(); ///< at import
+
+private:
+  std::unordered_set<PyObject *> born_;
+  Births *next_; ///< other active traces
+  friend PyObject *note_birth(PyTypeObject *, Py_ssize_t);
+};
+
+} // namespace tracehost::python

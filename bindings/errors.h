@@ -1,0 +1,29 @@
+#pragma once
+
+#include <Python.h>
+
+#include <string>
+
+/// Python exceptions of ours. Requires for all: GIL held.
+
+namespace tracehost::python {
+
+/// The classes of `tracehost._errors`; borrowed, alive while the module is.
+struct Errors {
+  PyObject *signature;   ///< SignatureError(TypeError)
+  PyObject *value_read;  ///< ValueReadError(TypeError)
+  PyObject *capture;     ///< CaptureError
+  PyObject *trace;       ///< TraceError
+  PyObject *side_effect; ///< SideEffectWarning
+  PyObject *retrace;     ///< RetraceWarning
+};
+const Errors &errors();
+
+/// Sets the Python error and throws it as torch's python_error, which passes through torch's bindings.
+[[noreturn]] void raise(PyObject *type, const std::string &message);
+/// Throws the Python error that is set.
+[[noreturn]] void rethrow();
+/// Turns the C++ exception being handled into a Python error, as torch's own bindings do.
+void set_from_current_exception();
+
+} // namespace tracehost::python

@@ -1,0 +1,204 @@
+#include "walk.h"
+
+#include "atoms.h"
+#include "errors.h"
+
+#include <torch/csrc/DynamicTypes.h>
+#include <torch/csrc/autograd/python_variable.h>
+
+#include <fmt/format.h>
+
+#include <limits>
+#include <unordered_map>
+
+namespace tracehost::python {
+namespace {
+
+constexpr int kDeepest = 50;
+
+bool is_dataclass(PyObject *object) {
+  static PyObject *const name = PyUnicode_InternFromString("__dataclass_fields__");
+  return _PyType_Lookup(Py_TYPE(object), name) != nullptr;
+}
+
+bool is_array(PyObject *object) {
+  const std::string_view name = Py_TYPE(object)->tp_name;
+  return name.starts_with("numpy.") && name != "numpy.dtype";
+}
+
+/// Instances, functions and classes: their attributes, cells and globals can be read by the body.
+bool is_root(PyObject *object) {
+  return !PyUnicode_Check(object) && !PyBytes_Check(object) && !PyLong_Check(object) &&
+         !PyComplex_Check(object) && !THPDtype_Check(object) && !THPLayout_Check(object) &&
+         !PyCFunction_Check(object);
+}
+
+class Flattener {
+public:
+  Flattener(std::vector<Node> &nodes, std::vector<AtomRef> &atoms, std::vector<PyObject *> &tensors)
+      : nodes_(nodes), atoms_(atoms), tensors_(tensors) {}
+
+  void value(PyObject *object);
+  std::size_t open(Kind kind, PyObject *type);
+  void close(std::size_t index) { nodes_[index].end = static_cast<std::uint32_t>(nodes_.size()); }
+  void leaf_node(PyObject *object);
+
+  std::vector<PyObject *> roots;
+  std::vector<std::size_t> root_nodes;
+
+private:
+  bool container(PyObject *object);
+  void tensor(PyObject *object);
+
+  std::vector<Node> &nodes_;
+  std::vector<AtomRef> &atoms_;
+  std::vector<PyObject *> &tensors_;
+  std::unordered_map<const c10::TensorImpl *, std::uint32_t> slots_;
+  std::vector<PyObject *> open_; ///< containers around the current value
+};
+
+std::size_t Flattener::open(Kind kind, PyObject *type) {
+  auto atom = std::make_shared<PyAtom>(type, PyAtom::Compare::identity);
+  Node node;
+  node.kind = kind;
+  node.payload.atom = atom.get();
+  atoms_.push_back(std::move(atom));
+  nodes_.push_back(node);
+  return nodes_.size() - 1;
+}
+
+void Flattener::leaf_node(PyObject *object) {
+  Node node = leaf(object, atoms_);
+  node.end = static_cast<std::uint32_t>(nodes_.size() + 1);
+  if (node.kind == Kind::atom && is_root(object)) {
+    node.reserved[0] = kRoot;
+    roots.push_back(object);
+    root_nodes.push_back(nodes_.size());
+  }
+  nodes_.push_back(node);
+}
+
+void Flattener::tensor(PyObject *object) {
+  const auto *impl = THPVariable_Unpack(object).unsafeGetTensorImpl();
+  const auto [known, added] = slots_.emplace(impl, static_cast<std::uint32_t>(tensors_.size()));
+  if (added)
+    tensors_.push_back(object);
+  Node node;
+  node.kind = Kind::tensor;
+  node.payload.slot = known->second;
+  node.end = static_cast<std::uint32_t>(nodes_.size() + 1);
+  nodes_.push_back(node);
+}
+
+void Flattener::value(PyObject *object) {
+  if (THPVariable_Check(object))
+    return tensor(object);
+  if (PyAnySet_Check(object))
+    raise(errors().signature,
+          "a set can't be compared: its order is not fixed. Pass a tuple, or sorted(...) of it.");
+  if (is_array(object))
+    raise(errors().signature, fmt::format("{} is not taken yet: pass torch.as_tensor(value).",
+                                          Py_TYPE(object)->tp_name));
+  const bool may_nest = PyTuple_Check(object) || PyList_Check(object) || PyDict_Check(object) ||
+                        is_dataclass(object);
+  if (!may_nest || PyType_Check(object))
+    return leaf_node(object);
+  for (PyObject *outer : open_)
+    if (outer == object)
+      raise(errors().signature, fmt::format("a {} contains itself. Pass it without the cycle.",
+                                            Py_TYPE(object)->tp_name));
+  if (open_.size() >= kDeepest)
+    raise(errors().signature, fmt::format("nested deeper than {} levels, at a {}. Pass flatter data.",
+                                          kDeepest, Py_TYPE(object)->tp_name));
+  open_.push_back(object);
+  container(object);
+  open_.pop_back();
+}
+
+bool Flattener::container(PyObject *object) {
+  auto *type = reinterpret_cast<PyObject *>(Py_TYPE(object));
+  if (PyTuple_Check(object) || PyList_Check(object)) {
+    const std::size_t at = open(PyTuple_Check(object) ? Kind::tuple : Kind::list, type);
+    for (Py_ssize_t i = 0; i < Py_SIZE(object); ++i)
+      value(PySequence_Fast_GET_ITEM(object, i));
+    close(at);
+  } else if (PyDict_Check(object)) {
+    const std::size_t at = open(Kind::dict, type);
+    PyObject *key = nullptr, *item = nullptr;
+    for (Py_ssize_t place = 0; PyDict_Next(object, &place, &key, &item);) {
+      leaf_node(key);
+      value(item);
+    }
+    close(at);
+  } else {
+    const std::size_t at = open(Kind::record, type);
+    PyObject *fields = PyObject_GetAttrString(type, "__dataclass_fields__");
+    if (!fields)
+      rethrow();
+    PyObject *name = nullptr, *field = nullptr;
+    for (Py_ssize_t place = 0; PyDict_Next(fields, &place, &name, &field);) {
+      PyObject *item = PyObject_GetAttr(object, name);
+      if (!item)
+        rethrow();
+      value(item);
+      Py_DECREF(item); // the instance holds it
+    }
+    Py_DECREF(fields);
+    close(at);
+  }
+  return true;
+}
+
+} // namespace
+
+void flatten(const Binder &binder, const Bound &bound, Signature &signature, Flattened &found) {
+  Flattener walk(signature.nodes, signature.atoms, found.tensors);
+  std::size_t place = 0;
+  for (const Parameter &p : binder.parameters()) {
+    try {
+      if (p.kind == Parameter::Kind::var_positional) {
+        const std::size_t at = walk.open(Kind::tuple, reinterpret_cast<PyObject *>(&PyTuple_Type));
+        for (std::size_t i = 0; i < bound.extra_count; ++i)
+          walk.value(bound.extra[i]);
+        walk.close(at);
+      } else if (p.kind == Parameter::Kind::var_keyword) {
+        const std::size_t at = walk.open(Kind::dict, reinterpret_cast<PyObject *>(&PyDict_Type));
+        for (const auto &[name, value] : bound.keywords) {
+          walk.leaf_node(name);
+          walk.value(value);
+        }
+        walk.close(at);
+      } else {
+        walk.value(bound.values[place++]);
+      }
+    } catch (...) {
+      // Says which argument it was.
+      set_from_current_exception();
+      if (PyErr_ExceptionMatches(errors().signature)) {
+        PyObject *type = nullptr, *value = nullptr, *trace = nullptr;
+        PyErr_Fetch(&type, &value, &trace);
+        PyObject *text = PyObject_Str(value);
+        const std::string message =
+            fmt::format("argument '{}': {}", PyUnicode_AsUTF8(p.name), PyUnicode_AsUTF8(text));
+        Py_XDECREF(text);
+        Py_XDECREF(type);
+        Py_XDECREF(value);
+        Py_XDECREF(trace);
+        raise(errors().signature, message);
+      }
+      rethrow();
+    }
+  }
+  for (PyObject *t : found.tensors)
+    signature.slots.push_back(
+        TensorMeta::of(THPVariable_Unpack(t), Py_TYPE(t), Py_TYPE(t)->tp_name));
+  found.roots = std::move(walk.roots);
+  found.root_nodes = std::move(walk.root_nodes);
+}
+
+void flatten(PyObject *value, std::vector<Node> &nodes, std::vector<AtomRef> &atoms,
+             std::vector<PyObject *> &tensors) {
+  Flattener(nodes, atoms, tensors).value(value);
+}
+
+} // namespace tracehost::python

@@ -1,0 +1,167 @@
+#include "forward.h"
+
+#include "errors.h"
+#include "trace/tracer.h"
+
+#include <stdexcept>
+#include <string>
+
+#include <structmember.h>
+
+namespace tracehost::python {
+namespace {
+
+struct Method {
+  PyObject_HEAD
+  vectorcallfunc vectorcall;
+  PyObject *original; ///< what the attribute was; strong
+  const char *name;
+  MethodGuard guard;
+};
+
+struct Property {
+  PyObject_HEAD
+  PyObject *original; ///< a data descriptor; strong
+  const char *name;
+  PropertyGuard guard;
+};
+
+[[gnu::noinline, gnu::cold]] PyObject *guarded(const Method *m, PyObject *const *args,
+                                               std::size_t nargsf, PyObject *kwnames) {
+  try {
+    return m->guard(m->original, m->name, args, nargsf, kwnames);
+  } catch (...) {
+    set_from_current_exception();
+    return nullptr;
+  }
+}
+
+[[gnu::noinline, gnu::cold]] PyObject *guarded(const Property *p, PyObject *tensor, PyObject *value) {
+  try {
+    return p->guard(p->original, p->name, tensor, value);
+  } catch (...) {
+    set_from_current_exception();
+    return nullptr;
+  }
+}
+
+PyObject *call_method(PyObject *self, PyObject *const *args, std::size_t nargsf, PyObject *kwnames) {
+  const auto *m = reinterpret_cast<Method *>(self);
+  if (trace::recording()) [[unlikely]]
+    if (PyVectorcall_NARGS(nargsf) > 0)
+      return guarded(m, args, nargsf, kwnames);
+  return PyObject_Vectorcall(m->original, args, nargsf, kwnames);
+}
+
+PyObject *bind_method(PyObject *self, PyObject *instance, PyObject *) {
+  return instance ? PyMethod_New(self, instance) : Py_NewRef(self);
+}
+
+PyObject *get_original(PyObject *self, PyObject *name) {
+  if (PyObject *own = PyObject_GenericGetAttr(self, name))
+    return own;
+  PyErr_Clear();
+  return PyObject_GetAttr(reinterpret_cast<Method *>(self)->original, name);
+}
+
+PyObject *repr_original(PyObject *self) {
+  return PyObject_Repr(reinterpret_cast<Method *>(self)->original);
+}
+
+PyObject *get_property(PyObject *self, PyObject *instance, PyObject *owner) {
+  const auto *p = reinterpret_cast<Property *>(self);
+  if (!instance)
+    return Py_NewRef(p->original); // as Tensor.shape gave before
+  if (trace::recording()) [[unlikely]]
+    return guarded(p, instance, nullptr);
+  return Py_TYPE(p->original)->tp_descr_get(p->original, instance, owner);
+}
+
+int set_property(PyObject *self, PyObject *instance, PyObject *value) {
+  const auto *p = reinterpret_cast<Property *>(self);
+  if (value && trace::recording()) [[unlikely]] {
+    PyObject *done = guarded(p, instance, value);
+    Py_XDECREF(done);
+    return done ? 0 : -1;
+  }
+  const auto set = Py_TYPE(p->original)->tp_descr_set;
+  if (set)
+    return set(p->original, instance, value);
+  PyErr_Format(PyExc_AttributeError, "attribute '%s' of 'torch._C.TensorBase' objects is not writable",
+               p->name);
+  return -1;
+}
+
+// Never freed: they are attributes of torch.Tensor for the process's life.
+PyTypeObject *method_type() {
+  static PyTypeObject *made = [] {
+    static PyMemberDef members[] = {
+        {"__vectorcalloffset__", T_PYSSIZET, offsetof(Method, vectorcall), READONLY, nullptr}, {}};
+    PyType_Slot slots[] = {{Py_tp_call, reinterpret_cast<void *>(PyVectorcall_Call)},
+                           {Py_tp_descr_get, reinterpret_cast<void *>(bind_method)},
+                           {Py_tp_getattro, reinterpret_cast<void *>(get_original)},
+                           {Py_tp_repr, reinterpret_cast<void *>(repr_original)},
+                           {Py_tp_members, members},
+                           {0, nullptr}};
+    PyType_Spec spec{"tracehost._tracehost.method", sizeof(Method), 0,
+                     Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_VECTORCALL | Py_TPFLAGS_METHOD_DESCRIPTOR,
+                     slots};
+    return reinterpret_cast<PyTypeObject *>(PyType_FromSpec(&spec));
+  }();
+  return made;
+}
+
+PyTypeObject *property_type() {
+  static PyTypeObject *made = [] {
+    PyType_Slot slots[] = {{Py_tp_descr_get, reinterpret_cast<void *>(get_property)},
+                           {Py_tp_descr_set, reinterpret_cast<void *>(set_property)},
+                           {0, nullptr}};
+    PyType_Spec spec{"tracehost._tracehost.property", sizeof(Property), 0, Py_TPFLAGS_DEFAULT, slots};
+    return reinterpret_cast<PyTypeObject *>(PyType_FromSpec(&spec));
+  }();
+  return made;
+}
+
+PyObject *original_of(PyTypeObject *type, const char *name) {
+  PyObject *key = PyUnicode_InternFromString(name);
+  PyObject *found = key ? _PyType_Lookup(type, key) : nullptr;
+  Py_XDECREF(key);
+  if (!found)
+    throw std::runtime_error("tracehost: this torch has no Tensor." + std::string(name));
+  return Py_NewRef(found);
+}
+
+void replace(PyTypeObject *type, const char *name, PyObject *descriptor) {
+  const int failed =
+      PyObject_SetAttrString(reinterpret_cast<PyObject *>(type), name, descriptor);
+  Py_DECREF(descriptor);
+  if (failed)
+    rethrow();
+}
+
+} // namespace
+
+void forward_method(PyTypeObject *type, const char *name, MethodGuard guard) {
+  PyObject *original = original_of(type, name);
+  auto *m = PyObject_New(Method, method_type());
+  if (!m)
+    rethrow();
+  m->vectorcall = call_method;
+  m->original = original;
+  m->name = name;
+  m->guard = guard;
+  replace(type, name, reinterpret_cast<PyObject *>(m));
+}
+
+void forward_property(PyTypeObject *type, const char *name, PropertyGuard guard) {
+  PyObject *original = original_of(type, name);
+  auto *p = PyObject_New(Property, property_type());
+  if (!p)
+    rethrow();
+  p->original = original;
+  p->name = name;
+  p->guard = guard;
+  replace(type, name, reinterpret_cast<PyObject *>(p));
+}
+
+} // namespace tracehost::python

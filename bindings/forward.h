@@ -1,0 +1,21 @@
+#pragma once
+
+#include <Python.h>
+
+/// Descriptors that call an original unless this thread records a trace.
+
+namespace tracehost::python {
+
+/// What a method does while recording; `args[0]` is the tensor. Throws or sets an error on refusal.
+using MethodGuard = PyObject *(*)(PyObject *original, const char *name, PyObject *const *args,
+                                  std::size_t nargsf, PyObject *kwnames);
+/// What a property does while recording. `value`: null for a read.
+using PropertyGuard = PyObject *(*)(PyObject *original, const char *name, PyObject *tensor,
+                                    PyObject *value);
+
+/// Replace attribute `name` of `type` by a forwarding one. Throw when there is none.
+/// Requires: GIL held. `name` lives for ever.
+void forward_method(PyTypeObject *type, const char *name, MethodGuard guard);
+void forward_property(PyTypeObject *type, const char *name, PropertyGuard guard);
+
+} // namespace tracehost::python

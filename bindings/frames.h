@@ -1,0 +1,18 @@
+#pragma once
+
+#include "event/event.h"
+
+#include <Python.h>
+
+/// Where the user's code is. Requires for all: GIL held.
+
+namespace tracehost::python {
+
+/// The innermost Python frame of this thread that is neither torch's nor ours.
+Site user_line();
+
+/// Whose file a code object is from; decided once a code object's file name.
+enum class Owner : std::uint8_t { user, torch, standard_library, tracehost };
+Owner owner(PyCodeObject *code);
+
+} // namespace tracehost::python

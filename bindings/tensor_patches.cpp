@@ -1,0 +1,178 @@
+#include "tensor_patches.h"
+
+#include "errors.h"
+#include "forward.h"
+#include "frames.h"
+#include "signature/tensor_meta.h"
+#include "trace/tracer.h"
+
+#include <torch/csrc/autograd/python_variable.h>
+
+#include <fmt/format.h>
+#include <pybind11/pybind11.h>
+
+namespace tracehost::python {
+namespace {
+
+namespace py = pybind11;
+
+using Args = PyObject *const *;
+
+std::string line() { return text(user_line()); }
+
+PyObject *original_property(PyObject *original, PyObject *tensor, PyObject *value) {
+  if (!value)
+    return Py_TYPE(original)->tp_descr_get(original, tensor,
+                                           reinterpret_cast<PyObject *>(Py_TYPE(tensor)));
+  return Py_TYPE(original)->tp_descr_set(original, tensor, value) ? nullptr : Py_NewRef(Py_None);
+}
+
+PyObject *plain_method(PyObject *original, const char *, Args args, std::size_t nargsf,
+                       PyObject *kwnames) {
+  const trace::Paused paused;
+  return PyObject_Vectorcall(original, args, nargsf, kwnames);
+}
+
+PyObject *plain_property(PyObject *original, const char *, PyObject *tensor, PyObject *value) {
+  const trace::Paused paused;
+  return original_property(original, tensor, value);
+}
+
+PyObject *strides_method(PyObject *original, const char *name, Args args, std::size_t nargsf,
+                         PyObject *kwnames) {
+  trace::note_strides_read();
+  return plain_method(original, name, args, nargsf, kwnames);
+}
+
+PyObject *leaf_property(PyObject *original, const char *name, PyObject *tensor, PyObject *value) {
+  trace::note_leaf_read();
+  return plain_property(original, name, tensor, value);
+}
+
+PyObject *read_method(PyObject *, const char *name, Args, std::size_t, PyObject *) {
+  trace::refuse_read(fmt::format("the body reads the value of a traced tensor (Tensor.{}) at {}, which "
+                                 "a graph can't repeat. Keep the computation in tensors, or move the "
+                                 "read out of the function.",
+                                 name, line()));
+}
+
+PyObject *version_property(PyObject *, const char *name, PyObject *, PyObject *) {
+  trace::refuse_read(fmt::format("the body reads Tensor.{} at {}, which differs at each call. Move the "
+                                 "read out of the function.",
+                                 name, line()));
+}
+
+PyObject *unrecorded_method(PyObject *, const char *name, Args, std::size_t, PyObject *) {
+  trace::refuse(trace::Refusal::trace,
+                fmt::format("Tensor.{} at {} is not recorded in a graph. Do it outside of the function.",
+                            name, line()));
+}
+
+PyObject *backward_method(PyObject *, const char *, Args, std::size_t, PyObject *) {
+  trace::refuse(trace::Refusal::trace,
+                fmt::format("backward() in the body, at {}, is not supported yet. Return the loss and "
+                            "call backward() on it outside of the function.",
+                            line()));
+}
+
+PyObject *requires_grad_method(PyObject *original, const char *name, Args args, std::size_t nargsf,
+                               PyObject *kwnames) {
+  const bool none_given = PyVectorcall_NARGS(nargsf) == 1 && !kwnames;
+  const bool on = none_given || (PyVectorcall_NARGS(nargsf) == 2 && args[1] == Py_True);
+  if (THPVariable_Unpack(args[0]).requires_grad() && on)
+    return PyObject_Vectorcall(original, args, nargsf, kwnames);
+  return unrecorded_method(original, name, args, nargsf, kwnames);
+}
+
+PyObject *requires_grad_property(PyObject *original, const char *, PyObject *tensor, PyObject *value) {
+  const bool same =
+      value && THPVariable_Unpack(tensor).requires_grad() == (PyObject_IsTrue(value) == 1);
+  if (!value || same)
+    return original_property(original, tensor, value);
+  trace::refuse(trace::Refusal::trace,
+                fmt::format("setting requires_grad at {} is not recorded in a graph. Do it outside of "
+                            "the function.",
+                            line()));
+}
+
+PyObject *data_property(PyObject *, const char *, PyObject *, PyObject *) {
+  trace::refuse(trace::Refusal::capture,
+                fmt::format("the body uses Tensor.data at {}, which the graph would keep as it is now. "
+                            "Use detach(), or `with torch.no_grad():`.",
+                            line()));
+}
+
+PyObject *grad_property(PyObject *, const char *, PyObject *, PyObject *) {
+  trace::refuse(trace::Refusal::trace,
+                fmt::format("the body uses Tensor.grad at {}, which is not recorded in a graph. Pass "
+                            "the gradient as an argument, or move this out of the function.",
+                            line()));
+}
+
+PyObject *described(PyObject *tensor) {
+  const auto &t = THPVariable_Unpack(tensor);
+  return PyUnicode_FromString(fmt::format("<traced tensor {}>", TensorMeta::of(t).text()).c_str());
+}
+
+PyObject *repr_method(PyObject *, const char *, Args args, std::size_t, PyObject *) {
+  return described(args[0]);
+}
+
+PyObject *format_method(PyObject *original, const char *, Args args, std::size_t nargsf,
+                        PyObject *kwnames) {
+  const bool bare = PyVectorcall_NARGS(nargsf) == 2 && PyUnicode_Check(args[1]) &&
+                    PyUnicode_GET_LENGTH(args[1]) == 0;
+  return bare ? described(args[0]) : PyObject_Vectorcall(original, args, nargsf, kwnames);
+}
+
+PyObject *tracing_state(PyObject *original, PyObject *) {
+  return trace::active() ? Py_NewRef(Py_None) : PyObject_CallNoArgs(original);
+}
+PyObject *is_tracing(PyObject *original, PyObject *) {
+  return trace::active() ? Py_NewRef(Py_False) : PyObject_CallNoArgs(original);
+}
+
+/// Hides our traces from torch's Python code. Plain C functions: nn.Module asks at every call.
+void hide_tracing() {
+  static PyMethodDef state{"_get_tracing_state", tracing_state, METH_NOARGS, nullptr};
+  static PyMethodDef tracing{"_is_tracing", is_tracing, METH_NOARGS, nullptr};
+  py::module_ torch_c = py::module_::import("torch._C");
+  for (PyMethodDef *method : {&state, &tracing}) {
+    const py::object original = torch_c.attr(method->ml_name);
+    torch_c.attr(method->ml_name) =
+        py::reinterpret_steal<py::object>(PyCFunction_New(method, original.ptr()));
+  }
+}
+
+} // namespace
+
+void install_tensor_patches() {
+  const py::object tensor = py::module_::import("torch").attr("Tensor");
+  auto *type = reinterpret_cast<PyTypeObject *>(tensor.ptr());
+  for (const char *name : {"size", "numel", "nelement"})
+    forward_method(type, name, plain_method);
+  for (const char *name : {"stride", "is_contiguous", "storage_offset"})
+    forward_method(type, name, strides_method);
+  for (const char *name : {"tolist", "numpy", "data_ptr", "untyped_storage", "_typed_storage",
+                           "storage", "__array__", "__dlpack__", "__reduce_ex__", "__deepcopy__"})
+    forward_method(type, name, read_method);
+  for (const char *name : {"register_hook", "retain_grad"})
+    forward_method(type, name, unrecorded_method);
+  forward_method(type, "backward", backward_method);
+  forward_method(type, "requires_grad_", requires_grad_method);
+  forward_method(type, "__repr__", repr_method);
+  forward_method(type, "__format__", format_method);
+
+  forward_property(type, "shape", plain_property);
+  for (const char *name : {"is_leaf", "grad_fn"})
+    forward_property(type, name, leaf_property);
+  forward_property(type, "_version", version_property);
+  forward_property(type, "requires_grad", requires_grad_property);
+  forward_property(type, "data", data_property);
+  for (const char *name : {"grad", "_grad"})
+    forward_property(type, name, grad_property);
+
+  hide_tracing();
+}
+
+} // namespace tracehost::python

@@ -1,0 +1,46 @@
+#pragma once
+
+#include "binding.h"
+#include "signature/signature.h"
+
+#include <ATen/core/Tensor.h>
+#include <Python.h>
+#include <c10/util/SmallVector.h>
+
+#include <string>
+#include <vector>
+
+/// Python arguments as a Signature's tree, and the comparison with one. The two walks visit the same
+/// things in the same order: parameters as declared, children as described in signature/node.h.
+/// Requires for all: GIL held.
+
+namespace tracehost::python {
+
+/// Node::reserved[0]: the leaf is an object that paths may start from (environment/).
+inline constexpr std::uint8_t kRoot = 1;
+
+/// What flattening finds besides the Signature.
+struct Flattened {
+  std::vector<PyObject *> tensors; ///< by slot; borrowed
+  std::vector<PyObject *> roots;   ///< leaves marked kRoot, in order; borrowed
+  std::vector<std::size_t> root_nodes;
+};
+
+/// Fills nodes, atoms and slots. Throws SignatureError for what can't be compared: sets, arrays,
+/// cycles, trees deeper than 50.
+void flatten(const Binder &binder, const Bound &bound, Signature &signature, Flattened &found);
+/// One value as a tree of its own, for results.
+void flatten(PyObject *value, std::vector<Node> &nodes, std::vector<AtomRef> &atoms,
+             std::vector<PyObject *> &tensors);
+
+/// What verify() collects; on the caller's stack, reused for each candidate.
+struct Collected {
+  c10::SmallVector<PyObject *, 16> tensors; ///< by slot
+  c10::SmallVector<PyObject *, 8> roots;
+};
+
+/// Hot. Whether the arguments have the Signature's tree; fills `found`. No allocation up to 16 tensors
+/// and 8 objects, no Python `__eq__` unless an equality leaf's pointer differs.
+bool matches(const Signature &signature, const Binder &binder, const Bound &bound, Collected &found);
+
+} // namespace tracehost::python

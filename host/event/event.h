@@ -1,0 +1,77 @@
+#pragma once
+
+#include "signature/difference.h"
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace tracehost {
+
+/// A place in a user's source.
+struct Site {
+  std::string file;
+  int line = 0;
+  bool operator==(const Site &) const = default;
+};
+std::string text(const Site &site); ///< `train.py:12`, the file's last component; `?` when unknown
+
+/// Who a Function is. Immutable. Functions decorated at one definition site share `site_key`.
+struct Identity {
+  std::string name;      ///< `step`
+  Site definition;       ///< of the innermost wrapped function
+  std::uint64_t site_key = 0; ///< one number a definition site (code object), process-wide
+  bool declared = false; ///< has an input_signature
+  bool reduces = false;  ///< reduce_retracing is in force
+};
+
+/// What a Function counts while it runs; written by calls (relaxed), read by reports.
+struct Counters {
+  Identity identity;
+  std::atomic<std::uint64_t> hits{0};
+  std::atomic<std::uint64_t> traces{0};    ///< ever, evicted ones included, inlined ones not
+  std::atomic<std::uint64_t> inlined{0};   ///< calls traced into another Function
+  std::atomic<std::uint64_t> evicted{0};
+  std::atomic<std::uint64_t> eager{0};     ///< calls run without a graph
+  std::atomic<std::uint64_t> live{0};      ///< specializations now
+  std::atomic<std::uint64_t> trace_ns{0};  ///< time spent in traces
+};
+
+/// A trace has been published.
+struct TraceEvent {
+  std::shared_ptr<const Counters> function;
+  Site call;                           ///< where the call stands that traced
+  std::vector<Difference> differences; ///< from the nearest Specialization; empty for a first trace
+  bool first = false;                  ///< the Function had no live Specialization to compare with
+  bool was_evicted = false;            ///< an evicted Specialization would have served
+  std::string signature;               ///< text(Signature)
+  std::uint64_t nanoseconds = 0;       ///< body, passes and publishing
+  std::uint32_t ops = 0;               ///< nodes of the graph
+  bool counted = true;                 ///< made by a call; the detector ignores a requested trace
+};
+struct EvictEvent {
+  std::shared_ptr<const Counters> function;
+  std::string signature;
+  std::uint64_t hits = 0;
+  std::size_t limit = 0;
+};
+/// A trace that was refused or raised; the cache is unchanged.
+struct FailEvent {
+  std::shared_ptr<const Counters> function;
+  Site call;
+  std::string error; ///< type and message
+};
+
+/// Where the call writes what happened. Called without any lock of ours held; must not run user code.
+class Sink {
+public:
+  virtual ~Sink() = default;
+  virtual void created(std::shared_ptr<const Counters> function) = 0;
+  virtual void on(const TraceEvent &event) = 0;
+  virtual void on(const EvictEvent &event) = 0;
+  virtual void on(const FailEvent &event) = 0;
+};
+
+} // namespace tracehost

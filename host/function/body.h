@@ -1,0 +1,63 @@
+#pragma once
+
+#include "cache/specialization.h"
+#include "signature/signature.h"
+#include "trace/tracer.h"
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace tracehost {
+
+/// One call's arguments, as the front end that made it sees them.
+class Request {
+public:
+  virtual ~Request() = default;
+  Context context; ///< probed by the front end before the call
+};
+
+/// What running the body gave.
+struct BodyResult {
+  OutputSpec outputs;
+  std::vector<at::Tensor> tensors; ///< in the order of the OutputSpec's slots
+};
+
+/// What a Function runs, and how its calls are compared: a Python callable (bindings/), a fake in tests.
+/// The Function knows no more of either than this.
+class Body {
+public:
+  virtual ~Body() = default;
+
+  /// Hot. Whether `specialization` serves the request. Then `stack` holds its inputs: slots, captures.
+  /// Otherwise `stack` is as before. No allocation but the stack's growth, nothing formatted.
+  virtual bool verify(Specialization &specialization, Request &request,
+                      torch::jit::Stack &stack) = 0;
+
+  /// The request's Signature, without watched slots and captures. Throws on what can't be compared.
+  virtual Signature flatten(Request &request, std::vector<at::Tensor> &slots) = 0;
+
+  /// Completes `signature` with `specialization`'s watched slots and captures as they are now.
+  virtual void environment(const Specialization &specialization, Request &request,
+                           Signature &signature) = 0;
+
+  /// Runs the body once, for real, with the request's own arguments. Inside trace::trace().
+  virtual BodyResult run(Request &request) = 0;
+
+  /// After the trace: what it depends on beyond its arguments. Fills signature.watched and
+  /// .captures; throws if the trace must be refused (a slot was rebound, an argument mutated).
+  virtual std::shared_ptr<FrontEndState> finish(Request &request, Signature &signature,
+                                                const trace::Traced &traced) = 0;
+
+  virtual trace::Frontend &frontend() = 0;
+
+  /// Runs `wait` where it may block: without the GIL.
+  virtual void blocking(const std::function<void()> &wait) = 0;
+  /// The line of the call, for events.
+  virtual Site caller() = 0;
+  /// Type and message of the exception being handled, for events.
+  virtual std::string current_error() = 0;
+};
+
+} // namespace tracehost

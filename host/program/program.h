@@ -1,0 +1,38 @@
+#pragma once
+
+#include <ATen/core/stack.h>
+#include <torch/csrc/jit/ir/ir.h>
+
+#include <memory>
+#include <string>
+
+namespace tracehost {
+
+/// A runnable graph. Immutable; may run on several threads at once.
+class Program {
+public:
+  /// Takes over `graph` and prepares it: our own passes, then bytecode. `outputs`: how many of the
+  /// graph's outputs are the body's; those past them are computed and dropped.
+  Program(std::shared_ptr<torch::jit::Graph> graph, const std::string &name, std::size_t outputs);
+  ~Program();
+  Program(const Program &) = delete;
+  Program &operator=(const Program &) = delete;
+
+  /// Consumes the inputs on `stack` and leaves the outputs. If an op fails: throws what the op threw
+  /// (eager's type and message) with failed_at() telling the user's line; grad mode is then as
+  /// before the run, tensors that ops wrote stay written.
+  void run(torch::jit::Stack &stack) const;
+
+  std::size_t ops() const;          ///< nodes but constants
+  bool long_running() const;        ///< worth dropping the GIL: many ops, or a device other than CPU
+  const torch::jit::Graph &graph() const;
+
+  /// The user's line of the op that failed last on this thread, `net.py:12`; empty when unknown.
+  static const std::string &failed_at();
+
+private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+} // namespace tracehost

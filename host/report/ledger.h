@@ -1,0 +1,46 @@
+#pragma once
+
+#include "event/event.h"
+
+#include <cstddef>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+/// What a user is told: the retrace warning and the table. Made from events and counters alone.
+
+namespace tracehost::report {
+
+/// A retrace warning that is due.
+struct Warning {
+  std::string text; ///< three lines, DESIGN.md section 7; without the category's name
+  Site call;        ///< to attribute it to
+};
+
+/// Keeps, for each definition site, the detector's state and a bounded history of traces.
+/// Safe from any thread. Holds no Python object. One for the process: `ledger()`.
+class Ledger final : public Sink {
+public:
+  Ledger();
+  ~Ledger() override;
+  void created(std::shared_ptr<const Counters> function) override;
+  void on(const TraceEvent &event) override;
+  void on(const EvictEvent &event) override;
+  void on(const FailEvent &event) override;
+
+  /// The warning that the last TraceEvent of this site brought about, once; nullopt if none is due.
+  std::optional<Warning> take_warning(std::uint64_t site_key);
+  /// The report table, one line a Function, costliest first; ends with a newline. Says so if empty.
+  std::string table() const;
+  /// Forgets counters' history, events and detectors (not caches).
+  void reset();
+
+private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+Ledger &ledger();
+
+} // namespace tracehost::report

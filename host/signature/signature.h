@@ -1,0 +1,64 @@
+#pragma once
+
+#include "signature/context.h"
+#include "signature/node.h"
+#include "signature/tensor_meta.h"
+
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace tracehost {
+
+/// A Function's parameters, in the canonical order that arguments are bound to; shared by all its
+/// Signatures. `*args` and `**kwargs` are one parameter each (a tuple, a dict).
+struct Parameters {
+  std::vector<std::string> names;
+};
+
+/// A Python value that the trace read by a path (DESIGN.md section 6, rule 5), and what it held.
+struct WatchedSlot {
+  std::string path; ///< as a user writes it: `self.scale`, `SCALE (train.py)`, `nonlocal k`
+  Node node;        ///< a leaf: literal, atom, or absent
+};
+
+/// A hidden tensor input (DESIGN.md section 6, rule 4).
+struct CaptureSpec {
+  std::string path; ///< `self.fc.weight`; `tensor used at train.py:12` where it has no path
+  TensorMeta meta;
+  std::int32_t same_as_slot = -1; ///< it is the very tensor of that Slot, or -1
+};
+
+/// All that a call is compared by.
+///
+/// `nodes` holds one subtree for each parameter, in the order of `parameters`; a tensor that occurs
+/// twice is one Slot, so the alias pattern is part of the tree. `watched` and `captures` are known
+/// only after a trace; a request's Signature has them for the Specialization it is compared with.
+struct Signature {
+  std::shared_ptr<const Parameters> parameters;
+  std::vector<Node> nodes;
+  std::vector<AtomRef> atoms; ///< owns what `nodes` and `watched` point to
+  std::vector<TensorMeta> slots;
+  Context context;
+  std::vector<WatchedSlot> watched;
+  std::vector<CaptureSpec> captures;
+  bool reads_strides = false; ///< the body read strides or contiguity: slots and captures compare them
+  bool reads_leaf = false;    ///< the body read is_leaf
+
+  /// Index of the subtree of parameter `index`.
+  std::size_t subtree(std::size_t index) const;
+  /// Whether something it refers to weakly is gone.
+  bool alive() const;
+};
+
+/// Whether two leaf or container nodes hold the same (kind, payload, extent); slots by index.
+bool same(const Node &a, const Node &b);
+
+/// `(x: float32[8, 3], n=2, mode='train', y=x)`: for reports. `y=x`: the same tensor.
+std::string text(const Signature &signature);
+/// A leaf as a user would write it: `2`, `'relu'`, `float32[8, 3]`; a container as `tuple of 2`.
+std::string text(const Signature &signature, const Node &node);
+/// How to reach node `index`: `x`, `batch['image'][0]`, `cfg.lr`.
+std::string path(const Signature &signature, std::size_t index);
+
+} // namespace tracehost

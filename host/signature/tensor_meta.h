@@ -1,0 +1,43 @@
+#pragma once
+
+#include "signature/node.h"
+
+#include <ATen/core/Tensor.h>
+#include <c10/util/SmallVector.h>
+
+#include <string>
+
+namespace tracehost {
+
+/// What a tensor is compared by (DESIGN.md section 6, rule 1). Sizes in elements.
+struct TensorMeta {
+  c10::DispatchKeySet keys;            ///< backend, layout, conj and neg bits, inference tensor
+  at::ScalarType dtype = at::kFloat;
+  c10::Device device = at::kCPU;
+  bool requires_grad = false;
+  bool is_leaf = true;                 ///< compared where the body read it (Signature::reads)
+  const void *type = nullptr;          ///< the front end's class of the tensor; null in C++
+  const char *type_name = "Tensor";    ///< for messages; lives as long as `type`
+  c10::SmallVector<std::int64_t, 4> sizes;
+  c10::SmallVector<std::int64_t, 4> strides; ///< compared where the body read them
+
+  static TensorMeta of(const at::Tensor &t, const void *type = nullptr,
+                       const char *type_name = "Tensor");
+  /// The hot comparison; strides and is_leaf take no part.
+  bool matches(const c10::TensorImpl &t) const {
+    return t.key_set() == keys && t.dtype() == at::scalarTypeToTypeMeta(dtype) &&
+           t.sizes() == c10::IntArrayRef(sizes) && t.requires_grad() == requires_grad &&
+           t.device() == device;
+  }
+  /// All fields but type_name, strides and is_leaf included.
+  bool operator==(const TensorMeta &other) const;
+  /// `float32[8, 3]`, with `, requires_grad`, `, cuda:0`, `, sparse` where not the default.
+  std::string text() const;
+  /// `strided`, `sparse`, `strided, conj` ...: what of `keys` a user has a name for.
+  std::string layout() const;
+};
+
+/// `float32` for at::kFloat: the name that Python's torch gives a dtype.
+std::string dtype_name(at::ScalarType dtype);
+
+} // namespace tracehost

@@ -1,0 +1,35 @@
+#pragma once
+
+#include "event/event.h"
+
+#include <ATen/core/Tensor.h>
+
+#include <string>
+
+namespace tracehost::trace {
+
+/// Why a trace can't be right.
+enum class Refusal {
+  value_read, ///< the body reads a traced tensor's value
+  capture,    ///< a tensor whose origin no later call could repeat
+  trace,      ///< everything else that is not recorded
+};
+
+/// What a trace asks of whoever wrote the body: Python's bindings, or a fake in tests.
+class Frontend {
+public:
+  virtual ~Frontend() = default;
+
+  /// The user's line that runs now; the last known one where none can be told.
+  virtual Site here() = 0;
+
+  /// The path by which later calls reach `tensor`, which existed before the trace, and which no
+  /// recorded op made; a text for messages where it has none (it is then held). Calls refuse() for a
+  /// tensor that was born during the trace.
+  virtual std::string capture_path(const at::Tensor &tensor) = 0;
+
+  /// Throws the front end's exception for a refusal; `message` holds the line already.
+  [[noreturn]] virtual void refuse(Refusal why, const std::string &message) = 0;
+};
+
+} // namespace tracehost::trace

@@ -1,0 +1,61 @@
+#include "trace/op_hook.h"
+
+#include <ATen/TracerMode.h>
+#include <c10/core/impl/LocalDispatchKeySet.h>
+#include <torch/csrc/jit/frontend/tracer.h>
+#include <torch/library.h>
+
+namespace tracehost::trace {
+namespace {
+
+// The one key above autocast that has no kernels in torch. It is meant for torch's own tests; no code
+// of torch switches it on, and a thread that does not trace never includes it.
+constexpr auto kKey = c10::DispatchKey::TESTING_ONLY_GenericMode;
+
+thread_local OpHook *hook = nullptr;
+thread_local int depth = 0;
+
+struct Deeper {
+  Deeper() { ++depth; }
+  ~Deeper() { --depth; }
+};
+
+void dispatch(const c10::OperatorHandle &op, c10::DispatchKeySet keys, torch::jit::Stack *stack) {
+  const auto below = keys & c10::DispatchKeySet(c10::DispatchKeySet::FULL_AFTER, kKey);
+  if (!hook || !tracer_records()) {
+    op.redispatchBoxed(below, stack);
+    return;
+  }
+  hook->before(op, *stack);
+  {
+    Deeper deeper;
+    op.redispatchBoxed(below, stack);
+  }
+  if (tracer_records())
+    hook->after(op, *stack);
+}
+
+TORCH_LIBRARY_IMPL(_, TESTING_ONLY_GenericMode, m) {
+  m.fallback(torch::CppFunction::makeFromBoxedFunction<&dispatch>());
+}
+
+} // namespace
+
+InstalledHook::InstalledHook(OpHook &installed)
+    : previous_(hook), included_(c10::impl::tls_is_dispatch_key_included(kKey)) {
+  hook = &installed;
+  c10::impl::tls_set_dispatch_key_included(kKey, true);
+}
+
+InstalledHook::~InstalledHook() {
+  hook = previous_;
+  c10::impl::tls_set_dispatch_key_included(kKey, included_);
+}
+
+int op_depth() { return depth; }
+
+bool tracer_records() {
+  return torch::jit::tracer::isTracing() && at::tracer::impl::is_dispatch_enabled();
+}
+
+} // namespace tracehost::trace

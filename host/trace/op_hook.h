@@ -1,0 +1,39 @@
+#pragma once
+
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <ATen/core/stack.h>
+
+#include <memory>
+
+namespace tracehost::trace {
+
+/// Sees each op of this thread while it is installed, above autocast, tracer and autograd, and may
+/// throw: the exception leaves through the op. A boxed fallback on a dispatch key that this thread
+/// alone includes; c10's RecordFunction can't do it, it swallows exceptions.
+class OpHook {
+public:
+  virtual ~OpHook() = default;
+  virtual void before(const c10::OperatorHandle &op, const torch::jit::Stack &stack) = 0;
+  virtual void after(const c10::OperatorHandle &op, const torch::jit::Stack &stack) = 0;
+};
+
+/// Installs `hook` for the current thread for a block. Calls come only while the tracer records.
+class InstalledHook {
+public:
+  explicit InstalledHook(OpHook &hook);
+  ~InstalledHook();
+  InstalledHook(const InstalledHook &) = delete;
+  InstalledHook &operator=(const InstalledHook &) = delete;
+
+private:
+  OpHook *previous_;
+  bool included_;
+};
+
+/// How many ops are under way on this thread around the hook's call: 0 for one called by the body.
+int op_depth();
+
+/// Whether the tracer records the op that is being dispatched now.
+bool tracer_records();
+
+} // namespace tracehost::trace

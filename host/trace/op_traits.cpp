@@ -1,0 +1,87 @@
+#include "trace/op_traits.h"
+
+#include <ATen/core/enum_tag.h>
+
+#include <string_view>
+#include <unordered_map>
+#include <unordered_set>
+
+namespace tracehost::trace {
+namespace {
+
+using Names = std::unordered_set<std::string_view>;
+
+// Ops that return a number, but of a tensor's metadata, which the signature fixes. Every other op that
+// takes tensors and returns none reads their content, or is taken to.
+const Names kMetadata = {
+    "aten::size",          "aten::stride",           "aten::numel",
+    "aten::dim",           "aten::storage_offset",   "aten::sym_size",
+    "aten::sym_stride",    "aten::sym_numel",        "aten::sym_storage_offset",
+    "aten::is_same_size",  "aten::is_pinned",        "aten::is_complex",
+    "aten::is_signed",     "aten::is_inference",     "aten::is_floating_point",
+    "aten::is_conj",       "aten::is_neg",           "aten::_is_zerotensor",
+    "aten::can_cast",      "aten::result_type",      "aten::is_distributed",
+    "aten::sparse_dim",    "aten::dense_dim",        "aten::_dimI",
+    "aten::_dimV",         "aten::qscheme",          "aten::sym_is_contiguous",
+    "aten::_cufft_get_plan_cache_size",              "aten::_use_cudnn_ctc_loss",
+    "aten::cudnn_is_acceptable",                     "aten::_has_compatible_shallow_copy_type",
+    "aten::_fused_sdp_choice",
+    "aten::_nnpack_available",                       "aten::_has_same_storage_numel"};
+
+const Names kUnrecorded = {"aten::set_data", "aten::retain_grad", "aten::requires_grad_",
+                           "aten::_backward"};
+
+const Names kLiteral = {"aten::lift_fresh", "aten::to", "aten::detach_", "aten::lift"};
+
+bool takes_tensor(const c10::FunctionSchema &schema) {
+  for (const auto &argument : schema.arguments())
+    if (argument.type()->isSubtypeOf(*c10::TensorType::get()) ||
+        argument.type()->isSubtypeOf(*c10::ListType::ofTensors()))
+      return true;
+  return false;
+}
+
+bool returns_only_plain_values(const c10::FunctionSchema &schema) {
+  if (schema.returns().empty())
+    return false;
+  for (const auto &result : schema.returns()) {
+    const auto kind = result.type()->kind();
+    if (kind != c10::TypeKind::BoolType && kind != c10::TypeKind::IntType &&
+        kind != c10::TypeKind::FloatType && kind != c10::TypeKind::NumberType &&
+        kind != c10::TypeKind::ComplexType)
+      return false;
+  }
+  return true;
+}
+
+bool draws(const c10::OperatorHandle &op) {
+  if (op.hasTag(at::Tag::nondeterministic_seeded))
+    return true;
+  for (const auto &argument : op.schema().arguments())
+    if (argument.name() == "generator")
+      return true;
+  return false;
+}
+
+OpTraits derive(const c10::OperatorHandle &op) {
+  const auto &schema = op.schema();
+  const std::string_view name = schema.name();
+  OpTraits t;
+  t.reads_value =
+      takes_tensor(schema) && returns_only_plain_values(schema) && !kMetadata.contains(name);
+  t.random = draws(op);
+  t.literal = kLiteral.contains(name);
+  t.unrecorded = kUnrecorded.contains(name);
+  return t;
+}
+
+} // namespace
+
+const OpTraits &traits(const c10::OperatorHandle &op) {
+  thread_local std::unordered_map<const c10::FunctionSchema *, OpTraits> known;
+  const auto *schema = &op.schema();
+  const auto found = known.find(schema);
+  return found != known.end() ? found->second : known.emplace(schema, derive(op)).first->second;
+}
+
+} // namespace tracehost::trace

@@ -1,0 +1,18 @@
+#pragma once
+
+#include <ATen/core/dispatch/Dispatcher.h>
+
+namespace tracehost::trace {
+
+/// What the tracing scope has to know of an op, derived from its schema once.
+struct OpTraits {
+  bool reads_value = false; ///< returns a Python number or bool computed from a tensor's content
+  bool random = false;      ///< draws from a generator
+  bool literal = false;     ///< an op that torch.tensor() and its kin end with
+  bool unrecorded = false;  ///< changes a tensor behind the tracer's back (set_data, retain_grad ...)
+};
+
+/// The traits of `op`; remembered for the thread. The reference is good until the next call.
+const OpTraits &traits(const c10::OperatorHandle &op);
+
+} // namespace tracehost::trace

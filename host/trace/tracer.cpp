@@ -1,0 +1,233 @@
+#include "trace/tracer.h"
+
+#include "trace/modes.h"
+#include "trace/op_hook.h"
+#include "trace/op_traits.h"
+
+#include <torch/csrc/jit/frontend/tracer.h>
+#include <torch/csrc/jit/ir/constants.h>
+
+#include <fmt/format.h>
+
+#include <exception>
+#include <unordered_set>
+#include <utility>
+
+namespace tracehost::trace {
+
+namespace jit = torch::jit;
+namespace tracer = torch::jit::tracer;
+
+namespace {
+
+/// Calls `f` with each defined tensor among `values`, in lists and optionals too.
+template <class F> void each_tensor(c10::ArrayRef<c10::IValue> values, const F &f) {
+  for (const auto &value : values) {
+    if (value.isTensor()) {
+      if (value.toTensor().defined())
+        f(value.toTensor());
+    } else if (value.isTensorList()) {
+      for (const at::Tensor &t : value.toTensorVector())
+        if (t.defined())
+          f(t);
+    } else if (value.isList()) {
+      each_tensor(value.toListRef(), f);
+    } else if (value.isTuple()) {
+      each_tensor(value.toTupleRef().elements(), f);
+    }
+  }
+}
+
+/// The state of one trace; lives on the stack of trace().
+class Scope final : public OpHook {
+public:
+  explicit Scope(Frontend &frontend) : frontend_(frontend), modes_(ModeRecord::now()) {}
+
+  void before(const c10::OperatorHandle &op, const jit::Stack &stack) override;
+  void after(const c10::OperatorHandle &op, const jit::Stack &stack) override;
+
+  /// Makes sure that the tracer knows `t`, as a capture if need be.
+  void know(const at::Tensor &t);
+  [[noreturn]] void refuse(Refusal why, const std::string &what);
+  /// After the body: balances modes, and rethrows nothing: a swallowed refusal is refused again.
+  void close();
+  std::vector<at::Tensor> unused_random(const jit::Graph &graph) const;
+
+  Traced result;
+  std::vector<at::Tensor> randoms; ///< results of random ops, in order
+
+private:
+  void literal(const at::Tensor &t);
+
+  Frontend &frontend_;
+  ModeRecord modes_;
+  bool refused_ = false;
+  Refusal why_ = Refusal::trace;
+  std::string what_;
+};
+
+thread_local Scope *current = nullptr;
+
+void Scope::refuse(Refusal why, const std::string &what) {
+  if (!refused_) {
+    refused_ = true;
+    why_ = why;
+    what_ = what;
+  }
+  frontend_.refuse(why, what);
+  std::terminate(); // a front end's refuse() throws
+}
+
+void Scope::before(const c10::OperatorHandle &op, const jit::Stack &stack) {
+  const auto &schema = op.schema();
+  const OpTraits &op_traits = traits(op);
+  if (op_traits.reads_value)
+    refuse(Refusal::value_read,
+           fmt::format("the body reads the value of a traced tensor ({}) at {}, which a graph can't "
+                       "repeat. Keep the computation in tensors (torch.where, masks), or move the "
+                       "read out of the function.",
+                       schema.name(), text(frontend_.here())));
+  if (op_traits.unrecorded)
+    refuse(Refusal::trace, fmt::format("{} at {} is not recorded in a graph. Do it outside of the "
+                                       "function.",
+                                       schema.name(), text(frontend_.here())));
+  if (const auto problem = modes_.record_changes(op_depth()); !problem.empty())
+    refuse(Refusal::trace, fmt::format("{} at {}", problem, text(frontend_.here())));
+
+  const auto count = schema.arguments().size();
+  const auto &state = tracer::getTracingState();
+  each_tensor(c10::ArrayRef<c10::IValue>(stack).slice(stack.size() - count), [&](const at::Tensor &t) {
+    if (state->hasValue(t) || t.unsafeGetTensorImpl()->is_wrapped_number())
+      return;
+    const bool fresh = t.unsafeGetTensorImpl()->pyobj_slot()->load_pyobj() == nullptr;
+    if (op_traits.literal && fresh)
+      literal(t);
+    else
+      know(t);
+  });
+}
+
+void Scope::after(const c10::OperatorHandle &op, const jit::Stack &stack) {
+  const auto &schema = op.schema();
+  const auto count = schema.returns().size();
+  const auto &state = tracer::getTracingState();
+  const bool random = traits(op).random;
+  each_tensor(c10::ArrayRef<c10::IValue>(stack).slice(stack.size() - count), [&](const at::Tensor &t) {
+    if (!state->hasValue(t))
+      refuse(Refusal::trace, fmt::format("{} at {} is not recorded by libtorch's tracer. Do it outside "
+                                         "of the function.",
+                                         schema.name(), text(frontend_.here())));
+    if (random)
+      randoms.push_back(t);
+  });
+}
+
+void Scope::literal(const at::Tensor &t) {
+  const auto &state = tracer::getTracingState();
+  at::Tensor kept;
+  {
+    Paused paused;
+    kept = t.clone();
+  }
+  jit::Value *constant = state->graph->insertConstant(kept);
+  state->setValue(t, state->graph->insert(c10::aten::clone, {constant}));
+}
+
+void Scope::know(const at::Tensor &t) {
+  const auto &state = tracer::getTracingState();
+  if (state->hasValue(t))
+    return;
+  std::string path = frontend_.capture_path(t);
+  jit::Value *input = state->graph->addInput("capture_" + std::to_string(result.captures.size()));
+  input->setType(c10::TensorType::get());
+  state->setValue(t, input);
+  result.captures.push_back({t, std::move(path)});
+}
+
+void Scope::close() {
+  if (refused_)
+    frontend_.refuse(why_, what_);
+  if (const auto problem = modes_.record_changes(0); !problem.empty())
+    refuse(Refusal::trace, fmt::format("{} at {}", problem, text(frontend_.here())));
+}
+
+/// Each tensor constant of the graph must come from Scope::literal: its one use is a clone.
+void audit_constants(const jit::Block &block, Scope &scope) {
+  for (const jit::Node *node : block.nodes()) {
+    for (const jit::Block *inner : node->blocks())
+      audit_constants(*inner, scope);
+    if (node->kind() != c10::prim::Constant || !node->output()->type()->isSubtypeOf(*c10::TensorType::get()))
+      continue;
+    const auto value = jit::toIValue(node->output());
+    if (!value || !value->isTensor() || !value->toTensor().defined() ||
+        value->toTensor().unsafeGetTensorImpl()->is_wrapped_number())
+      continue;
+    for (const auto &use : node->output()->uses())
+      if (use.user->kind() != c10::aten::clone && value->toTensor().dim() > 0)
+        scope.refuse(Refusal::capture,
+                     fmt::format("a tensor of shape {} would be a constant of the graph, at {}. Make "
+                                 "it outside of the function, or by an op in it.",
+                                 c10::str(value->toTensor().sizes()),
+                                 use.user->sourceRange().str()));
+  }
+}
+
+/// Removes the outputs from `first` on whose values the graph uses elsewhere; returns how many stay.
+std::size_t drop_used_outputs(jit::Graph &graph, std::size_t first) {
+  for (std::size_t i = graph.outputs().size(); i-- > first;)
+    if (graph.outputs()[i]->uses().size() > 1)
+      graph.eraseOutput(i);
+  return graph.outputs().size() - first;
+}
+
+class Current {
+public:
+  explicit Current(Scope &scope) { current = &scope; }
+  ~Current() { current = nullptr; }
+};
+
+} // namespace
+
+Traced trace(std::vector<at::Tensor> slots, Frontend &frontend,
+             const std::function<std::vector<at::Tensor>()> &body) {
+  TORCH_INTERNAL_ASSERT(!current && !tracer::isTracing());
+  Scope scope(frontend);
+  Current mark(scope);
+  std::size_t outputs = 0;
+  const auto run = [&](const jit::Stack &) {
+    const auto &state = tracer::getTracingState();
+    state->warn = false; // reads are errors here, and sizes are exact: nothing is left to warn of
+    InstalledHook hook(scope);
+    AutocastCacheOff cache;
+    std::vector<at::Tensor> results = body();
+    scope.close();
+    outputs = results.size();
+    for (const auto &t : results)
+      scope.know(t);
+    jit::Stack stack(results.begin(), results.end());
+    stack.insert(stack.end(), scope.randoms.begin(), scope.randoms.end());
+    return stack;
+  };
+  auto [state, stack] = tracer::trace(jit::Stack(slots.begin(), slots.end()), run,
+                                      [](const at::Tensor &) { return std::string(); }, false);
+  stack.clear();
+  audit_constants(*state->graph->block(), scope);
+  scope.result.keep_alive = drop_used_outputs(*state->graph, outputs);
+  scope.result.graph = state->graph;
+  return std::move(scope.result);
+}
+
+bool recording() { return current && tracer_records(); }
+bool active() { return current != nullptr; }
+
+Paused::Paused() : state_(tracer::getTracingState()) { tracer::setTracingState(nullptr); }
+Paused::~Paused() {
+  tracer::setTracingState(std::static_pointer_cast<tracer::TracingState>(state_));
+}
+
+void refuse_read(const std::string &what) { current->refuse(Refusal::value_read, what); }
+void refuse(Refusal why, const std::string &message) { current->refuse(why, message); }
+void note_strides_read() { current->result.reads_strides = true; }
+void note_leaf_read() { current->result.reads_leaf = true; }
+
+} // namespace tracehost::trace

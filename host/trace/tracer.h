@@ -1,0 +1,74 @@
+#pragma once
+
+#include "trace/frontend.h"
+
+#include <torch/csrc/jit/ir/ir.h>
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+/// Runs a body once, for real, and comes back with its graph.
+///
+/// Problem: libtorch's tracer records ops, and nothing else: a value read is baked, a tensor from
+/// outside becomes a constant (or an error), `no_grad` is lost, an unused random op disappears.
+/// Answer: an op hook that sees every dispatcher call of this thread *before* the tracer does
+/// (op_hook.h). It turns unknown tensors into trailing graph inputs, literals into constant + clone,
+/// mode changes into nodes, and refuses reads at the line where they happen, by an exception.
+///
+///     body:  with no_grad(): s = w * 2        graph(%x, %w):
+///            return x + s                       = aten::set_grad_enabled(False)
+///                                               %s = aten::mul(%w, 2)
+///     slots: x     captures: w                  = aten::set_grad_enabled(True)
+///                                               return (aten::add(%x, %s))
+
+namespace tracehost::trace {
+
+/// A hidden input, in graph order (after the slots).
+struct Capture {
+  at::Tensor tensor; ///< what it held during the trace
+  std::string path;  ///< Frontend::capture_path
+};
+
+struct Traced {
+  std::shared_ptr<torch::jit::Graph> graph; ///< inputs: slots, captures; outputs: those of the body
+  std::vector<Capture> captures;
+  std::size_t keep_alive = 0; ///< outputs past the body's: random results that nothing uses
+  bool reads_strides = false;
+  bool reads_leaf = false;
+};
+
+/// Runs `body` under the tracer with `slots` (distinct tensors) as inputs. `body` uses those very
+/// tensors and returns the tensors of its result, each traced or reachable. Exceptions of the body
+/// pass through; the thread is then as before.
+/// Requires: no trace active on this thread.
+Traced trace(std::vector<at::Tensor> slots, Frontend &frontend,
+             const std::function<std::vector<at::Tensor>()> &body);
+
+/// Whether this thread records: a body is running, and not inside an op or a Paused block.
+bool recording();
+/// Whether this thread is inside trace(), recording or not.
+bool active();
+
+/// Recording stops for a block: for sizes, messages, and our own tensor work.
+class Paused {
+public:
+  Paused();
+  ~Paused();
+  Paused(const Paused &) = delete;
+  Paused &operator=(const Paused &) = delete;
+
+private:
+  std::shared_ptr<void> state_;
+};
+
+/// A read that no op shows (tolist, numpy, data_ptr ...): refuses. Requires: recording().
+[[noreturn]] void refuse_read(const std::string &what);
+/// Anything else that is not recorded. Requires: active().
+[[noreturn]] void refuse(Refusal why, const std::string &message);
+/// Strides, contiguity or storage offset / is_leaf are read: they become part of the signature.
+void note_strides_read();
+void note_leaf_read();
+
+} // namespace tracehost::trace
