@@ -25,7 +25,7 @@ constexpr CommandEntry command_table[] = {
 
 constexpr OptionEntry option_table[] = {
     {"report", Takes::optional_value, "FILE", "TRACEHOST_REPORT",
-     "at exit, write a table of traces and hits to FILE (default: stderr)", true, false},
+     "at exit, write a table of traces and hits (default: stderr)", true, false},
     {"python", Takes::value, "PATH", "TRACEHOST_PYTHON",
      "use this virtual environment, or that of this interpreter", true, true},
     {"version", Takes::nothing, "", "", "show the versions of tracehost, Python and torch", true,

@@ -1,0 +1,171 @@
+// Host options, their environment twins, and what a user who mistypes one is told.
+#include "cli/help.h"
+#include "cli/settings.h"
+
+#include <gmock/gmock.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+
+namespace tracehost::cli {
+namespace {
+
+using testing::HasSubstr;
+
+Settings parsed(const std::vector<std::string> &args) {
+  return parse(split(args, [](const std::string &) { return true; }));
+}
+
+std::string complaint(const std::vector<std::string> &args) {
+  try {
+    parsed(args);
+  } catch (const UsageError &error) {
+    return error.what();
+  }
+  return "none";
+}
+
+std::string variable(const char *name) {
+  const char *value = std::getenv(name);
+  return value == nullptr ? "(unset)" : value;
+}
+
+class SettingsTest : public testing::Test {
+protected:
+  void SetUp() override { clear(); }
+  void TearDown() override { clear(); }
+  static void clear() {
+    for (const char *name : {"TRACEHOST_REPORT", "TRACEHOST_REPORT_PID", "TRACEHOST_PYTHON"})
+      ::unsetenv(name);
+  }
+  const std::string folder = testing::TempDir();
+};
+
+TEST_F(SettingsTest, ReportWithoutAValueIsStandardError) {
+  auto settings = parsed({"--report", "s.py"});
+  EXPECT_EQ(settings.report, "-");
+  apply(settings);
+  EXPECT_EQ(variable("TRACEHOST_REPORT"), "-");
+  EXPECT_EQ(variable("TRACEHOST_REPORT_PID"), std::to_string(::getpid()));
+}
+
+TEST_F(SettingsTest, NothingIsSetWithoutOptions) {
+  auto settings = parsed({"s.py"});
+  apply(settings);
+  EXPECT_EQ(variable("TRACEHOST_REPORT"), "(unset)");
+  EXPECT_EQ(variable("TRACEHOST_REPORT_PID"), "(unset)");
+  EXPECT_EQ(variable("TRACEHOST_PYTHON"), "(unset)");
+}
+
+TEST_F(SettingsTest, ReportFileBecomesAbsoluteAndIsNotLeftBehind) {
+  const auto here = std::filesystem::current_path();
+  std::filesystem::current_path(folder);
+  auto settings = parsed({"--report=r.txt", "s.py"});
+  apply(settings);
+  const auto wanted = std::filesystem::current_path() / "r.txt";
+  std::filesystem::current_path(here);
+  EXPECT_EQ(variable("TRACEHOST_REPORT"), wanted.string());
+  EXPECT_FALSE(std::filesystem::exists(wanted)) << "the check left an empty file";
+}
+
+TEST_F(SettingsTest, ReportFileThatExistsIsKeptUntilTheReportIsWritten) {
+  const auto file = folder + "/kept.txt";
+  std::ofstream(file) << "old";
+  auto settings = parsed({"--report=" + file, "s.py"});
+  apply(settings);
+  std::string content;
+  std::getline(std::ifstream(file) >> std::ws, content);
+  EXPECT_EQ(content, "old");
+}
+
+TEST_F(SettingsTest, ReportFileThatCannotBeWritten) {
+  auto settings = parsed({"--report=/no/such/folder/r.txt", "s.py"});
+  try {
+    apply(settings);
+    FAIL() << "accepted";
+  } catch (const UsageError &error) {
+    EXPECT_THAT(error.what(), HasSubstr("'/no/such/folder/r.txt' (--report): No such file"));
+  }
+}
+
+TEST_F(SettingsTest, TwinCountsWhereTheOptionIsNotGiven) {
+  ::setenv("TRACEHOST_REPORT", "-", 1);
+  auto settings = parsed({"s.py"});
+  apply(settings);
+  EXPECT_EQ(variable("TRACEHOST_REPORT_PID"), std::to_string(::getpid()));
+
+  ::setenv("TRACEHOST_REPORT", "/no/such/folder/r.txt", 1);
+  ::unsetenv("TRACEHOST_REPORT_PID");
+  auto again = parsed({"s.py"});
+  EXPECT_THROW(apply(again), UsageError);
+}
+
+TEST_F(SettingsTest, OptionWinsOverTwin) {
+  ::setenv("TRACEHOST_REPORT", "/no/such/folder/r.txt", 1);
+  ::setenv("TRACEHOST_PYTHON", "/elsewhere", 1);
+  auto settings = parsed({"--report", "--python=/here", "s.py"});
+  apply(settings);
+  EXPECT_EQ(variable("TRACEHOST_REPORT"), "-");
+  EXPECT_EQ(variable("TRACEHOST_PYTHON"), "/here");
+}
+
+TEST_F(SettingsTest, EmptyTwinIsNone) {
+  ::setenv("TRACEHOST_REPORT", "", 1);
+  auto settings = parsed({"s.py"});
+  apply(settings);
+  EXPECT_EQ(variable("TRACEHOST_REPORT_PID"), "(unset)");
+}
+
+TEST_F(SettingsTest, ChildOfAReportingHostLeavesItToItsParent) {
+  ::setenv("TRACEHOST_REPORT", "-", 1);
+  ::setenv("TRACEHOST_REPORT_PID", "1", 1);
+  auto settings = parsed({"s.py"});
+  apply(settings);
+  EXPECT_EQ(variable("TRACEHOST_REPORT_PID"), "1");
+  auto own = parsed({"--report", "s.py"});
+  apply(own);
+  EXPECT_EQ(variable("TRACEHOST_REPORT_PID"), std::to_string(::getpid()));
+}
+
+TEST_F(SettingsTest, MisspeltOptions) {
+  EXPECT_EQ(complaint({"--reprot", "s.py"}),
+            "unknown option '--reprot'; did you mean '--report'? (try 'tracehost help run')");
+  EXPECT_EQ(complaint({"--rep=x", "s.py"}),
+            "unknown option '--rep'; did you mean '--report'? (try 'tracehost help run')");
+  EXPECT_EQ(complaint({"--pyton", "v", "s.py"}),
+            "unknown option '--pyton'; did you mean '--python'? (try 'tracehost help run')");
+  EXPECT_EQ(complaint({"--quite-different", "s.py"}),
+            "unknown option '--quite-different' (try 'tracehost help run')");
+}
+
+TEST_F(SettingsTest, OptionsUsedWrongly) {
+  EXPECT_THAT(complaint({"doctor", "--report"}), HasSubstr("does not apply to 'doctor'"));
+  EXPECT_THAT(complaint({"--python"}), HasSubstr("'--python' is missing"));
+  EXPECT_THAT(complaint({"--report", "--report=x", "s.py"}), HasSubstr("more than once"));
+  EXPECT_THAT(complaint({"--version=3"}), HasSubstr("--version"));
+}
+
+TEST(Table, EveryOptionIsInTheHelpWithItsTwin) {
+  const auto general = general_help();
+  for (const auto &option : options()) {
+    const auto where = option.run ? general : command_help(Command::doctor);
+    EXPECT_THAT(where, HasSubstr("--" + std::string(option.name)));
+    EXPECT_THAT(where, HasSubstr(std::string(option.twin)));
+  }
+  for (const auto &command : commands())
+    EXPECT_THAT(general, HasSubstr("  " + std::string(command.name)));
+}
+
+TEST(Table, NearestNames) {
+  EXPECT_EQ(nearest_command("docter"), "doctor");
+  EXPECT_EQ(nearest_command("rnu"), std::nullopt); // two edits of three letters: not near
+  EXPECT_EQ(nearest_command("ru"), "run");
+  EXPECT_EQ(nearest_command("halp"), "help");
+  EXPECT_EQ(nearest_command("train"), std::nullopt);
+  EXPECT_EQ(nearest_option("vresion", Command::run), "version");
+}
+
+} // namespace
+} // namespace tracehost::cli

@@ -1,0 +1,53 @@
+"""Shared by all tests: where the host is, and how to run a program in it."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+BIN = Path(sys.prefix) / "bin"
+HOST = BIN / "tracehost"
+HOST_PYTHON = BIN / "tracehost-python"
+PYTHON = BIN / "python3"
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def clean_environment(**changes: str | None) -> dict[str, str]:
+    """The environment without what would change how Python or the host starts; None removes a variable."""
+    env = {k: v for k, v in os.environ.items() if not k.startswith(("PYTHON", "TRACEHOST_", "LC_"))}
+    for name in ("VIRTUAL_ENV", "LANG", "LANGUAGE", "PYTEST_CURRENT_TEST"):
+        env.pop(name, None)
+    env["LANG"] = "C.UTF-8"
+    for name, value in changes.items():
+        if value is None:
+            env.pop(name, None)
+        else:
+            env[name] = value
+    return env
+
+
+@pytest.fixture(scope="session")
+def host() -> Path:
+    """The installed tracehost binary."""
+    assert HOST.exists(), f"{HOST} is missing: run scripts/setup"
+    return HOST
+
+
+@pytest.fixture
+def run_host(host, tmp_path):
+    """run_host(*args, env={...}, stdin=...) -> CompletedProcess with text output, run in tmp_path."""
+
+    def run(*args, env=None, stdin="", cwd=None, timeout=120):
+        return subprocess.run(
+            [host, *args],
+            env=clean_environment(**(env or {})),
+            input=stdin,
+            capture_output=True,
+            text=True,
+            cwd=cwd or tmp_path,
+            timeout=timeout,
+        )
+
+    return run
