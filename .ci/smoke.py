@@ -1,0 +1,40 @@
+"""The shortest proof that a build works: trace once, hit, retrace, agree with eager, refuse, keep gradients."""
+
+import torch
+
+import tracehost
+
+
+@tracehost.function
+def step(x, w, scale):
+    return ((x @ w) * scale).relu().sum()
+
+
+def main() -> None:
+    torch.manual_seed(0)
+    w = torch.randn(3, 2, requires_grad=True)
+    for rows, scale, traces in [(4, 2.0, 1), (4, 2.0, 1), (5, 2.0, 2), (4, 3.0, 3), (4, 2.0, 3)]:
+        x = torch.randn(rows, 3)
+        result = step(x, w, scale)
+        expected = step.python_function(x, w, scale)
+        torch.testing.assert_close(result, expected, rtol=0, atol=0)
+        assert step.tracing_count() == traces, (step.tracing_count(), traces)
+        (gradient,) = torch.autograd.grad(result, w)
+        (wanted,) = torch.autograd.grad(expected, w)
+        torch.testing.assert_close(gradient, wanted, rtol=0, atol=0)
+
+    @tracehost.function(autograph=False)
+    def reads(x):
+        return x + 1 if x.sum() > 0 else x
+
+    try:
+        reads(torch.ones(2))
+    except tracehost.ValueReadError:
+        pass
+    else:
+        raise AssertionError("a value was read without an error")
+    print(f"smoke: tracehost {tracehost.__version__} on torch {torch.__version__} works")
+
+
+if __name__ == "__main__":
+    main()
