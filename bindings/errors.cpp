@@ -12,7 +12,7 @@ const Errors &errors() {
   // Held for the process's life: exceptions may be raised until the interpreter ends.
   static const Errors *found = [] {
     const py::module_ m = py::module_::import("tracehost._errors");
-    const auto get = [&](const char *name) { return m.attr(name).inc_ref().ptr(); };
+    const auto get = [&](const char *name) { return py::object(m.attr(name)).release().ptr(); };
     return new Errors{get("SignatureError"), get("ValueReadError"),    get("CaptureError"),
                       get("TraceError"),     get("SideEffectWarning"), get("RetraceWarning")};
   }();

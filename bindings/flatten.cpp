@@ -1,6 +1,7 @@
 #include "walk.h"
 
 #include "atoms.h"
+#include "environment/gil.h"
 #include "errors.h"
 
 #include <torch/csrc/DynamicTypes.h>
@@ -45,9 +46,10 @@ public:
 
   std::vector<PyObject *> roots;
   std::vector<std::size_t> root_nodes;
+  std::vector<PyObject *> objects; ///< a leaf or a container's type for each node but tensors
 
 private:
-  bool container(PyObject *object);
+  void container(PyObject *object);
   void tensor(PyObject *object);
 
   std::vector<Node> &nodes_;
@@ -62,6 +64,7 @@ std::size_t Flattener::open(Kind kind, PyObject *type) {
   Node node;
   node.kind = kind;
   node.payload.atom = atom.get();
+  objects.push_back(type);
   atoms_.push_back(std::move(atom));
   nodes_.push_back(node);
   return nodes_.size() - 1;
@@ -75,6 +78,7 @@ void Flattener::leaf_node(PyObject *object) {
     roots.push_back(object);
     root_nodes.push_back(nodes_.size());
   }
+  objects.push_back(object);
   nodes_.push_back(node);
 }
 
@@ -95,9 +99,9 @@ void Flattener::value(PyObject *object) {
     return tensor(object);
   if (PyAnySet_Check(object))
     raise(errors().signature,
-          "a set can't be compared: its order is not fixed. Pass a tuple, or sorted(...) of it.");
+          "a set has no fixed order. Use a tuple, or sorted(...) of it.");
   if (is_array(object))
-    raise(errors().signature, fmt::format("{} is not taken yet: pass torch.as_tensor(value).",
+    raise(errors().signature, fmt::format("{} is not taken yet. Use torch.as_tensor(value).",
                                           Py_TYPE(object)->tp_name));
   const bool may_nest = PyTuple_Check(object) || PyList_Check(object) || PyDict_Check(object) ||
                         is_dataclass(object);
@@ -105,17 +109,17 @@ void Flattener::value(PyObject *object) {
     return leaf_node(object);
   for (PyObject *outer : open_)
     if (outer == object)
-      raise(errors().signature, fmt::format("a {} contains itself. Pass it without the cycle.",
+      raise(errors().signature, fmt::format("a {} contains itself. Use it without the cycle.",
                                             Py_TYPE(object)->tp_name));
   if (open_.size() >= kDeepest)
-    raise(errors().signature, fmt::format("nested deeper than {} levels, at a {}. Pass flatter data.",
+    raise(errors().signature, fmt::format("nested deeper than {} levels, at a {}. Use flatter data.",
                                           kDeepest, Py_TYPE(object)->tp_name));
   open_.push_back(object);
   container(object);
   open_.pop_back();
 }
 
-bool Flattener::container(PyObject *object) {
+void Flattener::container(PyObject *object) {
   auto *type = reinterpret_cast<PyObject *>(Py_TYPE(object));
   if (PyTuple_Check(object) || PyList_Check(object)) {
     const std::size_t at = open(PyTuple_Check(object) ? Kind::tuple : Kind::list, type);
@@ -146,47 +150,48 @@ bool Flattener::container(PyObject *object) {
     Py_DECREF(fields);
     close(at);
   }
-  return true;
+}
+
+/// `place`: how many fixed parameters came before.
+void parameter(Flattener &walk, const Parameter &p, const Bound &bound, std::size_t &place) {
+  if (p.kind == Parameter::Kind::var_positional) {
+    const std::size_t at = walk.open(Kind::tuple, reinterpret_cast<PyObject *>(&PyTuple_Type));
+    for (std::size_t i = 0; i < bound.extra_count; ++i)
+      walk.value(bound.extra[i]);
+    walk.close(at);
+  } else if (p.kind == Parameter::Kind::var_keyword) {
+    const std::size_t at = walk.open(Kind::dict, reinterpret_cast<PyObject *>(&PyDict_Type));
+    for (const auto &[name, value] : bound.keywords) {
+      walk.leaf_node(name);
+      walk.value(value);
+    }
+    walk.close(at);
+  } else {
+    walk.value(bound.values[place++]);
+  }
 }
 
 } // namespace
+
+void rethrow_about(const std::string &subject) {
+  set_from_current_exception();
+  if (!PyErr_ExceptionMatches(errors().signature))
+    rethrow();
+  PyObject *type = nullptr, *value = nullptr, *traceback = nullptr;
+  PyErr_Fetch(&type, &value, &traceback);
+  const Owned owned_type(type), owned_value(value), owned_traceback(traceback);
+  const Owned text(PyObject_Str(value));
+  raise(errors().signature, fmt::format("{}: {}", subject, utf8(text.get())));
+}
 
 void flatten(const Binder &binder, const Bound &bound, Signature &signature, Flattened &found) {
   Flattener walk(signature.nodes, signature.atoms, found.tensors);
   std::size_t place = 0;
   for (const Parameter &p : binder.parameters()) {
     try {
-      if (p.kind == Parameter::Kind::var_positional) {
-        const std::size_t at = walk.open(Kind::tuple, reinterpret_cast<PyObject *>(&PyTuple_Type));
-        for (std::size_t i = 0; i < bound.extra_count; ++i)
-          walk.value(bound.extra[i]);
-        walk.close(at);
-      } else if (p.kind == Parameter::Kind::var_keyword) {
-        const std::size_t at = walk.open(Kind::dict, reinterpret_cast<PyObject *>(&PyDict_Type));
-        for (const auto &[name, value] : bound.keywords) {
-          walk.leaf_node(name);
-          walk.value(value);
-        }
-        walk.close(at);
-      } else {
-        walk.value(bound.values[place++]);
-      }
+      parameter(walk, p, bound, place);
     } catch (...) {
-      // Says which argument it was.
-      set_from_current_exception();
-      if (PyErr_ExceptionMatches(errors().signature)) {
-        PyObject *type = nullptr, *value = nullptr, *trace = nullptr;
-        PyErr_Fetch(&type, &value, &trace);
-        PyObject *text = PyObject_Str(value);
-        const std::string message =
-            fmt::format("argument '{}': {}", PyUnicode_AsUTF8(p.name), PyUnicode_AsUTF8(text));
-        Py_XDECREF(text);
-        Py_XDECREF(type);
-        Py_XDECREF(value);
-        Py_XDECREF(trace);
-        raise(errors().signature, message);
-      }
-      rethrow();
+      rethrow_about(fmt::format("argument '{}'", PyUnicode_AsUTF8(p.name)));
     }
   }
   for (PyObject *t : found.tensors)
@@ -197,8 +202,10 @@ void flatten(const Binder &binder, const Bound &bound, Signature &signature, Fla
 }
 
 void flatten(PyObject *value, std::vector<Node> &nodes, std::vector<AtomRef> &atoms,
-             std::vector<PyObject *> &tensors) {
-  Flattener(nodes, atoms, tensors).value(value);
+             std::vector<PyObject *> &tensors, std::vector<PyObject *> &objects) {
+  Flattener walk(nodes, atoms, tensors);
+  walk.value(value);
+  objects = std::move(walk.objects);
 }
 
 } // namespace tracehost::python

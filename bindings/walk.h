@@ -29,11 +29,15 @@ struct Flattened {
 /// Fills nodes, atoms and slots. Throws SignatureError for what can't be compared: sets, arrays,
 /// cycles, trees deeper than 50.
 void flatten(const Binder &binder, const Bound &bound, Signature &signature, Flattened &found);
-/// One value as a tree of its own, for results.
+/// One value as a tree of its own, for results. `objects`: for each node but tensors, its leaf, or its
+/// type if it is a container; borrowed.
 void flatten(PyObject *value, std::vector<Node> &nodes, std::vector<AtomRef> &atoms,
-             std::vector<PyObject *> &tensors);
+             std::vector<PyObject *> &tensors, std::vector<PyObject *> &objects);
 
-/// What verify() collects; on the caller's stack, reused for each candidate.
+/// Throws the exception being handled; a SignatureError's message then starts with `subject`.
+[[noreturn]] void rethrow_about(const std::string &subject);
+
+/// What matches() collects; on the caller's stack, reused for each candidate.
 struct Collected {
   c10::SmallVector<PyObject *, 16> tensors; ///< by slot
   c10::SmallVector<PyObject *, 8> roots;

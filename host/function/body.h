@@ -50,6 +50,11 @@ public:
   virtual std::shared_ptr<FrontEndState> finish(Request &request, Signature &signature,
                                                 const trace::Traced &traced) = 0;
 
+  /// Runs a hit's Program; a front end may drop a lock of its own around it.
+  virtual void execute(const Specialization &specialization, torch::jit::Stack &stack) {
+    specialization.program->run(stack);
+  }
+
   virtual trace::Frontend &frontend() = 0;
 
   /// Runs `wait` where it may block: without the GIL.

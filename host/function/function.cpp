@@ -44,7 +44,7 @@ Function::Outcome Function::call(Body &body, Request &request, torch::jit::Stack
     return miss(body, request, stack, served);
   counters_->hits.fetch_add(1, std::memory_order_relaxed);
   served->hits.fetch_add(1, std::memory_order_relaxed);
-  served->program->run(stack);
+  body.execute(*served, stack);
   return Outcome::hit;
 }
 
@@ -107,7 +107,7 @@ Function::Outcome Function::miss(Body &body, Request &request, torch::jit::Stack
   }
   counters_->hits.fetch_add(1, std::memory_order_relaxed);
   served->hits.fetch_add(1, std::memory_order_relaxed);
-  served->program->run(stack);
+  body.execute(*served, stack);
   return Outcome::hit;
 }
 

@@ -7,6 +7,7 @@
 #include <torch/csrc/jit/runtime/interpreter.h>
 
 #include <cstring>
+#include <utility>
 #include <vector>
 
 namespace tracehost {
@@ -139,6 +140,6 @@ void Program::Impl::fail(std::string_view text, const torch::jit::Stack &stack) 
 std::size_t Program::ops() const { return impl_->ops; }
 bool Program::long_running() const { return impl_->long_running; }
 const torch::jit::Graph &Program::graph() const { return *impl_->graph; }
-const std::string &Program::failed_at() { return failed; }
+std::string Program::take_failed_at() { return std::exchange(failed, {}); }
 
 } // namespace tracehost

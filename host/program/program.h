@@ -19,7 +19,7 @@ public:
   Program &operator=(const Program &) = delete;
 
   /// Consumes the inputs on `stack` and leaves the outputs. If an op fails: throws what the op threw
-  /// (eager's type and message) with failed_at() telling the user's line; grad mode is then as
+  /// (eager's type and message) with take_failed_at() telling the user's line; grad mode is then as
   /// before the run, tensors that ops wrote stay written.
   void run(torch::jit::Stack &stack) const;
 
@@ -27,8 +27,9 @@ public:
   bool long_running() const;        ///< worth dropping the GIL: many ops, or a device other than CPU
   const torch::jit::Graph &graph() const;
 
-  /// The user's line of the op that failed last on this thread, `net.py:12`; empty when unknown.
-  static const std::string &failed_at();
+  /// The user's line of the op that made run() throw last on this thread, `net.py:12`; empty when
+  /// none did since this was asked, or it is not known.
+  static std::string take_failed_at();
 
 private:
   struct Impl;

@@ -7,6 +7,7 @@
 #include <torch/csrc/jit/frontend/tracer.h>
 #include <torch/csrc/jit/ir/constants.h>
 
+#include <c10/core/CPUAllocator.h>
 #include <fmt/format.h>
 
 #include <exception>
@@ -122,7 +123,20 @@ void Scope::after(const c10::OperatorHandle &op, const jit::Stack &stack) {
   });
 }
 
+/// Whether the memory is torch's own: not numpy's, a buffer's, another framework's.
+bool owns_memory(const at::Tensor &t) {
+  if (!t.device().is_cpu() || !t.has_storage() || t.storage().nbytes() == 0)
+    return true;
+  return t.storage().data_ptr().get_deleter() == c10::GetCPUAllocator()->raw_deleter();
+}
+
 void Scope::literal(const at::Tensor &t) {
+  if (!owns_memory(t))
+    refuse(Refusal::capture,
+           fmt::format("the body makes a tensor from memory that is not torch's (a numpy array?) at {}; "
+                       "later calls would not see it change. Convert it outside of the function and "
+                       "pass the tensor.",
+                       text(frontend_.here())));
   const auto &state = tracer::getTracingState();
   at::Tensor kept;
   {

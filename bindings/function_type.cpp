@@ -1,0 +1,264 @@
+#include "function_type.h"
+
+#include "context_probe.h"
+#include "environment/gil.h"
+#include "errors.h"
+#include "python_call.h"
+#include "report/ledger.h"
+#include "results.h"
+#include "stack_pool.h"
+#include "trace/tracer.h"
+
+#include <torch/csrc/Exceptions.h>
+#include <torch/csrc/jit/frontend/tracer.h>
+
+#include <fmt/format.h>
+#include <pybind11/pybind11.h>
+#include <structmember.h>
+
+namespace tracehost::python {
+namespace {
+
+namespace py = pybind11;
+
+struct FunctionObject {
+  PyObject_HEAD
+  vectorcallfunc vectorcall;
+  PyObject *dict;
+  PyObject *weakrefs;
+  PythonFunction *function; ///< owned; null before __init__
+};
+
+FunctionObject *cast(PyObject *self) { return reinterpret_cast<FunctionObject *>(self); }
+
+/// A call inside of a trace, ours or another's: its ops belong to that graph.
+[[gnu::noinline, gnu::cold]] PyObject *inlined(PythonFunction &f, PyObject *const *args,
+                                               std::size_t nargsf, PyObject *kwnames) {
+  if (is_being_traced(f)) {
+    PythonCall call(f, args, nargsf, kwnames);
+    if (!call.bind())
+      return nullptr;
+    call.context = Context::now();
+    if (is_being_traced(f, call.signature()))
+      raise(errors().trace,
+            fmt::format("{} calls itself with the signature that is being traced: the graph would have "
+                        "no end. Recur on a Python value that changes, or call its python_function.",
+                        f.name));
+  }
+  f.core->counters()->inlined.fetch_add(1, std::memory_order_relaxed);
+  return PyObject_Vectorcall(f.callable, args, nargsf & ~PY_VECTORCALL_ARGUMENTS_OFFSET, kwnames);
+}
+
+[[gnu::noinline, gnu::cold]] bool warn_retraces(const PythonFunction &f) {
+  const auto warning = report::ledger().take_warning(f.core->counters()->identity.site_key);
+  if (!warning)
+    return true;
+  return PyErr_WarnExplicit(errors().retrace, warning->text.c_str(),
+                            warning->call.file.empty() ? "?" : warning->call.file.c_str(),
+                            warning->call.line, nullptr, nullptr) == 0;
+}
+
+/// After a trace was published: warnings, which a filter may turn into errors.
+[[gnu::noinline, gnu::cold]] PyObject *traced(PythonFunction &f, PythonCall &call) {
+  Owned result(call.take_result());
+  return call.warn_side_effects() && warn_retraces(f) ? result.release() : nullptr;
+}
+
+/// Sets the Python error. An op that failed in a graph gets a note with the user's line.
+[[gnu::noinline, gnu::cold]] PyObject *failed(const PythonFunction &f) {
+  set_from_current_exception();
+  const std::string where = Program::take_failed_at();
+  if (where.empty())
+    return nullptr;
+  PyObject *type = nullptr, *value = nullptr, *traceback = nullptr;
+  PyErr_Fetch(&type, &value, &traceback);
+  PyErr_NormalizeException(&type, &value, &traceback);
+  const Owned done(PyObject_CallMethod(
+      value, "add_note", "s", fmt::format("in {}, the op at {}", f.name, where).c_str()));
+  PyErr_Restore(type, value, traceback);
+  return nullptr;
+}
+
+PyObject *call_function(PyObject *self, PyObject *const *args, std::size_t nargsf,
+                        PyObject *kwnames) {
+  PythonFunction &f = *cast(self)->function;
+  try {
+    if (torch::jit::tracer::isTracing() || trace::active()) [[unlikely]]
+      return inlined(f, args, nargsf, kwnames);
+    PythonCall call(f, args, nargsf, kwnames);
+    if (!call.bind()) [[unlikely]]
+      return nullptr;
+    call.context = probe_context();
+    PooledStack stack;
+    SpecializationRef served;
+    const auto outcome = f.core->call(call, call, *stack, served);
+    if (outcome == Function::Outcome::traced) [[unlikely]]
+      return traced(f, call);
+    return build_result(served->outputs, *stack);
+  } catch (...) {
+    return failed(f);
+  }
+}
+
+PyObject *bind_instance(PyObject *self, PyObject *instance, PyObject *) {
+  return instance && instance != Py_None ? PyMethod_New(self, instance) : Py_NewRef(self);
+}
+
+// Function(callable, parameters, empty, name, file, line, site_key, limit, watch)
+int initialise(PyObject *self, PyObject *args, PyObject *) {
+  PyObject *callable = nullptr, *parameters = nullptr, *empty = nullptr;
+  const char *name = nullptr, *file = nullptr;
+  int line = 0, watch = 1;
+  unsigned long long site_key = 0, limit = 0;
+  if (!PyArg_ParseTuple(args, "OO!OssiKKp", &callable, &PyList_Type, &parameters, &empty, &name, &file,
+                        &line, &site_key, &limit, &watch))
+    return -1;
+  try {
+    auto f = std::make_unique<PythonFunction>(callable, parameters, empty);
+    Identity identity;
+    identity.name = name;
+    identity.definition = {file, line};
+    identity.site_key = site_key;
+    f->name = fmt::format("{} ({})", name, text(identity.definition));
+    f->watch = watch;
+    f->core = std::make_unique<Function>(std::move(identity), limit, report::ledger());
+    delete std::exchange(cast(self)->function, f.release());
+    cast(self)->vectorcall = call_function;
+    return 0;
+  } catch (...) {
+    set_from_current_exception();
+    return -1;
+  }
+}
+
+int traverse(PyObject *self, visitproc visit, void *arg) {
+  Py_VISIT(Py_TYPE(self));
+  Py_VISIT(cast(self)->dict);
+  if (const auto *f = cast(self)->function) {
+    Py_VISIT(f->callable);
+    return f->binder.traverse(visit, arg);
+  }
+  return 0;
+}
+
+int clear(PyObject *self) {
+  Py_CLEAR(cast(self)->dict);
+  if (auto *f = cast(self)->function)
+    Py_CLEAR(f->callable);
+  return 0;
+}
+
+void deallocate(PyObject *self) {
+  PyObject_GC_UnTrack(self);
+  if (cast(self)->weakrefs)
+    PyObject_ClearWeakRefs(self);
+  PyTypeObject *type = Py_TYPE(self);
+  clear(self);
+  delete cast(self)->function;
+  type->tp_free(self);
+  Py_DECREF(type);
+}
+
+PyObject *uncallable(PyObject *, PyObject *const *, std::size_t, PyObject *) {
+  PyErr_SetString(PyExc_TypeError, "Function.__init__ was not called");
+  return nullptr;
+}
+
+PyObject *make(PyTypeObject *type, PyObject *, PyObject *) {
+  PyObject *self = type->tp_alloc(type, 0);
+  if (self)
+    cast(self)->vectorcall = uncallable;
+  return self;
+}
+
+const Counters &counters(PyObject *self) { return *cast(self)->function->core->counters(); }
+
+PyObject *tracing_count(PyObject *self, PyObject *) {
+  return PyLong_FromUnsignedLongLong(counters(self).traces.load());
+}
+
+PyObject *stats(PyObject *self, PyObject *) {
+  const Counters &c = counters(self);
+  return Py_BuildValue("{s:K,s:K,s:K,s:K,s:K,s:K,s:d}", "calls", c.hits.load() + c.traces.load(), "hits",
+                       c.hits.load(), "traces", c.traces.load(), "inlined", c.inlined.load(), "live",
+                       c.live.load(), "evicted", c.evicted.load(), "trace_ms",
+                       static_cast<double>(c.trace_ns.load()) / 1e6);
+}
+
+PyObject *clear_cache(PyObject *self, PyObject *) {
+  cast(self)->function->core->clear();
+  Py_RETURN_NONE;
+}
+
+PyObject *reduce(PyObject *self, PyObject *) {
+  PyObject *module = PyImport_ImportModule("tracehost._function");
+  PyObject *result = module ? PyObject_CallMethod(module, "reduce", "O", self) : nullptr;
+  Py_XDECREF(module);
+  return result;
+}
+
+PyObject *repr(PyObject *self) {
+  const Counters &c = counters(self);
+  return PyUnicode_FromString(fmt::format("<tracehost.Function {} at {}, {} specialization{}>",
+                                          c.identity.name, text(c.identity.definition), c.live.load(),
+                                          c.live.load() == 1 ? "" : "s")
+                                  .c_str());
+}
+
+PyObject *get_python_function(PyObject *self, void *) {
+  return Py_NewRef(cast(self)->function->callable);
+}
+PyObject *get_name(PyObject *self, void *) {
+  return PyUnicode_FromString(counters(self).identity.name.c_str());
+}
+PyObject *get_none(PyObject *, void *) { Py_RETURN_NONE; }
+
+PyMethodDef methods[] = {
+    {"tracing_count", tracing_count, METH_NOARGS,
+     "tracing_count() -> int\n\nTraces ever made, evicted ones included, inlined ones not."},
+    {"experimental_get_tracing_count", tracing_count, METH_NOARGS, "tf's name for tracing_count()."},
+    {"stats", stats, METH_NOARGS,
+     "stats() -> dict\n\ncalls, hits, traces, inlined, live, evicted: numbers; trace_ms: milliseconds."},
+    {"clear", clear_cache, METH_NOARGS, "clear()\n\nDrops all specializations; counters stay."},
+    {"__reduce__", reduce, METH_NOARGS, nullptr},
+    {}};
+
+PyGetSetDef properties[] = {
+    {"python_function", get_python_function, nullptr, "The callable as the user wrote it.", nullptr},
+    {"name", get_name, nullptr, "The name in messages and reports.", nullptr},
+    {"input_signature", get_none, nullptr, "None: no signature is declared.", nullptr},
+    {"__dict__", PyObject_GenericGetDict, PyObject_GenericSetDict, nullptr, nullptr},
+    {}};
+
+PyMemberDef members[] = {
+    {"__vectorcalloffset__", T_PYSSIZET, offsetof(FunctionObject, vectorcall), READONLY, nullptr},
+    {"__dictoffset__", T_PYSSIZET, offsetof(FunctionObject, dict), READONLY, nullptr},
+    {"__weaklistoffset__", T_PYSSIZET, offsetof(FunctionObject, weakrefs), READONLY, nullptr},
+    {}};
+
+} // namespace
+
+PyObject *make_function_type() {
+  PyType_Slot slots[] = {{Py_tp_new, reinterpret_cast<void *>(make)},
+                         {Py_tp_init, reinterpret_cast<void *>(initialise)},
+                         {Py_tp_call, reinterpret_cast<void *>(PyVectorcall_Call)},
+                         {Py_tp_descr_get, reinterpret_cast<void *>(bind_instance)},
+                         {Py_tp_traverse, reinterpret_cast<void *>(traverse)},
+                         {Py_tp_clear, reinterpret_cast<void *>(clear)},
+                         {Py_tp_dealloc, reinterpret_cast<void *>(deallocate)},
+                         {Py_tp_repr, reinterpret_cast<void *>(repr)},
+                         {Py_tp_methods, methods},
+                         {Py_tp_getset, properties},
+                         {Py_tp_members, members},
+                         {0, nullptr}};
+  PyType_Spec spec{"tracehost.Function", sizeof(FunctionObject), 0,
+                   Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_HAVE_VECTORCALL |
+                       Py_TPFLAGS_METHOD_DESCRIPTOR,
+                   slots};
+  PyObject *type = PyType_FromSpec(&spec);
+  if (!type)
+    rethrow();
+  return type;
+}
+
+} // namespace tracehost::python

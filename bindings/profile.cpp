@@ -1,0 +1,73 @@
+#include "profile.h"
+
+#include "errors.h"
+#include "frames.h"
+#include "trace/tracer.h"
+
+#include <fmt/format.h>
+
+#include <string_view>
+
+namespace tracehost::python {
+
+Profile::Profile(Recorder &recorder) : recorder_(recorder) {
+  PyThreadState *thread = PyThreadState_Get();
+  previous_ = thread->c_profilefunc;
+  previous_object_ = Py_XNewRef(thread->c_profileobj);
+  PyObject *self = PyCapsule_New(this, nullptr, nullptr);
+  if (!self)
+    rethrow();
+  PyEval_SetProfile(on_event, self);
+  Py_DECREF(self); // the thread holds it
+}
+
+Profile::~Profile() {
+  PyObject *type = nullptr, *value = nullptr, *traceback = nullptr;
+  PyErr_Fetch(&type, &value, &traceback);
+  PyEval_SetProfile(previous_, previous_object_);
+  Py_XDECREF(previous_object_);
+  PyErr_Restore(type, value, traceback);
+}
+
+int Profile::on_event(PyObject *self, PyFrameObject *frame, int what, PyObject *arg) {
+  auto *profile = static_cast<Profile *>(PyCapsule_GetPointer(self, nullptr));
+  try {
+    if (what == PyTrace_CALL) {
+      profile->recorder_.enter(frame);
+      profile->check_python_call(frame);
+    } else if (what == PyTrace_C_CALL) {
+      profile->check_c_call(arg);
+    }
+  } catch (...) {
+    set_from_current_exception();
+    return -1;
+  }
+  return profile->previous_ ? profile->previous_(profile->previous_object_, frame, what, arg) : 0;
+}
+
+void Profile::check_python_call(PyFrameObject *frame) {
+  PyCodeObject *code = PyFrame_GetCode(frame);
+  const bool optimizer = owner(code) == Owner::torch &&
+                         std::string_view(PyUnicode_AsUTF8(code->co_filename)).find("/torch/optim/") !=
+                             std::string_view::npos;
+  const std::string name = optimizer ? PyUnicode_AsUTF8(code->co_qualname) : "";
+  Py_DECREF(code);
+  if (optimizer)
+    trace::refuse(trace::Refusal::trace,
+                  fmt::format("the body runs an optimizer ({}) at {}, which is not supported yet. Keep "
+                              "forward and loss in the function; call backward() and step() outside of it.",
+                              name, text(user_line())));
+}
+
+void Profile::check_c_call(PyObject *function) {
+  if (!PyCFunction_Check(function))
+    return;
+  const std::string_view name = reinterpret_cast<PyCFunctionObject *>(function)->m_ml->ml_name;
+  if (name == "run_backward")
+    trace::refuse(trace::Refusal::trace,
+                  fmt::format("backward() or autograd.grad() in the body, at {}, is not supported yet. "
+                              "Return the loss and call backward() on it outside of the function.",
+                              text(user_line())));
+}
+
+} // namespace tracehost::python

@@ -1,0 +1,280 @@
+#include "python_call.h"
+
+#include "environment/gil.h"
+#include "errors.h"
+#include "frames.h"
+#include "profile.h"
+#include "results.h"
+
+#include <torch/csrc/Exceptions.h>
+#include <torch/csrc/autograd/python_variable.h>
+
+#include <fmt/format.h>
+#include <pybind11/pybind11.h>
+
+#include <chrono>
+
+namespace tracehost::python {
+namespace {
+
+struct Underway {
+  const PythonFunction *function;
+  const Signature *signature;
+};
+thread_local std::vector<Underway> underway;
+
+PyObject *object_of(const at::Tensor &t) { return t.unsafeGetTensorImpl()->pyobj_slot()->load_pyobj(); }
+
+TensorMeta meta_of(PyObject *tensor) {
+  return TensorMeta::of(THPVariable_Unpack(tensor), Py_TYPE(tensor), Py_TYPE(tensor)->tp_name);
+}
+
+} // namespace
+
+PythonFunction::PythonFunction(PyObject *wrapped, PyObject *list, PyObject *empty)
+    : callable(Py_NewRef(wrapped)), binder(list, empty) {
+  auto names = std::make_shared<Parameters>();
+  for (const Parameter &p : binder.parameters())
+    names->names.push_back(utf8(p.name));
+  parameters = std::move(names);
+}
+PythonFunction::~PythonFunction() { Py_XDECREF(callable); }
+
+PythonCall::~PythonCall() { Py_XDECREF(result_); }
+
+bool PythonCall::bind() {
+  if (function_.binder.bind(args_, positional_, kwnames_, bound_)) [[likely]]
+    return true;
+  // Python's own binding has the words for it.
+  namespace py = pybind11;
+  try {
+    py::tuple args(positional_);
+    py::dict kwargs;
+    for (std::size_t i = 0; i < positional_; ++i)
+      args[i] = py::reinterpret_borrow<py::object>(args_[i]);
+    for (Py_ssize_t i = 0; kwnames_ && i < PyTuple_GET_SIZE(kwnames_); ++i)
+      kwargs[py::handle(PyTuple_GET_ITEM(kwnames_, i))] =
+          py::reinterpret_borrow<py::object>(args_[positional_ + static_cast<std::size_t>(i)]);
+    py::module_::import("tracehost._function")
+        .attr("refuse_arguments")(py::handle(function_.callable), args, kwargs);
+    PyErr_Format(PyExc_TypeError, "%s: the arguments do not fit the parameters", function_.name.c_str());
+  } catch (...) {
+    set_from_current_exception();
+  }
+  return false;
+}
+
+Signature PythonCall::signature() {
+  std::vector<at::Tensor> slots;
+  return flatten(*this, slots);
+}
+
+Signature PythonCall::flatten(Request &, std::vector<at::Tensor> &slots) {
+  Signature signature;
+  signature.parameters = function_.parameters;
+  signature.context = context;
+  flattened_ = {};
+  python::flatten(function_.binder, bound_, signature, flattened_);
+  nodes_ = signature.nodes;
+  slots.clear();
+  for (PyObject *t : flattened_.tensors)
+    slots.push_back(THPVariable_Unpack(t));
+  return signature;
+}
+
+BodyResult PythonCall::run(Request &) {
+  Signature names; // for the roots' paths
+  names.parameters = function_.parameters;
+  names.nodes = nodes_;
+  std::vector<Root> roots;
+  Signature signature = this->signature();
+  for (std::size_t i = 0; i < flattened_.roots.size(); ++i)
+    roots.push_back({path(signature, flattened_.root_nodes[i]), flattened_.roots[i],
+                     static_cast<int>(i)});
+  recorder_ = std::make_unique<Recorder>(function_.callable, roots, function_.watch);
+  births_.emplace();
+  underway.push_back({&function_, &signature});
+  struct Leave {
+    ~Leave() { underway.pop_back(); }
+  } leave;
+  {
+    const Profile profile(*recorder_);
+    result_ = PyObject_Vectorcall(function_.callable, args_, positional_, kwnames_);
+  }
+  if (!result_)
+    rethrow();
+  check_arguments_unchanged();
+  BodyResult result;
+  std::vector<PyObject *> tensors;
+  result.outputs = describe_result(result_, function_.name, tensors);
+  for (PyObject *t : tensors)
+    result.tensors.push_back(THPVariable_Unpack(t));
+  return result;
+}
+
+void PythonCall::check_arguments_unchanged() {
+  const std::vector<Node> before = nodes_;
+  const std::vector<PyObject *> tensors = flattened_.tensors;
+  const Signature now = signature();
+  Signature then = now;
+  then.nodes = before;
+  for (std::size_t p = 0; p < function_.parameters->names.size(); ++p) {
+    const std::size_t a = then.subtree(p), b = now.subtree(p);
+    bool same = before[a].end - a == now.nodes[b].end - b;
+    for (std::size_t i = 0; same && i < before[a].end - a; ++i) {
+      const Node &x = before[a + i], &y = now.nodes[b + i];
+      same = x.kind == y.kind &&
+             (x.kind != Kind::tensor || tensors[x.payload.slot] == flattened_.tensors[y.payload.slot]) &&
+             (x.kind == Kind::tensor || x.has_atom() || x.payload.integer == y.payload.integer);
+    }
+    if (!same)
+      trace::refuse(trace::Refusal::trace,
+                    fmt::format("{} changes its argument '{}', which later calls would not do. Change a "
+                                "copy, and return it.",
+                                function_.name, function_.parameters->names[p]));
+  }
+}
+
+std::shared_ptr<FrontEndState> PythonCall::finish(Request &, Signature &signature,
+                                                  const trace::Traced &traced) {
+  const WithGil gil;
+  auto state = std::make_shared<PythonState>();
+  state->roots = flattened_.roots.size();
+  state->captures = traced.captures.size();
+  std::vector<PyObject *> captured;
+  for (const trace::Capture &c : traced.captures) {
+    captured.push_back(object_of(c.tensor));
+    signature.captures.push_back({c.path, meta_of(captured.back())});
+  }
+  for (std::size_t slot = 0; slot < flattened_.tensors.size(); ++slot) {
+    PyObject *tensor = flattened_.tensors[slot];
+    const std::string path = recorder_->path_of(tensor);
+    if (path.empty())
+      continue;
+    captured.push_back(tensor);
+    signature.captures.push_back({path, meta_of(tensor), static_cast<std::int32_t>(slot)});
+  }
+  births_.reset();
+  state->environment = recorder_->finish(captured, side_effects_);
+  if (!state->environment)
+    rethrow();
+  signature.watched = state->environment->recorded(signature.atoms);
+  return state;
+}
+
+void PythonCall::environment(const Specialization &specialization, Request &, Signature &signature) {
+  const auto &state = static_cast<const PythonState &>(*specialization.front_end);
+  if (state.roots != flattened_.roots.size())
+    return;
+  signature.watched = state.environment->current(flattened_.roots.data(), signature.atoms);
+  const auto tensors = state.environment->current_captures(flattened_.roots.data());
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    CaptureSpec spec = specialization.signature.captures[i];
+    if (tensors[i])
+      spec.meta = meta_of(tensors[i]);
+    signature.captures.push_back(std::move(spec));
+  }
+}
+
+void PythonCall::execute(const Specialization &specialization, torch::jit::Stack &stack) {
+  using Clock = std::chrono::steady_clock;
+  auto &state = static_cast<PythonState &>(*specialization.front_end);
+  const auto slow = state.slow.load(std::memory_order_relaxed);
+  if (slow == 0) {
+    specialization.program->run(stack);
+    return;
+  }
+  const pybind11::gil_scoped_release release;
+  const auto start = Clock::now();
+  specialization.program->run(stack);
+  // The first run warms caches; the second tells whether 20 us are passed, which pays for the GIL.
+  if (slow < 0 && specialization.hits.load(std::memory_order_relaxed) > 1)
+    state.slow.store(specialization.program->long_running() ||
+                         Clock::now() - start > std::chrono::microseconds(20),
+                     std::memory_order_relaxed);
+}
+
+void PythonCall::blocking(const std::function<void()> &wait) {
+  const pybind11::gil_scoped_release release;
+  wait();
+}
+
+Site PythonCall::caller() {
+  const WithGil gil;
+  return user_line();
+}
+
+Site PythonCall::here() {
+  const WithGil gil;
+  return user_line();
+}
+
+std::string PythonCall::current_error() {
+  const WithGil gil;
+  try {
+    throw;
+  } catch (python_error &e) {
+    const Owned text(PyObject_Str(e.value ? e.value : Py_None));
+    const std::string type =
+        e.type && PyType_Check(e.type) ? reinterpret_cast<PyTypeObject *>(e.type)->tp_name : "error";
+    return type + ": " + utf8(text.get());
+  } catch (const std::exception &e) {
+    return e.what();
+  }
+}
+
+std::string PythonCall::capture_path(const at::Tensor &tensor) {
+  const WithGil gil;
+  PyObject *object = object_of(tensor);
+  const std::string line = text(user_line());
+  if (!object || births_->has(object))
+    refuse(trace::Refusal::capture,
+           fmt::format("a tensor used at {} was made during the trace by something that is not "
+                       "recorded (numpy, dlpack, another thread, a view of storage). Make it outside of "
+                       "the function, or by a torch op in it.",
+                       line));
+  std::string path = recorder_->path_of(object);
+  if (path.empty() && !Births::notes(Py_TYPE(object)))
+    refuse(trace::Refusal::capture,
+           fmt::format("a {} used at {} is reached by no path that tracehost can read again. Pass it as "
+                       "an argument.",
+                       Py_TYPE(object)->tp_name, line));
+  return path.empty() ? "a tensor first used at " + line : path;
+}
+
+void PythonCall::refuse(trace::Refusal why, const std::string &message) {
+  const WithGil gil;
+  PyObject *type = why == trace::Refusal::value_read ? errors().value_read
+                   : why == trace::Refusal::capture  ? errors().capture
+                                                     : errors().trace;
+  raise(type, message);
+}
+
+bool PythonCall::warn_side_effects() {
+  for (const SideEffect &e : side_effects_) {
+    const std::string where = e.where.line ? " at " + text(e.where) : "";
+    const std::string message =
+        fmt::format("{} changes {}{} while it is traced; later calls run the graph and will not. Keep "
+                    "such state in a tensor that is updated in place, or change it outside of the function.",
+                    function_.name, e.path, where);
+    if (PyErr_WarnEx(errors().side_effect, message.c_str(), 1))
+      return false;
+  }
+  return true;
+}
+
+bool is_being_traced(const PythonFunction &function) {
+  for (const Underway &u : underway)
+    if (u.function == &function)
+      return true;
+  return false;
+}
+
+bool is_being_traced(const PythonFunction &function, const Signature &signature) {
+  for (const Underway &u : underway)
+    if (u.function == &function && differences(*u.signature, signature).empty())
+      return true;
+  return false;
+}
+
+} // namespace tracehost::python

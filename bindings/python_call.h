@@ -1,0 +1,102 @@
+#pragma once
+
+#include "binding.h"
+#include "births.h"
+#include "environment/environment.h"
+#include "environment/recorder.h"
+#include "function/function.h"
+#include "walk.h"
+
+#include <Python.h>
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace tracehost::python {
+
+/// What a Python Function is made of, besides the core's cache.
+struct PythonFunction {
+  PyObject *callable; ///< what the user wrote; strong
+  std::string name;   ///< for messages: `step (train.py:12)`
+  Binder binder;
+  std::shared_ptr<const Parameters> parameters;
+  bool watch;         ///< Python values that the trace read are part of the signature
+  std::unique_ptr<Function> core;
+
+  PythonFunction(PyObject *callable, PyObject *parameters, PyObject *empty);
+  ~PythonFunction();
+};
+
+/// A Specialization's Python side.
+struct PythonState final : FrontEndState {
+  std::shared_ptr<Environment> environment;
+  std::size_t roots = 0;    ///< objects among the arguments
+  std::size_t captures = 0; ///< hidden inputs; those past them are arguments reached by a path, too
+  std::atomic<std::int8_t> slow{-1}; ///< whether a run pays for dropping the GIL; -1: not measured
+};
+
+/// One call from Python: the core's Body and Request for it. Lives on the C stack of that call; the
+/// parts that only a miss needs are made by the miss.
+///
+/// Requires: GIL held at the call; members that the core calls without it take it.
+class PythonCall final : public Body, public Request, public trace::Frontend {
+public:
+  PythonCall(PythonFunction &function, PyObject *const *args, std::size_t nargsf, PyObject *kwnames)
+      : function_(function), args_(args), positional_(PyVectorcall_NARGS(nargsf)), kwnames_(kwnames) {}
+  ~PythonCall() override;
+
+  /// False with a TypeError set if the arguments do not fit the parameters.
+  bool bind();
+  /// After Outcome::traced: the body's result, a new reference.
+  PyObject *take_result() { return std::exchange(result_, nullptr); }
+  /// After a trace: shows the SideEffectWarnings. False if a filter made one an exception.
+  bool warn_side_effects();
+  /// The Signature of the arguments, for comparisons with a trace under way.
+  Signature signature();
+
+  bool verify(Specialization &specialization, Request &request, torch::jit::Stack &stack) override;
+  Signature flatten(Request &request, std::vector<at::Tensor> &slots) override;
+  void environment(const Specialization &specialization, Request &request,
+                   Signature &signature) override;
+  BodyResult run(Request &request) override;
+  std::shared_ptr<FrontEndState> finish(Request &request, Signature &signature,
+                                        const trace::Traced &traced) override;
+  void execute(const Specialization &specialization, torch::jit::Stack &stack) override;
+  trace::Frontend &frontend() override { return *this; }
+  void blocking(const std::function<void()> &wait) override;
+  Site caller() override;
+  std::string current_error() override;
+
+  Site here() override;
+  std::string capture_path(const at::Tensor &tensor) override;
+  [[noreturn]] void refuse(trace::Refusal why, const std::string &message) override;
+
+private:
+  bool captures_match(const Specialization &specialization, const PythonState &state);
+  bool reads_match(const Specialization &specialization, const PythonState &state);
+  void check_arguments_unchanged();
+
+  PythonFunction &function_;
+  PyObject *const *args_;
+  std::size_t positional_;
+  PyObject *kwnames_;
+  Bound bound_;
+  Collected found_;
+
+  // A miss only.
+  PyObject *result_ = nullptr; ///< strong
+  std::unique_ptr<Recorder> recorder_;
+  std::optional<Births> births_;
+  Flattened flattened_;
+  std::vector<Node> nodes_; ///< of the arguments before the body ran
+  std::vector<SideEffect> side_effects_;
+};
+
+/// The Function that this thread traces innermost, and outer ones: to refuse endless recursion.
+/// True if a trace of `function` with an equal signature is under way on this thread.
+bool is_being_traced(const PythonFunction &function, const Signature &signature);
+bool is_being_traced(const PythonFunction &function);
+
+} // namespace tracehost::python

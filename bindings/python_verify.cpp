@@ -1,0 +1,67 @@
+#include "python_call.h"
+
+#include <torch/csrc/autograd/python_variable.h>
+
+/// The hot part of PythonCall: verify one Specialization and fill its stack.
+
+namespace tracehost::python {
+
+bool PythonCall::verify(Specialization &specialization, Request &, torch::jit::Stack &stack) {
+  const Signature &signature = specialization.signature;
+  if (!(signature.context == context) || !matches(signature, function_.binder, bound_, found_))
+    return false;
+  auto &state = static_cast<PythonState &>(*specialization.front_end);
+  if (!state.environment->verify(found_.roots.data()))
+    return false;
+  if (!signature.captures.empty() && !captures_match(specialization, state))
+    return false;
+  if ((signature.reads_strides || signature.reads_leaf) && !reads_match(specialization, state))
+      [[unlikely]]
+    return false;
+  for (PyObject *t : found_.tensors)
+    stack.emplace_back(THPVariable_Unpack(t));
+  const auto captured = state.environment->captures();
+  for (std::size_t i = 0; i < state.captures; ++i)
+    stack.emplace_back(THPVariable_Unpack(captured[i]));
+  return true;
+}
+
+bool PythonCall::captures_match(const Specialization &specialization, const PythonState &state) {
+  const auto &specs = specialization.signature.captures;
+  const auto captured = state.environment->captures();
+  for (std::size_t i = 0; i < specs.size(); ++i) {
+    PyObject *object = captured[i];
+    if (Py_TYPE(object) != specs[i].meta.type)
+      return false;
+    const auto *impl = THPVariable_Unpack(object).unsafeGetTensorImpl();
+    if (!specs[i].meta.matches(*impl))
+      return false;
+    // A capture is the slot that it was at the trace, or none.
+    for (std::size_t slot = 0; slot < found_.tensors.size(); ++slot) {
+      const bool same = THPVariable_Unpack(found_.tensors[slot]).unsafeGetTensorImpl() == impl;
+      if (same != (specs[i].same_as_slot == static_cast<std::int32_t>(slot)))
+        return false;
+    }
+  }
+  return true;
+}
+
+bool PythonCall::reads_match(const Specialization &specialization, const PythonState &state) {
+  const Signature &signature = specialization.signature;
+  const auto same = [&](PyObject *object, const TensorMeta &meta) {
+    const auto *impl = THPVariable_Unpack(object).unsafeGetTensorImpl();
+    return (!signature.reads_leaf || THPVariable_Unpack(object).is_leaf() == meta.is_leaf) &&
+           (!signature.reads_strides || impl->layout() != at::kStrided ||
+            impl->strides() == c10::IntArrayRef(meta.strides));
+  };
+  for (std::size_t i = 0; i < found_.tensors.size(); ++i)
+    if (!same(found_.tensors[i], signature.slots[i]))
+      return false;
+  const auto captured = state.environment->captures();
+  for (std::size_t i = 0; i < signature.captures.size(); ++i)
+    if (!same(captured[i], signature.captures[i].meta))
+      return false;
+  return true;
+}
+
+} // namespace tracehost::python

@@ -1,0 +1,22 @@
+#pragma once
+
+#include "program/output_spec.h"
+
+#include <ATen/core/stack.h>
+#include <Python.h>
+
+#include <vector>
+
+/// A Function's result as an OutputSpec, and back. Requires for all: GIL held.
+
+namespace tracehost::python {
+
+/// Describes what the body returned; `tensors` gets its distinct tensors in order, borrowed.
+/// Throws TypeError for an object that a later call could not return anew.
+OutputSpec describe_result(PyObject *result, const std::string &function,
+                           std::vector<PyObject *> &tensors);
+
+/// The result of a hit: a new reference, or null with a Python error set. Consumes `outputs`.
+PyObject *build_result(const OutputSpec &spec, torch::jit::Stack &outputs);
+
+} // namespace tracehost::python

@@ -1,0 +1,48 @@
+"""tracehost: PyTorch functions as cached TorchScript graphs, traced once for each call signature.
+
+    import torch, tracehost
+
+    @tracehost.function
+    def step(x, scale):
+        return (x * scale).sum()
+
+See `tracehost.function` for the options, `tracehost.report()` for what happened.
+"""
+
+from ._errors import (
+    ArchiveError,
+    CaptureError,
+    Error,
+    RetraceWarning,
+    SideEffectWarning,
+    SignatureError,
+    StagingError,
+    TraceError,
+    TraceWarning,
+    ValueReadError,
+)
+from ._versions import check as _check
+
+_check()
+
+from ._function import Function, function  # noqa: E402  (the versions come first)
+from ._report import report, reset  # noqa: E402
+from ._versions import VERSION as __version__  # noqa: E402
+
+__all__ = [
+    "ArchiveError",
+    "CaptureError",
+    "Error",
+    "Function",
+    "RetraceWarning",
+    "SideEffectWarning",
+    "SignatureError",
+    "StagingError",
+    "TraceError",
+    "TraceWarning",
+    "ValueReadError",
+    "__version__",
+    "function",
+    "report",
+    "reset",
+]

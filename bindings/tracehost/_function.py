@@ -1,0 +1,157 @@
+"""The decorator's surface: options, names, pickling. The calls are in C++ (`_tracehost.Function`)."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import pickle
+import sys
+from collections.abc import Callable
+from typing import Any
+
+from ._tracehost import Function
+
+# Options whose part of tracehost is not there yet, with the only value that is taken until then.
+_STILL_TO_COME = {
+    "input_signature": None,
+    "reduce_retracing": False,
+    "value_reads": "error",
+    "validate": "off",
+    "executor": "interpreter",
+    "optimize": "off",
+}
+
+
+def function(
+    func: Callable[..., Any] | None = None,
+    *,
+    name: str | None = None,
+    limit: int = 64,
+    watch: bool = True,
+    **options: Any,
+) -> Any:
+    """Turn a PyTorch function into one that runs as a TorchScript graph, traced once a signature.
+
+    Use it as `@tracehost.function`, `@tracehost.function(limit=8)` or `tracehost.function(f)`; `f` may be
+    a function, method, lambda, partial, any callable, or an `nn.Module`.
+
+    A call is compared by its tensors' dtype, shape, device, layout, requires_grad and which are the
+    same; by Python values' type and value; by grad mode, autocast and other contexts; and by the Python
+    values that the trace read from closures, globals and attributes. If no specialization fits, the body
+    runs once, for real, while its ops are recorded. Tensors that it reaches without being passed them
+    (parameters, buffers, globals) are read again at every call.
+
+    Args:
+        name: in messages and reports; default: the function's own.
+        limit: live specializations, at least 1; beyond it the least recently used is dropped.
+        watch: False: Python values from closures, globals and attributes are baked at the trace.
+
+    Raises:
+        TypeError: `func` is not callable, or an option is unknown or not supported yet.
+        ValueError: `limit` is less than 1.
+    """
+    _check_options(options)
+    if not isinstance(limit, int) or isinstance(limit, bool):
+        raise TypeError(f"limit must be an int, got {limit!r}")
+    if limit < 1:
+        raise ValueError(f"limit must be at least 1, got {limit}")
+    if func is None:
+        return functools.partial(function, name=name, limit=limit, watch=watch, **options)
+    if isinstance(func, (staticmethod, classmethod)):
+        return type(func)(function(func.__func__, name=name, limit=limit, watch=watch))
+    if not callable(func):
+        raise TypeError(f"{func!r} is not a callable object")
+    code_owner = _innermost(func)
+    file, line = _definition(code_owner)
+    made = Function(
+        func,
+        _parameters(func),
+        inspect.Parameter.empty,
+        name or getattr(func, "__name__", None) or type(func).__name__,
+        file,
+        line,
+        _site_key(code_owner),
+        limit,
+        watch,
+    )
+    functools.update_wrapper(made, func, updated=())
+    return made
+
+
+def _check_options(options: dict[str, Any]) -> None:
+    for option, value in options.items():
+        if option == "autograph" and isinstance(value, bool):
+            continue  # control flow on tensors is refused, with or without it, until it can be staged
+        if option not in _STILL_TO_COME:
+            raise TypeError(f"tracehost.function has no option {option!r}")
+        if value != _STILL_TO_COME[option]:
+            only = _STILL_TO_COME[option]
+            raise TypeError(f"tracehost.function: {option}={value!r} is not supported yet; leave it out ({only!r})")
+
+
+def _innermost(func: Any) -> Any:
+    """What the definition site belongs to: through wrappers, partials and bound methods."""
+    seen = set()
+    while id(func) not in seen:
+        seen.add(id(func))
+        if isinstance(func, functools.partial):
+            func = func.func
+        elif isinstance(func, Function):
+            func = func.python_function
+        else:
+            func = getattr(func, "__wrapped__", None) or getattr(func, "__func__", func)
+    return func
+
+
+def _definition(func: Any) -> tuple[str, int]:
+    code = getattr(func, "__code__", None)
+    if code is None:  # a callable object: the place of its class's code
+        for name in ("forward", "__call__"):
+            code = getattr(getattr(type(func), name, None), "__code__", None)
+            if code is not None:
+                break
+    return (code.co_filename, code.co_firstlineno) if code is not None else ("", 0)
+
+
+_sites: dict[int, tuple[Any, int]] = {}
+
+
+def _site_key(func: Any) -> int:
+    """One number a definition site: the code object's, or the callable's own. Code objects are kept, so
+    that an address is never taken for another's."""
+    code = getattr(func, "__code__", None)
+    owner = code if code is not None else object()
+    return _sites.setdefault(id(owner), (owner, len(_sites) + 1))[1]
+
+
+def _parameters(func: Any) -> list[tuple[str, int, Any]]:
+    try:
+        parameters = inspect.signature(func).parameters.values()
+    except (TypeError, ValueError):  # some builtins have none
+        return [("args", 2, inspect.Parameter.empty), ("kwargs", 4, inspect.Parameter.empty)]
+    return [(p.name, int(p.kind), p.default) for p in parameters]
+
+
+def refuse_arguments(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    """Raise the TypeError that Python gives for arguments that do not fit."""
+    name = getattr(func, "__name__", type(func).__name__)
+    try:
+        inspect.signature(func).bind(*args, **kwargs)
+    except TypeError as error:
+        raise TypeError(f"{name}() {error}") from None
+
+
+def reduce(made: Function) -> Any:
+    """Pickle by reference where the Function can be imported, else with an empty cache."""
+    module, path = getattr(made, "__module__", None), getattr(made, "__qualname__", "")
+    found: Any = sys.modules.get(module) if module else None
+    for part in path.split("."):
+        found = getattr(found, part, None)
+    if found is made:
+        return path
+    inner = made.python_function
+    if getattr(inner, "__qualname__", "") == path and getattr(inner, "__module__", None) == module and found is not inner:
+        raise pickle.PicklingError(
+            f"{made!r} can't be pickled: {module}.{path} is not found there. Define it at the top level of a module."
+        )
+    return function, (inner,)

@@ -1,0 +1,65 @@
+"""Refuses, in one line, a torch or a Python that the compiled part was not built for."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+_HERE = Path(__file__).parent
+
+
+def _built_for() -> dict[str, str]:
+    lines = (_HERE / "build_info.txt").read_text(encoding="utf-8").splitlines()
+    return dict(line.split("=", 1) for line in lines if "=" in line)
+
+
+_built = _built_for()
+VERSION = _built["version"]
+
+
+def _minor(version: str) -> str:
+    return ".".join(version.split("+")[0].split(".")[:2])
+
+
+def _loaded_libpython() -> str | None:
+    """The libpython that this process runs on; None for a statically linked interpreter."""
+    try:
+        maps = Path("/proc/self/maps").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return None
+    for line in maps.splitlines():
+        path = line.split(maxsplit=5)[-1]
+        if os.path.basename(path).startswith("libpython3."):
+            return path
+    return None
+
+
+def check() -> None:
+    """Raise ImportError if torch is missing or of another minor version, or if this is another Python."""
+    running = ".".join(map(str, sys.version_info[:3]))
+    if _minor(running) != _minor(_built["python"]):
+        raise ImportError(
+            f"tracehost was built for Python {_built['python']}, this is {running}: "
+            f"build it again for this one (TRACEHOST_PYTHON=... scripts/setup)"
+        )
+    library, built = _loaded_libpython(), _built.get("libpython", "")
+    if library and built and os.path.realpath(library) != os.path.realpath(built):
+        raise ImportError(
+            f"tracehost was built with {built}, but {library} is loaded: "
+            f"run it with the interpreter of its own virtual environment, or build it again"
+        )
+    try:
+        import torch
+    except ModuleNotFoundError as error:
+        if error.name != "torch":
+            raise
+        raise ImportError(
+            f"tracehost needs torch {_minor(_built['torch'])}.*, which {sys.executable} does not have: "
+            f"pip install torch=={_built['torch']}"
+        ) from None
+    if _minor(torch.__version__) != _minor(_built["torch"]):
+        raise ImportError(
+            f"tracehost was built for torch {_minor(_built['torch'])}.*, this is {torch.__version__}: "
+            f"build it again (scripts/setup), or pip install torch=={_built['torch']}"
+        )
