@@ -1,0 +1,230 @@
+#include "report/finding.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+namespace tracehost::report {
+namespace {
+
+constexpr std::size_t most_values = 8, most_calls = 2, most_paths = 3;
+
+void note(std::vector<std::string> &values, const std::string &value) {
+  if (std::find(values.begin(), values.end(), value) == values.end())
+    values.push_back(value);
+}
+
+/// The Finding of this kind, place and cause; a new one at the end if there is none.
+Finding &entry(std::vector<Finding> &found, Finding::Kind kind, const Difference *difference) {
+  for (auto &finding : found)
+    if (finding.kind == kind && (!difference || (finding.cause == difference->cause &&
+                                                 finding.dimension == difference->dimension &&
+                                                 finding.paths.front() == difference->path)))
+      return finding;
+  Finding &made = found.emplace_back();
+  made.kind = kind;
+  if (difference) {
+    made.cause = difference->cause;
+    made.paths = {difference->path};
+    made.dimension = difference->dimension;
+    made.ranks = {difference->rank};
+  }
+  return made;
+}
+
+void attribute(Finding &finding, std::size_t trace, const Site &call) {
+  if (!finding.traces.empty() && finding.traces.back() == trace)
+    return; // twice in one trace
+  finding.traces.push_back(trace);
+  const auto known = std::find_if(finding.calls.begin(), finding.calls.end(),
+                                  [&](const auto &entry) { return entry.first == call; });
+  if (known != finding.calls.end())
+    ++known->second;
+  else if (!call.file.empty())
+    finding.calls.emplace_back(call, 1);
+}
+
+/// Arguments that changed hand in hand are one cause: images and labels of one batch.
+bool hand_in_hand(const Finding &a, const Finding &b) {
+  const bool of_tensors = a.cause <= Cause::requires_grad;
+  return of_tensors && a.kind == Finding::Kind::difference && b.kind == a.kind &&
+         a.cause == b.cause && a.dimension == b.dimension && a.values == b.values &&
+         a.traces == b.traces;
+}
+
+void join(std::vector<Finding> &found) {
+  std::vector<Finding> joined;
+  for (auto &finding : found) {
+    const auto same = std::find_if(joined.begin(), joined.end(), [&](const Finding &other) {
+      return hand_in_hand(other, finding);
+    });
+    if (same == joined.end()) {
+      joined.push_back(std::move(finding));
+    } else {
+      same->paths.push_back(finding.paths.front());
+      same->ranks.push_back(finding.ranks.front());
+    }
+  }
+  found = std::move(joined);
+}
+
+std::string subject(const Finding &finding) {
+  if (finding.cause == Cause::context)
+    return finding.paths.front();
+  std::vector<std::string> names;
+  for (std::size_t i = 0; i < finding.paths.size() && i < most_paths; ++i)
+    names.push_back(quoted(finding.paths[i]));
+  if (finding.cause == Cause::watched)
+    return names.front() + ", which the body reads,";
+  if (finding.cause == Cause::capture)
+    return "captured tensor " + names.front();
+  if (names.size() == 1)
+    return "argument " + names.front();
+  std::string last = names.back();
+  if (finding.paths.size() > most_paths)
+    last = fmt::format("{} more", finding.paths.size() - most_paths + 1);
+  names.pop_back();
+  return fmt::format("arguments {} and {}", fmt::join(names, ", "), last);
+}
+
+std::string listed(const std::vector<std::string> &values) {
+  const std::size_t shown = std::min(values.size(), most_values);
+  return fmt::format("{}{}",
+                     fmt::join(values.begin(), values.begin() + static_cast<long>(shown), ", "),
+                     shown < values.size() ? ", ..." : "");
+}
+
+std::string change(const Finding &finding) {
+  const std::string values = listed(finding.values);
+  const std::size_t count = finding.values.size();
+  if (finding.cause == Cause::object)
+    return fmt::format("was another object {} ({})", counted(finding.traces.size(), "time"),
+                       values);
+  if (count < 2) // their texts are the same
+    return fmt::format("changed ({})", values);
+  switch (finding.cause) {
+  case Cause::rank:
+    return fmt::format("took {} ranks ({})", count, values);
+  case Cause::dtype:
+    return fmt::format("took {} dtypes ({})", count, values);
+  case Cause::device:
+    return fmt::format("was on {} devices ({})", count, values);
+  case Cause::layout:
+    return fmt::format("took {} layouts ({})", count, values);
+  case Cause::requires_grad:
+    return fmt::format("took {} values of requires_grad ({})", count, values);
+  case Cause::subclass:
+    return fmt::format("was of {} tensor classes ({})", count, values);
+  case Cause::alias:
+    return fmt::format("took {} roles ({})", count, values);
+  case Cause::type:
+    return fmt::format("took {} types ({})", count, values);
+  case Cause::structure:
+    return fmt::format("took {} structures ({})", count, values);
+  case Cause::capture:
+    return fmt::format("took {} forms ({})", count, values);
+  default:
+    return fmt::format("took {} values ({})", count, values);
+  }
+}
+
+std::string origin(const Finding &finding) {
+  std::vector<std::string> sites;
+  for (const auto &[site, count] : finding.calls)
+    if (sites.size() < most_calls)
+      note(sites, text(site));
+  return sites.empty() ? std::string() : fmt::format(", from {}", fmt::join(sites, " and "));
+}
+
+} // namespace
+
+std::vector<Finding> findings(std::span<const TraceRecord> records) {
+  std::vector<Finding> found;
+  for (std::size_t i = 0; i < records.size(); ++i) {
+    const TraceRecord &record = records[i];
+    const auto add = [&](Finding::Kind kind) {
+      attribute(entry(found, kind, nullptr), i, record.call);
+    };
+    if (record.evicted)
+      add(Finding::Kind::evicted);
+    else if (record.origin == TraceRecord::Origin::again)
+      add(Finding::Kind::again);
+    else if (record.origin == TraceRecord::Origin::emptied)
+      add(Finding::Kind::emptied);
+    else if (record.origin == TraceRecord::Origin::differs && record.differences.empty())
+      add(Finding::Kind::unnamed);
+    for (const auto &difference : record.differences) {
+      Finding &finding = entry(found, Finding::Kind::difference, &difference);
+      if (difference.cause != Cause::object) // what it was before may be gone
+        note(finding.values, difference.before);
+      note(finding.values, difference.after);
+      attribute(finding, i, record.call);
+    }
+  }
+  join(found);
+  const auto more = [](const auto &a, const auto &b) { return a.traces.size() > b.traces.size(); };
+  std::stable_sort(found.begin(), found.end(), more);
+  for (auto &finding : found)
+    std::stable_sort(finding.calls.begin(), finding.calls.end(),
+                     [](const auto &a, const auto &b) { return a.second > b.second; });
+  return found;
+}
+
+std::string sentence(const Finding &finding, const Identity &function, std::size_t limit) {
+  const std::string times = counted(finding.traces.size(), "time");
+  switch (finding.kind) {
+  case Finding::Kind::again:
+    return fmt::format(
+               "tracehost.function was applied again {} to {} ({}), each time with an empty cache",
+               times, function.name, text(function.definition)) +
+           origin(finding);
+  case Finding::Kind::emptied:
+    return "the cache was empty again " + times +
+           ": cleared, or the objects that it was traced with are gone" + origin(finding);
+  case Finding::Kind::evicted:
+    return fmt::format("a specialization that would have served had been evicted {} (limit={})",
+                       times, limit) +
+           origin(finding);
+  case Finding::Kind::unnamed:
+    return "an argument compared unequal and then equal again " + times + ": see its __eq__" +
+           origin(finding);
+  case Finding::Kind::difference:
+    break;
+  }
+  const std::string where =
+      finding.cause == Cause::shape ? fmt::format(", dimension {},", finding.dimension) : "";
+  return subject(finding) + where + " " + change(finding) + origin(finding);
+}
+
+std::string brief(const Finding &finding) {
+  switch (finding.kind) {
+  case Finding::Kind::again:
+    return "decorated again";
+  case Finding::Kind::emptied:
+    return "cache emptied";
+  case Finding::Kind::evicted:
+    return "evicted";
+  case Finding::Kind::unnamed:
+    return "unequal objects";
+  case Finding::Kind::difference:
+    break;
+  }
+  if (finding.cause == Cause::context)
+    return finding.paths.front();
+  const std::string path = quoted(finding.paths.front());
+  if (finding.cause == Cause::shape)
+    return fmt::format("{} dimension {}", path, finding.dimension);
+  return path + " " + name(finding.cause);
+}
+
+std::string quoted(const std::string &path) {
+  const char quote = path.find('\'') == std::string::npos ? '\'' : '"';
+  return quote + path + quote;
+}
+
+std::string counted(std::size_t count, const char *noun) {
+  return fmt::format("{} {}{}", count, noun, count == 1 ? "" : "s");
+}
+
+} // namespace tracehost::report

@@ -1,0 +1,119 @@
+#include "report/ledger.h"
+
+#include "report/site_log.h"
+
+#include <algorithm>
+#include <mutex>
+#include <unordered_map>
+#include <utility>
+
+namespace tracehost::report {
+namespace {
+constexpr std::size_t most_sites = 1024;
+}
+
+struct Ledger::State {
+  struct Site {
+    SiteLog log;
+    std::uint64_t used = 0; ///< stamp of the last event
+  };
+  mutable std::mutex mutex;
+  std::unordered_map<std::uint64_t, Site> sites; ///< by site_key
+  std::uint64_t stamp = 0;
+  std::vector<Row> forgotten; ///< at most one: the sums of sites dropped
+
+  SiteLog &site(const Counters &function) {
+    const auto [entry, is_new] = sites.try_emplace(function.identity.site_key);
+    entry->second.used = ++stamp;
+    SiteLog &log = entry->second.log;
+    if (is_new && sites.size() > most_sites)
+      forget(function.identity.site_key);
+    return log;
+  }
+
+  /// Drops the oldest sites whose Functions are gone, some at a time: code made by exec() in a loop
+  /// has a new site each time.
+  void forget(std::uint64_t keep) {
+    std::vector<std::pair<std::uint64_t, std::uint64_t>> dead; // stamp, key
+    for (auto &[key, site] : sites)
+      if (key != keep && site.log.dead())
+        dead.emplace_back(site.used, key);
+    std::sort(dead.begin(), dead.end());
+    dead.resize(std::min(dead.size(), most_sites / 4));
+    for (const auto &[used, key] : dead) {
+      remember(sites.at(key).log.row());
+      sites.erase(key);
+    }
+  }
+
+  void remember(const std::optional<Row> &row) {
+    if (!row)
+      return;
+    if (forgotten.empty())
+      forgotten.push_back({.function = "earlier Functions", .cause = {}});
+    Row &sum = forgotten.front();
+    sum.calls += row->calls;
+    sum.hits += row->hits;
+    sum.traces += row->traces;
+    sum.inlined += row->inlined;
+    sum.nanoseconds += row->nanoseconds;
+  }
+};
+
+Ledger::Ledger() : state_(std::make_unique<State>()) {}
+Ledger::~Ledger() = default;
+
+void Ledger::created(std::shared_ptr<const Counters> function) {
+  const std::lock_guard lock(state_->mutex);
+  SiteLog &log = state_->site(*function);
+  log.add(std::move(function));
+}
+
+void Ledger::on(const TraceEvent &event) {
+  const std::lock_guard lock(state_->mutex);
+  state_->site(*event.function).on(event);
+}
+
+void Ledger::on(const EvictEvent &event) {
+  const std::lock_guard lock(state_->mutex);
+  state_->site(*event.function).on(event);
+}
+
+void Ledger::on(const FailEvent &event) {
+  const std::lock_guard lock(state_->mutex);
+  state_->site(*event.function).on(event);
+}
+
+std::optional<Warning> Ledger::take_warning(std::uint64_t site_key) {
+  const std::lock_guard lock(state_->mutex);
+  const auto site = state_->sites.find(site_key);
+  return site == state_->sites.end() ? std::nullopt : site->second.log.take_warning();
+}
+
+std::string Ledger::table() const {
+  const std::lock_guard lock(state_->mutex);
+  std::vector<Row> rows = state_->forgotten;
+  for (auto &[key, site] : state_->sites)
+    if (auto row = site.log.row())
+      rows.push_back(std::move(*row));
+  std::sort(rows.begin(), rows.end(),
+            [](const Row &a, const Row &b) { return a.function < b.function; });
+  return report::table(std::move(rows));
+}
+
+void Ledger::reset() {
+  const std::lock_guard lock(state_->mutex);
+  state_->forgotten.clear();
+  for (auto &[key, site] : state_->sites)
+    site.log.reset();
+  for (auto site = state_->sites.begin(); site != state_->sites.end();)
+    site = site->second.log.dead() ? state_->sites.erase(site) : std::next(site);
+}
+
+/// Never destroyed: a Function that outlives main() may still write to it.
+Ledger &ledger() {
+  static auto *const only = new Ledger;
+  return *only;
+}
+
+} // namespace tracehost::report

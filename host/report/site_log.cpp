@@ -1,0 +1,170 @@
+#include "report/site_log.h"
+
+#include "report/message.h"
+
+#include <algorithm>
+#include <functional>
+
+namespace tracehost::report {
+
+Totals Totals::of(const Counters &counters) {
+  const auto read = [](const auto &counter) { return counter.load(std::memory_order_relaxed); };
+  return {read(counters.hits),  read(counters.traces), read(counters.inlined),
+          read(counters.eager), read(counters.live),   read(counters.trace_ns)};
+}
+
+Totals &Totals::operator+=(const Totals &other) {
+  hits += other.hits;
+  traces += other.traces;
+  inlined += other.inlined;
+  eager += other.eager;
+  live += other.live;
+  nanoseconds += other.nanoseconds;
+  return *this;
+}
+
+Totals Totals::since(const Totals &base) const {
+  return {hits - base.hits,
+          traces - base.traces,
+          inlined - base.inlined,
+          eager - base.eager,
+          live,
+          nanoseconds - base.nanoseconds};
+}
+
+void SiteLog::add(std::shared_ptr<const Counters> function) {
+  identity_ = function->identity;
+  if (functions_.size() >= sweep_at_) {
+    sweep();
+    sweep_at_ = std::max<std::size_t>(16, 2 * functions_.size());
+  }
+  functions_.push_back({std::move(function), {}, 0, false});
+}
+
+SiteLog::Entry &SiteLog::entry(const std::shared_ptr<const Counters> &function) {
+  const auto known = std::find_if(functions_.begin(), functions_.end(),
+                                  [&](const Entry &entry) { return entry.counters == function; });
+  if (known != functions_.end())
+    return *known;
+  add(function);
+  return functions_.back();
+}
+
+/// Lets go of Functions that nobody else holds; what they counted stays.
+void SiteLog::sweep() {
+  std::erase_if(functions_, [this](const Entry &entry) {
+    if (entry.counters.use_count() > 1)
+      return false;
+    std::atomic_thread_fence(std::memory_order_acquire); // after the last counts of its last holder
+    Totals sums = Totals::of(*entry.counters).since(entry.base);
+    sums.live = 0;
+    retired_ += sums;
+    unfolded_ += entry.counters->hits.load(std::memory_order_relaxed) - entry.folded;
+    return true;
+  });
+}
+
+void SiteLog::fold() {
+  std::uint64_t hits = std::exchange(unfolded_, 0);
+  for (Entry &entry : functions_) {
+    const auto now = entry.counters->hits.load(std::memory_order_relaxed);
+    hits += now - std::exchange(entry.folded, now);
+  }
+  detector_.hit(hits);
+}
+
+TraceRecord SiteLog::record(const TraceEvent &event, bool traced_before) {
+  using Origin = TraceRecord::Origin;
+  TraceRecord record;
+  record.call = event.call;
+  record.evicted = event.was_evicted;
+  record.origin = !event.first    ? Origin::differs
+                  : traced_before ? Origin::emptied
+                  : traces_ > 0   ? Origin::again
+                                  : Origin::initial;
+  record.complete = event.differences.size() <= TraceRecord::most_differences;
+  const auto kept = std::min(event.differences.size(), TraceRecord::most_differences);
+  record.differences.assign(event.differences.begin(),
+                            event.differences.begin() + static_cast<std::ptrdiff_t>(kept));
+  return record;
+}
+
+void SiteLog::on(const TraceEvent &event) {
+  Entry &function = entry(event.function);
+  identity_ = event.function->identity;
+  TraceRecord made = record(event, function.traced);
+  function.traced = true;
+  ++traces_;
+  retraces_ += event.was_evicted;
+  nanoseconds_ += event.nanoseconds;
+  if (!event.counted)
+    return;
+
+  fold();
+  const auto signature = std::hash<std::string>()(event.signature);
+  made.seen = std::find(signatures_.begin(), signatures_.end(), signature) != signatures_.end();
+  records_.push_back(std::move(made));
+  signatures_.push_back(signature);
+  if (records_.size() > most_records) {
+    records_.pop_front();
+    signatures_.pop_front();
+  }
+  const auto due = detector_.traced();
+  if (!due)
+    return;
+  const std::size_t size = std::min<std::size_t>(due->traces, records_.size());
+  const std::vector<TraceRecord> window(records_.end() - static_cast<std::ptrdiff_t>(size),
+                                        records_.end());
+  warning_ = Warning{message({.function = identity_,
+                              .traces = due->traces,
+                              .calls = due->calls,
+                              .nanoseconds = nanoseconds_,
+                              .window = window,
+                              .limit = limit_,
+                              .signatures = static_cast<std::size_t>(traces_ - retraces_)}),
+                     event.call};
+}
+
+std::optional<Warning> SiteLog::take_warning() { return std::exchange(warning_, std::nullopt); }
+
+std::optional<Row> SiteLog::row() {
+  sweep();
+  Totals sums = retired_;
+  for (const Entry &entry : functions_)
+    sums += Totals::of(*entry.counters).since(entry.base);
+  Row row{.function = identity_.name + " (" + text(identity_.definition) + ")",
+          .calls = sums.hits + sums.traces + sums.eager + failures_,
+          .hits = sums.hits,
+          .traces = sums.traces,
+          .inlined = sums.inlined,
+          .live = sums.live,
+          .nanoseconds = sums.nanoseconds,
+          .cause = {}};
+  if (row.calls == 0 && row.inlined == 0)
+    return std::nullopt;
+  const std::vector<TraceRecord> latest(records_.begin(), records_.end());
+  if (const auto found = findings(latest); !found.empty())
+    row.cause = brief(found.front());
+  return row;
+}
+
+void SiteLog::reset() {
+  sweep();
+  for (Entry &entry : functions_) {
+    entry.base = Totals::of(*entry.counters);
+    entry.folded = entry.base.hits;
+  }
+  retired_ = {};
+  unfolded_ = traces_ = retraces_ = failures_ = nanoseconds_ = 0;
+  detector_ = {};
+  records_.clear();
+  signatures_.clear();
+  warning_.reset();
+}
+
+bool SiteLog::dead() {
+  sweep();
+  return functions_.empty();
+}
+
+} // namespace tracehost::report

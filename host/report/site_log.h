@@ -1,0 +1,74 @@
+#pragma once
+
+#include "report/detector.h"
+#include "report/finding.h"
+#include "report/ledger.h"
+#include "report/table.h"
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <optional>
+#include <vector>
+
+namespace tracehost::report {
+
+/// Counters at one moment, or their growth since another.
+struct Totals {
+  std::uint64_t hits = 0, traces = 0, inlined = 0, eager = 0, live = 0, nanoseconds = 0;
+
+  static Totals of(const Counters &counters);
+  Totals &operator+=(const Totals &other);
+  /// `live` is a level, not a sum, and stays.
+  Totals since(const Totals &base) const;
+};
+
+/// What is known of one definition site: its Functions' counters, detector and latest traces.
+/// Functions that are gone leave their sums only, so its size does not grow with calls, traces or
+/// decorations. Not safe from several threads.
+class SiteLog {
+public:
+  static constexpr std::size_t most_records = 32;
+
+  void add(std::shared_ptr<const Counters> function);
+  void on(const TraceEvent &event);
+  void on(const EvictEvent &event) { limit_ = event.limit; }
+  void on(const FailEvent &) { ++failures_; }
+
+  std::optional<Warning> take_warning();
+  /// Nothing to show if no call was made since the last reset.
+  std::optional<Row> row();
+  void reset();
+  /// Whether all its Functions are gone.
+  bool dead();
+
+  std::size_t records() const { return records_.size(); }
+  std::size_t functions() const { return functions_.size(); }
+
+private:
+  struct Entry {
+    std::shared_ptr<const Counters> counters;
+    Totals base;              ///< at the last reset
+    std::uint64_t folded = 0; ///< hits that the detector has been told of
+    bool traced = false;
+  };
+  Entry &entry(const std::shared_ptr<const Counters> &function);
+  void sweep();
+  void fold();
+  TraceRecord record(const TraceEvent &event, bool traced_before);
+
+  Identity identity_; ///< of the latest Function
+  std::vector<Entry> functions_;
+  std::size_t sweep_at_ = 16;
+  Totals retired_;             ///< of Functions that are gone
+  std::uint64_t unfolded_ = 0; ///< their hits that the detector has not been told of
+  Detector detector_;
+  std::deque<TraceRecord> records_;
+  std::deque<std::size_t> signatures_; ///< hashes, one for each of records_
+  std::uint64_t traces_ = 0, retraces_ = 0, failures_ = 0, nanoseconds_ = 0;
+  std::size_t limit_ = 64;
+  std::optional<Warning> warning_;
+};
+
+} // namespace tracehost::report

@@ -1,0 +1,86 @@
+#include "report/table.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+
+namespace tracehost::report {
+namespace {
+
+using Cells = std::array<std::string, 9>;
+
+const Cells header = {"function", "calls",    "hits",     "traces",    "inlined",
+                      "live",     "hit rate", "trace ms", "main cause"};
+
+Cells cells(const Row &row) {
+  const std::string rate = row.calls == 0
+                               ? "-"
+                               : fmt::format("{:.1f} %", 100.0 * static_cast<double>(row.hits) /
+                                                             static_cast<double>(row.calls));
+  return {row.function,
+          fmt::to_string(row.calls),
+          fmt::to_string(row.hits),
+          fmt::to_string(row.traces),
+          fmt::to_string(row.inlined),
+          fmt::to_string(row.live),
+          rate,
+          fmt::format("{:.1f}", static_cast<double>(row.nanoseconds) / 1e6),
+          row.cause};
+}
+
+Row total(const std::vector<Row> &rows) {
+  Row sum;
+  sum.function = "total";
+  for (const Row &row : rows) {
+    sum.calls += row.calls;
+    sum.hits += row.hits;
+    sum.traces += row.traces;
+    sum.inlined += row.inlined;
+    sum.live += row.live;
+    sum.nanoseconds += row.nanoseconds;
+  }
+  return sum;
+}
+
+/// In code points: close enough to columns for names.
+std::size_t width(const std::string &text) {
+  return static_cast<std::size_t>(
+      std::count_if(text.begin(), text.end(), [](unsigned char c) { return (c & 0xC0) != 0x80; }));
+}
+
+std::string line(const Cells &cells, const std::array<std::size_t, 9> &widths) {
+  std::string result = cells[0];
+  result.append(widths[0] - width(cells[0]), ' ');
+  for (std::size_t c = 1; c < cells.size(); ++c) {
+    const bool last = c + 1 == cells.size();
+    result.append(2 + (last ? 0 : widths[c] - width(cells[c])), ' ');
+    result += cells[c];
+  }
+  result.erase(result.find_last_not_of(' ') + 1);
+  return result + "\n";
+}
+
+} // namespace
+
+std::string table(std::vector<Row> rows) {
+  if (rows.empty())
+    return "tracehost: no Function was called.\n";
+  std::stable_sort(rows.begin(), rows.end(), [](const Row &a, const Row &b) {
+    return a.nanoseconds != b.nanoseconds ? a.nanoseconds > b.nanoseconds : a.calls > b.calls;
+  });
+  std::vector<Cells> lines = {header};
+  for (const Row &row : rows)
+    lines.push_back(cells(row));
+  lines.push_back(cells(total(rows)));
+  std::array<std::size_t, 9> widths{};
+  for (const Cells &cells : lines)
+    for (std::size_t c = 0; c < cells.size(); ++c)
+      widths[c] = std::max(widths[c], width(cells[c]));
+  std::string result;
+  for (const Cells &cells : lines)
+    result += line(cells, widths);
+  return result;
+}
+
+} // namespace tracehost::report

@@ -1,0 +1,23 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace tracehost::report {
+
+/// What the Functions of one definition site did, together.
+struct Row {
+  std::string function; ///< `step (train.py:12)`
+  std::uint64_t calls = 0, hits = 0, traces = 0, inlined = 0, live = 0, nanoseconds = 0;
+  std::string cause; ///< of most of the traces; may be empty
+};
+
+/// Aligned plain text with a header and a total, costliest first; ends with a newline.
+///
+///     function            calls  hits  traces  inlined  live  hit rate  trace ms  main cause
+///     step (train.py:12)    100    95       5        0     5    95.0 %      41.2  'lr' value
+///     total                 100    95       5        0     5    95.0 %      41.2
+std::string table(std::vector<Row> rows);
+
+} // namespace tracehost::report

@@ -1,0 +1,90 @@
+#include "signature/context.h"
+
+#include "signature/tensor_meta.h"
+
+#include <ATen/Context.h>
+#include <ATen/autocast_mode.h>
+#include <c10/core/AutogradState.h>
+#include <c10/core/DefaultDtype.h>
+#include <c10/core/impl/LocalDispatchKeySet.h>
+
+namespace tracehost {
+namespace {
+
+at::ScalarType autocast_dtype(at::DeviceType device) {
+  return at::autocast::is_autocast_enabled(device) ? at::autocast::get_autocast_dtype(device)
+                                                   : at::ScalarType::Undefined;
+}
+
+const char *switched(bool on) { return on ? "on" : "off"; }
+
+std::string autocast_text(at::ScalarType dtype) {
+  return dtype == at::ScalarType::Undefined ? "off" : dtype_name(dtype);
+}
+
+std::string device_text(std::int32_t device) {
+  if (device == 0)
+    return "none";
+  return c10::Device(static_cast<at::DeviceType>(device >> 8),
+                     static_cast<c10::DeviceIndex>((device & 0xff) - 1))
+      .str();
+}
+
+/// Keys that one Context has and the other has not.
+std::string keys_text(const Context &context, const Context &other) {
+  const auto included = context.included & ~other.included;
+  const auto excluded = context.excluded & ~other.excluded;
+  std::string result;
+  if (included)
+    result += "with " + c10::toString(c10::DispatchKeySet(c10::DispatchKeySet::RAW, included));
+  if (excluded)
+    result += (result.empty() ? "without " : ", without ") +
+              c10::toString(c10::DispatchKeySet(c10::DispatchKeySet::RAW, excluded));
+  return result.empty() ? "as usual" : result;
+}
+
+} // namespace
+
+Context Context::now() {
+  const auto keys = c10::impl::tls_local_dispatch_key_set();
+  const auto &autograd = c10::AutogradState::get_tls_state();
+  Context context;
+  context.included = keys.included_.raw_repr();
+  context.excluded = keys.excluded_.raw_repr();
+  context.grad = autograd.get_grad_mode();
+  context.inference = autograd.get_inference_mode();
+  context.deterministic = at::globalContext().deterministicAlgorithms();
+  context.default_dtype = c10::get_default_dtype_as_scalartype();
+  context.autocast_cpu = autocast_dtype(at::kCPU);
+  context.autocast_cuda = autocast_dtype(at::kCUDA);
+  return context;
+}
+
+std::vector<ContextDifference> differences(const Context &before, const Context &after) {
+  std::vector<ContextDifference> result;
+  const auto add = [&](const char *field, bool differs, std::string was, std::string is) {
+    if (differs)
+      result.push_back({field, std::move(was), std::move(is)});
+  };
+  add("inference mode", before.inference != after.inference, switched(before.inference),
+      switched(after.inference));
+  if (before.inference == after.inference) // inference mode takes grad mode with it
+    add("grad mode", before.grad != after.grad, switched(before.grad), switched(after.grad));
+  add("autocast on cpu", before.autocast_cpu != after.autocast_cpu,
+      autocast_text(before.autocast_cpu), autocast_text(after.autocast_cpu));
+  add("autocast on cuda", before.autocast_cuda != after.autocast_cuda,
+      autocast_text(before.autocast_cuda), autocast_text(after.autocast_cuda));
+  // Both switch dispatch keys: those are news only where nothing above explains them.
+  if (result.empty())
+    add("dispatch keys", before.included != after.included || before.excluded != after.excluded,
+        keys_text(before, after), keys_text(after, before));
+  add("default dtype", before.default_dtype != after.default_dtype,
+      dtype_name(before.default_dtype), dtype_name(after.default_dtype));
+  add("default device", before.default_device != after.default_device,
+      device_text(before.default_device), device_text(after.default_device));
+  add("deterministic algorithms", before.deterministic != after.deterministic,
+      switched(before.deterministic), switched(after.deterministic));
+  return result;
+}
+
+} // namespace tracehost
