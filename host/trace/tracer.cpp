@@ -52,10 +52,10 @@ public:
   [[noreturn]] void refuse(Refusal why, const std::string &what);
   /// After the body: balances modes, and rethrows nothing: a swallowed refusal is refused again.
   void close();
-  std::vector<at::Tensor> unused_random(const jit::Graph &graph) const;
 
   Traced result;
-  std::vector<at::Tensor> randoms; ///< results of random ops, in order
+  /// Results of random ops, in order. Not the tensors: a second owner would change what ops do.
+  std::vector<jit::Value *> randoms;
 
 private:
   void literal(const at::Tensor &t);
@@ -119,7 +119,7 @@ void Scope::after(const c10::OperatorHandle &op, const jit::Stack &stack) {
                                          "of the function.",
                                          schema.name(), text(frontend_.here())));
     if (random)
-      randoms.push_back(t);
+      randoms.push_back(state->getValue(t));
   });
 }
 
@@ -186,12 +186,20 @@ void audit_constants(const jit::Block &block, Scope &scope) {
   }
 }
 
-/// Removes the outputs from `first` on whose values the graph uses elsewhere; returns how many stay.
-std::size_t drop_used_outputs(jit::Graph &graph, std::size_t first) {
-  for (std::size_t i = graph.outputs().size(); i-- > first;)
-    if (graph.outputs()[i]->uses().size() > 1)
-      graph.eraseOutput(i);
-  return graph.outputs().size() - first;
+/// An unused random op would be removed as dead, and the generator would not advance as in eager: its
+/// results are outputs while the tracer finishes the graph. Those that turn out used are dropped again,
+/// the others moved behind the body's outputs. Returns how many stay.
+std::size_t settle_randoms(jit::Graph &graph, std::size_t count) {
+  std::vector<jit::Value *> unused;
+  for (std::size_t i = count; i-- > 0;) {
+    jit::Value *value = graph.outputs()[i];
+    if (value->uses().size() == 1)
+      unused.push_back(value);
+    graph.eraseOutput(i);
+  }
+  for (jit::Value *value : unused)
+    graph.registerOutput(value);
+  return unused.size();
 }
 
 class Current {
@@ -207,7 +215,6 @@ Traced trace(std::vector<at::Tensor> slots, Frontend &frontend,
   TORCH_INTERNAL_ASSERT(!current && !tracer::isTracing());
   Scope scope(frontend);
   Current mark(scope);
-  std::size_t outputs = 0;
   const auto run = [&](const jit::Stack &) {
     const auto &state = tracer::getTracingState();
     state->warn = false; // reads are errors here, and sizes are exact: nothing is left to warn of
@@ -215,18 +222,17 @@ Traced trace(std::vector<at::Tensor> slots, Frontend &frontend,
     AutocastCacheOff cache;
     std::vector<at::Tensor> results = body();
     scope.close();
-    outputs = results.size();
     for (const auto &t : results)
       scope.know(t);
-    jit::Stack stack(results.begin(), results.end());
-    stack.insert(stack.end(), scope.randoms.begin(), scope.randoms.end());
-    return stack;
+    for (jit::Value *value : scope.randoms)
+      state->graph->registerOutput(value);
+    return jit::Stack(results.begin(), results.end());
   };
   auto [state, stack] = tracer::trace(jit::Stack(slots.begin(), slots.end()), run,
                                       [](const at::Tensor &) { return std::string(); }, false);
   stack.clear();
   audit_constants(*state->graph->block(), scope);
-  scope.result.keep_alive = drop_used_outputs(*state->graph, outputs);
+  scope.result.keep_alive = settle_randoms(*state->graph, scope.randoms.size());
   scope.result.graph = state->graph;
   return std::move(scope.result);
 }
