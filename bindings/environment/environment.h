@@ -1,0 +1,65 @@
+#pragma once
+
+#include "event/event.h"
+#include "signature/signature.h"
+
+#include <ATen/core/ivalue.h>
+#include <Python.h>
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace tracehost::python {
+
+/// An object that paths may start from: `self`, an argument that is no tensor, list ... : its name
+/// as a user writes it, and its place among the bound arguments.
+struct Root {
+  std::string name;
+  PyObject *object = nullptr; ///< borrowed
+  int argument = -1; ///< index into the bound arguments; -1: belongs to the function itself
+};
+
+/// What one Specialization depends on beyond its arguments: watched slots and captures, each with
+/// the path to read it again. Made by Recorder, owned by the Specialization.
+///
+/// Fast path: a watched container (instance dict, globals, class dict, module's _parameters ...) is
+/// unchanged while its dict version tag is; then every slot in it holds the same object as last
+/// time, which the container keeps alive, so captures are borrowed pointers. Containers are checked
+/// parents first. Only where a tag moved are the names of that container looked up again. Lists,
+/// cells and
+/// __slots__ have no tag: their few pointers are compared each time.
+///
+/// Holds no strong reference to an argument, nor to what is reached through one. Class, function
+/// and module objects, cells and globals dicts may be held strongly as the function itself holds
+/// them; a captured tensor without a path is held.
+///
+/// Requires for every member: GIL held.
+class Environment {
+public:
+  virtual ~Environment() = default;
+
+  /// Hot: no allocation while nothing changed, no exception, no Python `__eq__` unless a watched
+  /// value's pointer differs. `arguments`: the bound arguments, as the roots were given.
+  /// True if each watched slot holds what the trace read. A capture rebound to another tensor is
+  /// still true here: its metadata is compared by the caller (captures()).
+  virtual bool verify(PyObject *const *arguments) = 0;
+
+  /// The tensor objects to append as hidden inputs, in graph order; borrowed, valid until the next
+  /// Python code runs. Requires: verify() just returned true.
+  virtual std::span<PyObject *const> captures() const = 0;
+  /// Moves whenever captures() may hold another object than before: callers cache by it.
+  virtual std::uint64_t generation() const = 0;
+
+  /// Each watched slot with what it held before the trace, for the Signature; atoms are appended.
+  virtual std::vector<WatchedSlot> recorded(std::vector<AtomRef> &atoms) const = 0;
+  /// The same slots, as they are now (absent where the path is broken). For differences only: slow.
+  virtual std::vector<WatchedSlot> current(PyObject *const *arguments,
+                                           std::vector<AtomRef> &atoms) = 0;
+  /// The captures' tensors as they are now, null where the path is broken. For differences only.
+  virtual std::vector<PyObject *> current_captures(PyObject *const *arguments) = 0;
+};
+
+} // namespace tracehost::python

@@ -1,0 +1,119 @@
+#pragma once
+
+#include "atoms.h"
+#include "signature/signature.h"
+
+#include <Python.h>
+
+#include <cstdint>
+#include <deque>
+#include <string>
+#include <vector>
+
+/// Objects that code can reach by a path, the containers in which they keep what paths go through,
+/// and the slots of those. The Recorder builds one (strong references, values from before the
+/// trace); an Environment keeps what is to be watched of it (borrowed references, values as of
+/// now).
+
+namespace tracehost::python {
+
+/// What kind of container, hence how a slot is read.
+enum class Place : std::uint8_t {
+  instance, ///< attributes in an object's `__dict__`
+  members,  ///< attributes in an object's `__slots__`
+  names,    ///< some names of a class or module
+  globals,  ///< some names of a function's globals; a name that is absent is a slot, too
+  entries,  ///< a dict's items, in order
+  items,    ///< a list's or tuple's
+  function, ///< a function's closure cells and defaults
+  method,   ///< a bound method's `__self__` and `__func__`
+  partial,  ///< a functools.partial's func, args, keywords
+};
+
+/// What a slot must hold.
+enum class Expect : std::uint8_t {
+  any,       ///< nothing in particular: the body changes it, or it is only on the way to others
+  leaf,      ///< what `node` says
+  object,    ///< as leaf, and paths go on from it
+  container, ///< a list, tuple or dict of exactly `type`; its elements have slots of their own
+  tensor,    ///< some tensor
+  capture,   ///< some tensor, which becomes captures()[index]
+  same,      ///< the very tensor that is captures()[index], reached here by a second path
+};
+
+struct Slot {
+  PyObject *key = nullptr;      ///< name, or a dict's key; strong in both owners; null for items
+  PyObject *value = nullptr;    ///< Recorder: from before, strong. Environment: as of now, borrowed
+  PyObject *keep = nullptr;     ///< Environment, where no dict tag vouches for `value`: see Watch
+  PyTypeObject *type = nullptr; ///< container: the exact type
+  Node node;                    ///< leaf, object
+  AtomRef atom;                 ///< owner of node's
+  std::int32_t index = -1;      ///< position, cell number; see Function slots below
+  std::int32_t object = -1;     ///< object, container: index of the Object it leads to
+  std::int32_t capture = -1;    ///< index among the captures
+  Expect expect = Expect::leaf;
+  bool primary = false; ///< the Object's path goes through this slot
+  bool needed = false;  ///< a capture is reached through it
+};
+
+/// Slot::index in Place::function that is no cell.
+inline constexpr std::int32_t kDefaults = -1, kKeywordDefaults = -2;
+
+struct Container {
+  Place place;
+  bool open = false;        ///< entries, items: what is added or removed does not matter
+  bool all = false;         ///< instance, names: every name counts
+  bool module = false;      ///< entries: an nn.Module's parameters, buffers or children
+  std::int32_t object;      ///< whose it is
+  PyObject *dict = nullptr; ///< the dict, where it has one
+  std::uint64_t tag = 0;    ///< its version when it was first looked at (Recorder)
+  Py_ssize_t length = 0;    ///< entries, items: before
+  std::vector<Slot> slots;
+};
+
+/// Something paths go through, found once however many slots hold it.
+struct Object {
+  PyObject *object = nullptr;   ///< Recorder: strong. Environment: what the path leads to, borrowed
+  PyTypeObject *type = nullptr; ///< its type, strong in both
+  std::int32_t container = -1;  ///< the slot that holds it, if it is no root
+  std::int32_t slot = -1;
+  std::int32_t argument = -1; ///< root: among the arguments
+  bool weak = false;          ///< root: held weakly (a function found running)
+  std::uint8_t depth = 0;     ///< nesting of lists, tuples, dicts
+  std::string name;           ///< root: how paths start
+  std::string suffix;         ///< root: what is appended to them: ` (train.py)`
+};
+
+struct Graph {
+  std::deque<Container> containers; ///< an object's come after the slot that holds it
+  std::vector<Object> objects;
+
+  /// `self.fc.weight`, `cfg['a'][0]`, `nonlocal k`, `SCALE (train.py)`.
+  std::string path(int container, int slot) const;
+  /// The same for a key that has no slot.
+  std::string path(int container, PyObject *key) const;
+  std::string prefix(int object) const;
+  const std::string &suffix(int object) const;
+};
+
+/// The dict that a container is about, or null. `owner`: the object as of now.
+PyObject *dict_of(Place place, PyObject *owner);
+/// What the slot holds now, borrowed; null for nothing. No error is left set.
+PyObject *read(const Container &container, const Slot &slot, PyObject *owner, PyObject *dict);
+/// The slot as a leaf of a Signature: what it must hold.
+Node leaf_of(PyObject *value, std::vector<AtomRef> &atoms);
+
+inline std::uint64_t version(PyObject *dict) {
+#if defined(__GNUC__)
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wdeprecated-declarations"
+#endif
+  return reinterpret_cast<PyDictObject *>(dict)->ma_version_tag;
+#if defined(__GNUC__)
+#pragma GCC diagnostic pop
+#endif
+}
+
+inline bool has_dict(Place place) { return place <= Place::entries && place != Place::members; }
+
+} // namespace tracehost::python

@@ -1,0 +1,143 @@
+#include "environment/known.h"
+
+#include "environment/gil.h"
+
+#include <torch/csrc/autograd/python_variable.h>
+
+#include <string_view>
+
+namespace tracehost::python {
+
+namespace {
+
+PyObject *interned(const char *text) { return PyUnicode_InternFromString(text); }
+
+/// `module.name` as a type, or null. The module is imported already or cheap to import.
+PyTypeObject *type_of(const char *module, const char *name) {
+  Owned imported(PyImport_ImportModule(module));
+  PyObject *found = imported ? PyObject_GetAttrString(imported.get(), name) : nullptr;
+  PyErr_Clear();
+  return found && PyType_Check(found) ? reinterpret_cast<PyTypeObject *>(found) : nullptr;
+}
+
+/// sys.stdlib_module_names and the packages that come with torch.
+PyObject *library_packages() {
+  PyObject *names = PySys_GetObject("stdlib_module_names"); // borrowed
+  PyObject *result = PySet_New(names);
+  if (!result) {
+    PyErr_Clear();
+    result = PySet_New(nullptr);
+  }
+  for (const char *package :
+       {"torch", "functorch", "torchgen", "numpy", "tracehost", "_tracehost"}) {
+    Owned name(interned(package));
+    PySet_Add(result, name.get());
+  }
+  Owned own_main(interned("__main__"));
+  PySet_Discard(result, own_main.get());
+  return result;
+}
+
+Known *make_known() {
+  auto *k = new Known{};
+  k->parameters = interned("_parameters");
+  k->buffers = interned("_buffers");
+  k->modules = interned("_modules");
+  k->module_name = interned("__module__");
+  k->file = interned("__file__");
+  k->name = interned("__name__");
+  k->slots = interned("__slots__");
+  k->library = library_packages();
+  k->nn_module = type_of("torch.nn", "Module");
+  k->partial = type_of("functools", "partial");
+  k->simple_namespace = type_of("types", "SimpleNamespace");
+  k->argparse_namespace = type_of("argparse", "Namespace");
+  return k;
+}
+
+/// The interpreter's frame, as far as we read it; its layout is fixed within a minor version.
+struct FrameObject {
+  PyObject_HEAD PyFrameObject *back;
+  PyObject *const *frame; ///< _PyInterpreterFrame
+};
+#if PY_VERSION_HEX < 0x030C0000
+constexpr int kFunctionWord = 0; // f_func
+#else
+constexpr int kFunctionWord = 2; // f_code, previous, f_funcobj
+#endif
+
+} // namespace
+
+const Known &known() {
+  static const Known *made = nullptr; // guarded by the GIL; an import may let go of it: made twice
+  if (!made) {
+    const KeepError keep;
+    const Known *fresh = make_known();
+    PyErr_Clear();
+    if (!made)
+      made = fresh;
+  }
+  return *made;
+}
+
+bool is_library_name(PyObject *dotted) {
+  if (!dotted || !PyUnicode_Check(dotted))
+    return false;
+  const Py_ssize_t length = PyUnicode_GET_LENGTH(dotted);
+  const Py_ssize_t dot = PyUnicode_FindChar(dotted, '.', 0, length, 1);
+  if (dot < 0)
+    return PySet_Contains(known().library, dotted) == 1;
+  Owned top(PyUnicode_Substring(dotted, 0, dot));
+  return top && PySet_Contains(known().library, top.get()) == 1;
+}
+
+bool is_library_globals(PyObject *globals) {
+  PyObject *name = PyDict_GetItemWithError(globals, known().name);
+  return name && is_library_name(name);
+}
+
+bool is_library_type(PyTypeObject *type) {
+  if (!(type->tp_flags & Py_TPFLAGS_HEAPTYPE) || !type->tp_dict)
+    return true;
+  return is_library_name(PyDict_GetItemWithError(type->tp_dict, known().module_name));
+}
+
+bool is_library_module(PyObject *module) {
+  PyObject *dict = PyModule_GetDict(module);
+  return !dict || is_library_globals(dict);
+}
+
+bool is_tensor(PyObject *object) {
+  PyTypeObject *type = Py_TYPE(object);
+  return type == reinterpret_cast<PyTypeObject *>(THPVariableClass) ||
+         type == reinterpret_cast<PyTypeObject *>(ParameterClass) ||
+         (THPVariableClass &&
+          PyType_IsSubtype(type, reinterpret_cast<PyTypeObject *>(THPVariableClass)));
+}
+
+PyTypeObject *tensor_class() { return reinterpret_cast<PyTypeObject *>(THPVariableClass); }
+
+bool has_user_attributes(PyTypeObject *type) {
+  if (type == known().simple_namespace || type == known().argparse_namespace)
+    return true;
+  if (!(type->tp_flags & Py_TPFLAGS_HEAPTYPE) || !type->tp_dict)
+    return false;
+  PyObject *module = PyDict_GetItemWithError(type->tp_dict, known().module_name);
+  if (!is_library_name(module))
+    return true;
+  // Of torch, what people build models of; not operators, contexts and other machinery.
+  const std::string_view text = utf8(module);
+  for (const std::string_view part :
+       {"torch.nn", "torch.optim", "torch.distributions", "torch.utils"})
+    if (text.starts_with(part))
+      return true;
+  return false;
+}
+
+PyObject *function_of(PyFrameObject *frame) {
+  PyObject *const *inner = reinterpret_cast<FrameObject *>(frame)->frame;
+  PyObject *function = inner ? inner[kFunctionWord] : nullptr;
+  return function && PyFunction_Check(function) ? function : nullptr;
+}
+
+} // namespace tracehost::python

@@ -1,0 +1,45 @@
+#pragma once
+
+#include <Python.h>
+
+/// Names and types that the walk of objects asks for again and again, and whose code counts as
+/// library.
+
+namespace tracehost::python {
+
+/// Interned names and borrowed types. On the heap and never freed: no Python object lives in a C++
+/// static when the interpreter goes.
+struct Known {
+  PyObject *parameters, *buffers, *modules; ///< `_parameters` ...: where an nn.Module keeps things
+  PyObject *module_name, *file;             ///< `__module__`, `__file__`
+  PyObject *name;                           ///< `__name__`
+  PyObject *slots;                          ///< `__slots__`
+  PyObject *library;                        ///< set of top-level packages that are no user's code
+  PyTypeObject *nn_module;                  ///< torch.nn.Module
+  PyTypeObject *partial;                    ///< functools.partial
+  PyTypeObject *simple_namespace;           ///< types.SimpleNamespace: std, but used as plain data
+  PyTypeObject *argparse_namespace;         ///< as above; null until argparse is imported
+};
+
+/// Requires: GIL held. Made at the first call, which needs `torch` to be imported.
+const Known &known();
+
+/// torch, numpy, the standard library, tracehost itself: by the first component of a module's name.
+bool is_library_name(PyObject *dotted);
+/// By `__name__` of the globals; code without one is the user's.
+bool is_library_globals(PyObject *globals);
+bool is_library_type(PyTypeObject *type);
+bool is_library_module(PyObject *module);
+
+/// Whether it is a torch.Tensor. Runs no user code, unlike THPVariable_Check.
+bool is_tensor(PyObject *object);
+/// torch.Tensor; borrowed.
+PyTypeObject *tensor_class();
+/// Whether attributes of such an instance are looked at: an instance of a user's or torch's class,
+/// or one of the few plain data holders of the standard library.
+bool has_user_attributes(PyTypeObject *type);
+
+/// The function that a frame runs, or null. Borrowed.
+PyObject *function_of(PyFrameObject *frame);
+
+} // namespace tracehost::python

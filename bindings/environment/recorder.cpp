@@ -1,0 +1,144 @@
+#include "environment/recorder.h"
+
+#include "environment/code.h"
+#include "environment/finish.h"
+#include "environment/gil.h"
+#include "environment/known.h"
+#include "environment/walker.h"
+
+#include <unordered_set>
+
+namespace tracehost::python {
+
+struct Recorder::State {
+  Walker walker;
+  bool watch_values = true;
+  std::unordered_set<PyCodeObject *> seen;
+  std::vector<PyCodeObject *> ran;          ///< the same, in order; strong
+  std::unordered_set<PyObject *> functions; ///< with cells or defaults, seen running; strong
+  std::unordered_set<PyObject *> made; ///< code constants of code that ran: functions of theirs
+                                       ///< may be made by the body, then their cells are too
+  PyObject *last = nullptr;            ///< code entered last; borrowed from `ran`
+
+  ~State() {
+    for (PyCodeObject *code : ran)
+      Py_DECREF(reinterpret_cast<PyObject *>(code));
+    for (PyObject *function : functions)
+      Py_DECREF(function);
+  }
+
+  void start(PyObject *callable, const std::string &name);
+  void code(PyCodeObject *code, PyObject *globals);
+  void function(PyObject *function, bool library);
+};
+
+namespace {
+
+bool has_variables(PyObject *function) {
+  auto *f = reinterpret_cast<PyFunctionObject *>(function);
+  return f->func_closure || f->func_defaults || f->func_kwdefaults;
+}
+
+} // namespace
+
+/// The callable itself: what a functools.partial, a bound method or a callable object leads to.
+void Recorder::State::start(PyObject *callable, const std::string &name) {
+  if (PyMethod_Check(callable)) {
+    walker.root(PyMethod_GET_SELF(callable), "self", -1);
+    callable = PyMethod_GET_FUNCTION(callable);
+  }
+  if (PyFunction_Check(callable)) {
+    if (functions.insert(callable).second)
+      Py_INCREF(callable);
+    walker.function(callable, name, /*weak=*/false);
+  } else {
+    walker.root(callable, "self", -1);
+  }
+}
+
+void Recorder::State::code(PyCodeObject *code, PyObject *globals) {
+  seen.insert(code);
+  ran.push_back(reinterpret_cast<PyCodeObject *>(Py_NewRef(reinterpret_cast<PyObject *>(code))));
+  std::vector<PyObject *> names;
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(code->co_names); ++i)
+    names.push_back(PyTuple_GET_ITEM(code->co_names, i));
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(code->co_consts); ++i)
+    if (PyObject *constant = PyTuple_GET_ITEM(code->co_consts, i); PyCode_Check(constant))
+      made.insert(constant);
+  if (is_library_globals(globals)) {
+    if (reads_any_attribute(code))
+      walker.every_name();
+    walker.names(std::move(names));
+    return;
+  }
+  const CodeNames found = names_of(code);
+  names.push_back(code->co_name); // `__call__`, `__getitem__` ... run without being named
+  names.insert(names.end(), found.attributes.begin(), found.attributes.end());
+  walker.names(std::move(names));
+  if (found.any_attribute)
+    walker.every_name();
+  walker.globals(globals, code->co_filename, found.globals);
+  for (PyObject *module : found.imports)
+    walker.imported(module);
+}
+
+void Recorder::State::function(PyObject *function, bool library) {
+  if (library || !has_variables(function) || !functions.insert(function).second)
+    return;
+  Py_INCREF(function);
+  auto *f = reinterpret_cast<PyFunctionObject *>(function);
+  walker.function(function, utf8(f->func_qualname), /*weak=*/true);
+}
+
+Recorder::Recorder(PyObject *function, std::span<const Root> roots, bool watch_values)
+    : state_(std::make_unique<State>()) {
+  state_->watch_values = watch_values;
+  for (const Root &root : roots)
+    state_->walker.root(root.object, root.name, root.argument);
+  state_->start(function, "");
+}
+
+Recorder::~Recorder() = default;
+
+void Recorder::enter(PyFrameObject *frame) {
+  PyCodeObject *code = PyFrame_GetCode(frame);
+  PyObject *held = reinterpret_cast<PyObject *>(code);
+  // A loop's helper runs again and again.
+  const bool again = held == state_->last && !code->co_nfreevars;
+  if (!again) {
+    PyObject *function = function_of(frame);
+    if (!state_->seen.contains(code)) {
+      Owned globals(PyFrame_GetGlobals(frame));
+      enter_code(code, globals.get(), function);
+    } else if (function && has_variables(function) && !state_->functions.contains(function)) {
+      Owned globals(PyFrame_GetGlobals(frame));
+      enter_code(code, globals.get(), function);
+    }
+    state_->last = held;
+  }
+  Py_DECREF(held);
+}
+
+void Recorder::enter_code(PyCodeObject *code, PyObject *globals, PyObject *function) {
+  const KeepError keep;
+  State &s = *state_;
+  // Cells of a function that the body makes are the body's own, unless it is reached otherwise.
+  const bool made =
+      s.made.contains(reinterpret_cast<PyObject *>(code)) && function && !s.walker.knows(function);
+  if (!s.seen.contains(code))
+    s.code(code, globals);
+  if (function && !made)
+    s.function(function, is_library_globals(globals));
+}
+
+std::string Recorder::path_of(PyObject *tensor) {
+  const Walker::Position *at = state_->walker.tensor(tensor);
+  return at ? state_->walker.graph().path(at->container, at->slot) : std::string();
+}
+
+std::shared_ptr<Environment> Recorder::finish(std::span<PyObject *const> captured,
+                                              std::vector<SideEffect> &side_effects) {
+  return Finish(state_->walker, state_->ran, captured).run(state_->watch_values, side_effects);
+}
+
+} // namespace tracehost::python

@@ -1,0 +1,60 @@
+#pragma once
+
+#include "environment/environment.h"
+
+#include <Python.h>
+
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace tracehost::python {
+
+/// A Python value rebound by the body during the trace: it changes at the trace only.
+struct SideEffect {
+  std::string path; ///< `self.count`
+  Site where;       ///< the line that stores it, when it can be told
+};
+
+/// Watches one trace from the outside: which code runs, what it can reach by a path, and what those
+/// slots held before any of that code could store to them.
+///
+/// Problem: which attributes, globals and cells a body reads is known only once its code ran, but
+/// the values to publish are those from before. Answer: worklist over (objects reached) x (names
+/// that occur in code that ran), extended at the first entry of each code object, before it
+/// executes: code that can store a slot names it, so the slot is recorded before the store can
+/// happen.
+///
+/// Requires for every member: GIL held, on the thread that traces.
+class Recorder {
+public:
+  /// `function`: the callable that is traced (function, bound method's function, nn.Module ...).
+  /// `roots`: what paths may start from besides it: bound arguments, borrowed for the Recorder's
+  /// life. Also walks what is reachable from them already. Runs no user code.
+  Recorder(PyObject *function, std::span<const Root> roots, bool watch_values);
+  ~Recorder();
+  Recorder(const Recorder &) = delete;
+  Recorder &operator=(const Recorder &) = delete;
+
+  /// A code object of `frame` is about to run for the first time in this trace, or again (cheap).
+  void enter(PyFrameObject *frame);
+  void enter_code(PyCodeObject *code, PyObject *globals, PyObject *function_or_null);
+
+  /// The path by which the body can reach this tensor object, or empty when there is none.
+  std::string path_of(PyObject *tensor);
+
+  /// After the body returned normally. `captured`: the tensors that became hidden inputs, in that
+  /// order. Compares every recorded slot with what it holds now.
+  /// Sets a Python error and returns null when the trace must be refused: a slot was rebound to a
+  /// tensor (TraceError that names slot and line), or changed though no code that ran could store
+  /// it (TraceError: changed by another thread).
+  std::shared_ptr<Environment> finish(std::span<PyObject *const> captured,
+                                      std::vector<SideEffect> &side_effects);
+
+private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+} // namespace tracehost::python

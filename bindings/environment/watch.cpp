@@ -1,0 +1,590 @@
+#include "environment/watch.h"
+
+#include "environment/gil.h"
+#include "environment/known.h"
+
+namespace tracehost::python {
+
+namespace {
+
+/// The object of a weak reference, or null. The field: see atoms.cpp.
+PyObject *referent(PyObject *weak) {
+  PyObject *object = reinterpret_cast<PyWeakReference *>(weak)->wr_object;
+  return object == Py_None ? nullptr : object;
+}
+
+/// The object as of the last pass, or null if it is gone.
+PyObject *present(const Object &o) {
+  return o.container < 0 && o.weak ? referent(o.object) : o.object;
+}
+
+/// Whether the slot, of a container without a version tag, holds the value it held.
+inline bool holds_still(const Slot &s, PyObject *now) {
+  if (s.expect == Expect::any)
+    return true;
+  if (now != s.value)
+    return false;
+  if (s.keep == now)
+    return true; // kept by us, or nothing as before
+  if (s.keep)
+    return reinterpret_cast<PyWeakReference *>(s.keep)->wr_object == now;
+  // Of a list, tuple or dict the elements are checked; of a tensor that is no input, only the kind.
+  return s.expect == Expect::container ? Py_TYPE(now) == s.type
+                                       : s.expect == Expect::tensor && is_tensor(now);
+}
+
+} // namespace
+
+Watch::Watch(Graph graph, PyObject *names, std::vector<PyObject *> captured)
+    : graph_(std::move(graph)), names_(names), items_(graph_.containers.size()),
+      root_nodes_(graph_.objects.size()), captures_(captured), held_(std::move(captured)) {
+  for (std::size_t i = 0; i < graph_.objects.size(); ++i) {
+    Object &o = graph_.objects[i];
+    if (o.argument >= 0) {
+      root_nodes_[i] = leaf(o.object, root_atoms_);
+      o.object = nullptr;
+    }
+  }
+  for (std::size_t c = 0; c < graph_.containers.size(); ++c) {
+    Container &container = graph_.containers[c];
+    for (std::size_t s = 0; s < container.slots.size(); ++s) {
+      const Slot &slot = container.slots[s];
+      if (slot.expect == Expect::same || (slot.object >= 0 && !slot.primary))
+        ties_.emplace_back(c, s);
+    }
+    if (container.place != Place::entries || container.open)
+      continue;
+    for (std::size_t s = 0; s < container.slots.size(); ++s) {
+      // A key that may hold other things is not kept alive.
+      Item item{container.slots[s].key, static_cast<std::int32_t>(s), {}, {}};
+      if (Py_TYPE(item.key)->tp_weaklistoffset != 0) {
+        std::vector<AtomRef> atoms;
+        item.node = leaf_of(item.key, atoms);
+        item.atom = atoms.front();
+        Py_CLEAR(container.slots[s].key);
+        item.key = nullptr;
+      }
+      Py_XINCREF(item.key);
+      items_[c].push_back(std::move(item));
+    }
+  }
+  checks_.reserve(graph_.containers.size() + graph_.objects.size());
+}
+
+Watch::~Watch() {
+  if (!python_alive())
+    return;
+  const WithGil gil;
+  const KeepError kept;
+  for (Container &c : graph_.containers)
+    for (Slot &s : c.slots) {
+      Py_XDECREF(s.key);
+      Py_XDECREF(s.keep);
+      Py_XDECREF(reinterpret_cast<PyObject *>(s.type));
+    }
+  for (Object &o : graph_.objects) {
+    if (o.container < 0 && o.argument < 0)
+      Py_XDECREF(o.object);
+    Py_XDECREF(reinterpret_cast<PyObject *>(o.type));
+  }
+  for (auto &list : items_)
+    for (Item &item : list)
+      Py_XDECREF(item.key);
+  for (PyObject *tensor : held_)
+    Py_XDECREF(tensor);
+  Py_XDECREF(names_);
+}
+
+// ---- the fast way -------------------------------------------------------------------------------
+
+bool Watch::unchanged(PyObject *const *arguments) const {
+  for (const Check &check : checks_) {
+    switch (check.kind) {
+    case Check::argument:
+      if (arguments[check.index] != check.object || Py_TYPE(check.object) != check.type)
+        return false;
+      break;
+    case Check::weak_root:
+      if (*check.anchor != check.object)
+        return false;
+      break;
+    case Check::dict_only:
+      if (version(check.dict) != check.tag)
+        return false;
+      break;
+    case Check::instance:
+      if (Py_TYPE(check.object) != check.type || *check.anchor != check.dict ||
+          (check.dict && version(check.dict) != check.tag))
+        return false;
+      break;
+    case Check::slots: {
+      const Container &c = graph_.containers[check.container];
+      for (const Slot &s : c.slots)
+        if (!holds_still(s, read(c, s, check.object, nullptr)))
+          return false;
+      break;
+    }
+    case Check::items: {
+      const Container &c = graph_.containers[check.container];
+      const Py_ssize_t size = Py_SIZE(check.object);
+      if (!c.open && size != c.length)
+        return false;
+      PyObject **values = PySequence_Fast_ITEMS(check.object);
+      for (const Slot &s : c.slots)
+        if (!holds_still(s, s.index < size ? values[s.index] : nullptr))
+          return false;
+      break;
+    }
+    }
+  }
+  return true;
+}
+
+/// Whether the object's identity needs no check of its own: a tag stands for it, or it is a root.
+bool Watch::vouched(const Container &container) const {
+  const Object &o = graph_.objects[container.object];
+  return o.container < 0 || has_dict(graph_.containers[o.container].place);
+}
+
+void Watch::compile() {
+  checks_.clear();
+  for (const Object &o : graph_.objects) {
+    if (o.argument >= 0)
+      checks_.push_back({Check::argument, -1, o.argument, o.object, o.type, nullptr, nullptr, 0});
+    else if (o.container < 0 && o.weak)
+      checks_.push_back({Check::weak_root, -1, -1, referent(o.object), o.type,
+                         &reinterpret_cast<PyWeakReference *>(o.object)->wr_object, nullptr, 0});
+  }
+  for (std::size_t i = 0; i < graph_.containers.size(); ++i) {
+    const Container &c = graph_.containers[i];
+    const Object &o = graph_.objects[c.object];
+    PyObject *owner = present(o);
+    const auto container = static_cast<std::int32_t>(i);
+    switch (c.place) {
+    case Place::instance:
+      checks_.push_back({Check::instance, container, -1, owner, o.type, _PyObject_GetDictPtr(owner),
+                         c.dict, c.tag});
+      break;
+    case Place::names:
+    case Place::globals:
+    case Place::entries:
+      checks_.push_back({Check::dict_only, container, -1, owner, o.type, nullptr, c.dict, c.tag});
+      break;
+    case Place::members:
+    case Place::function:
+      if (!c.slots.empty())
+        checks_.push_back({Check::slots, container, -1, owner, o.type, nullptr, nullptr, 0});
+      break;
+    case Place::items:
+      if (!PyTuple_Check(owner) || !vouched(c))
+        checks_.push_back({Check::items, container, -1, owner, o.type, nullptr, nullptr, 0});
+      break;
+    case Place::method: // immutable
+    case Place::partial:
+      break;
+    }
+  }
+}
+
+// ---- the full pass ------------------------------------------------------------------------------
+
+bool Watch::settle(PyObject *const *arguments) {
+  settled_ = false;
+  for (std::size_t i = 0; i < graph_.objects.size(); ++i) {
+    Object &o = graph_.objects[i];
+    if (o.argument >= 0) {
+      if (!holds(root_nodes_[i], arguments[o.argument]))
+        return false;
+      o.object = arguments[o.argument];
+    } else if (o.container < 0 && o.weak && !referent(o.object)) {
+      return false;
+    }
+  }
+  for (std::size_t c = 0; c < graph_.containers.size(); ++c)
+    if (!settle(c))
+      return false;
+  for (const auto &[c, s] : ties_) {
+    const Slot &slot = graph_.containers[c].slots[s];
+    PyObject *other = slot.expect == Expect::same  ? captures_[slot.capture]
+                      : slot.expect == Expect::any ? slot.value
+                                                   : present(graph_.objects[slot.object]);
+    if (slot.value != other)
+      return false;
+  }
+  compile();
+  settled_ = true;
+  return true;
+}
+
+bool Watch::settle(std::size_t index) {
+  Container &c = graph_.containers[index];
+  const Object &o = graph_.objects[c.object];
+  PyObject *owner = present(o);
+  if (!owner || Py_TYPE(owner) != o.type)
+    return false;
+  if (has_dict(c.place)) {
+    PyObject *dict = dict_of(c.place, owner);
+    if (!dict) {
+      c.dict = nullptr;
+      for (Slot &s : c.slots)
+        if (!matches(s, nullptr))
+          return false;
+      return true;
+    }
+    const std::uint64_t tag = version(dict);
+    if (dict == c.dict && tag == c.tag)
+      return true;
+    const bool same = c.place == Place::entries && !c.open ? settle_entries(index, dict)
+                      : c.place == Place::globals || c.open
+                          ? [&] {
+                              for (Slot &s : c.slots)
+                                if (!matches(s, read(c, s, owner, dict)))
+                                  return false;
+                              return true;
+                            }()
+                          : settle_names(index, dict);
+    // A user's __eq__ may have changed it meanwhile.
+    if (!same || version(dict) != tag)
+      return false;
+    c.dict = dict;
+    c.tag = tag;
+    return true;
+  }
+  if (c.place == Place::items && !c.open && Py_SIZE(owner) != c.length)
+    return false;
+  for (Slot &s : c.slots) {
+    PyObject *now = read(c, s, owner, nullptr);
+    if (!matches(s, now) || (now && read(c, s, owner, nullptr) != now))
+      return false;
+    keep(s);
+  }
+  return true;
+}
+
+bool Watch::settle_entries(std::size_t index, PyObject *dict) {
+  Container &c = graph_.containers[index];
+  if (PyDict_GET_SIZE(dict) != c.length)
+    return false;
+  const std::vector<Item> &items = items_[index];
+  const std::uint64_t tag = version(dict);
+  PyObject *key, *value;
+  std::size_t i = 0;
+  for (Py_ssize_t at = 0; i < items.size() && PyDict_Next(dict, &at, &key, &value); ++i) {
+    const Item &item = items[i];
+    if (key != item.key &&
+        !(item.key ? PyUnicode_CheckExact(key) && PyUnicode_CheckExact(item.key) &&
+                         PyUnicode_Compare(key, item.key) == 0
+                   : holds(item.node, key))) {
+      if (!item.key || PyUnicode_CheckExact(key) || Py_TYPE(key) != Py_TYPE(item.key))
+        return false;
+      const int same = PyObject_RichCompareBool(key, item.key, Py_EQ);
+      if (same < 0)
+        PyErr_Clear();
+      if (same != 1)
+        return false;
+    }
+    if (!matches(c.slots[item.slot], value) || version(dict) != tag)
+      return false;
+  }
+  return i == items.size();
+}
+
+bool Watch::settle_names(std::size_t index, PyObject *dict) {
+  Container &c = graph_.containers[index];
+  const std::vector<Item> &items = items_[index];
+  if (static_cast<Py_ssize_t>(items.size()) != PyDict_GET_SIZE(dict) || items.empty())
+    return learn_names(index, dict);
+  const std::uint64_t tag = version(dict);
+  PyObject *key, *value;
+  std::size_t i = 0;
+  for (Py_ssize_t at = 0; PyDict_Next(dict, &at, &key, &value); ++i) {
+    if (items[i].key != key)
+      return learn_names(index, dict);
+    const std::int32_t slot = items[i].slot;
+    if (slot >= 0 && (!matches(c.slots[slot], value) || version(dict) != tag))
+      return false;
+  }
+  return true;
+}
+
+bool Watch::learn_names(std::size_t index, PyObject *dict) {
+  Container &c = graph_.containers[index];
+  std::vector<Item> fresh;
+  std::vector<bool> seen(c.slots.size());
+  const std::uint64_t tag = version(dict);
+  bool same = true;
+  PyObject *key, *value;
+  for (Py_ssize_t at = 0; same && PyDict_Next(dict, &at, &key, &value);) {
+    std::int32_t slot = -1;
+    for (std::size_t s = 0; slot < 0 && s < c.slots.size(); ++s)
+      if (!seen[s] && (c.slots[s].key == key ||
+                       (PyUnicode_CheckExact(key) && PyUnicode_Compare(c.slots[s].key, key) == 0)))
+        slot = static_cast<std::int32_t>(s);
+    fresh.push_back({Py_NewRef(key), slot, {}, {}});
+    if (slot < 0) {
+      same = !counts(c, key); // it was not there at the trace
+      continue;
+    }
+    seen[slot] = true;
+    same = matches(c.slots[slot], value) && version(dict) == tag;
+  }
+  for (std::size_t s = 0; same && s < c.slots.size(); ++s)
+    same = seen[s] || matches(c.slots[s], nullptr);
+  if (same)
+    std::swap(items_[index], fresh);
+  for (Item &item : fresh)
+    Py_DECREF(item.key);
+  return same;
+}
+
+bool Watch::counts(const Container &container, PyObject *key) const {
+  return names_ &&
+         (container.all || (PyUnicode_CheckExact(key) && PySet_Contains(names_, key) == 1));
+}
+
+bool Watch::matches(Slot &s, PyObject *now) {
+  switch (s.expect) {
+  case Expect::any:
+    break;
+  case Expect::leaf:
+    if (!holds(s.node, now))
+      return false;
+    break;
+  case Expect::object:
+    if (!holds(s.node, now))
+      return false;
+    if (s.primary)
+      graph_.objects[s.object].object = now;
+    break;
+  case Expect::container:
+    if (!now || Py_TYPE(now) != s.type)
+      return false;
+    if (s.primary)
+      graph_.objects[s.object].object = now;
+    break;
+  case Expect::tensor:
+  case Expect::same:
+    if (!now || !is_tensor(now))
+      return false;
+    break;
+  case Expect::capture:
+    if (!now || !is_tensor(now))
+      return false;
+    // Even at the same address it may be another tensor.
+    captures_[s.capture] = now;
+    ++generation_;
+    break;
+  }
+  s.value = now;
+  return true;
+}
+
+/// After matches(), where no tag vouches for the value.
+void Watch::keep(Slot &s) {
+  PyObject *old = s.keep;
+  if (!s.value || s.expect == Expect::any || s.expect == Expect::container ||
+      s.expect == Expect::tensor) {
+    s.keep = nullptr;
+  } else if (Py_TYPE(s.value)->tp_weaklistoffset == 0) {
+    s.keep = Py_NewRef(s.value);
+  } else {
+    Py_INCREF(s.value); // the allocation may collect
+    s.keep = PyWeakref_NewRef(s.value, nullptr);
+    Py_DECREF(s.value);
+    if (!s.keep) {
+      PyErr_Clear();
+      s.value = nullptr; // compare again next time
+    }
+  }
+  Py_XDECREF(old);
+}
+
+// ---- for differences ----------------------------------------------------------------------------
+
+/// Reads all paths afresh, without a trace in the Environment.
+struct Watch::Reader {
+  const Watch &watch;
+  std::vector<PyObject *> objects;
+
+  Reader(const Watch &w, PyObject *const *arguments) : watch(w), objects(w.graph_.objects.size()) {
+    for (std::size_t i = 0; i < objects.size(); ++i) {
+      const Object &o = w.graph_.objects[i];
+      if (o.argument >= 0)
+        objects[i] = arguments[o.argument];
+      else if (o.container < 0)
+        objects[i] = present(o);
+    }
+  }
+
+  PyObject *owner(const Container &c) const {
+    PyObject *object = objects[c.object];
+    return object && Py_TYPE(object) == watch.graph_.objects[c.object].type ? object : nullptr;
+  }
+
+  /// Must be called for all slots in order.
+  PyObject *value(const Container &c, const Slot &s) {
+    PyObject *from = owner(c);
+    PyObject *dict = from ? dict_of(c.place, from) : nullptr;
+    PyObject *now = nullptr;
+    if (from && !s.key && c.place == Place::entries) {
+      PyObject *key, *found; // a key that is not kept: by position
+      Py_ssize_t at = 0;
+      for (int i = 0; i <= s.index && PyDict_Next(dict, &at, &key, &found); ++i)
+        now = i == s.index ? found : nullptr;
+    } else if (from) {
+      now = read(c, s, from, dict);
+    }
+    if (s.primary)
+      objects[s.object] = now;
+    return now;
+  }
+};
+
+namespace {
+
+Node tensor_leaf(std::vector<AtomRef> &atoms) {
+  return leaf(reinterpret_cast<PyObject *>(tensor_class()), atoms);
+}
+
+Node text_leaf(const std::string &text, std::vector<AtomRef> &atoms) {
+  Owned made(PyUnicode_FromStringAndSize(text.data(), static_cast<Py_ssize_t>(text.size())));
+  PyErr_Clear();
+  return leaf(made ? made.get() : Py_None, atoms);
+}
+
+Node number_leaf(std::int64_t number, Kind kind = Kind::integer) {
+  Node node;
+  node.kind = kind;
+  node.payload.integer = number;
+  return node;
+}
+
+void append_key(std::string &text, PyObject *key) {
+  Owned repr(PyUnicode_CheckExact(key) || PyLong_CheckExact(key) ? PyObject_Repr(key) : nullptr);
+  PyErr_Clear();
+  text += text.empty() ? "" : ", ";
+  text += repr ? utf8(repr.get()) : Py_TYPE(key)->tp_name;
+}
+
+const char *const kAppeared = "attributes that were not there";
+
+} // namespace
+
+std::vector<WatchedSlot> Watch::recorded(std::vector<AtomRef> &atoms) const {
+  std::vector<WatchedSlot> result;
+  if (!names_)
+    return result;
+  for (std::size_t i = 0; i < graph_.containers.size(); ++i) {
+    const Container &c = graph_.containers[i];
+    for (std::size_t s = 0; s < c.slots.size(); ++s) {
+      const Slot &slot = c.slots[s];
+      if (slot.expect == Expect::any || slot.expect == Expect::capture)
+        continue;
+      Node node = slot.node;
+      if (slot.expect == Expect::container)
+        node = leaf(reinterpret_cast<PyObject *>(slot.type), atoms);
+      else if (slot.expect == Expect::tensor)
+        node = tensor_leaf(atoms);
+      else if (slot.expect == Expect::same)
+        node = number_leaf(1, Kind::boolean);
+      else if (slot.atom)
+        atoms.push_back(slot.atom);
+      std::string path = graph_.path(static_cast<int>(i), static_cast<int>(s));
+      result.push_back({slot.expect == Expect::same ? "shared " + path : path, node});
+    }
+    if (c.open || (c.place != Place::items && c.place != Place::entries))
+      continue;
+    const std::string of = graph_.prefix(c.object) + graph_.suffix(c.object);
+    result.push_back({"len(" + of + ")", number_leaf(c.length)});
+    if (c.place == Place::entries) {
+      std::string keys;
+      for (const Item &item : items_[i])
+        if (item.key)
+          append_key(keys, item.key);
+      result.push_back({"list(" + of + ")", text_leaf(keys, atoms)});
+    }
+  }
+  result.push_back({kAppeared, text_leaf("", atoms)});
+  return result;
+}
+
+std::vector<WatchedSlot> Watch::current(PyObject *const *arguments, std::vector<AtomRef> &atoms) {
+  std::vector<WatchedSlot> result;
+  if (!names_)
+    return result;
+  Reader reader(*this, arguments);
+  std::string appeared;
+  const std::vector<PyObject *> captured = current_captures(arguments);
+  for (std::size_t i = 0; i < graph_.containers.size(); ++i) {
+    const Container &c = graph_.containers[i];
+    for (std::size_t s = 0; s < c.slots.size(); ++s) {
+      const Slot &slot = c.slots[s];
+      PyObject *now = reader.value(c, slot);
+      if (slot.expect == Expect::any || slot.expect == Expect::capture)
+        continue;
+      Node node;
+      std::string path = graph_.path(static_cast<int>(i), static_cast<int>(s));
+      if (slot.expect == Expect::same) {
+        node = number_leaf(now && now == captured[slot.capture], Kind::boolean);
+        path = "shared " + path;
+      } else if (slot.expect == Expect::container && now && Py_TYPE(now) == slot.type) {
+        node = leaf(reinterpret_cast<PyObject *>(slot.type), atoms);
+      } else if (now && is_tensor(now)) {
+        node = tensor_leaf(atoms);
+      } else if (now && slot.atom && holds(slot.node, now)) {
+        node = slot.node; // its own atom: equal by pointer
+        atoms.push_back(slot.atom);
+      } else {
+        node = leaf_of(now, atoms);
+      }
+      result.push_back({std::move(path), node});
+    }
+    PyObject *owner = reader.owner(c);
+    PyObject *dict = owner ? dict_of(c.place, owner) : nullptr;
+    if ((c.place == Place::instance || c.place == Place::names) && dict && !c.open) {
+      PyObject *key, *value;
+      for (Py_ssize_t at = 0; PyDict_Next(dict, &at, &key, &value);) {
+        bool known_slot = false;
+        for (const Slot &s : c.slots)
+          known_slot |=
+              s.key == key || (PyUnicode_CheckExact(key) && PyUnicode_Compare(s.key, key) == 0);
+        if (!known_slot && counts(c, key))
+          appeared += (appeared.empty() ? "" : ", ") + graph_.path(static_cast<int>(i), key);
+      }
+    }
+    if (c.open || (c.place != Place::items && c.place != Place::entries))
+      continue;
+    const std::string of = graph_.prefix(c.object) + graph_.suffix(c.object);
+    const Py_ssize_t length = !owner ? -1 : dict ? PyDict_GET_SIZE(dict) : Py_SIZE(owner);
+    result.push_back(
+        {"len(" + of + ")", length < 0 ? leaf_of(nullptr, atoms) : number_leaf(length)});
+    if (c.place == Place::entries) {
+      std::string keys;
+      PyObject *key, *value;
+      std::size_t count = 0;
+      for (Py_ssize_t at = 0; dict && count < std::max<std::size_t>(items_[i].size(), 1) &&
+                              PyDict_Next(dict, &at, &key, &value);
+           ++count)
+        if (Py_TYPE(key)->tp_weaklistoffset == 0)
+          append_key(keys, key);
+      result.push_back(
+          {"list(" + of + ")", dict ? text_leaf(keys, atoms) : leaf_of(nullptr, atoms)});
+    }
+  }
+  result.push_back({kAppeared, text_leaf(appeared, atoms)});
+  return result;
+}
+
+std::vector<PyObject *> Watch::current_captures(PyObject *const *arguments) {
+  std::vector<PyObject *> result = held_;
+  Reader reader(*this, arguments);
+  for (const Container &c : graph_.containers)
+    for (const Slot &s : c.slots) {
+      PyObject *now = reader.value(c, s);
+      if (s.expect == Expect::capture)
+        result[s.capture] = now && is_tensor(now) ? now : nullptr;
+    }
+  return result;
+}
+
+} // namespace tracehost::python

@@ -1,0 +1,93 @@
+#pragma once
+
+#include "environment/environment.h"
+#include "environment/graph.h"
+
+#include <Python.h>
+
+#include <vector>
+
+namespace tracehost::python {
+
+/// The Environment over a Graph.
+///
+/// Two ways to verify. Fast: every container is as the last full pass left it, told by a dict's
+/// version tag (unique in the process: the same tag is the same dict with the same items) or by
+/// comparing pointers. Those pointers are borrowed, so an address may have been freed and taken
+/// again; where no tag vouches for them, Slot::keep does: the value itself if it can't hold others,
+/// else a weak reference. Full: containers in order, holders first; from each whose tag moved all
+/// names are read again, and what they lead to is settled in turn, so every pointer used was
+/// reached in this very call. A pass that fails leaves each container either settled or to be read
+/// again.
+class Watch final : public Environment {
+public:
+  /// `graph`: slots hold references of their own on key and type, objects on their type; roots that
+  /// are not arguments on the object (a weak reference if weak). `names`: a set; stolen, or null
+  /// when only captures are watched. `captured`: tensors without a path, null for those with one;
+  /// strong.
+  Watch(Graph graph, PyObject *names, std::vector<PyObject *> captured);
+  ~Watch() override;
+  Watch(const Watch &) = delete;
+  Watch &operator=(const Watch &) = delete;
+
+  bool verify(PyObject *const *arguments) override {
+    if (settled_ && unchanged(arguments)) [[likely]]
+      return true;
+    return settle(arguments);
+  }
+  std::span<PyObject *const> captures() const override { return captures_; }
+  std::uint64_t generation() const override { return generation_; }
+  std::vector<WatchedSlot> recorded(std::vector<AtomRef> &atoms) const override;
+  std::vector<WatchedSlot> current(PyObject *const *arguments,
+                                   std::vector<AtomRef> &atoms) override;
+  std::vector<PyObject *> current_captures(PyObject *const *arguments) override;
+
+private:
+  /// One comparison of the fast way.
+  struct Check {
+    enum Kind : std::uint8_t { argument, weak_root, dict_only, instance, slots, items } kind;
+    std::int32_t container; ///< slots, items
+    std::int32_t index;     ///< argument
+    PyObject *object;   ///< what must be found: the argument, owner of the instance dict, list ...
+    PyTypeObject *type; ///< its type
+    PyObject **anchor;  ///< instance: where it keeps its dict; weak_root: the reference's object
+    PyObject *dict;
+    std::uint64_t tag;
+  };
+  /// One item of a dict, in order: which slot is it, or none.
+  struct Item {
+    PyObject *key; ///< strong; null: compared by node
+    std::int32_t slot;
+    Node node;
+    AtomRef atom;
+  };
+
+  bool unchanged(PyObject *const *arguments) const;
+  bool settle(PyObject *const *arguments);
+  bool settle(std::size_t container);
+  bool settle_entries(std::size_t container, PyObject *dict);
+  bool settle_names(std::size_t container, PyObject *dict);
+  bool learn_names(std::size_t container, PyObject *dict);
+  bool matches(Slot &slot, PyObject *now);
+  bool counts(const Container &container, PyObject *key) const;
+  bool vouched(const Container &container) const;
+  void keep(Slot &slot);
+  void compile();
+
+  struct Reader;
+
+  Graph graph_;
+  PyObject *names_;                      ///< strong set or null
+  std::vector<std::vector<Item>> items_; ///< by container
+  std::vector<Node> root_nodes_;         ///< by object: arguments
+  std::vector<AtomRef> root_atoms_;
+  std::vector<PyObject *> captures_;
+  std::vector<PyObject *> held_; ///< captures without a path, strong
+  std::vector<std::pair<std::int32_t, std::int32_t>>
+      ties_; ///< slots that must equal another's value
+  std::vector<Check> checks_;
+  std::uint64_t generation_ = 1;
+  bool settled_ = false;
+};
+
+} // namespace tracehost::python
