@@ -20,13 +20,14 @@ struct Ledger::State {
   mutable std::mutex mutex;
   std::unordered_map<std::uint64_t, Site> sites; ///< by site_key
   std::uint64_t stamp = 0;
-  std::vector<Row> forgotten; ///< at most one: the sums of sites dropped
+  std::size_t forget_at = most_sites; ///< more where more are alive
+  std::vector<Row> forgotten;         ///< at most one: the sums of sites dropped
 
   SiteLog &site(const Counters &function) {
     const auto [entry, is_new] = sites.try_emplace(function.identity.site_key);
     entry->second.used = ++stamp;
     SiteLog &log = entry->second.log;
-    if (is_new && sites.size() > most_sites)
+    if (is_new && sites.size() > forget_at)
       forget(function.identity.site_key);
     return log;
   }
@@ -44,6 +45,7 @@ struct Ledger::State {
       remember(sites.at(key).log.row());
       sites.erase(key);
     }
+    forget_at = std::max(most_sites, sites.size() + sites.size() / 4);
   }
 
   void remember(const std::optional<Row> &row) {

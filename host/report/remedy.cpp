@@ -62,6 +62,7 @@ long largest(const Finding &finding) {
 /// F.pad counts its pairs from the last dimension back.
 std::string padding(const std::string &path, int rank, const std::map<int, long> &sizes) {
   Strings pairs;
+  rank = std::max(rank, sizes.rbegin()->first + 1);
   for (int d = rank - 1; d >= sizes.begin()->first; --d)
     pairs.push_back(sizes.contains(d) ? fmt::format("0, {} - {}.shape[{}]", sizes.at(d), path, d)
                                       : "0, 0");
@@ -105,7 +106,7 @@ std::string for_value(const Finding &finding) {
 
 std::string for_type(const Finding &finding) {
   const std::string &path = finding.paths.front();
-  if (among(finding.values, {"int", "float", "bool"}))
+  if (among(finding.values, {"int", "float"}))
     return fmt::format(
         "pass torch.tensor(float({0})) for {1}: one dtype, and its value is not part of "
         "the signature",

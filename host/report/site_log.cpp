@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <utility>
 
 namespace tracehost::report {
 
@@ -55,7 +56,6 @@ void SiteLog::sweep() {
   std::erase_if(functions_, [this](const Entry &entry) {
     if (entry.counters.use_count() > 1)
       return false;
-    std::atomic_thread_fence(std::memory_order_acquire); // after the last counts of its last holder
     Totals sums = Totals::of(*entry.counters).since(entry.base);
     sums.live = 0;
     retired_ += sums;

@@ -274,30 +274,10 @@ private:
   std::unordered_map<std::uint32_t, Place> pairs_, first_; ///< slot of a -> of b, of b -> of a
 };
 
-/// In units of a quarter of a changed size, by Cause: what a user would call farther weighs more.
-constexpr std::array<int, 15> weights = {
-    4,  // shape
-    7,  // rank
-    6,  // dtype
-    6,  // device
-    5,  // layout
-    5,  // requires_grad
-    6,  // subclass
-    5,  // alias
-    4,  // value
-    12, // type
-    12, // structure
-    4,  // object
-    4,  // context
-    4,  // watched
-    4,  // capture
-};
-static_assert(weights.size() == static_cast<std::size_t>(Cause::capture) + 1);
-
 } // namespace
 
 const char *name(Cause cause) {
-  static constexpr std::array<const char *, weights.size()> names = {
+  static constexpr std::array<const char *, static_cast<std::size_t>(Cause::capture) + 1> names = {
       "shape", "rank", "dtype",     "device", "layout",  "requires_grad", "subclass", "alias",
       "value", "type", "structure", "object", "context", "watched",       "capture"};
   return names[static_cast<std::size_t>(cause)];
@@ -309,27 +289,6 @@ std::vector<Difference> differences(const Signature &specialization, const Signa
   walk.arguments();
   walk.environment();
   return found;
-}
-
-int distance(const std::vector<Difference> &differences) {
-  int sum = 0;
-  for (const auto &difference : differences)
-    sum += weights[static_cast<std::size_t>(difference.cause)];
-  return sum;
-}
-
-Nearest nearest(const std::vector<const Signature *> &specializations, const Signature &request) {
-  Nearest result;
-  int least = 0;
-  for (std::size_t i = 0; i < specializations.size(); ++i) {
-    auto found = differences(*specializations[i], request);
-    const int far = distance(found);
-    if (result.index != Nearest::npos && far > least)
-      continue;
-    least = far;
-    result = {i, std::move(found)};
-  }
-  return result;
 }
 
 } // namespace tracehost

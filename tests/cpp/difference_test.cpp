@@ -65,7 +65,7 @@ TEST(Difference, ComparesStridesAndLeafOnlyWhereTheBodyReadThem) {
 
   const auto leaf = at::ones({2}).requires_grad_();
   before = call({{"x", tensor(0, TensorMeta::of(leaf))}});
-  const auto result = call({{"x", tensor(0, TensorMeta::of(leaf * 2))}});
+  const auto result = call({{"x", tensor(0, TensorMeta::of(leaf.mul(2)))}});
   EXPECT_THAT(told(before, result), IsEmpty());
   before.reads_leaf = true;
   EXPECT_THAT(told(before, result), ElementsAre("requires_grad x: a leaf -> not a leaf"));

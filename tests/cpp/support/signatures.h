@@ -2,6 +2,8 @@
 
 #include "signature/signature.h"
 
+#include <ATen/ops/empty.h>
+
 #include <memory>
 #include <string>
 #include <utility>
