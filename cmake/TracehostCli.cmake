@@ -22,7 +22,8 @@ target_compile_definitions(tracehost_cli PRIVATE TRACEHOST_VERSION="${PROJECT_VE
 tracehost_warnings(tracehost_cli)
 
 add_executable(tracehost_binary "${PROJECT_SOURCE_DIR}/host/cli/main.cpp")
-set_target_properties(tracehost_binary PROPERTIES OUTPUT_NAME tracehost)
+# The RPATH of the installed binary from the start: tracehost-python is a copy that the install step leaves as it is.
+set_target_properties(tracehost_binary PROPERTIES OUTPUT_NAME tracehost BUILD_WITH_INSTALL_RPATH ON)
 # Extension modules take Python's symbols from libpython, not from us: nothing is exported.
 target_link_libraries(tracehost_binary PRIVATE tracehost_cli)
 tracehost_warnings(tracehost_binary)

@@ -3,8 +3,6 @@ file(RELATIVE_PATH site "${TRACEHOST_PYTHON_PREFIX}" "${TRACEHOST_PYTHON_PURELIB
 
 install(DIRECTORY "${PROJECT_SOURCE_DIR}/bindings/tracehost/" DESTINATION "${site}/tracehost"
   FILES_MATCHING PATTERN "*.py" PATTERN "*.pyi" PATTERN "py.typed" PATTERN "__pycache__" EXCLUDE)
-file(WRITE "${PROJECT_BINARY_DIR}/py.typed" "")
-install(FILES "${PROJECT_BINARY_DIR}/py.typed" DESTINATION "${site}/tracehost")
 install(DIRECTORY "${PROJECT_SOURCE_DIR}/host/include/tracehost" DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}" FILES_MATCHING PATTERN "*.h")
 if(TARGET tracehost_core)
   install(TARGETS tracehost_core LIBRARY DESTINATION "${site}/tracehost/lib")
