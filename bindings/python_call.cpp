@@ -12,6 +12,7 @@
 #include <fmt/format.h>
 #include <pybind11/pybind11.h>
 
+#include <algorithm>
 #include <chrono>
 
 namespace tracehost::python {
@@ -107,9 +108,23 @@ BodyResult PythonCall::run(Request &) {
   BodyResult result;
   std::vector<PyObject *> tensors;
   result.outputs = describe_result(result_, function_.name, tensors);
-  for (PyObject *t : tensors)
+  for (PyObject *t : tensors) {
+    check_result_class(t);
     result.tensors.push_back(THPVariable_Unpack(t));
+  }
   return result;
+}
+
+void PythonCall::check_result_class(PyObject *tensor) {
+  // A later call wraps a new tensor as torch.Tensor; one that exists keeps its object.
+  const bool existed = std::find(flattened_.tensors.begin(), flattened_.tensors.end(), tensor) !=
+                           flattened_.tensors.end() ||
+                       !recorder_->path_of(tensor).empty();
+  if (reinterpret_cast<PyObject *>(Py_TYPE(tensor)) != THPVariableClass && !existed)
+    trace::refuse(trace::Refusal::trace,
+                  fmt::format("{} returned a new {}, which a later call would return as a plain Tensor. "
+                              "Return result.as_subclass(torch.Tensor), and wrap it outside.",
+                              function_.name, Py_TYPE(tensor)->tp_name));
 }
 
 void PythonCall::check_arguments_unchanged() {

@@ -77,6 +77,7 @@ private:
   bool captures_match(const Specialization &specialization, const PythonState &state);
   bool reads_match(const Specialization &specialization, const PythonState &state);
   void check_arguments_unchanged();
+  void check_result_class(PyObject *tensor);
 
   PythonFunction &function_;
   PyObject *const *args_;

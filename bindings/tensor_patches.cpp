@@ -38,6 +38,17 @@ PyObject *plain_property(PyObject *original, const char *, PyObject *tensor, PyO
   return original_property(original, tensor, value);
 }
 
+PyObject *size_method(PyObject *original, const char *name, Args args, std::size_t nargsf,
+                      PyObject *kwnames) {
+  trace::check_size_read(THPVariable_Unpack(args[0]), name);
+  return plain_method(original, name, args, nargsf, kwnames);
+}
+
+PyObject *shape_property(PyObject *original, const char *name, PyObject *tensor, PyObject *value) {
+  trace::check_size_read(THPVariable_Unpack(tensor), name);
+  return plain_property(original, name, tensor, value);
+}
+
 PyObject *strides_method(PyObject *original, const char *name, Args args, std::size_t nargsf,
                          PyObject *kwnames) {
   trace::note_strides_read();
@@ -150,7 +161,7 @@ void install_tensor_patches() {
   const py::object tensor = py::module_::import("torch").attr("Tensor");
   auto *type = reinterpret_cast<PyTypeObject *>(tensor.ptr());
   for (const char *name : {"size", "numel", "nelement"})
-    forward_method(type, name, plain_method);
+    forward_method(type, name, size_method);
   for (const char *name : {"stride", "is_contiguous", "storage_offset"})
     forward_method(type, name, strides_method);
   for (const char *name : {"tolist", "numpy", "data_ptr", "untyped_storage", "_typed_storage",
@@ -163,7 +174,7 @@ void install_tensor_patches() {
   forward_method(type, "__repr__", repr_method);
   forward_method(type, "__format__", format_method);
 
-  forward_property(type, "shape", plain_property);
+  forward_property(type, "shape", shape_property);
   for (const char *name : {"is_leaf", "grad_fn"})
     forward_property(type, name, leaf_property);
   forward_property(type, "_version", version_property);

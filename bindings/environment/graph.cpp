@@ -7,7 +7,10 @@ namespace tracehost::python {
 
 namespace {
 
-std::string subscript(PyObject *key) {
+/// An Environment keeps no key that may hold other objects: then by position.
+std::string subscript(PyObject *key, std::int32_t index) {
+  if (!key)
+    return "[key " + std::to_string(index) + "]";
   Owned text(PyUnicode_CheckExact(key) || PyLong_CheckExact(key) ? PyObject_Repr(key) : nullptr);
   PyErr_Clear();
   return text ? std::string("[") + utf8(text.get()) + "]"
@@ -33,7 +36,7 @@ std::string step(const Container &c, PyObject *key, std::int32_t index) {
   case Place::function:
     return utf8(key);
   case Place::entries:
-    return c.module ? child(key) : subscript(key);
+    return c.module && key ? child(key) : subscript(key, index);
   case Place::items:
     return "[" + std::to_string(index) + "]";
   }

@@ -23,6 +23,8 @@ struct Deeper {
 void dispatch(const c10::OperatorHandle &op, c10::DispatchKeySet keys, torch::jit::Stack *stack) {
   const auto below = keys & c10::DispatchKeySet(c10::DispatchKeySet::FULL_AFTER, kKey);
   if (!hook || !tracer_records()) {
+    if (hook && torch::jit::tracer::isTracing())
+      hook->unrecorded(op, *stack);
     op.redispatchBoxed(below, stack);
     return;
   }

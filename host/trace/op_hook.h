@@ -15,9 +15,12 @@ public:
   virtual ~OpHook() = default;
   virtual void before(const c10::OperatorHandle &op, const torch::jit::Stack &stack) = 0;
   virtual void after(const c10::OperatorHandle &op, const torch::jit::Stack &stack) = 0;
+  /// An op called where torch has the tracer switched off for a moment, as torch.tensor([...]) has.
+  virtual void unrecorded(const c10::OperatorHandle &op, const torch::jit::Stack &stack) = 0;
 };
 
-/// Installs `hook` for the current thread for a block. Calls come only while the tracer records.
+/// Installs `hook` for the current thread for a block. before() and after() come only while the tracer
+/// records; none comes inside of a recorded op.
 class InstalledHook {
 public:
   explicit InstalledHook(OpHook &hook);

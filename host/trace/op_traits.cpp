@@ -31,6 +31,19 @@ const Names kMetadata = {
 const Names kUnrecorded = {"aten::set_data", "aten::retain_grad", "aten::requires_grad_",
                            "aten::_backward"};
 
+const Names kSplits = {"aten::unbind",     "aten::split",       "aten::split_with_sizes",
+                       "aten::chunk",      "aten::tensor_split", "aten::unsafe_split",
+                       "aten::unsafe_chunk", "aten::hsplit",    "aten::vsplit",
+                       "aten::dsplit"};
+
+// Besides those that torch tags: results, or parts of a sparse tensor, of as many elements as there are
+// values of some kind.
+const Names kInexact = {"aten::nonzero_numpy", "aten::where",          "aten::repeat_interleave",
+                        "aten::to_sparse",     "aten::coalesce",       "aten::values",
+                        "aten::_values",       "aten::indices",        "aten::_indices",
+                        "aten::col_indices",   "aten::row_indices",    "aten::_pack_padded_sequence",
+                        "aten::_pad_packed_sequence"};
+
 const Names kLiteral = {"aten::lift_fresh", "aten::to", "aten::detach_", "aten::lift"};
 
 bool takes_tensor(const c10::FunctionSchema &schema) {
@@ -71,11 +84,39 @@ OpTraits derive(const c10::OperatorHandle &op) {
       takes_tensor(schema) && returns_only_plain_values(schema) && !kMetadata.contains(name);
   t.random = draws(op);
   t.literal = kLiteral.contains(name);
+  t.splits = kSplits.contains(name);
+  t.inexact = op.hasTag(at::Tag::dynamic_output_shape) || kInexact.contains(name);
   t.unrecorded = kUnrecorded.contains(name);
   return t;
 }
 
+bool is_mask(const c10::IValue &index) {
+  return index.isTensor() && index.toTensor().defined() &&
+         (index.toTensor().scalar_type() == at::kBool || index.toTensor().scalar_type() == at::kByte);
+}
+
 } // namespace
+
+bool inexact_with(const c10::OperatorHandle &op, const torch::jit::Stack &stack) {
+  const auto &schema = op.schema();
+  const auto argument = [&](std::size_t i) -> const c10::IValue & {
+    return stack[stack.size() - schema.arguments().size() + i];
+  };
+  const std::string_view name = schema.name();
+  if (name == "aten::index") { // only a mask selects as many as there are true values
+    for (const c10::IValue &index : argument(1).toListRef())
+      if (is_mask(index))
+        return true;
+    return false;
+  }
+  if (name == "aten::where")
+    return schema.arguments().size() == 1;
+  if (name == "aten::one_hot")
+    return argument(1).isInt() && argument(1).toInt() < 0;
+  if (name == "aten::repeat_interleave") // with repeats as a tensor, and no output_size
+    return schema.overload_name() != "self_int" && stack.back().isNone();
+  return true;
+}
 
 const OpTraits &traits(const c10::OperatorHandle &op) {
   thread_local std::unordered_map<const c10::FunctionSchema *, OpTraits> known;

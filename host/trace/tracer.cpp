@@ -1,5 +1,6 @@
 #include "trace/tracer.h"
 
+#include "trace/argument_stash.h"
 #include "trace/modes.h"
 #include "trace/op_hook.h"
 #include "trace/op_traits.h"
@@ -46,10 +47,14 @@ public:
 
   void before(const c10::OperatorHandle &op, const jit::Stack &stack) override;
   void after(const c10::OperatorHandle &op, const jit::Stack &stack) override;
+  void unrecorded(const c10::OperatorHandle &op, const jit::Stack &stack) override;
 
   /// Makes sure that the tracer knows `t`, as a capture if need be.
   void know(const at::Tensor &t);
   [[noreturn]] void refuse(Refusal why, const std::string &what);
+  [[noreturn]] void refuse_sizes(const std::string &what);
+  /// Whether `t`'s sizes follow from the signature, not from values (nonzero, a mask).
+  bool exact(const at::Tensor &t) const;
   /// After the body: balances modes, and rethrows nothing: a swallowed refusal is refused again.
   void close();
 
@@ -59,8 +64,11 @@ public:
 
 private:
   void literal(const at::Tensor &t);
+  [[noreturn]] void refuse_read(const c10::OperatorHandle &op);
 
   Frontend &frontend_;
+  std::unordered_set<const jit::Value *> inexact_; ///< values whose sizes depend on values
+  std::vector<bool> makes_inexact_; ///< of the ops under way, by depth
   ModeRecord modes_;
   bool refused_ = false;
   Refusal why_ = Refusal::trace;
@@ -79,15 +87,29 @@ void Scope::refuse(Refusal why, const std::string &what) {
   std::terminate(); // a front end's refuse() throws
 }
 
+void Scope::refuse_read(const c10::OperatorHandle &op) {
+  refuse(Refusal::value_read,
+         fmt::format("the body reads the value of a traced tensor ({}) at {}, which a graph can't "
+                     "repeat. Keep the computation in tensors (torch.where, masks), or move the "
+                     "read out of the function.",
+                     op.schema().name(), text(frontend_.here())));
+}
+
+void Scope::unrecorded(const c10::OperatorHandle &op, const jit::Stack &stack) {
+  if (!traits(op).reads_value)
+    return;
+  const auto count = op.schema().arguments().size();
+  each_tensor(c10::ArrayRef<c10::IValue>(stack).slice(stack.size() - count), [&](const at::Tensor &t) {
+    if (tracer::getTracingState()->hasValue(t))
+      refuse_read(op);
+  });
+}
+
 void Scope::before(const c10::OperatorHandle &op, const jit::Stack &stack) {
   const auto &schema = op.schema();
   const OpTraits &op_traits = traits(op);
   if (op_traits.reads_value)
-    refuse(Refusal::value_read,
-           fmt::format("the body reads the value of a traced tensor ({}) at {}, which a graph can't "
-                       "repeat. Keep the computation in tensors (torch.where, masks), or move the "
-                       "read out of the function.",
-                       schema.name(), text(frontend_.here())));
+    refuse_read(op);
   if (op_traits.unrecorded)
     refuse(Refusal::trace, fmt::format("{} at {} is not recorded in a graph. Do it outside of the "
                                        "function.",
@@ -106,6 +128,26 @@ void Scope::before(const c10::OperatorHandle &op, const jit::Stack &stack) {
     else
       know(t);
   });
+  bool inexact = op_traits.inexact && inexact_with(op, stack);
+  each_tensor(c10::ArrayRef<c10::IValue>(stack).slice(stack.size() - count),
+              [&](const at::Tensor &t) { inexact |= !exact(t); });
+  if (inexact && op_traits.splits)
+    refuse_sizes(schema.name());
+  makes_inexact_.resize(static_cast<std::size_t>(op_depth()) + 1);
+  makes_inexact_.back() = inexact;
+}
+
+bool Scope::exact(const at::Tensor &t) const {
+  const auto &state = tracer::getTracingState();
+  return inexact_.empty() || !state->hasValue(t) || !inexact_.contains(state->getValue(t));
+}
+
+void Scope::refuse_sizes(const std::string &what) {
+  refuse(Refusal::value_read,
+         fmt::format("the body reads a size ({}) that depends on a tensor's values (nonzero, unique, a "
+                     "mask as index) at {}; a later call's may differ. Use torch.where or masks that keep "
+                     "the size, or move this out of the function.",
+                     what, text(frontend_.here())));
 }
 
 void Scope::after(const c10::OperatorHandle &op, const jit::Stack &stack) {
@@ -113,11 +155,15 @@ void Scope::after(const c10::OperatorHandle &op, const jit::Stack &stack) {
   const auto count = schema.returns().size();
   const auto &state = tracer::getTracingState();
   const bool random = traits(op).random;
+  const auto depth = static_cast<std::size_t>(op_depth());
+  const bool inexact = depth < makes_inexact_.size() && makes_inexact_[depth];
   each_tensor(c10::ArrayRef<c10::IValue>(stack).slice(stack.size() - count), [&](const at::Tensor &t) {
     if (!state->hasValue(t))
       refuse(Refusal::trace, fmt::format("{} at {} is not recorded by libtorch's tracer. Do it outside "
                                          "of the function.",
                                          schema.name(), text(frontend_.here())));
+    if (inexact && t.dim() > 0)
+      inexact_.insert(state->getValue(t));
     if (random)
       randoms.push_back(state->getValue(t));
   });
@@ -202,11 +248,28 @@ std::size_t settle_randoms(jit::Graph &graph, std::size_t count) {
   return unused.size();
 }
 
+/// Makes a Scope the thread's for as long as its trace runs.
 class Current {
 public:
   explicit Current(Scope &scope) { current = &scope; }
   ~Current() { current = nullptr; }
 };
+
+/// Runs the body; whatever it throws, libtorch's tracer is fit for the next trace.
+std::vector<at::Tensor> run_body(const std::function<std::vector<at::Tensor>()> &body, Scope &scope) {
+  const InstalledHook hook(scope);
+  const AutocastCacheOff cache;
+  try {
+    std::vector<at::Tensor> results = body();
+    scope.close();
+    for (const auto &t : results)
+      scope.know(t);
+    return results;
+  } catch (...) {
+    clear_argument_stash();
+    throw;
+  }
+}
 
 } // namespace
 
@@ -218,12 +281,7 @@ Traced trace(std::vector<at::Tensor> slots, Frontend &frontend,
   const auto run = [&](const jit::Stack &) {
     const auto &state = tracer::getTracingState();
     state->warn = false; // reads are errors here, and sizes are exact: nothing is left to warn of
-    InstalledHook hook(scope);
-    AutocastCacheOff cache;
-    std::vector<at::Tensor> results = body();
-    scope.close();
-    for (const auto &t : results)
-      scope.know(t);
+    const auto results = run_body(body, scope);
     for (jit::Value *value : scope.randoms)
       state->graph->registerOutput(value);
     return jit::Stack(results.begin(), results.end());
@@ -247,6 +305,10 @@ Paused::~Paused() {
 
 void refuse_read(const std::string &what) { current->refuse(Refusal::value_read, what); }
 void refuse(Refusal why, const std::string &message) { current->refuse(why, message); }
+void check_size_read(const at::Tensor &t, const std::string &what) {
+  if (!current->exact(t))
+    current->refuse_sizes(what);
+}
 void note_strides_read() { current->result.reads_strides = true; }
 void note_leaf_read() { current->result.reads_leaf = true; }
 

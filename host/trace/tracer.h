@@ -67,6 +67,8 @@ private:
 [[noreturn]] void refuse_read(const std::string &what);
 /// Anything else that is not recorded. Requires: active().
 [[noreturn]] void refuse(Refusal why, const std::string &message);
+/// Refuses where a size of `t` depends on values (nonzero, a mask as index). Requires: recording().
+void check_size_read(const at::Tensor &t, const std::string &what);
 /// Strides, contiguity or storage offset / is_leaf are read: they become part of the signature.
 void note_strides_read();
 void note_leaf_read();

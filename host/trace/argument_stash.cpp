@@ -1,0 +1,55 @@
+#include "trace/argument_stash.h"
+
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <torch/csrc/jit/frontend/tracer.h>
+
+#include <string>
+#include <unordered_set>
+
+namespace tracehost::trace {
+namespace {
+
+bool is_int(const c10::Type &type) {
+  switch (type.kind()) {
+  case c10::TypeKind::IntType:
+  case c10::TypeKind::SymIntType:
+    return true;
+  case c10::TypeKind::OptionalType:
+  case c10::TypeKind::ListType:
+    return is_int(*type.containedType(0));
+  default:
+    return false;
+  }
+}
+
+/// The names of all int arguments of all ops: the stash can't be listed, only asked by name.
+const std::unordered_set<std::string> &argument_names() {
+  static const std::unordered_set<std::string> names = [] {
+    // Names that Python's indexing uses.
+    std::unordered_set<std::string> found = {"index", "start", "end", "step", "length", "shape"};
+    auto &dispatcher = c10::Dispatcher::singleton();
+    for (const auto &op : dispatcher.getAllOpNames())
+      if (const auto handle = dispatcher.findSchema(op))
+        for (const auto &argument : handle->schema().arguments())
+          if (is_int(*argument.type()))
+            found.insert(argument.name());
+    return found;
+  }();
+  return names;
+}
+
+} // namespace
+
+void clear_argument_stash() {
+  namespace tracer = torch::jit::tracer;
+  // torch exports no way to drop an entry but to use it: as inputs of a node that is never inserted.
+  auto &graph = *tracer::getTracingState()->graph;
+  torch::jit::Node *sink = graph.create(c10::prim::ListConstruct, 0);
+  for (const std::string &name : argument_names()) {
+    tracer::addInputs(sink, name.c_str(), std::int64_t{0});
+    tracer::addInputs(sink, name.c_str(), c10::IntArrayRef{});
+  }
+  sink->destroy();
+}
+
+} // namespace tracehost::trace
