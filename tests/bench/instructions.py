@@ -1,0 +1,136 @@
+"""The host's share of a hot call in instructions: what the Function's call executes, less what
+InterpreterState::run executes in it. Counted by callgrind, so it is the same on a busy machine.
+
+Two things are left out of the count. A Function decides by the clock, at its first hits, whether a run is
+long enough to drop the GIL around it; under valgrind every run is, so what that costs is taken off."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import tempfile
+from collections import Counter
+from pathlib import Path
+
+from harness import Report
+
+CALLS = 500
+SIZES = (2, 34)
+PROGRAM = f"""
+import os, subprocess, sys
+import torch, tracehost
+
+sys.path.insert(0, sys.argv[1])
+from core import Holder, body, compiled
+
+torch.set_num_threads(1)
+
+def control(*what):
+    subprocess.run(["callgrind_control", *what, str(os.getpid())], check=True, stdout=subprocess.DEVNULL)
+
+def measure(name, function, args):
+    function = tracehost.function(function)
+    for _ in range(10):
+        function(*args)
+    control("--instr=on")
+    for _ in range({CALLS}):
+        function(*args)
+    control("--instr=off")
+    control(f"--dump={{name}}")
+    assert function.tracing_count() == 1
+
+def tree_body(tree):
+    return tree["a"][0] * tree["a"][1] + 1
+
+with torch.no_grad():
+    measure("hot", body, (torch.rand(8, 8), torch.rand(8, 8)))
+    for size in {SIZES}:
+        tensors = [torch.rand(8, 8) for _ in range(size)]
+        names = [f"a{{i}}" for i in range(size)]
+        many = compiled(f"def made({{', '.join(names)}}): return a0 * a1 + 1")
+        measure(f"flat{{size}}", many, tensors)
+        measure(f"nested{{size}}", tree_body, ({{"a": tensors}},))
+        holder = Holder(tensors)
+        used = ", ".join(f"holder.w{{i}}" for i in range(size))
+        measure(f"capture{{size}}", compiled(f"def made(): return torch.cat([{{used}}])", torch=torch, holder=holder), ())
+"""
+
+
+class Profile:
+    """Calls and inclusive instructions from callgrind's own format, for each caller and callee."""
+
+    def __init__(self, file: Path):
+        names: dict[str, str] = {}
+        self.edges: Counter[tuple[str, str]] = Counter()
+        self.description = ""
+        caller, callee, called = "", "", False
+        for text in file.read_text(errors="replace").splitlines():
+            key, _, value = text.partition("=")
+            if key in ("fn", "cfn"):
+                number, _, name = value.partition(" ")
+                name = names.setdefault(number, name) if name else names[number]
+                if key == "fn":
+                    caller = name
+                else:
+                    callee = name
+            elif key == "calls":
+                called = True
+            elif text.startswith("desc: Trigger:"):
+                self.description = text
+            elif called and re.match(r"[+\-*\d]", text):
+                self.edges[caller, callee] += int(text.split()[1])
+                called = False
+
+    def inclusive(self, function: str, caller: str = "") -> float:
+        """Instructions for each measured call, of the function and of all that it calls."""
+        found = [n for (a, b), n in self.edges.items() if function in b and caller in a]
+        return sum(found) / CALLS
+
+    def share(self) -> float:
+        gil = sum(
+            self.inclusive(f"PyEval_{name}Thread", "PythonCall::execute")
+            for name in ("Save", "Restore")
+        )
+        return self.inclusive("::call_function(") - self.inclusive("InterpreterState::run(") - gil
+
+
+def collect() -> dict[str, Profile]:
+    with tempfile.TemporaryDirectory() as folder:
+        program = Path(folder) / "program.py"
+        program.write_text(PROGRAM)
+        out = Path(folder) / "out"
+        env = {k: v for k, v in os.environ.items() if not k.startswith("TRACEHOST_")}
+        subprocess.run(
+            [
+                "valgrind",
+                "--tool=callgrind",
+                "--instr-atstart=no",
+                f"--callgrind-out-file={out}",
+                "--quiet",
+            ]
+            + [str(Path(sys.prefix) / "bin" / "python3"), str(program), str(Path(__file__).parent)],
+            check=True,
+            env=env,
+            capture_output=True,
+        )
+        profiles = [Profile(file) for file in sorted(Path(folder).glob("out.*"))]
+        return {p.description.split()[-1]: p for p in profiles if p.description.split()}
+
+
+def run(report: Report, _repeats: int) -> None:
+    profiles = collect()
+    hot = profiles["hot"]
+    share = hot.share()
+    state = hot.inclusive("InterpreterState::InterpreterState(")
+    report.add("instructions of a hot call", hot.inclusive("::call_function("), "")
+    report.add("of these in InterpreterState::run", hot.inclusive("InterpreterState::run("), "")
+    report.add(
+        "the host's share", share, "", 1500, f"{state:.0f} of them to make the InterpreterState"
+    )
+    for kind in ("flat", "nested", "capture"):
+        few, many = (profiles[f"{kind}{size}"].share() for size in SIZES)
+        report.add(
+            f"the host's share for a further one, {kind}", (many - few) / (SIZES[1] - SIZES[0]), ""
+        )
