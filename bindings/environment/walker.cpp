@@ -234,7 +234,7 @@ void Walker::classify(int container, int slot) {
         lead_on(container, slot, Expect::object);
     } else if (PyType_Check(value)) {
       reach_class(reinterpret_cast<PyTypeObject *>(value));
-    } else if (PyMethod_Check(value) || type == known().partial || has_user_attributes(type)) {
+    } else if (PyMethod_Check(value) || type == known().partial || class_of(type).attributes) {
       lead_on(container, slot, Expect::object);
     }
   }
@@ -329,7 +329,8 @@ void Walker::expand(int index) {
     }
     return;
   }
-  if (!has_user_attributes(type))
+  const Class facts = class_of(type);
+  if (!facts.attributes)
     return;
   if (_PyObject_GetDictPtr(object)) {
     Owned made(
@@ -340,7 +341,8 @@ void Walker::expand(int index) {
         std::strcmp(type->tp_name, "ParameterDict") == 0; // keeps its values under computed names
     take_names(last(), nullptr);
   }
-  members(index);
+  if (facts.members)
+    members(index);
   reach_class(type);
 }
 
@@ -378,6 +380,18 @@ void Walker::reach_class(PyTypeObject *type) {
     add_container(object, Place::names);
     take_names(static_cast<int>(graph_.containers.size()) - 1, nullptr);
   }
+}
+
+Walker::Class Walker::class_of(PyTypeObject *type) {
+  if (const auto found = class_facts_.find(type); found != class_facts_.end())
+    return found->second;
+  Class facts{has_user_attributes(type), false};
+  for (Py_ssize_t i = 0; facts.attributes && i < PyTuple_GET_SIZE(type->tp_mro); ++i) {
+    const auto *base = reinterpret_cast<PyTypeObject *>(PyTuple_GET_ITEM(type->tp_mro, i));
+    facts.members |= (base->tp_flags & Py_TPFLAGS_HEAPTYPE) && base->tp_dict &&
+                     PyDict_GetItemWithError(base->tp_dict, known().slots);
+  }
+  return class_facts_.emplace(type, facts).first->second;
 }
 
 void Walker::members(int object) {

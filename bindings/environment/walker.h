@@ -74,6 +74,13 @@ private:
   void take_all(int container);
   bool has_slot(const Container &container, PyObject *key) const;
 
+  /// What of a class matters for its instances; looked up once a class.
+  struct Class {
+    bool attributes; ///< has_user_attributes()
+    bool members;    ///< it, or a base, has `__slots__`
+  };
+  Class class_of(PyTypeObject *type);
+
   Graph graph_;
   PyObject *names_; ///< set of the names that count; strong
   bool every_name_ = false;
@@ -81,9 +88,10 @@ private:
   std::unordered_map<PyObject *, int> objects_;        ///< Graph::objects by pointer
   std::unordered_map<PyObject *, Position> functions_; ///< functions seen in slots, not yet entered
   std::unordered_map<PyObject *, Position> tensors_;
-  std::unordered_map<PyObject *, int> globals_; ///< containers by dict
-  std::unordered_set<PyTypeObject *> classes_;
-  std::vector<int> pending_; ///< objects to expand
+  std::unordered_map<PyObject *, int> globals_;           ///< containers by dict
+  std::unordered_set<PyTypeObject *> classes_;            ///< reached
+  std::unordered_map<PyTypeObject *, Class> class_facts_; ///< of types that objects_ keep
+  std::vector<int> pending_;                              ///< objects to expand
 };
 
 } // namespace tracehost::python

@@ -97,45 +97,84 @@ Watch::~Watch() {
 
 // ---- the fast way -------------------------------------------------------------------------------
 
-bool Watch::unchanged(PyObject *const *arguments) const {
-  for (const Check &check : checks_) {
+/// Index of the first check from `from` on that fails, or their number.
+std::size_t Watch::first_changed(PyObject *const *arguments, std::size_t from) const {
+  const std::size_t count = checks_.size();
+  for (std::size_t i = from; i < count; ++i) {
+    const Check &check = checks_[i];
     switch (check.kind) {
-    case Check::argument:
-      if (arguments[check.index] != check.object || Py_TYPE(check.object) != check.type)
-        return false;
-      break;
-    case Check::weak_root:
-      if (*check.anchor != check.object)
-        return false;
-      break;
     case Check::dict_only:
       if (version(check.dict) != check.tag)
-        return false;
+        return i;
       break;
     case Check::instance:
-      if (Py_TYPE(check.object) != check.type || *check.anchor != check.dict ||
+      if (Py_TYPE(check.object) != check.type ||
+          reinterpret_cast<PyObject **>(check.object)[check.anchor] != check.dict ||
           (check.dict && version(check.dict) != check.tag))
-        return false;
+        return i;
+      break;
+    case Check::argument:
+      if (arguments[check.index] != check.object || Py_TYPE(check.object) != check.type)
+        return i;
+      break;
+    case Check::weak_root:
+      if (referent(graph_.objects[check.index].object) != check.object)
+        return i;
       break;
     case Check::slots: {
-      const Container &c = graph_.containers[check.container];
+      const Container &c = graph_.containers[check.index];
       for (const Slot &s : c.slots)
         if (!holds_still(s, read(c, s, check.object, nullptr)))
-          return false;
+          return i;
       break;
     }
     case Check::items: {
-      const Container &c = graph_.containers[check.container];
+      const Container &c = graph_.containers[check.index];
       const Py_ssize_t size = Py_SIZE(check.object);
       if (!c.open && size != c.length)
-        return false;
+        return i;
       PyObject **values = PySequence_Fast_ITEMS(check.object);
       for (const Slot &s : c.slots)
         if (!holds_still(s, s.index < size ? values[s.index] : nullptr))
-          return false;
+          return i;
       break;
     }
     }
+  }
+  return count;
+}
+
+/// From a failed check on: reads again the containers that changed, as long as every object stays
+/// where the checks have it; else all.
+bool Watch::follow(PyObject *const *arguments, std::size_t at) {
+  moved_ = false;
+  for (; at < checks_.size(); at = first_changed(arguments, at + 1)) {
+    Check &check = checks_[at];
+    if (check.kind == Check::argument || check.kind == Check::weak_root)
+      return settle(arguments);
+    const Container &c = graph_.containers[check.index];
+    const bool same = settle(static_cast<std::size_t>(check.index));
+    // A user's __eq__ may have called this very function.
+    if (moved_ || !settled_)
+      return settle(arguments);
+    if (!same)
+      return false; // this check goes on failing until it is the same again
+    check.dict = c.dict;
+    check.tag = c.tag;
+  }
+  if (ties_hold())
+    return true;
+  settled_ = false;
+  return false;
+}
+
+bool Watch::ties_hold() const {
+  for (const auto &[c, s] : ties_) {
+    const Slot &slot = graph_.containers[c].slots[s];
+    PyObject *other = slot.expect == Expect::same ? captures_[slot.capture]
+                                                  : present(graph_.objects[slot.object]);
+    if (slot.value != other)
+      return false;
   }
   return true;
 }
@@ -148,41 +187,45 @@ bool Watch::vouched(const Container &container) const {
 
 void Watch::compile() {
   checks_.clear();
-  for (const Object &o : graph_.objects) {
+  for (std::size_t i = 0; i < graph_.objects.size(); ++i) {
+    const Object &o = graph_.objects[i];
     if (o.argument >= 0)
-      checks_.push_back({Check::argument, -1, o.argument, o.object, o.type, nullptr, nullptr, 0});
+      checks_.push_back({Check::argument, 0, o.argument, o.object, o.type, nullptr, 0});
     else if (o.container < 0 && o.weak)
-      checks_.push_back({Check::weak_root, -1, -1, referent(o.object), o.type,
-                         &reinterpret_cast<PyWeakReference *>(o.object)->wr_object, nullptr, 0});
+      checks_.push_back({Check::weak_root, 0, static_cast<std::int32_t>(i), referent(o.object),
+                         o.type, nullptr, 0});
   }
   for (std::size_t i = 0; i < graph_.containers.size(); ++i) {
     const Container &c = graph_.containers[i];
-    const Object &o = graph_.objects[c.object];
-    PyObject *owner = present(o);
-    const auto container = static_cast<std::int32_t>(i);
+    PyObject *owner = present(graph_.objects[c.object]);
+    Check check{Check::dict_only, 0,    static_cast<std::int32_t>(i), owner, Py_TYPE(owner),
+                c.dict,           c.tag};
     switch (c.place) {
     case Place::instance:
-      checks_.push_back({Check::instance, container, -1, owner, o.type, _PyObject_GetDictPtr(owner),
-                         c.dict, c.tag});
+      check.kind = Check::instance;
+      check.anchor = static_cast<std::int16_t>(_PyObject_GetDictPtr(owner) -
+                                               reinterpret_cast<PyObject **>(owner));
       break;
     case Place::names:
     case Place::globals:
     case Place::entries:
-      checks_.push_back({Check::dict_only, container, -1, owner, o.type, nullptr, c.dict, c.tag});
       break;
     case Place::members:
     case Place::function:
-      if (!c.slots.empty())
-        checks_.push_back({Check::slots, container, -1, owner, o.type, nullptr, nullptr, 0});
+      check.kind = Check::slots;
+      if (c.slots.empty())
+        continue;
       break;
     case Place::items:
-      if (!PyTuple_Check(owner) || !vouched(c))
-        checks_.push_back({Check::items, container, -1, owner, o.type, nullptr, nullptr, 0});
+      check.kind = Check::items;
+      if (PyTuple_Check(owner) && vouched(c))
+        continue;
       break;
     case Place::method: // immutable
     case Place::partial:
-      break;
+      continue;
     }
+    checks_.push_back(check);
   }
 }
 
@@ -203,14 +246,8 @@ bool Watch::settle(PyObject *const *arguments) {
   for (std::size_t c = 0; c < graph_.containers.size(); ++c)
     if (!settle(c))
       return false;
-  for (const auto &[c, s] : ties_) {
-    const Slot &slot = graph_.containers[c].slots[s];
-    PyObject *other = slot.expect == Expect::same  ? captures_[slot.capture]
-                      : slot.expect == Expect::any ? slot.value
-                                                   : present(graph_.objects[slot.object]);
-    if (slot.value != other)
-      return false;
-  }
+  if (!ties_hold())
+    return false;
   compile();
   settled_ = true;
   return true;
@@ -317,12 +354,15 @@ bool Watch::learn_names(std::size_t index, PyObject *dict) {
   for (Py_ssize_t at = 0; same && PyDict_Next(dict, &at, &key, &value);) {
     std::int32_t slot = -1;
     for (std::size_t s = 0; slot < 0 && s < c.slots.size(); ++s)
-      if (!seen[s] && (c.slots[s].key == key ||
-                       (PyUnicode_CheckExact(key) && PyUnicode_Compare(c.slots[s].key, key) == 0)))
+      if (c.slots[s].key == key)
         slot = static_cast<std::int32_t>(s);
+    const bool counted = slot >= 0 || counts(c, key);
+    for (std::size_t s = 0; counted && slot < 0 && s < c.slots.size(); ++s)
+      if (PyUnicode_CheckExact(key) && PyUnicode_Compare(c.slots[s].key, key) == 0)
+        slot = static_cast<std::int32_t>(s); // the key is not interned
     fresh.push_back({Py_NewRef(key), slot, {}, {}});
     if (slot < 0) {
-      same = !counts(c, key); // it was not there at the trace
+      same = !counted; // it was not there at the trace
       continue;
     }
     seen[slot] = true;
@@ -353,14 +393,19 @@ bool Watch::matches(Slot &s, PyObject *now) {
   case Expect::object:
     if (!holds(s.node, now))
       return false;
-    if (s.primary)
+    if (s.primary) {
+      moved_ |= graph_.objects[s.object].object != now;
       graph_.objects[s.object].object = now;
+    }
     break;
   case Expect::container:
     if (!now || Py_TYPE(now) != s.type)
       return false;
-    if (s.primary)
+    if (s.primary) {
+      // A tuple has no check of its own where a tag vouches for it, so at the same address ...
+      moved_ |= graph_.objects[s.object].object != now || PyTuple_Check(now);
       graph_.objects[s.object].object = now;
+    }
     break;
   case Expect::tensor:
   case Expect::same:

@@ -31,8 +31,10 @@ public:
   Watch &operator=(const Watch &) = delete;
 
   bool verify(PyObject *const *arguments) override {
-    if (settled_ && unchanged(arguments)) [[likely]]
-      return true;
+    if (settled_) [[likely]] {
+      const std::size_t at = first_changed(arguments, 0);
+      return at == checks_.size() || follow(arguments, at);
+    }
     return settle(arguments);
   }
   std::span<PyObject *const> captures() const override { return captures_; }
@@ -43,14 +45,13 @@ public:
   std::vector<PyObject *> current_captures(PyObject *const *arguments) override;
 
 private:
-  /// One comparison of the fast way.
+  /// One comparison of the fast way. Small: there are thousands in a large model.
   struct Check {
     enum Kind : std::uint8_t { argument, weak_root, dict_only, instance, slots, items } kind;
-    std::int32_t container; ///< slots, items
-    std::int32_t index;     ///< argument
-    PyObject *object;   ///< what must be found: the argument, owner of the instance dict, list ...
-    PyTypeObject *type; ///< its type
-    PyObject **anchor;  ///< instance: where it keeps its dict; weak_root: the reference's object
+    std::int16_t anchor; ///< instance: where it keeps its dict, in words from its address
+    std::int32_t index;  ///< the container; argument: which; weak_root: the Object
+    PyObject *object;    ///< what must be found: the argument, the owner of the container
+    PyTypeObject *type;  ///< its type
     PyObject *dict;
     std::uint64_t tag;
   };
@@ -62,8 +63,10 @@ private:
     AtomRef atom;
   };
 
-  bool unchanged(PyObject *const *arguments) const;
+  std::size_t first_changed(PyObject *const *arguments, std::size_t from) const;
+  bool follow(PyObject *const *arguments, std::size_t at);
   bool settle(PyObject *const *arguments);
+  bool ties_hold() const;
   bool settle(std::size_t container);
   bool settle_entries(std::size_t container, PyObject *dict);
   bool settle_names(std::size_t container, PyObject *dict);
@@ -88,6 +91,7 @@ private:
   std::vector<Check> checks_;
   std::uint64_t generation_ = 1;
   bool settled_ = false;
+  bool moved_ = false; ///< matches() found an object in another place than the checks have
 };
 
 } // namespace tracehost::python
