@@ -1,0 +1,195 @@
+// The parts of a call that need no Python: running a Program, looking up among Specializations, a
+// trace.
+
+#include "function/function.h"
+#include "trace/tracer.h"
+
+#include <ATen/Parallel.h>
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/rand.h>
+#include <benchmark/benchmark.h>
+
+#include <functional>
+#include <stdexcept>
+#include <utility>
+
+namespace {
+
+using namespace tracehost;
+
+class Silent final : public Sink {
+public:
+  void created(std::shared_ptr<const Counters>) override {}
+  void on(const TraceEvent &) override {}
+  void on(const EvictEvent &) override {}
+  void on(const FailEvent &) override {}
+};
+
+class Frontend final : public trace::Frontend {
+public:
+  Site here() override { return {"bench.cpp", 1}; }
+  std::string capture_path(const at::Tensor &) override { return "captured"; }
+  [[noreturn]] void refuse(trace::Refusal, const std::string &message) override {
+    throw std::runtime_error(message);
+  }
+};
+
+using Op = std::function<at::Tensor(const std::vector<at::Tensor> &)>;
+
+at::Tensor multiply_add(const std::vector<at::Tensor> &x) { return x[0] * x[1] + 1; }
+
+struct Call final : Request {
+  std::vector<at::Tensor> arguments;
+};
+
+/// A body of tensors only: what bindings/ does for Python, without Python.
+class Tensors final : public Body {
+public:
+  explicit Tensors(Op op) : op_(std::move(op)) {}
+
+  bool verify(Specialization &specialization, Request &request, torch::jit::Stack &stack) override {
+    const auto &arguments = static_cast<Call &>(request).arguments;
+    const Signature &signature = specialization.signature;
+    if (!(signature.context == request.context) || signature.slots.size() != arguments.size())
+      return false;
+    for (std::size_t i = 0; i < arguments.size(); ++i)
+      if (!signature.slots[i].matches(*arguments[i].unsafeGetTensorImpl()))
+        return false;
+    for (const auto &t : arguments)
+      stack.emplace_back(t);
+    return true;
+  }
+  Signature flatten(Request &request, std::vector<at::Tensor> &slots) override {
+    slots = static_cast<Call &>(request).arguments;
+    Signature signature;
+    auto parameters = std::make_shared<Parameters>();
+    signature.context = request.context;
+    for (std::size_t i = 0; i < slots.size(); ++i) {
+      parameters->names.push_back("x" + std::to_string(i));
+      Node node;
+      node.kind = Kind::tensor;
+      node.payload.slot = static_cast<std::uint32_t>(i);
+      node.end = static_cast<std::uint32_t>(i + 1);
+      signature.nodes.push_back(node);
+      signature.slots.push_back(TensorMeta::of(slots[i]));
+    }
+    signature.parameters = std::move(parameters);
+    return signature;
+  }
+  void environment(const Specialization &, Request &, Signature &) override {}
+  BodyResult run(Request &request) override {
+    BodyResult result;
+    result.tensors.push_back(op_(static_cast<Call &>(request).arguments));
+    result.outputs.tensors = 1;
+    return result;
+  }
+  std::shared_ptr<FrontEndState> finish(Request &, Signature &, const trace::Traced &) override {
+    return nullptr;
+  }
+  trace::Frontend &frontend() override { return frontend_; }
+  void blocking(const std::function<void()> &wait) override { wait(); }
+  Site caller() override { return {"bench.cpp", 1}; }
+  std::string current_error() override { return "error"; }
+
+private:
+  Op op_;
+  Frontend frontend_;
+};
+
+std::vector<at::Tensor> pair(std::int64_t size = 8) {
+  return {at::rand({8, size}), at::rand({8, size})};
+}
+
+void one_thread() { at::set_num_threads(1); }
+
+void eager(benchmark::State &state) {
+  one_thread();
+  const at::NoGradGuard no_grad;
+  const auto x = pair();
+  for (auto _ : state)
+    benchmark::DoNotOptimize(multiply_add(x));
+}
+BENCHMARK(eager);
+
+void program_run(benchmark::State &state) {
+  one_thread();
+  const at::NoGradGuard no_grad;
+  const auto x = pair();
+  Frontend frontend;
+  const auto traced = trace::trace(x, frontend, [&] { return std::vector{multiply_add(x)}; });
+  const Program program(traced.graph, "bench", 1);
+  torch::jit::Stack stack;
+  for (auto _ : state) {
+    stack.assign(x.begin(), x.end());
+    program.run(stack);
+    benchmark::DoNotOptimize(stack);
+    stack.clear();
+  }
+}
+BENCHMARK(program_run);
+
+/// A hit through Function::call, with `range(0)` live Specializations, each called in turn.
+void function_hit(benchmark::State &state) {
+  one_thread();
+  const at::NoGradGuard no_grad;
+  Silent sink;
+  Function function({"bench", {}, 1}, 64, sink);
+  Tensors body(multiply_add);
+  std::vector<Call> calls(static_cast<std::size_t>(state.range(0)));
+  torch::jit::Stack stack;
+  SpecializationRef served;
+  for (std::size_t i = 0; i < calls.size(); ++i) {
+    calls[i].arguments = pair(static_cast<std::int64_t>(i + 8));
+    calls[i].context = Context::now();
+    function.call(body, calls[i], stack, served);
+  }
+  std::size_t next = 0;
+  for (auto _ : state) {
+    stack.clear();
+    function.call(body, calls[next], stack, served);
+    next = next + 1 == calls.size() ? 0 : next + 1;
+  }
+}
+BENCHMARK(function_hit)->Arg(1)->Arg(2)->Arg(64);
+
+/// A miss: trace, passes, publishing.
+void function_trace(benchmark::State &state) {
+  one_thread();
+  const at::NoGradGuard no_grad;
+  Silent sink;
+  Function function({"bench", {}, 2}, 64, sink);
+  const auto ops = state.range(0);
+  Tensors body([ops](const std::vector<at::Tensor> &x) {
+    at::Tensor y = x[0];
+    for (std::int64_t i = 0; i < ops; i += 2)
+      y = y * x[1] + 1;
+    return y;
+  });
+  Call call;
+  call.arguments = pair();
+  call.context = Context::now();
+  torch::jit::Stack stack;
+  SpecializationRef served;
+  for (auto _ : state) {
+    function.clear();
+    stack.clear();
+    function.call(body, call, stack, served);
+  }
+}
+BENCHMARK(function_trace)->Arg(2)->Arg(150)->Unit(benchmark::kMicrosecond);
+
+void context_probe(benchmark::State &state) {
+  for (auto _ : state)
+    benchmark::DoNotOptimize(Context::now());
+}
+BENCHMARK(context_probe);
+
+void tensor_matches(benchmark::State &state) {
+  const at::Tensor t = at::rand({8, 8});
+  const TensorMeta meta = TensorMeta::of(t);
+  for (auto _ : state)
+    benchmark::DoNotOptimize(meta.matches(*t.unsafeGetTensorImpl()));
+}
+BENCHMARK(tensor_matches);
+
+} // namespace
