@@ -1,5 +1,6 @@
 #include "profile.h"
 
+#include "environment/gil.h"
 #include "errors.h"
 #include "frames.h"
 #include "trace/tracer.h"
@@ -9,6 +10,24 @@
 #include <string_view>
 
 namespace tracehost::python {
+namespace {
+
+/// Whether `frame` is the body of a module that is being imported.
+bool is_import(PyFrameObject *frame) {
+  PyCodeObject *code = PyFrame_GetCode(frame);
+  const bool module = std::string_view(utf8(code->co_name)) == "<module>";
+  Py_DECREF(code);
+  if (!module)
+    return false;
+  const KeepError keep;
+  const Owned globals(PyFrame_GetGlobals(frame));
+  PyObject *spec = PyDict_GetItemString(globals.get(), "__spec__"); // borrowed
+  const Owned initializing(spec ? PyObject_GetAttrString(spec, "_initializing") : nullptr);
+  PyErr_Clear();
+  return initializing.get() == Py_True;
+}
+
+} // namespace
 
 Profile::Profile(Recorder &recorder) : recorder_(recorder) {
   PyThreadState *thread = PyThreadState_Get();
@@ -33,8 +52,10 @@ int Profile::on_event(PyObject *self, PyFrameObject *frame, int what, PyObject *
   auto *profile = static_cast<Profile *>(PyCapsule_GetPointer(self, nullptr));
   try {
     if (what == PyTrace_CALL) {
-      profile->recorder_.enter(frame);
-      profile->check_python_call(frame);
+      profile->on_call(frame);
+    } else if (what == PyTrace_RETURN) {
+      if (frame == profile->importing_)
+        profile->importing_ = nullptr;
     } else if (what == PyTrace_C_CALL) {
       profile->check_c_call(arg);
     }
@@ -43,6 +64,17 @@ int Profile::on_event(PyObject *self, PyFrameObject *frame, int what, PyObject *
     return -1;
   }
   return profile->previous_ ? profile->previous_(profile->previous_object_, frame, what, arg) : 0;
+}
+
+void Profile::on_call(PyFrameObject *frame) {
+  if (importing_)
+    return;
+  if (is_import(frame)) {
+    importing_ = frame;
+    return;
+  }
+  recorder_.enter(frame);
+  check_python_call(frame);
 }
 
 void Profile::check_python_call(PyFrameObject *frame) {

@@ -18,10 +18,13 @@ public:
 
 private:
   static int on_event(PyObject *self, PyFrameObject *frame, int what, PyObject *arg);
+  void on_call(PyFrameObject *frame);
   void check_python_call(PyFrameObject *frame);
   void check_c_call(PyObject *function);
 
   Recorder &recorder_;
+  PyFrameObject *importing_ = nullptr; ///< the module body under way, borrowed: what it runs fills new
+                                       ///< modules, and is not what the traced body depends on
   Py_tracefunc previous_;
   PyObject *previous_object_; ///< strong, or null
 };

@@ -43,6 +43,12 @@ std::string step(const Container &c, PyObject *key, std::int32_t index) {
   return {};
 }
 
+/// Whether a slot is a step of its own in a path: `self._modules['fc']` is `self.fc` to its user.
+bool is_silent(const Container &c, const Slot &s) {
+  return c.place == Place::instance && s.key &&
+         (s.key == known().parameters || s.key == known().buffers || s.key == known().modules);
+}
+
 } // namespace
 
 std::string Graph::prefix(int object) const {
@@ -51,13 +57,25 @@ std::string Graph::prefix(int object) const {
     return o.name;
   const Container &c = containers[o.container];
   const Slot &s = c.slots[o.slot];
-  // `self._modules['fc']` is `self.fc` to its user, and a function's cells start anew.
-  if (c.place == Place::instance && s.key &&
-      (s.key == known().parameters || s.key == known().buffers || s.key == known().modules))
-    return prefix(c.object);
-  if (c.place == Place::function)
+  if (c.place == Place::function) // a function's cells start anew
     return step(c, s.key, s.index);
-  return prefix(c.object) + step(c, s.key, s.index);
+  return is_silent(c, s) ? prefix(c.object) : prefix(c.object) + step(c, s.key, s.index);
+}
+
+std::vector<std::string> Graph::prefixes() const {
+  std::vector<std::string> result;
+  result.reserve(objects.size());
+  for (const Object &o : objects) { // holders come first
+    if (o.container < 0) {
+      result.push_back(o.name);
+      continue;
+    }
+    const Container &c = containers[o.container];
+    const Slot &s = c.slots[o.slot];
+    std::string own = is_silent(c, s) ? std::string() : step(c, s.key, s.index);
+    result.push_back(c.place == Place::function ? std::move(own) : result[c.object] + own);
+  }
+  return result;
 }
 
 const std::string &Graph::suffix(int object) const {
@@ -67,16 +85,19 @@ const std::string &Graph::suffix(int object) const {
 }
 
 std::string Graph::path(int container, int slot) const {
+  return path(container, slot, prefix(containers[container].object));
+}
+
+std::string Graph::path(int container, int slot, const std::string &prefix) const {
   const Container &c = containers[container];
   const Slot &s = c.slots[slot];
   if (c.place == Place::function) {
-    const std::string of =
-        objects[c.object].name.empty() ? prefix(c.object) : objects[c.object].name;
+    const std::string of = objects[c.object].name.empty() ? prefix : objects[c.object].name;
     const std::string suffix = of.empty() ? of : " (" + of + ")";
     return s.index < 0 ? step(c, s.key, s.index) + suffix
                        : "nonlocal " + step(c, s.key, s.index) + suffix;
   }
-  return prefix(c.object) + step(c, s.key, s.index) + suffix(c.object);
+  return prefix + step(c, s.key, s.index) + suffix(c.object);
 }
 
 std::string Graph::path(int container, PyObject *key) const {

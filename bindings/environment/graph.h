@@ -90,6 +90,10 @@ struct Graph {
 
   /// `self.fc.weight`, `cfg['a'][0]`, `nonlocal k`, `SCALE (train.py)`.
   std::string path(int container, int slot) const;
+  /// The same, given prefix() of the container's object.
+  std::string path(int container, int slot, const std::string &prefix) const;
+  /// prefix() of every object.
+  std::vector<std::string> prefixes() const;
   /// The same for a key that has no slot.
   std::string path(int container, PyObject *key) const;
   std::string prefix(int object) const;

@@ -33,6 +33,15 @@ bool is_plain(PyTypeObject *type, PyObject *value) {
          type == &PyCFunction_Type;
 }
 
+/// From 3.13 a dict may share its values with the object, and stores to attributes then leave its
+/// version alone. A key that is no str, for a moment, makes it keep its own.
+void detach([[maybe_unused]] PyObject *dict) {
+#if PY_VERSION_HEX >= 0x030D0000
+  if (PyDict_SetItem(dict, Py_None, Py_None) == 0)
+    PyDict_DelItem(dict, Py_None);
+#endif
+}
+
 bool is_collection(PyObject *value) {
   return PyDict_Check(value) || PyList_Check(value) || PyTuple_Check(value);
 }
@@ -335,6 +344,8 @@ void Walker::expand(int index) {
   if (_PyObject_GetDictPtr(object)) {
     Owned made(
         PyObject_GenericGetDict(object, nullptr)); // so that its address is known from now on
+    if (made)
+      detach(made.get());
     PyErr_Clear();
     Container &c = add_container(index, Place::instance);
     c.all =

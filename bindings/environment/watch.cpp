@@ -2,6 +2,7 @@
 
 #include "environment/gil.h"
 #include "environment/known.h"
+#include "environment/walker.h"
 
 namespace tracehost::python {
 
@@ -511,6 +512,19 @@ void append_key(std::string &text, PyObject *key) {
   text += repr ? utf8(repr.get()) : Py_TYPE(key)->tp_name;
 }
 
+/// Keys that are not listed, by their number.
+void append_rest(std::string &keys, Py_ssize_t length, std::size_t listed) {
+  if (length > static_cast<Py_ssize_t>(listed))
+    keys += " and " + std::to_string(length - static_cast<Py_ssize_t>(listed)) + " more";
+}
+
+Node type_leaf(PyObject *object, std::vector<AtomRef> &atoms) {
+  return leaf_of(object ? reinterpret_cast<PyObject *>(Py_TYPE(object)) : nullptr, atoms);
+}
+
+/// A list, tuple or dict whose container says what it is: its length or keys, or another type.
+bool is_told_below(const Slot &slot) { return slot.expect == Expect::container && slot.primary; }
+
 const char *const kAppeared = "attributes that were not there";
 
 } // namespace
@@ -519,11 +533,12 @@ std::vector<WatchedSlot> Watch::recorded(std::vector<AtomRef> &atoms) const {
   std::vector<WatchedSlot> result;
   if (!names_)
     return result;
+  const std::vector<std::string> prefixes = graph_.prefixes();
   for (std::size_t i = 0; i < graph_.containers.size(); ++i) {
     const Container &c = graph_.containers[i];
     for (std::size_t s = 0; s < c.slots.size(); ++s) {
       const Slot &slot = c.slots[s];
-      if (slot.expect == Expect::any || slot.expect == Expect::capture)
+      if (slot.expect == Expect::any || slot.expect == Expect::capture || is_told_below(slot))
         continue;
       Node node = slot.node;
       if (slot.expect == Expect::container)
@@ -534,20 +549,22 @@ std::vector<WatchedSlot> Watch::recorded(std::vector<AtomRef> &atoms) const {
         node = number_leaf(1, Kind::boolean);
       else if (slot.atom)
         atoms.push_back(slot.atom);
-      std::string path = graph_.path(static_cast<int>(i), static_cast<int>(s));
+      std::string path = graph_.path(static_cast<int>(i), static_cast<int>(s), prefixes[c.object]);
       result.push_back({slot.expect == Expect::same ? "shared " + path : path, node});
     }
     if (c.open || (c.place != Place::items && c.place != Place::entries))
       continue;
-    const std::string of = graph_.prefix(c.object) + graph_.suffix(c.object);
-    result.push_back({"len(" + of + ")", number_leaf(c.length)});
-    if (c.place == Place::entries) {
-      std::string keys;
-      for (const Item &item : items_[i])
-        if (item.key)
-          append_key(keys, item.key);
-      result.push_back({"list(" + of + ")", text_leaf(keys, atoms)});
+    const std::string of = prefixes[c.object] + graph_.suffix(c.object);
+    if (c.place == Place::items) {
+      result.push_back({"len(" + of + ")", number_leaf(c.length)});
+      continue;
     }
+    std::string keys;
+    for (const Item &item : items_[i])
+      if (item.key)
+        append_key(keys, item.key);
+    append_rest(keys, c.length, items_[i].size());
+    result.push_back({"list(" + of + ")", text_leaf(keys, atoms)});
   }
   result.push_back({kAppeared, text_leaf("", atoms)});
   return result;
@@ -558,6 +575,7 @@ std::vector<WatchedSlot> Watch::current(PyObject *const *arguments, std::vector<
   if (!names_)
     return result;
   Reader reader(*this, arguments);
+  const std::vector<std::string> prefixes = graph_.prefixes();
   std::string appeared;
   const std::vector<PyObject *> captured = current_captures(arguments);
   for (std::size_t i = 0; i < graph_.containers.size(); ++i) {
@@ -565,10 +583,10 @@ std::vector<WatchedSlot> Watch::current(PyObject *const *arguments, std::vector<
     for (std::size_t s = 0; s < c.slots.size(); ++s) {
       const Slot &slot = c.slots[s];
       PyObject *now = reader.value(c, slot);
-      if (slot.expect == Expect::any || slot.expect == Expect::capture)
+      if (slot.expect == Expect::any || slot.expect == Expect::capture || is_told_below(slot))
         continue;
       Node node;
-      std::string path = graph_.path(static_cast<int>(i), static_cast<int>(s));
+      std::string path = graph_.path(static_cast<int>(i), static_cast<int>(s), prefixes[c.object]);
       if (slot.expect == Expect::same) {
         node = number_leaf(now && now == captured[slot.capture], Kind::boolean);
         path = "shared " + path;
@@ -599,22 +617,23 @@ std::vector<WatchedSlot> Watch::current(PyObject *const *arguments, std::vector<
     }
     if (c.open || (c.place != Place::items && c.place != Place::entries))
       continue;
-    const std::string of = graph_.prefix(c.object) + graph_.suffix(c.object);
-    const Py_ssize_t length = !owner ? -1 : dict ? PyDict_GET_SIZE(dict) : Py_SIZE(owner);
-    result.push_back(
-        {"len(" + of + ")", length < 0 ? leaf_of(nullptr, atoms) : number_leaf(length)});
-    if (c.place == Place::entries) {
-      std::string keys;
-      PyObject *key, *value;
-      std::size_t count = 0;
-      for (Py_ssize_t at = 0; dict && count < std::max<std::size_t>(items_[i].size(), 1) &&
-                              PyDict_Next(dict, &at, &key, &value);
-           ++count)
-        if (Py_TYPE(key)->tp_weaklistoffset == 0)
-          append_key(keys, key);
+    const std::string of = prefixes[c.object] + graph_.suffix(c.object);
+    PyObject *other = reader.objects[c.object]; // of another type, or nothing
+    if (c.place == Place::items) {
       result.push_back(
-          {"list(" + of + ")", dict ? text_leaf(keys, atoms) : leaf_of(nullptr, atoms)});
+          {"len(" + of + ")", owner ? number_leaf(Py_SIZE(owner)) : type_leaf(other, atoms)});
+      continue;
     }
+    std::string keys;
+    PyObject *key, *value;
+    std::size_t count = 0;
+    for (Py_ssize_t at = 0;
+         dict && count < Walker::kElements && PyDict_Next(dict, &at, &key, &value); ++count)
+      if (Py_TYPE(key)->tp_weaklistoffset == 0)
+        append_key(keys, key);
+    if (dict)
+      append_rest(keys, PyDict_GET_SIZE(dict), count);
+    result.push_back({"list(" + of + ")", dict ? text_leaf(keys, atoms) : type_leaf(other, atoms)});
   }
   result.push_back({kAppeared, text_leaf(appeared, atoms)});
   return result;

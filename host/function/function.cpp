@@ -3,6 +3,7 @@
 #include "trace/tracer.h"
 
 #include <chrono>
+#include <limits>
 #include <stdexcept>
 
 namespace tracehost {
@@ -141,17 +142,15 @@ void Function::publish(Body &body, Request &request, SpecializationRef made) {
 
   const auto before = cache_.list();
   event.first = before->empty();
-  std::vector<Signature> requests; // each completed with that Specialization's environment
-  requests.reserve(before->size());
-  std::size_t fewest = static_cast<std::size_t>(-1);
+  auto nearest = std::numeric_limits<decltype(distance(event.differences))>::max();
   for (const auto &s : *before) {
     Signature request_now = made->signature;
     request_now.watched.clear();
     request_now.captures.clear();
     body.environment(*s, request, request_now);
     auto found = differences(s->signature, request_now);
-    if (found.size() <= fewest) {
-      fewest = found.size();
+    if (const auto far = distance(found); far <= nearest) {
+      nearest = far;
       event.differences = std::move(found);
     }
   }
