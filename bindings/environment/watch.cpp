@@ -525,6 +525,17 @@ Node type_leaf(PyObject *object, std::vector<AtomRef> &atoms) {
 /// A list, tuple or dict whose container says what it is: its length or keys, or another type.
 bool is_told_below(const Slot &slot) { return slot.expect == Expect::container && slot.primary; }
 
+/// The container itself, `self.fc._modules` where its elements are `self.fc.name`.
+std::string whole_path(const Graph &graph, const Container &c,
+                       const std::vector<std::string> &prefixes) {
+  const Object &o = graph.objects[c.object];
+  const std::string own =
+      c.module && o.container >= 0
+          ? std::string(".") + utf8(graph.containers[o.container].slots[o.slot].key)
+          : std::string();
+  return prefixes[c.object] + own + graph.suffix(c.object);
+}
+
 const char *const kAppeared = "attributes that were not there";
 
 } // namespace
@@ -554,7 +565,7 @@ std::vector<WatchedSlot> Watch::recorded(std::vector<AtomRef> &atoms) const {
     }
     if (c.open || (c.place != Place::items && c.place != Place::entries))
       continue;
-    const std::string of = prefixes[c.object] + graph_.suffix(c.object);
+    const std::string of = whole_path(graph_, c, prefixes);
     if (c.place == Place::items) {
       result.push_back({"len(" + of + ")", number_leaf(c.length)});
       continue;
@@ -617,7 +628,7 @@ std::vector<WatchedSlot> Watch::current(PyObject *const *arguments, std::vector<
     }
     if (c.open || (c.place != Place::items && c.place != Place::entries))
       continue;
-    const std::string of = prefixes[c.object] + graph_.suffix(c.object);
+    const std::string of = whole_path(graph_, c, prefixes);
     PyObject *other = reader.objects[c.object]; // of another type, or nothing
     if (c.place == Place::items) {
       result.push_back(
