@@ -11,7 +11,7 @@ else
   TRACEHOST_VENV="$TRACEHOST_ROOT/.venv-torch$TRACEHOST_TORCH"
   TRACEHOST_BUILD="$TRACEHOST_ROOT/build/$TRACEHOST_PRESET-torch$TRACEHOST_TORCH"
 fi
-# Paths below the root are hashed relative to it: a second clone or build tree takes what the first one compiled.
+# Paths below the root are hashed relative to it: a second build tree takes what the first one compiled.
 export CCACHE_BASEDIR="$TRACEHOST_ROOT" CCACHE_NOHASHDIR=1
 TRACEHOST_JOBS="${TRACEHOST_JOBS:-$(nproc)}"
 
