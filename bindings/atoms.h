@@ -19,11 +19,12 @@ public:
   enum class Compare : std::uint8_t {
     identity,      ///< held strongly: types, functions, dtypes, modules
     weak_identity, ///< held weakly: instances; never equal again once the object is gone
-    equality,      ///< held strongly, type identity and `==`: str, bytes, int beyond 64 bits, complex
-    method,        ///< bound method: same instance (weak) and same function
+    equality, ///< held strongly, type identity and `==`: str, bytes, int beyond 64 bits, complex
+    method,   ///< bound method: same instance (weak) and same function
   };
   PyAtom(PyObject *object, Compare compare);
-  ~PyAtom() override; ///< takes the GIL itself; after finalisation it lets go without touching Python
+  ~PyAtom()
+      override; ///< takes the GIL itself; after finalisation it lets go without touching Python
 
   bool same(const Atom &other) const override;
   std::string text() const override;
@@ -34,7 +35,7 @@ public:
   bool holds(PyObject *candidate) const;
 
 private:
-  PyObject *object_;  ///< strong reference, or the weak reference object (weak_identity, method)
+  PyObject *object_; ///< strong reference, or the weak reference object (weak_identity, method)
   PyObject *function_ = nullptr; ///< method: the function, strong
   Compare compare_;
 };
@@ -45,8 +46,8 @@ private:
 /// atom by weak identity here. Never runs user code. Requires: GIL held.
 Node leaf(PyObject *object, std::vector<AtomRef> &atoms);
 
-/// Hot. Whether `object` is what the leaf `node` was made from. Pointers and scalars first; `==` only
-/// for equality atoms of the same exact type. Requires: GIL held.
+/// Hot. Whether `object` is what the leaf `node` was made from. Pointers and scalars first; `==`
+/// only for equality atoms of the same exact type. Requires: GIL held.
 bool holds(const Node &node, PyObject *object);
 
 } // namespace tracehost::python

@@ -54,8 +54,8 @@ bool Binder::bind(PyObject *const *args, std::size_t given, PyObject *kwnames, B
   bound.extra_count = given - direct;
   const Py_ssize_t named = kwnames ? PyTuple_GET_SIZE(kwnames) : 0;
   for (Py_ssize_t i = 0; i < named; ++i)
-    if (!bind_keyword(PyTuple_GET_ITEM(kwnames, i), args[given + static_cast<std::size_t>(i)], values,
-                      bound))
+    if (!bind_keyword(PyTuple_GET_ITEM(kwnames, i), args[given + static_cast<std::size_t>(i)],
+                      values, bound))
       return false;
   for (std::size_t i = direct; i < fixed_; ++i)
     if (!values[i] && !(values[i] = parameters_[fixed_parameters_[i]].default_value))

@@ -10,7 +10,13 @@ namespace tracehost::python {
 
 /// One parameter of the user's function.
 struct Parameter {
-  enum class Kind : std::uint8_t { positional_only, positional, var_positional, keyword, var_keyword };
+  enum class Kind : std::uint8_t {
+    positional_only,
+    positional,
+    var_positional,
+    keyword,
+    var_keyword
+  };
   PyObject *name;          ///< interned, strong
   PyObject *default_value; ///< strong, or null
   Kind kind;

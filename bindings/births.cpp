@@ -18,8 +18,8 @@ std::vector<PyTypeObject *> &noted_types() {
 
 PyObject *note_birth(PyTypeObject *type, Py_ssize_t items) {
   PyObject *object = PyType_GenericAlloc(type, items);
-  for (Births *b = active; b; b = b->next_) [[unlikely]]
-    b->born_.insert(object);
+  for (Births *b = active; b; b = b->next_)
+    [[unlikely]] b->born_.insert(object);
   return object;
 }
 

@@ -8,7 +8,8 @@ namespace tracehost::python {
 
 /// The tensor objects made while a trace runs, by any thread.
 ///
-/// A tensor that no recorded op made is a capture if it existed before the trace, and an error if not
+/// A tensor that no recorded op made is a capture if it existed before the trace, and an error if
+/// not
 /// (`t.data`, dlpack, another thread). torch keeps no birthday, so `tp_alloc` of torch.Tensor and
 /// nn.Parameter is replaced once, at import, by one that notes the object where a trace is active.
 /// An address is noted as long as the trace runs: an object that reuses it was born later still.

@@ -16,15 +16,17 @@ namespace {
 namespace py = pybind11;
 
 [[noreturn]] void refuse_mode(const std::string &mode) {
-  raise(errors().trace, fmt::format("a Function was called under {}, which a graph does not honour. "
-                                    "Call it outside of that mode, or call its python_function.",
-                                    mode));
+  raise(errors().trace,
+        fmt::format("a Function was called under {}, which a graph does not honour. "
+                    "Call it outside of that mode, or call its python_function.",
+                    mode));
 }
 
 [[gnu::cold]] std::int32_t default_device() {
   const py::list modes =
       py::module_::import("torch.overrides").attr("_get_current_function_mode_stack")();
-  const py::object device_context = py::module_::import("torch.utils._device").attr("DeviceContext");
+  const py::object device_context =
+      py::module_::import("torch.utils._device").attr("DeviceContext");
   std::int32_t device = 0;
   for (const py::handle mode : modes) {
     if (!py::isinstance(mode, device_context))
@@ -43,8 +45,8 @@ Context probe_context() {
     context.default_device = default_device();
   if (c10::impl::TorchDispatchModeTLS::stack_len() > 0) [[unlikely]]
     refuse_mode("a TorchDispatch mode");
-  if (c10::impl::tls_is_dispatch_key_included(c10::DispatchKey::FuncTorchDynamicLayerFrontMode))
-      [[unlikely]]
+  if (c10::DispatchKeySet(c10::DispatchKeySet::RAW, context.included)
+          .has(c10::DispatchKey::FuncTorchDynamicLayerFrontMode)) [[unlikely]]
     refuse_mode("a functorch transform (vmap, grad, ...)");
   return context;
 }

@@ -6,8 +6,9 @@
 
 namespace tracehost::python {
 
-/// Context::now() with the default device. Throws TraceError where a mode is active that a graph can't
-/// honour: TorchFunction modes but a DeviceContext, TorchDispatch modes, functorch transforms.
+/// Context::now() with the default device. Throws TraceError where a mode is active that a graph
+/// can't honour: TorchFunction modes but a DeviceContext, TorchDispatch modes, functorch
+/// transforms.
 Context probe_context();
 
 } // namespace tracehost::python

@@ -19,7 +19,8 @@ struct Errors {
 };
 const Errors &errors();
 
-/// Sets the Python error and throws it as torch's python_error, which passes through torch's bindings.
+/// Sets the Python error and throws it as torch's python_error, which passes through torch's
+/// bindings.
 [[noreturn]] void raise(PyObject *type, const std::string &message);
 /// Throws the Python error that is set.
 [[noreturn]] void rethrow();

@@ -98,13 +98,12 @@ void Flattener::value(PyObject *object) {
   if (THPVariable_Check(object))
     return tensor(object);
   if (PyAnySet_Check(object))
-    raise(errors().signature,
-          "a set has no fixed order. Use a tuple, or sorted(...) of it.");
+    raise(errors().signature, "a set has no fixed order. Use a tuple, or sorted(...) of it.");
   if (is_array(object))
     raise(errors().signature, fmt::format("{} is not taken yet. Use torch.as_tensor(value).",
                                           Py_TYPE(object)->tp_name));
-  const bool may_nest = PyTuple_Check(object) || PyList_Check(object) || PyDict_Check(object) ||
-                        is_dataclass(object);
+  const bool may_nest =
+      PyTuple_Check(object) || PyList_Check(object) || PyDict_Check(object) || is_dataclass(object);
   if (!may_nest || PyType_Check(object))
     return leaf_node(object);
   for (PyObject *outer : open_)
@@ -112,8 +111,9 @@ void Flattener::value(PyObject *object) {
       raise(errors().signature, fmt::format("a {} contains itself. Use it without the cycle.",
                                             Py_TYPE(object)->tp_name));
   if (open_.size() >= kDeepest)
-    raise(errors().signature, fmt::format("nested deeper than {} levels, at a {}. Use flatter data.",
-                                          kDeepest, Py_TYPE(object)->tp_name));
+    raise(errors().signature,
+          fmt::format("nested deeper than {} levels, at a {}. Use flatter data.", kDeepest,
+                      Py_TYPE(object)->tp_name));
   open_.push_back(object);
   container(object);
   open_.pop_back();

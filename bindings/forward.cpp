@@ -12,16 +12,14 @@ namespace tracehost::python {
 namespace {
 
 struct Method {
-  PyObject_HEAD
-  vectorcallfunc vectorcall;
+  PyObject_HEAD vectorcallfunc vectorcall;
   PyObject *original; ///< what the attribute was; strong
   const char *name;
   MethodGuard guard;
 };
 
 struct Property {
-  PyObject_HEAD
-  PyObject *original; ///< a data descriptor; strong
+  PyObject_HEAD PyObject *original; ///< a data descriptor; strong
   const char *name;
   PropertyGuard guard;
 };
@@ -36,7 +34,8 @@ struct Property {
   }
 }
 
-[[gnu::noinline, gnu::cold]] PyObject *guarded(const Property *p, PyObject *tensor, PyObject *value) {
+[[gnu::noinline, gnu::cold]] PyObject *guarded(const Property *p, PyObject *tensor,
+                                               PyObject *value) {
   try {
     return p->guard(p->original, p->name, tensor, value);
   } catch (...) {
@@ -45,7 +44,8 @@ struct Property {
   }
 }
 
-PyObject *call_method(PyObject *self, PyObject *const *args, std::size_t nargsf, PyObject *kwnames) {
+PyObject *call_method(PyObject *self, PyObject *const *args, std::size_t nargsf,
+                      PyObject *kwnames) {
   const auto *m = reinterpret_cast<Method *>(self);
   if (trace::recording()) [[unlikely]]
     if (PyVectorcall_NARGS(nargsf) > 0)
@@ -87,8 +87,8 @@ int set_property(PyObject *self, PyObject *instance, PyObject *value) {
   const auto set = Py_TYPE(p->original)->tp_descr_set;
   if (set)
     return set(p->original, instance, value);
-  PyErr_Format(PyExc_AttributeError, "attribute '%s' of 'torch._C.TensorBase' objects is not writable",
-               p->name);
+  PyErr_Format(PyExc_AttributeError,
+               "attribute '%s' of 'torch._C.TensorBase' objects is not writable", p->name);
   return -1;
 }
 
@@ -116,7 +116,8 @@ PyTypeObject *property_type() {
     PyType_Slot slots[] = {{Py_tp_descr_get, reinterpret_cast<void *>(get_property)},
                            {Py_tp_descr_set, reinterpret_cast<void *>(set_property)},
                            {0, nullptr}};
-    PyType_Spec spec{"tracehost._tracehost.property", sizeof(Property), 0, Py_TPFLAGS_DEFAULT, slots};
+    PyType_Spec spec{"tracehost._tracehost.property", sizeof(Property), 0, Py_TPFLAGS_DEFAULT,
+                     slots};
     return reinterpret_cast<PyTypeObject *>(PyType_FromSpec(&spec));
   }();
   return made;
@@ -132,8 +133,7 @@ PyObject *original_of(PyTypeObject *type, const char *name) {
 }
 
 void replace(PyTypeObject *type, const char *name, PyObject *descriptor) {
-  const int failed =
-      PyObject_SetAttrString(reinterpret_cast<PyObject *>(type), name, descriptor);
+  const int failed = PyObject_SetAttrString(reinterpret_cast<PyObject *>(type), name, descriptor);
   Py_DECREF(descriptor);
   if (failed)
     rethrow();

@@ -22,8 +22,7 @@ namespace {
 namespace py = pybind11;
 
 struct FunctionObject {
-  PyObject_HEAD
-  vectorcallfunc vectorcall;
+  PyObject_HEAD vectorcallfunc vectorcall;
   PyObject *dict;
   PyObject *weakrefs;
   PythonFunction *function; ///< owned; null before __init__
@@ -41,9 +40,10 @@ FunctionObject *cast(PyObject *self) { return reinterpret_cast<FunctionObject *>
     call.context = Context::now();
     if (is_being_traced(f, call.signature()))
       raise(errors().trace,
-            fmt::format("{} calls itself with the signature that is being traced: the graph would have "
-                        "no end. Recur on a Python value that changes, or call its python_function.",
-                        f.name));
+            fmt::format(
+                "{} calls itself with the signature that is being traced: the graph would have "
+                "no end. Recur on a Python value that changes, or call its python_function.",
+                f.name));
   }
   f.core->counters()->inlined.fetch_add(1, std::memory_order_relaxed);
   return PyObject_Vectorcall(f.callable, args, nargsf & ~PY_VECTORCALL_ARGUMENTS_OFFSET, kwnames);
@@ -73,8 +73,8 @@ FunctionObject *cast(PyObject *self) { return reinterpret_cast<FunctionObject *>
   PyObject *type = nullptr, *value = nullptr, *traceback = nullptr;
   PyErr_Fetch(&type, &value, &traceback);
   PyErr_NormalizeException(&type, &value, &traceback);
-  const Owned done(PyObject_CallMethod(
-      value, "add_note", "s", fmt::format("in {}, the op at {}", f.name, where).c_str()));
+  const Owned done(PyObject_CallMethod(value, "add_note", "s",
+                                       fmt::format("in {}, the op at {}", f.name, where).c_str()));
   PyErr_Restore(type, value, traceback);
   return nullptr;
 }
@@ -110,8 +110,8 @@ int initialise(PyObject *self, PyObject *args, PyObject *) {
   const char *name = nullptr, *file = nullptr;
   int line = 0, watch = 1;
   unsigned long long site_key = 0, limit = 0;
-  if (!PyArg_ParseTuple(args, "OO!OssiKKp", &callable, &PyList_Type, &parameters, &empty, &name, &file,
-                        &line, &site_key, &limit, &watch))
+  if (!PyArg_ParseTuple(args, "OO!OssiKKp", &callable, &PyList_Type, &parameters, &empty, &name,
+                        &file, &line, &site_key, &limit, &watch))
     return -1;
   try {
     auto f = std::make_unique<PythonFunction>(callable, parameters, empty);
@@ -179,10 +179,10 @@ PyObject *tracing_count(PyObject *self, PyObject *) {
 
 PyObject *stats(PyObject *self, PyObject *) {
   const Counters &c = counters(self);
-  return Py_BuildValue("{s:K,s:K,s:K,s:K,s:K,s:K,s:d}", "calls", c.hits.load() + c.traces.load(), "hits",
-                       c.hits.load(), "traces", c.traces.load(), "inlined", c.inlined.load(), "live",
-                       c.live.load(), "evicted", c.evicted.load(), "trace_ms",
-                       static_cast<double>(c.trace_ns.load()) / 1e6);
+  return Py_BuildValue("{s:K,s:K,s:K,s:K,s:K,s:K,s:d}", "calls", c.hits.load() + c.traces.load(),
+                       "hits", c.hits.load(), "traces", c.traces.load(), "inlined",
+                       c.inlined.load(), "live", c.live.load(), "evicted", c.evicted.load(),
+                       "trace_ms", static_cast<double>(c.trace_ns.load()) / 1e6);
 }
 
 PyObject *clear_cache(PyObject *self, PyObject *) {
@@ -200,8 +200,8 @@ PyObject *reduce(PyObject *self, PyObject *) {
 PyObject *repr(PyObject *self) {
   const Counters &c = counters(self);
   return PyUnicode_FromString(fmt::format("<tracehost.Function {} at {}, {} specialization{}>",
-                                          c.identity.name, text(c.identity.definition), c.live.load(),
-                                          c.live.load() == 1 ? "" : "s")
+                                          c.identity.name, text(c.identity.definition),
+                                          c.live.load(), c.live.load() == 1 ? "" : "s")
                                   .c_str());
 }
 
@@ -216,15 +216,18 @@ PyObject *get_none(PyObject *, void *) { Py_RETURN_NONE; }
 PyMethodDef methods[] = {
     {"tracing_count", tracing_count, METH_NOARGS,
      "tracing_count() -> int\n\nTraces ever made, evicted ones included, inlined ones not."},
-    {"experimental_get_tracing_count", tracing_count, METH_NOARGS, "tf's name for tracing_count()."},
+    {"experimental_get_tracing_count", tracing_count, METH_NOARGS,
+     "tf's name for tracing_count()."},
     {"stats", stats, METH_NOARGS,
-     "stats() -> dict\n\ncalls, hits, traces, inlined, live, evicted: numbers; trace_ms: milliseconds."},
+     "stats() -> dict\n\ncalls, hits, traces, inlined, live, evicted: numbers; trace_ms: "
+     "milliseconds."},
     {"clear", clear_cache, METH_NOARGS, "clear()\n\nDrops all specializations; counters stay."},
     {"__reduce__", reduce, METH_NOARGS, nullptr},
     {}};
 
 PyGetSetDef properties[] = {
-    {"python_function", get_python_function, nullptr, "The callable as the user wrote it.", nullptr},
+    {"python_function", get_python_function, nullptr, "The callable as the user wrote it.",
+     nullptr},
     {"name", get_name, nullptr, "The name in messages and reports.", nullptr},
     {"input_signature", get_none, nullptr, "None: no signature is declared.", nullptr},
     {"__dict__", PyObject_GenericGetDict, PyObject_GenericSetDict, nullptr, nullptr},

@@ -9,14 +9,14 @@
 
 namespace py = pybind11;
 
-// The package (tracehost/__init__.py) has checked torch's and Python's versions before it imports this.
+// The package (tracehost/__init__.py) has checked torch's and Python's versions before it imports
+// this.
 PYBIND11_MODULE(_tracehost, m) {
   m.doc() = "The compiled part of tracehost.";
   m.attr("version") = TRACEHOST_VERSION;
   tracehost::python::install_tensor_patches();
   tracehost::python::Births::install();
-  m.attr("Function") =
-      py::reinterpret_steal<py::object>(tracehost::python::make_function_type());
+  m.attr("Function") = py::reinterpret_steal<py::object>(tracehost::python::make_function_type());
   m.def("report_table", [] { return tracehost::report::ledger().table(); });
   m.def("reset", [] { tracehost::report::ledger().reset(); });
 }

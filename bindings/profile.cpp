@@ -79,16 +79,18 @@ void Profile::on_call(PyFrameObject *frame) {
 
 void Profile::check_python_call(PyFrameObject *frame) {
   PyCodeObject *code = PyFrame_GetCode(frame);
-  const bool optimizer = owner(code) == Owner::torch &&
-                         std::string_view(PyUnicode_AsUTF8(code->co_filename)).find("/torch/optim/") !=
-                             std::string_view::npos;
+  const bool optimizer =
+      owner(code) == Owner::torch &&
+      std::string_view(PyUnicode_AsUTF8(code->co_filename)).find("/torch/optim/") !=
+          std::string_view::npos;
   const std::string name = optimizer ? PyUnicode_AsUTF8(code->co_qualname) : "";
   Py_DECREF(code);
   if (optimizer)
-    trace::refuse(trace::Refusal::trace,
-                  fmt::format("the body runs an optimizer ({}) at {}, which is not supported yet. Keep "
-                              "forward and loss in the function; call backward() and step() outside of it.",
-                              name, text(user_line())));
+    trace::refuse(
+        trace::Refusal::trace,
+        fmt::format("the body runs an optimizer ({}) at {}, which is not supported yet. Keep "
+                    "forward and loss in the function; call backward() and step() outside of it.",
+                    name, text(user_line())));
 }
 
 void Profile::check_c_call(PyObject *function) {
@@ -96,10 +98,11 @@ void Profile::check_c_call(PyObject *function) {
     return;
   const std::string_view name = reinterpret_cast<PyCFunctionObject *>(function)->m_ml->ml_name;
   if (name == "run_backward")
-    trace::refuse(trace::Refusal::trace,
-                  fmt::format("backward() or autograd.grad() in the body, at {}, is not supported yet. "
-                              "Return the loss and call backward() on it outside of the function.",
-                              text(user_line())));
+    trace::refuse(
+        trace::Refusal::trace,
+        fmt::format("backward() or autograd.grad() in the body, at {}, is not supported yet. "
+                    "Return the loss and call backward() on it outside of the function.",
+                    text(user_line())));
 }
 
 } // namespace tracehost::python

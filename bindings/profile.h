@@ -6,9 +6,9 @@
 
 namespace tracehost::python {
 
-/// A C profile function for the current thread and one trace: tells the Recorder which code runs, and
-/// refuses backward() and optimizers' code at the call. The user's profiler, if any, is called as well.
-/// Requires: GIL held.
+/// A C profile function for the current thread and one trace: tells the Recorder which code runs,
+/// and refuses backward() and optimizers' code at the call. The user's profiler, if any, is called
+/// as well. Requires: GIL held.
 class Profile {
 public:
   explicit Profile(Recorder &recorder);
@@ -23,8 +23,8 @@ private:
   void check_c_call(PyObject *function);
 
   Recorder &recorder_;
-  PyFrameObject *importing_ = nullptr; ///< the module body under way, borrowed: what it runs fills new
-                                       ///< modules, and is not what the traced body depends on
+  PyFrameObject *importing_ = nullptr; ///< the module body under way, borrowed: what it runs fills
+                                       ///< new modules, and is not what the traced body depends on
   Py_tracefunc previous_;
   PyObject *previous_object_; ///< strong, or null
 };

@@ -24,7 +24,9 @@ struct Underway {
 };
 thread_local std::vector<Underway> underway;
 
-PyObject *object_of(const at::Tensor &t) { return t.unsafeGetTensorImpl()->pyobj_slot()->load_pyobj(); }
+PyObject *object_of(const at::Tensor &t) {
+  return t.unsafeGetTensorImpl()->pyobj_slot()->load_pyobj();
+}
 
 TensorMeta meta_of(PyObject *tensor) {
   return TensorMeta::of(THPVariable_Unpack(tensor), Py_TYPE(tensor), Py_TYPE(tensor)->tp_name);
@@ -58,7 +60,8 @@ bool PythonCall::bind() {
           py::reinterpret_borrow<py::object>(args_[positional_ + static_cast<std::size_t>(i)]);
     py::module_::import("tracehost._function")
         .attr("refuse_arguments")(py::handle(function_.callable), args, kwargs);
-    PyErr_Format(PyExc_TypeError, "%s: the arguments do not fit the parameters", function_.name.c_str());
+    PyErr_Format(PyExc_TypeError, "%s: the arguments do not fit the parameters",
+                 function_.name.c_str());
   } catch (...) {
     set_from_current_exception();
   }
@@ -90,8 +93,8 @@ BodyResult PythonCall::run(Request &) {
   std::vector<Root> roots;
   Signature signature = this->signature();
   for (std::size_t i = 0; i < flattened_.roots.size(); ++i)
-    roots.push_back({path(signature, flattened_.root_nodes[i]), flattened_.roots[i],
-                     static_cast<int>(i)});
+    roots.push_back(
+        {path(signature, flattened_.root_nodes[i]), flattened_.roots[i], static_cast<int>(i)});
   recorder_ = std::make_unique<Recorder>(function_.callable, roots, function_.watch);
   births_.emplace();
   underway.push_back({&function_, &signature});
@@ -121,10 +124,11 @@ void PythonCall::check_result_class(PyObject *tensor) {
                            flattened_.tensors.end() ||
                        !recorder_->path_of(tensor).empty();
   if (reinterpret_cast<PyObject *>(Py_TYPE(tensor)) != THPVariableClass && !existed)
-    trace::refuse(trace::Refusal::trace,
-                  fmt::format("{} returned a new {}, which a later call would return as a plain Tensor. "
-                              "Return result.as_subclass(torch.Tensor), and wrap it outside.",
-                              function_.name, Py_TYPE(tensor)->tp_name));
+    trace::refuse(
+        trace::Refusal::trace,
+        fmt::format("{} returned a new {}, which a later call would return as a plain Tensor. "
+                    "Return result.as_subclass(torch.Tensor), and wrap it outside.",
+                    function_.name, Py_TYPE(tensor)->tp_name));
 }
 
 void PythonCall::check_arguments_unchanged() {
@@ -139,14 +143,16 @@ void PythonCall::check_arguments_unchanged() {
     for (std::size_t i = 0; same && i < before[a].end - a; ++i) {
       const Node &x = before[a + i], &y = now.nodes[b + i];
       same = x.kind == y.kind &&
-             (x.kind != Kind::tensor || tensors[x.payload.slot] == flattened_.tensors[y.payload.slot]) &&
+             (x.kind != Kind::tensor ||
+              tensors[x.payload.slot] == flattened_.tensors[y.payload.slot]) &&
              (x.kind == Kind::tensor || x.has_atom() || x.payload.integer == y.payload.integer);
     }
     if (!same)
-      trace::refuse(trace::Refusal::trace,
-                    fmt::format("{} changes its argument '{}', which later calls would not do. Change a "
-                                "copy, and return it.",
-                                function_.name, function_.parameters->names[p]));
+      trace::refuse(
+          trace::Refusal::trace,
+          fmt::format("{} changes its argument '{}', which later calls would not do. Change a "
+                      "copy, and return it.",
+                      function_.name, function_.parameters->names[p]));
   }
 }
 
@@ -177,7 +183,8 @@ std::shared_ptr<FrontEndState> PythonCall::finish(Request &, Signature &signatur
   return state;
 }
 
-void PythonCall::environment(const Specialization &specialization, Request &, Signature &signature) {
+void PythonCall::environment(const Specialization &specialization, Request &,
+                             Signature &signature) {
   const auto &state = static_cast<const PythonState &>(*specialization.front_end);
   if (state.roots != flattened_.roots.size())
     return;
@@ -192,21 +199,28 @@ void PythonCall::environment(const Specialization &specialization, Request &, Si
 }
 
 void PythonCall::execute(const Specialization &specialization, torch::jit::Stack &stack) {
-  using Clock = std::chrono::steady_clock;
   auto &state = static_cast<PythonState &>(*specialization.front_end);
-  const auto slow = state.slow.load(std::memory_order_relaxed);
-  if (slow == 0) {
+  const auto runs = state.measured.load(std::memory_order_relaxed);
+  if (runs == PythonState::kMeasured && !state.slow.load(std::memory_order_relaxed)) [[likely]] {
     specialization.program->run(stack);
     return;
   }
-  const pybind11::gil_scoped_release release;
+  // A second owner over the run: dropping a tensor's last one but Python's would take the GIL.
+  const c10::SmallVector<c10::IValue, 8> owners(stack.begin(), stack.end());
+  using Clock = std::chrono::steady_clock;
   const auto start = Clock::now();
-  specialization.program->run(stack);
-  // The first run warms caches; the second tells whether 20 us are passed, which pays for the GIL.
-  if (slow < 0 && specialization.hits.load(std::memory_order_relaxed) > 1)
-    state.slow.store(specialization.program->long_running() ||
-                         Clock::now() - start > std::chrono::microseconds(20),
-                     std::memory_order_relaxed);
+  {
+    const pybind11::gil_scoped_release release;
+    specialization.program->run(stack);
+  }
+  if (runs == PythonState::kMeasured)
+    return;
+  // The least of a few runs decides, so that a busy machine does not.
+  const auto took =
+      std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now() - start).count();
+  state.least_ns = std::min<std::int64_t>(state.least_ns, took);
+  state.slow = specialization.program->long_running() || state.least_ns > 20'000;
+  state.measured = static_cast<std::int8_t>(runs + 1);
 }
 
 void PythonCall::blocking(const std::function<void()> &wait) {
@@ -230,8 +244,9 @@ std::string PythonCall::current_error() {
     throw;
   } catch (python_error &e) {
     const Owned text(PyObject_Str(e.value ? e.value : Py_None));
-    const std::string type =
-        e.type && PyType_Check(e.type) ? reinterpret_cast<PyTypeObject *>(e.type)->tp_name : "error";
+    const std::string type = e.type && PyType_Check(e.type)
+                                 ? reinterpret_cast<PyTypeObject *>(e.type)->tp_name
+                                 : "error";
     return type + ": " + utf8(text.get());
   } catch (const std::exception &e) {
     return e.what();
@@ -244,16 +259,18 @@ std::string PythonCall::capture_path(const at::Tensor &tensor) {
   const std::string line = text(user_line());
   if (!object || births_->has(object))
     refuse(trace::Refusal::capture,
-           fmt::format("a tensor used at {} was made during the trace by something that is not "
-                       "recorded (numpy, dlpack, another thread, a view of storage). Make it outside of "
-                       "the function, or by a torch op in it.",
-                       line));
+           fmt::format(
+               "a tensor used at {} was made during the trace by something that is not "
+               "recorded (numpy, dlpack, another thread, a view of storage). Make it outside of "
+               "the function, or by a torch op in it.",
+               line));
   std::string path = recorder_->path_of(object);
   if (path.empty() && !Births::notes(Py_TYPE(object)))
     refuse(trace::Refusal::capture,
-           fmt::format("a {} used at {} is reached by no path that tracehost can read again. Pass it as "
-                       "an argument.",
-                       Py_TYPE(object)->tp_name, line));
+           fmt::format(
+               "a {} used at {} is reached by no path that tracehost can read again. Pass it as "
+               "an argument.",
+               Py_TYPE(object)->tp_name, line));
   return path.empty() ? "a tensor first used at " + line : path;
 }
 
@@ -268,10 +285,10 @@ void PythonCall::refuse(trace::Refusal why, const std::string &message) {
 bool PythonCall::warn_side_effects() {
   for (const SideEffect &e : side_effects_) {
     const std::string where = e.where.line ? " at " + text(e.where) : "";
-    const std::string message =
-        fmt::format("{} changes {}{} while it is traced; later calls run the graph and will not. Keep "
-                    "such state in a tensor that is updated in place, or change it outside of the function.",
-                    function_.name, e.path, where);
+    const std::string message = fmt::format(
+        "{} changes {}{} while it is traced; later calls run the graph and will not. Keep "
+        "such state in a tensor that is updated in place, or change it outside of the function.",
+        function_.name, e.path, where);
     if (PyErr_WarnEx(errors().side_effect, message.c_str(), 1))
       return false;
   }
@@ -285,10 +302,12 @@ bool is_being_traced(const PythonFunction &function) {
   return false;
 }
 
-bool is_being_traced(const PythonFunction &function, const Signature &signature) {
-  for (const Underway &u : underway)
+bool is_being_traced(const PythonFunction &function, Signature signature) {
+  for (const Underway &u : underway) {
+    signature.context = u.signature->context; // the trace itself changes the thread's modes
     if (u.function == &function && differences(*u.signature, signature).empty())
       return true;
+  }
   return false;
 }
 

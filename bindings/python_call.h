@@ -9,6 +9,7 @@
 
 #include <Python.h>
 
+#include <limits>
 #include <memory>
 #include <optional>
 #include <string>
@@ -22,7 +23,7 @@ struct PythonFunction {
   std::string name;   ///< for messages: `step (train.py:12)`
   Binder binder;
   std::shared_ptr<const Parameters> parameters;
-  bool watch;         ///< Python values that the trace read are part of the signature
+  bool watch; ///< Python values that the trace read are part of the signature
   std::unique_ptr<Function> core;
 
   PythonFunction(PyObject *callable, PyObject *parameters, PyObject *empty);
@@ -34,7 +35,13 @@ struct PythonState final : FrontEndState {
   std::shared_ptr<Environment> environment;
   std::size_t roots = 0;    ///< objects among the arguments
   std::size_t captures = 0; ///< hidden inputs; those past them are arguments reached by a path, too
-  std::atomic<std::int8_t> slow{-1}; ///< whether a run pays for dropping the GIL; -1: not measured
+
+  // Whether a run pays for dropping the GIL (DESIGN.md section 4): measured over the first few
+  // hits.
+  static constexpr std::int8_t kMeasured = 4;
+  std::atomic<std::int8_t> measured{0};
+  std::atomic<std::int64_t> least_ns{std::numeric_limits<std::int64_t>::max()};
+  std::atomic<bool> slow{true};
 };
 
 /// One call from Python: the core's Body and Request for it. Lives on the C stack of that call; the
@@ -44,7 +51,8 @@ struct PythonState final : FrontEndState {
 class PythonCall final : public Body, public Request, public trace::Frontend {
 public:
   PythonCall(PythonFunction &function, PyObject *const *args, std::size_t nargsf, PyObject *kwnames)
-      : function_(function), args_(args), positional_(PyVectorcall_NARGS(nargsf)), kwnames_(kwnames) {}
+      : function_(function), args_(args), positional_(PyVectorcall_NARGS(nargsf)),
+        kwnames_(kwnames) {}
   ~PythonCall() override;
 
   /// False with a TypeError set if the arguments do not fit the parameters.
@@ -97,7 +105,7 @@ private:
 
 /// The Function that this thread traces innermost, and outer ones: to refuse endless recursion.
 /// True if a trace of `function` with an equal signature is under way on this thread.
-bool is_being_traced(const PythonFunction &function, const Signature &signature);
+bool is_being_traced(const PythonFunction &function, Signature signature);
 bool is_being_traced(const PythonFunction &function);
 
 } // namespace tracehost::python

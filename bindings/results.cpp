@@ -130,11 +130,12 @@ OutputSpec describe_result(PyObject *result, const std::string &function,
       continue;
     PyObject *object = leaves[next++]; // a leaf, or a container's type
     if (node.reserved[0] == kRoot && !is_enum_member(object))
-      raise(PyExc_TypeError,
-            fmt::format("{} returned a {}, which a later call could not return anew. Return tensors, "
-                        "numbers, strings, None, dtypes, devices, enums, or tuples, lists, dicts and "
-                        "dataclasses of them.",
-                        function, Py_TYPE(object)->tp_name));
+      raise(
+          PyExc_TypeError,
+          fmt::format("{} returned a {}, which a later call could not return anew. Return tensors, "
+                      "numbers, strings, None, dtypes, devices, enums, or tuples, lists, dicts and "
+                      "dataclasses of them.",
+                      function, Py_TYPE(object)->tp_name));
     auto constant = std::make_shared<Constant>(object);
     node.payload.atom = constant.get();
     spec.atoms.push_back(std::move(constant));

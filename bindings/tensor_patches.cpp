@@ -61,29 +61,33 @@ PyObject *leaf_property(PyObject *original, const char *name, PyObject *tensor, 
 }
 
 PyObject *read_method(PyObject *, const char *name, Args, std::size_t, PyObject *) {
-  trace::refuse_read(fmt::format("the body reads the value of a traced tensor (Tensor.{}) at {}, which "
-                                 "a graph can't repeat. Keep the computation in tensors, or move the "
-                                 "read out of the function.",
-                                 name, line()));
+  trace::refuse_read(
+      fmt::format("the body reads the value of a traced tensor (Tensor.{}) at {}, which "
+                  "a graph can't repeat. Keep the computation in tensors, or move the "
+                  "read out of the function.",
+                  name, line()));
 }
 
 PyObject *version_property(PyObject *, const char *name, PyObject *, PyObject *) {
-  trace::refuse_read(fmt::format("the body reads Tensor.{} at {}, which differs at each call. Move the "
-                                 "read out of the function.",
-                                 name, line()));
+  trace::refuse_read(
+      fmt::format("the body reads Tensor.{} at {}, which differs at each call. Move the "
+                  "read out of the function.",
+                  name, line()));
 }
 
 PyObject *unrecorded_method(PyObject *, const char *name, Args, std::size_t, PyObject *) {
-  trace::refuse(trace::Refusal::trace,
-                fmt::format("Tensor.{} at {} is not recorded in a graph. Do it outside of the function.",
-                            name, line()));
+  trace::refuse(
+      trace::Refusal::trace,
+      fmt::format("Tensor.{} at {} is not recorded in a graph. Do it outside of the function.",
+                  name, line()));
 }
 
 PyObject *backward_method(PyObject *, const char *, Args, std::size_t, PyObject *) {
-  trace::refuse(trace::Refusal::trace,
-                fmt::format("backward() in the body, at {}, is not supported yet. Return the loss and "
-                            "call backward() on it outside of the function.",
-                            line()));
+  trace::refuse(
+      trace::Refusal::trace,
+      fmt::format("backward() in the body, at {}, is not supported yet. Return the loss and "
+                  "call backward() on it outside of the function.",
+                  line()));
 }
 
 PyObject *requires_grad_method(PyObject *original, const char *name, Args args, std::size_t nargsf,
@@ -95,29 +99,33 @@ PyObject *requires_grad_method(PyObject *original, const char *name, Args args, 
   return unrecorded_method(original, name, args, nargsf, kwnames);
 }
 
-PyObject *requires_grad_property(PyObject *original, const char *, PyObject *tensor, PyObject *value) {
+PyObject *requires_grad_property(PyObject *original, const char *, PyObject *tensor,
+                                 PyObject *value) {
   const bool same =
       value && THPVariable_Unpack(tensor).requires_grad() == (PyObject_IsTrue(value) == 1);
   if (!value || same)
     return original_property(original, tensor, value);
-  trace::refuse(trace::Refusal::trace,
-                fmt::format("setting requires_grad at {} is not recorded in a graph. Do it outside of "
-                            "the function.",
-                            line()));
+  trace::refuse(
+      trace::Refusal::trace,
+      fmt::format("setting requires_grad at {} is not recorded in a graph. Do it outside of "
+                  "the function.",
+                  line()));
 }
 
 PyObject *data_property(PyObject *, const char *, PyObject *, PyObject *) {
-  trace::refuse(trace::Refusal::capture,
-                fmt::format("the body uses Tensor.data at {}, which the graph would keep as it is now. "
-                            "Use detach(), or `with torch.no_grad():`.",
-                            line()));
+  trace::refuse(
+      trace::Refusal::capture,
+      fmt::format("the body uses Tensor.data at {}, which the graph would keep as it is now. "
+                  "Use detach(), or `with torch.no_grad():`.",
+                  line()));
 }
 
 PyObject *grad_property(PyObject *, const char *, PyObject *, PyObject *) {
-  trace::refuse(trace::Refusal::trace,
-                fmt::format("the body uses Tensor.grad at {}, which is not recorded in a graph. Pass "
-                            "the gradient as an argument, or move this out of the function.",
-                            line()));
+  trace::refuse(
+      trace::Refusal::trace,
+      fmt::format("the body uses Tensor.grad at {}, which is not recorded in a graph. Pass "
+                  "the gradient as an argument, or move this out of the function.",
+                  line()));
 }
 
 PyObject *described(PyObject *tensor) {

@@ -1,8 +1,8 @@
 #pragma once
 
-/// Accessors of torch.Tensor that bypass the dispatcher, or that libtorch's tracer answers with traced
-/// sizes: replaced once, at import, by descriptors that test a thread-local flag and call the original
-/// (a few ns). Only while this thread records do they act:
+/// Accessors of torch.Tensor that bypass the dispatcher, or that libtorch's tracer answers with
+/// traced sizes: replaced once, at import, by descriptors that test a thread-local flag and call
+/// the original (a few ns). Only while this thread records do they act:
 ///
 ///   size shape numel nelement        plain ints, as eager (DESIGN.md section 6, rule 6)
 ///   stride is_contiguous ... is_leaf the original's answer; it becomes part of the signature
@@ -10,8 +10,8 @@
 ///   data grad requires_grad_ ...     CaptureError / TraceError with the line
 ///   repr, format without a spec      dtype and shape
 ///
-/// torch._C._get_tracing_state and _is_tracing answer "no" in our traces: torch's own Python code then
-/// takes eager's way, not the one written for traced sizes.
+/// torch._C._get_tracing_state and _is_tracing answer "no" in our traces: torch's own Python code
+/// then takes eager's way, not the one written for traced sizes.
 
 namespace tracehost::python {
 

@@ -85,8 +85,8 @@ bool Lockstep::children(const Node &node, PyObject *object) {
 
 bool Lockstep::record(const Node &node, PyObject *object) {
   ++at;
-  PyObject *fields = PyObject_GetAttrString(reinterpret_cast<PyObject *>(Py_TYPE(object)),
-                                            "__dataclass_fields__");
+  PyObject *fields =
+      PyObject_GetAttrString(reinterpret_cast<PyObject *>(Py_TYPE(object)), "__dataclass_fields__");
   bool same = fields != nullptr;
   PyObject *name = nullptr, *field = nullptr;
   for (Py_ssize_t place = 0; same && PyDict_Next(fields, &place, &name, &field);) {
@@ -129,7 +129,8 @@ bool distinct(const Collected &found) {
 
 } // namespace
 
-bool matches(const Signature &signature, const Binder &binder, const Bound &bound, Collected &found) {
+bool matches(const Signature &signature, const Binder &binder, const Bound &bound,
+             Collected &found) {
   found.tensors.clear();
   found.roots.clear();
   Lockstep walk(signature, found);

@@ -10,9 +10,9 @@
 #include <string>
 #include <vector>
 
-/// Python arguments as a Signature's tree, and the comparison with one. The two walks visit the same
-/// things in the same order: parameters as declared, children as described in signature/node.h.
-/// Requires for all: GIL held.
+/// Python arguments as a Signature's tree, and the comparison with one. The two walks visit the
+/// same things in the same order: parameters as declared, children as described in
+/// signature/node.h. Requires for all: GIL held.
 
 namespace tracehost::python {
 
@@ -29,8 +29,8 @@ struct Flattened {
 /// Fills nodes, atoms and slots. Throws SignatureError for what can't be compared: sets, arrays,
 /// cycles, trees deeper than 50.
 void flatten(const Binder &binder, const Bound &bound, Signature &signature, Flattened &found);
-/// One value as a tree of its own, for results. `objects`: for each node but tensors, its leaf, or its
-/// type if it is a container; borrowed.
+/// One value as a tree of its own, for results. `objects`: for each node but tensors, its leaf, or
+/// its type if it is a container; borrowed.
 void flatten(PyObject *value, std::vector<Node> &nodes, std::vector<AtomRef> &atoms,
              std::vector<PyObject *> &tensors, std::vector<PyObject *> &objects);
 
@@ -43,8 +43,9 @@ struct Collected {
   c10::SmallVector<PyObject *, 8> roots;
 };
 
-/// Hot. Whether the arguments have the Signature's tree; fills `found`. No allocation up to 16 tensors
-/// and 8 objects, no Python `__eq__` unless an equality leaf's pointer differs.
-bool matches(const Signature &signature, const Binder &binder, const Bound &bound, Collected &found);
+/// Hot. Whether the arguments have the Signature's tree; fills `found`. No allocation up to 16
+/// tensors and 8 objects, no Python `__eq__` unless an equality leaf's pointer differs.
+bool matches(const Signature &signature, const Binder &binder, const Bound &bound,
+             Collected &found);
 
 } // namespace tracehost::python

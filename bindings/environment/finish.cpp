@@ -55,6 +55,7 @@ Store store_of(const Container &c, const Slot *slot, PyObject *owner) {
     return Store::global;
   case Place::entries:
   case Place::items:
+  case Place::set:
     return Store::element;
   case Place::function:
     return slot && slot->index >= 0 ? Store::cell : Store::other;
@@ -130,6 +131,8 @@ bool Finish::inspect(int container) {
     if (!unchanged(c.slots[s], now) && !changed(container, &c.slots[s], c.slots[s].key, now))
       return false;
   }
+  if (c.place == Place::set && PySet_GET_SIZE(owner) != c.length && !c.open)
+    return changed(container, nullptr, nullptr, nullptr);
   if (c.place == Place::items && Py_SIZE(owner) != c.length && !c.open) {
     PyObject *added = Py_SIZE(owner) > c.length ? PySequence_Fast_ITEMS(owner)[c.length] : nullptr;
     return changed(container, nullptr, nullptr, added);
@@ -192,7 +195,7 @@ bool Finish::inspect_dict(int container, PyObject *dict) {
 bool Finish::changed(int container, Slot *slot, PyObject *key, PyObject *now) {
   Container &c = graph_.containers[container];
   PyObject *owner = graph_.objects[c.object].object;
-  const bool attribute = c.place != Place::entries && c.place != Place::items;
+  const bool attribute = !is_collection(c.place);
   const std::string path = slot  ? graph_.path(container, static_cast<int>(slot - c.slots.data()))
                            : key ? graph_.path(container, key)
                                  : graph_.prefix(c.object) + graph_.suffix(c.object);
@@ -277,9 +280,8 @@ std::shared_ptr<Environment> Finish::environment(bool watch_values) {
       Py_XINCREF(reinterpret_cast<PyObject *>(slot.type));
       c.slots.push_back(std::move(slot));
     }
-    const bool counts =
-        watch_values && (c.place == Place::instance || c.place == Place::names ||
-                         ((c.place == Place::entries || c.place == Place::items) && !c.open));
+    const bool counts = watch_values && (c.place == Place::instance || c.place == Place::names ||
+                                         (is_collection(c.place) && !c.open));
     if (c.slots.empty() && !counts)
       continue;
     used[c.object] = true;

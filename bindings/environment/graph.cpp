@@ -37,6 +37,8 @@ std::string step(const Container &c, PyObject *key, std::int32_t index) {
     return utf8(key);
   case Place::entries:
     return c.module && key ? child(key) : subscript(key, index);
+  case Place::set:
+    return subscript(key, index);
   case Place::items:
     return "[" + std::to_string(index) + "]";
   }
@@ -122,6 +124,13 @@ PyObject *dict_of(Place place, PyObject *owner) {
   }
 }
 
+Py_ssize_t length_of(Place place, PyObject *owner) {
+  return place == Place::entries ? PyDict_GET_SIZE(owner)
+         : place == Place::items ? Py_SIZE(owner)
+         : place == Place::set   ? PySet_GET_SIZE(owner)
+                                 : -1;
+}
+
 PyObject *read(const Container &container, const Slot &slot, PyObject *owner, PyObject *dict) {
   switch (container.place) {
   case Place::instance:
@@ -135,6 +144,12 @@ PyObject *read(const Container &container, const Slot &slot, PyObject *owner, Py
   }
   case Place::members:
     return *reinterpret_cast<PyObject **>(reinterpret_cast<char *>(owner) + slot.index);
+  case Place::set: {
+    const int found = PySet_Contains(owner, slot.key);
+    if (found < 0)
+      PyErr_Clear();
+    return found == 1 ? slot.key : nullptr;
+  }
   case Place::items:
     return slot.index < Py_SIZE(owner) ? PySequence_Fast_ITEMS(owner)[slot.index] : nullptr;
   case Place::function: {

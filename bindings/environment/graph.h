@@ -25,6 +25,7 @@ enum class Place : std::uint8_t {
   globals,  ///< some names of a function's globals; a name that is absent is a slot, too
   entries,  ///< a dict's items, in order
   items,    ///< a list's or tuple's
+  set,      ///< whether each element is still in a set; they are their own keys
   function, ///< a function's closure cells and defaults
   method,   ///< a bound method's `__self__` and `__func__`
   partial,  ///< a functools.partial's func, args, keywords
@@ -102,6 +103,8 @@ struct Graph {
 
 /// The dict that a container is about, or null. `owner`: the object as of now.
 PyObject *dict_of(Place place, PyObject *owner);
+/// Number of elements; -1 where it does not count.
+Py_ssize_t length_of(Place place, PyObject *owner);
 /// What the slot holds now, borrowed; null for nothing. No error is left set.
 PyObject *read(const Container &container, const Slot &slot, PyObject *owner, PyObject *dict);
 /// The slot as a leaf of a Signature: what it must hold.
@@ -118,6 +121,21 @@ inline std::uint64_t version(PyObject *dict) {
 #endif
 }
 
+/// A list, tuple, dict or set: its length counts.
+inline bool is_collection(Place place) {
+  return place == Place::entries || place == Place::items || place == Place::set;
+}
 inline bool has_dict(Place place) { return place <= Place::entries && place != Place::members; }
+
+/// The object of a weak reference, or null. The field: see atoms.cpp.
+inline PyObject *referent(PyObject *weak) {
+  PyObject *object = reinterpret_cast<PyWeakReference *>(weak)->wr_object;
+  return object == Py_None ? nullptr : object;
+}
+
+/// The object as of the last pass, or null if it is gone.
+inline PyObject *present(const Object &o) {
+  return o.container < 0 && o.weak ? referent(o.object) : o.object;
+}
 
 } // namespace tracehost::python

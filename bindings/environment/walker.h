@@ -94,4 +94,11 @@ private:
   std::vector<int> pending_;                              ///< objects to expand
 };
 
+/// Values without parts and without a path through them, told by their type alone.
+inline bool is_plain(PyTypeObject *type, PyObject *value) {
+  return value == Py_None || type == &PyLong_Type || type == &PyFloat_Type ||
+         type == &PyUnicode_Type || type == &PyBool_Type || type == &PyBytes_Type ||
+         type == &PyCFunction_Type;
+}
+
 } // namespace tracehost::python

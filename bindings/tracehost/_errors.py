@@ -39,3 +39,9 @@ class SideEffectWarning(UserWarning):
 
 class TraceWarning(UserWarning):
     """Something about a trace that a user should know."""
+
+
+# Users know them by the package's name: tracebacks, filters and pickles say tracehost.TraceError.
+for _class in list(globals().values()):
+    if isinstance(_class, type) and _class.__module__ == __name__:
+        _class.__module__ = "tracehost"

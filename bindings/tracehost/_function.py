@@ -86,7 +86,9 @@ def _check_options(options: dict[str, Any]) -> None:
             raise TypeError(f"tracehost.function has no option {option!r}")
         if value != _STILL_TO_COME[option]:
             only = _STILL_TO_COME[option]
-            raise TypeError(f"tracehost.function: {option}={value!r} is not supported yet; leave it out ({only!r})")
+            raise TypeError(
+                f"tracehost.function: {option}={value!r} is not supported yet; leave it out ({only!r})"
+            )
 
 
 def _innermost(func: Any) -> Any:
@@ -150,7 +152,11 @@ def reduce(made: Function) -> Any:
     if found is made:
         return path
     inner = made.python_function
-    if getattr(inner, "__qualname__", "") == path and getattr(inner, "__module__", None) == module and found is not inner:
+    if (
+        getattr(inner, "__qualname__", "") == path
+        and getattr(inner, "__module__", None) == module
+        and found is not inner
+    ):
         raise pickle.PicklingError(
             f"{made!r} can't be pickled: {module}.{path} is not found there. Define it at the top level of a module."
         )

@@ -12,8 +12,8 @@ namespace tracehost {
 
 /// Single flight: of the threads that miss with one signature, one traces and the others wait.
 ///
-/// Signatures are compared outside the lock (a user's `__eq__` may run), so joining is optimistic: look
-/// at the flights, compare, and board only if none has started or ended since.
+/// Signatures are compared outside the lock (a user's `__eq__` may run), so joining is optimistic:
+/// look at the flights, compare, and board only if none has started or ended since.
 class Flights {
 public:
   struct Flight {

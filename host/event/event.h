@@ -20,23 +20,23 @@ std::string text(const Site &site); ///< `train.py:12`, the file's last componen
 
 /// Who a Function is. Immutable. Functions decorated at one definition site share `site_key`.
 struct Identity {
-  std::string name;      ///< `step`
-  Site definition;       ///< of the innermost wrapped function
+  std::string name;           ///< `step`
+  Site definition;            ///< of the innermost wrapped function
   std::uint64_t site_key = 0; ///< one number a definition site (code object), process-wide
-  bool declared = false; ///< has an input_signature
-  bool reduces = false;  ///< reduce_retracing is in force
+  bool declared = false;      ///< has an input_signature
+  bool reduces = false;       ///< reduce_retracing is in force
 };
 
 /// What a Function counts while it runs; written by calls (relaxed), read by reports.
 struct Counters {
   Identity identity;
   std::atomic<std::uint64_t> hits{0};
-  std::atomic<std::uint64_t> traces{0};    ///< ever, evicted ones included, inlined ones not
-  std::atomic<std::uint64_t> inlined{0};   ///< calls traced into another Function
+  std::atomic<std::uint64_t> traces{0};  ///< ever, evicted ones included, inlined ones not
+  std::atomic<std::uint64_t> inlined{0}; ///< calls traced into another Function
   std::atomic<std::uint64_t> evicted{0};
-  std::atomic<std::uint64_t> eager{0};     ///< calls run without a graph
-  std::atomic<std::uint64_t> live{0};      ///< specializations now
-  std::atomic<std::uint64_t> trace_ns{0};  ///< time spent in traces
+  std::atomic<std::uint64_t> eager{0};    ///< calls run without a graph
+  std::atomic<std::uint64_t> live{0};     ///< specializations now
+  std::atomic<std::uint64_t> trace_ns{0}; ///< time spent in traces
 };
 
 /// A trace has been published.
@@ -64,7 +64,8 @@ struct FailEvent {
   std::string error; ///< type and message
 };
 
-/// Where the call writes what happened. Called without any lock of ours held; must not run user code.
+/// Where the call writes what happened. Called without any lock of ours held; must not run user
+/// code.
 class Sink {
 public:
   virtual ~Sink() = default;

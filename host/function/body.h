@@ -24,14 +24,15 @@ struct BodyResult {
   std::vector<at::Tensor> tensors; ///< in the order of the OutputSpec's slots
 };
 
-/// What a Function runs, and how its calls are compared: a Python callable (bindings/), a fake in tests.
-/// The Function knows no more of either than this.
+/// What a Function runs, and how its calls are compared: a Python callable (bindings/), a fake in
+/// tests. The Function knows no more of either than this.
 class Body {
 public:
   virtual ~Body() = default;
 
-  /// Hot. Whether `specialization` serves the request. Then `stack` holds its inputs: slots, captures.
-  /// Otherwise `stack` is as before. No allocation but the stack's growth, nothing formatted.
+  /// Hot. Whether `specialization` serves the request. Then `stack` holds its inputs: slots,
+  /// captures. Otherwise `stack` is as before. No allocation but the stack's growth, nothing
+  /// formatted.
   virtual bool verify(Specialization &specialization, Request &request,
                       torch::jit::Stack &stack) = 0;
 

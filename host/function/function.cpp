@@ -83,7 +83,8 @@ Function::Outcome Function::miss(Body &body, Request &request, torch::jit::Stack
       if (same_request(flight->signature, signature))
         other = flight;
     if (other && other->owner == std::this_thread::get_id())
-      throw std::logic_error("recursion into a Function that is being traced for the same signature");
+      throw std::logic_error(
+          "recursion into a Function that is being traced for the same signature");
     if (other) {
       body.blocking([&] { flights_.wait(other); });
     } else if (auto flight = flights_.board(signature, version)) {
@@ -125,8 +126,8 @@ SpecializationRef Function::trace(Body &body, Request &request, Signature signat
   made->front_end = body.finish(request, signature, traced);
   made->signature = std::move(signature);
   made->outputs = std::move(result.outputs);
-  made->program = std::make_unique<Program>(traced.graph, counters_->identity.name,
-                                            made->outputs.tensors);
+  made->program =
+      std::make_unique<Program>(traced.graph, counters_->identity.name, made->outputs.tensors);
   made->first_call = body.caller();
   return made;
 }

@@ -10,8 +10,8 @@
 /// The call itself (DESIGN.md section 4).
 ///
 /// Hit: verify against the Specialization that served last, then against the others, latest first;
-/// run its Program. Miss: signature -> flight -> run the body once under the tracer, whose result *is*
-/// the call's -> Program -> publish last -> event. An exception leaves the cache as it was.
+/// run its Program. Miss: signature -> flight -> run the body once under the tracer, whose result
+/// *is* the call's -> Program -> publish last -> event. An exception leaves the cache as it was.
 
 namespace tracehost {
 

@@ -22,7 +22,7 @@ constexpr const char *kMark = "tracehost-node-";
 thread_local std::string failed;
 
 struct Origin {
-  std::string where;          ///< user's line
+  std::string where;            ///< user's line
   c10::OperatorName op{"", ""}; ///< empty for an op that the dispatcher does not have
   std::size_t inputs = 0;
 };
@@ -81,7 +81,8 @@ void Program::Impl::mark(jit::Block &block) {
       origin.inputs = schema->arguments().size();
     }
     const std::string mark_text = kMark + std::to_string(origins.size()) + " ";
-    node->setSourceRange(jit::SourceRange(std::make_shared<jit::Source>(mark_text), 0, mark_text.size()));
+    node->setSourceRange(
+        jit::SourceRange(std::make_shared<jit::Source>(mark_text), 0, mark_text.size()));
     origins.push_back(std::move(origin));
   }
 }
@@ -123,7 +124,8 @@ void Program::Impl::fail(std::string_view text, const torch::jit::Stack &stack) 
       failed = origin.where;
       const auto op = c10::Dispatcher::singleton().findSchema(origin.op);
       if (op && stack.size() >= origin.inputs) {
-        torch::jit::Stack again(stack.end() - static_cast<std::ptrdiff_t>(origin.inputs), stack.end());
+        torch::jit::Stack again(stack.end() - static_cast<std::ptrdiff_t>(origin.inputs),
+                                stack.end());
         op->callBoxed(again);
       }
     }

@@ -18,13 +18,13 @@ public:
   Program(const Program &) = delete;
   Program &operator=(const Program &) = delete;
 
-  /// Consumes the inputs on `stack` and leaves the outputs. If an op fails: throws what the op threw
-  /// (eager's type and message) with take_failed_at() telling the user's line; grad mode is then as
-  /// before the run, tensors that ops wrote stay written.
+  /// Consumes the inputs on `stack` and leaves the outputs. If an op fails: throws what the op
+  /// threw (eager's type and message) with take_failed_at() telling the user's line; grad mode is
+  /// then as before the run, tensors that ops wrote stay written.
   void run(torch::jit::Stack &stack) const;
 
-  std::size_t ops() const;          ///< nodes but constants
-  bool long_running() const;        ///< worth dropping the GIL: many ops, or a device other than CPU
+  std::size_t ops() const;   ///< nodes but constants
+  bool long_running() const; ///< worth dropping the GIL: many ops, or a device other than CPU
   const torch::jit::Graph &graph() const;
 
   /// The user's line of the op that made run() throw last on this thread, `net.py:12`; empty when

@@ -11,9 +11,10 @@
 namespace tracehost {
 namespace {
 
-at::ScalarType autocast_dtype(at::DeviceType device) {
-  return at::autocast::is_autocast_enabled(device) ? at::autocast::get_autocast_dtype(device)
-                                                   : at::ScalarType::Undefined;
+/// Off is an excluded dispatch key, which has been read anyway.
+at::ScalarType autocast_dtype(c10::DispatchKeySet excluded, c10::DispatchKey key,
+                              at::DeviceType device) {
+  return excluded.has(key) ? at::ScalarType::Undefined : at::autocast::get_autocast_dtype(device);
 }
 
 const char *switched(bool on) { return on ? "on" : "off"; }
@@ -55,8 +56,8 @@ Context Context::now() {
   context.inference = autograd.get_inference_mode();
   context.deterministic = at::globalContext().deterministicAlgorithms();
   context.default_dtype = c10::get_default_dtype_as_scalartype();
-  context.autocast_cpu = autocast_dtype(at::kCPU);
-  context.autocast_cuda = autocast_dtype(at::kCUDA);
+  context.autocast_cpu = autocast_dtype(keys.excluded_, c10::DispatchKey::AutocastCPU, at::kCPU);
+  context.autocast_cuda = autocast_dtype(keys.excluded_, c10::DispatchKey::AutocastCUDA, at::kCUDA);
   return context;
 }
 

@@ -9,21 +9,21 @@ namespace tracehost {
 
 /// Why one Signature does not serve a request made with another.
 enum class Cause {
-  shape,         ///< one dimension; Difference::dimension
-  rank,          ///< number of dimensions
+  shape, ///< one dimension; Difference::dimension
+  rank,  ///< number of dimensions
   dtype,
   device,
-  layout,        ///< layout, strides, conj, neg, inference bits
+  layout, ///< layout, strides, conj, neg, inference bits
   requires_grad,
-  subclass,      ///< class of the tensor
-  alias,         ///< which inputs are the same tensor
-  value,         ///< a Python number, string ... of the same type
-  type,          ///< another Python type: None -> Tensor, int -> float, list -> tuple
-  structure,     ///< length or keys of a container
-  object,        ///< another object (function, module, instance) at the same place
-  context,       ///< grad mode, autocast, default dtype ...
-  watched,       ///< a closure cell, global or attribute changed
-  capture,       ///< a captured tensor's dtype, shape ... changed
+  subclass,  ///< class of the tensor
+  alias,     ///< which inputs are the same tensor
+  value,     ///< a Python number, string ... of the same type
+  type,      ///< another Python type: None -> Tensor, int -> float, list -> tuple
+  structure, ///< length or keys of a container
+  object,    ///< another object (function, module, instance) at the same place
+  context,   ///< grad mode, autocast, default dtype ...
+  watched,   ///< a closure cell, global or attribute changed
+  capture,   ///< a captured tensor's dtype, shape ... changed
 };
 const char *name(Cause cause); ///< "shape", "requires_grad" ...
 

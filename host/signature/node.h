@@ -14,9 +14,11 @@ class Atom {
 public:
   virtual ~Atom() = default;
 
-  /// Whether the two stand for the same value. May run a user's `__eq__`: never call it under a lock.
+  /// Whether the two stand for the same value. May run a user's `__eq__`: never call it under a
+  /// lock.
   virtual bool same(const Atom &other) const = 0;
-  /// As a user would write it, at most about 60 characters: `'relu'`, `<function act at net.py:12>`.
+  /// As a user would write it, at most about 60 characters: `'relu'`, `<function act at
+  /// net.py:12>`.
   virtual std::string text() const = 0;
   /// For a container's type: how child `index` is reached, `.weight` for a dataclass; else empty.
   virtual std::string field(std::size_t /*index*/) const { return {}; }

@@ -42,8 +42,9 @@ struct Signature {
   Context context;
   std::vector<WatchedSlot> watched;
   std::vector<CaptureSpec> captures;
-  bool reads_strides = false; ///< the body read strides or contiguity: slots and captures compare them
-  bool reads_leaf = false;    ///< the body read is_leaf
+  bool reads_strides =
+      false;               ///< the body read strides or contiguity: slots and captures compare them
+  bool reads_leaf = false; ///< the body read is_leaf
 
   /// Index of the subtree of parameter `index`.
   std::size_t subtree(std::size_t index) const;

@@ -11,13 +11,13 @@ namespace tracehost {
 
 /// What a tensor is compared by (DESIGN.md section 6, rule 1). Sizes in elements.
 struct TensorMeta {
-  c10::DispatchKeySet keys;            ///< backend, layout, conj and neg bits, inference tensor
+  c10::DispatchKeySet keys; ///< backend, layout, conj and neg bits, inference tensor
   at::ScalarType dtype = at::kFloat;
   c10::Device device = at::kCPU;
   bool requires_grad = false;
-  bool is_leaf = true;                 ///< compared where the body read it (Signature::reads)
-  const void *type = nullptr;          ///< the front end's class of the tensor; null in C++
-  const char *type_name = "Tensor";    ///< for messages; lives as long as `type`
+  bool is_leaf = true;              ///< compared where the body read it (Signature::reads)
+  const void *type = nullptr;       ///< the front end's class of the tensor; null in C++
+  const char *type_name = "Tensor"; ///< for messages; lives as long as `type`
   c10::SmallVector<std::int64_t, 4> sizes;
   c10::SmallVector<std::int64_t, 4> strides; ///< compared where the body read them
 

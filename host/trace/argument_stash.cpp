@@ -42,12 +42,17 @@ const std::unordered_set<std::string> &argument_names() {
 
 void clear_argument_stash() {
   namespace tracer = torch::jit::tracer;
-  // torch exports no way to drop an entry but to use it: as inputs of a node that is never inserted.
+  // torch exports no way to drop an entry but to use it: as inputs of a node that is never
+  // inserted.
   auto &graph = *tracer::getTracingState()->graph;
+  // Of a stashed list, torch takes the elements that were no tensors from the array given here,
+  // which may therefore not be short; its size counts only where nothing is stashed.
+  static const std::int64_t zeros[1 << 16] = {};
+  const c10::IntArrayRef nothing(zeros, std::size_t{0});
   torch::jit::Node *sink = graph.create(c10::prim::ListConstruct, 0);
   for (const std::string &name : argument_names()) {
     tracer::addInputs(sink, name.c_str(), std::int64_t{0});
-    tracer::addInputs(sink, name.c_str(), c10::IntArrayRef{});
+    tracer::addInputs(sink, name.c_str(), nothing);
   }
   sink->destroy();
 }

@@ -24,8 +24,8 @@ public:
   virtual Site here() = 0;
 
   /// The path by which later calls reach `tensor`, which existed before the trace, and which no
-  /// recorded op made; a text for messages where it has none (it is then held). Calls refuse() for a
-  /// tensor that was born during the trace.
+  /// recorded op made; a text for messages where it has none (it is then held). Calls refuse() for
+  /// a tensor that was born during the trace.
   virtual std::string capture_path(const at::Tensor &tensor) = 0;
 
   /// Throws the front end's exception for a refusal; `message` holds the line already.

@@ -30,7 +30,8 @@ ModeRecord ModeRecord::now() {
 std::string ModeRecord::record_changes(int depth) {
   // Inside autocast's own kernels the mode looks off.
   if (depth == 0 && autocast_bits() != autocast_)
-    return "an autocast region inside of the body is not supported yet: put `with torch.autocast(...)` "
+    return "an autocast region inside of the body is not supported yet: put `with "
+           "torch.autocast(...)` "
            "around the call";
   if (c10::InferenceMode::is_enabled() != inference_)
     return "inference_mode inside of the body is not supported: put it around the call, or use "
@@ -38,7 +39,8 @@ std::string ModeRecord::record_changes(int depth) {
   if (const bool grad = at::GradMode::is_enabled(); grad != grad_) {
     const auto &graph = torch::jit::tracer::getTracingState()->graph;
     auto *on = graph->insertConstant(grad);
-    graph->insertNode(graph->create(c10::Symbol::fromQualString("aten::set_grad_enabled"), {on}, 0));
+    graph->insertNode(
+        graph->create(c10::Symbol::fromQualString("aten::set_grad_enabled"), {on}, 0));
     grad_ = grad;
   }
   return {};

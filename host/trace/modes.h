@@ -7,7 +7,8 @@
 
 namespace tracehost::trace {
 
-/// The modes as the graph has them so far: what its nodes up to here, run in order, would leave set.
+/// The modes as the graph has them so far: what its nodes up to here, run in order, would leave
+/// set.
 class ModeRecord {
 public:
   static ModeRecord now();

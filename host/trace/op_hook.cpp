@@ -8,8 +8,8 @@
 namespace tracehost::trace {
 namespace {
 
-// The one key above autocast that has no kernels in torch. It is meant for torch's own tests; no code
-// of torch switches it on, and a thread that does not trace never includes it.
+// The one key above autocast that has no kernels in torch. It is meant for torch's own tests; no
+// code of torch switches it on, and a thread that does not trace never includes it.
 constexpr auto kKey = c10::DispatchKey::TESTING_ONLY_GenericMode;
 
 thread_local OpHook *hook = nullptr;

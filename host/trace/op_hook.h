@@ -19,8 +19,8 @@ public:
   virtual void unrecorded(const c10::OperatorHandle &op, const torch::jit::Stack &stack) = 0;
 };
 
-/// Installs `hook` for the current thread for a block. before() and after() come only while the tracer
-/// records; none comes inside of a recorded op.
+/// Installs `hook` for the current thread for a block. before() and after() come only while the
+/// tracer records; none comes inside of a recorded op.
 class InstalledHook {
 public:
   explicit InstalledHook(OpHook &hook);

@@ -11,37 +11,65 @@ namespace {
 
 using Names = std::unordered_set<std::string_view>;
 
-// Ops that return a number, but of a tensor's metadata, which the signature fixes. Every other op that
-// takes tensors and returns none reads their content, or is taken to.
-const Names kMetadata = {
-    "aten::size",          "aten::stride",           "aten::numel",
-    "aten::dim",           "aten::storage_offset",   "aten::sym_size",
-    "aten::sym_stride",    "aten::sym_numel",        "aten::sym_storage_offset",
-    "aten::is_same_size",  "aten::is_pinned",        "aten::is_complex",
-    "aten::is_signed",     "aten::is_inference",     "aten::is_floating_point",
-    "aten::is_conj",       "aten::is_neg",           "aten::_is_zerotensor",
-    "aten::can_cast",      "aten::result_type",      "aten::is_distributed",
-    "aten::sparse_dim",    "aten::dense_dim",        "aten::_dimI",
-    "aten::_dimV",         "aten::qscheme",          "aten::sym_is_contiguous",
-    "aten::_cufft_get_plan_cache_size",              "aten::_use_cudnn_ctc_loss",
-    "aten::cudnn_is_acceptable",                     "aten::_has_compatible_shallow_copy_type",
-    "aten::_fused_sdp_choice",
-    "aten::_nnpack_available",                       "aten::_has_same_storage_numel"};
+// Ops that return a number, but of a tensor's metadata, which the signature fixes. Every other op
+// that takes tensors and returns none reads their content, or is taken to.
+const Names kMetadata = {"aten::size",
+                         "aten::stride",
+                         "aten::numel",
+                         "aten::dim",
+                         "aten::storage_offset",
+                         "aten::sym_size",
+                         "aten::sym_stride",
+                         "aten::sym_numel",
+                         "aten::sym_storage_offset",
+                         "aten::is_same_size",
+                         "aten::is_pinned",
+                         "aten::is_complex",
+                         "aten::is_signed",
+                         "aten::is_inference",
+                         "aten::is_floating_point",
+                         "aten::is_conj",
+                         "aten::is_neg",
+                         "aten::_is_zerotensor",
+                         "aten::can_cast",
+                         "aten::result_type",
+                         "aten::is_distributed",
+                         "aten::sparse_dim",
+                         "aten::dense_dim",
+                         "aten::_dimI",
+                         "aten::_dimV",
+                         "aten::qscheme",
+                         "aten::sym_is_contiguous",
+                         "aten::_cufft_get_plan_cache_size",
+                         "aten::_use_cudnn_ctc_loss",
+                         "aten::cudnn_is_acceptable",
+                         "aten::_has_compatible_shallow_copy_type",
+                         "aten::_fused_sdp_choice",
+                         "aten::_nnpack_available",
+                         "aten::_has_same_storage_numel"};
 
 const Names kUnrecorded = {"aten::set_data", "aten::retain_grad", "aten::requires_grad_",
                            "aten::_backward"};
 
-const Names kSplits = {"aten::unbind",     "aten::split",       "aten::split_with_sizes",
-                       "aten::chunk",      "aten::tensor_split", "aten::unsafe_split",
-                       "aten::unsafe_chunk", "aten::hsplit",    "aten::vsplit",
+const Names kSplits = {"aten::unbind",       "aten::split",        "aten::split_with_sizes",
+                       "aten::chunk",        "aten::tensor_split", "aten::unsafe_split",
+                       "aten::unsafe_chunk", "aten::hsplit",       "aten::vsplit",
                        "aten::dsplit"};
 
-// Besides those that torch tags: results, or parts of a sparse tensor, of as many elements as there are
-// values of some kind.
-const Names kInexact = {"aten::nonzero_numpy", "aten::where",          "aten::repeat_interleave",
-                        "aten::to_sparse",     "aten::coalesce",       "aten::values",
-                        "aten::_values",       "aten::indices",        "aten::_indices",
-                        "aten::col_indices",   "aten::row_indices",    "aten::_pack_padded_sequence",
+// Besides those that torch tags: results, or parts of a sparse tensor, of as many elements as there
+// are values of some kind.
+const Names kInexact = {"aten::nonzero_numpy",
+                        "aten::where",
+                        "aten::repeat_interleave",
+                        "aten::to_sparse",
+                        "aten::coalesce",
+                        "aten::values",
+                        "aten::_values",
+                        "aten::indices",
+                        "aten::_indices",
+                        "aten::col_indices",
+                        "aten::row_indices",
+                        "aten::_pack_padded_sequence",
                         "aten::_pad_packed_sequence"};
 
 const Names kLiteral = {"aten::lift_fresh", "aten::to", "aten::detach_", "aten::lift"};
@@ -92,7 +120,8 @@ OpTraits derive(const c10::OperatorHandle &op) {
 
 bool is_mask(const c10::IValue &index) {
   return index.isTensor() && index.toTensor().defined() &&
-         (index.toTensor().scalar_type() == at::kBool || index.toTensor().scalar_type() == at::kByte);
+         (index.toTensor().scalar_type() == at::kBool ||
+          index.toTensor().scalar_type() == at::kByte);
 }
 
 } // namespace

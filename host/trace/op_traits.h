@@ -12,7 +12,8 @@ struct OpTraits {
   bool literal = false;     ///< an op that torch.tensor() and its kin end with
   bool splits = false;      ///< returns as many tensors as its input has sizes
   bool inexact = false;     ///< the result's sizes depend on values: inexact_with() decides
-  bool unrecorded = false;  ///< changes a tensor behind the tracer's back (set_data, retain_grad ...)
+  bool unrecorded =
+      false; ///< changes a tensor behind the tracer's back (set_data, retain_grad ...)
 };
 
 /// For an op whose traits say `inexact`: whether it is with these arguments.

@@ -68,7 +68,7 @@ private:
 
   Frontend &frontend_;
   std::unordered_set<const jit::Value *> inexact_; ///< values whose sizes depend on values
-  std::vector<bool> makes_inexact_; ///< of the ops under way, by depth
+  std::vector<bool> makes_inexact_;                ///< of the ops under way, by depth
   ModeRecord modes_;
   bool refused_ = false;
   Refusal why_ = Refusal::trace;
@@ -99,10 +99,11 @@ void Scope::unrecorded(const c10::OperatorHandle &op, const jit::Stack &stack) {
   if (!traits(op).reads_value)
     return;
   const auto count = op.schema().arguments().size();
-  each_tensor(c10::ArrayRef<c10::IValue>(stack).slice(stack.size() - count), [&](const at::Tensor &t) {
-    if (tracer::getTracingState()->hasValue(t))
-      refuse_read(op);
-  });
+  each_tensor(c10::ArrayRef<c10::IValue>(stack).slice(stack.size() - count),
+              [&](const at::Tensor &t) {
+                if (tracer::getTracingState()->hasValue(t))
+                  refuse_read(op);
+              });
 }
 
 void Scope::before(const c10::OperatorHandle &op, const jit::Stack &stack) {
@@ -119,15 +120,16 @@ void Scope::before(const c10::OperatorHandle &op, const jit::Stack &stack) {
 
   const auto count = schema.arguments().size();
   const auto &state = tracer::getTracingState();
-  each_tensor(c10::ArrayRef<c10::IValue>(stack).slice(stack.size() - count), [&](const at::Tensor &t) {
-    if (state->hasValue(t) || t.unsafeGetTensorImpl()->is_wrapped_number())
-      return;
-    const bool fresh = t.unsafeGetTensorImpl()->pyobj_slot()->load_pyobj() == nullptr;
-    if (op_traits.literal && fresh)
-      literal(t);
-    else
-      know(t);
-  });
+  each_tensor(c10::ArrayRef<c10::IValue>(stack).slice(stack.size() - count),
+              [&](const at::Tensor &t) {
+                if (state->hasValue(t) || t.unsafeGetTensorImpl()->is_wrapped_number())
+                  return;
+                const bool fresh = t.unsafeGetTensorImpl()->pyobj_slot()->load_pyobj() == nullptr;
+                if (op_traits.literal && fresh)
+                  literal(t);
+                else
+                  know(t);
+              });
   bool inexact = op_traits.inexact && inexact_with(op, stack);
   each_tensor(c10::ArrayRef<c10::IValue>(stack).slice(stack.size() - count),
               [&](const at::Tensor &t) { inexact |= !exact(t); });
@@ -144,10 +146,11 @@ bool Scope::exact(const at::Tensor &t) const {
 
 void Scope::refuse_sizes(const std::string &what) {
   refuse(Refusal::value_read,
-         fmt::format("the body reads a size ({}) that depends on a tensor's values (nonzero, unique, a "
-                     "mask as index) at {}; a later call's may differ. Use torch.where or masks that keep "
-                     "the size, or move this out of the function.",
-                     what, text(frontend_.here())));
+         fmt::format(
+             "the body reads a size ({}) that depends on a tensor's values (nonzero, unique, a "
+             "mask as index) at {}; a later call's may differ. Use torch.where or masks that keep "
+             "the size, or move this out of the function.",
+             what, text(frontend_.here())));
 }
 
 void Scope::after(const c10::OperatorHandle &op, const jit::Stack &stack) {
@@ -157,16 +160,18 @@ void Scope::after(const c10::OperatorHandle &op, const jit::Stack &stack) {
   const bool random = traits(op).random;
   const auto depth = static_cast<std::size_t>(op_depth());
   const bool inexact = depth < makes_inexact_.size() && makes_inexact_[depth];
-  each_tensor(c10::ArrayRef<c10::IValue>(stack).slice(stack.size() - count), [&](const at::Tensor &t) {
-    if (!state->hasValue(t))
-      refuse(Refusal::trace, fmt::format("{} at {} is not recorded by libtorch's tracer. Do it outside "
-                                         "of the function.",
-                                         schema.name(), text(frontend_.here())));
-    if (inexact && t.dim() > 0)
-      inexact_.insert(state->getValue(t));
-    if (random)
-      randoms.push_back(state->getValue(t));
-  });
+  each_tensor(c10::ArrayRef<c10::IValue>(stack).slice(stack.size() - count),
+              [&](const at::Tensor &t) {
+                if (!state->hasValue(t))
+                  refuse(Refusal::trace,
+                         fmt::format("{} at {} is not recorded by libtorch's tracer. Do it outside "
+                                     "of the function.",
+                                     schema.name(), text(frontend_.here())));
+                if (inexact && t.dim() > 0)
+                  inexact_.insert(state->getValue(t));
+                if (random)
+                  randoms.push_back(state->getValue(t));
+              });
 }
 
 /// Whether the memory is torch's own: not numpy's, a buffer's, another framework's.
@@ -179,10 +184,11 @@ bool owns_memory(const at::Tensor &t) {
 void Scope::literal(const at::Tensor &t) {
   if (!owns_memory(t))
     refuse(Refusal::capture,
-           fmt::format("the body makes a tensor from memory that is not torch's (a numpy array?) at {}; "
-                       "later calls would not see it change. Convert it outside of the function and "
-                       "pass the tensor.",
-                       text(frontend_.here())));
+           fmt::format(
+               "the body makes a tensor from memory that is not torch's (a numpy array?) at {}; "
+               "later calls would not see it change. Convert it outside of the function and "
+               "pass the tensor.",
+               text(frontend_.here())));
   const auto &state = tracer::getTracingState();
   at::Tensor kept;
   {
@@ -216,7 +222,8 @@ void audit_constants(const jit::Block &block, Scope &scope) {
   for (const jit::Node *node : block.nodes()) {
     for (const jit::Block *inner : node->blocks())
       audit_constants(*inner, scope);
-    if (node->kind() != c10::prim::Constant || !node->output()->type()->isSubtypeOf(*c10::TensorType::get()))
+    if (node->kind() != c10::prim::Constant ||
+        !node->output()->type()->isSubtypeOf(*c10::TensorType::get()))
       continue;
     const auto value = jit::toIValue(node->output());
     if (!value || !value->isTensor() || !value->toTensor().defined() ||
@@ -224,17 +231,17 @@ void audit_constants(const jit::Block &block, Scope &scope) {
       continue;
     for (const auto &use : node->output()->uses())
       if (use.user->kind() != c10::aten::clone && value->toTensor().dim() > 0)
-        scope.refuse(Refusal::capture,
-                     fmt::format("a tensor of shape {} would be a constant of the graph, at {}. Make "
-                                 "it outside of the function, or by an op in it.",
-                                 c10::str(value->toTensor().sizes()),
-                                 use.user->sourceRange().str()));
+        scope.refuse(
+            Refusal::capture,
+            fmt::format("a tensor of shape {} would be a constant of the graph, at {}. Make "
+                        "it outside of the function, or by an op in it.",
+                        c10::str(value->toTensor().sizes()), use.user->sourceRange().str()));
   }
 }
 
-/// An unused random op would be removed as dead, and the generator would not advance as in eager: its
-/// results are outputs while the tracer finishes the graph. Those that turn out used are dropped again,
-/// the others moved behind the body's outputs. Returns how many stay.
+/// An unused random op would be removed as dead, and the generator would not advance as in eager:
+/// its results are outputs while the tracer finishes the graph. Those that turn out used are
+/// dropped again, the others moved behind the body's outputs. Returns how many stay.
 std::size_t settle_randoms(jit::Graph &graph, std::size_t count) {
   std::vector<jit::Value *> unused;
   for (std::size_t i = count; i-- > 0;) {
@@ -256,9 +263,11 @@ public:
 };
 
 /// Runs the body; whatever it throws, libtorch's tracer is fit for the next trace.
-std::vector<at::Tensor> run_body(const std::function<std::vector<at::Tensor>()> &body, Scope &scope) {
+std::vector<at::Tensor> run_body(const std::function<std::vector<at::Tensor>()> &body,
+                                 Scope &scope) {
   const InstalledHook hook(scope);
   const AutocastCacheOff cache;
+  const auto state = tracer::getTracingState();
   try {
     std::vector<at::Tensor> results = body();
     scope.close();
@@ -266,6 +275,8 @@ std::vector<at::Tensor> run_body(const std::function<std::vector<at::Tensor>()> 
       scope.know(t);
     return results;
   } catch (...) {
+    // An op that throws leaves the tracer switched off: its kernel does not restore the state.
+    tracer::setTracingState(state);
     clear_argument_stash();
     throw;
   }
@@ -286,8 +297,9 @@ Traced trace(std::vector<at::Tensor> slots, Frontend &frontend,
       state->graph->registerOutput(value);
     return jit::Stack(results.begin(), results.end());
   };
-  auto [state, stack] = tracer::trace(jit::Stack(slots.begin(), slots.end()), run,
-                                      [](const at::Tensor &) { return std::string(); }, false);
+  auto [state, stack] = tracer::trace(
+      jit::Stack(slots.begin(), slots.end()), run, [](const at::Tensor &) { return std::string(); },
+      false);
   stack.clear();
   audit_constants(*state->graph->block(), scope);
   scope.result.keep_alive = settle_randoms(*state->graph, scope.randoms.size());

@@ -14,8 +14,9 @@
 /// Problem: libtorch's tracer records ops, and nothing else: a value read is baked, a tensor from
 /// outside becomes a constant (or an error), `no_grad` is lost, an unused random op disappears.
 /// Answer: an op hook that sees every dispatcher call of this thread *before* the tracer does
-/// (op_hook.h). It turns unknown tensors into trailing graph inputs, literals into constant + clone,
-/// mode changes into nodes, and refuses reads at the line where they happen, by an exception.
+/// (op_hook.h). It turns unknown tensors into trailing graph inputs, literals into constant +
+/// clone, mode changes into nodes, and refuses reads at the line where they happen, by an
+/// exception.
 ///
 ///     body:  with no_grad(): s = w * 2        graph(%x, %w):
 ///            return x + s                       = aten::set_grad_enabled(False)
