@@ -1,7 +1,6 @@
 """The shortest proof that a build works: trace once, hit, retrace, agree with eager, refuse, keep gradients."""
 
 import torch
-
 import tracehost
 
 

@@ -10,7 +10,7 @@
 #error "the C++11 ABI must be on"
 #endif
 
-int main(int argc, char**) {
+int main(int argc, char **) {
   // Takes a std::string across the library border: does not link where the ABIs differ.
   if (argc > 100)
     c10::detail::torchCheckFail("main", "torch_check.cpp", 1, std::string("check"));

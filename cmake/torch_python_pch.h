@@ -1,4 +1,5 @@
-// Precompiled for what faces Python as well. torch's header comes first: it brings torch's own pybind11 and its casters.
+// Precompiled for what faces Python as well. torch's header comes first: it brings torch's own
+// pybind11 and its casters.
 #pragma once
 #include "torch_pch.h"
 
