@@ -12,9 +12,8 @@ import weakref
 
 import pytest
 import torch
-from torch import nn
-
 import tracehost
+from torch import nn
 
 pytestmark = pytest.mark.filterwarnings("ignore::tracehost.RetraceWarning")
 
@@ -1341,3 +1340,82 @@ def test_names_that_library_code_uses_do_not_run_user_code():
     f(X)
     f(X)
     assert f.tracing_count() == 1
+
+
+MODES = {"double", 3}
+
+
+def test_elements_of_a_set():
+    def body(x):
+        return x * 2 if "double" in MODES else x
+
+    f = tracehost.function(body)
+    same(f, body, X)
+    MODES.discard("double")
+    same(f, body, X)
+    MODES.add("other")
+    same(f, body, X)
+    MODES.discard("other")
+    MODES.add("double")
+    same(f, body, X)
+    assert f.tracing_count() == 3
+
+
+def test_set_changed_in_the_body():
+    seen = set()
+
+    def body(x):
+        seen.add("here")
+        return x + 1
+
+    f = tracehost.function(body)
+    with pytest.warns(tracehost.SideEffectWarning, match="seen"):
+        f(X)
+    f(X)
+    assert f.tracing_count() == 1
+
+
+def test_nested_function_and_its_global(change):
+    inner = tracehost.function(read_number)
+
+    def body(x):
+        return inner(x) + 1
+
+    f = tracehost.function(body)
+    same(f, lambda x: read_number(x) + 1, X)
+    change("NUMBER", 3.0)
+    same(f, lambda x: read_number(x) + 1, X)
+    assert f.tracing_count() == 2
+
+
+def test_nothing_is_kept_after_the_function_is_gone():
+    model = Config()
+    model.w = torch.ones(4)
+    model.list = [1.5, object()]
+    watched = (model, model.w, model.list, model.list[0], model.list[1], Config, X)
+
+    def use():
+        f = tracehost.function(lambda x: x * model.scale * model.list[0] + model.w)
+        f(X)
+        f(X)
+        model.scale += 1
+        f(X)
+        f(X)
+
+    use()
+    gc.collect()
+    before = [sys.getrefcount(o) for o in watched]
+    for _ in range(20):
+        use()
+    gc.collect()
+    assert [sys.getrefcount(o) for o in watched] == before
+
+
+def test_module_to_half_and_back_with_a_loaded_state(net):
+    f = tracehost.function(net)
+    same(f, net, BATCH)
+    net.half()
+    net.float()
+    net.load_state_dict(Net().state_dict(), assign=True)
+    same(f, net, BATCH)
+    assert f.tracing_count() <= 2
