@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import subprocess
 import sys
 from pathlib import Path
@@ -12,17 +13,20 @@ from harness import Report
 BIN = Path(sys.prefix) / "bin"
 
 
+def children_ms() -> float:
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return 1000 * (used.ru_utime + used.ru_stime)
+
+
 def fastest(commands: dict[str, list[str]], repeats: int) -> dict[str, float]:
     """Milliseconds of each command."""
     env = {k: v for k, v in os.environ.items() if not k.startswith("TRACEHOST_")}
     results = {name: float("inf") for name in commands}
     for _ in range(repeats):
         for name, command in commands.items():
-            before = os.times()
+            before = children_ms()
             subprocess.run(command, check=True, env=env)
-            after = os.times()
-            cpu = sum(after[2:4]) - sum(before[2:4])  # of children: user and system
-            results[name] = min(results[name], 1000 * cpu)
+            results[name] = min(results[name], children_ms() - before)
     return results
 
 
