@@ -1,7 +1,7 @@
 """The host's share of a hot call in instructions: what the Function's call executes, less what
 InterpreterState::run executes in it. Counted by callgrind, so it is the same on a busy machine.
 
-Two things are left out of the count. A Function decides by the clock, at its first hits, whether a run is
+One thing is left out of the count. A Function decides by the clock, at its first hits, whether a run is
 long enough to drop the GIL around it; under valgrind every run is, so what that costs is taken off."""
 
 from __future__ import annotations
