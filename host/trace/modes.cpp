@@ -11,9 +11,11 @@ namespace {
 
 std::uint64_t autocast_bits() {
   std::uint64_t bits = 0;
-  for (const auto device : {at::kCPU, at::kCUDA})
+  for (const auto device : {at::kCPU, at::kCUDA}) {
+    bits <<= 8;
     if (at::autocast::is_autocast_enabled(device))
-      bits |= std::uint64_t{1} << static_cast<int>(device);
+      bits |= static_cast<std::uint64_t>(at::autocast::get_autocast_dtype(device)) + 1;
+  }
   return bits;
 }
 

@@ -20,7 +20,7 @@ public:
 private:
   bool grad_ = true;
   bool inference_ = false;
-  std::uint64_t autocast_ = 0; ///< one bit a device type that has autocast on
+  std::uint64_t autocast_ = 0; ///< one byte a device type: its dtype + 1, 0: off
 };
 
 /// autocast keeps its cast weights in a cache across ops, unknown to the tracer: off for a block.
