@@ -28,6 +28,14 @@ PyObject *object_of(const at::Tensor &t) {
   return t.unsafeGetTensorImpl()->pyobj_slot()->load_pyobj();
 }
 
+bool is_refusal_set() {
+  const Errors &e = errors();
+  for (PyObject *type : {e.signature, e.value_read, e.capture, e.trace})
+    if (PyErr_ExceptionMatches(type))
+      return true;
+  return false;
+}
+
 TensorMeta meta_of(PyObject *tensor) {
   return TensorMeta::of(THPVariable_Unpack(tensor), Py_TYPE(tensor), Py_TYPE(tensor)->tp_name);
 }
@@ -74,6 +82,8 @@ Signature PythonCall::signature() {
 }
 
 Signature PythonCall::flatten(Request &, std::vector<at::Tensor> &slots) {
+  if (PyErr_Occurred()) // a user's `__eq__` was interrupted while a Specialization was verified
+    rethrow();
   Signature signature;
   signature.parameters = function_.parameters;
   signature.context = context;
@@ -105,8 +115,12 @@ BodyResult PythonCall::run(Request &) {
     const Profile profile(*recorder_);
     result_ = PyObject_Vectorcall(function_.callable, args_, positional_, kwnames_);
   }
-  if (!result_)
+  if (!result_) {
+    // torch's argument parser, or the body, may have made another exception of a refusal.
+    if (PyErr_ExceptionMatches(PyExc_Exception) && !is_refusal_set())
+      trace::repeat_refusal();
     rethrow();
+  }
   check_arguments_unchanged();
   BodyResult result;
   std::vector<PyObject *> tensors;
@@ -145,7 +159,9 @@ void PythonCall::check_arguments_unchanged() {
       same = x.kind == y.kind &&
              (x.kind != Kind::tensor ||
               tensors[x.payload.slot] == flattened_.tensors[y.payload.slot]) &&
-             (x.kind == Kind::tensor || x.has_atom() || x.payload.integer == y.payload.integer);
+             (x.kind == Kind::tensor ||
+              (x.has_atom() ? x.payload.atom->same(*y.payload.atom)
+                            : x.payload.integer == y.payload.integer));
     }
     if (!same)
       trace::refuse(

@@ -55,6 +55,7 @@ public:
   [[noreturn]] void refuse_sizes(const std::string &what);
   /// Whether `t`'s sizes follow from the signature, not from values (nonzero, a mask).
   bool exact(const at::Tensor &t) const;
+  void repeat_refusal() const;
   /// After the body: balances modes, and rethrows nothing: a swallowed refusal is refused again.
   void close();
 
@@ -210,9 +211,13 @@ void Scope::know(const at::Tensor &t) {
   result.captures.push_back({t, std::move(path)});
 }
 
-void Scope::close() {
+void Scope::repeat_refusal() const {
   if (refused_)
     frontend_.refuse(why_, what_);
+}
+
+void Scope::close() {
+  repeat_refusal();
   if (const auto problem = modes_.record_changes(0); !problem.empty())
     refuse(Refusal::trace, fmt::format("{} at {}", problem, text(frontend_.here())));
 }
@@ -317,6 +322,7 @@ Paused::~Paused() {
 
 void refuse_read(const std::string &what) { current->refuse(Refusal::value_read, what); }
 void refuse(Refusal why, const std::string &message) { current->refuse(why, message); }
+void repeat_refusal() { current->repeat_refusal(); }
 void check_size_read(const at::Tensor &t, const std::string &what) {
   if (!current->exact(t))
     current->refuse_sizes(what);
