@@ -83,7 +83,7 @@ PyObject *Builder::sequence(const Node &node) {
   if (!tuple.get() || type == reinterpret_cast<PyObject *>(&PyTuple_Type))
     return tuple.release();
   if (node.kind == Kind::tuple && PyObject_HasAttrString(type, "_make"))
-    return PyObject_CallMethod(type, "_make", "O", tuple.get());
+    return PyObject_CallMethod(type, "_make", "(O)", tuple.get()); // "O" would unpack it
   return PyObject_CallOneArg(type, node.kind == Kind::list ? items.get() : tuple.get());
 }
 
