@@ -31,6 +31,9 @@ public:
   std::string field(std::size_t index) const override;
   bool alive() const override;
 
+  /// For the garbage collector: the objects it holds strongly.
+  int traverse(visitproc visit, void *arg) const;
+
   /// Hot. Whether `candidate` stands for the same value. Requires: GIL held.
   bool holds(PyObject *candidate) const;
 

@@ -5,6 +5,7 @@
 #include "errors.h"
 
 #include <torch/csrc/DynamicTypes.h>
+#include <torch/csrc/Layout.h>
 #include <torch/csrc/autograd/python_variable.h>
 
 #include <fmt/format.h>
@@ -130,7 +131,7 @@ void Flattener::container(PyObject *object) {
     const std::size_t at = open(Kind::dict, type);
     PyObject *key = nullptr, *item = nullptr;
     for (Py_ssize_t place = 0; PyDict_Next(object, &place, &key, &item);) {
-      leaf_node(key);
+      PyTuple_Check(key) ? value(key) : leaf_node(key);
       value(item);
     }
     close(at);

@@ -16,6 +16,8 @@
 #include <pybind11/pybind11.h>
 #include <structmember.h>
 
+#include <unordered_set>
+
 namespace tracehost::python {
 namespace {
 
@@ -131,20 +133,46 @@ int initialise(PyObject *self, PyObject *args, PyObject *) {
   }
 }
 
-int traverse(PyObject *self, visitproc visit, void *arg) {
-  Py_VISIT(Py_TYPE(self));
-  Py_VISIT(cast(self)->dict);
-  if (const auto *f = cast(self)->function) {
-    Py_VISIT(f->callable);
-    return f->binder.traverse(visit, arg);
+int traverse_specializations(const PythonFunction &f, visitproc visit, void *arg) {
+  const auto list = f.core->cache().list();
+  for (const auto &s : *list) {
+    std::unordered_set<const Atom *> seen;
+    const auto &state = static_cast<const PythonState &>(*s->front_end);
+    int stop = state.environment->traverse(visit, arg, seen);
+    if (!stop)
+      stop = python::traverse(s->signature.atoms, visit, arg, seen);
+    if (!stop)
+      stop = python::traverse(s->outputs.atoms, visit, arg, seen);
+    if (stop)
+      return stop;
   }
   return 0;
 }
 
+int visit_references(PyObject *self, visitproc visit, void *arg) {
+  Py_VISIT(Py_TYPE(self));
+  Py_VISIT(cast(self)->dict);
+  if (const auto *f = cast(self)->function) {
+    Py_VISIT(f->callable);
+    if (const int stop = f->binder.traverse(visit, arg))
+      return stop;
+    return traverse_specializations(*f, visit, arg);
+  }
+  return 0;
+}
+
+PyObject *uncallable(PyObject *, PyObject *const *, std::size_t, PyObject *) {
+  PyErr_SetString(PyExc_TypeError, "this Function was not initialised, or is being destroyed");
+  return nullptr;
+}
+
 int clear(PyObject *self) {
   Py_CLEAR(cast(self)->dict);
-  if (auto *f = cast(self)->function)
+  if (auto *f = cast(self)->function) {
+    cast(self)->vectorcall = uncallable;
+    f->core->clear();
     Py_CLEAR(f->callable);
+  }
   return 0;
 }
 
@@ -157,11 +185,6 @@ void deallocate(PyObject *self) {
   delete cast(self)->function;
   type->tp_free(self);
   Py_DECREF(type);
-}
-
-PyObject *uncallable(PyObject *, PyObject *const *, std::size_t, PyObject *) {
-  PyErr_SetString(PyExc_TypeError, "Function.__init__ was not called");
-  return nullptr;
 }
 
 PyObject *make(PyTypeObject *type, PyObject *, PyObject *) {
@@ -246,7 +269,7 @@ PyObject *make_function_type() {
                          {Py_tp_init, reinterpret_cast<void *>(initialise)},
                          {Py_tp_call, reinterpret_cast<void *>(PyVectorcall_Call)},
                          {Py_tp_descr_get, reinterpret_cast<void *>(bind_instance)},
-                         {Py_tp_traverse, reinterpret_cast<void *>(traverse)},
+                         {Py_tp_traverse, reinterpret_cast<void *>(visit_references)},
                          {Py_tp_clear, reinterpret_cast<void *>(clear)},
                          {Py_tp_dealloc, reinterpret_cast<void *>(deallocate)},
                          {Py_tp_repr, reinterpret_cast<void *>(repr)},

@@ -97,6 +97,11 @@ void Profile::check_c_call(PyObject *function) {
   if (!PyCFunction_Check(function))
     return;
   const std::string_view name = reinterpret_cast<PyCFunctionObject *>(function)->m_ml->ml_name;
+  if (name == "_to_dlpack" || name == "_to_dlpack_versioned")
+    trace::refuse_read(
+        fmt::format("the body gives a tensor's memory away ({}) at {}, which a graph can't "
+                    "repeat. Move it out of the function.",
+                    name, text(user_line())));
   if (name == "run_backward")
     trace::refuse(
         trace::Refusal::trace,

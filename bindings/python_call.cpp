@@ -159,9 +159,8 @@ void PythonCall::check_arguments_unchanged() {
       same = x.kind == y.kind &&
              (x.kind != Kind::tensor ||
               tensors[x.payload.slot] == flattened_.tensors[y.payload.slot]) &&
-             (x.kind == Kind::tensor ||
-              (x.has_atom() ? x.payload.atom->same(*y.payload.atom)
-                            : x.payload.integer == y.payload.integer));
+             (x.kind == Kind::tensor || (x.has_atom() ? x.payload.atom->same(*y.payload.atom)
+                                                      : x.payload.integer == y.payload.integer));
     }
     if (!same)
       trace::refuse(

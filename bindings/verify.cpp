@@ -72,7 +72,7 @@ bool Lockstep::children(const Node &node, PyObject *object) {
   if (node.kind == Kind::dict) {
     PyObject *key = nullptr, *item = nullptr;
     for (Py_ssize_t place = 0; PyDict_Next(object, &place, &key, &item);)
-      if (at >= node.end || !leaf_is(key) || !value(item))
+      if (at >= node.end || !(PyTuple_Check(key) ? value(key) : leaf_is(key)) || !value(item))
         return false;
   } else {
     const Py_ssize_t size = Py_SIZE(object);

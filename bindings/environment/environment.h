@@ -10,6 +10,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <unordered_set>
 #include <vector>
 
 namespace tracehost::python {
@@ -58,8 +59,16 @@ public:
   /// The same slots, as they are now (absent where the path is broken). For differences only: slow.
   virtual std::vector<WatchedSlot> current(PyObject *const *arguments,
                                            std::vector<AtomRef> &atoms) = 0;
+  /// For the garbage collector: each strong reference once. `seen`: the atoms visited already,
+  /// which a Specialization's parts share.
+  virtual int traverse(visitproc visit, void *arg,
+                       std::unordered_set<const Atom *> &seen) const = 0;
   /// The captures' tensors as they are now, null where the path is broken. For differences only.
   virtual std::vector<PyObject *> current_captures(PyObject *const *arguments) = 0;
 };
+
+/// Visits those of `atoms` that are PyAtoms and not in `seen`, and adds them.
+int traverse(const std::vector<AtomRef> &atoms, visitproc visit, void *arg,
+             std::unordered_set<const Atom *> &seen);
 
 } // namespace tracehost::python

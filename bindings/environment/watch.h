@@ -40,6 +40,7 @@ public:
   std::span<PyObject *const> captures() const override { return captures_; }
   std::uint64_t generation() const override { return generation_; }
   std::vector<WatchedSlot> recorded(std::vector<AtomRef> &atoms) const override;
+  int traverse(visitproc visit, void *arg, std::unordered_set<const Atom *> &seen) const override;
   std::vector<WatchedSlot> current(PyObject *const *arguments,
                                    std::vector<AtomRef> &atoms) override;
   std::vector<PyObject *> current_captures(PyObject *const *arguments) override;
