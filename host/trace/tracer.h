@@ -68,8 +68,8 @@ private:
 [[noreturn]] void refuse_read(const std::string &what);
 /// Anything else that is not recorded. Requires: active().
 [[noreturn]] void refuse(Refusal why, const std::string &message);
-/// Refuses again if this trace has refused before: for a body that ends with an exception other than
-/// the refusal's, because something on the way replaced it. Requires: active().
+/// Refuses again if this trace has refused before: for a body that ends with an exception other
+/// than the refusal's, because something on the way replaced it. Requires: active().
 void repeat_refusal();
 /// Refuses where a size of `t` depends on values (nonzero, a mask as index). Requires: recording().
 void check_size_read(const at::Tensor &t, const std::string &what);
