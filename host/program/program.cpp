@@ -2,11 +2,14 @@
 
 #include "program/passes.h"
 
-#include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/core/grad_mode.h>
 #include <torch/csrc/jit/runtime/interpreter.h>
+#include <torch/csrc/jit/serialization/source_range_serialization.h>
 
 #include <cstring>
+#include <exception>
+#include <sstream>
+#include <stdexcept>
 #include <utility>
 #include <vector>
 
@@ -16,19 +19,50 @@ namespace jit = torch::jit;
 
 namespace {
 
-// Found in the interpreter's error text: which node failed.
-constexpr const char *kMark = "tracehost-node-";
+thread_local std::string failed;         ///< the user's line
+thread_local std::exception_ptr failure; ///< what the op threw
 
-thread_local std::string failed;
+/// The user's place of a node, `net.py:12`, and the way to what its op throws.
+///
+/// Problem: the interpreter throws a std::runtime_error with a text of its own in place of the op's
+/// exception. Answer: while it writes that text it handles the op's exception still, and asks the
+/// source of the failing node what it was generated from. That is this.
+class Origin final : public jit::SourceRangeUnpickler {
+public:
+  explicit Origin(std::string where) : where_(std::move(where)) {}
+  std::optional<jit::SourceRange> findSourceRangeThatGenerated(const jit::SourceRange &) override {
+    if (auto error = std::current_exception(); error) {
+      failure = std::move(error);
+      failed = where_;
+    }
+    return std::nullopt;
+  }
 
-struct Origin {
-  std::string where;            ///< user's line
-  c10::OperatorName op{"", ""}; ///< empty for an op that the dispatcher does not have
-  std::size_t inputs = 0;
+private:
+  std::string where_;
 };
 
-/// `/a/b/net.py(12): f` or `net.py:12:0` -> `net.py:12`.
+/// The innermost frame that is not torch's own, of a text with one `/a/b/net.py(12): f` a line.
+std::string user_place(const std::string &frames) {
+  std::istringstream lines(frames);
+  for (std::string line; std::getline(lines, line);) {
+    const auto open = line.rfind('('), close = line.rfind("): ");
+    if (open == std::string::npos || close == std::string::npos || close < open)
+      continue;
+    const auto slash = line.rfind('/', open);
+    const std::string_view folder(line.data(), slash == std::string::npos ? 0 : slash + 1);
+    if (folder.find("-packages/torch/") == std::string_view::npos)
+      return line.substr(folder.size(), open - folder.size()) + ":" +
+             line.substr(open + 1, close - open - 1);
+  }
+  return {};
+}
+
+/// `net.py:12`
 std::string short_place(const jit::SourceRange &range) {
+  if (range.source())
+    if (auto place = user_place(range.source()->text_str().str()); !place.empty())
+      return place;
   if (const auto line = range.file_line_col()) {
     const auto &[file, number, column] = *line;
     const auto slash = file.rfind('/');
@@ -58,34 +92,43 @@ bool worth_dropping_gil(const jit::Block &block, std::size_t &ops) {
 struct Program::Impl {
   jit::Code code;
   std::shared_ptr<jit::Graph> graph;
-  std::vector<Origin> origins; ///< by the number in the node's mark
   std::size_t outputs = 0;
   std::size_t dropped = 0;
   std::size_t ops = 0;
   bool long_running = false;
-
-  void mark(jit::Block &block);
-  [[noreturn]] void fail(std::string_view text, const torch::jit::Stack &stack) const;
 };
 
-void Program::Impl::mark(jit::Block &block) {
+namespace {
+
+void mark(jit::Block &block) {
   for (jit::Node *node : block.nodes()) {
     for (jit::Block *inner : node->blocks())
       mark(*inner);
     if (node->kind() == c10::prim::Constant)
       continue;
-    Origin origin;
-    origin.where = short_place(node->sourceRange());
-    if (const auto *schema = node->maybeSchema()) {
-      origin.op = c10::OperatorName(schema->name(), schema->overload_name());
-      origin.inputs = schema->arguments().size();
-    }
-    const std::string mark_text = kMark + std::to_string(origins.size()) + " ";
-    node->setSourceRange(
-        jit::SourceRange(std::make_shared<jit::Source>(mark_text), 0, mark_text.size()));
-    origins.push_back(std::move(origin));
+    const std::string where = short_place(node->sourceRange());
+    const std::string text = where.empty() ? "?" : where;
+    auto source =
+        std::make_shared<jit::Source>(text, std::nullopt, 0, std::make_shared<Origin>(where));
+    node->setSourceRange(jit::SourceRange(std::move(source), 0, text.size()));
   }
 }
+
+/// Throws what the op threw.
+[[noreturn]] void fail(const std::exception &interpreters) {
+  if (auto error = std::exchange(failure, nullptr))
+    std::rethrow_exception(error);
+  // Not an op's: the message without the interpreter's own lines.
+  failed.clear();
+  std::string text = interpreters.what();
+  if (const auto error = text.rfind("RuntimeError: "); error != std::string::npos)
+    text.erase(0, error + std::strlen("RuntimeError: "));
+  while (!text.empty() && text.back() == '\n')
+    text.pop_back();
+  throw std::runtime_error(text);
+}
+
+} // namespace
 
 Program::Program(std::shared_ptr<jit::Graph> graph, const std::string &name, std::size_t outputs)
     : impl_(std::make_unique<Impl>()) {
@@ -94,7 +137,7 @@ Program::Program(std::shared_ptr<jit::Graph> graph, const std::string &name, std
   impl_->dropped = graph->outputs().size() - outputs;
   const bool far = worth_dropping_gil(*graph->block(), impl_->ops);
   impl_->long_running = far || impl_->ops >= 16;
-  impl_->mark(*graph->block());
+  mark(*graph->block());
   impl_->graph = std::move(graph);
   impl_->code = jit::Code(impl_->graph, name);
 }
@@ -106,37 +149,10 @@ void Program::run(torch::jit::Stack &stack) const {
     jit::InterpreterState(impl_->code).run(stack);
   } catch (const std::exception &e) {
     at::GradMode::set_enabled(grad);
-    // The interpreter replaces the op's exception by its own text. The op's inputs are still on the
-    // stack: calling it once more, by itself, throws eager's exception.
-    impl_->fail(e.what(), stack);
+    fail(e);
   }
   if (impl_->dropped) [[unlikely]]
     stack.resize(stack.size() - impl_->dropped);
-}
-
-void Program::Impl::fail(std::string_view text, const torch::jit::Stack &stack) const {
-  failed.clear();
-  const auto at = text.find(kMark);
-  if (at != std::string_view::npos) {
-    const auto index = static_cast<std::size_t>(std::atoll(text.data() + at + std::strlen(kMark)));
-    if (index < origins.size()) {
-      const Origin &origin = origins[index];
-      failed = origin.where;
-      const auto op = c10::Dispatcher::singleton().findSchema(origin.op);
-      if (op && stack.size() >= origin.inputs) {
-        torch::jit::Stack again(stack.end() - static_cast<std::ptrdiff_t>(origin.inputs),
-                                stack.end());
-        op->callBoxed(again);
-      }
-    }
-  }
-  // It did not fail again (memory was short, say): the message without the interpreter's own lines.
-  auto rest = std::string(text);
-  if (const auto error = rest.rfind("RuntimeError: "); error != std::string::npos)
-    rest = rest.substr(error + std::strlen("RuntimeError: "));
-  while (!rest.empty() && rest.back() == '\n')
-    rest.pop_back();
-  throw std::runtime_error(rest);
 }
 
 std::size_t Program::ops() const { return impl_->ops; }
