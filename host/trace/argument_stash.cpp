@@ -9,20 +9,25 @@
 namespace tracehost::trace {
 namespace {
 
-bool is_int(const c10::Type &type) {
+bool is_number(const c10::Type &type) {
   switch (type.kind()) {
   case c10::TypeKind::IntType:
   case c10::TypeKind::SymIntType:
+  case c10::TypeKind::NumberType:
+  case c10::TypeKind::FloatType:
+  case c10::TypeKind::SymFloatType:
+  case c10::TypeKind::BoolType:
+  case c10::TypeKind::SymBoolType:
     return true;
   case c10::TypeKind::OptionalType:
   case c10::TypeKind::ListType:
-    return is_int(*type.containedType(0));
+    return is_number(*type.containedType(0));
   default:
     return false;
   }
 }
 
-/// The names of all int arguments of all ops: the stash can't be listed, only asked by name.
+/// The names of all number arguments of all ops: the stash can't be listed, only asked by name.
 const std::unordered_set<std::string> &argument_names() {
   static const std::unordered_set<std::string> names = [] {
     // Names that Python's indexing uses.
@@ -31,7 +36,7 @@ const std::unordered_set<std::string> &argument_names() {
     for (const auto &op : dispatcher.getAllOpNames())
       if (const auto handle = dispatcher.findSchema(op))
         for (const auto &argument : handle->schema().arguments())
-          if (is_int(*argument.type()))
+          if (is_number(*argument.type()))
             found.insert(argument.name());
     return found;
   }();
