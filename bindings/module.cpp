@@ -1,4 +1,5 @@
 #include "births.h"
+#include "errors.h"
 #include "function_type.h"
 #include "report/ledger.h"
 #include "tensor_patches.h"
@@ -14,6 +15,7 @@ namespace py = pybind11;
 PYBIND11_MODULE(_tracehost, m) {
   m.doc() = "The compiled part of tracehost.";
   m.attr("version") = TRACEHOST_VERSION;
+  tracehost::python::errors(); // imported now: later an exception may be set, which imports do not take
   tracehost::python::install_tensor_patches();
   tracehost::python::Births::install();
   m.attr("Function") = py::reinterpret_steal<py::object>(tracehost::python::make_function_type());
