@@ -15,7 +15,8 @@ namespace py = pybind11;
 PYBIND11_MODULE(_tracehost, m) {
   m.doc() = "The compiled part of tracehost.";
   m.attr("version") = TRACEHOST_VERSION;
-  tracehost::python::errors(); // imported now: later an exception may be set, which imports do not take
+  tracehost::python::errors(); // imported now: later an exception may be set, which imports do not
+                               // take
   tracehost::python::install_tensor_patches();
   tracehost::python::Births::install();
   m.attr("Function") = py::reinterpret_steal<py::object>(tracehost::python::make_function_type());
