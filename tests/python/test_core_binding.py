@@ -1,0 +1,187 @@
+"""Arguments are bound to parameters before calls are compared, by Python's own rules."""
+
+import inspect
+
+import pytest
+import torch
+import tracehost
+
+pytestmark = pytest.mark.filterwarnings("ignore::tracehost.RetraceWarning")
+
+X = torch.arange(3.0)
+
+
+def plain(x, y=2, *, scale=1.0, bias=None):
+    result = x * y * scale
+    return result if bias is None else result + bias
+
+
+def positional_only(x, y=2, /, z=3):
+    return x * y + z
+
+
+def variadic(x, *rest, **named):
+    for r in rest:
+        x = x + r
+    for name, value in named.items():
+        x = x * value + len(name)
+    return x
+
+
+def test_all_spellings_of_a_call_share_a_specialization():
+    f = tracehost.function(plain)
+    for call in (
+        lambda: f(X),
+        lambda: f(x=X),
+        lambda: f(X, 2),
+        lambda: f(X, y=2),
+        lambda: f(y=2, x=X),
+        lambda: f(X, scale=1.0),
+        lambda: f(X, 2, bias=None, scale=1.0),
+        lambda: f(*[X, 2], **{"scale": 1.0}),
+        lambda: f(**{"x": X}),
+    ):
+        assert torch.equal(call(), plain(X))
+    assert f.tracing_count() == 1
+    assert torch.equal(f(X, 3), plain(X, 3)) and torch.equal(f(X, bias=X), plain(X, bias=X))
+    assert f.tracing_count() == 3
+
+
+def test_names_that_are_not_interned_bind():
+    f = tracehost.function(plain)
+    f(X)
+    name = "".join(["sc", "ale"])
+    assert torch.equal(f(X, **{name: 1.0}), plain(X))
+    assert f.tracing_count() == 1
+
+
+def test_positional_only_parameters():
+    f = tracehost.function(positional_only)
+    assert torch.equal(f(X, 2, z=3), f(X))
+    assert f.tracing_count() == 1
+    with pytest.raises(TypeError):
+        f(X, y=2)
+
+    def collects(x, /, **named):
+        return x * named["x"]
+
+    g = tracehost.function(collects)
+    for _ in range(2):
+        assert torch.equal(g(X, x=3.0), X * 3)
+    assert g.tracing_count() == 1
+
+
+def test_extra_positional_arguments():
+    f = tracehost.function(variadic)
+    for count, rest in enumerate([(), (1,), (1, X), (X, 1)], 1):
+        for _ in range(2):
+            assert torch.equal(f(X, *rest), variadic(X, *rest))
+        assert f.tracing_count() == count
+
+
+def test_extra_keywords_by_name_and_order():
+    f = tracehost.function(variadic)
+    for count, named in enumerate([{"a": 2.0}, {"b": 2.0}, {"a": 2.0, "bb": X}], 1):
+        for _ in range(2):
+            assert torch.equal(f(X, **named), variadic(X, **named))
+        assert f.tracing_count() == count
+    f(X, bb=X, a=2.0)  # the body may see the order, as that of a dict
+    assert f.tracing_count() == 4
+    assert torch.equal(f(X, bb=X, a=2.0), variadic(X, bb=X, a=2.0))
+
+
+def test_extra_arguments_differ_from_a_tuple_of_them():
+    f = tracehost.function(lambda *args: len(args))
+    assert [f(X, X), f((X, X)), f([X, X]), f(X, X)] == [2, 1, 1, 2]
+    assert f.tracing_count() == 3
+
+
+def test_more_parameters_than_fit_inline():
+    names = [f"p{i}" for i in range(40)]
+    scope = {"torch": torch}
+    exec(
+        f"def wide({', '.join(n + '=1.0' for n in names)}):\n    return {' + '.join(names)}", scope
+    )
+    f = tracehost.function(scope["wide"])
+    for _ in range(2):
+        assert torch.equal(f(X, p39=X, p7=X), X * 3 + 37)
+    assert f.tracing_count() == 1
+
+
+def mistakes():
+    return [
+        ((), {}),
+        ((X, 1, 2), {}),
+        ((X,), {"x": X}),
+        ((X,), {"unknown": 1}),
+        ((), {"y": 1}),
+    ]
+
+
+@pytest.mark.parametrize("args, kwargs", mistakes())
+def test_arguments_that_do_not_fit_are_a_type_error_of_pythons_words(args, kwargs):
+    f = tracehost.function(plain)
+    with pytest.raises(TypeError) as expected:
+        inspect.signature(plain).bind(*args, **kwargs)
+    for _ in range(2):
+        with pytest.raises(TypeError) as got:
+            f(*args, **kwargs)
+        assert str(got.value) == f"plain() {expected.value}"
+        f(X)
+    assert f.tracing_count() == 1
+
+
+def test_a_default_tensor_is_an_input_like_any_other():
+    default = torch.ones(3)
+
+    def body(x, w=default):
+        return x * w
+
+    f = tracehost.function(body)
+    assert torch.equal(f(X), X)
+    default.mul_(2)
+    assert torch.equal(f(X), X * 2)
+    assert f.tracing_count() == 1
+    assert torch.equal(f(X, torch.full((3,), 5.0)), X * 5)
+
+
+def test_a_default_tensor_and_another_are_both_right():
+    """The default is reached by a path, too (`__defaults__`): being it is part of the alias pattern."""
+
+    def body(x, w=torch.ones(3)):
+        return x * w
+
+    f = tracehost.function(body)
+    for _ in range(2):
+        assert torch.equal(f(X), X)
+        assert torch.equal(f(X, torch.full((3,), 5.0)), X * 5)
+    assert f.tracing_count() == 2
+
+
+def test_a_mutable_default_is_compared_by_its_items():
+    def body(x, factors=[2.0]):
+        return x * factors[0]
+
+    f = tracehost.function(body)
+    assert torch.equal(f(X), X * 2)
+    assert torch.equal(f(X, [2.0]), X * 2) and f.tracing_count() == 1
+    body.__defaults__[0][0] = 3.0
+    assert torch.equal(f(X), X * 3) and f.tracing_count() == 2
+
+
+def test_no_arguments_at_all():
+    f = tracehost.function(lambda: torch.ones(2) * 3)
+    for _ in range(2):
+        assert torch.equal(f(), torch.full((2,), 3.0))
+    assert f.tracing_count() == 1
+    with pytest.raises(TypeError, match="too many positional arguments"):
+        f(1)
+
+
+def test_builtins_and_torch_functions():
+    f = tracehost.function(torch.nn.functional.softmax)
+    g = tracehost.function(torch.add)
+    for _ in range(2):
+        assert torch.equal(f(X, dim=0), X.softmax(0))
+        assert torch.equal(g(X, X, alpha=2), X * 3)
+    assert f.tracing_count() == g.tracing_count() == 1

@@ -1,0 +1,260 @@
+"""What a body does to tensors repeats on hits; what it does to containers is refused."""
+
+import pytest
+import torch
+import tracehost
+from core_support import check, place
+
+pytestmark = pytest.mark.filterwarnings("ignore::tracehost.RetraceWarning")
+
+X = torch.arange(4.0)
+
+
+def in_order(x, y):
+    x.add_(1)
+    a = x * 2
+    x.mul_(y)
+    b = x * 2
+    x[1:].zero_()
+    return a, b
+
+
+WRITES = {
+    "add_": lambda x: x.add_(1),
+    "+=": lambda x: x.__iadd__(1),
+    "setitem": lambda x: x.__setitem__(0, 5.0),
+    "setitem slice": lambda x: x.__setitem__(slice(1, 3), x[:2].clone()),
+    "setitem mask": lambda x: x.__setitem__(x > 1, 0.0),
+    "setitem tensor": lambda x: x.__setitem__(torch.tensor([0, 2]), torch.tensor([7.0, 8.0])),
+    "setitem ellipsis": lambda x: x.__setitem__(..., x[0] + 1),
+    "copy_": lambda x: x.copy_(x.flip(0)),
+    "fill_": lambda x: x.fill_(3),
+    "zero_": lambda x: x.zero_(),
+    "view write": lambda x: x.view(2, 2)[0].add_(5),
+    "out=": lambda x: torch.add(x, 1, out=x),
+    "index_add_": lambda x: x.index_add_(0, torch.tensor([0, 0]), torch.ones(2)),
+    "scatter_": lambda x: x.scatter_(0, torch.tensor([1]), 9.0),
+    "resize": lambda x: x.unsqueeze_(0),
+    "t_": lambda x: x.unsqueeze_(0).t_(),
+    "swap": lambda x: x.copy_(torch.stack([x[1], x[0], x[3], x[2]])),
+    "twice": lambda x: (x.add_(1), x.mul_(2)),
+    "relu_": lambda x: torch.relu_(x.sub_(2)),
+    "detached": lambda x: x.detach().add_(1),
+    "clamp_": lambda x: x.clamp_(1, 2),
+}
+
+
+@pytest.mark.parametrize("name", WRITES)
+def test_a_write_to_an_input_repeats(name):
+    def body(x):
+        before = x + 0
+        WRITES[name](x)
+        return before, x * 2
+
+    f = tracehost.function(body)
+    for call in range(3):
+        ours, theirs = X + call, X + call
+        for got, expected in zip(f(ours), body(theirs)):
+            assert torch.equal(got, expected), call
+        assert ours.shape == theirs.shape and ours.stride() == theirs.stride()
+        assert torch.equal(ours, theirs), call
+    assert f.tracing_count() == 1
+
+
+def test_writes_keep_their_order():
+    check(in_order, X, torch.full((4,), 3.0), calls=4)
+
+
+def test_a_write_seen_through_an_alias():
+    def body(x, y):
+        x.add_(1)
+        return y * 2
+
+    f = tracehost.function(body)
+    for _ in range(2):
+        t = X.clone()
+        assert torch.equal(f(t, t), (X + 1) * 2)
+        t = X.clone()
+        assert torch.equal(f(t, X), X * 2)
+    assert f.tracing_count() == 2
+
+
+def test_arguments_that_overlap_in_memory():
+    def body(x, y):
+        x.add_(1)
+        return y * 2
+
+    f = tracehost.function(body)
+    f(X.clone(), X.clone())
+    base = X.clone()
+    assert torch.equal(f(base, base[:]), (X + 1) * 2)
+    assert f.tracing_count() == 1
+
+
+def test_in_place_on_results_with_gradients():
+    def body(x, w):
+        y = x * w
+        y.mul_(3)
+        y[0] = 0
+        y += w
+        return y.sum(), y
+
+    check(body, X.clone().requires_grad_(), torch.randn(4, requires_grad=True))
+
+
+def test_in_place_on_a_leaf_that_requires_grad_is_eagers_error():
+    f = tracehost.function(lambda x: x.add_(1))
+    x = torch.ones(2, requires_grad=True)
+    for _ in range(2):
+        with pytest.raises(RuntimeError, match="a leaf Variable that requires grad"):
+            f(x)
+    with torch.no_grad():
+        f(x), f(x)
+    assert torch.equal(x, torch.full((2,), 3.0)) and f.tracing_count() == 1
+
+
+def test_version_counters_advance_as_in_eager():
+    f = tracehost.function(lambda x: x.add_(1).mul_(2).sum())
+    for _ in range(2):
+        x = torch.ones(2)
+        f(x)
+        assert x._version == 2
+
+
+def test_a_stale_saved_tensor_is_eagers_error_after_a_hit():
+    f = tracehost.function(lambda y: y.detach().add_(1))
+    f(torch.ones(2, requires_grad=True))
+    y = torch.ones(2, requires_grad=True) * 2
+    z = y * y
+    f(y)
+    assert f.tracing_count() == 1
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        z.sum().backward()
+
+
+def appended(items, x):
+    items.append(x)
+    return x * 2
+
+
+def popped(items, x):
+    return items.pop() * 2
+
+
+def replaced(items, x):
+    items[0] = x + 1
+    return x * 2
+
+
+def number(items, x):
+    items[1] = 5
+    return x * 2
+
+
+def reordered(items, x):
+    items.reverse()
+    return x * 2
+
+
+@pytest.mark.parametrize("body", [appended, popped, replaced, number, reordered])
+def test_a_changed_list_argument_is_refused_by_name(body):
+    f = tracehost.function(body)
+    line = body.__code__.co_firstlineno
+    with pytest.raises(tracehost.TraceError) as error:
+        f([X, 1, X + 1], X + 2)
+    assert str(error.value) == (
+        f"{body.__name__} (test_core_effects.py:{line}) changes its argument 'items', which later calls "
+        "would not do. Change a copy, and return it."
+    )
+    assert f.tracing_count() == 0
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda d: d.update(new=1),
+        lambda d: d.pop("a"),
+        lambda d: d.update(a=7),
+        lambda d: d["inner"].append(1),
+        lambda d: d.update(x=d["x"] * 2),
+        lambda d: d.setdefault("b", 2),
+        lambda d: d.update(a=True),
+        lambda d: d.update(s="other"),
+    ],
+)
+def test_a_changed_dict_argument_is_refused_by_name(change):
+    def body(x, *, batch):
+        change(batch)
+        return x * 2
+
+    with pytest.raises(tracehost.TraceError, match="changes its argument 'batch'"):
+        tracehost.function(body)(X, batch={"a": 1, "inner": [], "x": X + 1, "s": "text"})
+
+
+def test_a_change_that_is_undone_is_none():
+    def body(items):
+        items.append(1)
+        items.pop()
+        return items[0] * 2
+
+    check(body, [X])
+
+
+def test_a_changed_copy_is_fine():
+    def body(batch):
+        batch = dict(batch)
+        x = batch.pop("x")
+        batch["y"] = x * 2
+        return batch
+
+    check(body, {"x": X, "n": 1})
+
+
+def test_what_was_done_to_tensors_before_a_refusal_stays():
+    def body(x):
+        x.add_(1)
+        return x * x.sum().item()  # here
+
+    f = tracehost.function(body)
+    x = torch.zeros(2)
+    with pytest.raises(tracehost.ValueReadError, match=place(body)):
+        f(x)
+    assert torch.equal(x, torch.ones(2))
+
+
+GRADS = {
+    "backward": lambda x: x.sum().backward(),
+    "torch.autograd.backward": lambda x: torch.autograd.backward(x.sum()),
+    "grad": lambda x: torch.autograd.grad(x.sum(), x),
+    ".grad": lambda x: x.grad,
+    "retain_grad": lambda x: (x * 2).retain_grad(),
+    "register_hook": lambda x: x.register_hook(print),
+    "requires_grad_": lambda x: (x * 2).detach().requires_grad_(),
+    "requires_grad =": lambda x: setattr((x * 2).detach(), "requires_grad", True),
+    "jacobian": lambda x: torch.autograd.functional.jacobian(torch.sum, x),
+}
+
+
+@pytest.mark.parametrize("name", GRADS)
+def test_gradients_inside_of_a_body_are_refused_with_the_line(name):
+    body = GRADS[name]
+    x = X.clone().requires_grad_()
+    f = tracehost.function(body)
+    with pytest.raises(tracehost.TraceError) as error:
+        f(x)
+    assert f" at test_core_effects.py:{body.__code__.co_firstlineno}" in str(error.value)
+    assert x.grad is None and f.tracing_count() == 0
+
+
+@pytest.mark.parametrize("kind", [torch.optim.SGD, torch.optim.Adam, torch.optim.AdamW])
+def test_an_optimizer_step_inside_is_refused_with_the_line(kind):
+    w = torch.ones(2, requires_grad=True)
+    optimizer = kind([w], lr=0.1)
+    (w * 2).sum().backward()
+
+    def body(x):
+        optimizer.step()  # here
+        return x * 2
+
+    with pytest.raises(tracehost.TraceError, match=place(body)):
+        tracehost.function(body)(X)

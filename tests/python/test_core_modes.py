@@ -1,0 +1,297 @@
+"""Grad mode, inference mode, autocast, defaults: around a call, and inside of a body."""
+
+import contextlib
+
+import pytest
+import torch
+import tracehost
+from core_support import check, place
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.overrides import TorchFunctionMode
+from torch.utils._python_dispatch import TorchDispatchMode
+
+pytestmark = pytest.mark.filterwarnings("ignore::tracehost.RetraceWarning")
+
+
+def leaf():
+    return torch.arange(1.0, 4.0).requires_grad_()
+
+
+def no_grad_inside(x):
+    y = x * 2
+    with torch.no_grad():
+        z = y * 3
+        w = x.exp()
+    return y + z, z, w, (y * w).sum()
+
+
+def enable_grad_inside(x):
+    with torch.no_grad():
+        a = x * 2
+        with torch.enable_grad():
+            b = x * 3
+        c = x * 4
+    return a, b, c, x * 5
+
+
+def set_grad_enabled_inside(x, on):
+    with torch.set_grad_enabled(on):
+        a = x * 2
+    torch.set_grad_enabled(not on)
+    b = x * 3
+    torch.set_grad_enabled(True)
+    return a, b, a + b + x
+
+
+@torch.no_grad()
+def helper(x):
+    return x * 2
+
+
+def decorated_inside(x):
+    return helper(x) + x, helper(x)
+
+
+def raises_inside(x):
+    try:
+        with torch.no_grad():
+            a = x * 2
+            raise KeyError
+    except KeyError:
+        return a, x * 3
+
+
+@pytest.mark.parametrize("around", [contextlib.nullcontext, torch.no_grad, torch.enable_grad])
+@pytest.mark.parametrize(
+    "body", [no_grad_inside, enable_grad_inside, decorated_inside, raises_inside]
+)
+def test_grad_mode_inside_is_recorded(body, around):
+    with around():
+        check(body, leaf())
+
+
+def test_set_grad_enabled_inside_is_recorded():
+    f = tracehost.function(set_grad_enabled_inside)
+    check(set_grad_enabled_inside, leaf(), True, function=f)
+    check(set_grad_enabled_inside, leaf(), False, function=f, traces=2)
+
+
+def test_a_mode_that_the_body_leaves_set_is_left_set_by_hits():
+    def body(x, on):
+        y = x * 2
+        torch.set_grad_enabled(on)
+        return y
+
+    f = tracehost.function(body)
+    for on in (False, True):
+        for start in (True, False, True, False):
+            with torch.set_grad_enabled(start):
+                assert f(leaf(), on).requires_grad is start
+                assert torch.is_grad_enabled() is on
+    assert torch.is_grad_enabled() and f.tracing_count() == 4
+
+
+def test_is_grad_enabled_reads_the_mode():
+    def body(x):
+        with torch.no_grad():
+            inner = torch.is_grad_enabled()
+        return (x * 2 if torch.is_grad_enabled() else x * 3), inner
+
+    f = check(body, leaf())
+    with torch.no_grad():
+        check(body, leaf(), function=f, traces=2)
+
+
+def test_a_flip_of_grad_mode_traces_once_each():
+    f = tracehost.function(lambda x: x * 2)
+    x = leaf()
+    for _ in range(3):
+        assert f(x).requires_grad
+        with torch.no_grad():
+            assert not f(x).requires_grad
+        with torch.inference_mode():
+            assert f(x).is_inference()
+    assert f.tracing_count() == 3
+
+
+def test_inference_tensors_outside_of_inference_mode():
+    f = tracehost.function(lambda x: x + 1)
+    with torch.inference_mode():
+        inside = f(torch.ones(2))
+    x = torch.ones(2)
+    for t in (inside, x, inside, x):
+        assert torch.equal(f(t), t + 1)
+    assert f.tracing_count() == 3
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_autocast_around_a_call(dtype):
+    w = torch.randn(4, 4, requires_grad=True)
+
+    def body(x):
+        y = x @ w
+        return y, y.softmax(-1), (y * 2).sum(), y.exp(), torch.nn.functional.linear(y, y)
+
+    f = check(body, torch.randn(4, 4, requires_grad=True), extra=[w])
+    with torch.autocast("cpu", dtype=dtype):
+        check(body, torch.randn(4, 4, requires_grad=True), extra=[w], function=f, traces=2)
+        assert f(torch.randn(4, 4))[0].dtype == dtype
+    check(body, torch.randn(4, 4, requires_grad=True), extra=[w], function=f, traces=3)
+
+
+def test_a_weight_used_twice_under_autocast():
+    # The cast of a weight is not shared between its uses, as in eager without the cache.
+    w = torch.randn(4, 4, requires_grad=True)
+    f = tracehost.function(lambda x: (x @ w) @ w)
+    for _ in range(3):
+        with torch.autocast("cpu", dtype=torch.bfloat16, cache_enabled=False):
+            check(f.python_function, torch.randn(4, 4), extra=[w], function=f, calls=1)
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            x = torch.randn(4, 4)
+            assert torch.equal(f(x), f.python_function(x))
+    assert f.tracing_count() == 1
+
+
+def test_autocast_sees_weights_that_change():
+    w = torch.randn(4, 4)
+    f = tracehost.function(lambda x: x @ w)
+    x = torch.randn(4, 4)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        for _ in range(3):
+            assert torch.equal(f(x), (x.bfloat16() @ w.bfloat16()))
+            w.add_(1)
+    assert f.tracing_count() == 1
+
+
+def autocast_inside(x):
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        return x @ x  # here
+
+
+def autocast_off_inside(x):
+    with torch.autocast("cpu", enabled=False):
+        return x @ x  # here
+
+
+def inference_inside(x):
+    with torch.inference_mode():
+        return x * 2  # here
+
+
+def test_an_autocast_region_inside_is_refused():
+    text = (
+        "an autocast region inside of the body is not supported yet: put `with torch.autocast(...)` "
+        "around the call at "
+    )
+    x = torch.ones(2, 2)
+    with pytest.raises(tracehost.TraceError) as error:
+        tracehost.function(autocast_inside)(x)
+    assert str(error.value) == text + place(autocast_inside)
+    with torch.autocast("cpu"), pytest.raises(tracehost.TraceError) as error:
+        tracehost.function(autocast_off_inside)(x)
+    assert str(error.value) == text + place(autocast_off_inside)
+    assert not torch.is_autocast_enabled("cpu")
+
+
+def test_another_autocast_dtype_inside_is_refused():
+    with torch.autocast("cpu", dtype=torch.float16), pytest.raises(tracehost.TraceError):
+        tracehost.function(autocast_inside)(torch.ones(2, 2))
+
+
+def test_inference_mode_inside_is_refused():
+    with pytest.raises(tracehost.TraceError) as error:
+        tracehost.function(inference_inside)(torch.ones(2))
+    assert str(error.value) == (
+        "inference_mode inside of the body is not supported: put it around the call, or use "
+        f"torch.no_grad() at {place(inference_inside)}"
+    )
+    assert not torch.is_inference_mode_enabled()
+
+
+def test_the_default_dtype_is_keyed():
+    def body(x):
+        return torch.zeros(2) + x, torch.tensor(1.5)
+
+    f = check(body, torch.ones(2))
+    torch.set_default_dtype(torch.float64)
+    try:
+        check(body, torch.ones(2), function=f, traces=2)
+    finally:
+        torch.set_default_dtype(torch.float32)
+    check(body, torch.ones(2), function=f, traces=2)
+
+
+def test_the_default_device_is_keyed():
+    f = tracehost.function(lambda: torch.zeros(2))
+    assert f().device.type == "cpu"
+    for _ in range(2):
+        with torch.device("meta"):
+            assert f().device.type == "meta"
+        assert f().device.type == "cpu"
+    torch.set_default_device("meta")
+    try:
+        assert f().device.type == "meta"
+    finally:
+        torch.set_default_device(None)
+    assert f().device.type == "cpu"
+    assert f.tracing_count() == 2
+
+
+def test_deterministic_algorithms_are_keyed():
+    f = tracehost.function(lambda x: x * 2)
+    f(torch.ones(2))
+    torch.use_deterministic_algorithms(True)
+    try:
+        f(torch.ones(2)), f(torch.ones(2))
+        assert f.tracing_count() == 2
+    finally:
+        torch.use_deterministic_algorithms(False)
+
+
+class Functions(TorchFunctionMode):
+    def __torch_function__(self, func, types, args=(), kwargs=None):
+        return func(*args, **(kwargs or {}))
+
+
+class Dispatches(TorchDispatchMode):
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        return func(*args, **(kwargs or {}))
+
+
+REST = ", which a graph does not honour. Call it outside of that mode, or call its python_function."
+
+
+@pytest.mark.parametrize(
+    "mode, words",
+    [
+        (Functions, "the TorchFunction mode Functions"),
+        (Dispatches, "a TorchDispatch mode"),
+        (FakeTensorMode, "a TorchDispatch mode"),
+    ],
+)
+def test_other_modes_are_refused_on_trace_and_hit(mode, words):
+    f = tracehost.function(lambda x: x * 2)
+    x = torch.ones(2)
+    for traced in (0, 1):
+        with mode(), pytest.raises(tracehost.TraceError) as error:
+            f(x)
+        assert str(error.value) == f"a Function was called under {words}{REST}"
+        f(x)
+    assert f.tracing_count() == 1
+
+
+@pytest.mark.filterwarnings("ignore:.torch.jit.script. is deprecated:FutureWarning")  # by functorch
+@pytest.mark.parametrize(
+    "transform",
+    [
+        lambda f: torch.vmap(f)(torch.ones(2, 2)),
+        lambda f: torch.func.grad(lambda x: f(x).sum())(torch.ones(2)),
+        lambda f: torch.func.jvp(f, (torch.ones(2),), (torch.ones(2),)),
+    ],
+)
+def test_functorch_transforms_are_refused(transform):
+    f = tracehost.function(lambda x: x * 2)
+    with pytest.raises(tracehost.TraceError) as error:
+        transform(f)
+    words = "a functorch transform (vmap, grad, ...)"
+    assert str(error.value) == f"a Function was called under {words}{REST}"

@@ -1,0 +1,281 @@
+"""RetraceWarning: at the fifth trace, with cause, place and remedy; twice at most."""
+
+import re
+import warnings
+
+import pytest
+import torch
+import tracehost
+from core_support import place
+
+
+def recorded(call):
+    with warnings.catch_warnings(record=True) as seen:
+        warnings.simplefilter("always")
+        call()
+    return [w for w in seen if issubclass(w.category, tracehost.RetraceWarning)]
+
+
+def timeless(warning):
+    text = str(warning.message)
+    assert re.search(r"retracing: (\d+\.\d|\d+) ms so far", text), text
+    return re.sub(r"[\d.]+ ms so far", "T ms so far", text)
+
+
+def test_the_fifth_trace_of_five_calls_warns_with_its_cause_and_remedy():
+    @tracehost.function
+    def step(x, n):
+        return x * n
+
+    def calls():
+        for n in range(1, 6):
+            step(torch.ones(n, 3), 2)  # here
+
+    (warning,) = recorded(calls)
+    first = step.python_function.__code__.co_firstlineno
+    assert timeless(warning) == (
+        f"5 out of the last 5 calls to step (test_core_warnings.py:{first}) triggered retracing: "
+        "T ms so far.\n"
+        f"  why   argument 'x', dimension 0, took 5 values (1, 2, 3, 4, 5), from {place(calls)}\n"
+        "  fix   pad to the largest size: x = torch.nn.functional.pad(x, (0, 0, 0, 5 - x.shape[0]))"
+        "   would save 4 of 5 traces"
+    )
+    assert f"{warning.filename.rsplit('/')[-1]}:{warning.lineno}" == place(calls)
+    assert warning.category is tracehost.RetraceWarning
+
+
+def test_the_printed_remedy_for_a_shape_works():
+    @tracehost.function
+    def step(x):
+        return x.sum()
+
+    for n in range(1, 6):
+        x = torch.ones(n, 3)
+        x = torch.nn.functional.pad(x, (0, 0, 0, 5 - x.shape[0]))
+        assert step(x) == 3 * n
+    assert step.tracing_count() == 1
+
+
+def test_a_number_as_the_cause_and_a_tensor_as_its_remedy():
+    @tracehost.function
+    def step(x, lr):
+        return x * lr
+
+    x = torch.ones(2)
+
+    def calls():
+        for lr in (0.5, 0.25, 0.125, 2.0, 4.0):
+            step(x, lr)  # here
+
+    (warning,) = recorded(calls)
+    text = timeless(warning)
+    assert (
+        f"\n  why   argument 'lr' took 5 values (0.5, 0.25, 0.125, 2.0, 4.0), from {place(calls)}\n"
+        in text
+    )
+    assert text.endswith(
+        "\n  fix   pass torch.tensor(4.0) for 'lr' (or read it from a tensor): a tensor's value is "
+        "not part of the signature   would save 4 of 5 traces"
+    )
+    before = step.tracing_count()
+
+    def remedied():
+        for lr in (0.5, 0.25, 0.125, 2.0, 4.0):
+            assert torch.equal(step(x, torch.tensor(lr)), x * lr)
+
+    recorded(remedied)
+    assert step.tracing_count() - before == 1
+
+
+def test_two_warnings_at_most():
+    @tracehost.function
+    def step(n):
+        return torch.ones(2) * n
+
+    seen = recorded(lambda: [step(n) for n in range(40)])
+    heads = [timeless(w).split(" calls")[0] for w in seen]
+    assert heads == ["5 out of the last 5", "6 out of the last 6"]
+
+
+def test_four_traces_are_silent_and_so_are_hits():
+    @tracehost.function
+    def step(n):
+        return torch.ones(2) * n
+
+    assert recorded(lambda: [step(n) for n in range(4)]) == []
+    assert recorded(lambda: [step(n) for _ in range(20) for n in range(4)]) == []
+
+
+def test_every_fourth_call_is_silent_and_every_third_is_not():
+    def played(hits):
+        @tracehost.function
+        def step(n):
+            return torch.ones(2) * n
+
+        exec_name = {"step": step}
+        return recorded(lambda: [exec_name["step"](n) for n in range(20) for _ in range(hits + 1)])
+
+    assert played(3) == []
+    tracehost.reset()  # the definition site is the same
+    assert len(played(2)) == 2
+
+
+def test_hits_before_the_traces_count_into_the_window():
+    @tracehost.function
+    def step(n):
+        return torch.ones(2) * n
+
+    calls = [0] + [0] * 22 + [1, 2, 3, 4]
+    (warning,) = recorded(lambda: [step(n) for n in calls])
+    assert timeless(warning).startswith("5 out of the last 27 calls to step (")
+
+
+def test_a_body_that_raises_does_not_count():
+    @tracehost.function
+    def step(n, fail):
+        if fail:
+            raise KeyError
+        return torch.ones(2) * n
+
+    def calls():
+        for n in range(4):
+            step(n, False)
+            for m in range(5):
+                with pytest.raises(KeyError):
+                    step(n + 100 * m, True)
+
+    assert recorded(calls) == []
+    assert step.tracing_count() == 4
+
+
+def test_the_lambda_decorated_in_a_loop_is_named():
+    def calls():
+        for _ in range(5):
+            f = tracehost.function(lambda x: x * 2)  # decorated
+            f(torch.ones(2))
+
+    (warning,) = recorded(calls)
+    where = place(calls, "# decorated")
+    assert f"tracehost.function was applied again 4 times to <lambda> ({where})" in timeless(
+        warning
+    )
+    assert "apply @tracehost.function once, above the loop" in timeless(warning)
+
+
+def test_a_warning_as_an_error_comes_after_publishing():
+    @tracehost.function
+    def step(n):
+        return torch.ones(2) * n
+
+    for n in range(4):
+        step(n)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", tracehost.RetraceWarning)
+        with pytest.raises(tracehost.RetraceWarning, match="5 out of the last 5"):
+            step(4)
+        stats = step.stats()
+        assert stats["traces"] == stats["live"] == 5
+        assert torch.equal(step(4), torch.full((2,), 4.0))
+        assert step.stats()["hits"] == 1
+
+
+def test_a_filter_for_the_class_silences_it():
+    @tracehost.function
+    def step(n):
+        return torch.ones(2) * n
+
+    with warnings.catch_warnings(record=True) as seen:
+        warnings.simplefilter("always")
+        warnings.simplefilter("ignore", tracehost.RetraceWarning)
+        for n in range(10):
+            step(n)
+    assert seen == []
+
+
+CAUSES = {
+    "dtype": (
+        lambda i: (torch.ones(2, dtype=[torch.float32, torch.float64, torch.int64][i % 3]),),
+        "argument 'x' took 3 dtypes (float32, float64, int64)",
+    ),
+    "rank": (
+        lambda i: (torch.ones([1] * i),),
+        "argument 'x' took 5 ranks (",
+    ),
+    "string": (
+        lambda i: (torch.ones(2), "abcde"[i]),
+        "argument 'y' took 5 values ('a', 'b', 'c', 'd', 'e')",
+    ),
+    "object": (
+        lambda i: (torch.ones(2), object()),
+        "argument 'y' was another object 4 times (<object object>)",
+    ),
+    "nested": (
+        lambda i: (torch.ones(2), {"a": [1, {"b": i}]}),
+        "argument \"y['a'][1]['b']\" took 5 values (0, 1, 2, 3, 4)",
+    ),
+    "length": (
+        lambda i: (torch.ones(2), [0] * i),
+        "argument 'y' took 5 structures",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CAUSES)
+def test_the_cause_is_named(name):
+    arguments, cause = CAUSES[name]
+    code = "def step(x, y=None):\n    return x * 2\n"
+    scope = {}
+    exec(compile(code, f"{name}.py", "exec"), scope)
+    step = tracehost.function(scope["step"])
+
+    def calls():
+        for i in range(5):
+            step(*arguments(i))
+        if step.tracing_count() < 5:  # three dtypes only: with a flag for more
+            for i in range(3):
+                with torch.no_grad():
+                    step(*arguments(i))
+
+    (warning, *_) = recorded(calls)
+    assert f"  why   {cause}" in timeless(warning)
+
+
+def test_grad_mode_as_the_cause():
+    @tracehost.function
+    def step(x, n):
+        return x * n
+
+    def calls():
+        for n in range(3):
+            for on in (True, False):
+                with torch.set_grad_enabled(on):
+                    step(torch.ones(2), n)
+
+    warning = recorded(calls)[-1]
+    assert "grad mode took 2 values (on, off)" in timeless(warning)
+    assert "torch.no_grad() around all its calls or around none" in timeless(warning)
+
+
+def test_an_eviction_as_the_cause():
+    @tracehost.function(limit=1)
+    def step(n):
+        return torch.ones(2) * n
+
+    seen = recorded(lambda: [step(n % 2) for n in range(6)])
+    text = timeless(seen[-1])
+    assert "a specialization that would have served had been evicted" in text
+    assert "(limit=1)" in text and "raise the limit: @tracehost.function(limit=2)" in text
+
+
+def test_reports_and_reset():
+    @tracehost.function
+    def reported_step(x):
+        return x * 2
+
+    reported_step(torch.ones(2)), reported_step(torch.ones(2)), reported_step(torch.ones(3))
+    (row,) = [line for line in tracehost.report().splitlines() if "reported_step" in line]
+    assert re.search(r"\) +3 +1 +2 +0 +2 +33\.3 % +[\d.]+  'x' dimension 0$", row), row
+    tracehost.reset()
+    assert "dimension 0" not in tracehost.report()
+    assert torch.equal(reported_step(torch.ones(2)), torch.full((2,), 2.0))
+    assert reported_step.tracing_count() == 2
