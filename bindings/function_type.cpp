@@ -194,14 +194,24 @@ PyObject *make(PyTypeObject *type, PyObject *, PyObject *) {
   return self;
 }
 
-const Counters &counters(PyObject *self) { return *cast(self)->function->core->counters(); }
+/// Null with a Python error set where __init__ has not run.
+const Counters *counters(PyObject *self) {
+  if (cast(self)->function)
+    return cast(self)->function->core->counters().get();
+  uncallable(self, nullptr, 0, nullptr);
+  return nullptr;
+}
 
 PyObject *tracing_count(PyObject *self, PyObject *) {
-  return PyLong_FromUnsignedLongLong(counters(self).traces.load());
+  const Counters *c = counters(self);
+  return c ? PyLong_FromUnsignedLongLong(c->traces.load()) : nullptr;
 }
 
 PyObject *stats(PyObject *self, PyObject *) {
-  const Counters &c = counters(self);
+  const Counters *found = counters(self);
+  if (!found)
+    return nullptr;
+  const Counters &c = *found;
   return Py_BuildValue("{s:K,s:K,s:K,s:K,s:K,s:K,s:d}", "calls", c.hits.load() + c.traces.load(),
                        "hits", c.hits.load(), "traces", c.traces.load(), "inlined",
                        c.inlined.load(), "live", c.live.load(), "evicted", c.evicted.load(),
@@ -209,6 +219,8 @@ PyObject *stats(PyObject *self, PyObject *) {
 }
 
 PyObject *clear_cache(PyObject *self, PyObject *) {
+  if (!counters(self))
+    return nullptr;
   cast(self)->function->core->clear();
   Py_RETURN_NONE;
 }
@@ -221,7 +233,10 @@ PyObject *reduce(PyObject *self, PyObject *) {
 }
 
 PyObject *repr(PyObject *self) {
-  const Counters &c = counters(self);
+  const Counters *found = counters(self);
+  if (!found)
+    return nullptr;
+  const Counters &c = *found;
   return PyUnicode_FromString(fmt::format("<tracehost.Function {} at {}, {} specialization{}>",
                                           c.identity.name, text(c.identity.definition),
                                           c.live.load(), c.live.load() == 1 ? "" : "s")
@@ -229,14 +244,24 @@ PyObject *repr(PyObject *self) {
 }
 
 PyObject *get_python_function(PyObject *self, void *) {
-  return Py_NewRef(cast(self)->function->callable);
+  return counters(self) ? Py_NewRef(cast(self)->function->callable) : nullptr;
 }
 PyObject *get_name(PyObject *self, void *) {
-  return PyUnicode_FromString(counters(self).identity.name.c_str());
+  const Counters *c = counters(self);
+  return c ? PyUnicode_FromString(c->identity.name.c_str()) : nullptr;
 }
 PyObject *get_none(PyObject *, void *) { Py_RETURN_NONE; }
 
+PyObject *copy(PyObject *self, PyObject *) { return Py_NewRef(self); }
+
+PyObject *deep_copy(PyObject *self, PyObject *memo) {
+  const Owned module(PyImport_ImportModule("tracehost._function"));
+  return module.get() ? PyObject_CallMethod(module.get(), "deep_copy", "OO", self, memo) : nullptr;
+}
+
 PyMethodDef methods[] = {
+    {"__copy__", copy, METH_NOARGS, nullptr},
+    {"__deepcopy__", deep_copy, METH_O, nullptr},
     {"tracing_count", tracing_count, METH_NOARGS,
      "tracing_count() -> int\n\nTraces ever made, evicted ones included, inlined ones not."},
     {"experimental_get_tracing_count", tracing_count, METH_NOARGS,

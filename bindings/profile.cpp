@@ -5,8 +5,11 @@
 #include "frames.h"
 #include "trace/tracer.h"
 
+#include <torch/csrc/Generator.h>
+
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <string_view>
 
 namespace tracehost::python {
@@ -30,6 +33,7 @@ bool is_import(PyFrameObject *frame) {
 } // namespace
 
 Profile::Profile(Recorder &recorder) : recorder_(recorder) {
+  find_gc_callbacks();
   PyThreadState *thread = PyThreadState_Get();
   previous_ = thread->c_profilefunc;
   previous_object_ = Py_XNewRef(thread->c_profileobj);
@@ -54,8 +58,8 @@ int Profile::on_event(PyObject *self, PyFrameObject *frame, int what, PyObject *
     if (what == PyTrace_CALL) {
       profile->on_call(frame);
     } else if (what == PyTrace_RETURN) {
-      if (frame == profile->importing_)
-        profile->importing_ = nullptr;
+      if (frame == profile->aside_)
+        profile->aside_ = nullptr;
     } else if (what == PyTrace_C_CALL) {
       profile->check_c_call(arg);
     }
@@ -66,11 +70,33 @@ int Profile::on_event(PyObject *self, PyFrameObject *frame, int what, PyObject *
   return profile->previous_ ? profile->previous_(profile->previous_object_, frame, what, arg) : 0;
 }
 
+void Profile::find_gc_callbacks() {
+  const KeepError keep;
+  const Owned gc(PyImport_ImportModule("gc"));
+  const Owned callbacks(gc.get() ? PyObject_GetAttrString(gc.get(), "callbacks") : nullptr);
+  for (Py_ssize_t i = 0; callbacks.get() && i < PyList_GET_SIZE(callbacks.get()); ++i) {
+    const Owned code(PyObject_GetAttrString(PyList_GET_ITEM(callbacks.get(), i), "__code__"));
+    if (code.get())
+      gc_callbacks_.push_back(code.get()); // the list holds it
+  }
+  PyErr_Clear();
+}
+
+/// Code that Python itself runs in between: destructors and the collector's callbacks.
+bool Profile::is_interruption(PyFrameObject *frame) const {
+  PyCodeObject *code = PyFrame_GetCode(frame);
+  const bool found = std::find(gc_callbacks_.begin(), gc_callbacks_.end(),
+                               reinterpret_cast<PyObject *>(code)) != gc_callbacks_.end() ||
+                     std::string_view(utf8(code->co_name)) == "__del__";
+  Py_DECREF(code);
+  return found;
+}
+
 void Profile::on_call(PyFrameObject *frame) {
-  if (importing_)
+  if (aside_)
     return;
-  if (is_import(frame)) {
-    importing_ = frame;
+  if (is_import(frame) || is_interruption(frame)) {
+    aside_ = frame;
     return;
   }
   recorder_.enter(frame);
@@ -97,6 +123,15 @@ void Profile::check_c_call(PyObject *function) {
   if (!PyCFunction_Check(function))
     return;
   const std::string_view name = reinterpret_cast<PyCFunctionObject *>(function)->m_ml->ml_name;
+  PyObject *self = PyCFunction_GET_SELF(function);
+  const bool seeds = name == "manual_seed" || name == "seed" || name == "set_state" ||
+                     name == "set_offset" || name == "graphsafe_set_state";
+  if (seeds && self && THPGenerator_Check(self))
+    trace::refuse(
+        trace::Refusal::trace,
+        fmt::format("the body sets a random generator's state (Generator.{}) at {}, which is not "
+                    "recorded in a graph. Seed outside of the function.",
+                    name, text(user_line())));
   if (name == "_to_dlpack" || name == "_to_dlpack_versioned")
     trace::refuse_read(
         fmt::format("the body gives a tensor's memory away ({}) at {}, which a graph can't "

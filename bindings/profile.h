@@ -4,6 +4,8 @@
 
 #include <Python.h>
 
+#include <vector>
+
 namespace tracehost::python {
 
 /// A C profile function for the current thread and one trace: tells the Recorder which code runs,
@@ -21,10 +23,14 @@ private:
   void on_call(PyFrameObject *frame);
   void check_python_call(PyFrameObject *frame);
   void check_c_call(PyObject *function);
+  void find_gc_callbacks();
+  bool is_interruption(PyFrameObject *frame) const;
 
   Recorder &recorder_;
-  PyFrameObject *importing_ = nullptr; ///< the module body under way, borrowed: what it runs fills
-                                       ///< new modules, and is not what the traced body depends on
+  /// Code under way that is not the body's, borrowed: a module that is being imported fills new
+  /// modules only, a destructor or a callback of the collector comes in between.
+  PyFrameObject *aside_ = nullptr;
+  std::vector<PyObject *> gc_callbacks_; ///< their code objects, borrowed
   Py_tracefunc previous_;
   PyObject *previous_object_; ///< strong, or null
 };

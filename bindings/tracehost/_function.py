@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import copy
 import functools
 import inspect
 import pickle
 import sys
+import types
+import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -75,7 +78,12 @@ def function(
         watch,
     )
     functools.update_wrapper(made, func, updated=())
+    _options[made] = {"name": name, "limit": limit, "watch": watch}
     return made
+
+
+# How each Function was made, for copies of it.
+_options: weakref.WeakKeyDictionary[Function, dict[str, Any]] = weakref.WeakKeyDictionary()
 
 
 def _check_options(options: dict[str, Any]) -> None:
@@ -143,6 +151,19 @@ def refuse_arguments(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -
         raise TypeError(f"{name}() {error}") from None
 
 
+def deep_copy(made: Function, memo: dict[int, Any]) -> Function:
+    """A function is its own copy, as in Python; a method's or module's Function gets a copy of that."""
+    inner = made.python_function
+    copied = copy.deepcopy(inner, memo)
+    if copied is inner:
+        return made
+    return function(copied, **_options[made])
+
+
+def _remake(func: Callable[..., Any], options: dict[str, Any]) -> Function:
+    return function(func, **options)
+
+
 def reduce(made: Function) -> Any:
     """Pickle by reference where the Function can be imported, else with an empty cache."""
     module, path = getattr(made, "__module__", None), getattr(made, "__qualname__", "")
@@ -152,12 +173,8 @@ def reduce(made: Function) -> Any:
     if found is made:
         return path
     inner = made.python_function
-    if (
-        getattr(inner, "__qualname__", "") == path
-        and getattr(inner, "__module__", None) == module
-        and found is not inner
-    ):
+    if isinstance(inner, types.FunctionType) and inner.__qualname__ == path and found is not inner:
         raise pickle.PicklingError(
             f"{made!r} can't be pickled: {module}.{path} is not found there. Define it at the top level of a module."
         )
-    return function, (inner,)
+    return _remake, (inner, _options[made])

@@ -26,6 +26,20 @@ void drop_identities(torch::jit::Block *block) {
   }
 }
 
+// Python's randint_like makes its result below autograd; the op as a graph calls it takes over x's
+// requires_grad, without a derivative.
+void detach_randint_like(torch::jit::Block *block) {
+  for (torch::jit::Node *node : block->nodes()) {
+    for (auto *inner : node->blocks())
+      detach_randint_like(inner);
+    if (node->kind() != c10::Symbol::fromQualString("aten::randint_like"))
+      continue;
+    auto *detach = node->owningGraph()->create(c10::aten::detach, {node->output()});
+    detach->insertAfter(node);
+    node->output()->replaceAllUsesAfterNodeWith(detach, detach->output());
+  }
+}
+
 const std::unordered_set<std::string_view> kElementwise = {"aten::add",  "aten::sub",  "aten::mul",
                                                            "aten::div",  "aten::add_", "aten::sub_",
                                                            "aten::mul_", "aten::div_"};
@@ -58,8 +72,9 @@ void convert_numbers(torch::jit::Block *block) {
     const at::ScalarType dtype = *type->scalarType();
     if ((dtype != at::kFloat && dtype != at::kDouble) || number.scalar_type() == dtype)
       continue;
-    at::Tensor converted = number.to(dtype);
-    converted.unsafeGetTensorImpl()->set_wrapped_number(true);
+    // No longer marked as a number: of one dtype with x it needs no rank in type promotion, and
+    // torch knows only int64 and float64 ones.
+    at::Tensor converted = at::scalar_tensor(number.item(), number.options().dtype(dtype));
     const torch::jit::WithInsertPoint here(node);
     node->replaceInput(1, node->owningGraph()->insertConstant(converted));
   }
@@ -71,6 +86,7 @@ void prepare(const std::shared_ptr<torch::jit::Graph> &graph) {
   torch::jit::Inline(*graph);
   drop_identities(graph->block());
   torch::jit::LowerSimpleTuples(graph);
+  detach_randint_like(graph->block());
   convert_numbers(graph->block());
   // Types still carry the sizes of the traced call; later passes and reports must not rely on them.
   torch::jit::EraseShapeInformation(graph);
