@@ -1,0 +1,255 @@
+#include "function/function.h"
+
+#include "support/calls.h"
+
+#include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <latch>
+#include <thread>
+
+namespace tracehost {
+namespace {
+
+using test::Call;
+using test::FakeBody;
+using test::FakeSink;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using Strings = std::vector<std::string>;
+
+Identity identity() {
+  Identity result;
+  result.name = "f";
+  return result;
+}
+
+class FunctionTest : public testing::Test {
+protected:
+  /// `T` for a call that traced, `h` for a hit whose result was right.
+  char play(Function &f, FakeBody &body, std::int64_t n, std::int64_t size = 2) {
+    Call call(at::full(size, 3.0), n);
+    torch::jit::Stack stack;
+    SpecializationRef served;
+    if (f.call(body, call, stack, served) == Function::Outcome::traced)
+      return stack.empty() && served ? 'T' : '?';
+    const bool right = stack.size() == 1 &&
+                       at::equal(stack[0].toTensor(), at::full(size, 3.0 * static_cast<double>(n)));
+    return right ? 'h' : '!';
+  }
+  std::string play(Function &f, FakeBody &body, const Strings &calls) {
+    std::string result;
+    for (const auto &c : calls)
+      result += play(f, body, std::stoi(c));
+    return result;
+  }
+
+  FakeSink sink;
+  FakeBody body{[](const at::Tensor &x, std::int64_t n) { return x * n; }};
+};
+
+TEST_F(FunctionTest, TracesOnceAndThenHits) {
+  Function f(identity(), 4, sink);
+  EXPECT_EQ(play(f, body, {"2", "2", "2"}), "Thh");
+  EXPECT_EQ(body.runs, 1);
+  EXPECT_EQ(f.counters()->traces, 1);
+  EXPECT_EQ(f.counters()->hits, 2);
+  EXPECT_EQ(f.counters()->live, 1);
+  EXPECT_GT(f.counters()->trace_ns, 0);
+}
+
+TEST_F(FunctionTest, TriesTheOneThatServedLastFirst) {
+  Function f(identity(), 8, sink);
+  play(f, body, {"1", "2", "3"});
+  EXPECT_EQ(play(f, body, {"1"}), "h");
+  body.verified = 0;
+  EXPECT_EQ(play(f, body, {"1", "1"}), "hh");
+  EXPECT_EQ(body.verified, 2) << "one verify a call";
+}
+
+TEST_F(FunctionTest, TellsTheNearestDifference) {
+  Function f(identity(), 8, sink);
+  play(f, body, 1, 2);
+  play(f, body, 2, 5);
+  play(f, body, 2, 6);
+  EXPECT_THAT(sink.take(), ElementsAre("created f", "trace (x: float32[2], n=1) first", testing::_,
+                                       "trace (x: float32[6], n=2) x: 5 -> 6"));
+}
+
+TEST_F(FunctionTest, ComparesTheContext) {
+  Function f(identity(), 8, sink);
+  EXPECT_EQ(play(f, body, 2), 'T');
+  {
+    const at::NoGradGuard off;
+    EXPECT_EQ(play(f, body, 2), 'T');
+    EXPECT_EQ(play(f, body, 2), 'h');
+  }
+  EXPECT_EQ(play(f, body, 2), 'h');
+}
+
+TEST_F(FunctionTest, EvictsTheLeastRecentlyUsedAfterSuccess) {
+  Function f(identity(), 2, sink);
+  EXPECT_EQ(play(f, body, {"1", "2", "1", "3", "1", "2", "3"}), "TThThTT");
+  EXPECT_EQ(f.counters()->live, 2);
+  EXPECT_EQ(f.counters()->evicted, 3);
+  EXPECT_THAT(sink.take(), testing::Contains("evict (x: float32[2], n=2) hits 0"));
+}
+
+TEST_F(FunctionTest, SaysThatAnEvictedOneWouldHaveServed) {
+  Function f(identity(), 1, sink);
+  play(f, body, {"1", "2", "1"});
+  EXPECT_THAT(sink.take(), testing::Contains(HasSubstr("n=1) again")));
+}
+
+TEST_F(FunctionTest, IsAsBeforeWhenTheBodyThrows) {
+  FakeBody throws([](const at::Tensor &x, std::int64_t n) {
+    if (n < 0)
+      throw std::out_of_range("negative");
+    return x * n;
+  });
+  Function f(identity(), 1, sink);
+  EXPECT_EQ(play(f, throws, 1), 'T');
+  sink.take();
+  EXPECT_THROW(play(f, throws, -1), std::out_of_range);
+  EXPECT_THAT(sink.take(), ElementsAre("fail app.cpp:7 negative"));
+  EXPECT_EQ(play(f, throws, 1), 'h');
+  EXPECT_EQ(f.counters()->traces, 1);
+  EXPECT_EQ(f.counters()->evicted, 0);
+}
+
+TEST_F(FunctionTest, PublishesNothingThatIsRefusedAtTheEnd) {
+  Function f(identity(), 1, sink);
+  body.refuse_at_end = true;
+  EXPECT_THROW(play(f, body, 1), test::FakeFrontend::Refused);
+  EXPECT_TRUE(f.cache().list()->empty());
+  body.refuse_at_end = false;
+  EXPECT_EQ(play(f, body, {"1", "1"}), "Th");
+}
+
+TEST_F(FunctionTest, FindsWithoutRunning) {
+  Function f(identity(), 4, sink);
+  Call one(at::ones(2), 1), two(at::ones(2), 2);
+  play(f, body, 1);
+  EXPECT_EQ(f.find(body, one), f.cache().list()->front());
+  EXPECT_EQ(f.find(body, two), nullptr);
+  EXPECT_EQ(body.runs, 1);
+}
+
+TEST_F(FunctionTest, ForgetsAllWhenCleared) {
+  Function f(identity(), 4, sink);
+  play(f, body, {"1", "2"});
+  f.clear();
+  EXPECT_EQ(f.counters()->live, 0);
+  EXPECT_EQ(play(f, body, {"1", "1"}), "Th");
+  EXPECT_EQ(f.counters()->traces, 3);
+}
+
+TEST_F(FunctionTest, RefusesRecursionIntoTheSameSignature) {
+  Function f(identity(), 4, sink);
+  FakeBody *inner = nullptr;
+  const Context outside = Context::now();
+  FakeBody recursive([&](const at::Tensor &x, std::int64_t n) {
+    Call call(x, n);
+    call.context = outside; // a trace switches a dispatch key on
+    torch::jit::Stack stack;
+    SpecializationRef served;
+    f.call(*inner, call, stack, served);
+    return x;
+  });
+  inner = &recursive;
+  EXPECT_THROW(play(f, recursive, 1), std::logic_error);
+  EXPECT_TRUE(f.cache().list()->empty());
+}
+
+TEST_F(FunctionTest, TracesOnceForManyThreads) {
+  for (int repeat = 0; repeat < 10; ++repeat) {
+    Function f(identity(), 4, sink);
+    std::atomic<int> runs{0}, right{0};
+    std::latch start(8);
+    std::vector<std::thread> threads;
+    for (int t = 0; t < 8; ++t)
+      threads.emplace_back([&] {
+        FakeBody own([&](const at::Tensor &x, std::int64_t n) { return ++runs, x * n; });
+        start.arrive_and_wait();
+        const char outcome = play(f, own, 2);
+        right += outcome == 'T' || outcome == 'h';
+      });
+    for (auto &thread : threads)
+      thread.join();
+    EXPECT_EQ(runs, 1);
+    EXPECT_EQ(right, 8);
+    EXPECT_EQ(f.counters()->traces, 1);
+    EXPECT_EQ(f.counters()->hits, 7);
+  }
+}
+
+TEST_F(FunctionTest, LetsEachWaiterRunAFailedTraceItself) {
+  Function f(identity(), 4, sink);
+  std::atomic<int> runs{0}, failed{0};
+  std::latch start(8);
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 8; ++t)
+    threads.emplace_back([&] {
+      FakeBody own([&](const at::Tensor &, std::int64_t) -> at::Tensor {
+        ++runs;
+        throw std::out_of_range("always");
+      });
+      start.arrive_and_wait();
+      try {
+        play(f, own, 2);
+      } catch (const std::out_of_range &) {
+        ++failed;
+      }
+    });
+  for (auto &thread : threads)
+    thread.join();
+  EXPECT_EQ(runs, 8);
+  EXPECT_EQ(failed, 8);
+  EXPECT_TRUE(f.cache().list()->empty());
+}
+
+TEST_F(FunctionTest, HitsWhileAnotherThreadTraces) {
+  Function f(identity(), 4, sink);
+  play(f, body, 1);
+  std::latch inside(1), go(1);
+  std::thread other([&] {
+    FakeBody slow([&](const at::Tensor &x, std::int64_t n) {
+      inside.count_down();
+      go.wait();
+      return x * n;
+    });
+    EXPECT_EQ(play(f, slow, 2), 'T');
+  });
+  inside.wait();
+  EXPECT_EQ(play(f, body, {"1", "3", "3"}), "hTh");
+  go.count_down();
+  other.join();
+  EXPECT_EQ(f.counters()->live, 3);
+}
+
+TEST_F(FunctionTest, ServesManyThreadsThatEvictEachOthers) {
+  Function f(identity(), 3, sink);
+  std::atomic<int> wrong{0};
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 4; ++t)
+    threads.emplace_back([&, t] {
+      FakeBody own([](const at::Tensor &x, std::int64_t n) { return x * n; });
+      for (int i = 0; i < 60; ++i) {
+        const char outcome = play(f, own, (i + t) % 7);
+        wrong += outcome != 'T' && outcome != 'h';
+      }
+    });
+  for (auto &thread : threads)
+    thread.join();
+  EXPECT_EQ(wrong, 0);
+  EXPECT_EQ(f.cache().list()->size(), 3);
+  EXPECT_EQ(f.counters()->traces - f.counters()->evicted, 3);
+  EXPECT_EQ(f.counters()->traces + f.counters()->hits, 240);
+}
+
+} // namespace
+} // namespace tracehost

@@ -1,0 +1,113 @@
+#pragma once
+
+#include "function/function.h"
+#include "support/frontend.h"
+#include "support/signatures.h"
+
+#include <functional>
+#include <mutex>
+#include <string>
+#include <vector>
+
+/// Calls of a Function whose body is C++: a tensor `x` and an int `n`.
+
+namespace tracehost::test {
+
+struct Call final : Request {
+  Call(at::Tensor tensor, std::int64_t number) : x(std::move(tensor)), n(number) {
+    context = Context::now();
+  }
+  at::Tensor x;
+  std::int64_t n;
+};
+
+/// Keeps what it is told, as text.
+class FakeSink final : public Sink {
+public:
+  void created(std::shared_ptr<const Counters> function) override {
+    note("created " + function->identity.name);
+  }
+  void on(const TraceEvent &e) override {
+    note("trace " + e.signature + (e.first ? " first" : "") + (e.was_evicted ? " again" : "") +
+         (e.differences.empty() ? ""
+                                : " " + e.differences[0].path + ": " + e.differences[0].before +
+                                      " -> " + e.differences[0].after));
+  }
+  void on(const EvictEvent &e) override {
+    note("evict " + e.signature + " hits " + std::to_string(e.hits));
+  }
+  void on(const FailEvent &e) override { note("fail " + text(e.call) + " " + e.error); }
+
+  std::vector<std::string> take() {
+    const std::lock_guard lock(mutex_);
+    return std::exchange(events_, {});
+  }
+
+private:
+  void note(std::string event) {
+    const std::lock_guard lock(mutex_);
+    events_.push_back(std::move(event));
+  }
+  std::mutex mutex_;
+  std::vector<std::string> events_;
+};
+
+class FakeBody final : public Body {
+public:
+  using Run = std::function<at::Tensor(const at::Tensor &, std::int64_t)>;
+  explicit FakeBody(Run run) : run_(std::move(run)) {}
+
+  bool verify(Specialization &s, Request &request, torch::jit::Stack &stack) override {
+    ++verified;
+    if (!differences(s.signature, signature(request)).empty())
+      return false;
+    stack.emplace_back(call(request).x);
+    return true;
+  }
+  Signature flatten(Request &request, std::vector<at::Tensor> &slots) override {
+    slots = {call(request).x};
+    return signature(request);
+  }
+  void environment(const Specialization &, Request &, Signature &) override {}
+  BodyResult run(Request &request) override {
+    ++runs;
+    BodyResult result;
+    result.tensors = {run_(call(request).x, call(request).n)};
+    result.outputs.tensors = 1;
+    return result;
+  }
+  std::shared_ptr<FrontEndState> finish(Request &, Signature &, const trace::Traced &) override {
+    if (refuse_at_end)
+      throw FakeFrontend::Refused(trace::Refusal::trace, "refused at the end");
+    return std::make_shared<FrontEndState>();
+  }
+  trace::Frontend &frontend() override { return frontend_; }
+  void blocking(const std::function<void()> &wait) override {
+    ++waits;
+    wait();
+  }
+  Site caller() override { return {"app.cpp", 7}; }
+  std::string current_error() override {
+    try {
+      throw;
+    } catch (const std::exception &e) {
+      return e.what();
+    }
+  }
+
+  bool refuse_at_end = false;
+  int runs = 0, verified = 0, waits = 0;
+
+private:
+  static Call &call(Request &request) { return static_cast<Call &>(request); }
+  static Signature signature(Request &request) {
+    const Call &c = call(request);
+    Signature s = test::call({{"x", tensor(0, TensorMeta::of(c.x))}, {"n", integer(c.n)}});
+    s.context = request.context;
+    return s;
+  }
+  Run run_;
+  FakeFrontend frontend_;
+};
+
+} // namespace tracehost::test

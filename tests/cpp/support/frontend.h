@@ -1,0 +1,37 @@
+#pragma once
+
+#include "trace/frontend.h"
+
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+namespace tracehost::test {
+
+/// What a trace asks, answered: every tensor that it does not know is `w0`, `w1`, ...
+class FakeFrontend final : public trace::Frontend {
+public:
+  /// What refuse() throws.
+  struct Refused : std::runtime_error {
+    Refused(trace::Refusal refusal, const std::string &message)
+        : std::runtime_error(message), why(refusal) {}
+    trace::Refusal why;
+  };
+
+  Site here() override { return {"/home/user/net.py", line}; }
+  std::string capture_path(const at::Tensor &tensor) override {
+    if (known_only)
+      refuse(trace::Refusal::capture, "unknown");
+    asked.push_back(tensor);
+    return "w" + std::to_string(asked.size() - 1);
+  }
+  [[noreturn]] void refuse(trace::Refusal why, const std::string &message) override {
+    throw Refused(why, message);
+  }
+
+  int line = 12;
+  bool known_only = false; ///< refuses captures
+  std::vector<at::Tensor> asked;
+};
+
+} // namespace tracehost::test

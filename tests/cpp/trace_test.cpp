@@ -1,0 +1,263 @@
+#include "trace/tracer.h"
+
+#include "program/program.h"
+#include "support/frontend.h"
+
+#include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
+#include <torch/csrc/jit/frontend/tracer.h>
+#include <torch/csrc/jit/ir/ir.h>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <latch>
+#include <thread>
+
+namespace tracehost::trace {
+namespace {
+
+using test::FakeFrontend;
+using testing::HasSubstr;
+using Tensors = std::vector<at::Tensor>;
+
+std::vector<std::string> kinds(const torch::jit::Graph &graph) {
+  std::vector<std::string> result;
+  for (const auto *node : graph.nodes())
+    if (node->kind() != c10::prim::Constant)
+      result.emplace_back(node->kind().toQualString());
+  return result;
+}
+
+/// Runs the graph as a hit would.
+Tensors replay(const Traced &traced, std::size_t outputs, const Tensors &inputs) {
+  const Program program(traced.graph, "test", outputs);
+  torch::jit::Stack stack(inputs.begin(), inputs.end());
+  program.run(stack);
+  Tensors results;
+  for (const auto &value : stack)
+    results.push_back(value.toTensor());
+  return results;
+}
+
+class TraceTest : public testing::Test {
+protected:
+  ~TraceTest() override {
+    EXPECT_FALSE(active());
+    EXPECT_FALSE(recording());
+    EXPECT_FALSE(torch::jit::tracer::isTracing());
+    EXPECT_TRUE(at::GradMode::is_enabled());
+  }
+  /// The refusal of a body that must be refused.
+  FakeFrontend::Refused refusal(const std::function<Tensors()> &body) {
+    try {
+      trace({x}, frontend, body);
+    } catch (const FakeFrontend::Refused &refused) {
+      return refused;
+    }
+    ADD_FAILURE() << "nothing was refused";
+    return {Refusal::trace, ""};
+  }
+
+  FakeFrontend frontend;
+  at::Tensor x = at::arange(4, at::kFloat), y = at::ones(4);
+};
+
+TEST_F(TraceTest, RecordsWhatTheBodyDoesToItsSlots) {
+  const auto traced = trace({x, y}, frontend, [&] { return Tensors{x * 2 + y, y.sum()}; });
+  EXPECT_EQ(kinds(*traced.graph),
+            (std::vector<std::string>{"aten::mul", "aten::add", "aten::sum"}));
+  EXPECT_EQ(traced.graph->inputs().size(), 2);
+  EXPECT_TRUE(traced.captures.empty());
+  const at::Tensor a = at::full(3, 5.0), b = at::full(3, 7.0);
+  const auto results = replay(traced, 2, {a, b});
+  EXPECT_TRUE(at::equal(results[0], a * 2 + b));
+  EXPECT_TRUE(at::equal(results[1], b.sum()));
+}
+
+TEST_F(TraceTest, RunsTheBodyForReal) {
+  at::Tensor result;
+  trace({x}, frontend, [&] { return Tensors{result = x.add_(1)}; });
+  EXPECT_TRUE(at::equal(x, at::arange(1, 5, at::kFloat)));
+  EXPECT_TRUE(result.is_same(x));
+}
+
+TEST_F(TraceTest, MakesTrailingInputsOfTensorsFromOutside) {
+  const at::Tensor w = at::full(4, 3.0), v = at::full(4, 4.0);
+  const auto traced = trace({x}, frontend, [&] { return Tensors{x * w + w * v}; });
+  ASSERT_EQ(traced.captures.size(), 2);
+  EXPECT_TRUE(traced.captures[0].tensor.is_same(w));
+  EXPECT_EQ(traced.captures[0].path, "w0");
+  EXPECT_TRUE(traced.captures[1].tensor.is_same(v));
+  EXPECT_EQ(frontend.asked.size(), 2) << "each tensor is asked about once";
+  EXPECT_TRUE(at::equal(replay(traced, 1, {y, v, w})[0], y * v + v * w));
+}
+
+TEST_F(TraceTest, TakesAnUntouchedTensorAsAResult) {
+  const at::Tensor w = at::ones(2);
+  const auto traced = trace({x}, frontend, [&] { return Tensors{x, w}; });
+  ASSERT_EQ(traced.captures.size(), 1);
+  EXPECT_TRUE(replay(traced, 2, {y, w})[0].is_same(y));
+}
+
+TEST_F(TraceTest, LetsTheFrontEndRefuseACapture) {
+  frontend.known_only = true;
+  const at::Tensor w = at::ones(4);
+  EXPECT_EQ(refusal([&] { return Tensors{x * w}; }).why, Refusal::capture);
+}
+
+TEST_F(TraceTest, RefusesAReadWithItsLine) {
+  const auto refused = refusal([&] { return Tensors{x * x.sum().item()}; });
+  EXPECT_EQ(refused.why, Refusal::value_read);
+  EXPECT_THAT(refused.what(), HasSubstr("the body reads the value of a traced tensor (aten::"));
+  EXPECT_THAT(refused.what(), HasSubstr(" at net.py:12, which a graph can't repeat."));
+}
+
+TEST_F(TraceTest, RefusesEveryOpThatGivesAPlainValue) {
+  for (const auto &read : std::vector<std::function<void()>>{
+           [&] { at::equal(x, y); }, [&] { x.is_nonzero(); }, [&] { at::allclose(x, y); }})
+    EXPECT_EQ(refusal([&] { return read(), Tensors{x}; }).why, Refusal::value_read);
+}
+
+TEST_F(TraceTest, DoesNotTakeMetadataForARead) {
+  const auto traced = trace({x}, frontend, [&] {
+    EXPECT_FALSE(at::is_complex(x));
+    EXPECT_TRUE(at::is_floating_point(x));
+    return Tensors{x * 2};
+  });
+  EXPECT_TRUE(at::equal(replay(traced, 1, {y})[0], y * 2));
+}
+
+TEST_F(TraceTest, RefusesASwallowedReadAllTheSame) {
+  const auto refused = refusal([&] {
+    try {
+      x.sum().item();
+    } catch (const std::exception &) {
+    }
+    frontend.line = 99;
+    return Tensors{x * 2};
+  });
+  EXPECT_EQ(refused.why, Refusal::value_read);
+  EXPECT_THAT(refused.what(), HasSubstr("net.py:12"));
+}
+
+TEST_F(TraceTest, RepeatsARefusalForABodyThatEndedWithAnotherException) {
+  EXPECT_EQ(refusal([&]() -> Tensors {
+              try {
+                x.sum().item();
+              } catch (const std::exception &) {
+                repeat_refusal();
+              }
+              return {};
+            }).why,
+            Refusal::value_read);
+  trace({x}, frontend, [&] { return repeat_refusal(), Tensors{x * 2}; });
+}
+
+TEST_F(TraceTest, RefusesASizeThatDependsOnValues) {
+  EXPECT_EQ(refusal([&] {
+              const auto places = x.nonzero();
+              check_size_read(x, "size");
+              check_size_read(places, "size");
+              return Tensors{places};
+            }).why,
+            Refusal::value_read);
+}
+
+TEST_F(TraceTest, RecordsGradMode) {
+  x.requires_grad_();
+  const auto traced = trace({x}, frontend, [&] {
+    at::Tensor constant;
+    {
+      const at::NoGradGuard off;
+      constant = x * 2;
+    }
+    return Tensors{constant, x * 3};
+  });
+  EXPECT_EQ(kinds(*traced.graph),
+            (std::vector<std::string>{"aten::set_grad_enabled", "aten::mul",
+                                      "aten::set_grad_enabled", "aten::mul"}));
+  const auto results = replay(traced, 2, {at::ones(4).requires_grad_()});
+  EXPECT_FALSE(results[0].requires_grad());
+  EXPECT_TRUE(results[1].requires_grad());
+}
+
+TEST_F(TraceTest, KeepsUnusedRandomOpsBehindTheBodysOutputs) {
+  const auto traced = trace({x}, frontend, [&] {
+    at::rand({3});
+    return Tensors{x + at::rand({4})};
+  });
+  EXPECT_EQ(traced.keep_alive, 1);
+  EXPECT_EQ(traced.graph->outputs().size(), 2);
+  at::manual_seed(0);
+  const auto results = replay(traced, 1, {y});
+  ASSERT_EQ(results.size(), 1);
+  const auto after = at::rand({1});
+  at::manual_seed(0);
+  at::rand({3});
+  EXPECT_TRUE(at::equal(results[0], y + at::rand({4})));
+  EXPECT_TRUE(at::equal(after, at::rand({1})));
+}
+
+TEST_F(TraceTest, TellsWhetherStridesOrLeavesWereRead) {
+  const auto neither = trace({x}, frontend, [&] { return Tensors{x * 2}; });
+  EXPECT_FALSE(neither.reads_strides || neither.reads_leaf);
+  const auto both =
+      trace({x}, frontend, [&] { return note_strides_read(), note_leaf_read(), Tensors{x * 2}; });
+  EXPECT_TRUE(both.reads_strides && both.reads_leaf);
+}
+
+TEST_F(TraceTest, DoesNotRecordWhilePaused) {
+  const auto traced = trace({x}, frontend, [&] {
+    EXPECT_TRUE(recording() && active());
+    {
+      const Paused paused;
+      EXPECT_FALSE(recording());
+      EXPECT_TRUE(active());
+      EXPECT_EQ(at::ones(2).sum().item<float>(), 2);
+    }
+    EXPECT_TRUE(recording());
+    return Tensors{x * 2};
+  });
+  EXPECT_EQ(kinds(*traced.graph), std::vector<std::string>{"aten::mul"});
+}
+
+TEST_F(TraceTest, LeavesTheThreadFitForTheNextTraceWhateverTheBodyThrows) {
+  EXPECT_THROW(trace({x}, frontend, [&]() -> Tensors { throw std::out_of_range("mine"); }),
+               std::out_of_range);
+  EXPECT_THROW(trace({x}, frontend, [&] { return Tensors{x.view({3})}; }), c10::Error);
+  EXPECT_THROW(trace({x}, frontend, [&]() -> Tensors { throw 5; }), int);
+  const auto traced = trace({x}, frontend, [&] { return Tensors{x * 2}; });
+  EXPECT_TRUE(at::equal(replay(traced, 1, {y})[0], y * 2));
+}
+
+TEST_F(TraceTest, TracesOnTwoThreadsAtOnce) {
+  std::latch both_inside(2), both_half(2);
+  Traced results[2];
+  const auto work = [&](int i) {
+    FakeFrontend own;
+    const at::Tensor in = at::ones(2);
+    results[i] = trace({in}, own, [&] {
+      both_inside.arrive_and_wait();
+      at::Tensor t = i ? in * 2 : in - 3;
+      both_half.arrive_and_wait();
+      return Tensors{i ? t.exp() : t.abs()};
+    });
+  };
+  std::thread other(work, 1);
+  work(0);
+  other.join();
+  EXPECT_EQ(kinds(*results[0].graph), (std::vector<std::string>{"aten::sub", "aten::abs"}));
+  EXPECT_EQ(kinds(*results[1].graph), (std::vector<std::string>{"aten::mul", "aten::exp"}));
+}
+
+TEST_F(TraceTest, DoesNotSeeOpsOfOtherThreads) {
+  const auto traced = trace({x}, frontend, [&] {
+    std::thread([] { EXPECT_EQ(at::ones(3).sum().item<float>(), 3); }).join();
+    return Tensors{x * 2};
+  });
+  EXPECT_EQ(kinds(*traced.graph), std::vector<std::string>{"aten::mul"});
+}
+
+} // namespace
+} // namespace tracehost::trace
