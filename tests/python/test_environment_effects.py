@@ -1,0 +1,214 @@
+"""What a traced body changes in Python: once, with a warning, or refused with the line."""
+
+import threading
+import warnings
+
+import pytest
+import torch
+import tracehost
+from torch import nn
+
+pytestmark = pytest.mark.filterwarnings("ignore::tracehost.RetraceWarning")
+
+X = torch.arange(4.0)
+
+GROWS = []
+
+
+class Config:
+    lr = 0.5
+
+    def __init__(self, scale=2.0):
+        self.scale = scale
+
+
+@pytest.fixture
+def change(monkeypatch):
+    """change(name, value): sets a global of this module, undone after the test."""
+
+    def set_global(name, value):
+        monkeypatch.setitem(globals(), name, value)
+
+    return set_global
+
+
+def side_effects(record):
+    return [w for w in record if issubclass(w.category, tracehost.SideEffectWarning)]
+
+
+def test_counter_changes_at_the_trace_only():
+    class Counter:
+        def __init__(self):
+            self.count = 0
+
+        def body(self, x):
+            self.count += 1
+            return x + 1
+
+        run = tracehost.function(body)
+
+    c = Counter()
+    with warnings.catch_warnings(record=True) as record:
+        warnings.simplefilter("always")
+        for _ in range(4):
+            assert torch.equal(c.run(X), X + 1)
+    assert c.count == 1
+    assert Counter.run.tracing_count() == 1
+    messages = side_effects(record)
+    assert len(messages) == 1
+    assert "self.count" in str(messages[0].message)
+    assert "test_environment_effects.py:" in str(messages[0].message)
+
+
+def test_attribute_made_in_the_body():
+    cfg = Config()
+
+    def body(x):
+        if not hasattr(cfg, "seen"):
+            cfg.seen = 1
+        return x + 1
+
+    f = tracehost.function(body)
+    with pytest.warns(tracehost.SideEffectWarning, match=r"cfg\.seen"):
+        f(X)
+    f(X)
+    assert f.tracing_count() == 1
+
+
+def test_global_list_appended():
+    def body(x):
+        GROWS.append(1)
+        return x + 1
+
+    f = tracehost.function(body)
+    with pytest.warns(tracehost.SideEffectWarning, match="GROWS"):
+        f(X)
+    f(X)
+    assert len(GROWS) == 1 and f.tracing_count() == 1
+    GROWS.clear()
+
+
+def test_nonlocal_counter():
+    n = 0
+
+    def body(x):
+        nonlocal n
+        n += 1
+        return x + 1
+
+    f = tracehost.function(body)
+    with pytest.warns(tracehost.SideEffectWarning, match="nonlocal n"):
+        f(X)
+    f(X)
+    assert n == 1 and f.tracing_count() == 1
+
+
+def line_of(function, text):
+    """The line of `function`'s source that contains `text`."""
+    import inspect
+
+    lines, first = inspect.getsourcelines(function)
+    return first + next(i for i, line in enumerate(lines) if text in line)
+
+
+class Cell(nn.Module):
+    def __init__(self, start):
+        super().__init__()
+        self.h = start
+
+    def body(self, x):
+        self.h = x + 1
+        return self.h * 2
+
+
+@pytest.mark.parametrize("start", [None, torch.zeros(4)], ids=["none", "tensor"])
+def test_attribute_rebound_to_a_tensor_is_refused(start):
+    cell = Cell(start)
+    f = tracehost.function(cell.body)
+    line = line_of(Cell.body, "self.h = x + 1")
+    with pytest.raises(
+        tracehost.TraceError, match=rf"self\.h.*test_environment_effects\.py:{line}"
+    ):
+        f(X)
+    assert f.tracing_count() == 0
+    with pytest.raises(tracehost.TraceError, match=r"self\.h"):
+        f(X)
+
+
+def test_tensor_appended_to_a_list_is_refused():
+    kept = []
+
+    def body(x):
+        kept.append(x + 1)
+        return x
+
+    f = tracehost.function(body)
+    with pytest.raises(tracehost.TraceError, match="kept"):
+        f(X)
+    assert f.tracing_count() == 0
+
+
+def test_tuple_of_tensors_stored_is_refused():
+    cfg = Config()
+    cfg.state = None
+
+    def body(x):
+        cfg.state = (x + 1, x + 2)
+        return x
+
+    with pytest.raises(tracehost.TraceError, match=r"cfg\.state"):
+        tracehost.function(body)(X)
+
+
+def test_update_in_place_is_repeated():
+    cfg = Config()
+    cfg.h = torch.zeros(4)
+
+    def body(x):
+        cfg.h.add_(x)
+        return cfg.h * 2
+
+    f = tracehost.function(body)
+    for i in range(1, 4):
+        assert torch.equal(f(X), X * i * 2)
+    assert torch.equal(cfg.h, X * 3)
+    assert f.tracing_count() == 1
+
+
+def test_captured_slot_set_to_none_in_the_body_is_seen_later():
+    cfg = Config()
+    cfg.h = torch.ones(4)
+
+    def body(x):
+        if cfg.h is None:
+            return x
+        x = x + cfg.h
+        cfg.h = None
+        return x
+
+    f = tracehost.function(body)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        assert torch.equal(f(X), X + 1)
+        assert torch.equal(f(X), X)
+        assert torch.equal(f(X), X)
+    assert f.tracing_count() == 2
+
+
+def test_another_thread_changes_a_watched_slot(change):
+    cfg = Config()
+
+    def elsewhere():
+        exec("cfg.scale = 99.0", {"cfg": cfg})
+
+    def body(x):
+        y = x * cfg.scale
+        thread = threading.Thread(target=elsewhere)
+        thread.start()
+        thread.join()
+        return y
+
+    f = tracehost.function(body)
+    with pytest.raises(tracehost.TraceError, match=r"cfg\.scale.*another thread"):
+        f(X)
+    assert f.tracing_count() == 0

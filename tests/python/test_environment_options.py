@@ -1,0 +1,201 @@
+"""Options of the decorator that concern what a body reads, and lifetimes."""
+
+import gc
+import sys
+
+import pytest
+import torch
+import tracehost
+from environment_support import same
+from torch import nn
+
+pytestmark = pytest.mark.filterwarnings("ignore::tracehost.RetraceWarning")
+
+X = torch.arange(4.0)
+
+NUMBER = 2.0
+
+WEIGHT = torch.ones(4)
+
+
+class Config:
+    lr = 0.5
+
+    def __init__(self, scale=2.0):
+        self.scale = scale
+
+
+@pytest.fixture
+def change(monkeypatch):
+    """change(name, value): sets a global of this module, undone after the test."""
+
+    def set_global(name, value):
+        monkeypatch.setitem(globals(), name, value)
+
+    return set_global
+
+
+def read_number(x):
+    return x * NUMBER
+
+
+class Model:
+    factor = 2.0
+
+    def __init__(self, bias=1.0):
+        self.bias = bias
+        self.config = Config()
+        self.count = 0
+        self.h = None
+        self.unused = 0
+        self.layers = [nn.Linear(4, 4), nn.Linear(4, 4)]
+
+    def act(self, x):
+        return x * 2
+
+    def body(self, x):
+        return self.act(x) * self.factor * self.config.scale + self.bias
+
+    run = tracehost.function(body)
+
+    def traces(self):
+        return type(self).run.tracing_count()
+
+
+@pytest.fixture
+def model():
+    Model.run = tracehost.function(Model.body)
+    return Model()
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.fc = nn.Linear(4, 4)
+        self.bn = nn.BatchNorm1d(4)
+        self.drop = nn.Dropout(0.5)
+        self.out = nn.Linear(4, 2)
+
+    def forward(self, x):
+        return self.out(self.drop(self.bn(self.fc(x))))
+
+
+@pytest.fixture
+def net():
+    torch.manual_seed(0)
+    return Net().eval()
+
+
+BATCH = torch.arange(12.0).reshape(3, 4)
+
+
+def test_watch_off_bakes_values_and_still_follows_captures(change):
+    def body(x):
+        return x * NUMBER + WEIGHT
+
+    f = tracehost.function(body, watch=False)
+    same(f, body, X)
+    change("NUMBER", 5.0)
+    change("WEIGHT", torch.full((4,), 3.0))
+    assert torch.equal(f(X), X * 2.0 + 3.0)
+    assert f.tracing_count() == 1
+
+
+def test_names_that_library_code_uses_do_not_run_user_code():
+    class Loud:
+        def __getattr__(self, name):
+            raise AssertionError(f"looked up {name}")
+
+        def __eq__(self, other):
+            raise AssertionError("compared")
+
+        __hash__ = None
+
+    loud = Loud()
+
+    def body(x):
+        return x if loud is None else x + 1
+
+    f = tracehost.function(body)
+    f(X)
+    f(X)
+    assert f.tracing_count() == 1
+
+
+MODES = {"double", 3}
+
+
+def test_elements_of_a_set():
+    def body(x):
+        return x * 2 if "double" in MODES else x
+
+    f = tracehost.function(body)
+    same(f, body, X)
+    MODES.discard("double")
+    same(f, body, X)
+    MODES.add("other")
+    same(f, body, X)
+    MODES.discard("other")
+    MODES.add("double")
+    same(f, body, X)
+    assert f.tracing_count() == 3
+
+
+def test_set_changed_in_the_body():
+    seen = set()
+
+    def body(x):
+        seen.add("here")
+        return x + 1
+
+    f = tracehost.function(body)
+    with pytest.warns(tracehost.SideEffectWarning, match="seen"):
+        f(X)
+    f(X)
+    assert f.tracing_count() == 1
+
+
+def test_nested_function_and_its_global(change):
+    inner = tracehost.function(read_number)
+
+    def body(x):
+        return inner(x) + 1
+
+    f = tracehost.function(body)
+    same(f, lambda x: read_number(x) + 1, X)
+    change("NUMBER", 3.0)
+    same(f, lambda x: read_number(x) + 1, X)
+    assert f.tracing_count() == 2
+
+
+def test_nothing_is_kept_after_the_function_is_gone():
+    model = Config()
+    model.w = torch.ones(4)
+    model.list = [1.5, object()]
+    watched = (model, model.w, model.list, model.list[0], model.list[1], Config, X)
+
+    def use():
+        f = tracehost.function(lambda x: x * model.scale * model.list[0] + model.w)
+        f(X)
+        f(X)
+        model.scale += 1
+        f(X)
+        f(X)
+
+    use()
+    gc.collect()
+    before = [sys.getrefcount(o) for o in watched]
+    for _ in range(20):
+        use()
+    gc.collect()
+    assert [sys.getrefcount(o) for o in watched] == before
+
+
+def test_module_to_half_and_back_with_a_loaded_state(net):
+    f = tracehost.function(net)
+    same(f, net, BATCH)
+    net.half()
+    net.float()
+    net.load_state_dict(Net().state_dict(), assign=True)
+    same(f, net, BATCH)
+    assert f.tracing_count() <= 2
