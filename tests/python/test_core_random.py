@@ -125,19 +125,32 @@ def test_a_generator_of_the_users_own():
     assert torch.equal(got, torch.rand(3, generator=other.manual_seed(5)) * X)
 
 
-@pytest.mark.parametrize("act", [torch.manual_seed, lambda seed: torch.seed()])
-def test_seeding_in_the_body_is_refused_or_repeats(act):
+SEEDS = {
+    "manual_seed": lambda: torch.manual_seed(7),
+    "seed": lambda: torch.seed(),
+    "set_state": lambda: torch.set_rng_state(torch.get_rng_state()),
+    "Generator.manual_seed": lambda: torch.Generator().manual_seed(3),
+}
+
+
+@pytest.mark.parametrize("name", SEEDS)
+def test_seeding_in_the_body_is_refused_with_the_line(name):
     def body(x):
-        act(7)
+        SEEDS[name]()
         return torch.rand(3)
 
-    f = tracehost.function(body)
-    try:
-        first = f(X)
-    except tracehost.Error:
-        return
-    torch.rand(11)
-    assert torch.equal(f(X), first)
+    with pytest.raises(tracehost.TraceError) as error:
+        tracehost.function(body)(X)
+    line = SEEDS[name].__code__.co_firstlineno
+    assert str(error.value) == (
+        f"the body sets a random generator's state (Generator.{name.split('.')[-1]}) at "
+        f"test_core_random.py:{line}, which is not recorded in a graph. Seed outside of the function."
+    )
+
+
+def test_the_generators_state_is_no_constant_of_a_graph():
+    with pytest.raises(tracehost.CaptureError):
+        tracehost.function(lambda: torch.get_rng_state())()
 
 
 def test_the_state_of_the_generator_may_be_set_between_calls():
