@@ -299,6 +299,8 @@ void PythonCall::refuse(trace::Refusal why, const std::string &message) {
 
 bool PythonCall::warn_side_effects() {
   for (const SideEffect &e : side_effects_) {
+    if (!function_.warned.insert(e.path).second)
+      continue;
     const std::string where = e.where.line ? " at " + text(e.where) : "";
     const std::string message = fmt::format(
         "{} changes {}{} while it is traced; later calls run the graph and will not. Keep "

@@ -13,6 +13,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <unordered_set>
 #include <vector>
 
 namespace tracehost::python {
@@ -24,6 +25,7 @@ struct PythonFunction {
   Binder binder;
   std::shared_ptr<const Parameters> parameters;
   bool watch; ///< Python values that the trace read are part of the signature
+  std::unordered_set<std::string> warned; ///< paths of slots that a SideEffectWarning has named
   std::unique_ptr<Function> core;
 
   PythonFunction(PyObject *callable, PyObject *parameters, PyObject *empty);
@@ -59,7 +61,7 @@ public:
   bool bind();
   /// After Outcome::traced: the body's result, a new reference.
   PyObject *take_result() { return std::exchange(result_, nullptr); }
-  /// After a trace: shows the SideEffectWarnings. False if a filter made one an exception.
+  /// After a trace: shows the SideEffectWarnings, one a slot and Function. False if a filter made one an exception.
   bool warn_side_effects();
   /// The Signature of the arguments, for comparisons with a trace under way.
   Signature signature();

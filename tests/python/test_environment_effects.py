@@ -212,3 +212,19 @@ def test_another_thread_changes_a_watched_slot(change):
     with pytest.raises(tracehost.TraceError, match=r"cfg\.scale.*another thread"):
         f(X)
     assert f.tracing_count() == 0
+
+
+def test_a_side_effect_is_told_once_for_each_function():
+    seen = []
+
+    @tracehost.function
+    def f(x):
+        seen.append(1)
+        return x * 2
+
+    with warnings.catch_warnings(record=True) as record:
+        warnings.simplefilter("always")
+        f(torch.ones(2))
+        f(torch.ones(3))
+    assert f.tracing_count() == 2 and len(seen) == 2
+    assert len([w for w in record if w.category is tracehost.SideEffectWarning]) == 1
