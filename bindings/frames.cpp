@@ -64,6 +64,8 @@ Owner owner(PyCodeObject *code) {
   return known[name] = result;
 }
 
+void prepare_frames() { prefixes(); }
+
 Site user_line() {
   PyFrameObject *frame = PyThreadState_GetFrame(PyThreadState_Get());
   while (frame) {

@@ -11,6 +11,9 @@ namespace tracehost::python {
 /// The innermost Python frame of this thread that is neither torch's nor ours.
 Site user_line();
 
+/// Looks up what owner() compares with: at import, where no other thread can wait for it with the GIL.
+void prepare_frames();
+
 /// Whose file a code object is from; decided once a code object's file name.
 enum class Owner : std::uint8_t { user, torch, standard_library, tracehost };
 Owner owner(PyCodeObject *code);

@@ -1,5 +1,6 @@
 #include "births.h"
 #include "errors.h"
+#include "frames.h"
 #include "function_type.h"
 #include "report/ledger.h"
 #include "tensor_patches.h"
@@ -17,6 +18,7 @@ PYBIND11_MODULE(_tracehost, m) {
   m.attr("version") = TRACEHOST_VERSION;
   tracehost::python::errors(); // imported now: later an exception may be set, which imports do not
                                // take
+  tracehost::python::prepare_frames();
   tracehost::python::install_tensor_patches();
   tracehost::python::Births::install();
   m.attr("Function") = py::reinterpret_steal<py::object>(tracehost::python::make_function_type());
