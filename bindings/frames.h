@@ -11,7 +11,8 @@ namespace tracehost::python {
 /// The innermost Python frame of this thread that is neither torch's nor ours.
 Site user_line();
 
-/// Looks up what owner() compares with: at import, where no other thread can wait for it with the GIL.
+/// Looks up what owner() compares with: at import, where no other thread can wait for it with the
+/// GIL.
 void prepare_frames();
 
 /// Whose file a code object is from; decided once a code object's file name.

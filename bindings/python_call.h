@@ -61,7 +61,8 @@ public:
   bool bind();
   /// After Outcome::traced: the body's result, a new reference.
   PyObject *take_result() { return std::exchange(result_, nullptr); }
-  /// After a trace: shows the SideEffectWarnings, one a slot and Function. False if a filter made one an exception.
+  /// After a trace: shows the SideEffectWarnings, one a slot and Function. False if a filter made
+  /// one an exception.
   bool warn_side_effects();
   /// The Signature of the arguments, for comparisons with a trace under way.
   Signature signature();
