@@ -97,11 +97,8 @@ Signature PythonCall::flatten(Request &, std::vector<at::Tensor> &slots) {
 }
 
 BodyResult PythonCall::run(Request &) {
-  Signature names; // for the roots' paths
-  names.parameters = function_.parameters;
-  names.nodes = nodes_;
+  const Signature signature = this->signature();
   std::vector<Root> roots;
-  Signature signature = this->signature();
   for (std::size_t i = 0; i < flattened_.roots.size(); ++i)
     roots.push_back(
         {path(signature, flattened_.root_nodes[i]), flattened_.roots[i], static_cast<int>(i)});
