@@ -51,3 +51,31 @@ def run_host(host, tmp_path):
         )
 
     return run
+
+
+@pytest.fixture
+def change(request, monkeypatch):
+    """change(name, value): sets a global of the test's module, undone after the test."""
+
+    def set_global(name, value):
+        monkeypatch.setitem(vars(request.module), name, value)
+
+    return set_global
+
+
+@pytest.fixture
+def model():
+    import tracehost
+    from environment_support import Model
+
+    Model.run = tracehost.function(Model.body)
+    return Model()
+
+
+@pytest.fixture
+def net():
+    import torch
+    from environment_support import Net
+
+    torch.manual_seed(0)
+    return Net().eval()

@@ -7,33 +7,15 @@ import weakref
 import pytest
 import torch
 import tracehost
-from environment_support import same
+from environment_support import BATCH, Config, Net, X, same
 from torch import nn
 
 pytestmark = pytest.mark.filterwarnings("ignore::tracehost.RetraceWarning")
 
-X = torch.arange(4.0)
 
 WEIGHT = torch.ones(4)
 
 QUEUE = collections.deque()
-
-
-class Config:
-    lr = 0.5
-
-    def __init__(self, scale=2.0):
-        self.scale = scale
-
-
-@pytest.fixture
-def change(monkeypatch):
-    """change(name, value): sets a global of this module, undone after the test."""
-
-    def set_global(name, value):
-        monkeypatch.setitem(globals(), name, value)
-
-    return set_global
 
 
 def test_captured_tensor_rebound(change):
@@ -93,27 +75,6 @@ def test_tensor_in_a_cell_rebound():
         w = torch.full((4,), float(i))
         same(f, body, X)
     assert f.tracing_count() == 1
-
-
-class Net(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.fc = nn.Linear(4, 4)
-        self.bn = nn.BatchNorm1d(4)
-        self.drop = nn.Dropout(0.5)
-        self.out = nn.Linear(4, 2)
-
-    def forward(self, x):
-        return self.out(self.drop(self.bn(self.fc(x))))
-
-
-@pytest.fixture
-def net():
-    torch.manual_seed(0)
-    return Net().eval()
-
-
-BATCH = torch.arange(12.0).reshape(3, 4)
 
 
 def test_load_state_dict_and_optimizer_step(net):

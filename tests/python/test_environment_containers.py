@@ -5,64 +5,17 @@ import dataclasses
 import pytest
 import torch
 import tracehost
-from environment_support import same
+from environment_support import Config, X, same
 from torch import nn
 
 pytestmark = pytest.mark.filterwarnings("ignore::tracehost.RetraceWarning")
 
-X = torch.arange(4.0)
 
 LIST = [1.0, 2.0]
 
 DICT = {"a": 1.0, "b": {"c": [2.0]}}
 
 LONG = [0.0] * 2000
-
-
-class Config:
-    lr = 0.5
-
-    def __init__(self, scale=2.0):
-        self.scale = scale
-
-
-@pytest.fixture
-def change(monkeypatch):
-    """change(name, value): sets a global of this module, undone after the test."""
-
-    def set_global(name, value):
-        monkeypatch.setitem(globals(), name, value)
-
-    return set_global
-
-
-class Model:
-    factor = 2.0
-
-    def __init__(self, bias=1.0):
-        self.bias = bias
-        self.config = Config()
-        self.count = 0
-        self.h = None
-        self.unused = 0
-        self.layers = [nn.Linear(4, 4), nn.Linear(4, 4)]
-
-    def act(self, x):
-        return x * 2
-
-    def body(self, x):
-        return self.act(x) * self.factor * self.config.scale + self.bias
-
-    run = tracehost.function(body)
-
-    def traces(self):
-        return type(self).run.tracing_count()
-
-
-@pytest.fixture
-def model():
-    Model.run = tracehost.function(Model.body)
-    return Model()
 
 
 def test_list_elements_in_a_global():

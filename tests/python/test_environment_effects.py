@@ -6,30 +6,13 @@ import warnings
 import pytest
 import torch
 import tracehost
+from environment_support import Config, X
 from torch import nn
 
 pytestmark = pytest.mark.filterwarnings("ignore::tracehost.RetraceWarning")
 
-X = torch.arange(4.0)
 
 GROWS = []
-
-
-class Config:
-    lr = 0.5
-
-    def __init__(self, scale=2.0):
-        self.scale = scale
-
-
-@pytest.fixture
-def change(monkeypatch):
-    """change(name, value): sets a global of this module, undone after the test."""
-
-    def set_global(name, value):
-        monkeypatch.setitem(globals(), name, value)
-
-    return set_global
 
 
 def side_effects(record):

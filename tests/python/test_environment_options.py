@@ -6,87 +6,18 @@ import sys
 import pytest
 import torch
 import tracehost
-from environment_support import same
-from torch import nn
+from environment_support import BATCH, Config, Net, X, same
 
 pytestmark = pytest.mark.filterwarnings("ignore::tracehost.RetraceWarning")
 
-X = torch.arange(4.0)
 
 NUMBER = 2.0
 
 WEIGHT = torch.ones(4)
 
 
-class Config:
-    lr = 0.5
-
-    def __init__(self, scale=2.0):
-        self.scale = scale
-
-
-@pytest.fixture
-def change(monkeypatch):
-    """change(name, value): sets a global of this module, undone after the test."""
-
-    def set_global(name, value):
-        monkeypatch.setitem(globals(), name, value)
-
-    return set_global
-
-
 def read_number(x):
     return x * NUMBER
-
-
-class Model:
-    factor = 2.0
-
-    def __init__(self, bias=1.0):
-        self.bias = bias
-        self.config = Config()
-        self.count = 0
-        self.h = None
-        self.unused = 0
-        self.layers = [nn.Linear(4, 4), nn.Linear(4, 4)]
-
-    def act(self, x):
-        return x * 2
-
-    def body(self, x):
-        return self.act(x) * self.factor * self.config.scale + self.bias
-
-    run = tracehost.function(body)
-
-    def traces(self):
-        return type(self).run.tracing_count()
-
-
-@pytest.fixture
-def model():
-    Model.run = tracehost.function(Model.body)
-    return Model()
-
-
-class Net(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.fc = nn.Linear(4, 4)
-        self.bn = nn.BatchNorm1d(4)
-        self.drop = nn.Dropout(0.5)
-        self.out = nn.Linear(4, 2)
-
-    def forward(self, x):
-        return self.out(self.drop(self.bn(self.fc(x))))
-
-
-@pytest.fixture
-def net():
-    torch.manual_seed(0)
-    return Net().eval()
-
-
-BATCH = torch.arange(12.0).reshape(3, 4)
 
 
 def test_watch_off_bakes_values_and_still_follows_captures(change):

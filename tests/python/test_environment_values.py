@@ -5,44 +5,15 @@ import functools
 import pytest
 import torch
 import tracehost
-from environment_support import same
+from environment_support import X, same
 from torch import nn
 
 pytestmark = pytest.mark.filterwarnings("ignore::tracehost.RetraceWarning")
 
-X = torch.arange(4.0)
 
 NUMBER = 2.0
 
 UNRELATED = 1
-
-
-@pytest.fixture
-def change(monkeypatch):
-    """change(name, value): sets a global of this module, undone after the test."""
-
-    def set_global(name, value):
-        monkeypatch.setitem(globals(), name, value)
-
-    return set_global
-
-
-class Net(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.fc = nn.Linear(4, 4)
-        self.bn = nn.BatchNorm1d(4)
-        self.drop = nn.Dropout(0.5)
-        self.out = nn.Linear(4, 2)
-
-    def forward(self, x):
-        return self.out(self.drop(self.bn(self.fc(x))))
-
-
-@pytest.fixture
-def net():
-    torch.manual_seed(0)
-    return Net().eval()
 
 
 def read_number(x):
