@@ -32,11 +32,6 @@ const Known &known() {
   return *made;
 }
 
-bool is_enum_member(PyObject *object) {
-  PyTypeObject *meta = Py_TYPE(reinterpret_cast<PyObject *>(Py_TYPE(object)));
-  return meta != &PyType_Type && known().enum_meta && PyType_IsSubtype(meta, known().enum_meta);
-}
-
 bool is_tensor(PyObject *object) {
   return THPVariableClass &&
          PyType_IsSubtype(Py_TYPE(object), reinterpret_cast<PyTypeObject *>(THPVariableClass));
@@ -183,6 +178,11 @@ std::string object_text(PyObject *object) {
 }
 
 } // namespace
+
+bool is_enum_member(PyObject *object) {
+  PyTypeObject *meta = Py_TYPE(reinterpret_cast<PyObject *>(Py_TYPE(object)));
+  return meta != &PyType_Type && known().enum_meta && PyType_IsSubtype(meta, known().enum_meta);
+}
 
 // ---- PyAtom -------------------------------------------------------------------------------------
 

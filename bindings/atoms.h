@@ -43,6 +43,9 @@ private:
   Compare compare_;
 };
 
+/// Whether it is a member of an enum class. Requires: GIL held.
+bool is_enum_member(PyObject *object);
+
 /// Turns a leaf (None, bool, int, float, str, bytes, complex, Ellipsis, torch.dtype, torch.device,
 /// enum member, function, class, module, other object by identity) into a Node without extent;
 /// the atom it needs is appended to `atoms`. Tensors and containers are not leaves: they become an

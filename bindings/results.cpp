@@ -30,10 +30,6 @@ private:
   PyObject *object_;
 };
 
-bool is_enum_member(PyObject *object) {
-  return PyObject_HasAttrString(reinterpret_cast<PyObject *>(Py_TYPE(object)), "__members__");
-}
-
 class Builder {
 public:
   Builder(const OutputSpec &spec, torch::jit::Stack &outputs) : spec_(spec), outputs_(outputs) {}

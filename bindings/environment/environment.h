@@ -51,8 +51,6 @@ public:
   /// The tensor objects to append as hidden inputs, in graph order; borrowed, valid until the next
   /// Python code runs. Requires: verify() just returned true.
   virtual std::span<PyObject *const> captures() const = 0;
-  /// Moves whenever captures() may hold another object than before: callers cache by it.
-  virtual std::uint64_t generation() const = 0;
 
   /// Each watched slot with what it held before the trace, for the Signature; atoms are appended.
   virtual std::vector<WatchedSlot> recorded(std::vector<AtomRef> &atoms) const = 0;

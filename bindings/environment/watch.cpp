@@ -407,9 +407,7 @@ bool Watch::matches(Slot &s, PyObject *now) {
   case Expect::capture:
     if (!now || !is_tensor(now))
       return false;
-    // Even at the same address it may be another tensor.
     captures_[s.capture] = now;
-    ++generation_;
     break;
   }
   s.value = now;

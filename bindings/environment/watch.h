@@ -38,7 +38,6 @@ public:
     return settle(arguments);
   }
   std::span<PyObject *const> captures() const override { return captures_; }
-  std::uint64_t generation() const override { return generation_; }
   std::vector<WatchedSlot> recorded(std::vector<AtomRef> &atoms) const override;
   int traverse(visitproc visit, void *arg, std::unordered_set<const Atom *> &seen) const override;
   std::vector<WatchedSlot> current(PyObject *const *arguments,
@@ -90,7 +89,6 @@ private:
   std::vector<std::pair<std::int32_t, std::int32_t>>
       ties_; ///< slots that must equal another's value
   std::vector<Check> checks_;
-  std::uint64_t generation_ = 1;
   bool settled_ = false;
   bool moved_ = false; ///< matches() found an object in another place than the checks have
 };

@@ -3,7 +3,6 @@
 #include "trace/tracer.h"
 
 #include <chrono>
-#include <limits>
 #include <stdexcept>
 
 namespace tracehost {
@@ -43,9 +42,13 @@ Function::Outcome Function::call(Body &body, Request &request, torch::jit::Stack
   served = look_up(body, request, stack);
   if (!served) [[unlikely]]
     return miss(body, request, stack, served);
+  return hit(body, stack, *served);
+}
+
+Function::Outcome Function::hit(Body &body, torch::jit::Stack &stack, Specialization &served) {
   counters_->hits.fetch_add(1, std::memory_order_relaxed);
-  served->hits.fetch_add(1, std::memory_order_relaxed);
-  body.execute(*served, stack);
+  served.hits.fetch_add(1, std::memory_order_relaxed);
+  body.execute(served, stack);
   return Outcome::hit;
 }
 
@@ -107,10 +110,7 @@ Function::Outcome Function::miss(Body &body, Request &request, torch::jit::Stack
     if ((served = look_up(body, request, stack)))
       break;
   }
-  counters_->hits.fetch_add(1, std::memory_order_relaxed);
-  served->hits.fetch_add(1, std::memory_order_relaxed);
-  body.execute(*served, stack);
-  return Outcome::hit;
+  return hit(body, stack, *served);
 }
 
 SpecializationRef Function::trace(Body &body, Request &request, Signature signature,
@@ -143,18 +143,16 @@ void Function::publish(Body &body, Request &request, SpecializationRef made) {
 
   const auto before = cache_.list();
   event.first = before->empty();
-  auto nearest = std::numeric_limits<decltype(distance(event.differences))>::max();
-  for (const auto &s : *before) {
+  Nearest nearest;
+  for (std::size_t i = 0; i < before->size(); ++i) {
+    const Specialization &other = *(*before)[i];
     Signature request_now = made->signature;
     request_now.watched.clear();
     request_now.captures.clear();
-    body.environment(*s, request, request_now);
-    auto found = differences(s->signature, request_now);
-    if (const auto far = distance(found); far <= nearest) {
-      nearest = far;
-      event.differences = std::move(found);
-    }
+    body.environment(other, request, request_now);
+    nearest.consider(i, other.signature, request_now);
   }
+  event.differences = std::move(nearest.differences);
 
   made->last_used.store(calls_.fetch_add(1, std::memory_order_relaxed), std::memory_order_relaxed);
   const auto evicted = cache_.publish(made);

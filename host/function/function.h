@@ -37,6 +37,7 @@ public:
 
 private:
   SpecializationRef look_up(Body &body, Request &request, torch::jit::Stack &stack);
+  Outcome hit(Body &body, torch::jit::Stack &stack, Specialization &served);
   Outcome miss(Body &body, Request &request, torch::jit::Stack &stack, SpecializationRef &served);
   SpecializationRef trace(Body &body, Request &request, Signature signature,
                           const std::vector<at::Tensor> &slots);

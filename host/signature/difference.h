@@ -42,16 +42,20 @@ struct Difference {
 /// May run a user's `__eq__`: never under a lock.
 std::vector<Difference> differences(const Signature &specialization, const Signature &request);
 
-/// Index of the Signature with the fewest differences from `request` (the latest of equals) and
-/// those differences; npos when there is none.
+/// Finds the Signature that is nearest to a request, by distance(); the latest of equals.
 struct Nearest {
   static constexpr std::size_t npos = static_cast<std::size_t>(-1);
-  std::size_t index = npos;
-  std::vector<Difference> differences;
+  std::size_t index = npos;            ///< npos while nothing was considered
+  std::vector<Difference> differences; ///< of that Signature from its request
+
+  /// Takes `specialization` into account, with the request as it looks from there. May run a user's
+  /// `__eq__`: never under a lock.
+  void consider(std::size_t index, const Signature &specialization, const Signature &request);
 };
+/// The nearest of several to one request.
 Nearest nearest(const std::vector<const Signature *> &specializations, const Signature &request);
 
-/// What `nearest` minimises: one changed size weighs less than another type or structure.
+/// What Nearest minimises: one changed size weighs less than another type or structure.
 int distance(const std::vector<Difference> &differences);
 
 } // namespace tracehost

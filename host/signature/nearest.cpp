@@ -35,17 +35,19 @@ int distance(const std::vector<Difference> &differences) {
   return sum;
 }
 
+void Nearest::consider(std::size_t candidate, const Signature &specialization,
+                       const Signature &request) {
+  auto found = tracehost::differences(specialization, request);
+  if (index != npos && distance(found) > distance(differences))
+    return;
+  index = candidate;
+  differences = std::move(found);
+}
+
 Nearest nearest(const std::vector<const Signature *> &specializations, const Signature &request) {
   Nearest result;
-  int least = 0;
-  for (std::size_t i = 0; i < specializations.size(); ++i) {
-    auto found = differences(*specializations[i], request);
-    const int far = distance(found);
-    if (result.index != Nearest::npos && far > least)
-      continue;
-    least = far;
-    result = {i, std::move(found)};
-  }
+  for (std::size_t i = 0; i < specializations.size(); ++i)
+    result.consider(i, *specializations[i], request);
   return result;
 }
 
