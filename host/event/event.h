@@ -39,6 +39,14 @@ struct Counters {
   std::atomic<std::uint64_t> trace_ns{0}; ///< time spent in traces
 };
 
+/// A dimension that was to be any size, and had to stay exact (DESIGN.md section 6, rule 8).
+struct PinnedSize {
+  std::string path; ///< the argument's
+  int dimension = 0;
+  std::string why; ///< `int() of the size`
+  Site where;      ///< the line that needs it
+};
+
 /// A trace has been published.
 struct TraceEvent {
   std::shared_ptr<const Counters> function;
@@ -47,9 +55,13 @@ struct TraceEvent {
   bool first = false;                  ///< the Function had no live Specialization to compare with
   bool was_evicted = false;            ///< an evicted Specialization would have served
   std::string signature;               ///< text(Signature)
-  std::uint64_t nanoseconds = 0;       ///< body, passes and publishing
-  std::uint32_t ops = 0;               ///< nodes of the graph
-  bool counted = true;                 ///< made by a call; the detector ignores a requested trace
+  std::shared_ptr<const Signature> full;    ///< the same with all it is made of, for replays
+  std::shared_ptr<const Signature> request; ///< the call's own, with exact sizes
+  std::vector<PinnedSize> pinned;           ///< sizes that could not be relaxed
+  std::vector<std::string> notes; ///< what a check at a second size found, a sentence each
+  std::uint64_t nanoseconds = 0;  ///< body, passes and publishing
+  std::uint32_t ops = 0;          ///< nodes of the graph
+  bool counted = true;            ///< made by a call; the detector ignores a requested trace
 };
 struct EvictEvent {
   std::shared_ptr<const Counters> function;

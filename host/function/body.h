@@ -16,6 +16,9 @@ class Request {
 public:
   virtual ~Request() = default;
   Context context; ///< probed by the front end before the call
+  /// Whether relaxed sizes come from reduce_retracing, and may be pinned by the trace; false where
+  /// the user asked for them (input_signature, a TensorSpec).
+  bool may_pin = true;
 };
 
 /// What running the body gave.
@@ -36,7 +39,8 @@ public:
   virtual bool verify(Specialization &specialization, Request &request,
                       torch::jit::Stack &stack) = 0;
 
-  /// The request's Signature, without watched slots and captures. Throws on what can't be compared.
+  /// The request's Signature, without watched slots and captures; declared sizes are relaxed in it.
+  /// Throws on what can't be compared.
   virtual Signature flatten(Request &request, std::vector<at::Tensor> &slots) = 0;
 
   /// Completes `signature` with `specialization`'s watched slots and captures as they are now.

@@ -17,6 +17,20 @@ std::uint64_t since(Clock::time_point start) {
 
 bool same_request(const Signature &a, const Signature &b) { return differences(a, b).empty(); }
 
+/// The relaxed dimensions of `signature`, for the tracer.
+trace::Relaxation relaxation(const Signature &signature, const Request &request) {
+  trace::Relaxation result;
+  result.may_pin = request.may_pin;
+  for (std::uint32_t slot = 0; slot < signature.slots.size(); ++slot) {
+    const auto &sizes = signature.slots[slot].sizes;
+    result.names.push_back(path(signature, signature.first_node(slot)));
+    for (std::size_t d = 0; d < sizes.size(); ++d)
+      if (sizes[d] == kAnySize)
+        result.dimensions.push_back({slot, static_cast<std::int32_t>(d)});
+  }
+  return result;
+}
+
 class Landing {
 public:
   Landing(Flights &flights, Flights::Ref flight) : flights_(flights), flight_(std::move(flight)) {}
@@ -117,7 +131,7 @@ SpecializationRef Function::trace(Body &body, Request &request, Signature signat
                                   const std::vector<at::Tensor> &slots) {
   auto made = std::make_shared<Specialization>();
   BodyResult result;
-  const auto traced = trace::trace(slots, body.frontend(), [&] {
+  const auto traced = trace::trace(slots, relaxation(signature, request), body.frontend(), [&] {
     result = body.run(request);
     return result.tensors;
   });

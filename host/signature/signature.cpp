@@ -152,6 +152,17 @@ bool Signature::alive() const {
   return std::all_of(atoms.begin(), atoms.end(), [](const AtomRef &atom) { return atom->alive(); });
 }
 
+bool Signature::relaxed() const {
+  return std::any_of(slots.begin(), slots.end(), [](const TensorMeta &m) { return m.relaxed; });
+}
+
+std::size_t Signature::first_node(std::uint32_t slot) const {
+  const auto found = std::find_if(nodes.begin(), nodes.end(), [&](const Node &node) {
+    return node.kind == Kind::tensor && node.payload.slot == slot;
+  });
+  return static_cast<std::size_t>(found - nodes.begin());
+}
+
 bool same(const Node &a, const Node &b) {
   if (a.kind != b.kind || (a.is_container() && a.end != b.end))
     return false;

@@ -42,6 +42,7 @@ struct Signature {
   Context context;
   std::vector<WatchedSlot> watched;
   std::vector<CaptureSpec> captures;
+  std::vector<SizeCondition> conditions; ///< on relaxed dimensions; known only after a trace
   bool reads_strides =
       false;               ///< the body read strides or contiguity: slots and captures compare them
   bool reads_leaf = false; ///< the body read is_leaf
@@ -50,6 +51,10 @@ struct Signature {
   std::size_t subtree(std::size_t index) const;
   /// Whether something it refers to weakly is gone.
   bool alive() const;
+  /// Whether a slot has a relaxed dimension.
+  bool relaxed() const;
+  /// The first node of slot `slot`: its path() names the slot.
+  std::size_t first_node(std::uint32_t slot) const;
 };
 
 /// Whether two leaf or container nodes hold the same (kind, payload, extent); slots by index.

@@ -22,14 +22,30 @@ TensorMeta TensorMeta::of(const at::Tensor &t, const void *type, const char *typ
   return meta;
 }
 
+bool TensorMeta::takes(c10::IntArrayRef given) const {
+  if (given.size() != sizes.size())
+    return false;
+  for (std::size_t i = 0; i < given.size(); ++i)
+    if (sizes[i] != given[i] && sizes[i] != kAnySize)
+      return false;
+  return true;
+}
+
 bool TensorMeta::operator==(const TensorMeta &other) const {
   return keys == other.keys && dtype == other.dtype && device == other.device &&
          requires_grad == other.requires_grad && is_leaf == other.is_leaf && type == other.type &&
          sizes == other.sizes && strides == other.strides;
 }
 
+std::string sizes_text(c10::IntArrayRef sizes) {
+  std::vector<std::string> texts;
+  for (const std::int64_t size : sizes)
+    texts.push_back(size == kAnySize ? "None" : std::to_string(size));
+  return fmt::format("{}", fmt::join(texts, ", "));
+}
+
 std::string TensorMeta::text() const {
-  std::string result = fmt::format("{}[{}]", dtype_name(dtype), fmt::join(sizes, ", "));
+  std::string result = fmt::format("{}[{}]", dtype_name(dtype), sizes_text(sizes));
   if (std::string_view(type_name) != "Tensor")
     result = fmt::format("{} {}", type_name, result);
   if (requires_grad)

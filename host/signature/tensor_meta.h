@@ -1,6 +1,7 @@
 #pragma once
 
 #include "signature/node.h"
+#include "signature/size_condition.h"
 
 #include <ATen/core/Tensor.h>
 #include <c10/util/SmallVector.h>
@@ -15,10 +16,11 @@ struct TensorMeta {
   at::ScalarType dtype = at::kFloat;
   c10::Device device = at::kCPU;
   bool requires_grad = false;
-  bool is_leaf = true;              ///< compared where the body read it (Signature::reads)
-  const void *type = nullptr;       ///< the front end's class of the tensor; null in C++
-  const char *type_name = "Tensor"; ///< for messages; lives as long as `type`
-  c10::SmallVector<std::int64_t, 4> sizes;
+  bool is_leaf = true;                       ///< compared where the body read it (Signature::reads)
+  const void *type = nullptr;                ///< the front end's class of the tensor; null in C++
+  const char *type_name = "Tensor";          ///< for messages; lives as long as `type`
+  bool relaxed = false;                      ///< some of `sizes` are kAnySize
+  c10::SmallVector<std::int64_t, 4> sizes;   ///< kAnySize: a relaxed dimension
   c10::SmallVector<std::int64_t, 4> strides; ///< compared where the body read them
 
   static TensorMeta of(const at::Tensor &t, const void *type = nullptr,
@@ -26,17 +28,27 @@ struct TensorMeta {
   /// The hot comparison; strides and is_leaf take no part.
   bool matches(const c10::TensorImpl &t) const {
     return t.key_set() == keys && t.dtype() == at::scalarTypeToTypeMeta(dtype) &&
-           t.sizes() == c10::IntArrayRef(sizes) && t.requires_grad() == requires_grad &&
-           t.device() == device;
+           (relaxed ? takes(t.sizes()) : t.sizes() == c10::IntArrayRef(sizes)) &&
+           t.requires_grad() == requires_grad && t.device() == device;
+  }
+  /// Whether `given` fits `sizes`: the same rank, and equal where they are not kAnySize.
+  bool takes(c10::IntArrayRef given) const;
+  /// Makes dimension `dimension` any size.
+  void relax(std::size_t dimension) {
+    sizes[dimension] = kAnySize;
+    relaxed = true;
   }
   /// All fields but type_name, strides and is_leaf included.
   bool operator==(const TensorMeta &other) const;
-  /// `float32[8, 3]`, with `, requires_grad`, `, cuda:0`, `, sparse` where not the default.
+  /// `float32[8, 3]`, `float32[None, 3]` where relaxed, with `, requires_grad`, `, cuda:0`, `,
+  /// sparse` where not the default.
   std::string text() const;
   /// `strided`, `sparse`, `strided, conj` ...: what of `keys` a user has a name for.
   std::string layout() const;
 };
 
+/// `8, None, 3`: kAnySize as None.
+std::string sizes_text(c10::IntArrayRef sizes);
 /// `float32` for at::kFloat: the name that Python's torch gives a dtype.
 std::string dtype_name(at::ScalarType dtype);
 

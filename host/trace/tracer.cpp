@@ -289,7 +289,7 @@ std::vector<at::Tensor> run_body(const std::function<std::vector<at::Tensor>()> 
 
 } // namespace
 
-Traced trace(std::vector<at::Tensor> slots, Frontend &frontend,
+Traced trace(std::vector<at::Tensor> slots, const Relaxation &, Frontend &frontend,
              const std::function<std::vector<at::Tensor>()> &body) {
   TORCH_INTERNAL_ASSERT(!current && !tracer::isTracing());
   Scope scope(frontend);

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "signature/size_condition.h"
 #include "trace/frontend.h"
 
 #include <torch/csrc/jit/ir/ir.h>
@@ -26,6 +27,27 @@
 
 namespace tracehost::trace {
 
+/// Which sizes of the slots may differ at later calls.
+struct Relaxation {
+  struct Dimension {
+    std::uint32_t slot = 0;
+    std::int32_t dimension = 0;
+    bool operator==(const Dimension &) const = default;
+  };
+  std::vector<Dimension> dimensions;
+  /// Whether a read of such a size makes it exact again (reduce_retracing). Else it is refused: the
+  /// user has declared it.
+  bool may_pin = true;
+  std::vector<std::string> names; ///< of each slot, for messages: `x`, `batch['image']`
+};
+
+/// A relaxed dimension that has to stay as it was at the trace.
+struct Pin {
+  Relaxation::Dimension dimension;
+  std::string why; ///< `int() of the size`
+  Site where;
+};
+
 /// A hidden input, in graph order (after the slots).
 struct Capture {
   at::Tensor tensor; ///< what it held during the trace
@@ -38,13 +60,18 @@ struct Traced {
   std::size_t keep_alive = 0; ///< outputs past the body's: random results that nothing uses
   bool reads_strides = false;
   bool reads_leaf = false;
+  std::vector<SizeCondition>
+      conditions; ///< on the sizes of slots; those that hold always are not there
+  std::vector<Pin> pins;
+  std::vector<bool> size_outputs; ///< by output of the body: it is a size, an int for the caller
+  std::vector<std::string> notes; ///< what the check at a second size found, a sentence each
 };
 
 /// Runs `body` under the tracer with `slots` (distinct tensors) as inputs. `body` uses those very
 /// tensors and returns the tensors of its result, each traced or reachable. Exceptions of the body
 /// pass through; the thread is then as before.
 /// Requires: no trace active on this thread.
-Traced trace(std::vector<at::Tensor> slots, Frontend &frontend,
+Traced trace(std::vector<at::Tensor> slots, const Relaxation &relaxation, Frontend &frontend,
              const std::function<std::vector<at::Tensor>()> &body);
 
 /// Whether this thread records: a body is running, and not inside an op or a Paused block.

@@ -51,7 +51,7 @@ protected:
   /// The refusal of a body that must be refused.
   FakeFrontend::Refused refusal(const std::function<Tensors()> &body) {
     try {
-      trace({x}, frontend, body);
+      trace({x}, {}, frontend, body);
     } catch (const FakeFrontend::Refused &refused) {
       return refused;
     }
@@ -64,7 +64,7 @@ protected:
 };
 
 TEST_F(TraceTest, RecordsWhatTheBodyDoesToItsSlots) {
-  const auto traced = trace({x, y}, frontend, [&] { return Tensors{x * 2 + y, y.sum()}; });
+  const auto traced = trace({x, y}, {}, frontend, [&] { return Tensors{x * 2 + y, y.sum()}; });
   EXPECT_EQ(kinds(*traced.graph),
             (std::vector<std::string>{"aten::mul", "aten::add", "aten::sum"}));
   EXPECT_EQ(traced.graph->inputs().size(), 2);
@@ -77,14 +77,14 @@ TEST_F(TraceTest, RecordsWhatTheBodyDoesToItsSlots) {
 
 TEST_F(TraceTest, RunsTheBodyForReal) {
   at::Tensor result;
-  trace({x}, frontend, [&] { return Tensors{result = x.add_(1)}; });
+  trace({x}, {}, frontend, [&] { return Tensors{result = x.add_(1)}; });
   EXPECT_TRUE(at::equal(x, at::arange(1, 5, at::kFloat)));
   EXPECT_TRUE(result.is_same(x));
 }
 
 TEST_F(TraceTest, MakesTrailingInputsOfTensorsFromOutside) {
   const at::Tensor w = at::full(4, 3.0), v = at::full(4, 4.0);
-  const auto traced = trace({x}, frontend, [&] { return Tensors{x * w + w * v}; });
+  const auto traced = trace({x}, {}, frontend, [&] { return Tensors{x * w + w * v}; });
   ASSERT_EQ(traced.captures.size(), 2);
   EXPECT_TRUE(traced.captures[0].tensor.is_same(w));
   EXPECT_EQ(traced.captures[0].path, "w0");
@@ -95,7 +95,7 @@ TEST_F(TraceTest, MakesTrailingInputsOfTensorsFromOutside) {
 
 TEST_F(TraceTest, TakesAnUntouchedTensorAsAResult) {
   const at::Tensor w = at::ones(2);
-  const auto traced = trace({x}, frontend, [&] { return Tensors{x, w}; });
+  const auto traced = trace({x}, {}, frontend, [&] { return Tensors{x, w}; });
   ASSERT_EQ(traced.captures.size(), 1);
   EXPECT_TRUE(replay(traced, 2, {y, w})[0].is_same(y));
 }
@@ -120,7 +120,7 @@ TEST_F(TraceTest, RefusesEveryOpThatGivesAPlainValue) {
 }
 
 TEST_F(TraceTest, DoesNotTakeMetadataForARead) {
-  const auto traced = trace({x}, frontend, [&] {
+  const auto traced = trace({x}, {}, frontend, [&] {
     EXPECT_FALSE(at::is_complex(x));
     EXPECT_TRUE(at::is_floating_point(x));
     return Tensors{x * 2};
@@ -151,7 +151,7 @@ TEST_F(TraceTest, RepeatsARefusalForABodyThatEndedWithAnotherException) {
               return {};
             }).why,
             Refusal::value_read);
-  trace({x}, frontend, [&] { return repeat_refusal(), Tensors{x * 2}; });
+  trace({x}, {}, frontend, [&] { return repeat_refusal(), Tensors{x * 2}; });
 }
 
 TEST_F(TraceTest, RefusesASizeThatDependsOnValues) {
@@ -166,7 +166,7 @@ TEST_F(TraceTest, RefusesASizeThatDependsOnValues) {
 
 TEST_F(TraceTest, RecordsGradMode) {
   x.requires_grad_();
-  const auto traced = trace({x}, frontend, [&] {
+  const auto traced = trace({x}, {}, frontend, [&] {
     at::Tensor constant;
     {
       const at::NoGradGuard off;
@@ -183,7 +183,7 @@ TEST_F(TraceTest, RecordsGradMode) {
 }
 
 TEST_F(TraceTest, KeepsUnusedRandomOpsBehindTheBodysOutputs) {
-  const auto traced = trace({x}, frontend, [&] {
+  const auto traced = trace({x}, {}, frontend, [&] {
     at::rand({3});
     return Tensors{x + at::rand({4})};
   });
@@ -200,15 +200,15 @@ TEST_F(TraceTest, KeepsUnusedRandomOpsBehindTheBodysOutputs) {
 }
 
 TEST_F(TraceTest, TellsWhetherStridesOrLeavesWereRead) {
-  const auto neither = trace({x}, frontend, [&] { return Tensors{x * 2}; });
+  const auto neither = trace({x}, {}, frontend, [&] { return Tensors{x * 2}; });
   EXPECT_FALSE(neither.reads_strides || neither.reads_leaf);
-  const auto both =
-      trace({x}, frontend, [&] { return note_strides_read(), note_leaf_read(), Tensors{x * 2}; });
+  const auto both = trace({x}, {}, frontend,
+                          [&] { return note_strides_read(), note_leaf_read(), Tensors{x * 2}; });
   EXPECT_TRUE(both.reads_strides && both.reads_leaf);
 }
 
 TEST_F(TraceTest, DoesNotRecordWhilePaused) {
-  const auto traced = trace({x}, frontend, [&] {
+  const auto traced = trace({x}, {}, frontend, [&] {
     EXPECT_TRUE(recording() && active());
     {
       const Paused paused;
@@ -223,11 +223,11 @@ TEST_F(TraceTest, DoesNotRecordWhilePaused) {
 }
 
 TEST_F(TraceTest, LeavesTheThreadFitForTheNextTraceWhateverTheBodyThrows) {
-  EXPECT_THROW(trace({x}, frontend, [&]() -> Tensors { throw std::out_of_range("mine"); }),
+  EXPECT_THROW(trace({x}, {}, frontend, [&]() -> Tensors { throw std::out_of_range("mine"); }),
                std::out_of_range);
-  EXPECT_THROW(trace({x}, frontend, [&] { return Tensors{x.view({3})}; }), c10::Error);
-  EXPECT_THROW(trace({x}, frontend, [&]() -> Tensors { throw 5; }), int);
-  const auto traced = trace({x}, frontend, [&] { return Tensors{x * 2}; });
+  EXPECT_THROW(trace({x}, {}, frontend, [&] { return Tensors{x.view({3})}; }), c10::Error);
+  EXPECT_THROW(trace({x}, {}, frontend, [&]() -> Tensors { throw 5; }), int);
+  const auto traced = trace({x}, {}, frontend, [&] { return Tensors{x * 2}; });
   EXPECT_TRUE(at::equal(replay(traced, 1, {y})[0], y * 2));
 }
 
@@ -237,7 +237,7 @@ TEST_F(TraceTest, TracesOnTwoThreadsAtOnce) {
   const auto work = [&](int i) {
     FakeFrontend own;
     const at::Tensor in = at::ones(2);
-    results[i] = trace({in}, own, [&] {
+    results[i] = trace({in}, {}, own, [&] {
       both_inside.arrive_and_wait();
       at::Tensor t = i ? in * 2 : in - 3;
       both_half.arrive_and_wait();
@@ -252,7 +252,7 @@ TEST_F(TraceTest, TracesOnTwoThreadsAtOnce) {
 }
 
 TEST_F(TraceTest, DoesNotSeeOpsOfOtherThreads) {
-  const auto traced = trace({x}, frontend, [&] {
+  const auto traced = trace({x}, {}, frontend, [&] {
     std::thread([] { EXPECT_EQ(at::ones(3).sum().item<float>(), 3); }).join();
     return Tensors{x * 2};
   });

@@ -1,0 +1,139 @@
+#include "signature/size_condition.h"
+
+#include "signature/signature.h"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <optional>
+#include <utility>
+
+namespace tracehost {
+namespace {
+
+using Op = SizeTerm::Op;
+
+std::int64_t floor_divide(std::int64_t a, std::int64_t b) {
+  return a / b - (a % b != 0 && (a < 0) != (b < 0));
+}
+
+std::int64_t apply(Op op, std::int64_t a, std::int64_t b) {
+  switch (op) {
+  case Op::add:
+    return a + b;
+  case Op::subtract:
+    return a - b;
+  case Op::multiply:
+    return a * b;
+  case Op::floor_divide:
+    return floor_divide(a, b);
+  case Op::remainder:
+    return a - b * floor_divide(a, b);
+  case Op::equal:
+    return a == b;
+  case Op::not_equal:
+    return a != b;
+  case Op::less:
+    return a < b;
+  case Op::less_equal:
+    return a <= b;
+  case Op::logical_and:
+    return a && b;
+  default:
+    return a || b;
+  }
+}
+
+constexpr std::size_t kDeepest = 32;
+
+std::optional<std::int64_t> evaluate(const SizeExpression &expression, const SizeSource &sizes) {
+  std::array<std::int64_t, kDeepest> stack;
+  std::size_t top = 0;
+  for (const SizeTerm &term : expression) {
+    if (term.op == Op::constant || term.op == Op::size) {
+      if (top == kDeepest)
+        return std::nullopt;
+      stack[top] = term.op == Op::constant ? term.value : sizes.size(term.slot, term.dimension);
+      if (term.op == Op::size && stack[top] == kAnySize)
+        return std::nullopt;
+      ++top;
+    } else if (term.op == Op::logical_not) {
+      stack[top - 1] = !stack[top - 1];
+    } else {
+      const std::int64_t right = stack[--top];
+      if (right == 0 && (term.op == Op::floor_divide || term.op == Op::remainder))
+        return std::nullopt;
+      stack[top - 1] = apply(term.op, stack[top - 1], right);
+    }
+  }
+  return stack[0];
+}
+
+/// How tight an operator binds in Python; a size or a number binds tightest.
+int precedence(Op op) {
+  switch (op) {
+  case Op::constant:
+  case Op::size:
+    return 6;
+  case Op::multiply:
+  case Op::floor_divide:
+  case Op::remainder:
+    return 5;
+  case Op::add:
+  case Op::subtract:
+    return 4;
+  case Op::logical_not:
+    return 2;
+  case Op::logical_and:
+    return 1;
+  case Op::logical_or:
+    return 0;
+  default:
+    return 3;
+  }
+}
+
+const char *symbol(Op op) {
+  static constexpr std::array<const char *, 14> symbols = {"",     "",     " + ",   " - ",  " * ",
+                                                           " // ", " % ",  " == ",  " != ", " < ",
+                                                           " <= ", "not ", " and ", " or "};
+  return symbols[static_cast<std::size_t>(op)];
+}
+
+using Part = std::pair<std::string, int>; ///< a text and how tight its operator binds
+
+std::string bracketed(const Part &part, int at_least) {
+  return part.second < at_least ? "(" + part.first + ")" : part.first;
+}
+
+} // namespace
+
+bool holds(const SizeCondition &condition, const SizeSource &sizes) {
+  const auto value = evaluate(condition.expression, sizes);
+  return value && (*value != 0) == condition.expected;
+}
+
+std::string text(const SizeCondition &condition, const Signature &signature) {
+  std::vector<Part> stack;
+  for (const SizeTerm &term : condition.expression) {
+    const int binds = precedence(term.op);
+    if (term.op == Op::constant) {
+      stack.emplace_back(std::to_string(term.value), binds);
+    } else if (term.op == Op::size) {
+      const auto node = signature.first_node(static_cast<std::uint32_t>(term.slot));
+      stack.emplace_back(fmt::format("{}.shape[{}]", path(signature, node), term.dimension), binds);
+    } else if (term.op == Op::logical_not) {
+      stack.back() = {"not " + bracketed(stack.back(), binds), binds};
+    } else {
+      const Part right = std::move(stack.back());
+      stack.pop_back();
+      stack.back() = {
+          bracketed(stack.back(), binds) + symbol(term.op) + bracketed(right, binds + 1), binds};
+    }
+  }
+  const Part &whole = stack.front();
+  return condition.expected ? whole.first
+                            : "not " + bracketed(whole, precedence(Op::logical_not) + 1);
+}
+
+} // namespace tracehost
