@@ -106,14 +106,14 @@ PyObject *bind_instance(PyObject *self, PyObject *instance, PyObject *) {
   return instance && instance != Py_None ? PyMethod_New(self, instance) : Py_NewRef(self);
 }
 
-// Function(callable, parameters, empty, name, file, line, site_key, limit, watch)
+// Function(callable, parameters, empty, name, file, line, site_key, limit, watch, reduces)
 int initialise(PyObject *self, PyObject *args, PyObject *) {
   PyObject *callable = nullptr, *parameters = nullptr, *empty = nullptr;
   const char *name = nullptr, *file = nullptr;
-  int line = 0, watch = 1;
+  int line = 0, watch = 1, reduces = 0;
   unsigned long long site_key = 0, limit = 0;
-  if (!PyArg_ParseTuple(args, "OO!OssiKKp", &callable, &PyList_Type, &parameters, &empty, &name,
-                        &file, &line, &site_key, &limit, &watch))
+  if (!PyArg_ParseTuple(args, "OO!OssiKKpp", &callable, &PyList_Type, &parameters, &empty, &name,
+                        &file, &line, &site_key, &limit, &watch, &reduces))
     return -1;
   try {
     auto f = std::make_unique<PythonFunction>(callable, parameters, empty);
@@ -121,6 +121,7 @@ int initialise(PyObject *self, PyObject *args, PyObject *) {
     identity.name = name;
     identity.definition = {file, line};
     identity.site_key = site_key;
+    identity.reduces = reduces;
     f->name = fmt::format("{} ({})", name, text(identity.definition));
     f->watch = watch;
     f->core = std::make_unique<Function>(std::move(identity), limit, report::ledger());

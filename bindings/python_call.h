@@ -86,6 +86,7 @@ public:
 
 private:
   bool captures_match(const Specialization &specialization, const PythonState &state);
+  bool conditions_hold(const Signature &signature) const;
   bool reads_match(const Specialization &specialization, const PythonState &state);
   void check_arguments_unchanged();
   void check_result_class(PyObject *tensor);

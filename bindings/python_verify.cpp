@@ -10,6 +10,8 @@ bool PythonCall::verify(Specialization &specialization, Request &, torch::jit::S
   const Signature &signature = specialization.signature;
   if (!(signature.context == context) || !matches(signature, function_.binder, bound_, found_))
     return false;
+  if (!signature.conditions.empty() && !conditions_hold(signature)) [[unlikely]]
+    return false;
   auto &state = static_cast<PythonState &>(*specialization.front_end);
   if (!state.environment->verify(found_.roots.data()))
     return false;
@@ -23,6 +25,23 @@ bool PythonCall::verify(Specialization &specialization, Request &, torch::jit::S
   const auto captured = state.environment->captures();
   for (std::size_t i = 0; i < state.captures; ++i)
     stack.emplace_back(THPVariable_Unpack(captured[i]));
+  return true;
+}
+
+bool PythonCall::conditions_hold(const Signature &signature) const {
+  struct Sizes final : SizeSource {
+    explicit Sizes(const Collected &found) : found(found) {}
+    std::int64_t size(std::int32_t slot, std::int32_t dimension) const override {
+      return THPVariable_Unpack(found.tensors[static_cast<std::size_t>(slot)])
+          .unsafeGetTensorImpl()
+          ->size(dimension);
+    }
+    const Collected &found;
+  };
+  const Sizes sizes(found_);
+  for (const SizeCondition &condition : signature.conditions)
+    if (!holds(condition, sizes))
+      return false;
   return true;
 }
 
@@ -52,7 +71,8 @@ bool PythonCall::reads_match(const Specialization &specialization, const PythonS
     const auto *impl = THPVariable_Unpack(object).unsafeGetTensorImpl();
     return (!signature.reads_leaf || THPVariable_Unpack(object).is_leaf() == meta.is_leaf) &&
            (!signature.reads_strides || impl->layout() != at::kStrided ||
-            impl->strides() == c10::IntArrayRef(meta.strides));
+            impl->strides() == c10::IntArrayRef(meta.strides) ||
+            (meta.relaxed && meta.contiguous && impl->is_contiguous()));
   };
   for (std::size_t i = 0; i < found_.tensors.size(); ++i)
     if (!same(found_.tensors[i], signature.slots[i]))

@@ -17,7 +17,6 @@ from ._tracehost import Function
 # Options whose part of tracehost is not there yet, with the only value that is taken until then.
 _STILL_TO_COME = {
     "input_signature": None,
-    "reduce_retracing": False,
     "value_reads": "error",
     "validate": "off",
     "executor": "interpreter",
@@ -31,6 +30,7 @@ def function(
     name: str | None = None,
     limit: int = 64,
     watch: bool = True,
+    reduce_retracing: bool = False,
     **options: Any,
 ) -> Any:
     """Turn a PyTorch function into one that runs as a TorchScript graph, traced once a signature.
@@ -47,6 +47,9 @@ def function(
     Args:
         name: in messages and reports; default: the function's own.
         limit: live specializations, at least 1; beyond it the least recently used is dropped.
+        reduce_retracing: from the second shape of a tensor on, the dimensions that differed may have
+            any size: one more trace serves them all. What the body needs as numbers (int(n), range(n))
+            stays exact.
         watch: False: Python values from closures, globals and attributes are baked at the trace.
 
     Raises:
@@ -59,9 +62,25 @@ def function(
     if limit < 1:
         raise ValueError(f"limit must be at least 1, got {limit}")
     if func is None:
-        return functools.partial(function, name=name, limit=limit, watch=watch, **options)
+        return functools.partial(
+            function,
+            name=name,
+            limit=limit,
+            watch=watch,
+            reduce_retracing=reduce_retracing,
+            **options,
+        )
     if isinstance(func, (staticmethod, classmethod)):
-        return type(func)(function(func.__func__, name=name, limit=limit, watch=watch))
+        return type(func)(
+            function(
+                func.__func__,
+                name=name,
+                limit=limit,
+                watch=watch,
+                reduce_retracing=reduce_retracing,
+                **options,
+            )
+        )
     if not callable(func):
         raise TypeError(f"{func!r} is not a callable object")
     code_owner = _innermost(func)
@@ -76,9 +95,15 @@ def function(
         _site_key(code_owner),
         limit,
         watch,
+        reduce_retracing,
     )
     functools.update_wrapper(made, func, updated=())
-    _options[made] = {"name": name, "limit": limit, "watch": watch}
+    _options[made] = {
+        "name": name,
+        "limit": limit,
+        "watch": watch,
+        "reduce_retracing": reduce_retracing,
+    }
     return made
 
 

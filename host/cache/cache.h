@@ -2,6 +2,8 @@
 
 #include "cache/specialization.h"
 
+#include <c10/util/SmallVector.h>
+
 #include <memory>
 #include <mutex>
 #include <string>
@@ -12,18 +14,48 @@ namespace tracehost {
 
 /// A Function's live Specializations. Safe from any thread; no user code runs under its lock, and
 /// nothing is destroyed under it.
+///
+/// In the order of the list, a Specialization comes before all that are wider than it (the same
+/// sizes, some of them any size), so that the first that serves a request is the most specific:
+///
+///     publish [2, 3], [None, 3], [7, 3]   ->   [2, 3] [7, 3] [None, 3]; narrower(2) = {0, 1}
 class Cache {
 public:
-  using List = std::vector<SpecializationRef>;
+  using Evicted = std::vector<SpecializationRef>;
+
+  /// Immutable.
+  class List {
+  public:
+    std::size_t size() const { return all_.size(); }
+    bool empty() const { return all_.empty(); }
+    const SpecializationRef &operator[](std::size_t index) const { return all_[index]; }
+    const SpecializationRef &front() const { return all_.front(); }
+    const SpecializationRef &back() const { return all_.back(); }
+    auto begin() const { return all_.begin(); }
+    auto end() const { return all_.end(); }
+    /// Those that have to be asked before `index`: narrower than it.
+    const auto &narrower(std::size_t index) const { return narrower_[index]; }
+    /// In the order of publishing.
+    std::vector<SpecializationRef> by_age() const;
+
+  private:
+    friend class Cache;
+    void insert(SpecializationRef added);
+    void note_narrower();
+
+    std::vector<SpecializationRef> all_;
+    std::vector<c10::SmallVector<std::uint32_t, 2>> narrower_;
+  };
+
   explicit Cache(std::size_t limit) : list_(std::make_shared<const List>()), limit_(limit) {}
 
-  /// The live ones in the order of publishing; `version` moves with every change.
+  /// The live ones; `version` moves with every change.
   std::shared_ptr<const List> list(std::uint64_t *version = nullptr) const;
 
   /// Adds `added`, then evicts: those that can never match again, then the least recently used
   /// beyond the limit, never the one added. Returns the evicted; destroy them without a lock.
-  List publish(SpecializationRef added);
-  List clear();
+  Evicted publish(SpecializationRef added);
+  Evicted clear();
 
   /// Whether a Specialization with this text was evicted (a bounded memory; for messages only).
   bool was_evicted(const std::string &signature_text) const;

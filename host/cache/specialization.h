@@ -8,6 +8,7 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <vector>
 
 namespace tracehost {
 
@@ -25,6 +26,8 @@ struct Specialization {
   std::shared_ptr<FrontEndState> front_end; ///< owned here, understood by the Body that made it
   Site first_call;
   std::uint64_t trace_ns = 0;
+  std::uint64_t number = 0; ///< counts the Function's traces: 1 for the first
+  std::vector<PinnedSize> pinned;
 
   std::atomic<std::uint64_t> hits{0};
   std::atomic<std::uint64_t> last_used{0}; ///< the Function's call number

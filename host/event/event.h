@@ -55,13 +55,13 @@ struct TraceEvent {
   bool first = false;                  ///< the Function had no live Specialization to compare with
   bool was_evicted = false;            ///< an evicted Specialization would have served
   std::string signature;               ///< text(Signature)
-  std::shared_ptr<const Signature> full;    ///< the same with all it is made of, for replays
-  std::shared_ptr<const Signature> request; ///< the call's own, with exact sizes
-  std::vector<PinnedSize> pinned;           ///< sizes that could not be relaxed
-  std::vector<std::string> notes; ///< what a check at a second size found, a sentence each
-  std::uint64_t nanoseconds = 0;  ///< body, passes and publishing
-  std::uint32_t ops = 0;          ///< nodes of the graph
-  bool counted = true;            ///< made by a call; the detector ignores a requested trace
+  const Signature *full = nullptr;     ///< the same with all it is made of; good while on() runs
+  const Signature *request = nullptr;  ///< the call's own, with exact sizes; good while on() runs
+  std::vector<PinnedSize> pinned;      ///< sizes that could not be relaxed
+  std::vector<std::string> notes;      ///< what a check at a second size found, a sentence each
+  std::uint64_t nanoseconds = 0;       ///< body, passes and publishing
+  std::uint32_t ops = 0;               ///< nodes of the graph
+  bool counted = true;                 ///< made by a call; the detector ignores a requested trace
 };
 struct EvictEvent {
   std::shared_ptr<const Counters> function;

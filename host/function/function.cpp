@@ -1,7 +1,9 @@
 #include "function/function.h"
 
+#include "signature/relax.h"
 #include "trace/tracer.h"
 
+#include <algorithm>
 #include <chrono>
 #include <stdexcept>
 
@@ -69,17 +71,34 @@ Function::Outcome Function::hit(Body &body, torch::jit::Stack &stack, Specializa
 SpecializationRef Function::look_up(Body &body, Request &request, torch::jit::Stack &stack) {
   const auto list = cache_.list();
   const auto stamp = calls_.fetch_add(1, std::memory_order_relaxed);
-  const std::size_t last = last_.load(std::memory_order_relaxed);
-  if (last < list->size() && body.verify(*(*list)[last], request, stack)) [[likely]] {
-    (*list)[last]->last_used.store(stamp, std::memory_order_relaxed);
-    return (*list)[last];
-  }
-  for (std::size_t i = list->size(); i-- > 0;) {
-    if (i == last || !body.verify(*(*list)[i], request, stack))
-      continue;
+  const auto serves = [&](std::size_t i) {
+    if (!body.verify(*(*list)[i], request, stack))
+      return false;
     last_.store(i, std::memory_order_relaxed);
     (*list)[i]->last_used.store(stamp, std::memory_order_relaxed);
-    return (*list)[i];
+    return true;
+  };
+  const std::size_t last = last_.load(std::memory_order_relaxed);
+  if (last < list->size()) [[likely]] {
+    for (const std::uint32_t i : list->narrower(last))
+      if (serves(i))
+        return (*list)[i];
+    if (serves(last)) [[likely]]
+      return (*list)[last];
+  }
+  for (std::size_t i = 0; i < list->size(); ++i)
+    if (i != last && serves(i))
+      return (*list)[i];
+  return nullptr;
+}
+
+SpecializationRef Function::look_up(Body &body, Request &request, const Signature &signature) {
+  const auto list = cache_.list();
+  for (const auto &candidate : *list) {
+    Signature now = signature;
+    body.environment(*candidate, request, now);
+    if (differences(candidate->signature, now).empty())
+      return candidate;
   }
   return nullptr;
 }
@@ -89,52 +108,105 @@ SpecializationRef Function::find(Body &body, Request &request) {
   return look_up(body, request, stack);
 }
 
+SpecializationRef Function::request(Body &body, Request &request) {
+  Missed missed;
+  missed.signature = body.flatten(request, missed.slots);
+  missed.counted = false;
+  const auto look = [&] { return look_up(body, request, missed.signature); };
+  if (auto found = look())
+    return found;
+  bool traced = false;
+  return obtain(body, request, missed, look, traced);
+}
+
+Function::Explanation Function::explain(Body &body, Request &request) {
+  Explanation result;
+  std::vector<at::Tensor> slots;
+  result.signature = body.flatten(request, slots);
+  if ((result.served = look_up(body, request, result.signature)))
+    return result;
+  result.differences = nearest(body, request, result.signature, result.nearest).differences;
+  return result;
+}
+
 Function::Outcome Function::miss(Body &body, Request &request, torch::jit::Stack &stack,
                                  SpecializationRef &served) {
-  std::vector<at::Tensor> slots;
-  const Signature signature = body.flatten(request, slots);
+  Missed missed;
+  missed.signature = body.flatten(request, missed.slots);
+  bool traced = false;
+  served = obtain(
+      body, request, missed, [&] { return look_up(body, request, stack); }, traced);
+  return traced ? Outcome::traced : hit(body, stack, *served);
+}
+
+SpecializationRef Function::obtain(Body &body, Request &request, const Missed &missed,
+                                   const Lookup &look_up, bool &traced) {
   for (;;) {
+    Signature target = relaxed(body, request, missed.signature);
     std::uint64_t version = 0;
     Flights::Ref other;
     for (const auto &flight : flights_.under_way(version))
-      if (same_request(flight->signature, signature))
+      if (same_request(flight->signature, target))
         other = flight;
     if (other && other->owner == std::this_thread::get_id())
       throw std::logic_error(
           "recursion into a Function that is being traced for the same signature");
     if (other) {
       body.blocking([&] { flights_.wait(other); });
-    } else if (auto flight = flights_.board(signature, version)) {
+    } else if (auto flight = flights_.board(target, version)) {
       const Landing landing(flights_, flight);
       // A flight of another thread may have landed between look-up and boarding.
-      if ((served = look_up(body, request, stack)))
-        break;
+      if (auto served = look_up())
+        return served;
       const auto start = Clock::now();
       try {
-        auto made = trace(body, request, signature, slots);
+        std::vector<std::string> notes;
+        auto made = trace(body, request, std::move(target), missed.slots, notes);
         made->trace_ns = since(start);
-        publish(body, request, made);
-        served = std::move(made);
-        return Outcome::traced;
+        publish(body, request, missed, made, std::move(notes));
+        traced = true;
+        return made;
       } catch (...) {
         sink_.on(FailEvent{counters_, body.caller(), body.current_error()});
         throw;
       }
     }
-    if ((served = look_up(body, request, stack)))
-      break;
+    if (auto served = look_up())
+      return served;
   }
-  return hit(body, stack, *served);
+}
+
+/// tf's rule for reduce_retracing (reference rows 3.20-3.26): one after the other, the earlier
+/// Signatures that differ in sizes alone make those sizes any.
+Signature Function::relaxed(Body &body, Request &request, const Signature &signature) {
+  Signature result = signature;
+  if (!counters_->identity.reduces || counters_->identity.declared)
+    return result;
+  for (const auto &earlier : cache_.list()->by_age()) {
+    Signature now = result;
+    body.environment(*earlier, request, now);
+    if (only_sizes(differences(earlier->signature, now)))
+      relax(result, earlier->signature);
+  }
+  return result;
 }
 
 SpecializationRef Function::trace(Body &body, Request &request, Signature signature,
-                                  const std::vector<at::Tensor> &slots) {
+                                  const std::vector<at::Tensor> &slots,
+                                  std::vector<std::string> &notes) {
   auto made = std::make_shared<Specialization>();
   BodyResult result;
-  const auto traced = trace::trace(slots, relaxation(signature, request), body.frontend(), [&] {
+  auto traced = trace::trace(slots, relaxation(signature, request), body.frontend(), [&] {
     result = body.run(request);
     return result.tensors;
   });
+  for (const trace::Pin &p : traced.pins) {
+    const auto [slot, dimension] = p.dimension;
+    made->pinned.push_back(
+        {path(signature, signature.first_node(slot)), dimension, p.why, p.where});
+    pin(signature, slot, static_cast<std::size_t>(dimension), slots[slot].size(dimension));
+  }
+  signature.conditions = std::move(traced.conditions);
   signature.reads_strides = traced.reads_strides;
   signature.reads_leaf = traced.reads_leaf;
   made->front_end = body.finish(request, signature, traced);
@@ -143,38 +215,50 @@ SpecializationRef Function::trace(Body &body, Request &request, Signature signat
   made->program =
       std::make_unique<Program>(traced.graph, counters_->identity.name, made->outputs.tensors);
   made->first_call = body.caller();
+  notes = std::move(traced.notes);
   return made;
 }
 
-void Function::publish(Body &body, Request &request, SpecializationRef made) {
+Nearest Function::nearest(Body &body, Request &request, const Signature &signature,
+                          SpecializationRef &found) {
+  const auto list = cache_.list()->by_age();
+  Nearest result;
+  for (std::size_t i = 0; i < list.size(); ++i) {
+    Signature now = signature;
+    body.environment(*list[i], request, now);
+    result.consider(i, list[i]->signature, now);
+  }
+  if (!list.empty())
+    found = list[result.index];
+  return result;
+}
+
+void Function::publish(Body &body, Request &request, const Missed &missed, SpecializationRef made,
+                       std::vector<std::string> notes) {
   TraceEvent event;
   event.function = counters_;
   event.call = made->first_call;
   event.signature = text(made->signature);
+  event.full = &made->signature;
+  event.request = &missed.signature;
+  event.pinned = made->pinned;
+  event.notes = std::move(notes);
   event.nanoseconds = made->trace_ns;
   event.ops = static_cast<std::uint32_t>(made->program->ops());
   event.was_evicted = cache_.was_evicted(event.signature);
+  event.counted = missed.counted;
+  SpecializationRef before;
+  event.differences = nearest(body, request, missed.signature, before).differences;
+  event.first = !before;
 
-  const auto before = cache_.list();
-  event.first = before->empty();
-  Nearest nearest;
-  for (std::size_t i = 0; i < before->size(); ++i) {
-    const Specialization &other = *(*before)[i];
-    Signature request_now = made->signature;
-    request_now.watched.clear();
-    request_now.captures.clear();
-    body.environment(other, request, request_now);
-    nearest.consider(i, other.signature, request_now);
-  }
-  event.differences = std::move(nearest.differences);
-
+  made->number = counters_->traces.fetch_add(1, std::memory_order_relaxed) + 1;
   made->last_used.store(calls_.fetch_add(1, std::memory_order_relaxed), std::memory_order_relaxed);
   const auto evicted = cache_.publish(made);
-  const auto live = cache_.list()->size();
-  last_.store(live - 1, std::memory_order_relaxed);
-  counters_->traces.fetch_add(1, std::memory_order_relaxed);
+  const auto list = cache_.list();
+  last_.store(static_cast<std::size_t>(std::find(list->begin(), list->end(), made) - list->begin()),
+              std::memory_order_relaxed);
   counters_->trace_ns.fetch_add(made->trace_ns, std::memory_order_relaxed);
-  counters_->live.store(live, std::memory_order_relaxed);
+  counters_->live.store(list->size(), std::memory_order_relaxed);
   counters_->evicted.fetch_add(evicted.size(), std::memory_order_relaxed);
   sink_.on(event);
   for (const auto &s : evicted)

@@ -5,12 +5,16 @@
 #include "event/event.h"
 #include "function/body.h"
 
+#include <functional>
 #include <memory>
+#include <string>
+#include <vector>
 
 /// The call itself (DESIGN.md section 4).
 ///
-/// Hit: verify against the Specialization that served last, then against the others, latest first;
-/// run its Program. Miss: signature -> flight -> run the body once under the tracer, whose result
+/// Hit: verify against the Specialization that served last, unless a narrower one serves, too; then
+/// against the others, most specific first; run its Program. Miss: signature -> relaxed by what was
+/// traced before (reduce_retracing) -> flight -> run the body once under the tracer, whose result
 /// *is* the call's -> Program -> publish last -> event. An exception leaves the cache as it was.
 
 namespace tracehost {
@@ -31,17 +35,46 @@ public:
   /// The Specialization that would serve the request, or null; runs nothing.
   SpecializationRef find(Body &body, Request &request);
 
+  /// The most specific Specialization whose Signature takes the request's, traced first if there is
+  /// none: for requests whose tensors only stand for others (Body::run makes no real result). Such
+  /// a trace is not counted by the retrace detector.
+  SpecializationRef request(Body &body, Request &request);
+
+  struct Explanation {
+    SpecializationRef served;            ///< null: a miss
+    SpecializationRef nearest;           ///< on a miss; null if there is none
+    std::vector<Difference> differences; ///< the request's from `nearest`
+    Signature signature;                 ///< of the request
+  };
+  /// What a call would do; runs nothing, counts nothing.
+  Explanation explain(Body &body, Request &request);
+
   const std::shared_ptr<Counters> &counters() const { return counters_; }
   Cache &cache() { return cache_; }
   void clear();
 
 private:
+  using Lookup = std::function<SpecializationRef()>;
+  /// What a miss works with.
+  struct Missed {
+    Signature signature; ///< of the request
+    std::vector<at::Tensor> slots;
+    bool counted = true; ///< a call's
+  };
+
   SpecializationRef look_up(Body &body, Request &request, torch::jit::Stack &stack);
+  SpecializationRef look_up(Body &body, Request &request, const Signature &signature);
   Outcome hit(Body &body, torch::jit::Stack &stack, Specialization &served);
   Outcome miss(Body &body, Request &request, torch::jit::Stack &stack, SpecializationRef &served);
+  SpecializationRef obtain(Body &body, Request &request, const Missed &missed,
+                           const Lookup &look_up, bool &traced);
+  Signature relaxed(Body &body, Request &request, const Signature &signature);
   SpecializationRef trace(Body &body, Request &request, Signature signature,
-                          const std::vector<at::Tensor> &slots);
-  void publish(Body &body, Request &request, SpecializationRef made);
+                          const std::vector<at::Tensor> &slots, std::vector<std::string> &notes);
+  Nearest nearest(Body &body, Request &request, const Signature &signature,
+                  SpecializationRef &found);
+  void publish(Body &body, Request &request, const Missed &missed, SpecializationRef made,
+               std::vector<std::string> notes);
 
   std::shared_ptr<Counters> counters_;
   Cache cache_;

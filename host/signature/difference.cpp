@@ -21,11 +21,16 @@ bool sequences(Kind a, Kind b) {
 bool is_object(const std::string &text) { return text.starts_with('<'); }
 
 std::string shape_text(const TensorMeta &meta) {
-  return fmt::format("[{}]", fmt::join(meta.sizes, ", "));
+  return fmt::format("[{}]", sizes_text(meta.sizes));
 }
 
 std::string layout_text(const TensorMeta &meta, bool with_strides) {
   return with_strides ? fmt::format("strides [{}]", fmt::join(meta.strides, ", ")) : meta.layout();
+}
+
+/// Of a relaxed tensor's strides only that it is contiguous can be the same at another size.
+bool same_strides(const TensorMeta &a, const TensorMeta &b) {
+  return a.strides == b.strides || (a.relaxed && a.contiguous && b.contiguous);
 }
 
 /// Differences of two tensors' metadata, without a path. Strides and is_leaf where the body read
@@ -43,8 +48,8 @@ std::vector<Difference> differences(const TensorMeta &a, const TensorMeta &b, bo
     add(Cause::rank, shape_text(a), shape_text(b));
   else
     for (std::size_t i = 0; i < a.sizes.size(); ++i)
-      if (a.sizes[i] != b.sizes[i]) {
-        add(Cause::shape, std::to_string(a.sizes[i]), std::to_string(b.sizes[i]));
+      if (a.sizes[i] != b.sizes[i] && a.sizes[i] != kAnySize) {
+        add(Cause::shape, sizes_text(a.sizes[i]), sizes_text(b.sizes[i]));
         found.back().dimension = static_cast<int>(i);
         found.back().rank = static_cast<int>(a.sizes.size());
       }
@@ -62,7 +67,7 @@ std::vector<Difference> differences(const TensorMeta &a, const TensorMeta &b, bo
     add(Cause::subclass, a.type_name, b.type_name);
   if (found.empty() && a.keys != b.keys) // a key that has no name of its own here
     add(Cause::layout, c10::toString(a.keys), c10::toString(b.keys));
-  if (found.empty() && strides && a.strides != b.strides)
+  if (found.empty() && strides && !same_strides(a, b))
     add(Cause::layout, layout_text(a, true), layout_text(b, true));
   return found;
 }
@@ -93,6 +98,8 @@ public:
                         .path = difference.field,
                         .before = difference.before,
                         .after = difference.after});
+    if (found_.empty())
+      conditions();
     for (std::size_t i = 0; i < a_.watched.size(); ++i)
       watched(a_.watched[i], counterpart(b_.watched, a_.watched[i].path, i));
     for (std::size_t i = 0; i < a_.captures.size(); ++i)
@@ -191,6 +198,36 @@ private:
     return true;
   }
 
+  /// Requires: the trees are the same, so that slots have the same numbers.
+  void conditions() {
+    struct Sizes final : SizeSource {
+      explicit Sizes(const Signature &signature) : signature(signature) {}
+      std::int64_t size(std::int32_t slot, std::int32_t dimension) const override {
+        return signature.slots[static_cast<std::size_t>(slot)]
+            .sizes[static_cast<std::size_t>(dimension)];
+      }
+      const Signature &signature;
+    };
+    const Sizes sizes(b_);
+    for (const SizeCondition &condition : a_.conditions) {
+      if (holds(condition, sizes) || open(condition, sizes))
+        continue;
+      SizeCondition opposite = condition;
+      opposite.expected = !condition.expected;
+      found_.push_back({.cause = Cause::condition,
+                        .path = "a size condition",
+                        .before = text(condition, a_),
+                        .after = text(opposite, b_)});
+    }
+  }
+
+  static bool open(const SizeCondition &condition, const SizeSource &sizes) {
+    return std::any_of(
+        condition.expression.begin(), condition.expression.end(), [&](const SizeTerm &term) {
+          return term.op == SizeTerm::Op::size && sizes.size(term.slot, term.dimension) == kAnySize;
+        });
+  }
+
   void watched(const WatchedSlot &a, const WatchedSlot *b) {
     if (b && !same(a.node, b->node))
       found_.push_back({.cause = Cause::watched,
@@ -277,9 +314,9 @@ private:
 } // namespace
 
 const char *name(Cause cause) {
-  static constexpr std::array<const char *, static_cast<std::size_t>(Cause::capture) + 1> names = {
-      "shape", "rank", "dtype",     "device", "layout",  "requires_grad", "subclass", "alias",
-      "value", "type", "structure", "object", "context", "watched",       "capture"};
+  static constexpr std::array<const char *, static_cast<std::size_t>(Cause::condition) + 1> names =
+      {"shape", "rank", "dtype",     "device", "layout",  "requires_grad", "subclass", "alias",
+       "value", "type", "structure", "object", "context", "watched",       "capture",  "condition"};
   return names[static_cast<std::size_t>(cause)];
 }
 

@@ -24,6 +24,7 @@ enum class Cause {
   context,   ///< grad mode, autocast, default dtype ...
   watched,   ///< a closure cell, global or attribute changed
   capture,   ///< a captured tensor's dtype, shape ... changed
+  condition, ///< sizes fit, but compare otherwise than they did when the body read it
 };
 const char *name(Cause cause); ///< "shape", "requires_grad" ...
 
@@ -38,8 +39,9 @@ struct Difference {
 };
 
 /// All differences, in the order of the tree: arguments, then context, watched, captures.
-/// `request` may lack `watched` and `captures`; then they take no part.
-/// May run a user's `__eq__`: never under a lock.
+/// `request` may lack `watched` and `captures`; then they take no part. A size that may be any
+/// takes each; what a request's relaxed sizes leave open of a size condition is no difference. May
+/// run a user's `__eq__`: never under a lock.
 std::vector<Difference> differences(const Signature &specialization, const Signature &request);
 
 /// Finds the Signature that is nearest to a request, by distance(); the latest of equals.

@@ -7,7 +7,7 @@ namespace tracehost {
 namespace {
 
 /// In units of a quarter of a changed size, by Cause: what a user would call farther weighs more.
-constexpr std::array<int, 15> weights = {
+constexpr std::array<int, 16> weights = {
     4,  // shape
     7,  // rank
     6,  // dtype
@@ -23,8 +23,9 @@ constexpr std::array<int, 15> weights = {
     4,  // context
     4,  // watched
     4,  // capture
+    4,  // condition
 };
-static_assert(weights.size() == static_cast<std::size_t>(Cause::capture) + 1);
+static_assert(weights.size() == static_cast<std::size_t>(Cause::condition) + 1);
 
 } // namespace
 

@@ -106,6 +106,22 @@ std::string bracketed(const Part &part, int at_least) {
   return part.second < at_least ? "(" + part.first + ")" : part.first;
 }
 
+/// Of a comparison that was false; null for what is no comparison.
+const char *opposite(Op op) {
+  switch (op) {
+  case Op::equal:
+    return " != ";
+  case Op::not_equal:
+    return " == ";
+  case Op::less:
+    return " >= ";
+  case Op::less_equal:
+    return " > ";
+  default:
+    return nullptr;
+  }
+}
+
 } // namespace
 
 bool holds(const SizeCondition &condition, const SizeSource &sizes) {
@@ -117,6 +133,7 @@ std::string text(const SizeCondition &condition, const Signature &signature) {
   std::vector<Part> stack;
   for (const SizeTerm &term : condition.expression) {
     const int binds = precedence(term.op);
+    const bool last = &term == &condition.expression.back();
     if (term.op == Op::constant) {
       stack.emplace_back(std::to_string(term.value), binds);
     } else if (term.op == Op::size) {
@@ -127,8 +144,13 @@ std::string text(const SizeCondition &condition, const Signature &signature) {
     } else {
       const Part right = std::move(stack.back());
       stack.pop_back();
-      stack.back() = {
-          bracketed(stack.back(), binds) + symbol(term.op) + bracketed(right, binds + 1), binds};
+      const bool turned = last && !condition.expected && opposite(term.op);
+      stack.back() = {bracketed(stack.back(), binds) +
+                          (turned ? opposite(term.op) : symbol(term.op)) +
+                          bracketed(right, binds + 1),
+                      binds};
+      if (turned)
+        return stack.front().first;
     }
   }
   const Part &whole = stack.front();

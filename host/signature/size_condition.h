@@ -64,7 +64,7 @@ public:
 /// divisor is 0.
 bool holds(const SizeCondition &condition, const SizeSource &sizes);
 
-/// `x.shape[0] > 2 * y.shape[1]`; with `not (...)` around it where it was false.
+/// `x.shape[0] > 2 * y.shape[1]`; the opposite where it was false.
 std::string text(const SizeCondition &condition, const Signature &signature);
 
 } // namespace tracehost

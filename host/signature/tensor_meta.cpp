@@ -19,6 +19,7 @@ TensorMeta TensorMeta::of(const at::Tensor &t, const void *type, const char *typ
   meta.sizes.assign(t.sizes().begin(), t.sizes().end());
   if (t.layout() == at::kStrided) // the others have none
     meta.strides.assign(t.strides().begin(), t.strides().end());
+  meta.contiguous = t.layout() != at::kStrided || t.is_contiguous();
   return meta;
 }
 

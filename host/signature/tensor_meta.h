@@ -19,6 +19,7 @@ struct TensorMeta {
   bool is_leaf = true;                       ///< compared where the body read it (Signature::reads)
   const void *type = nullptr;                ///< the front end's class of the tensor; null in C++
   const char *type_name = "Tensor";          ///< for messages; lives as long as `type`
+  bool contiguous = true;                    ///< of what it was made from
   bool relaxed = false;                      ///< some of `sizes` are kAnySize
   c10::SmallVector<std::int64_t, 4> sizes;   ///< kAnySize: a relaxed dimension
   c10::SmallVector<std::int64_t, 4> strides; ///< compared where the body read them

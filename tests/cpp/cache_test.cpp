@@ -30,7 +30,7 @@ SpecializationRef make_dead() {
   return made;
 }
 
-std::string texts(const Cache::List &list) {
+template <class List> std::string texts(const List &list) {
   std::string result;
   for (const auto &s : list)
     result += text(s->signature);

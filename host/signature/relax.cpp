@@ -1,0 +1,39 @@
+#include "signature/relax.h"
+
+#include <algorithm>
+
+namespace tracehost {
+
+bool is_narrower(const Signature &a, const Signature &b) {
+  if (a.slots.size() != b.slots.size())
+    return false;
+  bool narrower = false;
+  for (std::size_t i = 0; i < a.slots.size(); ++i) {
+    const auto &x = a.slots[i].sizes, &y = b.slots[i].sizes;
+    if (!b.slots[i].takes(x))
+      return false;
+    narrower |= x != y;
+  }
+  return narrower;
+}
+
+bool only_sizes(const std::vector<Difference> &differences) {
+  return std::all_of(differences.begin(), differences.end(), [](const Difference &d) {
+    return d.cause == Cause::shape || d.cause == Cause::condition;
+  });
+}
+
+void relax(Signature &request, const Signature &earlier) {
+  for (std::size_t i = 0; i < request.slots.size(); ++i)
+    for (std::size_t d = 0; d < request.slots[i].sizes.size(); ++d)
+      if (request.slots[i].sizes[d] != earlier.slots[i].sizes[d])
+        request.slots[i].relax(d);
+}
+
+void pin(Signature &signature, std::uint32_t slot, std::size_t dimension, std::int64_t size) {
+  TensorMeta &meta = signature.slots[slot];
+  meta.sizes[dimension] = size;
+  meta.relaxed = std::find(meta.sizes.begin(), meta.sizes.end(), kAnySize) != meta.sizes.end();
+}
+
+} // namespace tracehost

@@ -1,0 +1,28 @@
+#pragma once
+
+#include "signature/difference.h"
+#include "signature/signature.h"
+
+#include <vector>
+
+/// Dimensions of any size: how Signatures that hold them relate (../docs/rules.md;
+/// reference rows 2.22, 3.12, 3.20-3.26).
+
+namespace tracehost {
+
+/// Whether `a`'s tensors are those of `b` but for sizes, none of them wider, and one narrower: what
+/// `a` serves, `b` serves as far as sizes go.
+bool is_narrower(const Signature &a, const Signature &b);
+
+/// Whether the Signatures that differ so can be made one by relaxing sizes: they differ in sizes
+/// alone.
+bool only_sizes(const std::vector<Difference> &differences);
+
+/// Makes each size of `request` any size that differs from `earlier`'s. Requires: they have the
+/// same tree, and tensors of the same ranks.
+void relax(Signature &request, const Signature &earlier);
+
+/// Gives dimension `dimension` of slot `slot` a size again.
+void pin(Signature &signature, std::uint32_t slot, std::size_t dimension, std::int64_t size);
+
+} // namespace tracehost

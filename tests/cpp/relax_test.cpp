@@ -1,0 +1,194 @@
+#include "signature/relax.h"
+
+#include "cache/cache.h"
+#include "support/calls.h"
+#include "support/signatures.h"
+
+#include <gtest/gtest.h>
+
+namespace tracehost {
+namespace {
+
+using test::call;
+using test::tensor;
+
+using Sizes = std::vector<std::int64_t>;
+
+/// A Signature of one float32 tensor; kAnySize relaxes.
+Signature of(const Sizes &sizes) {
+  TensorMeta meta;
+  meta.sizes.assign(sizes.begin(), sizes.end());
+  for (std::size_t d = 0; d < sizes.size(); ++d)
+    if (sizes[d] == kAnySize)
+      meta.relax(d);
+  return call({{"x", tensor(0, meta)}});
+}
+
+SpecializationRef made(const Sizes &sizes) {
+  auto result = std::make_shared<Specialization>();
+  result->signature = of(sizes);
+  return result;
+}
+
+std::string texts(const Cache::List &list) {
+  std::string result;
+  for (const auto &s : list)
+    result += sizes_text(s->signature.slots[0].sizes) + "; ";
+  return result;
+}
+
+constexpr auto any = kAnySize;
+
+TEST(Relax, ARelaxedDimensionTakesEachSizeAndTheRankStays) {
+  const TensorMeta meta = of({any, 3}).slots[0];
+  EXPECT_TRUE(meta.takes(Sizes{7, 3}));
+  EXPECT_FALSE(meta.takes(Sizes{7, 4}));
+  EXPECT_FALSE(meta.takes(Sizes{7}));
+  EXPECT_EQ(meta.text(), "float32[None, 3]");
+}
+
+TEST(Relax, NarrowerIsAStrictPartialOrder) {
+  const std::vector<Sizes> all = {{2, 3}, {any, 3}, {2, any}, {any, any}, {4, 3}, {2}, {any}};
+  for (const auto &a : all)
+    for (const auto &b : all) {
+      EXPECT_FALSE(is_narrower(of(a), of(b)) && is_narrower(of(b), of(a)));
+      for (const auto &c : all) {
+        const bool chained = is_narrower(of(a), of(b)) && is_narrower(of(b), of(c));
+        EXPECT_TRUE(!chained || is_narrower(of(a), of(c)));
+      }
+    }
+  EXPECT_TRUE(is_narrower(of({2, 3}), of({any, 3})));
+  EXPECT_FALSE(is_narrower(of({any, 3}), of({2, any})));
+  EXPECT_FALSE(is_narrower(of({2, 3}), of({2, 3})));
+}
+
+TEST(Relax, TheSupertypeTakesBothAndIsIdempotent) {
+  for (const Sizes &a : {Sizes{2, 3}, Sizes{any, 3}, Sizes{4, 5}})
+    for (const Sizes &b : {Sizes{2, 3}, Sizes{2, 7}, Sizes{any, any}}) {
+      Signature up = of(a);
+      relax(up, of(b));
+      for (const Sizes &lower : {a, b})
+        EXPECT_TRUE(is_narrower(of(lower), up) || of(lower).slots[0].sizes == up.slots[0].sizes);
+      Signature again = up;
+      relax(again, of(b));
+      EXPECT_EQ(again.slots[0].sizes, up.slots[0].sizes);
+    }
+}
+
+TEST(Relax, SizesThatAreAnyAreNoDifference) {
+  EXPECT_TRUE(differences(of({any, 3}), of({5, 3})).empty());
+  const auto found = differences(of({4, 3}), of({any, 3}));
+  ASSERT_EQ(found.size(), 1u);
+  EXPECT_EQ(found[0].before, "4");
+  EXPECT_EQ(found[0].after, "None");
+}
+
+TEST(Relax, APinnedDimensionIsExactAgain) {
+  Signature s = of({any, any});
+  pin(s, 0, 0, 8);
+  EXPECT_EQ(text(s), "(x: float32[8, None])");
+  EXPECT_TRUE(s.relaxed());
+  pin(s, 0, 1, 2);
+  EXPECT_FALSE(s.relaxed());
+}
+
+TEST(Relax, ASizeConditionThatFailsIsADifferenceAndAnOpenOneIsNot) {
+  Signature s = of({any});
+  s.conditions.push_back({{{SizeTerm::Op::size, 0, 0, 0},
+                           {SizeTerm::Op::constant, -1, -1, 4},
+                           {SizeTerm::Op::less, -1, -1, 0}},
+                          false,
+                          "net.py:3"});
+  EXPECT_TRUE(differences(s, of({5})).empty());
+  EXPECT_TRUE(differences(s, of({any})).empty());
+  const auto found = differences(s, of({3}));
+  ASSERT_EQ(found.size(), 1u);
+  EXPECT_EQ(found[0].cause, Cause::condition);
+  EXPECT_EQ(found[0].before, "x.shape[0] >= 4");
+  EXPECT_EQ(found[0].after, "x.shape[0] < 4");
+  EXPECT_TRUE(only_sizes(found));
+}
+
+TEST(Relax, TheCacheAsksTheNarrowerFirst) {
+  Cache cache(8);
+  cache.publish(made({any, 3}));
+  cache.publish(made({2, 3}));
+  cache.publish(made({any, any}));
+  cache.publish(made({2, any}));
+  const auto list = cache.list();
+  EXPECT_EQ(texts(*list), "2, 3; None, 3; 2, None; None, None; ");
+  EXPECT_TRUE(list->narrower(0).empty());
+  EXPECT_EQ(list->narrower(1).size(), 1u);
+  EXPECT_EQ(list->narrower(3).size(), 3u);
+}
+
+class Reducing : public ::testing::Test {
+protected:
+  static Identity identity() {
+    Identity result;
+    result.name = "f";
+    result.reduces = true;
+    return result;
+  }
+  /// The number of traces after a call with a tensor of these sizes.
+  std::uint64_t traces(const Sizes &sizes, std::int64_t n = 1) {
+    test::Call call(at::ones(sizes), n);
+    torch::jit::Stack stack;
+    SpecializationRef served;
+    f.call(body, call, stack, served);
+    return f.counters()->traces;
+  }
+  test::FakeSink sink;
+  Function f{identity(), 64, sink};
+  test::FakeBody body{[](const at::Tensor &x, std::int64_t n) { return x * n; }};
+};
+
+TEST_F(Reducing, TheSecondShapeRelaxesWhatDiffersAndTheThirdIsAHit) {
+  EXPECT_EQ(traces({1, 2}), 1u);
+  EXPECT_EQ(traces({2, 2}), 2u);
+  EXPECT_EQ(traces({7, 2}), 2u);
+  EXPECT_EQ(traces({2, 1}), 3u);
+  EXPECT_EQ(traces({5, 6}), 3u);
+  EXPECT_EQ(texts(*f.cache().list()), "1, 2; None, 2; None, None; ");
+}
+
+TEST_F(Reducing, AnExactTraceStillServesItsShape) {
+  traces({1, 2});
+  traces({2, 2});
+  traces({1, 2});
+  EXPECT_EQ(f.cache().list()->front()->hits, 1u);
+}
+
+TEST_F(Reducing, OtherValuesAndRanksMakeFamiliesOfTheirOwn) {
+  traces({2}, 1);
+  EXPECT_EQ(traces({3}, 2), 2u);
+  EXPECT_EQ(traces({2, 2}, 1), 3u);
+  EXPECT_EQ(traces({4}, 2), 4u);
+  EXPECT_EQ(traces({9}, 2), 4u);
+  EXPECT_EQ(traces({9}, 1), 5u);
+}
+
+TEST_F(Reducing, ARequestWithRelaxedSizesIsServedByTheWiderTrace) {
+  traces({2});
+  traces({3});
+  test::Call call(at::ones({4}), 1);
+  EXPECT_EQ(f.request(body, call), f.cache().list()->back());
+  EXPECT_EQ(f.counters()->traces, 2u);
+  EXPECT_EQ(f.counters()->hits, 0u);
+}
+
+TEST_F(Reducing, ExplainTellsTheNearestAndRunsNothing) {
+  traces({2});
+  test::Call same(at::ones({2}), 1), other(at::ones({3}), 1);
+  const int runs = body.runs;
+  EXPECT_TRUE(f.explain(body, same).served);
+  const auto missed = f.explain(body, other);
+  EXPECT_FALSE(missed.served);
+  ASSERT_EQ(missed.differences.size(), 1u);
+  EXPECT_EQ(missed.differences[0].after, "3");
+  EXPECT_EQ(body.runs, runs);
+  EXPECT_EQ(f.counters()->hits, 0u);
+}
+
+} // namespace
+} // namespace tracehost
