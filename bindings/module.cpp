@@ -4,6 +4,7 @@
 #include "function_type.h"
 #include "report/ledger.h"
 #include "tensor_patches.h"
+#include "tensor_spec.h"
 
 #include <pybind11/pybind11.h>
 
@@ -22,6 +23,7 @@ PYBIND11_MODULE(_tracehost, m) {
   tracehost::python::install_tensor_patches();
   tracehost::python::Births::install();
   m.attr("Function") = py::reinterpret_steal<py::object>(tracehost::python::make_function_type());
+  tracehost::python::add_tensor_spec(m);
   m.def("report_table", [] { return tracehost::report::ledger().table(); });
   m.def("reset", [] { tracehost::report::ledger().reset(); });
 }

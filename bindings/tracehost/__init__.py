@@ -27,6 +27,7 @@ _check()
 
 from ._function import Function, function  # noqa: E402  (the versions come first)
 from ._report import report, reset  # noqa: E402
+from ._tracehost import TensorSpec  # noqa: E402
 from ._versions import VERSION as __version__  # noqa: E402
 
 __all__ = [
@@ -38,6 +39,7 @@ __all__ = [
     "SideEffectWarning",
     "SignatureError",
     "StagingError",
+    "TensorSpec",
     "TraceError",
     "TraceWarning",
     "ValueReadError",
