@@ -7,6 +7,7 @@
 #include "report/ledger.h"
 #include "results.h"
 #include "stack_pool.h"
+#include "switches.h"
 #include "trace/tracer.h"
 
 #include <torch/csrc/Exceptions.h>
@@ -51,6 +52,13 @@ FunctionObject *cast(PyObject *self) { return reinterpret_cast<FunctionObject *>
   return PyObject_Vectorcall(f.callable, args, nargsf & ~PY_VECTORCALL_ARGUMENTS_OFFSET, kwnames);
 }
 
+/// The body as it is, in place of a graph.
+[[gnu::noinline, gnu::cold]] PyObject *eager(PythonFunction &f, PyObject *const *args,
+                                             std::size_t nargsf, PyObject *kwnames) {
+  f.core->counters()->eager.fetch_add(1, std::memory_order_relaxed);
+  return PyObject_Vectorcall(f.callable, args, nargsf, kwnames);
+}
+
 [[gnu::noinline, gnu::cold]] bool warn_retraces(const PythonFunction &f) {
   const auto warning = report::ledger().take_warning(f.core->counters()->identity.site_key);
   if (!warning)
@@ -87,6 +95,9 @@ PyObject *call_function(PyObject *self, PyObject *const *args, std::size_t nargs
   try {
     if (torch::jit::tracer::isTracing() || trace::active()) [[unlikely]]
       return inlined(f, args, nargsf, kwnames);
+    const Stance stance = python::stance();
+    if (stance == Stance::eager) [[unlikely]]
+      return eager(f, args, nargsf, kwnames);
     PythonCall call(f, args, nargsf, kwnames);
     if (!call.bind()) [[unlikely]]
       return nullptr;
@@ -213,8 +224,9 @@ PyObject *stats(PyObject *self, PyObject *) {
   if (!found)
     return nullptr;
   const Counters &c = *found;
-  return Py_BuildValue("{s:K,s:K,s:K,s:K,s:K,s:K,s:d}", "calls", c.hits.load() + c.traces.load(),
-                       "hits", c.hits.load(), "traces", c.traces.load(), "inlined",
+  return Py_BuildValue("{s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:d}", "calls",
+                       c.hits.load() + c.traces.load() + c.eager.load(), "hits", c.hits.load(),
+                       "traces", c.traces.load(), "eager", c.eager.load(), "inlined",
                        c.inlined.load(), "live", c.live.load(), "evicted", c.evicted.load(),
                        "trace_ms", static_cast<double>(c.trace_ns.load()) / 1e6);
 }
@@ -268,8 +280,8 @@ PyMethodDef methods[] = {
     {"experimental_get_tracing_count", tracing_count, METH_NOARGS,
      "tf's name for tracing_count()."},
     {"stats", stats, METH_NOARGS,
-     "stats() -> dict\n\ncalls, hits, traces, inlined, live, evicted: numbers; trace_ms: "
-     "milliseconds."},
+     "stats() -> dict\n\ncalls, hits, traces, eager (run without a graph), inlined, live, evicted: "
+     "numbers; trace_ms: milliseconds."},
     {"clear", clear_cache, METH_NOARGS, "clear()\n\nDrops all specializations; counters stay."},
     {"__reduce__", reduce, METH_NOARGS, nullptr},
     {}};

@@ -3,6 +3,7 @@
 #include "frames.h"
 #include "function_type.h"
 #include "report/ledger.h"
+#include "switches.h"
 #include "tensor_patches.h"
 #include "tensor_spec.h"
 
@@ -24,6 +25,7 @@ PYBIND11_MODULE(_tracehost, m) {
   tracehost::python::Births::install();
   m.attr("Function") = py::reinterpret_steal<py::object>(tracehost::python::make_function_type());
   tracehost::python::add_tensor_spec(m);
+  tracehost::python::add_switches(m);
   m.def("report_table", [] { return tracehost::report::ledger().table(); });
   m.def("reset", [] { tracehost::report::ledger().reset(); });
 }

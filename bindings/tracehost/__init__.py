@@ -27,6 +27,13 @@ _check()
 
 from ._function import Function, function  # noqa: E402  (the versions come first)
 from ._report import report, reset  # noqa: E402
+from ._switches import (  # noqa: E402
+    functions_run_eagerly,
+    inside_function,
+    no_retrace,
+    run_functions_eagerly,
+    stance,
+)
 from ._tracehost import TensorSpec  # noqa: E402
 from ._versions import VERSION as __version__  # noqa: E402
 
@@ -45,6 +52,11 @@ __all__ = [
     "ValueReadError",
     "__version__",
     "function",
+    "functions_run_eagerly",
+    "inside_function",
+    "no_retrace",
     "report",
     "reset",
+    "run_functions_eagerly",
+    "stance",
 ]

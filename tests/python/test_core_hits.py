@@ -33,7 +33,8 @@ def test_the_body_runs_once():
     assert len(runs) == 1
     stats = f.stats()
     assert stats.pop("trace_ms") > 0
-    assert stats == {"calls": 5, "hits": 4, "traces": 1, "inlined": 0, "live": 1, "evicted": 0}
+    counts = {"calls": 5, "hits": 4, "traces": 1, "eager": 0, "inlined": 0, "live": 1, "evicted": 0}
+    assert stats == counts
     assert f.tracing_count() == f.experimental_get_tracing_count() == 1
 
 

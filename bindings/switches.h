@@ -1,0 +1,30 @@
+#pragma once
+
+#include "function/stance.h"
+
+#include <pybind11/pybind11.h>
+
+#include <atomic>
+#include <cstdint>
+
+/// Which Stance a call from Python has: the thread's own, if it is inside of a `with`, else the
+/// process's. One word says that neither is set, so that a hot call pays for one load.
+
+namespace tracehost::python {
+
+/// How many stances are in force: the process's, and one for each thread that has its own.
+extern std::atomic<std::uint32_t> stances_in_force;
+
+[[gnu::cold]] Stance stance_in_force();
+
+/// Hot. Requires: GIL held.
+inline Stance stance() {
+  if (stances_in_force.load(std::memory_order_relaxed) == 0) [[likely]]
+    return Stance::trace;
+  return stance_in_force();
+}
+
+/// What `_switches.py` is made of.
+void add_switches(pybind11::module_ &m);
+
+} // namespace tracehost::python
