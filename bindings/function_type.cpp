@@ -36,10 +36,14 @@ FunctionObject *cast(PyObject *self) { return reinterpret_cast<FunctionObject *>
 /// A call inside of a trace, ours or another's: its ops belong to that graph.
 [[gnu::noinline, gnu::cold]] PyObject *inlined(PythonFunction &f, PyObject *const *args,
                                                std::size_t nargsf, PyObject *kwnames) {
-  if (is_being_traced(f)) {
-    PythonCall call(f, args, nargsf, kwnames);
+  const bool recursive = is_being_traced(f);
+  PythonCall call(f, args, nargsf, kwnames);
+  if (recursive || f.declaration) {
     if (!call.bind())
       return nullptr;
+    call.adapt(call);
+  }
+  if (recursive) {
     call.context = Context::now();
     if (is_being_traced(f, call.signature()))
       raise(errors().trace,
@@ -49,7 +53,7 @@ FunctionObject *cast(PyObject *self) { return reinterpret_cast<FunctionObject *>
                 f.name));
   }
   f.core->counters()->inlined.fetch_add(1, std::memory_order_relaxed);
-  return PyObject_Vectorcall(f.callable, args, nargsf & ~PY_VECTORCALL_ARGUMENTS_OFFSET, kwnames);
+  return call.call_body();
 }
 
 /// The body as it is, in place of a graph.
@@ -117,14 +121,15 @@ PyObject *bind_instance(PyObject *self, PyObject *instance, PyObject *) {
   return instance && instance != Py_None ? PyMethod_New(self, instance) : Py_NewRef(self);
 }
 
-// Function(callable, parameters, empty, name, file, line, site_key, limit, watch, reduces)
+// Function(callable, parameters, empty, name, file, line, site_key, limit, watch, reduces,
+//          declaration or None)
 int initialise(PyObject *self, PyObject *args, PyObject *) {
-  PyObject *callable = nullptr, *parameters = nullptr, *empty = nullptr;
+  PyObject *callable = nullptr, *parameters = nullptr, *empty = nullptr, *declaration = nullptr;
   const char *name = nullptr, *file = nullptr;
   int line = 0, watch = 1, reduces = 0;
   unsigned long long site_key = 0, limit = 0;
-  if (!PyArg_ParseTuple(args, "OO!OssiKKpp", &callable, &PyList_Type, &parameters, &empty, &name,
-                        &file, &line, &site_key, &limit, &watch, &reduces))
+  if (!PyArg_ParseTuple(args, "OO!OssiKKppO", &callable, &PyList_Type, &parameters, &empty, &name,
+                        &file, &line, &site_key, &limit, &watch, &reduces, &declaration))
     return -1;
   try {
     auto f = std::make_unique<PythonFunction>(callable, parameters, empty);
@@ -133,6 +138,8 @@ int initialise(PyObject *self, PyObject *args, PyObject *) {
     identity.definition = {file, line};
     identity.site_key = site_key;
     identity.reduces = reduces;
+    if ((identity.declared = declaration != Py_None))
+      f->declaration = std::make_unique<Declaration>(declaration);
     f->name = fmt::format("{} ({})", name, text(identity.definition));
     f->watch = watch;
     f->core = std::make_unique<Function>(std::move(identity), limit, report::ledger());
@@ -166,6 +173,8 @@ int visit_references(PyObject *self, visitproc visit, void *arg) {
   Py_VISIT(cast(self)->dict);
   if (const auto *f = cast(self)->function) {
     Py_VISIT(f->callable);
+    if (f->declaration)
+      Py_VISIT(f->declaration->object());
     if (const int stop = f->binder.traverse(visit, arg))
       return stop;
     return traverse_specializations(*f, visit, arg);
@@ -183,6 +192,7 @@ int clear(PyObject *self) {
   if (auto *f = cast(self)->function) {
     cast(self)->vectorcall = uncallable;
     f->core->clear();
+    f->declaration.reset();
     Py_CLEAR(f->callable);
   }
   return 0;
@@ -263,7 +273,12 @@ PyObject *get_name(PyObject *self, void *) {
   const Counters *c = counters(self);
   return c ? PyUnicode_FromString(c->identity.name.c_str()) : nullptr;
 }
-PyObject *get_none(PyObject *, void *) { Py_RETURN_NONE; }
+PyObject *get_input_signature(PyObject *self, void *) {
+  if (!counters(self))
+    return nullptr;
+  const auto &declared = cast(self)->function->declaration;
+  return declared ? declared->input_signature() : Py_NewRef(Py_None);
+}
 
 PyObject *copy(PyObject *self, PyObject *) { return Py_NewRef(self); }
 
@@ -290,7 +305,8 @@ PyGetSetDef properties[] = {
     {"python_function", get_python_function, nullptr, "The callable as the user wrote it.",
      nullptr},
     {"name", get_name, nullptr, "The name in messages and reports.", nullptr},
-    {"input_signature", get_none, nullptr, "None: no signature is declared.", nullptr},
+    {"input_signature", get_input_signature, nullptr,
+     "A tuple of what was declared; None: nothing was.", nullptr},
     {"__dict__", PyObject_GenericGetDict, PyObject_GenericSetDict, nullptr, nullptr},
     {}};
 

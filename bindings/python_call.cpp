@@ -67,13 +67,83 @@ bool PythonCall::bind() {
       kwargs[py::handle(PyTuple_GET_ITEM(kwnames_, i))] =
           py::reinterpret_borrow<py::object>(args_[positional_ + static_cast<std::size_t>(i)]);
     py::module_::import("tracehost._function")
-        .attr("refuse_arguments")(py::handle(function_.callable), args, kwargs);
+        .attr("refuse_arguments")(py::handle(function_.callable), function_.declaration != nullptr,
+                                  args, kwargs);
     PyErr_Format(PyExc_TypeError, "%s: the arguments do not fit the parameters",
                  function_.name.c_str());
   } catch (...) {
     set_from_current_exception();
   }
   return false;
+}
+
+bool PythonCall::convert(const Conversion &conversion) {
+  auto made = std::make_unique<Converted>();
+  std::vector<PyObject *> names;
+  bool changed = false;
+  const auto add = [&](std::size_t parameter, PyObject *value) {
+    try {
+      made->values.push_back(conversion(parameter, value));
+    } catch (...) {
+      rethrow_about(
+          fmt::format("argument '{}'", utf8(function_.binder.parameters()[parameter].name)));
+    }
+    made->args.push_back(made->values.back().get());
+    changed |= made->args.back() != value;
+  };
+  std::size_t place = 0, index = 0;
+  for (const Parameter &p : function_.binder.parameters()) {
+    if (p.kind == Parameter::Kind::var_positional) {
+      for (std::size_t i = 0; i < bound_.extra_count; ++i)
+        add(index, bound_.extra[i]);
+    } else if (p.kind == Parameter::Kind::var_keyword) {
+      for (const auto &[name, value] : bound_.keywords) {
+        add(index, value);
+        names.push_back(name);
+      }
+    } else {
+      add(index, bound_.values[place++]);
+      if (p.kind == Parameter::Kind::keyword)
+        names.push_back(p.name);
+    }
+    ++index;
+  }
+  if (!changed)
+    return false;
+  if (!names.empty()) {
+    made->names = Owned(PyTuple_New(static_cast<Py_ssize_t>(names.size())));
+    if (!made->names)
+      rethrow();
+    for (std::size_t i = 0; i < names.size(); ++i)
+      PyTuple_SET_ITEM(made->names.get(), static_cast<Py_ssize_t>(i), Py_NewRef(names[i]));
+  }
+  args_ = made->args.data();
+  positional_ = made->args.size() - names.size();
+  kwnames_ = made->names.get();
+  bound_.keywords.clear();
+  if (!function_.binder.bind(args_, positional_, kwnames_, bound_))
+    raise(PyExc_TypeError, function_.name + ": the converted arguments do not fit the parameters");
+  converted_ = std::move(made); // what was converted before was needed until here
+  return true;
+}
+
+bool PythonCall::adapt(Request &) {
+  if (!function_.declaration)
+    return false;
+  if (PyErr_Occurred()) // a user's `__eq__` was interrupted while a Specialization was verified
+    rethrow();
+  may_pin = false;
+  const Owned made(function_.declaration->convert(function_.binder, bound_));
+  if (!made)
+    return false;
+  Py_ssize_t next = 0;
+  return convert([&](std::size_t, PyObject *) {
+    return Owned(Py_NewRef(PyTuple_GET_ITEM(made.get(), next++)));
+  });
+}
+
+PyObject *PythonCall::call_body() {
+  return PyObject_Vectorcall(function_.callable, args_, positional_, kwnames_);
 }
 
 Signature PythonCall::signature() {
@@ -89,6 +159,8 @@ Signature PythonCall::flatten(Request &, std::vector<at::Tensor> &slots) {
   signature.context = context;
   flattened_ = {};
   python::flatten(function_.binder, bound_, signature, flattened_);
+  if (function_.declaration)
+    function_.declaration->relax(signature);
   nodes_ = signature.nodes;
   slots.clear();
   for (PyObject *t : flattened_.tensors)
@@ -110,7 +182,7 @@ BodyResult PythonCall::run(Request &) {
   } leave;
   {
     const Profile profile(*recorder_);
-    result_ = PyObject_Vectorcall(function_.callable, args_, positional_, kwnames_);
+    result_ = call_body();
   }
   if (!result_) {
     // torch's argument parser, or the body, may have made another exception of a refusal.

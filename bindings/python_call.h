@@ -2,13 +2,16 @@
 
 #include "binding.h"
 #include "births.h"
+#include "declaration.h"
 #include "environment/environment.h"
+#include "environment/gil.h"
 #include "environment/recorder.h"
 #include "function/function.h"
 #include "walk.h"
 
 #include <Python.h>
 
+#include <functional>
 #include <limits>
 #include <memory>
 #include <optional>
@@ -25,7 +28,8 @@ struct PythonFunction {
   Binder binder;
   std::shared_ptr<const Parameters> parameters;
   bool watch; ///< Python values that the trace read are part of the signature
-  std::unordered_set<std::string> warned; ///< paths of slots that a SideEffectWarning has named
+  std::unordered_set<std::string> warned;   ///< paths of slots that a SideEffectWarning has named
+  std::unique_ptr<Declaration> declaration; ///< null: no input_signature
   std::unique_ptr<Function> core;
 
   PythonFunction(PyObject *callable, PyObject *parameters, PyObject *empty);
@@ -59,6 +63,13 @@ public:
 
   /// False with a TypeError set if the arguments do not fit the parameters.
   bool bind();
+  /// Makes a new reference to what stands in for a value of a parameter; throws.
+  using Conversion = std::function<Owned(std::size_t parameter, PyObject *value)>;
+  /// Slow. Puts other values in place of the arguments, defaults among them: all that follows, the
+  /// body too, sees only those, which live as long as the call. False if none is another object.
+  bool convert(const Conversion &conversion);
+  /// Calls the body. A new reference, or null with an error set.
+  PyObject *call_body();
   /// After Outcome::traced: the body's result, a new reference.
   PyObject *take_result() { return std::exchange(result_, nullptr); }
   /// After a trace: shows the SideEffectWarnings, one a slot and Function. False if a filter made
@@ -68,6 +79,7 @@ public:
   Signature signature();
 
   bool verify(Specialization &specialization, Request &request, torch::jit::Stack &stack) override;
+  bool adapt(Request &request) override;
   Signature flatten(Request &request, std::vector<at::Tensor> &slots) override;
   void environment(const Specialization &specialization, Request &request,
                    Signature &signature) override;
@@ -96,6 +108,13 @@ private:
   std::size_t positional_;
   PyObject *kwnames_;
   Bound bound_;
+  /// After convert(): what args_ and kwnames_ then point to.
+  struct Converted {
+    std::vector<Owned> values;
+    std::vector<PyObject *> args;
+    Owned names;
+  };
+  std::unique_ptr<Converted> converted_;
   Collected found_;
 
   // A miss only.

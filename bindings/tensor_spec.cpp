@@ -193,6 +193,10 @@ const TensorSpec *as_tensor_spec(PyObject *object) {
 }
 
 void add_tensor_spec(py::module_ &module) {
+  module.def("tensor_text", [](py::handle tensor) {
+    PyTypeObject *type = Py_TYPE(tensor.ptr());
+    return TensorMeta::of(tensor_of(tensor, "text"), type, type->tp_name).text();
+  });
   const py::object float32 = dtype_of(TensorSpec());
   py::class_<TensorSpec> type(module, "TensorSpec", py::is_final(), kDoc);
   type.attr("__module__") = "tracehost";

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import functools
 import inspect
+import os
 import pickle
 import sys
 import types
@@ -12,11 +13,11 @@ import weakref
 from collections.abc import Callable
 from typing import Any
 
+from ._signature import Declaration
 from ._tracehost import Function
 
 # Options whose part of tracehost is not there yet, with the only value that is taken until then.
 _STILL_TO_COME = {
-    "input_signature": None,
     "value_reads": "error",
     "validate": "off",
     "executor": "interpreter",
@@ -27,6 +28,7 @@ _STILL_TO_COME = {
 def function(
     func: Callable[..., Any] | None = None,
     *,
+    input_signature: Any = None,
     name: str | None = None,
     limit: int = 64,
     watch: bool = True,
@@ -45,6 +47,9 @@ def function(
     (parameters, buffers, globals) are read again at every call.
 
     Args:
+        input_signature: a list or tuple of TensorSpec, nested as the arguments are; one trace serves all
+            tensors that fit. Python numbers, lists of them and numpy arrays are converted, anything else
+            is a SignatureError. A parameter without a spec keeps its default.
         name: in messages and reports; default: the function's own.
         limit: live specializations, at least 1; beyond it the least recently used is dropped.
         reduce_retracing: from the second shape of a tensor on, the dimensions that differed may have
@@ -53,7 +58,8 @@ def function(
         watch: False: Python values from closures, globals and attributes are baked at the trace.
 
     Raises:
-        TypeError: `func` is not callable, or an option is unknown or not supported yet.
+        TypeError: `func` is not callable, an option is unknown or not supported yet, or `input_signature`
+            does not fit the parameters.
         ValueError: `limit` is less than 1.
     """
     _check_options(options)
@@ -64,6 +70,7 @@ def function(
     if func is None:
         return functools.partial(
             function,
+            input_signature=input_signature,
             name=name,
             limit=limit,
             watch=watch,
@@ -74,6 +81,7 @@ def function(
         return type(func)(
             function(
                 func.__func__,
+                input_signature=input_signature,
                 name=name,
                 limit=limit,
                 watch=watch,
@@ -85,20 +93,29 @@ def function(
         raise TypeError(f"{func!r} is not a callable object")
     code_owner = _innermost(func)
     file, line = _definition(code_owner)
+    shown_name = name or getattr(func, "__name__", None) or type(func).__name__
+    parameters = _parameters(func)
+    declared = None
+    if input_signature is not None:
+        where = f"{shown_name} ({os.path.basename(file) or '?'}:{line})"
+        declared = Declaration(shown_name, where, parameters, input_signature, code_owner)
+        parameters = declared.parameters
     made = Function(
         func,
-        _parameters(func),
+        parameters,
         inspect.Parameter.empty,
-        name or getattr(func, "__name__", None) or type(func).__name__,
+        shown_name,
         file,
         line,
         _site_key(code_owner),
         limit,
         watch,
         reduce_retracing,
+        declared,
     )
     functools.update_wrapper(made, func, updated=())
     _options[made] = {
+        "input_signature": input_signature,
         "name": name,
         "limit": limit,
         "watch": watch,
@@ -167,11 +184,17 @@ def _parameters(func: Any) -> list[tuple[str, int, Any]]:
     return [(p.name, int(p.kind), p.default) for p in parameters]
 
 
-def refuse_arguments(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+def refuse_arguments(
+    func: Any, declared: bool, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> None:
     """Raise the TypeError that Python gives for arguments that do not fit."""
     name = getattr(func, "__name__", type(func).__name__)
     try:
-        inspect.signature(func).bind(*args, **kwargs)
+        signature = inspect.signature(func)
+        if declared:  # an input_signature has no **kwargs
+            taken = [p for p in signature.parameters.values() if p.kind != p.VAR_KEYWORD]
+            signature = signature.replace(parameters=taken)
+        signature.bind(*args, **kwargs)
     except TypeError as error:
         raise TypeError(f"{name}() {error}") from None
 

@@ -39,6 +39,11 @@ public:
   virtual bool verify(Specialization &specialization, Request &request,
                       torch::jit::Stack &stack) = 0;
 
+  /// At a miss, before flatten: makes of the arguments what a declared signature has them as. True
+  /// if one is another object now, so that a Specialization may serve after all. Throws on what
+  /// does not fit. May run user code.
+  virtual bool adapt(Request & /*request*/) { return false; }
+
   /// The request's Signature, without watched slots and captures; declared sizes are relaxed in it.
   /// Throws on what can't be compared.
   virtual Signature flatten(Request &request, std::vector<at::Tensor> &slots) = 0;

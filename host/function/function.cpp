@@ -110,6 +110,7 @@ SpecializationRef Function::find(Body &body, Request &request) {
 
 SpecializationRef Function::request(Body &body, Request &request) {
   Missed missed;
+  body.adapt(request);
   missed.signature = body.flatten(request, missed.slots);
   missed.counted = false;
   const auto look = [&] { return look_up(body, request, missed.signature); };
@@ -122,6 +123,7 @@ SpecializationRef Function::request(Body &body, Request &request) {
 Function::Explanation Function::explain(Body &body, Request &request) {
   Explanation result;
   std::vector<at::Tensor> slots;
+  body.adapt(request);
   result.signature = body.flatten(request, slots);
   if ((result.served = look_up(body, request, result.signature)))
     return result;
@@ -131,6 +133,8 @@ Function::Explanation Function::explain(Body &body, Request &request) {
 
 Function::Outcome Function::miss(Body &body, Request &request, torch::jit::Stack &stack,
                                  SpecializationRef &served) {
+  if (body.adapt(request) && (served = look_up(body, request, stack)))
+    return hit(body, stack, *served);
   Missed missed;
   missed.signature = body.flatten(request, missed.slots);
   bool traced = false;

@@ -77,8 +77,6 @@ def test_attributes_can_be_set():
 @pytest.mark.parametrize(
     "option",
     [
-        {"input_signature": []},
-        {"reduce_retracing": True},
         {"value_reads": "guard"},
         {"validate": "first"},
         {"executor": "cuda_graph"},

@@ -1,0 +1,358 @@
+"""input_signature: what may be declared, and the values of a call made to fit it.
+
+A declaration is checked once, when the function is decorated. A call whose arguments fit a specialization
+as they are never comes here; `Declaration.convert` sees only those that do not: Python numbers, lists and
+arrays become tensors, what can't fit is refused by name. The graph is then looked up or traced for what it
+returns.
+"""
+
+from __future__ import annotations
+
+import inspect
+import reprlib
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+
+from ._errors import SignatureError
+from ._tracehost import TensorSpec, tensor_text
+
+_KIND = inspect.Parameter
+_DEEPEST = 50
+_ANYTHING = object()  # the constraint of `self`
+
+
+class _Shorten(reprlib.Repr):
+    """A repr for messages; of tensors only what they are compared by."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.maxother = self.maxstring = 60
+
+    def repr1(self, x: Any, level: int) -> str:
+        return tensor_text(x) if isinstance(x, torch.Tensor) else super().repr1(x, level)
+
+
+_shorten = _Shorten()
+
+
+class _Frozen:
+    """A parameter without a spec: its default, and nothing else."""
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+    def takes(self, value: Any) -> bool:
+        if value is self.value:
+            return True
+        if type(value) is not type(self.value):
+            return False
+        if isinstance(value, (float, complex)):  # tells 0.0 from -0.0, takes a NaN for a NaN
+            return repr(value) == repr(self.value)
+        return bool(value == self.value)
+
+
+class _Unfit(Exception):
+    """Why a value does not become a tensor; for the message."""
+
+
+class Declaration:
+    """The input_signature of one Function, spread over its parameters.
+
+    `signature` is what `f.input_signature` shows. `parameters` are those that calls bind to: **kwargs
+    is dropped. `specs` has for each of them its TensorSpecs, in the order of a call's tensors.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        where: str,
+        parameters: list[tuple[str, int, Any]],
+        signature: Any,
+        owner: Any,
+    ) -> None:
+        """`owner`: the function that was written, for whether `cls` is a class."""
+        self._name = name
+        try:
+            self.signature = _checked(signature)
+            self.parameters = [p for p in parameters if p[1] != _KIND.VAR_KEYWORD]
+            self._constraints = _spread(self.signature, self.parameters, owner)
+        except TypeError as error:
+            raise TypeError(f"{where}: {error}") from None
+        self.specs = [list(_leaves(c)) for c in self._constraints]
+
+    def convert(
+        self, values: tuple[Any, ...], extra: tuple[Any, ...], tracing: bool
+    ) -> tuple[Any, ...] | None:
+        """The values as declared, in the order of the parameters; None if they are so already.
+
+        `values` are of the parameters that are one value, `extra` of *args. `tracing`: sizes may be those
+        of a trace around the call, to be compared where it sees it.
+        """
+        fixed, before, made = iter(values), [], []
+
+        def fit(constraint: Any, value: Any, path: str) -> None:
+            before.append(value)
+            made.append(_fit(constraint, value, path, tracing))
+
+        for (name, kind, _), constraint in zip(self.parameters, self._constraints):
+            if kind != _KIND.VAR_POSITIONAL:
+                fit(constraint, next(fixed), name)
+                continue
+            self._check_count(name, len(constraint), len(extra))
+            for i, (inner, value) in enumerate(zip(constraint, extra)):
+                fit(inner, value, f"{name}[{i}]")
+        return None if all(a is b for a, b in zip(made, before)) else tuple(made)
+
+    def _check_count(self, name: str, declared: int, given: int) -> None:
+        if given < declared:
+            raise TypeError(f"{self._name}() missing a required argument: '{name}_{given}'")
+        if given > declared:
+            raise TypeError(f"{self._name}() too many positional arguments")
+
+
+# -- declaring -----------------------------------------------------------------------------------------------
+
+
+def _checked(signature: Any) -> tuple[Any, ...]:
+    """A copy that nobody else can change; TypeError for what can't be declared."""
+    if not isinstance(signature, (tuple, list)):
+        raise TypeError(
+            "input_signature must be either a tuple or a list, got "
+            f"{type(signature).__name__} {_shorten.repr(signature)}."
+        )
+    wrong = list(_not_specs(signature))
+    if wrong:
+        raise TypeError(
+            "input_signature must be a possibly nested sequence of TensorSpec objects, got invalid args "
+            f"[{', '.join(map(_shorten.repr, wrong))}] with types "
+            f"[{', '.join(type(w).__name__ for w in wrong)}]. A Python value is declared by the "
+            "parameter's default."
+        )
+    return tuple(_copied(s) for s in signature)
+
+
+def _not_specs(spec: Any, depth: int = 0) -> Iterator[Any]:
+    if depth > _DEEPEST:
+        raise TypeError(f"input_signature is nested deeper than {_DEEPEST} levels.")
+    if isinstance(spec, (tuple, list, dict)):
+        for inner in spec.values() if isinstance(spec, dict) else spec:
+            yield from _not_specs(inner, depth + 1)
+    elif not isinstance(spec, TensorSpec):
+        yield spec
+
+
+def _copied(spec: Any) -> Any:
+    if isinstance(spec, dict):
+        return _like(spec, {key: _copied(inner) for key, inner in spec.items()})
+    return _like(spec, map(_copied, spec)) if isinstance(spec, (tuple, list)) else spec
+
+
+def _like(container: Any, items: Any) -> Any:
+    """A container of the same type with other items."""
+    make = getattr(type(container), "_make", None)  # of a namedtuple
+    if make is not None and isinstance(container, tuple):
+        return make(items)
+    if hasattr(container, "default_factory"):
+        return type(container)(container.default_factory, items)
+    return type(container)(items)
+
+
+def _spread(
+    specs: tuple[Any, ...], parameters: list[tuple[str, int, Any]], owner: Any
+) -> list[Any]:
+    """One constraint for each parameter: tf consumes the specs from left to right."""
+    left, constraints = list(specs), []
+    for i, (name, kind, default) in enumerate(parameters):
+        if kind == _KIND.VAR_POSITIONAL:
+            constraints.append(tuple(left))
+            left = []
+        elif kind == _KIND.KEYWORD_ONLY:
+            if default is _KIND.empty:
+                raise TypeError(
+                    f"Since input_signature is defined, keyword-only parameter `{name}` must have a "
+                    "default value."
+                )
+            constraints.append(_frozen(default))
+        elif i == 0 and _is_instance(name, owner):
+            constraints.append(_ANYTHING)
+        elif left:
+            constraints.append(left.pop(0))
+        elif default is _KIND.empty:
+            raise TypeError(f"input_signature missing type constraint for {name}.")
+        else:
+            constraints.append(_frozen(default))
+    if left:
+        raise TypeError(f"input_signature contains {len(left)} extra type constraints.")
+    return constraints
+
+
+def _is_instance(name: str, owner: Any) -> bool:
+    """Whether a first parameter is what a method is called on. As in tf `self` always is; `cls` only in a
+    class, as it is a tensor's name, too."""
+    outer = getattr(owner, "__qualname__", "").rpartition(".")[0]
+    return name == "self" or (name == "cls" and bool(outer) and not outer.endswith("<locals>"))
+
+
+def _frozen(default: Any, depth: int = 0) -> Any:
+    """The constraint that a default makes: its own value, for a tensor its dtype and shape."""
+    if isinstance(default, torch.Tensor):
+        return TensorSpec(default.shape, default.dtype)
+    if depth < _DEEPEST and type(default) is dict:
+        return {key: _frozen(item, depth + 1) for key, item in default.items()}
+    if depth < _DEEPEST and (type(default) in (tuple, list) or hasattr(type(default), "_make")):
+        return _like(default, [_frozen(item, depth + 1) for item in default])
+    return _Frozen(default)
+
+
+def _leaves(constraint: Any) -> Iterator[TensorSpec]:
+    if isinstance(constraint, TensorSpec):
+        yield constraint
+    elif isinstance(constraint, dict):
+        for inner in constraint.values():
+            yield from _leaves(inner)
+    elif isinstance(constraint, (tuple, list)):
+        for inner in constraint:
+            yield from _leaves(inner)
+
+
+# -- calling -------------------------------------------------------------------------------------------------
+
+
+def _fit(constraint: Any, value: Any, path: str, tracing: bool) -> Any:
+    """`value`, or what it becomes under `constraint`; SignatureError if it does not fit."""
+    if constraint is _ANYTHING:
+        return value
+    if isinstance(constraint, TensorSpec):
+        return _fit_tensor(constraint, value, path, tracing)
+    if isinstance(constraint, _Frozen):
+        if constraint.takes(value):
+            return constraint.value
+        expected = f"{_shown(constraint.value)} (its default: input_signature has no spec for it)"
+        raise _mismatch(path, expected, _shown(value))
+    return _fit_container(constraint, value, path, tracing)
+
+
+def _fit_container(constraint: Any, value: Any, path: str, tracing: bool) -> Any:
+    alike = type(value) is type(constraint) and len(value) == len(constraint)
+    if isinstance(constraint, dict):
+        if not alike or value.keys() != constraint.keys():
+            raise _mismatch(path, _shown_dict(constraint), _shown_dict(value))
+        made = {
+            k: _fit(inner, value[k], f"{path}[{k!r}]", tracing) for k, inner in constraint.items()
+        }
+        same = list(made) == list(value) and all(made[k] is value[k] for k in made)
+        return value if same else _like(value, made)
+    if not alike:
+        raise _mismatch(path, _shown_length(constraint), _shown_length(value))
+    items = [
+        _fit(inner, item, f"{path}[{i}]", tracing)
+        for i, (inner, item) in enumerate(zip(constraint, value))
+    ]
+    return value if all(a is b for a, b in zip(items, value)) else _like(value, items)
+
+
+def _fit_tensor(spec: TensorSpec, value: Any, path: str, tracing: bool) -> torch.Tensor:
+    if isinstance(value, torch.Tensor):
+        if not spec.is_compatible_with(value):
+            raise _mismatch(path, repr(spec), _shown(value, spec))
+        if tracing and spec.shape is not None:
+            # A size that the trace around has as any: reading it makes it a condition of that trace.
+            for dimension, size in enumerate(spec.shape):
+                if size is not None and value.shape[dimension] != size:
+                    raise _mismatch(path, repr(spec), _shown(value, spec))
+        return value
+    try:
+        made = _as_tensor(spec, value)
+    except _Unfit as reason:
+        raise _mismatch(path, repr(spec), f"{_shown(value)}: {reason}") from None
+    if not spec.is_compatible_with(made):
+        raise _mismatch(path, repr(spec), f"{_shown(value)}, which makes {tensor_text(made)}")
+    return made
+
+
+def _mismatch(path: str, expected: str, got: str) -> SignatureError:
+    return SignatureError(f"argument '{path}': expected {expected}, got {got}")
+
+
+def _shown(value: Any, spec: TensorSpec | None = None) -> str:
+    if not isinstance(value, torch.Tensor):
+        return _shorten.repr(value)
+    elsewhere = spec is not None and spec.device is not None and value.device.type == "cpu"
+    return tensor_text(value) + (", cpu" if elsewhere else "")
+
+
+def _shown_length(value: Any) -> str:
+    if not isinstance(value, (tuple, list)):
+        return _shown_dict(value)
+    return f"a {type(value).__name__} of {len(value)}"
+
+
+def _shown_dict(value: Any) -> str:
+    if not isinstance(value, dict):
+        return _shown_length(value) if isinstance(value, (tuple, list)) else _shown(value)
+    return f"a {type(value).__name__} with the keys {_shorten.repr(list(value))}"
+
+
+# -- values to tensors ---------------------------------------------------------------------------------------
+
+_KINDS = ("bool", "int", "float", "complex")  # each is taken for those that follow
+_OF_ARRAY = {"b": 0, "i": 1, "u": 1, "f": 2, "c": 3}
+_INTEGERS = {torch.int8, torch.int16, torch.int32, torch.int64} | {
+    torch.uint8,
+    torch.uint16,
+    torch.uint32,
+    torch.uint64,
+}
+
+
+def _as_tensor(spec: TensorSpec, value: Any) -> torch.Tensor:
+    """A new tensor of the spec's dtype and device. Nothing is lost but digits of a float."""
+    dtype = spec.dtype
+    most = 3 if dtype.is_complex else 2 if dtype.is_floating_point else int(dtype != torch.bool)
+    limits = torch.iinfo(dtype) if most == 1 and dtype in _INTEGERS else None
+    numpy = sys.modules.get("numpy")
+    if numpy is not None and isinstance(value, (numpy.ndarray, numpy.generic)):
+        if value.dtype.kind not in _OF_ARRAY:
+            raise _Unfit(f"an array of {value.dtype} can't be a tensor")
+        _check_kind(_OF_ARRAY[value.dtype.kind], most, spec)
+        if limits and value.dtype.kind != "b" and value.size:
+            _check_range(int(value.min()), limits)
+            _check_range(int(value.max()), limits)
+        # In order, writable, of this machine's byte order: torch takes no other.
+        plain = numpy.array(value, dtype=value.dtype.newbyteorder("="), order="C")
+    else:
+        plain = _plain(value, most, limits, spec)
+    try:
+        return torch.tensor(plain, dtype=dtype, device=spec.device)
+    except Exception as error:  # torch's own words: a ragged list, a device that is not there
+        raise _Unfit(str(error).split("\n")[0].rstrip(".")) from error
+
+
+def _plain(value: Any, most: int, limits: torch.iinfo | None, spec: TensorSpec) -> Any:
+    """Numbers and nested lists of them, without numpy's."""
+    if isinstance(value, (list, tuple)):
+        return [_plain(item, most, limits, spec) for item in value]
+    if type(value).__module__ == "numpy" and hasattr(value, "tolist"):
+        return _plain(value.tolist(), most, limits, spec)
+    for kind, number in enumerate((bool, int, float, complex)):
+        if isinstance(value, number):
+            _check_kind(kind, most, spec)
+            if limits and kind == 1:
+                _check_range(value, limits)
+            return value
+    if isinstance(value, torch.Tensor):
+        raise _Unfit("a list of tensors is not one tensor; use torch.stack")
+    raise _Unfit(f"{type(value).__name__} can't be a tensor")
+
+
+def _check_kind(kind: int, most: int, spec: TensorSpec) -> None:
+    if kind > most:
+        raise _Unfit(f"{_KINDS[kind]} is not taken for {spec.dtype}")
+
+
+def _check_range(value: int, limits: torch.iinfo) -> None:
+    if not limits.min <= value <= limits.max:
+        raise _Unfit(f"{value} is out of the range of torch.{limits.dtype}")
