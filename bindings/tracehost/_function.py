@@ -13,6 +13,8 @@ import weakref
 from collections.abc import Callable
 from typing import Any
 
+import torch
+
 from ._signature import Declaration
 from ._tracehost import Function
 
@@ -176,9 +178,15 @@ def _site_key(func: Any) -> int:
     return _sites.setdefault(id(owner), (owner, len(_sites) + 1))[1]
 
 
+def _signature(func: Any) -> inspect.Signature:
+    if isinstance(func, torch.nn.Module) and type(func).__call__ is torch.nn.Module.__call__:
+        func = func.forward  # __call__ takes anything, and hands it on
+    return inspect.signature(func)
+
+
 def _parameters(func: Any) -> list[tuple[str, int, Any]]:
     try:
-        parameters = inspect.signature(func).parameters.values()
+        parameters = _signature(func).parameters.values()
     except (TypeError, ValueError):  # some builtins have none
         return [("args", 2, inspect.Parameter.empty), ("kwargs", 4, inspect.Parameter.empty)]
     return [(p.name, int(p.kind), p.default) for p in parameters]
@@ -190,7 +198,7 @@ def refuse_arguments(
     """Raise the TypeError that Python gives for arguments that do not fit."""
     name = getattr(func, "__name__", type(func).__name__)
     try:
-        signature = inspect.signature(func)
+        signature = _signature(func)
         if declared:  # an input_signature has no **kwargs
             taken = [p for p in signature.parameters.values() if p.kind != p.VAR_KEYWORD]
             signature = signature.replace(parameters=taken)

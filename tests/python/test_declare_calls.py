@@ -1,0 +1,488 @@
+"""Calls of declared Functions: what is converted, what is refused, how often it is traced."""
+
+import enum
+
+import numpy as np
+import pytest
+import torch
+import tracehost
+from tracehost import SignatureError, TensorSpec, _signature
+
+S = TensorSpec([None])
+SCALAR = TensorSpec([])
+
+
+@pytest.fixture(autouse=True)
+def forget():
+    """Warnings of a test are of its own calls."""
+    tracehost.reset()
+
+
+def declared(*specs, func=lambda x: x * 2):
+    return tracehost.function(func, input_signature=specs)
+
+
+def refusal(f, *args, **kwargs):
+    """The text, without its beginning. Nothing was traced for it."""
+    before = f.stats()
+    with pytest.raises(SignatureError) as caught:
+        f(*args, **kwargs)
+    assert f.stats() == before
+    return str(caught.value)
+
+
+def spec(shape, dtype="float32", device=""):
+    return f"TensorSpec(shape={shape}, dtype=torch.{dtype}, {device}name=None)"
+
+
+# -- sizes and traces ----------------------------------------------------------------------------
+
+
+def test_one_trace_serves_all_sizes():
+    f = declared(TensorSpec([None, 3]))
+    for n in (4, 1, 0, 7):
+        x = torch.randn(n, 3)
+        assert torch.equal(f(x), x * 2)
+    assert (f.tracing_count(), f.stats()["hits"]) == (1, 3)
+
+
+def test_a_shape_of_none_is_one_trace_a_rank():
+    f = declared(TensorSpec(None))
+    for shape in ((), (2,), (3,), (2, 2), (3, 1)):
+        x = torch.randn(shape)
+        assert torch.equal(f(x), x * 2)
+    assert f.tracing_count() == 3
+
+
+def test_what_is_not_in_a_spec_is_one_trace_each():
+    f = declared(S)
+    f(torch.ones(2))
+    f(torch.ones(3, requires_grad=True))
+    f(torch.ones(4, requires_grad=True))
+    assert f.tracing_count() == 2
+    with torch.no_grad():
+        f(torch.ones(5))
+    assert f.tracing_count() == 3
+
+
+def test_gradients_at_another_size_than_the_traces():
+    f = declared(S, SCALAR, func=lambda x, w: (x * w).exp().sum())
+    for n in (2, 5):
+        x, w = torch.randn(n, requires_grad=True), torch.tensor(0.5, requires_grad=True)
+        expected = torch.autograd.grad((x * w).exp().sum(), [x, w])
+        got = torch.autograd.grad(f(x, w), [x, w])
+        assert all(torch.equal(a, b) for a, b in zip(got, expected))
+    assert f.tracing_count() == 1
+
+
+def test_the_same_tensor_twice():
+    f = declared(S, S, func=lambda x, y: x + y)
+    for n in (2, 3):
+        x = torch.randn(n)
+        assert torch.equal(f(x, x), x + x)
+    assert f.tracing_count() == 1
+    f(torch.ones(2), torch.ones(2))
+    assert f.tracing_count() == 2
+
+
+def test_the_same_tensor_for_specs_of_which_one_is_exact():
+    f = declared(S, TensorSpec([2]), func=lambda x, y: x.sum() + y.sum())
+    two, three = torch.ones(2), torch.ones(3)
+    assert f(two, two).item() == 4
+    assert f(three, two).item() == 5
+    assert f(torch.ones(4), two).item() == 6
+    assert f.tracing_count() == 2
+    assert refusal(f, three, three) == f"argument 'y': expected {spec('(2,)')}, got float32[3]"
+
+
+def test_a_hit_does_not_ask_the_declaration(monkeypatch):
+    asked = []
+    convert = _signature.Declaration.convert
+    monkeypatch.setattr(
+        _signature.Declaration,
+        "convert",
+        lambda self, *args: asked.append(args) or convert(self, *args),
+    )
+    f = declared(S, SCALAR, func=lambda x, y: x * y)
+    x, y = torch.ones(2), torch.ones(())
+    for _ in range(3):
+        f(x, y)
+    assert len(asked) == 1
+    assert f(x, 2.0).tolist() == [2.0, 2.0]  # a number makes a tensor at each call
+    assert f(x, 3.0).tolist() == [3.0, 3.0]
+    assert len(asked) == 3 and f.tracing_count() == 1
+
+
+def test_reduce_retracing_changes_nothing():
+    f = tracehost.function(
+        lambda x, y: x.sum() + y.sum(),
+        input_signature=[S, TensorSpec([2])],
+        reduce_retracing=True,
+    )
+    for n in (1, 2, 3):
+        assert f(torch.ones(n), torch.ones(2)).item() == n + 2
+    assert f.tracing_count() == 1
+    with pytest.raises(SignatureError):
+        f(torch.ones(1), torch.ones(3))
+
+
+def test_arguments_by_keyword():
+    f = declared(S, S, func=lambda x, y: x - y)
+    a, b = torch.tensor([5.0]), torch.tensor([3.0])
+    for call in (
+        lambda: f(a, b),
+        lambda: f(a, y=b),
+        lambda: f(y=b, x=a),
+        lambda: f(y=[3.0], x=[5]),
+    ):
+        assert call().tolist() == [2.0]
+    assert f.tracing_count() == 1
+
+
+def test_wrong_arity_has_python_s_words():
+    f = declared(S, S, func=lambda x, y: x + y)
+    x = torch.ones(1)
+    for call, text in (
+        (lambda: f(x), "missing a required argument: 'y'"),
+        (lambda: f(x, x, x), "too many positional arguments"),
+        (lambda: f(x, x, z=x), "got an unexpected keyword argument 'z'"),
+        (lambda: f(x, x, x=x), "multiple values for argument 'x'"),
+    ):
+        with pytest.raises(TypeError) as caught:
+            call()
+        assert type(caught.value) is TypeError and str(caught.value) == f"<lambda>() {text}"
+    assert f.tracing_count() == 0
+
+
+# -- conversion ------------------------------------------------------------------------------------
+
+
+class Level(enum.IntEnum):
+    LOW = 1
+
+
+ACCEPTED = [
+    (2.5, torch.float32),
+    (2, torch.float32),
+    (True, torch.float32),
+    (True, torch.bool),
+    (True, torch.int32),
+    (-3, torch.int8),
+    (255, torch.uint8),
+    (2**63 - 1, torch.int64),
+    (2**64 - 1, torch.uint64),
+    (Level.LOW, torch.int64),
+    (0.1, torch.float64),
+    (1.5, torch.bfloat16),
+    (1, torch.complex64),
+    (1 + 2j, torch.complex128),
+    ([1, 2.5], torch.float64),
+    ([True, 2], torch.int64),
+    ([[1], [2]], torch.float16),
+    (((1, 2), [3, 4]), torch.int32),
+    ([], torch.float32),
+    ([0.1], torch.float64),
+    (np.float64(0.1), torch.float32),
+    (np.int16(4), torch.int64),
+    (np.bool_(True), torch.float32),
+    (np.array([1.5, 2.5]), torch.float32),
+    (np.array([1, 2]), torch.int8),
+    (np.array([1, 2], np.uint64), torch.int32),
+    (np.arange(6).reshape(2, 3).T, torch.float32),
+    (np.array([1.0, 2.0])[::-1], torch.float64),
+    (np.array([1, 2], ">i4"), torch.int32),
+    (np.zeros((0, 2)), torch.float32),
+    ([np.float32(1.5), 2], torch.float64),
+    ([np.array([1.0, 2.0]), [3.0, 4.0]], torch.float32),
+]
+
+
+@pytest.mark.parametrize("value, dtype", ACCEPTED, ids=lambda v: str(v).replace("\n", ""))
+def test_values_that_are_converted(value, dtype):
+    f = declared(TensorSpec(None, dtype), func=lambda x: x.clone())
+    got = f(value)
+    expected = torch.tensor(np.array(value).tolist(), dtype=dtype).reshape(np.shape(value))
+    assert got.dtype is dtype and got.shape == expected.shape and torch.equal(got, expected)
+    again = f(value)
+    assert torch.equal(again, expected) and f.tracing_count() == 1
+
+
+REFUSED = [
+    (4.0, torch.int64, "4.0: float is not taken for torch.int64"),
+    (1, torch.bool, "1: int is not taken for torch.bool"),
+    (1j, torch.float32, "1j: complex is not taken for torch.float32"),
+    ([1, 2.0], torch.int32, "[1, 2.0]: float is not taken for torch.int32"),
+    (128, torch.int8, "128: 128 is out of the range of torch.int8"),
+    (-1, torch.uint8, "-1: -1 is out of the range of torch.uint8"),
+    ([1, 300], torch.uint8, "[1, 300]: 300 is out of the range of torch.uint8"),
+    (2**63, torch.int64, f"{2**63}: {2**63} is out of the range of torch.int64"),
+    (
+        np.array([1, 300]),
+        torch.int8,
+        "array([  1, 300]): 300 is out of the range of torch.int8",
+    ),
+    (
+        np.float32(4),
+        torch.int32,
+        f"{np.float32(4)!r}: float is not taken for torch.int32",
+    ),
+    (np.array(["a"]), torch.float32, "array(['a'], dtype='<U1'): an array of <U1 can't be a tensor"),
+    ("text", torch.float32, "'text': str can't be a tensor"),
+    (None, torch.float32, "None: NoneType can't be a tensor"),
+    (["a"], torch.float32, "['a']: str can't be a tensor"),
+    ({"k": 1.0}, torch.float32, "{'k': 1.0}: dict can't be a tensor"),
+    (
+        [[1.0], [1.0, 2.0]],
+        torch.float32,
+        "[[1.0], [1.0, 2.0]]: expected sequence of length 1 at dim 1 (got 2)",
+    ),
+    (
+        [torch.ones(2)],
+        torch.float32,
+        "[float32[2]]: a list of tensors is not one tensor; use torch.stack",
+    ),
+]
+
+
+@pytest.mark.parametrize("value, dtype, text", REFUSED, ids=lambda v: str(v)[:40])
+def test_values_that_are_refused(value, dtype, text):
+    f = declared(TensorSpec(None, dtype))
+    name = str(dtype).removeprefix("torch.")
+    assert refusal(f, value) == f"argument 'x': expected {spec('None', name)}, got {text}"
+
+
+def test_a_converted_value_has_to_fit_the_shape():
+    f = declared(TensorSpec([2, None]))
+    assert refusal(f, [[1, 2]] * 3) == (
+        f"argument 'x': expected {spec('(2, None)')}, got [[1, 2], [1, 2], [1, 2]], "
+        "which makes float32[3, 2]"
+    )
+    assert refusal(f, 1.0) == (
+        f"argument 'x': expected {spec('(2, None)')}, got 1.0, which makes float32[]"
+    )
+
+
+def test_a_long_value_is_cut():
+    text = refusal(declared(TensorSpec([1])), list(range(100_000)))
+    assert text == (
+        f"argument 'x': expected {spec('(1,)')}, got [0, 1, 2, 3, 4, 5, ...], "
+        "which makes float32[100000]"
+    )
+
+
+def test_defaults_are_converted_at_each_call():
+    def count(x=0.0):
+        return x.add_(1)
+
+    f = tracehost.function(count, input_signature=[SCALAR])
+    assert [f().item(), f().item(), f(4.0).item(), f(x=torch.tensor(5.0)).item()] == [1, 1, 5, 6]
+    assert f.tracing_count() == 1
+
+
+def test_a_default_that_does_not_fit_is_refused_when_it_is_used():
+    f = declared(S, S, func=lambda x, mask=None: x * mask)
+    assert f([1.0], [2.0]).tolist() == [2.0]
+    assert refusal(f, [1.0]) == (
+        f"argument 'mask': expected {spec('(None,)')}, got None: NoneType can't be a tensor"
+    )
+
+
+def test_an_array_is_copied():
+    f = declared(S, func=lambda x: x.add_(1))
+    array = np.zeros(2, np.float32)
+    assert f(array).tolist() == [1.0, 1.0] and f(array).tolist() == [1.0, 1.0]
+    assert array.tolist() == [0.0, 0.0]
+    array.flags.writeable = False
+    assert f(array).tolist() == [1.0, 1.0]
+
+
+def test_converted_values_need_no_gradient_and_follow_the_default_device():
+    f = declared(S, func=lambda x: x + 0)
+    assert not f([1.0]).requires_grad
+    with torch.device("meta"):
+        assert f([1.0]).device.type == "meta"
+
+
+# -- tensors ---------------------------------------------------------------------------------------
+
+
+def test_tensors_are_never_cast():
+    f = declared(TensorSpec([None, 3]))
+    expected = f"argument 'x': expected {spec('(None, 3)')}, got "
+    assert refusal(f, torch.ones(2, 4)) == expected + "float32[2, 4]"
+    assert refusal(f, torch.ones(3)) == expected + "float32[3]"
+    assert refusal(f, torch.ones(2, 3, dtype=torch.float64)) == expected + "float64[2, 3]"
+    assert refusal(f, torch.ones(1, 4, requires_grad=True)) == (
+        expected + "float32[1, 4], requires_grad"
+    )
+    assert refusal(f, torch.nn.Parameter(torch.ones(4))) == (
+        expected + "Parameter float32[4], requires_grad"
+    )
+    assert f.tracing_count() == 0
+
+
+def test_a_device_is_checked_and_converted_to():
+    f = declared(TensorSpec([None], device="meta"))
+    assert f([1.0, 2.0]).device.type == "meta"
+    assert f(torch.ones(3, device="meta")).device.type == "meta"
+    assert f.tracing_count() == 1
+    what = spec("(None,)", device="device='meta', ")
+    assert refusal(f, torch.ones(2)) == f"argument 'x': expected {what}, got float32[2], cpu"
+    assert refusal(declared(TensorSpec([None], device="cpu")), torch.ones(2, device="meta")) == (
+        "argument 'x': expected TensorSpec(shape=(None,), dtype=torch.float32, device='cpu', "
+        "name=None), got float32[2], meta"
+    )
+
+
+def test_a_refused_call_leaves_the_traceback_at_the_call():
+    f = declared(S)
+    with pytest.raises(SignatureError) as caught:
+        f(torch.ones(1, 1))
+    assert [entry.path.name for entry in caught.traceback] == ["test_declare_calls.py"]
+
+
+# -- containers --------------------------------------------------------------------------------------
+
+
+def test_nested_values():
+    f = declared((S, [S]), {"k": S}, func=lambda pair, d: pair[0] + pair[1][0] + d["k"])
+    for n in (1, 2):
+        x = torch.ones(n)
+        assert f((x, [x + 1]), {"k": x + 2}).tolist() == [6.0] * n
+        assert f((x, [[1.0] * n]), {"k": np.ones(n)}).tolist() == [3.0] * n
+    assert f.tracing_count() == 1
+    assert refusal(f, (x, ["a"]), {"k": x}) == (
+        f"argument 'pair[1][0]': expected {spec('(None,)')}, got 'a': str can't be a tensor"
+    )
+    assert refusal(f, (x, [x]), {"k": None}).startswith("argument 'd['k']': expected TensorSpec")
+
+
+@pytest.mark.parametrize(
+    "value, got",
+    [
+        ([1.0, 1.0], "a list of 2"),
+        ((1.0,), "a tuple of 1"),
+        ((1.0, 1.0, 1.0), "a tuple of 3"),
+        (torch.ones(2), "float32[2]"),
+        (None, "None"),
+        ({"a": 1.0}, "a dict with the keys ['a']"),
+    ],
+)
+def test_a_tuple_is_a_tuple_of_its_length(value, got):
+    f = declared((SCALAR, SCALAR), func=lambda p: p[0] + p[1])
+    assert f((1, 2.0)).item() == 3
+    assert refusal(f, value) == f"argument 'p': expected a tuple of 2, got {got}"
+
+
+@pytest.mark.parametrize(
+    "value, got",
+    [
+        ({"a": 1.0}, "a dict with the keys ['a']"),
+        ({"a": 1.0, "c": 1.0}, "a dict with the keys ['a', 'c']"),
+        ({"a": 1.0, "b": 1.0, "c": 1.0}, "a dict with the keys ['a', 'b', 'c']"),
+        ([1.0, 2.0], "a list of 2"),
+        (3, "3"),
+    ],
+)
+def test_a_dict_has_its_keys(value, got):
+    f = declared({"a": SCALAR, "b": SCALAR}, func=lambda d: d["a"] - d["b"])
+    assert refusal(f, value) == (
+        f"argument 'd': expected a dict with the keys ['a', 'b'], got {got}"
+    )
+
+
+def test_the_order_of_keys_is_the_declared_one():
+    f = declared({"a": SCALAR, "b": SCALAR}, func=lambda d: next(iter(d.values())))
+    one, two = torch.tensor(1.0), torch.tensor(2.0)
+    assert f({"a": one, "b": two}).item() == 1
+    assert f({"b": two, "a": one}).item() == 1
+    assert f.tracing_count() == 1
+
+
+# -- parameters without a spec -----------------------------------------------------------------------
+
+
+def test_a_parameter_without_a_spec_is_its_default():
+    f = declared(S, func=lambda x, k=2, *, mode="sum": getattr(x * k, mode)())
+    x = torch.ones(3)
+    assert [f(x).item(), f(x, 2).item(), f(x, k=2, mode="sum").item()] == [6.0] * 3
+    why = "(its default: input_signature has no spec for it)"
+    assert refusal(f, x, 3) == f"argument 'k': expected 2 {why}, got 3"
+    assert refusal(f, x, 2.0) == f"argument 'k': expected 2 {why}, got 2.0"
+    assert refusal(f, x, torch.tensor(2)) == f"argument 'k': expected 2 {why}, got int64[]"
+    assert refusal(f, x, mode="mean") == f"argument 'mode': expected 'sum' {why}, got 'mean'"
+    assert f.tracing_count() == 1
+
+
+@pytest.mark.parametrize(
+    "default, same, other",
+    [
+        (float("nan"), float("nan"), 0.0),
+        (0.0, 0.0, -0.0),
+        (True, True, 1),
+        (None, None, 0),
+        ((1, "a"), (1, "a"), (1, "b")),
+        ([1, [2]], [1, [2]], [1, [2, 3]]),
+        ({"k": 1}, {"k": 1}, {"k": True}),
+        ([], [], [1]),
+        (torch.float32, torch.float32, torch.float64),
+    ],
+)
+def test_what_an_equal_default_is(default, same, other):
+    f = declared(S, func=lambda x, k=default: x + 1)
+    x = torch.ones(1)
+    f(x)
+    f(x, same)
+    assert f.tracing_count() == 1
+    refusal(f, x, other)
+
+
+def test_a_default_that_is_a_tensor_stands_for_its_dtype_and_shape():
+    f = declared(S, func=lambda x, w=torch.ones(2): x.sum() * w)
+    x = torch.ones(3)
+    assert f(x).tolist() == [3.0, 3.0] and f(x, torch.zeros(2)).tolist() == [0.0, 0.0]
+    # The default itself is also reached by a path: a trace of its own.
+    assert f(x, [1, 2]).tolist() == [3.0, 6.0] and f.tracing_count() == 2
+    assert refusal(f, x, torch.ones(3)) == f"argument 'w': expected {spec('(2,)')}, got float32[3]"
+
+
+def test_a_default_that_changed_later():
+    sizes = [1, 2]
+    f = declared(S, func=lambda x, k=sizes: x + len(k))
+    x = torch.ones(1)
+    assert f(x).tolist() == [3.0]
+    sizes.append(3)
+    assert refusal(f, x) == "argument 'k': expected a list of 2, got a list of 3"
+
+
+def test_an_error_in_a_user_s_eq_passes_through():
+    class Broken:
+        def __eq__(self, other):
+            raise KeyError("broken")
+
+        __hash__ = None
+
+    f = declared(S, func=lambda x, k=Broken(): x)
+    with pytest.raises(KeyError, match="broken"):
+        f(torch.ones(1), Broken())
+
+
+# -- switches --------------------------------------------------------------------------------------
+
+
+def test_nothing_is_checked_where_functions_run_eagerly():
+    f = declared(TensorSpec([2]))
+    tracehost.run_functions_eagerly(True)
+    try:
+        assert f(3) == 6 and f("a") == "aa" and f(torch.ones(3)).tolist() == [2.0] * 3
+    finally:
+        tracehost.run_functions_eagerly(False)
+    refusal(f, "a")
+    assert f.tracing_count() == 0
+
+
+def test_no_warning_for_any_number_of_sizes(recwarn):
+    f = declared(S)
+    for n in range(1, 12):
+        f(torch.ones(n))
+    assert f.tracing_count() == 1 and not len(recwarn)
