@@ -226,7 +226,11 @@ REFUSED = [
         torch.int32,
         f"{np.float32(4)!r}: float is not taken for torch.int32",
     ),
-    (np.array(["a"]), torch.float32, "array(['a'], dtype='<U1'): an array of <U1 can't be a tensor"),
+    (
+        np.array(["a"]),
+        torch.float32,
+        "array(['a'], dtype='<U1'): an array of <U1 can't be a tensor",
+    ),
     ("text", torch.float32, "'text': str can't be a tensor"),
     (None, torch.float32, "None: NoneType can't be a tensor"),
     (["a"], torch.float32, "['a']: str can't be a tensor"),
