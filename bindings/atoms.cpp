@@ -1,6 +1,7 @@
 #include "atoms.h"
 
 #include "environment/gil.h"
+#include "user_type.h"
 
 #include <torch/csrc/Device.h>
 #include <torch/csrc/autograd/python_variable.h>
@@ -209,6 +210,10 @@ PyAtom::PyAtom(PyObject *object, Compare compare) : object_(object), compare_(co
   Py_INCREF(object_);
 }
 
+PyAtom::PyAtom(Owned type, PyTypeObject *of)
+    : object_(type.release()), function_(Py_NewRef(reinterpret_cast<PyObject *>(of))),
+      compare_(Compare::typed) {}
+
 PyAtom::~PyAtom() {
   if (!python_alive())
     return;
@@ -231,6 +236,8 @@ bool PyAtom::holds(PyObject *candidate) const {
   case Compare::method:
     return PyMethod_Check(candidate) && PyMethod_GET_SELF(candidate) == referent(object_) &&
            PyMethod_GET_FUNCTION(candidate) == function_;
+  case Compare::typed:
+    return serves(object_, reinterpret_cast<PyTypeObject *>(function_), candidate);
   }
   return false;
 }
@@ -244,11 +251,16 @@ bool PyAtom::same(const Atom &other) const {
   // One object has one plain weak reference, so weak references compare by pointer as well.
   if (object_ == that->object_)
     return function_ == that->function_ && alive();
-  if (compare_ != Compare::equality || !python_alive())
+  const bool typed = compare_ == Compare::typed;
+  if ((compare_ != Compare::equality && !typed) || !python_alive())
     return false;
   const WithGil gil;
   const KeepError keep;
-  const bool result = equal(object_, that->object_);
+  const auto of = [](const PyAtom *atom) {
+    return reinterpret_cast<PyTypeObject *>(atom->function_);
+  };
+  const bool result = typed ? same_user_type(object_, of(this), that->object_, of(that))
+                            : equal(object_, that->object_);
   PyErr_Clear();
   return result;
 }
@@ -282,6 +294,10 @@ std::string PyAtom::text() const {
              (PyFunction_Check(function_) ? ": " + function_text(function_) : std::string()) + ">";
     break;
   }
+  case Compare::typed:
+    result = std::string(short_name(reinterpret_cast<PyTypeObject *>(function_))) + "[" +
+             repr(object_) + "]";
+    break;
   }
   PyErr_Clear();
   return shortened(std::move(result));

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "environment/gil.h"
 #include "signature/node.h"
 
 #include <Python.h>
@@ -21,8 +22,11 @@ public:
     weak_identity, ///< held weakly: instances; never equal again once the object is gone
     equality, ///< held strongly, type identity and `==`: str, bytes, int beyond 64 bits, complex
     method,   ///< bound method: same instance (weak) and same function
+    typed,    ///< an instance of a class with `__tracehost_type__`: by what that gave (user_type.h)
   };
   PyAtom(PyObject *object, Compare compare);
+  /// Compare::typed: what an instance of `of` gave.
+  PyAtom(Owned type, PyTypeObject *of);
   ~PyAtom()
       override; ///< takes the GIL itself; after finalisation it lets go without touching Python
 
@@ -39,7 +43,7 @@ public:
 
 private:
   PyObject *object_; ///< strong reference, or the weak reference object (weak_identity, method)
-  PyObject *function_ = nullptr; ///< method: the function, strong
+  PyObject *function_ = nullptr; ///< method: the function; typed: the instance's class; strong
   Compare compare_;
 };
 

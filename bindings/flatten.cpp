@@ -1,8 +1,11 @@
 #include "walk.h"
 
+#include "arrays.h"
 #include "atoms.h"
 #include "environment/gil.h"
+#include "environment/known.h"
 #include "errors.h"
+#include "user_type.h"
 
 #include <torch/csrc/DynamicTypes.h>
 #include <torch/csrc/Layout.h>
@@ -10,23 +13,12 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <limits>
 #include <unordered_map>
 
 namespace tracehost::python {
 namespace {
-
-constexpr int kDeepest = 50;
-
-bool is_dataclass(PyObject *object) {
-  static PyObject *const name = PyUnicode_InternFromString("__dataclass_fields__");
-  return _PyType_Lookup(Py_TYPE(object), name) != nullptr;
-}
-
-bool is_array(PyObject *object) {
-  const std::string_view name = Py_TYPE(object)->tp_name;
-  return name.starts_with("numpy.") && name != "numpy.dtype";
-}
 
 /// Instances, functions and classes: their attributes, cells and globals can be read by the body.
 bool is_root(PyObject *object) {
@@ -44,6 +36,7 @@ public:
   std::size_t open(Kind kind, PyObject *type);
   void close(std::size_t index) { nodes_[index].end = static_cast<std::uint32_t>(nodes_.size()); }
   void leaf_node(PyObject *object);
+  void typed_leaf(PyObject *object);
 
   std::vector<PyObject *> roots;
   std::vector<std::size_t> root_nodes;
@@ -57,7 +50,7 @@ private:
   std::vector<AtomRef> &atoms_;
   std::vector<PyObject *> &tensors_;
   std::unordered_map<const c10::TensorImpl *, std::uint32_t> slots_;
-  std::vector<PyObject *> open_; ///< containers around the current value
+  Nesting nesting_;
 };
 
 std::size_t Flattener::open(Kind kind, PyObject *type) {
@@ -83,6 +76,19 @@ void Flattener::leaf_node(PyObject *object) {
   nodes_.push_back(node);
 }
 
+void Flattener::typed_leaf(PyObject *object) {
+  atoms_.push_back(std::make_shared<PyAtom>(user_type(object), Py_TYPE(object)));
+  Node node;
+  node.kind = Kind::atom;
+  node.payload.atom = atoms_.back().get();
+  node.end = static_cast<std::uint32_t>(nodes_.size() + 1);
+  node.reserved[0] = kTypedRoot;
+  roots.push_back(object);
+  root_nodes.push_back(nodes_.size());
+  objects.push_back(object);
+  nodes_.push_back(node);
+}
+
 void Flattener::tensor(PyObject *object) {
   const auto *impl = THPVariable_Unpack(object).unsafeGetTensorImpl();
   const auto [known, added] = slots_.emplace(impl, static_cast<std::uint32_t>(tensors_.size()));
@@ -96,28 +102,22 @@ void Flattener::tensor(PyObject *object) {
 }
 
 void Flattener::value(PyObject *object) {
-  if (THPVariable_Check(object))
+  if (is_tensor(object))
     return tensor(object);
+  if (has_user_type(Py_TYPE(object)))
+    return typed_leaf(object);
   if (PyAnySet_Check(object))
     raise(errors().signature, "a set has no fixed order. Use a tuple, or sorted(...) of it.");
   if (is_array(object))
-    raise(errors().signature, fmt::format("{} is not taken yet. Use torch.as_tensor(value).",
-                                          Py_TYPE(object)->tp_name));
+    raise(errors().signature,
+          fmt::format("a {} is no tensor. Use torch.as_tensor(value).", Py_TYPE(object)->tp_name));
   const bool may_nest =
       PyTuple_Check(object) || PyList_Check(object) || PyDict_Check(object) || is_dataclass(object);
   if (!may_nest || PyType_Check(object))
     return leaf_node(object);
-  for (PyObject *outer : open_)
-    if (outer == object)
-      raise(errors().signature, fmt::format("a {} contains itself. Use it without the cycle.",
-                                            Py_TYPE(object)->tp_name));
-  if (open_.size() >= kDeepest)
-    raise(errors().signature,
-          fmt::format("nested deeper than {} levels, at a {}. Use flatter data.", kDeepest,
-                      Py_TYPE(object)->tp_name));
-  open_.push_back(object);
+  nesting_.enter(object);
   container(object);
-  open_.pop_back();
+  nesting_.leave();
 }
 
 void Flattener::container(PyObject *object) {
@@ -174,15 +174,34 @@ void parameter(Flattener &walk, const Parameter &p, const Bound &bound, std::siz
 
 } // namespace
 
+void Nesting::enter(PyObject *container) {
+  const char *name = Py_TYPE(container)->tp_name;
+  if (std::find(open_.begin(), open_.end(), container) != open_.end())
+    raise(errors().signature, fmt::format("a {} contains itself. Use it without the cycle.", name));
+  if (open_.size() >= kDeepest)
+    raise(errors().signature,
+          fmt::format("nested deeper than {} levels, at a {}. Use flatter data.", kDeepest, name));
+  open_.push_back(container);
+}
+
+bool is_dataclass(PyObject *object) {
+  static PyObject *const name = PyUnicode_InternFromString("__dataclass_fields__");
+  return _PyType_Lookup(Py_TYPE(object), name) != nullptr;
+}
+
 void rethrow_about(const std::string &subject) {
   set_from_current_exception();
   if (!PyErr_ExceptionMatches(errors().signature))
     rethrow();
   PyObject *type = nullptr, *value = nullptr, *traceback = nullptr;
   PyErr_Fetch(&type, &value, &traceback);
-  const Owned owned_type(type), owned_value(value), owned_traceback(traceback);
+  PyErr_NormalizeException(&type, &value, &traceback);
   const Owned text(PyObject_Str(value));
-  raise(errors().signature, fmt::format("{}: {}", subject, utf8(text.get())));
+  const Owned args(Py_BuildValue("(s)", fmt::format("{}: {}", subject, utf8(text.get())).c_str()));
+  if (!args || PyObject_SetAttrString(value, "args", args.get())) // in place: it may have a cause
+    PyErr_Clear();
+  PyErr_Restore(type, value, traceback);
+  rethrow();
 }
 
 void flatten(const Binder &binder, const Bound &bound, Signature &signature, Flattened &found) {

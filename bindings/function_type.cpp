@@ -36,14 +36,11 @@ FunctionObject *cast(PyObject *self) { return reinterpret_cast<FunctionObject *>
 /// A call inside of a trace, ours or another's: its ops belong to that graph.
 [[gnu::noinline, gnu::cold]] PyObject *inlined(PythonFunction &f, PyObject *const *args,
                                                std::size_t nargsf, PyObject *kwnames) {
-  const bool recursive = is_being_traced(f);
   PythonCall call(f, args, nargsf, kwnames);
-  if (recursive || f.declaration) {
-    if (!call.bind())
-      return nullptr;
-    call.adapt(call);
-  }
-  if (recursive) {
+  if (!call.bind())
+    return nullptr;
+  call.adapt(call);
+  if (is_being_traced(f)) {
     call.context = Context::now();
     if (is_being_traced(f, call.signature()))
       raise(errors().trace,
@@ -105,6 +102,8 @@ PyObject *call_function(PyObject *self, PyObject *const *args, std::size_t nargs
     PythonCall call(f, args, nargsf, kwnames);
     if (!call.bind()) [[unlikely]]
       return nullptr;
+    if (f.takes_arrays) [[unlikely]]
+      call.convert_arrays();
     call.context = probe_context();
     PooledStack stack;
     SpecializationRef served;

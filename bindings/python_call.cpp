@@ -1,10 +1,12 @@
 #include "python_call.h"
 
+#include "arrays.h"
 #include "environment/gil.h"
 #include "errors.h"
 #include "frames.h"
 #include "profile.h"
 #include "results.h"
+#include "user_type.h"
 
 #include <torch/csrc/Exceptions.h>
 #include <torch/csrc/autograd/python_variable.h>
@@ -128,10 +130,10 @@ bool PythonCall::convert(const Conversion &conversion) {
 }
 
 bool PythonCall::adapt(Request &) {
-  if (!function_.declaration)
-    return false;
   if (PyErr_Occurred()) // a user's `__eq__` was interrupted while a Specialization was verified
     rethrow();
+  if (!function_.declaration)
+    return convert_arrays();
   may_pin = false;
   const Owned made(function_.declaration->convert(function_.binder, bound_));
   if (!made)
@@ -142,8 +144,30 @@ bool PythonCall::adapt(Request &) {
   });
 }
 
+bool PythonCall::convert_arrays() {
+  if (!has_arrays())
+    return false;
+  Rebuild rebuild = tensors_for_arrays();
+  const bool converted =
+      convert([&](std::size_t, PyObject *value) { return rebuild.value(value); });
+  function_.takes_arrays |= converted && !function_.declaration;
+  return converted;
+}
+
 PyObject *PythonCall::call_body() {
   return PyObject_Vectorcall(function_.callable, args_, positional_, kwnames_);
+}
+
+/// Where types of the user's make what the body sees of their objects.
+PyObject *PythonCall::call_with_placeholders() {
+  PythonCall call(function_, args_, positional_, kwnames_);
+  if (!call.bind())
+    return nullptr;
+  Rebuild rebuild([](PyObject *leaf) -> PyObject * {
+    return has_user_type(Py_TYPE(leaf)) ? placeholder(leaf) : nullptr;
+  });
+  call.convert([&](std::size_t, PyObject *value) { return rebuild.value(value); });
+  return call.call_body();
 }
 
 Signature PythonCall::signature() {
@@ -171,9 +195,13 @@ Signature PythonCall::flatten(Request &, std::vector<at::Tensor> &slots) {
 BodyResult PythonCall::run(Request &) {
   const Signature signature = this->signature();
   std::vector<Root> roots;
-  for (std::size_t i = 0; i < flattened_.roots.size(); ++i)
-    roots.push_back(
-        {path(signature, flattened_.root_nodes[i]), flattened_.roots[i], static_cast<int>(i)});
+  bool typed = false;
+  for (std::size_t i = 0; i < flattened_.roots.size(); ++i) {
+    const std::size_t node = flattened_.root_nodes[i];
+    const bool is_typed = signature.nodes[node].reserved[0] == kTypedRoot;
+    roots.push_back({path(signature, node), flattened_.roots[i], static_cast<int>(i), is_typed});
+    typed |= is_typed;
+  }
   recorder_ = std::make_unique<Recorder>(function_.callable, roots, function_.watch);
   births_.emplace();
   underway.push_back({&function_, &signature});
@@ -182,7 +210,7 @@ BodyResult PythonCall::run(Request &) {
   } leave;
   {
     const Profile profile(*recorder_);
-    result_ = call_body();
+    result_ = typed ? call_with_placeholders() : call_body();
   }
   if (!result_) {
     // torch's argument parser, or the body, may have made another exception of a refusal.
@@ -216,8 +244,9 @@ void PythonCall::check_result_class(PyObject *tensor) {
 
 void PythonCall::check_arguments_unchanged() {
   const std::vector<Node> before = nodes_;
-  const std::vector<PyObject *> tensors = flattened_.tensors;
+  const std::vector<PyObject *> tensors = flattened_.tensors, roots = flattened_.roots;
   const Signature now = signature();
+  std::size_t root = 0; // objects are compared as such: what their classes say is not asked
   Signature then = now;
   then.nodes = before;
   for (std::size_t p = 0; p < function_.parameters->names.size(); ++p) {
@@ -225,11 +254,15 @@ void PythonCall::check_arguments_unchanged() {
     bool same = before[a].end - a == now.nodes[b].end - b;
     for (std::size_t i = 0; same && i < before[a].end - a; ++i) {
       const Node &x = before[a + i], &y = now.nodes[b + i];
-      same = x.kind == y.kind &&
-             (x.kind != Kind::tensor ||
-              tensors[x.payload.slot] == flattened_.tensors[y.payload.slot]) &&
-             (x.kind == Kind::tensor || (x.has_atom() ? x.payload.atom->same(*y.payload.atom)
-                                                      : x.payload.integer == y.payload.integer));
+      if (x.kind != y.kind || x.reserved[0] != y.reserved[0])
+        same = false;
+      else if (x.kind == Kind::tensor)
+        same = tensors[x.payload.slot] == flattened_.tensors[y.payload.slot];
+      else if (x.reserved[0])
+        same = roots[root] == flattened_.roots[root], ++root;
+      else
+        same = x.has_atom() ? x.payload.atom->same(*y.payload.atom)
+                            : x.payload.integer == y.payload.integer;
     }
     if (!same)
       trace::refuse(

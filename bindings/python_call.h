@@ -27,7 +27,8 @@ struct PythonFunction {
   std::string name;   ///< for messages: `step (train.py:12)`
   Binder binder;
   std::shared_ptr<const Parameters> parameters;
-  bool watch; ///< Python values that the trace read are part of the signature
+  bool watch;                ///< Python values that the trace read are part of the signature
+  bool takes_arrays = false; ///< it was called with numpy's: converted before the look-up
   std::unordered_set<std::string> warned;   ///< paths of slots that a SideEffectWarning has named
   std::unique_ptr<Declaration> declaration; ///< null: no input_signature
   std::unique_ptr<Function> core;
@@ -68,6 +69,9 @@ public:
   /// Slow. Puts other values in place of the arguments, defaults among them: all that follows, the
   /// body too, sees only those, which live as long as the call. False if none is another object.
   bool convert(const Conversion &conversion);
+  /// convert() to tensors of what numpy has made. A Function without input_signature remembers that
+  /// it is called so.
+  bool convert_arrays();
   /// Calls the body. A new reference, or null with an error set.
   PyObject *call_body();
   /// After Outcome::traced: the body's result, a new reference.
@@ -100,6 +104,7 @@ private:
   bool captures_match(const Specialization &specialization, const PythonState &state);
   bool conditions_hold(const Signature &signature) const;
   bool reads_match(const Specialization &specialization, const PythonState &state);
+  PyObject *call_with_placeholders();
   void check_arguments_unchanged();
   void check_result_class(PyObject *tensor);
 

@@ -125,7 +125,7 @@ OutputSpec describe_result(PyObject *result, const std::string &function,
     if (node.kind == Kind::tensor)
       continue;
     PyObject *object = leaves[next++]; // a leaf, or a container's type
-    if (node.reserved[0] == kRoot && !is_enum_member(object))
+    if (node.reserved[0] && !is_enum_member(object))
       raise(
           PyExc_TypeError,
           fmt::format("{} returned a {}, which a later call could not return anew. Return tensors, "

@@ -1,6 +1,7 @@
 #include "walk.h"
 
 #include "atoms.h"
+#include "environment/known.h"
 
 #include <torch/csrc/autograd/python_variable.h>
 
@@ -32,8 +33,9 @@ bool Lockstep::tensor(const Node &node, PyObject *object) {
   auto &tensors = found_.tensors;
   const std::uint32_t slot = node.payload.slot;
   if (slot < tensors.size()) // seen before: must be the very tensor
-    return THPVariable_Check(object) && THPVariable_Unpack(object).unsafeGetTensorImpl() ==
-                                            THPVariable_Unpack(tensors[slot]).unsafeGetTensorImpl();
+    return object == tensors[slot] ||
+           (is_tensor(object) && THPVariable_Unpack(object).unsafeGetTensorImpl() ==
+                                     THPVariable_Unpack(tensors[slot]).unsafeGetTensorImpl());
   const TensorMeta &meta = slots_[slot];
   if (Py_TYPE(object) != meta.type)
     return false;
@@ -48,7 +50,7 @@ bool Lockstep::leaf_is(PyObject *object) {
   const Node &node = node_[at++];
   if (node.is_container() || node.kind == Kind::tensor || !holds(node, object))
     return false;
-  if (node.reserved[0] == kRoot)
+  if (node.reserved[0])
     found_.roots.push_back(object);
   return true;
 }

@@ -18,6 +18,25 @@ namespace tracehost::python {
 
 /// Node::reserved[0]: the leaf is an object that paths may start from (environment/).
 inline constexpr std::uint8_t kRoot = 1;
+/// As kRoot, but its type says itself what it is compared by: only tensors in it are looked at.
+inline constexpr std::uint8_t kTypedRoot = 2;
+
+/// How deep containers may be in each other.
+inline constexpr std::size_t kDeepest = 50;
+
+/// Containers around a value: refuses those that contain themselves or are too deep.
+class Nesting {
+public:
+  /// Throws SignatureError.
+  void enter(PyObject *container);
+  void leave() { open_.pop_back(); }
+
+private:
+  std::vector<PyObject *> open_;
+};
+
+/// Whether its class is a dataclass.
+bool is_dataclass(PyObject *object);
 
 /// What flattening finds besides the Signature.
 struct Flattened {
@@ -27,7 +46,7 @@ struct Flattened {
 };
 
 /// Fills nodes, atoms and slots. Throws SignatureError for what can't be compared: sets, arrays,
-/// cycles, trees deeper than 50.
+/// cycles, trees deeper than kDeepest.
 void flatten(const Binder &binder, const Bound &bound, Signature &signature, Flattened &found);
 /// One value as a tree of its own, for results. `objects`: for each node but tensors, its leaf, or
 /// its type if it is a container; borrowed.

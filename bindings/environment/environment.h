@@ -20,7 +20,8 @@ namespace tracehost::python {
 struct Root {
   std::string name;
   PyObject *object = nullptr; ///< borrowed
-  int argument = -1; ///< index into the bound arguments; -1: belongs to the function itself
+  int argument = -1;  ///< index into the bound arguments; -1: belongs to the function itself
+  bool typed = false; ///< its class says what it is compared by: only tensors in it are read again
 };
 
 /// What one Specialization depends on beyond its arguments: watched slots and captures, each with

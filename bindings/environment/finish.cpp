@@ -249,21 +249,25 @@ std::shared_ptr<Environment> Finish::environment(bool watch_values) {
     const Container &from = graph_.containers[i];
     if (dropped_[from.object])
       continue;
+    const bool typed = graph_.objects[from.object].typed;
+    const bool watch = watch_values && !typed;
     Container c;
     c.place = from.place;
-    c.open = from.open || !watch_values;
+    c.open = from.open || !watch;
     c.all = from.all;
     c.module = from.module;
     c.object = from.object;
     c.length = from.length;
     for (const Slot &s : from.slots) {
-      if (!watch_values && !s.needed)
+      if (!watch && !s.needed)
         continue;
       if (s.expect == Expect::any && (c.open || c.place == Place::globals || !has_dict(c.place)))
         continue;
       Slot slot = s;
       slot.value = nullptr;
       slot.keep = nullptr;
+      if (typed && slot.expect == Expect::object)
+        slot.expect = Expect::container; // any of its class, on the way to a capture
       if (slot.expect != Expect::container)
         slot.type = nullptr;
       if (slot.object >= 0 && (slot.expect == Expect::any || dropped_[slot.object])) {
@@ -280,8 +284,8 @@ std::shared_ptr<Environment> Finish::environment(bool watch_values) {
       Py_XINCREF(reinterpret_cast<PyObject *>(slot.type));
       c.slots.push_back(std::move(slot));
     }
-    const bool counts = watch_values && (c.place == Place::instance || c.place == Place::names ||
-                                         (is_collection(c.place) && !c.open));
+    const bool counts = watch && (c.place == Place::instance || c.place == Place::names ||
+                                  (is_collection(c.place) && !c.open));
     if (c.slots.empty() && !counts)
       continue;
     used[c.object] = true;

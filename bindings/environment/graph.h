@@ -36,7 +36,8 @@ enum class Expect : std::uint8_t {
   any,       ///< nothing in particular: the body changes it, or it is only on the way to others
   leaf,      ///< what `node` says
   object,    ///< as leaf, and paths go on from it
-  container, ///< a list, tuple or dict of exactly `type`; its elements have slots of their own
+  container, ///< a list, tuple or dict of exactly `type`; its elements have slots of their own.
+             ///< Below a typed root any object of `type`
   tensor,    ///< some tensor
   capture,   ///< some tensor, which becomes captures()[index]
   same,      ///< the very tensor that is captures()[index], reached here by a second path
@@ -80,6 +81,7 @@ struct Object {
   std::int32_t slot = -1;
   std::int32_t argument = -1; ///< root: among the arguments
   bool weak = false;          ///< root: held weakly (a function found running)
+  bool typed = false;         ///< root, and what is reached first through one: only captures count
   std::uint8_t depth = 0;     ///< nesting of lists, tuples, dicts
   std::string name;           ///< root: how paths start
   std::string suffix;         ///< root: what is appended to them: ` (train.py)`

@@ -94,7 +94,7 @@ Recorder::Recorder(PyObject *function, std::span<const Root> roots, bool watch_v
     : state_(std::make_unique<State>()) {
   state_->watch_values = watch_values;
   for (const Root &root : roots)
-    state_->walker.root(root.object, root.name, root.argument);
+    state_->walker.root(root.object, root.name, root.argument, root.typed);
   state_->start(function, "");
 }
 

@@ -56,12 +56,13 @@ Walker::~Walker() {
 
 // ---- entry points -------------------------------------------------------------------------------
 
-void Walker::root(PyObject *object, std::string name, int argument) {
+void Walker::root(PyObject *object, std::string name, int argument, bool typed) {
   const NoCollection guard;
   if (objects_.contains(object))
     return;
   const int index = root_object(object, std::move(name));
   graph_.objects[index].argument = argument;
+  graph_.objects[index].typed = typed;
   drain();
 }
 
@@ -250,6 +251,7 @@ void Walker::lead_on(int container, int slot, Expect expect) {
   s.primary = true;
   const int depth = graph_.objects[c.object].depth + (expect == Expect::container ? 1 : 0);
   s.object = add_object(s.value, container, slot, depth);
+  graph_.objects[s.object].typed = graph_.objects[graph_.containers[container].object].typed;
 }
 
 void Walker::drain() {

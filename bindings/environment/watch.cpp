@@ -30,7 +30,8 @@ Watch::Watch(Graph graph, PyObject *names, std::vector<PyObject *> captured)
   for (std::size_t i = 0; i < graph_.objects.size(); ++i) {
     Object &o = graph_.objects[i];
     if (o.argument >= 0) {
-      root_nodes_[i] = leaf(o.object, root_atoms_);
+      if (!o.typed) // else another may come in its place; the arguments were compared already
+        root_nodes_[i] = leaf(o.object, root_atoms_);
       o.object = nullptr;
     }
   }
@@ -228,7 +229,7 @@ bool Watch::settle(PyObject *const *arguments) {
   for (std::size_t i = 0; i < graph_.objects.size(); ++i) {
     Object &o = graph_.objects[i];
     if (o.argument >= 0) {
-      if (!holds(root_nodes_[i], arguments[o.argument]))
+      if (!o.typed && !holds(root_nodes_[i], arguments[o.argument]))
         return false;
       o.object = arguments[o.argument];
     } else if (o.container < 0 && o.weak && !referent(o.object)) {

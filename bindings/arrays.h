@@ -1,0 +1,28 @@
+#pragma once
+
+#include "rebuild.h"
+
+#include <Python.h>
+
+/// numpy's arrays and scalars as tensors. numpy is never imported here: a program that has none of
+/// it has no arrays.
+
+namespace tracehost::python {
+
+/// Whether it stands for a tensor: an array or a scalar of numpy. Its strings are literals.
+/// Requires: GIL held.
+bool is_array(PyObject *object);
+
+/// Whether the program has imported numpy.
+bool has_arrays();
+
+/// A Rebuild that puts tensors in place of arrays, as torch.as_tensor does: they share memory, and
+/// an array met twice is one tensor. What torch can't share (read-only, reversed, foreign byte
+/// order) is copied. Throws SignatureError for a dtype that torch lacks.
+Rebuild tensors_for_arrays();
+
+/// A new reference: `value` with tensors in place of its arrays, at any depth. `changed` is set if
+/// there was one.
+PyObject *with_tensors(PyObject *value, bool &changed);
+
+} // namespace tracehost::python

@@ -1,0 +1,49 @@
+#pragma once
+
+#include "environment/gil.h"
+#include "walk.h"
+
+#include <Python.h>
+
+#include <functional>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+/// Values with other leaves in the same containers.
+
+namespace tracehost::python {
+
+/// Replaces leaves at any depth. A container is copied where something in it is replaced, and only
+/// there; what was one object is one object in the result, too.
+///
+/// Requires for every member: GIL held.
+class Rebuild {
+public:
+  /// A new reference to what stands in for a leaf; null to keep it. Throws.
+  using Leaf = std::function<PyObject *(PyObject *leaf)>;
+  explicit Rebuild(Leaf leaf) : leaf_(std::move(leaf)) {}
+
+  /// A new reference. Throws what `leaf`, or a container's own code, raises, and as flatten() does
+  /// for a container that contains itself.
+  Owned value(PyObject *object);
+  /// Whether a leaf was replaced so far.
+  bool changed() const { return changed_; }
+
+private:
+  Owned container(PyObject *object);
+  Owned tuple(PyObject *object);
+  Owned list(PyObject *object);
+  Owned dict(PyObject *object);
+  Owned record(PyObject *object);
+  /// The items of a sequence, and whether one of them is another object now.
+  bool items(PyObject *object, std::vector<Owned> &result);
+
+  Leaf leaf_;
+  bool changed_ = false;
+  Nesting nesting_;
+  /// By the object replaced, which is held so that its address stays its own.
+  std::unordered_map<PyObject *, std::pair<Owned, Owned>> made_;
+};
+
+} // namespace tracehost::python
