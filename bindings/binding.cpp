@@ -16,6 +16,7 @@ Binder::Binder(PyObject *parameters, PyObject *empty) {
     takes_keywords_ |= kind == Parameter::Kind::var_keyword;
     if (kind != Parameter::Kind::var_positional && kind != Parameter::Kind::var_keyword) {
       fixed_parameters_.push_back(parameters_.size() - 1);
+      defaults_.push_back(parameters_.back().default_value);
       positional_ += kind != Parameter::Kind::keyword;
     }
   }
@@ -27,6 +28,8 @@ Binder::~Binder() {
     Py_DECREF(p.name);
     Py_XDECREF(p.default_value);
   }
+  for (const Form &form : forms_)
+    Py_XDECREF(form.kwnames);
 }
 
 int Binder::traverse(visitproc visit, void *arg) const {
@@ -35,11 +38,24 @@ int Binder::traverse(visitproc visit, void *arg) const {
   return 0;
 }
 
-bool Binder::bind(PyObject *const *args, std::size_t given, PyObject *kwnames, Bound &bound) const {
+bool Binder::bind(PyObject *const *args, std::size_t given, PyObject *kwnames, Bound &bound) {
   if (given == fixed_ && positional_ == fixed_ && !kwnames) [[likely]] {
     bound.values = args;
     return true;
   }
+  for (const Form &form : forms_)
+    if (form.kwnames == kwnames && form.given == given) {
+      for (std::size_t i = 0; i < fixed_; ++i) {
+        const std::int16_t source = form.sources[i];
+        bound.buffer[i] = source == Form::kDefault ? defaults_[i] : args[source];
+      }
+      bound.values = bound.buffer;
+      return true;
+    }
+  return bind_new(args, given, kwnames, bound);
+}
+
+bool Binder::bind_new(PyObject *const *args, std::size_t given, PyObject *kwnames, Bound &bound) {
   if (given > positional_ && !takes_extra_)
     return false;
   PyObject **values = bound.buffer;
@@ -61,7 +77,31 @@ bool Binder::bind(PyObject *const *args, std::size_t given, PyObject *kwnames, B
     if (!values[i] && !(values[i] = parameters_[fixed_parameters_[i]].default_value))
       return false;
   bound.values = values;
+  if (!bound.extra_count && bound.keywords.empty() && fixed_ <= Bound::kInline)
+    learn(given, kwnames);
   return true;
+}
+
+void Binder::learn(std::size_t given, PyObject *kwnames) {
+  if (takes_extra_ || takes_keywords_) // how many of those come is not known from the form
+    return;
+  // `f(**options)` comes with new names each time: it must not drive out those that come again.
+  if (forms_.size() == kForms && ++unlearned_ % 64 != 0)
+    return;
+  Form form{given, Py_XNewRef(kwnames), {}};
+  for (std::size_t i = 0; i < fixed_; ++i) {
+    std::int16_t source = i < given ? static_cast<std::int16_t>(i) : Form::kDefault;
+    for (Py_ssize_t k = 0; kwnames && i >= given && k < PyTuple_GET_SIZE(kwnames); ++k)
+      if (PyUnicode_Compare(PyTuple_GET_ITEM(kwnames, k), parameters_[fixed_parameters_[i]].name) ==
+          0)
+        source = static_cast<std::int16_t>(given + static_cast<std::size_t>(k));
+    form.sources.push_back(source);
+  }
+  if (forms_.size() < kForms)
+    return forms_.push_back(std::move(form));
+  std::swap(forms_[next_form_], form);
+  next_form_ = (next_form_ + 1) % kForms;
+  Py_XDECREF(form.kwnames);
 }
 
 bool Binder::bind_keyword(PyObject *name, PyObject *value, PyObject **values, Bound &bound) const {

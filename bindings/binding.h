@@ -38,6 +38,11 @@ struct Bound {
 };
 
 /// Binds arguments to parameters as Python does, without making Python objects.
+///
+/// The names of a call's keywords are a constant tuple of the code that calls: a call written
+/// `f(x, scale=2)` comes with the same tuple each time. So the way to bind it, the call form, is
+/// learned at its first call and found again by that pointer.
+///
 /// Requires for every member: GIL held.
 class Binder {
 public:
@@ -48,13 +53,25 @@ public:
   Binder &operator=(const Binder &) = delete;
 
   /// Hot. False if Python would raise a TypeError; no error is set.
-  bool bind(PyObject *const *args, std::size_t positional, PyObject *kwnames, Bound &bound) const;
+  bool bind(PyObject *const *args, std::size_t positional, PyObject *kwnames, Bound &bound);
 
   const std::vector<Parameter> &parameters() const { return parameters_; }
   std::size_t fixed() const { return fixed_; }
   int traverse(visitproc visit, void *arg) const;
 
 private:
+  /// Where each fixed parameter's value comes from: an index into the call's arguments, or its
+  /// default.
+  struct Form {
+    static constexpr std::int16_t kDefault = -1;
+    std::size_t given;
+    PyObject *kwnames; ///< strong, or null
+    std::vector<std::int16_t> sources;
+  };
+  static constexpr std::size_t kForms = 4;
+
+  bool bind_new(PyObject *const *args, std::size_t given, PyObject *kwnames, Bound &bound);
+  void learn(std::size_t given, PyObject *kwnames);
   bool bind_keyword(PyObject *name, PyObject *value, PyObject **values, Bound &bound) const;
 
   std::vector<Parameter> parameters_;
@@ -62,6 +79,10 @@ private:
   std::size_t fixed_ = 0;                     ///< parameters that are neither * nor **
   std::size_t positional_ = 0;                ///< of these, those that take positional arguments
   bool takes_extra_ = false, takes_keywords_ = false;
+  std::vector<PyObject *> defaults_; ///< of fixed parameters by place, or null; borrowed
+  std::vector<Form> forms_;          ///< at most kForms
+  std::size_t next_form_ = 0;        ///< the one to be replaced next
+  std::size_t unlearned_ = 0;        ///< new forms that came while there was no room
 };
 
 } // namespace tracehost::python

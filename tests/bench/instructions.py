@@ -30,13 +30,14 @@ torch.set_num_threads(1)
 def control(*what):
     subprocess.run(["callgrind_control", *what, str(os.getpid())], check=True, stdout=subprocess.DEVNULL)
 
-def measure(name, function, args):
-    function = tracehost.function(function)
+def measure(name, function, args, call=None, **options):
+    function = tracehost.function(function, **options)
+    call = call or (lambda f: f(*args))
     for _ in range(10):
-        function(*args)
+        call(function)
     control("--instr=on")
     for _ in range({CALLS}):
-        function(*args)
+        call(function)
     control("--instr=off")
     control(f"--dump={{name}}")
     assert function.tracing_count() == 1
@@ -44,8 +45,15 @@ def measure(name, function, args):
 def tree_body(tree):
     return tree["a"][0] * tree["a"][1] + 1
 
+def with_defaults(x, y, scale=1.0, mode="sum", flag=True, other=None):
+    return x * y + 1
+
 with torch.no_grad():
-    measure("hot", body, (torch.rand(8, 8), torch.rand(8, 8)))
+    x, y = torch.rand(8, 8), torch.rand(8, 8)
+    measure("hot", body, (x, y))
+    measure("keyword", body, (), lambda f: f(x, y=y))
+    measure("defaults", with_defaults, (), lambda f: f(x, y))
+    measure("defaults and keyword", with_defaults, (), lambda f: f(x, y, flag=True))
     for size in {SIZES}:
         tensors = [torch.rand(8, 8) for _ in range(size)]
         names = [f"a{{i}}" for i in range(size)]
@@ -116,7 +124,7 @@ def collect() -> dict[str, Profile]:
             capture_output=True,
         )
         profiles = [Profile(file) for file in sorted(Path(folder).glob("out.*"))]
-        return {p.description.split()[-1]: p for p in profiles if p.description.split()}
+        return {p.description.split(None, 3)[-1]: p for p in profiles if p.description.split()}
 
 
 def run(report: Report, _repeats: int) -> None:
@@ -129,6 +137,9 @@ def run(report: Report, _repeats: int) -> None:
     report.add(
         "the host's share", share, "", 1500, f"{state:.0f} of them to make the InterpreterState"
     )
+    for form in ("keyword", "defaults", "defaults and keyword"):
+        more = profiles[form].share() - share
+        report.add(f"the host's share, more by a call with {form}", more, "")
     for kind in ("flat", "nested", "capture"):
         few, many = (profiles[f"{kind}{size}"].share() for size in SIZES)
         report.add(
