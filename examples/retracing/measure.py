@@ -66,6 +66,7 @@ def compare(title: str, before: Program, after: Program, *, traces: tuple[int, i
 
     With --json: one line for `run.py` in place of the table.
     """
+    torch.set_num_threads(1)
     # What every first trace of a process pays once belongs to neither.
     tracehost.function(lambda x: x + 1, name="warm up")(torch.ones(1))
     cost_before, results_before, told = _run(before)
