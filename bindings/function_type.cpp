@@ -61,7 +61,7 @@ FunctionObject *cast(PyObject *self) { return reinterpret_cast<FunctionObject *>
 }
 
 [[gnu::noinline, gnu::cold]] bool warn_retraces(const PythonFunction &f) {
-  const auto warning = report::ledger().take_warning(f.core->counters()->identity.site_key);
+  const auto warning = report::ledger().take_warning(*f.core->counters());
   if (!warning)
     return true;
   return PyErr_WarnExplicit(errors().retrace, warning->text.c_str(),
@@ -316,6 +316,11 @@ PyMemberDef members[] = {
     {}};
 
 } // namespace
+
+const Counters *counters_of(PyObject *object) {
+  const bool is_one = Py_TYPE(object)->tp_new == make && cast(object)->function;
+  return is_one ? cast(object)->function->core->counters().get() : nullptr;
+}
 
 PyObject *make_function_type() {
   PyType_Slot slots[] = {{Py_tp_new, reinterpret_cast<void *>(make)},

@@ -1,5 +1,6 @@
 #include "births.h"
 #include "errors.h"
+#include "events.h"
 #include "frames.h"
 #include "function_type.h"
 #include "report/ledger.h"
@@ -26,6 +27,7 @@ PYBIND11_MODULE(_tracehost, m) {
   m.attr("Function") = py::reinterpret_steal<py::object>(tracehost::python::make_function_type());
   tracehost::python::add_tensor_spec(m);
   tracehost::python::add_switches(m);
+  tracehost::python::add_events(m);
   m.def("report_table", [] { return tracehost::report::ledger().table(); });
   m.def("reset", [] { tracehost::report::ledger().reset(); });
 }

@@ -26,7 +26,7 @@ from ._versions import check as _check
 _check()
 
 from ._function import Function, function  # noqa: E402  (the versions come first)
-from ._report import report, reset  # noqa: E402
+from ._report import Event, events, report, reset  # noqa: E402
 from ._switches import (  # noqa: E402
     functions_run_eagerly,
     inside_function,
@@ -41,6 +41,7 @@ __all__ = [
     "ArchiveError",
     "CaptureError",
     "Error",
+    "Event",
     "Function",
     "RetraceWarning",
     "SideEffectWarning",
@@ -51,6 +52,7 @@ __all__ = [
     "TraceWarning",
     "ValueReadError",
     "__version__",
+    "events",
     "function",
     "functions_run_eagerly",
     "inside_function",

@@ -5,8 +5,54 @@ from __future__ import annotations
 import atexit
 import os
 import sys
+from dataclasses import dataclass
+from typing import Any
 
 from . import _tracehost
+
+
+@dataclass(frozen=True)
+class Event:
+    """What happened, once, to a Function."""
+
+    kind: str
+    """`"trace"`, `"warn"` (a RetraceWarning), `"evict"` or `"fail"` (a trace that raised; nothing is kept)"""
+    function: str
+    """the Function's name"""
+    definition: str
+    """where it is defined: `train.py:12`"""
+    call: str
+    """the line of the call that brought it about: `train.py:40`"""
+    signature: str = ""
+    """trace, evict: `(x: float32[8, 3], n=2)`"""
+    causes: tuple[str, ...] = ()
+    """trace: why, a sentence each, `argument 'x', dimension 1, was 12, is 15`; none at the first trace"""
+    text: str = ""
+    """warn: the warning; fail: the error's type and message"""
+    notes: tuple[str, ...] = ()
+    """trace: dimensions that had to stay exact, and what a check at a second size found"""
+    ms: float = 0.0
+    """trace: milliseconds"""
+    ops: int = 0
+    """trace: ops of the graph"""
+    hits: int = 0
+    """evict: calls that it served in its life"""
+    relaxed: bool = False
+    """trace: some dimensions may have any size"""
+    requested: bool = False
+    """trace: asked for by get_concrete_function, not made by a call"""
+
+
+def events(function: Any = None) -> list[Event]:
+    """The latest 1,000 events of all Functions, or of one: traces, evictions, failures, warnings.
+
+    Oldest first. Long texts are cut at 1,000 characters. Hits make no event: see `f.stats()`.
+
+    Raises:
+        TypeError: `function` is no Function.
+    """
+    function = getattr(function, "__func__", function)  # a method
+    return [Event(**fields) for fields in _tracehost.events(function)]
 
 
 def report() -> str:

@@ -27,9 +27,13 @@ struct Identity {
   bool reduces = false;       ///< reduce_retracing is in force
 };
 
+/// A number that no two Functions of the process share.
+std::uint64_t next_function_number();
+
 /// What a Function counts while it runs; written by calls (relaxed), read by reports.
 struct Counters {
   Identity identity;
+  const std::uint64_t number = next_function_number();
   std::atomic<std::uint64_t> hits{0};
   std::atomic<std::uint64_t> traces{0};  ///< ever, evicted ones included, inlined ones not
   std::atomic<std::uint64_t> inlined{0}; ///< calls traced into another Function
@@ -63,11 +67,14 @@ struct TraceEvent {
   std::uint32_t ops = 0;               ///< nodes of the graph
   bool counted = true;                 ///< made by a call; the detector ignores a requested trace
 };
+/// A Specialization has left the cache, after the trace that took its place was published.
 struct EvictEvent {
   std::shared_ptr<const Counters> function;
+  Site call; ///< of that trace
   std::string signature;
   std::uint64_t hits = 0;
   std::size_t limit = 0;
+  bool dead = false; ///< it could never match again
 };
 /// A trace that was refused or raised; the cache is unchanged.
 struct FailEvent {

@@ -266,7 +266,8 @@ void Function::publish(Body &body, Request &request, const Missed &missed, Speci
   counters_->evicted.fetch_add(evicted.size(), std::memory_order_relaxed);
   sink_.on(event);
   for (const auto &s : evicted)
-    sink_.on(EvictEvent{counters_, text(s->signature), s->hits.load(), cache_.limit()});
+    sink_.on(EvictEvent{counters_, event.call, text(s->signature), s->hits.load(), cache_.limit(),
+                        !s->signature.alive()});
 }
 
 void Function::clear() {

@@ -72,6 +72,8 @@ void join(std::vector<Finding> &found) {
 std::string subject(const Finding &finding) {
   if (finding.cause == Cause::context)
     return finding.paths.front();
+  if (finding.cause == Cause::condition)
+    return "sizes compare differently:";
   std::vector<std::string> names;
   for (std::size_t i = 0; i < finding.paths.size() && i < most_paths; ++i)
     names.push_back(quoted(finding.paths[i]));
@@ -197,6 +199,39 @@ std::string sentence(const Finding &finding, const Identity &function, std::size
   return subject(finding) + where + " " + change(finding) + origin(finding);
 }
 
+std::string cause_of_one(const Finding &finding, const Identity &function, std::size_t limit) {
+  switch (finding.kind) {
+  case Finding::Kind::again:
+    return fmt::format("tracehost.function was applied again to {} ({}), with an empty cache",
+                       function.name, text(function.definition));
+  case Finding::Kind::emptied:
+    return "the cache was empty again: cleared, or the objects that it was traced with are gone";
+  case Finding::Kind::evicted:
+    return fmt::format("a specialization that would have served had been evicted (limit={})",
+                       limit);
+  case Finding::Kind::unnamed:
+    return "an argument compared unequal and then equal again: see its __eq__";
+  case Finding::Kind::difference:
+    break;
+  }
+  if (finding.cause == Cause::object)
+    return fmt::format("{} is another object ({})", subject(finding), finding.values.front());
+  if (finding.values.size() < 2) // their texts are the same
+    return fmt::format("{} changed ({})", subject(finding), finding.values.front());
+  std::string aspect;
+  if (finding.cause == Cause::shape)
+    aspect = fmt::format(", dimension {},", finding.dimension);
+  else if (finding.cause != Cause::value && finding.cause < Cause::context)
+    aspect = fmt::format(", {},", name(finding.cause));
+  return fmt::format("{}{} was {}, is {}", subject(finding), aspect, finding.values[0],
+                     finding.values[1]);
+}
+
+std::string sentence(const PinnedSize &pinned) {
+  return fmt::format("dimension {} of {} stays exact: {} at {}", pinned.dimension,
+                     quoted(pinned.path), pinned.why, text(pinned.where));
+}
+
 std::string brief(const Finding &finding) {
   switch (finding.kind) {
   case Finding::Kind::again:
@@ -212,6 +247,8 @@ std::string brief(const Finding &finding) {
   }
   if (finding.cause == Cause::context)
     return finding.paths.front();
+  if (finding.cause == Cause::condition)
+    return "sizes compare differently";
   const std::string path = quoted(finding.paths.front());
   if (finding.cause == Cause::shape)
     return fmt::format("{} dimension {}", path, finding.dimension);

@@ -21,7 +21,8 @@ struct Ledger::State {
   std::unordered_map<std::uint64_t, Site> sites; ///< by site_key
   std::uint64_t stamp = 0;
   std::size_t forget_at = most_sites; ///< more where more are alive
-  std::vector<Row> forgotten;         ///< at most one: the sums of sites dropped
+  History history;
+  std::vector<Row> forgotten; ///< at most one: the sums of sites dropped
 
   SiteLog &site(const Counters &function) {
     const auto [entry, is_new] = sites.try_emplace(function.identity.site_key);
@@ -73,23 +74,37 @@ void Ledger::created(std::shared_ptr<const Counters> function) {
 
 void Ledger::on(const TraceEvent &event) {
   const std::lock_guard lock(state_->mutex);
-  state_->site(*event.function).on(event);
+  SiteLog &site = state_->site(*event.function);
+  const auto origin = site.on(event);
+  state_->history.add(event, origin, site.limit());
 }
 
 void Ledger::on(const EvictEvent &event) {
   const std::lock_guard lock(state_->mutex);
   state_->site(*event.function).on(event);
+  state_->history.add(event);
 }
 
 void Ledger::on(const FailEvent &event) {
   const std::lock_guard lock(state_->mutex);
   state_->site(*event.function).on(event);
+  state_->history.add(event);
 }
 
-std::optional<Warning> Ledger::take_warning(std::uint64_t site_key) {
+std::optional<Warning> Ledger::take_warning(const Counters &function) {
   const std::lock_guard lock(state_->mutex);
-  const auto site = state_->sites.find(site_key);
-  return site == state_->sites.end() ? std::nullopt : site->second.log.take_warning();
+  const auto site = state_->sites.find(function.identity.site_key);
+  if (site == state_->sites.end())
+    return std::nullopt;
+  auto warning = site->second.log.take_warning();
+  if (warning)
+    state_->history.add(function, warning->call, warning->text);
+  return warning;
+}
+
+std::vector<HistoryEntry> Ledger::history(std::optional<std::uint64_t> function) const {
+  const std::lock_guard lock(state_->mutex);
+  return state_->history.entries(function);
 }
 
 std::string Ledger::table() const {
@@ -106,6 +121,7 @@ std::string Ledger::table() const {
 void Ledger::reset() {
   const std::lock_guard lock(state_->mutex);
   state_->forgotten.clear();
+  state_->history.clear();
   for (auto &[key, site] : state_->sites)
     site.log.reset();
   for (auto site = state_->sites.begin(); site != state_->sites.end();)

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "event/event.h"
+#include "report/history.h"
 
 #include <cstddef>
 #include <memory>
@@ -29,8 +29,12 @@ public:
   void on(const EvictEvent &event) override;
   void on(const FailEvent &event) override;
 
-  /// The warning that the last TraceEvent of this site brought about, once; nullopt if none is due.
-  std::optional<Warning> take_warning(std::uint64_t site_key);
+  /// The warning that the last TraceEvent of this Function's site brought about, once; nullopt if
+  /// none is due.
+  std::optional<Warning> take_warning(const Counters &function);
+  /// What happened, newest last, at most History::most_entries; of the Function with this
+  /// Counters::number alone, if given.
+  std::vector<HistoryEntry> history(std::optional<std::uint64_t> function = std::nullopt) const;
   /// The report table, one line a Function, costliest first; ends with a newline. Says so if empty.
   std::string table() const;
   /// Forgets counters' history, events and detectors (not caches).

@@ -89,16 +89,17 @@ TraceRecord SiteLog::record(const TraceEvent &event, bool traced_before) {
   return record;
 }
 
-void SiteLog::on(const TraceEvent &event) {
+TraceRecord::Origin SiteLog::on(const TraceEvent &event) {
   Entry &function = entry(event.function);
   identity_ = event.function->identity;
   TraceRecord made = record(event, function.traced);
+  const auto origin = made.origin;
   function.traced = true;
   ++traces_;
   retraces_ += event.was_evicted;
   nanoseconds_ += event.nanoseconds;
   if (!event.counted)
-    return;
+    return origin;
 
   fold();
   const auto signature = std::hash<std::string>()(event.signature);
@@ -111,7 +112,7 @@ void SiteLog::on(const TraceEvent &event) {
   }
   const auto due = detector_.traced();
   if (!due)
-    return;
+    return origin;
   const std::size_t size = std::min<std::size_t>(due->traces, records_.size());
   const std::vector<TraceRecord> window(records_.end() - static_cast<std::ptrdiff_t>(size),
                                         records_.end());
@@ -123,6 +124,7 @@ void SiteLog::on(const TraceEvent &event) {
                               .limit = limit_,
                               .signatures = static_cast<std::size_t>(traces_ - retraces_)}),
                      event.call};
+  return origin;
 }
 
 std::optional<Warning> SiteLog::take_warning() { return std::exchange(warning_, std::nullopt); }

@@ -32,10 +32,11 @@ public:
   static constexpr std::size_t most_records = 32;
 
   void add(std::shared_ptr<const Counters> function);
-  void on(const TraceEvent &event);
+  TraceRecord::Origin on(const TraceEvent &event);
   void on(const EvictEvent &event) { limit_ = event.limit; }
   void on(const FailEvent &) { ++failures_; }
 
+  std::size_t limit() const { return limit_; }
   std::optional<Warning> take_warning();
   /// Nothing to show if no call was made since the last reset.
   std::optional<Row> row();

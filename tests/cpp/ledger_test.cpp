@@ -40,18 +40,18 @@ TEST(Ledger, WarnsOnceForTheTraceThatIsDue) {
   ledger.created(step);
   for (int i = 1; i <= 4; ++i) {
     ledger.on(traced(step, i));
-    EXPECT_FALSE(ledger.take_warning(1));
+    EXPECT_FALSE(ledger.take_warning(*step));
   }
   ledger.on(traced(step, 5));
-  const auto warning = ledger.take_warning(1);
+  const auto warning = ledger.take_warning(*step);
   ASSERT_TRUE(warning);
   EXPECT_EQ(warning->text,
             R"(5 out of the last 5 calls to step (train.py:12) triggered retracing: 5.0 ms so far.
   why   argument 'lr' took 5 values (1, 2, 3, 4, 5), from train.py:40
   fix   pass torch.tensor(5) for 'lr' (or read it from a tensor): a tensor's value is not part of the signature (not for a size or a count)   would save 4 of 5 traces)");
   EXPECT_EQ(warning->call, (Site{"train.py", 40}));
-  EXPECT_FALSE(ledger.take_warning(1));
-  EXPECT_FALSE(ledger.take_warning(2));
+  EXPECT_FALSE(ledger.take_warning(*step));
+  EXPECT_FALSE(ledger.take_warning(*function("other", 2)));
 }
 
 TEST(Ledger, FoldsInTheHitsBeforeItCountsTheTrace) {
@@ -62,7 +62,7 @@ TEST(Ledger, FoldsInTheHitsBeforeItCountsTheTrace) {
   step->hits += 22;
   for (int i = 2; i <= 5; ++i)
     ledger.on(traced(step, i));
-  EXPECT_THAT(ledger.take_warning(1)->text, StartsWith("5 out of the last 27 calls to step"));
+  EXPECT_THAT(ledger.take_warning(*step)->text, StartsWith("5 out of the last 27 calls to step"));
 }
 
 TEST(Ledger, IsSilentWhereEveryFourthCallTraces) {
@@ -71,7 +71,7 @@ TEST(Ledger, IsSilentWhereEveryFourthCallTraces) {
   ledger.created(step);
   for (int i = 1; i <= 100; ++i) {
     ledger.on(traced(step, i));
-    EXPECT_FALSE(ledger.take_warning(1));
+    EXPECT_FALSE(ledger.take_warning(*step));
     step->hits += 3;
   }
 }
@@ -86,9 +86,9 @@ TEST(Ledger, DoesNotCountARequestedTrace) {
   step->hits += 1;
   for (int i = 2; i <= 4; ++i)
     ledger.on(traced(step, i));
-  EXPECT_FALSE(ledger.take_warning(1));
+  EXPECT_FALSE(ledger.take_warning(*step));
   ledger.on(traced(step, 5));
-  EXPECT_THAT(ledger.take_warning(1)->text, StartsWith("5 out of the last 5 calls"));
+  EXPECT_THAT(ledger.take_warning(*step)->text, StartsWith("5 out of the last 5 calls"));
 }
 
 TEST(Ledger, CountsTheFunctionsOfADefinitionSiteTogetherAlsoThoseGone) {
@@ -99,7 +99,7 @@ TEST(Ledger, CountsTheFunctionsOfADefinitionSiteTogetherAlsoThoseGone) {
     ledger.on(traced(step, 1));
     step->hits += 1;
   }
-  const auto warning = ledger.take_warning(1);
+  const auto warning = ledger.take_warning(*function());
   ASSERT_TRUE(warning);
   EXPECT_THAT(warning->text, StartsWith("5 out of the last 9 calls"));
   EXPECT_THAT(warning->text, HasSubstr("tracehost.function was applied again 4 times to step"));
@@ -120,10 +120,10 @@ TEST(Ledger, KeepsSitesApart) {
     ledger.on(traced(a, i));
     ledger.on(traced(b, i));
   }
-  EXPECT_FALSE(ledger.take_warning(1));
+  EXPECT_FALSE(ledger.take_warning(*a));
   ledger.on(traced(b, 5));
-  EXPECT_FALSE(ledger.take_warning(1));
-  EXPECT_TRUE(ledger.take_warning(2));
+  EXPECT_FALSE(ledger.take_warning(*a));
+  EXPECT_TRUE(ledger.take_warning(*b));
 }
 
 TEST(Ledger, ShowsEachDefinitionInTheTable) {
@@ -155,13 +155,13 @@ TEST(Ledger, StartsAnewAfterReset) {
     ledger.on(traced(step, i));
   step->hits += 50;
   ledger.reset();
-  EXPECT_FALSE(ledger.take_warning(1));
+  EXPECT_FALSE(ledger.take_warning(*step));
   EXPECT_EQ(ledger.table(), "tracehost: no Function was called.\n");
   step->hits += 3;
   for (int i = 21; i <= 25; ++i)
     ledger.on(traced(step, i));
   // The three hits make a bucket of their own, which counts as a trace, as in TensorFlow.
-  EXPECT_THAT(ledger.take_warning(1)->text, StartsWith("6 out of the last 8 calls"));
+  EXPECT_THAT(ledger.take_warning(*step)->text, StartsWith("6 out of the last 8 calls"));
   EXPECT_THAT(ledger.table(), HasSubstr("step (train.py:12)      8     3       5        0    25"));
 }
 
@@ -172,12 +172,13 @@ TEST(Ledger, TellsTheLimitOfEvictions) {
   for (int i = 0; i < 3; ++i)
     ledger.on(traced(step, i));
   for (int i = 0; i < 2; ++i) {
-    ledger.on(EvictEvent{step, "(lr=0)", 0, 2});
+    ledger.on(EvictEvent{.function = step, .call = {}, .signature = "(lr=0)", .limit = 2});
     auto event = traced(step, i);
     event.was_evicted = true;
     ledger.on(event);
   }
-  EXPECT_THAT(ledger.take_warning(1)->text, HasSubstr("had been evicted 2 times (limit=2), from"));
+  EXPECT_THAT(ledger.take_warning(*step)->text,
+              HasSubstr("had been evicted 2 times (limit=2), from"));
 }
 
 TEST(Ledger, TakesEventsOfAFunctionThatItWasNotTold) {
@@ -239,7 +240,7 @@ TEST(Ledger, TakesEventsFromAllThreads) {
         ledger.created(step);
         step->hits += 1;
         ledger.on(traced(step, i));
-        warnings += ledger.take_warning(1).has_value();
+        warnings += ledger.take_warning(*step).has_value();
         if (i % 100 == 0) {
           EXPECT_FALSE(ledger.table().empty());
         }

@@ -1,0 +1,87 @@
+#include "report/history.h"
+
+#include <array>
+#include <iterator>
+
+namespace tracehost::report {
+namespace {
+
+/// A signature of ten thousand leaves is not kept a thousand times.
+std::string shortened(const std::string &text) {
+  if (text.size() <= History::most_text)
+    return text;
+  std::size_t cut = History::most_text - 3;
+  while (cut > 0 && (static_cast<unsigned char>(text[cut]) & 0xC0) == 0x80)
+    --cut; // not inside a character
+  return text.substr(0, cut) + "...";
+}
+
+std::vector<std::string> causes(const TraceEvent &event, TraceRecord::Origin origin,
+                                std::size_t limit) {
+  TraceRecord record;
+  record.differences = event.differences;
+  record.origin = origin;
+  record.evicted = event.was_evicted;
+  std::vector<std::string> result;
+  for (const Finding &finding : findings({&record, 1}))
+    if (result.size() < TraceRecord::most_differences)
+      result.push_back(shortened(cause_of_one(finding, event.function->identity, limit)));
+  return result;
+}
+
+} // namespace
+
+const char *name(HistoryEntry::Kind kind) {
+  static constexpr std::array<const char *, 4> names = {"trace", "warn", "evict", "fail"};
+  return names[static_cast<std::size_t>(kind)];
+}
+
+HistoryEntry &History::add(HistoryEntry::Kind kind, const Counters &function, const Site &call) {
+  if (entries_.size() >= most_entries)
+    entries_.pop_front();
+  HistoryEntry &made = entries_.emplace_back();
+  made.kind = kind;
+  made.function = function.number;
+  made.name = function.identity.name;
+  made.definition = function.identity.definition;
+  made.call = call;
+  return made;
+}
+
+void History::add(const TraceEvent &event, TraceRecord::Origin origin, std::size_t limit) {
+  HistoryEntry &made = add(HistoryEntry::Kind::trace, *event.function, event.call);
+  made.signature = shortened(event.signature);
+  made.causes = causes(event, origin, limit);
+  for (const PinnedSize &pinned : event.pinned)
+    made.notes.push_back(sentence(pinned));
+  for (const std::string &note : event.notes)
+    made.notes.push_back(shortened(note));
+  made.nanoseconds = event.nanoseconds;
+  made.ops = event.ops;
+  made.relaxed = event.full && event.full->relaxed();
+  made.requested = !event.counted;
+}
+
+void History::add(const EvictEvent &event) {
+  HistoryEntry &made = add(HistoryEntry::Kind::evict, *event.function, event.call);
+  made.signature = shortened(event.signature);
+  made.hits = event.hits;
+}
+
+void History::add(const FailEvent &event) {
+  add(HistoryEntry::Kind::fail, *event.function, event.call).text = shortened(event.error);
+}
+
+void History::add(const Counters &function, const Site &call, const std::string &text) {
+  add(HistoryEntry::Kind::warn, function, call).text = text;
+}
+
+std::vector<HistoryEntry> History::entries(std::optional<std::uint64_t> function) const {
+  std::vector<HistoryEntry> result;
+  for (const HistoryEntry &entry : entries_)
+    if (!function || entry.function == *function)
+      result.push_back(entry);
+  return result;
+}
+
+} // namespace tracehost::report

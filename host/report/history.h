@@ -1,0 +1,57 @@
+#pragma once
+
+#include "report/finding.h"
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace tracehost::report {
+
+/// What happened, once, to a Function: for monitors and for `tracehost.events()`.
+struct HistoryEntry {
+  enum class Kind { trace, warn, evict, fail };
+  Kind kind = Kind::trace;
+  std::uint64_t function = 0; ///< Counters::number
+  std::string name;           ///< the Function's
+  Site definition;
+  Site call;
+  std::string signature; ///< traced or evicted
+  std::vector<std::string>
+      causes;                     ///< why it was traced, a sentence each; empty for the first trace
+  std::string text;               ///< the warning's; the error's
+  std::vector<std::string> notes; ///< dimensions that stayed exact, checks that failed
+  std::uint64_t nanoseconds = 0;  ///< trace
+  std::uint32_t ops = 0;          ///< trace
+  std::uint64_t hits = 0;         ///< evict: in its life
+  bool relaxed = false;           ///< trace: some dimensions may have any size
+  bool requested = false;         ///< trace: not made by a call
+};
+const char *name(HistoryEntry::Kind kind); ///< "trace", "warn" ...
+
+/// The latest entries of the process, newest last. Not safe from several threads.
+class History {
+public:
+  static constexpr std::size_t most_entries = 1000;
+  static constexpr std::size_t most_text = 1000; ///< characters of one text
+
+  void add(const TraceEvent &event, TraceRecord::Origin origin, std::size_t limit);
+  void add(const EvictEvent &event);
+  void add(const FailEvent &event);
+  /// A warning was shown.
+  void add(const Counters &function, const Site &call, const std::string &text);
+
+  /// Those of one Function, or all.
+  std::vector<HistoryEntry> entries(std::optional<std::uint64_t> function = std::nullopt) const;
+  void clear() { entries_.clear(); }
+
+private:
+  HistoryEntry &add(HistoryEntry::Kind kind, const Counters &function, const Site &call);
+
+  std::deque<HistoryEntry> entries_;
+};
+
+} // namespace tracehost::report
