@@ -10,12 +10,14 @@ namespace tracehost::python {
 
 /// The classes of `tracehost._errors`; borrowed, alive while the module is.
 struct Errors {
-  PyObject *signature;   ///< SignatureError(TypeError)
-  PyObject *value_read;  ///< ValueReadError(TypeError)
-  PyObject *capture;     ///< CaptureError
-  PyObject *trace;       ///< TraceError
-  PyObject *side_effect; ///< SideEffectWarning
-  PyObject *retrace;     ///< RetraceWarning
+  PyObject *base;          ///< Error
+  PyObject *signature;     ///< SignatureError(TypeError)
+  PyObject *value_read;    ///< ValueReadError(TypeError)
+  PyObject *capture;       ///< CaptureError
+  PyObject *trace;         ///< TraceError
+  PyObject *side_effect;   ///< SideEffectWarning
+  PyObject *retrace;       ///< RetraceWarning
+  PyObject *trace_warning; ///< TraceWarning
 };
 const Errors &errors();
 

@@ -28,16 +28,27 @@ struct Property {
                                                std::size_t nargsf, PyObject *kwnames) {
   try {
     return m->guard(m->original, m->name, args, nargsf, kwnames);
+  } catch (const trace::Abandoned &) {
+    return PyObject_Vectorcall(m->original, args, nargsf, kwnames);
   } catch (...) {
     set_from_current_exception();
     return nullptr;
   }
 }
 
+PyObject *unguarded(const Property *p, PyObject *tensor, PyObject *value) {
+  PyTypeObject *type = Py_TYPE(p->original);
+  if (!value)
+    return type->tp_descr_get(p->original, tensor, reinterpret_cast<PyObject *>(Py_TYPE(tensor)));
+  return type->tp_descr_set(p->original, tensor, value) ? nullptr : Py_NewRef(Py_None);
+}
+
 [[gnu::noinline, gnu::cold]] PyObject *guarded(const Property *p, PyObject *tensor,
                                                PyObject *value) {
   try {
     return p->guard(p->original, p->name, tensor, value);
+  } catch (const trace::Abandoned &) {
+    return unguarded(p, tensor, value);
   } catch (...) {
     set_from_current_exception();
     return nullptr;

@@ -4,6 +4,7 @@
 #include "environment/gil.h"
 #include "errors.h"
 #include "python_call.h"
+#include "report/contrast.h"
 #include "report/ledger.h"
 #include "results.h"
 #include "stack_pool.h"
@@ -33,31 +34,44 @@ struct FunctionObject {
 
 FunctionObject *cast(PyObject *self) { return reinterpret_cast<FunctionObject *>(self); }
 
+/// A call's arguments as they came.
+struct Arguments {
+  PyObject *const *args;
+  std::size_t nargsf;
+  PyObject *kwnames;
+};
+
+/// The body as it is, in place of a graph.
+[[gnu::noinline, gnu::cold]] PyObject *eager(PythonFunction &f, const Arguments &a) {
+  f.core->counters()->eager.fetch_add(1, std::memory_order_relaxed);
+  return PyObject_Vectorcall(f.callable, a.args, a.nargsf & ~PY_VECTORCALL_ARGUMENTS_OFFSET,
+                             a.kwnames);
+}
+
 /// A call inside of a trace, ours or another's: its ops belong to that graph.
-[[gnu::noinline, gnu::cold]] PyObject *inlined(PythonFunction &f, PyObject *const *args,
-                                               std::size_t nargsf, PyObject *kwnames) {
-  PythonCall call(f, args, nargsf, kwnames);
+[[gnu::noinline, gnu::cold]] PyObject *inlined(PythonFunction &f, const Arguments &a) {
+  if (trace::abandoned())
+    return eager(f, a);
+  PythonCall call(f, a.args, a.nargsf, a.kwnames);
   if (!call.bind())
     return nullptr;
   call.adapt(call);
-  if (is_being_traced(f)) {
+  if (trace::recording() && is_being_traced(f)) {
     call.context = Context::now();
-    if (is_being_traced(f, call.signature()))
-      raise(errors().trace,
+    try {
+      if (is_being_traced(f, call.signature()))
+        trace::refuse(
+            trace::Refusal::trace,
             fmt::format(
                 "{} calls itself with the signature that is being traced: the graph would have "
                 "no end. Recur on a Python value that changes, or call its python_function.",
                 f.name));
+    } catch (const trace::Abandoned &) {
+      return eager(f, a);
+    }
   }
   f.core->counters()->inlined.fetch_add(1, std::memory_order_relaxed);
   return call.call_body();
-}
-
-/// The body as it is, in place of a graph.
-[[gnu::noinline, gnu::cold]] PyObject *eager(PythonFunction &f, PyObject *const *args,
-                                             std::size_t nargsf, PyObject *kwnames) {
-  f.core->counters()->eager.fetch_add(1, std::memory_order_relaxed);
-  return PyObject_Vectorcall(f.callable, args, nargsf, kwnames);
 }
 
 [[gnu::noinline, gnu::cold]] bool warn_retraces(const PythonFunction &f) {
@@ -69,15 +83,57 @@ FunctionObject *cast(PyObject *self) { return reinterpret_cast<FunctionObject *>
                             warning->call.line, nullptr, nullptr) == 0;
 }
 
-/// After a trace was published: warnings, which a filter may turn into errors.
-[[gnu::noinline, gnu::cold]] PyObject *traced(PythonFunction &f, PythonCall &call) {
+/// A trace was refused, and the body has run to its end without it.
+bool warn_went_on(const PythonFunction &f, const PythonCall &call) {
+  const std::string message = fmt::format(
+      "{} has no graph for this signature, and runs as plain Python: {}", f.name, call.refusal);
+  return PyErr_WarnEx(errors().trace_warning, message.c_str(), 1) == 0;
+}
+
+/// stance("fail_on_miss"): says what the call would have to be.
+[[noreturn]] void refuse_miss(PythonFunction &f, PythonCall &call) {
+  const auto explained = f.core->explain(call, call);
+  const std::string what = explained.served    ? "One that would was made just now"
+                           : explained.nearest ? "From the nearest specialization it differs so: " +
+                                                     report::contrast(explained.differences)
+                                               : "There is none yet";
+  const std::string message = fmt::format("no specialization of {} serves this call, and the "
+                                          "stance 'fail_on_miss' (no_retrace) forbids "
+                                          "to trace one. {}. Make such a call before, or allow the "
+                                          "trace by tracehost.stance('default').",
+                                          f.name, what);
+  report::ledger().on(FailEvent{f.core->counters(), call.caller(), "TraceError: " + message});
+  raise(errors().trace, message);
+}
+
+/// A call that was not a hit. Warnings come after a trace was published: a filter may turn them
+/// into errors.
+[[gnu::noinline, gnu::cold]] PyObject *missed(PythonFunction &f, PythonCall &call,
+                                              Function::Outcome outcome) {
+  if (outcome == Function::Outcome::unserved) {
+    if (call.stance == Stance::fail_on_miss)
+      refuse_miss(f, call);
+    f.core->counters()->eager.fetch_add(1, std::memory_order_relaxed);
+    return call.call_body();
+  }
   Owned result(call.take_result());
-  return call.warn_side_effects() && warn_retraces(f) ? result.release() : nullptr;
+  const bool warned = outcome == Function::Outcome::traced
+                          ? call.warn_side_effects() && warn_retraces(f)
+                          : warn_went_on(f, call);
+  return warned ? result.release() : nullptr;
 }
 
 /// Sets the Python error. An op that failed in a graph gets a note with the user's line.
-[[gnu::noinline, gnu::cold]] PyObject *failed(const PythonFunction &f) {
+[[gnu::noinline, gnu::cold]] PyObject *failed(PythonFunction &f, const PythonCall &call,
+                                              const Arguments &a) {
   set_from_current_exception();
+  // Arguments that can't be compared, or a mode that no graph honours. What does not fit a
+  // declaration is the caller's mistake.
+  if (call.stance == Stance::eager_on_error && !call.has_run() && !f.declaration &&
+      PyErr_ExceptionMatches(errors().base)) {
+    PyErr_Clear();
+    return eager(f, a);
+  }
   const std::string where = Program::take_failed_at();
   if (where.empty())
     return nullptr;
@@ -93,26 +149,28 @@ FunctionObject *cast(PyObject *self) { return reinterpret_cast<FunctionObject *>
 PyObject *call_function(PyObject *self, PyObject *const *args, std::size_t nargsf,
                         PyObject *kwnames) {
   PythonFunction &f = *cast(self)->function;
+  const Arguments arguments{args, nargsf, kwnames};
+  PythonCall call(f, args, nargsf, kwnames);
   try {
     if (torch::jit::tracer::isTracing() || trace::active()) [[unlikely]]
-      return inlined(f, args, nargsf, kwnames);
+      return inlined(f, arguments);
     const Stance stance = python::stance();
     if (stance == Stance::eager) [[unlikely]]
-      return eager(f, args, nargsf, kwnames);
-    PythonCall call(f, args, nargsf, kwnames);
+      return eager(f, arguments);
     if (!call.bind()) [[unlikely]]
       return nullptr;
     if (f.takes_arrays) [[unlikely]]
       call.convert_arrays();
+    call.stance = stance;
     call.context = probe_context();
     PooledStack stack;
     SpecializationRef served;
     const auto outcome = f.core->call(call, call, *stack, served);
-    if (outcome == Function::Outcome::traced) [[unlikely]]
-      return traced(f, call);
+    if (outcome != Function::Outcome::hit) [[unlikely]]
+      return missed(f, call, outcome);
     return build_result(served->outputs, *stack);
   } catch (...) {
-    return failed(f);
+    return failed(f, call, arguments);
   }
 }
 

@@ -63,6 +63,7 @@ int Profile::on_event(PyObject *self, PyFrameObject *frame, int what, PyObject *
     } else if (what == PyTrace_C_CALL) {
       profile->check_c_call(arg);
     }
+  } catch (const trace::Abandoned &) { // what was refused goes on
   } catch (...) {
     set_from_current_exception();
     return -1;
@@ -93,7 +94,7 @@ bool Profile::is_interruption(PyFrameObject *frame) const {
 }
 
 void Profile::on_call(PyFrameObject *frame) {
-  if (aside_)
+  if (aside_ || trace::abandoned())
     return;
   if (is_import(frame) || is_interruption(frame)) {
     aside_ = frame;
@@ -120,7 +121,7 @@ void Profile::check_python_call(PyFrameObject *frame) {
 }
 
 void Profile::check_c_call(PyObject *function) {
-  if (!PyCFunction_Check(function))
+  if (!PyCFunction_Check(function) || trace::abandoned())
     return;
   const std::string_view name = reinterpret_cast<PyCFunctionObject *>(function)->m_ml->ml_name;
   PyObject *self = PyCFunction_GET_SELF(function);

@@ -218,6 +218,8 @@ BodyResult PythonCall::run(Request &) {
       trace::repeat_refusal();
     rethrow();
   }
+  if (trace::abandoned())
+    return {};
   check_arguments_unchanged();
   BodyResult result;
   std::vector<PyObject *> tensors;
@@ -375,19 +377,21 @@ std::string PythonCall::capture_path(const at::Tensor &tensor) {
   PyObject *object = object_of(tensor);
   const std::string line = text(user_line());
   if (!object || births_->has(object))
-    refuse(trace::Refusal::capture,
-           fmt::format(
-               "a tensor used at {} was made during the trace by something that is not "
-               "recorded (numpy, dlpack, another thread, a view of storage). Make it outside of "
-               "the function, or by a torch op in it.",
-               line));
+    trace::refuse(
+        trace::Refusal::capture,
+        fmt::format(
+            "a tensor used at {} was made during the trace by something that is not "
+            "recorded (numpy, dlpack, another thread, a view of storage). Make it outside of "
+            "the function, or by a torch op in it.",
+            line));
   std::string path = recorder_->path_of(object);
   if (path.empty() && !Births::notes(Py_TYPE(object)))
-    refuse(trace::Refusal::capture,
-           fmt::format(
-               "a {} used at {} is reached by no path that tracehost can read again. Pass it as "
-               "an argument.",
-               Py_TYPE(object)->tp_name, line));
+    trace::refuse(
+        trace::Refusal::capture,
+        fmt::format(
+            "a {} used at {} is reached by no path that tracehost can read again. Pass it as "
+            "an argument.",
+            Py_TYPE(object)->tp_name, line));
   return path.empty() ? "a tensor first used at " + line : path;
 }
 

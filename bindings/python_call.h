@@ -95,8 +95,12 @@ public:
   void blocking(const std::function<void()> &wait) override;
   Site caller() override;
   std::string current_error() override;
+  bool has_result() const override { return result_ != nullptr; }
+  /// Whether run() has begun.
+  bool has_run() const { return recorder_ != nullptr; }
 
   Site here() override;
+  bool goes_on() const override { return stance == Stance::eager_on_error; }
   std::string capture_path(const at::Tensor &tensor) override;
   [[noreturn]] void refuse(trace::Refusal why, const std::string &message) override;
 

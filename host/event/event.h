@@ -80,7 +80,8 @@ struct EvictEvent {
 struct FailEvent {
   std::shared_ptr<const Counters> function;
   Site call;
-  std::string error; ///< type and message
+  std::string error;    ///< type and message
+  bool went_on = false; ///< the body went on without a graph: the call itself did not fail
 };
 
 /// Where the call writes what happened. Called without any lock of ours held; must not run user

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "cache/specialization.h"
+#include "function/stance.h"
 #include "signature/signature.h"
 #include "trace/tracer.h"
 
@@ -19,6 +20,8 @@ public:
   /// Whether relaxed sizes come from reduce_retracing, and may be pinned by the trace; false where
   /// the user asked for them (input_signature, a TensorSpec).
   bool may_pin = true;
+  Stance stance = Stance::trace; ///< set by the front end before the call
+  std::string refusal;           ///< after Outcome::went_on: why there is no graph
 };
 
 /// What running the body gave.
@@ -69,6 +72,8 @@ public:
 
   /// Runs `wait` where it may block: without the GIL.
   virtual void blocking(const std::function<void()> &wait) = 0;
+  /// Whether run() has the body's result: an exception since is not the body's own.
+  virtual bool has_result() const { return false; }
   /// The line of the call, for events.
   virtual Site caller() = 0;
   /// Type and message of the exception being handled, for events.

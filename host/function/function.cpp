@@ -135,11 +135,26 @@ Function::Outcome Function::miss(Body &body, Request &request, torch::jit::Stack
                                  SpecializationRef &served) {
   if (body.adapt(request) && (served = look_up(body, request, stack)))
     return hit(body, stack, *served);
+  const Stance stance = request.stance;
+  if (stance == Stance::eager_on_miss || stance == Stance::fail_on_miss)
+    return Outcome::unserved;
   Missed missed;
   missed.signature = body.flatten(request, missed.slots);
+  const bool goes_on = stance == Stance::eager_on_error;
+  if (goes_on && refusals_.has(missed.signature))
+    return Outcome::unserved;
   bool traced = false;
-  served = obtain(
-      body, request, missed, [&] { return look_up(body, request, stack); }, traced);
+  try {
+    served = obtain(
+        body, request, missed, [&] { return look_up(body, request, stack); }, traced);
+  } catch (...) {
+    if (!goes_on || !body.has_result())
+      throw;
+    request.refusal = body.current_error();
+    refusals_.add(missed.signature);
+    counters_->eager.fetch_add(1, std::memory_order_relaxed);
+    return Outcome::went_on;
+  }
   return traced ? Outcome::traced : hit(body, stack, *served);
 }
 
@@ -171,7 +186,8 @@ SpecializationRef Function::obtain(Body &body, Request &request, const Missed &m
         traced = true;
         return made;
       } catch (...) {
-        sink_.on(FailEvent{counters_, body.caller(), body.current_error()});
+        sink_.on(FailEvent{counters_, body.caller(), body.current_error(),
+                           request.stance == Stance::eager_on_error && body.has_result()});
         throw;
       }
     }
@@ -272,6 +288,7 @@ void Function::publish(Body &body, Request &request, const Missed &missed, Speci
 
 void Function::clear() {
   const auto dropped = cache_.clear();
+  refusals_.clear();
   counters_->live.store(0, std::memory_order_relaxed);
 }
 

@@ -4,6 +4,7 @@
 #include "cache/flights.h"
 #include "event/event.h"
 #include "function/body.h"
+#include "function/refusals.h"
 
 #include <functional>
 #include <memory>
@@ -25,8 +26,10 @@ public:
   Function(Identity identity, std::size_t limit, Sink &sink);
 
   enum class Outcome {
-    hit,    ///< `stack` has the outputs, `served` tells their structure
-    traced, ///< `body` ran; it has kept the result, `stack` is empty
+    hit,      ///< `stack` has the outputs, `served` tells their structure
+    traced,   ///< `body` ran; it has kept the result, `stack` is empty
+    went_on,  ///< as traced, but the trace was refused, and nothing is published
+    unserved, ///< a miss that must not be traced, by the request's stance or an earlier refusal
   };
   /// Requires: no trace active on this thread (calls inside a trace are inlined by the front end).
   /// May run user code: Body::run, and `__eq__`.
@@ -79,6 +82,7 @@ private:
   std::shared_ptr<Counters> counters_;
   Cache cache_;
   Flights flights_;
+  Refusals refusals_;
   Sink &sink_;
   std::atomic<std::uint64_t> calls_{0}; ///< stamps Specialization::last_used
   std::atomic<std::size_t> last_{0};    ///< index of the Specialization that served last; a hint

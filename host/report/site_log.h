@@ -34,7 +34,7 @@ public:
   void add(std::shared_ptr<const Counters> function);
   TraceRecord::Origin on(const TraceEvent &event);
   void on(const EvictEvent &event) { limit_ = event.limit; }
-  void on(const FailEvent &) { ++failures_; }
+  void on(const FailEvent &event) { failures_ += !event.went_on; }
 
   std::size_t limit() const { return limit_; }
   std::optional<Warning> take_warning();

@@ -28,6 +28,9 @@ public:
   /// a tensor that was born during the trace.
   virtual std::string capture_path(const at::Tensor &tensor) = 0;
 
+  /// Whether a refused body goes on without being recorded, from the place where it was refused.
+  virtual bool goes_on() const { return false; }
+
   /// Throws the front end's exception for a refusal; `message` holds the line already.
   [[noreturn]] virtual void refuse(Refusal why, const std::string &message) = 0;
 };

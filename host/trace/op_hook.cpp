@@ -1,5 +1,7 @@
 #include "trace/op_hook.h"
 
+#include "trace/tracer.h"
+
 #include <ATen/TracerMode.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
 #include <torch/csrc/jit/frontend/tracer.h>
@@ -20,21 +22,43 @@ struct Deeper {
   ~Deeper() { --depth; }
 };
 
+/// Whether the op is to be recorded; asks the hook.
+bool is_recorded(const c10::OperatorHandle &op, const torch::jit::Stack &stack) {
+  if (!hook)
+    return false;
+  // The kernel of an op around this one may have switched the tracer on again.
+  if (hook->abandoned()) {
+    torch::jit::tracer::setTracingState(nullptr);
+    return false;
+  }
+  try {
+    if (tracer_records()) {
+      hook->before(op, stack);
+      return true;
+    }
+    if (torch::jit::tracer::isTracing())
+      hook->unrecorded(op, stack);
+  } catch (const Abandoned &) {
+  }
+  return false;
+}
+
 void dispatch(const c10::OperatorHandle &op, c10::DispatchKeySet keys, torch::jit::Stack *stack) {
   const auto below = keys & c10::DispatchKeySet(c10::DispatchKeySet::FULL_AFTER, kKey);
-  if (!hook || !tracer_records()) {
-    if (hook && torch::jit::tracer::isTracing())
-      hook->unrecorded(op, *stack);
+  if (!is_recorded(op, *stack)) {
     op.redispatchBoxed(below, stack);
     return;
   }
-  hook->before(op, *stack);
   {
     Deeper deeper;
     op.redispatchBoxed(below, stack);
   }
-  if (tracer_records())
+  if (hook->abandoned() || !tracer_records())
+    return;
+  try {
     hook->after(op, *stack);
+  } catch (const Abandoned &) { // the op has run
+  }
 }
 
 TORCH_LIBRARY_IMPL(_, TESTING_ONLY_GenericMode, m) {

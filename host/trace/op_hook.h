@@ -17,6 +17,9 @@ public:
   virtual void after(const c10::OperatorHandle &op, const torch::jit::Stack &stack) = 0;
   /// An op called where torch has the tracer switched off for a moment, as torch.tensor([...]) has.
   virtual void unrecorded(const c10::OperatorHandle &op, const torch::jit::Stack &stack) = 0;
+  /// Whether nothing is to be recorded any more. One of the above has said so by an Abandoned, or
+  /// code that is not an op has.
+  virtual bool abandoned() const = 0;
 };
 
 /// Installs `hook` for the current thread for a block. before() and after() come only while the

@@ -47,6 +47,7 @@ public:
 
   void before(const c10::OperatorHandle &op, const jit::Stack &stack) override;
   void after(const c10::OperatorHandle &op, const jit::Stack &stack) override;
+  bool abandoned() const override { return abandoned_; }
   void unrecorded(const c10::OperatorHandle &op, const jit::Stack &stack) override;
 
   /// Makes sure that the tracer knows `t`, as a capture if need be.
@@ -56,7 +57,7 @@ public:
   /// Whether `t`'s sizes follow from the signature, not from values (nonzero, a mask).
   bool exact(const at::Tensor &t) const;
   void repeat_refusal() const;
-  /// After the body: balances modes, and rethrows nothing: a swallowed refusal is refused again.
+  /// After the body: balances modes; a swallowed refusal is refused again.
   void close();
 
   Traced result;
@@ -72,6 +73,7 @@ private:
   std::vector<bool> makes_inexact_;                ///< of the ops under way, by depth
   ModeRecord modes_;
   bool refused_ = false;
+  bool abandoned_ = false;
   Refusal why_ = Refusal::trace;
   std::string what_;
 };
@@ -83,6 +85,11 @@ void Scope::refuse(Refusal why, const std::string &what) {
     refused_ = true;
     why_ = why;
     what_ = what;
+  }
+  if (frontend_.goes_on()) {
+    abandoned_ = true;
+    tracer::setTracingState(nullptr);
+    throw Abandoned(what_);
   }
   frontend_.refuse(why, what);
   std::terminate(); // a front end's refuse() throws
@@ -212,11 +219,13 @@ void Scope::know(const at::Tensor &t) {
 }
 
 void Scope::repeat_refusal() const {
-  if (refused_)
+  if (refused_ && !abandoned_)
     frontend_.refuse(why_, what_);
 }
 
 void Scope::close() {
+  if (abandoned_)
+    throw Abandoned(what_);
   repeat_refusal();
   if (const auto problem = modes_.record_changes(0); !problem.empty())
     refuse(Refusal::trace, fmt::format("{} at {}", problem, text(frontend_.here())));
@@ -312,8 +321,9 @@ Traced trace(std::vector<at::Tensor> slots, const Relaxation &, Frontend &fronte
   return std::move(scope.result);
 }
 
-bool recording() { return current && tracer_records(); }
+bool recording() { return current && !current->abandoned() && tracer_records(); }
 bool active() { return current != nullptr; }
+bool abandoned() { return current && current->abandoned(); }
 
 Paused::Paused() : state_(tracer::getTracingState()) { tracer::setTracingState(nullptr); }
 Paused::~Paused() {

@@ -7,6 +7,7 @@
 
 #include <functional>
 #include <memory>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -74,10 +75,19 @@ struct Traced {
 Traced trace(std::vector<at::Tensor> slots, const Relaxation &relaxation, Frontend &frontend,
              const std::function<std::vector<at::Tensor>()> &body);
 
+/// Thrown in place of the front end's exception where it goes on without a graph
+/// (Frontend::goes_on): nothing is recorded any more. Whoever calls what may refuse catches it, and
+/// does what is done outside of a trace. trace() throws it at its end.
+class Abandoned : public std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
 /// Whether this thread records: a body is running, and not inside an op or a Paused block.
 bool recording();
 /// Whether this thread is inside trace(), recording or not.
 bool active();
+/// Whether this thread is inside a trace() that was refused, and goes on.
+bool abandoned();
 
 /// Recording stops for a block: for sizes, messages, and our own tensor work.
 class Paused {
@@ -96,7 +106,8 @@ private:
 /// Anything else that is not recorded. Requires: active().
 [[noreturn]] void refuse(Refusal why, const std::string &message);
 /// Refuses again if this trace has refused before: for a body that ends with an exception other
-/// than the refusal's, because something on the way replaced it. Requires: active().
+/// than the refusal's, because something on the way replaced it. Not where the trace was abandoned:
+/// the exception is the body's own. Requires: active().
 void repeat_refusal();
 /// Refuses where a size of `t` depends on values (nonzero, a mask as index). Requires: recording().
 void check_size_read(const at::Tensor &t, const std::string &what);

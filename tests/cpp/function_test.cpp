@@ -30,13 +30,19 @@ Identity identity() {
 
 class FunctionTest : public testing::Test {
 protected:
-  /// `T` for a call that traced, `h` for a hit whose result was right.
-  char play(Function &f, FakeBody &body, std::int64_t n, std::int64_t size = 2) {
+  /// `T` for a call that traced, `h` for a hit whose result was right, `o` for a body that went on
+  /// without a graph, `u` for a miss that was left alone.
+  char play(Function &f, FakeBody &body, std::int64_t n, std::int64_t size = 2,
+            Stance stance = Stance::trace) {
     Call call(at::full(size, 3.0), n);
+    call.stance = stance;
     torch::jit::Stack stack;
     SpecializationRef served;
-    if (f.call(body, call, stack, served) == Function::Outcome::traced)
+    const auto outcome = f.call(body, call, stack, served);
+    if (outcome == Function::Outcome::traced)
       return stack.empty() && served ? 'T' : '?';
+    if (outcome != Function::Outcome::hit)
+      return served ? '?' : outcome == Function::Outcome::went_on ? 'o' : 'u';
     const bool right = stack.size() == 1 &&
                        at::equal(stack[0].toTensor(), at::full(size, 3.0 * static_cast<double>(n)));
     return right ? 'h' : '!';
@@ -146,6 +152,59 @@ TEST_F(FunctionTest, ForgetsAllWhenCleared) {
   EXPECT_EQ(f.counters()->live, 0);
   EXPECT_EQ(play(f, body, {"1", "1"}), "Th");
   EXPECT_EQ(f.counters()->traces, 3);
+}
+
+TEST_F(FunctionTest, TracesNoMissThatItsStanceForbids) {
+  Function f(identity(), 4, sink);
+  play(f, body, 1);
+  for (const Stance stance : {Stance::eager_on_miss, Stance::fail_on_miss}) {
+    EXPECT_EQ(play(f, body, 1, 2, stance), 'h');
+    EXPECT_EQ(play(f, body, 2, 2, stance), 'u');
+  }
+  EXPECT_EQ(body.runs, 1);
+  EXPECT_EQ(f.counters()->eager, 0) << "the front end's to count";
+}
+
+TEST_F(FunctionTest, GoesOnWithoutAGraphWhereATraceIsRefused) {
+  Function f(identity(), 4, sink);
+  at::Tensor seen;
+  FakeBody reader([&](const at::Tensor &x, std::int64_t n) {
+    seen = x * x.sum().item<double>();
+    EXPECT_FALSE(trace::recording());
+    return seen * n;
+  });
+  EXPECT_EQ(play(f, reader, 2, 2, Stance::eager_on_error), 'o');
+  EXPECT_TRUE(at::equal(seen, at::full(2, 18.0)));
+  EXPECT_EQ(play(f, reader, 2, 2, Stance::eager_on_error), 'u') << "not tried again";
+  EXPECT_EQ(play(f, reader, 3, 2, Stance::eager_on_error), 'o');
+  EXPECT_THROW(play(f, reader, 2), test::FakeFrontend::Refused);
+  EXPECT_EQ(reader.runs, 3);
+  EXPECT_EQ(f.counters()->eager, 2);
+  EXPECT_TRUE(f.cache().list()->empty());
+  f.clear();
+  EXPECT_EQ(play(f, reader, 2, 2, Stance::eager_on_error), 'o') << "forgotten";
+  EXPECT_EQ(play(f, body, 5, 2, Stance::eager_on_error), 'T');
+  EXPECT_EQ(play(f, body, 5, 2, Stance::eager_on_error), 'h');
+}
+
+TEST_F(FunctionTest, KeepsTheResultOfABodyWhoseTraceIsRefusedAtTheEnd) {
+  Function f(identity(), 4, sink);
+  body.refuse_at_end = true;
+  EXPECT_EQ(play(f, body, 1, 2, Stance::eager_on_error), 'o');
+  EXPECT_EQ(body.runs, 1);
+  EXPECT_THAT(sink.take(), testing::Contains("fail app.cpp:7 refused at the end; went on"));
+}
+
+TEST_F(FunctionTest, DoesNotGoOnAfterTheBodysOwnException) {
+  Function f(identity(), 4, sink);
+  FakeBody failing([](const at::Tensor &x, std::int64_t n) -> at::Tensor {
+    if (n == 2)
+      static_cast<void>(x.sum().item<double>());
+    throw std::out_of_range("the body's own");
+  });
+  EXPECT_THROW(play(f, failing, 1, 2, Stance::eager_on_error), std::out_of_range);
+  EXPECT_THROW(play(f, failing, 2, 2, Stance::eager_on_error), std::out_of_range);
+  EXPECT_EQ(failing.runs, 2);
 }
 
 TEST_F(FunctionTest, RefusesRecursionIntoTheSameSignature) {

@@ -118,17 +118,22 @@ def test_attribute_rebound_to_a_tensor_is_refused(start):
         f(X)
 
 
-def test_tensor_appended_to_a_list_is_refused():
-    kept = []
-
+@pytest.mark.parametrize("kept", [[], {}])
+def test_a_tensor_added_to_a_container_is_added_by_the_trace_only(kept):
     def body(x):
-        kept.append(x + 1)
-        return x
+        if isinstance(kept, list):
+            kept.append(x + 1)
+        else:
+            kept["x"] = x + 1
+        return x * 2
 
     f = tracehost.function(body)
-    with pytest.raises(tracehost.TraceError, match="kept"):
+    with pytest.warns(tracehost.SideEffectWarning, match="changes kept at"):
         f(X)
-    assert f.tracing_count() == 0
+    for _ in range(2):
+        assert torch.equal(f(X + 1), (X + 1) * 2)
+    assert f.tracing_count() == 1 and len(kept) == 1
+    assert torch.equal(kept[0] if isinstance(kept, list) else kept["x"], X + 1)
 
 
 def test_tuple_of_tensors_stored_is_refused():

@@ -36,7 +36,9 @@ public:
   void on(const EvictEvent &e) override {
     note("evict " + e.signature + " hits " + std::to_string(e.hits));
   }
-  void on(const FailEvent &e) override { note("fail " + text(e.call) + " " + e.error); }
+  void on(const FailEvent &e) override {
+    note("fail " + text(e.call) + " " + e.error + (e.went_on ? "; went on" : ""));
+  }
 
   std::vector<std::string> take() {
     const std::lock_guard lock(mutex_);
@@ -71,8 +73,10 @@ public:
   void environment(const Specialization &, Request &, Signature &) override {}
   BodyResult run(Request &request) override {
     ++runs;
+    result_ = at::Tensor();
+    frontend_.go_on = request.stance == Stance::eager_on_error;
     BodyResult result;
-    result.tensors = {run_(call(request).x, call(request).n)};
+    result.tensors = {result_ = run_(call(request).x, call(request).n)};
     result.outputs.tensors = 1;
     return result;
   }
@@ -82,6 +86,7 @@ public:
     return std::make_shared<FrontEndState>();
   }
   trace::Frontend &frontend() override { return frontend_; }
+  bool has_result() const override { return result_.defined(); }
   void blocking(const std::function<void()> &wait) override {
     ++waits;
     wait();
@@ -107,6 +112,7 @@ private:
     return s;
   }
   Run run_;
+  at::Tensor result_;
   FakeFrontend frontend_;
 };
 

@@ -29,7 +29,10 @@ public:
     throw Refused(why, message);
   }
 
+  bool goes_on() const override { return go_on; }
+
   int line = 12;
+  bool go_on = false;      ///< a refused body goes on without a graph
   bool known_only = false; ///< refuses captures
   std::vector<at::Tensor> asked;
 };
