@@ -37,6 +37,7 @@ public:
   void close(std::size_t index) { nodes_[index].end = static_cast<std::uint32_t>(nodes_.size()); }
   void leaf_node(PyObject *object);
   void typed_leaf(PyObject *object);
+  void instance(PyObject *object);
 
   std::vector<PyObject *> roots;
   std::vector<std::size_t> root_nodes;
@@ -44,6 +45,7 @@ public:
 
 private:
   void container(PyObject *object);
+  void root(PyObject *object, std::uint8_t kind);
   void tensor(PyObject *object);
 
   std::vector<Node> &nodes_;
@@ -78,15 +80,25 @@ void Flattener::leaf_node(PyObject *object) {
 
 void Flattener::typed_leaf(PyObject *object) {
   atoms_.push_back(std::make_shared<PyAtom>(user_type(object), Py_TYPE(object)));
+  root(object, kTypedRoot);
+}
+
+/// A leaf of the atom added last.
+void Flattener::root(PyObject *object, std::uint8_t kind) {
   Node node;
   node.kind = Kind::atom;
   node.payload.atom = atoms_.back().get();
   node.end = static_cast<std::uint32_t>(nodes_.size() + 1);
-  node.reserved[0] = kTypedRoot;
+  node.reserved[0] = kind;
   roots.push_back(object);
   root_nodes.push_back(nodes_.size());
   objects.push_back(object);
   nodes_.push_back(node);
+}
+
+void Flattener::instance(PyObject *object) {
+  atoms_.push_back(std::make_shared<PyAtom>(object, PyAtom::Compare::weak_identity));
+  root(object, kRoot);
 }
 
 void Flattener::tensor(PyObject *object) {
@@ -154,7 +166,8 @@ void Flattener::container(PyObject *object) {
 }
 
 /// `place`: how many fixed parameters came before.
-void parameter(Flattener &walk, const Parameter &p, const Bound &bound, std::size_t &place) {
+void parameter(Flattener &walk, const Parameter &p, const Bound &bound, const PyObject *self,
+               std::size_t &place) {
   if (p.kind == Parameter::Kind::var_positional) {
     const std::size_t at = walk.open(Kind::tuple, reinterpret_cast<PyObject *>(&PyTuple_Type));
     for (std::size_t i = 0; i < bound.extra_count; ++i)
@@ -168,7 +181,8 @@ void parameter(Flattener &walk, const Parameter &p, const Bound &bound, std::siz
     }
     walk.close(at);
   } else {
-    walk.value(bound.values[place++]);
+    PyObject *value = bound.values[place];
+    place++ == 0 && value == self ? walk.instance(value) : walk.value(value);
   }
 }
 
@@ -204,12 +218,13 @@ void rethrow_about(const std::string &subject) {
   rethrow();
 }
 
-void flatten(const Binder &binder, const Bound &bound, Signature &signature, Flattened &found) {
+void flatten(const Binder &binder, const Bound &bound, PyObject *self, Signature &signature,
+             Flattened &found) {
   Flattener walk(signature.nodes, signature.atoms, found.tensors);
   std::size_t place = 0;
   for (const Parameter &p : binder.parameters()) {
     try {
-      parameter(walk, p, bound, place);
+      parameter(walk, p, bound, self, place);
     } catch (...) {
       rethrow_about(fmt::format("argument '{}'", PyUnicode_AsUTF8(p.name)));
     }

@@ -3,6 +3,7 @@
 #include "context_probe.h"
 #include "environment/gil.h"
 #include "errors.h"
+#include "instances.h"
 #include "python_call.h"
 #include "report/contrast.h"
 #include "report/ledger.h"
@@ -30,9 +31,16 @@ struct FunctionObject {
   PyObject *dict;
   PyObject *weakrefs;
   PythonFunction *function; ///< owned; null before __init__
+  PyObject *arguments;      ///< of __init__: an instance's Function is made from the same
+  Instances *instances;     ///< owned; null until it is accessed on an instance
 };
 
 FunctionObject *cast(PyObject *self) { return reinterpret_cast<FunctionObject *>(self); }
+
+PyObject *uncallable(PyObject *, PyObject *const *, std::size_t, PyObject *) {
+  PyErr_SetString(PyExc_TypeError, "this Function was not initialised, or is being destroyed");
+  return nullptr;
+}
 
 /// A call's arguments as they came.
 struct Arguments {
@@ -174,8 +182,37 @@ PyObject *call_function(PyObject *self, PyObject *const *args, std::size_t nargs
   }
 }
 
+int initialise(PyObject *self, PyObject *args, PyObject *);
+PyObject *make(PyTypeObject *type, PyObject *, PyObject *);
+
+/// The Function that `instance` is to have of its own: borrowed; null with an error set.
+[[gnu::noinline, gnu::cold]] PyObject *make_for_instance(PyObject *self, PyObject *instance) {
+  FunctionObject *of_class = cast(self);
+  if (!of_class->function)
+    return uncallable(self, nullptr, 0, nullptr);
+  if (of_class->function->instance || !Instances::may_have_one(instance))
+    return self;
+  Owned weak(Instances::watch(self, instance));
+  Owned own(weak ? make(Py_TYPE(self), nullptr, nullptr) : nullptr);
+  if (!own || initialise(own.get(), of_class->arguments, nullptr))
+    return nullptr;
+  cast(own.get())->function->instance = Py_NewRef(weak.get());
+  cast(own.get())->dict = Py_XNewRef(of_class->dict);
+  if (!of_class->instances)
+    of_class->instances = new Instances;
+  of_class->instances->add(instance, weak.release(), own.release());
+  return of_class->instances->find(instance);
+}
+
+/// Hot: a method's call starts here.
 PyObject *bind_instance(PyObject *self, PyObject *instance, PyObject *) {
-  return instance && instance != Py_None ? PyMethod_New(self, instance) : Py_NewRef(self);
+  if (!instance || instance == Py_None)
+    return Py_NewRef(self);
+  Instances *known = cast(self)->instances;
+  PyObject *own = known ? known->find(instance) : nullptr;
+  if (!own && !(own = make_for_instance(self, instance))) [[unlikely]]
+    return nullptr;
+  return PyMethod_New(own, instance);
 }
 
 // Function(callable, parameters, empty, name, file, line, site_key, limit, watch, reduces,
@@ -200,6 +237,7 @@ int initialise(PyObject *self, PyObject *args, PyObject *) {
     f->name = fmt::format("{} ({})", name, text(identity.definition));
     f->watch = watch;
     f->core = std::make_unique<Function>(std::move(identity), limit, report::ledger());
+    Py_XSETREF(cast(self)->arguments, Py_NewRef(args));
     delete std::exchange(cast(self)->function, f.release());
     cast(self)->vectorcall = call_function;
     return 0;
@@ -228,6 +266,10 @@ int traverse_specializations(const PythonFunction &f, visitproc visit, void *arg
 int visit_references(PyObject *self, visitproc visit, void *arg) {
   Py_VISIT(Py_TYPE(self));
   Py_VISIT(cast(self)->dict);
+  Py_VISIT(cast(self)->arguments);
+  if (cast(self)->instances)
+    if (const int stop = cast(self)->instances->traverse(visit, arg))
+      return stop;
   if (const auto *f = cast(self)->function) {
     Py_VISIT(f->callable);
     if (f->declaration)
@@ -239,13 +281,11 @@ int visit_references(PyObject *self, visitproc visit, void *arg) {
   return 0;
 }
 
-PyObject *uncallable(PyObject *, PyObject *const *, std::size_t, PyObject *) {
-  PyErr_SetString(PyExc_TypeError, "this Function was not initialised, or is being destroyed");
-  return nullptr;
-}
-
 int clear(PyObject *self) {
   Py_CLEAR(cast(self)->dict);
+  Py_CLEAR(cast(self)->arguments);
+  if (cast(self)->instances)
+    cast(self)->instances->clear();
   if (auto *f = cast(self)->function) {
     cast(self)->vectorcall = uncallable;
     f->core->clear();
@@ -261,6 +301,7 @@ void deallocate(PyObject *self) {
     PyObject_ClearWeakRefs(self);
   PyTypeObject *type = Py_TYPE(self);
   clear(self);
+  delete cast(self)->instances;
   delete cast(self)->function;
   type->tp_free(self);
   Py_DECREF(type);
@@ -302,6 +343,8 @@ PyObject *clear_cache(PyObject *self, PyObject *) {
   if (!counters(self))
     return nullptr;
   cast(self)->function->core->clear();
+  if (cast(self)->instances)
+    cast(self)->instances->each([](PyObject *own) { cast(own)->function->core->clear(); });
   Py_RETURN_NONE;
 }
 
@@ -324,7 +367,11 @@ PyObject *repr(PyObject *self) {
 }
 
 PyObject *get_python_function(PyObject *self, void *) {
-  return counters(self) ? Py_NewRef(cast(self)->function->callable) : nullptr;
+  if (!counters(self))
+    return nullptr;
+  const PythonFunction &f = *cast(self)->function;
+  PyObject *instance = f.bound_to();
+  return instance ? PyMethod_New(f.callable, instance) : Py_NewRef(f.callable);
 }
 PyObject *get_name(PyObject *self, void *) {
   const Counters *c = counters(self);
@@ -354,7 +401,8 @@ PyMethodDef methods[] = {
     {"stats", stats, METH_NOARGS,
      "stats() -> dict\n\ncalls, hits, traces, eager (run without a graph), inlined, live, evicted: "
      "numbers; trace_ms: milliseconds."},
-    {"clear", clear_cache, METH_NOARGS, "clear()\n\nDrops all specializations; counters stay."},
+    {"clear", clear_cache, METH_NOARGS,
+     "clear()\n\nDrops all specializations, of a method those of all instances; counters stay."},
     {"__reduce__", reduce, METH_NOARGS, nullptr},
     {}};
 
@@ -375,6 +423,10 @@ PyMemberDef members[] = {
 
 } // namespace
 
+Instances *instances_of(PyObject *object) {
+  return Py_TYPE(object)->tp_new == make ? cast(object)->instances : nullptr;
+}
+
 const Counters *counters_of(PyObject *object) {
   const bool is_one = Py_TYPE(object)->tp_new == make && cast(object)->function;
   return is_one ? cast(object)->function->core->counters().get() : nullptr;
@@ -394,9 +446,8 @@ PyObject *make_function_type() {
                          {Py_tp_members, members},
                          {0, nullptr}};
   PyType_Spec spec{"tracehost.Function", sizeof(FunctionObject), 0,
-                   Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_HAVE_VECTORCALL |
-                       Py_TPFLAGS_METHOD_DESCRIPTOR,
-                   slots};
+                   // Not METHOD_DESCRIPTOR: a call on an instance has to find that one's Function.
+                   Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_HAVE_VECTORCALL, slots};
   PyObject *type = PyType_FromSpec(&spec);
   if (!type)
     rethrow();

@@ -51,7 +51,15 @@ PythonFunction::PythonFunction(PyObject *wrapped, PyObject *list, PyObject *empt
     names->names.push_back(utf8(p.name));
   parameters = std::move(names);
 }
-PythonFunction::~PythonFunction() { Py_XDECREF(callable); }
+PythonFunction::~PythonFunction() {
+  Py_XDECREF(instance);
+  Py_XDECREF(callable);
+}
+
+PyObject *PythonFunction::bound_to() const {
+  PyObject *object = instance ? reinterpret_cast<PyWeakReference *>(instance)->wr_object : nullptr;
+  return object == Py_None ? nullptr : object;
+}
 
 PythonCall::~PythonCall() { Py_XDECREF(result_); }
 
@@ -148,8 +156,9 @@ bool PythonCall::convert_arrays() {
   if (!has_arrays())
     return false;
   Rebuild rebuild = tensors_for_arrays();
-  const bool converted =
-      convert([&](std::size_t, PyObject *value) { return rebuild.value(value); });
+  const bool converted = convert([&](std::size_t, PyObject *value) {
+    return value == function_.bound_to() ? Owned(Py_NewRef(value)) : rebuild.value(value);
+  });
   function_.takes_arrays |= converted && !function_.declaration;
   return converted;
 }
@@ -166,7 +175,9 @@ PyObject *PythonCall::call_with_placeholders() {
   Rebuild rebuild([](PyObject *leaf) -> PyObject * {
     return has_user_type(Py_TYPE(leaf)) ? placeholder(leaf) : nullptr;
   });
-  call.convert([&](std::size_t, PyObject *value) { return rebuild.value(value); });
+  call.convert([&](std::size_t, PyObject *value) {
+    return value == function_.bound_to() ? Owned(Py_NewRef(value)) : rebuild.value(value);
+  });
   return call.call_body();
 }
 
@@ -182,7 +193,7 @@ Signature PythonCall::flatten(Request &, std::vector<at::Tensor> &slots) {
   signature.parameters = function_.parameters;
   signature.context = context;
   flattened_ = {};
-  python::flatten(function_.binder, bound_, signature, flattened_);
+  python::flatten(function_.binder, bound_, function_.bound_to(), signature, flattened_);
   if (function_.declaration)
     function_.declaration->relax(signature);
   nodes_ = signature.nodes;
@@ -199,7 +210,8 @@ BodyResult PythonCall::run(Request &) {
   for (std::size_t i = 0; i < flattened_.roots.size(); ++i) {
     const std::size_t node = flattened_.root_nodes[i];
     const bool is_typed = signature.nodes[node].reserved[0] == kTypedRoot;
-    roots.push_back({path(signature, node), flattened_.roots[i], static_cast<int>(i), is_typed});
+    roots.push_back({path(signature, node), flattened_.roots[i], static_cast<int>(i), is_typed,
+                     flattened_.roots[i] == function_.bound_to()});
     typed |= is_typed;
   }
   recorder_ = std::make_unique<Recorder>(function_.callable, roots, function_.watch);

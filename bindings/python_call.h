@@ -31,10 +31,13 @@ struct PythonFunction {
   bool takes_arrays = false; ///< it was called with numpy's: converted before the look-up
   std::unordered_set<std::string> warned;   ///< paths of slots that a SideEffectWarning has named
   std::unique_ptr<Declaration> declaration; ///< null: no input_signature
+  PyObject *instance = nullptr;             ///< weak reference, strong: a method's, of one instance
   std::unique_ptr<Function> core;
 
   PythonFunction(PyObject *callable, PyObject *parameters, PyObject *empty);
   ~PythonFunction();
+  /// The instance that this Function belongs to, borrowed; null: none, or it is gone.
+  PyObject *bound_to() const;
 };
 
 /// A Specialization's Python side.

@@ -46,8 +46,10 @@ struct Flattened {
 };
 
 /// Fills nodes, atoms and slots. Throws SignatureError for what can't be compared: sets, arrays,
-/// cycles, trees deeper than kDeepest.
-void flatten(const Binder &binder, const Bound &bound, Signature &signature, Flattened &found);
+/// cycles, trees deeper than kDeepest. `self`: null, or the instance whose method is called, which
+/// as first argument is compared by identity whatever its class says.
+void flatten(const Binder &binder, const Bound &bound, PyObject *self, Signature &signature,
+             Flattened &found);
 /// One value as a tree of its own, for results. `objects`: for each node but tensors, its leaf, or
 /// its type if it is a container; borrowed.
 void flatten(PyObject *value, std::vector<Node> &nodes, std::vector<AtomRef> &atoms,

@@ -22,6 +22,7 @@ struct Root {
   PyObject *object = nullptr; ///< borrowed
   int argument = -1;  ///< index into the bound arguments; -1: belongs to the function itself
   bool typed = false; ///< its class says what it is compared by: only tensors in it are read again
+  bool instance = false; ///< a method's, compared by identity whatever its class says
 };
 
 /// What one Specialization depends on beyond its arguments: watched slots and captures, each with

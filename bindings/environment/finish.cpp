@@ -206,7 +206,7 @@ bool Finish::changed(int container, Slot *slot, PyObject *key, PyObject *now) {
                     "thread changed it. Nothing was published; call again.");
     return false;
   }
-  if (has_tensor(now) && (slot || attribute)) // not where a collection grew: as any other growth
+  if (has_tensor(now) && (slot || attribute || c.module)) // a collection may grow, as by any value
     return refuse_tensor(path, where);
   if (slot && slot->needed)
     return true; // watched as it was before: a later call finds it different

@@ -179,11 +179,13 @@ Node leaf_of(PyObject *value, std::vector<AtomRef> &atoms) {
     node.kind = Kind::absent;
     return node;
   }
-  if (!PyFunction_Check(value))
-    return leaf(value, atoms);
-  // Weakly: a function in an instance's attribute may hold that instance in its closure.
+  // A function weakly: one in an instance's attribute may hold that instance in its closure.
+  return PyFunction_Check(value) ? weak_leaf(value, atoms) : leaf(value, atoms);
+}
+
+Node weak_leaf(PyObject *object, std::vector<AtomRef> &atoms) {
   Node node;
-  atoms.push_back(std::make_shared<PyAtom>(value, PyAtom::Compare::weak_identity));
+  atoms.push_back(std::make_shared<PyAtom>(object, PyAtom::Compare::weak_identity));
   node.kind = Kind::atom;
   node.payload.atom = atoms.back().get();
   return node;

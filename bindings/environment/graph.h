@@ -82,6 +82,7 @@ struct Object {
   std::int32_t argument = -1; ///< root: among the arguments
   bool weak = false;          ///< root: held weakly (a function found running)
   bool typed = false;         ///< root, and what is reached first through one: only captures count
+  bool instance = false;      ///< root: a method's, compared by identity
   std::uint8_t depth = 0;     ///< nesting of lists, tuples, dicts
   std::string name;           ///< root: how paths start
   std::string suffix;         ///< root: what is appended to them: ` (train.py)`
@@ -111,6 +112,8 @@ Py_ssize_t length_of(Place place, PyObject *owner);
 PyObject *read(const Container &container, const Slot &slot, PyObject *owner, PyObject *dict);
 /// The slot as a leaf of a Signature: what it must hold.
 Node leaf_of(PyObject *value, std::vector<AtomRef> &atoms);
+/// As leaf(), but compared by identity, and held weakly, whatever its class says.
+Node weak_leaf(PyObject *object, std::vector<AtomRef> &atoms);
 
 inline std::uint64_t version(PyObject *dict) {
 #if defined(__GNUC__)

@@ -44,7 +44,7 @@ bool has_variables(PyObject *function) {
 /// The callable itself: what a functools.partial, a bound method or a callable object leads to.
 void Recorder::State::start(PyObject *callable, const std::string &name) {
   if (PyMethod_Check(callable)) {
-    walker.root(PyMethod_GET_SELF(callable), "self", -1);
+    walker.root({.name = "self", .object = PyMethod_GET_SELF(callable)});
     callable = PyMethod_GET_FUNCTION(callable);
   }
   if (PyFunction_Check(callable)) {
@@ -52,7 +52,7 @@ void Recorder::State::start(PyObject *callable, const std::string &name) {
       Py_INCREF(callable);
     walker.function(callable, name, /*weak=*/false);
   } else {
-    walker.root(callable, "self", -1);
+    walker.root({.name = "self", .object = callable});
   }
 }
 
@@ -94,7 +94,7 @@ Recorder::Recorder(PyObject *function, std::span<const Root> roots, bool watch_v
     : state_(std::make_unique<State>()) {
   state_->watch_values = watch_values;
   for (const Root &root : roots)
-    state_->walker.root(root.object, root.name, root.argument, root.typed);
+    state_->walker.root(root);
   state_->start(function, "");
 }
 

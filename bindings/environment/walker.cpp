@@ -56,13 +56,14 @@ Walker::~Walker() {
 
 // ---- entry points -------------------------------------------------------------------------------
 
-void Walker::root(PyObject *object, std::string name, int argument, bool typed) {
+void Walker::root(const Root &root) {
   const NoCollection guard;
-  if (objects_.contains(object))
+  if (objects_.contains(root.object))
     return;
-  const int index = root_object(object, std::move(name));
-  graph_.objects[index].argument = argument;
-  graph_.objects[index].typed = typed;
+  Object &o = graph_.objects[root_object(root.object, root.name)];
+  o.argument = root.argument;
+  o.typed = root.typed;
+  o.instance = root.instance;
   drain();
 }
 

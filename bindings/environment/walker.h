@@ -30,7 +30,7 @@ public:
   Walker &operator=(const Walker &) = delete;
 
   /// An object that paths start from. Typed: see Root.
-  void root(PyObject *object, std::string name, int argument, bool typed = false);
+  void root(const Root &root);
   /// A function whose cells and defaults count. Weak: found running, held by something unknown.
   void function(PyObject *function, std::string name, bool weak);
   /// Some names of the globals of code in `file`.

@@ -31,7 +31,8 @@ Watch::Watch(Graph graph, PyObject *names, std::vector<PyObject *> captured)
     Object &o = graph_.objects[i];
     if (o.argument >= 0) {
       if (!o.typed) // else another may come in its place; the arguments were compared already
-        root_nodes_[i] = leaf(o.object, root_atoms_);
+        root_nodes_[i] =
+            o.instance ? weak_leaf(o.object, root_atoms_) : leaf(o.object, root_atoms_);
       o.object = nullptr;
     }
   }

@@ -25,7 +25,9 @@ from ._versions import check as _check
 
 _check()
 
-from ._function import Function, function  # noqa: E402  (the versions come first)
+from . import testing  # noqa: E402  (the versions come first)
+from ._function import Function, function  # noqa: E402
+from ._monitor import trace_monitor  # noqa: E402
 from ._report import Event, events, report, reset  # noqa: E402
 from ._switches import (  # noqa: E402
     functions_run_eagerly,
@@ -61,4 +63,6 @@ __all__ = [
     "reset",
     "run_functions_eagerly",
     "stance",
+    "testing",
+    "trace_monitor",
 ]

@@ -26,6 +26,16 @@ _STILL_TO_COME = {
     "optimize": "off",
 }
 
+# Options of tf.function without a meaning here: taken where they say what is so anyway.
+_OF_TF = (
+    "jit_compile",
+    "experimental_implements",
+    "experimental_autograph_options",
+    "experimental_attributes",
+    "experimental_compile",
+    "experimental_follow_type_hints",
+)
+
 
 def function(
     func: Callable[..., Any] | None = None,
@@ -59,11 +69,14 @@ def function(
             stays exact.
         watch: False: Python values from closures, globals and attributes are baked at the trace.
 
+    tf's experimental_relax_shapes is taken for reduce_retracing.
+
     Raises:
-        TypeError: `func` is not callable, an option is unknown or not supported yet, or `input_signature`
+        TypeError: `func` is not callable, or a class, a coroutine or a generator function; an option is unknown or not supported yet, or `input_signature`
             does not fit the parameters.
         ValueError: `limit` is less than 1.
     """
+    reduce_retracing = options.pop("experimental_relax_shapes", None) or reduce_retracing
     _check_options(options)
     if not isinstance(limit, int) or isinstance(limit, bool):
         raise TypeError(f"limit must be an int, got {limit!r}")
@@ -94,6 +107,7 @@ def function(
     if not callable(func):
         raise TypeError(f"{func!r} is not a callable object")
     code_owner = _innermost(func)
+    _check_callable(func)
     file, line = _definition(code_owner)
     shown_name = name or getattr(func, "__name__", None) or type(func).__name__
     parameters = _parameters(func)
@@ -132,6 +146,10 @@ _options: weakref.WeakKeyDictionary[Function, dict[str, Any]] = weakref.WeakKeyD
 
 def _check_options(options: dict[str, Any]) -> None:
     for option, value in options.items():
+        if option in _OF_TF and value in (None, False):
+            continue
+        if option in _OF_TF:
+            raise TypeError(f"tracehost.function: {option} has no counterpart here; leave it out")
         if option == "autograph" and isinstance(value, bool):
             continue  # control flow on tensors is refused, with or without it, until it can be staged
         if option not in _STILL_TO_COME:
@@ -141,6 +159,26 @@ def _check_options(options: dict[str, Any]) -> None:
             raise TypeError(
                 f"tracehost.function: {option}={value!r} is not supported yet; leave it out ({only!r})"
             )
+
+
+def _check_callable(func: Any) -> None:
+    """Refuse what can be called, and yet can't be traced: at the decoration, not at some call."""
+    if isinstance(func, type):
+        raise TypeError(
+            f"{func!r} is a class: decorate one of its methods (forward, __call__), or an instance"
+        )
+    if isinstance(func, functools._lru_cache_wrapper):
+        raise TypeError(
+            f"{func!r} keeps results: tensors of one trace would get into the next. Put lru_cache above "
+            "tracehost.function, or leave it out: a Function keeps its graphs itself"
+        )
+    body = func
+    if not inspect.isroutine(func) and not isinstance(func, functools.partial):
+        body = type(func).__call__
+    if inspect.iscoroutinefunction(body) or inspect.isasyncgenfunction(body):
+        raise TypeError(f"{func!r} is async: a graph can't wait. Decorate what it calls")
+    if inspect.isgeneratorfunction(body):
+        raise TypeError(f"{func!r} is a generator: a graph can't pause. Return a list or a tuple")
 
 
 def _innermost(func: Any) -> Any:

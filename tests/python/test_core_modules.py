@@ -66,18 +66,17 @@ class Net(nn.Module):
 
 def test_methods_keep_their_instances_apart():
     a, b = Scale(2.0), Scale(3.0)
-    before = Scale.plus.tracing_count()
     for _ in range(3):
         assert torch.equal(a.plus(X), X * 2 + 1) and torch.equal(b.plus(X, y=5), X * 3 + 5)
         assert torch.equal(Scale.plus(a, X), X * 2 + 1)
-    assert Scale.plus.tracing_count() - before == 2
+    assert a.plus.tracing_count() == b.plus.tracing_count() == 1
 
 
 def test_a_bound_method_outlives_the_loop():
     method = Scale(4.0).plus
     for _ in range(2):
         assert torch.equal(method(X), X * 4 + 1)
-    assert method.__self__.factor == 4 and method.__func__ is Scale.plus
+    assert method.__self__.factor == 4 and isinstance(method.__func__, tracehost.Function)
 
 
 def test_a_decorated_bound_method():
@@ -103,10 +102,9 @@ def test_static_and_class_methods_in_both_orders():
 
 def test_inheritance_and_super():
     big = Bigger(2.0)
-    before = Bigger.plus.tracing_count()
     for _ in range(3):
         assert torch.equal(big.plus(X), (X * 2 + 1) * 10)
-    assert Bigger.plus.tracing_count() - before == 1
+    assert big.plus.tracing_count() == 1
     assert torch.equal(Scale.plus(big, X), X * 2 + 1)
 
 
@@ -172,17 +170,16 @@ def test_a_module_as_a_function():
 def test_a_decorated_forward():
     torch.manual_seed(0)
     net = Net().eval()
-    start = Net.forward.tracing_count()
     for _ in range(3):
         assert torch.equal(net(X), net.fc(X).relu())
-    assert Net.forward.tracing_count() - start == 1
+    assert net.forward.tracing_count() == 1
     net.train()
     for _ in range(2):
         torch.manual_seed(7)
         got = net(X)
         torch.manual_seed(7)
         assert torch.equal(got, Net.forward.python_function(net, X))
-    assert Net.forward.tracing_count() - start == 2
+    assert net.forward.tracing_count() == 2
 
 
 def test_two_modules_share_no_specialization():

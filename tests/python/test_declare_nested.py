@@ -82,7 +82,7 @@ def test_a_declared_method_in_a_trace():
     model = Model()
     assert model.twice(torch.ones(2)).tolist() == [6.0, 6.0]
     assert model.twice(torch.ones(2)).tolist() == [6.0, 6.0]
-    assert Model.twice.tracing_count() == 1 and Model.call.tracing_count() == 0
+    assert model.twice.tracing_count() == 1 and Model.call.tracing_count() == 0
 
 
 def test_a_declared_function_calls_itself_with_the_same_signature():

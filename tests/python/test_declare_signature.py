@@ -194,7 +194,7 @@ def test_self_and_cls_are_skipped():
         assert method([1, 2]).tolist() == [3.0, 6.0]
         with pytest.raises(tracehost.SignatureError, match="^argument 'x': expected TensorSpec"):
             method(torch.ones(1, 1))
-    assert Methods.method.tracing_count() == 1
+    assert Methods.method.tracing_count() == m.method.tracing_count() == 1
     assert m.of_class.__func__.tracing_count() == 1
     assert m.alone([1.0]).tolist() == [2.0] and Methods.alone([1.0]).tolist() == [2.0]
     assert m.value.tolist() == [3.0]

@@ -36,7 +36,7 @@ def test_counter_changes_at_the_trace_only():
         for _ in range(4):
             assert torch.equal(c.run(X), X + 1)
     assert c.count == 1
-    assert Counter.run.tracing_count() == 1
+    assert c.run.tracing_count() == 1
     messages = side_effects(record)
     assert len(messages) == 1
     assert "self.count" in str(messages[0].message)
@@ -216,3 +216,14 @@ def test_a_side_effect_is_told_once_for_each_function():
         f(torch.ones(3))
     assert f.tracing_count() == 2 and len(seen) == 2
     assert len([w for w in record if w.category is tracehost.SideEffectWarning]) == 1
+
+
+def test_a_parameter_made_by_the_body_is_still_refused():
+    class Lazy(torch.nn.Module):
+        def forward(self, x):
+            if not hasattr(self, "w"):
+                self.w = torch.nn.Parameter(torch.ones(3))
+            return x * self.w
+
+    with pytest.raises(tracehost.TraceError, match=r"rebinds self to a tensor"):
+        tracehost.function(Lazy())(torch.ones(3))

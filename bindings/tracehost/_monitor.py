@@ -1,0 +1,160 @@
+"""Counting traces: a decorator that watches the Function below it."""
+
+from __future__ import annotations
+
+import functools
+import threading
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+from ._errors import RetraceWarning, TraceError
+from ._report import Event, events
+from ._tracehost import Function
+
+
+def function_of(function: Any, who: str) -> Function:
+    """The Function itself: of a method, or below a monitor."""
+    if isinstance(function, TraceMonitor):
+        function = function.__wrapped__
+    function = getattr(function, "__func__", function)
+    if not isinstance(function, Function):
+        raise TypeError(
+            f"{who} takes a Function, got {function!r}. Put it above @tracehost.function, not below."
+        )
+    return function
+
+
+def latest_traces(function: Function, count: int) -> list[Event]:
+    """The last `count` traces, oldest first; fewer if some are forgotten."""
+    if count <= 0:
+        return []
+    return [event for event in events(function) if event.kind == "trace"][-count:]
+
+
+def described(function: Function) -> str:
+    """`step (train.py:12)`"""
+    place = repr(function).rsplit(" at ", 1)[1].rsplit(",", 1)[0]
+    return f"{function.name} ({place})"
+
+
+def listed(traces: list[Event], count: int) -> str:
+    """A line for each trace: its number, where the call stands, and why."""
+    lines = [f"  {count - len(traces)} earlier, not remembered"] if len(traces) < count else []
+    for number, trace in enumerate(traces, count - len(traces) + 1):
+        why = "; ".join(trace.causes) or f"first trace, {trace.signature}"
+        lines.append(f"  {number}. {trace.call}: {why}")
+    return "\n".join(lines)
+
+
+def times(count: int) -> str:
+    return "once" if count == 1 else f"{count} times"
+
+
+class TraceMonitor:
+    """What `trace_monitor` returns: calls the Function, and looks after each call whether it traced.
+
+    All else (`stats()`, `tracing_count()` ...) is the Function's.
+    """
+
+    def __init__(self, function: Any, budget: int | None, on_exceed: str) -> None:
+        self._function = function_of(function, "trace_monitor")
+        functools.update_wrapper(self, function, updated=())
+        self._budget, self._on_exceed = budget, on_exceed
+        self._before = self._seen = self._function.tracing_count()
+        self._lock = threading.Lock()
+
+    @property
+    def traces(self) -> list[Event]:
+        """The traces since the monitor was made, oldest first: `Event`s with cause, line and cost."""
+        return latest_traces(self._function, self.count)
+
+    @property
+    def count(self) -> int:
+        """How many traces there were since the monitor was made."""
+        return self._function.tracing_count() - self._before
+
+    def report(self) -> str:
+        """A text: how often the Function was traced, and for each trace the line and the cause."""
+        count, budget = self.count, self._budget
+        of = "" if budget is None else f", budget {budget}"
+        lines = listed(self.traces, count)
+        return f"{described(self._function)} was traced {times(count)}{of}" + (
+            f":\n{lines}" if lines else "."
+        )
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        result = self.__wrapped__(*args, **kwargs)
+        if self._function.tracing_count() != self._seen:
+            self._check()
+        return result
+
+    def _check(self) -> None:
+        with self._lock:  # each trace is told of once
+            now = self._function.tracing_count()
+            is_news, self._seen = now != self._seen, now
+        count = now - self._before
+        if not is_news or self._budget is None or count <= self._budget:
+            return
+        message = (
+            f"{described(self._function)} was traced {times(count)}, over its budget of {self._budget}:\n"
+            + listed(latest_traces(self._function, count), count)
+        )
+        if self._on_exceed == "error":
+            raise TraceError(message)
+        warnings.warn(message, RetraceWarning, stacklevel=3)
+
+    def __get__(self, instance: Any, owner: type | None = None) -> Any:
+        bound = self.__wrapped__.__get__(instance, owner)
+        if bound is self.__wrapped__:
+            return self
+        monitor = TraceMonitor(bound, self._budget, self._on_exceed)
+        monitor._before = 0  # an instance's Function is as old as its first call here
+        return monitor
+
+    def __getattr__(self, name: str) -> Any:
+        if name == "__wrapped__":  # not made yet
+            raise AttributeError(name)
+        return getattr(self.__wrapped__, name)
+
+    def __repr__(self) -> str:
+        of = "" if self._budget is None else f", budget {self._budget}"
+        return f"<trace_monitor of {self._function!r}{of}>"
+
+
+def trace_monitor(
+    function: Callable[..., Any] | None = None,
+    *,
+    budget: int | None = None,
+    on_exceed: str = "warn",
+) -> Any:
+    """Count the traces of the Function below, and say so when there are more than a budget allows.
+
+        @tracehost.trace_monitor(budget=3)
+        @tracehost.function
+        def step(x): ...
+
+        step.count, step.report()
+
+    Each trace beyond the budget makes one message, which lists all traces with the line of the call and
+    the cause. A method has the budget for each instance. A call costs a Python call more.
+
+    Args:
+        function: a Function, or a method that is one.
+        budget: traces allowed from now on; None: they are only counted.
+        on_exceed: "warn": a RetraceWarning at the line of the call; "error": a TraceError, raised after
+            the call has traced: its effects on tensors stay done.
+
+    Raises:
+        TypeError: `function` is not a Function, or `budget` not a number.
+        ValueError: `budget` is negative, or `on_exceed` unknown.
+    """
+    if budget is not None and (not isinstance(budget, int) or isinstance(budget, bool)):
+        raise TypeError(f"budget must be an int or None, got {budget!r}")
+    if budget is not None and budget < 0:
+        raise ValueError(f"budget must not be negative, got {budget}")
+    if on_exceed not in ("warn", "error"):
+        raise ValueError(f"on_exceed must be 'warn' or 'error', got {on_exceed!r}")
+    if function is None:
+        return functools.partial(trace_monitor, budget=budget, on_exceed=on_exceed)
+    return TraceMonitor(function, budget, on_exceed)

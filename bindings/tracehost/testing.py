@@ -1,0 +1,64 @@
+"""For the tests of programs that use tracehost."""
+
+from __future__ import annotations
+
+import warnings
+from types import TracebackType
+from typing import Any
+
+from ._monitor import described, function_of, latest_traces, listed, times
+
+__all__ = ["assert_traces"]
+
+
+class assert_traces:
+    """Check that a block traces a Function exactly `n` times.
+
+        with tracehost.testing.assert_traces(step, 1):
+            step(x)
+            step(y)
+
+    Args:
+        function: a Function, a method (the instance's Function is meant), or a `trace_monitor`.
+        n: how many traces there must be, those by `get_concrete_function` included.
+
+    Raises:
+        AssertionError: at the end of the block, if there were more or fewer. It lists each trace with
+            the line of the call and the cause. An exception of the block itself is left alone.
+        TypeError: `function` is not a Function, or `n` not a number.
+    """
+
+    def __init__(self, function: Any, n: int) -> None:
+        self._entered = True  # until the arguments are known to be right
+        if not isinstance(n, int) or isinstance(n, bool):
+            raise TypeError(f"assert_traces takes a number of traces, got {n!r}")
+        self._function, self._n = function_of(function, "assert_traces"), n
+        self._before = 0
+        self._entered = False
+
+    def __enter__(self) -> None:
+        self._entered = True
+        self._before = self._function.tracing_count()
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        count = self._function.tracing_count() - self._before
+        if kind is not None or count == self._n:
+            return
+        lines = listed(latest_traces(self._function, count), count)
+        raise AssertionError(
+            f"{described(self._function)} was traced {times(count)} in this block, expected {self._n}"
+            + (f":\n{lines}" if lines else "")
+        )
+
+    def __del__(self) -> None:
+        if not self._entered:
+            warnings.warn(
+                "assert_traces checked nothing: write `with assert_traces(...):`",
+                RuntimeWarning,
+                stacklevel=2,
+            )
