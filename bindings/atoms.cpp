@@ -100,8 +100,7 @@ PyAtom::Compare comparison(PyObject *object) {
   if (PyMethod_Check(object))
     // A method of an object that cannot be referred to weakly compares itself: same self, same
     // function.
-    return Py_TYPE(PyMethod_GET_SELF(object))->tp_weaklistoffset ? Compare::method
-                                                                 : Compare::equality;
+    return Py_TYPE(PyMethod_GET_SELF(object))->tp_weaklistoffset ? Compare::method : Compare::equality;
   if (is_tensor(object) || type == &PyTuple_Type)
     return Compare::weak_identity;
   if (is_enum_member(object))
@@ -240,6 +239,45 @@ bool PyAtom::holds(PyObject *candidate) const {
     return serves(object_, reinterpret_cast<PyTypeObject *>(function_), candidate);
   }
   return false;
+}
+
+PyObject *PyAtom::object() const {
+  switch (compare_) {
+  case Compare::identity:
+  case Compare::equality:
+    return Py_NewRef(object_);
+  case Compare::weak_identity:
+    return Py_XNewRef(referent(object_));
+  case Compare::method:
+    return referent(object_) ? PyMethod_New(function_, referent(object_)) : nullptr;
+  case Compare::typed:
+    return nullptr;
+  }
+  return nullptr;
+}
+
+PyObject *python_value(const Node &node) {
+  switch (node.kind) {
+  case Kind::none:
+    Py_RETURN_NONE;
+  case Kind::boolean:
+    return PyBool_FromLong(node.payload.integer != 0);
+  case Kind::integer:
+    return PyLong_FromLongLong(node.payload.integer);
+  case Kind::real:
+    return PyFloat_FromDouble(node.payload.real);
+  case Kind::ellipsis:
+    return Py_NewRef(Py_Ellipsis);
+  case Kind::device:
+    return THPDevice_New(
+        c10::Device(static_cast<c10::DeviceType>(node.payload.integer >> 8),
+                    static_cast<c10::DeviceIndex>((node.payload.integer & 0xff) - 1)));
+  case Kind::tensor:
+  case Kind::absent:
+    return nullptr;
+  default:
+    return static_cast<const PyAtom *>(node.payload.atom)->object();
+  }
 }
 
 bool PyAtom::same(const Atom &other) const {

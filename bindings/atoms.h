@@ -38,6 +38,9 @@ public:
   /// For the garbage collector: the objects it holds strongly.
   int traverse(visitproc visit, void *arg) const;
 
+  /// What it was made from: a new reference, or null once that is gone.
+  PyObject *object() const;
+
   /// Hot. Whether `candidate` stands for the same value. Requires: GIL held.
   bool holds(PyObject *candidate) const;
 
@@ -46,6 +49,10 @@ private:
   PyObject *function_ = nullptr; ///< method: the function; typed: the instance's class; strong
   Compare compare_;
 };
+
+/// The value that a leaf stands for, or the class of a container: a new reference. Null without an
+/// error where it is not held: an object that is gone.
+PyObject *python_value(const Node &node);
 
 /// Whether it is a member of an enum class. Requires: GIL held.
 bool is_enum_member(PyObject *object);

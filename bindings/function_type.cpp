@@ -1,5 +1,6 @@
 #include "function_type.h"
 
+#include "concrete.h"
 #include "context_probe.h"
 #include "environment/gil.h"
 #include "errors.h"
@@ -125,6 +126,7 @@ bool warn_went_on(const PythonFunction &f, const PythonCall &call) {
     return call.call_body();
   }
   Owned result(call.take_result());
+  drop_evicted(f);
   const bool warned = outcome == Function::Outcome::traced
                           ? call.warn_side_effects() && warn_retraces(f)
                           : warn_went_on(f, call);
@@ -134,7 +136,7 @@ bool warn_went_on(const PythonFunction &f, const PythonCall &call) {
 /// Sets the Python error. An op that failed in a graph gets a note with the user's line.
 [[gnu::noinline, gnu::cold]] PyObject *failed(PythonFunction &f, const PythonCall &call,
                                               const Arguments &a) {
-  set_from_current_exception();
+  set_from_failed_run(f.name);
   // Arguments that can't be compared, or a mode that no graph honours. What does not fit a
   // declaration is the caller's mistake.
   if (call.stance == Stance::eager_on_error && !call.has_run() && !f.declaration &&
@@ -142,15 +144,6 @@ bool warn_went_on(const PythonFunction &f, const PythonCall &call) {
     PyErr_Clear();
     return eager(f, a);
   }
-  const std::string where = Program::take_failed_at();
-  if (where.empty())
-    return nullptr;
-  PyObject *type = nullptr, *value = nullptr, *traceback = nullptr;
-  PyErr_Fetch(&type, &value, &traceback);
-  PyErr_NormalizeException(&type, &value, &traceback);
-  const Owned done(PyObject_CallMethod(value, "add_note", "s",
-                                       fmt::format("in {}, the op at {}", f.name, where).c_str()));
-  PyErr_Restore(type, value, traceback);
   return nullptr;
 }
 
@@ -248,18 +241,16 @@ int initialise(PyObject *self, PyObject *args, PyObject *) {
 }
 
 int traverse_specializations(const PythonFunction &f, visitproc visit, void *arg) {
-  const auto list = f.core->cache().list();
-  for (const auto &s : *list) {
-    std::unordered_set<const Atom *> seen;
-    const auto &state = static_cast<const PythonState &>(*s->front_end);
-    int stop = state.environment->traverse(visit, arg, seen);
-    if (!stop)
-      stop = python::traverse(s->signature.atoms, visit, arg, seen);
-    if (!stop)
-      stop = python::traverse(s->outputs.atoms, visit, arg, seen);
-    if (stop)
-      return stop;
+  std::unordered_set<const Specialization *> visited; // by their ConcreteFunctions
+  for (const auto &[specialization, object] : f.concrete) {
+    Py_VISIT(object.get());
+    visited.insert(specialization.get());
   }
+  const auto list = f.core->cache().list();
+  for (const auto &s : *list)
+    if (!visited.contains(s.get()))
+      if (const int stop = traverse_specialization(*s, visit, arg))
+        return stop;
   return 0;
 }
 
@@ -289,6 +280,7 @@ int clear(PyObject *self) {
   if (auto *f = cast(self)->function) {
     cast(self)->vectorcall = uncallable;
     f->core->clear();
+    drop_evicted(*f);
     f->declaration.reset();
     Py_CLEAR(f->callable);
   }
@@ -343,8 +335,12 @@ PyObject *clear_cache(PyObject *self, PyObject *) {
   if (!counters(self))
     return nullptr;
   cast(self)->function->core->clear();
+  drop_evicted(*cast(self)->function);
   if (cast(self)->instances)
-    cast(self)->instances->each([](PyObject *own) { cast(own)->function->core->clear(); });
+    cast(self)->instances->each([](PyObject *own) {
+      cast(own)->function->core->clear();
+      drop_evicted(*cast(own)->function);
+    });
   Py_RETURN_NONE;
 }
 
@@ -430,6 +426,27 @@ Instances *instances_of(PyObject *object) {
 const Counters *counters_of(PyObject *object) {
   const bool is_one = Py_TYPE(object)->tp_new == make && cast(object)->function;
   return is_one ? cast(object)->function->core->counters().get() : nullptr;
+}
+
+PythonFunction &python_function(PyObject *object) {
+  if (Py_TYPE(object)->tp_dealloc != deallocate)
+    raise(PyExc_TypeError, fmt::format("not a tracehost.Function: {}", Py_TYPE(object)->tp_name));
+  if (!counters(object))
+    rethrow();
+  return *cast(object)->function;
+}
+
+void set_from_failed_run(const std::string &name) {
+  set_from_current_exception();
+  const std::string where = Program::take_failed_at();
+  if (where.empty())
+    return;
+  PyObject *type = nullptr, *value = nullptr, *traceback = nullptr;
+  PyErr_Fetch(&type, &value, &traceback);
+  PyErr_NormalizeException(&type, &value, &traceback);
+  const Owned done(PyObject_CallMethod(value, "add_note", "s",
+                                       fmt::format("in {}, the op at {}", name, where).c_str()));
+  PyErr_Restore(type, value, traceback);
 }
 
 PyObject *make_function_type() {

@@ -1,8 +1,11 @@
 #pragma once
 
 #include "event/event.h"
+#include "python_call.h"
 
 #include <Python.h>
+
+#include <string>
 
 /// The Python type `tracehost.Function`: what the decorator returns.
 
@@ -13,5 +16,12 @@ PyObject *make_function_type();
 
 /// What `object` counts; null if it is no Function. Lives as long as it. Requires: GIL held.
 const Counters *counters_of(PyObject *object);
+
+/// What a Function object has; throws TypeError for another object. Requires: GIL held.
+PythonFunction &python_function(PyObject *object);
+
+/// Turns the exception of Program::run that is being handled into a Python error, with a note that
+/// names the line of the op that failed. Requires: GIL held.
+void set_from_failed_run(const std::string &function);
 
 } // namespace tracehost::python

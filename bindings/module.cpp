@@ -1,9 +1,11 @@
 #include "births.h"
+#include "concrete.h"
 #include "errors.h"
 #include "events.h"
 #include "frames.h"
 #include "function_type.h"
 #include "report/ledger.h"
+#include "requests.h"
 #include "switches.h"
 #include "tensor_patches.h"
 #include "tensor_spec.h"
@@ -26,6 +28,8 @@ PYBIND11_MODULE(_tracehost, m) {
   tracehost::python::Births::install();
   m.attr("Function") = py::reinterpret_steal<py::object>(tracehost::python::make_function_type());
   tracehost::python::add_tensor_spec(m);
+  tracehost::python::add_concrete(m);
+  tracehost::python::add_requests(m);
   tracehost::python::add_switches(m);
   tracehost::python::add_events(m);
   m.def("report_table", [] { return tracehost::report::ledger().table(); });

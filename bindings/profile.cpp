@@ -3,6 +3,8 @@
 #include "environment/gil.h"
 #include "errors.h"
 #include "frames.h"
+#include "stand_ins.h"
+#include "trace/op_hook.h"
 #include "trace/tracer.h"
 
 #include <torch/csrc/Generator.h>
@@ -32,7 +34,8 @@ bool is_import(PyFrameObject *frame) {
 
 } // namespace
 
-Profile::Profile(Recorder &recorder) : recorder_(recorder) {
+Profile::Profile(Recorder &recorder, bool without_data)
+    : recorder_(recorder), without_data_(without_data) {
   find_gc_callbacks();
   PyThreadState *thread = PyThreadState_Get();
   previous_ = thread->c_profilefunc;
@@ -93,10 +96,16 @@ bool Profile::is_interruption(PyFrameObject *frame) const {
   return found;
 }
 
+/// Code under way that is not the body's.
+bool Profile::is_aside(PyFrameObject *frame) const {
+  return is_import(frame) || is_interruption(frame) ||
+         (without_data_ && StandIns::is_code_of_ops(frame));
+}
+
 void Profile::on_call(PyFrameObject *frame) {
-  if (aside_ || trace::abandoned())
+  if (aside_ || trace::abandoned() || (without_data_ && trace::op_depth() > 0))
     return;
-  if (is_import(frame) || is_interruption(frame)) {
+  if (is_aside(frame)) {
     aside_ = frame;
     return;
   }
@@ -121,7 +130,8 @@ void Profile::check_python_call(PyFrameObject *frame) {
 }
 
 void Profile::check_c_call(PyObject *function) {
-  if (!PyCFunction_Check(function) || trace::abandoned())
+  if (!PyCFunction_Check(function) || aside_ || trace::abandoned() ||
+      (without_data_ && trace::op_depth() > 0))
     return;
   const std::string_view name = reinterpret_cast<PyCFunctionObject *>(function)->m_ml->ml_name;
   PyObject *self = PyCFunction_GET_SELF(function);

@@ -10,10 +10,11 @@ namespace tracehost::python {
 
 /// A C profile function for the current thread and one trace: tells the Recorder which code runs,
 /// and refuses backward() and optimizers' code at the call. The user's profiler, if any, is called
-/// as well. Requires: GIL held.
+/// as well. Where tensors only stand for others, ops run Python code of torch's: `without_data`
+/// keeps it out. Requires: GIL held.
 class Profile {
 public:
-  explicit Profile(Recorder &recorder);
+  Profile(Recorder &recorder, bool without_data);
   ~Profile();
   Profile(const Profile &) = delete;
   Profile &operator=(const Profile &) = delete;
@@ -26,7 +27,10 @@ private:
   void find_gc_callbacks();
   bool is_interruption(PyFrameObject *frame) const;
 
+  bool is_aside(PyFrameObject *frame) const;
+
   Recorder &recorder_;
+  const bool without_data_;
   /// Code under way that is not the body's, borrowed: a module that is being imported fills new
   /// modules only, a destructor or a callback of the collector comes in between.
   PyFrameObject *aside_ = nullptr;

@@ -163,6 +163,12 @@ bool PythonCall::convert_arrays() {
   return converted;
 }
 
+void PythonCall::use(StandIns &stand_ins) {
+  stand_ins_ = &stand_ins;
+  convert([&](std::size_t, PyObject *value) { return stand_ins.replace(value); });
+  may_pin = !stand_ins.open();
+}
+
 PyObject *PythonCall::call_body() {
   return PyObject_Vectorcall(function_.callable, args_, positional_, kwnames_);
 }
@@ -194,6 +200,8 @@ Signature PythonCall::flatten(Request &, std::vector<at::Tensor> &slots) {
   signature.context = context;
   flattened_ = {};
   python::flatten(function_.binder, bound_, function_.bound_to(), signature, flattened_);
+  if (stand_ins_)
+    stand_ins_->describe(signature, flattened_.tensors);
   if (function_.declaration)
     function_.declaration->relax(signature);
   nodes_ = signature.nodes;
@@ -221,7 +229,8 @@ BodyResult PythonCall::run(Request &) {
     ~Leave() { underway.pop_back(); }
   } leave;
   {
-    const Profile profile(*recorder_);
+    const StandIns::Entered entered(stand_ins_);
+    const Profile profile(*recorder_, stand_ins_ != nullptr);
     result_ = typed ? call_with_placeholders() : call_body();
   }
   if (!result_) {
@@ -239,6 +248,7 @@ BodyResult PythonCall::run(Request &) {
   for (PyObject *t : tensors) {
     check_result_class(t);
     result.tensors.push_back(THPVariable_Unpack(t));
+    outputs_.push_back(meta_of(t));
   }
   return result;
 }
@@ -248,7 +258,9 @@ void PythonCall::check_result_class(PyObject *tensor) {
   const bool existed = std::find(flattened_.tensors.begin(), flattened_.tensors.end(), tensor) !=
                            flattened_.tensors.end() ||
                        !recorder_->path_of(tensor).empty();
-  if (reinterpret_cast<PyObject *>(Py_TYPE(tensor)) != THPVariableClass && !existed)
+  const bool plain = reinterpret_cast<PyObject *>(Py_TYPE(tensor)) == THPVariableClass ||
+                     (stand_ins_ && StandIns::is_class(Py_TYPE(tensor)));
+  if (!plain && !existed)
     trace::refuse(
         trace::Refusal::trace,
         fmt::format("{} returned a new {}, which a later call would return as a plain Tensor. "
@@ -293,6 +305,7 @@ std::shared_ptr<FrontEndState> PythonCall::finish(Request &, Signature &signatur
   auto state = std::make_shared<PythonState>();
   state->roots = flattened_.roots.size();
   state->captures = traced.captures.size();
+  state->outputs = std::move(outputs_);
   std::vector<PyObject *> captured;
   for (const trace::Capture &c : traced.captures) {
     captured.push_back(object_of(c.tensor));
@@ -323,8 +336,13 @@ void PythonCall::environment(const Specialization &specialization, Request &,
   const auto tensors = state.environment->current_captures(flattened_.roots.data());
   for (std::size_t i = 0; i < tensors.size(); ++i) {
     CaptureSpec spec = specialization.signature.captures[i];
-    if (tensors[i])
+    if (tensors[i]) {
       spec.meta = meta_of(tensors[i]);
+      const auto slot = std::find(flattened_.tensors.begin(), flattened_.tensors.end(), tensors[i]);
+      spec.same_as_slot = slot == flattened_.tensors.end()
+                              ? -1
+                              : static_cast<std::int32_t>(slot - flattened_.tensors.begin());
+    }
     signature.captures.push_back(std::move(spec));
   }
 }
@@ -397,6 +415,11 @@ std::string PythonCall::capture_path(const at::Tensor &tensor) {
             "the function, or by a torch op in it.",
             line));
   std::string path = recorder_->path_of(object);
+  if (path.empty() && stand_ins_ && StandIns::is_class(Py_TYPE(object)))
+    refuse(trace::Refusal::capture,
+           fmt::format("a tensor used at {} was made during the trace by something that is not "
+                       "recorded. Make it outside of the function, or by a torch op in it.",
+                       line));
   if (path.empty() && !Births::notes(Py_TYPE(object)))
     trace::refuse(
         trace::Refusal::capture,
@@ -405,6 +428,17 @@ std::string PythonCall::capture_path(const at::Tensor &tensor) {
             "an argument.",
             Py_TYPE(object)->tp_name, line));
   return path.empty() ? "a tensor first used at " + line : path;
+}
+
+std::vector<std::string> PythonCall::spec_names() const {
+  return stand_ins_ ? stand_ins_->names(flattened_.tensors) : std::vector<std::string>();
+}
+
+at::Tensor PythonCall::stand_in(const at::Tensor &tensor) {
+  if (tensor.key_set().has(c10::DispatchKey::Python)) // the mode made it
+    return tensor;
+  const WithGil gil;
+  return stand_ins_->twin(tensor);
 }
 
 void PythonCall::refuse(trace::Refusal why, const std::string &message) {
@@ -424,7 +458,11 @@ bool PythonCall::warn_side_effects() {
         "{} changes {}{} while it is traced; later calls run the graph and will not. Keep "
         "such state in a tensor that is updated in place, or change it outside of the function.",
         function_.name, e.path, where);
-    if (PyErr_WarnEx(errors().side_effect, message.c_str(), 1))
+    // A request comes through Python code of ours.
+    const Site at = stand_ins_ ? user_line() : Site();
+    if (at.line ? PyErr_WarnExplicit(errors().side_effect, message.c_str(), at.file.c_str(),
+                                     at.line, nullptr, nullptr)
+                : PyErr_WarnEx(errors().side_effect, message.c_str(), 1))
       return false;
   }
   return true;

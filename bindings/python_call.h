@@ -7,6 +7,7 @@
 #include "environment/gil.h"
 #include "environment/recorder.h"
 #include "function/function.h"
+#include "stand_ins.h"
 #include "walk.h"
 
 #include <Python.h>
@@ -33,6 +34,8 @@ struct PythonFunction {
   std::unique_ptr<Declaration> declaration; ///< null: no input_signature
   PyObject *instance = nullptr;             ///< weak reference, strong: a method's, of one instance
   std::unique_ptr<Function> core;
+  /// The ConcreteFunctions of live Specializations (concrete.h). They do not refer to this.
+  std::vector<std::pair<SpecializationRef, Owned>> concrete;
 
   PythonFunction(PyObject *callable, PyObject *parameters, PyObject *empty);
   ~PythonFunction();
@@ -43,7 +46,8 @@ struct PythonFunction {
 /// A Specialization's Python side.
 struct PythonState final : FrontEndState {
   std::shared_ptr<Environment> environment;
-  std::size_t roots = 0;    ///< objects among the arguments
+  std::size_t roots = 0;           ///< objects among the arguments
+  std::vector<TensorMeta> outputs; ///< of the traced result's tensors
   std::size_t captures = 0; ///< hidden inputs; those past them are arguments reached by a path, too
 
   // Whether a run pays for dropping the GIL (DESIGN.md section 4): measured over the first few
@@ -77,6 +81,11 @@ public:
   bool convert_arrays();
   /// Calls the body. A new reference, or null with an error set.
   PyObject *call_body();
+  /// After bind(), for a request: TensorSpecs become stand-ins, no op is run for real. `stand_ins`
+  /// outlives the call.
+  void use(StandIns &stand_ins);
+  /// By slot, the names of the specs that a request was made of. After flatten().
+  std::vector<std::string> spec_names() const;
   /// After Outcome::traced: the body's result, a new reference.
   PyObject *take_result() { return std::exchange(result_, nullptr); }
   /// After a trace: shows the SideEffectWarnings, one a slot and Function. False if a filter made
@@ -105,6 +114,8 @@ public:
   Site here() override;
   bool goes_on() const override { return stance == Stance::eager_on_error; }
   std::string capture_path(const at::Tensor &tensor) override;
+  bool stands_in() const override { return stand_ins_ != nullptr; }
+  at::Tensor stand_in(const at::Tensor &tensor) override;
   [[noreturn]] void refuse(trace::Refusal why, const std::string &message) override;
 
 private:
@@ -129,12 +140,15 @@ private:
   std::unique_ptr<Converted> converted_;
   Collected found_;
 
+  StandIns *stand_ins_ = nullptr; ///< of a request
+
   // A miss only.
   PyObject *result_ = nullptr; ///< strong
   std::unique_ptr<Recorder> recorder_;
   std::optional<Births> births_;
   Flattened flattened_;
   std::vector<Node> nodes_; ///< of the arguments before the body ran
+  std::vector<TensorMeta> outputs_;
   std::vector<SideEffect> side_effects_;
 };
 

@@ -50,6 +50,8 @@ Owned Rebuild::value(PyObject *object) {
     made = container(object);
   else
     return Owned(Py_NewRef(object));
+  if (each_)
+    return made;
   const auto entry = made_.emplace(object, std::pair{Owned(Py_NewRef(object)), std::move(made)});
   return Owned(Py_NewRef(entry.first->second.second.get()));
 }

@@ -22,7 +22,8 @@ class Rebuild {
 public:
   /// A new reference to what stands in for a leaf; null to keep it. Throws.
   using Leaf = std::function<PyObject *(PyObject *leaf)>;
-  explicit Rebuild(Leaf leaf) : leaf_(std::move(leaf)) {}
+  /// `each`: a leaf that is met twice is asked for twice, as are containers.
+  explicit Rebuild(Leaf leaf, bool each = false) : leaf_(std::move(leaf)), each_(each) {}
 
   /// A new reference. Throws what `leaf`, or a container's own code, raises, and as flatten() does
   /// for a container that contains itself.
@@ -40,6 +41,7 @@ private:
   bool items(PyObject *object, std::vector<Owned> &result);
 
   Leaf leaf_;
+  const bool each_;
   bool changed_ = false;
   Nesting nesting_;
   /// By the object replaced, which is held so that its address stays its own.

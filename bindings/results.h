@@ -18,5 +18,7 @@ OutputSpec describe_result(PyObject *result, const std::string &function,
 
 /// The result of a hit: a new reference, or null with a Python error set. Consumes `outputs`.
 PyObject *build_result(const OutputSpec &spec, torch::jit::Stack &outputs);
+/// The same structure with other objects in place of its tensors.
+PyObject *build_result(const OutputSpec &spec, const std::vector<PyObject *> &in_place_of_tensors);
 
 } // namespace tracehost::python

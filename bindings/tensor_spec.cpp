@@ -195,6 +195,8 @@ const TensorSpec *as_tensor_spec(PyObject *object) {
 void add_tensor_spec(py::module_ &module) {
   module.def("tensor_text", [](py::handle tensor) {
     PyTypeObject *type = Py_TYPE(tensor.ptr());
+    if (py::hasattr(tensor, "_tracehost_spec")) // it stands for one
+      return py::cast<std::string>(py::repr(tensor.attr("_tracehost_spec")));
     return TensorMeta::of(tensor_of(tensor, "text"), type, type->tp_name).text();
   });
   const py::object float32 = dtype_of(TensorSpec());

@@ -25,7 +25,9 @@ from ._versions import check as _check
 
 _check()
 
+from . import _introspection as _introspection  # noqa: E402  (methods of Function)
 from . import testing  # noqa: E402  (the versions come first)
+from ._concrete import ConcreteFunction  # noqa: E402
 from ._function import Function, function  # noqa: E402
 from ._monitor import trace_monitor  # noqa: E402
 from ._report import Event, events, report, reset  # noqa: E402
@@ -42,6 +44,7 @@ from ._versions import VERSION as __version__  # noqa: E402
 __all__ = [
     "ArchiveError",
     "CaptureError",
+    "ConcreteFunction",
     "Error",
     "Event",
     "Function",

@@ -102,6 +102,20 @@ class Declaration:
                 fit(inner, value, f"{name}[{i}]")
         return None if all(a is b for a, b in zip(made, before)) else tuple(made)
 
+    def requested(self, instance: tuple[Any, ...]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """The arguments of a request that gives none but, for a method, the instance."""
+        args, kwargs, given = [], {}, list(instance)
+        for (name, kind, default), constraint in zip(self.parameters, self._constraints):
+            if given:
+                args.append(given.pop(0))
+            elif kind == _KIND.VAR_POSITIONAL:
+                args.extend(constraint)
+            elif kind == _KIND.KEYWORD_ONLY:
+                kwargs[name] = _wanted(constraint, default)
+            elif constraint is not _ANYTHING:
+                args.append(_wanted(constraint, default))
+        return tuple(args), kwargs
+
     def _check_count(self, name: str, declared: int, given: int) -> None:
         if given < declared:
             raise TypeError(f"{self._name}() missing a required argument: '{name}_{given}'")
@@ -201,6 +215,18 @@ def _frozen(default: Any, depth: int = 0) -> Any:
     if depth < _DEEPEST and (type(default) in (tuple, list) or hasattr(type(default), "_make")):
         return _like(default, [_frozen(item, depth + 1) for item in default])
     return _Frozen(default)
+
+
+def _wanted(constraint: Any, default: Any) -> Any:
+    """What a request asks for: a default as it is, else the specs."""
+    return default if _is_frozen(constraint) else constraint
+
+
+def _is_frozen(constraint: Any) -> bool:
+    if isinstance(constraint, (dict, tuple, list)):
+        inner = constraint.values() if isinstance(constraint, dict) else constraint
+        return any(map(_is_frozen, inner))
+    return isinstance(constraint, _Frozen)
 
 
 def _leaves(constraint: Any) -> Iterator[TensorSpec]:

@@ -158,6 +158,7 @@ void Program::run(torch::jit::Stack &stack) const {
 std::size_t Program::ops() const { return impl_->ops; }
 bool Program::long_running() const { return impl_->long_running; }
 const torch::jit::Graph &Program::graph() const { return *impl_->graph; }
+std::shared_ptr<jit::Graph> Program::copy_graph() const { return impl_->graph->copy(); }
 std::string Program::take_failed_at() { return std::exchange(failed, {}); }
 
 } // namespace tracehost

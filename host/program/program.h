@@ -26,6 +26,7 @@ public:
   std::size_t ops() const;   ///< nodes but constants
   bool long_running() const; ///< worth dropping the GIL: many ops, or a device other than CPU
   const torch::jit::Graph &graph() const;
+  std::shared_ptr<torch::jit::Graph> copy_graph() const;
 
   /// The user's line of the op that made run() throw last on this thread, `net.py:12`; empty when
   /// none did since this was asked, or it is not known.

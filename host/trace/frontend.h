@@ -31,6 +31,13 @@ public:
   /// Whether a refused body goes on without being recorded, from the place where it was refused.
   virtual bool goes_on() const { return false; }
 
+  /// Whether the body runs on tensors without data. Then ops run on stand_in() of each tensor that
+  /// has some, and change nothing.
+  virtual bool stands_in() const { return false; }
+  /// The one tensor without data that stands for `tensor`; itself if it has none. Calls torch:
+  /// never while recording.
+  virtual at::Tensor stand_in(const at::Tensor &tensor) { return tensor; }
+
   /// Throws the front end's exception for a refusal; `message` holds the line already.
   [[noreturn]] virtual void refuse(Refusal why, const std::string &message) = 0;
 };

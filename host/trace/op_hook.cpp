@@ -14,6 +14,9 @@ namespace {
 // code of torch switches it on, and a thread that does not trace never includes it.
 constexpr auto kKey = c10::DispatchKey::TESTING_ONLY_GenericMode;
 
+constexpr c10::DispatchKeySet kModes({c10::DispatchKey::Python,
+                                      c10::DispatchKey::PythonTLSSnapshot});
+
 thread_local OpHook *hook = nullptr;
 thread_local int depth = 0;
 
@@ -46,9 +49,11 @@ bool is_recorded(const c10::OperatorHandle &op, const torch::jit::Stack &stack) 
 void dispatch(const c10::OperatorHandle &op, c10::DispatchKeySet keys, torch::jit::Stack *stack) {
   const auto below = keys & c10::DispatchKeySet(c10::DispatchKeySet::FULL_AFTER, kKey);
   if (!is_recorded(op, *stack)) {
-    op.redispatchBoxed(below, stack);
+    const bool real = hook && torch::jit::tracer::isTracing() && hook->keeps_data(op);
+    op.redispatchBoxed(real ? below - kModes : below, stack);
     return;
   }
+  hook->substitute(op, *stack);
   {
     Deeper deeper;
     op.redispatchBoxed(below, stack);

@@ -14,6 +14,10 @@ class OpHook {
 public:
   virtual ~OpHook() = default;
   virtual void before(const c10::OperatorHandle &op, const torch::jit::Stack &stack) = 0;
+  /// Whether an op that is not recorded runs with data, though a mode would run it without.
+  virtual bool keeps_data(const c10::OperatorHandle &) const { return false; }
+  /// After before(): may put other tensors in place of the op's.
+  virtual void substitute(const c10::OperatorHandle &, torch::jit::Stack &) {}
   virtual void after(const c10::OperatorHandle &op, const torch::jit::Stack &stack) = 0;
   /// An op called where torch has the tracer switched off for a moment, as torch.tensor([...]) has.
   virtual void unrecorded(const c10::OperatorHandle &op, const torch::jit::Stack &stack) = 0;

@@ -40,18 +40,41 @@ template <class F> void each_tensor(c10::ArrayRef<c10::IValue> values, const F &
   }
 }
 
+/// Replaces each defined tensor among the last values of `stack`, in lists too.
+template <class F> void replace_tensors(jit::Stack &stack, std::size_t from, const F &f) {
+  const auto replace = [&](const c10::IValue &value, const auto &self) -> c10::IValue {
+    if (value.isTensor() && value.toTensor().defined())
+      return f(value.toTensor());
+    if (!value.isList())
+      return value;
+    const auto items = value.toList().copy();
+    for (std::size_t i = 0; i < items.size(); ++i)
+      items.set(i, self(items.get(i), self));
+    return items;
+  };
+  for (std::size_t i = from; i < stack.size(); ++i)
+    stack[i] = replace(stack[i], replace);
+}
+
 /// The state of one trace; lives on the stack of trace().
 class Scope final : public OpHook {
 public:
-  explicit Scope(Frontend &frontend) : frontend_(frontend), modes_(ModeRecord::now()) {}
+  explicit Scope(Frontend &frontend)
+      : frontend_(frontend), stands_in_(frontend.stands_in()), modes_(ModeRecord::now()) {}
 
   void before(const c10::OperatorHandle &op, const jit::Stack &stack) override;
+  void substitute(const c10::OperatorHandle &op, jit::Stack &stack) override;
+  bool keeps_data(const c10::OperatorHandle &op) const override {
+    return stands_in_ && traits(op).literal;
+  }
   void after(const c10::OperatorHandle &op, const jit::Stack &stack) override;
   bool abandoned() const override { return abandoned_; }
   void unrecorded(const c10::OperatorHandle &op, const jit::Stack &stack) override;
 
   /// Makes sure that the tracer knows `t`, as a capture if need be.
   void know(const at::Tensor &t);
+  /// What stands for `t` where the trace has no data; the tracer knows it as it knows `t`.
+  at::Tensor stand_in(const at::Tensor &t);
   [[noreturn]] void refuse(Refusal why, const std::string &what);
   [[noreturn]] void refuse_sizes(const std::string &what);
   /// Whether `t`'s sizes follow from the signature, not from values (nonzero, a mask).
@@ -66,9 +89,12 @@ public:
 
 private:
   void literal(const at::Tensor &t);
+  void check_substituted(const c10::OperatorHandle &op);
   [[noreturn]] void refuse_read(const c10::OperatorHandle &op);
 
   Frontend &frontend_;
+  const bool stands_in_;
+  std::vector<std::pair<at::Tensor, at::Tensor>> substituted_; ///< by the last op, with stand-ins
   std::unordered_set<const jit::Value *> inexact_; ///< values whose sizes depend on values
   std::vector<bool> makes_inexact_;                ///< of the ops under way, by depth
   ModeRecord modes_;
@@ -165,6 +191,7 @@ void Scope::after(const c10::OperatorHandle &op, const jit::Stack &stack) {
   const auto &schema = op.schema();
   const auto count = schema.returns().size();
   const auto &state = tracer::getTracingState();
+  check_substituted(op);
   const bool random = traits(op).random;
   const auto depth = static_cast<std::size_t>(op_depth());
   const bool inexact = depth < makes_inexact_.size() && makes_inexact_[depth];
@@ -200,7 +227,9 @@ void Scope::literal(const at::Tensor &t) {
   const auto &state = tracer::getTracingState();
   at::Tensor kept;
   {
-    Paused paused;
+    const Paused paused;
+    const c10::impl::ExcludeDispatchKeyGuard no_modes(
+        c10::DispatchKeySet({c10::DispatchKey::Python, c10::DispatchKey::PythonTLSSnapshot}));
     kept = t.clone();
   }
   jit::Value *constant = state->graph->insertConstant(kept);
@@ -216,6 +245,52 @@ void Scope::know(const at::Tensor &t) {
   input->setType(c10::TensorType::get());
   state->setValue(t, input);
   result.captures.push_back({t, std::move(path)});
+}
+
+at::Tensor Scope::stand_in(const at::Tensor &t) {
+  if (!stands_in_)
+    return t;
+  at::Tensor twin;
+  {
+    const Paused paused;
+    twin = frontend_.stand_in(t);
+  }
+  const auto &state = tracer::getTracingState();
+  if (!state->hasValue(twin)) // it is another tensor
+    state->setValue(twin, state->getValue(t));
+  return twin;
+}
+
+void Scope::substitute(const c10::OperatorHandle &op, jit::Stack &stack) {
+  if (!stands_in_)
+    return;
+  substituted_.clear();
+  const bool literal = traits(op).literal;
+  replace_tensors(stack, stack.size() - op.schema().arguments().size(), [&](const at::Tensor &t) {
+    const auto *impl = t.unsafeGetTensorImpl();
+    if (impl->is_wrapped_number() || (literal && impl->pyobj_slot()->load_pyobj() == nullptr))
+      return t;
+    at::Tensor twin = stand_in(t);
+    if (!twin.is_same(t))
+      substituted_.emplace_back(t, twin);
+    return twin;
+  });
+}
+
+/// The body still sees the tensor itself, which an op does not change in such a trace.
+void Scope::check_substituted(const c10::OperatorHandle &op) {
+  const auto differ = [](const at::Tensor &t, const at::Tensor &twin) {
+    return t.requires_grad() != twin.requires_grad() ||
+           (t.layout() == at::kStrided &&
+            (t.sizes() != twin.sizes() || t.strides() != twin.strides()));
+  };
+  for (const auto &[t, twin] : substituted_)
+    if (differ(t, twin))
+      refuse(Refusal::trace,
+             fmt::format("{} at {} changes the shape or requires_grad of a tensor in place, which "
+                         "can't be followed in a trace without example data. Call the function "
+                         "once with such arguments instead.",
+                         op.schema().name(), text(frontend_.here())));
 }
 
 void Scope::repeat_refusal() const {
@@ -285,8 +360,10 @@ std::vector<at::Tensor> run_body(const std::function<std::vector<at::Tensor>()> 
   try {
     std::vector<at::Tensor> results = body();
     scope.close();
-    for (const auto &t : results)
+    for (auto &t : results) {
       scope.know(t);
+      t = scope.stand_in(t);
+    }
     return results;
   } catch (...) {
     // An op that throws leaves the tracer switched off: its kernel does not restore the state.

@@ -75,6 +75,32 @@ TEST_F(TraceTest, RecordsWhatTheBodyDoesToItsSlots) {
   EXPECT_TRUE(at::equal(results[1], b.sum()));
 }
 
+TEST_F(TraceTest, WithoutDataOpsRunOnStandInsAndChangeNothing) {
+  frontend.without_data = true;
+  const at::Tensor before = y.clone();
+  const auto version = y._version();
+  const auto traced = trace({at::empty(4, at::kMeta)}, {}, frontend, [&] {
+    y.add_(1);
+    return Tensors{at::stack({x, y}).sum(), y};
+  });
+  EXPECT_TRUE(at::equal(y, before));
+  EXPECT_EQ(y._version(), version);
+  ASSERT_EQ(traced.captures.size(), 2);
+  EXPECT_TRUE(traced.captures[0].tensor.is_same(y));
+  EXPECT_TRUE(traced.captures[1].tensor.is_same(x));
+  const at::Tensor a = at::zeros(4), b = at::zeros(4), c = at::ones(4);
+  const auto results = replay(traced, 2, {a, b, c});
+  EXPECT_EQ(results[0].item<float>(), 8);
+  EXPECT_TRUE(results[1].is_same(b));
+}
+
+TEST_F(TraceTest, WithoutDataATensorThatChangesItsShapeInPlaceIsRefused) {
+  frontend.without_data = true;
+  const auto refused = refusal([&] { return Tensors{y.unsqueeze_(0)}; });
+  EXPECT_THAT(refused.what(), HasSubstr("changes the shape or requires_grad of a tensor in place"));
+  EXPECT_EQ(y.dim(), 1);
+}
+
 TEST_F(TraceTest, RunsTheBodyForReal) {
   at::Tensor result;
   trace({x}, {}, frontend, [&] { return Tensors{result = x.add_(1)}; });

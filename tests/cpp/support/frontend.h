@@ -1,9 +1,14 @@
 #pragma once
 
 #include "trace/frontend.h"
+#include "trace/tracer.h"
+
+#include <ATen/ATen.h>
+#include <gtest/gtest.h>
 
 #include <stdexcept>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace tracehost::test {
@@ -19,6 +24,16 @@ public:
   };
 
   Site here() override { return {"/home/user/net.py", line}; }
+  bool stands_in() const override { return without_data; }
+  at::Tensor stand_in(const at::Tensor &t) override {
+    EXPECT_FALSE(trace::recording());
+    if (t.is_meta())
+      return t;
+    for (const auto &[real, twin] : twins)
+      if (real.is_same(t))
+        return twin;
+    return twins.emplace_back(t, at::empty_like(t, at::kMeta)).second;
+  }
   std::string capture_path(const at::Tensor &tensor) override {
     if (known_only)
       refuse(trace::Refusal::capture, "unknown");
@@ -35,6 +50,9 @@ public:
   bool go_on = false;      ///< a refused body goes on without a graph
   bool known_only = false; ///< refuses captures
   std::vector<at::Tensor> asked;
+
+  bool without_data = false; ///< ops run on meta tensors
+  std::vector<std::pair<at::Tensor, at::Tensor>> twins;
 };
 
 } // namespace tracehost::test

@@ -1,0 +1,264 @@
+"""ConcreteFunction: one specialization, asked for by its signature, to be called by itself."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from . import _tracehost
+from ._stand_ins import Maker, attempt
+from ._tracehost import Function, TensorSpec
+
+
+class UnknownArgument:
+    """In a structured signature: an object that the trace saw, and that is gone."""
+
+    def __repr__(self) -> str:
+        return "UnknownArgument()"
+
+
+class ConcreteFunction:
+    """One graph of a Function, with what is needed to call it.
+
+    Call it with the Python function's parameters, all of them, Python values as they were at the trace;
+    or flat, with one tensor for each tensor argument, by place or by name. dtypes, shapes, devices and
+    layouts are checked. requires_grad may differ: gradients flow as through eager code. It never traces.
+
+    It is that trace: Python values that the body read then are not read again. Captured tensors are, at
+    every call. Grad mode, inference mode and deterministic algorithms are those of the call, unless the
+    body sets grad mode itself; any other context (autocast, default dtype ...) has to be as at the trace.
+    In a body that is being traced it becomes part of that graph, as a call of the Python function.
+
+    It keeps working when the Function it came from is gone.
+    """
+
+    __slots__ = ("__weakref__", "_core", "_outputs")
+
+    def __init__(self, core: Any) -> None:
+        self._core = core
+        self._outputs: list[TensorSpec] | None = None
+
+    def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
+        return self._core(*args, **kwargs)
+
+    @property
+    def name(self) -> str:
+        return self._core.name
+
+    @property
+    def graph(self) -> torch._C.Graph:
+        """A copy of the graph: tensor arguments, then captures."""
+        return self._core.graph
+
+    @property
+    def code(self) -> str:
+        """The graph as TorchScript source."""
+        return self._core.code
+
+    @property
+    def inputs(self) -> list[TensorSpec]:
+        """What the graph takes, captures at the end, each with its name."""
+        return [_plain(spec) for spec, _ in self._core.inputs]
+
+    @property
+    def outputs(self) -> list[TensorSpec]:
+        """The distinct tensors of the result."""
+        if self._outputs is None:
+            self._outputs = _output_specs(self._core)
+        return list(self._outputs)
+
+    @property
+    def structured_input_signature(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """(args, kwargs) with TensorSpecs in place of tensors."""
+        args, kwargs = [], {}
+        for name, kind, value in self._arguments(self._input_specs()):
+            if kind == "KEYWORD_ONLY":
+                kwargs[name] = value
+            else:
+                args.append(value)
+        return tuple(args), kwargs
+
+    @property
+    def structured_outputs(self) -> Any:
+        """The result with TensorSpecs in place of tensors."""
+        return self._core.result(self.outputs)
+
+    @property
+    def output_shapes(self) -> Any:
+        """The result with shapes in place of tensors."""
+        return self._core.result([spec.shape for spec in self.outputs])
+
+    @property
+    def output_dtypes(self) -> Any:
+        """The result with dtypes in place of tensors."""
+        return self._core.result([spec.dtype for spec in self.outputs])
+
+    @property
+    def captured_inputs(self) -> list[torch.Tensor]:
+        """The tensors that the body reached by itself, as they are now."""
+        return self._core.captured_inputs()
+
+    def parameters(self) -> list[torch.nn.Parameter]:
+        """The nn.Parameters among captured_inputs."""
+        return [t for t in self.captured_inputs if isinstance(t, torch.nn.Parameter)]
+
+    def buffers(self) -> list[torch.Tensor]:
+        """The other tensors among captured_inputs."""
+        return [t for t in self.captured_inputs if not isinstance(t, torch.nn.Parameter)]
+
+    def set_external_captures(self, captures: list[torch.Tensor]) -> None:
+        """Use these tensors from now on, in the order of captured_inputs: other weights for one graph.
+
+        Raises:
+            ValueError: there are more captures, or fewer.
+            CaptureError: one has another dtype, shape, device or layout than at the trace.
+        """
+        self._core.set_external_captures(list(captures))
+
+    def pretty_printed_signature(self, verbose: bool = False) -> str:
+        """Parameters and result on one line; `verbose`: one to a line, and the captures."""
+        nameless = [TensorSpec(s.shape, s.dtype, s.device) for s in self._input_specs()]
+        outputs = [TensorSpec(s.shape, s.dtype, s.device) for s in self.outputs]
+        parameters = self._arguments(nameless)
+        result = _type_text(self._core.result(outputs))
+        if not verbose:
+            inside = ", ".join(f"{name}: {_type_text(value)}" for name, _, value in parameters)
+            return f"({inside}) -> {result}"
+        lines = ["Input Parameters:"]
+        lines += [f"  {n} ({kind}): {_type_text(value)}" for n, kind, value in parameters]
+        if not parameters:
+            lines.append("  None")
+        lines += ["Output Type:", f"  {result}", "Captures:"]
+        captures = self.inputs[len(nameless) :]
+        for path, spec in zip(self._core.captures, captures):
+            lines.append(f"  {path}: {TensorSpec(spec.shape, spec.dtype, spec.device)!r}")
+        if not captures:
+            lines.append("  None")
+        return "\n".join(lines)
+
+    def __str__(self) -> str:
+        return f"ConcreteFunction {self.pretty_printed_signature(verbose=True)}"
+
+    def __repr__(self) -> str:
+        return f"<ConcreteFunction {self.pretty_printed_signature()} at {id(self):#x}>"
+
+    def _input_specs(self) -> list[TensorSpec]:
+        inputs = self.inputs
+        return inputs[: len(inputs) - len(self._core.captures)]
+
+    def _arguments(self, leaves: list[Any]) -> list[tuple[str, str, Any]]:
+        return self._core.arguments(leaves, UnknownArgument())
+
+
+def _plain(spec: TensorSpec) -> TensorSpec:
+    """Without the device where it is the usual one."""
+    if spec.device is None or spec.device.type != "cpu":
+        return spec
+    return TensorSpec(spec.shape, spec.dtype, None, spec.name)
+
+
+def _type_text(value: Any) -> str:
+    if isinstance(value, (TensorSpec, UnknownArgument)):
+        return repr(value)
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{k!r}: {_type_text(v)}" for k, v in value.items()) + "}"
+    if isinstance(value, (list, tuple)):
+        inside = ", ".join(map(_type_text, value))
+        if isinstance(value, list):
+            return f"[{inside}]"
+        return f"({inside},)" if len(value) == 1 else f"({inside})"
+    return f"Literal[{value!r}]" if value is not None else "None"
+
+
+# -- what a graph's results look like ----------------------------------------------------------------------
+
+
+def _output_specs(core: Any) -> list[TensorSpec]:
+    """Sizes that follow from an open one are None: found by running the graph, without data, twice."""
+    traced = [_plain(spec) for spec in core.outputs]
+    if not core.relaxed:
+        return traced
+    try:
+        one, other = (_output_sizes(core, offset) for offset in (0, 5))
+    except Exception:  # a graph that does not run without data
+        return [TensorSpec((None,) * len(s.shape), s.dtype, s.device) for s in traced]
+    return [
+        TensorSpec([a if a == b else None for a, b in zip(*sizes)], spec.dtype, spec.device)
+        for spec, *sizes in zip(traced, one, other)
+    ]
+
+
+def _output_sizes(core: Any, offset: int) -> list[tuple[int, ...]]:
+    maker = Maker(lambda dimension, _count: 128 + 11 * dimension + offset)
+    inputs = []
+    for spec, requires_grad in core.inputs:
+        tensor = maker.tensor(spec)
+        inputs.append(tensor.requires_grad_() if requires_grad else tensor)
+    with torch.set_grad_enabled(core.grad_mode), maker.mode():
+        return [tuple(t.shape) for t in core.run(inputs)]
+
+
+# -- requests ----------------------------------------------------------------------------------------------
+
+
+def _get_concrete_function(self: Function, /, *args: Any, **kwargs: Any) -> ConcreteFunction:
+    """get_concrete_function(*args, **kwargs) -> ConcreteFunction
+
+    The specialization that serves these arguments, traced first if there is none. No op is run: tensors
+    are taken for what they are compared by, and a TensorSpec stands for one, at any depth. So there is no
+    example data, and no tensor, generator or running statistic changes. The Python code of the body runs
+    once where a trace is made; where a size of None does not suit the body, up to four times, with other
+    sizes.
+
+    The same signature gives the same object. A trace that is wider than the request serves it. With an
+    input_signature the arguments may be left out.
+    """
+    declared = None if args or kwargs else _tracehost.declaration(self)
+    args = (*instance_of(self), *args)
+    if declared is not None:
+        args, kwargs = declared.requested(args)
+    return attempt(
+        self.name, lambda maker: _tracehost.request(self, args, kwargs, maker, ConcreteFunction)
+    )
+
+
+def instance_of(function: Function) -> tuple[Any, ...]:
+    """What a method is called on, as an argument before the others."""
+    instance = _tracehost.instance(function)
+    return () if instance is None else (instance,)
+
+
+def _warm_up(self: Function, /, *signatures: Any) -> list[ConcreteFunction]:
+    """warm_up(*signatures) -> list
+
+    Traces ahead of the first call, without example data: get_concrete_function for each signature. A
+    signature is a tuple or list of positional arguments, a dict of keyword arguments, or one argument.
+    """
+    made = []
+    for signature in signatures:
+        if isinstance(signature, dict):
+            made.append(self.get_concrete_function(**signature))
+        elif isinstance(signature, (tuple, list)):
+            made.append(self.get_concrete_function(*signature))
+        else:
+            made.append(self.get_concrete_function(signature))
+    return made
+
+
+def _signatures(self: Function, verbose: bool = False) -> str:
+    """pretty_printed_concrete_signatures(verbose=False) -> str
+
+    The signature of each live specialization, a line each; `verbose`: a paragraph each. With an
+    input_signature its trace is made first.
+    """
+    if self.input_signature is not None:
+        self.get_concrete_function()
+    made = _tracehost.concrete_functions(self, ConcreteFunction)
+    return ("\n\n" if verbose else "\n").join(cf.pretty_printed_signature(verbose) for cf in made)
+
+
+Function.get_concrete_function = _get_concrete_function
+Function.warm_up = _warm_up
+Function.pretty_printed_concrete_signatures = _signatures
+ConcreteFunction.__module__ = UnknownArgument.__module__ = "tracehost"

@@ -1,0 +1,147 @@
+"""What a Function has traced, and what a call would do: plain objects and their texts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from . import _tracehost
+from ._concrete import instance_of
+from ._stand_ins import attempt
+from ._tracehost import Function
+
+
+@dataclass(frozen=True)
+class PinnedSize:
+    """A size that was to be any, and had to stay exact."""
+
+    path: str
+    dimension: int
+    why: str
+    where: str
+
+    def __str__(self) -> str:
+        return f"{self.path}.shape[{self.dimension}] stays exact: {self.why} at {self.where}"
+
+
+@dataclass(frozen=True)
+class Specialization:
+    """One live trace of a Function."""
+
+    number: int  # counts the Function's traces: 1 for the first
+    signature: str
+    hits: int
+    trace_ms: float
+    first_call: str  # `train.py:12`; empty: not known
+    ops: int
+    captures: int
+    relaxed: bool  # some size may be any
+    pinned: tuple[PinnedSize, ...]
+
+    def __str__(self) -> str:
+        at = f" at {self.first_call}" if self.first_call else ""
+        text = (
+            f"#{self.number} {self.signature}: {_count(self.hits, 'hit')}, "
+            f"{_count(self.ops, 'op')}, {_count(self.captures, 'capture')}, "
+            f"traced in {self.trace_ms:.1f} ms{at}"
+        )
+        return "\n".join([text, *(f"   {pin}" for pin in self.pinned)])
+
+
+@dataclass(frozen=True)
+class Difference:
+    """Why a specialization does not serve."""
+
+    path: str
+    cause: str  # "shape", "dtype", "value", "watched" ...
+    dimension: int | None
+    before: str  # what the specialization has
+    after: str  # what the call brings
+
+    def __str__(self) -> str:
+        where = self.path if self.dimension is None else f"{self.path}.shape[{self.dimension}]"
+        return f"{where}: {self.before} -> {self.after} ({self.cause})"
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """What a call would do."""
+
+    function: str
+    signature: str
+    hit: bool
+    specialization: Specialization | None  # the one that serves; on a miss the nearest
+    differences: tuple[Difference, ...]  # of the call from that
+    cost_ms: float | None  # of a miss, by the mean of this Function's traces; None: it has none
+
+    def __str__(self) -> str:
+        call = f"{self.function} called with {self.signature}"
+        if self.hit:
+            assert self.specialization is not None
+            return f"{call}\n  hit: specialization {self.specialization}"
+        cost = "" if self.cost_ms is None else f", about {self.cost_ms:.1f} ms"
+        if self.specialization is None:
+            return f"{call}\n  miss: it would be traced, for the first time{cost}"
+        nearest = self.specialization
+        lines = [
+            call,
+            f"  miss: it would be traced{cost}; nearest is #{nearest.number} {nearest.signature}",
+        ]
+        return "\n".join(lines + [f"  {difference}" for difference in self.differences])
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number} {what}{'' if number == 1 else 's'}"
+
+
+def _specialization(fields: dict[str, Any]) -> Specialization:
+    fields["pinned"] = tuple(PinnedSize(*pin) for pin in fields["pinned"])
+    return Specialization(**fields)
+
+
+def _specializations(self: Function) -> list[Specialization]:
+    """specializations() -> list
+
+    The live traces, in the order they were made.
+    """
+    return [_specialization(f) for f in _tracehost.specializations(self)]
+
+
+def _report(self: Function) -> str:
+    """report() -> str
+
+    Counters, and a line for each live trace.
+    """
+    stats = self.stats()
+    lines = [
+        f"{self.name}: {_count(stats['calls'], 'call')}, {_count(stats['hits'], 'hit')}, "
+        f"{_count(stats['traces'], 'trace')} in {stats['trace_ms']:.1f} ms, {stats['live']} live, "
+        f"{stats['evicted']} evicted"
+    ]
+    for specialization in self.specializations():
+        lines += [f"  {line}" for line in str(specialization).split("\n")]
+    return "\n".join(lines) + "\n"
+
+
+def _explain(self: Function, /, *args: Any, **kwargs: Any) -> Explanation:
+    """explain(*args, **kwargs) -> Explanation
+
+    What a call with these arguments would do: hit or miss, which specialization, what differs from the
+    nearest one, what a miss would cost. Runs nothing, counts nothing. TensorSpecs may stand for tensors.
+    """
+    args = (*instance_of(self), *args)
+    found = attempt(self.name, lambda maker: _tracehost.explain(self, args, kwargs, maker))
+    shown = found["specialization"]
+    found["specialization"] = None if shown is None else _specialization(shown)
+    found["differences"] = tuple(
+        Difference(path, cause, None if dimension < 0 else dimension, before, after)
+        for path, cause, dimension, before, after in found["differences"]
+    )
+    return Explanation(**found)
+
+
+Function.explain = _explain
+Function.specializations = _specializations
+Function.report = _report
+for _class in (Difference, Explanation, PinnedSize, Specialization):
+    _class.__module__ = "tracehost"
