@@ -84,12 +84,12 @@ struct Arguments {
 }
 
 [[gnu::noinline, gnu::cold]] bool warn_retraces(const PythonFunction &f) {
-  const auto warning = report::ledger().take_warning(*f.core->counters());
-  if (!warning)
-    return true;
-  return PyErr_WarnExplicit(errors().retrace, warning->text.c_str(),
-                            warning->call.file.empty() ? "?" : warning->call.file.c_str(),
-                            warning->call.line, nullptr, nullptr) == 0;
+  while (const auto warning = report::ledger().take_warning(*f.core->counters()))
+    if (PyErr_WarnExplicit(errors().retrace, warning->text.c_str(),
+                           warning->call.file.empty() ? "?" : warning->call.file.c_str(),
+                           warning->call.line, nullptr, nullptr) != 0)
+      return false;
+  return true;
 }
 
 /// A trace was refused, and the body has run to its end without it.

@@ -1,6 +1,7 @@
 #include "python_call.h"
 
 #include "arrays.h"
+#include "atoms.h"
 #include "environment/gil.h"
 #include "errors.h"
 #include "frames.h"
@@ -8,6 +9,7 @@
 #include "results.h"
 #include "user_type.h"
 
+#include <torch/csrc/Dtype.h>
 #include <torch/csrc/Exceptions.h>
 #include <torch/csrc/autograd/python_variable.h>
 
@@ -44,12 +46,42 @@ TensorMeta meta_of(PyObject *tensor) {
 
 } // namespace
 
+namespace {
+
+Parameters::Kind core_kind(Parameter::Kind kind) {
+  switch (kind) {
+  case Parameter::Kind::var_positional:
+    return Parameters::Kind::var_positional;
+  case Parameter::Kind::keyword:
+    return Parameters::Kind::keyword;
+  case Parameter::Kind::var_keyword:
+    return Parameters::Kind::var_keyword;
+  default:
+    return Parameters::Kind::positional;
+  }
+}
+
+/// As a leaf's text; of what may run a user's `__repr__` only that there is one.
+std::string default_text(PyObject *value) {
+  if (!value)
+    return {};
+  Signature signature;
+  const Node node = leaf(value, signature.atoms);
+  const bool plain = !node.has_atom() || PyUnicode_CheckExact(value) || THPDtype_Check(value);
+  return plain ? text(signature, node) : "<default>";
+}
+
+} // namespace
+
 PythonFunction::PythonFunction(PyObject *wrapped, PyObject *list, PyObject *empty)
     : callable(Py_NewRef(wrapped)), binder(list, empty) {
-  auto names = std::make_shared<Parameters>();
-  for (const Parameter &p : binder.parameters())
-    names->names.push_back(utf8(p.name));
-  parameters = std::move(names);
+  auto made = std::make_shared<Parameters>();
+  for (const Parameter &p : binder.parameters()) {
+    made->names.push_back(utf8(p.name));
+    made->kinds.push_back(core_kind(p.kind));
+    made->defaults.push_back(default_text(p.default_value));
+  }
+  parameters = std::move(made);
 }
 PythonFunction::~PythonFunction() {
   Py_XDECREF(instance);
@@ -310,6 +342,7 @@ std::shared_ptr<FrontEndState> PythonCall::finish(Request &, Signature &signatur
   for (const trace::Capture &c : traced.captures) {
     captured.push_back(object_of(c.tensor));
     signature.captures.push_back({c.path, meta_of(captured.back())});
+    signature.captures.back().held = recorder_->path_of(captured.back()).empty();
   }
   for (std::size_t slot = 0; slot < flattened_.tensors.size(); ++slot) {
     PyObject *tensor = flattened_.tensors[slot];

@@ -6,6 +6,13 @@
 #include <functional>
 
 namespace tracehost {
+namespace {
+
+std::size_t hash_of(const Signature &signature) {
+  return std::hash<std::string>()(text(signature));
+}
+
+} // namespace
 
 std::vector<SpecializationRef> Cache::List::by_age() const {
   std::vector<SpecializationRef> result = all_;
@@ -39,34 +46,31 @@ std::shared_ptr<const Cache::List> Cache::list(std::uint64_t *version) const {
 Cache::Evicted Cache::publish(SpecializationRef added) {
   Evicted evicted;
   std::shared_ptr<const List> old;
+  const std::size_t hash = hash_of(added->signature);
   {
     std::lock_guard lock(mutex_);
+    eviction_.tick(list_->all_);
+    eviction_.enter(*added, hash);
     auto next = std::make_shared<List>();
     for (const auto &s : *list_)
       (s->signature.alive() ? next->all_ : evicted).push_back(s);
     while (!next->empty() && next->size() + 1 > limit_) {
-      const auto oldest =
-          std::min_element(next->begin(), next->end(), [](const auto &a, const auto &b) {
-            return a->last_used.load(std::memory_order_relaxed) <
-                   b->last_used.load(std::memory_order_relaxed);
-          });
-      evicted.push_back(*oldest);
-      next->all_.erase(oldest);
+      const auto least =
+          next->all_.begin() + static_cast<std::ptrdiff_t>(eviction_.least(next->all_));
+      evicted.push_back(*least);
+      next->all_.erase(least);
     }
     next->insert(std::move(added));
     next->note_narrower();
     ++version_;
     old = std::exchange(list_, std::move(next));
   }
-  if (!evicted.empty()) {
-    std::vector<std::size_t> hashes;
-    for (const auto &s : evicted)
-      if (s->signature.alive())
-        hashes.push_back(std::hash<std::string>()(text(s->signature)));
+  for (const auto &s : evicted) {
+    if (!s->signature.alive())
+      continue;
+    const std::size_t gone = hash_of(s->signature); // a text is made without the lock
     std::lock_guard lock(mutex_);
-    if (evicted_.size() + hashes.size() > kRemembered)
-      evicted_.clear();
-    evicted_.insert(hashes.begin(), hashes.end());
+    eviction_.remember(gone, *s);
   }
   return evicted;
 }
@@ -84,7 +88,7 @@ Cache::Evicted Cache::clear() {
 bool Cache::was_evicted(const std::string &signature_text) const {
   const auto hash = std::hash<std::string>()(signature_text);
   std::lock_guard lock(mutex_);
-  return evicted_.contains(hash);
+  return eviction_.remembers(hash);
 }
 
 } // namespace tracehost

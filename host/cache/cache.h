@@ -1,5 +1,6 @@
 #pragma once
 
+#include "cache/eviction.h"
 #include "cache/specialization.h"
 
 #include <c10/util/SmallVector.h>
@@ -7,7 +8,6 @@
 #include <memory>
 #include <mutex>
 #include <string>
-#include <unordered_set>
 #include <vector>
 
 namespace tracehost {
@@ -47,13 +47,15 @@ public:
     std::vector<c10::SmallVector<std::uint32_t, 2>> narrower_;
   };
 
-  explicit Cache(std::size_t limit) : list_(std::make_shared<const List>()), limit_(limit) {}
+  explicit Cache(std::size_t limit)
+      : list_(std::make_shared<const List>()), eviction_(limit), limit_(limit) {}
 
   /// The live ones; `version` moves with every change.
   std::shared_ptr<const List> list(std::uint64_t *version = nullptr) const;
 
-  /// Adds `added`, then evicts: those that can never match again, then the least recently used
-  /// beyond the limit, never the one added. Returns the evicted; destroy them without a lock.
+  /// Adds `added`, then evicts: those that can never match again, then the least valuable beyond
+  /// the limit (cache/eviction.h), never the one added. Returns the evicted; destroy them without a
+  /// lock.
   Evicted publish(SpecializationRef added);
   Evicted clear();
 
@@ -65,9 +67,8 @@ private:
   mutable std::mutex mutex_;
   std::shared_ptr<const List> list_; ///< replaced, never changed
   std::uint64_t version_ = 0;
-  std::unordered_set<std::size_t> evicted_; ///< hashes of texts; at most kRemembered
+  Eviction eviction_;
   const std::size_t limit_;
-  static constexpr std::size_t kRemembered = 1024;
 };
 
 } // namespace tracehost

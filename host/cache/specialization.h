@@ -18,6 +18,13 @@ public:
   virtual ~FrontEndState() = default;
 };
 
+/// How often a Specialization was used, as far as it decides what to evict: see cache/eviction.h.
+struct Use {
+  std::uint64_t hits = 0; ///< Specialization::hits at `tick`
+  std::uint64_t tick = 0; ///< the last interval in which it was used
+  double frequency = 0;   ///< then
+};
+
 /// One Signature with its Program. Immutable once published, but for the counters.
 struct Specialization {
   Signature signature;
@@ -28,10 +35,15 @@ struct Specialization {
   std::uint64_t trace_ns = 0;
   std::uint64_t number = 0; ///< counts the Function's traces: 1 for the first
   std::vector<PinnedSize> pinned;
+  std::size_t bytes = 0; ///< estimated_bytes()
 
   std::atomic<std::uint64_t> hits{0};
   std::atomic<std::uint64_t> last_used{0}; ///< the Function's call number
+  Use use;                                 ///< the Cache's, under its lock
 };
 using SpecializationRef = std::shared_ptr<Specialization>;
+
+/// Of its Program, the captures that it alone keeps alive, and its Signature.
+std::size_t estimated_bytes(const Specialization &specialization);
 
 } // namespace tracehost

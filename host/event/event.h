@@ -1,5 +1,6 @@
 #pragma once
 
+#include "event/sketch.h"
 #include "signature/difference.h"
 
 #include <atomic>
@@ -60,12 +61,16 @@ struct TraceEvent {
   bool was_evicted = false;            ///< an evicted Specialization would have served
   std::string signature;               ///< text(Signature)
   const Signature *full = nullptr;     ///< the same with all it is made of; good while on() runs
-  const Signature *request = nullptr;  ///< the call's own, with exact sizes; good while on() runs
-  std::vector<PinnedSize> pinned;      ///< sizes that could not be relaxed
-  std::vector<std::string> notes;      ///< what a check at a second size found, a sentence each
-  std::uint64_t nanoseconds = 0;       ///< body, passes and publishing
-  std::uint32_t ops = 0;               ///< nodes of the graph
-  bool counted = true;                 ///< made by a call; the detector ignores a requested trace
+  std::uint64_t number = 0;            ///< Specialization::number
+  Sketch request;                      ///< the call's own Signature, with exact sizes
+  /// Numbers of the live Specializations that differ from the call in sizes, ranks and Python
+  /// numbers alone: a declaration could make them one with it.
+  std::vector<std::uint64_t> alike;
+  std::vector<PinnedSize> pinned; ///< sizes that could not be relaxed
+  std::vector<std::string> notes; ///< what a check at a second size found, a sentence each
+  std::uint64_t nanoseconds = 0;  ///< body, passes and publishing
+  std::uint32_t ops = 0;          ///< nodes of the graph
+  bool counted = true;            ///< made by a call; the detector ignores a requested trace
 };
 /// A Specialization has left the cache, after the trace that took its place was published.
 struct EvictEvent {

@@ -240,13 +240,16 @@ SpecializationRef Function::trace(Body &body, Request &request, Signature signat
 }
 
 Nearest Function::nearest(Body &body, Request &request, const Signature &signature,
-                          SpecializationRef &found) {
+                          SpecializationRef &found, std::vector<std::uint64_t> *alike) {
   const auto list = cache_.list()->by_age();
   Nearest result;
   for (std::size_t i = 0; i < list.size(); ++i) {
     Signature now = signature;
     body.environment(*list[i], request, now);
-    result.consider(i, list[i]->signature, now);
+    auto differing = differences(list[i]->signature, now);
+    if (alike && only_declarable(differing))
+      alike->push_back(list[i]->number);
+    result.consider(i, std::move(differing));
   }
   if (!list.empty())
     found = list[result.index];
@@ -260,7 +263,7 @@ void Function::publish(Body &body, Request &request, const Missed &missed, Speci
   event.call = made->first_call;
   event.signature = text(made->signature);
   event.full = &made->signature;
-  event.request = &missed.signature;
+  event.request = Sketch(missed.signature);
   event.pinned = made->pinned;
   event.notes = std::move(notes);
   event.nanoseconds = made->trace_ns;
@@ -268,10 +271,12 @@ void Function::publish(Body &body, Request &request, const Missed &missed, Speci
   event.was_evicted = cache_.was_evicted(event.signature);
   event.counted = missed.counted;
   SpecializationRef before;
-  event.differences = nearest(body, request, missed.signature, before).differences;
+  event.differences = nearest(body, request, missed.signature, before, &event.alike).differences;
   event.first = !before;
 
   made->number = counters_->traces.fetch_add(1, std::memory_order_relaxed) + 1;
+  made->bytes = estimated_bytes(*made);
+  event.number = made->number;
   made->last_used.store(calls_.fetch_add(1, std::memory_order_relaxed), std::memory_order_relaxed);
   const auto evicted = cache_.publish(made);
   const auto list = cache_.list();

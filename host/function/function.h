@@ -75,7 +75,7 @@ private:
   SpecializationRef trace(Body &body, Request &request, Signature signature,
                           const std::vector<at::Tensor> &slots, std::vector<std::string> &notes);
   Nearest nearest(Body &body, Request &request, const Signature &signature,
-                  SpecializationRef &found);
+                  SpecializationRef &found, std::vector<std::uint64_t> *alike = nullptr);
   void publish(Body &body, Request &request, const Missed &missed, SpecializationRef made,
                std::vector<std::string> notes);
 

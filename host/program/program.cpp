@@ -156,6 +156,23 @@ void Program::run(torch::jit::Stack &stack) const {
 }
 
 std::size_t Program::ops() const { return impl_->ops; }
+std::size_t Program::bytes() const {
+  // A node with its values, types, attributes and instructions, within a factor of two.
+  constexpr std::size_t of_node = 1024;
+  std::size_t sum = 0;
+  const auto count = [&](const auto &self, const jit::Block &block) -> void {
+    for (const jit::Node *node : block.nodes()) {
+      sum += of_node;
+      if (node->kind() == c10::prim::Constant && node->hasAttribute(c10::attr::value) &&
+          node->kindOf(c10::attr::value) == jit::AttributeKind::t)
+        sum += node->t(c10::attr::value).nbytes();
+      for (const jit::Block *inner : node->blocks())
+        self(self, *inner);
+    }
+  };
+  count(count, *impl_->graph->block());
+  return sum;
+}
 bool Program::long_running() const { return impl_->long_running; }
 const torch::jit::Graph &Program::graph() const { return *impl_->graph; }
 std::shared_ptr<jit::Graph> Program::copy_graph() const { return impl_->graph->copy(); }

@@ -14,8 +14,9 @@ constexpr std::size_t most = 4;
 std::string subject(const Difference &d) {
   switch (d.cause) {
   case Cause::context:
-  case Cause::condition:
     return d.path;
+  case Cause::condition:
+    return "a comparison of sizes at " + d.path;
   case Cause::watched:
     return quoted(d.path) + ", which the body reads,";
   case Cause::capture:

@@ -10,6 +10,9 @@ namespace {
 
 constexpr std::size_t most_values = 8, most_calls = 2, most_paths = 3;
 
+/// The text of a dimension of any size, which no argument has.
+constexpr const char *any_size = "None";
+
 void note(std::vector<std::string> &values, const std::string &value) {
   if (std::find(values.begin(), values.end(), value) == values.end())
     values.push_back(value);
@@ -73,7 +76,7 @@ std::string subject(const Finding &finding) {
   if (finding.cause == Cause::context)
     return finding.paths.front();
   if (finding.cause == Cause::condition)
-    return "sizes compare differently:";
+    return fmt::format("sizes compare differently at {}:", finding.paths.front());
   std::vector<std::string> names;
   for (std::size_t i = 0; i < finding.paths.size() && i < most_paths; ++i)
     names.push_back(quoted(finding.paths[i]));
@@ -103,6 +106,8 @@ std::string change(const Finding &finding) {
   if (finding.cause == Cause::object)
     return fmt::format("was another object {} ({})", counted(finding.traces.size(), "time"),
                        values);
+  if (finding.cause == Cause::condition)
+    return fmt::format("{}", fmt::join(finding.values, ", then "));
   if (count < 2) // their texts are the same
     return fmt::format("changed ({})", values);
   switch (finding.cause) {
@@ -158,9 +163,11 @@ std::vector<Finding> findings(std::span<const TraceRecord> records) {
       add(Finding::Kind::unnamed);
     for (const auto &difference : record.differences) {
       Finding &finding = entry(found, Finding::Kind::difference, &difference);
-      if (difference.cause != Cause::object) // what it was before may be gone
-        note(finding.values, difference.before);
-      note(finding.values, difference.after);
+      const bool size = difference.cause == Cause::shape;
+      if (difference.cause != Cause::object && !(size && difference.before == any_size))
+        note(finding.values, difference.before); // of an object: it may be gone
+      if (!size || difference.after != any_size)
+        note(finding.values, difference.after);
       attribute(finding, i, record.call);
     }
   }
@@ -216,13 +223,14 @@ std::string cause_of_one(const Finding &finding, const Identity &function, std::
   }
   if (finding.cause == Cause::object)
     return fmt::format("{} is another object ({})", subject(finding), finding.values.front());
-  if (finding.values.size() < 2) // their texts are the same
-    return fmt::format("{} changed ({})", subject(finding), finding.values.front());
   std::string aspect;
   if (finding.cause == Cause::shape)
     aspect = fmt::format(", dimension {},", finding.dimension);
   else if (finding.cause != Cause::value && finding.cause < Cause::context)
     aspect = fmt::format(", {},", name(finding.cause));
+  if (finding.values.size() < 2) // their texts are the same, or one was any size
+    return fmt::format("{}{} changed ({})", subject(finding), aspect,
+                       fmt::join(finding.values, ""));
   return fmt::format("{}{} was {}, is {}", subject(finding), aspect, finding.values[0],
                      finding.values[1]);
 }

@@ -25,6 +25,12 @@ struct TraceRecord {
   bool complete = true; ///< `differences` are all
   bool evicted = false; ///< an evicted Specialization would have served
   bool seen = false;    ///< the site had traced this signature before
+  // For replays, as in TraceEvent:
+  std::uint64_t function = 0; ///< Counters::number
+  std::uint64_t number = 0;
+  Sketch request;
+  std::vector<std::uint64_t> alike;
+  std::vector<PinnedSize> pinned;
 };
 
 /// One cause, and the traces that it was found in. Causes are read off the differences and origins
@@ -42,7 +48,7 @@ struct Finding {
   std::vector<std::string> paths; ///< more than one where arguments changed hand in hand
   std::vector<int> ranks;         ///< of the tensors at `paths`, for Cause::shape
   int dimension = -1;
-  std::vector<std::string> values;                 ///< distinct, in order of appearance
+  std::vector<std::string> values;                 ///< distinct, in order of appearance; sizes only
   std::vector<std::size_t> traces;                 ///< indices of records, ascending
   std::vector<std::pair<Site, std::size_t>> calls; ///< and how often, most frequent first
 };

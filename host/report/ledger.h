@@ -12,9 +12,9 @@
 
 namespace tracehost::report {
 
-/// A retrace warning that is due.
+/// A warning that is due: of retraces, or of the first eviction.
 struct Warning {
-  std::string text; ///< three lines, DESIGN.md section 7; without the category's name
+  std::string text; ///< several lines, DESIGN.md section 7; without the category's name
   Site call;        ///< to attribute it to
 };
 
@@ -29,8 +29,8 @@ public:
   void on(const EvictEvent &event) override;
   void on(const FailEvent &event) override;
 
-  /// The warning that the last TraceEvent of this Function's site brought about, once; nullopt if
-  /// none is due.
+  /// A warning that events of this Function's site brought about, each once, the oldest first;
+  /// nullopt if none is due.
   std::optional<Warning> take_warning(const Counters &function);
   /// What happened, newest last, at most History::most_entries; of the Function with this
   /// Counters::number alone, if given.

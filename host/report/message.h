@@ -15,6 +15,10 @@ namespace tracehost::report {
 ///       fix   pass torch.tensor(0.5) for 'lr' ...   would save 4 of 5 traces
 std::string message(const Account &account);
 
+/// The text for the first eviction, of the Specialization with this Signature; as message(), but
+/// for the first line.
+std::string eviction(const Account &account, const std::string &signature);
+
 /// `41 ms`, `0.4 ms`, `12.3 s`.
 std::string duration(std::uint64_t nanoseconds);
 

@@ -72,7 +72,7 @@ std::string padding(const std::string &path, int rank, const std::map<int, long>
 /// One remedy for all dimensions of an argument that changed.
 Remedy pad(std::span<const Finding> findings, std::size_t first) {
   const Finding &finding = findings[first];
-  Remedy remedy;
+  Remedy remedy{.text = {}, .covers = {}, .kind = Remedy::Kind::pad, .declared = {}};
   std::map<int, long> sizes; // by dimension
   for (std::size_t i = first; i < findings.size(); ++i) {
     const Finding &other = findings[i];
@@ -209,6 +209,35 @@ std::string for_difference(const Finding &finding, const Identity &function) {
   }
 }
 
+Remedy reduce(std::span<const Finding> findings, const Account &account) {
+  Remedy remedy{.text = "@tracehost.function(reduce_retracing=True)",
+                .covers = {},
+                .kind = Remedy::Kind::reduce,
+                .declared = {}};
+  for (std::size_t i = 0; i < findings.size(); ++i)
+    if (findings[i].kind == Finding::Kind::difference && findings[i].cause == Cause::shape &&
+        !is_pinned(findings[i], account))
+      remedy.covers.push_back(i);
+  return remedy;
+}
+
+Remedy declare(std::span<const Finding> findings, const Account &account) {
+  Remedy remedy{.text = {}, .covers = {}, .kind = Remedy::Kind::declare, .declared = {}};
+  std::vector<TraceRecord> all(account.earlier.begin(), account.earlier.end());
+  all.insert(all.end(), account.window.begin(), account.window.end());
+  auto declared = report::declare(all);
+  if (!declared)
+    return remedy;
+  for (std::size_t i = 0; i < findings.size(); ++i)
+    if (findings[i].kind == Finding::Kind::difference &&
+        (findings[i].cause == Cause::shape || findings[i].cause == Cause::rank ||
+         is_number(findings[i])))
+      remedy.covers.push_back(i);
+  remedy.text = fmt::format("@tracehost.function(input_signature={})", declared->text);
+  remedy.declared = std::move(*declared);
+  return remedy;
+}
+
 std::string for_evicted(const Account &account) {
   const std::size_t needed = std::max(account.signatures, account.limit + 1);
   return fmt::format("raise the limit: @tracehost.function(limit={})", std::bit_ceil(needed));
@@ -216,13 +245,39 @@ std::string for_evicted(const Account &account) {
 
 } // namespace
 
+bool is_pinned(const Finding &finding, const Account &account) {
+  const auto is_it = [&](const PinnedSize &pin) {
+    return pin.dimension == finding.dimension && has(finding.paths, pin.path);
+  };
+  return finding.cause == Cause::shape &&
+         std::any_of(account.window.begin(), account.window.end(), [&](const TraceRecord &record) {
+           return std::any_of(record.pinned.begin(), record.pinned.end(), is_it);
+         });
+}
+
+bool is_number(const Finding &finding) {
+  if (finding.kind != Finding::Kind::difference)
+    return false;
+  return finding.cause == Cause::value  ? are_numbers(finding.values)
+         : finding.cause == Cause::type ? among(finding.values, {"int", "float", "Tensor"})
+                                        : false;
+}
+
 std::vector<Remedy> remedies(std::span<const Finding> findings, const Account &account) {
   std::vector<Remedy> result;
+  const auto add = [&](Remedy remedy) {
+    if (!remedy.covers.empty())
+      result.push_back(std::move(remedy));
+  };
+  if (!account.function.declared && !account.function.reduces)
+    add(reduce(findings, account));
+  if (!account.function.declared)
+    add(declare(findings, account));
   std::vector<bool> covered(findings.size());
   for (std::size_t i = 0; i < findings.size(); ++i) {
     if (covered[i])
       continue; // another dimension of an argument that is padded already
-    Remedy remedy{{}, {i}};
+    Remedy remedy{.text = {}, .covers = {i}, .declared = {}};
     if (findings[i].kind == Finding::Kind::again)
       remedy.text =
           fmt::format("apply @tracehost.function once, above the loop, to {} ({}), and call "
@@ -282,6 +337,9 @@ std::string advice(const Finding &finding, const Account &account) {
   case Finding::Kind::difference:
     break;
   }
+  if (finding.cause == Cause::condition)
+    return fmt::format("{}: a comparison of sizes; each of its outcomes is a graph of its own",
+                       finding.paths.front());
   const std::string path = quoted(finding.paths.front());
   if (finding.cause == Cause::rank)
     return fmt::format(

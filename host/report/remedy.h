@@ -1,5 +1,6 @@
 #pragma once
 
+#include "report/declared.h"
 #include "report/finding.h"
 
 #include <cstddef>
@@ -12,21 +13,36 @@ namespace tracehost::report {
 /// All that the wording of a warning is made from.
 struct Account {
   const Identity &function;
-  std::uint64_t traces, calls;         ///< "`traces` out of the last `calls` calls"
-  std::uint64_t nanoseconds;           ///< spent on traces so far
-  std::span<const TraceRecord> window; ///< the traces that `traces` counts
-  std::size_t limit = 64;              ///< live specializations
-  std::size_t signatures = 0;          ///< distinct ones traced so far
+  std::uint64_t traces, calls;          ///< "`traces` out of the last `calls` calls"
+  std::uint64_t nanoseconds;            ///< spent on traces so far
+  std::span<const TraceRecord> window;  ///< the traces that `traces` counts
+  std::span<const TraceRecord> earlier; ///< those before them that are known, oldest first
+  std::size_t limit = 64;               ///< live specializations
+  std::size_t signatures = 0;           ///< distinct ones traced so far
 };
 
 /// What a user can write to keep some Findings from happening.
 struct Remedy {
+  enum class Kind {
+    reduce,  ///< reduce_retracing=True
+    declare, ///< an input_signature
+    pad,     ///< to one size
+    change,  ///< something else, one Finding's
+  };
   std::string text;
   std::vector<std::size_t> covers; ///< indices of Findings
+  Kind kind = Kind::change;
+  Declared declared; ///< for Kind::declare
 };
 
-/// At most one for each Finding, only what is possible and not in force already.
+/// Only what is possible and not in force already: at most one of reduce and of declare, then at
+/// most one for each Finding.
 std::vector<Remedy> remedies(std::span<const Finding> findings, const Account &account);
+
+/// Whether the body needs the size that the Finding names as a number: no decorator helps.
+bool is_pinned(const Finding &finding, const Account &account);
+/// Whether it is a Python number that varies.
+bool is_number(const Finding &finding);
 
 /// How many traces of the window would have been hits with all Findings in `covered` kept from
 /// happening: those that differ from their nearest Specialization in nothing else.

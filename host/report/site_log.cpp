@@ -84,6 +84,11 @@ TraceRecord SiteLog::record(const TraceEvent &event, bool traced_before) {
                                   : Origin::initial;
   record.complete = event.differences.size() <= TraceRecord::most_differences;
   const auto kept = std::min(event.differences.size(), TraceRecord::most_differences);
+  record.function = event.function->number;
+  record.number = event.number;
+  record.request = event.request;
+  record.alike = event.alike;
+  record.pinned = event.pinned;
   record.differences.assign(event.differences.begin(),
                             event.differences.begin() + static_cast<std::ptrdiff_t>(kept));
   return record;
@@ -113,21 +118,50 @@ TraceRecord::Origin SiteLog::on(const TraceEvent &event) {
   const auto due = detector_.traced();
   if (!due)
     return origin;
-  const std::size_t size = std::min<std::size_t>(due->traces, records_.size());
-  const std::vector<TraceRecord> window(records_.end() - static_cast<std::ptrdiff_t>(size),
-                                        records_.end());
-  warning_ = Warning{message({.function = identity_,
-                              .traces = due->traces,
-                              .calls = due->calls,
-                              .nanoseconds = nanoseconds_,
-                              .window = window,
-                              .limit = limit_,
-                              .signatures = static_cast<std::size_t>(traces_ - retraces_)}),
-                     event.call};
+  due_.push_back(retraces(*due, event.call));
   return origin;
 }
 
-std::optional<Warning> SiteLog::take_warning() { return std::exchange(warning_, std::nullopt); }
+Warning SiteLog::retraces(const Detector::Due &due, const Site &call) const {
+  const std::vector<TraceRecord> all(records_.begin(), records_.end());
+  const std::span<const TraceRecord> known(all);
+  const std::size_t size = std::min<std::size_t>(due.traces, known.size());
+  return {message({.function = identity_,
+                   .traces = due.traces,
+                   .calls = due.calls,
+                   .nanoseconds = nanoseconds_,
+                   .window = known.last(size),
+                   .earlier = known.first(known.size() - size),
+                   .limit = limit_,
+                   .signatures = static_cast<std::size_t>(traces_ - retraces_)}),
+          call};
+}
+
+void SiteLog::on(const EvictEvent &event) {
+  limit_ = event.limit;
+  if (event.dead || told_of_eviction_ || records_.empty())
+    return;
+  told_of_eviction_ = true;
+  const std::vector<TraceRecord> all(records_.begin(), records_.end());
+  due_.push_back({eviction({.function = identity_,
+                            .traces = traces_,
+                            .calls = traces_,
+                            .nanoseconds = nanoseconds_,
+                            .window = all,
+                            .earlier = {},
+                            .limit = limit_,
+                            .signatures = static_cast<std::size_t>(traces_ - retraces_)},
+                           event.signature),
+                  event.call});
+}
+
+std::optional<Warning> SiteLog::take_warning() {
+  if (due_.empty())
+    return std::nullopt;
+  Warning oldest = std::move(due_.front());
+  due_.pop_front();
+  return oldest;
+}
 
 std::optional<Row> SiteLog::row() {
   sweep();
@@ -161,7 +195,8 @@ void SiteLog::reset() {
   detector_ = {};
   records_.clear();
   signatures_.clear();
-  warning_.reset();
+  due_.clear();
+  told_of_eviction_ = false;
 }
 
 bool SiteLog::dead() {

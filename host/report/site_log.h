@@ -33,10 +33,11 @@ public:
 
   void add(std::shared_ptr<const Counters> function);
   TraceRecord::Origin on(const TraceEvent &event);
-  void on(const EvictEvent &event) { limit_ = event.limit; }
+  void on(const EvictEvent &event);
   void on(const FailEvent &event) { failures_ += !event.went_on; }
 
   std::size_t limit() const { return limit_; }
+  /// The oldest of those that are due.
   std::optional<Warning> take_warning();
   /// Nothing to show if no call was made since the last reset.
   std::optional<Row> row();
@@ -58,6 +59,7 @@ private:
   void sweep();
   void fold();
   TraceRecord record(const TraceEvent &event, bool traced_before);
+  Warning retraces(const Detector::Due &due, const Site &call) const;
 
   Identity identity_; ///< of the latest Function
   std::vector<Entry> functions_;
@@ -69,7 +71,8 @@ private:
   std::deque<std::size_t> signatures_; ///< hashes, one for each of records_
   std::uint64_t traces_ = 0, retraces_ = 0, failures_ = 0, nanoseconds_ = 0;
   std::size_t limit_ = 64;
-  std::optional<Warning> warning_;
+  std::deque<Warning> due_;
+  bool told_of_eviction_ = false;
 };
 
 } // namespace tracehost::report

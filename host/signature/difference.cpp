@@ -215,7 +215,7 @@ private:
       SizeCondition opposite = condition;
       opposite.expected = !condition.expected;
       found_.push_back({.cause = Cause::condition,
-                        .path = "a size condition",
+                        .path = condition.where,
                         .before = text(condition, a_),
                         .after = text(opposite, b_)});
     }

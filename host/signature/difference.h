@@ -50,6 +50,8 @@ struct Nearest {
   std::size_t index = npos;            ///< npos while nothing was considered
   std::vector<Difference> differences; ///< of that Signature from its request
 
+  /// Takes a Signature into account that differs from the request so.
+  void consider(std::size_t index, std::vector<Difference> found);
   /// Takes `specialization` into account, with the request as it looks from there. May run a user's
   /// `__eq__`: never under a lock.
   void consider(std::size_t index, const Signature &specialization, const Signature &request);

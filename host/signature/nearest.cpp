@@ -38,7 +38,10 @@ int distance(const std::vector<Difference> &differences) {
 
 void Nearest::consider(std::size_t candidate, const Signature &specialization,
                        const Signature &request) {
-  auto found = tracehost::differences(specialization, request);
+  consider(candidate, tracehost::differences(specialization, request));
+}
+
+void Nearest::consider(std::size_t candidate, std::vector<Difference> found) {
   if (index != npos && distance(found) > distance(differences))
     return;
   index = candidate;

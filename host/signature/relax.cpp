@@ -1,8 +1,22 @@
 #include "signature/relax.h"
 
 #include <algorithm>
+#include <charconv>
 
 namespace tracehost {
+namespace {
+
+bool is_number(const std::string &text) {
+  double value;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  return error == std::errc() && end == text.data() + text.size();
+}
+
+bool is_number_type(const std::string &name) {
+  return name == "int" || name == "float" || name == "Tensor";
+}
+
+} // namespace
 
 bool is_narrower(const Signature &a, const Signature &b) {
   if (a.slots.size() != b.slots.size())
@@ -20,6 +34,23 @@ bool is_narrower(const Signature &a, const Signature &b) {
 bool only_sizes(const std::vector<Difference> &differences) {
   return std::all_of(differences.begin(), differences.end(), [](const Difference &d) {
     return d.cause == Cause::shape || d.cause == Cause::condition;
+  });
+}
+
+bool only_declarable(const std::vector<Difference> &differences) {
+  return std::all_of(differences.begin(), differences.end(), [](const Difference &d) {
+    switch (d.cause) {
+    case Cause::shape:
+    case Cause::rank:
+    case Cause::condition:
+      return true;
+    case Cause::value:
+      return is_number(d.before) && is_number(d.after);
+    case Cause::type:
+      return is_number_type(d.before) && is_number_type(d.after);
+    default:
+      return false;
+    }
   });
 }
 

@@ -13,7 +13,10 @@ namespace tracehost {
 /// A Function's parameters, in the canonical order that arguments are bound to; shared by all its
 /// Signatures. `*args` and `**kwargs` are one parameter each (a tuple, a dict).
 struct Parameters {
+  enum class Kind : std::uint8_t { positional, var_positional, keyword, var_keyword };
   std::vector<std::string> names;
+  std::vector<Kind> kinds;           ///< of each; where empty, all are positional
+  std::vector<std::string> defaults; ///< of each, as text(); empty for none, and where none has one
 };
 
 /// A Python value that the trace read by a path (DESIGN.md section 6, rule 5), and what it held.
@@ -27,6 +30,7 @@ struct CaptureSpec {
   std::string path; ///< `self.fc.weight`; `tensor used at train.py:12` where it has no path
   TensorMeta meta;
   std::int32_t same_as_slot = -1; ///< it is the very tensor of that Slot, or -1
+  bool held = false;              ///< it has no path: the Specialization keeps it alive
 };
 
 /// All that a call is compared by.

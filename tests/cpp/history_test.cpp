@@ -90,8 +90,8 @@ TEST(History, SaysWhyInASentenceForEachCause) {
   EXPECT_THAT(causes({{Cause::capture, "self.w", -1, "float32[2]", "float32[3]"}}),
               ElementsAre("captured tensor 'self.w' was float32[2], is float32[3]"));
   EXPECT_THAT(
-      causes({{Cause::condition, "a size condition", -1, "x.shape[0] > 4", "x.shape[0] <= 4"}}),
-      ElementsAre("sizes compare differently: was x.shape[0] > 4, is x.shape[0] <= 4"));
+      causes({{Cause::condition, "net.py:7", -1, "x.shape[0] > 4", "x.shape[0] <= 4"}}),
+      ElementsAre("sizes compare differently at net.py:7: was x.shape[0] > 4, is x.shape[0] <= 4"));
 }
 
 TEST(History, SaysWhyWhereNothingDiffered) {

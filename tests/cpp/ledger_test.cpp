@@ -161,6 +161,7 @@ TEST(Ledger, StartsAnewAfterReset) {
   for (int i = 21; i <= 25; ++i)
     ledger.on(traced(step, i));
   // The three hits make a bucket of their own, which counts as a trace, as in TensorFlow.
+  EXPECT_THAT(ledger.take_warning(*step)->text, StartsWith("5 out of the last 7 calls"));
   EXPECT_THAT(ledger.take_warning(*step)->text, StartsWith("6 out of the last 8 calls"));
   EXPECT_THAT(ledger.table(), HasSubstr("step (train.py:12)      8     3       5        0    25"));
 }

@@ -1,5 +1,7 @@
 #include "report/message.h"
 
+#include "support/records.h"
+
 #include <gmock/gmock.h>
 
 namespace tracehost::report {
@@ -31,14 +33,18 @@ TraceRecord retrace(std::vector<Difference> differences, Site call = loop) {
   return record;
 }
 
-std::string told(const std::vector<TraceRecord> &window, std::size_t signatures = 0) {
-  const Identity step{.name = "step", .definition = {"/home/me/train.py", 12}};
+std::string told_by(const std::vector<TraceRecord> &window, const Identity &step,
+                    std::size_t signatures = 0) {
   return message({.function = step,
                   .traces = window.size(),
                   .calls = window.size(),
                   .nanoseconds = 41'300'000,
                   .window = window,
+                  .earlier = {},
                   .signatures = signatures});
+}
+std::string told(const std::vector<TraceRecord> &window, std::size_t signatures = 0) {
+  return told_by(window, {.name = "step", .definition = {"/home/me/train.py", 12}}, signatures);
 }
 
 /// A window of five: a first trace and four with this difference, the value moving on each time.
@@ -273,7 +279,84 @@ TEST(Message, SaysHowEachCauseChanged) {
               HasSubstr("  why   argument 's' changed ('aaa...'), from"));
 }
 
-TEST(Message, NeverNamesARemedyThatDoesNotExistYet) {
+/// Records of real calls, so that decorators can be replayed.
+std::string told_calls(const std::vector<Signature> &calls,
+                       const Identity &function = {.name = "step",
+                                                   .definition = {"/home/me/train.py", 12}}) {
+  return told_by(test::traces(calls), function);
+}
+
+Signature sizes(std::int64_t length) {
+  return test::call({{"x", test::sized({32, length})}, {"n", test::sized({}, 1, at::kLong)}});
+}
+
+TEST(Message, OffersDecoratorsForSizesThatVary) {
+  EXPECT_EQ(told_calls({sizes(12), sizes(15), sizes(17), sizes(20), sizes(31)}),
+            R"(5 out of the last 5 calls to step (train.py:12) triggered retracing: 41 ms so far.
+  why   argument 'x', dimension 1, took 5 values (12, 15, 17, 20, 31), from train.py:40
+  fix   @tracehost.function(reduce_retracing=True)   would save 3 of 5 traces
+  fix   @tracehost.function(input_signature=[TensorSpec([32, None], torch.float32), TensorSpec([], torch.int64)])   would save 4 of 5 traces)");
+}
+
+TEST(Message, OffersNoDecoratorThatIsInForce) {
+  const std::vector<Signature> calls = {sizes(12), sizes(15), sizes(17), sizes(20), sizes(31)};
+  Identity reduces{.name = "step", .definition = {"train.py", 12}};
+  reduces.reduces = true;
+  EXPECT_THAT(told_calls(calls, reduces), Not(HasSubstr("reduce_retracing")));
+  EXPECT_THAT(told_calls(calls, reduces), HasSubstr("input_signature"));
+  Identity declared = reduces;
+  declared.declared = true;
+  EXPECT_THAT(told_calls(calls, declared), Not(HasSubstr("@tracehost.function(")));
+  EXPECT_THAT(told_calls(calls, declared), HasSubstr("pad to the largest size"));
+}
+
+TEST(Message, OffersNoSignatureWhereAPythonValueHasNoDefault) {
+  std::vector<Signature> calls;
+  for (int n = 1; n <= 5; ++n)
+    calls.push_back(test::call({{"x", test::sized({n})}, {"mode", test::string("sum")}}));
+  EXPECT_THAT(told_calls(calls),
+              EndsWith("\n  fix   @tracehost.function(reduce_retracing=True)   would save 3 of 5 "
+                       "traces"));
+}
+
+TEST(Message, OffersASignatureForSizesAndNumbersThatVaryTogether) {
+  std::vector<Signature> calls;
+  for (int n = 1; n <= 5; ++n)
+    calls.push_back(test::call({{"x", test::sized({n})}, {"n", test::integer(n)}}));
+  EXPECT_THAT(told_calls(calls),
+              EndsWith("\n  fix   @tracehost.function(input_signature=[TensorSpec([None], "
+                       "torch.float32), TensorSpec([], torch.int64)])   would save 4 of 5 traces"));
+}
+
+TEST(Message, SaysWhyASizeStaysExactAndOffersPadding) {
+  std::vector<TraceRecord> records = test::traces({sizes(12), sizes(15), sizes(17), sizes(20)});
+  for (std::size_t i = 1; i < records.size(); ++i)
+    records[i].pinned = {{"x", 1, "int() of the size", {"/home/me/train.py", 13}}};
+  Identity reduces{.name = "step", .definition = {"train.py", 12}};
+  reduces.reduces = true;
+  EXPECT_THAT(
+      told_by(records, reduces),
+      HasSubstr("from train.py:40\n  why   dimension 1 of 'x' stays exact: int() of the size at "
+                "train.py:13\n  fix   pad to the largest size: x = "));
+}
+
+TEST(Message, SaysWhereSizesCompareDifferently) {
+  EXPECT_THAT(
+      told({initial(),
+            retrace({other(Cause::condition, "net.py:7", "x.shape[0] > 4", "x.shape[0] <= 4")})}),
+      HasSubstr("\n  why   sizes compare differently at net.py:7: x.shape[0] > 4, then x.shape[0] "
+                "<= 4, from train.py:40\n  see   net.py:7: a comparison of sizes; each of its "
+                "outcomes is a graph of its own"));
+}
+
+TEST(Message, NeverShowsAnySizeAsOneThatAnArgumentTook) {
+  Difference any = shape("x", 0, 1, 12, 15);
+  any.after = "None";
+  EXPECT_THAT(told({initial(), retrace({any}), retrace({shape("x", 0, 1, 12, 15)})}),
+              HasSubstr("took 2 values (12, 15), from"));
+}
+
+TEST(Message, NamesNoDecoratorThatItCannotReplay) {
   for (const Cause cause : {Cause::shape, Cause::value, Cause::rank, Cause::dtype}) {
     const std::string text = told_of(cause, "x", {"1", "2", "3"});
     EXPECT_THAT(text, Not(HasSubstr("input_signature")));
