@@ -45,7 +45,9 @@ std::string identifier(std::string name) {
 
 /// The traced arguments with other objects in place of tensors.
 struct Traced {
-  PyObject *tensor(std::uint32_t slot) { return py::object(leaves[slot]).release().ptr(); }
+  PyObject *tensor(const Node &node) {
+    return py::object(leaves[node.payload.slot]).release().ptr();
+  }
   PyObject *object(const Node &node) {
     PyObject *found = python_value(node);
     return found || PyErr_Occurred() ? found : py::object(unknown).release().ptr();
@@ -60,7 +62,8 @@ py::tuple described(const TensorMeta &meta, const std::string &name) {
 
 } // namespace
 
-Concrete::Concrete(const PythonFunction &function, SpecializationRef specialization, const std::vector<std::string> &names)
+Concrete::Concrete(const PythonFunction &function, SpecializationRef specialization,
+                   const std::vector<std::string> &names)
     : specialization_(std::move(specialization)), counters_(function.core->counters()),
       callable_(py::reinterpret_borrow<py::object>(function.callable)),
       name_(counters_->identity.name), where_(function.name),
@@ -232,13 +235,12 @@ PyObject *known(const PythonFunction &function, const Specialization &specializa
 
 } // namespace
 
-py::object concrete_function(PythonFunction &function, const SpecializationRef &specialization, const std::vector<std::string> &names,
-                             const py::object &wrap) {
+py::object concrete_function(PythonFunction &function, const SpecializationRef &specialization,
+                             const std::vector<std::string> &names, const py::object &wrap) {
   drop_evicted(function);
   if (PyObject *found = known(function, *specialization))
     return py::reinterpret_borrow<py::object>(found);
-  py::object made =
-      wrap(py::cast(std::make_unique<Concrete>(function, specialization, names)));
+  py::object made = wrap(py::cast(std::make_unique<Concrete>(function, specialization, names)));
   if (PyObject *found = known(function, *specialization)) // by another thread meanwhile
     return py::reinterpret_borrow<py::object>(found);
   const auto list = function.core->cache().list();

@@ -446,7 +446,7 @@ namespace {
 
 /// The arguments of a call, again as Python values.
 struct Again {
-  PyObject *tensor(std::uint32_t slot) const { return Py_NewRef(tensors[slot].ptr()); }
+  PyObject *tensor(const Node &node) const { return Py_NewRef(tensors[node.payload.slot].ptr()); }
   PyObject *object(const Node &node) const {
     PyObject *found = python_value(node);
     if (!found && !PyErr_Occurred())

@@ -5,6 +5,7 @@
 #include "environment/gil.h"
 #include "environment/known.h"
 #include "errors.h"
+#include "traced_size.h"
 #include "user_type.h"
 
 #include <torch/csrc/DynamicTypes.h>
@@ -114,7 +115,7 @@ void Flattener::tensor(PyObject *object) {
 }
 
 void Flattener::value(PyObject *object) {
-  if (is_tensor(object))
+  if (is_tensor(object) || is_traced_size(object))
     return tensor(object);
   if (has_user_type(Py_TYPE(object)))
     return typed_leaf(object);
@@ -143,7 +144,7 @@ void Flattener::container(PyObject *object) {
     const std::size_t at = open(Kind::dict, type);
     PyObject *key = nullptr, *item = nullptr;
     for (Py_ssize_t place = 0; PyDict_Next(object, &place, &key, &item);) {
-      PyTuple_Check(key) ? value(key) : leaf_node(key);
+      PyTuple_Check(key) || is_traced_size(key) ? value(key) : leaf_node(key);
       value(item);
     }
     close(at);

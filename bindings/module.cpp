@@ -9,6 +9,7 @@
 #include "switches.h"
 #include "tensor_patches.h"
 #include "tensor_spec.h"
+#include "traced_size.h"
 
 #include <pybind11/pybind11.h>
 
@@ -30,6 +31,7 @@ PYBIND11_MODULE(_tracehost, m) {
   tracehost::python::add_tensor_spec(m);
   tracehost::python::add_concrete(m);
   tracehost::python::add_requests(m);
+  tracehost::python::add_traced_size(m);
   tracehost::python::add_switches(m);
   tracehost::python::add_events(m);
   m.def("report_table", [] { return tracehost::report::ledger().table(); });

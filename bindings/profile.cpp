@@ -5,6 +5,7 @@
 #include "frames.h"
 #include "stand_ins.h"
 #include "trace/op_hook.h"
+#include "trace/shadow.h"
 #include "trace/tracer.h"
 
 #include <torch/csrc/Generator.h>
@@ -56,6 +57,8 @@ Profile::~Profile() {
 }
 
 int Profile::on_event(PyObject *self, PyFrameObject *frame, int what, PyObject *arg) {
+  if (trace::shadowing()) // Python code that computes shapes beside the body
+    return 0;
   auto *profile = static_cast<Profile *>(PyCapsule_GetPointer(self, nullptr));
   try {
     if (what == PyTrace_CALL) {

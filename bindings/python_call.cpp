@@ -7,6 +7,7 @@
 #include "frames.h"
 #include "profile.h"
 #include "results.h"
+#include "traced_size.h"
 #include "user_type.h"
 
 #include <torch/csrc/Dtype.h>
@@ -282,6 +283,14 @@ BodyResult PythonCall::run(Request &) {
     result.tensors.push_back(THPVariable_Unpack(t));
     outputs_.push_back(meta_of(t));
   }
+  if (returns_sizes(result.outputs)) {
+    const trace::Paused paused;
+    torch::jit::Stack outputs(result.tensors.begin(), result.tensors.end());
+    Owned built(build_result(result.outputs, outputs));
+    if (!built)
+      rethrow();
+    Py_XSETREF(result_, built.release());
+  }
   return result;
 }
 
@@ -292,7 +301,7 @@ void PythonCall::check_result_class(PyObject *tensor) {
                        !recorder_->path_of(tensor).empty();
   const bool plain = reinterpret_cast<PyObject *>(Py_TYPE(tensor)) == THPVariableClass ||
                      (stand_ins_ && StandIns::is_class(Py_TYPE(tensor)));
-  if (!plain && !existed)
+  if (!plain && !existed && !is_traced_size(tensor))
     trace::refuse(
         trace::Refusal::trace,
         fmt::format("{} returned a new {}, which a later call would return as a plain Tensor. "

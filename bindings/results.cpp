@@ -3,12 +3,15 @@
 #include "atoms.h"
 #include "environment/gil.h"
 #include "errors.h"
+#include "traced_size.h"
 #include "tree.h"
 #include "walk.h"
 
 #include <torch/csrc/autograd/python_variable.h>
 
 #include <fmt/format.h>
+
+#include <algorithm>
 
 namespace tracehost::python {
 namespace {
@@ -35,14 +38,20 @@ PyObject *constant(const Node &node) {
   return Py_NewRef(static_cast<const Constant *>(node.payload.atom)->object());
 }
 
+/// Node::reserved[1]: the tensor is a traced size, an int for the caller.
+constexpr std::uint8_t kSize = 1;
+
 struct Outputs {
-  PyObject *tensor(std::uint32_t slot) const { return THPVariable_Wrap(stack[slot].toTensor()); }
+  PyObject *tensor(const Node &node) const {
+    const at::Tensor &t = stack[node.payload.slot].toTensor();
+    return node.reserved[1] == kSize ? PyLong_FromLongLong(t.item().toLong()) : THPVariable_Wrap(t);
+  }
   PyObject *object(const Node &node) const { return constant(node); }
   torch::jit::Stack &stack;
 };
 
 struct Given {
-  PyObject *tensor(std::uint32_t slot) const { return Py_NewRef(objects[slot]); }
+  PyObject *tensor(const Node &node) const { return Py_NewRef(objects[node.payload.slot]); }
   PyObject *object(const Node &node) const { return constant(node); }
   const std::vector<PyObject *> &objects;
 };
@@ -60,8 +69,10 @@ OutputSpec describe_result(PyObject *result, const std::string &function,
   }
   std::size_t next = 0;
   for (Node &node : spec.nodes) {
-    if (node.kind == Kind::tensor)
+    if (node.kind == Kind::tensor) {
+      node.reserved[1] = is_traced_size(tensors[node.payload.slot]) ? kSize : 0;
       continue;
+    }
     PyObject *object = leaves[next++]; // a leaf, or a container's type
     if (node.reserved[0] && !is_enum_member(object))
       raise(
@@ -78,8 +89,14 @@ OutputSpec describe_result(PyObject *result, const std::string &function,
   return spec;
 }
 
+bool returns_sizes(const OutputSpec &spec) {
+  return std::any_of(spec.nodes.begin(), spec.nodes.end(),
+                     [](const Node &node) { return node.reserved[1] == kSize; });
+}
+
 PyObject *build_result(const OutputSpec &spec, torch::jit::Stack &outputs) {
-  if (spec.nodes.size() == 1 && spec.nodes[0].kind == Kind::tensor) [[likely]]
+  if (spec.nodes.size() == 1 && spec.nodes[0].kind == Kind::tensor &&
+      spec.nodes[0].reserved[1] != kSize) [[likely]]
     return THPVariable_Wrap(std::move(outputs[0]).toTensor());
   Outputs leaves{outputs};
   std::size_t at = 0;

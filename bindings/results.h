@@ -16,6 +16,9 @@ namespace tracehost::python {
 OutputSpec describe_result(PyObject *result, const std::string &function,
                            std::vector<PyObject *> &tensors);
 
+/// Whether some of its numbers are computed by the graph: sizes that may differ at each call.
+bool returns_sizes(const OutputSpec &spec);
+
 /// The result of a hit: a new reference, or null with a Python error set. Consumes `outputs`.
 PyObject *build_result(const OutputSpec &spec, torch::jit::Stack &outputs);
 /// The same structure with other objects in place of its tensors.

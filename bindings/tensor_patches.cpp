@@ -5,11 +5,18 @@
 #include "frames.h"
 #include "signature/tensor_meta.h"
 #include "trace/tracer.h"
+#include "traced_size.h"
 
+#include <ATen/WrapDimUtils.h>
+#include <torch/csrc/Size.h>
 #include <torch/csrc/autograd/python_variable.h>
 
 #include <fmt/format.h>
 #include <pybind11/pybind11.h>
+
+#include <optional>
+#include <string_view>
+#include <utility>
 
 namespace tracehost::python {
 namespace {
@@ -38,20 +45,52 @@ PyObject *plain_property(PyObject *original, const char *, PyObject *tensor, PyO
   return original_property(original, tensor, value);
 }
 
+/// `plain`, eager's answer (stolen), or what the body gets in its place: a traced size.
+PyObject *traced_instead(PyObject *plain, PyObject *traced) {
+  if (!traced)
+    return plain;
+  Py_DECREF(plain);
+  return traced;
+}
+
 PyObject *size_method(PyObject *original, const char *name, Args args, std::size_t nargsf,
                       PyObject *kwnames) {
-  trace::check_size_read(THPVariable_Unpack(args[0]), name);
-  return plain_method(original, name, args, nargsf, kwnames);
+  const at::Tensor &t = THPVariable_Unpack(args[0]);
+  trace::check_size_read(t, name);
+  PyObject *plain = plain_method(original, name, args, nargsf, kwnames);
+  if (!plain || !trace::relaxing()) [[likely]]
+    return plain;
+  if (!PyLong_Check(plain))
+    return traced_instead(plain, traced_shape_of(t));
+  PyObject *dimension = args[1]; // positional or by name: the one argument
+  if (!PyLong_Check(dimension))
+    return plain;
+  return traced_instead(plain,
+                        traced_size_of(t, at::maybe_wrap_dim(PyLong_AsLong(dimension), t.dim())));
+}
+
+PyObject *numel_method(PyObject *original, const char *name, Args args, std::size_t nargsf,
+                       PyObject *kwnames) {
+  const at::Tensor &t = THPVariable_Unpack(args[0]);
+  trace::check_size_read(t, name);
+  PyObject *plain = plain_method(original, name, args, nargsf, kwnames);
+  const auto traced = plain ? trace::traced_numel(t) : std::nullopt;
+  return traced_instead(plain, traced ? make_traced_size(*traced) : nullptr);
 }
 
 PyObject *shape_property(PyObject *original, const char *name, PyObject *tensor, PyObject *value) {
-  trace::check_size_read(THPVariable_Unpack(tensor), name);
-  return plain_property(original, name, tensor, value);
+  const at::Tensor &t = THPVariable_Unpack(tensor);
+  trace::check_size_read(t, name);
+  PyObject *plain = plain_property(original, name, tensor, value);
+  return plain ? traced_instead(plain, traced_shape_of(t)) : nullptr;
 }
 
 PyObject *strides_method(PyObject *original, const char *name, Args args, std::size_t nargsf,
                          PyObject *kwnames) {
-  trace::note_strides_read();
+  if (name == std::string_view("is_contiguous"))
+    trace::note_contiguity_read(THPVariable_Unpack(args[0]));
+  else
+    trace::note_strides_read(THPVariable_Unpack(args[0]));
   return plain_method(original, name, args, nargsf, kwnames);
 }
 
@@ -163,13 +202,46 @@ void hide_tracing() {
   }
 }
 
+PyObject *original_numel = nullptr; ///< torch.numel
+
+PyObject *numel_function(PyObject *, Args args, Py_ssize_t count, PyObject *kwnames) {
+  if (trace::recording() && count == 1 && !kwnames && THPVariable_Check(args[0])) [[unlikely]]
+    return PyObject_CallMethod(args[0], "numel", nullptr);
+  return PyObject_Vectorcall(original_numel, args, static_cast<std::size_t>(count), kwnames);
+}
+
+void forward_numel() {
+  static PyMethodDef method{"numel",
+                            reinterpret_cast<PyCFunction>(reinterpret_cast<void *>(numel_function)),
+                            METH_FASTCALL | METH_KEYWORDS, nullptr};
+  const py::module_ torch = py::module_::import("torch");
+  original_numel = py::object(torch.attr("numel")).release().ptr();
+  torch.attr("numel") = py::reinterpret_steal<py::object>(PyCFunction_New(&method, nullptr));
+}
+
+reprfunc original_size_repr = nullptr; ///< torch.Size's
+
+/// torch's reads the number of each size.
+PyObject *size_repr(PyObject *shape) {
+  bool traced = false;
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(shape); ++i)
+    traced |= is_traced_size(PyTuple_GET_ITEM(shape, i));
+  if (!traced) [[likely]]
+    return original_size_repr(shape);
+  PyObject *items = PySequence_List(shape);
+  PyObject *text = items ? PyUnicode_FromFormat("torch.Size(%R)", items) : nullptr;
+  Py_XDECREF(items);
+  return text;
+}
+
 } // namespace
 
 void install_tensor_patches() {
   const py::object tensor = py::module_::import("torch").attr("Tensor");
   auto *type = reinterpret_cast<PyTypeObject *>(tensor.ptr());
-  for (const char *name : {"size", "numel", "nelement"})
-    forward_method(type, name, size_method);
+  forward_method(type, "size", size_method);
+  for (const char *name : {"numel", "nelement"})
+    forward_method(type, name, numel_method);
   for (const char *name : {"stride", "is_contiguous", "storage_offset"})
     forward_method(type, name, strides_method);
   for (const char *name : {"tolist", "numpy", "data_ptr", "untyped_storage", "_typed_storage",
@@ -191,6 +263,8 @@ void install_tensor_patches() {
   for (const char *name : {"grad", "_grad"})
     forward_property(type, name, grad_property);
 
+  forward_numel();
+  original_size_repr = std::exchange(THPSizeType.tp_repr, size_repr);
   hide_tracing();
 }
 

@@ -4,7 +4,7 @@
 /// traced sizes: replaced once, at import, by descriptors that test a thread-local flag and call
 /// the original (a few ns). Only while this thread records do they act:
 ///
-///   size shape numel nelement        plain ints, as eager (DESIGN.md section 6, rule 6)
+///   size shape numel nelement        ints as eager, traced sizes for relaxed dimensions
 ///   stride is_contiguous ... is_leaf the original's answer; it becomes part of the signature
 ///   tolist numpy data_ptr ...        ValueReadError with the line
 ///   data grad requires_grad_ ...     CaptureError / TraceError with the line

@@ -11,7 +11,7 @@ namespace tracehost::python {
 
 /// Builds Python values from a flat tree. `Leaves` gives new references, null with an error set:
 ///
-///     PyObject *tensor(std::uint32_t slot);
+///     PyObject *tensor(const Node &node);
 ///     PyObject *object(const Node &node);   // a leaf, or the class of a container
 ///
 /// Requires: GIL held.
@@ -24,7 +24,7 @@ public:
     const Node &node = nodes_[at++];
     switch (node.kind) {
     case Kind::tensor:
-      return leaves_.tensor(node.payload.slot);
+      return leaves_.tensor(node);
     case Kind::tuple:
     case Kind::list:
       return sequence(node, at);

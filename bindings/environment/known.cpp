@@ -1,6 +1,7 @@
 #include "environment/known.h"
 
 #include "environment/gil.h"
+#include "traced_size.h"
 
 #include <torch/csrc/autograd/python_variable.h>
 
@@ -109,6 +110,8 @@ bool is_library_module(PyObject *module) {
 
 bool is_tensor(PyObject *object) {
   PyTypeObject *type = Py_TYPE(object);
+  if (is_traced_size(object)) // a number
+    return false;
   return type == reinterpret_cast<PyTypeObject *>(THPVariableClass) ||
          type == reinterpret_cast<PyTypeObject *>(ParameterClass) ||
          (THPVariableClass &&

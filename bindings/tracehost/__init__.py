@@ -26,7 +26,8 @@ from ._versions import check as _check
 _check()
 
 from . import _introspection as _introspection  # noqa: E402  (methods of Function)
-from . import testing  # noqa: E402  (the versions come first)
+from . import _sizes as _sizes  # noqa: E402  (tells _tracehost its class)
+from . import testing  # noqa: E402
 from ._concrete import ConcreteFunction  # noqa: E402
 from ._function import Function, function  # noqa: E402
 from ._monitor import trace_monitor  # noqa: E402

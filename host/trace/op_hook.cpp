@@ -3,9 +3,13 @@
 #include "trace/tracer.h"
 
 #include <ATen/TracerMode.h>
+#include <ATen/core/LegacyTypeDispatch.h>
+#include <ATen/core/grad_mode.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
 #include <torch/csrc/jit/frontend/tracer.h>
 #include <torch/library.h>
+
+#include <utility>
 
 namespace tracehost::trace {
 namespace {
@@ -82,6 +86,35 @@ InstalledHook::~InstalledHook() {
   hook = previous_;
   c10::impl::tls_set_dispatch_key_included(kKey, included_);
 }
+
+void set_tracing_state(std::shared_ptr<torch::jit::tracer::TracingState> state) {
+  const bool excluded = c10::impl::tls_is_dispatch_key_excluded(c10::DispatchKey::Tracer);
+  c10::impl::tls_set_dispatch_key_excluded(c10::DispatchKey::Tracer, false);
+  torch::jit::tracer::setTracingState(std::move(state));
+  c10::impl::tls_set_dispatch_key_excluded(c10::DispatchKey::Tracer, excluded);
+}
+
+struct Aside::Guards {
+  Guards()
+      : state(torch::jit::tracer::getTracingState()),
+        included(c10::impl::tls_is_dispatch_key_included(kKey)) {
+    set_tracing_state(nullptr);
+    c10::impl::tls_set_dispatch_key_included(kKey, false);
+  }
+  ~Guards() {
+    c10::impl::tls_set_dispatch_key_included(kKey, included);
+    set_tracing_state(state);
+  }
+
+  std::shared_ptr<torch::jit::tracer::TracingState> state;
+  bool included;
+  at::AutoDispatchBelowADInplaceOrView no_grad_keys;
+  c10::impl::ExcludeDispatchKeyGuard no_autocast{c10::autocast_dispatch_keyset};
+  at::NoGradGuard no_grad;
+};
+
+Aside::Aside() : guards_(std::make_unique<Guards>()) {}
+Aside::~Aside() = default;
 
 int op_depth() { return depth; }
 

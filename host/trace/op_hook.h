@@ -5,6 +5,10 @@
 
 #include <memory>
 
+namespace torch::jit::tracer {
+struct TracingState;
+}
+
 namespace tracehost::trace {
 
 /// Sees each op of this thread while it is installed, above autocast, tracer and autograd, and may
@@ -39,6 +43,23 @@ private:
   OpHook *previous_;
   bool included_;
 };
+
+/// No hook, no tracing and no autograd for a block of our own tensor work.
+class Aside {
+public:
+  Aside();
+  ~Aside();
+  Aside(const Aside &) = delete;
+  Aside &operator=(const Aside &) = delete;
+
+private:
+  struct Guards;
+  std::unique_ptr<Guards> guards_;
+};
+
+/// tracer::setTracingState, also where torch has excluded the tracer for a moment
+/// (torch.tensor(...)), which libtorch asserts against.
+void set_tracing_state(std::shared_ptr<torch::jit::tracer::TracingState> state);
 
 /// How many ops are under way on this thread around the hook's call: 0 for one called by the body.
 int op_depth();

@@ -4,6 +4,7 @@
 #include "trace/modes.h"
 #include "trace/op_hook.h"
 #include "trace/op_traits.h"
+#include "trace/relaxed_sizes.h"
 
 #include <torch/csrc/jit/frontend/tracer.h>
 #include <torch/csrc/jit/ir/constants.h>
@@ -12,6 +13,8 @@
 #include <fmt/format.h>
 
 #include <exception>
+#include <optional>
+#include <string_view>
 #include <unordered_set>
 #include <utility>
 
@@ -59,8 +62,12 @@ template <class F> void replace_tensors(jit::Stack &stack, std::size_t from, con
 /// The state of one trace; lives on the stack of trace().
 class Scope final : public OpHook {
 public:
-  explicit Scope(Frontend &frontend)
-      : frontend_(frontend), stands_in_(frontend.stands_in()), modes_(ModeRecord::now()) {}
+  Scope(const std::vector<at::Tensor> &slots, const Relaxation &relaxation, Frontend &frontend)
+      : frontend_(frontend), stands_in_(frontend.stands_in()), modes_(ModeRecord::now()) {
+    if (!relaxation.dimensions.empty())
+      relaxed.emplace(slots, relaxation, frontend, result,
+                      [this](const std::string &what) { refuse(Refusal::value_read, what); });
+  }
 
   void before(const c10::OperatorHandle &op, const jit::Stack &stack) override;
   void substitute(const c10::OperatorHandle &op, jit::Stack &stack) override;
@@ -84,6 +91,7 @@ public:
   void close();
 
   Traced result;
+  std::optional<RelaxedSizes> relaxed;
   /// Results of random ops, in order. Not the tensors: a second owner would change what ops do.
   std::vector<jit::Value *> randoms;
 
@@ -91,12 +99,14 @@ private:
   void literal(const at::Tensor &t);
   void check_substituted(const c10::OperatorHandle &op);
   [[noreturn]] void refuse_read(const c10::OperatorHandle &op);
+  bool reads_size(const c10::OperatorHandle &op, const jit::Stack &stack);
 
   Frontend &frontend_;
   const bool stands_in_;
   std::vector<std::pair<at::Tensor, at::Tensor>> substituted_; ///< by the last op, with stand-ins
   std::unordered_set<const jit::Value *> inexact_; ///< values whose sizes depend on values
   std::vector<bool> makes_inexact_;                ///< of the ops under way, by depth
+  bool reading_size_ = false;                      ///< an op under way reads a traced size
   ModeRecord modes_;
   bool refused_ = false;
   bool abandoned_ = false;
@@ -130,12 +140,17 @@ void Scope::refuse_read(const c10::OperatorHandle &op) {
 }
 
 void Scope::unrecorded(const c10::OperatorHandle &op, const jit::Stack &stack) {
-  if (!traits(op).reads_value)
+  const bool reads = traits(op).reads_value;
+  if (!reads && !relaxed)
     return;
   const auto count = op.schema().arguments().size();
   each_tensor(c10::ArrayRef<c10::IValue>(stack).slice(stack.size() - count),
               [&](const at::Tensor &t) {
-                if (tracer::getTracingState()->hasValue(t))
+                if (!tracer::getTracingState()->hasValue(t))
+                  return;
+                if (relaxed && relaxed->is_size(t))
+                  relaxed->pin(t, "torch.tensor() of a size");
+                else if (reads)
                   refuse_read(op);
               });
 }
@@ -143,8 +158,15 @@ void Scope::unrecorded(const c10::OperatorHandle &op, const jit::Stack &stack) {
 void Scope::before(const c10::OperatorHandle &op, const jit::Stack &stack) {
   const auto &schema = op.schema();
   const OpTraits &op_traits = traits(op);
-  if (op_traits.reads_value)
+  if (op_traits.reads_value) {
+    if (relaxed && reads_size(op, stack))
+      return;
     refuse_read(op);
+  }
+  if (relaxed && op_depth() == 0) {
+    reading_size_ = false;
+    relaxed->settle();
+  }
   if (op_traits.unrecorded)
     refuse(Refusal::trace, fmt::format("{} at {} is not recorded in a graph. Do it outside of the "
                                        "function.",
@@ -164,6 +186,10 @@ void Scope::before(const c10::OperatorHandle &op, const jit::Stack &stack) {
                 else
                   know(t);
               });
+  if (relaxed && op_depth() == 0 && op_traits.splits && count == 3 && stack.back().isInt() &&
+      std::string_view(schema.name()).ends_with("chunk"))
+    relaxed->split(stack[stack.size() - 3].toTensor(), stack.back().toInt(),
+                   stack[stack.size() - 2].toInt());
   bool inexact = op_traits.inexact && inexact_with(op, stack);
   each_tensor(c10::ArrayRef<c10::IValue>(stack).slice(stack.size() - count),
               [&](const at::Tensor &t) { inexact |= !exact(t); });
@@ -171,6 +197,26 @@ void Scope::before(const c10::OperatorHandle &op, const jit::Stack &stack) {
     refuse_sizes(schema.name());
   makes_inexact_.resize(static_cast<std::size_t>(op_depth()) + 1);
   makes_inexact_.back() = inexact;
+}
+
+/// A size that torch reads as a number or a bool: recorded by what takes it, or a condition.
+bool Scope::reads_size(const c10::OperatorHandle &op, const jit::Stack &stack) {
+  if (op_depth() > 0 && reading_size_)
+    return true;
+  reading_size_ = false;
+  const std::string_view name = op.schema().name();
+  const bool truth = name == "aten::is_nonzero";
+  if (!truth && name != "aten::item" && name != "aten::_local_scalar_dense")
+    return false;
+  const at::Tensor &t = stack.back().toTensor();
+  if (!relaxed->is_size(t))
+    return false;
+  if (truth)
+    relaxed->truth(t);
+  else
+    relaxed->index(t);
+  reading_size_ = true;
+  return true;
 }
 
 bool Scope::exact(const at::Tensor &t) const {
@@ -207,6 +253,12 @@ void Scope::after(const c10::OperatorHandle &op, const jit::Stack &stack) {
                 if (random)
                   randoms.push_back(state->getValue(t));
               });
+  if (!relaxed || op_depth() > 0)
+    return;
+  std::vector<at::Tensor> results;
+  each_tensor(c10::ArrayRef<c10::IValue>(stack).slice(stack.size() - count),
+              [&](const at::Tensor &t) { results.push_back(t); });
+  relaxed->after(results);
 }
 
 /// Whether the memory is torch's own: not numpy's, a buffer's, another framework's.
@@ -302,6 +354,8 @@ void Scope::close() {
   if (abandoned_)
     throw Abandoned(what_);
   repeat_refusal();
+  if (relaxed)
+    relaxed->finish();
   if (const auto problem = modes_.record_changes(0); !problem.empty())
     refuse(Refusal::trace, fmt::format("{} at {}", problem, text(frontend_.here())));
 }
@@ -362,6 +416,7 @@ std::vector<at::Tensor> run_body(const std::function<std::vector<at::Tensor>()> 
     scope.close();
     for (auto &t : results) {
       scope.know(t);
+      scope.result.size_outputs.push_back(scope.relaxed && scope.relaxed->is_size(t));
       t = scope.stand_in(t);
     }
     return results;
@@ -375,10 +430,10 @@ std::vector<at::Tensor> run_body(const std::function<std::vector<at::Tensor>()> 
 
 } // namespace
 
-Traced trace(std::vector<at::Tensor> slots, const Relaxation &, Frontend &frontend,
+Traced trace(std::vector<at::Tensor> slots, const Relaxation &relaxation, Frontend &frontend,
              const std::function<std::vector<at::Tensor>()> &body) {
   TORCH_INTERNAL_ASSERT(!current && !tracer::isTracing());
-  Scope scope(frontend);
+  Scope scope(slots, relaxation, frontend);
   Current mark(scope);
   const auto run = [&](const jit::Stack &) {
     const auto &state = tracer::getTracingState();
@@ -402,10 +457,8 @@ bool recording() { return current && !current->abandoned() && tracer_records(); 
 bool active() { return current != nullptr; }
 bool abandoned() { return current && current->abandoned(); }
 
-Paused::Paused() : state_(tracer::getTracingState()) { tracer::setTracingState(nullptr); }
-Paused::~Paused() {
-  tracer::setTracingState(std::static_pointer_cast<tracer::TracingState>(state_));
-}
+Paused::Paused() : state_(tracer::getTracingState()) { set_tracing_state(nullptr); }
+Paused::~Paused() { set_tracing_state(std::static_pointer_cast<tracer::TracingState>(state_)); }
 
 void refuse_read(const std::string &what) { current->refuse(Refusal::value_read, what); }
 void refuse(Refusal why, const std::string &message) { current->refuse(why, message); }
@@ -415,6 +468,50 @@ void check_size_read(const at::Tensor &t, const std::string &what) {
     current->refuse_sizes(what);
 }
 void note_strides_read() { current->result.reads_strides = true; }
+void note_strides_read(const at::Tensor &t) {
+  note_strides_read();
+  if (current->relaxed)
+    current->relaxed->read_strides(t);
+}
+void note_contiguity_read(const at::Tensor &t) {
+  note_strides_read();
+  if (current->relaxed)
+    current->relaxed->read_contiguity(t);
+}
+std::optional<at::Tensor> traced_size(const at::Tensor &t, std::int64_t dimension) {
+  if (!current->relaxed) [[likely]]
+    return std::nullopt;
+  current->know(t);
+  return current->relaxed->size(t, dimension);
+}
+std::optional<at::Tensor> traced_numel(const at::Tensor &t) {
+  if (!current->relaxed) [[likely]]
+    return std::nullopt;
+  current->know(t);
+  return current->relaxed->numel(t);
+}
+bool relaxing() { return current->relaxed.has_value(); }
+void same_value(const at::Tensor &from, const at::Tensor &to) {
+  const auto &state = tracer::getTracingState();
+  state->setValue(to, state->getValue(from));
+}
+bool is_traced_size(const at::Tensor &t) {
+  return current && current->relaxed && current->relaxed->is_size(t);
+}
+std::int64_t pin_size(const at::Tensor &size, const std::string &why) {
+  if (current && current->relaxed && tracer::isTracing())
+    return current->relaxed->pin(size, why);
+  const Paused paused;
+  return size.item().toLong();
+}
+std::int64_t index_of_size(const at::Tensor &size) {
+  // Where torch has the tracer switched off for a moment, no op that records the size follows.
+  if (current && current->relaxed && tracer::isTracing())
+    return tracer_records() ? current->relaxed->index(size)
+                            : current->relaxed->pin(size, "torch.tensor() of a size");
+  const Paused paused;
+  return size.item().toLong();
+}
 void note_leaf_read() { current->result.reads_leaf = true; }
 
 } // namespace tracehost::trace

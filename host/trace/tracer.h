@@ -7,6 +7,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -113,6 +114,25 @@ void repeat_refusal();
 void check_size_read(const at::Tensor &t, const std::string &what);
 /// Strides, contiguity or storage offset / is_leaf are read: they become part of the signature.
 void note_strides_read();
+/// As well, of a tensor whose sizes may be relaxed: what would differ at another size is pinned.
+void note_strides_read(const at::Tensor &t);
+void note_contiguity_read(const at::Tensor &t);
 void note_leaf_read();
+
+/// A size (or numel) that may differ at a later call, as a traced 0-dim int64 tensor; nullopt where
+/// it is exact, an int. Requires: recording().
+std::optional<at::Tensor> traced_size(const at::Tensor &t, std::int64_t dimension);
+std::optional<at::Tensor> traced_numel(const at::Tensor &t);
+/// Whether this trace has dimensions of any size. Requires: active().
+bool relaxing();
+/// `to`, made by our own code, stands for the same value of the graph as `from`.
+void same_value(const at::Tensor &from, const at::Tensor &to);
+/// Whether `t` is computed from traced sizes alone.
+bool is_traced_size(const at::Tensor &t);
+/// The value of a traced size; the dimensions it depends on become exact (or it is refused).
+/// `why`: `int() of a size`.
+std::int64_t pin_size(const at::Tensor &size, const std::string &why);
+/// The same, of a size that may be on its way to an op, which records it (`x[:n]`).
+std::int64_t index_of_size(const at::Tensor &size);
 
 } // namespace tracehost::trace

@@ -1,0 +1,85 @@
+#include "traced_size.h"
+
+#include "environment/gil.h"
+#include "errors.h"
+#include "trace/tracer.h"
+
+#include <torch/csrc/Size.h>
+#include <torch/csrc/autograd/python_variable.h>
+
+#include <string>
+
+namespace tracehost::python {
+namespace {
+
+namespace py = pybind11;
+
+PyTypeObject *size_class = nullptr; ///< lives as long as the package
+
+const at::Tensor &unpack(py::handle object) {
+  if (!THPVariable_Check(object.ptr()))
+    throw py::type_error("a tensor is expected");
+  return THPVariable_Unpack(object.ptr());
+}
+
+bool live(py::handle size) { return trace::recording() && trace::is_traced_size(unpack(size)); }
+
+} // namespace
+
+bool is_traced_size(PyObject *object) { return size_class && Py_TYPE(object) == size_class; }
+
+PyObject *make_traced_size(const at::Tensor &size) {
+  py::object result;
+  {
+    const trace::Paused paused;
+    const auto plain = py::reinterpret_steal<py::object>(THPVariable_Wrap(size));
+    const py::handle type(reinterpret_cast<PyObject *>(size_class));
+    result = type.attr("_make_subclass")(type, plain);
+  }
+  trace::same_value(size, THPVariable_Unpack(result.ptr()));
+  return result.release().ptr();
+}
+
+PyObject *traced_size_of(const at::Tensor &tensor, std::int64_t dimension) {
+  const auto size = trace::traced_size(tensor, dimension);
+  return size ? make_traced_size(*size) : nullptr;
+}
+
+PyObject *traced_shape_of(const at::Tensor &tensor) {
+  if (!trace::relaxing())
+    return nullptr;
+  bool any = false;
+  py::tuple sizes(static_cast<std::size_t>(tensor.dim()));
+  for (std::int64_t d = 0; d < tensor.dim(); ++d) {
+    PyObject *size = traced_size_of(tensor, d);
+    any |= size != nullptr;
+    sizes[static_cast<std::size_t>(d)] =
+        py::reinterpret_steal<py::object>(size ? size : PyLong_FromLongLong(tensor.size(d)));
+  }
+  if (!any)
+    return nullptr;
+  PyObject *result = PyObject_CallOneArg(reinterpret_cast<PyObject *>(&THPSizeType), sizes.ptr());
+  if (!result)
+    rethrow();
+  return result;
+}
+
+void add_traced_size(py::module_ &m) {
+  m.def("_set_size_class",
+        [](py::type type) { size_class = reinterpret_cast<PyTypeObject *>(type.release().ptr()); });
+  // Whether a size still stands for a value of the graph being traced.
+  m.def("_size_is_live", [](py::handle size) { return live(size); });
+  m.def("_as_size", [](py::object tensor) {
+    return live(tensor) ? py::reinterpret_steal<py::object>(make_traced_size(unpack(tensor)))
+                        : tensor;
+  });
+  m.def("_pin_size",
+        [](py::handle size, const std::string &why) { return trace::pin_size(unpack(size), why); });
+  m.def("_size_index", [](py::handle size) { return trace::index_of_size(unpack(size)); });
+  m.def("_size_value", [](py::handle size) {
+    const trace::Paused paused;
+    return unpack(size).item().toLong();
+  });
+}
+
+} // namespace tracehost::python

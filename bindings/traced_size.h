@@ -1,0 +1,23 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+#include <Python.h>
+#include <pybind11/pybind11.h>
+
+/// Sizes that may differ at a later call, as a traced body sees them: tensors of the class
+/// tracehost._sizes.TracedSize, which does what an int does. Requires for all: GIL held.
+
+namespace tracehost::python {
+
+/// What that class is made of, for the module.
+void add_traced_size(pybind11::module_ &module);
+
+/// A new reference; throws where Python raises. Requires: recording.
+PyObject *make_traced_size(const at::Tensor &size);
+bool is_traced_size(PyObject *object);
+
+/// `tensor.size(dimension)`, `tensor.shape` as the body gets them; null where nothing is traced.
+PyObject *traced_size_of(const at::Tensor &tensor, std::int64_t dimension);
+PyObject *traced_shape_of(const at::Tensor &tensor);
+
+} // namespace tracehost::python

@@ -1,0 +1,199 @@
+#include "trace/node_runner.h"
+
+#include "trace/op_traits.h"
+#include "trace/shape_rules.h"
+
+#include <ATen/ops/empty_strided.h>
+#include <c10/util/Exception.h>
+#include <torch/csrc/jit/ir/constants.h>
+#include <torch/csrc/jit/runtime/operator.h>
+
+#include <algorithm>
+#include <numeric>
+
+namespace tracehost::trace {
+
+namespace jit = torch::jit;
+
+namespace {
+
+const c10::Device kMeta(c10::kMeta);
+
+/// Computed from sizes alone; everything else is a meta tensor.
+bool is_real(const at::Tensor &t) { return t.defined() && t.device().is_cpu(); }
+
+/// Calls `f` with each tensor of `value`, which it may replace.
+template <class F> void each_tensor(c10::IValue &value, const F &f) {
+  if (value.isTensor()) {
+    if (value.toTensor().defined())
+      value = f(value.toTensor());
+  } else if (value.isTensorList()) {
+    auto list = value.toTensorList().copy();
+    for (std::size_t i = 0; i < list.size(); ++i)
+      if (const at::Tensor t = list.get(i); t.defined())
+        list.set(i, f(t));
+    value = list;
+  } else if (value.isList() && !value.isIntList() && !value.isBoolList() && !value.isDoubleList()) {
+    auto list = value.toList().copy();
+    for (std::size_t i = 0; i < list.size(); ++i) {
+      c10::IValue item = list.get(i);
+      each_tensor(item, f);
+      list.set(i, item);
+    }
+    value = list;
+  }
+}
+
+at::Tensor to_meta(const at::Tensor &t) {
+  // A number beside a tensor stays: ops take it with any device, some by its value.
+  return !is_real(t) || t.unsafeGetTensorImpl()->is_wrapped_number()
+             ? t
+             : NodeRunner::meta(t, t.sizes());
+}
+
+std::string first_line(const std::string &text) { return text.substr(0, text.find('\n')); }
+
+} // namespace
+
+at::Tensor NodeRunner::meta(const at::Tensor &t, c10::IntArrayRef sizes) {
+  if (t.layout() != at::kStrided || t.is_quantized() || t.is_nested())
+    return {};
+  // Dense, with dimensions in memory in the order that `t` has them; expanded ones stay so.
+  std::vector<std::int64_t> strides(sizes.size()), order(sizes.size());
+  std::iota(order.begin(), order.end(), 0);
+  std::stable_sort(order.begin(), order.end(), [&](std::int64_t a, std::int64_t b) {
+    if (t.size(a) == 1 || t.size(b) == 1) // says nothing
+      return a > b;
+    return t.stride(a) != t.stride(b) ? t.stride(a) < t.stride(b) : a > b;
+  });
+  std::int64_t step = 1;
+  for (const std::int64_t d : order) {
+    const auto at = static_cast<std::size_t>(d);
+    const bool expanded = t.stride(d) == 0 && t.size(d) > 1;
+    strides[at] = expanded ? 0 : step;
+    step *= expanded ? 1 : std::max<std::int64_t>(sizes[at], 1);
+  }
+  return at::empty_strided(sizes, strides, at::TensorOptions().dtype(t.dtype()).device(kMeta));
+}
+
+c10::IValue NodeRunner::constant(const jit::Value *value) {
+  c10::IValue result = jit::toIValue(value).value_or(c10::IValue());
+  if (result.isDevice())
+    return kMeta;
+  each_tensor(result, [](const at::Tensor &t) {
+    return t.unsafeGetTensorImpl()->is_wrapped_number() ? t : meta(t, t.sizes());
+  });
+  return result;
+}
+
+NodeRunner::NodeRunner(jit::Node *node) : node_(node) {
+  const jit::Operator *op = node->maybeOperator();
+  if (!op || node->kind() == c10::prim::PythonOp)
+    return;
+  schema_ = &op->schema();
+  const auto handle =
+      c10::Dispatcher::singleton().findSchema({schema_->name(), schema_->overload_name()});
+  if (handle && traits(*handle).inexact && node->kind() != c10::aten::index)
+    return; // its result's sizes depend on values; index without a mask can be run
+  try {
+    operation_ = op->getOperation(node);
+  } catch (const std::exception &e) {
+    message_ = first_line(e.what());
+  }
+}
+
+NodeRunner::Verdict NodeRunner::run(std::vector<c10::IValue> inputs,
+                                    std::vector<c10::IValue> &outputs) {
+  try {
+    if (node_->kind().is_prim() && node_->kind() != c10::prim::NumToTensor)
+      return structure(inputs, outputs);
+    if (node_->kind() == c10::Symbol::fromQualString("aten::set_grad_enabled"))
+      return Verdict::done;
+    return operation(std::move(inputs), outputs);
+  } catch (const c10::NotImplementedError &e) {
+    message_ = first_line(e.what_without_backtrace());
+    return Verdict::unknown;
+  } catch (const c10::Error &e) {
+    message_ = first_line(e.what_without_backtrace());
+  } catch (const std::exception &e) {
+    message_ = first_line(e.what());
+  }
+  const bool no_kernel = message_.find("NotImplementedError") != std::string::npos ||
+                         message_.find("DynamicOutputShape") != std::string::npos ||
+                         message_.find("meta tensor") != std::string::npos;
+  return no_kernel ? Verdict::unknown : Verdict::failed;
+}
+
+NodeRunner::Verdict NodeRunner::structure(std::vector<c10::IValue> &inputs,
+                                          std::vector<c10::IValue> &outputs) {
+  switch (node_->kind()) {
+  case c10::prim::Constant:
+    outputs = {constant(node_->output())};
+    return Verdict::done;
+  case c10::prim::ListConstruct: {
+    c10::impl::GenericList list(
+        node_->output()->type()->expectRef<c10::ListType>().getElementType());
+    for (const c10::IValue &item : inputs)
+      list.push_back(item);
+    outputs = {list};
+    return Verdict::done;
+  }
+  case c10::prim::TupleConstruct:
+    outputs = {c10::ivalue::Tuple::create(std::move(inputs))};
+    return Verdict::done;
+  case c10::prim::TupleUnpack:
+    outputs = inputs[0].toTupleRef().elements().vec();
+    return Verdict::done;
+  case c10::prim::ListUnpack: {
+    outputs.clear();
+    const auto list = inputs[0].toList();
+    for (std::size_t i = 0; i < list.size(); ++i)
+      outputs.push_back(list.get(i));
+    if (outputs.size() == node_->outputs().size())
+      return Verdict::done;
+    message_ = " (which gives as many results as the size says)";
+    return Verdict::failed;
+  }
+  default:
+    message_ = "not an op that can be run without data";
+    return Verdict::unknown;
+  }
+}
+
+NodeRunner::Verdict NodeRunner::operation(std::vector<c10::IValue> inputs,
+                                          std::vector<c10::IValue> &outputs) {
+  if (!operation_) {
+    if (message_.empty())
+      message_ = "no way to run it without data";
+    return Verdict::unknown;
+  }
+  bool any = false, all_real = true;
+  for (c10::IValue &input : inputs)
+    each_tensor(input, [&](const at::Tensor &t) {
+      any = true;
+      all_real &= is_real(t);
+      return t;
+    });
+  if (!all_real)
+    for (c10::IValue &input : inputs)
+      each_tensor(input, to_meta);
+  const auto &arguments = schema_->arguments();
+  for (std::size_t i = 0; i < arguments.size() && i < inputs.size(); ++i) {
+    if (arguments[i].name() == "device" && inputs[i].isNone() && !any)
+      inputs[i] = kMeta;
+    if (arguments[i].name() == "pin_memory")
+      inputs[i] = c10::IValue();
+  }
+  if (auto results = by_rule(schema_->name(), inputs)) {
+    outputs = std::move(*results);
+    return Verdict::done;
+  }
+  const std::size_t results = schema_->returns().size();
+  jit::Stack stack(std::make_move_iterator(inputs.begin()), std::make_move_iterator(inputs.end()));
+  (*operation_)(stack);
+  outputs.assign(stack.end() - static_cast<std::ptrdiff_t>(std::min(results, stack.size())),
+                 stack.end());
+  return Verdict::done;
+}
+
+} // namespace tracehost::trace

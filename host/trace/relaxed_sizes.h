@@ -1,0 +1,88 @@
+#pragma once
+
+#include "trace/shadow.h"
+#include "trace/size_points.h"
+#include "trace/size_reader.h"
+#include "trace/tracer.h"
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+namespace tracehost::trace {
+
+/// What a trace with dimensions of any size does beside the trace itself: tells traced sizes from
+/// exact ones, turns what the body asks of a traced size into conditions and pins.
+class RelaxedSizes {
+public:
+  /// `refuse` throws for a read that may not be pinned.
+  RelaxedSizes(const std::vector<at::Tensor> &slots, const Relaxation &relaxation,
+               Frontend &frontend, Traced &result, std::function<void(const std::string &)> refuse);
+
+  /// Before an op of the body: reads of an index that no op took since are the body's own.
+  void settle();
+  /// After one, with its results.
+  void after(const std::vector<at::Tensor> &results);
+
+  /// A new traced size (0-dim int64), or nullopt where the size is exact.
+  std::optional<at::Tensor> size(const at::Tensor &t, std::int64_t dimension);
+  std::optional<at::Tensor> numel(const at::Tensor &t);
+
+  bool is_size(const at::Tensor &t);
+  /// The value of a size; what it depends on becomes exact.
+  std::int64_t pin(const at::Tensor &size, const std::string &why);
+  /// The value as `__index__` or an op's argument takes it: fine if the op records it.
+  std::int64_t index(const at::Tensor &size);
+  /// The truth of a comparison of sizes, which becomes a condition.
+  bool truth(const at::Tensor &comparison);
+  /// Pins what tells `t`'s strides or offset from those at another size.
+  void read_strides(const at::Tensor &t);
+  void read_contiguity(const at::Tensor &t);
+  /// chunk: how many there are depends on the size.
+  void split(const at::Tensor &t, std::int64_t dimension, std::int64_t chunks);
+
+  /// After the body.
+  void finish();
+
+private:
+  struct IndexRead {
+    torch::jit::Value *value;
+    Site where;
+  };
+  torch::jit::Graph &graph() const;
+  torch::jit::Value *value_of(const at::Tensor &t) const;
+  bool is_size(torch::jit::Value *value);
+  at::Tensor record(torch::jit::Node *read, std::int64_t actual);
+  bool take_stashed(torch::jit::Value *value);
+
+  void advance();
+  void solve(const Shadow::Trouble &trouble);
+  bool holds_with(const std::vector<std::size_t> &symbols, int attempt, torch::jit::Node *node);
+  bool holds_without(const std::vector<std::size_t> &symbols, torch::jit::Node *node);
+  bool passes(torch::jit::Node *node);
+  void collect();
+
+  void pin_leaves(LeafSet leaves, const std::string &why, const Site &where);
+  void pin_value(torch::jit::Value *value, const std::string &why, const Site &where);
+  LeafSet leaves_of(torch::jit::Value *value);
+  void add(SizeExpression expression, bool expected);
+  void require_equal(std::size_t symbol);
+  void note(const std::string &text);
+  std::string name(const SizePoints::Leaf &leaf) const;
+
+  const Relaxation &relaxation_;
+  Frontend &frontend_;
+  Traced &result_;
+  std::function<void(const std::string &)> refuse_;
+  SizePoints points_;
+  Shadow shadow_;
+  SizeReader reader_;
+  std::vector<IndexRead> index_reads_;
+  std::set<torch::jit::Node *> stashed_; ///< nodes of the argument stash that a read belongs to
+  std::set<std::string> noted_;
+};
+
+} // namespace tracehost::trace

@@ -1,0 +1,195 @@
+#include "trace/shadow.h"
+
+#include "trace/op_hook.h"
+
+#include <torch/csrc/jit/ir/constants.h>
+
+#include <algorithm>
+
+namespace tracehost::trace {
+
+namespace jit = torch::jit;
+
+namespace {
+
+thread_local bool running = false;
+
+struct Running {
+  Running() { running = true; }
+  ~Running() { running = before; }
+  bool before = running;
+};
+
+/// Of one kind: the same number of dimensions, or of items.
+bool alike(const c10::IValue &a, const c10::IValue &b) {
+  if (a.isTensor() && b.isTensor()) {
+    const auto &x = a.toTensor(), &y = b.toTensor();
+    return x.defined() == y.defined() && (!x.defined() || x.dim() == y.dim());
+  }
+  if (!a.isList() || !b.isList())
+    return true;
+  const auto x = a.toListRef(), y = b.toListRef();
+  return x.size() == y.size() && std::equal(x.begin(), x.end(), y.begin(), alike);
+}
+
+} // namespace
+
+bool shadowing() { return running; }
+
+std::optional<Shadow::Trouble> Shadow::advance(jit::Graph &graph) {
+  jit::Node *end = graph.block()->return_node();
+  const auto next = [&] { return last_ ? last_->next() : *graph.block()->nodes().begin(); };
+  if (next() == end)
+    return std::nullopt;
+  const Aside aside;
+  const Running mark;
+  for (jit::Node *node = next(); node != end; node = node->next()) {
+    const bool known = std::all_of(node->outputs().begin(), node->outputs().end(),
+                                   [&](jit::Value *v) { return entries_.contains(v); });
+    if (!known || node->outputs().empty())
+      if (auto trouble = run(node))
+        return trouble;
+    last_ = node;
+  }
+  return std::nullopt;
+}
+
+const Shadow::Entry &Shadow::of(jit::Value *value) {
+  if (const auto found = entries_.find(value); found != entries_.end())
+    return found->second;
+  jit::Node *node = value->node();
+  if (node->kind() == c10::prim::Param)
+    return entries_[value] = input(value);
+  const Aside aside;
+  const Running mark;
+  if (auto trouble = run(node))
+    not_known(node, trouble->leaves);
+  return entries_[value];
+}
+
+void Shadow::restart() {
+  entries_.clear();
+  last_ = nullptr;
+}
+
+void Shadow::give_up(jit::Node *node) { given_up_.insert(node); }
+
+Shadow::Entry Shadow::input(jit::Value *value) {
+  Entry entry;
+  if (value->node() != value->owningGraph()->param_node())
+    return entry; // of an inner block
+  const std::size_t index = value->offset();
+  const at::Tensor actual = input_(index);
+  entry.at.resize(points_.count());
+  for (std::size_t p = 0; p < points_.count(); ++p) {
+    std::vector<std::int64_t> sizes = actual.sizes().vec();
+    for (std::size_t i = 0; i < points_.leaves().size() && index < slots_; ++i)
+      if (const auto &leaf = points_.leaves()[i]; leaf.dimension.slot == index) {
+        sizes[static_cast<std::size_t>(leaf.dimension.dimension)] = points_.size(i, p);
+        if (!leaf.pinned)
+          entry.leaves |= SizePoints::bit(i);
+      }
+    const at::Tensor meta = NodeRunner::meta(actual, sizes);
+    if (meta.defined())
+      entry.known |= 1U << p;
+    entry.at[p] = meta;
+  }
+  return entry;
+}
+
+void Shadow::not_known(jit::Node *node, LeafSet leaves) {
+  for (jit::Value *output : node->outputs()) {
+    entries_[output] = {};
+    entries_[output].leaves = leaves;
+  }
+}
+
+/// A size read off an input depends on that one.
+LeafSet Shadow::size_leaf(jit::Node *node, LeafSet otherwise) const {
+  if (node->kind() != c10::aten::size || node->inputs().size() != 2)
+    return otherwise;
+  const jit::Value *of = node->input(0);
+  const auto dimension = jit::toIValue(node->input(1));
+  if (of->node()->kind() != c10::prim::Param || of->offset() >= slots_ || !dimension ||
+      dimension->toInt() < 0)
+    return otherwise;
+  const int leaf = points_.leaf_at(static_cast<std::uint32_t>(of->offset()), dimension->toInt());
+  return leaf < 0 || points_.leaves()[static_cast<std::size_t>(leaf)].pinned
+             ? 0
+             : SizePoints::bit(static_cast<std::size_t>(leaf));
+}
+
+std::optional<Shadow::Trouble> Shadow::run(jit::Node *node) {
+  std::uint32_t alive = (1U << points_.count()) - 1;
+  LeafSet leaves = 0;
+  std::vector<const Entry *> inputs;
+  for (jit::Value *value : node->inputs()) {
+    inputs.push_back(&of(value));
+    alive &= inputs.back()->known;
+    leaves |= inputs.back()->leaves;
+  }
+  leaves = size_leaf(node, leaves);
+  if (!node->blocks().empty())
+    leaves = ~LeafSet{0}; // what its blocks use from outside is not among the inputs
+  if (!(alive & 1U << SizePoints::real) || given_up_.contains(node)) {
+    not_known(node, leaves);
+    return std::nullopt;
+  }
+  const bool unpacks = node->kind() == c10::prim::ListUnpack;
+  NodeRunner runner(node);
+  std::vector<Entry> outputs(node->outputs().size());
+  for (Entry &entry : outputs) {
+    entry.at.resize(points_.count());
+    entry.leaves = leaves;
+  }
+  for (std::size_t p = 0; p < points_.count(); ++p) {
+    if (!(alive >> p & 1))
+      continue;
+    std::vector<c10::IValue> values;
+    for (const Entry *input : inputs)
+      values.push_back(input->at[p]);
+    std::vector<c10::IValue> results;
+    const auto verdict = runner.run(std::move(values), results);
+    if (verdict == NodeRunner::Verdict::unknown ||
+        (verdict == NodeRunner::Verdict::failed && p == SizePoints::real)) {
+      if (reported_.insert(node).second)
+        unknown.push_back({node, p, runner.message(), leaves, false});
+      not_known(node, leaves);
+      return std::nullopt;
+    }
+    if (verdict == NodeRunner::Verdict::failed) {
+      if (p < SizePoints::kMust)
+        return Trouble{node, p, runner.message(), leaves, unpacks};
+      if (unpacks)
+        differences.push_back({node, p, runner.message(), leaves, true});
+      continue;
+    }
+    for (std::size_t i = 0; i < outputs.size() && i < results.size(); ++i) {
+      outputs[i].at[p] = std::move(results[i]);
+      outputs[i].known |= 1U << p;
+    }
+  }
+  if (auto trouble = compare(node, outputs))
+    return trouble;
+  for (std::size_t i = 0; i < outputs.size(); ++i)
+    entries_[node->outputs()[i]] = std::move(outputs[i]);
+  return std::nullopt;
+}
+
+std::optional<Shadow::Trouble> Shadow::compare(jit::Node *node, std::vector<Entry> &outputs) {
+  for (Entry &entry : outputs)
+    for (std::size_t p = 1; p < points_.count(); ++p) {
+      if (!entry.has(p) || alike(entry.at[0], entry.at[p]))
+        continue;
+      const char *what = entry.at[0].isList() ? " (which gives as many results as the size says)"
+                                              : " (whose number of dimensions depends on the size)";
+      Trouble trouble{node, p, what, entry.leaves, true};
+      if (p < SizePoints::kMust)
+        return trouble;
+      differences.push_back(std::move(trouble));
+      entry.known &= ~(1U << p);
+    }
+  return std::nullopt;
+}
+
+} // namespace tracehost::trace

@@ -1,0 +1,83 @@
+#include "trace/tracer.h"
+
+#include "program/program.h"
+#include "support/frontend.h"
+
+#include <ATen/ATen.h>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace tracehost::trace {
+namespace {
+
+using test::FakeFrontend;
+using testing::HasSubstr;
+using Tensors = std::vector<at::Tensor>;
+
+Tensors replay(const Traced &traced, Tensors inputs) {
+  for (const Capture &c : traced.captures)
+    inputs.push_back(c.tensor);
+  const Program program(traced.graph->copy(), "test", traced.size_outputs.size());
+  torch::jit::Stack stack(inputs.begin(), inputs.end());
+  program.run(stack);
+  Tensors results;
+  for (const auto &value : stack)
+    results.push_back(value.toTensor());
+  return results;
+}
+
+class TraceRelaxedTest : public testing::Test {
+protected:
+  FakeFrontend frontend;
+  at::Tensor x = at::arange(24, at::kFloat).view({8, 3});
+  Relaxation rows{{{0, 0}}, true, {"x", "y"}};
+};
+
+TEST_F(TraceRelaxedTest, TellsTracedSizesFromExactOnes) {
+  const auto traced = trace({x}, rows, frontend, [&] {
+    EXPECT_FALSE(traced_size(x, 1));
+    const auto n = traced_size(x, 0);
+    EXPECT_TRUE(n && is_traced_size(*n));
+    const auto doubled = at::cat({x, x}, 1);
+    EXPECT_FALSE(traced_size(doubled, 1));
+    EXPECT_TRUE(traced_size(doubled, 0));
+    EXPECT_FALSE(is_traced_size(doubled));
+    return Tensors{x.sum(0) / *n, *n};
+  });
+  EXPECT_TRUE(traced.pins.empty() && traced.conditions.empty() && traced.notes.empty());
+  EXPECT_EQ(traced.size_outputs, (std::vector<bool>{false, true}));
+  const auto other = at::randn({5, 3});
+  const auto results = replay(traced, {other});
+  EXPECT_TRUE(at::equal(results[0], other.sum(0) / 5));
+  EXPECT_EQ(results[1].item<std::int64_t>(), 5);
+}
+
+TEST_F(TraceRelaxedTest, AComparisonBecomesACondition) {
+  const auto traced = trace({x}, rows, frontend, [&] {
+    const auto n = *traced_size(x, 0);
+    EXPECT_TRUE((n > 4).is_nonzero());
+    EXPECT_TRUE((n.remainder(2) == 0).is_nonzero());
+    EXPECT_TRUE((n == *traced_size(x * 2, 0)).is_nonzero());
+    return Tensors{x * 2};
+  });
+  ASSERT_EQ(traced.conditions.size(), 2);
+  EXPECT_EQ(traced.conditions[0].where, "net.py:12");
+  EXPECT_TRUE(traced.pins.empty());
+}
+
+TEST_F(TraceRelaxedTest, AnItemPinsAndALaterSizeIsExact) {
+  const auto traced = trace({x}, rows, frontend, [&] {
+    EXPECT_EQ(pin_size(*traced_size(x, 0), "int()"), 8);
+    EXPECT_FALSE(traced_size(x, 0));
+    EXPECT_FALSE(traced_size(x * 2, 0));
+    return Tensors{x * 2};
+  });
+  ASSERT_EQ(traced.pins.size(), 1);
+  EXPECT_EQ(traced.pins[0].dimension, (Relaxation::Dimension{0, 0}));
+  EXPECT_EQ(traced.pins[0].why, "int()");
+  EXPECT_EQ(text(traced.pins[0].where), "net.py:12");
+}
+
+} // namespace
+} // namespace tracehost::trace
