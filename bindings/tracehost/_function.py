@@ -63,7 +63,8 @@ def function(
             tensors that fit. Python numbers, lists of them and numpy arrays are converted, anything else
             is a SignatureError. A parameter without a spec keeps its default.
         name: in messages and reports; default: the function's own.
-        limit: live specializations, at least 1; beyond it the least recently used is dropped.
+        limit: live specializations, at least 1; beyond it the least valuable is dropped: quick to trace,
+            seldom used, large.
         reduce_retracing: from the second shape of a tensor on, the dimensions that differed may have
             any size: one more trace serves them all. What the body needs as numbers (int(n), range(n))
             stays exact.

@@ -19,7 +19,7 @@ constexpr std::size_t most_causes = 3;
 /// images and its labels may have to be padded both before the first trace is saved.
 ///
 /// Changes to the calls are shown with reduce_retracing, or with padding where that does not help;
-/// a declared signature where it saves more than each of them.
+/// a declared signature, in place of padding, where it saves more than each of them.
 class Choice {
 public:
   Choice(std::span<const Finding> findings, const std::vector<Remedy> &remedies,
@@ -45,6 +45,8 @@ public:
     for (std::size_t i = 0; i < plan_.size(); ++i) {
       if (declared_ && i == declared_at_)
         result.emplace_back(declared_, claim(declares_));
+      if (declared_ && plan_[i]->kind == Remedy::Kind::pad)
+        continue;
       if (alone_[i] > 0)
         result.emplace_back(plan_[i], claim(alone_[i]));
       else if (more_together_ && !(declared_ && declares_ >= together_))
@@ -79,7 +81,10 @@ private:
     const Plan found = of_kinds(remedies, {Remedy::Kind::declare});
     if (found.empty())
       return;
-    const std::size_t best = alone_.empty() ? 0 : *std::max_element(alone_.begin(), alone_.end());
+    std::size_t best = 0;
+    for (std::size_t i = 0; i < plan_.size(); ++i)
+      if (plan_[i]->kind != Remedy::Kind::pad)
+        best = std::max(best, alone_[i]);
     declares_ = Replay(records_, account_.window.size()).declared(found.front()->declared);
     if (declares_ <= best)
       return;

@@ -37,23 +37,92 @@ def test_the_fifth_trace_of_five_calls_warns_with_its_cause_and_remedy():
         f"5 out of the last 5 calls to step (test_core_warnings.py:{first}) triggered retracing: "
         "T ms so far.\n"
         f"  why   argument 'x', dimension 0, took 5 values (1, 2, 3, 4, 5), from {place(calls)}\n"
-        "  fix   pad to the largest size: x = torch.nn.functional.pad(x, (0, 0, 0, 5 - x.shape[0]))"
-        "   would save 4 of 5 traces"
-    )
+        "  fix   @tracehost.function(reduce_retracing=True)   would save 3 of 5 traces"
+    )  # no input_signature: 2 is neither a tensor nor a default
     assert f"{warning.filename.rsplit('/')[-1]}:{warning.lineno}" == place(calls)
     assert warning.category is tracehost.RetraceWarning
 
 
-def test_the_printed_remedy_for_a_shape_works():
-    @tracehost.function
-    def step(x):
-        return x.sum()
+def fixes(text):
+    """`(what to write, what it would save of how many)`."""
+    found = re.findall(r"  fix   (.*)   would save (\d+) of (\d+) traces", text)
+    return [(line, int(saves), int(traces)) for line, saves, traces in found]
 
-    for n in range(1, 6):
-        x = torch.ones(n, 3)
-        x = torch.nn.functional.pad(x, (0, 0, 0, 5 - x.shape[0]))
-        assert step(x) == 3 * n
-    assert step.tracing_count() == 1
+
+def test_the_printed_decorators_for_sizes_save_what_they_say():
+    def step(x, scale, flip=False):
+        return (x if flip else x * 2).sum() * scale
+
+    def calls(f):
+        for n in (12, 15, 17, 20, 31):
+            x = torch.ones(4, n)
+            assert f(x, torch.tensor(2)) == 16 * n
+
+    (warning,) = recorded(lambda: calls(tracehost.function(step)))
+    printed = fixes(timeless(warning))
+    assert [(line, saves) for line, saves, _ in printed] == [
+        ("@tracehost.function(reduce_retracing=True)", 3),
+        (
+            "@tracehost.function(input_signature=[TensorSpec([4, None], torch.float32), "
+            "TensorSpec([], torch.int64)])",
+            4,
+        ),
+    ]
+    for line, saves, traces in printed:
+        scope = {"tracehost": tracehost, "torch": torch, "TensorSpec": tracehost.TensorSpec}
+        remedied = eval(line.removeprefix("@"), scope)(step)
+        recorded(lambda: calls(remedied))
+        assert remedied.tracing_count() == traces - saves
+
+
+def test_a_printed_signature_takes_numbers_containers_and_rests():
+    def step(self, batch, n, *rest):
+        return batch["x"].sum() * n + rest[0].sum() + batch["pair"][0]
+
+    def calls(f):
+        for n in range(1, 6):
+            one = torch.tensor(1.0)
+            batch = {"x": torch.ones(n), "pair": (one, [one])}
+            assert f(None, batch, n, torch.ones(n, 2)) == n * n + 2 * n + 1
+
+    (warning,) = recorded(lambda: calls(tracehost.function(step)))
+    ((line, saves, traces),) = fixes(timeless(warning))
+    assert line == (
+        "@tracehost.function(input_signature=[{'x': TensorSpec([None], torch.float32), 'pair': "
+        "(TensorSpec([], torch.float32), [TensorSpec([], torch.float32)])}, "
+        "TensorSpec([], torch.int64), TensorSpec([None, 2], torch.float32)])"
+    )
+    scope = {"tracehost": tracehost, "torch": torch, "TensorSpec": tracehost.TensorSpec}
+    remedied = eval(line.removeprefix("@"), scope)(step)
+    recorded(lambda: calls(remedied))
+    assert (remedied.tracing_count(), saves, traces) == (1, 4, 5)
+
+
+def test_the_first_eviction_warns_once_with_its_cause():
+    @tracehost.function(limit=2)
+    def step(n):
+        return torch.ones(2) * n
+
+    def calls():
+        for n in range(4):
+            step(n)  # here
+
+    (warning,) = recorded(calls)
+    first = step.python_function.__code__.co_firstlineno
+    text = re.sub(r"[\d.]+ ms of traces", "T ms of traces", str(warning.message))
+    assert text == (
+        f"step (test_core_warnings.py:{first}) has had more signatures than limit=2 keeps, "
+        f"T ms of traces so far: (n={evicted(step)}) was evicted.\n"
+        f"  why   argument 'n' took 3 values (0, 1, 2), from {place(calls)}\n"
+        "  fix   pass torch.tensor(2) for 'n' (or read it from a tensor): a tensor's value is not "
+        "part of the signature (not for a size or a count)   would save 2 of 3 traces\n"
+        "  see   @tracehost.function(limit=4), if all of them are called again"
+    )
+
+
+def evicted(function):
+    (first, *_) = [e for e in tracehost.events(function) if e.kind == "evict"]
+    return first.signature.removeprefix("(n=").removesuffix(")")
 
 
 def test_a_number_as_the_cause_and_a_tensor_as_its_remedy():

@@ -28,7 +28,12 @@ def rows():
 @pytest.fixture
 def names():
     default = torch.get_default_dtype()
-    scope = {"__name__": "names", "in_thread": in_thread, "under": under, "with_default": with_default}
+    scope = {
+        "__name__": "names",
+        "in_thread": in_thread,
+        "under": under,
+        "with_default": with_default,
+    }
     with contextlib.suppress(ImportError):
         import numpy
 
