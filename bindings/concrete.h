@@ -118,7 +118,7 @@ int traverse_specialization(const Specialization &specialization, visitproc visi
 /// The one Python object for `specialization` of `function`: the Function has it, or `wrap` makes
 /// it of a Concrete.
 pybind11::object concrete_function(PythonFunction &function,
-                                   const SpecializationRef &specialization, bool bound,
+                                   const SpecializationRef &specialization,
                                    const std::vector<std::string> &names,
                                    const pybind11::object &wrap);
 /// Lets go of those whose Specialization is live no more.

@@ -1,3 +1,4 @@
+#include "arrays.h"
 #include "atoms.h"
 #include "concrete.h"
 #include "context_probe.h"
@@ -258,7 +259,11 @@ bool Concrete::take(const Parameter &parameter, py::handle value, Arguments &int
   std::vector<Node> given;
   std::vector<AtomRef> atoms;
   std::vector<PyObject *> tensors, objects;
-  flatten(value.ptr(), given, atoms, tensors, objects);
+  bool changed = false;
+  const auto plain = has_arrays()
+                         ? py::reinterpret_steal<py::object>(with_tensors(value.ptr(), changed))
+                         : py::reinterpret_borrow<py::object>(value);
+  flatten(plain.ptr(), given, atoms, tensors, objects);
   const auto cast_problem = [&] {
     return refuse_value(why,
                         fmt::format("argument '{}': can not cast {} to what was traced, {}",

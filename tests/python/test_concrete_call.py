@@ -39,6 +39,8 @@ def test_numbers_and_arrays_become_tensors_in_structured_calls():  # row 6.03
     cf = make(lambda x: x * 2, TensorSpec([2]))
     assert cf([1, 2.5]).tolist() == [2.0, 5.0]
     assert cf(numpy.array([1.0, 2.0], dtype="float32")).tolist() == [2.0, 4.0]
+    nested = make(lambda d: d["a"][0] * 2, {"a": [TensorSpec([2])]})
+    assert nested({"a": [numpy.ones(2, dtype="float32")]}).tolist() == [2.0, 2.0]
     scalar = make(lambda x: x * 2, TensorSpec([], torch.int64))
     assert scalar(4).item() == 8
     with pytest.raises(tracehost.SignatureError, match="float is not taken for torch.int64"):
