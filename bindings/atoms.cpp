@@ -100,7 +100,8 @@ PyAtom::Compare comparison(PyObject *object) {
   if (PyMethod_Check(object))
     // A method of an object that cannot be referred to weakly compares itself: same self, same
     // function.
-    return Py_TYPE(PyMethod_GET_SELF(object))->tp_weaklistoffset ? Compare::method : Compare::equality;
+    return Py_TYPE(PyMethod_GET_SELF(object))->tp_weaklistoffset ? Compare::method
+                                                                 : Compare::equality;
   if (is_tensor(object) || type == &PyTuple_Type)
     return Compare::weak_identity;
   if (is_enum_member(object))

@@ -30,7 +30,10 @@ class Cost(NamedTuple):
 
 
 class _Heap(ctypes.Structure):
-    _fields_ = [(name, ctypes.c_size_t) for name in ("a", "b", "c", "d", "mapped", "f", "g", "used", "i", "j")]
+    _fields_ = [
+        (name, ctypes.c_size_t)
+        for name in ("a", "b", "c", "d", "mapped", "f", "g", "used", "i", "j")
+    ]
 
 
 def _heap_bytes() -> int:
@@ -71,7 +74,10 @@ def compare(title: str, before: Program, after: Program, *, traces: tuple[int, i
     tracehost.function(lambda x: x + 1, name="warm up")(torch.ones(1))
     cost_before, results_before, told = _run(before)
     cost_after, results_after, told_after = _run(after)
-    assert (cost_before.traces, cost_after.traces) == traces, (cost_before.traces, cost_after.traces)
+    assert (cost_before.traces, cost_after.traces) == traces, (
+        cost_before.traces,
+        cost_after.traces,
+    )
     torch.testing.assert_close(results_after, results_before)
     assert not told_after, told_after[0]
     if "--json" in sys.argv:

@@ -10,9 +10,7 @@ spot, strike, rate, volatility, years = 100.0, 105.0, 0.02, 0.25, 1.0
 
 def price(noise):
     """A European call option's price from `noise`, float32 [samples] of a standard normal."""
-    end = spot * torch.exp(
-        (rate - volatility**2 / 2) * years + volatility * years**0.5 * noise
-    )
+    end = spot * torch.exp((rate - volatility**2 / 2) * years + volatility * years**0.5 * noise)
     return torch.exp(torch.tensor(-rate * years)) * torch.relu(end - strike).mean()
 
 

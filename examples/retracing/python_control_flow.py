@@ -22,6 +22,6 @@ strengths = [i / 16 for i in range(16)]
 compare(
     "Control flow on Python values",
     before=Program([before], [lambda s=s: before(x, s) for s in strengths]),
-    after=Program([after], [lambda s=torch.tensor(s): after(x, s) for s in strengths]),
+    after=Program([after], [lambda s=s: after(x, torch.tensor(s)) for s in strengths]),
     traces=(16, 1),
 )

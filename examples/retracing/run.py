@@ -8,10 +8,21 @@ import subprocess
 import sys
 from pathlib import Path
 
-patterns = (
-    "shapes dtypes python_values objects external_state python_control_flow created_in_a_loop declared"
-    " python_or_tensor prediction weight_swapping boundary monte_carlo"
-).split()
+patterns = [
+    "shapes",
+    "dtypes",
+    "python_values",
+    "objects",
+    "external_state",
+    "python_control_flow",
+    "created_in_a_loop",
+    "declared",
+    "python_or_tensor",
+    "prediction",
+    "weight_swapping",
+    "boundary",
+    "monte_carlo",
+]
 
 print(f"{'':34}{'traces':>12}{'ms':>18}{'heap KiB':>16}{'p99 us':>9}")
 for name in patterns:

@@ -11,7 +11,10 @@ from harness import Report, header, line, machine
 
 PARTS = {  # name: module, and what it measures
     "core": ("core", "calls, further arguments, signatures, traces"),
-    "forms": ("forms", "ways to write a call: keywords, defaults, methods, containers, declared sizes"),
+    "forms": (
+        "forms",
+        "ways to write a call: keywords, defaults, methods, containers, declared sizes",
+    ),
     "instructions": ("instructions", "the host's share of a call, counted by callgrind"),
     "import": ("startup", "import tracehost, start of the host"),
     "memory": ("memory", "memory over 1,000 retraces"),

@@ -1,6 +1,5 @@
 """What a ConcreteFunction tells of itself."""
 
-import pytest
 import torch
 import tracehost
 from torch import nn
