@@ -284,7 +284,7 @@ BodyResult PythonCall::run(Request &) {
     outputs_.push_back(meta_of(t));
   }
   if (returns_sizes(result.outputs)) {
-    const trace::Paused paused;
+    const trace::PausedWithData paused;
     torch::jit::Stack outputs(result.tensors.begin(), result.tensors.end());
     Owned built(build_result(result.outputs, outputs));
     if (!built)

@@ -31,7 +31,7 @@ bool is_traced_size(PyObject *object) { return size_class && Py_TYPE(object) == 
 PyObject *make_traced_size(const at::Tensor &size) {
   py::object result;
   {
-    const trace::Paused paused;
+    const trace::PausedWithData paused;
     const auto plain = py::reinterpret_steal<py::object>(THPVariable_Wrap(size));
     const py::handle type(reinterpret_cast<PyObject *>(size_class));
     result = type.attr("_make_subclass")(type, plain);
@@ -77,7 +77,7 @@ void add_traced_size(py::module_ &m) {
         [](py::handle size, const std::string &why) { return trace::pin_size(unpack(size), why); });
   m.def("_size_index", [](py::handle size) { return trace::index_of_size(unpack(size)); });
   m.def("_size_value", [](py::handle size) {
-    const trace::Paused paused;
+    const trace::PausedWithData paused;
     return unpack(size).item().toLong();
   });
 }

@@ -57,8 +57,12 @@ void dispatch(const c10::OperatorHandle &op, c10::DispatchKeySet keys, torch::ji
     op.redispatchBoxed(real ? below - kModes : below, stack);
     return;
   }
-  hook->substitute(op, *stack);
-  {
+  if (hook->is_of_sizes(op, *stack)) {
+    const c10::impl::ExcludeDispatchKeyGuard no_modes(kModes);
+    Deeper deeper;
+    op.redispatchBoxed(below - kModes, stack);
+  } else {
+    hook->substitute(op, *stack);
     Deeper deeper;
     op.redispatchBoxed(below, stack);
   }
@@ -109,7 +113,7 @@ struct Aside::Guards {
   std::shared_ptr<torch::jit::tracer::TracingState> state;
   bool included;
   at::AutoDispatchBelowADInplaceOrView no_grad_keys;
-  c10::impl::ExcludeDispatchKeyGuard no_autocast{c10::autocast_dispatch_keyset};
+  c10::impl::ExcludeDispatchKeyGuard no_autocast_and_modes{c10::autocast_dispatch_keyset | kModes};
   at::NoGradGuard no_grad;
 };
 

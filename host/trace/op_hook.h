@@ -20,6 +20,8 @@ public:
   virtual void before(const c10::OperatorHandle &op, const torch::jit::Stack &stack) = 0;
   /// Whether an op that is not recorded runs with data, though a mode would run it without.
   virtual bool keeps_data(const c10::OperatorHandle &) const { return false; }
+  /// Whether a recorded op only computes sizes, and so runs with data as well.
+  virtual bool is_of_sizes(const c10::OperatorHandle &, const torch::jit::Stack &) { return false; }
   /// After before(): may put other tensors in place of the op's.
   virtual void substitute(const c10::OperatorHandle &, torch::jit::Stack &) {}
   virtual void after(const c10::OperatorHandle &op, const torch::jit::Stack &stack) = 0;

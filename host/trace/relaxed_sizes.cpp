@@ -270,7 +270,7 @@ std::int64_t RelaxedSizes::index(const at::Tensor &size) {
     if (leaves_of(value))
       index_reads_.push_back({value, frontend_.here()});
   }
-  const Paused paused;
+  const PausedWithData paused;
   return size.item().toLong();
 }
 
@@ -280,7 +280,7 @@ std::int64_t RelaxedSizes::pin(const at::Tensor &size, const std::string &why) {
     advance();
     pin_value(value, why, frontend_.here());
   }
-  const Paused paused;
+  const PausedWithData paused;
   return size.item().toLong();
 }
 
@@ -288,7 +288,7 @@ bool RelaxedSizes::truth(const at::Tensor &t) {
   settle();
   bool actual = false;
   {
-    const Paused paused;
+    const PausedWithData paused;
     actual = t.item().toLong() != 0;
   }
   jit::Value *value = value_of(t);
@@ -323,7 +323,7 @@ at::Tensor RelaxedSizes::record(jit::Node *read, std::int64_t actual) {
   jit::Node *number = graph().insertNode(graph().createNumToTensor(read->output()));
   at::Tensor size;
   {
-    const Paused paused;
+    const PausedWithData paused;
     size = at::scalar_tensor(actual, at::TensorOptions().dtype(at::kLong).device(at::kCPU));
   }
   tracer::getTracingState()->setValue(size, number->output());

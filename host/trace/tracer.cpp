@@ -74,6 +74,7 @@ public:
   bool keeps_data(const c10::OperatorHandle &op) const override {
     return stands_in_ && traits(op).literal;
   }
+  bool is_of_sizes(const c10::OperatorHandle &op, const jit::Stack &stack) override;
   void after(const c10::OperatorHandle &op, const jit::Stack &stack) override;
   bool abandoned() const override { return abandoned_; }
   void unrecorded(const c10::OperatorHandle &op, const jit::Stack &stack) override;
@@ -279,9 +280,7 @@ void Scope::literal(const at::Tensor &t) {
   const auto &state = tracer::getTracingState();
   at::Tensor kept;
   {
-    const Paused paused;
-    const c10::impl::ExcludeDispatchKeyGuard no_modes(
-        c10::DispatchKeySet({c10::DispatchKey::Python, c10::DispatchKey::PythonTLSSnapshot}));
+    const PausedWithData paused;
     kept = t.clone();
   }
   jit::Value *constant = state->graph->insertConstant(kept);
@@ -311,6 +310,21 @@ at::Tensor Scope::stand_in(const at::Tensor &t) {
   if (!state->hasValue(twin)) // it is another tensor
     state->setValue(twin, state->getValue(t));
   return twin;
+}
+
+bool Scope::is_of_sizes(const c10::OperatorHandle &op, const jit::Stack &stack) {
+  if (!stands_in_ || !relaxed)
+    return false;
+  substituted_.clear();
+  bool any = false, all = true;
+  each_tensor(
+      c10::ArrayRef<c10::IValue>(stack).slice(stack.size() - op.schema().arguments().size()),
+      [&](const at::Tensor &t) {
+        const bool is_size = relaxed->is_size(t);
+        any |= is_size;
+        all &= is_size || t.unsafeGetTensorImpl()->is_wrapped_number();
+      });
+  return any && all;
 }
 
 void Scope::substitute(const c10::OperatorHandle &op, jit::Stack &stack) {
@@ -416,8 +430,10 @@ std::vector<at::Tensor> run_body(const std::function<std::vector<at::Tensor>()> 
     scope.close();
     for (auto &t : results) {
       scope.know(t);
-      scope.result.size_outputs.push_back(scope.relaxed && scope.relaxed->is_size(t));
-      t = scope.stand_in(t);
+      const bool is_size = scope.relaxed && scope.relaxed->is_size(t);
+      scope.result.size_outputs.push_back(is_size);
+      if (!is_size)
+        t = scope.stand_in(t);
     }
     return results;
   } catch (...) {
@@ -501,7 +517,7 @@ bool is_traced_size(const at::Tensor &t) {
 std::int64_t pin_size(const at::Tensor &size, const std::string &why) {
   if (current && current->relaxed && tracer::isTracing())
     return current->relaxed->pin(size, why);
-  const Paused paused;
+  const PausedWithData paused;
   return size.item().toLong();
 }
 std::int64_t index_of_size(const at::Tensor &size) {
@@ -509,7 +525,7 @@ std::int64_t index_of_size(const at::Tensor &size) {
   if (current && current->relaxed && tracer::isTracing())
     return tracer_records() ? current->relaxed->index(size)
                             : current->relaxed->pin(size, "torch.tensor() of a size");
-  const Paused paused;
+  const PausedWithData paused;
   return size.item().toLong();
 }
 void note_leaf_read() { current->result.reads_leaf = true; }

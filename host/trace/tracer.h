@@ -3,6 +3,7 @@
 #include "signature/size_condition.h"
 #include "trace/frontend.h"
 
+#include <c10/core/impl/LocalDispatchKeySet.h>
 #include <torch/csrc/jit/ir/ir.h>
 
 #include <functional>
@@ -100,6 +101,12 @@ public:
 
 private:
   std::shared_ptr<void> state_;
+};
+
+/// Paused, and a mode under which ops run without data (a request's) has no part in the block.
+class PausedWithData : Paused {
+  c10::impl::ExcludeDispatchKeyGuard no_modes_{
+      c10::DispatchKeySet({c10::DispatchKey::Python, c10::DispatchKey::PythonTLSSnapshot})};
 };
 
 /// A read that no op shows (tolist, numpy, data_ptr ...): refuses. Requires: recording().

@@ -57,7 +57,8 @@ def test_the_graph_has_the_arguments_names():  # row 6.33
         def call(self, x, batch):
             return x * batch["a"] + weight
 
-    cf = Model().call.get_concrete_function(TensorSpec([2]), {"a": TensorSpec([2])})
+    model = Model()
+    cf = model.call.get_concrete_function(TensorSpec([2]), {"a": TensorSpec([2])})
     assert isinstance(cf.graph, torch._C.Graph)
     assert [v.debugName() for v in cf.graph.inputs()] == ["x", "batch_a", "capture_0"]
     assert cf.graph is not cf.graph  # a copy: nobody else can change it
