@@ -22,6 +22,40 @@ def quickstart(tmp_path_factory):
     )
 
 
+RETRACING = """shapes 10 2|dtypes 5 1|python_values 20 1|objects 16 2|external_state 12 1|python_control_flow 16 1
+created_in_a_loop 10 1|declared 5 1|python_or_tensor 3 1|prediction 4 2|weight_swapping 12 1|boundary 5 1
+monte_carlo 8 1""".replace("\n", "|").split("|")
+
+
+@pytest.mark.parametrize("pattern", RETRACING)
+def test_a_pattern_of_retracing_is_cured(pattern, tmp_path):
+    """Each asserts itself that both programs give the same."""
+    import subprocess
+
+    from conftest import HOST, clean_environment
+
+    name, before, after = pattern.split()
+    done = subprocess.run(
+        [HOST, ROOT / "examples" / "retracing" / f"{name}.py"],
+        capture_output=True,
+        text=True,
+        env=clean_environment(),
+        cwd=tmp_path,
+        timeout=240,
+    )
+    assert done.returncode == 0, done.stderr
+    rows = [line.split()[:2] for line in done.stdout.splitlines()[2:4]]
+    assert rows == [["before", before], ["after", after]]
+
+
+def test_every_pattern_is_in_the_table():
+    files = {path.stem for path in (ROOT / "examples" / "retracing").glob("*.py")}
+    listed = {pattern.split()[0] for pattern in RETRACING}
+    assert files - {"run", "measure"} == listed
+    runner = (ROOT / "examples" / "retracing" / "run.py").read_text(encoding="utf-8")
+    assert all(name in runner for name in listed)
+
+
 def test_quickstart_runs(quickstart):
     assert quickstart.returncode == 0, quickstart.stderr
 
