@@ -362,7 +362,7 @@ std::optional<at::Tensor> RelaxedSizes::numel(const at::Tensor &t) {
         !entry.has(p) || (entry.at[p].isTensor() && entry.at[p].toTensor().numel() == t.numel());
   if (exact || !entry.leaves)
     return std::nullopt;
-  return record(graph().create(c10::aten::numel, {value}), t.numel());
+  return record(graph().create(c10::Symbol::aten("numel"), {value}), t.numel());
 }
 
 bool RelaxedSizes::is_size(const at::Tensor &t) {

@@ -127,7 +127,7 @@ bool SizeReader::walk(jit::Value *value, ReadSize &into) {
   if (node->kind() == c10::prim::NumToTensor || node->kind() == c10::aten::Int ||
       node->kind() == c10::aten::ScalarImplicit || node->kind() == c10::aten::Bool)
     return walk(node->input(0), into);
-  if (node->kind() == c10::aten::size || node->kind() == c10::aten::numel)
+  if (node->kind() == c10::aten::size || node->kind() == c10::Symbol::aten("numel"))
     return walk_size(node, into);
   if (node->kind() == c10::aten::logical_not) {
     const bool found = walk(node->input(0), into);
@@ -172,7 +172,7 @@ bool SizeReader::walk_size(jit::Node *node, ReadSize &into) {
       return true;
     }
   }
-  if (slot && node->kind() == c10::aten::numel) {
+  if (slot && node->kind() == c10::Symbol::aten("numel")) {
     std::int64_t rest = 1;
     std::size_t factors = 0;
     const Shadow::Entry &entry = shadow_.of(of);
