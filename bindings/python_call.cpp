@@ -1,16 +1,12 @@
 #include "python_call.h"
 
-#include "arrays.h"
-#include "atoms.h"
 #include "environment/gil.h"
 #include "errors.h"
 #include "frames.h"
 #include "profile.h"
 #include "results.h"
 #include "traced_size.h"
-#include "user_type.h"
 
-#include <torch/csrc/Dtype.h>
 #include <torch/csrc/Exceptions.h>
 #include <torch/csrc/autograd/python_variable.h>
 
@@ -47,177 +43,12 @@ TensorMeta meta_of(PyObject *tensor) {
 
 } // namespace
 
-namespace {
-
-Parameters::Kind core_kind(Parameter::Kind kind) {
-  switch (kind) {
-  case Parameter::Kind::var_positional:
-    return Parameters::Kind::var_positional;
-  case Parameter::Kind::keyword:
-    return Parameters::Kind::keyword;
-  case Parameter::Kind::var_keyword:
-    return Parameters::Kind::var_keyword;
-  default:
-    return Parameters::Kind::positional;
-  }
-}
-
-/// As a leaf's text; of what may run a user's `__repr__` only that there is one.
-std::string default_text(PyObject *value) {
-  if (!value)
-    return {};
-  Signature signature;
-  const Node node = leaf(value, signature.atoms);
-  const bool plain = !node.has_atom() || PyUnicode_CheckExact(value) || THPDtype_Check(value);
-  return plain ? text(signature, node) : "<default>";
-}
-
-} // namespace
-
-PythonFunction::PythonFunction(PyObject *wrapped, PyObject *list, PyObject *empty)
-    : callable(Py_NewRef(wrapped)), binder(list, empty) {
-  auto made = std::make_shared<Parameters>();
-  for (const Parameter &p : binder.parameters()) {
-    made->names.push_back(utf8(p.name));
-    made->kinds.push_back(core_kind(p.kind));
-    made->defaults.push_back(default_text(p.default_value));
-  }
-  parameters = std::move(made);
-}
-PythonFunction::~PythonFunction() {
-  Py_XDECREF(instance);
-  Py_XDECREF(callable);
-}
-
-PyObject *PythonFunction::bound_to() const {
-  PyObject *object = instance ? reinterpret_cast<PyWeakReference *>(instance)->wr_object : nullptr;
-  return object == Py_None ? nullptr : object;
-}
-
 PythonCall::~PythonCall() { Py_XDECREF(result_); }
-
-bool PythonCall::bind() {
-  if (function_.binder.bind(args_, positional_, kwnames_, bound_)) [[likely]]
-    return true;
-  // Python's own binding has the words for it.
-  namespace py = pybind11;
-  try {
-    py::tuple args(positional_);
-    py::dict kwargs;
-    for (std::size_t i = 0; i < positional_; ++i)
-      args[i] = py::reinterpret_borrow<py::object>(args_[i]);
-    for (Py_ssize_t i = 0; kwnames_ && i < PyTuple_GET_SIZE(kwnames_); ++i)
-      kwargs[py::handle(PyTuple_GET_ITEM(kwnames_, i))] =
-          py::reinterpret_borrow<py::object>(args_[positional_ + static_cast<std::size_t>(i)]);
-    py::module_::import("tracehost._function")
-        .attr("refuse_arguments")(py::handle(function_.callable), function_.declaration != nullptr,
-                                  args, kwargs);
-    PyErr_Format(PyExc_TypeError, "%s: the arguments do not fit the parameters",
-                 function_.name.c_str());
-  } catch (...) {
-    set_from_current_exception();
-  }
-  return false;
-}
-
-bool PythonCall::convert(const Conversion &conversion) {
-  auto made = std::make_unique<Converted>();
-  std::vector<PyObject *> names;
-  bool changed = false;
-  const auto add = [&](std::size_t parameter, PyObject *value) {
-    try {
-      made->values.push_back(conversion(parameter, value));
-    } catch (...) {
-      rethrow_about(
-          fmt::format("argument '{}'", utf8(function_.binder.parameters()[parameter].name)));
-    }
-    made->args.push_back(made->values.back().get());
-    changed |= made->args.back() != value;
-  };
-  std::size_t place = 0, index = 0;
-  for (const Parameter &p : function_.binder.parameters()) {
-    if (p.kind == Parameter::Kind::var_positional) {
-      for (std::size_t i = 0; i < bound_.extra_count; ++i)
-        add(index, bound_.extra[i]);
-    } else if (p.kind == Parameter::Kind::var_keyword) {
-      for (const auto &[name, value] : bound_.keywords) {
-        add(index, value);
-        names.push_back(name);
-      }
-    } else {
-      add(index, bound_.values[place++]);
-      if (p.kind == Parameter::Kind::keyword)
-        names.push_back(p.name);
-    }
-    ++index;
-  }
-  if (!changed)
-    return false;
-  if (!names.empty()) {
-    made->names = Owned(PyTuple_New(static_cast<Py_ssize_t>(names.size())));
-    if (!made->names)
-      rethrow();
-    for (std::size_t i = 0; i < names.size(); ++i)
-      PyTuple_SET_ITEM(made->names.get(), static_cast<Py_ssize_t>(i), Py_NewRef(names[i]));
-  }
-  args_ = made->args.data();
-  positional_ = made->args.size() - names.size();
-  kwnames_ = made->names.get();
-  bound_.keywords.clear();
-  if (!function_.binder.bind(args_, positional_, kwnames_, bound_))
-    raise(PyExc_TypeError, function_.name + ": the converted arguments do not fit the parameters");
-  converted_ = std::move(made); // what was converted before was needed until here
-  return true;
-}
-
-bool PythonCall::adapt(Request &) {
-  if (PyErr_Occurred()) // a user's `__eq__` was interrupted while a Specialization was verified
-    rethrow();
-  if (!function_.declaration)
-    return convert_arrays();
-  may_pin = false;
-  const Owned made(function_.declaration->convert(function_.binder, bound_));
-  if (!made)
-    return false;
-  Py_ssize_t next = 0;
-  return convert([&](std::size_t, PyObject *) {
-    return Owned(Py_NewRef(PyTuple_GET_ITEM(made.get(), next++)));
-  });
-}
-
-bool PythonCall::convert_arrays() {
-  if (!has_arrays())
-    return false;
-  Rebuild rebuild = tensors_for_arrays();
-  const bool converted = convert([&](std::size_t, PyObject *value) {
-    return value == function_.bound_to() ? Owned(Py_NewRef(value)) : rebuild.value(value);
-  });
-  function_.takes_arrays |= converted && !function_.declaration;
-  return converted;
-}
 
 void PythonCall::use(StandIns &stand_ins) {
   stand_ins_ = &stand_ins;
   convert([&](std::size_t, PyObject *value) { return stand_ins.replace(value); });
   may_pin = !stand_ins.open();
-}
-
-PyObject *PythonCall::call_body() {
-  return PyObject_Vectorcall(function_.callable, args_, positional_, kwnames_);
-}
-
-/// Where types of the user's make what the body sees of their objects.
-PyObject *PythonCall::call_with_placeholders() {
-  PythonCall call(function_, args_, positional_, kwnames_);
-  if (!call.bind())
-    return nullptr;
-  Rebuild rebuild([](PyObject *leaf) -> PyObject * {
-    return has_user_type(Py_TYPE(leaf)) ? placeholder(leaf) : nullptr;
-  });
-  call.convert([&](std::size_t, PyObject *value) {
-    return value == function_.bound_to() ? Owned(Py_NewRef(value)) : rebuild.value(value);
-  });
-  return call.call_body();
 }
 
 Signature PythonCall::signature() {

@@ -331,36 +331,32 @@ at::Tensor RelaxedSizes::record(jit::Node *read, std::int64_t actual) {
   return size;
 }
 
-std::optional<at::Tensor> RelaxedSizes::size(const at::Tensor &t, std::int64_t dimension) {
-  jit::Value *value = value_of(t);
-  if (!value)
-    return std::nullopt;
+/// Whether `measure` of `value`'s tensor may be another number than `actual` at a later call.
+template <class F>
+bool RelaxedSizes::varies(jit::Value *value, std::int64_t actual, const F &measure) {
   settle();
   advance();
   const Shadow::Entry &entry = shadow_.of(value);
-  const std::int64_t actual = t.size(dimension);
   bool exact = entry.sure();
   for (std::size_t p = 0; exact && p < points_.count(); ++p)
-    exact = !entry.has(p) || (entry.at[p].isTensor() && entry.at[p].toTensor().dim() == t.dim() &&
-                              entry.at[p].toTensor().size(dimension) == actual);
-  if (exact || !entry.leaves)
+    exact = !entry.has(p) || (entry.at[p].isTensor() && measure(entry.at[p].toTensor()) == actual);
+  return !exact && entry.leaves;
+}
+
+std::optional<at::Tensor> RelaxedSizes::size(const at::Tensor &t, std::int64_t dimension) {
+  jit::Value *value = value_of(t);
+  const auto measure = [&](const at::Tensor &other) {
+    return other.dim() == t.dim() ? other.size(dimension) : kAnySize;
+  };
+  if (!value || !varies(value, t.size(dimension), measure))
     return std::nullopt;
   jit::Value *index = graph().insertConstant(dimension);
-  return record(graph().create(c10::aten::size, {value, index}), actual);
+  return record(graph().create(c10::aten::size, {value, index}), t.size(dimension));
 }
 
 std::optional<at::Tensor> RelaxedSizes::numel(const at::Tensor &t) {
   jit::Value *value = value_of(t);
-  if (!value)
-    return std::nullopt;
-  settle();
-  advance();
-  const Shadow::Entry &entry = shadow_.of(value);
-  bool exact = entry.sure();
-  for (std::size_t p = 0; exact && p < points_.count(); ++p)
-    exact =
-        !entry.has(p) || (entry.at[p].isTensor() && entry.at[p].toTensor().numel() == t.numel());
-  if (exact || !entry.leaves)
+  if (!value || !varies(value, t.numel(), [](const at::Tensor &other) { return other.numel(); }))
     return std::nullopt;
   return record(graph().create(c10::Symbol::aten("numel"), {value}), t.numel());
 }

@@ -55,6 +55,7 @@ private:
   torch::jit::Graph &graph() const;
   torch::jit::Value *value_of(const at::Tensor &t) const;
   bool is_size(torch::jit::Value *value);
+  template <class F> bool varies(torch::jit::Value *value, std::int64_t actual, const F &measure);
   at::Tensor record(torch::jit::Node *read, std::int64_t actual);
   bool take_stashed(torch::jit::Value *value);
 
