@@ -1,8 +1,12 @@
 #include "errors.h"
 
+#include "program/ops.h"
+
 #include <torch/csrc/Exceptions.h>
 
 #include <pybind11/pybind11.h>
+
+#include <algorithm>
 
 namespace tracehost::python {
 
@@ -13,9 +17,15 @@ const Errors &errors() {
   static const Errors *found = [] {
     const py::module_ m = py::module_::import("tracehost._errors");
     const auto get = [&](const char *name) { return py::object(m.attr(name)).release().ptr(); };
-    return new Errors{get("Error"),          get("SignatureError"), get("ValueReadError"),
-                      get("CaptureError"),   get("TraceError"),     get("SideEffectWarning"),
-                      get("RetraceWarning"), get("TraceWarning")};
+    return new Errors{get("Error"),
+                      get("SignatureError"),
+                      get("ValueReadError"),
+                      get("StagingError"),
+                      get("CaptureError"),
+                      get("TraceError"),
+                      get("SideEffectWarning"),
+                      get("RetraceWarning"),
+                      get("TraceWarning")};
   }();
   return *found;
 }
@@ -31,6 +41,29 @@ void rethrow() {
   throw python_error(e);
 }
 
+namespace {
+
+/// The exception that a staged `raise` or `assert` names.
+void set_raised(const Raised &e) {
+  const auto colon = e.type().find(':');
+  try {
+    py::object type = py::module_::import(e.type().substr(0, colon).c_str());
+    for (std::size_t from = colon + 1; from <= e.type().size();) {
+      const auto dot = std::min(e.type().find('.', from), e.type().size());
+      type = type.attr(e.type().substr(from, dot - from).c_str());
+      from = dot + 1;
+    }
+    if (*e.what())
+      PyErr_SetString(type.ptr(), e.what());
+    else
+      PyErr_SetNone(type.ptr());
+  } catch (py::error_already_set &) {
+    PyErr_Format(PyExc_RuntimeError, "%s: %s", e.type().c_str() + colon + 1, e.what());
+  }
+}
+
+} // namespace
+
 void set_from_current_exception() {
   // torch keeps its translation in macros that return: wrapped, so that a value comes out.
   const auto translate = []() -> PyObject * {
@@ -39,6 +72,8 @@ void set_from_current_exception() {
       throw;
     } catch (py::error_already_set &e) {
       e.restore();
+    } catch (const Raised &e) {
+      set_raised(e);
     }
     return nullptr;
     END_HANDLE_TH_ERRORS

@@ -13,6 +13,7 @@ struct Errors {
   PyObject *base;          ///< Error
   PyObject *signature;     ///< SignatureError(TypeError)
   PyObject *value_read;    ///< ValueReadError(TypeError)
+  PyObject *staging;       ///< StagingError
   PyObject *capture;       ///< CaptureError
   PyObject *trace;         ///< TraceError
   PyObject *side_effect;   ///< SideEffectWarning

@@ -6,6 +6,7 @@
 #include "function_type.h"
 #include "report/ledger.h"
 #include "requests.h"
+#include "staging.h"
 #include "switches.h"
 #include "tensor_patches.h"
 #include "tensor_spec.h"
@@ -32,6 +33,7 @@ PYBIND11_MODULE(_tracehost, m) {
   tracehost::python::add_concrete(m);
   tracehost::python::add_requests(m);
   tracehost::python::add_traced_size(m);
+  tracehost::python::add_staging(m);
   tracehost::python::add_switches(m);
   tracehost::python::add_events(m);
   m.def("report_table", [] { return tracehost::report::ledger().table(); });

@@ -35,8 +35,8 @@ bool is_import(PyFrameObject *frame) {
 
 } // namespace
 
-Profile::Profile(Recorder &recorder, bool without_data)
-    : recorder_(recorder), without_data_(without_data) {
+Profile::Profile(Recorder &recorder, const trace::Frontend &frontend)
+    : recorder_(recorder), frontend_(frontend) {
   find_gc_callbacks();
   PyThreadState *thread = PyThreadState_Get();
   previous_ = thread->c_profilefunc;
@@ -102,11 +102,11 @@ bool Profile::is_interruption(PyFrameObject *frame) const {
 /// Code under way that is not the body's.
 bool Profile::is_aside(PyFrameObject *frame) const {
   return is_import(frame) || is_interruption(frame) ||
-         (without_data_ && StandIns::is_code_of_ops(frame));
+         (without_data() && StandIns::is_code_of_ops(frame));
 }
 
 void Profile::on_call(PyFrameObject *frame) {
-  if (aside_ || trace::abandoned() || (without_data_ && trace::op_depth() > 0))
+  if (aside_ || trace::abandoned() || (without_data() && trace::op_depth() > 0))
     return;
   if (is_aside(frame)) {
     aside_ = frame;
@@ -134,7 +134,7 @@ void Profile::check_python_call(PyFrameObject *frame) {
 
 void Profile::check_c_call(PyObject *function) {
   if (!PyCFunction_Check(function) || aside_ || trace::abandoned() ||
-      (without_data_ && trace::op_depth() > 0))
+      (without_data() && trace::op_depth() > 0))
     return;
   const std::string_view name = reinterpret_cast<PyCFunctionObject *>(function)->m_ml->ml_name;
   PyObject *self = PyCFunction_GET_SELF(function);

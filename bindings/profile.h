@@ -1,6 +1,7 @@
 #pragma once
 
 #include "environment/recorder.h"
+#include "trace/frontend.h"
 
 #include <Python.h>
 
@@ -10,11 +11,11 @@ namespace tracehost::python {
 
 /// A C profile function for the current thread and one trace: tells the Recorder which code runs,
 /// and refuses backward() and optimizers' code at the call. The user's profiler, if any, is called
-/// as well. Where tensors only stand for others, ops run Python code of torch's: `without_data`
-/// keeps it out. Requires: GIL held.
+/// as well. While tensors only stand for others (`frontend` tells), ops run Python code of torch's,
+/// which is kept out. Requires: GIL held.
 class Profile {
 public:
-  Profile(Recorder &recorder, bool without_data);
+  Profile(Recorder &recorder, const trace::Frontend &frontend);
   ~Profile();
   Profile(const Profile &) = delete;
   Profile &operator=(const Profile &) = delete;
@@ -28,9 +29,10 @@ private:
   bool is_interruption(PyFrameObject *frame) const;
 
   bool is_aside(PyFrameObject *frame) const;
+  bool without_data() const { return frontend_.stands_in(); }
 
   Recorder &recorder_;
-  const bool without_data_;
+  const trace::Frontend &frontend_;
   /// Code under way that is not the body's, borrowed: a module that is being imported fills new
   /// modules only, a destructor or a callback of the collector comes in between.
   PyFrameObject *aside_ = nullptr;

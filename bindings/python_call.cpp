@@ -31,7 +31,7 @@ PyObject *object_of(const at::Tensor &t) {
 
 bool is_refusal_set() {
   const Errors &e = errors();
-  for (PyObject *type : {e.signature, e.value_read, e.capture, e.trace})
+  for (PyObject *type : {e.signature, e.value_read, e.staging, e.capture, e.trace})
     if (PyErr_ExceptionMatches(type))
       return true;
   return false;
@@ -46,7 +46,7 @@ TensorMeta meta_of(PyObject *tensor) {
 PythonCall::~PythonCall() { Py_XDECREF(result_); }
 
 void PythonCall::use(StandIns &stand_ins) {
-  stand_ins_ = &stand_ins;
+  request_ = stand_ins_ = &stand_ins;
   convert([&](std::size_t, PyObject *value) { return stand_ins.replace(value); });
   may_pin = !stand_ins.open();
 }
@@ -64,8 +64,8 @@ Signature PythonCall::flatten(Request &, std::vector<at::Tensor> &slots) {
   signature.context = context;
   flattened_ = {};
   python::flatten(function_.binder, bound_, function_.bound_to(), signature, flattened_);
-  if (stand_ins_)
-    stand_ins_->describe(signature, flattened_.tensors);
+  if (request_)
+    request_->describe(signature, flattened_.tensors);
   if (function_.declaration)
     function_.declaration->relax(signature);
   nodes_ = signature.nodes;
@@ -93,8 +93,8 @@ BodyResult PythonCall::run(Request &) {
     ~Leave() { underway.pop_back(); }
   } leave;
   {
-    const StandIns::Entered entered(stand_ins_);
-    const Profile profile(*recorder_, stand_ins_ != nullptr);
+    const StandIns::Entered entered(request_);
+    const Profile profile(*recorder_, *this);
     result_ = typed ? call_with_placeholders() : call_body();
   }
   if (!result_) {
@@ -131,7 +131,7 @@ void PythonCall::check_result_class(PyObject *tensor) {
                            flattened_.tensors.end() ||
                        !recorder_->path_of(tensor).empty();
   const bool plain = reinterpret_cast<PyObject *>(Py_TYPE(tensor)) == THPVariableClass ||
-                     (stand_ins_ && StandIns::is_class(Py_TYPE(tensor)));
+                     (request_ && StandIns::is_class(Py_TYPE(tensor)));
   if (!plain && !existed && !is_traced_size(tensor))
     trace::refuse(
         trace::Refusal::trace,
@@ -288,11 +288,14 @@ std::string PythonCall::capture_path(const at::Tensor &tensor) {
             "the function, or by a torch op in it.",
             line));
   std::string path = recorder_->path_of(object);
-  if (path.empty() && stand_ins_ && StandIns::is_class(Py_TYPE(object)))
-    refuse(trace::Refusal::capture,
-           fmt::format("a tensor used at {} was made during the trace by something that is not "
-                       "recorded. Make it outside of the function, or by a torch op in it.",
-                       line));
+  if (StandIns::is_class(Py_TYPE(object)))
+    trace::refuse(
+        trace::Refusal::capture,
+        fmt::format("a tensor used at {} only stands for one of another call, or of a branch or "
+                    "loop that is staged, which it left through a container, an attribute or a "
+                    "function's state. Assign it to a variable there (in each branch), or "
+                    "collect values in a TensorArray.",
+                    line));
   if (path.empty() && !Births::notes(Py_TYPE(object)))
     trace::refuse(
         trace::Refusal::capture,
@@ -304,7 +307,7 @@ std::string PythonCall::capture_path(const at::Tensor &tensor) {
 }
 
 std::vector<std::string> PythonCall::spec_names() const {
-  return stand_ins_ ? stand_ins_->names(flattened_.tensors) : std::vector<std::string>();
+  return request_ ? request_->names(flattened_.tensors) : std::vector<std::string>();
 }
 
 at::Tensor PythonCall::stand_in(const at::Tensor &tensor) {
@@ -314,9 +317,39 @@ at::Tensor PythonCall::stand_in(const at::Tensor &tensor) {
   return stand_ins_->twin(tensor);
 }
 
+void PythonCall::enter_stand_ins() {
+  if (request_)
+    return;
+  const WithGil gil;
+  if (!staged_) {
+    const Owned module(PyImport_ImportModule("tracehost._stand_ins"));
+    Owned maker(module ? PyObject_CallMethod(module.get(), "Maker", nullptr) : nullptr);
+    if (!maker)
+      rethrow();
+    staged_ = std::make_unique<Staged>();
+    staged_->maker = std::move(maker);
+  }
+  if (staged_->depth == 0) {
+    staged_->stand_ins.emplace(staged_->maker.get());
+    staged_->entered.emplace(&*staged_->stand_ins);
+    stand_ins_ = &*staged_->stand_ins;
+  }
+  ++staged_->depth;
+}
+
+void PythonCall::leave_stand_ins() {
+  if (request_ || --staged_->depth > 0)
+    return;
+  const WithGil gil;
+  stand_ins_ = nullptr;
+  staged_->entered.reset();
+  staged_->stand_ins.reset();
+}
+
 void PythonCall::refuse(trace::Refusal why, const std::string &message) {
   const WithGil gil;
   PyObject *type = why == trace::Refusal::value_read ? errors().value_read
+                   : why == trace::Refusal::staging  ? errors().staging
                    : why == trace::Refusal::capture  ? errors().capture
                                                      : errors().trace;
   raise(type, message);
@@ -332,7 +365,7 @@ bool PythonCall::warn_side_effects() {
         "such state in a tensor that is updated in place, or change it outside of the function.",
         function_.name, e.path, where);
     // A request comes through Python code of ours.
-    const Site at = stand_ins_ ? user_line() : Site();
+    const Site at = request_ ? user_line() : Site();
     if (at.line ? PyErr_WarnExplicit(errors().side_effect, message.c_str(), at.file.c_str(),
                                      at.line, nullptr, nullptr)
                 : PyErr_WarnEx(errors().side_effect, message.c_str(), 1))

@@ -12,6 +12,7 @@ namespace tracehost::trace {
 enum class Refusal {
   value_read, ///< the body reads a traced tensor's value
   capture,    ///< a tensor whose origin no later call could repeat
+  staging,    ///< control flow on tensors that can't become a part of the graph
   trace,      ///< everything else that is not recorded
 };
 
@@ -34,6 +35,9 @@ public:
   /// Whether the body runs on tensors without data. Then ops run on stand_in() of each tensor that
   /// has some, and change nothing.
   virtual bool stands_in() const { return false; }
+  /// Between these stands_in() holds: in a branch that is not taken, a loop's body. They nest.
+  virtual void enter_stand_ins() {}
+  virtual void leave_stand_ins() {}
   /// The one tensor without data that stands for `tensor`; itself if it has none. Calls torch:
   /// never while recording.
   virtual at::Tensor stand_in(const at::Tensor &tensor) { return tensor; }

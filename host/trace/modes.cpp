@@ -29,6 +29,11 @@ ModeRecord ModeRecord::now() {
   return r;
 }
 
+bool ModeRecord::is_now() const {
+  return grad_ == at::GradMode::is_enabled() && inference_ == c10::InferenceMode::is_enabled() &&
+         autocast_ == autocast_bits();
+}
+
 std::string ModeRecord::record_changes(int depth) {
   // Inside autocast's own kernels the mode looks off.
   if (depth == 0 && autocast_bits() != autocast_)

@@ -12,6 +12,8 @@ namespace tracehost::trace {
 class ModeRecord {
 public:
   static ModeRecord now();
+  /// Whether the thread's modes are these.
+  bool is_now() const;
   /// Inserts `aten::set_grad_enabled` at the graph's insert point if the thread's grad mode is not
   /// what the graph has. Returns a sentence without a full stop if a mode changed that can't be
   /// recorded, else "". `depth`: op_depth(). Requires: recording.

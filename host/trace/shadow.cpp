@@ -76,8 +76,10 @@ void Shadow::give_up(jit::Node *node) { given_up_.insert(node); }
 
 Shadow::Entry Shadow::input(jit::Value *value) {
   Entry entry;
-  if (value->node() != value->owningGraph()->param_node())
-    return entry; // of an inner block
+  if (value->node() != value->owningGraph()->param_node()) {
+    entry.leaves = ~LeafSet{0}; // of an inner block: what a loop carries
+    return entry;
+  }
   const std::size_t index = value->offset();
   const at::Tensor actual = input_(index);
   entry.at.resize(points_.count());
@@ -131,7 +133,7 @@ std::optional<Shadow::Trouble> Shadow::run(jit::Node *node) {
   leaves = size_leaf(node, leaves);
   if (!node->blocks().empty())
     leaves = ~LeafSet{0}; // what its blocks use from outside is not among the inputs
-  if (!(alive & 1U << SizePoints::real) || given_up_.contains(node)) {
+  if (!node->blocks().empty() || !(alive & 1U << SizePoints::real) || given_up_.contains(node)) {
     not_known(node, leaves);
     return std::nullopt;
   }

@@ -1,6 +1,7 @@
 #include "trace/tracer.h"
 
 #include "trace/argument_stash.h"
+#include "trace/block.h"
 #include "trace/modes.h"
 #include "trace/op_hook.h"
 #include "trace/op_traits.h"
@@ -15,6 +16,7 @@
 #include <exception>
 #include <optional>
 #include <string_view>
+#include <unordered_map>
 #include <unordered_set>
 #include <utility>
 
@@ -24,6 +26,8 @@ namespace jit = torch::jit;
 namespace tracer = torch::jit::tracer;
 
 namespace {
+
+const auto kKeep = c10::Symbol::fromQualString("tracehost::keep");
 
 /// Calls `f` with each defined tensor among `values`, in lists and optionals too.
 template <class F> void each_tensor(c10::ArrayRef<c10::IValue> values, const F &f) {
@@ -63,7 +67,7 @@ template <class F> void replace_tensors(jit::Stack &stack, std::size_t from, con
 class Scope final : public OpHook {
 public:
   Scope(const std::vector<at::Tensor> &slots, const Relaxation &relaxation, Frontend &frontend)
-      : frontend_(frontend), stands_in_(frontend.stands_in()), modes_(ModeRecord::now()) {
+      : modes(ModeRecord::now()), frontend_(frontend) {
     if (!relaxation.dimensions.empty())
       relaxed.emplace(slots, relaxation, frontend, result,
                       [this](const std::string &what) { refuse(Refusal::value_read, what); });
@@ -72,7 +76,7 @@ public:
   void before(const c10::OperatorHandle &op, const jit::Stack &stack) override;
   void substitute(const c10::OperatorHandle &op, jit::Stack &stack) override;
   bool keeps_data(const c10::OperatorHandle &op) const override {
-    return stands_in_ && traits(op).literal;
+    return stands_in() && traits(op).literal;
   }
   bool is_of_sizes(const c10::OperatorHandle &op, const jit::Stack &stack) override;
   void after(const c10::OperatorHandle &op, const jit::Stack &stack) override;
@@ -90,25 +94,38 @@ public:
   void repeat_refusal() const;
   /// After the body: balances modes; a swallowed refusal is refused again.
   void close();
+  void record_modes(int depth);
+  bool stands_in() const { return frontend_.stands_in(); }
+  void enter_stand_ins();
+  void leave_stand_ins();
+  Frontend &frontend() { return frontend_; }
 
   Traced result;
   std::optional<RelaxedSizes> relaxed;
   /// Results of random ops, in order. Not the tensors: a second owner would change what ops do.
   std::vector<jit::Value *> randoms;
+  ModeRecord modes;
+  int blocks = 0; ///< under construction around what is recorded now
+  std::unordered_set<const jit::Value *> inexact; ///< values whose sizes depend on values
+  /// Tensors with data that ops met on stand-ins.
+  std::unordered_map<jit::Value *, at::Tensor> met;
 
 private:
   void literal(const at::Tensor &t);
+  void keep(jit::Value *random);
+  void check_not_of_block(const at::Tensor &t);
   void check_substituted(const c10::OperatorHandle &op);
   [[noreturn]] void refuse_read(const c10::OperatorHandle &op);
   bool reads_size(const c10::OperatorHandle &op, const jit::Stack &stack);
 
   Frontend &frontend_;
-  const bool stands_in_;
   std::vector<std::pair<at::Tensor, at::Tensor>> substituted_; ///< by the last op, with stand-ins
-  std::unordered_set<const jit::Value *> inexact_; ///< values whose sizes depend on values
+  std::unordered_map<const c10::TensorImpl *, jit::Value *> captured_; ///< hidden inputs
+  /// Tensors made in a block, of which only its end tells what they are.
+  std::unordered_map<const c10::TensorImpl *, c10::weak_intrusive_ptr<c10::TensorImpl>> of_blocks_;
+  int on_stand_ins_ = 0;
   std::vector<bool> makes_inexact_;                ///< of the ops under way, by depth
   bool reading_size_ = false;                      ///< an op under way reads a traced size
-  ModeRecord modes_;
   bool refused_ = false;
   bool abandoned_ = false;
   Refusal why_ = Refusal::trace;
@@ -172,8 +189,7 @@ void Scope::before(const c10::OperatorHandle &op, const jit::Stack &stack) {
     refuse(Refusal::trace, fmt::format("{} at {} is not recorded in a graph. Do it outside of the "
                                        "function.",
                                        schema.name(), text(frontend_.here())));
-  if (const auto problem = modes_.record_changes(op_depth()); !problem.empty())
-    refuse(Refusal::trace, fmt::format("{} at {}", problem, text(frontend_.here())));
+  record_modes(op_depth());
 
   const auto count = schema.arguments().size();
   const auto &state = tracer::getTracingState();
@@ -222,7 +238,7 @@ bool Scope::reads_size(const c10::OperatorHandle &op, const jit::Stack &stack) {
 
 bool Scope::exact(const at::Tensor &t) const {
   const auto &state = tracer::getTracingState();
-  return inexact_.empty() || !state->hasValue(t) || !inexact_.contains(state->getValue(t));
+  return inexact.empty() || !state->hasValue(t) || !inexact.contains(state->getValue(t));
 }
 
 void Scope::refuse_sizes(const std::string &what) {
@@ -250,9 +266,11 @@ void Scope::after(const c10::OperatorHandle &op, const jit::Stack &stack) {
                                      "of the function.",
                                      schema.name(), text(frontend_.here())));
                 if (inexact && t.dim() > 0)
-                  inexact_.insert(state->getValue(t));
+                  inexact.insert(state->getValue(t));
                 if (random)
-                  randoms.push_back(state->getValue(t));
+                  keep(state->getValue(t));
+                if (blocks && depth == 0)
+                  of_blocks_.insert_or_assign(t.unsafeGetTensorImpl(), t.getIntrusivePtr());
               });
   if (!relaxed || op_depth() > 0)
     return;
@@ -285,21 +303,59 @@ void Scope::literal(const at::Tensor &t) {
   }
   jit::Value *constant = state->graph->insertConstant(kept);
   state->setValue(t, state->graph->insert(c10::aten::clone, {constant}));
+  if (blocks)
+    of_blocks_.insert_or_assign(t.unsafeGetTensorImpl(), t.getIntrusivePtr());
 }
 
 void Scope::know(const at::Tensor &t) {
   const auto &state = tracer::getTracingState();
   if (state->hasValue(t))
     return;
+  if (const auto found = captured_.find(t.unsafeGetTensorImpl()); found != captured_.end())
+    return bind(t, found->second); // met first in a block that is closed now
+  check_not_of_block(t);
   std::string path = frontend_.capture_path(t);
   jit::Value *input = state->graph->addInput("capture_" + std::to_string(result.captures.size()));
   input->setType(c10::TensorType::get());
   state->setValue(t, input);
+  captured_.emplace(t.unsafeGetTensorImpl(), input);
   result.captures.push_back({t, std::move(path)});
 }
 
+void Scope::check_not_of_block(const at::Tensor &t) {
+  const auto found = of_blocks_.find(t.unsafeGetTensorImpl());
+  if (found == of_blocks_.end() || found->second.expired())
+    return;
+  refuse(Refusal::staging,
+         fmt::format("a tensor used at {} was made in a branch or loop that is staged, and left it "
+                     "through a container, an attribute or a function's state. Assign it to a "
+                     "variable there (in each branch), or collect values in a TensorArray.",
+                     text(frontend_.here())));
+}
+
+/// In a block there are no outputs of the graph: an op that does nothing uses the result.
+void Scope::keep(jit::Value *random) {
+  if (!blocks)
+    return randoms.push_back(random);
+  auto *graph = random->owningGraph();
+  graph->insertNode(graph->create(kKeep, {random}, 0));
+}
+
+void Scope::enter_stand_ins() {
+  if (on_stand_ins_++ == 0)
+    met.clear();
+  const Paused paused;
+  frontend_.enter_stand_ins();
+}
+
+void Scope::leave_stand_ins() {
+  --on_stand_ins_;
+  const Paused paused;
+  frontend_.leave_stand_ins();
+}
+
 at::Tensor Scope::stand_in(const at::Tensor &t) {
-  if (!stands_in_)
+  if (!stands_in())
     return t;
   at::Tensor twin;
   {
@@ -307,13 +363,15 @@ at::Tensor Scope::stand_in(const at::Tensor &t) {
     twin = frontend_.stand_in(t);
   }
   const auto &state = tracer::getTracingState();
+  if (on_stand_ins_ && !twin.is_same(t))
+    met.emplace(state->getValue(t), t);
   if (!state->hasValue(twin)) // it is another tensor
     state->setValue(twin, state->getValue(t));
   return twin;
 }
 
 bool Scope::is_of_sizes(const c10::OperatorHandle &op, const jit::Stack &stack) {
-  if (!stands_in_ || !relaxed)
+  if (!stands_in() || !relaxed)
     return false;
   substituted_.clear();
   bool any = false, all = true;
@@ -328,7 +386,7 @@ bool Scope::is_of_sizes(const c10::OperatorHandle &op, const jit::Stack &stack) 
 }
 
 void Scope::substitute(const c10::OperatorHandle &op, jit::Stack &stack) {
-  if (!stands_in_)
+  if (!stands_in())
     return;
   substituted_.clear();
   const bool literal = traits(op).literal;
@@ -370,7 +428,11 @@ void Scope::close() {
   repeat_refusal();
   if (relaxed)
     relaxed->finish();
-  if (const auto problem = modes_.record_changes(0); !problem.empty())
+  record_modes(0);
+}
+
+void Scope::record_modes(int depth) {
+  if (const auto problem = modes.record_changes(depth); !problem.empty())
     refuse(Refusal::trace, fmt::format("{} at {}", problem, text(frontend_.here())));
 }
 
@@ -410,6 +472,17 @@ std::size_t settle_randoms(jit::Graph &graph, std::size_t count) {
   for (jit::Value *value : unused)
     graph.registerOutput(value);
   return unused.size();
+}
+
+/// In blocks: a random result that is used after all needs nothing to keep it.
+void settle_kept(jit::Block &block) {
+  for (auto it = block.nodes().begin(); it != block.nodes().end();) {
+    jit::Node *node = *it++;
+    for (jit::Block *inner : node->blocks())
+      settle_kept(*inner);
+    if (node->kind() == kKeep && node->input()->uses().size() > 1)
+      node->destroy();
+  }
 }
 
 /// Makes a Scope the thread's for as long as its trace runs.
@@ -464,6 +537,7 @@ Traced trace(std::vector<at::Tensor> slots, const Relaxation &relaxation, Fronte
       false);
   stack.clear();
   audit_constants(*state->graph->block(), scope);
+  settle_kept(*state->graph->block());
   scope.result.keep_alive = settle_randoms(*state->graph, scope.randoms.size());
   scope.result.graph = state->graph;
   return std::move(scope.result);
@@ -529,5 +603,56 @@ std::int64_t index_of_size(const at::Tensor &size) {
   return size.item().toLong();
 }
 void note_leaf_read() { current->result.reads_leaf = true; }
+
+jit::Value *value_of(const at::Tensor &t) {
+  current->know(t);
+  return tracer::getTracingState()->getValue(t);
+}
+void bind(const at::Tensor &t, jit::Value *value) {
+  tracer::getTracingState()->setValue(t, value);
+  value->setType(c10::TensorType::get()); // setValue has taken this tensor's for each call's
+}
+void set_inexact(jit::Value *value) { current->inexact.insert(value); }
+bool is_inexact(const jit::Value *value) { return current->inexact.contains(value); }
+bool has_data() { return !current->stands_in(); }
+void record_modes() { current->record_modes(0); }
+void refuse_staging(const std::string &message) { current->refuse(Refusal::staging, message); }
+
+InBlock::InBlock(jit::Block *block)
+    : state_(tracer::getTracingState()), before_(block->owningGraph()->insertPoint()),
+      modes_(current->modes) {
+  block->owningGraph()->setInsertPoint(block);
+  tracer::getTracingState()->enterFrame();
+  ++current->blocks;
+}
+
+InBlock::~InBlock() {
+  const auto state = std::static_pointer_cast<tracer::TracingState>(state_);
+  --current->blocks;
+  current->modes = modes_;
+  state->leaveFrame();
+  before_->owningGraph()->setInsertPoint(before_);
+  if (!current->abandoned() && !tracer::isTracing()) // an op that threw has left it so
+    set_tracing_state(state);
+}
+
+void InBlock::close() {
+  if (!modes_.is_now())
+    refuse_staging(fmt::format("a branch or loop that is staged changes grad mode for what comes "
+                               "after it, at {}. Use `with torch.no_grad():` inside of it, or "
+                               "around it.",
+                               text(current->frontend().here())));
+  current->modes.record_changes(0);
+}
+
+OnStandIns::OnStandIns() { current->enter_stand_ins(); }
+OnStandIns::~OnStandIns() { current->leave_stand_ins(); }
+at::Tensor without_data(const at::Tensor &t) {
+  current->know(t);
+  return current->stand_in(t);
+}
+const std::unordered_map<jit::Value *, at::Tensor> &OnStandIns::met() const {
+  return current->met;
+}
 
 } // namespace tracehost::trace

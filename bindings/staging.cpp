@@ -1,0 +1,150 @@
+#include "staging.h"
+
+#include "errors.h"
+#include "staging/branches.h"
+#include "staging/loop.h"
+#include "trace/tracer.h"
+
+#include <pybind11/stl.h>
+#include <torch/csrc/autograd/python_variable.h>
+
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace tracehost::python {
+namespace {
+
+namespace py = pybind11;
+using staging::Branches;
+using staging::Loop;
+
+at::Tensor tensor(py::handle object) {
+  if (object.is_none())
+    return {};
+  if (!THPVariable_Check(object.ptr()))
+    throw py::type_error("a tensor was expected, not " +
+                         std::string(Py_TYPE(object.ptr())->tp_name));
+  return THPVariable_Unpack(object.ptr());
+}
+
+std::vector<at::Tensor> tensors(const py::handle &list) {
+  std::vector<at::Tensor> result;
+  for (const py::handle item : list)
+    result.push_back(tensor(item));
+  return result;
+}
+
+py::object wrap(const at::Tensor &t) {
+  return py::reinterpret_steal<py::object>(THPVariable_Wrap(t));
+}
+
+py::list wrap(const std::vector<at::Tensor> &list) {
+  py::list result;
+  for (const at::Tensor &t : list)
+    result.append(wrap(t));
+  return result;
+}
+
+/// A call of ours from Python: refusals and errors of ops become Python's.
+template <class F> auto called(const F &f) -> decltype(f()) {
+  try {
+    return f();
+  } catch (py::error_already_set &) {
+    throw;
+  } catch (...) {
+    set_from_current_exception();
+    throw py::error_already_set();
+  }
+}
+
+class PyBranches {
+public:
+  explicit PyBranches(py::handle condition)
+      : branches_(called([&] { return Branches(tensor(condition)); })) {}
+
+  py::object condition() const {
+    const auto value = branches_.condition();
+    return value ? py::object(py::bool_(*value)) : py::object(py::none());
+  }
+  std::size_t run(int branch, const py::function &body) {
+    return called([&] { return branches_.run(which(branch), [&] { return tensors(body()); }); });
+  }
+  void raise(int branch, const std::string &type, const std::string &message) {
+    called([&] { branches_.raise(which(branch), type, message); });
+  }
+  py::object join(py::handle then, py::handle otherwise, py::handle actual) {
+    return called(
+        [&] { return wrap(branches_.join(index(then), index(otherwise), tensor(actual))); });
+  }
+
+private:
+  static Branches::Branch which(int branch) {
+    return branch ? Branches::otherwise : Branches::then;
+  }
+  static std::size_t index(py::handle i) {
+    return i.is_none() ? Branches::kNone : py::cast<std::size_t>(i);
+  }
+
+  Branches branches_;
+};
+
+class PyLoop {
+public:
+  PyLoop(py::handle count, py::handle condition, std::int64_t maximum, const py::list &carried)
+      : loop_(called([&] {
+          return Loop({tensor(count), tensor(condition), maximum}, tensors(carried));
+        })) {}
+
+  void body(const Loop::Varying &varying, const py::function &f) {
+    called([&] {
+      loop_.body(varying, [&](const at::Tensor &index, const std::vector<at::Tensor> &carried) {
+        const auto next = py::cast<py::tuple>(f(wrap(index), wrap(carried)));
+        return Loop::Next{tensor(next[0]), tensors(next[1])};
+      });
+    });
+  }
+  void discard() { loop_.discard(); }
+  py::list finish() {
+    return called([&] { return wrap(loop_.finish()); });
+  }
+
+private:
+  Loop loop_;
+};
+
+py::object row_count(py::handle t) {
+  return called([&] {
+    const auto count = staging::row_count(tensor(t));
+    return count ? wrap(*count) : py::object(py::none());
+  });
+}
+
+py::object row(py::handle t, py::handle index) {
+  return called([&] { return wrap(staging::row(tensor(t), tensor(index))); });
+}
+
+} // namespace
+
+void add_staging(py::module_ &module) {
+  py::class_<PyBranches>(module, "Branches")
+      .def(py::init<py::handle>())
+      .def_property_readonly("condition", &PyBranches::condition)
+      .def("run", &PyBranches::run)
+      .def("raise_", &PyBranches::raise)
+      .def("join", &PyBranches::join);
+  py::class_<PyLoop>(module, "Loop")
+      .def(py::init<py::handle, py::handle, std::int64_t, const py::list &>())
+      .def("body", &PyLoop::body)
+      .def("discard", &PyLoop::discard)
+      .def("finish", &PyLoop::finish);
+  module.def("row", &row);
+  module.def("row_count", &row_count);
+  module.def("recording", &trace::recording);
+  module.def("is_relaxing", [] { return trace::active() && trace::relaxing(); });
+  module.def("refuse_staging", [](const std::string &message) {
+    called([&] { trace::refuse(trace::Refusal::staging, message); });
+  });
+}
+
+} // namespace tracehost::python

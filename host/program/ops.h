@@ -1,0 +1,26 @@
+#pragma once
+
+#include <stdexcept>
+#include <string>
+
+/// Ops of ours that graphs have; registered with libtorch under `tracehost::` when the library is
+/// loaded.
+///
+///     tracehost::keep(Tensor t) -> ()                    does nothing: `t` is not removed as unused
+///     tracehost::raise(str type, str message) -> ()      throws a Raised
+
+namespace tracehost {
+
+/// A Python exception that the graph raises, as `raise` or `assert` in a staged branch do.
+class Raised : public std::runtime_error {
+public:
+  Raised(std::string type, const std::string &message)
+      : std::runtime_error(message), type_(std::move(type)) {}
+  /// `builtins:ValueError`, `my.module:Failure`
+  const std::string &type() const { return type_; }
+
+private:
+  std::string type_;
+};
+
+} // namespace tracehost

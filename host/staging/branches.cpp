@@ -1,0 +1,79 @@
+#include "staging/branches.h"
+
+#include "staging/identity.h"
+#include "trace/block.h"
+#include "trace/tracer.h"
+
+#include <torch/csrc/jit/frontend/tracer.h>
+
+namespace tracehost::staging {
+
+namespace jit = torch::jit;
+
+Branches::Branches(const at::Tensor &condition) {
+  trace::record_modes();
+  jit::Value *truth = truth_of(condition);
+  auto &graph = *truth->owningGraph();
+  node_ = graph.create(c10::prim::If, {truth}, 0);
+  jit::tracer::recordSourceLocation(node_);
+  graph.insertNode(node_);
+  node_->addBlock();
+  node_->addBlock();
+  if (!trace::has_data())
+    return;
+  const trace::Paused paused;
+  condition_ = condition.item().toBool();
+}
+
+std::size_t Branches::run(Branch branch, const Body &body) {
+  trace::InBlock block(node_->blocks()[branch]);
+  std::optional<trace::OnStandIns> without_data;
+  if (trace::has_data() && condition_ != (branch == then))
+    without_data.emplace();
+  auto &results = left_[branch];
+  const std::size_t first = results.size();
+  for (const at::Tensor &t : body()) {
+    jit::Value *value = trace::value_of(t);
+    results.push_back({value, t.sizes().vec(), trace::is_inexact(value)});
+  }
+  block.close();
+  return first;
+}
+
+void Branches::raise(Branch branch, const std::string &type, const std::string &message) {
+  auto &graph = *node_->owningGraph();
+  const jit::WithInsertPoint here(node_->blocks()[branch]);
+  jit::Value *what = graph.insertConstant(type), *why = graph.insertConstant(message);
+  jit::Node *raise =
+      graph.create(c10::Symbol::fromQualString("tracehost::raise"), {what, why}, 0);
+  jit::tracer::recordSourceLocation(raise);
+  graph.insertNode(raise);
+}
+
+const Branches::Left *Branches::left(Branch branch, std::size_t index) const {
+  return index == kNone ? nullptr : &left_[branch].at(index);
+}
+
+jit::Value *Branches::output(Branch branch, std::size_t index) {
+  if (const Left *found = left(branch, index))
+    return found->value;
+  auto &graph = *node_->owningGraph();
+  const jit::WithInsertPoint here(node_->blocks()[branch]);
+  return graph.insertNode(graph.createUninitialized(c10::TensorType::get()))->output();
+}
+
+at::Tensor Branches::join(std::size_t first, std::size_t second, const at::Tensor &actual) {
+  const Left *a = left(then, first), *b = left(otherwise, second);
+  const bool varies = a && b && a->sizes != b->sizes;
+  const bool inexact = varies || (a && a->inexact) || (b && b->inexact);
+  for (const auto &[branch, index] : {std::pair{then, first}, std::pair{otherwise, second}})
+    node_->blocks()[branch]->registerOutput(output(branch, index));
+  jit::Value *value = node_->addOutput();
+  if (inexact)
+    trace::set_inexact(value);
+  at::Tensor result = new_identity(actual);
+  trace::bind(result, value);
+  return result;
+}
+
+} // namespace tracehost::staging

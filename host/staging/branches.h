@@ -1,0 +1,61 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+#include <torch/csrc/jit/ir/ir.h>
+
+#include <array>
+#include <functional>
+#include <optional>
+#include <vector>
+
+namespace tracehost::staging {
+
+/// A `prim::If` under construction.
+///
+/// Problem: both branches must be in the graph, but only one may happen. Answer: the one that the
+/// condition chooses runs for real, in its block; the other one on stand-ins without data, in its.
+/// What the branches leave is joined afterwards, as only then both are known.
+///
+///     if x.sum() > 0:        run(then)       [y * 2]        %r = prim::If(%c)
+///         r = y * 2          run(otherwise)  [y]              block0(): -> (aten::mul(%y, 2))
+///     else:                  join(0, 0)      r                block1(): -> (%y)
+///         r = y
+///
+/// Requires for every member: trace::recording(), on the thread that made it.
+class Branches {
+public:
+  enum Branch : std::size_t { then = 0, otherwise = 1 };
+  using Body = std::function<std::vector<at::Tensor>()>;
+
+  /// `condition`: one element, of any dtype.
+  explicit Branches(const at::Tensor &condition);
+
+  /// What the condition is; nullopt where ops have no data.
+  std::optional<bool> condition() const { return condition_; }
+  /// Runs `body` in a branch's block, after what is there; for real if the condition chooses it.
+  /// Returns what its tensors are called in join(): first, first + 1 ...
+  std::size_t run(Branch branch, const Body &body);
+  /// Ends a branch that raises: it has no results.
+  void raise(Branch branch, const std::string &type, const std::string &message);
+  /// One result. `actual`: the chosen branch's tensor (without data, the first's). Returns the
+  /// tensor that stands for it from now on.
+  at::Tensor join(std::size_t then, std::size_t otherwise, const at::Tensor &actual);
+
+  /// In place of a result of a branch that raises.
+  static constexpr std::size_t kNone = static_cast<std::size_t>(-1);
+
+private:
+  struct Left {
+    torch::jit::Value *value;
+    std::vector<std::int64_t> sizes;
+    bool inexact;
+  };
+  const Left *left(Branch branch, std::size_t index) const;
+  torch::jit::Value *output(Branch branch, std::size_t index);
+
+  torch::jit::Node *node_ = nullptr;
+  std::optional<bool> condition_;
+  std::array<std::vector<Left>, 2> left_;
+};
+
+} // namespace tracehost::staging

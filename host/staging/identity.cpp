@@ -1,0 +1,20 @@
+#include "staging/identity.h"
+
+#include "trace/block.h"
+#include "trace/tracer.h"
+
+#include <ATen/ops/alias.h>
+
+namespace tracehost::staging {
+
+at::Tensor new_identity(const at::Tensor &t) {
+  const trace::Paused paused;
+  return at::alias(t);
+}
+
+torch::jit::Value *truth_of(const at::Tensor &condition) {
+  torch::jit::Value *value = trace::value_of(condition);
+  return value->owningGraph()->insert(c10::aten::Bool, {value});
+}
+
+} // namespace tracehost::staging

@@ -1,0 +1,201 @@
+#include "staging/loop.h"
+
+#include "program/program.h"
+#include "staging/identity.h"
+#include "trace/tracer.h"
+
+#include <ATen/ops/full.h>
+#include <ATen/ops/select.h>
+#include <ATen/ops/zeros.h>
+#include <torch/csrc/jit/frontend/tracer.h>
+
+#include <algorithm>
+#include <limits>
+
+namespace tracehost::staging {
+
+namespace jit = torch::jit;
+
+namespace {
+
+/// The graph of one node, with what it uses from around it as inputs or copied.
+class Extract {
+public:
+  explicit Extract(const std::unordered_map<jit::Value *, at::Tensor> &known) : known_(known) {}
+
+  jit::Node *copy(jit::Node *node) {
+    return graph_->insertNode(graph_->createClone(node, [this](jit::Value *v) { return of(v); }));
+  }
+  std::shared_ptr<jit::Graph> graph() const { return graph_; }
+  jit::Stack inputs;
+
+private:
+  jit::Value *of(jit::Value *value) {
+    if (const auto found = values_.find(value); found != values_.end())
+      return found->second;
+    if (const auto found = known_.find(value); found != known_.end()) {
+      inputs.emplace_back(found->second);
+      return values_[value] = graph_->addInput()->setType(c10::TensorType::get());
+    }
+    TORCH_CHECK(value->node()->kind() != c10::prim::Param && value->node()->blocks().empty(),
+                "tracehost: a staged loop uses a value that has no tensor: ", *value->node());
+    jit::Node *made = copy(value->node()); // a constant, a size
+    for (std::size_t i = 0; i < made->outputs().size(); ++i)
+      values_[value->node()->outputs()[i]] = made->outputs()[i];
+    return values_.at(value);
+  }
+
+  const std::unordered_map<jit::Value *, at::Tensor> &known_;
+  std::shared_ptr<jit::Graph> graph_ = std::make_shared<jit::Graph>();
+  std::unordered_map<jit::Value *, jit::Value *> values_;
+};
+
+/// A stand-in for what later iterations have in the place of `twin`: no leaf.
+at::Tensor later(const at::Tensor &twin) {
+  const trace::Paused paused;
+  return twin.clone();
+}
+
+/// The int that a traced index was made of.
+jit::Value *number_of(const at::Tensor &index) {
+  jit::Value *value = trace::value_of(index);
+  return value->node()->kind() == c10::prim::NumToTensor
+             ? value->node()->input(0)
+             : value->owningGraph()->insert(c10::aten::Int, {value});
+}
+
+} // namespace
+
+Loop::Loop(const Bounds &bounds, std::vector<at::Tensor> carried)
+    : bounds_(bounds), carried_(std::move(carried)) {
+  trace::record_modes();
+  auto &graph = *jit::tracer::getTracingState()->graph;
+  constexpr auto any = std::numeric_limits<std::int64_t>::max();
+  jit::Value *count =
+      bounds.count.defined()
+          ? graph.insert(c10::aten::Int, {trace::value_of(bounds.count)})
+          : graph.insertConstant(bounds.maximum < 0 ? any : bounds.maximum);
+  jit::Value *condition = bounds.condition.defined() ? truth_of(bounds.condition)
+                                                     : graph.insertConstant(true);
+  std::vector<jit::Value *> inputs{count, condition};
+  for (const at::Tensor &t : carried_)
+    inputs.push_back(trace::value_of(t));
+  node_ = graph.create(c10::prim::Loop, inputs, 0);
+  jit::tracer::recordSourceLocation(node_);
+  graph.insertNode(node_);
+  jit::Block *block = node_->addBlock();
+  block->addInput("i")->setType(c10::IntType::get());
+  for (std::size_t i = 0; i < carried_.size(); ++i) {
+    block->addInput()->setType(c10::TensorType::get());
+    inexact_.push_back(trace::is_inexact(inputs[i + 2]));
+    node_->addOutput()->setType(c10::TensorType::get());
+  }
+}
+
+void Loop::body(
+    const Varying &varying,
+    const std::function<Next(const at::Tensor &, const std::vector<at::Tensor> &)> &f) {
+  jit::Block *block = node_->blocks()[0];
+  trace::InBlock scope(block);
+  const bool has_data = trace::has_data();
+  const trace::OnStandIns without_data;
+  auto &graph = *node_->owningGraph();
+  std::vector<at::Tensor> stand_ins;
+  for (std::size_t i = 0; i < carried_.size(); ++i) {
+    const auto &open = varying.at(i);
+    inexact_[i] = inexact_[i] || std::find(open.begin(), open.end(), true) != open.end();
+    jit::Value *value = block->inputs()[i + 1];
+    stand_ins.push_back(later(trace::without_data(carried_[i])));
+    trace::bind(stand_ins.back(), value);
+    if (inexact_[i])
+      trace::set_inexact(value);
+  }
+  at::Tensor index;
+  {
+    const trace::Paused paused;
+    index = at::zeros({}, at::kLong);
+  }
+  trace::bind(index, graph.insertNode(graph.createNumToTensor(block->inputs()[0]))->output());
+  const Next next = f(index, stand_ins);
+  block->registerOutput(next.condition.defined() ? truth_of(next.condition)
+                                                 : graph.insertConstant(true));
+  for (std::size_t i = 0; i < carried_.size(); ++i) {
+    jit::Value *value = trace::value_of(next.carried.at(i));
+    inexact_[i] = inexact_[i] || trace::is_inexact(value);
+    block->registerOutput(value);
+  }
+  scope.close();
+  if (has_data)
+    known_ = without_data.met();
+  else
+    carried_ = std::move(stand_ins);
+}
+
+std::optional<at::Tensor> row_count(const at::Tensor &t) {
+  jit::Value *value = trace::value_of(t);
+  if (!trace::relaxing() && !trace::is_inexact(value))
+    return std::nullopt;
+  auto &graph = *value->owningGraph();
+  jit::Value *size = graph.insert(c10::aten::size, {value, 0});
+  at::Tensor result;
+  {
+    const trace::Paused paused;
+    result = at::full({}, t.size(0), at::kLong);
+  }
+  trace::bind(result, graph.insertNode(graph.createNumToTensor(size))->output());
+  return result;
+}
+
+at::Tensor row(const at::Tensor &t, const at::Tensor &index) {
+  jit::Value *rows = trace::value_of(t);
+  auto &graph = *rows->owningGraph();
+  jit::Node *select =
+      graph.create(c10::aten::select, {rows, graph.insertConstant(0), number_of(index)});
+  jit::tracer::recordSourceLocation(select);
+  graph.insertNode(select);
+  at::Tensor result;
+  {
+    const at::Tensor twin = trace::without_data(t);
+    const trace::Paused paused;
+    result = twin.size(0) ? at::select(twin, 0, 0) : twin.new_empty(twin.sizes().slice(1));
+  }
+  trace::bind(result, select->output());
+  if (trace::is_inexact(rows))
+    trace::set_inexact(select->output());
+  return result;
+}
+
+void Loop::discard() { node_->destroy(); }
+
+std::vector<at::Tensor> Loop::run_now() {
+  for (std::size_t i = 0; i < carried_.size(); ++i)
+    known_.insert_or_assign(node_->inputs()[i + 2], carried_[i]);
+  if (bounds_.count.defined())
+    known_.insert_or_assign(node_->inputs()[0]->node()->input(0), bounds_.count);
+  if (bounds_.condition.defined())
+    known_.insert_or_assign(node_->inputs()[1]->node()->input(0), bounds_.condition);
+  Extract extract(known_);
+  for (jit::Value *output : extract.copy(node_)->outputs())
+    extract.graph()->registerOutput(output);
+  const trace::Paused paused;
+  const Program program(extract.graph(), "loop", carried_.size());
+  jit::Stack stack = std::move(extract.inputs);
+  program.run(stack);
+  std::vector<at::Tensor> results;
+  for (const auto &value : stack)
+    results.push_back(value.toTensor());
+  return results;
+}
+
+std::vector<at::Tensor> Loop::finish() {
+  std::vector<at::Tensor> results = trace::has_data() ? run_now() : carried_;
+  for (std::size_t i = 0; i < results.size(); ++i) {
+    results[i] = new_identity(results[i]);
+    trace::bind(results[i], node_->outputs()[i]);
+    if (inexact_[i])
+      trace::set_inexact(node_->outputs()[i]);
+  }
+  return results;
+}
+
+} // namespace tracehost::staging

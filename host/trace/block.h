@@ -1,0 +1,64 @@
+#pragma once
+
+#include "trace/modes.h"
+
+#include <ATen/core/Tensor.h>
+#include <torch/csrc/jit/ir/ir.h>
+
+#include <memory>
+#include <unordered_map>
+
+/// What staging/ needs of a trace under way, to put blocks into its graph.
+
+namespace tracehost::trace {
+
+/// The value of the graph that `t` stands for; a hidden input if it is none yet. Requires:
+/// recording().
+torch::jit::Value *value_of(const at::Tensor &t);
+/// `t` stands for `value` from now on. Requires: recording().
+void bind(const at::Tensor &t, torch::jit::Value *value);
+/// The sizes of `value` depend on values: reads of them are refused. Requires: active().
+void set_inexact(torch::jit::Value *value);
+bool is_inexact(const torch::jit::Value *value);
+/// Whether ops have data to compute with: not under OnStandIns, nor in a request. Requires:
+/// active().
+bool has_data();
+/// The graph has the thread's modes from here on; before a block, so that it begins with them.
+/// Requires: recording().
+void record_modes();
+/// Refuses control flow that can't be a part of the graph. Requires: active().
+[[noreturn]] void refuse_staging(const std::string &message);
+
+/// What is recorded while this lives goes to the end of `block`; what is made there is known only
+/// there. Requires: recording().
+class InBlock {
+public:
+  explicit InBlock(torch::jit::Block *block);
+  ~InBlock();
+  InBlock(const InBlock &) = delete;
+  InBlock &operator=(const InBlock &) = delete;
+  /// At the end, if nothing was thrown: the modes must be again what they were at its begin.
+  void close();
+
+private:
+  std::shared_ptr<void> state_;
+  torch::jit::Node *before_; ///< the insert point
+  ModeRecord modes_;
+};
+
+/// Ops run without data while this lives: a branch that is not taken, a loop's body. They nest.
+/// Requires: recording().
+class OnStandIns {
+public:
+  OnStandIns();
+  ~OnStandIns();
+  OnStandIns(const OnStandIns &) = delete;
+  OnStandIns &operator=(const OnStandIns &) = delete;
+  /// The tensors with data that ops met since the outermost one began, by their values.
+  const std::unordered_map<torch::jit::Value *, at::Tensor> &met() const;
+};
+
+/// What stands for `t` without data, known to the graph as `t` is. Requires: an OnStandIns lives.
+at::Tensor without_data(const at::Tensor &t);
+
+} // namespace tracehost::trace
