@@ -17,15 +17,10 @@ const Errors &errors() {
   static const Errors *found = [] {
     const py::module_ m = py::module_::import("tracehost._errors");
     const auto get = [&](const char *name) { return py::object(m.attr(name)).release().ptr(); };
-    return new Errors{get("Error"),
-                      get("SignatureError"),
-                      get("ValueReadError"),
-                      get("StagingError"),
-                      get("CaptureError"),
-                      get("TraceError"),
-                      get("SideEffectWarning"),
-                      get("RetraceWarning"),
-                      get("TraceWarning")};
+    return new Errors{
+        get("Error"),        get("SignatureError"), get("ValueReadError"),    get("StagingError"),
+        get("CaptureError"), get("TraceError"),     get("SideEffectWarning"), get("RetraceWarning"),
+        get("TraceWarning")};
   }();
   return *found;
 }

@@ -8,7 +8,7 @@ namespace {
 
 void keep(const at::Tensor &) {}
 
-void raise(std::string type, const std::string &message) {
+void raise_error(std::string type, const std::string &message) {
   throw Raised(std::move(type), message);
 }
 
@@ -16,7 +16,7 @@ void raise(std::string type, const std::string &message) {
 TORCH_LIBRARY_FRAGMENT(tracehost, m) {
   const auto conservative = c10::AliasAnalysisKind::CONSERVATIVE;
   m.def(torch::schema("keep(Tensor t) -> ()", conservative), &keep);
-  m.def(torch::schema("raise(str type, str message) -> ()", conservative), &raise);
+  m.def(torch::schema("raise_error(str type, str message) -> ()", conservative), &raise_error);
 }
 
 } // namespace

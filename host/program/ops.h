@@ -7,7 +7,7 @@
 /// loaded.
 ///
 ///     tracehost::keep(Tensor t) -> ()                    does nothing: `t` is not removed as unused
-///     tracehost::raise(str type, str message) -> ()      throws a Raised
+///     tracehost::raise_error(str type, str message) -> ()      throws a Raised
 
 namespace tracehost {
 

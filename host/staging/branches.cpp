@@ -45,7 +45,7 @@ void Branches::raise(Branch branch, const std::string &type, const std::string &
   const jit::WithInsertPoint here(node_->blocks()[branch]);
   jit::Value *what = graph.insertConstant(type), *why = graph.insertConstant(message);
   jit::Node *raise =
-      graph.create(c10::Symbol::fromQualString("tracehost::raise"), {what, why}, 0);
+      graph.create(c10::Symbol::fromQualString("tracehost::raise_error"), {what, why}, 0);
   jit::tracer::recordSourceLocation(raise);
   graph.insertNode(raise);
 }

@@ -71,12 +71,11 @@ Loop::Loop(const Bounds &bounds, std::vector<at::Tensor> carried)
   trace::record_modes();
   auto &graph = *jit::tracer::getTracingState()->graph;
   constexpr auto any = std::numeric_limits<std::int64_t>::max();
-  jit::Value *count =
-      bounds.count.defined()
-          ? graph.insert(c10::aten::Int, {trace::value_of(bounds.count)})
-          : graph.insertConstant(bounds.maximum < 0 ? any : bounds.maximum);
-  jit::Value *condition = bounds.condition.defined() ? truth_of(bounds.condition)
-                                                     : graph.insertConstant(true);
+  jit::Value *count = bounds.count.defined()
+                          ? graph.insert(c10::aten::Int, {trace::value_of(bounds.count)})
+                          : graph.insertConstant(bounds.maximum < 0 ? any : bounds.maximum);
+  jit::Value *condition =
+      bounds.condition.defined() ? truth_of(bounds.condition) : graph.insertConstant(true);
   std::vector<jit::Value *> inputs{count, condition};
   for (const at::Tensor &t : carried_)
     inputs.push_back(trace::value_of(t));
@@ -92,9 +91,8 @@ Loop::Loop(const Bounds &bounds, std::vector<at::Tensor> carried)
   }
 }
 
-void Loop::body(
-    const Varying &varying,
-    const std::function<Next(const at::Tensor &, const std::vector<at::Tensor> &)> &f) {
+void Loop::body(const Varying &varying,
+                const std::function<Next(const at::Tensor &, const std::vector<at::Tensor> &)> &f) {
   jit::Block *block = node_->blocks()[0];
   trace::InBlock scope(block);
   const bool has_data = trace::has_data();

@@ -124,8 +124,8 @@ private:
   /// Tensors made in a block, of which only its end tells what they are.
   std::unordered_map<const c10::TensorImpl *, c10::weak_intrusive_ptr<c10::TensorImpl>> of_blocks_;
   int on_stand_ins_ = 0;
-  std::vector<bool> makes_inexact_;                ///< of the ops under way, by depth
-  bool reading_size_ = false;                      ///< an op under way reads a traced size
+  std::vector<bool> makes_inexact_; ///< of the ops under way, by depth
+  bool reading_size_ = false;       ///< an op under way reads a traced size
   bool refused_ = false;
   bool abandoned_ = false;
   Refusal why_ = Refusal::trace;
@@ -266,7 +266,7 @@ void Scope::after(const c10::OperatorHandle &op, const jit::Stack &stack) {
                                      "of the function.",
                                      schema.name(), text(frontend_.here())));
                 if (inexact && t.dim() > 0)
-                  inexact.insert(state->getValue(t));
+                  this->inexact.insert(state->getValue(t));
                 if (random)
                   keep(state->getValue(t));
                 if (blocks && depth == 0)
@@ -651,8 +651,6 @@ at::Tensor without_data(const at::Tensor &t) {
   current->know(t);
   return current->stand_in(t);
 }
-const std::unordered_map<jit::Value *, at::Tensor> &OnStandIns::met() const {
-  return current->met;
-}
+const std::unordered_map<jit::Value *, at::Tensor> &OnStandIns::met() const { return current->met; }
 
 } // namespace tracehost::trace

@@ -1,0 +1,205 @@
+"""What a staged for goes over: range, enumerate and zip of tensors; and len, min, max of them."""
+
+from __future__ import annotations
+
+import builtins
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from .._tracehost import row, row_count
+from ._branches import if_exp
+from ._state import is_tensor, mark_number
+from ._where import line, refuse
+
+
+class Staged:
+    """An iterable whose number of items a graph finds out."""
+
+    def count(self) -> Any:
+        """How many: an int, or a 0-dim int64 tensor."""
+        raise NotImplementedError
+
+    def item(self, index: torch.Tensor) -> Any:
+        """The item of a traced index; in a loop's body."""
+        raise NotImplementedError
+
+    def __iter__(self) -> Any:
+        refuse(
+            f"{self!r} is iterated by Python at {line()}, which needs the number of its items. Use it in a "
+            "for statement of the function's own code."
+        )
+
+
+class Range(Staged):
+    """range() of which an argument is a traced tensor."""
+
+    def __init__(self, start: Any, stop: Any, step: Any) -> None:
+        self.start, self.stop, self.step = start, stop, step
+
+    def __repr__(self) -> str:
+        return "range(...)"
+
+    def count(self) -> torch.Tensor:
+        start, stop, step = self.start, self.stop, self.step
+        if not is_tensor(step):
+            if step == 0:
+                raise ValueError("range() arg 3 must not be zero")
+            rest = stop - start + (step - (1 if step > 0 else -1))
+        else:
+            rest = stop - start + (step - torch.sign(step))
+        return torch.clamp(torch.div(rest, step, rounding_mode="floor"), min=0).to(torch.int64)
+
+    def item(self, index: torch.Tensor) -> torch.Tensor:
+        plain = not is_tensor(self.start) and self.start == 0 and not is_tensor(self.step)
+        if plain and self.step == 1:
+            return mark_number(index)
+        return mark_number((self.start + index * self.step).to(torch.int64))
+
+
+class Rows(Staged):
+    """`for row in tensor`."""
+
+    def __init__(self, tensor: torch.Tensor) -> None:
+        if tensor.dim() == 0:
+            raise TypeError("iteration over a 0-d tensor")
+        self.tensor = tensor
+
+    def __repr__(self) -> str:
+        return "a tensor"
+
+    def count(self) -> Any:
+        count = row_count(self.tensor)
+        return self.tensor.shape[0] if count is None else count
+
+    def item(self, index: torch.Tensor) -> torch.Tensor:
+        return row(self.tensor, index)
+
+
+class Enumerate(Staged):
+    def __init__(self, inner: Staged, start: Any) -> None:
+        self.inner, self.start = inner, start
+
+    def __repr__(self) -> str:
+        return "enumerate(...)"
+
+    def count(self) -> Any:
+        return self.inner.count()
+
+    def item(self, index: torch.Tensor) -> Any:
+        plain = not is_tensor(self.start) and self.start == 0
+        return mark_number(index if plain else index + self.start), self.inner.item(index)
+
+
+class Zip(Staged):
+    def __init__(self, inner: list[Staged]) -> None:
+        self.inner = inner
+
+    def __repr__(self) -> str:
+        return "zip(...)"
+
+    def count(self) -> Any:
+        counts = [i.count() for i in self.inner]
+        exact = [c for c in counts if not is_tensor(c)]
+        result: Any = builtins.min(exact) if exact else None
+        for c in counts:
+            if is_tensor(c):
+                result = c if result is None else _least(result, c)
+        return result
+
+    def item(self, index: torch.Tensor) -> Any:
+        return tuple(i.item(index) for i in self.inner)
+
+
+def _least(a: Any, b: torch.Tensor) -> torch.Tensor:
+    return torch.minimum(a, b) if is_tensor(a) else torch.clamp(b, max=a)
+
+
+def staged(iterable: Any) -> Staged:
+    return iterable if isinstance(iterable, Staged) else Rows(iterable)
+
+
+def _is_one(iterable: Any) -> bool:
+    return isinstance(iterable, Staged) or is_tensor(iterable)
+
+
+def range_(*args: Any) -> Range:
+    """Of integers and 0-dim integer tensors."""
+    for a in args:
+        if is_tensor(a) and (a.numel() != 1 or a.dtype.is_floating_point or a.dtype.is_complex):
+            refuse(
+                f"range() at {line()} takes integers and integer tensors of one element, not a {a.dtype} tensor "
+                f"of shape {list(a.shape)}"
+            )
+    args = tuple(a.reshape(()) if is_tensor(a) and a.dim() else a for a in args)
+    if len(args) == 1:
+        return Range(0, args[0], 1)
+    return Range(args[0], args[1], args[2] if len(args) > 2 else 1)
+
+
+def enumerate_(iterable: Any, start: Any = 0) -> Any:
+    return (
+        Enumerate(staged(iterable), start)
+        if _is_one(iterable)
+        else builtins.enumerate(iterable, start)
+    )
+
+
+def zip_(*iterables: Any, strict: bool = False) -> Any:
+    """Of tensors (their rows) and ranges; beside Python iterables the rows are unrolled."""
+    if all(_is_one(i) for i in iterables) and not strict:
+        return Zip([staged(i) for i in iterables])
+    parts = []
+    for i in iterables:
+        if is_tensor(i):
+            count = Rows(i).count()
+            if is_tensor(count):
+                refuse(
+                    f"zip() at {line()} goes over a tensor whose number of rows may differ and a "
+                    f"{next(type(x).__name__ for x in iterables if not _is_one(x))} of Python's. Make a tensor "
+                    "of the latter."
+                )
+            parts.append(i.unbind(0))
+        else:
+            parts.append(i)
+    return builtins.zip(*parts, strict=strict)
+
+
+def len_(x: Any) -> Any:
+    """The first size: an int, or a traced size."""
+    if isinstance(x, Staged):
+        return x.count()
+    if x.dim() == 0:
+        raise TypeError("len() of a 0-d tensor")
+    return x.shape[0]
+
+
+def _extreme(function: Callable[..., Any], better: Callable[[Any, Any], Any], args: Any, kw: Any) -> Any:
+    if kw or len(args) == 0:
+        return function(*args, **kw)
+    if len(args) == 1:
+        (values,) = args
+        if is_tensor(values):
+            if values.dim() == 0 or values.shape[0] == 0:
+                return function(values)  # Python's own error
+            values = values.unbind(0)
+        values = list(values)
+    else:
+        values = list(args)
+    result = values[0]
+    for value in values[1:]:
+        cond = better(value, result)
+        if is_tensor(cond):
+            result = if_exp(cond, lambda v=value: v, lambda r=result: r)
+        else:
+            result = value if cond else result
+    return result
+
+
+def min_(*args: Any, **kw: Any) -> Any:
+    return _extreme(builtins.min, lambda a, b: a < b, args, kw)
+
+
+def max_(*args: Any, **kw: Any) -> Any:
+    return _extreme(builtins.max, lambda a, b: a > b, args, kw)

@@ -1,0 +1,329 @@
+"""while and for over traced tensors: a `prim::Loop` whose body is staged once, on stand-ins without data.
+
+What the body assigns is carried from one iteration to the next: tensors, and Python numbers as 0-dim
+tensors. A number's dtype is found by staging the body again where it turns out wider (`i = 0`, then
+`i = i + 0.5`), a result that `return` gives in the loop likewise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from .._tracehost import Loop, TensorSpec
+from ._branches import State, Thunk, check_condition, if_stmt, truth_tensor
+from ._containers import Containers
+from ._iterables import staged
+from ._options import LoopOptions
+from ._state import (
+    Parts,
+    common_dtype,
+    dtype_name,
+    dtype_of,
+    is_marked,
+    is_number,
+    is_tensor,
+    kind,
+    mark_number,
+    poison,
+    promoted,
+    same,
+    take_apart,
+)
+from ._undefined import RETURN_VALUE, is_undefined
+from ._where import line, refuse
+
+_ATTEMPTS = 6
+
+GetState = Callable[[], State]
+SetState = Callable[[State], None]
+
+
+@dataclass
+class _Retry(Exception):
+    """The body has to be staged again with what was learned."""
+
+
+@dataclass
+class _Carried:
+    """One carried tensor."""
+
+    variable: int
+    leaf: int
+    dtype: torch.dtype
+    number: bool  # a Python number to the user
+
+
+class _Staged:
+    """One loop, over its attempts."""
+
+    def __init__(
+        self, names: tuple[str, ...], options: LoopOptions, what: str, before: State
+    ) -> None:
+        self.names, self.what, self.where = names, what, line()
+        self.options = options
+        self.before = list(before)  # placeholders are put in place of results not there yet
+        self.wider: dict[tuple[int, int], torch.dtype] = {}
+        self.local: set[int] = set()  # variables that only the body assigns
+
+    # -- before the body
+
+    def prepare(self) -> list[torch.Tensor]:
+        """The carried tensors before the first iteration."""
+        self.parts = [take_apart(v) for v in self.before]
+        self.carried: list[_Carried] = []
+        initial = []
+        for v, parts in enumerate(self.parts):
+            for i, leaf in enumerate(parts.leaves):
+                if not is_tensor(leaf) and not is_number(leaf):
+                    continue
+                number = is_number(leaf) or is_marked(leaf)
+                dtype = self.wider.get((v, i)) or (dtype_of(leaf) if is_number(leaf) else leaf.dtype)
+                self.carried.append(_Carried(v, i, dtype, number))
+                if is_number(leaf):
+                    leaf = promoted(leaf, dtype)
+                initial.append(leaf if leaf.dtype == dtype else leaf.to(dtype))
+        return initial
+
+    def varying(self, initial: list[torch.Tensor]) -> list[list[bool]]:
+        return [self._open(c, t) for c, t in zip(self.carried, initial)]
+
+    def _open(self, c: _Carried, t: torch.Tensor) -> list[bool]:
+        shape = (self.options.shape_invariants or {}).get(self.names[c.variable])
+        if isinstance(shape, TensorSpec):
+            shape = shape.shape
+        if shape is None:
+            return [False] * t.dim()
+        if len(shape) != t.dim() or any(s not in (None, n) for s, n in zip(shape, t.shape)):
+            refuse(
+                f"the shape invariant {list(shape)} of '{self.names[c.variable]}' does not fit its value before "
+                f"the {self.what} at {self.where}, {kind(t)}"
+            )
+        return [s is None for s in shape]
+
+    def state(self, tensors: list[torch.Tensor]) -> State:
+        """The variables, with these tensors in the carried places."""
+        leaves = [list(p.leaves) for p in self.parts]
+        for c, t in zip(self.carried, tensors):
+            leaves[c.variable][c.leaf] = mark_number(t) if c.number else t
+        return tuple(
+            old if not any(c.variable == v for c in self.carried) else p.put(leaves[v])
+            for v, (old, p) in enumerate(zip(self.before, self.parts))
+        )
+
+    # -- after the body
+
+    def next(self, state: State, varying: list[list[bool]]) -> list[torch.Tensor]:
+        """The carried tensors for the iteration after."""
+        after = [take_apart(v) for v in state]
+        for v, name in enumerate(self.names):
+            self._check_variable(v, name, state[v], after[v])
+        result = []
+        for c, open_, before in zip(self.carried, varying, self._inputs):
+            leaf = after[c.variable].leaves[c.leaf] if c.variable not in self.local else before
+            result.append(self._check_leaf(c, open_, before, leaf))
+        return result
+
+    def _check_variable(self, v: int, name: str, now: Any, parts: Parts) -> None:
+        before = self.before[v]
+        if is_undefined(before):
+            if not is_undefined(now):
+                if name == RETURN_VALUE and all(is_tensor(x) or is_number(x) for x in parts.leaves):
+                    self.before[v] = parts.put([_zeros(x) for x in parts.leaves])
+                    raise _Retry
+                self.local.add(v)
+            return
+        if is_undefined(now):
+            refuse(
+                f"'{name}' is deleted, or not assigned on each path, in the body of the {self.what} at "
+                f"{self.where} over a tensor; give it a value at the end of each iteration."
+            )
+        if parts.spec != self.parts[v].spec:
+            self._refuse_change(name, before, now, "its structure changes")
+        for x, y in zip(self.parts[v].leaves, parts.leaves):
+            fits = is_tensor(x) or is_number(x)
+            if not (fits and (is_tensor(y) or is_number(y))) and not same(x, y):
+                self._refuse_change(name, x, y, "it is no tensor or number")
+
+    def _check_leaf(self, c: _Carried, open_: list[bool], before: torch.Tensor, now: Any) -> Any:
+        name = self.names[c.variable]
+        if is_number(now):
+            if c.number:
+                dtype = torch.promote_types(c.dtype, dtype_of(now))
+            else:
+                dtype = common_dtype(before, now) or c.dtype
+            if dtype != c.dtype:
+                self.wider[c.variable, c.leaf] = dtype
+                raise _Retry
+            now = promoted(now, c.dtype, before.device)
+        if now.dtype != c.dtype:
+            wider = torch.promote_types(c.dtype, now.dtype)
+            if c.number and wider != c.dtype:
+                self.wider[c.variable, c.leaf] = wider
+                raise _Retry
+            if not c.number and not is_marked(now):
+                self._refuse_change(name, before, now, "its dtype changes")
+            now = now.to(c.dtype)
+        if now.dim() != before.dim():
+            self._refuse_change(name, before, now, "its number of dimensions changes")
+        if now.device != before.device:
+            self._refuse_change(name, before, now, f"it moves from {before.device} to {now.device}")
+        closed = [d for d, o in enumerate(open_) if not o and now.shape[d] != before.shape[d]]
+        if closed:
+            shape = [None if d in closed or o else s for d, (s, o) in enumerate(zip(before.shape, open_))]
+            refuse(
+                f"the shape of '{name}' changes in the {self.what} at {self.where} over a tensor, from "
+                f"{list(before.shape)} to {list(now.shape)}. If that is meant, write as the first line of its "
+                f"body: tracehost.autograph.set_loop_options(shape_invariants=[({name}, {shape})])"
+            )
+        return now
+
+    def _refuse_change(self, name: str, before: Any, now: Any, why: str) -> None:
+        shown = "the value returned" if name == RETURN_VALUE else f"'{name}'"
+        refuse(
+            f"{shown} can't be carried from one iteration of the {self.what} at {self.where} to the next: {why}, "
+            f"from {kind(before)} to {kind(now)}. The condition or the iterable is a tensor, so one body has to "
+            "do for all iterations."
+        )
+
+    # -- the whole
+
+    def run(
+        self,
+        set_state: SetState,
+        get_state: GetState,
+        start: Callable[[list[torch.Tensor]], Loop],
+        iteration: Callable[[torch.Tensor], torch.Tensor | None],
+    ) -> None:
+        for _ in range(_ATTEMPTS):
+            initial = self.prepare()
+            varying = self.varying(initial)
+            loop = start(initial)
+
+            def body(index: torch.Tensor, tensors: list[torch.Tensor]) -> Any:
+                self._inputs = tensors
+                set_state(self.state(tensors))
+                condition = iteration(index)
+                return condition, self.next(get_state(), varying)
+
+            try:
+                loop.body(varying, body)
+            except _Retry:
+                set_state(tuple(self.before))
+                loop.discard()
+                continue
+            set_state(tuple(self.before))
+            set_state(self._after(self.state(loop.finish())))
+            return
+        refuse(f"no dtype was found for the variables of the {self.what} at {self.where}")
+
+    def _after(self, state: State) -> State:
+        return tuple(
+            poison(
+                name,
+                f"'{name}' is assigned only inside of the {self.what} at {self.where}, which may have no "
+                "iteration; give it a value before it.",
+            )
+            if v in self.local
+            else value
+            for v, (name, value) in enumerate(zip(self.names, state))
+        )
+
+
+def _zeros(leaf: Any) -> Any:
+    if is_number(leaf):
+        return type(leaf)(0)
+    return torch.zeros(leaf.shape, dtype=leaf.dtype, device=leaf.device)
+
+
+def _maximum(options: LoopOptions) -> int:
+    value = options.maximum_iterations
+    if value is None:
+        return -1
+    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+        refuse(f"maximum_iterations at {line()} must be an int of at least 0, not {value!r}")
+    return value
+
+
+def while_stmt(
+    first: torch.Tensor,
+    test: Thunk,
+    body: Thunk,
+    get_state: GetState,
+    set_state: SetState,
+    names: tuple[str, ...],
+    options: LoopOptions,
+) -> None:
+    """`first`: what test() has given, a traced tensor."""
+    check_condition(first, "while", line())
+    containers = Containers(test, body)
+    loop = _Staged(names, options, "while", get_state())
+
+    def iteration(_index: torch.Tensor) -> torch.Tensor:
+        body()
+        return truth_tensor(test(), "while")
+
+    loop.run(
+        set_state,
+        get_state,
+        lambda initial: Loop(None, first, _maximum(options), initial),
+        iteration,
+    )
+    containers.check("the body of a while over a tensor")
+
+
+def for_stmt(
+    iterable: Any,
+    extra_test: Thunk | None,
+    body: Callable[[Any], Any],
+    get_state: GetState,
+    set_state: SetState,
+    names: tuple[str, ...],
+    options: LoopOptions,
+) -> None:
+    items = staged(iterable)
+    containers = Containers(body)
+    loop = _Staged(names, options, "for", get_state())
+    count: Any = items.count()
+    maximum = _maximum(options)
+    if not is_tensor(count):
+        maximum, count = count if maximum < 0 else min(count, maximum), None
+    elif maximum >= 0:
+        count = torch.clamp(count, max=maximum)
+
+    def iteration(index: torch.Tensor) -> torch.Tensor | None:
+        body(items.item(index))
+        return None if extra_test is None else truth_tensor(extra_test(), "for")
+
+    loop.run(set_state, get_state, lambda initial: Loop(count, None, maximum, initial), iteration)
+    containers.check("the body of a for over a tensor")
+
+
+def for_rest(
+    rest: list[Any],
+    extra_test: Thunk,
+    body: Callable[[Any], Any],
+    get_state: GetState,
+    set_state: SetState,
+    names: tuple[str, ...],
+    options: LoopOptions,
+) -> None:
+    """The iterations of a Python iterable after a traced break or return: each one in an if."""
+    for item in rest:
+        go_on = extra_test()
+        if is_tensor(go_on):
+            if_stmt(
+                go_on,
+                lambda item=item: body(item),
+                lambda: None,
+                get_state,
+                set_state,
+                names,
+            )
+        elif go_on:
+            body(item)
+        else:
+            return

@@ -1,0 +1,39 @@
+"""The staged side of each operator: what happens where a value is a traced tensor."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .._tracehost import recording
+from ._branches import and_, assert_stmt, if_exp, if_stmt, not_, or_
+from ._iterables import Staged, enumerate_, len_, max_, min_, range_, zip_
+from ._loops import for_rest, for_stmt, while_stmt
+from ._numbers import aug
+from ._returns import return_value
+from ._state import is_tensor
+
+__all__ = [
+    "and_",
+    "assert_stmt",
+    "aug",
+    "enumerate_",
+    "for_rest",
+    "for_stmt",
+    "if_exp",
+    "if_stmt",
+    "is_staged",
+    "len_",
+    "max_",
+    "min_",
+    "not_",
+    "or_",
+    "range_",
+    "return_value",
+    "while_stmt",
+    "zip_",
+]
+
+
+def is_staged(value: Any) -> bool:
+    """Whether the value is a tensor (or a range, enumerate, zip over one) of this thread's trace."""
+    return (is_tensor(value) or isinstance(value, Staged)) and recording()
