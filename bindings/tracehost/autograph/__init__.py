@@ -1,0 +1,61 @@
+"""Autograph: Python's control flow on traced tensors, as control flow of the graph.
+
+A function that tracehost traces is converted first, and with it what it calls of the user's own code:
+`if`, `while`, `for`, `and`, `or`, `not`, conditional expressions, chained comparisons and `assert` ask the
+value whether it is traced. On Python values they mean what they mean in Python.
+"""
+
+from __future__ import annotations
+
+import ast
+import functools
+from types import FunctionType
+from typing import Any
+
+from ._compile import converted_tree
+from ._options import LoopOptions, set_loop_options
+from ._policy import convert, do_not_convert
+from ._source import NoSource
+
+__all__ = ["LoopOptions", "convert", "do_not_convert", "set_loop_options", "to_code"]
+
+
+def to_code(function: Any) -> str:
+    """The source of the converted function, for reading: `ag__` holds autograph's operators.
+
+    Args:
+        function: a function, lambda, method, partial or tracehost.function.
+
+    Returns:
+        Python source. Decorators, defaults and annotations of the function itself are left out.
+
+    Raises:
+        TypeError: `function` is not a Python function.
+        ValueError: it can't be converted; the message says why.
+    """
+    inner = function
+    while not isinstance(inner, FunctionType):
+        if isinstance(inner, functools.partial):
+            inner = inner.func
+            continue
+        below = getattr(inner, "__func__", None) or getattr(inner, "python_function", None)
+        if below is None:
+            raise TypeError(f"autograph.to_code takes a Python function, got {function!r}")
+        inner = below
+    try:
+        tree, _ = converted_tree(inner)
+    except NoSource as error:
+        raise ValueError(f"{inner.__qualname__} is not converted: {error}") from None
+    return ast.unparse(tree)
+
+
+def _connect() -> None:
+    """Give generated code its operators: they import what makes the code."""
+    from types import CellType
+
+    from . import _compile, _operators
+
+    _compile._operators_cell = CellType(_operators)
+
+
+_connect()

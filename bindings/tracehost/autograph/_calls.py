@@ -1,0 +1,139 @@
+"""What a call in converted code calls: the converted function for the user's own, else the callee itself."""
+
+from __future__ import annotations
+
+import builtins
+import functools
+from collections.abc import Callable, Iterable
+from types import BuiltinFunctionType, FunctionType, MethodType
+from typing import Any
+
+from . import _staging
+from ._compile import converted
+from ._staging import is_staged
+
+
+def _any_staged(values: Iterable[Any]) -> bool:
+    return any(is_staged(v) for v in values)
+
+
+def _range(*args: Any) -> Any:
+    return _staging.range_(*args) if _any_staged(args) else range(*args)
+
+
+def _enumerate(iterable: Any, start: Any = 0) -> Any:
+    if is_staged(iterable) or is_staged(start):
+        return _staging.enumerate_(iterable, start)
+    return enumerate(iterable, start)
+
+
+def _zip(*iterables: Any, **options: Any) -> Any:
+    if _any_staged(iterables):
+        return _staging.zip_(*iterables)
+    return zip(*iterables, **options)
+
+
+def _len(value: Any) -> Any:
+    return _staging.len_(value) if is_staged(value) else len(value)
+
+
+def _extreme(name: str) -> Callable[..., Any]:
+    plain = getattr(builtins, name)
+
+    def extreme(*args: Any, **options: Any) -> Any:
+        values = args
+        if len(args) == 1 and isinstance(args[0], (list, tuple)):
+            values = tuple(args[0])
+        if _any_staged(values):
+            return getattr(_staging, name + "_")(*args, **options)
+        return plain(*args, **_with_key(options))
+
+    return extreme
+
+
+def _with_key(options: dict[str, Any]) -> dict[str, Any]:
+    key = options.get("key")
+    return options if key is None else {**options, "key": call(key)}
+
+
+def _map(*args: Any, **options: Any) -> Any:
+    return map(call(args[0]), *args[1:], **options) if args else map()
+
+
+def _filter(*args: Any) -> Any:
+    return filter(call(args[0]), *args[1:]) if args else filter()  # type: ignore[call-overload]
+
+
+def _sorted(*args: Any, **options: Any) -> Any:
+    return sorted(*args, **_with_key(options))
+
+
+def _reduce(*args: Any) -> Any:
+    return functools.reduce(call(args[0]), *args[1:]) if args else functools.reduce()  # type: ignore[call-arg]
+
+
+_TYPES: dict[type, Callable[..., Any]] = {
+    range: _range,
+    enumerate: _enumerate,
+    zip: _zip,
+    map: _map,
+    filter: _filter,
+}
+_BUILTINS: dict[Any, Callable[..., Any]] = {
+    len: _len,
+    min: _extreme("min"),
+    max: _extreme("max"),
+    sorted: _sorted,
+    functools.reduce: _reduce,
+}
+
+
+def _of_builtin(f: Any) -> Any:
+    return _BUILTINS.get(f, f)
+
+
+def _of_class(f: Any) -> Any:
+    return _TYPES.get(f, f)
+
+
+def _of_method(f: Any) -> Any:
+    function = f.__func__
+    made = call(function)
+    return f if made is function else MethodType(made, f.__self__)
+
+
+def _of_partial(f: Any) -> Any:
+    made = call(f.func)
+    return f if made is f.func else functools.partial(made, *f.args, **f.keywords)
+
+
+def _of_object(f: Any) -> Any:
+    """A callable object whose class defines __call__ in Python. A module's is torch's own, with its hooks."""
+    kind = type(f)
+    if issubclass(kind, type):
+        return f
+    function = getattr(kind, "__call__", None)  # noqa: B004 (the class's, not the object's)
+    if type(function) is not FunctionType:
+        return f
+    made = converted(function)
+    return f if made is function else MethodType(made, f)
+
+
+_BY_KIND: dict[type, Callable[[Any], Any]] = {
+    FunctionType: converted,
+    BuiltinFunctionType: _of_builtin,
+    type: _of_class,
+    MethodType: _of_method,
+    functools.partial: _of_partial,
+}
+
+
+def call(f: Any) -> Any:
+    """What to call in place of `f`: generated code says `ag__.call(f)(x)`, so that Python binds the arguments."""
+    kind = type(f)
+    return _BY_KIND.get(kind, _of_object)(f)
+
+
+def convert_callable(f: Any) -> Any:
+    """The converted function, method, partial or callable object; `f` itself where there is nothing to convert."""
+    return call(f)

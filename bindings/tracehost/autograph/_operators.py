@@ -1,0 +1,220 @@
+"""What generated code calls, as `ag__`. A Python value: the plain statement. A traced one: `_staging`'s.
+
+Everything here runs once a trace, in place of the user's statement, so that an exception has the type and
+text of the plain statement's.
+"""
+
+from __future__ import annotations
+
+import itertools
+import operator
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from . import _staging
+from ._calls import call
+from ._options import NO_OPTIONS, LoopOptions, loop_options
+from ._places import get_attribute, get_item, set_attribute, set_item
+from ._staging import is_staged
+from ._undefined import Undefined, is_undefined, ld, ldf, ldu
+
+__all__ = [
+    "NO_OPTIONS",
+    "Undefined",
+    "and_",
+    "assert_stmt",
+    "aug",
+    "call",
+    "compare",
+    "for_stmt",
+    "get_attribute",
+    "get_item",
+    "if_exp",
+    "if_stmt",
+    "is_undefined",
+    "ld",
+    "ldf",
+    "ldu",
+    "loop_options",
+    "no_state",
+    "not_",
+    "nothing",
+    "or_",
+    "return_value",
+    "set_attribute",
+    "set_item",
+    "set_no_state",
+    "while_stmt",
+]
+
+Body = Callable[[], Any]
+GetState = Callable[[], tuple[Any, ...]]
+SetState = Callable[[tuple[Any, ...]], None]
+Names = tuple[str, ...]
+
+
+def nothing() -> None:
+    """An else that is not there."""
+
+
+def no_state() -> tuple[Any, ...]:
+    return ()
+
+
+def set_no_state(state: tuple[Any, ...]) -> None:
+    pass
+
+
+def if_stmt(
+    cond: Any, body: Body, orelse: Body, get_state: GetState, set_state: SetState, names: Names
+) -> None:
+    if is_staged(cond):
+        _staging.if_stmt(cond, body, orelse, get_state, set_state, names)
+    elif cond:
+        body()
+    else:
+        orelse()
+
+
+def while_stmt(
+    test: Body,
+    body: Body,
+    get_state: GetState,
+    set_state: SetState,
+    names: Names,
+    options: LoopOptions,
+) -> None:
+    """The condition may become a traced value after some iterations: those before are Python's."""
+    while True:
+        cond = test()
+        if is_staged(cond):
+            _staging.while_stmt(cond, test, body, get_state, set_state, names, options)
+            return
+        if not cond:
+            return
+        body()
+
+
+def for_stmt(
+    iterable: Any,
+    extra_test: Body | None,
+    body: Callable[[Any], Any],
+    get_state: GetState,
+    set_state: SetState,
+    names: Names,
+    options: LoopOptions,
+) -> None:
+    if is_staged(iterable):
+        _staging.for_stmt(iterable, extra_test, body, get_state, set_state, names, options)
+        return
+    if extra_test is None:
+        for item in iterable:
+            body(item)
+        return
+    rest = iter(iterable)
+    for item in rest:
+        body(item)
+        go_on = extra_test()
+        if is_staged(go_on):
+            items = _remaining(iterable, rest, options)
+            _staging.for_rest(items, extra_test, body, get_state, set_state, names, options)
+            return
+        if not go_on:
+            return
+
+
+def _remaining(iterable: Any, rest: Iterable[Any], options: LoopOptions) -> list[Any]:
+    if isinstance(options.maximum_iterations, int):
+        return list(itertools.islice(rest, options.maximum_iterations))
+    if isinstance(iterable, (itertools.count, itertools.cycle)):
+        raise TypeError(
+            f"a loop over {iterable!r}, which has no end, is left by break or return on a tensor condition. "
+            "Write it as `while True:` with a counter, or bound it by "
+            "tracehost.autograph.set_loop_options(maximum_iterations=...) first in its body"
+        )
+    return list(rest)
+
+
+def if_exp(cond: Any, then: Body, orelse: Body) -> Any:
+    if is_staged(cond):
+        return _staging.if_exp(cond, then, orelse)
+    return then() if cond else orelse()
+
+
+def and_(left: Any, right: Body) -> Any:
+    if is_staged(left):
+        return _staging.and_(left, right)
+    return left and right()
+
+
+def or_(left: Any, right: Body) -> Any:
+    if is_staged(left):
+        return _staging.or_(left, right)
+    return left or right()
+
+
+def not_(value: Any) -> Any:
+    if is_staged(value):
+        return _staging.not_(value)
+    return not value
+
+
+_COMPARISONS: dict[str, Callable[[Any, Any], Any]] = {
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+    "==": operator.eq,
+    "!=": operator.ne,
+    "is": operator.is_,
+    "is not": operator.is_not,
+    "in": lambda left, right: left in right,
+    "not in": lambda left, right: left not in right,
+}
+
+
+def compare(left: Any, sign: str, right: Any, *more: Any) -> Any:
+    """A chained comparison: `more` alternates signs and thunks, each run at most once."""
+    result = _COMPARISONS[sign](left, right)
+    if not more:
+        return result
+    return and_(result, lambda: compare(right, more[0], more[1](), *more[2:]))
+
+
+_IN_PLACE: dict[str, Callable[[Any, Any], Any]] = {
+    "+": operator.iadd,
+    "-": operator.isub,
+    "*": operator.imul,
+    "/": operator.itruediv,
+    "//": operator.ifloordiv,
+    "%": operator.imod,
+    "**": operator.ipow,
+    "@": operator.imatmul,
+    "&": operator.iand,
+    "|": operator.ior,
+    "^": operator.ixor,
+    "<<": operator.ilshift,
+    ">>": operator.irshift,
+}
+
+
+def aug(sign: str, target: Any, value: Any) -> Any:
+    """What `target sign= value` assigns: `aug("+", x, 1)`."""
+    if is_staged(target):
+        return _staging.aug(sign, target, value)
+    return _IN_PLACE[sign](target, value)
+
+
+def assert_stmt(cond: Any, message: Body | None) -> None:
+    if is_staged(cond):
+        _staging.assert_stmt(cond, message)
+    elif not cond:
+        raise AssertionError if message is None else AssertionError(message())
+
+
+def return_value(do_return: Any, value: Any) -> Any:
+    if do_return is True:
+        return ld(value)
+    if do_return is False:
+        return None
+    return _staging.return_value(do_return, value)

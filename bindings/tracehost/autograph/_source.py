@@ -1,0 +1,252 @@
+"""The syntax tree of a function object, with the file's own lines and columns."""
+
+from __future__ import annotations
+
+import ast
+import copy
+import inspect
+import linecache
+from collections.abc import Iterator
+from types import CodeType, FunctionType
+from typing import Any
+
+
+class NoSource(Exception):
+    """Why a function's source can't be had."""
+
+
+def tree_of(
+    function: FunctionType,
+) -> tuple[ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda, str]:
+    """A fresh tree of the function and the text that it was parsed from."""
+    code = function.__code__
+    lines = _lines(code, function.__globals__)
+    if code.co_name == "<lambda>":
+        return _lambda(code, lines)
+    if code.co_name.startswith("<"):
+        raise NoSource(f"{code.co_name} is not the code of a function")
+    text, offset = _block(code, lines)
+    try:
+        tree = ast.parse(text)
+    except SyntaxError:
+        text, offset = _slow_block(code, lines)
+        try:
+            tree = ast.parse(text)
+        except SyntaxError as error:
+            raise NoSource(f"its source can't be parsed: {error}") from None
+    node: Any = tree.body[0]
+    if isinstance(node, ast.If):
+        node = node.body[0]
+    if not isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+        raise NoSource(f"{code.co_filename}:{code.co_firstlineno} does not hold its definition")
+    if offset:
+        ast.increment_lineno(node, offset)
+    _mangle(node, code)
+    _check(node, code)
+    return node, text
+
+
+def _lines(code: CodeType, module: dict[str, Any]) -> list[str]:
+    linecache.checkcache(code.co_filename)
+    lines = linecache.getlines(code.co_filename, module)
+    if not lines:
+        raise NoSource(f"it has no source that could be read ({code.co_filename})")
+    if code.co_firstlineno > len(lines):
+        raise NoSource(f"{code.co_filename} has changed since it was imported")
+    return lines
+
+
+def codes_below(code: CodeType) -> Iterator[CodeType]:
+    for value in code.co_consts:
+        if isinstance(value, CodeType):
+            yield value
+            yield from codes_below(value)
+
+
+def _last_line(code: CodeType) -> int:
+    last = code.co_firstlineno
+    for one in (code, *codes_below(code)):
+        for _, _, line in one.co_lines():
+            if line is not None and line > last:
+                last = line
+    return last
+
+
+def _indent(line: str) -> int:
+    return len(line) - len(line.lstrip(" \t\f"))
+
+
+def _block(code: CodeType, lines: list[str]) -> tuple[str, int]:
+    """The lines of the definition, indented ones below `if 1:` so that columns stay: text, lines before it."""
+    start = code.co_firstlineno - 1
+    indent = _indent(lines[start])
+    end = min(_last_line(code), len(lines))
+    while end < len(lines):
+        line = lines[end]
+        content = line.strip()
+        if content and not content.startswith("#") and _indent(line) <= indent:
+            header = end == start + 1 and content.startswith(("def ", "async ", "@"))
+            if content[0] not in ")]}" and not header:
+                break
+        end += 1
+    return _wrapped(lines[start:end], start, indent)
+
+
+def _slow_block(code: CodeType, lines: list[str]) -> tuple[str, int]:
+    """The same by tokens: text that looks like the block's end may be within a string."""
+    start = code.co_firstlineno - 1
+    return _wrapped(inspect.getblock(lines[start:]), start, _indent(lines[start]))
+
+
+def _wrapped(block: list[str], start: int, indent: int) -> tuple[str, int]:
+    text = "".join(block)
+    return ("if 1:\n" + text, start - 1) if indent else (text, start)
+
+
+# Whole files' trees, for lambdas: their code says where they are, not where their statement begins.
+_files: dict[str, tuple[list[str], dict[int, list[ast.Lambda]]]] = {}
+_MOST_FILES = 32
+
+
+def _lambda(code: CodeType, lines: list[str]) -> tuple[ast.Lambda, str]:
+    cached = _files.get(code.co_filename)
+    if cached is None or cached[0] is not lines:
+        found: dict[int, list[ast.Lambda]] = {}
+        try:
+            tree = ast.parse("".join(lines))
+        except SyntaxError as error:
+            raise NoSource(f"its file can't be parsed: {error}") from None
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Lambda):
+                found.setdefault(node.lineno, []).append(node)
+        while len(_files) >= _MOST_FILES:
+            _files.pop(next(iter(_files)), None)
+        cached = _files[code.co_filename] = lines, found
+    fitting = [n for n in cached[1].get(code.co_firstlineno, ()) if _arguments(n) == _taken(code)]
+    if len(fitting) > 1:
+        fitting = _by_position(code, fitting)
+    if not fitting:
+        raise NoSource(f"{code.co_filename} has changed since it was imported")
+    if len(fitting) > 1:
+        raise NoSource("several lambdas on its line take the same arguments")
+    node = copy.deepcopy(fitting[0])
+    _mangle(node, code)
+    _check(node, code)
+    return node, "".join(lines[node.lineno - 1 : node.end_lineno])
+
+
+def _by_position(code: CodeType, candidates: list[ast.Lambda]) -> list[ast.Lambda]:
+    """The innermost lambda whose body holds all of the code's positions."""
+    places = [
+        (line, column, end_line, end_column)
+        for line, end_line, column, end_column in code.co_positions()
+        if line and end_line and column is not None and end_column is not None and end_column > 0
+    ]
+    if not places:
+        return candidates
+    first, last = min(p[:2] for p in places), max(p[2:] for p in places)
+    holding = [
+        n
+        for n in candidates
+        if (n.body.lineno, n.body.col_offset) <= first
+        and last <= (n.body.end_lineno or 0, n.body.end_col_offset or 0)
+    ]
+    return (
+        holding[-1:] if len(holding) < 2 else [max(holding, key=lambda n: (n.lineno, n.col_offset))]
+    )
+
+
+def _taken(code: CodeType) -> list[str]:
+    count = code.co_argcount + code.co_kwonlyargcount
+    count += bool(code.co_flags & inspect.CO_VARARGS) + bool(code.co_flags & inspect.CO_VARKEYWORDS)
+    return list(code.co_varnames[:count])
+
+
+def _arguments(node: Any) -> list[str]:
+    arguments = node.args
+    found = [a.arg for a in arguments.posonlyargs + arguments.args + arguments.kwonlyargs]
+    return found + [a.arg for a in (arguments.vararg, arguments.kwarg) if a is not None]
+
+
+def _check(node: Any, code: CodeType) -> None:
+    """The file may be newer than what was imported: the names must be those of the code."""
+    same = _arguments(node) == _taken(code)
+    if not isinstance(node, ast.Lambda):
+        same = same and node.name in (code.co_name, code.co_name.lstrip("_"))
+    if same:
+        known = _names(node)
+        used = {*code.co_names, *code.co_varnames, *code.co_freevars, *code.co_cellvars}
+        same = all(n in known or not n.isidentifier() or n in _IMPLICIT for n in used)
+    if not same:
+        raise NoSource(f"{code.co_filename} has changed since it was imported")
+
+
+_IMPLICIT = {"__class__", "__classdict__", "AssertionError", "__annotations__"}
+
+
+def _names(node: ast.AST) -> set[str]:
+    found: set[str] = set()
+    for each in ast.walk(node):
+        kind = type(each)
+        if kind is ast.Name:
+            found.add(each.id)  # type: ignore[attr-defined]
+        elif kind is ast.Attribute:
+            found.add(each.attr)  # type: ignore[attr-defined]
+        elif kind is ast.Constant:
+            continue
+        elif kind is ast.alias:
+            found.update(each.name.split("."))  # type: ignore[attr-defined]
+            found.add(each.name)  # type: ignore[attr-defined]
+            if each.asname:  # type: ignore[attr-defined]
+                found.add(each.asname)  # type: ignore[attr-defined]
+        elif kind is ast.ImportFrom:
+            found.add(each.module or "")  # type: ignore[attr-defined]
+        elif kind in (ast.Global, ast.Nonlocal):
+            found.update(each.names)  # type: ignore[attr-defined]
+        else:
+            for part in ("arg", "name", "rest"):
+                value = getattr(each, part, None)
+                if isinstance(value, str):
+                    found.add(value)
+            found.update(getattr(each, "kwd_attrs", ()))
+    return found
+
+
+def class_around(code: CodeType) -> str | None:
+    """The class whose body the function is written in, at any depth of functions between."""
+    parts = code.co_qualname.split(".")[:-1]
+    while len(parts) >= 2 and parts[-1] == "<locals>":
+        del parts[-2:]
+    return parts[-1] if parts and parts[-1] != "<locals>" else None
+
+
+def _mangle(node: Any, code: CodeType) -> None:
+    """Write private names as the class's compiler did: the tree is compiled outside of its class."""
+    owner = (class_around(code) or "").lstrip("_")
+    if owner:
+        _Mangler(f"_{owner}").visit(node)
+
+
+class _Mangler(ast.NodeTransformer):
+    def __init__(self, prefix: str) -> None:
+        self.prefix = prefix
+
+    def _mangled(self, text: str) -> str:
+        private = text.startswith("__") and not text.endswith("__") and "." not in text
+        return self.prefix + text if private else text
+
+    def visit_ClassDef(self, node: ast.ClassDef) -> ast.AST:
+        """A class within mangles its own body; its bases and decorators are ours."""
+        node.name = self._mangled(node.name)
+        for part in [*node.bases, *node.keywords, *node.decorator_list]:
+            self.visit(part)
+        return node
+
+    def generic_visit(self, node: ast.AST) -> ast.AST:
+        for part in ("id", "attr", "arg", "name", "asname", "rest"):
+            value = getattr(node, part, None)
+            if isinstance(value, str) and value.startswith("__"):
+                setattr(node, part, self._mangled(value))
+        if isinstance(node, (ast.Global, ast.Nonlocal)):
+            node.names = [self._mangled(n) for n in node.names]
+        return super().generic_visit(node)

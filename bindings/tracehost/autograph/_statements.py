@@ -1,0 +1,537 @@
+"""Statements: if, while and for become calls of operators with their blocks as functions."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from . import _nodes as nodes
+from ._blocks import Assigned, StateFunctions, collect
+from ._expressions import SIGNS, Expressions
+from ._lower import Lowering, is_plain, jump_in_finally, none_of
+from ._scopes import (
+    FUNCTIONS,
+    Function,
+    Scope,
+    class_scope,
+    function_scope,
+    nonlocal_names,
+    same_scope,
+    walrus_names,
+)
+from ._undefined import RETURN_VALUE
+
+_FRAME_READERS = {"locals": 0, "vars": 0, "dir": 0, "eval": 1, "exec": 1}
+
+
+@dataclass(frozen=True)
+class Text:
+    """What occurs in the source at all: most functions need only some of the searches."""
+
+    walrus: bool
+    nonlocals: bool
+    yields: bool
+    frames: bool
+    finals: bool
+
+    @staticmethod
+    def of(source: str) -> Text:
+        return Text(
+            ":=" in source,
+            "nonlocal" in source,
+            "yield" in source or "await" in source or "async" in source,
+            any(name + "(" in source for name in _FRAME_READERS),
+            "finally" in source,
+        )
+
+
+def refusal(node: Function, text: Text) -> str | None:
+    """Why a function must stay as it is, if it must."""
+    if isinstance(node, ast.AsyncFunctionDef):
+        return "it is an async function: a graph can't wait"
+    body: list[Any] = [node.body] if isinstance(node, ast.Lambda) else node.body
+    if text.yields and any(isinstance(n, (ast.Yield, ast.YieldFrom)) for n in same_scope(body)):
+        return "it is a generator: a graph can't pause. Return a list or a tuple"
+    if text.frames:
+        for call in same_scope(body):
+            if isinstance(call, ast.Call) and isinstance(call.func, ast.Name):
+                enough = _FRAME_READERS.get(call.func.id)
+                if enough is not None and len(call.args) + len(call.keywords) <= enough:
+                    return f"it reads its own variables with {call.func.id}() (line {call.lineno})"
+    if text.finals and not isinstance(node, ast.Lambda):
+        line = jump_in_finally(node.body)
+        if line is not None:
+            return f"its finally block is left by return, break or continue (line {line})"
+    return None
+
+
+def _decorated_do_not_convert(node: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
+    for decorator in node.decorator_list:
+        target = decorator.func if isinstance(decorator, ast.Call) else decorator
+        name = target.attr if isinstance(target, ast.Attribute) else getattr(target, "id", None)
+        if name == "do_not_convert":
+            return True
+    return False
+
+
+class Statements(Expressions):
+    """One function's body, and those of functions defined in it (each by an object of its own)."""
+
+    def __init__(self, scope: Scope, text: Text, left: list[tuple[int, int, str]]) -> None:
+        super().__init__(scope, text.walrus)
+        self.text = text
+        self.left = left
+
+    def body(self, node: ast.FunctionDef) -> list[ast.stmt]:
+        """The converted body, with the variables of its blocks declared first."""
+        scope, at = self.scope, nodes.first_line(node)
+        if self.text.nonlocals:
+            scope.shared = nonlocal_names(node.body)
+            if scope.parent is not None:
+                scope.shared |= scope.parent.shared - scope.locals
+        has_docstring = ast.get_docstring(node, clean=False) is not None
+        docstring, statements = node.body[:has_docstring], node.body[has_docstring:]
+        lowered = Lowering(statements).run(statements, _end_of(node))
+        if self.text.walrus:
+            scope.state.update(walrus_names(node.body))
+        collect(lowered, scope, self.text.walrus)
+        scope.locals.update(name for name in scope.state if name.startswith("ag__"))
+        scope.readers.clear()
+        body = self.block(lowered)
+        return docstring + self._declared(at) + body
+
+    def _declared(self, at: nodes.Where) -> list[ast.stmt]:
+        scope = self.scope
+        first: list[ast.stmt] = []
+        first += nodes.declare(ast.Global, sorted(scope.globals), at)
+        first += nodes.declare(ast.Nonlocal, sorted(scope.nonlocals), at)
+        for name in sorted(scope.state & scope.locals - set(scope.parameters)):
+            is_flag = name.startswith("ag__") and name != RETURN_VALUE
+            value = nodes.constant(False, at) if is_flag else nodes.undefined(name, at)
+            first.append(nodes.assign(name, value, at))
+        return first
+
+    def block(self, body: list[ast.stmt]) -> list[ast.stmt]:
+        out: list[ast.stmt] = []
+        for statement in body:
+            outer, self.hoists = self.hoists, []
+            made = self.stmt(statement)
+            out += self.hoists
+            out += made
+            self.hoists = outer
+        return out
+
+    def stmt(self, node: ast.stmt) -> list[ast.stmt]:
+        handler = _HANDLERS.get(type(node))
+        if handler is not None:
+            return handler(self, node)
+        return [self.generic(node)]
+
+    # -- blocks that become functions
+
+    def if_(self, node: Any) -> list[ast.stmt]:
+        made = hasattr(node, "ag_made")
+        plain = not made and is_plain(node.test)
+        test = node.test if made else self.expr(node.test)
+        if plain:
+            node.test = test
+            node.body = self.block(node.body) or [ast.Pass(**nodes.first_line(node))]
+            node.orelse = self.block(node.orelse)
+            return [node]
+        at = nodes.first_line(node)
+        state = StateFunctions(node.ag_state, self.scope, self.load, at)
+        body, orelse = node.ag_sides
+        out: list[ast.stmt] = [self._function("ag__body", node.body, body, state, at)]
+        if node.orelse:
+            out.append(self._function("ag__orelse", node.orelse, orelse, state, at))
+            other: ast.expr = nodes.name("ag__orelse", at)
+        else:
+            other = nodes.operator("nothing", at)
+        define, setter = state.setter()
+        arguments = [
+            test,
+            nodes.name("ag__body", at),
+            other,
+            state.getter(),
+            setter,
+            state.names(),
+        ]
+        return [*out, *define, ast.Expr(nodes.operation("if_stmt", arguments, at), **at)]
+
+    def _function(
+        self,
+        name: str,
+        body: list[ast.stmt],
+        assigned: Assigned,
+        state: StateFunctions,
+        at: nodes.Where,
+        arguments: ast.arguments | None = None,
+        before: Callable[[], list[ast.stmt]] | None = None,
+    ) -> ast.stmt:
+        first = state.declarations(assigned)
+        if before is not None:
+            first += before()
+        return nodes.define(name, arguments or nodes.no_arguments(), first + self.block(body), at)
+
+    def while_(self, node: Any) -> list[ast.stmt]:
+        at = nodes.first_line(node)
+        options = self._options(node, at)
+        state = StateFunctions(node.ag_state, self.scope, self.load, at)
+        test = self._test(node, at)
+        body = self._function("ag__body", node.body, node.ag_state, state, at)
+        define, setter = state.setter()
+        arguments = [
+            nodes.name("ag__test", at),
+            nodes.name("ag__body", at),
+            state.getter(),
+            setter,
+            state.names(),
+            options,
+        ]
+        call = ast.Expr(nodes.operation("while_stmt", arguments, at), **at)
+        return [test, body, *define, call]
+
+    def _test(self, node: Any, at: nodes.Where) -> ast.stmt:
+        names = walrus_names([node.test]) if self.has_walrus else []
+        declared = StateFunctions({}, self.scope, self.load, at).declarations(dict.fromkeys(names))
+        outer, self.hoists = self.hoists, []
+        if node.ag_flags:
+            user = self.deferred([node.test], lambda: self.expr(node.test), at)
+            test: ast.expr = nodes.operation("and_", [none_of(node.ag_flags, at), user], at)
+        else:
+            test = self.expr(node.test)
+        body = [*declared, *self.hoists, ast.Return(test, **nodes.where(node.test))]
+        self.hoists = outer
+        return nodes.define("ag__test", nodes.no_arguments(), body, at)
+
+    def for_(self, node: Any) -> list[ast.stmt]:
+        node.iter = self.expr(node.iter)
+        if node.ag_plain:
+            node.target = self.expr(node.target)
+            node.body = self.block(node.body)
+            return [node]
+        at = nodes.first_line(node)
+        options = self._options(node, at)
+        state = StateFunctions(node.ag_state, self.scope, self.load, at)
+        target_at = nodes.where(node.target)
+
+        def take() -> list[ast.stmt]:
+            item = nodes.name("ag__item", target_at)
+            return [ast.Assign([self.expr(node.target)], item, **target_at)]
+
+        body = self._function(
+            "ag__body",
+            node.body,
+            node.ag_state,
+            state,
+            at,
+            nodes.one_argument("ag__item", at),
+            take,
+        )
+        define, setter = state.setter()
+        extra: ast.expr = nodes.constant(None, at)
+        if node.ag_flags:
+            extra = nodes.thunk(none_of(node.ag_flags, at), at)
+        arguments = [
+            node.iter,
+            extra,
+            nodes.name("ag__body", at),
+            state.getter(),
+            setter,
+            state.names(),
+            options,
+        ]
+        return [body, *define, ast.Expr(nodes.operation("for_stmt", arguments, at), **at)]
+
+    def _options(self, node: Any, at: nodes.Where) -> ast.expr:
+        """`set_loop_options(...)`, first in the body, is taken out and told to the operator."""
+        for index, first in enumerate(node.body):
+            if isinstance(first, ast.Assign) and _is_flag(first.targets[0]):
+                continue
+            call = first.value if isinstance(first, ast.Expr) else None
+            if isinstance(call, ast.Call) and _last_name(call.func) == "set_loop_options":
+                node.body = node.body[:index] + node.body[index + 1 :]
+                arguments = [self.expr(_named_pairs(a)) for a in call.args]
+                made = nodes.operation("loop_options", arguments, nodes.where(call))
+                made.keywords = [
+                    ast.keyword(k.arg, self.expr(_named_pairs(k.value)), **nodes.where(k.value))
+                    for k in call.keywords
+                ]
+                return made
+            break
+        return nodes.operator("NO_OPTIONS", at)
+
+    # -- statements that stay, with something in them changed
+
+    def assign(self, node: ast.Assign) -> list[ast.stmt]:
+        if getattr(node, "ag_dead", False):
+            return [ast.Pass(**nodes.where(node))]
+        node.value = self.expr(node.value)
+        node.targets = [self.expr(target) for target in node.targets]
+        return [node]
+
+    def ann_assign(self, node: ast.AnnAssign) -> list[ast.stmt]:
+        """Annotations in a function aren't evaluated, and can't stand beside nonlocal."""
+        at = nodes.where(node)
+        if node.value is not None:
+            return self.assign(ast.Assign([node.target], node.value, **at))
+        if isinstance(node.target, ast.Name):
+            return [ast.Pass(**at)] if node.target.id in self.scope.state else [node]
+        if isinstance(node.target, ast.Attribute):
+            return [ast.Expr(self.expr(node.target.value), **at)]
+        return [node]
+
+    def aug_assign(self, node: ast.AugAssign) -> list[ast.stmt]:
+        at = nodes.where(node)
+        before: list[ast.stmt] = []
+        if not isinstance(node.target, ast.Name):
+            self._bind_owner(node.target, before, at)
+        value = self.expr(node.value)
+        read = self.load(node.target)
+        sign = nodes.constant(SIGNS[type(node.op)], at)
+        new = nodes.operation("aug", [sign, read, value], at)
+        return [*before, ast.Assign([self.expr(node.target)], new, **at)]
+
+    def _bind_owner(self, target: Any, before: list[ast.stmt], at: nodes.Where) -> None:
+        """`f(x).y += 1` runs f once: what is more than a name is bound first."""
+        if not isinstance(target.value, ast.Name):
+            before.append(nodes.assign("ag__owner", self.expr(target.value), at))
+            target.value = nodes.name("ag__owner", at)
+        if isinstance(target, ast.Subscript) and not isinstance(
+            target.slice, (ast.Name, ast.Constant)
+        ):
+            before.append(nodes.assign("ag__key", self.expr(target.slice), at))
+            target.slice = nodes.name("ag__key", at)
+
+    def delete(self, node: ast.Delete) -> list[ast.stmt]:
+        """`del x` of a variable that blocks assign leaves it as before its first assignment."""
+        out: list[ast.stmt] = []
+        for target in node.targets:
+            at = nodes.where(target)
+            if isinstance(target, ast.Name) and self._holds_undefined(target.id):
+                out.append(ast.Expr(self.expr(nodes.name(target.id, at)), **at))
+                out.append(nodes.assign(target.id, nodes.undefined(target.id, at), at))
+            else:
+                out.append(ast.Delete([self.expr(target)], **at))
+        return out
+
+    def _holds_undefined(self, name: str) -> bool:
+        owner = self.scope.owner(name)
+        return owner is not None and name in owner.state and owner.kind in ("function", "lambda")
+
+    def assert_(self, node: ast.Assert) -> list[ast.stmt]:
+        if not __debug__:
+            return [ast.Pass(**nodes.where(node))]
+        if is_plain(node.test):
+            return [self.generic(node)]
+        at = nodes.where(node)
+        test = self.expr(node.test)
+        message: ast.expr = nodes.constant(None, at)
+        if node.msg is not None:
+            original = node.msg
+            message = self.deferred([original], lambda: self.expr(original), at)
+        return [ast.Expr(nodes.operation("assert_stmt", [test, message], at), **at)]
+
+    def with_(self, node: ast.With) -> list[ast.stmt]:
+        for item in node.items:
+            item.context_expr = self.expr(item.context_expr)
+            if item.optional_vars is not None:
+                item.optional_vars = self.expr(item.optional_vars)
+        node.body = self.block(node.body)
+        return [node]
+
+    def try_(self, node: ast.Try) -> list[ast.stmt]:
+        node.body = self.block(node.body)
+        for handler in node.handlers:
+            if handler.type is not None:
+                handler.type = self.expr(handler.type)
+            handler.body = self._handler_body(handler)
+        node.orelse = self.block(node.orelse)
+        node.finalbody = self.block(node.finalbody)
+        return [node]
+
+    def _handler_body(self, handler: ast.ExceptHandler) -> list[ast.stmt]:
+        """`except E as e` unbinds e at its end: for a variable that blocks assign, by hand."""
+        body = self.block(handler.body)
+        name = handler.name
+        if name is None or not self._holds_undefined(name):
+            return body
+        at = nodes.first_line(handler)
+        handler.name = "ag__error"
+        take = nodes.assign(name, nodes.name("ag__error", at), at)
+        unbind = nodes.assign(name, nodes.undefined(name, at), at)
+        return [take, ast.Try(body, [], [], [unbind], **at)]
+
+    def match(self, node: ast.Match) -> list[ast.stmt]:
+        node.subject = self.expr(node.subject)
+        for case in node.cases:
+            if case.guard is not None:
+                why = "the guard of a case stays Python's: test it in the case's body"
+                self.left.append((case.guard.lineno, case.guard.end_lineno or 0, why))
+                in_statement, self.in_statement = self.in_statement, False
+                case.guard = self.expr(case.guard)
+                self.in_statement = in_statement
+            case.body = self.block(case.body) or [ast.Pass(**nodes.first_line(case.pattern))]
+        return [node]
+
+    def declared_at_the_top(self, node: ast.stmt) -> list[ast.stmt]:
+        return [ast.Pass(**nodes.where(node))]
+
+    def return_(self, node: ast.Return) -> list[ast.stmt]:
+        if node.value is not None and not hasattr(node, "ag_made"):
+            node.value = self.expr(node.value)
+        return [node]
+
+    # -- definitions
+
+    def function(self, node: Any) -> list[ast.stmt]:
+        node.decorator_list = [self.expr(d) for d in node.decorator_list]
+        self.defaults(node.args)
+        self._annotations(node)
+        scope = function_scope(node, self.scope, self.has_walrus)
+        scope.has_class = self.scope.kind == "class" or self._inside_class()
+        why = refusal(node, self.text)
+        if why is None and _decorated_do_not_convert(node):
+            why = "it is marked do_not_convert"
+        inner = Statements(scope, self.text, self.left)
+        if why is None and not self.plain:
+            node.body = inner.body(node)
+        else:
+            self.left.append((node.lineno, node.end_lineno, why or "what is around it is left"))
+            inner.plain = True
+            node.body = [inner.leave(s) for s in node.body]
+        return [node]
+
+    def _inside_class(self) -> bool:
+        scope: Scope | None = self.scope
+        while scope is not None:
+            if scope.has_class:
+                return True
+            scope = scope.parent
+        return False
+
+    def _annotations(self, node: Any) -> None:
+        arguments = node.args
+        every = arguments.posonlyargs + arguments.args + arguments.kwonlyargs
+        for argument in every + [a for a in (arguments.vararg, arguments.kwarg) if a is not None]:
+            if argument.annotation is not None:
+                argument.annotation = self._read_only(argument.annotation)
+        if node.returns is not None:
+            node.returns = self._read_only(node.returns)
+
+    def _read_only(self, node: ast.expr) -> ast.expr:
+        plain, self.plain = self.plain, True
+        made = self.expr(node)
+        self.plain = plain
+        return made
+
+    def class_(self, node: ast.ClassDef) -> list[ast.stmt]:
+        """A class body is left as it is, its methods are converted."""
+        node.decorator_list = [self.expr(d) for d in node.decorator_list]
+        node.bases = [self.expr(base) for base in node.bases]
+        for keyword in node.keywords:
+            keyword.value = self.expr(keyword.value)
+        scope = class_scope(node, self.scope, self.has_walrus)
+        inner = Statements(scope, self.text, self.left)
+        inner.plain = True
+        inner.methods = not self.plain
+        node.body = [inner.leave(s) for s in node.body]
+        self.left.append((node.lineno, node.end_lineno or 0, "the body of a class stays Python's"))
+        return [node]
+
+    methods = False  # in a class body: the functions of which are converted
+
+    def leave(self, node: Any) -> Any:
+        """A statement of code that stays: only reads of variables that may be Undefined change."""
+        if isinstance(node, FUNCTIONS) and not isinstance(node, ast.Lambda):
+            plain, self.plain = self.plain, self.plain and not self.methods
+            made = self.function(node)[0]
+            self.plain = plain
+            return made
+        if isinstance(node, ast.ClassDef):
+            return self.class_(node)[0]
+        return self._leave_parts(node)
+
+    def _leave_parts(self, node: Any) -> Any:
+        for name in node._fields:
+            value = getattr(node, name, None)
+            if type(value) is list:
+                value[:] = [self._leave_part(v) for v in value]
+            elif isinstance(value, ast.AST):
+                setattr(node, name, self._leave_part(value))
+        return node
+
+    def _leave_part(self, part: Any) -> Any:
+        if isinstance(part, ast.expr):
+            return self.expr(part)
+        if isinstance(part, ast.stmt):
+            return self.leave(part)
+        if isinstance(part, ast.pattern):
+            return part
+        return self._leave_parts(part) if isinstance(part, ast.AST) else part
+
+
+def _end_of(node: ast.FunctionDef) -> nodes.Where:
+    last = node.body[-1]
+    line = last.end_lineno or last.lineno
+    return {"lineno": line, "col_offset": 0, "end_lineno": line, "end_col_offset": 0}
+
+
+def _last_name(node: ast.expr) -> str | None:
+    return node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", None)
+
+
+def _is_flag(target: ast.expr) -> bool:
+    return isinstance(target, ast.Name) and target.id.startswith("ag__")
+
+
+def _named_pairs(node: ast.expr) -> ast.expr:
+    """`[(x, shape)]` as `{"x": shape}`: a loop's variables are known by name."""
+    pairs = getattr(node, "elts", None)
+    if not isinstance(node, (ast.List, ast.Tuple)) or not pairs:
+        return node
+    if not all(isinstance(p, (ast.Tuple, ast.List)) and len(p.elts) == 2 for p in pairs):
+        return node
+    at = nodes.where(node)
+    keys = [nodes.constant(ast.unparse(p.elts[0]), at) for p in pairs]
+    return ast.Dict(keys, [p.elts[1] for p in pairs], **at)
+
+
+def outer_function(
+    node: ast.FunctionDef | ast.Lambda, text: Text, free: tuple[str, ...]
+) -> tuple[ast.AST, list[tuple[int, int, str]]]:
+    """Convert a function that stands alone; `free`: its closure's variables."""
+    left: list[tuple[int, int, str]] = []
+    if isinstance(node, ast.Lambda):
+        outer = Scope(None, "function")
+        made = Statements(outer, text, left)
+        made.in_statement = False
+        return made.lambda_(node), left
+    scope = function_scope(node, None, text.walrus)
+    scope.has_class = "__class__" in free
+    node.body = Statements(scope, text, left).body(node)
+    return node, left
+
+
+_HANDLERS: dict[type, Callable[[Any, Any], list[ast.stmt]]] = {
+    ast.If: Statements.if_,
+    ast.While: Statements.while_,
+    ast.For: Statements.for_,
+    ast.Assign: Statements.assign,
+    ast.AnnAssign: Statements.ann_assign,
+    ast.AugAssign: Statements.aug_assign,
+    ast.Delete: Statements.delete,
+    ast.Assert: Statements.assert_,
+    ast.With: Statements.with_,
+    ast.Try: Statements.try_,
+    ast.TryStar: Statements.try_,
+    ast.Match: Statements.match,
+    ast.Global: Statements.declared_at_the_top,
+    ast.Nonlocal: Statements.declared_at_the_top,
+    ast.Return: Statements.return_,
+    ast.FunctionDef: Statements.function,
+    ast.AsyncFunctionDef: Statements.function,
+    ast.ClassDef: Statements.class_,
+}

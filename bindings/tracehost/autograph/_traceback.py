@@ -1,0 +1,30 @@
+"""Tracebacks as of plain Python: without the operators, each function of the user's once."""
+
+from __future__ import annotations
+
+import os
+from types import TracebackType
+
+from ._compile import is_generated
+
+_FOLDER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "")
+
+
+def clean_traceback(error: BaseException) -> None:
+    """Take autograph's own frames, and callers that are the same function of the user's, out of a traceback."""
+    error.__traceback__ = _cleaned(error.__traceback__)
+
+
+def _cleaned(first: TracebackType | None) -> TracebackType | None:
+    entries: list[TracebackType] = []
+    entry = first
+    while entry is not None:
+        code = entry.tb_frame.f_code
+        if not code.co_filename.startswith(_FOLDER):
+            if is_generated(code) and entries:
+                entries.pop()  # the same function, at the header of the block that failed
+            entries.append(entry)
+        entry = entry.tb_next
+    for entry, following in zip(entries, [*entries[1:], None]):
+        entry.tb_next = following
+    return entries[0] if entries else None
