@@ -209,14 +209,15 @@ PyObject *bind_instance(PyObject *self, PyObject *instance, PyObject *) {
 }
 
 // Function(callable, parameters, empty, name, file, line, site_key, limit, watch, reduces,
-//          declaration or None)
+//          declaration or None, autograph)
 int initialise(PyObject *self, PyObject *args, PyObject *) {
   PyObject *callable = nullptr, *parameters = nullptr, *empty = nullptr, *declaration = nullptr;
   const char *name = nullptr, *file = nullptr;
-  int line = 0, watch = 1, reduces = 0;
+  int line = 0, watch = 1, reduces = 0, autograph = 1;
   unsigned long long site_key = 0, limit = 0;
-  if (!PyArg_ParseTuple(args, "OO!OssiKKppO", &callable, &PyList_Type, &parameters, &empty, &name,
-                        &file, &line, &site_key, &limit, &watch, &reduces, &declaration))
+  if (!PyArg_ParseTuple(args, "OO!OssiKKppOp", &callable, &PyList_Type, &parameters, &empty, &name,
+                        &file, &line, &site_key, &limit, &watch, &reduces, &declaration,
+                        &autograph))
     return -1;
   try {
     auto f = std::make_unique<PythonFunction>(callable, parameters, empty);
@@ -229,6 +230,7 @@ int initialise(PyObject *self, PyObject *args, PyObject *) {
       f->declaration = std::make_unique<Declaration>(declaration);
     f->name = fmt::format("{} ({})", name, text(identity.definition));
     f->watch = watch;
+    f->autograph = autograph;
     f->core = std::make_unique<Function>(std::move(identity), limit, report::ledger());
     Py_XSETREF(cast(self)->arguments, Py_NewRef(args));
     delete std::exchange(cast(self)->function, f.release());

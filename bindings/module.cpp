@@ -1,5 +1,6 @@
 #include "births.h"
 #include "concrete.h"
+#include "conversion.h"
 #include "errors.h"
 #include "events.h"
 #include "frames.h"
@@ -34,6 +35,7 @@ PYBIND11_MODULE(_tracehost, m) {
   tracehost::python::add_requests(m);
   tracehost::python::add_traced_size(m);
   tracehost::python::add_staging(m);
+  tracehost::python::add_conversion(m);
   tracehost::python::add_switches(m);
   tracehost::python::add_events(m);
   m.def("report_table", [] { return tracehost::report::ledger().table(); });

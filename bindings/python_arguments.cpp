@@ -1,4 +1,5 @@
 #include "arrays.h"
+#include "conversion.h"
 #include "environment/gil.h"
 #include "errors.h"
 #include "python_call.h"
@@ -113,7 +114,15 @@ bool PythonCall::convert_arrays() {
 }
 
 PyObject *PythonCall::call_body() {
-  return PyObject_Vectorcall(function_.callable, args_, positional_, kwnames_);
+  const bool traced = trace::active() && !trace::abandoned();
+  const Converting converting(traced && function_.autograph);
+  if (!Converting::now())
+    return PyObject_Vectorcall(function_.callable, args_, positional_, kwnames_);
+  const Owned body = converted(function_.callable);
+  PyObject *result = body ? PyObject_Vectorcall(body.get(), args_, positional_, kwnames_) : nullptr;
+  if (!result)
+    clean_traceback();
+  return result;
 }
 
 /// Where types of the user's make what the body sees of their objects.

@@ -1,5 +1,6 @@
 #include "python_call.h"
 
+#include "conversion.h"
 #include "environment/gil.h"
 #include "errors.h"
 #include "frames.h"
@@ -258,6 +259,11 @@ Site PythonCall::caller() {
 Site PythonCall::here() {
   const WithGil gil;
   return user_line();
+}
+
+std::string PythonCall::why_not_staged() {
+  const WithGil gil;
+  return Converting::now() ? why_not_converted() : "autograph is off";
 }
 
 std::string PythonCall::current_error() {

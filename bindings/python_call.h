@@ -29,6 +29,7 @@ struct PythonFunction {
   Binder binder;
   std::shared_ptr<const Parameters> parameters;
   bool watch;                ///< Python values that the trace read are part of the signature
+  bool autograph = true;     ///< control flow on tensors becomes the graph's
   bool takes_arrays = false; ///< it was called with numpy's: converted before the look-up
   std::unordered_set<std::string> warned;   ///< paths of slots that a SideEffectWarning has named
   std::unique_ptr<Declaration> declaration; ///< null: no input_signature
@@ -112,6 +113,7 @@ public:
   bool has_run() const { return recorder_ != nullptr; }
 
   Site here() override;
+  std::string why_not_staged() override;
   bool goes_on() const override { return stance == Stance::eager_on_error; }
   std::string capture_path(const at::Tensor &tensor) override;
   bool stands_in() const override { return stand_ins_ != nullptr; }

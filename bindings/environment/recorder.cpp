@@ -1,11 +1,13 @@
 #include "environment/recorder.h"
 
+#include "conversion.h"
 #include "environment/code.h"
 #include "environment/finish.h"
 #include "environment/gil.h"
 #include "environment/known.h"
 #include "environment/walker.h"
 
+#include <unordered_map>
 #include <unordered_set>
 
 namespace tracehost::python {
@@ -18,9 +20,21 @@ struct Recorder::State {
   std::unordered_set<PyObject *> functions; ///< with cells or defaults, seen running; strong
   std::unordered_set<PyObject *> made; ///< code constants of code that ran: functions of theirs
                                        ///< may be made by the body, then their cells are too
-  PyObject *last = nullptr;            ///< code entered last; borrowed from `ran`
+  PyObject *last = nullptr;            ///< code entered last; borrowed from `users`
+  /// What autograph has made of the user's code, by the code object that ran (strong).
+  struct UsersCode {
+    PyCodeObject *code; ///< the user's; strong
+    bool generated;     ///< a part that an operator runs: its variables are the function's own
+  };
+  std::unordered_map<PyObject *, UsersCode> users;
+
+  const UsersCode &users_code(PyCodeObject *code);
 
   ~State() {
+    for (const auto &[ran, user] : users) {
+      Py_DECREF(ran);
+      Py_DECREF(reinterpret_cast<PyObject *>(user.code));
+    }
     for (PyCodeObject *code : ran)
       Py_DECREF(reinterpret_cast<PyObject *>(code));
     for (PyObject *function : functions)
@@ -82,6 +96,20 @@ void Recorder::State::code(PyCodeObject *code, PyObject *globals) {
     walker.imported(module);
 }
 
+const Recorder::State::UsersCode &Recorder::State::users_code(PyCodeObject *code) {
+  PyObject *key = reinterpret_cast<PyObject *>(code);
+  const auto found = users.find(key);
+  if (found != users.end())
+    return found->second;
+  const KeepError keep;
+  const bool generated = is_generated(code);
+  Owned original = original_code(code);
+  Py_INCREF(key);
+  return users
+      .emplace(key, UsersCode{reinterpret_cast<PyCodeObject *>(original.release()), generated})
+      .first->second;
+}
+
 void Recorder::State::function(PyObject *function, bool library) {
   if (library || !has_variables(function) || !functions.insert(function).second)
     return;
@@ -101,12 +129,16 @@ Recorder::Recorder(PyObject *function, std::span<const Root> roots, bool watch_v
 Recorder::~Recorder() = default;
 
 void Recorder::enter(PyFrameObject *frame) {
-  PyCodeObject *code = PyFrame_GetCode(frame);
-  PyObject *held = reinterpret_cast<PyObject *>(code);
+  PyCodeObject *ran = PyFrame_GetCode(frame);
+  PyObject *held = reinterpret_cast<PyObject *>(ran);
   // A loop's helper runs again and again.
-  const bool again = held == state_->last && !code->co_nfreevars;
+  const bool again = held == state_->last && !ran->co_nfreevars;
   if (!again) {
-    PyObject *function = function_of(frame);
+    const State::UsersCode &user = state_->users_code(ran);
+    PyCodeObject *code = user.code;
+    PyObject *function = user.generated ? nullptr : function_of(frame);
+    if (function)
+      function = original_function(function);
     if (!state_->seen.contains(code)) {
       Owned globals(PyFrame_GetGlobals(frame));
       enter_code(code, globals.get(), function);

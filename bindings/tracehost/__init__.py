@@ -27,7 +27,7 @@ _check()
 
 from . import _introspection as _introspection  # noqa: E402  (methods of Function)
 from . import _sizes as _sizes  # noqa: E402  (tells _tracehost its class)
-from . import testing  # noqa: E402
+from . import autograph, testing  # noqa: E402
 from ._concrete import ConcreteFunction  # noqa: E402
 from ._function import Function, function  # noqa: E402
 from ._monitor import trace_monitor  # noqa: E402
@@ -58,6 +58,7 @@ __all__ = [
     "TraceWarning",
     "ValueReadError",
     "__version__",
+    "autograph",
     "events",
     "function",
     "functions_run_eagerly",

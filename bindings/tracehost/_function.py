@@ -45,6 +45,7 @@ def function(
     limit: int = 64,
     watch: bool = True,
     reduce_retracing: bool = False,
+    autograph: bool = True,
     **options: Any,
 ) -> Any:
     """Turn a PyTorch function into one that runs as a TorchScript graph, traced once a signature.
@@ -68,6 +69,9 @@ def function(
         reduce_retracing: from the second shape of a tensor on, the dimensions that differed may have
             any size: one more trace serves them all. What the body needs as numbers (int(n), range(n))
             stays exact.
+        autograph: `if`, `while` and `for` on tensors, `and`, `or`, `not`, conditional expressions and
+            asserts become part of the graph, in the function and in what it calls of the user's own code.
+            False: the body runs as it is, and a condition on a tensor is an error.
         watch: False: Python values from closures, globals and attributes are baked at the trace.
 
     tf's experimental_relax_shapes is taken for reduce_retracing.
@@ -91,6 +95,7 @@ def function(
             limit=limit,
             watch=watch,
             reduce_retracing=reduce_retracing,
+            autograph=autograph,
             **options,
         )
     if isinstance(func, (staticmethod, classmethod)):
@@ -102,6 +107,7 @@ def function(
                 limit=limit,
                 watch=watch,
                 reduce_retracing=reduce_retracing,
+                autograph=autograph,
                 **options,
             )
         )
@@ -129,6 +135,7 @@ def function(
         watch,
         reduce_retracing,
         declared,
+        bool(autograph),
     )
     functools.update_wrapper(made, func, updated=())
     _options[made] = {
@@ -137,6 +144,7 @@ def function(
         "limit": limit,
         "watch": watch,
         "reduce_retracing": reduce_retracing,
+        "autograph": autograph,
     }
     return made
 
@@ -151,8 +159,6 @@ def _check_options(options: dict[str, Any]) -> None:
             continue
         if option in _OF_TF:
             raise TypeError(f"tracehost.function: {option} has no counterpart here; leave it out")
-        if option == "autograph" and isinstance(value, bool):
-            continue  # control flow on tensors is refused, with or without it, until it can be staged
         if option not in _STILL_TO_COME:
             raise TypeError(f"tracehost.function has no option {option!r}")
         if value != _STILL_TO_COME[option]:

@@ -24,6 +24,10 @@ public:
   /// The user's line that runs now; the last known one where none can be told.
   virtual Site here() = 0;
 
+  /// Why a condition on the user's line that runs now is no part of the graph, a sentence without a
+  /// full stop; empty if nothing is known.
+  virtual std::string why_not_staged() { return {}; }
+
   /// The path by which later calls reach `tensor`, which existed before the trace, and which no
   /// recorded op made; a text for messages where it has none (it is then held). Calls refuse() for
   /// a tensor that was born during the trace.

@@ -150,11 +150,16 @@ void Scope::refuse(Refusal why, const std::string &what) {
 }
 
 void Scope::refuse_read(const c10::OperatorHandle &op) {
+  std::string why;
+  if (op.schema().name() == "aten::is_nonzero")
+    why = frontend_.why_not_staged();
+  if (!why.empty())
+    why = fmt::format(" (It is not staged: {}.)", why);
   refuse(Refusal::value_read,
          fmt::format("the body reads the value of a traced tensor ({}) at {}, which a graph can't "
-                     "repeat. Keep the computation in tensors (torch.where, masks), or move the "
+                     "repeat.{} Keep the computation in tensors (torch.where, masks), or move the "
                      "read out of the function.",
-                     op.schema().name(), text(frontend_.here())));
+                     op.schema().name(), text(frontend_.here()), why));
 }
 
 void Scope::unrecorded(const c10::OperatorHandle &op, const jit::Stack &stack) {

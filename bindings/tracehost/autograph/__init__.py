@@ -56,6 +56,27 @@ def _connect() -> None:
     from . import _compile, _operators
 
     _compile._operators_cell = CellType(_operators)
+    _forward_through_autograph()
+
+
+def _forward_through_autograph() -> None:
+    """Have nn.Module's call, hooks and all, lead to the converted forward while a body is traced.
+
+    Only then the call takes this way (_tracehost says so to nn.Module alone).
+    """
+    import torch
+
+    from .._tracehost import converting
+    from ._calls import call
+
+    plain = torch.nn.Module._slow_forward
+
+    def _slow_forward(self: Any, *args: Any, **kwargs: Any) -> Any:
+        if converting():
+            return call(self.forward)(*args, **kwargs)
+        return plain(self, *args, **kwargs)
+
+    torch.nn.Module._slow_forward = _slow_forward  # type: ignore[method-assign]
 
 
 _connect()

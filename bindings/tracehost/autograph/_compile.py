@@ -82,6 +82,7 @@ def converted(function: FunctionType) -> FunctionType:
     result.__annotations__ = function.__annotations__
     if function.__dict__:
         result.__dict__.update(function.__dict__)
+    result.__dict__["__ag_original__"] = function  # a later call may find that one again
     return result
 
 

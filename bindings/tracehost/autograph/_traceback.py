@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+import sys
 from types import TracebackType
 
-from ._compile import is_generated
+from ._compile import is_generated, original_code, unconverted
 
 _FOLDER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "")
+_PACKAGE = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "")
 
 
 def clean_traceback(error: BaseException) -> None:
@@ -28,3 +30,17 @@ def _cleaned(first: TracebackType | None) -> TracebackType | None:
     for entry, following in zip(entries, [*entries[1:], None]):
         entry.tb_next = following
     return entries[0] if entries else None
+
+
+def why_not_converted() -> str | None:
+    """Of the user's code that runs now: why Python runs its conditions; None if autograph has staged them."""
+    frame = sys._getframe(1)
+    while frame is not None:
+        code, file = frame.f_code, frame.f_code.co_filename
+        if not file.startswith(_PACKAGE) and f"{os.sep}torch{os.sep}" not in file:
+            reason = unconverted(code, frame.f_lineno)
+            if reason is None and original_code(code) is None:
+                reason = "it is called by code that is not converted"
+            return f"{code.co_name}: {reason}" if reason else None
+        frame = frame.f_back
+    return None
