@@ -59,9 +59,9 @@ bool is_generated(PyCodeObject *code) {
 }
 
 void clean_traceback() {
-  static PyObject *clean = entry("tracehost.autograph._traceback", "clean_traceback");
   PyObject *type = nullptr, *value = nullptr, *traceback = nullptr;
   PyErr_Fetch(&type, &value, &traceback);
+  static PyObject *clean = entry("tracehost.autograph._traceback", "clean_traceback");
   PyErr_NormalizeException(&type, &value, &traceback);
   if (traceback)
     PyException_SetTraceback(value, traceback);
@@ -71,8 +71,8 @@ void clean_traceback() {
 }
 
 std::string why_not_converted() {
-  static PyObject *find = entry("tracehost.autograph._traceback", "why_not_converted");
   const KeepError keep;
+  static PyObject *find = entry("tracehost.autograph._traceback", "why_not_converted");
   const Owned why(PyObject_CallNoArgs(find));
   if (!why)
     PyErr_Clear();

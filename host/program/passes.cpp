@@ -80,6 +80,28 @@ void convert_numbers(torch::jit::Block *block) {
   }
 }
 
+// The tracer records a bool that an op takes as a Scalar (`full((), True)`) as a bool constant,
+// which no schema of TorchScript's takes. As a number it is the same value.
+void convert_truths(torch::jit::Block *block) {
+  for (torch::jit::Node *node : block->nodes()) {
+    for (auto *inner : node->blocks())
+      convert_truths(inner);
+    if (!node->kind().is_aten() || node->maybeOperator())
+      continue;
+    for (std::size_t i = 0; i < node->inputs().size(); ++i) {
+      const auto truth = torch::jit::constant_as<bool>(node->input(i));
+      if (!truth)
+        continue;
+      const torch::jit::WithInsertPoint here(node);
+      torch::jit::Value *before = node->input(i);
+      node->replaceInput(i, node->owningGraph()->insertConstant(std::int64_t{*truth}));
+      if (node->maybeOperator())
+        break;
+      node->replaceInput(i, before); // it is not this one
+    }
+  }
+}
+
 } // namespace
 
 void prepare(const std::shared_ptr<torch::jit::Graph> &graph) {
@@ -87,6 +109,7 @@ void prepare(const std::shared_ptr<torch::jit::Graph> &graph) {
   drop_identities(graph->block());
   torch::jit::LowerSimpleTuples(graph);
   detach_randint_like(graph->block());
+  convert_truths(graph->block());
   convert_numbers(graph->block());
   // Types still carry the sizes of the traced call; later passes and reports must not rely on them.
   torch::jit::EraseShapeInformation(graph);

@@ -363,7 +363,7 @@ def truth_tensor(value: Any, what: str) -> torch.Tensor | None:
     if is_tensor(value):
         check_condition(value, what, line())
         return value
-    return None if value else torch.full((), False)
+    return None if value else promoted(False, torch.bool)
 
 
 def not_(value: torch.Tensor) -> torch.Tensor:

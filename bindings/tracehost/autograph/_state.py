@@ -118,6 +118,8 @@ def dtype_of(number: Any) -> torch.dtype:
 
 def promoted(number: Any, dtype: torch.dtype, device: Any = None) -> torch.Tensor:
     """A new 0-dim tensor each time the graph runs."""
+    if type(number) is bool:
+        number = int(number)  # TorchScript's full takes numbers
     return mark_number(torch.full((), number, dtype=dtype, device=device or "cpu"))
 
 
