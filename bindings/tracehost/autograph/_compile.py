@@ -168,8 +168,7 @@ def _compile(tree: Any, source: CodeType) -> CodeType:
         if isinstance(c, CodeType) and c.co_name in (_FUNCTION, "<lambda>")
     )
     originals = {(c.co_name, c.co_firstlineno): c for c in codes_below(source)}
-    code = _as_users(code, source, source, originals)
-    return code.replace(co_firstlineno=source.co_firstlineno)
+    return _as_users(code, source, source, originals)
 
 
 def _as_users(

@@ -302,7 +302,10 @@ class Statements(Expressions):
         if isinstance(target, ast.Subscript) and not isinstance(
             target.slice, (ast.Name, ast.Constant)
         ):
-            before.append(nodes.assign("ag__key", self.expr(target.slice), at))
+            key = ast.Subscript(
+                nodes.operator("KEY", at), self.expr(target.slice), nodes.LOAD, **at
+            )
+            before.append(nodes.assign("ag__key", key, at))
             target.slice = nodes.name("ag__key", at)
 
     def delete(self, node: ast.Delete) -> list[ast.stmt]:
