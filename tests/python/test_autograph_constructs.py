@@ -7,7 +7,6 @@ import sys
 
 import pytest
 from autograph_support import CHECKED, checked, same
-
 from tracehost import autograph
 from tracehost.autograph._calls import convert_callable
 

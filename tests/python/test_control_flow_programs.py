@@ -4,10 +4,9 @@ import copy
 
 import pytest
 import torch
+import tracehost
 from autograph_support import outcome
 from control_flow_programs import PROGRAMS
-
-import tracehost
 from tracehost import autograph
 from tracehost.autograph._calls import convert_callable
 
