@@ -13,6 +13,7 @@ from types import FunctionType
 from typing import Any
 
 from ._compile import converted_tree
+from ._nodes import THUNK
 from ._options import LoopOptions, set_loop_options
 from ._policy import convert, do_not_convert
 from ._source import NoSource
@@ -46,7 +47,7 @@ def to_code(function: Any) -> str:
         tree, _ = converted_tree(inner)
     except NoSource as error:
         raise ValueError(f"{inner.__qualname__} is not converted: {error}") from None
-    return ast.unparse(tree)
+    return ast.unparse(tree).replace(f"lambda *{THUNK}: ", "lambda: ")
 
 
 def _connect() -> None:

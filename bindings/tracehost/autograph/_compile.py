@@ -11,7 +11,8 @@ from typing import Any
 from . import _nodes as nodes
 from . import _policy
 from ._source import NoSource, codes_below, tree_of
-from ._statements import Text, outer_function, refusal
+from ._statements import outer_function, refusal
+from ._text import Text
 
 _FEATURES = 0
 for _name in __future__.all_feature_names:
@@ -125,7 +126,7 @@ def _convert(function: FunctionType) -> Conversion:
 def converted_tree(function: FunctionType) -> tuple[ast.AST, Left]:
     """The function's tree after conversion, without decorators, defaults and annotations."""
     tree, text = tree_of(function)
-    facts = Text.of(text)
+    facts = Text(text)
     why = refusal(tree, facts)
     if why is not None:
         raise NoSource(why)
@@ -168,14 +169,16 @@ def _compile(tree: Any, source: CodeType) -> CodeType:
         for c in factory.co_consts
         if isinstance(c, CodeType) and c.co_name in (_FUNCTION, "<lambda>")
     )
-    originals = {(c.co_name, c.co_firstlineno): c for c in codes_below(source)}
-    code = _as_users(code, source, source, originals)
-    return code.replace(co_firstlineno=source.co_firstlineno)
+    originals: Originals = {}
+    for inner_code in codes_below(source):
+        originals.setdefault((inner_code.co_name, inner_code.co_firstlineno), []).append(inner_code)
+    return _as_users(code, source, originals)
 
 
-def _as_users(
-    code: CodeType, user: CodeType, source: CodeType, originals: dict[Any, CodeType]
-) -> CodeType:
+Originals = dict[tuple[str, int], list[CodeType]]
+
+
+def _as_users(code: CodeType, user: CodeType, originals: Originals) -> CodeType:
     """The code and those below it with the user's names, registered with what they were made from.
 
     `user`: the function of the user's that the code is a part of.
@@ -183,35 +186,34 @@ def _as_users(
     constants = []
     for value in code.co_consts:
         if isinstance(value, CodeType):
-            constants.append(_inner(value, user, source, originals))
-        elif isinstance(value, str) and _FACTORY in value and value == code.co_qualname:
+            constants.append(_inner(value, user, originals))
+        elif isinstance(value, str) and value == code.co_qualname:
             constants.append(user.co_qualname)  # a class body's __qualname__
         else:
             constants.append(value)
     name, qualified = user.co_name, user.co_qualname
-    return _register(
-        code.replace(co_name=name, co_qualname=qualified, co_consts=tuple(constants)), user
-    )
+    made = code.replace(co_name=name, co_qualname=qualified, co_consts=tuple(constants))
+    key = id(made)
+    _originals[key] = weakref.ref(made, _dropper(_originals, key)), weakref.ref(user)
+    return made
 
 
-def _inner(
-    code: CodeType, user: CodeType, source: CodeType, originals: dict[Any, CodeType]
-) -> CodeType:
-    if code.co_name.startswith(_GENERATED):
-        made = _as_users(code, user, source, originals)
-        _generated[id(made)] = weakref.ref(made, _dropper(_generated, id(made)))
-        return made
-    original = originals.get((code.co_name, code.co_firstlineno))
-    if original is not None:
-        return _as_users(code, original, source, originals)
-    # A thunk, or a definition whose line differs: the user's function around it.
-    if code.co_name == "<lambda>":
-        made = _as_users(code, user, source, originals)
-        _generated[id(made)] = weakref.ref(made, _dropper(_generated, id(made)))
-        return made
-    around = f"{user.co_qualname}.<locals>.{code.co_name}"
-    made = _as_users(code, user, source, originals)
-    return _register(made.replace(co_name=code.co_name, co_qualname=around), user)
+def _inner(code: CodeType, user: CodeType, originals: Originals) -> CodeType:
+    generated = code.co_name.startswith(_GENERATED) or nodes.THUNK in code.co_varnames[:1]
+    if not generated:
+        found = originals.get((code.co_name, code.co_firstlineno), ())
+        if len(found) > 1:
+            found = [c for c in found if _begins(c) == _begins(code)] or found
+        return _as_users(code, found[0] if found else user, originals)
+    made = _as_users(code, user, originals)
+    _generated[id(made)] = weakref.ref(made, _dropper(_generated, id(made)))
+    return made
+
+
+def _begins(code: CodeType) -> tuple[int, int]:
+    """Where its body begins: tells two lambdas on a line from each other."""
+    places = [(p[0], p[2]) for p in code.co_positions() if p[0] and p[2] and p[3]]
+    return min(places, default=(0, 0))  # type: ignore[type-var, return-value]
 
 
 def _dropper(table: dict[int, Any], key: int) -> Any:
@@ -219,12 +221,6 @@ def _dropper(table: dict[int, Any], key: int) -> Any:
         table.pop(key, None)
 
     return drop
-
-
-def _register(code: CodeType, original: CodeType) -> CodeType:
-    key = id(code)
-    _originals[key] = weakref.ref(code, _dropper(_originals, key)), weakref.ref(original)
-    return code
 
 
 def original_code(code: CodeType) -> CodeType | None:

@@ -122,6 +122,7 @@ class Lowering:
 
     def __init__(self, body: list[ast.stmt]) -> None:
         self.returns = returns_in_block(body)
+        self.dropped: list[ast.stmt] = []  # never reached; its names are local all the same
         self._loops: list[Loop] = []
         self._count = 0
         self._depth = 0
@@ -153,6 +154,8 @@ class Lowering:
             )
             jumped = self._statement(statement, out)
             if took_rest or not out.falls:
+                if not took_rest:
+                    self.dropped += body[index:]
                 return out
             if jumped and index < len(body):
                 if self._depth < MOST_NESTED:

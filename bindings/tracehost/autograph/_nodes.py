@@ -8,6 +8,7 @@ from typing import Any
 LOAD = ast.Load()
 STORE = ast.Store()
 OPERATORS = "ag__"
+THUNK = "ag__thunk"
 
 Where = dict[str, Any]
 
@@ -66,7 +67,9 @@ def one_argument(text: str, at: Where) -> ast.arguments:
 
 
 def thunk(body: ast.expr, at: Where) -> ast.Lambda:
-    return ast.Lambda(no_arguments(), body, **at)
+    """A lambda without arguments. Its parameter tells its code from that of a lambda of the user's."""
+    marked = ast.arguments([], [], ast.arg(THUNK, None, **at), [], [], None, [])
+    return ast.Lambda(marked, body, **at)
 
 
 def define(text: str, arguments: ast.arguments, body: list[ast.stmt], at: Where) -> ast.FunctionDef:

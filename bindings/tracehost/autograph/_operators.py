@@ -19,6 +19,7 @@ from ._staging import is_staged
 from ._undefined import Undefined, is_undefined, ld, ldf, ldu
 
 __all__ = [
+    "KEY",
     "NO_OPTIONS",
     "Undefined",
     "and_",
@@ -196,6 +197,16 @@ _IN_PLACE: dict[str, Callable[[Any, Any], Any]] = {
     "<<": operator.ilshift,
     ">>": operator.irshift,
 }
+
+
+class _Key:
+    """`KEY[1:2]` is the key that a subscript is given."""
+
+    def __getitem__(self, key: Any) -> Any:
+        return key
+
+
+KEY = _Key()
 
 
 def aug(sign: str, target: Any, value: Any) -> Any:

@@ -141,6 +141,12 @@ def collect_names(body: list[ast.stmt], scope: Scope) -> None:
                 collect_names(inner, scope)
 
 
+def names_bound_in(body: list[ast.stmt]) -> set[str]:
+    scope = Scope(None, "function")
+    collect_names(body, scope)
+    return scope.locals
+
+
 def inner_blocks(statement: ast.stmt) -> Iterator[list[ast.stmt]]:
     """The blocks of a compound statement that run in the same scope."""
     if isinstance(statement, DEFINITIONS):

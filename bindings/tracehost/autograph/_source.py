@@ -6,6 +6,7 @@ import ast
 import copy
 import inspect
 import linecache
+import re
 from collections.abc import Iterator
 from types import CodeType, FunctionType
 from typing import Any
@@ -25,11 +26,11 @@ def tree_of(
         return _lambda(code, lines)
     if code.co_name.startswith("<"):
         raise NoSource(f"{code.co_name} is not the code of a function")
-    text, offset = _block(code, lines)
+    text = _block(code, lines)
     try:
         tree = ast.parse(text)
     except SyntaxError:
-        text, offset = _slow_block(code, lines)
+        text = _slow_block(code, lines)
         try:
             tree = ast.parse(text)
         except SyntaxError as error:
@@ -39,10 +40,8 @@ def tree_of(
         node = node.body[0]
     if not isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
         raise NoSource(f"{code.co_filename}:{code.co_firstlineno} does not hold its definition")
-    if offset:
-        ast.increment_lineno(node, offset)
+    _check(node, code, text)
     _mangle(node, code)
-    _check(node, code)
     return node, text
 
 
@@ -76,8 +75,8 @@ def _indent(line: str) -> int:
     return len(line) - len(line.lstrip(" \t\f"))
 
 
-def _block(code: CodeType, lines: list[str]) -> tuple[str, int]:
-    """The lines of the definition, indented ones below `if 1:` so that columns stay: text, lines before it."""
+def _block(code: CodeType, lines: list[str]) -> str:
+    """The lines of the definition, at its line, below `if 1:` if it is indented: so places stay."""
     start = code.co_firstlineno - 1
     indent = _indent(lines[start])
     end = min(_last_line(code), len(lines))
@@ -92,15 +91,15 @@ def _block(code: CodeType, lines: list[str]) -> tuple[str, int]:
     return _wrapped(lines[start:end], start, indent)
 
 
-def _slow_block(code: CodeType, lines: list[str]) -> tuple[str, int]:
+def _slow_block(code: CodeType, lines: list[str]) -> str:
     """The same by tokens: text that looks like the block's end may be within a string."""
     start = code.co_firstlineno - 1
     return _wrapped(inspect.getblock(lines[start:]), start, _indent(lines[start]))
 
 
-def _wrapped(block: list[str], start: int, indent: int) -> tuple[str, int]:
+def _wrapped(block: list[str], start: int, indent: int) -> str:
     text = "".join(block)
-    return ("if 1:\n" + text, start - 1) if indent else (text, start)
+    return "\n" * (start - 1) + "if 1:\n" + text if indent else "\n" * start + text
 
 
 # Whole files' trees, for lambdas: their code says where they are, not where their statement begins.
@@ -122,7 +121,7 @@ def _lambda(code: CodeType, lines: list[str]) -> tuple[ast.Lambda, str]:
         while len(_files) >= _MOST_FILES:
             _files.pop(next(iter(_files)), None)
         cached = _files[code.co_filename] = lines, found
-    fitting = [n for n in cached[1].get(code.co_firstlineno, ()) if _arguments(n) == _taken(code)]
+    fitting = [n for n in cached[1].get(code.co_firstlineno, ()) if _same_arguments(n, code)]
     if len(fitting) > 1:
         fitting = _by_position(code, fitting)
     if not fitting:
@@ -130,9 +129,10 @@ def _lambda(code: CodeType, lines: list[str]) -> tuple[ast.Lambda, str]:
     if len(fitting) > 1:
         raise NoSource("several lambdas on its line take the same arguments")
     node = copy.deepcopy(fitting[0])
+    text = "".join(lines[node.lineno - 1 : node.end_lineno])
+    _check(node, code, text)
     _mangle(node, code)
-    _check(node, code)
-    return node, "".join(lines[node.lineno - 1 : node.end_lineno])
+    return node, text
 
 
 def _by_position(code: CodeType, candidates: list[ast.Lambda]) -> list[ast.Lambda]:
@@ -168,48 +168,29 @@ def _arguments(node: Any) -> list[str]:
     return found + [a.arg for a in (arguments.vararg, arguments.kwarg) if a is not None]
 
 
-def _check(node: Any, code: CodeType) -> None:
+def _same_arguments(node: Any, code: CodeType) -> bool:
+    prefix = _private_prefix(code)
+    return [_mangled(n, prefix) for n in _arguments(node)] == _taken(code)
+
+
+def _check(node: Any, code: CodeType, text: str) -> None:
     """The file may be newer than what was imported: the names must be those of the code."""
-    same = _arguments(node) == _taken(code)
+    same = _same_arguments(node, code)
     if not isinstance(node, ast.Lambda):
-        same = same and node.name in (code.co_name, code.co_name.lstrip("_"))
-    if same:
-        known = _names(node)
-        used = {*code.co_names, *code.co_varnames, *code.co_freevars, *code.co_cellvars}
+        same = same and node.name == code.co_name
+    used = {*code.co_names, *code.co_varnames, *code.co_freevars, *code.co_cellvars}
+    # Outside of ASCII a name may be written in more than one way; names with @ are pytest's, of its asserts.
+    if same and text.isascii() and not any("@" in n for n in used):
+        known = set(_WORD.findall(text))
+        prefix = _private_prefix(code)
+        known.update(_mangled(n, prefix) for n in list(known) if n.startswith("__"))
         same = all(n in known or not n.isidentifier() or n in _IMPLICIT for n in used)
     if not same:
         raise NoSource(f"{code.co_filename} has changed since it was imported")
 
 
-_IMPLICIT = {"__class__", "__classdict__", "AssertionError", "__annotations__"}
-
-
-def _names(node: ast.AST) -> set[str]:
-    found: set[str] = set()
-    for each in ast.walk(node):
-        kind = type(each)
-        if kind is ast.Name:
-            found.add(each.id)  # type: ignore[attr-defined]
-        elif kind is ast.Attribute:
-            found.add(each.attr)  # type: ignore[attr-defined]
-        elif kind is ast.Constant:
-            continue
-        elif kind is ast.alias:
-            found.update(each.name.split("."))  # type: ignore[attr-defined]
-            found.add(each.name)  # type: ignore[attr-defined]
-            if each.asname:  # type: ignore[attr-defined]
-                found.add(each.asname)  # type: ignore[attr-defined]
-        elif kind is ast.ImportFrom:
-            found.add(each.module or "")  # type: ignore[attr-defined]
-        elif kind in (ast.Global, ast.Nonlocal):
-            found.update(each.names)  # type: ignore[attr-defined]
-        else:
-            for part in ("arg", "name", "rest"):
-                value = getattr(each, part, None)
-                if isinstance(value, str):
-                    found.add(value)
-            found.update(getattr(each, "kwd_attrs", ()))
-    return found
+_WORD = re.compile(r"\w+")
+_IMPLICIT = {"__class__", "__classdict__", "__annotations__"}
 
 
 def class_around(code: CodeType) -> str | None:
@@ -220,24 +201,38 @@ def class_around(code: CodeType) -> str | None:
     return parts[-1] if parts and parts[-1] != "<locals>" else None
 
 
+def _private_prefix(code: CodeType) -> str:
+    owner = (class_around(code) or "").lstrip("_")
+    return f"_{owner}" if owner else ""
+
+
+def _mangled(text: str, prefix: str) -> str:
+    private = text.startswith("__") and not text.endswith("__") and "." not in text
+    return prefix + text if private else text
+
+
 def _mangle(node: Any, code: CodeType) -> None:
     """Write private names as the class's compiler did: the tree is compiled outside of its class."""
-    owner = (class_around(code) or "").lstrip("_")
-    if owner:
-        _Mangler(f"_{owner}").visit(node)
+    prefix = _private_prefix(code)
+    if prefix and any(n.startswith(prefix + "__") for n in _all_names(code)):
+        _Mangler(prefix).visit(node)
+
+
+def _all_names(code: CodeType) -> Iterator[str]:
+    for one in (code, *codes_below(code)):
+        yield from one.co_names
+        yield from one.co_varnames
+        yield from one.co_cellvars
+        yield from one.co_freevars
 
 
 class _Mangler(ast.NodeTransformer):
     def __init__(self, prefix: str) -> None:
         self.prefix = prefix
 
-    def _mangled(self, text: str) -> str:
-        private = text.startswith("__") and not text.endswith("__") and "." not in text
-        return self.prefix + text if private else text
-
     def visit_ClassDef(self, node: ast.ClassDef) -> ast.AST:
         """A class within mangles its own body; its bases and decorators are ours."""
-        node.name = self._mangled(node.name)
+        node.name = _mangled(node.name, self.prefix)
         for part in [*node.bases, *node.keywords, *node.decorator_list]:
             self.visit(part)
         return node
@@ -245,8 +240,8 @@ class _Mangler(ast.NodeTransformer):
     def generic_visit(self, node: ast.AST) -> ast.AST:
         for part in ("id", "attr", "arg", "name", "asname", "rest"):
             value = getattr(node, part, None)
-            if isinstance(value, str) and value.startswith("__"):
-                setattr(node, part, self._mangled(value))
+            if isinstance(value, str) and not isinstance(node, ast.keyword):  # f(__x=1) stays
+                setattr(node, part, _mangled(value, self.prefix))
         if isinstance(node, (ast.Global, ast.Nonlocal)):
-            node.names = [self._mangled(n) for n in node.names]
+            node.names = [_mangled(n, self.prefix) for n in node.names]
         return super().generic_visit(node)

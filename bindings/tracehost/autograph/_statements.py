@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 from . import _nodes as nodes
@@ -17,34 +16,13 @@ from ._scopes import (
     Scope,
     class_scope,
     function_scope,
+    names_bound_in,
     nonlocal_names,
     same_scope,
     walrus_names,
 )
-from ._undefined import RETURN_VALUE
-
-_FRAME_READERS = {"locals": 0, "vars": 0, "dir": 0, "eval": 1, "exec": 1}
-
-
-@dataclass(frozen=True)
-class Text:
-    """What occurs in the source at all: most functions need only some of the searches."""
-
-    walrus: bool
-    nonlocals: bool
-    yields: bool
-    frames: bool
-    finals: bool
-
-    @staticmethod
-    def of(source: str) -> Text:
-        return Text(
-            ":=" in source,
-            "nonlocal" in source,
-            "yield" in source or "await" in source or "async" in source,
-            any(name + "(" in source for name in _FRAME_READERS),
-            "finally" in source,
-        )
+from ._text import FRAME_READERS, Text
+from ._undefined import RETURN_FLAG, RETURN_VALUE
 
 
 def refusal(node: Function, text: Text) -> str | None:
@@ -57,7 +35,7 @@ def refusal(node: Function, text: Text) -> str | None:
     if text.frames:
         for call in same_scope(body):
             if isinstance(call, ast.Call) and isinstance(call.func, ast.Name):
-                enough = _FRAME_READERS.get(call.func.id)
+                enough = FRAME_READERS.get(call.func.id)
                 if enough is not None and len(call.args) + len(call.keywords) <= enough:
                     return f"it reads its own variables with {call.func.id}() (line {call.lineno})"
     if text.finals and not isinstance(node, ast.Lambda):
@@ -93,7 +71,13 @@ class Statements(Expressions):
                 scope.shared |= scope.parent.shared - scope.locals
         has_docstring = ast.get_docstring(node, clean=False) is not None
         docstring, statements = node.body[:has_docstring], node.body[has_docstring:]
-        lowered = Lowering(statements).run(statements, _end_of(node))
+        lowering = Lowering(statements)
+        lowered = lowering.run(statements, _end_of(node))
+        if lowering.returns:
+            scope.state |= {RETURN_FLAG, RETURN_VALUE}
+        scope.state |= names_bound_in(lowering.dropped) & scope.locals
+        if self.text.branches:
+            scope.state |= self.text.unsure(node, scope.locals - set(scope.parameters))
         if self.text.walrus:
             scope.state.update(walrus_names(node.body))
         collect(lowered, scope, self.text.walrus)
@@ -302,7 +286,10 @@ class Statements(Expressions):
         if isinstance(target, ast.Subscript) and not isinstance(
             target.slice, (ast.Name, ast.Constant)
         ):
-            before.append(nodes.assign("ag__key", self.expr(target.slice), at))
+            key = ast.Subscript(
+                nodes.operator("KEY", at), self.expr(target.slice), nodes.LOAD, **at
+            )
+            before.append(nodes.assign("ag__key", key, at))
             target.slice = nodes.name("ag__key", at)
 
     def delete(self, node: ast.Delete) -> list[ast.stmt]:
