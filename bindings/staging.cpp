@@ -3,6 +3,7 @@
 #include "errors.h"
 #include "staging/branches.h"
 #include "staging/loop.h"
+#include "staging/select.h"
 #include "trace/tracer.h"
 
 #include <pybind11/stl.h>
@@ -120,8 +121,8 @@ py::object row_count(py::handle t) {
   });
 }
 
-py::object row(py::handle t, py::handle index) {
-  return called([&] { return wrap(staging::row(tensor(t), tensor(index))); });
+py::object select(py::handle t, std::int64_t dimension, py::handle index) {
+  return called([&] { return wrap(staging::select(tensor(t), dimension, tensor(index))); });
 }
 
 } // namespace
@@ -138,7 +139,7 @@ void add_staging(py::module_ &module) {
       .def("body", &PyLoop::body)
       .def("discard", &PyLoop::discard)
       .def("finish", &PyLoop::finish);
-  module.def("row", &row);
+  module.def("select", &select);
   module.def("row_count", &row_count);
   module.def("recording", &trace::recording);
   module.def("is_relaxing", [] { return trace::active() && trace::relaxing(); });

@@ -5,7 +5,6 @@
 #include "trace/tracer.h"
 
 #include <ATen/ops/full.h>
-#include <ATen/ops/select.h>
 #include <ATen/ops/zeros.h>
 #include <torch/csrc/jit/frontend/tracer.h>
 
@@ -54,14 +53,6 @@ private:
 at::Tensor later(const at::Tensor &twin) {
   const trace::Paused paused;
   return twin.clone();
-}
-
-/// The int that a traced index was made of.
-jit::Value *number_of(const at::Tensor &index) {
-  jit::Value *value = trace::value_of(index);
-  return value->node()->kind() == c10::prim::NumToTensor
-             ? value->node()->input(0)
-             : value->owningGraph()->insert(c10::aten::Int, {value});
 }
 
 } // namespace
@@ -144,26 +135,10 @@ std::optional<at::Tensor> row_count(const at::Tensor &t) {
   return result;
 }
 
-at::Tensor row(const at::Tensor &t, const at::Tensor &index) {
-  jit::Value *rows = trace::value_of(t);
-  auto &graph = *rows->owningGraph();
-  jit::Node *select =
-      graph.create(c10::aten::select, {rows, graph.insertConstant(0), number_of(index)});
-  jit::tracer::recordSourceLocation(select);
-  graph.insertNode(select);
-  at::Tensor result;
-  {
-    const at::Tensor twin = trace::without_data(t);
-    const trace::Paused paused;
-    result = twin.size(0) ? at::select(twin, 0, 0) : twin.new_empty(twin.sizes().slice(1));
-  }
-  trace::bind(result, select->output());
-  if (trace::is_inexact(rows))
-    trace::set_inexact(select->output());
-  return result;
+void Loop::discard() {
+  trace::forget(node_);
+  node_->destroy();
 }
-
-void Loop::discard() { node_->destroy(); }
 
 std::vector<at::Tensor> Loop::run_now() {
   for (std::size_t i = 0; i < carried_.size(); ++i)

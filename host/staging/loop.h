@@ -64,7 +64,5 @@ private:
 /// How many rows `t` has, as a traced tensor; nullopt where each call has as many.
 /// Requires: trace::recording().
 std::optional<at::Tensor> row_count(const at::Tensor &t);
-/// `t[index]` of a body's index. Requires: inside of Loop::body().
-at::Tensor row(const at::Tensor &t, const at::Tensor &index);
 
 } // namespace tracehost::staging

@@ -19,6 +19,8 @@ torch::jit::Value *value_of(const at::Tensor &t);
 void bind(const at::Tensor &t, torch::jit::Value *value);
 /// The sizes of `value` depend on values: reads of them are refused. Requires: active().
 void set_inexact(torch::jit::Value *value);
+/// A node with blocks is about to be destroyed.
+void forget(torch::jit::Node *node);
 bool is_inexact(const torch::jit::Value *value);
 /// Whether ops have data to compute with: not under OnStandIns, nor in a request. Requires:
 /// active().

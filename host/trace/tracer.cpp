@@ -618,6 +618,16 @@ void bind(const at::Tensor &t, jit::Value *value) {
   value->setType(c10::TensorType::get()); // setValue has taken this tensor's for each call's
 }
 void set_inexact(jit::Value *value) { current->inexact.insert(value); }
+void forget(jit::Node *node) {
+  for (jit::Value *value : node->outputs())
+    current->inexact.erase(value);
+  for (jit::Block *block : node->blocks()) {
+    for (jit::Value *value : block->inputs())
+      current->inexact.erase(value);
+    for (jit::Node *inner : block->nodes())
+      forget(inner);
+  }
+}
 bool is_inexact(const jit::Value *value) { return current->inexact.contains(value); }
 bool has_data() { return !current->stands_in(); }
 void record_modes() { current->record_modes(0); }

@@ -244,7 +244,9 @@ class _Join:
             if x.device != y.device:
                 return f"it is on {x.device} in one and on {y.device} in the other"
         elif is_tensor(x if is_tensor(x) else y) and (x if is_tensor(x) else y).dim() != 0:
-            return f"it is {kind(x)} in one and {kind(y)} in the other (numbers of dimensions differ)"
+            return (
+                f"it is {kind(x)} in one and {kind(y)} in the other (numbers of dimensions differ)"
+            )
         return dtype
 
     def _placeholder(self, v: int, then: Outcome, other: Outcome) -> Any:
@@ -321,7 +323,10 @@ def _needs(leaf: Any, dtype: torch.dtype) -> bool:
 
 # ---- Expressions
 
-def _choose(cond: torch.Tensor, then: Thunk, orelse: Thunk, what: str) -> Any:
+
+def _choose(
+    cond: torch.Tensor, then: Thunk, orelse: Thunk, what: str, watched: tuple[Thunk, ...] = ()
+) -> Any:
     result: Any = None
 
     def assign(thunk: Thunk) -> Thunk:
@@ -339,7 +344,7 @@ def _choose(cond: torch.Tensor, then: Thunk, orelse: Thunk, what: str) -> Any:
         (result,) = state
 
     bodies = assign(then), assign(orelse)
-    stage(cond, bodies, get, put, ("the result",), what, (then, orelse))
+    stage(cond, bodies, get, put, ("the result",), what, watched or (then, orelse))
     if is_undefined(result):
         result.read()
     return result
@@ -350,12 +355,32 @@ def if_exp(cond: torch.Tensor, then: Thunk, orelse: Thunk) -> Any:
 
 
 def and_(left: torch.Tensor, right: Thunk) -> Any:
-    """An operand, as in Python; of conditions of different kinds a bool."""
+    """An operand, as in Python."""
     return _choose(left, right, lambda: left, "'and'")
 
 
 def or_(left: torch.Tensor, right: Thunk) -> Any:
     return _choose(left, lambda: left, right, "'or'")
+
+
+def _truth(value: Any, what: str) -> torch.Tensor:
+    """As a 0-dim bool tensor."""
+    if not is_tensor(value):
+        return promoted(bool(value), torch.bool)
+    check_condition(value, what, line())
+    value = value.reshape(())
+    return value if value.dtype == torch.bool else value != 0
+
+
+def and_test(left: torch.Tensor, right: Thunk) -> Any:
+    false = torch.zeros((), dtype=torch.bool, device=left.device)
+    watched = (right,)
+    return _choose(left, lambda: _truth(right(), "'and'"), lambda: false, "'and'", watched)
+
+
+def or_test(left: torch.Tensor, right: Thunk) -> Any:
+    true = torch.ones((), dtype=torch.bool, device=left.device)
+    return _choose(left, lambda: true, lambda: _truth(right(), "'or'"), "'or'", (right,))
 
 
 def truth_tensor(value: Any, what: str) -> torch.Tensor | None:

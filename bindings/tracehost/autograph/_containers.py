@@ -12,7 +12,16 @@ from ._where import line, refuse
 
 _KINDS = (list, dict, set, collections.deque)
 _MOST = 10_000  # items that are compared
-_OPAQUE = (type, types.ModuleType, types.FunctionType, types.BuiltinFunctionType, str, bytes, int, float)
+_OPAQUE = (
+    type,
+    types.ModuleType,
+    types.FunctionType,
+    types.BuiltinFunctionType,
+    str,
+    bytes,
+    int,
+    float,
+)
 
 
 def _items(container: Any) -> list[Any]:

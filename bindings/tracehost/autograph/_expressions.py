@@ -115,6 +115,9 @@ class Expressions:
             text = place_text(node)
             is_state = text is not None and self.scope.place_is_state(text)
         self.generic(node)
+        if type(node) is ast.Subscript and not self.plain and not _is_fixed(node.slice):
+            at = nodes.where(node.value)
+            node.value = nodes.operation("subscripted", [node.value], at)
         return nodes.operation("ld", [node], nodes.where(node)) if is_state else node
 
     @property
@@ -128,10 +131,17 @@ class Expressions:
 
     # -- truth values
 
-    def bool_op(self, node: ast.BoolOp) -> ast.expr:
+    def condition(self, node: ast.expr) -> ast.expr:
+        """An expression of which only the truth counts."""
+        if isinstance(node, ast.BoolOp):
+            return self.bool_op(node, "_test")
+        return self.expr(node)
+
+    def bool_op(self, node: ast.BoolOp, use: str = "") -> ast.expr:
+        """`use`: "_test" where the operands' truth is all that is asked for."""
         if self.plain or is_plain(node):
             return self.generic(node)
-        operation = "and_" if isinstance(node.op, ast.And) else "or_"
+        operation = ("and_" if isinstance(node.op, ast.And) else "or_") + use.removeprefix("_")
         values = node.values
         plain = 0  # leading operands that are Python's: `y is None or t > 0`
         while plain < len(values) - 1 and is_plain(values[plain]):
@@ -148,16 +158,17 @@ class Expressions:
         return node
 
     def _chain(self, operation: str, values: list[ast.expr], at: nodes.Where) -> ast.expr:
+        operand = self.condition if operation.endswith("test") else self.expr
         if len(values) == 1:
-            return self.expr(values[0])
-        first = self.expr(values[0])
+            return operand(values[0])
+        first = operand(values[0])
         rest = self.deferred(values[1:], lambda: self._chain(operation, values[1:], at), at)
         return nodes.operation(operation, [first, rest], at)
 
     def unary_op(self, node: ast.UnaryOp) -> ast.expr:
         if self.plain or not isinstance(node.op, ast.Not) or is_plain(node.operand):
             return self.generic(node)
-        return nodes.operation("not_", [self.expr(node.operand)], nodes.where(node))
+        return nodes.operation("not_", [self.condition(node.operand)], nodes.where(node))
 
     def compare(self, node: ast.Compare) -> ast.expr:
         if self.plain or len(node.ops) == 1:
@@ -180,7 +191,7 @@ class Expressions:
         if self._cannot_defer([node.body, node.orelse]):
             return self._leave(node, "its := stands where no statement can come before")
         at = nodes.where(node)
-        test = self.expr(node.test)
+        test = self.condition(node.test)
         then = self.deferred([node.body], lambda: self.expr(node.body), at)
         orelse = self.deferred([node.orelse], lambda: self.expr(node.orelse), at)
         return nodes.operation("if_exp", [test, then, orelse], at)
@@ -276,6 +287,17 @@ class Expressions:
                 setattr(node, name, self.expr(part))
         self.scope, self.in_statement = outer, in_statement
         return node
+
+
+def _is_fixed(key: ast.expr) -> bool:
+    """Whether no traced tensor can be in a key: `x[0]`, `x[-1]`, `x[:, 1:]`."""
+    if isinstance(key, ast.Tuple):
+        return all(_is_fixed(k) for k in key.elts)
+    if isinstance(key, ast.Slice):
+        return all(k is None or _is_fixed(k) for k in (key.lower, key.upper, key.step))
+    if isinstance(key, ast.UnaryOp):
+        return _is_fixed(key.operand)
+    return isinstance(key, ast.Constant)
 
 
 def _yields(body: ast.expr) -> bool:

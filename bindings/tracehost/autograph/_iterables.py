@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from .._tracehost import row, row_count
+from .._tracehost import row_count, select
 from ._branches import if_exp
 from ._state import is_tensor, mark_number
 from ._where import line, refuse
@@ -74,7 +74,7 @@ class Rows(Staged):
         return self.tensor.shape[0] if count is None else count
 
     def item(self, index: torch.Tensor) -> torch.Tensor:
-        return row(self.tensor, index)
+        return select(self.tensor, 0, index)
 
 
 class Enumerate(Staged):
@@ -175,7 +175,9 @@ def len_(x: Any) -> Any:
     return x.shape[0]
 
 
-def _extreme(function: Callable[..., Any], better: Callable[[Any, Any], Any], args: Any, kw: Any) -> Any:
+def _extreme(
+    function: Callable[..., Any], better: Callable[[Any, Any], Any], args: Any, kw: Any
+) -> Any:
     if kw or len(args) == 0:
         return function(*args, **kw)
     if len(args) == 1:

@@ -65,7 +65,8 @@ class _Staged:
     ) -> None:
         self.names, self.what, self.where = names, what, line()
         self.options = options
-        self.before = list(before)  # placeholders are put in place of results not there yet
+        self.before = list(before)
+        self.missing: dict[int, Parts] = {}  # results that `return` gives in the body: of this form
         self.wider: dict[tuple[int, int], torch.dtype] = {}
         self.local: set[int] = set()  # variables that only the body assigns
 
@@ -73,6 +74,8 @@ class _Staged:
 
     def prepare(self) -> list[torch.Tensor]:
         """The carried tensors before the first iteration."""
+        for v, parts in self.missing.items():
+            self.before[v] = parts.put([_zeros(x) for x in parts.leaves])
         self.parts = [take_apart(v) for v in self.before]
         self.carried: list[_Carried] = []
         initial = []
@@ -81,7 +84,9 @@ class _Staged:
                 if not is_tensor(leaf) and not is_number(leaf):
                     continue
                 number = is_number(leaf) or is_marked(leaf)
-                dtype = self.wider.get((v, i)) or (dtype_of(leaf) if is_number(leaf) else leaf.dtype)
+                dtype = self.wider.get((v, i)) or (
+                    dtype_of(leaf) if is_number(leaf) else leaf.dtype
+                )
                 self.carried.append(_Carried(v, i, dtype, number))
                 if is_number(leaf):
                     leaf = promoted(leaf, dtype)
@@ -132,7 +137,7 @@ class _Staged:
         if is_undefined(before):
             if not is_undefined(now):
                 if name == RETURN_VALUE and all(is_tensor(x) or is_number(x) for x in parts.leaves):
-                    self.before[v] = parts.put([_zeros(x) for x in parts.leaves])
+                    self.missing[v] = parts
                     raise _Retry
                 self.local.add(v)
             return
@@ -173,7 +178,9 @@ class _Staged:
             self._refuse_change(name, before, now, f"it moves from {before.device} to {now.device}")
         closed = [d for d, o in enumerate(open_) if not o and now.shape[d] != before.shape[d]]
         if closed:
-            shape = [None if d in closed or o else s for d, (s, o) in enumerate(zip(before.shape, open_))]
+            shape = [
+                None if d in closed or o else s for d, (s, o) in enumerate(zip(before.shape, open_))
+            ]
             refuse(
                 f"the shape of '{name}' changes in the {self.what} at {self.where} over a tensor, from "
                 f"{list(before.shape)} to {list(now.shape)}. If that is meant, write as the first line of its "
@@ -234,6 +241,7 @@ class _Staged:
 
 
 def _zeros(leaf: Any) -> Any:
+    """What no path shows: until then, a result that is not there yet."""
     if is_number(leaf):
         return type(leaf)(0)
     return torch.zeros(leaf.shape, dtype=leaf.dtype, device=leaf.device)

@@ -23,6 +23,7 @@ __all__ = [
     "NO_OPTIONS",
     "Undefined",
     "and_",
+    "and_test",
     "assert_stmt",
     "aug",
     "call",
@@ -41,10 +42,12 @@ __all__ = [
     "not_",
     "nothing",
     "or_",
+    "or_test",
     "return_value",
     "set_attribute",
     "set_item",
     "set_no_state",
+    "subscripted",
     "while_stmt",
 ]
 
@@ -152,6 +155,24 @@ def or_(left: Any, right: Body) -> Any:
     if is_staged(left):
         return _staging.or_(left, right)
     return left or right()
+
+
+def and_test(left: Any, right: Body) -> Any:
+    """`and` of which only the truth counts: operands may be of different kinds."""
+    if is_staged(left):
+        return _staging.and_test(left, right)
+    return left and right()
+
+
+def or_test(left: Any, right: Body) -> Any:
+    if is_staged(left):
+        return _staging.or_test(left, right)
+    return left or right()
+
+
+def subscripted(value: Any) -> Any:
+    """What stands in place of `x` in `x[key]`."""
+    return _staging.Subscripted(value) if is_staged(value) else value
 
 
 def not_(value: Any) -> Any:

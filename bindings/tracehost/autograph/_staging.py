@@ -5,15 +5,18 @@ from __future__ import annotations
 from typing import Any
 
 from .._tracehost import recording
-from ._branches import and_, assert_stmt, if_exp, if_stmt, not_, or_
+from ._branches import and_, and_test, assert_stmt, if_exp, if_stmt, not_, or_, or_test
 from ._iterables import Staged, enumerate_, len_, max_, min_, range_, zip_
 from ._loops import for_rest, for_stmt, while_stmt
 from ._numbers import aug
 from ._returns import return_value
 from ._state import is_tensor
+from ._subscripts import Subscripted
 
 __all__ = [
+    "Subscripted",
     "and_",
+    "and_test",
     "assert_stmt",
     "aug",
     "enumerate_",
@@ -27,6 +30,7 @@ __all__ = [
     "min_",
     "not_",
     "or_",
+    "or_test",
     "range_",
     "return_value",
     "while_stmt",

@@ -20,7 +20,19 @@ from ._where import refuse
 
 _NUMBERS = (bool, int, float)
 # Compared by value; all else by identity.
-_PLAIN = (bool, int, float, complex, str, bytes, type(None), torch.dtype, torch.device, slice, range)
+_PLAIN = (
+    bool,
+    int,
+    float,
+    complex,
+    str,
+    bytes,
+    type(None),
+    torch.dtype,
+    torch.device,
+    slice,
+    range,
+)
 
 
 class Poison(Undefined):
@@ -99,6 +111,7 @@ def dtype_name(dtype: torch.dtype) -> str:
 
 
 # ---- Numbers as tensors
+
 
 def mark_number(t: torch.Tensor) -> torch.Tensor:
     """A tensor that is a Python number to the user: `i += 1` makes another one, and changes none in place."""

@@ -118,7 +118,7 @@ class Statements(Expressions):
     def if_(self, node: Any) -> list[ast.stmt]:
         made = hasattr(node, "ag_made")
         plain = not made and is_plain(node.test)
-        test = node.test if made else self.expr(node.test)
+        test = node.test if made else self.condition(node.test)
         if plain:
             node.test = test
             node.body = self.block(node.body) or [ast.Pass(**nodes.first_line(node))]
@@ -182,10 +182,10 @@ class Statements(Expressions):
         declared = StateFunctions({}, self.scope, self.load, at).declarations(dict.fromkeys(names))
         outer, self.hoists = self.hoists, []
         if node.ag_flags:
-            user = self.deferred([node.test], lambda: self.expr(node.test), at)
-            test: ast.expr = nodes.operation("and_", [none_of(node.ag_flags, at), user], at)
+            user = self.deferred([node.test], lambda: self.condition(node.test), at)
+            test: ast.expr = nodes.operation("and_test", [none_of(node.ag_flags, at), user], at)
         else:
-            test = self.expr(node.test)
+            test = self.condition(node.test)
         body = [*declared, *self.hoists, ast.Return(test, **nodes.where(node.test))]
         self.hoists = outer
         return nodes.define("ag__test", nodes.no_arguments(), body, at)
@@ -314,7 +314,7 @@ class Statements(Expressions):
         if is_plain(node.test):
             return [self.generic(node)]
         at = nodes.where(node)
-        test = self.expr(node.test)
+        test = self.condition(node.test)
         message: ast.expr = nodes.constant(None, at)
         if node.msg is not None:
             original = node.msg

@@ -34,13 +34,19 @@ def _cleaned(first: TracebackType | None) -> TracebackType | None:
 
 def why_not_converted() -> str | None:
     """Of the user's code that runs now: why Python runs its conditions; None if autograph has staged them."""
-    frame = sys._getframe(1)
+    frame, reason = sys._getframe(1), None
     while frame is not None:
         code, file = frame.f_code, frame.f_code.co_filename
         if not file.startswith(_PACKAGE) and f"{os.sep}torch{os.sep}" not in file:
-            reason = unconverted(code, frame.f_lineno)
-            if reason is None and original_code(code) is None:
-                reason = "it is called by code that is not converted"
-            return f"{code.co_name}: {reason}" if reason else None
+            if reason is not None:  # of code without a file: the line that calls it
+                return f"{reason}; called at {os.path.basename(file)}:{frame.f_lineno}"
+            why = unconverted(code, frame.f_lineno)
+            if why is None and original_code(code) is None:
+                why = "it is called by code that is not converted"
+            if why is None:
+                return None
+            reason = f"{code.co_name}: {why}"
+            if os.path.exists(file):
+                return reason
         frame = frame.f_back
-    return None
+    return reason

@@ -1,0 +1,68 @@
+"""`x[i]` of a traced tensor with a traced integer `i`: a view, as in eager code.
+
+While it traces, torch's own indexing would ask for the integer's value. The other parts of a key are torch's.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from .._tracehost import select
+from ._state import is_tensor
+
+
+def _is_index(part: Any) -> bool:
+    return (
+        is_tensor(part)
+        and part.dim() == 0
+        and not part.dtype.is_floating_point
+        and not part.dtype.is_complex
+        and part.dtype not in (torch.bool, torch.uint8)
+    )
+
+
+def _taken(part: Any) -> int:
+    """How many dimensions a part of a key stands for."""
+    if part is None or isinstance(part, bool):
+        return 0
+    if is_tensor(part) and part.dtype in (torch.bool, torch.uint8):
+        return part.dim()
+    return 1
+
+
+class Subscripted:
+    """Stands in place of `x` in `x[key]`."""
+
+    __slots__ = ("_tensor",)
+
+    def __init__(self, tensor: Any) -> None:
+        self._tensor = tensor
+
+    def __getitem__(self, key: Any) -> Any:
+        tensor, rest = self._selected(key)
+        return tensor if rest == () else tensor[rest]
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        tensor, rest = self._selected(key)
+        tensor[... if rest == () else rest] = value
+
+    def __delitem__(self, key: Any) -> None:
+        del self._tensor[key]
+
+    def _selected(self, key: Any) -> tuple[Any, Any]:
+        """The tensor with its traced integers selected, and the rest of the key."""
+        parts = key if isinstance(key, tuple) else (key,)
+        if not any(_is_index(p) for p in parts):
+            return self._tensor, key
+        tensor = self._tensor
+        dims, known = [], sum(_taken(p) for p in parts if p is not Ellipsis)
+        at = 0
+        for part in parts:
+            dims.append(at)
+            at += tensor.dim() - known if part is Ellipsis else _taken(part)
+        for part, dim in reversed(list(zip(parts, dims))):
+            if _is_index(part):
+                tensor = select(tensor, dim, part)
+        return tensor, tuple(p for p in parts if not _is_index(p))

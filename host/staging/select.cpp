@@ -1,0 +1,62 @@
+#include "staging/select.h"
+
+#include "trace/block.h"
+#include "trace/tracer.h"
+
+#include <ATen/ops/select.h>
+#include <torch/csrc/jit/frontend/tracer.h>
+
+#include <vector>
+
+namespace tracehost::staging {
+
+namespace jit = torch::jit;
+
+namespace {
+
+/// The int that a traced index was made of.
+jit::Value *number_of(const at::Tensor &index) {
+  jit::Value *value = trace::value_of(index);
+  return value->node()->kind() == c10::prim::NumToTensor
+             ? value->node()->input(0)
+             : value->owningGraph()->insert(c10::aten::Int, {value});
+}
+
+std::int64_t number(const at::Tensor &index) {
+  const trace::PausedWithData paused;
+  return index.item().toLong();
+}
+
+at::Tensor selected(const at::Tensor &t, std::int64_t dimension, const at::Tensor &index) {
+  if (trace::has_data()) {
+    const std::int64_t i = number(index);
+    const trace::Paused paused;
+    return at::select(t, dimension, i);
+  }
+  const at::Tensor twin = trace::without_data(t);
+  const trace::Paused paused;
+  if (twin.size(dimension) > 0)
+    return at::select(twin, dimension, 0);
+  std::vector<std::int64_t> sizes = twin.sizes().vec();
+  sizes.erase(sizes.begin() + dimension);
+  return twin.new_empty(sizes);
+}
+
+} // namespace
+
+at::Tensor select(const at::Tensor &t, std::int64_t dimension, const at::Tensor &index) {
+  trace::record_modes();
+  jit::Value *of = trace::value_of(t);
+  auto &graph = *of->owningGraph();
+  jit::Value *i = number_of(index);
+  jit::Node *node = graph.create(c10::aten::select, {of, graph.insertConstant(dimension), i});
+  jit::tracer::recordSourceLocation(node);
+  graph.insertNode(node);
+  at::Tensor result = selected(t, dimension, index);
+  trace::bind(result, node->output());
+  if (trace::is_inexact(of))
+    trace::set_inexact(node->output());
+  return result;
+}
+
+} // namespace tracehost::staging
