@@ -1,6 +1,7 @@
 #include "atoms.h"
 
 #include "environment/gil.h"
+#include "errors.h"
 #include "user_type.h"
 
 #include <torch/csrc/Device.h>
@@ -84,7 +85,10 @@ bool equal(PyObject *a, PyObject *b) {
   }
   Py_INCREF(a);
   Py_INCREF(b);
-  const int result = PyObject_RichCompareBool(a, b, Py_EQ);
+  int result = PyObject_RichCompareBool(a, b, Py_EQ);
+  // NaNs of a class derived from float.
+  if (result == 0 && PyFloat_Check(a) && PyFloat_AS_DOUBLE(a) != PyFloat_AS_DOUBLE(a))
+    result = PyFloat_AS_DOUBLE(b) != PyFloat_AS_DOUBLE(b);
   Py_DECREF(a);
   Py_DECREF(b);
   if (result < 0 && PyErr_ExceptionMatches(PyExc_Exception))
@@ -145,14 +149,6 @@ std::string function_text(PyObject *function) {
          std::to_string(code->co_firstlineno) + ">";
 }
 
-/// An entry of a type's dict along its MRO; borrowed, null without an error.
-PyObject *class_entry(PyObject *type, const char *name) {
-  if (!PyType_Check(type))
-    return nullptr;
-  Owned key(PyUnicode_InternFromString(name));
-  return key ? _PyType_Lookup(reinterpret_cast<PyTypeObject *>(type), key.get()) : nullptr;
-}
-
 std::string object_text(PyObject *object) {
   if (PyFunction_Check(object))
     return function_text(object);
@@ -188,6 +184,9 @@ bool is_enum_member(PyObject *object) {
 // ---- PyAtom -------------------------------------------------------------------------------------
 
 PyAtom::PyAtom(PyObject *object, Compare compare) : object_(object), compare_(compare) {
+  runs_code_ = compare == Compare::equality && !PyUnicode_CheckExact(object) &&
+               !PyBytes_CheckExact(object) && !PyLong_CheckExact(object) &&
+               !PyComplex_CheckExact(object);
   if (compare == Compare::method) {
     function_ = Py_NewRef(PyMethod_GET_FUNCTION(object));
     object_ = PyWeakref_NewRef(PyMethod_GET_SELF(object), nullptr);
@@ -212,7 +211,7 @@ PyAtom::PyAtom(PyObject *object, Compare compare) : object_(object), compare_(co
 
 PyAtom::PyAtom(Owned type, PyTypeObject *of)
     : object_(type.release()), function_(Py_NewRef(reinterpret_cast<PyObject *>(of))),
-      compare_(Compare::typed) {}
+      compare_(Compare::typed), runs_code_(true) {}
 
 PyAtom::~PyAtom() {
   if (!python_alive())
@@ -342,37 +341,17 @@ std::string PyAtom::text() const {
   return shortened(std::move(result));
 }
 
-std::string PyAtom::field(std::size_t index) const {
-  if (compare_ != Compare::identity || !PyType_Check(object_) || !python_alive())
-    return {};
-  const WithGil gil;
-  const KeepError keep;
-  std::string result;
-  if (PyObject *names = class_entry(object_, "_fields"); names && PyTuple_Check(names)) {
-    if (index < static_cast<std::size_t>(PyTuple_GET_SIZE(names)))
-      result = std::string(".") + utf8(PyTuple_GET_ITEM(names, index));
-  } else if (PyObject *fields = class_entry(object_, "__dataclass_fields__");
-             fields && PyDict_Check(fields)) {
-    PyObject *name, *field;
-    for (Py_ssize_t at = 0; PyDict_Next(fields, &at, &name, &field);) {
-      // Pseudo-fields (ClassVar, InitVar) are in the dict too, marked by another sentinel.
-      Owned kind(PyObject_GetAttrString(field, "_field_type"));
-      Owned mark(kind ? PyObject_GetAttrString(kind.get(), "name") : nullptr);
-      if (!mark || std::strcmp(utf8(mark.get()), "_FIELD") != 0)
-        continue;
-      if (index-- == 0) {
-        result = std::string(".") + utf8(name);
-        break;
-      }
-    }
-  }
-  PyErr_Clear();
-  return result;
-}
-
 // ---- leaves -------------------------------------------------------------------------------------
 
-Node leaf(PyObject *object, std::vector<AtomRef> &atoms) {
+/// An atom by equality over a copy: what it is made from may change in place.
+AtomRef snapshot(PyObject *object) {
+  Owned copy(PyByteArray_Check(object) ? PyByteArray_FromObject(object) : PySet_New(object));
+  if (!copy)
+    rethrow();
+  return std::make_shared<PyAtom>(copy.get(), PyAtom::Compare::equality);
+}
+
+Node leaf(PyObject *object, std::vector<AtomRef> &atoms, bool by_equality) {
   Node node;
   if (object == Py_None)
     return node;
@@ -401,7 +380,13 @@ Node leaf(PyObject *object, std::vector<AtomRef> &atoms) {
     node.payload.integer = packed(reinterpret_cast<THPDevice *>(object)->device);
     return node;
   }
-  atoms.push_back(std::make_shared<PyAtom>(object, comparison(object)));
+  const bool has_equality =
+      Py_TYPE(object)->tp_richcompare != PyBaseObject_Type.tp_richcompare && !PyType_Check(object);
+  if (PyByteArray_CheckExact(object) || (by_equality && Py_IS_TYPE(object, &PySet_Type)))
+    atoms.push_back(snapshot(object));
+  else
+    atoms.push_back(std::make_shared<PyAtom>(
+        object, by_equality && has_equality ? PyAtom::Compare::equality : comparison(object)));
   node.kind = Kind::atom;
   node.payload.atom = atoms.back().get();
   return node;

@@ -14,7 +14,7 @@
 namespace tracehost::python {
 
 /// An Atom over a PyObject. `object` is compared first, by pointer.
-class PyAtom final : public Atom {
+class PyAtom : public Atom {
 public:
   /// How the object is compared when the pointers differ.
   enum class Compare : std::uint8_t {
@@ -32,22 +32,30 @@ public:
 
   bool same(const Atom &other) const override;
   std::string text() const override;
-  std::string field(std::size_t index) const override;
   bool alive() const override;
 
   /// For the garbage collector: the objects it holds strongly.
-  int traverse(visitproc visit, void *arg) const;
+  virtual int traverse(visitproc visit, void *arg) const;
 
   /// What it was made from: a new reference, or null once that is gone.
   PyObject *object() const;
 
   /// Hot. Whether `candidate` stands for the same value. Requires: GIL held.
   bool holds(PyObject *candidate) const;
+  /// Hot. Compare::identity: whether it is that object.
+  bool is(PyObject *object) const { return object == object_; }
+  Compare compare() const { return compare_; }
+  /// Whether holds() may run a user's code for a candidate that is another object.
+  bool runs_code() const { return runs_code_; }
+
+protected:
+  PyObject *held() const { return object_; }
 
 private:
   PyObject *object_; ///< strong reference, or the weak reference object (weak_identity, method)
   PyObject *function_ = nullptr; ///< method: the function; typed: the instance's class; strong
   Compare compare_;
+  bool runs_code_ = false;
 };
 
 /// The value that a leaf stands for, or the class of a container: a new reference. Null without an
@@ -58,10 +66,11 @@ PyObject *python_value(const Node &node);
 bool is_enum_member(PyObject *object);
 
 /// Turns a leaf (None, bool, int, float, str, bytes, complex, Ellipsis, torch.dtype, torch.device,
-/// enum member, function, class, module, other object by identity) into a Node without extent;
-/// the atom it needs is appended to `atoms`. Tensors and containers are not leaves: they become an
-/// atom by weak identity here. Never runs user code. Requires: GIL held.
-Node leaf(PyObject *object, std::vector<AtomRef> &atoms);
+/// enum member, function, class, module, other object by its equality or identity) into a Node
+/// without extent; the atom it needs is appended to `atoms`. Tensors and containers are not leaves:
+/// they become an atom by weak identity here. Never runs user code. Requires: GIL held.
+/// `by_equality`: what has an `==` of its own is compared by it, hashable or not.
+Node leaf(PyObject *object, std::vector<AtomRef> &atoms, bool by_equality = false);
 
 /// Hot. Whether `object` is what the leaf `node` was made from. Pointers and scalars first; `==`
 /// only for equality atoms of the same exact type. Requires: GIL held.

@@ -256,14 +256,12 @@ bool Concrete::take(const Parameter &parameter, py::handle value, Arguments &int
   const Node &top = nodes[parameter.node];
   if (!top.is_container())
     return take_leaf(parameter, parameter.node, value, into, why);
-  std::vector<Node> given;
-  std::vector<AtomRef> atoms;
-  std::vector<PyObject *> tensors, objects;
   bool changed = false;
   const auto plain = has_arrays()
                          ? py::reinterpret_steal<py::object>(with_tensors(value.ptr(), changed))
                          : py::reinterpret_borrow<py::object>(value);
-  flatten(plain.ptr(), given, atoms, tensors, objects);
+  const FlatValue flat = flatten(plain.ptr(), Purpose::argument);
+  const std::vector<Node> &given = flat.nodes;
   const auto cast_problem = [&] {
     return refuse_value(why,
                         fmt::format("argument '{}': can not cast {} to what was traced, {}",
@@ -275,10 +273,13 @@ bool Concrete::take(const Parameter &parameter, py::handle value, Arguments &int
   for (std::size_t i = 0; i < given.size(); ++i) {
     const std::size_t at = parameter.node + i;
     const bool tensor = given[i].kind == Kind::tensor;
-    PyObject *object = tensor ? tensors[given[i].payload.slot] : objects[next++];
+    PyObject *object = tensor ? flat.tensors[given[i].payload.slot] : flat.objects[next++];
     if (given[i].is_container() || nodes[at].is_container()) {
       if (given[i].kind != nodes[at].kind || given[i].end - i != nodes[at].end - at ||
-          !given[i].payload.atom->same(*nodes[at].payload.atom))
+          (given[i].has_atom() && !given[i].payload.atom->same(*nodes[at].payload.atom)))
+        return cast_problem();
+    } else if (given[i].kind == Kind::absent || nodes[at].kind == Kind::absent) {
+      if (given[i].kind != nodes[at].kind)
         return cast_problem();
     } else if (!take_leaf(parameter, at, object, into, why)) {
       return false;
@@ -307,11 +308,22 @@ bool Concrete::take_leaf(const Parameter &parameter, std::size_t at, py::handle 
   }
   if (node.reserved[0])
     into.objects[at] = py::reinterpret_borrow<py::object>(value);
-  if (!holds(node, value.ptr()))
+  const bool same =
+      node.kind == Kind::again ? is_again(node, value, into) : holds(node, value.ptr());
+  if (!same)
     return refuse_value(why,
                         fmt::format("argument '{}': can not cast {} to Literal[{}]", parameter.name,
                                     shown_value(value), text(signature(), node)));
   return true;
+}
+
+/// Whether it is what was given in the place where the trace met that object first.
+bool Concrete::is_again(const Node &node, py::handle value, const Arguments &given) const {
+  const std::size_t first = node.payload.again.node;
+  const auto found = given.objects.find(first);
+  if (found != given.objects.end())
+    return found->second.is(value);
+  return py::reinterpret_steal<py::object>(python_value(signature().nodes[first])).is(value);
 }
 
 bool Concrete::take_tensor(std::uint32_t slot, py::object tensor, Arguments &into,

@@ -2,6 +2,7 @@
 
 #include "arrays.h"
 #include "atoms.h"
+#include "containers.h"
 #include "environment/gil.h"
 #include "environment/known.h"
 #include "errors.h"
@@ -21,92 +22,163 @@
 namespace tracehost::python {
 namespace {
 
-/// Instances, functions and classes: their attributes, cells and globals can be read by the body.
-bool is_root(PyObject *object) {
-  return !PyUnicode_Check(object) && !PyBytes_Check(object) && !PyLong_Check(object) &&
-         !PyComplex_Check(object) && !THPDtype_Check(object) && !THPLayout_Check(object) &&
-         !PyCFunction_Check(object);
+/// More than this is data, which belongs in a tensor.
+constexpr std::size_t kMostNodes = 1'000'000;
+
+/// The leaf's mark: whether its attributes, cells and globals can be read by the body.
+std::uint8_t mark_of(PyObject *object, const Node &node) {
+  if (PyFunction_Check(object) || PyType_Check(object) || PyModule_Check(object) ||
+      PyMethod_Check(object))
+    return kRoot;
+  if (THPDtype_Check(object) || THPLayout_Check(object) || PyCFunction_Check(object) ||
+      PyUnicode_CheckExact(object))
+    return 0;
+  if (static_cast<const PyAtom *>(node.payload.atom)->compare() != PyAtom::Compare::equality)
+    return kRoot;
+  return has_user_attributes(Py_TYPE(object)) ? kEqualRoot : 0;
+}
+
+/// Throws for leaves that would be something else at the next call.
+void check_leaf(PyObject *object, Purpose purpose) {
+  const PyTypeObject *type = Py_TYPE(object);
+  const char *name = type->tp_name;
+  const auto refuse = [&](const char *why) {
+    raise(errors().signature, fmt::format("a {} {}", name, why));
+  };
+  if (PyAnySet_Check(object))
+    refuse("has no fixed order. Use a tuple, or sorted(...) of it.");
+  if (is_array(object))
+    refuse("is no tensor. Use torch.as_tensor(value).");
+  if (purpose == Purpose::result)
+    return; // what can't come back is told by describe_result()
+  if (PyWeakref_Check(object))
+    refuse("may be dead at the next call. Pass the object itself.");
+  if (type->tp_flags & Py_TPFLAGS_HEAPTYPE) {
+    const std::string_view text = name;
+    if (text == "SymInt" || text == "SymFloat" || text == "SymBool")
+      refuse("belongs to another tracer. Pass int(value), or a tensor.");
+    return;
+  }
+  if (PyIter_Check(object) && !std::string_view(name).starts_with("_io."))
+    refuse("is used up by the first call. Pass a list or a tuple.");
+  if (PyMemoryView_Check(object) || std::string_view(name) == "array.array")
+    refuse("changes without being told. Pass torch.frombuffer(...), or bytes(...) of it.");
 }
 
 class Flattener {
 public:
-  Flattener(std::vector<Node> &nodes, std::vector<AtomRef> &atoms, std::vector<PyObject *> &tensors)
-      : nodes_(nodes), atoms_(atoms), tensors_(tensors) {}
+  Flattener(std::vector<Node> &nodes, std::vector<AtomRef> &atoms, std::vector<PyObject *> &tensors,
+            Purpose purpose)
+      : nodes_(nodes), atoms_(atoms), tensors_(tensors), purpose_(purpose) {}
 
   void value(PyObject *object);
-  std::size_t open(Kind kind, PyObject *type);
+  std::size_t open(std::shared_ptr<const ContainerType> type);
   void close(std::size_t index) { nodes_[index].end = static_cast<std::uint32_t>(nodes_.size()); }
   void leaf_node(PyObject *object);
-  void typed_leaf(PyObject *object);
+  /// By identity, whatever its class says.
   void instance(PyObject *object);
 
   std::vector<PyObject *> roots;
   std::vector<std::size_t> root_nodes;
   std::vector<PyObject *> objects; ///< a leaf or a container's type for each node but tensors
+  std::vector<Owned> kept;         ///< what only the walk itself holds
 
 private:
-  void container(PyObject *object);
-  void root(PyObject *object, std::uint8_t kind);
+  void slow(PyObject *object);
+  void typed_leaf(PyObject *object);
+  void container(PyObject *object, std::shared_ptr<ContainerType> type);
+  void children(PyObject *object, const ContainerType &type);
+  void dict(PyObject *object);
+  void context(PyObject *object);
+  void further(PyObject *object, const ContainerType &type);
+  void key(PyObject *object) {
+    PyTuple_Check(object) || is_traced_size(object) ? value(object) : leaf_node(object);
+  }
+  void atom(PyObject *object, std::uint8_t mark);
   void tensor(PyObject *object);
+  void add(Node node, PyObject *object, std::uint8_t mark);
+  /// Holds a value that the walk has made, or got from a user's code, until the walk's owner goes.
+  PyObject *keep(Owned object) {
+    kept.push_back(std::move(object));
+    return kept.back().get();
+  }
 
   std::vector<Node> &nodes_;
   std::vector<AtomRef> &atoms_;
   std::vector<PyObject *> &tensors_;
+  const Purpose purpose_;
+  bool in_context_ = false;
   std::unordered_map<const c10::TensorImpl *, std::uint32_t> slots_;
+  std::unordered_map<PyTypeObject *, std::shared_ptr<ContainerType>> types_;
+  /// Objects that others may come in the place of: where they were met first.
+  std::unordered_map<PyObject *, std::pair<std::size_t, std::size_t>> met_;
   Nesting nesting_;
 };
 
-std::size_t Flattener::open(Kind kind, PyObject *type) {
-  auto atom = std::make_shared<PyAtom>(type, PyAtom::Compare::identity);
+std::size_t Flattener::open(std::shared_ptr<const ContainerType> type) {
   Node node;
-  node.kind = kind;
-  node.payload.atom = atom.get();
-  objects.push_back(type);
-  atoms_.push_back(std::move(atom));
+  node.kind = type->kind();
+  node.payload.atom = type.get();
+  objects.push_back(reinterpret_cast<PyObject *>(type->type()));
+  atoms_.push_back(std::move(type));
   nodes_.push_back(node);
   return nodes_.size() - 1;
 }
 
-void Flattener::leaf_node(PyObject *object) {
-  Node node = leaf(object, atoms_);
-  node.end = static_cast<std::uint32_t>(nodes_.size() + 1);
-  if (node.kind == Kind::atom && is_root(object)) {
-    node.reserved[0] = kRoot;
+/// Appends a leaf; a mark makes it a root.
+void Flattener::add(Node node, PyObject *object, std::uint8_t mark) {
+  const std::size_t index = nodes_.size();
+  if (mark == kTypedRoot || mark == kEqualRoot) {
+    const auto [first, is_new] = met_.try_emplace(object, index, roots.size());
+    if (!is_new) {
+      node = {};
+      node.kind = Kind::again;
+      node.payload.again = {static_cast<std::uint32_t>(first->second.first),
+                            static_cast<std::uint32_t>(first->second.second)};
+      mark = 0;
+    }
+  }
+  node.end = static_cast<std::uint32_t>(index + 1);
+  if (mark) {
+    node.reserved[0] = mark;
     roots.push_back(object);
-    root_nodes.push_back(nodes_.size());
+    root_nodes.push_back(index);
   }
   objects.push_back(object);
   nodes_.push_back(node);
 }
 
-void Flattener::typed_leaf(PyObject *object) {
-  atoms_.push_back(std::make_shared<PyAtom>(user_type(object), Py_TYPE(object)));
-  root(object, kTypedRoot);
+void Flattener::leaf_node(PyObject *object) {
+  Node node = leaf(object, atoms_, in_context_);
+  const bool may_lead = node.kind == Kind::atom && !in_context_;
+  add(node, object, may_lead ? mark_of(object, node) : 0);
 }
 
-/// A leaf of the atom added last.
-void Flattener::root(PyObject *object, std::uint8_t kind) {
-  Node node;
-  node.kind = Kind::atom;
-  node.payload.atom = atoms_.back().get();
-  node.end = static_cast<std::uint32_t>(nodes_.size() + 1);
-  node.reserved[0] = kind;
-  roots.push_back(object);
-  root_nodes.push_back(nodes_.size());
-  objects.push_back(object);
-  nodes_.push_back(node);
+void Flattener::typed_leaf(PyObject *object) {
+  atoms_.push_back(std::make_shared<PyAtom>(user_type(object), Py_TYPE(object)));
+  atom(object, kTypedRoot);
 }
 
 void Flattener::instance(PyObject *object) {
   atoms_.push_back(std::make_shared<PyAtom>(object, PyAtom::Compare::weak_identity));
-  root(object, kRoot);
+  atom(object, kRoot);
+}
+
+/// A leaf of the atom added last.
+void Flattener::atom(PyObject *object, std::uint8_t mark) {
+  Node node;
+  node.kind = Kind::atom;
+  node.payload.atom = atoms_.back().get();
+  add(node, object, mark);
 }
 
 void Flattener::tensor(PyObject *object) {
   const auto *impl = THPVariable_Unpack(object).unsafeGetTensorImpl();
   const auto [known, added] = slots_.emplace(impl, static_cast<std::uint32_t>(tensors_.size()));
-  if (added)
+  if (added) {
     tensors_.push_back(object);
+    kept.emplace_back(Py_NewRef(object));
+  }
   Node node;
   node.kind = Kind::tensor;
   node.payload.slot = known->second;
@@ -115,67 +187,140 @@ void Flattener::tensor(PyObject *object) {
 }
 
 void Flattener::value(PyObject *object) {
-  if (is_tensor(object) || is_traced_size(object))
+  if (nodes_.size() > kMostNodes)
+    raise(errors().signature,
+          fmt::format("more than {} values. Pass them as a tensor.", kMostNodes));
+  if (is_tensor(object))
     return tensor(object);
+  if (object == Py_None || PyUnicode_CheckExact(object) || PyLong_CheckExact(object) ||
+      PyFloat_CheckExact(object) || PyBool_Check(object))
+    return leaf_node(object);
+  slow(object);
+}
+
+void Flattener::slow(PyObject *object) {
+  if (is_traced_size(object))
+    return tensor(object);
+  const auto known = types_.find(Py_TYPE(object));
+  if (known != types_.end())
+    return container(object, known->second);
   if (has_user_type(Py_TYPE(object)))
     return typed_leaf(object);
-  if (PyAnySet_Check(object))
-    raise(errors().signature, "a set has no fixed order. Use a tuple, or sorted(...) of it.");
-  if (is_array(object))
-    raise(errors().signature,
-          fmt::format("a {} is no tensor. Use torch.as_tensor(value).", Py_TYPE(object)->tp_name));
-  const bool may_nest =
-      PyTuple_Check(object) || PyList_Check(object) || PyDict_Check(object) || is_dataclass(object);
-  if (!may_nest || PyType_Check(object))
+  auto type = container_type(object);
+  if (!type) {
+    if (!in_context_)
+      check_leaf(object, purpose_);
     return leaf_node(object);
+  }
+  if (type->form() != Form::custom)
+    types_.emplace(Py_TYPE(object), type);
+  container(object, std::move(type));
+}
+
+void Flattener::container(PyObject *object, std::shared_ptr<ContainerType> type) {
   nesting_.enter(object);
-  container(object);
+  const Owned held(Py_NewRef(object)); // a user's code may let go of it
+  const ContainerType &facts = *type;
+  const std::size_t at = open(std::move(type));
+  children(object, facts);
+  if (facts.has_more() && facts.form() != Form::custom)
+    further(object, facts);
+  close(at);
   nesting_.leave();
 }
 
-void Flattener::container(PyObject *object) {
-  auto *type = reinterpret_cast<PyObject *>(Py_TYPE(object));
-  if (PyTuple_Check(object) || PyList_Check(object)) {
-    const std::size_t at = open(PyTuple_Check(object) ? Kind::tuple : Kind::list, type);
-    for (Py_ssize_t i = 0; i < Py_SIZE(object); ++i)
-      value(PySequence_Fast_GET_ITEM(object, i));
-    close(at);
-  } else if (PyDict_Check(object)) {
-    const std::size_t at = open(Kind::dict, type);
-    PyObject *key = nullptr, *item = nullptr;
-    for (Py_ssize_t place = 0; PyDict_Next(object, &place, &key, &item);) {
-      PyTuple_Check(key) || is_traced_size(key) ? value(key) : leaf_node(key);
-      value(item);
+void Flattener::children(PyObject *object, const ContainerType &type) {
+  switch (type.form()) {
+  case Form::tuple:
+  case Form::list:
+    for (Py_ssize_t i = 0; i < Py_SIZE(object); ++i) {
+      const Owned item(Py_NewRef(PySequence_Fast_GET_ITEM(object, i)));
+      value(item.get());
     }
-    close(at);
-  } else {
-    const std::size_t at = open(Kind::record, type);
-    PyObject *fields = PyObject_GetAttrString(type, "__dataclass_fields__");
-    if (!fields)
-      rethrow();
-    PyObject *name = nullptr, *field = nullptr;
-    for (Py_ssize_t place = 0; PyDict_Next(fields, &place, &name, &field);) {
-      PyObject *item = PyObject_GetAttr(object, name);
-      if (!item)
-        rethrow();
-      value(item);
-      Py_DECREF(item); // the instance holds it
+    break;
+  case Form::dict:
+    dict(object);
+    break;
+  case Form::ordered:
+  case Form::mapping: {
+    bool is_key = false;
+    for (Owned &part : parts(object, type.form())) {
+      PyObject *item = keep(std::move(part));
+      (is_key = !is_key) ? key(item) : value(item);
     }
-    Py_DECREF(fields);
-    close(at);
+    break;
   }
+  case Form::sequence:
+    for (Owned &part : parts(object, type.form()))
+      value(keep(std::move(part)));
+    break;
+  case Form::record:
+    for (PyObject *name : type.fields()) {
+      Owned item = field_of(object, name);
+      if (item) {
+        value(keep(std::move(item)));
+      } else {
+        Node node;
+        node.kind = Kind::absent;
+        add(node, Py_None, 0);
+      }
+    }
+    break;
+  case Form::custom: {
+    Owned found;
+    auto items = type.apart(object, found);
+    context(keep(std::move(found)));
+    for (Owned &item : items)
+      value(keep(std::move(item)));
+    break;
+  }
+  }
+}
+
+void Flattener::dict(PyObject *object) {
+  PyObject *name = nullptr, *item = nullptr;
+  for (Py_ssize_t place = 0; PyDict_Next(object, &place, &name, &item);) {
+    const Owned held_name(Py_NewRef(name)), held_item(Py_NewRef(item));
+    key(name);
+    value(item);
+  }
+}
+
+/// What a registered flatten function gives besides the children: by value, whatever it is.
+void Flattener::context(PyObject *object) {
+  if (purpose_ == Purpose::result) { // goes back to the unflatten function as it is
+    Node node;
+    return add(node, object, 0);
+  }
+  const bool outer = std::exchange(in_context_, true);
+  value(object);
+  in_context_ = outer;
+}
+
+void Flattener::further(PyObject *object, const ContainerType &type) {
+  Owned state = further_state(object, type);
+  if (!state)
+    return;
+  Node node;
+  node.kind = Kind::further;
+  node.payload.atom = nullptr;
+  objects.push_back(Py_None);
+  const std::size_t at = nodes_.size();
+  nodes_.push_back(node);
+  dict(keep(std::move(state)));
+  close(at);
 }
 
 /// `place`: how many fixed parameters came before.
 void parameter(Flattener &walk, const Parameter &p, const Bound &bound, const PyObject *self,
                std::size_t &place) {
   if (p.kind == Parameter::Kind::var_positional) {
-    const std::size_t at = walk.open(Kind::tuple, reinterpret_cast<PyObject *>(&PyTuple_Type));
+    const std::size_t at = walk.open(std::make_shared<ContainerType>(&PyTuple_Type, Form::tuple));
     for (std::size_t i = 0; i < bound.extra_count; ++i)
       walk.value(bound.extra[i]);
     walk.close(at);
   } else if (p.kind == Parameter::Kind::var_keyword) {
-    const std::size_t at = walk.open(Kind::dict, reinterpret_cast<PyObject *>(&PyDict_Type));
+    const std::size_t at = walk.open(std::make_shared<ContainerType>(&PyDict_Type, Form::dict));
     for (const auto &[name, value] : bound.keywords) {
       walk.leaf_node(name);
       walk.value(value);
@@ -199,11 +344,6 @@ void Nesting::enter(PyObject *container) {
   open_.push_back(container);
 }
 
-bool is_dataclass(PyObject *object) {
-  static PyObject *const name = PyUnicode_InternFromString("__dataclass_fields__");
-  return _PyType_Lookup(Py_TYPE(object), name) != nullptr;
-}
-
 void rethrow_about(const std::string &subject) {
   set_from_current_exception();
   if (!PyErr_ExceptionMatches(errors().signature))
@@ -221,7 +361,7 @@ void rethrow_about(const std::string &subject) {
 
 void flatten(const Binder &binder, const Bound &bound, PyObject *self, Signature &signature,
              Flattened &found) {
-  Flattener walk(signature.nodes, signature.atoms, found.tensors);
+  Flattener walk(signature.nodes, signature.atoms, found.tensors, Purpose::argument);
   std::size_t place = 0;
   for (const Parameter &p : binder.parameters()) {
     try {
@@ -235,13 +375,16 @@ void flatten(const Binder &binder, const Bound &bound, PyObject *self, Signature
         TensorMeta::of(THPVariable_Unpack(t), Py_TYPE(t), Py_TYPE(t)->tp_name));
   found.roots = std::move(walk.roots);
   found.root_nodes = std::move(walk.root_nodes);
+  found.kept = std::move(walk.kept);
 }
 
-void flatten(PyObject *value, std::vector<Node> &nodes, std::vector<AtomRef> &atoms,
-             std::vector<PyObject *> &tensors, std::vector<PyObject *> &objects) {
-  Flattener walk(nodes, atoms, tensors);
+FlatValue flatten(PyObject *value, Purpose purpose) {
+  FlatValue result;
+  Flattener walk(result.nodes, result.atoms, result.tensors, purpose);
   walk.value(value);
-  objects = std::move(walk.objects);
+  result.objects = std::move(walk.objects);
+  result.kept = std::move(walk.kept);
+  return result;
 }
 
 } // namespace tracehost::python

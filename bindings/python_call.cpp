@@ -1,5 +1,6 @@
 #include "python_call.h"
 
+#include "atoms.h"
 #include "conversion.h"
 #include "environment/gil.h"
 #include "errors.h"
@@ -108,12 +109,12 @@ BodyResult PythonCall::run(Request &) {
     return {};
   check_arguments_unchanged();
   BodyResult result;
-  std::vector<PyObject *> tensors;
+  std::vector<Owned> tensors;
   result.outputs = describe_result(result_, function_.name, tensors);
-  for (PyObject *t : tensors) {
-    check_result_class(t);
-    result.tensors.push_back(THPVariable_Unpack(t));
-    outputs_.push_back(meta_of(t));
+  for (const Owned &t : tensors) {
+    check_result_class(t.get());
+    result.tensors.push_back(THPVariable_Unpack(t.get()));
+    outputs_.push_back(meta_of(t.get()));
   }
   if (returns_sizes(result.outputs)) {
     const trace::PausedWithData paused;
@@ -143,7 +144,7 @@ void PythonCall::check_result_class(PyObject *tensor) {
 
 void PythonCall::check_arguments_unchanged() {
   const std::vector<Node> before = nodes_;
-  const std::vector<PyObject *> tensors = flattened_.tensors, roots = flattened_.roots;
+  const Flattened found = std::move(flattened_); // held: an address stays its own
   const Signature now = signature();
   std::size_t root = 0; // objects are compared as such: what their classes say is not asked
   Signature then = now;
@@ -156,9 +157,9 @@ void PythonCall::check_arguments_unchanged() {
       if (x.kind != y.kind || x.reserved[0] != y.reserved[0])
         same = false;
       else if (x.kind == Kind::tensor)
-        same = tensors[x.payload.slot] == flattened_.tensors[y.payload.slot];
+        same = found.tensors[x.payload.slot] == flattened_.tensors[y.payload.slot];
       else if (x.reserved[0])
-        same = roots[root] == flattened_.roots[root], ++root;
+        same = found.roots[root] == flattened_.roots[root], ++root;
       else
         same = x.has_atom() ? x.payload.atom->same(*y.payload.atom)
                             : x.payload.integer == y.payload.integer;
@@ -198,6 +199,9 @@ std::shared_ptr<FrontEndState> PythonCall::finish(Request &, Signature &signatur
   if (!state->environment)
     rethrow();
   signature.watched = state->environment->recorded(signature.atoms);
+  for (const AtomRef &atom : signature.atoms)
+    if (const auto *own = dynamic_cast<const PyAtom *>(atom.get()))
+      state->runs_code |= own->runs_code();
   return state;
 }
 

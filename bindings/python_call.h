@@ -49,6 +49,7 @@ struct PythonState final : FrontEndState {
   std::shared_ptr<Environment> environment;
   std::size_t roots = 0;           ///< objects among the arguments
   std::vector<TensorMeta> outputs; ///< of the traced result's tensors
+  bool runs_code = false;          ///< verifying it may run a user's `==`
   std::size_t captures = 0; ///< hidden inputs; those past them are arguments reached by a path, too
 
   // Whether a run pays for dropping the GIL (DESIGN.md section 4): measured over the first few

@@ -13,6 +13,8 @@ bool PythonCall::verify(Specialization &specialization, Request &, torch::jit::S
   if (!signature.conditions.empty() && !conditions_hold(signature)) [[unlikely]]
     return false;
   auto &state = static_cast<PythonState &>(*specialization.front_end);
+  if (state.runs_code) [[unlikely]]
+    found_.protect();
   if (!state.environment->verify(found_.roots.data()))
     return false;
   if (!signature.captures.empty() && !captures_match(specialization, state))

@@ -1,5 +1,6 @@
 #include "rebuild.h"
 
+#include "assemble.h"
 #include "environment/known.h"
 #include "errors.h"
 
@@ -25,15 +26,26 @@ void check(int failed) {
     rethrow();
 }
 
-bool may_nest(PyObject *object) {
-  return PyTuple_Check(object) || PyList_Check(object) || PyDict_Check(object) ||
-         is_dataclass(object);
-}
-
 /// Told by type alone, before anything is looked up.
 bool is_scalar(PyObject *object) {
   return object == Py_None || PyLong_CheckExact(object) || PyFloat_CheckExact(object) ||
          PyUnicode_CheckExact(object) || PyBool_Check(object);
+}
+
+std::vector<Owned> items_of(PyObject *sequence) {
+  std::vector<Owned> result;
+  for (Py_ssize_t i = 0; i < Py_SIZE(sequence); ++i)
+    result.emplace_back(Py_NewRef(PySequence_Fast_GET_ITEM(sequence, i)));
+  return result;
+}
+
+/// Of `parts` instead of the ones it has.
+Owned made_of(PyObject *object, const ContainerType &type, std::vector<Owned> &parts) {
+  Children children;
+  for (Owned &part : parts)
+    children.push_back(std::move(part));
+  const Owned state = type.form() == Form::custom ? Owned() : further_state(object, type);
+  return checked(put_together(type, children, state.get()));
 }
 
 } // namespace
@@ -44,92 +56,137 @@ Owned Rebuild::value(PyObject *object) {
   if (const auto known = made_.find(object); known != made_.end())
     return Owned(Py_NewRef(known->second.second.get()));
   Owned made(leaf_(object));
-  if (made)
+  if (made) {
     changed_ = true;
-  else if (may_nest(object))
-    made = container(object);
-  else
-    return Owned(Py_NewRef(object));
+  } else {
+    const auto type = container_type(object);
+    if (!type)
+      return Owned(Py_NewRef(object));
+    nesting_.enter(object);
+    made = container(object, *type);
+    nesting_.leave();
+  }
   if (each_)
     return made;
   const auto entry = made_.emplace(object, std::pair{Owned(Py_NewRef(object)), std::move(made)});
   return Owned(Py_NewRef(entry.first->second.second.get()));
 }
 
-Owned Rebuild::container(PyObject *object) {
-  nesting_.enter(object);
-  Owned made = PyTuple_Check(object)  ? tuple(object)
-               : PyList_Check(object) ? list(object)
-               : PyDict_Check(object) ? dict(object)
-                                      : record(object);
-  nesting_.leave();
-  return made;
+/// A new reference: to `object` itself where nothing in it is replaced.
+Owned Rebuild::container(PyObject *object, const ContainerType &type) {
+  Owned made;
+  switch (type.form()) {
+  case Form::tuple:
+    made = tuple(object, type);
+    break;
+  case Form::list:
+    made = list(object);
+    break;
+  case Form::dict:
+  case Form::ordered:
+  case Form::mapping:
+    made = dict(object, type);
+    break;
+  case Form::sequence:
+    made = sequence(object, type);
+    break;
+  case Form::record:
+    made = record(object, type);
+    break;
+  case Form::custom:
+    made = custom(object, type);
+    break;
+  }
+  return made ? std::move(made) : Owned(Py_NewRef(object));
 }
 
-bool Rebuild::items(PyObject *object, std::vector<Owned> &result) {
+bool Rebuild::items(std::vector<Owned> &items) {
   bool differ = false;
-  for (Py_ssize_t i = 0; i < Py_SIZE(object); ++i) {
-    const Owned item(Py_NewRef(PySequence_Fast_GET_ITEM(object, i)));
-    result.push_back(value(item.get()));
-    differ |= result.back().get() != item.get();
+  for (Owned &item : items) {
+    if (!item) // absent
+      continue;
+    Owned made = value(item.get());
+    differ |= made.get() != item.get();
+    item = std::move(made);
   }
   return differ;
 }
 
-Owned Rebuild::tuple(PyObject *object) {
-  std::vector<Owned> made;
-  if (!items(object, made))
-    return Owned(Py_NewRef(object));
-  Owned plain = checked(PyTuple_New(static_cast<Py_ssize_t>(made.size())));
-  for (std::size_t i = 0; i < made.size(); ++i)
-    PyTuple_SET_ITEM(plain.get(), static_cast<Py_ssize_t>(i), made[i].release());
-  if (PyTuple_CheckExact(object))
-    return plain;
-  const Owned args = checked(PyTuple_Pack(1, plain.get()));
-  return checked(PyTuple_Type.tp_new(Py_TYPE(object), args.get(), nullptr));
+Owned Rebuild::tuple(PyObject *object, const ContainerType &type) {
+  std::vector<Owned> made = items_of(object);
+  return items(made) ? made_of(object, type, made) : Owned();
 }
 
 Owned Rebuild::list(PyObject *object) {
-  std::vector<Owned> made;
-  if (!items(object, made))
-    return Owned(Py_NewRef(object));
+  std::vector<Owned> made = items_of(object);
+  if (!items(made))
+    return Owned();
   Owned result = copy_of(object);
   for (std::size_t i = 0; i < made.size(); ++i)
     check(PyList_SetItem(result.get(), static_cast<Py_ssize_t>(i), made[i].release()));
   return result;
 }
 
-Owned Rebuild::dict(PyObject *object) {
+Owned Rebuild::dict(PyObject *object, const ContainerType &type) {
   Owned result;
-  const Owned before = checked(PyDict_Copy(object)); // its own code may change it meanwhile
+  const bool is_dict = type.form() != Form::mapping;
+  // A copy: its own code may change it meanwhile.
+  const Owned before = checked(is_dict ? PyDict_Copy(object) : PyDict_New());
+  if (!is_dict)
+    check(PyDict_Update(before.get(), object));
   PyObject *key = nullptr, *item = nullptr;
   for (Py_ssize_t place = 0; PyDict_Next(before.get(), &place, &key, &item);) {
     const Owned made = value(item);
     if (made.get() == item)
       continue;
+    if (!is_dict)
+      raise(errors().signature, std::string("a ") + Py_TYPE(object)->tp_name +
+                                    " can't be copied with tensors in place of its arrays. Pass a "
+                                    "dict, or put tensors in it.");
     if (!result)
       result = copy_of(object);
     check(PyDict_SetItem(result.get(), key, made.get())); // exists: the order stays
   }
-  return result ? std::move(result) : Owned(Py_NewRef(object));
+  return result;
 }
 
-Owned Rebuild::record(PyObject *object) {
-  Owned result;
-  const Owned fields = checked(PyObject_GetAttrString(reinterpret_cast<PyObject *>(Py_TYPE(object)),
-                                                      "__dataclass_fields__"));
-  PyObject *name = nullptr, *field = nullptr;
-  for (Py_ssize_t place = 0; PyDict_Next(fields.get(), &place, &name, &field);) {
-    const Owned item = checked(PyObject_GetAttr(object, name));
-    const Owned made = value(item.get());
-    if (made.get() == item.get())
-      continue;
-    if (!result)
-      result = copy_of(object);
-    // Past a frozen dataclass's own __setattr__, as its __init__ does.
-    check(PyObject_GenericSetAttr(result.get(), name, made.get()));
+Owned Rebuild::sequence(PyObject *object, const ContainerType &type) {
+  std::vector<Owned> made = parts(object, type.form());
+  if (!items(made))
+    return Owned();
+  if (type.kind() == Kind::tuple) // a frozenset
+    return made_of(object, type, made);
+  Owned result = copy_of(object);
+  for (std::size_t i = 0; i < made.size(); ++i)
+    check(PySequence_SetItem(result.get(), static_cast<Py_ssize_t>(i), made[i].get()));
+  return result;
+}
+
+Owned Rebuild::record(PyObject *object, const ContainerType &type) {
+  std::vector<Owned> made, before; // both held: an address stays its own
+  for (PyObject *name : type.fields()) {
+    made.push_back(field_of(object, name));
+    before.emplace_back(Py_XNewRef(made.back().get()));
   }
-  return result ? std::move(result) : Owned(Py_NewRef(object));
+  if (!items(made))
+    return Owned();
+  if (class_in_c(type.type()) != &PyBaseObject_Type)
+    return made_of(object, type, made);
+  Owned result = copy_of(object);
+  for (std::size_t i = 0; i < made.size(); ++i)
+    // Past a frozen class's own __setattr__, as its __init__ does.
+    if (made[i].get() != before[i].get())
+      check(PyObject_GenericSetAttr(result.get(), type.fields()[i], made[i].get()));
+  return result;
+}
+
+Owned Rebuild::custom(PyObject *object, const ContainerType &type) {
+  Owned context;
+  std::vector<Owned> made = type.apart(object, context);
+  if (!items(made))
+    return Owned();
+  made.insert(made.begin(), std::move(context));
+  return made_of(object, type, made);
 }
 
 } // namespace tracehost::python

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "containers.h"
 #include "environment/gil.h"
 #include "walk.h"
 
@@ -32,13 +33,15 @@ public:
   bool changed() const { return changed_; }
 
 private:
-  Owned container(PyObject *object);
-  Owned tuple(PyObject *object);
+  Owned container(PyObject *object, const ContainerType &type);
+  Owned tuple(PyObject *object, const ContainerType &type);
   Owned list(PyObject *object);
-  Owned dict(PyObject *object);
-  Owned record(PyObject *object);
-  /// The items of a sequence, and whether one of them is another object now.
-  bool items(PyObject *object, std::vector<Owned> &result);
+  Owned dict(PyObject *object, const ContainerType &type);
+  Owned record(PyObject *object, const ContainerType &type);
+  Owned sequence(PyObject *object, const ContainerType &type);
+  Owned custom(PyObject *object, const ContainerType &type);
+  /// Replaces each of `items` (null: absent); whether one is another object now.
+  bool items(std::vector<Owned> &items);
 
   Leaf leaf_;
   const bool each_;

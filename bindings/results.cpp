@@ -1,5 +1,6 @@
 #include "results.h"
 
+#include "assemble.h"
 #include "atoms.h"
 #include "environment/gil.h"
 #include "errors.h"
@@ -12,6 +13,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
 namespace tracehost::python {
 namespace {
@@ -34,12 +36,12 @@ private:
   PyObject *object_;
 };
 
+/// Node::reserved[1]: the tensor is a traced size, an int for the caller.
+constexpr std::uint8_t kSize = 1;
+
 PyObject *constant(const Node &node) {
   return Py_NewRef(static_cast<const Constant *>(node.payload.atom)->object());
 }
-
-/// Node::reserved[1]: the tensor is a traced size, an int for the caller.
-constexpr std::uint8_t kSize = 1;
 
 struct Outputs {
   PyObject *tensor(const Node &node) const {
@@ -56,42 +58,77 @@ struct Given {
   const std::vector<PyObject *> &objects;
 };
 
+/// Whether a later call can return this very leaf.
+bool can_return(PyObject *leaf, const Node &node) {
+  return (!node.reserved[0] && node.kind != Kind::again) || is_enum_member(leaf) ||
+         PyUnicode_Check(leaf) || PyLong_Check(leaf) || PyFloat_Check(leaf) ||
+         PyComplex_Check(leaf) || PyBytes_Check(leaf);
+}
+
+[[noreturn]] void refuse(const std::string &function, PyTypeObject *type) {
+  raise(PyExc_TypeError,
+        fmt::format("{} returned a {}, which a later call could not return anew. Return tensors, "
+                    "numbers, strings, None, dtypes, devices, enums, or tuples, lists, dicts and "
+                    "dataclasses of them.",
+                    function, type->tp_name));
+}
+
+/// Whether the node before the `index`th says that it is a defaultdict's factory, which may be any
+/// function.
+bool is_factory(const std::vector<Node> &nodes, std::size_t index, PyObject *before) {
+  return index > 1 && nodes[index - 2].kind == Kind::further && before &&
+         PyUnicode_CheckExact(before) &&
+         PyUnicode_CompareWithASCIIString(before, "default_factory") == 0;
+}
+
 } // namespace
 
 OutputSpec describe_result(PyObject *result, const std::string &function,
-                           std::vector<PyObject *> &tensors) {
-  OutputSpec spec;
-  std::vector<PyObject *> leaves;
+                           std::vector<Owned> &tensors) {
+  FlatValue flat;
   try {
-    flatten(result, spec.nodes, spec.atoms, tensors, leaves);
+    flat = flatten(result, Purpose::result);
   } catch (...) {
     rethrow_about("the result of " + function);
   }
+  OutputSpec spec;
+  spec.nodes = std::move(flat.nodes);
+  spec.atoms = std::move(flat.atoms);
+  spec.tensors = flat.tensors.size();
+  PyObject *before = nullptr;
   std::size_t next = 0;
-  for (Node &node : spec.nodes) {
+  for (std::size_t i = 0; i < spec.nodes.size(); ++i) {
+    Node &node = spec.nodes[i];
     if (node.kind == Kind::tensor) {
-      node.reserved[1] = is_traced_size(tensors[node.payload.slot]) ? kSize : 0;
+      node.reserved[1] = is_traced_size(flat.tensors[node.payload.slot]) ? kSize : 0;
+      before = nullptr;
       continue;
     }
-    PyObject *object = leaves[next++]; // a leaf, or a container's type
-    if (node.reserved[0] && !is_enum_member(object))
-      raise(
-          PyExc_TypeError,
-          fmt::format("{} returned a {}, which a later call could not return anew. Return tensors, "
-                      "numbers, strings, None, dtypes, devices, enums, or tuples, lists, dicts and "
-                      "dataclasses of them.",
-                      function, Py_TYPE(object)->tp_name));
+    PyObject *object = flat.objects[next++]; // a leaf, or a container's class
+    PyObject *const name = std::exchange(before, object);
+    if (node.kind == Kind::further || node.kind == Kind::absent)
+      continue;
+    if (node.is_container()) {
+      if (!can_be_made(*static_cast<const ContainerType *>(node.payload.atom)))
+        refuse(function, reinterpret_cast<PyTypeObject *>(object));
+      continue;
+    }
+    if (!can_return(object, node) && !is_factory(spec.nodes, i, name))
+      refuse(function, Py_TYPE(object));
     auto constant = std::make_shared<Constant>(object);
+    node.kind = Kind::atom;
     node.payload.atom = constant.get();
     spec.atoms.push_back(std::move(constant));
   }
-  spec.tensors = tensors.size();
+  for (PyObject *tensor : flat.tensors)
+    tensors.emplace_back(Py_NewRef(tensor));
   return spec;
 }
 
 bool returns_sizes(const OutputSpec &spec) {
-  return std::any_of(spec.nodes.begin(), spec.nodes.end(),
-                     [](const Node &node) { return node.reserved[1] == kSize; });
+  return std::any_of(spec.nodes.begin(), spec.nodes.end(), [](const Node &node) {
+    return node.kind == Kind::tensor && node.reserved[1] == kSize;
+  });
 }
 
 PyObject *build_result(const OutputSpec &spec, torch::jit::Stack &outputs) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "environment/gil.h"
 #include "program/output_spec.h"
 
 #include <ATen/core/stack.h>
@@ -11,10 +12,10 @@
 
 namespace tracehost::python {
 
-/// Describes what the body returned; `tensors` gets its distinct tensors in order, borrowed.
+/// Describes what the body returned; `tensors` gets its distinct tensors in order.
 /// Throws TypeError for an object that a later call could not return anew.
 OutputSpec describe_result(PyObject *result, const std::string &function,
-                           std::vector<PyObject *> &tensors);
+                           std::vector<Owned> &tensors);
 
 /// Whether some of its numbers are computed by the graph: sizes that may differ at each call.
 bool returns_sizes(const OutputSpec &spec);

@@ -1,7 +1,9 @@
 #include "walk.h"
 
 #include "atoms.h"
+#include "containers.h"
 #include "environment/known.h"
+#include "errors.h"
 
 #include <torch/csrc/autograd/python_variable.h>
 
@@ -16,17 +18,29 @@ public:
 
   bool value(PyObject *object);
   bool leaf_is(PyObject *object);
+  /// Objects that others may come in the place of were different ones at the trace.
+  bool are_distinct_objects() const;
 
   std::size_t at = 0;
 
 private:
   bool tensor(const Node &node, PyObject *object);
-  bool children(const Node &node, PyObject *object);
-  bool record(const Node &node, PyObject *object);
+  bool container(const Node &node, PyObject *object);
+  bool items(const Node &node, PyObject *object);
+  bool dict(const Node &node, PyObject *object);
+  bool record(const Node &node, PyObject *object, const ContainerType &type);
+  bool taken_apart(const Node &node, PyObject *object, const ContainerType &type);
+  bool further(const Node &node, PyObject *object, const ContainerType &type);
+  bool key(PyObject *object) { return PyTuple_Check(object) ? value(object) : leaf_is(object); }
+  PyObject *keep(Owned object) {
+    found_.kept.push_back(std::move(object));
+    return found_.kept.back().get();
+  }
 
   const Node *node_;
   const TensorMeta *slots_;
   Collected &found_;
+  c10::SmallVector<PyObject *, 4> replaceable_; ///< of the roots
 };
 
 bool Lockstep::tensor(const Node &node, PyObject *object) {
@@ -43,15 +57,35 @@ bool Lockstep::tensor(const Node &node, PyObject *object) {
   if (!meta.matches(*impl))
     return false;
   tensors.push_back(object);
+  if (found_.is_careful()) [[unlikely]]
+    found_.protect();
   return true;
 }
 
 bool Lockstep::leaf_is(PyObject *object) {
   const Node &node = node_[at++];
-  if (node.is_container() || node.kind == Kind::tensor || !holds(node, object))
+  if (node.is_container() || node.kind == Kind::tensor)
     return false;
-  if (node.reserved[0])
+  if (node.kind == Kind::again)
+    return found_.roots[node.payload.again.root] == object;
+  if (node.kind == Kind::atom) {
+    const auto *atom = static_cast<const PyAtom *>(node.payload.atom);
+    if (atom->runs_code() && !atom->is(object)) [[unlikely]] {
+      found_.protect();
+      keep(Owned(Py_NewRef(object)));
+    }
+    if (!atom->holds(object))
+      return false;
+  } else if (!holds(node, object)) {
+    return false;
+  }
+  if (const std::uint8_t mark = node.reserved[0]) {
     found_.roots.push_back(object);
+    if (found_.is_careful()) [[unlikely]]
+      found_.protect();
+    if (mark != kRoot)
+      replaceable_.push_back(object);
+  }
   return true;
 }
 
@@ -63,64 +97,131 @@ bool Lockstep::value(PyObject *object) {
   }
   if (!node.is_container())
     return leaf_is(object);
-  if (!static_cast<const PyAtom *>(node.payload.atom)
-           ->holds(reinterpret_cast<PyObject *>(Py_TYPE(object))))
+  const auto *type = static_cast<const PyAtom *>(node.payload.atom);
+  if (!type || !type->is(reinterpret_cast<PyObject *>(Py_TYPE(object))))
     return false;
-  return node.kind == Kind::record ? record(node, object) : children(node, object);
-}
-
-bool Lockstep::children(const Node &node, PyObject *object) {
   ++at;
-  if (node.kind == Kind::dict) {
-    PyObject *key = nullptr, *item = nullptr;
-    for (Py_ssize_t place = 0; PyDict_Next(object, &place, &key, &item);)
-      if (at >= node.end || !(PyTuple_Check(key) ? value(key) : leaf_is(key)) || !value(item))
-        return false;
-  } else {
-    const Py_ssize_t size = Py_SIZE(object);
-    for (Py_ssize_t i = 0; i < size; ++i)
-      if (at >= node.end || i >= Py_SIZE(object) || !value(PySequence_Fast_GET_ITEM(object, i)))
-        return false;
-  }
-  return at == node.end;
+  Py_INCREF(object); // a user's code may let go of it meanwhile
+  const bool same = container(node, object);
+  Py_DECREF(object);
+  return same;
 }
 
-bool Lockstep::record(const Node &node, PyObject *object) {
-  ++at;
-  PyObject *fields =
-      PyObject_GetAttrString(reinterpret_cast<PyObject *>(Py_TYPE(object)), "__dataclass_fields__");
-  bool same = fields != nullptr;
-  PyObject *name = nullptr, *field = nullptr;
-  for (Py_ssize_t place = 0; same && PyDict_Next(fields, &place, &name, &field);) {
-    PyObject *item = PyObject_GetAttr(object, name);
-    same = item && at < node.end && value(item);
-    Py_XDECREF(item); // the instance holds it
+bool Lockstep::container(const Node &node, PyObject *object) {
+  if (PyList_CheckExact(object) || PyTuple_CheckExact(object))
+    return items(node, object) && at == node.end;
+  if (PyDict_CheckExact(object))
+    return dict(node, object) && at == node.end;
+  const auto &type = *static_cast<const ContainerType *>(node.payload.atom);
+  bool same = false;
+  switch (type.form()) {
+  case Form::tuple:
+  case Form::list:
+    same = items(node, object);
+    break;
+  case Form::dict:
+    same = dict(node, object);
+    break;
+  case Form::record:
+    same = record(node, object, type);
+    break;
+  default:
+    same = taken_apart(node, object, type);
   }
-  Py_XDECREF(fields);
-  PyErr_Clear();
-  return same && at == node.end;
+  return same && further(node, object, type) && at == node.end;
 }
 
-/// Tensors of different slots must be different tensors.
-bool distinct(const Collected &found) {
-  const auto &t = found.tensors;
-  const auto impl = [&](std::size_t i) { return THPVariable_Unpack(t[i]).unsafeGetTensorImpl(); };
-  if (t.size() <= 8) {
-    for (std::size_t i = 1; i < t.size(); ++i)
+bool Lockstep::items(const Node &node, PyObject *object) {
+  for (Py_ssize_t i = 0; i < Py_SIZE(object); ++i)
+    if (at >= node.end || !value(PySequence_Fast_GET_ITEM(object, i)))
+      return false;
+  return true;
+}
+
+bool Lockstep::dict(const Node &node, PyObject *object) {
+  PyObject *name = nullptr, *item = nullptr;
+  for (Py_ssize_t place = 0; PyDict_Next(object, &place, &name, &item);) {
+    if (at >= node.end)
+      return false;
+    Py_INCREF(item); // the key's equality may be a user's
+    const bool same = key(name) && value(item);
+    Py_DECREF(item);
+    if (!same)
+      return false;
+  }
+  return true;
+}
+
+bool Lockstep::record(const Node &node, PyObject *object, const ContainerType &type) {
+  for (PyObject *name : type.fields()) {
+    Owned item = field_of(object, name);
+    if (at >= node.end)
+      return false;
+    if (!item) {
+      if (node_[at++].kind != Kind::absent)
+        return false;
+    } else if (!value(Py_REFCNT(item.get()) > 1 ? item.get() : keep(std::move(item)))) {
+      return false;
+    }
+  }
+  return true;
+}
+
+/// By a user's code, or a copy: slow.
+bool Lockstep::taken_apart(const Node &node, PyObject *object, const ContainerType &type) {
+  found_.protect();
+  if (type.form() != Form::custom) {
+    bool is_key = type.form() == Form::sequence;
+    for (Owned &part : parts(object, type.form())) {
+      is_key = type.form() != Form::sequence && !is_key;
+      PyObject *item = keep(std::move(part));
+      if (at >= node.end || !(is_key ? key(item) : value(item)))
+        return false;
+    }
+    return true;
+  }
+  // The function is the one that was registered at the trace.
+  Owned context;
+  auto items = type.apart(object, context);
+  if (at >= node.end || !value(keep(std::move(context))))
+    return false;
+  for (Owned &item : items)
+    if (at >= node.end || !value(keep(std::move(item))))
+      return false;
+  return true;
+}
+
+bool Lockstep::further(const Node &node, PyObject *object, const ContainerType &type) {
+  if (!type.has_more() || type.form() == Form::custom)
+    return true;
+  Owned state = further_state(object, type);
+  if (!state)
+    return true;
+  if (at >= node.end || node_[at].kind != Kind::further)
+    return false;
+  const Node &own = node_[at++];
+  return dict(own, keep(std::move(state))) && at == own.end;
+}
+
+/// Whether no two of `count` are one; `get`: the address of each.
+template <class Get> bool all_distinct(std::size_t count, const Get &get) {
+  if (count <= 8) {
+    for (std::size_t i = 1; i < count; ++i)
       for (std::size_t j = 0; j < i; ++j)
-        if (t[i] == t[j] || impl(i) == impl(j))
+        if (get(i) == get(j))
           return false;
     return true;
   }
   // Open addressing in a table twice as large; the table stays with the thread.
   thread_local std::vector<const void *> table;
   std::size_t size = 16;
-  while (size < 2 * t.size())
+  while (size < 2 * count)
     size *= 2;
   table.assign(size, nullptr);
-  for (std::size_t i = 0; i < t.size(); ++i) {
-    const void *p = impl(i);
-    std::size_t h = (reinterpret_cast<std::uintptr_t>(p) >> 6) * 0x9E3779B97F4A7C15ull & (size - 1);
+  for (std::size_t i = 0; i < count; ++i) {
+    const void *p = get(i);
+    std::size_t h =
+        (reinterpret_cast<std::uintptr_t>(p) * 0x9E3779B97F4A7C15ull >> 32) & (size - 1);
     for (; table[h]; h = (h + 1) & (size - 1))
       if (table[h] == p)
         return false;
@@ -129,12 +230,42 @@ bool distinct(const Collected &found) {
   return true;
 }
 
+bool Lockstep::are_distinct_objects() const {
+  return all_distinct(replaceable_.size(),
+                      [&](std::size_t i) -> const void * { return replaceable_[i]; });
+}
+
+/// Tensors of different slots must be different tensors.
+bool distinct(const Collected &found) {
+  const auto &t = found.tensors;
+  return all_distinct(t.size(), [&](std::size_t i) -> const void * {
+    return THPVariable_Unpack(t[i]).unsafeGetTensorImpl();
+  });
+}
+
 } // namespace
 
-bool matches(const Signature &signature, const Binder &binder, const Bound &bound,
-             Collected &found) {
-  found.tensors.clear();
-  found.roots.clear();
+void Collected::protect() {
+  careful_ = true;
+  for (; protected_tensors_ < tensors.size(); ++protected_tensors_)
+    kept.emplace_back(Py_NewRef(tensors[protected_tensors_]));
+  for (; protected_roots_ < roots.size(); ++protected_roots_)
+    kept.emplace_back(Py_NewRef(roots[protected_roots_]));
+}
+
+void Collected::clear() {
+  tensors.clear();
+  roots.clear();
+  protected_tensors_ = protected_roots_ = 0;
+  careful_ = false;
+  if (!kept.empty()) [[unlikely]]
+    kept.clear();
+}
+
+namespace {
+
+bool walk_arguments(const Signature &signature, const Binder &binder, const Bound &bound,
+                    Collected &found) {
   Lockstep walk(signature, found);
   std::size_t place = 0;
   for (const Parameter &p : binder.parameters()) {
@@ -156,7 +287,23 @@ bool matches(const Signature &signature, const Binder &binder, const Bound &boun
       return false;
     }
   }
-  return found.tensors.size() == signature.slots.size() && distinct(found);
+  return found.tensors.size() == signature.slots.size() && distinct(found) &&
+         walk.are_distinct_objects();
+}
+
+} // namespace
+
+bool matches(const Signature &signature, const Binder &binder, const Bound &bound,
+             Collected &found) {
+  found.clear();
+  try {
+    return walk_arguments(signature, binder, bound, found);
+  } catch (...) { // a user's code raised: flattening says so
+    set_from_current_exception();
+    if (PyErr_ExceptionMatches(PyExc_Exception))
+      PyErr_Clear();
+    return false;
+  }
 }
 
 } // namespace tracehost::python

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "binding.h"
+#include "environment/gil.h"
 #include "signature/signature.h"
 
 #include <ATen/core/Tensor.h>
@@ -20,6 +21,8 @@ namespace tracehost::python {
 inline constexpr std::uint8_t kRoot = 1;
 /// As kRoot, but its type says itself what it is compared by: only tensors in it are looked at.
 inline constexpr std::uint8_t kTypedRoot = 2;
+/// As kRoot, compared by its own equality: equal objects come in each other's place.
+inline constexpr std::uint8_t kEqualRoot = 3;
 
 /// How deep containers may be in each other.
 inline constexpr std::size_t kDeepest = 50;
@@ -35,14 +38,12 @@ private:
   std::vector<PyObject *> open_;
 };
 
-/// Whether its class is a dataclass.
-bool is_dataclass(PyObject *object);
-
 /// What flattening finds besides the Signature.
 struct Flattened {
   std::vector<PyObject *> tensors; ///< by slot; borrowed
   std::vector<PyObject *> roots;   ///< leaves marked kRoot, in order; borrowed
   std::vector<std::size_t> root_nodes;
+  std::vector<Owned> kept; ///< what only a user's code has made, and the tensors
 };
 
 /// Fills nodes, atoms and slots. Throws SignatureError for what can't be compared: sets, arrays,
@@ -50,10 +51,19 @@ struct Flattened {
 /// as first argument is compared by identity whatever its class says.
 void flatten(const Binder &binder, const Bound &bound, PyObject *self, Signature &signature,
              Flattened &found);
-/// One value as a tree of its own, for results. `objects`: for each node but tensors, its leaf, or
-/// its type if it is a container; borrowed.
-void flatten(PyObject *value, std::vector<Node> &nodes, std::vector<AtomRef> &atoms,
-             std::vector<PyObject *> &tensors, std::vector<PyObject *> &objects);
+
+/// One value as a tree of its own.
+struct FlatValue {
+  std::vector<Node> nodes;
+  std::vector<AtomRef> atoms;
+  std::vector<PyObject *> tensors; ///< by slot; borrowed from the value and from `kept`
+  std::vector<PyObject *> objects; ///< of each node but tensors its leaf, or its container's class
+  std::vector<Owned> kept;
+};
+/// Arguments are refused where a later call could not be compared with them; a result's registered
+/// containers keep what their class calls context as it is.
+enum class Purpose : std::uint8_t { argument, result };
+FlatValue flatten(PyObject *value, Purpose purpose);
 
 /// Throws the exception being handled; a SignatureError's message then starts with `subject`.
 [[noreturn]] void rethrow_about(const std::string &subject);
@@ -62,6 +72,17 @@ void flatten(PyObject *value, std::vector<Node> &nodes, std::vector<AtomRef> &at
 struct Collected {
   c10::SmallVector<PyObject *, 16> tensors; ///< by slot
   c10::SmallVector<PyObject *, 8> roots;
+  std::vector<Owned> kept; ///< what a user's code has made, or might let go of
+
+  /// Before a user's code runs, which may let go of anything: holds what was found so far, and from
+  /// now on what is found.
+  void protect();
+  bool is_careful() const { return careful_; }
+  void clear();
+
+private:
+  std::size_t protected_tensors_ = 0, protected_roots_ = 0;
+  bool careful_ = false;
 };
 
 /// Hot. Whether the arguments have the Signature's tree; fills `found`. No allocation up to 16

@@ -120,6 +120,8 @@ private:
       return tensor(a.payload.slot, b.payload.slot, j);
     if (a.is_container() && b.is_container())
       return container(i, j);
+    if (a.kind != b.kind && (a.kind == Kind::again || b.kind == Kind::again))
+      return add(Cause::alias, j, object_text(a_, a), object_text(b_, b));
     if (a.kind != b.kind)
       return add(Cause::type, j, type_name(a_, i), type_name(b_, j));
     if (same(a, b))
@@ -151,6 +153,11 @@ private:
     return is_new ? "a tensor of its own" : "the same tensor as " + path(b_, first);
   }
 
+  static std::string object_text(const Signature &signature, const Node &node) {
+    return node.kind == Kind::again ? "the same object as " + text(signature, node)
+                                    : "an object of its own";
+  }
+
   void container(std::size_t i, std::size_t j) {
     const Node &a = a_.nodes[i], &b = b_.nodes[j];
     Node type_a = a, type_b = b; // the types alone, without the extents
@@ -158,15 +165,35 @@ private:
     const bool same_type = same(type_a, type_b);
     if (!same_type)
       add(Cause::type, j, type_name(a_, i), type_name(b_, j));
-    if (a.kind == Kind::record ? !same_type : a.kind != b.kind && !sequences(a.kind, b.kind))
+    const bool by_type = a.kind == Kind::record || a.kind == Kind::custom;
+    if (by_type ? !same_type : a.kind != b.kind && !sequences(a.kind, b.kind))
       return; // nothing in them corresponds
-    const auto items_a = children(a_, i), items_b = children(b_, j);
+    auto items_a = children(a_, i), items_b = children(b_, j);
+    further(j, items_a, items_b);
     if (items_a.size() != items_b.size() || (a.kind == Kind::dict && !same_keys(items_a, items_b)))
       return structure(i, j, items_a, items_b);
     // Keys are equal here; only the values of a dict are walked.
     for (std::size_t k = a.kind == Kind::dict ? 1 : 0; k < items_a.size();
          k += a.kind == Kind::dict ? 2 : 1)
       node(items_a[k], items_b[k]);
+  }
+
+  /// What containers have besides their children: taken off the two lists, and compared.
+  void further(std::size_t at, std::vector<std::size_t> &items_a,
+               std::vector<std::size_t> &items_b) {
+    const auto take = [](const Signature &signature, std::vector<std::size_t> &items) {
+      std::vector<std::size_t> result;
+      if (!items.empty() && signature.nodes[items.back()].kind == Kind::further) {
+        result = children(signature, items.back());
+        items.pop_back();
+      }
+      return result;
+    };
+    const auto a = take(a_, items_a), b = take(b_, items_b);
+    if (a.size() != b.size() || !same_keys(a, b))
+      return add(Cause::structure, at, keys_text(a_, a, "with"), keys_text(b_, b, "with"));
+    for (std::size_t k = 1; k < a.size(); k += 2)
+      node(a[k], b[k]);
   }
 
   void structure(std::size_t i, std::size_t j, const std::vector<std::size_t> &items_a,
@@ -279,11 +306,12 @@ private:
     return result;
   }
 
-  static std::string keys_text(const Signature &signature, const std::vector<std::size_t> &items) {
+  static std::string keys_text(const Signature &signature, const std::vector<std::size_t> &items,
+                               const std::string &what = "keys") {
     std::string result;
     for (std::size_t k = 0; k < items.size() && k < 16; k += 2)
       result += (k ? ", " : "") + text(signature, signature.nodes[items[k]]);
-    return "keys {" + result + (items.size() > 16 ? ", ..." : "") + "}";
+    return what + " {" + result + (items.size() > 16 ? ", ..." : "") + "}";
   }
 
   static std::string type_name(const Signature &signature, std::size_t index) {

@@ -37,11 +37,14 @@ enum class Kind : std::uint8_t {
   ellipsis, ///< ...
   device,   ///< payload.integer: type << 8 | (index + 1)
   atom,     ///< payload.atom: strings, big ints, complex, dtypes, functions, objects
-  absent,   ///< an attribute, cell or key that holds nothing (environment only)
+  absent,   ///< an attribute, cell or key that holds nothing
+  again,    ///< the very object of an earlier leaf: payload.again
   tuple,    ///< payload.atom: the exact type; children are the items
   list,     ///< as tuple
   dict,     ///< as tuple; children alternate key, value, in insertion order
-  record,   ///< dataclass: payload.atom: the exact type; children are the fields in order
+  record,   ///< dataclass ...: payload.atom: the exact type; children are the fields in order
+  custom,  ///< taken apart by a user's function: as tuple; the first child is what it calls context
+  further, ///< last child of a container: what it has besides; children alternate name, value
 };
 
 /// One element of a Signature's flat tree, in depth-first order.
@@ -58,11 +61,15 @@ struct Node {
     std::int64_t integer;
     double real;
     std::uint32_t slot;
+    struct {
+      std::uint32_t node; ///< the earlier leaf's
+      std::uint32_t root; ///< its number, for the front end
+    } again;
     const Atom *atom; ///< owned by Signature::atoms
   } payload{.integer = 0};
 
   bool is_container() const { return kind >= Kind::tuple; }
-  bool has_atom() const { return kind == Kind::atom || is_container(); }
+  bool has_atom() const { return kind == Kind::atom || (is_container() && kind != Kind::further); }
 };
 static_assert(sizeof(Node) == 16 && std::is_trivially_copyable_v<Node>);
 

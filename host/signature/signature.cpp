@@ -46,10 +46,11 @@ std::string type_text(const Node &node) {
     name = name.substr(open.size(), name.size() - open.size() - 1);
   if (!name.empty())
     return name;
-  return node.kind == Kind::tuple  ? "tuple"
-         : node.kind == Kind::list ? "list"
-         : node.kind == Kind::dict ? "dict"
-                                   : "record";
+  return node.kind == Kind::tuple     ? "tuple"
+         : node.kind == Kind::list    ? "list"
+         : node.kind == Kind::dict    ? "dict"
+         : node.kind == Kind::further ? "further state"
+                                      : "record";
 }
 
 std::string parameter(const Signature &signature, std::size_t index) {
@@ -58,6 +59,10 @@ std::string parameter(const Signature &signature, std::size_t index) {
     return fmt::format("argument {}", index);
   const std::string &name = (*names)[index];
   return name.substr(std::min(name.find_first_not_of('*'), name.size()));
+}
+
+std::string unquoted(const std::string &name) {
+  return name.size() > 2 && name.front() == '\'' ? name.substr(1, name.size() - 2) : name;
 }
 
 /// Writes a tree as a call would be written; a tensor seen before by the path of its first place.
@@ -84,7 +89,17 @@ private:
     const std::string type = type_text(node);
     std::string items;
     std::size_t count = 0;
+    std::string more;
     for (std::size_t child = index + 1; child < node.end; ++count) {
+      if (signature_.nodes[child].kind == Kind::further) {
+        more = further(child);
+        break;
+      }
+      if (node.kind == Kind::custom && child == index + 1) { // the context
+        child = signature_.nodes[child].end;
+        --count;
+        continue;
+      }
       if (count)
         items += ", ";
       items += item(node, child, count);
@@ -100,7 +115,20 @@ private:
       return "{" + items + "}";
     if (type == "tuple")
       return "(" + items + (count == 1 ? ",)" : ")");
-    return node.kind == Kind::dict ? type + "({" + items + "})" : type + "(" + items + ")";
+    if (node.kind == Kind::dict)
+      items = "{" + items + "}";
+    return type + "(" + items + (items.empty() && !more.empty() ? more.substr(2) : more) + ")";
+  }
+
+  /// `, maxlen=3`: names and values after what a container holds.
+  std::string further(std::size_t index) {
+    std::string result;
+    for (std::size_t child = index + 1; child < signature_.nodes[index].end;) {
+      const std::size_t value = signature_.nodes[child].end;
+      result += ", " + unquoted(text(signature_, signature_.nodes[child])) + "=" + subtree(value);
+      child = signature_.nodes[value].end;
+    }
+    return result;
   }
 
   std::string item(const Node &node, std::size_t child, std::size_t position) {
@@ -118,8 +146,8 @@ private:
 std::size_t children(const Signature &signature, std::size_t index) {
   std::size_t count = 0;
   for (std::size_t i = index + 1; i < signature.nodes[index].end; i = signature.nodes[i].end)
-    ++count;
-  return count;
+    count += signature.nodes[i].kind != Kind::further;
+  return signature.nodes[index].kind == Kind::custom ? count - 1 : count; // without the context
 }
 
 /// How the child that holds node `index` is reached from container `at`; moves `at` there.
@@ -131,6 +159,12 @@ std::string step(const Signature &signature, std::size_t &at, std::size_t index)
     child = signature.nodes[child].end;
   }
   at = child;
+  if (signature.nodes[child].kind == Kind::further)
+    return "";
+  if (node.kind == Kind::further)
+    return "." + unquoted(text(signature, signature.nodes[position % 2 ? key : child]));
+  if (node.kind == Kind::custom && position-- == 0)
+    return ".<context>";
   if (node.kind == Kind::dict) {
     const bool is_key = position % 2 == 0;
     return "[" + Writer(signature).subtree(is_key ? child : key) + "]";
@@ -172,6 +206,8 @@ bool same(const Node &a, const Node &b) {
   switch (a.kind) {
   case Kind::tensor:
     return a.payload.slot == b.payload.slot;
+  case Kind::again:
+    return a.payload.again.node == b.payload.again.node;
   case Kind::boolean:
   case Kind::integer:
   case Kind::device:
@@ -218,6 +254,8 @@ std::string text(const Signature &signature, const Node &node) {
     return node.payload.atom->text();
   case Kind::absent:
     return "nothing";
+  case Kind::again:
+    return path(signature, node.payload.again.node);
   default:
     break;
   }

@@ -184,7 +184,7 @@ def test_many_aliases_are_told_apart():
     assert traces(f, (t,), (t[::-1],), (t[:39] + t[:1],), (t[:39] + t[1:2],), (t,)) == "10110"
 
 
-@pytest.mark.parametrize("value", [{1, 2}, frozenset("a"), {"k": [{1}]}])
+@pytest.mark.parametrize("value", [{1, 2}, {"k": [{1}]}])
 def test_sets_are_refused_by_name(value):
     f = tracehost.function(lambda x, options: x)
     message = r"argument 'options': a set has no fixed order. Use a tuple, or sorted\(...\) of it."
