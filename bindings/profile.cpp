@@ -33,6 +33,13 @@ bool is_import(PyFrameObject *frame) {
   return initializing.get() == Py_True;
 }
 
+bool is_ours(PyFrameObject *frame) {
+  PyCodeObject *code = PyFrame_GetCode(frame);
+  const bool ours = owner(code) == Owner::tracehost;
+  Py_DECREF(code);
+  return ours;
+}
+
 } // namespace
 
 Profile::Profile(Recorder &recorder, const trace::Frontend &frontend)
@@ -112,6 +119,8 @@ void Profile::on_call(PyFrameObject *frame) {
     aside_ = frame;
     return;
   }
+  if (is_ours(frame)) // autograph's operators, around the user's code
+    return;
   recorder_.enter(frame);
   check_python_call(frame);
 }

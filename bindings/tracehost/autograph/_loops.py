@@ -21,7 +21,6 @@ from ._options import LoopOptions
 from ._state import (
     Parts,
     common_dtype,
-    dtype_name,
     dtype_of,
     is_marked,
     is_number,
@@ -210,7 +209,7 @@ class _Staged:
             varying = self.varying(initial)
             loop = start(initial)
 
-            def body(index: torch.Tensor, tensors: list[torch.Tensor]) -> Any:
+            def body(index: torch.Tensor, tensors: list[torch.Tensor], varying: Any = varying) -> Any:
                 self._inputs = tensors
                 set_state(self.state(tensors))
                 condition = iteration(index)
