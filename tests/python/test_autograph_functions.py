@@ -173,6 +173,16 @@ def test_why_a_function_is_left():
     assert "library code" in reason(torch.nn.functional.relu)
 
 
+def test_code_that_was_never_called_from_converted_code():
+    class Holder:
+        @property
+        def value(self):
+            return 1 if self else 2
+
+    assert "properties" in _compile.unconverted(Holder.value.fget.__code__)
+    assert "library code" in _compile.unconverted(json.dumps.__code__)
+
+
 def test_changed_source_is_not_used():
     f = made("def f(x):\n    if x:\n        return total\n")
     file = f.__code__.co_filename

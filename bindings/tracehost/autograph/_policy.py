@@ -111,8 +111,18 @@ def left_alone(function: FunctionType) -> str | None:
     module = function.__globals__.get("__name__") or ""
     if _packages and any(module == p or module.startswith(p + ".") for p in _packages):
         return None
-    file = code.co_filename
-    if file.startswith(_folders) or file.startswith("<frozen "):
-        top = module.partition(".")[0] or module
-        return f"it is library code: tracehost.autograph.convert({top!r}) converts that too"
-    return None
+    if not _is_library(code):
+        return None
+    top = module.partition(".")[0] or module
+    return f"it is library code: tracehost.autograph.convert({top!r}) converts that too"
+
+
+def _is_library(code: CodeType) -> bool:
+    return code.co_filename.startswith((*_folders, "<frozen "))
+
+
+def left_alone_file(code: CodeType) -> str | None:
+    """The same for code that no function object is at hand of."""
+    if not _is_library(code):
+        return None
+    return "it is library code: tracehost.autograph.convert(its package) converts that too"
