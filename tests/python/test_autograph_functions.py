@@ -267,6 +267,56 @@ def test_do_not_convert():
     same(outer, (0,), (3,))
 
 
+def test_library_decorators_around_the_user_s_functions():
+    @torch.no_grad()
+    def f(x):
+        return x and torch.is_grad_enabled()
+
+    @torch.no_grad()
+    @autograph.do_not_convert
+    def left(x):
+        return x or 1
+
+    @autograph.do_not_convert
+    @torch.no_grad()
+    def left_too(x):
+        return x or 1
+
+    converted = convert_callable(f)
+    assert converted is not f and converted(1) is False and converted.__code__ is f.__code__
+    assert any(
+        "ag__" in getattr(c.cell_contents, "__code__", f.__code__).co_freevars
+        for c in converted.__closure__
+        if isinstance(c.cell_contents, types.FunctionType)
+    )
+    assert f.__wrapped__ in [c.cell_contents for c in f.__closure__]
+    for g in (left, left_too):
+        assert convert_callable(g) is g and g(0) == 1
+
+
+def test_nonlocal_of_a_function_between():
+    def f(x):
+        out = []
+        if x:
+
+            def middle(y):
+                found = None
+
+                def inner():
+                    nonlocal found
+                    if y > 1:
+                        found = y
+
+                for _ in range(2):
+                    inner()
+                return found
+
+            out.append(middle(x))
+        return out
+
+    same(f, (0,), (1,), (2,))
+
+
 def test_after_the_fact():
     def f(x):
         return x and 1

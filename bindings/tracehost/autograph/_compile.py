@@ -73,6 +73,13 @@ def converted(function: FunctionType) -> FunctionType:
     cells = tuple(
         [_operators_cell if i < 0 else closure[i] for i in made.cells]  # type: ignore[index, misc]
     )
+    return copy_of(function, code, cells)
+
+
+def copy_of(
+    function: FunctionType, code: CodeType, cells: tuple[CellType, ...] | None
+) -> FunctionType:
+    """A function that differs in nothing but its code and closure."""
     result = FunctionType(
         code, function.__globals__, function.__name__, function.__defaults__, cells
     )

@@ -86,7 +86,7 @@ def do_not_convert(function: Any = None) -> Any:
         return do_not_convert
     inner = getattr(function, "__func__", function)
     if isinstance(inner, FunctionType):
-        _refused[id(inner.__code__)] = weakref.ref(inner.__code__)
+        _refuse(inner)
         for forget in on_change:
             forget()
         return function
@@ -102,11 +102,23 @@ def do_not_convert(function: Any = None) -> Any:
     return unconverted
 
 
+def _refuse(function: FunctionType) -> None:
+    """A decorator's wrapper shares its code with others: what it wraps is meant."""
+    inner: Any = function
+    while _is_library(inner.__code__) and type(inner.__dict__.get("__wrapped__")) is FunctionType:
+        inner = inner.__wrapped__
+    _refused[id(inner.__code__)] = weakref.ref(inner.__code__)
+
+
+def is_refused(function: FunctionType) -> bool:
+    refused = _refused.get(id(function.__code__))
+    return refused is not None and refused() is function.__code__
+
+
 def left_alone(function: FunctionType) -> str | None:
     """Why the function is not converted, going by where it comes from."""
     code = function.__code__
-    refused = _refused.get(id(code))
-    if refused is not None and refused() is code:
+    if is_refused(function):
         return "it is marked do_not_convert"
     module = function.__globals__.get("__name__") or ""
     if _packages and any(module == p or module.startswith(p + ".") for p in _packages):

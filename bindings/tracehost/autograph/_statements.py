@@ -66,7 +66,7 @@ class Statements(Expressions):
         """The converted body, with the variables of its blocks declared first."""
         scope, at = self.scope, nodes.first_line(node)
         if self.text.nonlocals:
-            scope.shared = nonlocal_names(node.body)
+            scope.shared = {n for n in nonlocal_names(node.body) if scope.reaches(n)}
             if scope.parent is not None:
                 scope.shared |= scope.parent.shared - scope.locals
         has_docstring = ast.get_docstring(node, clean=False) is not None
@@ -498,6 +498,7 @@ def outer_function(
         return made.lambda_(node), left
     scope = function_scope(node, None, text.walrus)
     scope.has_class = "__class__" in free
+    scope.free = frozenset(free)
     node.body = Statements(scope, text, left).body(node)
     return node, left
 
