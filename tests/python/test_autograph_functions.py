@@ -6,7 +6,6 @@ import gc
 import inspect
 import json
 import linecache
-import subprocess
 import textwrap
 import traceback
 import types
@@ -437,10 +436,6 @@ def test_deep_nesting_converts():
     same(f, (0,), (30,), (100,))
 
 
-def test_subprocess_module_of_functions_that_differ_in_source_only():
-    """Equal code in two files is not taken for the same."""
-    one = made("def f(x):\n    return x if x else 1\n")
-    two = made("def f(x):\n    return x if x else 1\n")
-    assert one.__code__ == two.__code__ or True
+def test_equal_code_in_two_files_is_not_the_same():
+    one, two = (made("def f(x):\n    return x if x else 1\n") for _ in range(2))
     assert convert_callable(one).__code__.co_filename != convert_callable(two).__code__.co_filename
-    assert callable(subprocess.run)

@@ -10,8 +10,9 @@ from typing import Any
 
 from . import _nodes as nodes
 from . import _policy
+from ._refusal import refusal
 from ._source import NoSource, codes_below, tree_of
-from ._statements import outer_function, refusal
+from ._statements import outer_function
 from ._text import Text
 
 _FEATURES = 0
