@@ -26,7 +26,8 @@ def _library_folders() -> tuple[str, ...]:
         module = sys.modules.get(name)
         if module is not None and getattr(module, "__file__", None):
             folders.add(os.path.dirname(module.__file__ or ""))
-    return tuple(os.path.join(os.path.normpath(f), "") for f in folders if f)
+    every = {form(f) for f in folders if f for form in (os.path.normpath, os.path.realpath)}
+    return tuple(os.path.join(f, "") for f in every)
 
 
 _folders = _library_folders()
