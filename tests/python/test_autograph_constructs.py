@@ -3,7 +3,6 @@
 import contextlib
 import functools
 import itertools
-import sys
 
 import pytest
 from autograph_support import CHECKED, checked, same
@@ -755,8 +754,3 @@ def test_source_can_be_shown():
     for f, _ in CASES:
         if f.__name__ != "return_in_finally":
             compile(autograph.to_code(f), "shown", "exec")
-
-
-def test_python_s_own_version_reads_the_same():
-    """A reminder: what differs between versions (comprehensions, type parameters) is taken from here."""
-    assert sys.version_info >= (3, 11)

@@ -5,7 +5,7 @@ import linecache
 from autograph_support import outcome
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from tracehost.autograph import _compile
+from tracehost.autograph import _compile, _lower
 from tracehost.autograph._calls import convert_callable
 
 NAMES = ("a", "b", "c")
@@ -146,8 +146,17 @@ def made(lines, number=[0]):
 
 
 @settings(max_examples=300, deadline=None, suppress_health_check=list(HealthCheck))
-@given(st.lists(statements(3, False, False), min_size=1, max_size=5))
-def test_generated(parts):
+@given(st.lists(statements(3, False, False), min_size=1, max_size=5), st.sampled_from([24, 1]))
+def test_generated(parts, most_nested):
+    """Few nested exits make the other way of guarding what follows."""
+    before, _lower.MOST_NESTED = _lower.MOST_NESTED, most_nested
+    try:
+        check(parts)
+    finally:
+        _lower.MOST_NESTED = before
+
+
+def check(parts):
     lines = [line for part in parts for line in part]
     try:
         f, source = made(lines)

@@ -25,7 +25,7 @@ def to_code(function: Any) -> str:
     """The source of the converted function, for reading: `ag__` holds autograph's operators.
 
     Args:
-        function: a function, lambda, method, partial or tracehost.function.
+        function: a function, lambda, method, partial, module (its forward) or tracehost.function.
 
     Returns:
         Python source. Decorators, defaults and annotations of the function itself are left out.
@@ -39,7 +39,8 @@ def to_code(function: Any) -> str:
         if isinstance(inner, functools.partial):
             inner = inner.func
             continue
-        below = getattr(inner, "__func__", None) or getattr(inner, "python_function", None)
+        ways = ("__func__", "python_function", "forward")
+        below = next((b for b in (getattr(inner, w, None) for w in ways) if b is not None), None)
         if below is None:
             raise TypeError(f"autograph.to_code takes a Python function, got {function!r}")
         inner = below

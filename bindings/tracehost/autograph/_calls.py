@@ -5,11 +5,12 @@ from __future__ import annotations
 import builtins
 import functools
 from collections.abc import Callable, Iterable
-from types import BuiltinFunctionType, FunctionType, MethodType
+from types import BuiltinFunctionType, CellType, FunctionType, MethodType
 from typing import Any
 
 from . import _staging
-from ._compile import converted
+from ._compile import converted, copy_of
+from ._policy import is_refused
 from ._staging import is_staged
 
 
@@ -88,6 +89,34 @@ _BUILTINS: dict[Any, Callable[..., Any]] = {
 }
 
 
+def _of_function(f: Any) -> Any:
+    made = converted(f)
+    if made is f and "__wrapped__" in f.__dict__:
+        return _with_wrapped(f)
+    return made
+
+
+def _with_wrapped(f: FunctionType) -> FunctionType:
+    """A library's decorator (torch.no_grad() ...) around the user's function: a wrapper of the converted one."""
+    inner = f.__wrapped__  # type: ignore[attr-defined]
+    if type(inner) is not FunctionType or not f.__closure__ or is_refused(f):
+        return f
+    made = _of_function(inner)
+    if made is inner:
+        return f
+    cells = tuple(CellType(made) if _holds(cell, inner) else cell for cell in f.__closure__)
+    if all(a is b for a, b in zip(cells, f.__closure__)):
+        return f
+    return copy_of(f, f.__code__, cells)
+
+
+def _holds(cell: CellType, value: Any) -> bool:
+    try:
+        return cell.cell_contents is value
+    except ValueError:  # empty
+        return False
+
+
 def _of_builtin(f: Any) -> Any:
     return _BUILTINS.get(f, f)
 
@@ -120,7 +149,7 @@ def _of_object(f: Any) -> Any:
 
 
 _BY_KIND: dict[type, Callable[[Any], Any]] = {
-    FunctionType: converted,
+    FunctionType: _of_function,
     BuiltinFunctionType: _of_builtin,
     type: _of_class,
     MethodType: _of_method,

@@ -10,8 +10,9 @@ from typing import Any
 
 from . import _nodes as nodes
 from . import _policy
+from ._refusal import refusal
 from ._source import NoSource, codes_below, tree_of
-from ._statements import outer_function, refusal
+from ._statements import outer_function
 from ._text import Text
 
 _FEATURES = 0
@@ -73,6 +74,13 @@ def converted(function: FunctionType) -> FunctionType:
     cells = tuple(
         [_operators_cell if i < 0 else closure[i] for i in made.cells]  # type: ignore[index, misc]
     )
+    return copy_of(function, code, cells)
+
+
+def copy_of(
+    function: FunctionType, code: CodeType, cells: tuple[CellType, ...] | None
+) -> FunctionType:
+    """A function that differs in nothing but its code and closure."""
     result = FunctionType(
         code, function.__globals__, function.__name__, function.__defaults__, cells
     )
@@ -81,6 +89,8 @@ def converted(function: FunctionType) -> FunctionType:
     result.__module__ = function.__module__
     result.__doc__ = function.__doc__
     result.__annotations__ = function.__annotations__
+    if hasattr(function, "__type_params__"):  # from Python 3.12 on
+        result.__type_params__ = function.__type_params__
     if function.__dict__:
         result.__dict__.update(function.__dict__)
     result.__dict__["__ag_original__"] = function  # a later call may find that one again
@@ -236,17 +246,24 @@ def is_generated(code: CodeType) -> bool:
 
 
 def unconverted(code: CodeType, line: int | None = None) -> str | None:
-    """Why a condition in this code (at this line) is Python's; None if autograph has staged it or never saw it."""
-    original = original_code(code) or code
-    made = _conversions.get(id(original))
-    if made is None or made.source() is not original:
-        made = _around(original)
-        if made is None:
-            return None
+    """Why a condition in this code (at this line) is Python's; None where an operator decides."""
+    original = original_code(code)
+    source = original or code
+    made = _conversions.get(id(source))
+    if made is None or made.source() is not source:
+        made = _around(source)
+    if made is None:
+        return None if original is not None else _policy.left_alone_file(code) or _NEVER_SEEN
     if made.reason is not None:
-        return None if made.reason == "it is converted already" else made.reason
+        return made.reason
     fitting = [e for e in made.left if line is not None and e[0] <= line <= e[1]]
     return min(fitting, key=lambda e: e[1] - e[0])[2] if fitting else None
+
+
+_NEVER_SEEN = (
+    "autograph did not see it called: it follows calls in the user's own code, not properties, operators "
+    "(__add__ and the like), nor what a library or a cached function calls"
+)
 
 
 def _around(code: CodeType) -> Conversion | None:

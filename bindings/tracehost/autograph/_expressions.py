@@ -129,6 +129,16 @@ class Expressions:
             scope = scope.parent
         return False
 
+    def bin_op(self, node: ast.BinOp) -> ast.expr:
+        """Down the left side without recursion: sums may have hundreds of terms."""
+        inner = node
+        while True:
+            inner.right = self.expr(inner.right)
+            if type(inner.left) is not ast.BinOp:
+                inner.left = self.expr(inner.left)
+                return node
+            inner = inner.left
+
     # -- truth values
 
     def condition(self, node: ast.expr) -> ast.expr:
@@ -308,6 +318,7 @@ _HANDLERS: dict[type, Callable[[Any, Any], Any]] = {
     ast.Name: Expressions.name,
     ast.Attribute: Expressions.place,
     ast.Subscript: Expressions.place,
+    ast.BinOp: Expressions.bin_op,
     ast.BoolOp: Expressions.bool_op,
     ast.UnaryOp: Expressions.unary_op,
     ast.Compare: Expressions.compare,

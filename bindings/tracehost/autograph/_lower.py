@@ -163,9 +163,8 @@ class Lowering:
                     self._guard(body[index:], jumped, out)
                     self._depth -= 1
                     return out
-                stop = self._next_jump(body, index)
-                self._guard(body[index:stop], jumped, out)
-                index = stop
+                self._guard_in_place(body, index, jumped, out)
+                return out
         return out
 
     def _give_rest(self, statement: ast.If, body: list[ast.stmt], index: int) -> bool:
@@ -198,6 +197,17 @@ class Lowering:
             if self._has_jump(body[stop]):
                 return stop + 1
         return len(body)
+
+    def _guard_in_place(
+        self, body: list[ast.stmt], index: int, flags: dict[str, None], out: Lowered
+    ) -> None:
+        """Too deep to nest: each piece up to the next jump has a guard of its own."""
+        flags = dict(flags)
+        while index < len(body):
+            stop = self._next_jump(body, index)
+            self._guard(body[index:stop], flags, out)
+            flags.update(out.flags)
+            index = stop
 
     def _guard(self, rest: list[ast.stmt], flags: dict[str, None], out: Lowered) -> None:
         inner = self.block(rest)

@@ -26,7 +26,8 @@ def _library_folders() -> tuple[str, ...]:
         module = sys.modules.get(name)
         if module is not None and getattr(module, "__file__", None):
             folders.add(os.path.dirname(module.__file__ or ""))
-    return tuple(os.path.join(os.path.normpath(f), "") for f in folders if f)
+    every = {form(f) for f in folders if f for form in (os.path.normpath, os.path.realpath)}
+    return tuple(os.path.join(f, "") for f in every)
 
 
 _folders = _library_folders()
@@ -86,7 +87,7 @@ def do_not_convert(function: Any = None) -> Any:
         return do_not_convert
     inner = getattr(function, "__func__", function)
     if isinstance(inner, FunctionType):
-        _refused[id(inner.__code__)] = weakref.ref(inner.__code__)
+        _refuse(inner)
         for forget in on_change:
             forget()
         return function
@@ -102,17 +103,39 @@ def do_not_convert(function: Any = None) -> Any:
     return unconverted
 
 
+def _refuse(function: FunctionType) -> None:
+    """A decorator's wrapper shares its code with others: what it wraps is meant."""
+    inner: Any = function
+    while _is_library(inner.__code__) and type(inner.__dict__.get("__wrapped__")) is FunctionType:
+        inner = inner.__wrapped__
+    _refused[id(inner.__code__)] = weakref.ref(inner.__code__)
+
+
+def is_refused(function: FunctionType) -> bool:
+    refused = _refused.get(id(function.__code__))
+    return refused is not None and refused() is function.__code__
+
+
 def left_alone(function: FunctionType) -> str | None:
     """Why the function is not converted, going by where it comes from."""
     code = function.__code__
-    refused = _refused.get(id(code))
-    if refused is not None and refused() is code:
+    if is_refused(function):
         return "it is marked do_not_convert"
     module = function.__globals__.get("__name__") or ""
     if _packages and any(module == p or module.startswith(p + ".") for p in _packages):
         return None
-    file = code.co_filename
-    if file.startswith(_folders) or file.startswith("<frozen "):
-        top = module.partition(".")[0] or module
-        return f"it is library code: tracehost.autograph.convert({top!r}) converts that too"
-    return None
+    if not _is_library(code):
+        return None
+    top = module.partition(".")[0] or module
+    return f"it is library code: tracehost.autograph.convert({top!r}) converts that too"
+
+
+def _is_library(code: CodeType) -> bool:
+    return code.co_filename.startswith((*_folders, "<frozen "))
+
+
+def left_alone_file(code: CodeType) -> str | None:
+    """The same for code that no function object is at hand of."""
+    if not _is_library(code):
+        return None
+    return "it is library code: tracehost.autograph.convert(its package) converts that too"

@@ -36,6 +36,7 @@ class Scope:
     shared: set[str] = field(
         default_factory=set
     )  # variables that a function defined here may assign
+    free: frozenset[str] = frozenset()  # of the outermost function: its closure's variables
     has_class: bool = False  # super() without arguments works here
     first_parameter: str | None = None
     readers: dict[str, str | None] = field(default_factory=dict)
@@ -78,6 +79,15 @@ class Scope:
                     return scope
             scope = scope.parent
         return None
+
+    def reaches(self, name: str) -> bool:
+        """Whether nonlocal may be said of it in a function defined here."""
+        scope: Scope | None = self
+        while scope is not None:
+            if scope.kind != "class" and (name in scope.locals or name in scope.free):
+                return True
+            scope = scope.parent
+        return False
 
     def place_is_state(self, text: str) -> bool:
         scope: Scope | None = self

@@ -1,60 +1,30 @@
-"""Statements: if, while and for become calls of operators with their blocks as functions."""
+"""Statements, and the functions and classes that they define."""
 
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable
 from typing import Any
 
 from . import _nodes as nodes
-from ._blocks import Assigned, StateFunctions, collect
-from ._expressions import SIGNS, Expressions
-from ._lower import Lowering, is_plain, jump_in_finally, none_of
+from ._blocks import collect
+from ._control import Control
+from ._expressions import SIGNS
+from ._lower import Lowering, is_plain
+from ._refusal import decorated_do_not_convert, refusal
 from ._scopes import (
     FUNCTIONS,
-    Function,
     Scope,
     class_scope,
     function_scope,
     names_bound_in,
     nonlocal_names,
-    same_scope,
     walrus_names,
 )
-from ._text import FRAME_READERS, Text
+from ._text import Text
 from ._undefined import RETURN_FLAG, RETURN_VALUE
 
 
-def refusal(node: Function, text: Text) -> str | None:
-    """Why a function must stay as it is, if it must."""
-    if isinstance(node, ast.AsyncFunctionDef):
-        return "it is an async function: a graph can't wait"
-    body: list[Any] = [node.body] if isinstance(node, ast.Lambda) else node.body
-    if text.yields and any(isinstance(n, (ast.Yield, ast.YieldFrom)) for n in same_scope(body)):
-        return "it is a generator: a graph can't pause. Return a list or a tuple"
-    if text.frames:
-        for call in same_scope(body):
-            if isinstance(call, ast.Call) and isinstance(call.func, ast.Name):
-                enough = FRAME_READERS.get(call.func.id)
-                if enough is not None and len(call.args) + len(call.keywords) <= enough:
-                    return f"it reads its own variables with {call.func.id}() (line {call.lineno})"
-    if text.finals and not isinstance(node, ast.Lambda):
-        line = jump_in_finally(node.body)
-        if line is not None:
-            return f"its finally block is left by return, break or continue (line {line})"
-    return None
-
-
-def _decorated_do_not_convert(node: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
-    for decorator in node.decorator_list:
-        target = decorator.func if isinstance(decorator, ast.Call) else decorator
-        name = target.attr if isinstance(target, ast.Attribute) else getattr(target, "id", None)
-        if name == "do_not_convert":
-            return True
-    return False
-
-
-class Statements(Expressions):
+class Statements(Control):
     """One function's body, and those of functions defined in it (each by an object of its own)."""
 
     def __init__(self, scope: Scope, text: Text, left: list[tuple[int, int, str]]) -> None:
@@ -66,7 +36,7 @@ class Statements(Expressions):
         """The converted body, with the variables of its blocks declared first."""
         scope, at = self.scope, nodes.first_line(node)
         if self.text.nonlocals:
-            scope.shared = nonlocal_names(node.body)
+            scope.shared = {n for n in nonlocal_names(node.body) if scope.reaches(n)}
             if scope.parent is not None:
                 scope.shared |= scope.parent.shared - scope.locals
         has_docstring = ast.get_docstring(node, clean=False) is not None
@@ -96,156 +66,6 @@ class Statements(Expressions):
             value = nodes.constant(False, at) if is_flag else nodes.undefined(name, at)
             first.append(nodes.assign(name, value, at))
         return first
-
-    def block(self, body: list[ast.stmt]) -> list[ast.stmt]:
-        out: list[ast.stmt] = []
-        for statement in body:
-            outer, self.hoists = self.hoists, []
-            made = self.stmt(statement)
-            out += self.hoists
-            out += made
-            self.hoists = outer
-        return out
-
-    def stmt(self, node: ast.stmt) -> list[ast.stmt]:
-        handler = _HANDLERS.get(type(node))
-        if handler is not None:
-            return handler(self, node)
-        return [self.generic(node)]
-
-    # -- blocks that become functions
-
-    def if_(self, node: Any) -> list[ast.stmt]:
-        made = hasattr(node, "ag_made")
-        plain = not made and is_plain(node.test)
-        test = node.test if made else self.condition(node.test)
-        if plain:
-            node.test = test
-            node.body = self.block(node.body) or [ast.Pass(**nodes.first_line(node))]
-            node.orelse = self.block(node.orelse)
-            return [node]
-        at = nodes.first_line(node)
-        state = StateFunctions(node.ag_state, self.scope, self.load, at)
-        body, orelse = node.ag_sides
-        out: list[ast.stmt] = [self._function("ag__body", node.body, body, state, at)]
-        if node.orelse:
-            out.append(self._function("ag__orelse", node.orelse, orelse, state, at))
-            other: ast.expr = nodes.name("ag__orelse", at)
-        else:
-            other = nodes.operator("nothing", at)
-        define, setter = state.setter()
-        arguments = [
-            test,
-            nodes.name("ag__body", at),
-            other,
-            state.getter(),
-            setter,
-            state.names(),
-        ]
-        return [*out, *define, ast.Expr(nodes.operation("if_stmt", arguments, at), **at)]
-
-    def _function(
-        self,
-        name: str,
-        body: list[ast.stmt],
-        assigned: Assigned,
-        state: StateFunctions,
-        at: nodes.Where,
-        arguments: ast.arguments | None = None,
-        before: Callable[[], list[ast.stmt]] | None = None,
-    ) -> ast.stmt:
-        first = state.declarations(assigned)
-        if before is not None:
-            first += before()
-        return nodes.define(name, arguments or nodes.no_arguments(), first + self.block(body), at)
-
-    def while_(self, node: Any) -> list[ast.stmt]:
-        at = nodes.first_line(node)
-        options = self._options(node, at)
-        state = StateFunctions(node.ag_state, self.scope, self.load, at)
-        test = self._test(node, at)
-        body = self._function("ag__body", node.body, node.ag_state, state, at)
-        define, setter = state.setter()
-        arguments = [
-            nodes.name("ag__test", at),
-            nodes.name("ag__body", at),
-            state.getter(),
-            setter,
-            state.names(),
-            options,
-        ]
-        call = ast.Expr(nodes.operation("while_stmt", arguments, at), **at)
-        return [test, body, *define, call]
-
-    def _test(self, node: Any, at: nodes.Where) -> ast.stmt:
-        names = walrus_names([node.test]) if self.has_walrus else []
-        declared = StateFunctions({}, self.scope, self.load, at).declarations(dict.fromkeys(names))
-        outer, self.hoists = self.hoists, []
-        if node.ag_flags:
-            user = self.deferred([node.test], lambda: self.condition(node.test), at)
-            test: ast.expr = nodes.operation("and_test", [none_of(node.ag_flags, at), user], at)
-        else:
-            test = self.condition(node.test)
-        body = [*declared, *self.hoists, ast.Return(test, **nodes.where(node.test))]
-        self.hoists = outer
-        return nodes.define("ag__test", nodes.no_arguments(), body, at)
-
-    def for_(self, node: Any) -> list[ast.stmt]:
-        node.iter = self.expr(node.iter)
-        if node.ag_plain:
-            node.target = self.expr(node.target)
-            node.body = self.block(node.body)
-            return [node]
-        at = nodes.first_line(node)
-        options = self._options(node, at)
-        state = StateFunctions(node.ag_state, self.scope, self.load, at)
-        target_at = nodes.where(node.target)
-
-        def take() -> list[ast.stmt]:
-            item = nodes.name("ag__item", target_at)
-            return [ast.Assign([self.expr(node.target)], item, **target_at)]
-
-        body = self._function(
-            "ag__body",
-            node.body,
-            node.ag_state,
-            state,
-            at,
-            nodes.one_argument("ag__item", at),
-            take,
-        )
-        define, setter = state.setter()
-        extra: ast.expr = nodes.constant(None, at)
-        if node.ag_flags:
-            extra = nodes.thunk(none_of(node.ag_flags, at), at)
-        arguments = [
-            node.iter,
-            extra,
-            nodes.name("ag__body", at),
-            state.getter(),
-            setter,
-            state.names(),
-            options,
-        ]
-        return [body, *define, ast.Expr(nodes.operation("for_stmt", arguments, at), **at)]
-
-    def _options(self, node: Any, at: nodes.Where) -> ast.expr:
-        """`set_loop_options(...)`, first in the body, is taken out and told to the operator."""
-        for index, first in enumerate(node.body):
-            if isinstance(first, ast.Assign) and _is_flag(first.targets[0]):
-                continue
-            call = first.value if isinstance(first, ast.Expr) else None
-            if isinstance(call, ast.Call) and _last_name(call.func) == "set_loop_options":
-                node.body = node.body[:index] + node.body[index + 1 :]
-                arguments = [self.expr(_named_pairs(a)) for a in call.args]
-                made = nodes.operation("loop_options", arguments, nodes.where(call))
-                made.keywords = [
-                    ast.keyword(k.arg, self.expr(_named_pairs(k.value)), **nodes.where(k.value))
-                    for k in call.keywords
-                ]
-                return made
-            break
-        return nodes.operator("NO_OPTIONS", at)
 
     # -- statements that stay, with something in them changed
 
@@ -380,7 +200,7 @@ class Statements(Expressions):
         scope = function_scope(node, self.scope, self.has_walrus)
         scope.has_class = self.scope.kind == "class" or self._inside_class()
         why = refusal(node, self.text)
-        if why is None and _decorated_do_not_convert(node):
+        if why is None and decorated_do_not_convert(node):
             why = "it is marked do_not_convert"
         inner = Statements(scope, self.text, self.left)
         if why is None and not self.plain:
@@ -466,26 +286,6 @@ def _end_of(node: ast.FunctionDef) -> nodes.Where:
     return {"lineno": line, "col_offset": 0, "end_lineno": line, "end_col_offset": 0}
 
 
-def _last_name(node: ast.expr) -> str | None:
-    return node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", None)
-
-
-def _is_flag(target: ast.expr) -> bool:
-    return isinstance(target, ast.Name) and target.id.startswith("ag__")
-
-
-def _named_pairs(node: ast.expr) -> ast.expr:
-    """`[(x, shape)]` as `{"x": shape}`: a loop's variables are known by name."""
-    pairs = getattr(node, "elts", None)
-    if not isinstance(node, (ast.List, ast.Tuple)) or not pairs:
-        return node
-    if not all(isinstance(p, (ast.Tuple, ast.List)) and len(p.elts) == 2 for p in pairs):
-        return node
-    at = nodes.where(node)
-    keys = [nodes.constant(ast.unparse(p.elts[0]), at) for p in pairs]
-    return ast.Dict(keys, [p.elts[1] for p in pairs], **at)
-
-
 def outer_function(
     node: ast.FunctionDef | ast.Lambda, text: Text, free: tuple[str, ...]
 ) -> tuple[ast.AST, list[tuple[int, int, str]]]:
@@ -498,11 +298,12 @@ def outer_function(
         return made.lambda_(node), left
     scope = function_scope(node, None, text.walrus)
     scope.has_class = "__class__" in free
+    scope.free = frozenset(free)
     node.body = Statements(scope, text, left).body(node)
     return node, left
 
 
-_HANDLERS: dict[type, Callable[[Any, Any], list[ast.stmt]]] = {
+Statements.handlers = {
     ast.If: Statements.if_,
     ast.While: Statements.while_,
     ast.For: Statements.for_,

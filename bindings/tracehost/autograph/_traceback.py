@@ -13,8 +13,19 @@ _PACKAGE = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__
 
 
 def clean_traceback(error: BaseException) -> None:
-    """Take autograph's own frames, and callers that are the same function of the user's, out of a traceback."""
-    error.__traceback__ = _cleaned(error.__traceback__)
+    """Take autograph's own frames, and callers that are the same function of the user's, out of a traceback.
+
+    Those of its causes and contexts too.
+    """
+    todo: list[BaseException | None] = [error]
+    seen: set[int] = set()
+    while todo:
+        one = todo.pop()
+        if one is None or id(one) in seen:
+            continue
+        seen.add(id(one))
+        one.__traceback__ = _cleaned(one.__traceback__)
+        todo += [one.__cause__, one.__context__]
 
 
 def _cleaned(first: TracebackType | None) -> TracebackType | None:
