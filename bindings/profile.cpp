@@ -33,9 +33,15 @@ bool is_import(PyFrameObject *frame) {
   return initializing.get() == Py_True;
 }
 
-bool is_ours(PyFrameObject *frame) {
+/// Autograph's code: operators around the user's code; or what runs none of it, `alone`.
+bool is_ours(PyFrameObject *frame, bool &alone) {
   PyCodeObject *code = PyFrame_GetCode(frame);
   const bool ours = owner(code) == Owner::tracehost;
+  if (ours) {
+    const std::string_view file = utf8(code->co_filename);
+    alone = file.ends_with("/_compile.py") || file.ends_with("/_state.py") ||
+            file.ends_with("/_containers.py");
+  }
   Py_DECREF(code);
   return ours;
 }
@@ -119,8 +125,11 @@ void Profile::on_call(PyFrameObject *frame) {
     aside_ = frame;
     return;
   }
-  if (is_ours(frame)) // autograph's operators, around the user's code
+  if (bool alone = false; is_ours(frame, alone)) {
+    if (alone)
+      aside_ = frame;
     return;
+  }
   recorder_.enter(frame);
   check_python_call(frame);
 }
