@@ -4,6 +4,7 @@
 #include "errors.h"
 #include "frames.h"
 #include "stand_ins.h"
+#include "trace/lifted.h"
 #include "trace/op_hook.h"
 #include "trace/shadow.h"
 #include "trace/tracer.h"
@@ -14,9 +15,12 @@
 
 #include <algorithm>
 #include <string_view>
+#include <utility>
 
 namespace tracehost::python {
 namespace {
+
+thread_local Profile *innermost = nullptr;
 
 /// Whether `frame` is the body of a module that is being imported.
 bool is_import(PyFrameObject *frame) {
@@ -36,7 +40,7 @@ bool is_import(PyFrameObject *frame) {
 } // namespace
 
 Profile::Profile(Recorder &recorder, bool without_data)
-    : recorder_(recorder), without_data_(without_data) {
+    : recorder_(recorder), without_data_(without_data), outer_(std::exchange(innermost, this)) {
   find_gc_callbacks();
   PyThreadState *thread = PyThreadState_Get();
   previous_ = thread->c_profilefunc;
@@ -49,12 +53,19 @@ Profile::Profile(Recorder &recorder, bool without_data)
 }
 
 Profile::~Profile() {
+  innermost = outer_;
   PyObject *type = nullptr, *value = nullptr, *traceback = nullptr;
   PyErr_Fetch(&type, &value, &traceback);
   PyEval_SetProfile(previous_, previous_object_);
   Py_XDECREF(previous_object_);
   PyErr_Restore(type, value, traceback);
 }
+
+Profile::InCall::InCall() : profile_(innermost) {
+  profile_->recorder_.begin_call();
+  profile_->in_call_ = true;
+}
+Profile::InCall::~InCall() { profile_->in_call_ = false; }
 
 int Profile::on_event(PyObject *self, PyFrameObject *frame, int what, PyObject *arg) {
   if (trace::shadowing()) // Python code that computes shapes beside the body
@@ -108,12 +119,17 @@ bool Profile::is_aside(PyFrameObject *frame) const {
 void Profile::on_call(PyFrameObject *frame) {
   if (aside_ || trace::abandoned() || (without_data_ && trace::op_depth() > 0))
     return;
+  if (in_call_) {
+    recorder_.enter_called(frame);
+    return;
+  }
   if (is_aside(frame)) {
     aside_ = frame;
     return;
   }
   recorder_.enter(frame);
-  check_python_call(frame);
+  if (!trace::lifted())
+    check_python_call(frame);
 }
 
 void Profile::check_python_call(PyFrameObject *frame) {
@@ -133,7 +149,7 @@ void Profile::check_python_call(PyFrameObject *frame) {
 }
 
 void Profile::check_c_call(PyObject *function) {
-  if (!PyCFunction_Check(function) || aside_ || trace::abandoned() ||
+  if (!PyCFunction_Check(function) || aside_ || in_call_ || trace::lifted() || trace::abandoned() ||
       (without_data_ && trace::op_depth() > 0))
     return;
   const std::string_view name = reinterpret_cast<PyCFunctionObject *>(function)->m_ml->ml_name;

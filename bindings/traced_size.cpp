@@ -2,6 +2,7 @@
 
 #include "environment/gil.h"
 #include "errors.h"
+#include "trace/lifted.h"
 #include "trace/tracer.h"
 
 #include <torch/csrc/Size.h>
@@ -22,7 +23,7 @@ const at::Tensor &unpack(py::handle object) {
   return THPVariable_Unpack(object.ptr());
 }
 
-bool live(py::handle size) { return trace::recording() && trace::is_traced_size(unpack(size)); }
+bool live(py::handle size) { return trace::guarded() && trace::is_traced_size(unpack(size)); }
 
 } // namespace
 
@@ -58,6 +59,27 @@ PyObject *traced_shape_of(const at::Tensor &tensor) {
   }
   if (!any)
     return nullptr;
+  PyObject *result = PyObject_CallOneArg(reinterpret_cast<PyObject *>(&THPSizeType), sizes.ptr());
+  if (!result)
+    rethrow();
+  return result;
+}
+
+PyObject *pin_sizes(PyObject *object, const std::string &why) {
+  auto held = py::reinterpret_steal<py::object>(object);
+  const auto pin = [&](PyObject *size) {
+    return py::int_(trace::pin_size(THPVariable_Unpack(size), why));
+  };
+  if (is_traced_size(object))
+    return pin(object).release().ptr();
+  if (Py_TYPE(object) != &THPSizeType)
+    return held.release().ptr();
+  py::tuple sizes(static_cast<std::size_t>(PyTuple_GET_SIZE(object)));
+  for (std::size_t d = 0; d < sizes.size(); ++d) {
+    PyObject *size = PyTuple_GET_ITEM(object, d);
+    sizes[d] = is_traced_size(size) ? py::object(pin(size))
+                                    : py::reinterpret_borrow<py::object>(size);
+  }
   PyObject *result = PyObject_CallOneArg(reinterpret_cast<PyObject *>(&THPSizeType), sizes.ptr());
   if (!result)
     rethrow();

@@ -6,6 +6,7 @@
 #include "environment/known.h"
 #include "environment/walker.h"
 
+#include <algorithm>
 #include <unordered_set>
 
 namespace tracehost::python {
@@ -19,10 +20,14 @@ struct Recorder::State {
   std::unordered_set<PyObject *> made; ///< code constants of code that ran: functions of theirs
                                        ///< may be made by the body, then their cells are too
   PyObject *last = nullptr;            ///< code entered last; borrowed from `ran`
+  bool calls = false;                  ///< the graph calls code
+  std::vector<PyCodeObject *> called;  ///< some of it; strong
+  std::string lifted_into;
 
   ~State() {
-    for (PyCodeObject *code : ran)
-      Py_DECREF(reinterpret_cast<PyObject *>(code));
+    for (const auto *codes : {&ran, &called})
+      for (PyCodeObject *code : *codes)
+        Py_DECREF(reinterpret_cast<PyObject *>(code));
     for (PyObject *function : functions)
       Py_DECREF(function);
   }
@@ -131,6 +136,19 @@ void Recorder::enter_code(PyCodeObject *code, PyObject *globals, PyObject *funct
     s.function(function, is_library_globals(globals));
 }
 
+void Recorder::begin_call() { state_->calls = true; }
+
+void Recorder::enter_called(PyFrameObject *frame) {
+  PyCodeObject *code = PyFrame_GetCode(frame);
+  auto &called = state_->called;
+  if (std::find(called.begin(), called.end(), code) == called.end())
+    called.push_back(code);
+  else
+    Py_DECREF(reinterpret_cast<PyObject *>(code));
+}
+
+const std::string &Recorder::lifted_into() const { return state_->lifted_into; }
+
 std::string Recorder::path_of(PyObject *tensor) {
   const Walker::Position *at = state_->walker.tensor(tensor);
   return at ? state_->walker.graph().path(at->container, at->slot) : std::string();
@@ -138,7 +156,11 @@ std::string Recorder::path_of(PyObject *tensor) {
 
 std::shared_ptr<Environment> Recorder::finish(std::span<PyObject *const> captured,
                                               std::vector<SideEffect> &side_effects) {
-  return Finish(state_->walker, state_->ran, captured).run(state_->watch_values, side_effects);
+  const Ran code{state_->ran, state_->called, state_->calls};
+  Finish finish(state_->walker, code, captured);
+  auto environment = finish.run(state_->watch_values, side_effects);
+  state_->lifted_into = finish.lifted_into();
+  return environment;
 }
 
 } // namespace tracehost::python

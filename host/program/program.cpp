@@ -1,5 +1,6 @@
 #include "program/program.h"
 
+#include "program/callback.h"
 #include "program/passes.h"
 
 #include <ATen/core/grad_mode.h>
@@ -8,6 +9,7 @@
 
 #include <cstring>
 #include <exception>
+#include <functional>
 #include <sstream>
 #include <stdexcept>
 #include <utility>
@@ -71,6 +73,15 @@ std::string short_place(const jit::SourceRange &range) {
   return {};
 }
 
+void each_call(const jit::Block &block, const std::function<void(const jit::Node &)> &f) {
+  for (const jit::Node *node : block.nodes()) {
+    if (is_call(*node))
+      f(*node);
+    for (const jit::Block *inner : node->blocks())
+      each_call(*inner, f);
+  }
+}
+
 bool worth_dropping_gil(const jit::Block &block, std::size_t &ops) {
   bool far = false;
   for (const jit::Node *node : block.nodes()) {
@@ -96,6 +107,7 @@ struct Program::Impl {
   std::size_t dropped = 0;
   std::size_t ops = 0;
   bool long_running = false;
+  bool calls_python = false;
 };
 
 namespace {
@@ -140,6 +152,11 @@ Program::Program(std::shared_ptr<jit::Graph> graph, const std::string &name, std
   mark(*graph->block());
   impl_->graph = std::move(graph);
   impl_->code = jit::Code(impl_->graph, name);
+  each_call(*impl_->graph->block(), [&](const jit::Node &call) {
+    impl_->calls_python = true;
+    const auto callback = callback_of(call);
+    callback->owners = callback.use_count() - 1;
+  });
 }
 Program::~Program() = default;
 
@@ -174,6 +191,7 @@ std::size_t Program::bytes() const {
   return sum;
 }
 bool Program::long_running() const { return impl_->long_running; }
+bool Program::calls_python() const { return impl_->calls_python; }
 const torch::jit::Graph &Program::graph() const { return *impl_->graph; }
 std::shared_ptr<jit::Graph> Program::copy_graph() const { return impl_->graph->copy(); }
 std::string Program::take_failed_at() { return std::exchange(failed, {}); }
