@@ -293,9 +293,9 @@ void add_concrete(py::module_ &module) {
       .def_property_readonly(
           "grad_mode",
           [](const Concrete &self) { return self.specialization().signature.context.grad; })
-      .def_property_readonly("calls_python", [](const Concrete &self) {
-        return self.specialization().program->calls_python();
-      })
+      .def_property_readonly(
+          "calls_python",
+          [](const Concrete &self) { return self.specialization().program->calls_python(); })
       .def_property_readonly("relaxed", [](const Concrete &self) {
         return self.specialization().signature.relaxed();
       });

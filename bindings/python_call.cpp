@@ -198,7 +198,8 @@ std::shared_ptr<FrontEndState> PythonCall::finish(Request &, Signature &signatur
   if (!state->environment)
     rethrow();
   if (const std::string &path = recorder_->lifted_into(); !path.empty())
-    state->once = fmt::format("init_scope made what {} now is: the next call is traced with it", path);
+    state->once =
+        fmt::format("init_scope made what {} now is: the next call is traced with it", path);
   state->calls = callbacks_of(*traced.graph->block());
   signature.watched = state->environment->recorded(signature.atoms);
   for (const AtomRef &atom : signature.atoms)

@@ -23,7 +23,7 @@ const at::Tensor &unpack(py::handle object) {
   return THPVariable_Unpack(object.ptr());
 }
 
-bool live(py::handle size) { return trace::guarded() && trace::is_traced_size(unpack(size)); }
+bool live(py::handle size) { return trace::recording() && trace::is_traced_size(unpack(size)); }
 
 } // namespace
 
@@ -77,8 +77,8 @@ PyObject *pin_sizes(PyObject *object, const std::string &why) {
   py::tuple sizes(static_cast<std::size_t>(PyTuple_GET_SIZE(object)));
   for (std::size_t d = 0; d < sizes.size(); ++d) {
     PyObject *size = PyTuple_GET_ITEM(object, d);
-    sizes[d] = is_traced_size(size) ? py::object(pin(size))
-                                    : py::reinterpret_borrow<py::object>(size);
+    sizes[d] =
+        is_traced_size(size) ? py::object(pin(size)) : py::reinterpret_borrow<py::object>(size);
   }
   PyObject *result = PyObject_CallOneArg(reinterpret_cast<PyObject *>(&THPSizeType), sizes.ptr());
   if (!result)
@@ -99,6 +99,8 @@ void add_traced_size(py::module_ &m) {
         [](py::handle size, const std::string &why) { return trace::pin_size(unpack(size), why); });
   m.def("_size_index", [](py::handle size) { return trace::index_of_size(unpack(size)); });
   m.def("_size_value", [](py::handle size) {
+    if (trace::lifted())
+      return trace::pin_size(unpack(size), "a size in init_scope");
     const trace::PausedWithData paused;
     return unpack(size).item().toLong();
   });

@@ -5,6 +5,8 @@
 #include "environment/known.h"
 #include "environment/watch.h"
 
+#include <algorithm>
+#include <iterator>
 #include <unordered_map>
 #include <unordered_set>
 
@@ -109,6 +111,12 @@ std::shared_ptr<Environment> Finish::run(bool watch_values, std::vector<SideEffe
     if (!inspect(static_cast<int>(c)))
       return nullptr;
   drop_below();
+  // `self.weight`, an attribute, may have become a parameter of the module: one change in two
+  // dicts.
+  if (!lifted_into_.empty() && !gone_.empty())
+    lifted_into_ = gone_.front().path;
+  else
+    std::move(gone_.begin(), gone_.end(), std::back_inserter(effects_));
   side_effects = std::move(effects_);
   return environment(watch_values);
 }
@@ -244,12 +252,13 @@ bool Finish::changed(int container, Slot *slot, PyObject *key, PyObject *now) {
                     "thread changed it. Nothing was published; call again.");
     return false;
   }
-  if (by_body && has_tensor(now) && (slot || attribute || c.module)) // a collection may grow, as by any value
+  if (by_body && has_tensor(now) &&
+      (slot || attribute || c.module)) // a collection may grow, as by any value
     return refuse_tensor(path, where);
   if (slot && slot->needed)
     return true; // watched as it was before: a later call finds it different
   if (!by_call)
-    effects_.push_back({path, where});
+    (now || !attribute ? effects_ : gone_).push_back({path, where});
   if (slot)
     slot->expect = Expect::any;
   else

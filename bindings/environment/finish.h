@@ -54,6 +54,7 @@ private:
   std::span<PyObject *const> captured_;
   std::vector<PyObject *> held_; ///< captures without a path; else null
   std::vector<SideEffect> effects_;
+  std::vector<SideEffect> gone_; ///< of attributes that are there no more
   std::string lifted_into_;
   std::vector<bool> dropped_; ///< objects whose path goes through a slot that is given up
 };

@@ -7,7 +7,7 @@ from types import TracebackType
 from . import _tracehost
 
 
-class init_scope:  # noqa: N801  (tf's name)
+class init_scope:
     """A block that is lifted out of the trace: it runs eagerly, once, when the body is traced.
 
         @tracehost.function

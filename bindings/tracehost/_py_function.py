@@ -67,11 +67,9 @@ def py_function(
 class Call:
     """One py_function: what the graph keeps of it."""
 
-    __slots__ = ("func", "numbers", "tensors", "dtypes", "shapes", "single", "name", "where")
+    __slots__ = ("dtypes", "func", "name", "numbers", "shapes", "single", "tensors", "where")
 
-    def __init__(
-        self, func: Any, inputs: Any, dtype: Any, shape: Any, name: str | None
-    ) -> None:
+    def __init__(self, func: Any, inputs: Any, dtype: Any, shape: Any, name: str | None) -> None:
         if not callable(func):
             raise TypeError(f"py_function takes a callable, got {func!r}")
         self.func = func

@@ -54,8 +54,7 @@ CallNode insert_call(jit::Graph &graph, const c10::intrusive_ptr<Callback> &call
   jit::Node *unpack =
       graph.insertNode(graph.createListUnpack(call->output(), callback->results.size()));
   for (std::size_t i = 0; i < callback->results.size(); ++i)
-    unpack->output(i)->setType(
-        c10::TensorType::get()->withScalarType(callback->results[i].dtype));
+    unpack->output(i)->setType(c10::TensorType::get()->withScalarType(callback->results[i].dtype));
   return {unpack, unpack->outputs().vec()};
 }
 

@@ -44,7 +44,7 @@ private:
   std::string where_;
 };
 
-/// The innermost frame that is not torch's own, of a text with one `/a/b/net.py(12): f` a line.
+/// The innermost frame that is not torch's or ours, of a text with one `/a/b/net.py(12): f` a line.
 std::string user_place(const std::string &frames) {
   std::istringstream lines(frames);
   for (std::string line; std::getline(lines, line);) {
@@ -53,7 +53,8 @@ std::string user_place(const std::string &frames) {
       continue;
     const auto slash = line.rfind('/', open);
     const std::string_view folder(line.data(), slash == std::string::npos ? 0 : slash + 1);
-    if (folder.find("-packages/torch/") == std::string_view::npos)
+    if (folder.find("-packages/torch/") == std::string_view::npos &&
+        folder.find("-packages/tracehost/") == std::string_view::npos)
       return line.substr(folder.size(), open - folder.size()) + ":" +
              line.substr(open + 1, close - open - 1);
   }

@@ -63,12 +63,12 @@ ThreadModes ThreadModes::now() {
   return modes;
 }
 
-ModesOfCall::ModesOfCall(const ThreadModes &of_call, bool with_data) {
+ModesOfCall::ModesOfCall(const ThreadModes &of_call, bool with_data) : of_call_(of_call) {
   if (of_call.inference != before_.inference)
     inference_.emplace(of_call.inference);
   if (with_data)
-    with_data_.emplace(c10::DispatchKeySet(
-        {c10::DispatchKey::Python, c10::DispatchKey::PythonTLSSnapshot}));
+    with_data_.emplace(
+        c10::DispatchKeySet({c10::DispatchKey::Python, c10::DispatchKey::PythonTLSSnapshot}));
   at::GradMode::set_enabled(of_call.grad);
   set_autocast(of_call);
 }

@@ -49,7 +49,11 @@ public:
   ModesOfCall(const ModesOfCall &) = delete;
   ModesOfCall &operator=(const ModesOfCall &) = delete;
 
+  /// Those of the call stay: what had switched them has ended meanwhile.
+  void stay() { before_ = of_call_; }
+
 private:
+  const ThreadModes of_call_;
   ThreadModes before_ = ThreadModes::now();
   std::optional<c10::InferenceMode> inference_; ///< where it differs
   std::optional<c10::impl::ExcludeDispatchKeyGuard> with_data_;

@@ -206,7 +206,7 @@ void Scope::record_modes() {
 void Scope::close() {
   if (lifted) {
     const Site where = lifted->where;
-    land();
+    land(true);
     if (!abandoned_)
       refuse(Refusal::trace,
              fmt::format("the block that the body lifts out of the trace (init_scope) at {} is "

@@ -49,6 +49,7 @@ struct LiftedBlock {
   Site where;
   std::shared_ptr<jit::tracer::TracingState> state; ///< the trace's, to go on with
   std::unique_ptr<ModesOfCall> modes;
+  bool resumed = false; ///< recording goes on for a moment
 };
 
 /// The state of one trace; lives on the stack of trace().
@@ -88,7 +89,7 @@ public:
 
   // Parts of the body that are not recorded as ops: lifted.cpp, call.cpp.
   void lift();
-  void land(); ///< after lift(): recording goes on
+  void land(bool at_end = false); ///< after lift(): recording goes on
   /// In a lifted block: whether the trace made `t`, or was given it as a slot.
   bool is_traced(const at::Tensor &t) const;
   void prepare_call(const std::vector<at::Tensor> &inputs);

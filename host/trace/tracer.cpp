@@ -80,7 +80,7 @@ std::vector<at::Tensor> run_body(const std::function<std::vector<at::Tensor>()> 
     return results;
   } catch (...) {
     if (scope.lifted)
-      scope.land();
+      scope.land(true);
     // An op that throws leaves the tracer switched off: its kernel does not restore the state.
     tracer::setTracingState(state);
     clear_argument_stash();
