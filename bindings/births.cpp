@@ -1,5 +1,7 @@
 #include "births.h"
 
+#include "trace/lifted.h"
+
 #include <pybind11/pybind11.h>
 
 #include <vector>
@@ -19,8 +21,29 @@ std::vector<PyTypeObject *> &noted_types() {
 PyObject *note_birth(PyTypeObject *type, Py_ssize_t items) {
   PyObject *object = PyType_GenericAlloc(type, items);
   for (Births *b = active; b; b = b->next_)
-    [[unlikely]] b->born_.insert(object);
+    [[unlikely]] b->note(object);
   return object;
+}
+
+/// The address may have been another's before.
+void Births::note(PyObject *tensor) {
+  const bool aside = trace::lifted() && thread_ == std::this_thread::get_id();
+  (aside ? born_ : aside_).erase(tensor);
+  (aside ? aside_ : born_).insert(tensor);
+}
+
+bool Births::made_aside(PyObject *tensor) {
+  for (const Births *b = active; b; b = b->next_)
+    if (b->thread_ == std::this_thread::get_id() && b->aside_.contains(tensor))
+      return true;
+  return false;
+}
+
+bool Births::any_made_aside() {
+  for (const Births *b = active; b; b = b->next_)
+    if (b->thread_ == std::this_thread::get_id() && !b->aside_.empty())
+      return true;
+  return false;
 }
 
 Births::Births() : next_(active) { active = this; }

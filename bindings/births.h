@@ -2,6 +2,7 @@
 
 #include <Python.h>
 
+#include <thread>
 #include <unordered_set>
 
 namespace tracehost::python {
@@ -13,6 +14,7 @@ namespace tracehost::python {
 /// (`t.data`, dlpack, another thread). torch keeps no birthday, so `tp_alloc` of torch.Tensor and
 /// nn.Parameter is replaced once, at import, by one that notes the object where a trace is active.
 /// An address is noted as long as the trace runs: an object that reuses it was born later still.
+/// What the tracing thread makes in a lifted block (trace/lifted.h) counts as there before.
 ///
 /// Requires for every member: GIL held.
 class Births {
@@ -23,12 +25,18 @@ public:
   Births &operator=(const Births &) = delete;
 
   bool has(PyObject *tensor) const { return born_.contains(tensor); }
+  /// Whether a lifted block of a trace that is under way on this thread made it.
+  static bool made_aside(PyObject *tensor);
+  static bool any_made_aside();
   /// Whether births of this very type are noted (not of other subclasses of Tensor).
   static bool notes(PyTypeObject *type);
   static void install(); ///< at import
 
 private:
-  std::unordered_set<PyObject *> born_;
+  void note(PyObject *tensor);
+
+  std::unordered_set<PyObject *> born_, aside_;
+  const std::thread::id thread_ = std::this_thread::get_id();
   Births *next_; ///< other active traces
   friend PyObject *note_birth(PyTypeObject *, Py_ssize_t);
 };

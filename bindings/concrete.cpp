@@ -221,6 +221,8 @@ int traverse_specialization(const Specialization &s, visitproc visit, void *arg)
     stop = python::traverse(s.signature.atoms, visit, arg, seen);
   if (!stop)
     stop = python::traverse(s.outputs.atoms, visit, arg, seen);
+  for (std::size_t i = 0; i < state.calls.size() && !stop; ++i)
+    stop = state.calls[i]->traverse(visit, arg);
   return stop;
 }
 
@@ -291,6 +293,9 @@ void add_concrete(py::module_ &module) {
       .def_property_readonly(
           "grad_mode",
           [](const Concrete &self) { return self.specialization().signature.context.grad; })
+      .def_property_readonly(
+          "calls_python",
+          [](const Concrete &self) { return self.specialization().program->calls_python(); })
       .def_property_readonly("relaxed", [](const Concrete &self) {
         return self.specialization().signature.relaxed();
       });

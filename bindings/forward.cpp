@@ -1,7 +1,11 @@
 #include "forward.h"
 
 #include "errors.h"
+#include "trace/lifted.h"
 #include "trace/tracer.h"
+#include "traced_size.h"
+
+#include <torch/csrc/autograd/python_variable.h>
 
 #include <stdexcept>
 #include <string>
@@ -24,10 +28,24 @@ struct Property {
   PropertyGuard guard;
 };
 
+/// Where a lifted block reads a tensor of the trace, that is a read of the body's; a size has to be
+/// a number there.
+template <class Plain, class Guard>
+PyObject *guarded(PyObject *tensor, const Plain &plain, const Guard &guard) {
+  const bool lifted = trace::lifted();
+  if (lifted && !(THPVariable_Check(tensor) && trace::is_traced(THPVariable_Unpack(tensor))))
+    return plain();
+  const trace::Resumed resumed;
+  PyObject *result = guard();
+  return lifted && result ? pin_sizes(result, "a size in init_scope") : result;
+}
+
 [[gnu::noinline, gnu::cold]] PyObject *guarded(const Method *m, PyObject *const *args,
                                                std::size_t nargsf, PyObject *kwnames) {
   try {
-    return m->guard(m->original, m->name, args, nargsf, kwnames);
+    return guarded(
+        args[0], [&] { return PyObject_Vectorcall(m->original, args, nargsf, kwnames); },
+        [&] { return m->guard(m->original, m->name, args, nargsf, kwnames); });
   } catch (const trace::Abandoned &) {
     return PyObject_Vectorcall(m->original, args, nargsf, kwnames);
   } catch (...) {
@@ -46,7 +64,9 @@ PyObject *unguarded(const Property *p, PyObject *tensor, PyObject *value) {
 [[gnu::noinline, gnu::cold]] PyObject *guarded(const Property *p, PyObject *tensor,
                                                PyObject *value) {
   try {
-    return p->guard(p->original, p->name, tensor, value);
+    return guarded(
+        tensor, [&] { return unguarded(p, tensor, value); },
+        [&] { return p->guard(p->original, p->name, tensor, value); });
   } catch (const trace::Abandoned &) {
     return unguarded(p, tensor, value);
   } catch (...) {
@@ -58,7 +78,7 @@ PyObject *unguarded(const Property *p, PyObject *tensor, PyObject *value) {
 PyObject *call_method(PyObject *self, PyObject *const *args, std::size_t nargsf,
                       PyObject *kwnames) {
   const auto *m = reinterpret_cast<Method *>(self);
-  if (trace::recording()) [[unlikely]]
+  if (trace::guarded()) [[unlikely]]
     if (PyVectorcall_NARGS(nargsf) > 0)
       return guarded(m, args, nargsf, kwnames);
   return PyObject_Vectorcall(m->original, args, nargsf, kwnames);
@@ -83,14 +103,14 @@ PyObject *get_property(PyObject *self, PyObject *instance, PyObject *owner) {
   const auto *p = reinterpret_cast<Property *>(self);
   if (!instance)
     return Py_NewRef(p->original); // as Tensor.shape gave before
-  if (trace::recording()) [[unlikely]]
+  if (trace::guarded()) [[unlikely]]
     return guarded(p, instance, nullptr);
   return Py_TYPE(p->original)->tp_descr_get(p->original, instance, owner);
 }
 
 int set_property(PyObject *self, PyObject *instance, PyObject *value) {
   const auto *p = reinterpret_cast<Property *>(self);
-  if (value && trace::recording()) [[unlikely]] {
+  if (value && trace::guarded()) [[unlikely]] {
     PyObject *done = guarded(p, instance, value);
     Py_XDECREF(done);
     return done ? 0 : -1;

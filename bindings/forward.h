@@ -2,7 +2,8 @@
 
 #include <Python.h>
 
-/// Descriptors that call an original unless this thread records a trace.
+/// Descriptors that call an original unless this thread records a trace, or the tensor belongs to
+/// one and is read in a block that is lifted out of it.
 
 namespace tracehost::python {
 

@@ -1,4 +1,5 @@
 #include "births.h"
+#include "callbacks.h"
 #include "concrete.h"
 #include "conversion.h"
 #include "errors.h"
@@ -36,6 +37,7 @@ PYBIND11_MODULE(_tracehost, m) {
   tracehost::python::add_traced_size(m);
   tracehost::python::add_staging(m);
   tracehost::python::add_conversion(m);
+  tracehost::python::add_callbacks(m);
   tracehost::python::add_switches(m);
   tracehost::python::add_events(m);
   m.def("report_table", [] { return tracehost::report::ledger().table(); });

@@ -4,6 +4,7 @@
 #include "errors.h"
 #include "frames.h"
 #include "stand_ins.h"
+#include "trace/lifted.h"
 #include "trace/op_hook.h"
 #include "trace/shadow.h"
 #include "trace/tracer.h"
@@ -14,9 +15,12 @@
 
 #include <algorithm>
 #include <string_view>
+#include <utility>
 
 namespace tracehost::python {
 namespace {
+
+thread_local Profile *innermost = nullptr;
 
 /// Whether `frame` is the body of a module that is being imported.
 bool is_import(PyFrameObject *frame) {
@@ -49,7 +53,7 @@ bool is_ours(PyFrameObject *frame, bool &alone) {
 } // namespace
 
 Profile::Profile(Recorder &recorder, const trace::Frontend &frontend)
-    : recorder_(recorder), frontend_(frontend) {
+    : recorder_(recorder), frontend_(frontend), outer_(std::exchange(innermost, this)) {
   find_gc_callbacks();
   PyThreadState *thread = PyThreadState_Get();
   previous_ = thread->c_profilefunc;
@@ -62,12 +66,23 @@ Profile::Profile(Recorder &recorder, const trace::Frontend &frontend)
 }
 
 Profile::~Profile() {
+  innermost = outer_;
   PyObject *type = nullptr, *value = nullptr, *traceback = nullptr;
   PyErr_Fetch(&type, &value, &traceback);
   PyEval_SetProfile(previous_, previous_object_);
   Py_XDECREF(previous_object_);
   PyErr_Restore(type, value, traceback);
 }
+
+bool Profile::reaches(PyObject *object) {
+  return innermost && innermost->recorder_.reaches(object);
+}
+
+Profile::InCall::InCall() : profile_(innermost) {
+  profile_->recorder_.begin_call();
+  profile_->in_call_ = true;
+}
+Profile::InCall::~InCall() { profile_->in_call_ = false; }
 
 int Profile::on_event(PyObject *self, PyFrameObject *frame, int what, PyObject *arg) {
   if (trace::shadowing()) // Python code that computes shapes beside the body
@@ -121,6 +136,10 @@ bool Profile::is_aside(PyFrameObject *frame) const {
 void Profile::on_call(PyFrameObject *frame) {
   if (aside_ || trace::abandoned() || (without_data() && trace::op_depth() > 0))
     return;
+  if (in_call_) {
+    recorder_.enter_called(frame);
+    return;
+  }
   if (is_aside(frame)) {
     aside_ = frame;
     return;
@@ -131,7 +150,8 @@ void Profile::on_call(PyFrameObject *frame) {
     return;
   }
   recorder_.enter(frame);
-  check_python_call(frame);
+  if (!trace::lifted())
+    check_python_call(frame);
 }
 
 void Profile::check_python_call(PyFrameObject *frame) {

@@ -20,6 +20,21 @@ public:
   Profile(const Profile &) = delete;
   Profile &operator=(const Profile &) = delete;
 
+  /// Of the innermost trace of this thread: Recorder::reaches.
+  static bool reaches(PyObject *object);
+
+  /// A block of code that a node of the graph calls, at each run: only what it may store is noted.
+  class InCall {
+  public:
+    InCall();
+    ~InCall();
+    InCall(const InCall &) = delete;
+    InCall &operator=(const InCall &) = delete;
+
+  private:
+    Profile *profile_;
+  };
+
 private:
   static int on_event(PyObject *self, PyFrameObject *frame, int what, PyObject *arg);
   void on_call(PyFrameObject *frame);
@@ -36,6 +51,8 @@ private:
   /// Code under way that is not the body's, borrowed: a module that is being imported fills new
   /// modules only, a destructor or a callback of the collector comes in between.
   PyFrameObject *aside_ = nullptr;
+  bool in_call_ = false;
+  Profile *outer_;                       ///< of this thread
   std::vector<PyObject *> gc_callbacks_; ///< their code objects, borrowed
   Py_tracefunc previous_;
   PyObject *previous_object_; ///< strong, or null

@@ -131,7 +131,7 @@ void PythonCall::check_result_class(PyObject *tensor) {
   // A later call wraps a new tensor as torch.Tensor; one that exists keeps its object.
   const bool existed = std::find(flattened_.tensors.begin(), flattened_.tensors.end(), tensor) !=
                            flattened_.tensors.end() ||
-                       !recorder_->path_of(tensor).empty();
+                       Births::made_aside(tensor) || !recorder_->path_of(tensor).empty();
   const bool plain = reinterpret_cast<PyObject *>(Py_TYPE(tensor)) == THPVariableClass ||
                      (request_ && StandIns::is_class(Py_TYPE(tensor)));
   if (!plain && !existed && !is_traced_size(tensor))
@@ -194,10 +194,14 @@ std::shared_ptr<FrontEndState> PythonCall::finish(Request &, Signature &signatur
     captured.push_back(tensor);
     signature.captures.push_back({path, meta_of(tensor), static_cast<std::int32_t>(slot)});
   }
-  births_.reset();
   state->environment = recorder_->finish(captured, side_effects_);
+  births_.reset();
   if (!state->environment)
     rethrow();
+  if (const std::string &path = recorder_->lifted_into(); !path.empty())
+    state->once =
+        fmt::format("init_scope made what {} now is: the next call is traced with it", path);
+  state->calls = callbacks_of(*traced.graph->block());
   signature.watched = state->environment->recorded(signature.atoms);
   for (const AtomRef &atom : signature.atoms)
     if (const auto *own = dynamic_cast<const PyAtom *>(atom.get()))

@@ -2,6 +2,7 @@
 
 #include "binding.h"
 #include "births.h"
+#include "callbacks.h"
 #include "declaration.h"
 #include "environment/environment.h"
 #include "environment/gil.h"
@@ -51,6 +52,7 @@ struct PythonState final : FrontEndState {
   std::vector<TensorMeta> outputs; ///< of the traced result's tensors
   bool runs_code = false;          ///< verifying it may run a user's `==`
   std::size_t captures = 0; ///< hidden inputs; those past them are arguments reached by a path, too
+  std::vector<const PythonCallback *> calls; ///< of the Program, which owns them
 
   // Whether a run pays for dropping the GIL (DESIGN.md section 4): measured over the first few
   // hits.

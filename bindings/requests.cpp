@@ -84,6 +84,7 @@ py::dict described(const Specialization &s) {
   result["captures"] = static_cast<const PythonState &>(*s.front_end).captures;
   result["relaxed"] = s.signature.relaxed();
   result["pinned"] = pinned;
+  result["calls_python"] = s.program->calls_python();
   return result;
 }
 

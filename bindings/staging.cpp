@@ -1,9 +1,11 @@
 #include "staging.h"
 
 #include "errors.h"
+#include "profile.h"
 #include "staging/branches.h"
 #include "staging/loop.h"
 #include "staging/select.h"
+#include "trace/call.h"
 #include "trace/tracer.h"
 
 #include <pybind11/stl.h>
@@ -142,6 +144,9 @@ void add_staging(py::module_ &module) {
   module.def("select", &select);
   module.def("row_count", &row_count);
   module.def("recording", &trace::recording);
+  module.def("abandoned", &trace::abandoned);
+  module.def("reaches", [](py::handle object) { return Profile::reaches(object.ptr()); });
+  module.def("without_data", [] { return trace::active() && trace::without_data(); });
   module.def("is_relaxing", [] { return trace::active() && trace::relaxing(); });
   module.def("refuse_staging", [](const std::string &message) {
     called([&] { trace::refuse(trace::Refusal::staging, message); });

@@ -1,5 +1,6 @@
 #include "switches.h"
 
+#include "trace/lifted.h"
 #include "trace/tracer.h"
 
 #include <vector>
@@ -86,6 +87,8 @@ void add_switches(py::module_ &m) {
   m.def("push_stance", [](Stance stance) { mine.push(stance); });
   m.def("pop_stance", [] { mine.pop(); });
   m.def("inside_function", trace::recording);
+  m.def("enter_lifted", trace::enter_lifted);
+  m.def("leave_lifted", trace::leave_lifted);
 }
 
 } // namespace tracehost::python

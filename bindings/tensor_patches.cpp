@@ -5,6 +5,7 @@
 #include "forward.h"
 #include "frames.h"
 #include "signature/tensor_meta.h"
+#include "trace/lifted.h"
 #include "trace/tracer.h"
 #include "traced_size.h"
 
@@ -228,7 +229,7 @@ void hide_tracing() {
 PyObject *original_numel = nullptr; ///< torch.numel
 
 PyObject *numel_function(PyObject *, Args args, Py_ssize_t count, PyObject *kwnames) {
-  if (trace::recording() && count == 1 && !kwnames && THPVariable_Check(args[0])) [[unlikely]]
+  if (trace::guarded() && count == 1 && !kwnames && THPVariable_Check(args[0])) [[unlikely]]
     return PyObject_CallMethod(args[0], "numel", nullptr);
   return PyObject_Vectorcall(original_numel, args, static_cast<std::size_t>(count), kwnames);
 }

@@ -2,6 +2,7 @@
 
 #include "environment/gil.h"
 #include "errors.h"
+#include "trace/lifted.h"
 #include "trace/tracer.h"
 
 #include <torch/csrc/Size.h>
@@ -64,6 +65,27 @@ PyObject *traced_shape_of(const at::Tensor &tensor) {
   return result;
 }
 
+PyObject *pin_sizes(PyObject *object, const std::string &why) {
+  auto held = py::reinterpret_steal<py::object>(object);
+  const auto pin = [&](PyObject *size) {
+    return py::int_(trace::pin_size(THPVariable_Unpack(size), why));
+  };
+  if (is_traced_size(object))
+    return pin(object).release().ptr();
+  if (Py_TYPE(object) != &THPSizeType)
+    return held.release().ptr();
+  py::tuple sizes(static_cast<std::size_t>(PyTuple_GET_SIZE(object)));
+  for (std::size_t d = 0; d < sizes.size(); ++d) {
+    PyObject *size = PyTuple_GET_ITEM(object, d);
+    sizes[d] =
+        is_traced_size(size) ? py::object(pin(size)) : py::reinterpret_borrow<py::object>(size);
+  }
+  PyObject *result = PyObject_CallOneArg(reinterpret_cast<PyObject *>(&THPSizeType), sizes.ptr());
+  if (!result)
+    rethrow();
+  return result;
+}
+
 void add_traced_size(py::module_ &m) {
   m.def("_set_size_class",
         [](py::type type) { size_class = reinterpret_cast<PyTypeObject *>(type.release().ptr()); });
@@ -77,6 +99,8 @@ void add_traced_size(py::module_ &m) {
         [](py::handle size, const std::string &why) { return trace::pin_size(unpack(size), why); });
   m.def("_size_index", [](py::handle size) { return trace::index_of_size(unpack(size)); });
   m.def("_size_value", [](py::handle size) {
+    if (trace::lifted())
+      return trace::pin_size(unpack(size), "a size in init_scope");
     const trace::PausedWithData paused;
     return unpack(size).item().toLong();
   });

@@ -4,6 +4,8 @@
 #include <Python.h>
 #include <pybind11/pybind11.h>
 
+#include <string>
+
 /// Sizes that may differ at a later call, as a traced body sees them: tensors of the class
 /// tracehost._sizes.TracedSize, which does what an int does. Requires for all: GIL held.
 
@@ -15,6 +17,9 @@ void add_traced_size(pybind11::module_ &module);
 /// A new reference; throws where Python raises. Requires: recording.
 PyObject *make_traced_size(const at::Tensor &size);
 bool is_traced_size(PyObject *object);
+
+/// What holds only numbers, where `object` (stolen) is a traced size or a torch.Size with some.
+PyObject *pin_sizes(PyObject *object, const std::string &why);
 
 /// `tensor.size(dimension)`, `tensor.shape` as the body gets them; null where nothing is traced.
 PyObject *traced_size_of(const at::Tensor &tensor, std::int64_t dimension);

@@ -1,10 +1,14 @@
 #include "environment/finish.h"
 
+#include "births.h"
 #include "environment/gil.h"
 #include "environment/known.h"
 #include "environment/watch.h"
 
+#include <algorithm>
+#include <iterator>
 #include <unordered_map>
+#include <unordered_set>
 
 namespace tracehost::python {
 
@@ -34,6 +38,35 @@ bool has_tensor(PyObject *value, int depth = 0) {
     for (Py_ssize_t at = 0; count++ < Walker::kElements && PyDict_Next(value, &at, &key, &item);)
       if (has_tensor(item, depth + 1))
         return true;
+  }
+  return false;
+}
+
+/// Whether a value is, or leads to by elements and attributes, a tensor that a lifted block made.
+bool is_lifted(PyObject *value) {
+  std::vector<PyObject *> todo;
+  std::unordered_set<PyObject *> seen;
+  const auto add = [&](PyObject *object) {
+    if (object && seen.size() < Walker::kSlots && seen.insert(object).second)
+      todo.push_back(object);
+  };
+  if (Births::any_made_aside())
+    add(value);
+  while (!todo.empty()) {
+    PyObject *object = todo.back();
+    todo.pop_back();
+    if (Births::made_aside(object))
+      return true;
+    if (PyList_Check(object) || PyTuple_Check(object)) {
+      for (Py_ssize_t i = 0; i < Py_SIZE(object); ++i)
+        add(PySequence_Fast_ITEMS(object)[i]);
+    } else if (PyDict_Check(object)) {
+      PyObject *key, *item;
+      for (Py_ssize_t at = 0; PyDict_Next(object, &at, &key, &item);)
+        add(item);
+    } else if (has_user_attributes(Py_TYPE(object))) {
+      add(dict_of(Place::instance, object));
+    }
   }
   return false;
 }
@@ -68,8 +101,7 @@ Store store_of(const Container &c, const Slot *slot, PyObject *owner) {
 
 } // namespace
 
-Finish::Finish(Walker &walker, std::span<PyCodeObject *const> ran,
-               std::span<PyObject *const> captured)
+Finish::Finish(Walker &walker, const Ran &ran, std::span<PyObject *const> captured)
     : walker_(walker), graph_(walker.graph()), ran_(ran), captured_(captured),
       held_(captured.size()) {}
 
@@ -79,6 +111,12 @@ std::shared_ptr<Environment> Finish::run(bool watch_values, std::vector<SideEffe
     if (!inspect(static_cast<int>(c)))
       return nullptr;
   drop_below();
+  // `self.weight`, an attribute, may have become a parameter of the module: one change in two
+  // dicts.
+  if (!lifted_into_.empty() && !gone_.empty())
+    lifted_into_ = gone_.front().path;
+  else
+    std::move(gone_.begin(), gone_.end(), std::back_inserter(effects_));
   side_effects = std::move(effects_);
   return environment(watch_values);
 }
@@ -199,18 +237,28 @@ bool Finish::changed(int container, Slot *slot, PyObject *key, PyObject *now) {
   const std::string path = slot  ? graph_.path(container, static_cast<int>(slot - c.slots.data()))
                            : key ? graph_.path(container, key)
                                  : graph_.prefix(c.object) + graph_.suffix(c.object);
-  Site where;
-  if (!find_store(ran_, store_of(c, slot, owner), attribute || c.module ? key : nullptr, where)) {
+  if (is_lifted(now)) {
+    lifted_into_ = path;
+    return true;
+  }
+  Site where, again;
+  const Store store = store_of(c, slot, owner);
+  PyObject *name = attribute || c.module ? key : nullptr;
+  const bool by_body = find_store(ran_.body, store, name, where);
+  const bool by_call = ran_.calls && (!by_body || find_store(ran_.called, store, name, again));
+  if (!by_body && !by_call) {
     set_trace_error(path +
                     " changed during the trace, but no code that ran can store to it: another "
                     "thread changed it. Nothing was published; call again.");
     return false;
   }
-  if (has_tensor(now) && (slot || attribute || c.module)) // a collection may grow, as by any value
+  if (by_body && has_tensor(now) &&
+      (slot || attribute || c.module)) // a collection may grow, as by any value
     return refuse_tensor(path, where);
   if (slot && slot->needed)
     return true; // watched as it was before: a later call finds it different
-  effects_.push_back({path, where});
+  if (!by_call)
+    (now || !attribute ? effects_ : gone_).push_back({path, where});
   if (slot)
     slot->expect = Expect::any;
   else

@@ -7,6 +7,7 @@
 #include "environment/known.h"
 #include "environment/walker.h"
 
+#include <algorithm>
 #include <unordered_map>
 #include <unordered_set>
 
@@ -21,6 +22,9 @@ struct Recorder::State {
   std::unordered_set<PyObject *> made; ///< code constants of code that ran: functions of theirs
                                        ///< may be made by the body, then their cells are too
   PyObject *last = nullptr;            ///< code entered last; borrowed from `users`
+  bool calls = false;                  ///< the graph calls code
+  std::vector<PyCodeObject *> called;  ///< some of it; strong
+  std::string lifted_into;
   /// What autograph has made of the user's code, by the code object that ran (strong).
   struct UsersCode {
     PyCodeObject *code; ///< the user's; strong
@@ -31,12 +35,13 @@ struct Recorder::State {
   const UsersCode &users_code(PyCodeObject *code);
 
   ~State() {
-    for (const auto &[ran, user] : users) {
-      Py_DECREF(ran);
+    for (const auto &[key, user] : users) {
+      Py_DECREF(key);
       Py_DECREF(reinterpret_cast<PyObject *>(user.code));
     }
-    for (PyCodeObject *code : ran)
-      Py_DECREF(reinterpret_cast<PyObject *>(code));
+    for (const auto *codes : {&ran, &called})
+      for (PyCodeObject *code : *codes)
+        Py_DECREF(reinterpret_cast<PyObject *>(code));
     for (PyObject *function : functions)
       Py_DECREF(function);
   }
@@ -163,6 +168,21 @@ void Recorder::enter_code(PyCodeObject *code, PyObject *globals, PyObject *funct
     s.function(function, is_library_globals(globals));
 }
 
+void Recorder::begin_call() { state_->calls = true; }
+
+void Recorder::enter_called(PyFrameObject *frame) {
+  PyCodeObject *code = PyFrame_GetCode(frame);
+  auto &called = state_->called;
+  if (std::find(called.begin(), called.end(), code) == called.end())
+    called.push_back(code);
+  else
+    Py_DECREF(reinterpret_cast<PyObject *>(code));
+}
+
+const std::string &Recorder::lifted_into() const { return state_->lifted_into; }
+
+bool Recorder::reaches(PyObject *object) const { return state_->walker.knows(object); }
+
 std::string Recorder::path_of(PyObject *tensor) {
   const Walker::Position *at = state_->walker.tensor(tensor);
   return at ? state_->walker.graph().path(at->container, at->slot) : std::string();
@@ -170,7 +190,11 @@ std::string Recorder::path_of(PyObject *tensor) {
 
 std::shared_ptr<Environment> Recorder::finish(std::span<PyObject *const> captured,
                                               std::vector<SideEffect> &side_effects) {
-  return Finish(state_->walker, state_->ran, captured).run(state_->watch_values, side_effects);
+  const Ran code{state_->ran, state_->called, state_->calls};
+  Finish finish(state_->walker, code, captured);
+  auto environment = finish.run(state_->watch_values, side_effects);
+  state_->lifted_into = finish.lifted_into();
+  return environment;
 }
 
 } // namespace tracehost::python

@@ -41,8 +41,15 @@ public:
   void enter(PyFrameObject *frame);
   void enter_code(PyCodeObject *code, PyObject *globals, PyObject *function_or_null);
 
+  /// Code runs from here on that a node of the graph will run again at each call ...
+  void begin_call();
+  /// ... this, among others: what it stores is stored again, and what it reads read again.
+  void enter_called(PyFrameObject *frame);
+
   /// The path by which the body can reach this tensor object, or empty when there is none.
   std::string path_of(PyObject *tensor);
+  /// Whether the body was given `object`, or reaches it by a path: it did not make it.
+  bool reaches(PyObject *object) const;
 
   /// After the body returned normally. `captured`: the tensors that became hidden inputs, in that
   /// order. Compares every recorded slot with what it holds now.
@@ -51,6 +58,9 @@ public:
   /// it (TraceError: changed by another thread).
   std::shared_ptr<Environment> finish(std::span<PyObject *const> captured,
                                       std::vector<SideEffect> &side_effects);
+  /// After finish(): the path of a slot that holds what a lifted block of the body made, so that
+  /// a later call does not find what this one found; empty: there is none.
+  const std::string &lifted_into() const;
 
 private:
   struct State;

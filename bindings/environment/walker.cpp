@@ -3,6 +3,8 @@
 #include "environment/gil.h"
 #include "environment/known.h"
 
+#include <algorithm>
+
 namespace tracehost::python {
 
 namespace {
@@ -289,10 +291,15 @@ void Walker::take_names(int container, const std::vector<PyObject *> *fresh) {
         record(container, name, -1, value);
     return;
   }
+  // A name that counted before, and has no slot, was absent then: the body has stored it since.
+  const auto is_fresh = [&](PyObject *key) {
+    return std::any_of(fresh->begin(), fresh->end(), [&](PyObject *name) {
+      return name == key || PyUnicode_Compare(name, key) == 0;
+    });
+  };
   PyObject *key, *value;
   for (Py_ssize_t at = 0; PyDict_Next(dict, &at, &key, &value);)
-    if (PyUnicode_CheckExact(key) && PySet_Contains(names_, key) == 1 &&
-        (!fresh || !has_slot(graph_.containers[container], key)))
+    if (PyUnicode_CheckExact(key) && PySet_Contains(names_, key) == 1 && (!fresh || is_fresh(key)))
       record(container, key, -1, value);
 }
 

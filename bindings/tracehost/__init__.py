@@ -30,7 +30,9 @@ from . import _sizes as _sizes  # noqa: E402  (tells _tracehost its class)
 from . import autograph, testing  # noqa: E402
 from ._concrete import ConcreteFunction  # noqa: E402
 from ._function import Function, function  # noqa: E402
+from ._init_scope import init_scope  # noqa: E402
 from ._monitor import trace_monitor  # noqa: E402
+from ._py_function import py_function  # noqa: E402
 from ._report import Event, events, report, reset  # noqa: E402
 from ._switches import (  # noqa: E402
     functions_run_eagerly,
@@ -62,8 +64,10 @@ __all__ = [
     "events",
     "function",
     "functions_run_eagerly",
+    "init_scope",
     "inside_function",
     "no_retrace",
+    "py_function",
     "report",
     "reset",
     "run_functions_eagerly",

@@ -37,6 +37,7 @@ class Specialization:
     captures: int
     relaxed: bool  # some size may be any
     pinned: tuple[PinnedSize, ...]
+    calls_python: bool  # by a py_function
 
     def __str__(self) -> str:
         at = f" at {self.first_call}" if self.first_call else ""

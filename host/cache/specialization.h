@@ -16,6 +16,8 @@ namespace tracehost {
 class FrontEndState {
 public:
   virtual ~FrontEndState() = default;
+  /// Why the Specialization may serve its own call alone, a sentence; empty: it is published.
+  std::string once;
 };
 
 /// How often a Specialization was used, as far as it decides what to evict: see cache/eviction.h.

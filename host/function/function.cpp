@@ -277,12 +277,17 @@ void Function::publish(Body &body, Request &request, const Missed &missed, Speci
   made->number = counters_->traces.fetch_add(1, std::memory_order_relaxed) + 1;
   made->bytes = estimated_bytes(*made);
   event.number = made->number;
+  counters_->trace_ns.fetch_add(made->trace_ns, std::memory_order_relaxed);
+  if (made->front_end && !made->front_end->once.empty()) {
+    event.notes.push_back(made->front_end->once);
+    sink_.on(event);
+    return;
+  }
   made->last_used.store(calls_.fetch_add(1, std::memory_order_relaxed), std::memory_order_relaxed);
   const auto evicted = cache_.publish(made);
   const auto list = cache_.list();
   last_.store(static_cast<std::size_t>(std::find(list->begin(), list->end(), made) - list->begin()),
               std::memory_order_relaxed);
-  counters_->trace_ns.fetch_add(made->trace_ns, std::memory_order_relaxed);
   counters_->live.store(list->size(), std::memory_order_relaxed);
   counters_->evicted.fetch_add(evicted.size(), std::memory_order_relaxed);
   sink_.on(event);

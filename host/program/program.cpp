@@ -1,5 +1,6 @@
 #include "program/program.h"
 
+#include "program/callback.h"
 #include "program/passes.h"
 
 #include <ATen/core/grad_mode.h>
@@ -8,6 +9,7 @@
 
 #include <cstring>
 #include <exception>
+#include <functional>
 #include <sstream>
 #include <stdexcept>
 #include <utility>
@@ -42,7 +44,7 @@ private:
   std::string where_;
 };
 
-/// The innermost frame that is not torch's own, of a text with one `/a/b/net.py(12): f` a line.
+/// The innermost frame that is not torch's or ours, of a text with one `/a/b/net.py(12): f` a line.
 std::string user_place(const std::string &frames) {
   std::istringstream lines(frames);
   for (std::string line; std::getline(lines, line);) {
@@ -51,7 +53,8 @@ std::string user_place(const std::string &frames) {
       continue;
     const auto slash = line.rfind('/', open);
     const std::string_view folder(line.data(), slash == std::string::npos ? 0 : slash + 1);
-    if (folder.find("-packages/torch/") == std::string_view::npos)
+    if (folder.find("-packages/torch/") == std::string_view::npos &&
+        folder.find("-packages/tracehost/") == std::string_view::npos)
       return line.substr(folder.size(), open - folder.size()) + ":" +
              line.substr(open + 1, close - open - 1);
   }
@@ -69,6 +72,15 @@ std::string short_place(const jit::SourceRange &range) {
     return file.substr(slash == std::string::npos ? 0 : slash + 1) + ":" + std::to_string(number);
   }
   return {};
+}
+
+void each_call(const jit::Block &block, const std::function<void(const jit::Node &)> &f) {
+  for (const jit::Node *node : block.nodes()) {
+    if (is_call(*node))
+      f(*node);
+    for (const jit::Block *inner : node->blocks())
+      each_call(*inner, f);
+  }
 }
 
 bool worth_dropping_gil(const jit::Block &block, std::size_t &ops) {
@@ -96,6 +108,7 @@ struct Program::Impl {
   std::size_t dropped = 0;
   std::size_t ops = 0;
   bool long_running = false;
+  bool calls_python = false;
 };
 
 namespace {
@@ -140,6 +153,11 @@ Program::Program(std::shared_ptr<jit::Graph> graph, const std::string &name, std
   mark(*graph->block());
   impl_->graph = std::move(graph);
   impl_->code = jit::Code(impl_->graph, name);
+  each_call(*impl_->graph->block(), [&](const jit::Node &call) {
+    impl_->calls_python = true;
+    const auto callback = callback_of(call);
+    callback->owners = callback.use_count() - 1;
+  });
 }
 Program::~Program() = default;
 
@@ -174,6 +192,7 @@ std::size_t Program::bytes() const {
   return sum;
 }
 bool Program::long_running() const { return impl_->long_running; }
+bool Program::calls_python() const { return impl_->calls_python; }
 const torch::jit::Graph &Program::graph() const { return *impl_->graph; }
 std::shared_ptr<jit::Graph> Program::copy_graph() const { return impl_->graph->copy(); }
 std::string Program::take_failed_at() { return std::exchange(failed, {}); }

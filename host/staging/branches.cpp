@@ -2,6 +2,7 @@
 
 #include "staging/identity.h"
 #include "trace/block.h"
+#include "trace/call.h"
 #include "trace/tracer.h"
 
 #include <torch/csrc/jit/frontend/tracer.h>
@@ -19,7 +20,7 @@ Branches::Branches(const at::Tensor &condition) {
   graph.insertNode(node_);
   node_->addBlock();
   node_->addBlock();
-  if (!trace::has_data())
+  if (trace::without_data())
     return;
   const trace::Paused paused;
   condition_ = condition.item().toBool();
@@ -28,11 +29,14 @@ Branches::Branches(const at::Tensor &condition) {
 std::size_t Branches::run(Branch branch, const Body &body) {
   trace::InBlock block(node_->blocks()[branch]);
   std::optional<trace::OnStandIns> without_data;
-  if (trace::has_data() && condition_ != (branch == then))
+  if (!trace::without_data() && condition_ != (branch == then))
     without_data.emplace();
   auto &results = left_[branch];
   const std::size_t first = results.size();
-  for (const at::Tensor &t : body()) {
+  const std::vector<at::Tensor> tensors = body();
+  if (trace::abandoned())
+    throw trace::Abandoned("a branch went on without its graph");
+  for (const at::Tensor &t : tensors) {
     jit::Value *value = trace::value_of(t);
     results.push_back({value, t.sizes().vec(), trace::is_inexact(value)});
   }

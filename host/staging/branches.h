@@ -33,7 +33,8 @@ public:
   /// What the condition is; nullopt where ops have no data.
   std::optional<bool> condition() const { return condition_; }
   /// Runs `body` in a branch's block, after what is there; for real if the condition chooses it.
-  /// Returns what its tensors are called in join(): first, first + 1 ...
+  /// Returns what its tensors are called in join(): first, first + 1 ... Throws Abandoned where the
+  /// body has ended without the trace: its results count if it ran for real.
   std::size_t run(Branch branch, const Body &body);
   /// Ends a branch that raises: it has no results.
   void raise(Branch branch, const std::string &type, const std::string &message);

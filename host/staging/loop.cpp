@@ -2,6 +2,7 @@
 
 #include "program/program.h"
 #include "staging/identity.h"
+#include "trace/call.h"
 #include "trace/tracer.h"
 
 #include <ATen/ops/full.h>
@@ -86,7 +87,7 @@ void Loop::body(const Varying &varying,
                 const std::function<Next(const at::Tensor &, const std::vector<at::Tensor> &)> &f) {
   jit::Block *block = node_->blocks()[0];
   trace::InBlock scope(block);
-  const bool has_data = trace::has_data();
+  const bool has_data = !trace::without_data();
   const trace::OnStandIns without_data;
   auto &graph = *node_->owningGraph();
   std::vector<at::Tensor> stand_ins;
@@ -94,7 +95,7 @@ void Loop::body(const Varying &varying,
     const auto &open = varying.at(i);
     inexact_[i] = inexact_[i] || std::find(open.begin(), open.end(), true) != open.end();
     jit::Value *value = block->inputs()[i + 1];
-    stand_ins.push_back(later(trace::without_data(carried_[i])));
+    stand_ins.push_back(later(trace::stand_in_for(carried_[i])));
     trace::bind(stand_ins.back(), value);
     if (inexact_[i])
       trace::set_inexact(value);
@@ -106,6 +107,8 @@ void Loop::body(const Varying &varying,
   }
   trace::bind(index, graph.insertNode(graph.createNumToTensor(block->inputs()[0]))->output());
   const Next next = f(index, stand_ins);
+  if (trace::abandoned())
+    throw trace::Abandoned("a loop's body went on without its graph");
   block->registerOutput(next.condition.defined() ? truth_of(next.condition)
                                                  : graph.insertConstant(true));
   for (std::size_t i = 0; i < carried_.size(); ++i) {
@@ -136,6 +139,8 @@ std::optional<at::Tensor> row_count(const at::Tensor &t) {
 }
 
 void Loop::discard() {
+  if (trace::abandoned())
+    return;
   trace::forget(node_);
   node_->destroy();
 }
@@ -161,7 +166,7 @@ std::vector<at::Tensor> Loop::run_now() {
 }
 
 std::vector<at::Tensor> Loop::finish() {
-  std::vector<at::Tensor> results = trace::has_data() ? run_now() : carried_;
+  std::vector<at::Tensor> results = !trace::without_data() ? run_now() : carried_;
   for (std::size_t i = 0; i < results.size(); ++i) {
     results[i] = new_identity(results[i]);
     trace::bind(results[i], node_->outputs()[i]);

@@ -1,6 +1,7 @@
 #include "staging/select.h"
 
 #include "trace/block.h"
+#include "trace/call.h"
 #include "trace/tracer.h"
 
 #include <ATen/ops/select.h>
@@ -28,12 +29,12 @@ std::int64_t number(const at::Tensor &index) {
 }
 
 at::Tensor selected(const at::Tensor &t, std::int64_t dimension, const at::Tensor &index) {
-  if (trace::has_data()) {
+  if (!trace::without_data()) {
     const std::int64_t i = number(index);
     const trace::Paused paused;
     return at::select(t, dimension, i);
   }
-  const at::Tensor twin = trace::without_data(t);
+  const at::Tensor twin = trace::stand_in_for(t);
   const trace::Paused paused;
   if (twin.size(dimension) > 0)
     return at::select(twin, dimension, 0);

@@ -22,9 +22,8 @@ void set_inexact(torch::jit::Value *value);
 /// A node with blocks is about to be destroyed.
 void forget(torch::jit::Node *node);
 bool is_inexact(const torch::jit::Value *value);
-/// Whether ops have data to compute with: not under OnStandIns, nor in a request. Requires:
-/// active().
-bool has_data();
+/// After the body: what kept random results of blocks that are used after all is dropped.
+void settle_kept(torch::jit::Block &block);
 /// The graph has the thread's modes from here on; before a block, so that it begins with them.
 /// Requires: recording().
 void record_modes();
@@ -61,6 +60,6 @@ public:
 };
 
 /// What stands for `t` without data, known to the graph as `t` is. Requires: an OnStandIns lives.
-at::Tensor without_data(const at::Tensor &t);
+at::Tensor stand_in_for(const at::Tensor &t);
 
 } // namespace tracehost::trace

@@ -1,8 +1,12 @@
 #pragma once
 
-#include <c10/core/DeviceType.h>
+#include <ATen/core/grad_mode.h>
+#include <c10/core/InferenceMode.h>
+#include <c10/core/impl/LocalDispatchKeySet.h>
 
+#include <array>
 #include <cstdint>
+#include <optional>
 #include <string>
 
 namespace tracehost::trace {
@@ -23,6 +27,38 @@ private:
   bool grad_ = true;
   bool inference_ = false;
   std::uint64_t autocast_ = 0; ///< one byte a device type: its dtype + 1, 0: off
+};
+
+/// The modes of a thread that code can switch in a block.
+struct ThreadModes {
+  struct Autocast {
+    bool on = false;
+    at::ScalarType dtype = at::kFloat;
+  };
+  bool grad = true;
+  bool inference = false;
+  std::array<Autocast, 2> autocast; ///< CPU, CUDA
+
+  static ThreadModes now();
+};
+
+/// Puts the modes back for a block to those that a call was made under; with `with_data`, torch's
+/// modes that run ops without data have no part in it either. Ends on the thread it began on.
+class ModesOfCall {
+public:
+  ModesOfCall(const ThreadModes &of_call, bool with_data);
+  ~ModesOfCall();
+  ModesOfCall(const ModesOfCall &) = delete;
+  ModesOfCall &operator=(const ModesOfCall &) = delete;
+
+  /// Those of the call stay: what had switched them has ended meanwhile.
+  void stay() { before_ = of_call_; }
+
+private:
+  const ThreadModes of_call_;
+  ThreadModes before_ = ThreadModes::now();
+  std::optional<c10::InferenceMode> inference_; ///< where it differs
+  std::optional<c10::impl::ExcludeDispatchKeyGuard> with_data_;
 };
 
 /// autocast keeps its cast weights in a cache across ops, unknown to the tracer: off for a block.

@@ -32,6 +32,7 @@ public:
   static at::Tensor meta(const at::Tensor &t, c10::IntArrayRef sizes);
 
 private:
+  Verdict call(std::vector<c10::IValue> &outputs);
   Verdict structure(std::vector<c10::IValue> &inputs, std::vector<c10::IValue> &outputs);
   Verdict operation(std::vector<c10::IValue> inputs, std::vector<c10::IValue> &outputs);
 

@@ -45,6 +45,8 @@ bool is_recorded(const c10::OperatorHandle &op, const torch::jit::Stack &stack) 
     }
     if (torch::jit::tracer::isTracing())
       hook->unrecorded(op, stack);
+    else
+      hook->outside(op, stack);
   } catch (const Abandoned &) {
   }
   return false;
@@ -84,6 +86,17 @@ InstalledHook::InstalledHook(OpHook &installed)
     : previous_(hook), included_(c10::impl::tls_is_dispatch_key_included(kKey)) {
   hook = &installed;
   c10::impl::tls_set_dispatch_key_included(kKey, true);
+}
+
+HookOff::HookOff()
+    : previous_(std::exchange(hook, nullptr)),
+      included_(c10::impl::tls_is_dispatch_key_included(kKey)) {
+  c10::impl::tls_set_dispatch_key_included(kKey, false);
+}
+
+HookOff::~HookOff() {
+  hook = previous_;
+  c10::impl::tls_set_dispatch_key_included(kKey, included_);
 }
 
 InstalledHook::~InstalledHook() {

@@ -27,6 +27,8 @@ public:
   virtual void after(const c10::OperatorHandle &op, const torch::jit::Stack &stack) = 0;
   /// An op called where torch has the tracer switched off for a moment, as torch.tensor([...]) has.
   virtual void unrecorded(const c10::OperatorHandle &op, const torch::jit::Stack &stack) = 0;
+  /// An op called where nothing is traced: inside of a recorded one, or in a block without tracing.
+  virtual void outside(const c10::OperatorHandle &, const torch::jit::Stack &) {}
   /// Whether nothing is to be recorded any more. One of the above has said so by an Abandoned, or
   /// code that is not an op has.
   virtual bool abandoned() const = 0;
@@ -40,6 +42,19 @@ public:
   ~InstalledHook();
   InstalledHook(const InstalledHook &) = delete;
   InstalledHook &operator=(const InstalledHook &) = delete;
+
+private:
+  OpHook *previous_;
+  bool included_;
+};
+
+/// No hook for a block: what runs there is no part of the trace.
+class HookOff {
+public:
+  HookOff();
+  ~HookOff();
+  HookOff(const HookOff &) = delete;
+  HookOff &operator=(const HookOff &) = delete;
 
 private:
   OpHook *previous_;

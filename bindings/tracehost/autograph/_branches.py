@@ -16,7 +16,7 @@ from typing import Any
 import torch
 
 from .._errors import Error
-from .._tracehost import Branches
+from .._tracehost import Branches, abandoned, without_data
 from ._containers import Containers
 from ._state import (
     Parts,
@@ -80,10 +80,28 @@ def stage(
     containers = Containers(*(watched or bodies))
     chosen = branches.condition
     outcomes: dict[int, Outcome] = {}
+    ended = False
+
+    def real_body() -> None:
+        nonlocal ended
+        bodies[THEN if chosen else ELSE]()
+        ended = True
+
     for branch in (THEN, ELSE) if chosen is not True else (ELSE, THEN):
         set_state(_knowing(before, names, cond, branch))
         real = chosen is (branch == THEN)
-        outcomes[branch] = _run(branches, branch, bodies[branch], get_state, real)
+        try:
+            body = real_body if real else bodies[branch]
+            outcomes[branch] = _run(branches, branch, body, get_state, real)
+        except Exception:
+            if not abandoned() or without_data():
+                raise
+            if not real:  # refused without data: as if there were no trace
+                set_state(before)
+                bodies[THEN if chosen else ELSE]()
+            elif not ended:
+                raise
+            return
         set_state(before)
         containers.check(f"a branch of the {what}")
     then, other = outcomes[THEN], outcomes[ELSE]

@@ -7,6 +7,10 @@ import types
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from torch.utils._pytree import tree_leaves
+
+from .._tracehost import reaches
+from ._state import is_tensor
 from ._undefined import is_undefined
 from ._where import line, refuse
 
@@ -71,6 +75,10 @@ class Containers:
             now = _items(container)
             if len(now) == len(before) and all(a is b for a, b in zip(now, before)):
                 continue
+            known = {id(x) for x in before}
+            new = [x for x in now if id(x) not in known]
+            if reaches(container) and not any(is_tensor(x) for x in tree_leaves(new)):
+                continue  # a log that outlives the trace: it changes at the trace only
             kind = type(container).__name__
             refuse(
                 f"{what} at {line()} changes the {kind} '{name}' in place, which a graph can't do. "

@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from .._tracehost import row_count, select
+from .._tracehost import recording, row_count, select
 from ._branches import if_exp
 from ._state import is_tensor, mark_number
 from ._where import line, refuse
@@ -25,7 +25,13 @@ class Staged:
         """The item of a traced index; in a loop's body."""
         raise NotImplementedError
 
+    def plain(self) -> Any:
+        """What Python iterates outside of a trace."""
+        raise NotImplementedError
+
     def __iter__(self) -> Any:
+        if not recording():
+            return iter(self.plain())
         refuse(
             f"{self!r} is iterated by Python at {line()}, which needs the number of its items. Use it in a "
             "for statement of the function's own code."
@@ -57,6 +63,9 @@ class Range(Staged):
             return mark_number(index)
         return mark_number((self.start + index * self.step).to(torch.int64))
 
+    def plain(self) -> Any:
+        return range(int(self.start), int(self.stop), int(self.step))
+
 
 class Rows(Staged):
     """`for row in tensor`."""
@@ -76,6 +85,9 @@ class Rows(Staged):
     def item(self, index: torch.Tensor) -> torch.Tensor:
         return select(self.tensor, 0, index)
 
+    def plain(self) -> Any:
+        return self.tensor
+
 
 class Enumerate(Staged):
     def __init__(self, inner: Staged, start: Any) -> None:
@@ -90,6 +102,9 @@ class Enumerate(Staged):
     def item(self, index: torch.Tensor) -> Any:
         plain = not is_tensor(self.start) and self.start == 0
         return mark_number(index if plain else index + self.start), self.inner.item(index)
+
+    def plain(self) -> Any:
+        return builtins.enumerate(self.inner.plain(), int(self.start))
 
 
 class Zip(Staged):
@@ -110,6 +125,9 @@ class Zip(Staged):
 
     def item(self, index: torch.Tensor) -> Any:
         return tuple(i.item(index) for i in self.inner)
+
+    def plain(self) -> Any:
+        return builtins.zip(*(i.plain() for i in self.inner))
 
 
 def _least(a: Any, b: torch.Tensor) -> torch.Tensor:

@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 
-from .._tracehost import Loop, TensorSpec
+from .._tracehost import Loop, TensorSpec, abandoned, without_data
 from ._branches import State, Thunk, check_condition, if_stmt, truth_tensor
 from ._containers import Containers
 from ._iterables import staged
@@ -41,9 +41,12 @@ GetState = Callable[[], State]
 SetState = Callable[[State], None]
 
 
-@dataclass
 class _Retry(Exception):
     """The body has to be staged again with what was learned."""
+
+
+class GoesOn(Exception):
+    """The loop was refused, and the function goes on without a trace: Python runs the loop."""
 
 
 @dataclass
@@ -64,6 +67,7 @@ class _Staged:
     ) -> None:
         self.names, self.what, self.where = names, what, line()
         self.options = options
+        self.first = before
         self.before = list(before)
         self.missing: dict[int, Parts] = {}  # results that `return` gives in the body: of this form
         self.wider: dict[tuple[int, int], torch.dtype] = {}
@@ -209,7 +213,9 @@ class _Staged:
             varying = self.varying(initial)
             loop = start(initial)
 
-            def body(index: torch.Tensor, tensors: list[torch.Tensor], varying: Any = varying) -> Any:
+            def body(
+                index: torch.Tensor, tensors: list[torch.Tensor], varying: Any = varying
+            ) -> Any:
                 self._inputs = tensors
                 set_state(self.state(tensors))
                 condition = iteration(index)
@@ -221,6 +227,11 @@ class _Staged:
                 set_state(tuple(self.before))
                 loop.discard()
                 continue
+            except Exception:
+                if not abandoned() or without_data():
+                    raise
+                set_state(self.first)
+                raise GoesOn from None
             set_state(tuple(self.before))
             set_state(self._after(self.state(loop.finish())))
             return
@@ -273,12 +284,16 @@ def while_stmt(
         body()
         return truth_tensor(test(), "while")
 
-    loop.run(
-        set_state,
-        get_state,
-        lambda initial: Loop(None, first, _maximum(options), initial),
-        iteration,
-    )
+    maximum = _maximum(options)
+    try:
+        loop.run(
+            set_state, get_state, lambda initial: Loop(None, first, maximum, initial), iteration
+        )
+    except GoesOn:
+        while maximum != 0 and test():
+            body()
+            maximum -= 1
+        return
     containers.check("the body of a while over a tensor")
 
 
@@ -305,7 +320,19 @@ def for_stmt(
         body(items.item(index))
         return None if extra_test is None else truth_tensor(extra_test(), "for")
 
-    loop.run(set_state, get_state, lambda initial: Loop(count, None, maximum, initial), iteration)
+    try:
+        loop.run(
+            set_state, get_state, lambda initial: Loop(count, None, maximum, initial), iteration
+        )
+    except GoesOn:
+        for item in items.plain():
+            if maximum == 0:
+                break
+            body(item)
+            maximum -= 1
+            if extra_test is not None and not extra_test():
+                break
+        return
     containers.check("the body of a for over a tensor")
 
 

@@ -1,0 +1,216 @@
+"""py_function: Python code that a graph calls, at each run."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import torch
+
+from . import _tracehost
+from ._errors import SignatureError
+from ._sizes import TracedSize
+from ._tracehost import TensorSpec
+from ._values import Unfit, as_tensor
+
+Shape = Iterable["int | None"]
+_NUMBERS = (bool, int, float, complex)
+
+
+def py_function(
+    func: Callable[..., Any],
+    inputs: Sequence[Any],
+    dtype: torch.dtype | Sequence[torch.dtype] | None,
+    *,
+    shape: Shape | Sequence[Shape | None] | None = None,
+    name: str | None = None,
+) -> Any:
+    """Call `func(*inputs)` at every run, from the graph too.
+
+    In a body that is traced it becomes one op of the graph, which is never removed, moved or merged. Each
+    call of the Function, hit or not, calls `func` once, with real tensors, under the grad mode of that
+    place. Outside of a trace it is a plain call with the same checks.
+
+    What `func` does with torch ops has gradients, through its results to the inputs and to whatever else
+    it uses; what it does otherwise (numpy, `.item()`) has none. What it raises leaves the Function: at a
+    hit no `try` of the body is there to catch it. It may run on several threads at once.
+
+    A graph with one runs in this process only: it can't be saved.
+
+    Args:
+        func: any callable. The graph keeps it for as long as it lives itself.
+        inputs: a list or tuple of tensors and numbers, passed by place. A number is part of the trace,
+            a size that may differ is passed as the int it is then.
+        dtype: of the result; a list or tuple: `func` returns as many; None or []: it returns nothing. A
+            number or a numpy array is converted, a tensor of another dtype is an error.
+        shape: of the result, None for a size that may differ, or a list of them for several results.
+            Checked at each run. Only with it can the body read sizes of the result (`y.shape[0]`), and
+            can `get_concrete_function` trace the body without calling `func`.
+        name: in messages and in the graph; by default the function's.
+
+    Returns:
+        A tensor, a list of tensors, or None.
+
+    Raises:
+        SignatureError: `func` returned something else than declared.
+    """
+    call = Call(func, inputs, dtype, shape, name)
+    if not _tracehost.inside_function():
+        return call.structured(call(call.tensors))
+    tensors, call.tensors = call.tensors, None
+    call.where = _tracehost.here()
+    declared = list(zip(call.dtypes, call.shapes))
+    return call.structured(_tracehost.record_call(call, tensors, call.name, declared))
+
+
+class Call:
+    """One py_function: what the graph keeps of it."""
+
+    __slots__ = ("dtypes", "func", "name", "numbers", "shapes", "single", "tensors", "where")
+
+    def __init__(self, func: Any, inputs: Any, dtype: Any, shape: Any, name: str | None) -> None:
+        if not callable(func):
+            raise TypeError(f"py_function takes a callable, got {func!r}")
+        self.func = func
+        self.name = name or getattr(func, "__name__", None) or type(func).__name__
+        self.where: str | None = None
+        self.single = isinstance(dtype, torch.dtype)
+        self.dtypes = _dtypes(dtype)
+        self.shapes = _shapes(shape, self.single, len(self.dtypes))
+        self.tensors: list[torch.Tensor] | None = []
+        # By place: a number, or what makes an argument of the next tensor. None: all are tensors.
+        self.numbers: list[Any] | None = []
+        if not isinstance(inputs, (list, tuple)):
+            raise TypeError(f"py_function takes a list of inputs, got {type(inputs).__name__}")
+        for i, value in enumerate(inputs):
+            self._add(i, value)
+        if all(kind is _tensor for kind in self.numbers):
+            self.numbers = None
+
+    def _add(self, i: int, value: Any) -> None:
+        if type(value) is TracedSize:
+            if _tracehost._size_is_live(value) and _tracehost.inside_function():
+                self.tensors.append(value)
+                self.numbers.append(_size)
+            else:
+                self.numbers.append(int(value))
+        elif isinstance(value, torch.Tensor):
+            self.tensors.append(value)
+            self.numbers.append(_tensor)
+        elif isinstance(value, _NUMBERS):
+            self.numbers.append(value)
+        else:
+            raise TypeError(
+                f"py_function takes tensors and numbers, input {i} is of type "
+                f"{type(value).__name__}. Let the function reach it by itself: a closure, a partial."
+            )
+
+    def __call__(self, tensors: list[torch.Tensor]) -> list[torch.Tensor]:
+        if self.numbers is None:
+            result = self.func(*tensors)
+        else:
+            each = iter(tensors)
+            result = self.func(
+                *(v(next(each)) if v is _tensor or v is _size else v for v in self.numbers)
+            )
+        if self.single:
+            return [self._checked(result, 0)]
+        if not self.dtypes:
+            if result is not None:
+                self._refuse(f"returned {_kind(result)}, but no result is declared", "None")
+            return []
+        if not isinstance(result, (list, tuple)):
+            self._refuse(f"returned {_kind(result)}, not the list of {len(self.dtypes)} declared")
+        if len(result) != len(self.dtypes):
+            self._refuse(f"returned {len(result)} results, not the {len(self.dtypes)} declared")
+        return [self._checked(value, i) for i, value in enumerate(result)]
+
+    def structured(self, results: list[torch.Tensor]) -> Any:
+        return results[0] if self.single else results or None
+
+    def _checked(self, value: Any, i: int) -> torch.Tensor:
+        dtype, shape = self.dtypes[i], self.shapes[i]
+        if not isinstance(value, torch.Tensor):
+            value = self._converted(value, i)
+        elif value.dtype is not dtype:
+            self._refuse(
+                f"returned a tensor of {value.dtype}{self._of(i)}, not the declared {dtype}",
+                f"{value.dtype}",
+                f"result.to({dtype})",
+            )
+        if shape is not None and not (
+            len(shape) == value.dim() and all(a in (None, b) for a, b in zip(shape, value.shape))
+        ):
+            self._refuse(
+                f"returned a tensor of shape {list(value.shape)}{self._of(i)}, not the declared "
+                f"{shape}"
+            )
+        return value
+
+    def _converted(self, value: Any, i: int) -> torch.Tensor:
+        dtype = self.dtypes[i]
+        numpy = sys.modules.get("numpy")
+        if numpy is not None and isinstance(value, (numpy.ndarray, numpy.generic)):
+            made = torch.as_tensor(value)
+            if made.dtype is not dtype:
+                self._refuse(
+                    f"returned an array of {value.dtype}{self._of(i)}, not the declared {dtype}"
+                )
+            return made
+        if not isinstance(value, _NUMBERS):
+            self._refuse(f"returned {_kind(value)}{self._of(i)}, not a tensor of {dtype}")
+        try:
+            return as_tensor(TensorSpec([], dtype), value)
+        except Unfit as why:
+            self._refuse(f"returned {value!r}{self._of(i)}, not a tensor of {dtype}: {why}")
+
+    def _of(self, i: int) -> str:
+        return "" if self.single else f" as result {i}"
+
+    def _refuse(self, what: str, declare: str = "", convert: str = "") -> Any:
+        where = self.where or _tracehost.here()
+        remedy = f" Return {convert}, or declare {declare}." if convert else " Change one of them."
+        raise SignatureError(f"py_function '{self.name}' at {where} {what}.{remedy}")
+
+
+def _tensor(tensor: torch.Tensor) -> torch.Tensor:
+    return tensor
+
+
+def _size(tensor: torch.Tensor) -> int:
+    return int(tensor)
+
+
+def _kind(value: Any) -> str:
+    if value is None:
+        return "None"
+    name = type(value).__name__
+    return f"{'an' if name[0] in 'aeiouAEIOU' else 'a'} {name}"
+
+
+def _dtypes(dtype: Any) -> list[torch.dtype]:
+    if isinstance(dtype, torch.dtype):
+        return [dtype]
+    found = [] if dtype is None else list(dtype) if isinstance(dtype, (list, tuple)) else [dtype]
+    for each in found:
+        if not isinstance(each, torch.dtype):
+            raise TypeError(
+                f"py_function's dtype is a torch.dtype, a list of them or None, got {each!r}"
+            )
+    return found
+
+
+def _shapes(shape: Any, single: bool, count: int) -> list[list[int | None] | None]:
+    if shape is None:
+        return [None] * count
+    given = [shape] if single else list(shape)
+    if len(given) != count:
+        raise ValueError(f"py_function has {count} results, and {len(given)} shapes")
+    return [None if one is None else [_size_of(size) for size in one] for one in given]
+
+
+def _size_of(size: Any) -> int | None:
+    if type(size) is TracedSize:
+        return _tracehost._pin_size(size, "a py_function's shape")
+    return None if size is None else int(size)

@@ -1,0 +1,129 @@
+#include "trace/block.h"
+
+#include "trace/scope.h"
+
+#include <fmt/format.h>
+
+namespace tracehost::trace {
+
+namespace tracer = torch::jit::tracer;
+
+namespace {
+
+const auto kKeep = c10::Symbol::fromQualString("tracehost::keep");
+
+} // namespace
+
+void Scope::made_in_block(const at::Tensor &t) {
+  of_blocks_.insert_or_assign(t.unsafeGetTensorImpl(), t.getIntrusivePtr());
+}
+
+void Scope::check_not_of_block(const at::Tensor &t) {
+  const auto found = of_blocks_.find(t.unsafeGetTensorImpl());
+  if (found == of_blocks_.end() || found->second.expired())
+    return;
+  refuse(Refusal::staging,
+         fmt::format("a tensor used at {} was made in a branch or loop that is staged, and left it "
+                     "through a container, an attribute or a function's state. Assign it to a "
+                     "variable there (in each branch), or collect values in a TensorArray.",
+                     text(frontend_.here())));
+}
+
+/// In a block there are no outputs of the graph: an op that does nothing uses the result.
+void Scope::keep(jit::Value *random) {
+  if (!blocks)
+    return randoms.push_back(random);
+  auto *graph = random->owningGraph();
+  graph->insertNode(graph->create(kKeep, {random}, 0));
+}
+
+void Scope::enter_stand_ins() {
+  if (on_stand_ins_++ == 0)
+    met.clear();
+  const Paused paused;
+  frontend_.enter_stand_ins();
+}
+
+void Scope::leave_stand_ins() {
+  --on_stand_ins_;
+  const Paused paused;
+  frontend_.leave_stand_ins();
+}
+
+jit::Value *value_of(const at::Tensor &t) {
+  current->know(t);
+  return tracer::getTracingState()->getValue(t);
+}
+
+void bind(const at::Tensor &t, jit::Value *value) {
+  tracer::getTracingState()->setValue(t, value);
+  value->setType(c10::TensorType::get()); // setValue has taken this tensor's for each call's
+}
+
+void set_inexact(jit::Value *value) { current->inexact.insert(value); }
+bool is_inexact(const jit::Value *value) { return current->inexact.contains(value); }
+
+void forget(jit::Node *node) {
+  for (jit::Value *value : node->outputs())
+    current->inexact.erase(value);
+  for (jit::Block *block : node->blocks()) {
+    for (jit::Value *value : block->inputs())
+      current->inexact.erase(value);
+    for (jit::Node *inner : block->nodes())
+      forget(inner);
+  }
+}
+
+void settle_kept(jit::Block &block) {
+  for (auto it = block.nodes().begin(); it != block.nodes().end();) {
+    jit::Node *node = *it++;
+    for (jit::Block *inner : node->blocks())
+      settle_kept(*inner);
+    if (node->kind() == kKeep && node->input()->uses().size() > 1)
+      node->destroy();
+  }
+}
+
+void record_modes() { current->record_modes(); }
+void refuse_staging(const std::string &message) { current->refuse(Refusal::staging, message); }
+
+InBlock::InBlock(jit::Block *block)
+    : state_(tracer::getTracingState()), before_(block->owningGraph()->insertPoint()),
+      modes_(current->modes) {
+  block->owningGraph()->setInsertPoint(block);
+  tracer::getTracingState()->enterFrame();
+  ++current->blocks;
+}
+
+InBlock::~InBlock() {
+  const auto state = std::static_pointer_cast<tracer::TracingState>(state_);
+  --current->blocks;
+  current->modes = modes_;
+  state->leaveFrame();
+  before_->owningGraph()->setInsertPoint(before_);
+  if (!current->abandoned() && !tracer::isTracing()) // an op that threw has left it so
+    set_tracing_state(state);
+}
+
+void InBlock::close() {
+  if (current->abandoned())
+    return;
+  if (!modes_.is_now())
+    refuse_staging(fmt::format("a branch or loop that is staged changes grad mode for what comes "
+                               "after it, at {}. Use `with torch.no_grad():` inside of it, or "
+                               "around it.",
+                               text(current->here())));
+  current->modes.record_changes(0);
+}
+
+OnStandIns::OnStandIns() { current->enter_stand_ins(); }
+OnStandIns::~OnStandIns() { current->leave_stand_ins(); }
+
+at::Tensor stand_in_for(const at::Tensor &t) {
+  current->know(t);
+  return current->stand_in(t);
+}
+
+const std::unordered_map<jit::Value *, at::Tensor> &OnStandIns::met() const { return current->met; }
+
+} // namespace tracehost::trace

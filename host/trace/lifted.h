@@ -1,0 +1,46 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <memory>
+
+/// A block of the body that is lifted out of the trace: it runs once, at the trace, eagerly, under
+/// the modes that the call itself had, and nothing in it is recorded.
+///
+///     body:  if self.w is None:              graph(%x, %w):
+///              with init_scope():              return (aten::mul(%x, %w))
+///                self.w = make_weight()
+///            return x * self.w
+///
+/// What is made there existed before as far as the trace is concerned: a capture. What the trace
+/// made, or was given, is refused there: it stands for a value of every later call, and has none
+/// that a block which runs once could use.
+
+namespace tracehost::trace {
+
+/// Begins one. Returns what leave_lifted() takes; 0 where this thread does not record.
+std::uint64_t enter_lifted();
+/// Ends it. Does nothing for 0, or where the trace is over, or another thread's.
+void leave_lifted(std::uint64_t block);
+/// Whether this thread is in such a block.
+bool lifted();
+/// Whether this thread records, or is in such a block: where reads of a tensor are looked at.
+bool guarded();
+/// Whether the trace made `t`, or was given it. Requires: lifted().
+bool is_traced(const at::Tensor &t);
+
+/// Recording goes on for a moment, so that a read in a lifted block is refused, or noted, as one of
+/// the body is. Nothing outside of such a block.
+class Resumed {
+public:
+  Resumed();
+  ~Resumed();
+  Resumed(const Resumed &) = delete;
+  Resumed &operator=(const Resumed &) = delete;
+
+private:
+  bool resumed_;
+};
+
+} // namespace tracehost::trace

@@ -1,0 +1,243 @@
+#include "trace/scope.h"
+
+#include "trace/block.h"
+
+#include <torch/csrc/jit/ir/constants.h>
+
+#include <c10/core/CPUAllocator.h>
+#include <fmt/format.h>
+
+#include <exception>
+#include <string_view>
+
+namespace tracehost::trace {
+
+namespace tracer = torch::jit::tracer;
+
+constinit thread_local Scope *current = nullptr;
+
+void Scope::refuse(Refusal why, const std::string &what) {
+  if (!refused_) {
+    refused_ = true;
+    why_ = why;
+    what_ = what;
+  }
+  if (frontend_.goes_on()) {
+    abandoned_ = true;
+    tracer::setTracingState(nullptr);
+    if (!on_stand_ins_) // else only who stages the block can go on, without it
+      throw Abandoned(what_);
+  }
+  frontend_.refuse(why, what);
+  std::terminate(); // a front end's refuse() throws
+}
+
+void Scope::refuse_read(const c10::OperatorHandle &op) {
+  std::string why;
+  if (op.schema().name() == "aten::is_nonzero")
+    why = frontend_.why_not_staged();
+  if (!why.empty())
+    why = fmt::format(" (It is not staged: {}.)", why);
+  refuse(Refusal::value_read,
+         fmt::format("the body reads the value of a traced tensor ({}) at {}, which a graph can't "
+                     "repeat.{} Keep the computation in tensors (torch.where, masks), or move the "
+                     "read out of the function.",
+                     op.schema().name(), text(frontend_.here()), why));
+}
+
+void Scope::unrecorded(const c10::OperatorHandle &op, const jit::Stack &stack) {
+  const bool reads = traits(op).reads_value;
+  if (!reads && !relaxed)
+    return;
+  const auto count = op.schema().arguments().size();
+  each_tensor(c10::ArrayRef<c10::IValue>(stack).slice(stack.size() - count),
+              [&](const at::Tensor &t) {
+                if (!tracer::getTracingState()->hasValue(t))
+                  return;
+                if (relaxed && relaxed->is_size(t))
+                  relaxed->pin(t, "torch.tensor() of a size");
+                else if (reads)
+                  refuse_read(op);
+              });
+}
+
+void Scope::before(const c10::OperatorHandle &op, const jit::Stack &stack) {
+  const auto &schema = op.schema();
+  const OpTraits &op_traits = traits(op);
+  if (op_traits.reads_value) {
+    if (relaxed && reads_size(op, stack))
+      return;
+    refuse_read(op);
+  }
+  if (relaxed && op_depth() == 0) {
+    reading_size_ = false;
+    relaxed->settle();
+  }
+  if (op_traits.unrecorded)
+    refuse(Refusal::trace, fmt::format("{} at {} is not recorded in a graph. Do it outside of the "
+                                       "function.",
+                                       schema.name(), text(frontend_.here())));
+  record_modes();
+  const auto count = schema.arguments().size();
+  const auto &state = tracer::getTracingState();
+  each_tensor(c10::ArrayRef<c10::IValue>(stack).slice(stack.size() - count),
+              [&](const at::Tensor &t) {
+                if (state->hasValue(t) || t.unsafeGetTensorImpl()->is_wrapped_number())
+                  return;
+                const bool fresh = t.unsafeGetTensorImpl()->pyobj_slot()->load_pyobj() == nullptr;
+                if (op_traits.literal && fresh)
+                  literal(t);
+                else
+                  know(t);
+              });
+  if (relaxed && op_depth() == 0 && op_traits.splits && count == 3 && stack.back().isInt() &&
+      std::string_view(schema.name()).ends_with("chunk"))
+    relaxed->split(stack[stack.size() - 3].toTensor(), stack.back().toInt(),
+                   stack[stack.size() - 2].toInt());
+  bool inexact = op_traits.inexact && inexact_with(op, stack);
+  each_tensor(c10::ArrayRef<c10::IValue>(stack).slice(stack.size() - count),
+              [&](const at::Tensor &t) { inexact |= !exact(t); });
+  if (inexact && op_traits.splits)
+    refuse_sizes(schema.name());
+  makes_inexact_.resize(static_cast<std::size_t>(op_depth()) + 1);
+  makes_inexact_.back() = inexact;
+}
+
+/// A size that torch reads as a number or a bool: recorded by what takes it, or a condition.
+bool Scope::reads_size(const c10::OperatorHandle &op, const jit::Stack &stack) {
+  if (op_depth() > 0 && reading_size_)
+    return true;
+  reading_size_ = false;
+  const std::string_view name = op.schema().name();
+  const bool truth = name == "aten::is_nonzero";
+  if (!truth && name != "aten::item" && name != "aten::_local_scalar_dense")
+    return false;
+  const at::Tensor &t = stack.back().toTensor();
+  if (!relaxed->is_size(t))
+    return false;
+  if (truth)
+    relaxed->truth(t);
+  else
+    relaxed->index(t);
+  reading_size_ = true;
+  return true;
+}
+
+bool Scope::exact(const at::Tensor &t) const {
+  const auto &state = tracer::getTracingState();
+  return inexact.empty() || !state->hasValue(t) || !inexact.contains(state->getValue(t));
+}
+
+void Scope::refuse_sizes(const std::string &what) {
+  refuse(Refusal::value_read,
+         fmt::format(
+             "the body reads a size ({}) that depends on a tensor's values (nonzero, unique, a "
+             "mask as index, a py_function without shape=) at {}; a later call's may differ. Use "
+             "torch.where or masks that keep the size, or move this out of the function.",
+             what, text(frontend_.here())));
+}
+
+void Scope::after(const c10::OperatorHandle &op, const jit::Stack &stack) {
+  const auto &schema = op.schema();
+  const auto count = schema.returns().size();
+  const auto &state = tracer::getTracingState();
+  check_substituted(op);
+  const bool random = traits(op).random;
+  const auto depth = static_cast<std::size_t>(op_depth());
+  const bool inexact = depth < makes_inexact_.size() && makes_inexact_[depth];
+  each_tensor(c10::ArrayRef<c10::IValue>(stack).slice(stack.size() - count),
+              [&](const at::Tensor &t) {
+                if (!state->hasValue(t))
+                  refuse(Refusal::trace,
+                         fmt::format("{} at {} is not recorded by libtorch's tracer. Do it outside "
+                                     "of the function.",
+                                     schema.name(), text(frontend_.here())));
+                if (inexact && t.dim() > 0)
+                  this->inexact.insert(state->getValue(t));
+                if (random)
+                  keep(state->getValue(t));
+                if (blocks && depth == 0)
+                  made_in_block(t);
+              });
+  if (!relaxed || op_depth() > 0)
+    return;
+  std::vector<at::Tensor> results;
+  each_tensor(c10::ArrayRef<c10::IValue>(stack).slice(stack.size() - count),
+              [&](const at::Tensor &t) { results.push_back(t); });
+  relaxed->after(results);
+}
+
+/// Whether the memory is torch's own: not numpy's, a buffer's, another framework's.
+static bool owns_memory(const at::Tensor &t) {
+  if (!t.device().is_cpu() || !t.has_storage() || t.storage().nbytes() == 0)
+    return true;
+  return t.storage().data_ptr().get_deleter() == c10::GetCPUAllocator()->raw_deleter();
+}
+
+void Scope::literal(const at::Tensor &t) {
+  if (!owns_memory(t))
+    refuse(Refusal::capture,
+           fmt::format(
+               "the body makes a tensor from memory that is not torch's (a numpy array?) at {}; "
+               "later calls would not see it change. Convert it outside of the function and "
+               "pass the tensor.",
+               text(frontend_.here())));
+  const auto &state = tracer::getTracingState();
+  at::Tensor kept;
+  {
+    const PausedWithData paused;
+    kept = t.clone();
+  }
+  jit::Value *constant = state->graph->insertConstant(kept);
+  state->setValue(t, state->graph->insert(c10::aten::clone, {constant}));
+  if (blocks)
+    made_in_block(t);
+}
+
+void Scope::know(const at::Tensor &t) {
+  const auto &state = tracer::getTracingState();
+  if (state->hasValue(t))
+    return;
+  if (const auto found = captured_.find(t.unsafeGetTensorImpl()); found != captured_.end())
+    return bind(t, found->second); // met first in a block that is closed now
+  check_not_of_block(t);
+  std::string path = frontend_.capture_path(t);
+  jit::Value *input = state->graph->addInput("capture_" + std::to_string(result.captures.size()));
+  input->setType(c10::TensorType::get());
+  state->setValue(t, input);
+  captured_.emplace(t.unsafeGetTensorImpl(), input);
+  result.captures.push_back({t, std::move(path)});
+}
+
+void Scope::repeat_refusal() const {
+  if (refused_ && !abandoned_)
+    frontend_.refuse(why_, what_);
+}
+
+void Scope::record_modes() {
+  if (const auto problem = modes.record_changes(op_depth()); !problem.empty())
+    refuse(Refusal::trace, fmt::format("{} at {}", problem, text(frontend_.here())));
+}
+
+void Scope::close() {
+  if (lifted) {
+    const Site where = lifted->where;
+    land(true);
+    if (!abandoned_)
+      refuse(Refusal::trace,
+             fmt::format("the block that the body lifts out of the trace (init_scope) at {} is "
+                         "still open at the end of the body. Close it before: a generator that "
+                         "opens it has to run to its end.",
+                         text(where)));
+  }
+  if (abandoned_)
+    throw Abandoned(what_);
+  repeat_refusal();
+  if (!raised.empty())
+    refuse(Refusal::trace, raised);
+  if (relaxed)
+    relaxed->finish();
+  record_modes();
+}
+
+} // namespace tracehost::trace

@@ -1,0 +1,143 @@
+#pragma once
+
+#include "program/callback.h"
+#include "trace/frontend.h"
+#include "trace/lifted.h"
+#include "trace/modes.h"
+#include "trace/op_hook.h"
+#include "trace/op_traits.h"
+#include "trace/relaxed_sizes.h"
+#include "trace/tracer.h"
+
+#include <torch/csrc/jit/frontend/tracer.h>
+#include <torch/csrc/jit/ir/ir.h>
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <unordered_map>
+#include <unordered_set>
+#include <utility>
+#include <vector>
+
+/// Only for the sources of trace/: the state behind the functions of tracer.h.
+
+namespace tracehost::trace {
+
+namespace jit = torch::jit;
+
+/// Calls `f` with each defined tensor among `values`, in lists and optionals too.
+template <class F> void each_tensor(c10::ArrayRef<c10::IValue> values, const F &f) {
+  for (const auto &value : values) {
+    if (value.isTensor()) {
+      if (value.toTensor().defined())
+        f(value.toTensor());
+    } else if (value.isTensorList()) {
+      for (const at::Tensor &t : value.toTensorVector())
+        if (t.defined())
+          f(t);
+    } else if (value.isList()) {
+      each_tensor(value.toListRef(), f);
+    } else if (value.isTuple()) {
+      each_tensor(value.toTupleRef().elements(), f);
+    }
+  }
+}
+
+/// A block of the body that is no part of it, while it runs.
+struct LiftedBlock {
+  std::uint64_t number;
+  Site where;
+  std::shared_ptr<jit::tracer::TracingState> state; ///< the trace's, to go on with
+  std::unique_ptr<ModesOfCall> modes;
+  bool resumed = false; ///< recording goes on for a moment
+};
+
+/// The state of one trace; lives on the stack of trace().
+class Scope final : public OpHook {
+public:
+  Scope(const std::vector<at::Tensor> &slots, const Relaxation &relaxation, Frontend &frontend)
+      : modes(ModeRecord::now()), frontend_(frontend) {
+    if (!relaxation.dimensions.empty())
+      relaxed.emplace(slots, relaxation, frontend, result,
+                      [this](const std::string &what) { refuse(Refusal::value_read, what); });
+  }
+
+  void before(const c10::OperatorHandle &op, const jit::Stack &stack) override;
+  void substitute(const c10::OperatorHandle &op, jit::Stack &stack) override;
+  bool keeps_data(const c10::OperatorHandle &op) const override {
+    return without_data() && traits(op).literal;
+  }
+  bool is_of_sizes(const c10::OperatorHandle &op, const jit::Stack &stack) override;
+  void after(const c10::OperatorHandle &op, const jit::Stack &stack) override;
+  bool abandoned() const override { return abandoned_; }
+  void unrecorded(const c10::OperatorHandle &op, const jit::Stack &stack) override;
+  void outside(const c10::OperatorHandle &op, const jit::Stack &stack) override;
+
+  /// Makes sure that the tracer knows `t`, as a capture if need be.
+  void know(const at::Tensor &t);
+  /// What stands for `t` where the trace has no data; the tracer knows it as it knows `t`.
+  at::Tensor stand_in(const at::Tensor &t);
+  bool without_data() const { return frontend_.stands_in(); }
+  Site here() { return frontend_.here(); }
+  [[noreturn]] void refuse(Refusal why, const std::string &what);
+  [[noreturn]] void refuse_sizes(const std::string &what);
+  /// Whether `t`'s sizes follow from the signature, not from values (nonzero, a mask).
+  bool exact(const at::Tensor &t) const;
+  void repeat_refusal() const;
+  /// After the body: balances modes; a swallowed refusal is refused again.
+  void close();
+
+  // Parts of the body that are not recorded as ops: lifted.cpp, call.cpp.
+  void lift();
+  void land(bool at_end = false); ///< after lift(): recording goes on
+  /// In a lifted block: whether the trace made `t`, or was given it as a slot.
+  bool is_traced(const at::Tensor &t) const;
+  void prepare_call(const std::vector<at::Tensor> &inputs);
+  void record_call(c10::intrusive_ptr<Callback> callback, const std::vector<at::Tensor> &inputs,
+                   const std::vector<at::Tensor> &outputs);
+
+  Traced result;
+  std::optional<RelaxedSizes> relaxed;
+  /// Results of random ops, in order. Not the tensors: a second owner would change what ops do.
+  std::vector<jit::Value *> randoms;
+  std::optional<LiftedBlock> lifted;
+  std::string raised; ///< a recorded call did: the sentence that refuses a body which goes on
+
+  // Blocks of the graph under construction: block.cpp.
+  void record_modes();
+  void enter_stand_ins();
+  void leave_stand_ins();
+  int blocks = 0;                                   ///< around what is recorded now
+  ModeRecord modes;                                 ///< of the graph so far
+  std::unordered_set<const jit::Value *> inexact;   ///< values whose sizes depend on values
+  std::unordered_map<jit::Value *, at::Tensor> met; ///< with data, that ops met on stand-ins
+
+private:
+  void literal(const at::Tensor &t);
+  void keep(jit::Value *random);
+  void made_in_block(const at::Tensor &t);
+  void check_not_of_block(const at::Tensor &t);
+  void check_substituted(const c10::OperatorHandle &op);
+  [[noreturn]] void refuse_read(const c10::OperatorHandle &op);
+  bool reads_size(const c10::OperatorHandle &op, const jit::Stack &stack);
+
+  Frontend &frontend_;
+  std::vector<std::pair<at::Tensor, at::Tensor>> substituted_; ///< by the last op, with stand-ins
+  std::unordered_map<const c10::TensorImpl *, jit::Value *> captured_; ///< hidden inputs
+  /// Tensors made in a block, of which only its end tells what they are.
+  std::unordered_map<const c10::TensorImpl *, c10::weak_intrusive_ptr<c10::TensorImpl>> of_blocks_;
+  int on_stand_ins_ = 0;
+  std::vector<bool> makes_inexact_; ///< of the ops under way, by depth
+  bool reading_size_ = false;       ///< an op under way reads a traced size
+  const ThreadModes at_call_ = ThreadModes::now();
+  bool refused_ = false;
+  bool abandoned_ = false;
+  Refusal why_ = Refusal::trace;
+  std::string what_;
+};
+
+/// The innermost trace of this thread; null: none.
+extern constinit thread_local Scope *current;
+
+} // namespace tracehost::trace

@@ -1,0 +1,92 @@
+#include "trace/scope.h"
+
+#include <fmt/format.h>
+
+namespace tracehost::trace {
+
+namespace tracer = torch::jit::tracer;
+
+namespace {
+
+/// Replaces each defined tensor among the last values of `stack`, in lists too.
+template <class F> void replace_tensors(jit::Stack &stack, std::size_t from, const F &f) {
+  const auto replace = [&](const c10::IValue &value, const auto &self) -> c10::IValue {
+    if (value.isTensor() && value.toTensor().defined())
+      return f(value.toTensor());
+    if (!value.isList())
+      return value;
+    const auto items = value.toList().copy();
+    for (std::size_t i = 0; i < items.size(); ++i)
+      items.set(i, self(items.get(i), self));
+    return items;
+  };
+  for (std::size_t i = from; i < stack.size(); ++i)
+    stack[i] = replace(stack[i], replace);
+}
+
+} // namespace
+
+at::Tensor Scope::stand_in(const at::Tensor &t) {
+  if (!without_data())
+    return t;
+  at::Tensor twin;
+  {
+    const Paused paused;
+    twin = frontend_.stand_in(t);
+  }
+  const auto &state = tracer::getTracingState();
+  if (on_stand_ins_ && !twin.is_same(t))
+    met.emplace(state->getValue(t), t);
+  if (!state->hasValue(twin)) // it is another tensor
+    state->setValue(twin, state->getValue(t));
+  return twin;
+}
+
+bool Scope::is_of_sizes(const c10::OperatorHandle &op, const jit::Stack &stack) {
+  if (!without_data() || !relaxed)
+    return false;
+  substituted_.clear();
+  bool any = false, all = true;
+  each_tensor(
+      c10::ArrayRef<c10::IValue>(stack).slice(stack.size() - op.schema().arguments().size()),
+      [&](const at::Tensor &t) {
+        const bool is_size = relaxed->is_size(t);
+        any |= is_size;
+        all &= is_size || t.unsafeGetTensorImpl()->is_wrapped_number();
+      });
+  return any && all;
+}
+
+void Scope::substitute(const c10::OperatorHandle &op, jit::Stack &stack) {
+  if (!without_data())
+    return;
+  substituted_.clear();
+  const bool literal = traits(op).literal;
+  replace_tensors(stack, stack.size() - op.schema().arguments().size(), [&](const at::Tensor &t) {
+    const auto *impl = t.unsafeGetTensorImpl();
+    if (impl->is_wrapped_number() || (literal && impl->pyobj_slot()->load_pyobj() == nullptr))
+      return t;
+    at::Tensor twin = stand_in(t);
+    if (!twin.is_same(t))
+      substituted_.emplace_back(t, twin);
+    return twin;
+  });
+}
+
+/// The body still sees the tensor itself, which an op does not change in such a trace.
+void Scope::check_substituted(const c10::OperatorHandle &op) {
+  const auto differ = [](const at::Tensor &t, const at::Tensor &twin) {
+    return t.requires_grad() != twin.requires_grad() ||
+           (t.layout() == at::kStrided &&
+            (t.sizes() != twin.sizes() || t.strides() != twin.strides()));
+  };
+  for (const auto &[t, twin] : substituted_)
+    if (differ(t, twin))
+      refuse(Refusal::trace,
+             fmt::format("{} at {} changes the shape or requires_grad of a tensor in place, which "
+                         "can't be followed in a trace without example data. Call the function "
+                         "once with such arguments instead.",
+                         op.schema().name(), text(frontend_.here())));
+}
+
+} // namespace tracehost::trace
