@@ -1,6 +1,6 @@
 """if, conditional expressions, and, or, not, assert on traced tensors: a `prim::If` with both branches.
 
-The branch that is not taken runs first, on stand-ins without data; then the other one, for real. A variable
+The branch that is taken runs for real, the other one on stand-ins without data. A variable
 that both leave as it was needs nothing; two tensors become one result of the If; numbers that differ become
 0-dim tensors. What can't be joined is an error only where it is used.
 
@@ -87,7 +87,7 @@ def stage(
         bodies[THEN if chosen else ELSE]()
         ended = True
 
-    for branch in (THEN, ELSE) if chosen is not True else (ELSE, THEN):
+    for branch in (THEN, ELSE):
         set_state(_knowing(before, names, cond, branch))
         real = chosen is (branch == THEN)
         try:
