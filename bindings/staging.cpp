@@ -73,8 +73,9 @@ public:
   std::size_t run(int branch, const py::function &body) {
     return called([&] { return branches_.run(which(branch), [&] { return tensors(body()); }); });
   }
-  void raise(int branch, const std::string &type, const std::string &message) {
-    called([&] { branches_.raise(which(branch), type, message); });
+  void raise(int branch, const std::string &type, const std::string &message,
+             const std::string &frames) {
+    called([&] { branches_.raise(which(branch), type, message, frames); });
   }
   py::object join(py::handle then, py::handle otherwise, py::handle actual) {
     return called(

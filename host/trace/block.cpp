@@ -84,6 +84,7 @@ void settle_kept(jit::Block &block) {
   }
 }
 
+void forgive_failure() { current->raised.clear(); }
 void record_modes() { current->record_modes(); }
 void refuse_staging(const std::string &message) { current->refuse(Refusal::staging, message); }
 

@@ -33,7 +33,7 @@ from ._state import (
     take_apart,
 )
 from ._undefined import RETURN_VALUE, is_undefined
-from ._where import line, refuse
+from ._where import frames_of, line, refuse
 
 Thunk = Callable[[], Any]
 State = tuple[Any, ...]
@@ -149,7 +149,7 @@ def _run(
         outcome.error = error
         cls = type(error)
         text = str(error.args[0]) if len(error.args) == 1 else str(error) if error.args else ""
-        branches.raise_(branch, f"{cls.__module__}:{cls.__qualname__}", text)
+        branches.raise_(branch, f"{cls.__module__}:{cls.__qualname__}", text, frames_of(error))
         return outcome
     number = outcome.first
     for v, parts in enumerate(outcome.parts):
