@@ -9,6 +9,7 @@
 #include "trace/tracer.h"
 
 #include <pybind11/stl.h>
+#include <torch/csrc/Dtype.h>
 #include <torch/csrc/autograd/python_variable.h>
 
 #include <string>
@@ -109,8 +110,16 @@ public:
     });
   }
   void discard() { loop_.discard(); }
+  /// Whether the body uses a tensor of such a dtype.
+  bool uses(py::handle dtype) const {
+    return loop_.uses(reinterpret_cast<THPDtype *>(dtype.ptr())->scalar_type);
+  }
   py::list finish() {
-    return called([&] { return wrap(loop_.finish()); });
+    const std::vector<at::Tensor> results = called([&] {
+      const py::gil_scoped_release release; // the loop runs: other threads may as well
+      return loop_.finish();
+    });
+    return wrap(results);
   }
 
 private:
@@ -141,6 +150,7 @@ void add_staging(py::module_ &module) {
       .def(py::init<py::handle, py::handle, std::int64_t, const py::list &>())
       .def("body", &PyLoop::body)
       .def("discard", &PyLoop::discard)
+      .def("uses", &PyLoop::uses)
       .def("finish", &PyLoop::finish);
   module.def("select", &select);
   module.def("row_count", &row_count);

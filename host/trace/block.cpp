@@ -125,6 +125,11 @@ at::Tensor stand_in_for(const at::Tensor &t) {
   return current->stand_in(t);
 }
 
-const std::unordered_map<jit::Value *, at::Tensor> &OnStandIns::met() const { return current->met; }
+std::unordered_map<jit::Value *, at::Tensor> OnStandIns::met() const {
+  auto result = current->met;
+  if (current->relaxed)
+    result.insert(current->relaxed->given.begin(), current->relaxed->given.end());
+  return result;
+}
 
 } // namespace tracehost::trace

@@ -58,8 +58,9 @@ public:
   ~OnStandIns();
   OnStandIns(const OnStandIns &) = delete;
   OnStandIns &operator=(const OnStandIns &) = delete;
-  /// The tensors with data that ops met since the outermost one began, by their values.
-  const std::unordered_map<torch::jit::Value *, at::Tensor> &met() const;
+  /// The tensors with data that ops met since the outermost one began, by their values; and the
+  /// traced sizes of the trace.
+  std::unordered_map<torch::jit::Value *, at::Tensor> met() const;
 };
 
 /// What stands for `t` without data, known to the graph as `t` is. Requires: an OnStandIns lives.

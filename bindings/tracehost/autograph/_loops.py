@@ -35,7 +35,17 @@ from ._state import (
 from ._undefined import RETURN_VALUE, is_undefined
 from ._where import line, refuse
 
-_ATTEMPTS = 6
+_ATTEMPTS = 8
+_OTHER_DTYPES = (
+    torch.float16,
+    torch.bfloat16,
+    torch.float32,
+    torch.float64,
+    torch.int8,
+    torch.int16,
+    torch.int32,
+    torch.uint8,
+)
 
 GetState = Callable[[], State]
 SetState = Callable[[State], None]
@@ -71,6 +81,10 @@ class _Staged:
         self.before = list(before)
         self.missing: dict[int, Parts] = {}  # results that `return` gives in the body: of this form
         self.wider: dict[tuple[int, int], torch.dtype] = {}
+        self.as_numbers = (
+            False  # the body is staged with Python's numbers, to see what becomes of them
+        )
+        self.settled = False
         self.local: set[int] = set()  # variables that only the body assigns
 
     # -- before the body
@@ -116,6 +130,8 @@ class _Staged:
         """The variables, with these tensors in the carried places."""
         leaves = [list(p.leaves) for p in self.parts]
         for c, t in zip(self.carried, tensors):
+            if self.as_numbers and is_number(leaves[c.variable][c.leaf]):
+                continue
             leaves[c.variable][c.leaf] = mark_number(t) if c.number else t
         return tuple(
             old if not any(c.variable == v for c in self.carried) else p.put(leaves[v])
@@ -129,11 +145,30 @@ class _Staged:
         after = [take_apart(v) for v in state]
         for v, name in enumerate(self.names):
             self._check_variable(v, name, state[v], after[v])
+        if self.as_numbers:
+            self._learn(after)
+            raise _Retry
         result = []
         for c, open_, before in zip(self.carried, varying, self._inputs):
             leaf = after[c.variable].leaves[c.leaf] if c.variable not in self.local else before
             result.append(self._check_leaf(c, open_, before, leaf))
         return result
+
+    def _learn(self, after: list[Parts]) -> None:
+        """`s = 0.0` with a float16 tensor added is a float16 one from the first iteration on."""
+        self.as_numbers = False
+        for c in self.carried:
+            leaf = after[c.variable].leaves[c.leaf] if c.variable not in self.local else None
+            if is_number(self.parts[c.variable].leaves[c.leaf]) and is_tensor(leaf):
+                self.wider[c.variable, c.leaf] = leaf.dtype
+
+    def unsettled(self, loop: Loop) -> bool:
+        """Whether a number's dtype depends on tensors of another width than numbers have."""
+        if self.settled or not any(is_number(x) for p in self.parts for x in p.leaves):
+            return False
+        self.settled = True
+        usual = (torch.get_default_dtype(), torch.int64, torch.bool)
+        return any(loop.uses(dtype) for dtype in _OTHER_DTYPES if dtype not in usual)
 
     def _check_variable(self, v: int, name: str, now: Any, parts: Parts) -> None:
         before = self.before[v]
@@ -223,6 +258,9 @@ class _Staged:
 
             try:
                 loop.body(varying, body)
+                if self.unsettled(loop):
+                    self.as_numbers = True
+                    raise _Retry
             except _Retry:
                 set_state(tuple(self.before))
                 loop.discard()
