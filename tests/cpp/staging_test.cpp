@@ -22,7 +22,7 @@ using trace::Traced;
 using Tensors = std::vector<at::Tensor>;
 
 Tensors replay(const Traced &traced, std::size_t outputs, const Tensors &inputs) {
-  const Program program(traced.graph, "test", outputs);
+  const Program program(traced.graph->copy(), "test", outputs);
   torch::jit::Stack stack(inputs.begin(), inputs.end());
   program.run(stack);
   Tensors results;
