@@ -154,6 +154,7 @@ void add_staging(py::module_ &module) {
       .def("finish", &PyLoop::finish);
   module.def("select", &select);
   module.def("row_count", &row_count);
+  module.def("sizes_now", [](py::handle t) { return tensor(t).sizes().vec(); });
   module.def("recording", &trace::recording);
   module.def("abandoned", &trace::abandoned);
   module.def("reaches", [](py::handle object) { return Profile::reaches(object.ptr()); });

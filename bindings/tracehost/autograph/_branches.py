@@ -9,6 +9,7 @@ An exception that the branch not taken raises becomes part of the graph: raised 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -16,7 +17,7 @@ from typing import Any
 import torch
 
 from .._errors import Error
-from .._tracehost import Branches, abandoned, without_data
+from .._tracehost import Branches, abandoned, sizes_now, without_data
 from ._containers import Containers
 from ._state import (
     Parts,
@@ -112,7 +113,7 @@ def stage(
 
 
 def check_condition(cond: torch.Tensor, what: str, where: str) -> None:
-    if cond.numel() != 1:
+    if math.prod(sizes_now(cond)) != 1:
         refuse(
             f"the condition of the {what} at {where} is {kind(cond)}: it must be one value. Write "
             ".any() or .all(), or torch.where for a choice by element."
@@ -278,7 +279,7 @@ class _Join:
         def zeros() -> list[torch.Tensor]:
             for leaf in parts.leaves:
                 if is_tensor(leaf):
-                    made.append(torch.zeros(leaf.shape, dtype=leaf.dtype, device=leaf.device))
+                    made.append(torch.zeros(sizes_now(leaf), dtype=leaf.dtype, device=leaf.device))
             return made
 
         number = self._branches.run(branch, zeros)

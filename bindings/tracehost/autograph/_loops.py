@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 
-from .._tracehost import Loop, TensorSpec, abandoned, without_data
+from .._tracehost import Loop, TensorSpec, abandoned, sizes_now, without_data
 from ._branches import State, Thunk, check_condition, if_stmt, truth_tensor
 from ._containers import Containers
 from ._iterables import staged
@@ -119,7 +119,7 @@ class _Staged:
             shape = shape.shape
         if shape is None:
             return [False] * t.dim()
-        if len(shape) != t.dim() or any(s not in (None, n) for s, n in zip(shape, t.shape)):
+        if len(shape) != t.dim() or any(s not in (None, n) for s, n in zip(shape, sizes_now(t))):
             refuse(
                 f"the shape invariant {list(shape)} of '{self.names[c.variable]}' does not fit its value before "
                 f"the {self.what} at {self.where}, {kind(t)}"
@@ -214,14 +214,13 @@ class _Staged:
             self._refuse_change(name, before, now, "its number of dimensions changes")
         if now.device != before.device:
             self._refuse_change(name, before, now, f"it moves from {before.device} to {now.device}")
-        closed = [d for d, o in enumerate(open_) if not o and now.shape[d] != before.shape[d]]
+        old, new = sizes_now(before), sizes_now(now)
+        closed = [d for d, o in enumerate(open_) if not o and new[d] != old[d]]
         if closed:
-            shape = [
-                None if d in closed or o else s for d, (s, o) in enumerate(zip(before.shape, open_))
-            ]
+            shape = [None if d in closed or o else s for d, (s, o) in enumerate(zip(old, open_))]
             refuse(
                 f"the shape of '{name}' changes in the {self.what} at {self.where} over a tensor, from "
-                f"{list(before.shape)} to {list(now.shape)}. If that is meant, write as the first line of its "
+                f"{old} to {new}. If that is meant, write as the first line of its "
                 f"body: tracehost.autograph.set_loop_options(shape_invariants=[({name}, {shape})])"
             )
         return now
@@ -292,7 +291,7 @@ def _zeros(leaf: Any) -> Any:
     """What no path shows: until then, a result that is not there yet."""
     if is_number(leaf):
         return type(leaf)(0)
-    return torch.zeros(leaf.shape, dtype=leaf.dtype, device=leaf.device)
+    return torch.zeros(sizes_now(leaf), dtype=leaf.dtype, device=leaf.device)
 
 
 def _maximum(options: LoopOptions) -> int:

@@ -15,6 +15,7 @@ import torch
 from torch.utils import _pytree
 
 from .._sizes import TracedSize
+from .._tracehost import sizes_now
 from ._undefined import PREFIX, Undefined, is_undefined
 from ._where import refuse
 
@@ -100,7 +101,7 @@ def is_own(name: str) -> bool:
 def kind(value: Any) -> str:
     """For messages: `str 'a'`, `a float32 tensor of shape [3]`, `a list`."""
     if is_tensor(value):
-        return f"a {dtype_name(value.dtype)} tensor of shape {list(value.shape)}"
+        return f"a {dtype_name(value.dtype)} tensor of shape {sizes_now(value)}"
     if type(value) in _PLAIN and not isinstance(value, (torch.dtype, torch.device)):
         return f"{type(value).__name__} {value!r}" if value is not None else "None"
     return f"a {type(value).__name__}"
