@@ -24,13 +24,14 @@ def line() -> str:
 
 
 def frames_of(error: BaseException) -> str:
-    """The user's frames that an exception has passed, innermost first, as the tracer writes them for an op."""
-    found = [
-        f"{frame.f_code.co_filename}({number}): {frame.f_code.co_name}"
-        for frame, number in traceback.walk_tb(error.__traceback__)
-        if not frame.f_code.co_filename.startswith(_PACKAGE)
-    ]
-    return "\n".join(reversed(found)) + "\n"
+    """The user's frames that an exception has passed and goes to, innermost first, as the tracer writes them."""
+    passed = [(f.f_code, number) for f, number in traceback.walk_tb(error.__traceback__)]
+    frames = [*reversed(passed), *((f.f_code, number) for f, number in traceback.walk_stack(None))]
+    return "".join(
+        f"{code.co_filename}({number}): {code.co_name}\n"
+        for code, number in frames
+        if not code.co_filename.startswith(_PACKAGE)
+    )
 
 
 def refuse(message: str) -> NoReturn:
