@@ -48,10 +48,15 @@ void set_raised(const Raised &e) {
       type = type.attr(e.type().substr(from, dot - from).c_str());
       from = dot + 1;
     }
-    if (*e.what())
-      PyErr_SetString(type.ptr(), e.what());
-    else
-      PyErr_SetNone(type.ptr());
+    PyObject *made = *e.what() ? PyObject_CallFunction(type.ptr(), "s", e.what())
+                               : PyObject_CallNoArgs(type.ptr());
+    if (!made && PyErr_ExceptionMatches(PyExc_TypeError)) { // its class takes other arguments
+      PyErr_Clear();
+      made = PyObject_CallMethod(type.ptr(), "__new__", "Os", type.ptr(), e.what());
+    }
+    if (made)
+      PyErr_SetObject(type.ptr(), made);
+    Py_XDECREF(made);
   } catch (py::error_already_set &) {
     PyErr_Format(PyExc_RuntimeError, "%s: %s", e.type().c_str() + colon + 1, e.what());
   }

@@ -24,6 +24,7 @@ namespace {
 struct Underway {
   const PythonFunction *function;
   const Signature *signature;
+  PyFrameObject *outer; ///< strong; null: called from C++
 };
 thread_local std::vector<Underway> underway;
 
@@ -90,9 +91,12 @@ BodyResult PythonCall::run(Request &) {
   }
   recorder_ = std::make_unique<Recorder>(function_.callable, roots, function_.watch);
   births_.emplace();
-  underway.push_back({&function_, &signature});
+  underway.push_back({&function_, &signature, PyThreadState_GetFrame(PyThreadState_Get())});
   struct Leave {
-    ~Leave() { underway.pop_back(); }
+    ~Leave() {
+      Py_XDECREF(reinterpret_cast<PyObject *>(underway.back().outer));
+      underway.pop_back();
+    }
   } leave;
   {
     const StandIns::Entered entered(request_);
@@ -347,6 +351,9 @@ void PythonCall::enter_stand_ins() {
     staged_->stand_ins.emplace(staged_->maker.get());
     staged_->entered.emplace(&*staged_->stand_ins);
     stand_ins_ = &*staged_->stand_ins;
+    const Owned quiet(PyObject_CallMethod(staged_->maker.get(), "begin", nullptr));
+    if (!quiet)
+      rethrow();
   }
   ++staged_->depth;
 }
@@ -356,6 +363,11 @@ void PythonCall::leave_stand_ins() {
     return;
   const WithGil gil;
   stand_ins_ = nullptr;
+  {
+    const KeepError keep;
+    const Owned loud(PyObject_CallMethod(staged_->maker.get(), "end", nullptr));
+    PyErr_Clear();
+  }
   staged_->entered.reset();
   staged_->stand_ins.reset();
 }
@@ -386,6 +398,10 @@ bool PythonCall::warn_side_effects() {
       return false;
   }
   return true;
+}
+
+PyObject *PythonCall::outer_frame() {
+  return underway.empty() ? nullptr : reinterpret_cast<PyObject *>(underway.back().outer);
 }
 
 bool is_being_traced(const PythonFunction &function) {

@@ -112,6 +112,8 @@ public:
   Site caller() override;
   std::string current_error() override;
   bool has_result() const override { return result_ != nullptr; }
+  /// The frame around the innermost trace of this thread; borrowed, null: none.
+  static PyObject *outer_frame();
   /// Whether run() has begun.
   bool has_run() const { return recorder_ != nullptr; }
 

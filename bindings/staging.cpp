@@ -2,6 +2,7 @@
 
 #include "errors.h"
 #include "profile.h"
+#include "python_call.h"
 #include "staging/branches.h"
 #include "staging/loop.h"
 #include "staging/select.h"
@@ -126,6 +127,12 @@ private:
   Loop loop_;
 };
 
+/// The frame that has called the Function which this thread traces innermost.
+py::object outer_frame() {
+  PyObject *found = PythonCall::outer_frame();
+  return py::reinterpret_borrow<py::object>(found ? found : Py_None);
+}
+
 py::object row_count(py::handle t) {
   return called([&] {
     const auto count = staging::row_count(tensor(t));
@@ -154,6 +161,11 @@ void add_staging(py::module_ &module) {
       .def("finish", &PyLoop::finish);
   module.def("select", &select);
   module.def("row_count", &row_count);
+  module.def("raise_error",
+             [](const std::string &type, const std::string &message, const std::string &frames) {
+               called([&] { staging::raise_error(type, message, frames); });
+             });
+  module.def("outer_frame", &outer_frame);
   module.def("sizes_now", [](py::handle t) { return tensor(t).sizes().vec(); });
   module.def("recording", &trace::recording);
   module.def("abandoned", &trace::abandoned);

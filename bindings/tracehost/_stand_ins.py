@@ -63,6 +63,14 @@ class Maker:
             self._mode = FakeTensorMode(allow_non_fake_inputs=True)
         return self._mode
 
+    def begin(self) -> None:
+        """From here to end(), what torch logs of an op that fails on stand-ins is dropped."""
+        self._before = getattr(_Attempts.running, "yes", False)
+        _Attempts.running.yes = True
+
+    def end(self) -> None:
+        _Attempts.running.yes = self._before
+
     def tensor(self, spec: TensorSpec) -> torch.Tensor:
         """A new tensor that fits `spec`."""
         shape = spec.shape

@@ -46,9 +46,13 @@ std::size_t Branches::run(Branch branch, const Body &body) {
 
 void Branches::raise(Branch branch, const std::string &type, const std::string &message,
                      const std::string &frames) {
-  trace::forgive_failure();
-  auto &graph = *node_->owningGraph();
   const jit::WithInsertPoint here(node_->blocks()[branch]);
+  raise_error(type, message, frames);
+}
+
+void raise_error(const std::string &type, const std::string &message, const std::string &frames) {
+  trace::forgive_failure();
+  auto &graph = *jit::tracer::getTracingState()->graph;
   jit::Value *what = graph.insertConstant(type), *why = graph.insertConstant(message);
   jit::Node *raise =
       graph.create(c10::Symbol::fromQualString("tracehost::raise_error"), {what, why}, 0);

@@ -61,4 +61,7 @@ private:
   std::array<std::vector<Left>, 2> left_;
 };
 
+/// What Branches::raise puts into a branch, here. Requires: trace::recording().
+void raise_error(const std::string &type, const std::string &message, const std::string &frames);
+
 } // namespace tracehost::staging

@@ -50,6 +50,11 @@ void Scope::leave_stand_ins() {
   frontend_.leave_stand_ins();
 }
 
+void Scope::meet(const at::Tensor &t) {
+  if (on_stand_ins_)
+    met.emplace(tracer::getTracingState()->getValue(t), t);
+}
+
 jit::Value *value_of(const at::Tensor &t) {
   current->know(t);
   return tracer::getTracingState()->getValue(t);

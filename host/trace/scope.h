@@ -109,6 +109,8 @@ public:
   void record_modes();
   void enter_stand_ins();
   void leave_stand_ins();
+  /// A block without data uses `t`, which is known.
+  void meet(const at::Tensor &t);
   int blocks = 0;                                   ///< around what is recorded now
   ModeRecord modes;                                 ///< of the graph so far
   std::unordered_set<const jit::Value *> inexact;   ///< values whose sizes depend on values

@@ -35,8 +35,8 @@ at::Tensor Scope::stand_in(const at::Tensor &t) {
     twin = frontend_.stand_in(t);
   }
   const auto &state = tracer::getTracingState();
-  if (on_stand_ins_ && !twin.is_same(t))
-    met.emplace(state->getValue(t), t);
+  if (!twin.is_same(t))
+    meet(t);
   if (!state->hasValue(twin)) // it is another tensor
     state->setValue(twin, state->getValue(t));
   return twin;

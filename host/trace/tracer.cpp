@@ -144,12 +144,14 @@ std::optional<at::Tensor> traced_size(const at::Tensor &t, std::int64_t dimensio
   if (!current->relaxed) [[likely]]
     return std::nullopt;
   current->know(t);
+  current->meet(t);
   return current->relaxed->size(t, dimension);
 }
 std::optional<at::Tensor> traced_numel(const at::Tensor &t) {
   if (!current->relaxed) [[likely]]
     return std::nullopt;
   current->know(t);
+  current->meet(t);
   return current->relaxed->numel(t);
 }
 bool relaxing() { return current->relaxed.has_value(); }

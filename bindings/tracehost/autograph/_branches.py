@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NoReturn
 
 import torch
 
@@ -34,7 +34,7 @@ from ._state import (
     take_apart,
 )
 from ._undefined import RETURN_VALUE, is_undefined
-from ._where import frames_of, line, refuse
+from ._where import check_not_caught, described, line, refuse
 
 Thunk = Callable[[], Any]
 State = tuple[Any, ...]
@@ -94,6 +94,8 @@ def stage(
         try:
             body = real_body if real else bodies[branch]
             outcomes[branch] = _run(branches, branch, body, get_state, real)
+        except RecursionError:
+            refuse_endless(what, where)
         except Exception:
             if not abandoned() or without_data():
                 raise
@@ -110,6 +112,13 @@ def stage(
         raise then.error
     actual = other if chosen is False or then.error is not None else then
     set_state(_Join(branches, names, where, what).states(then, other, actual))
+
+
+def refuse_endless(what: str, where: str) -> NoReturn:
+    refuse(
+        f"the function calls itself without end in the {what} at {where}: its condition is a tensor, so both "
+        "branches are in the graph. Write the recursion as a loop, or recur on a Python value."
+    )
 
 
 def check_condition(cond: torch.Tensor, what: str, where: str) -> None:
@@ -141,16 +150,15 @@ def _run(
 
     try:
         outcome.first = branches.run(branch, run)
-    except Error:
+    except (Error, RecursionError):
         raise
     except Exception as error:
         if real:
             raise
-        _check_runs_without_data(error)
+        check_runs_without_data(error)
+        check_not_caught(error, f"a branch at {line()}")
         outcome.error = error
-        cls = type(error)
-        text = str(error.args[0]) if len(error.args) == 1 else str(error) if error.args else ""
-        branches.raise_(branch, f"{cls.__module__}:{cls.__qualname__}", text, frames_of(error))
+        branches.raise_(branch, *described(error))
         return outcome
     number = outcome.first
     for v, parts in enumerate(outcome.parts):
@@ -161,7 +169,7 @@ def _run(
     return outcome
 
 
-def _check_runs_without_data(error: Exception) -> None:
+def check_runs_without_data(error: Exception) -> None:
     """What an op says that needs values is no exception of the user's program."""
     from torch._subclasses import fake_tensor
 

@@ -13,8 +13,16 @@ from typing import Any
 
 import torch
 
-from .._tracehost import Loop, TensorSpec, abandoned, sizes_now, without_data
-from ._branches import State, Thunk, check_condition, if_stmt, truth_tensor
+from .._errors import Error
+from .._tracehost import Loop, TensorSpec, abandoned, raise_error, sizes_now, without_data
+from ._branches import (
+    State,
+    Thunk,
+    check_condition,
+    check_runs_without_data,
+    if_stmt,
+    truth_tensor,
+)
 from ._containers import Containers
 from ._iterables import staged
 from ._options import LoopOptions
@@ -33,7 +41,7 @@ from ._state import (
     take_apart,
 )
 from ._undefined import RETURN_VALUE, is_undefined
-from ._where import line, refuse
+from ._where import check_not_caught, described, line, refuse
 
 _ATTEMPTS = 8
 _OTHER_DTYPES = (
@@ -252,7 +260,15 @@ class _Staged:
             ) -> Any:
                 self._inputs = tensors
                 set_state(self.state(tensors))
-                condition = iteration(index)
+                try:
+                    condition = iteration(index)
+                except (Error, RecursionError, _Retry):
+                    raise
+                except Exception as error:  # of an iteration that may not be
+                    check_runs_without_data(error)
+                    check_not_caught(error, f"the body of the {self.what} at {self.where}")
+                    raise_error(*described(error))
+                    return None, tensors
                 return condition, self.next(get_state(), varying)
 
             try:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import dis
 import os
 import sys
 import traceback
+import types
 from typing import NoReturn
 
-from .._tracehost import refuse_staging
+from .._tracehost import outer_frame, refuse_staging
 
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 
@@ -32,6 +34,50 @@ def frames_of(error: BaseException) -> str:
         for code, number in frames
         if not code.co_filename.startswith(_PACKAGE)
     )
+
+
+def described(error: Exception) -> tuple[str, str, str]:
+    """What the graph raises in its place: class, text, frames."""
+    kind = type(error)
+    if len(error.args) == 1:
+        text = str(error.args[0])
+    else:
+        text = str(error) if error.args else ""
+    return f"{kind.__module__}:{kind.__qualname__}", text, frames_of(error)
+
+
+def _catches(frame: types.FrameType) -> bool:
+    """Whether the frame is in a try statement with an except clause."""
+    code, at = frame.f_code, frame.f_lasti
+    if not code.co_exceptiontable:
+        return False
+    for entry in dis._parse_exception_table(code):  # type: ignore[attr-defined]
+        if not entry.start <= at <= entry.end:
+            continue
+        for instruction in dis.get_instructions(code):
+            if instruction.offset < entry.target:
+                continue
+            name = instruction.opname
+            if name in ("CHECK_EXC_MATCH", "CHECK_EG_MATCH", "POP_EXCEPT"):
+                return True
+            if name in ("RERAISE", "WITH_EXCEPT_START"):
+                break
+    return False
+
+
+def check_not_caught(error: Exception, what: str) -> None:
+    """A graph raises, but can't catch: refuse where the body would catch what a block raises."""
+    outer, frame = outer_frame(), sys._getframe(1)
+    while frame is not None and frame is not outer:
+        file = frame.f_code.co_filename
+        own = file.startswith(_PACKAGE) or f"{os.sep}torch{os.sep}" in file
+        if not own and _catches(frame):
+            refuse(
+                f"{what} raises {type(error).__name__} inside of the try statement around "
+                f"{os.path.basename(file)}:{frame.f_lineno}: a graph can raise, but not catch. Choose by the "
+                "condition what is to be done instead, or put the try statement around the function's call."
+            )
+        frame = frame.f_back
 
 
 def refuse(message: str) -> NoReturn:
