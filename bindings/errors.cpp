@@ -48,15 +48,13 @@ void set_raised(const Raised &e) {
       type = type.attr(e.type().substr(from, dot - from).c_str());
       from = dot + 1;
     }
-    PyObject *made = *e.what() ? PyObject_CallFunction(type.ptr(), "s", e.what())
-                               : PyObject_CallNoArgs(type.ptr());
-    if (!made && PyErr_ExceptionMatches(PyExc_TypeError)) { // its class takes other arguments
+    const py::tuple args = *e.what() ? py::make_tuple(e.what()) : py::tuple();
+    PyObject *made = PyObject_Call(type.ptr(), args.ptr(), nullptr);
+    if (!made) { // an __init__ with other parameters: what matters is the type
       PyErr_Clear();
-      made = PyObject_CallMethod(type.ptr(), "__new__", "Os", type.ptr(), e.what());
+      made = type.attr("__new__")(type, *args).release().ptr();
     }
-    if (made)
-      PyErr_SetObject(type.ptr(), made);
-    Py_XDECREF(made);
+    PyErr_SetObject(type.ptr(), py::reinterpret_steal<py::object>(made).ptr());
   } catch (py::error_already_set &) {
     PyErr_Format(PyExc_RuntimeError, "%s: %s", e.type().c_str() + colon + 1, e.what());
   }
