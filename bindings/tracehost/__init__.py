@@ -43,6 +43,7 @@ from ._switches import (  # noqa: E402
 )
 from ._tracehost import TensorSpec  # noqa: E402
 from ._versions import VERSION as __version__  # noqa: E402
+from .autograph._explicit import cond, range, while_loop  # noqa: E402
 
 __all__ = [
     "ArchiveError",
@@ -61,6 +62,7 @@ __all__ = [
     "ValueReadError",
     "__version__",
     "autograph",
+    "cond",
     "events",
     "function",
     "functions_run_eagerly",
@@ -68,10 +70,12 @@ __all__ = [
     "inside_function",
     "no_retrace",
     "py_function",
+    "range",
     "report",
     "reset",
     "run_functions_eagerly",
     "stance",
     "testing",
     "trace_monitor",
+    "while_loop",
 ]

@@ -342,9 +342,10 @@ def _needs(leaf: Any, dtype: torch.dtype) -> bool:
 # ---- Expressions
 
 
-def _choose(
+def choose(
     cond: torch.Tensor, then: Thunk, orelse: Thunk, what: str, watched: tuple[Thunk, ...] = ()
 ) -> Any:
+    """The value of the chosen one, as one value of the graph."""
     result: Any = None
 
     def assign(thunk: Thunk) -> Thunk:
@@ -369,16 +370,16 @@ def _choose(
 
 
 def if_exp(cond: torch.Tensor, then: Thunk, orelse: Thunk) -> Any:
-    return _choose(cond, then, orelse, "conditional expression")
+    return choose(cond, then, orelse, "conditional expression")
 
 
 def and_(left: torch.Tensor, right: Thunk) -> Any:
     """An operand, as in Python."""
-    return _choose(left, right, lambda: left, "'and'")
+    return choose(left, right, lambda: left, "'and'")
 
 
 def or_(left: torch.Tensor, right: Thunk) -> Any:
-    return _choose(left, lambda: left, right, "'or'")
+    return choose(left, lambda: left, right, "'or'")
 
 
 def _truth(value: Any, what: str) -> torch.Tensor:
@@ -393,12 +394,12 @@ def _truth(value: Any, what: str) -> torch.Tensor:
 def and_test(left: torch.Tensor, right: Thunk) -> Any:
     false = torch.zeros((), dtype=torch.bool, device=left.device)
     watched = (right,)
-    return _choose(left, lambda: _truth(right(), "'and'"), lambda: false, "'and'", watched)
+    return choose(left, lambda: _truth(right(), "'and'"), lambda: false, "'and'", watched)
 
 
 def or_test(left: torch.Tensor, right: Thunk) -> Any:
     true = torch.ones((), dtype=torch.bool, device=left.device)
-    return _choose(left, lambda: true, lambda: _truth(right(), "'or'"), "'or'", (right,))
+    return choose(left, lambda: true, lambda: _truth(right(), "'or'"), "'or'", (right,))
 
 
 def truth_tensor(value: Any, what: str) -> torch.Tensor | None:
