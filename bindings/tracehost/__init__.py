@@ -41,6 +41,7 @@ from ._switches import (  # noqa: E402
     run_functions_eagerly,
     stance,
 )
+from ._tensor_array import TensorArray  # noqa: E402
 from ._tracehost import TensorSpec  # noqa: E402
 from ._versions import VERSION as __version__  # noqa: E402
 from .autograph._explicit import cond, range, while_loop  # noqa: E402
@@ -56,6 +57,7 @@ __all__ = [
     "SideEffectWarning",
     "SignatureError",
     "StagingError",
+    "TensorArray",
     "TensorSpec",
     "TraceError",
     "TraceWarning",

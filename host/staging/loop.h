@@ -58,7 +58,7 @@ private:
   Bounds bounds_;
   std::vector<at::Tensor> carried_;
   std::vector<bool> inexact_;
-  std::unordered_map<torch::jit::Value *, at::Tensor> known_; ///< what blocks use, with data
+  std::unordered_map<torch::jit::Value *, c10::IValue> known_; ///< what blocks use, with data
 };
 
 /// How many rows `t` has, as a traced tensor; nullopt where each call has as many.

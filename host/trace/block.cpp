@@ -124,6 +124,10 @@ at::Tensor stand_in_for(const at::Tensor &t) {
   return current->stand_in(t);
 }
 
-const std::unordered_map<jit::Value *, at::Tensor> &OnStandIns::met() const { return current->met; }
+void meet(jit::Value *value, const c10::IValue &list) { current->met.emplace(value, list); }
+
+const std::unordered_map<jit::Value *, c10::IValue> &OnStandIns::met() const {
+  return current->met;
+}
 
 } // namespace tracehost::trace

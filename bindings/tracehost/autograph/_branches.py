@@ -10,7 +10,6 @@ An exception that the branch not taken raises becomes part of the graph: raised 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -40,15 +39,16 @@ State = tuple[Any, ...]
 THEN, ELSE = 0, 1
 
 
-@dataclass
 class Outcome:
     """What one branch leaves."""
 
-    state: State = ()
-    parts: list[Parts] = field(default_factory=list)
-    first: int = 0  # of its tensors, as Branches.run calls them
-    error: Exception | None = None
-    handles: dict[tuple[int, int], int] = field(default_factory=dict)  # (variable, leaf) -> tensor
+    # No dataclass: the code that it generates would count as the user's in a trace.
+    def __init__(self) -> None:
+        self.state: State = ()
+        self.parts: list[Parts] = []
+        self.first = 0  # of its tensors, as Branches.run calls them
+        self.error: Exception | None = None
+        self.handles: dict[tuple[int, int], int] = {}  # (variable, leaf) -> tensor
 
 
 def if_stmt(
@@ -330,9 +330,9 @@ class _Join:
         return actual.parts[v].put(leaves)
 
 
-@dataclass
 class _Value:
-    value: Any
+    def __init__(self, value: Any) -> None:
+        self.value = value
 
 
 def _needs(leaf: Any, dtype: torch.dtype) -> bool:

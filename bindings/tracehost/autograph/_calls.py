@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable
 from types import BuiltinFunctionType, CellType, FunctionType, MethodType
 from typing import Any
 
+from .._tensor_array import TensorArray
 from . import _staging
 from ._compile import converted, copy_of
 from ._explicit import cond, while_loop
@@ -36,6 +37,8 @@ def _zip(*iterables: Any, **options: Any) -> Any:
 
 
 def _len(value: Any) -> Any:
+    if type(value) is TensorArray:
+        return value.size()
     return _staging.len_(value) if is_staged(value) else len(value)
 
 

@@ -58,7 +58,7 @@ def range(*args: Any) -> Any:
 def _integer(value: Any) -> Any:
     """An int or a tensor."""
     if type(value) is TracedSize:
-        return torch.clone(value)  # what the graph has in its place
+        return torch.add(value, torch.zeros((), dtype=torch.int64))  # a tensor to the graph
     return value if is_tensor(value) else operator.index(value)
 
 

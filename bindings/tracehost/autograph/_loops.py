@@ -8,7 +8,6 @@ tensors. A number's dtype is found by staging the body again where it turns out 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -49,14 +48,13 @@ class GoesOn(Exception):
     """The loop was refused, and the function goes on without a trace: Python runs the loop."""
 
 
-@dataclass
 class _Carried:
     """One carried tensor."""
 
-    variable: int
-    leaf: int
-    dtype: torch.dtype
-    number: bool  # a Python number to the user
+    # No dataclass: the code that it generates would count as the user's in a trace.
+    def __init__(self, variable: int, leaf: int, dtype: torch.dtype, number: bool) -> None:
+        self.variable, self.leaf, self.dtype = variable, leaf, dtype
+        self.number = number  # a Python number to the user
 
 
 class _Staged:

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 
-@dataclass(frozen=True)
 class LoopOptions:
     """shape_invariants: variable's name, as written, -> a TensorSpec or shape. Both may be None."""
 
-    shape_invariants: Mapping[str, Any] | None = None
-    maximum_iterations: Any = None
+    # No dataclass: the code that it generates would count as the user's in a trace.
+    def __init__(
+        self, shape_invariants: Mapping[str, Any] | None = None, maximum_iterations: Any = None
+    ) -> None:
+        self.shape_invariants, self.maximum_iterations = shape_invariants, maximum_iterations
 
 
 NO_OPTIONS = LoopOptions()
