@@ -171,7 +171,7 @@ void Profile::check_python_call(PyFrameObject *frame) {
 }
 
 void Profile::check_c_call(PyObject *function) {
-  if (!PyCFunction_Check(function) || aside_ || trace::abandoned() ||
+  if (!PyCFunction_Check(function) || aside_ || in_call_ || trace::lifted() || trace::abandoned() ||
       (without_data() && trace::op_depth() > 0))
     return;
   const std::string_view name = reinterpret_cast<PyCFunctionObject *>(function)->m_ml->ml_name;

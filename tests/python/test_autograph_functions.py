@@ -132,7 +132,7 @@ def test_shown_code():
 
     code = autograph.to_code(f)
     assert code.startswith("def f(x):")
-    assert "ag__.if_stmt(ag__.and_(x > 0, lambda: ag__.ld(x) < 5)" in code.replace(
+    assert "ag__.if_stmt(ag__.and_test(x > 0, lambda: ag__.ld(x) < 5)" in code.replace(
         "ag__.ld(x) > 0", "x > 0"
     )
     assert autograph.to_code(functools.partial(f, 1)) == code

@@ -45,7 +45,7 @@ class Rehearsal:
             assert a is b or (type(a) is Undefined and type(b) is Undefined), names
         taken()
 
-    def while_stmt(self, test, body, get_state, set_state, names, options):
+    def while_stmt(self, first, test, body, get_state, set_state, names, options):
         while test():
             self._step(body, get_state, set_state, names)
 
@@ -71,6 +71,8 @@ class Rehearsal:
     if_exp = staticmethod(lambda cond, then, orelse: (then(), orelse())[0 if cond else 1])
     and_ = staticmethod(lambda left, right: left and right())
     or_ = staticmethod(lambda left, right: left or right())
+    and_test, or_test = and_, or_
+    Subscripted = staticmethod(lambda value: value)
     not_ = staticmethod(lambda value: not value)
     return_value = staticmethod(lambda do_return, value: value if do_return else None)
 

@@ -234,8 +234,36 @@ def size_of_a_mask(x):
     return x.sum() / kept.shape[0]
 
 
-def branch(x):
-    return x * 2 if x.sum() > 0 else x - 1
+def read_in_a_branch(x):
+    if x.sum() > 0:
+        x = x * float(x.sum())
+    else:
+        x = x - 1
+    return x + 1
+
+
+def read_in_the_other_branch(x):
+    if x.sum() < 0:
+        x = x * float(x.sum())
+    else:
+        x = x - 1
+    return x + 1
+
+
+def read_in_a_loop(x):
+    n = 0
+    while x.sum() < 100:
+        x = x * (1 + float(x.max()))
+        n += 1
+    return x, n
+
+
+def read_in_a_loop_over_rows(x):
+    total = 0.0
+    for i, value in enumerate(x):
+        if value > 0:
+            total = total + float(value) * i
+    return total
 
 
 def data(x):
@@ -299,7 +327,10 @@ calls_itself = tracehost.function(counts_down)
         other_class,
         own_object,
         size_of_a_mask,
-        branch,
+        read_in_a_branch,
+        read_in_the_other_branch,
+        read_in_a_loop,
+        read_in_a_loop_over_rows,
         data,
         backward,
         optimizer,

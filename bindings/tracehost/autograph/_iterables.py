@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from .._tracehost import recording, row_count, select
+from .._tracehost import row_count, select
 from ._branches import if_exp
 from ._state import is_tensor, mark_number
 from ._where import line, refuse
@@ -27,16 +27,12 @@ class Staged:
         raise NotImplementedError
 
     def plain(self) -> Any:
-        """What Python iterates outside of a trace."""
+        """What Python iterates in its place."""
         raise NotImplementedError
 
     def __iter__(self) -> Any:
-        if not recording():
-            return iter(self.plain())
-        refuse(
-            f"{self!r} is iterated by Python at {line()}, which needs the number of its items. Use it in a "
-            "for statement of the function's own code."
-        )
+        """Not by a staged for: rows are unrolled, and a traced range is a read of its end."""
+        return iter(self.plain())
 
 
 class Range(Staged):
