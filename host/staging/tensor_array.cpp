@@ -32,7 +32,7 @@ std::int64_t number(const TensorArray::Index &index) {
   return std::get<at::Tensor>(index).item().toLong();
 }
 
-const jit::Block *block_here(const jit::Value *value) {
+const jit::Block *block_here(jit::Value *value) {
   return value->owningGraph()->insertPoint()->owningBlock();
 }
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+import functools
 import operator
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -12,7 +13,7 @@ import torch
 from .._sizes import TracedSize
 from .._tracehost import recording
 from ._branches import State, choose
-from ._iterables import Range, range_
+from ._iterables import range_
 from ._loops import staged_while
 from ._options import LoopOptions
 from ._state import dtype_of, is_number, is_tensor, promoted, take_apart
@@ -36,22 +37,20 @@ def range(*args: Any) -> Any:
     Raises:
         TypeError: an argument is no integer, or there are none or more than three.
         ValueError: the step is the int 0.
-        StagingError: a tensor that is traced is no integer, or has more than one element; or Python
-            iterates over the range of a traced tensor.
+        StagingError: a tensor that is traced is no integer, or has more than one element.
+        ValueReadError: Python iterates over the range of a traced tensor (a comprehension, list(...)).
     """
     if not 1 <= len(args) <= 3:
         raise TypeError(f"range expected 1 to 3 arguments, got {len(args)}")
     if not recording():
         return builtins.range(*(operator.index(a) for a in args))
     args = tuple(_integer(a) for a in args)
-    tensors = [a for a in args if is_tensor(a)]
-    if not tensors:
-        return Range.of_ints(builtins.range(*args))
     made = range_(*args)
-    dtype = tensors[0].dtype
-    for t in tensors[1:]:
-        dtype = torch.promote_types(dtype, t.dtype)
-    made.dtype = dtype
+    dtypes = [a.dtype for a in args if is_tensor(a)]
+    if dtypes:
+        made.dtype = functools.reduce(torch.promote_types, dtypes)
+    else:
+        builtins.range(*args)  # its error for a step of zero
     return made
 
 

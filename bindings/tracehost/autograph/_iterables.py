@@ -41,30 +41,16 @@ class Range(Staged):
     def __init__(self, start: Any, stop: Any, step: Any) -> None:
         self.start, self.stop, self.step = start, stop, step
         self.dtype = torch.int64  # of the items
-        self._ints: range | None = None
-
-    @classmethod
-    def of_ints(cls, ints: range) -> Range:
-        made = cls(ints.start, ints.stop, ints.step)
-        made._ints = ints
-        return made
 
     def __repr__(self) -> str:
-        return "range(...)" if self._ints is None else repr(self._ints)
-
-    def __iter__(self) -> Any:
-        return super().__iter__() if self._ints is None else iter(self._ints)
+        return "range(...)"
 
     def __len__(self) -> int:
-        if self._ints is not None:
-            return len(self._ints)
-        if not recording():
-            return len(self.plain())
-        refuse(f"{self!r} is asked for its length at {line()}, outside of the function's own code.")
+        return len(self.plain())
 
     def count(self) -> Any:
-        if self._ints is not None:
-            return len(self._ints)
+        if not any(is_tensor(x) for x in (self.start, self.stop, self.step)):
+            return len(self)
         start, stop, step = self.start, self.stop, self.step
         if not is_tensor(step):
             if step == 0:
