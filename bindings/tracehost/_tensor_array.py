@@ -9,7 +9,7 @@ import torch
 
 from . import _tracehost
 from ._sizes import TracedSize
-from .autograph._state import dtype_name, is_marked, is_number, is_tensor, mark_number
+from .autograph._state import dtype_name, is_marked, is_number, is_tensor, mark_number, sizes_now
 from .autograph._where import line, refuse
 
 
@@ -156,7 +156,7 @@ class TensorArray:
         """
         if not is_tensor(tensor) or tensor.dim() == 0:
             raise TypeError("unstack takes a tensor of at least one dimension")
-        self._check(tensor.dtype, tuple(tensor.shape[1:]))
+        self._check(tensor.dtype, tuple(sizes_now(tensor)[1:]))
         if self._staged is not None:
             self._staged.unstack(tensor)
             return self
@@ -200,7 +200,7 @@ class TensorArray:
             raise TypeError(
                 f"a TensorArray takes tensors and numbers, not a {type(value).__name__}"
             )
-        self._check(value.dtype, tuple(value.shape))
+        self._check(value.dtype, tuple(sizes_now(value)))
         return value
 
     def _check(self, dtype: torch.dtype, shape: tuple[int, ...]) -> None:
@@ -225,7 +225,7 @@ class TensorArray:
     def _index(self, index: Any) -> Any:
         if not is_tensor(index):
             return operator.index(index)
-        integer = index.numel() == 1 and not index.dtype.is_floating_point
+        integer = (index.dim() == 0 or index.numel() == 1) and not index.dtype.is_floating_point
         if not integer or index.dtype.is_complex or index.dtype == torch.bool:
             raise TypeError(
                 f"a TensorArray's index is an integer or an integer tensor of one element, not a "

@@ -29,6 +29,7 @@ from ._state import (
     poison,
     promoted,
     same,
+    sizes_now,
     take_apart,
 )
 from ._undefined import RETURN_VALUE, is_undefined
@@ -177,7 +178,10 @@ class _Staged:
             self._refuse_change(name, before, now, "its number of dimensions changes")
         if now.device != before.device:
             self._refuse_change(name, before, now, f"it moves from {before.device} to {now.device}")
-        closed = [d for d, o in enumerate(open_) if not o and now.shape[d] != before.shape[d]]
+        if all(open_):
+            return now
+        sizes = list(zip(open_, sizes_now(now), sizes_now(before)))
+        closed = [d for d, (o, a, b) in enumerate(sizes) if not o and a != b]
         if closed:
             shape = [
                 None if d in closed or o else s for d, (s, o) in enumerate(zip(before.shape, open_))

@@ -15,6 +15,7 @@ import torch
 from torch.utils import _pytree
 
 from .._sizes import TracedSize
+from .._tracehost import _size_value
 from ._undefined import PREFIX, Undefined, is_undefined
 from ._where import refuse
 
@@ -90,6 +91,11 @@ def same(a: Any, b: Any) -> bool:
     if type(a) is not type(b) or type(a) not in _PLAIN:
         return isinstance(a, types.MethodType) and a == b
     return a == b or (a != a and b != b)
+
+
+def sizes_now(t: torch.Tensor) -> list[int]:
+    """The sizes that a check of ours compares: what it says of one that may differ binds no later call."""
+    return [_size_value(s) if type(s) is TracedSize else s for s in t.shape]
 
 
 def is_own(name: str) -> bool:
