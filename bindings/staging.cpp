@@ -10,6 +10,7 @@
 #include "trace/tracer.h"
 
 #include <pybind11/stl.h>
+#include <torch/csrc/Dtype.h>
 #include <torch/csrc/autograd/python_variable.h>
 
 #include <string>
@@ -74,8 +75,9 @@ public:
   std::size_t run(int branch, const py::function &body) {
     return called([&] { return branches_.run(which(branch), [&] { return tensors(body()); }); });
   }
-  void raise(int branch, const std::string &type, const std::string &message) {
-    called([&] { branches_.raise(which(branch), type, message); });
+  void raise(int branch, const std::string &type, const std::string &message,
+             const std::string &frames) {
+    called([&] { branches_.raise(which(branch), type, message, frames); });
   }
   py::object join(py::handle then, py::handle otherwise, py::handle actual) {
     return called(
@@ -109,8 +111,16 @@ public:
     });
   }
   void discard() { loop_.discard(); }
+  /// Whether the body uses a tensor of such a dtype.
+  bool uses(py::handle dtype) const {
+    return loop_.uses(reinterpret_cast<THPDtype *>(dtype.ptr())->scalar_type);
+  }
   py::list finish() {
-    return called([&] { return wrap(loop_.finish()); });
+    const std::vector<at::Tensor> results = called([&] {
+      const py::gil_scoped_release release; // the loop runs: other threads may as well
+      return loop_.finish();
+    });
+    return wrap(results);
   }
 
 private:
@@ -186,6 +196,7 @@ void add_staging(py::module_ &module) {
       .def(py::init<py::handle, py::handle, std::int64_t, const py::list &>())
       .def("body", &PyLoop::body)
       .def("discard", &PyLoop::discard)
+      .def("uses", &PyLoop::uses)
       .def("finish", &PyLoop::finish);
   py::class_<PyTensorArray>(module, "TensorArray")
       .def(py::init<std::int64_t>())
@@ -198,6 +209,7 @@ void add_staging(py::module_ &module) {
       .def_property_readonly("sizes", &PyTensorArray::sizes);
   module.def("select", &select);
   module.def("row_count", &row_count);
+  module.def("sizes_now", [](py::handle t) { return tensor(t).sizes().vec(); });
   module.def("recording", &trace::recording);
   module.def("abandoned", &trace::abandoned);
   module.def("reaches", [](py::handle object) { return Profile::reaches(object.ptr()); });

@@ -9,7 +9,7 @@ import torch
 
 from . import _tracehost
 from ._sizes import TracedSize
-from .autograph._state import dtype_name, is_marked, is_number, is_tensor, mark_number, sizes_now
+from .autograph._state import dtype_name, is_marked, is_number, is_tensor, mark_number
 from .autograph._where import line, refuse
 
 
@@ -156,7 +156,7 @@ class TensorArray:
         """
         if not is_tensor(tensor) or tensor.dim() == 0:
             raise TypeError("unstack takes a tensor of at least one dimension")
-        self._check(tensor.dtype, tuple(sizes_now(tensor)[1:]))
+        self._check(tensor.dtype, tuple(_tracehost.sizes_now(tensor)[1:]))
         if self._staged is not None:
             self._staged.unstack(tensor)
             return self
@@ -200,7 +200,7 @@ class TensorArray:
             raise TypeError(
                 f"a TensorArray takes tensors and numbers, not a {type(value).__name__}"
             )
-        self._check(value.dtype, tuple(sizes_now(value)))
+        self._check(value.dtype, tuple(_tracehost.sizes_now(value)))
         return value
 
     def _check(self, dtype: torch.dtype, shape: tuple[int, ...]) -> None:

@@ -44,13 +44,16 @@ std::size_t Branches::run(Branch branch, const Body &body) {
   return first;
 }
 
-void Branches::raise(Branch branch, const std::string &type, const std::string &message) {
+void Branches::raise(Branch branch, const std::string &type, const std::string &message,
+                     const std::string &frames) {
+  trace::forgive_failure();
   auto &graph = *node_->owningGraph();
   const jit::WithInsertPoint here(node_->blocks()[branch]);
   jit::Value *what = graph.insertConstant(type), *why = graph.insertConstant(message);
   jit::Node *raise =
       graph.create(c10::Symbol::fromQualString("tracehost::raise_error"), {what, why}, 0);
-  jit::tracer::recordSourceLocation(raise);
+  const auto source = std::make_shared<jit::Source>(frames);
+  raise->setSourceRange(jit::SourceRange(source, 0, frames.size()));
   graph.insertNode(raise);
 }
 

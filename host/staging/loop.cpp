@@ -119,8 +119,13 @@ void Loop::body(const Varying &varying,
     block->registerOutput(value);
   }
   scope.close();
+  auto met = without_data.met();
+  for (const auto &[value, t] : met)
+    dtypes_.push_back(t.scalar_type());
+  for (const at::Tensor &t : carried_)
+    dtypes_.push_back(t.scalar_type());
   if (has_data)
-    known_ = without_data.met();
+    known_ = std::move(met);
   else
     carried_ = std::move(stand_ins);
 }
@@ -138,6 +143,10 @@ std::optional<at::Tensor> row_count(const at::Tensor &t) {
   }
   trace::bind(result, graph.insertNode(graph.createNumToTensor(size))->output());
   return result;
+}
+
+bool Loop::uses(at::ScalarType dtype) const {
+  return std::find(dtypes_.begin(), dtypes_.end(), dtype) != dtypes_.end();
 }
 
 void Loop::discard() {

@@ -84,6 +84,7 @@ void settle_kept(jit::Block &block) {
   }
 }
 
+void forgive_failure() { current->raised.clear(); }
 void record_modes() { current->record_modes(); }
 void refuse_staging(const std::string &message) { current->refuse(Refusal::staging, message); }
 
@@ -126,8 +127,11 @@ at::Tensor stand_in_for(const at::Tensor &t) {
 
 void meet(jit::Value *value, const c10::IValue &list) { current->met.emplace(value, list); }
 
-const std::unordered_map<jit::Value *, c10::IValue> &OnStandIns::met() const {
-  return current->met;
+std::unordered_map<jit::Value *, c10::IValue> OnStandIns::met() const {
+  auto result = current->met;
+  if (current->relaxed)
+    result.insert(current->relaxed->given.begin(), current->relaxed->given.end());
+  return result;
 }
 
 } // namespace tracehost::trace

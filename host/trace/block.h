@@ -27,6 +27,9 @@ void settle_kept(torch::jit::Block &block);
 /// The graph has the thread's modes from here on; before a block, so that it begins with them.
 /// Requires: recording().
 void record_modes();
+/// What has failed in a block is raised by the graph, where it is reached: no reason to refuse.
+/// Requires: active().
+void forgive_failure();
 /// Refuses control flow that can't be a part of the graph. Requires: active().
 [[noreturn]] void refuse_staging(const std::string &message);
 
@@ -55,8 +58,9 @@ public:
   ~OnStandIns();
   OnStandIns(const OnStandIns &) = delete;
   OnStandIns &operator=(const OnStandIns &) = delete;
-  /// The tensors with data that ops met since the outermost one began, by their values; and lists.
-  const std::unordered_map<torch::jit::Value *, c10::IValue> &met() const;
+  /// The tensors with data that ops met since the outermost one began, by their values; lists; and
+  /// the traced sizes of the trace.
+  std::unordered_map<torch::jit::Value *, c10::IValue> met() const;
 };
 
 /// `value` is a list with data that a block uses. Requires: an OnStandIns lives.

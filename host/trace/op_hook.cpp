@@ -52,6 +52,18 @@ bool is_recorded(const c10::OperatorHandle &op, const torch::jit::Stack &stack) 
   return false;
 }
 
+void run(const c10::OperatorHandle &op, c10::DispatchKeySet keys, torch::jit::Stack *stack) {
+  if (hook->is_of_sizes(op, *stack)) {
+    const c10::impl::ExcludeDispatchKeyGuard no_modes(kModes);
+    Deeper deeper;
+    op.redispatchBoxed(keys - kModes, stack);
+  } else {
+    hook->substitute(op, *stack);
+    Deeper deeper;
+    op.redispatchBoxed(keys, stack);
+  }
+}
+
 void dispatch(const c10::OperatorHandle &op, c10::DispatchKeySet keys, torch::jit::Stack *stack) {
   const auto below = keys & c10::DispatchKeySet(c10::DispatchKeySet::FULL_AFTER, kKey);
   if (!is_recorded(op, *stack)) {
@@ -59,14 +71,11 @@ void dispatch(const c10::OperatorHandle &op, c10::DispatchKeySet keys, torch::ji
     op.redispatchBoxed(real ? below - kModes : below, stack);
     return;
   }
-  if (hook->is_of_sizes(op, *stack)) {
-    const c10::impl::ExcludeDispatchKeyGuard no_modes(kModes);
-    Deeper deeper;
-    op.redispatchBoxed(below - kModes, stack);
-  } else {
-    hook->substitute(op, *stack);
-    Deeper deeper;
-    op.redispatchBoxed(below, stack);
+  try {
+    run(op, below, stack);
+  } catch (...) {
+    hook->failed(op);
+    throw;
   }
   if (hook->abandoned() || !tracer_records())
     return;

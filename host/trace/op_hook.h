@@ -24,6 +24,8 @@ public:
   virtual bool is_of_sizes(const c10::OperatorHandle &, const torch::jit::Stack &) { return false; }
   /// After before(): may put other tensors in place of the op's.
   virtual void substitute(const c10::OperatorHandle &, torch::jit::Stack &) {}
+  /// In place of after(): the op has thrown.
+  virtual void failed(const c10::OperatorHandle &op) = 0;
   virtual void after(const c10::OperatorHandle &op, const torch::jit::Stack &stack) = 0;
   /// An op called where torch has the tracer switched off for a moment, as torch.tensor([...]) has.
   virtual void unrecorded(const c10::OperatorHandle &op, const torch::jit::Stack &stack) = 0;

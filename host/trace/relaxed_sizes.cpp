@@ -316,17 +316,18 @@ bool RelaxedSizes::truth(const at::Tensor &t) {
 }
 
 /// The size as the body gets it: recorded as libtorch does, with a note of what reads it.
-at::Tensor RelaxedSizes::record(jit::Node *read, std::int64_t actual) {
-  tracer::recordSourceLocation(read);
-  graph().insertNode(read);
-  read->output()->setType(jit::IntType::get());
-  jit::Node *number = graph().insertNode(graph().createNumToTensor(read->output()));
+at::Tensor RelaxedSizes::record(jit::Node *node, std::int64_t actual) {
+  tracer::recordSourceLocation(node);
+  graph().insertNode(node);
+  node->output()->setType(jit::IntType::get());
+  jit::Node *number = graph().insertNode(graph().createNumToTensor(node->output()));
   at::Tensor size;
   {
     const PausedWithData paused;
     size = at::scalar_tensor(actual, at::TensorOptions().dtype(at::kLong).device(at::kCPU));
   }
   tracer::getTracingState()->setValue(size, number->output());
+  given.emplace(number->output(), size);
   advance();
   return size;
 }

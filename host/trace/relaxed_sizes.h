@@ -10,6 +10,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 namespace tracehost::trace {
@@ -47,6 +48,9 @@ public:
   /// After the body.
   void finish();
 
+  /// The traced sizes that the body has got, by their values.
+  std::unordered_map<torch::jit::Value *, at::Tensor> given;
+
 private:
   struct IndexRead {
     torch::jit::Value *value;
@@ -56,7 +60,7 @@ private:
   torch::jit::Value *value_of(const at::Tensor &t) const;
   bool is_size(torch::jit::Value *value);
   template <class F> bool varies(torch::jit::Value *value, std::int64_t actual, const F &measure);
-  at::Tensor record(torch::jit::Node *read, std::int64_t actual);
+  at::Tensor record(torch::jit::Node *node, std::int64_t actual);
   bool take_stashed(torch::jit::Value *value);
 
   void advance();

@@ -1,5 +1,6 @@
 #include "trace/scope.h"
 
+#include "trace/argument_stash.h"
 #include "trace/block.h"
 
 #include <torch/csrc/jit/ir/constants.h>
@@ -99,8 +100,31 @@ void Scope::before(const c10::OperatorHandle &op, const jit::Stack &stack) {
               [&](const at::Tensor &t) { inexact |= !exact(t); });
   if (inexact && op_traits.splits)
     refuse_sizes(schema.name());
-  makes_inexact_.resize(static_cast<std::size_t>(op_depth()) + 1);
-  makes_inexact_.back() = inexact;
+  under_way_.resize(static_cast<std::size_t>(op_depth()) + 1);
+  under_way_.back() = {inexact, state->graph->insertPoint()->prev()};
+  if (state_ != state)
+    state_ = state;
+}
+
+/// The tracer's kernel leaves a node without results, and itself switched off.
+void Scope::failed(const c10::OperatorHandle &op) {
+  const auto depth = static_cast<std::size_t>(op_depth());
+  if (abandoned_ || depth >= under_way_.size())
+    return;
+  if (!tracer::isTracing())
+    set_tracing_state(state_);
+  clear_argument_stash();
+  const jit::Node *end = state_->graph->insertPoint();
+  for (jit::Node *node = const_cast<jit::Node *>(end)->prev(); node != under_way_[depth].before;) {
+    jit::Node *earlier = node->prev();
+    node->destroy();
+    node = earlier;
+  }
+  if (raised.empty() && !refused_)
+    raised = fmt::format("an op ({}) failed at {}, and the body went on: a graph can't catch what "
+                         "its ops raise. Check for the cause before, in tensors, or move the "
+                         "attempt out of the function.",
+                         op.schema().name(), text(frontend_.here()));
 }
 
 /// A size that torch reads as a number or a bool: recorded by what takes it, or a condition.
@@ -144,7 +168,7 @@ void Scope::after(const c10::OperatorHandle &op, const jit::Stack &stack) {
   check_substituted(op);
   const bool random = traits(op).random;
   const auto depth = static_cast<std::size_t>(op_depth());
-  const bool inexact = depth < makes_inexact_.size() && makes_inexact_[depth];
+  const bool inexact = depth < under_way_.size() && under_way_[depth].makes_inexact;
   each_tensor(c10::ArrayRef<c10::IValue>(stack).slice(stack.size() - count),
               [&](const at::Tensor &t) {
                 if (!state->hasValue(t))

@@ -69,6 +69,7 @@ public:
     return without_data() && traits(op).literal;
   }
   bool is_of_sizes(const c10::OperatorHandle &op, const jit::Stack &stack) override;
+  void failed(const c10::OperatorHandle &op) override;
   void after(const c10::OperatorHandle &op, const jit::Stack &stack) override;
   bool abandoned() const override { return abandoned_; }
   void unrecorded(const c10::OperatorHandle &op, const jit::Stack &stack) override;
@@ -128,8 +129,14 @@ private:
   /// Tensors made in a block, of which only its end tells what they are.
   std::unordered_map<const c10::TensorImpl *, c10::weak_intrusive_ptr<c10::TensorImpl>> of_blocks_;
   int on_stand_ins_ = 0;
-  std::vector<bool> makes_inexact_; ///< of the ops under way, by depth
-  bool reading_size_ = false;       ///< an op under way reads a traced size
+  /// An op under way.
+  struct Op {
+    bool makes_inexact;
+    jit::Node *before; ///< the last node that is not its own
+  };
+  std::vector<Op> under_way_;                        ///< by depth
+  std::shared_ptr<jit::tracer::TracingState> state_; ///< once an op was recorded
+  bool reading_size_ = false;                        ///< an op under way reads a traced size
   const ThreadModes at_call_ = ThreadModes::now();
   bool refused_ = false;
   bool abandoned_ = false;

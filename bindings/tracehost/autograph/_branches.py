@@ -9,13 +9,14 @@ An exception that the branch not taken raises becomes part of the graph: raised 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
 import torch
 
 from .._errors import Error
-from .._tracehost import Branches, abandoned, without_data
+from .._tracehost import Branches, abandoned, sizes_now, without_data
 from ._containers import Containers
 from ._state import (
     Parts,
@@ -32,7 +33,7 @@ from ._state import (
     take_apart,
 )
 from ._undefined import RETURN_VALUE, is_undefined
-from ._where import line, refuse
+from ._where import frames_of, line, refuse
 
 Thunk = Callable[[], Any]
 State = tuple[Any, ...]
@@ -112,7 +113,7 @@ def stage(
 
 
 def check_condition(cond: torch.Tensor, what: str, where: str) -> None:
-    if cond.numel() != 1:
+    if math.prod(sizes_now(cond)) != 1:
         refuse(
             f"the condition of the {what} at {where} is {kind(cond)}: it must be one value. Write "
             ".any() or .all(), or torch.where for a choice by element."
@@ -149,7 +150,7 @@ def _run(
         outcome.error = error
         cls = type(error)
         text = str(error.args[0]) if len(error.args) == 1 else str(error) if error.args else ""
-        branches.raise_(branch, f"{cls.__module__}:{cls.__qualname__}", text)
+        branches.raise_(branch, f"{cls.__module__}:{cls.__qualname__}", text, frames_of(error))
         return outcome
     number = outcome.first
     for v, parts in enumerate(outcome.parts):
@@ -278,7 +279,7 @@ class _Join:
         def zeros() -> list[torch.Tensor]:
             for leaf in parts.leaves:
                 if is_tensor(leaf):
-                    made.append(torch.zeros(leaf.shape, dtype=leaf.dtype, device=leaf.device))
+                    made.append(torch.zeros(sizes_now(leaf), dtype=leaf.dtype, device=leaf.device))
             return made
 
         number = self._branches.run(branch, zeros)

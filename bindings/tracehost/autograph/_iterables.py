@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import builtins
 import functools
+import math
 from collections.abc import Callable
 from typing import Any
 
 import torch
 
-from .._tracehost import row_count, select
+from .._tracehost import row_count, select, sizes_now
 from ._branches import if_exp
 from ._state import is_tensor, mark_number
 from ._where import line, refuse
@@ -146,10 +147,12 @@ def _is_one(iterable: Any) -> bool:
 def range_(*args: Any) -> Range:
     """Of integers and 0-dim integer tensors."""
     for a in args:
-        if is_tensor(a) and (a.numel() != 1 or a.dtype.is_floating_point or a.dtype.is_complex):
+        if is_tensor(a) and (
+            math.prod(sizes_now(a)) != 1 or a.dtype.is_floating_point or a.dtype.is_complex
+        ):
             refuse(
                 f"range() at {line()} takes integers and integer tensors of one element, not a {a.dtype} tensor "
-                f"of shape {list(a.shape)}"
+                f"of shape {sizes_now(a)}"
             )
     args = tuple(a.reshape(()) if is_tensor(a) and a.dim() else a for a in args)
     if len(args) == 1:
@@ -202,7 +205,7 @@ def _extreme(
     if len(args) == 1:
         (values,) = args
         if is_tensor(values):
-            if values.dim() == 0 or values.shape[0] == 0:
+            if values.dim() == 0 or sizes_now(values)[0] == 0:
                 return function(values)  # Python's own error
             values = values.unbind(0)
         values = list(values)

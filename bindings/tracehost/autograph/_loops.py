@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from .._tracehost import Loop, TensorSpec, abandoned, without_data
+from .._tracehost import Loop, TensorSpec, abandoned, sizes_now, without_data
 from ._branches import State, Thunk, check_condition, if_stmt, truth_tensor
 from ._containers import Containers
 from ._iterables import least, staged
@@ -29,13 +29,22 @@ from ._state import (
     poison,
     promoted,
     same,
-    sizes_now,
     take_apart,
 )
 from ._undefined import RETURN_VALUE, is_undefined
 from ._where import line, refuse
 
-_ATTEMPTS = 6
+_ATTEMPTS = 8
+_OTHER_DTYPES = (
+    torch.float16,
+    torch.bfloat16,
+    torch.float32,
+    torch.float64,
+    torch.int8,
+    torch.int16,
+    torch.int32,
+    torch.uint8,
+)
 
 GetState = Callable[[], State]
 SetState = Callable[[State], None]
@@ -70,6 +79,10 @@ class _Staged:
         self.before = list(before)
         self.missing: dict[int, Parts] = {}  # results that `return` gives in the body: of this form
         self.wider: dict[tuple[int, int], torch.dtype] = {}
+        self.as_numbers = (
+            False  # the body is staged with Python's numbers, to see what becomes of them
+        )
+        self.settled = False
         self.local: set[int] = set()  # variables that only the body assigns
 
     # -- before the body
@@ -104,7 +117,7 @@ class _Staged:
             shape = shape.shape
         if shape is None:
             return [False] * t.dim()
-        if len(shape) != t.dim() or any(s not in (None, n) for s, n in zip(shape, t.shape)):
+        if len(shape) != t.dim() or any(s not in (None, n) for s, n in zip(shape, sizes_now(t))):
             refuse(
                 f"the shape invariant {list(shape)} of '{self.names[c.variable]}' does not fit its value before "
                 f"the {self.what} at {self.where}, {kind(t)}"
@@ -115,6 +128,8 @@ class _Staged:
         """The variables, with these tensors in the carried places."""
         leaves = [list(p.leaves) for p in self.parts]
         for c, t in zip(self.carried, tensors):
+            if self.as_numbers and is_number(leaves[c.variable][c.leaf]):
+                continue
             leaves[c.variable][c.leaf] = mark_number(t) if c.number else t
         return tuple(
             old if not any(c.variable == v for c in self.carried) else p.put(leaves[v])
@@ -128,11 +143,30 @@ class _Staged:
         after = [take_apart(v) for v in state]
         for v, name in enumerate(self.names):
             self._check_variable(v, name, state[v], after[v])
+        if self.as_numbers:
+            self._learn(after)
+            raise _Retry
         result = []
         for c, open_, before in zip(self.carried, varying, self._inputs):
             leaf = after[c.variable].leaves[c.leaf] if c.variable not in self.local else before
             result.append(self._check_leaf(c, open_, before, leaf))
         return result
+
+    def _learn(self, after: list[Parts]) -> None:
+        """`s = 0.0` with a float16 tensor added is a float16 one from the first iteration on."""
+        self.as_numbers = False
+        for c in self.carried:
+            leaf = after[c.variable].leaves[c.leaf] if c.variable not in self.local else None
+            if is_number(self.parts[c.variable].leaves[c.leaf]) and is_tensor(leaf):
+                self.wider[c.variable, c.leaf] = leaf.dtype
+
+    def unsettled(self, loop: Loop) -> bool:
+        """Whether a number's dtype depends on tensors of another width than numbers have."""
+        if self.settled or not any(is_number(x) for p in self.parts for x in p.leaves):
+            return False
+        self.settled = True
+        usual = (torch.get_default_dtype(), torch.int64, torch.bool)
+        return any(loop.uses(dtype) for dtype in _OTHER_DTYPES if dtype not in usual)
 
     def _check_variable(self, v: int, name: str, now: Any, parts: Parts) -> None:
         before = self.before[v]
@@ -178,17 +212,13 @@ class _Staged:
             self._refuse_change(name, before, now, "its number of dimensions changes")
         if now.device != before.device:
             self._refuse_change(name, before, now, f"it moves from {before.device} to {now.device}")
-        if all(open_):
-            return now
-        sizes = list(zip(open_, sizes_now(now), sizes_now(before)))
-        closed = [d for d, (o, a, b) in enumerate(sizes) if not o and a != b]
+        old, new = sizes_now(before), sizes_now(now)
+        closed = [d for d, o in enumerate(open_) if not o and new[d] != old[d]]
         if closed:
-            shape = [
-                None if d in closed or o else s for d, (s, o) in enumerate(zip(before.shape, open_))
-            ]
+            shape = [None if d in closed or o else s for d, (s, o) in enumerate(zip(old, open_))]
             refuse(
                 f"the shape of '{name}' changes in the {self.what} at {self.where} over a tensor, from "
-                f"{list(before.shape)} to {list(now.shape)}. If that is meant, {self._remedy(c, shape)}"
+                f"{old} to {new}. If that is meant, {self._remedy(c, shape)}"
             )
         return now
 
@@ -235,6 +265,9 @@ class _Staged:
 
             try:
                 loop.body(varying, body)
+                if self.unsettled(loop):
+                    self.as_numbers = True
+                    raise _Retry
             except _Retry:
                 set_state(tuple(self.before))
                 loop.discard()
@@ -266,7 +299,7 @@ def _zeros(leaf: Any) -> Any:
     """What no path shows: until then, a result that is not there yet."""
     if is_number(leaf):
         return type(leaf)(0)
-    return torch.zeros(leaf.shape, dtype=leaf.dtype, device=leaf.device)
+    return torch.zeros(sizes_now(leaf), dtype=leaf.dtype, device=leaf.device)
 
 
 def _maximum(options: LoopOptions) -> Any:

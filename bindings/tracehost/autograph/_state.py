@@ -15,7 +15,7 @@ import torch
 from torch.utils import _pytree
 
 from .._sizes import TracedSize
-from .._tracehost import _size_value
+from .._tracehost import sizes_now
 from ._undefined import PREFIX, Undefined, is_undefined
 from ._where import refuse
 
@@ -93,11 +93,6 @@ def same(a: Any, b: Any) -> bool:
     return a == b or (a != a and b != b)
 
 
-def sizes_now(t: torch.Tensor) -> list[int]:
-    """The sizes that a check of ours compares: what it says of one that may differ binds no later call."""
-    return [_size_value(s) if type(s) is TracedSize else s for s in t.shape]
-
-
 def is_own(name: str) -> bool:
     """A flag or result of the generated code, not the user's variable."""
     return name.startswith(PREFIX)
@@ -106,7 +101,7 @@ def is_own(name: str) -> bool:
 def kind(value: Any) -> str:
     """For messages: `str 'a'`, `a float32 tensor of shape [3]`, `a list`."""
     if is_tensor(value):
-        return f"a {dtype_name(value.dtype)} tensor of shape {list(value.shape)}"
+        return f"a {dtype_name(value.dtype)} tensor of shape {sizes_now(value)}"
     if type(value) in _PLAIN and not isinstance(value, (torch.dtype, torch.device)):
         return f"{type(value).__name__} {value!r}" if value is not None else "None"
     return f"a {type(value).__name__}"

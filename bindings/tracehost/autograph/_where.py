@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import traceback
 from typing import NoReturn
 
 from .._tracehost import refuse_staging
@@ -20,6 +21,16 @@ def line() -> str:
             return f"{os.path.basename(file)}:{frame.f_lineno}"
         frame = frame.f_back
     return "an unknown line"
+
+
+def frames_of(error: BaseException) -> str:
+    """The user's frames that an exception has passed, innermost first, as the tracer writes them for an op."""
+    found = [
+        f"{frame.f_code.co_filename}({number}): {frame.f_code.co_name}"
+        for frame, number in traceback.walk_tb(error.__traceback__)
+        if not frame.f_code.co_filename.startswith(_PACKAGE)
+    ]
+    return "\n".join(reversed(found)) + "\n"
 
 
 def refuse(message: str) -> NoReturn:
