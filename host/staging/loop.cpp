@@ -120,8 +120,9 @@ void Loop::body(const Varying &varying,
   }
   scope.close();
   auto met = without_data.met();
-  for (const auto &[value, t] : met)
-    dtypes_.push_back(t.scalar_type());
+  for (const auto &[value, known] : met)
+    if (known.isTensor())
+      dtypes_.push_back(known.toTensor().scalar_type());
   for (const at::Tensor &t : carried_)
     dtypes_.push_back(t.scalar_type());
   if (has_data)
