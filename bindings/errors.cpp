@@ -48,10 +48,13 @@ void set_raised(const Raised &e) {
       type = type.attr(e.type().substr(from, dot - from).c_str());
       from = dot + 1;
     }
-    if (*e.what())
-      PyErr_SetString(type.ptr(), e.what());
-    else
-      PyErr_SetNone(type.ptr());
+    const py::tuple args = *e.what() ? py::make_tuple(e.what()) : py::tuple();
+    PyObject *made = PyObject_Call(type.ptr(), args.ptr(), nullptr);
+    if (!made) { // an __init__ with other parameters: what matters is the type
+      PyErr_Clear();
+      made = type.attr("__new__")(type, *args).release().ptr();
+    }
+    PyErr_SetObject(type.ptr(), py::reinterpret_steal<py::object>(made).ptr());
   } catch (py::error_already_set &) {
     PyErr_Format(PyExc_RuntimeError, "%s: %s", e.type().c_str() + colon + 1, e.what());
   }

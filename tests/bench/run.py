@@ -18,6 +18,7 @@ PARTS = {  # name: module, and what it measures
     "instructions": ("instructions", "the host's share of a call, counted by callgrind"),
     "import": ("startup", "import tracehost, start of the host"),
     "autograph": ("autograph", "conversion of a function, choice of a callee"),
+    "control_flow": ("control_flow", "staging of an if and of loops, long loops, the first one"),
     "memory": ("memory", "memory over 1,000 retraces"),
 }
 

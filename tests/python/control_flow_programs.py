@@ -487,6 +487,61 @@ def while_true_break(x, k):
     return x
 
 
+@program((P, t(1.0)), (P, t(50.0)), (P, t(0.01)), (N, t(-1.0)))
+def while_true_return(x, scale):
+    x = x * scale
+    steps = 0
+    while True:
+        x = x * 2
+        steps += 1
+        if x.sum() > 100:
+            return x, steps
+        if x.sum() < -100:
+            return -x, steps
+
+
+@program((P, n(0)), (P, n(1)), (P * 50, n(2)))
+def while_true_return_in_branch(x, k):
+    if k > 0:
+        while True:
+            x = x * 2
+            if x.sum() > 100:
+                return x
+    return x - 1
+
+
+@program(P, N, BIG)
+def while_over_items(x):
+    state = {"x": x, "n": 0}
+    while state["x"].sum() > 1:
+        state["x"] = state["x"] / 2
+        state["n"] += 1
+    return state
+
+
+@program(*COUNTS)
+def for_over_attributes(x, k):
+    class State:
+        pass
+
+    state = State()
+    state.x, state.n = x, 0
+    for _ in range(k):
+        state.x = state.x / 2
+        state.n += 1
+    return state.x, state.n
+
+
+@program(*COUNTS)
+def for_augments_items(x, k):
+    y = torch.zeros(7, 7)
+    for i in range(k):
+        y[i] += 1
+        y[0, i] += i
+        y[i, i] *= 2
+    return y + x.sum()
+
+
 @program(*COUNTS)
 def while_else(x, k):
     while k > 0:

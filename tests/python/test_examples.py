@@ -56,6 +56,38 @@ def test_every_pattern_is_in_the_table():
     assert all(name in runner for name in listed)
 
 
+CONTROL_FLOW = """newton bisection conjugate_gradient greedy_decoding adaptive_ode early_exit gradient_clipping
+k_means""".split()
+
+
+@pytest.mark.parametrize("program", CONTROL_FLOW)
+def test_control_flow_on_tensors_is_one_trace(program, tmp_path):
+    """Each asserts itself that whatever call is the first, one trace gives eager's values to all."""
+    import subprocess
+
+    from conftest import HOST, clean_environment
+
+    done = subprocess.run(
+        [HOST, ROOT / "examples" / "control_flow" / f"{program}.py"],
+        capture_output=True,
+        text=True,
+        env=clean_environment(),
+        cwd=tmp_path,
+        timeout=240,
+    )
+    assert done.returncode == 0, done.stderr
+    row = done.stdout.splitlines()[-1]
+    traces, _, _, _, per_path, _ = row.rsplit(maxsplit=6)[1:]
+    assert int(traces) == 1 and int(per_path) > 1
+
+
+def test_every_program_of_control_flow_is_in_the_table():
+    files = {path.stem for path in (ROOT / "examples" / "control_flow").glob("*.py")}
+    assert files - {"run", "measure"} == set(CONTROL_FLOW)
+    runner = (ROOT / "examples" / "control_flow" / "run.py").read_text(encoding="utf-8")
+    assert all(f'"{name}"' in runner for name in CONTROL_FLOW)
+
+
 def test_quickstart_runs(quickstart):
     assert quickstart.returncode == 0, quickstart.stderr
 

@@ -97,7 +97,10 @@ class Expressions:
         if isinstance(node, ast.Attribute):
             return ast.Attribute(self.load(node.value), node.attr, nodes.LOAD, **at)
         if isinstance(node, ast.Subscript):
-            return ast.Subscript(self.load(node.value), self.load(node.slice), nodes.LOAD, **at)
+            value = self.load(node.value)
+            if not self.plain and not _is_fixed(node.slice):
+                value = nodes.operation("subscripted", [value], at)
+            return ast.Subscript(value, self.load(node.slice), nodes.LOAD, **at)
         return node
 
     # -- reads

@@ -238,7 +238,7 @@ class _Staged:
         refuse(
             f"{shown} can't be carried from one iteration of the {self.what} at {self.where} to the next: {why}, "
             f"from {kind(before)} to {kind(now)}. The condition or the iterable is a tensor, so one body has to "
-            "do for all iterations."
+            f"do for all iterations.{_cure(before, now)}"
         )
 
     # -- the whole
@@ -249,6 +249,7 @@ class _Staged:
         get_state: GetState,
         start: Callable[[list[torch.Tensor]], Loop],
         iteration: Callable[[torch.Tensor], torch.Tensor | None],
+        containers: Containers,
     ) -> None:
         for _ in range(_ATTEMPTS):
             initial = self.prepare()
@@ -278,6 +279,7 @@ class _Staged:
                 set_state(self.first)
                 raise GoesOn from None
             set_state(tuple(self.before))
+            containers.check(f"the body of a {self.what} over a tensor")
             set_state(self._after(self.state(loop.finish())))
             return
         refuse(f"no dtype was found for the variables of the {self.what} at {self.where}")
@@ -293,6 +295,14 @@ class _Staged:
             else value
             for v, (name, value) in enumerate(zip(self.names, state))
         )
+
+
+def _cure(before: Any, now: Any) -> str:
+    if before is None and is_tensor(now):
+        return f" Give it {kind(now)} before the loop."
+    if is_tensor(before) and is_tensor(now) and before.dtype != now.dtype:
+        return f" Convert it to {now.dtype} before the loop, or back at the end of the body."
+    return ""
 
 
 def _zeros(leaf: Any) -> Any:
@@ -353,14 +363,18 @@ def staged_while(
     maximum = _maximum(options)
     count, most = (maximum, -1) if is_tensor(maximum) else (None, maximum)
     try:
-        loop.run(set_state, get_state, lambda initial: Loop(count, first, most, initial), iteration)
+        loop.run(
+            set_state,
+            get_state,
+            lambda initial: Loop(count, first, most, initial),
+            iteration,
+            containers,
+        )
     except GoesOn:
         left = int(maximum)
         while left != 0 and test():
             body()
             left -= 1
-        return
-    containers.check(f"the body of a {what} over a tensor")
 
 
 def for_stmt(
@@ -386,7 +400,13 @@ def for_stmt(
         return None if extra_test is None else truth_tensor(extra_test(), "for")
 
     try:
-        loop.run(set_state, get_state, lambda initial: Loop(count, None, most, initial), iteration)
+        loop.run(
+            set_state,
+            get_state,
+            lambda initial: Loop(count, None, most, initial),
+            iteration,
+            containers,
+        )
     except GoesOn:
         left = int(maximum)
         for item in items.plain():
@@ -396,8 +416,6 @@ def for_stmt(
             left -= 1
             if extra_test is not None and not extra_test():
                 break
-        return
-    containers.check("the body of a for over a tensor")
 
 
 def for_rest(

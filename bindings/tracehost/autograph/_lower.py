@@ -302,6 +302,9 @@ class Lowering:
         out.flags.update(jumped)
         if orelse:
             self._loop_else(orelse, ends, jumped, out)
+        elif ends == [RETURN_FLAG] and _is_endless(loop):  # Python's True again, as in _guard
+            out.body.append(nodes.assign(RETURN_FLAG, nodes.constant(True, place), place))
+            out.falls = False
         return jumped
 
     def _loop_else(
@@ -349,6 +352,17 @@ class Lowering:
         out.body.append(statement)
         out.flags.update(flags)
         return flags
+
+
+def _is_endless(loop: ast.For | ast.While) -> bool:
+    """`while True:`, without options, which may bound it."""
+    if not isinstance(loop, ast.While) or not isinstance(loop.test, ast.Constant):
+        return False
+    first = loop.body[0]
+    bounded = isinstance(first, ast.Expr) and any(
+        isinstance(n, ast.keyword) and n.arg == "maximum_iterations" for n in ast.walk(first)
+    )
+    return bool(loop.test.value) and not bounded
 
 
 def _has_body(statement: ast.stmt) -> bool:

@@ -101,7 +101,8 @@ def is_own(name: str) -> bool:
 def kind(value: Any) -> str:
     """For messages: `str 'a'`, `a float32 tensor of shape [3]`, `a list`."""
     if is_tensor(value):
-        return f"a {dtype_name(value.dtype)} tensor of shape {sizes_now(value)}"
+        dtype = dtype_name(value.dtype)
+        return f"{'an' if dtype[0] == 'i' else 'a'} {dtype} tensor of shape {sizes_now(value)}"
     if type(value) in _PLAIN and not isinstance(value, (torch.dtype, torch.device)):
         return f"{type(value).__name__} {value!r}" if value is not None else "None"
     return f"a {type(value).__name__}"

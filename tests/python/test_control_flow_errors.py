@@ -1,0 +1,96 @@
+"""Errors in staged code: those of the branch not taken wait until it is."""
+
+import pytest
+import torch
+import tracehost
+
+P, N = torch.tensor([1.0, 2.0, 3.0]), torch.tensor([-1.0, -2.0, -3.0])
+
+
+def n(value):
+    return torch.tensor(value)
+
+
+def in_a_branch(x, k):
+    if x.sum() > 0:
+        x = x.view(7)
+    return x + k
+
+
+def in_a_loop(x, k):
+    for _ in range(k):
+        if x.sum() > 0:
+            x = x.view(7)
+        x = x + 1
+    return x
+
+
+def in_nested_branches(x, k):
+    if k > 0:
+        if x.sum() > 0:
+            x = torch.cat([x, x.view(7)])
+        else:
+            x = x * 2
+    return x
+
+
+CALLS = [(P, n(2)), (N, n(2)), (N, n(0)), (P, n(0)), (N, n(1))]
+
+
+@pytest.mark.parametrize("function", [in_a_branch, in_a_loop, in_nested_branches])
+@pytest.mark.parametrize("first", range(1, len(CALLS)))
+def test_an_op_that_fails_in_a_branch_fails_where_it_is_taken(function, first):
+    staged = tracehost.function(function)
+    for call in CALLS[first:] + CALLS[:first]:
+        try:
+            expected = function(*call)
+        except RuntimeError as error:
+            with pytest.raises(RuntimeError, match=r"shape '\[7\]' is invalid"):
+                staged(*call)
+            assert "[7]" in str(error)
+        else:
+            torch.testing.assert_close(staged(*call), expected)
+    assert staged.tracing_count() <= 2  # the first call may fail, and make none
+
+
+def test_a_loops_body_that_catches_what_an_op_raises_is_refused():
+    @tracehost.function
+    def staged(x, k):
+        for _ in range(k):
+            try:
+                x = x @ torch.ones(5)
+            except RuntimeError:
+                x = x + 1
+        return x
+
+    with pytest.raises(tracehost.TraceError, match="a graph can't catch what its ops raise"):
+        staged(P, n(2))
+
+
+class TwoParts(Exception):
+    def __init__(self, a, b):
+        super().__init__(a, b)
+
+
+def test_an_exception_whose_init_takes_other_arguments_keeps_its_type():
+    @tracehost.function
+    def staged(x):
+        if x.sum() < 0:
+            raise TwoParts("a", 3)
+        return x
+
+    staged(P)
+    with pytest.raises(TwoParts, match=r"\('a', 3\)"):
+        staged(N)
+
+
+def test_the_dtype_that_a_loop_changes_is_named_with_what_to_write():
+    @tracehost.function
+    def staged(k):
+        total = torch.zeros((), dtype=torch.int64)
+        for i in range(k):
+            total = total + i * 0.5
+        return total
+
+    with pytest.raises(tracehost.Error, match="an int64 tensor .* Convert it to torch.float32"):
+        staged(n(3))
