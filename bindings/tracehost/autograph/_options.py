@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 
+@dataclass(init=False)
 class LoopOptions:
     """shape_invariants: variable's name, as written, -> a TensorSpec or shape. Both may be None."""
 
-    # No dataclass: the code that it generates would count as the user's in a trace.
+    shape_invariants: Mapping[str, Any] | None
+    maximum_iterations: Any
+
+    # Written out: code that a dataclass generates would count as the user's in a trace.
     def __init__(
         self, shape_invariants: Mapping[str, Any] | None = None, maximum_iterations: Any = None
     ) -> None:
