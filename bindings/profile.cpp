@@ -85,7 +85,7 @@ Profile::InCall::InCall() : profile_(innermost) {
 Profile::InCall::~InCall() { profile_->in_call_ = false; }
 
 int Profile::on_event(PyObject *self, PyFrameObject *frame, int what, PyObject *arg) {
-  if (trace::shadowing()) // Python code that computes shapes beside the body
+  if (trace::shadowing() || StandIns::AtWork::any()) // code beside the body, of shapes only
     return 0;
   auto *profile = static_cast<Profile *>(PyCapsule_GetPointer(self, nullptr));
   try {

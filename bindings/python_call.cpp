@@ -339,6 +339,7 @@ void PythonCall::enter_stand_ins() {
   if (request_)
     return;
   const WithGil gil;
+  const StandIns::AtWork mark;
   if (!staged_) {
     const Owned module(PyImport_ImportModule("tracehost._stand_ins"));
     Owned maker(module ? PyObject_CallMethod(module.get(), "Maker", nullptr) : nullptr);

@@ -6,6 +6,7 @@
 #include "staging/branches.h"
 #include "staging/loop.h"
 #include "staging/select.h"
+#include "staging/tensor_array.h"
 #include "trace/call.h"
 #include "trace/tracer.h"
 
@@ -133,6 +134,51 @@ py::object outer_frame() {
   return py::reinterpret_borrow<py::object>(found ? found : Py_None);
 }
 
+using staging::TensorArray;
+
+TensorArray::Index index_of(py::handle i) {
+  if (THPVariable_Check(i.ptr()))
+    return tensor(i);
+  return py::cast<std::int64_t>(i);
+}
+
+/// What `tracehost.TensorArray` is while a function is traced.
+class PyTensorArray {
+public:
+  explicit PyTensorArray(std::int64_t size) : array_(called([&] { return TensorArray(size); })) {}
+
+  void append(py::handle value) {
+    called([&] { array_.append(tensor(value)); });
+  }
+  void write(py::handle index, py::handle value) {
+    called([&] { array_.write(index_of(index), tensor(value)); });
+  }
+  void unstack(py::handle rows) {
+    called([&] { array_.unstack(tensor(rows)); });
+  }
+  py::object read(py::handle index) {
+    return called([&] { return wrap(array_.read(index_of(index))); });
+  }
+  py::object stack() {
+    return called([&] { return wrap(array_.stack()); });
+  }
+  py::object size() {
+    const auto size = called([&] { return array_.size(); });
+    const auto *t = std::get_if<at::Tensor>(&size);
+    return t ? wrap(*t) : py::object(py::int_(std::get<std::int64_t>(size)));
+  }
+  /// The sizes of an element, None before one is written; whether they depend on values.
+  py::object sizes() const {
+    const auto &element = array_.element();
+    return element
+               ? py::object(py::make_tuple(py::tuple(py::cast(element->sizes)), element->inexact))
+               : py::object(py::none());
+  }
+
+private:
+  TensorArray array_;
+};
+
 py::object row_count(py::handle t) {
   return called([&] {
     const auto count = staging::row_count(tensor(t));
@@ -159,6 +205,15 @@ void add_staging(py::module_ &module) {
       .def("discard", &PyLoop::discard)
       .def("uses", &PyLoop::uses)
       .def("finish", &PyLoop::finish);
+  py::class_<PyTensorArray>(module, "TensorArray")
+      .def(py::init<std::int64_t>())
+      .def("append", &PyTensorArray::append)
+      .def("write", &PyTensorArray::write)
+      .def("unstack", &PyTensorArray::unstack)
+      .def("read", &PyTensorArray::read)
+      .def("stack", &PyTensorArray::stack)
+      .def("size", &PyTensorArray::size)
+      .def_property_readonly("sizes", &PyTensorArray::sizes);
   module.def("select", &select);
   module.def("row_count", &row_count);
   module.def("raise_error",

@@ -13,6 +13,8 @@
 namespace tracehost::python {
 namespace {
 
+thread_local bool at_work = false;
+
 const at::Tensor &tensor_of(PyObject *object) { return THPVariable_Unpack(object); }
 
 /// What a plain tensor in its place would have.
@@ -80,7 +82,12 @@ const StandIns::Argument *StandIns::argument(PyObject *tensor) const {
   return found == arguments_.end() ? nullptr : &found->second;
 }
 
+StandIns::AtWork::AtWork() : before_(std::exchange(at_work, true)) {}
+StandIns::AtWork::~AtWork() { at_work = before_; }
+bool StandIns::AtWork::any() { return at_work; }
+
 at::Tensor StandIns::twin(const at::Tensor &tensor) {
+  const AtWork mark;
   const auto *impl = tensor.unsafeGetTensorImpl();
   if (const auto found = twins_.find(impl); found != twins_.end())
     return found->second.second;
@@ -109,6 +116,7 @@ bool StandIns::is_code_of_ops(PyFrameObject *frame) {
 StandIns::Entered::Entered(StandIns *stand_ins) {
   if (!stand_ins)
     return;
+  const AtWork mark;
   PyObject *mode = stand_ins->mode();
   const Owned done(PyObject_CallMethod(mode, "__enter__", nullptr));
   if (!done)
@@ -119,6 +127,7 @@ StandIns::Entered::Entered(StandIns *stand_ins) {
 StandIns::Entered::~Entered() {
   if (!mode_)
     return;
+  const AtWork mark;
   PyObject *type = nullptr, *value = nullptr, *traceback = nullptr;
   PyErr_Fetch(&type, &value, &traceback);
   const Owned done(PyObject_CallMethod(mode_, "__exit__", "OOO", Py_None, Py_None, Py_None));

@@ -52,6 +52,19 @@ public:
   /// Whether the frame belongs to the code by which torch runs ops without data.
   static bool is_code_of_ops(PyFrameObject *frame);
 
+  /// While one lives, Python code that runs on this thread makes stand-ins: it is not the body's.
+  class AtWork {
+  public:
+    AtWork();
+    ~AtWork();
+    AtWork(const AtWork &) = delete;
+    AtWork &operator=(const AtWork &) = delete;
+    static bool any();
+
+  private:
+    bool before_;
+  };
+
   /// The mode is on for a block. A Python error that is set there stays set.
   class Entered {
   public:

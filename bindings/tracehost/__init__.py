@@ -41,8 +41,10 @@ from ._switches import (  # noqa: E402
     run_functions_eagerly,
     stance,
 )
+from ._tensor_array import TensorArray  # noqa: E402
 from ._tracehost import TensorSpec  # noqa: E402
 from ._versions import VERSION as __version__  # noqa: E402
+from .autograph._explicit import cond, range, while_loop  # noqa: E402
 
 __all__ = [
     "ArchiveError",
@@ -55,12 +57,14 @@ __all__ = [
     "SideEffectWarning",
     "SignatureError",
     "StagingError",
+    "TensorArray",
     "TensorSpec",
     "TraceError",
     "TraceWarning",
     "ValueReadError",
     "__version__",
     "autograph",
+    "cond",
     "events",
     "function",
     "functions_run_eagerly",
@@ -68,10 +72,12 @@ __all__ = [
     "inside_function",
     "no_retrace",
     "py_function",
+    "range",
     "report",
     "reset",
     "run_functions_eagerly",
     "stance",
     "testing",
     "trace_monitor",
+    "while_loop",
 ]

@@ -20,6 +20,8 @@ programs = [
     "early_exit",
     "gradient_clipping",
     "k_means",
+    "rnn",
+    "monte_carlo",
 ]
 
 print(head())

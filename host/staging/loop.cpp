@@ -21,7 +21,7 @@ namespace {
 /// The graph of one node, with what it uses from around it as inputs or copied.
 class Extract {
 public:
-  explicit Extract(const std::unordered_map<jit::Value *, at::Tensor> &known) : known_(known) {}
+  explicit Extract(const std::unordered_map<jit::Value *, c10::IValue> &known) : known_(known) {}
 
   jit::Node *copy(jit::Node *node) {
     return graph_->insertNode(graph_->createClone(node, [this](jit::Value *v) { return of(v); }));
@@ -35,7 +35,9 @@ private:
       return found->second;
     if (const auto found = known_.find(value); found != known_.end()) {
       inputs.emplace_back(found->second);
-      return values_[value] = graph_->addInput()->setType(c10::TensorType::get());
+      return values_[value] = graph_->addInput()->setType(
+                 found->second.isTensor() ? c10::TypePtr(c10::TensorType::get())
+                                          : c10::TypePtr(c10::ListType::ofTensors()));
     }
     TORCH_CHECK(value->node()->kind() != c10::prim::Param && value->node()->blocks().empty(),
                 "tracehost: a staged loop uses a value that has no tensor: ", *value->node());
@@ -45,7 +47,7 @@ private:
     return values_.at(value);
   }
 
-  const std::unordered_map<jit::Value *, at::Tensor> &known_;
+  const std::unordered_map<jit::Value *, c10::IValue> &known_;
   std::shared_ptr<jit::Graph> graph_ = std::make_shared<jit::Graph>();
   std::unordered_map<jit::Value *, jit::Value *> values_;
 };
@@ -118,8 +120,9 @@ void Loop::body(const Varying &varying,
   }
   scope.close();
   auto met = without_data.met();
-  for (const auto &[value, t] : met)
-    dtypes_.push_back(t.scalar_type());
+  for (const auto &[value, known] : met)
+    if (known.isTensor())
+      dtypes_.push_back(known.toTensor().scalar_type());
   for (const at::Tensor &t : carried_)
     dtypes_.push_back(t.scalar_type());
   if (has_data)

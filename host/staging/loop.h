@@ -60,8 +60,8 @@ private:
   Bounds bounds_;
   std::vector<at::Tensor> carried_;
   std::vector<bool> inexact_;
-  std::unordered_map<torch::jit::Value *, at::Tensor> known_; ///< what blocks use, with data
-  std::vector<at::ScalarType> dtypes_;                        ///< of what the body was given
+  std::unordered_map<torch::jit::Value *, c10::IValue> known_; ///< what blocks use, with data
+  std::vector<at::ScalarType> dtypes_;                         ///< of what the body was given
 };
 
 /// How many rows `t` has, as a traced tensor; nullopt where each call has as many.

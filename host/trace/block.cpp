@@ -130,7 +130,9 @@ at::Tensor stand_in_for(const at::Tensor &t) {
   return current->stand_in(t);
 }
 
-std::unordered_map<jit::Value *, at::Tensor> OnStandIns::met() const {
+void meet(jit::Value *value, const c10::IValue &list) { current->met.emplace(value, list); }
+
+std::unordered_map<jit::Value *, c10::IValue> OnStandIns::met() const {
   auto result = current->met;
   if (current->relaxed)
     result.insert(current->relaxed->given.begin(), current->relaxed->given.end());

@@ -58,10 +58,13 @@ public:
   ~OnStandIns();
   OnStandIns(const OnStandIns &) = delete;
   OnStandIns &operator=(const OnStandIns &) = delete;
-  /// The tensors with data that ops met since the outermost one began, by their values; and the
-  /// traced sizes of the trace.
-  std::unordered_map<torch::jit::Value *, at::Tensor> met() const;
+  /// The tensors with data that ops met since the outermost one began, by their values; lists; and
+  /// the traced sizes of the trace.
+  std::unordered_map<torch::jit::Value *, c10::IValue> met() const;
 };
+
+/// `value` is a list with data that a block uses. Requires: an OnStandIns lives.
+void meet(torch::jit::Value *value, const c10::IValue &list);
 
 /// What stands for `t` without data, known to the graph as `t` is. Requires: an OnStandIns lives.
 at::Tensor stand_in_for(const at::Tensor &t);

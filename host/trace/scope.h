@@ -114,7 +114,7 @@ public:
   int blocks = 0;                                   ///< around what is recorded now
   ModeRecord modes;                                 ///< of the graph so far
   std::unordered_set<const jit::Value *> inexact;   ///< values whose sizes depend on values
-  std::unordered_map<jit::Value *, at::Tensor> met; ///< with data, that ops met on stand-ins
+  std::unordered_map<jit::Value *, c10::IValue> met; ///< with data, that ops met on stand-ins
 
 private:
   void literal(const at::Tensor &t);

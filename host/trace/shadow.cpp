@@ -12,6 +12,8 @@ namespace jit = torch::jit;
 
 namespace {
 
+const auto kNewArray = c10::Symbol::fromQualString("tracehost::array_new");
+
 thread_local bool running = false;
 
 struct Running {
@@ -133,7 +135,10 @@ std::optional<Shadow::Trouble> Shadow::run(jit::Node *node) {
   leaves = size_leaf(node, leaves);
   if (!node->blocks().empty())
     leaves = ~LeafSet{0}; // what its blocks use from outside is not among the inputs
-  if (!node->blocks().empty() || !(alive & 1U << SizePoints::real) || given_up_.contains(node)) {
+  if (node->kind() == kNewArray)
+    leaves = ~LeafSet{0}; // nor what is put into it
+  if (!node->blocks().empty() || node->kind() == kNewArray || !(alive & 1U << SizePoints::real) ||
+      given_up_.contains(node)) {
     not_known(node, leaves);
     return std::nullopt;
   }

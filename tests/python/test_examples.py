@@ -57,7 +57,7 @@ def test_every_pattern_is_in_the_table():
 
 
 CONTROL_FLOW = """newton bisection conjugate_gradient greedy_decoding adaptive_ode early_exit gradient_clipping
-k_means""".split()
+k_means rnn monte_carlo""".split()
 
 
 @pytest.mark.parametrize("program", CONTROL_FLOW)

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
 import torch
@@ -41,15 +40,16 @@ State = tuple[Any, ...]
 THEN, ELSE = 0, 1
 
 
-@dataclass
 class Outcome:
     """What one branch leaves."""
 
-    state: State = ()
-    parts: list[Parts] = field(default_factory=list)
-    first: int = 0  # of its tensors, as Branches.run calls them
-    error: Exception | None = None
-    handles: dict[tuple[int, int], int] = field(default_factory=dict)  # (variable, leaf) -> tensor
+    # No dataclass: the code that it generates would count as the user's in a trace.
+    def __init__(self) -> None:
+        self.state: State = ()
+        self.parts: list[Parts] = []
+        self.first = 0  # of its tensors, as Branches.run calls them
+        self.error: Exception | None = None
+        self.handles: dict[tuple[int, int], int] = {}  # (variable, leaf) -> tensor
 
 
 def if_stmt(
@@ -339,9 +339,9 @@ class _Join:
         return actual.parts[v].put(leaves)
 
 
-@dataclass
 class _Value:
-    value: Any
+    def __init__(self, value: Any) -> None:
+        self.value = value
 
 
 def _needs(leaf: Any, dtype: torch.dtype) -> bool:
@@ -351,9 +351,10 @@ def _needs(leaf: Any, dtype: torch.dtype) -> bool:
 # ---- Expressions
 
 
-def _choose(
+def choose(
     cond: torch.Tensor, then: Thunk, orelse: Thunk, what: str, watched: tuple[Thunk, ...] = ()
 ) -> Any:
+    """The value of the chosen one, as one value of the graph."""
     result: Any = None
 
     def assign(thunk: Thunk) -> Thunk:
@@ -378,16 +379,16 @@ def _choose(
 
 
 def if_exp(cond: torch.Tensor, then: Thunk, orelse: Thunk) -> Any:
-    return _choose(cond, then, orelse, "conditional expression")
+    return choose(cond, then, orelse, "conditional expression")
 
 
 def and_(left: torch.Tensor, right: Thunk) -> Any:
     """An operand, as in Python."""
-    return _choose(left, right, lambda: left, "'and'")
+    return choose(left, right, lambda: left, "'and'")
 
 
 def or_(left: torch.Tensor, right: Thunk) -> Any:
-    return _choose(left, lambda: left, right, "'or'")
+    return choose(left, lambda: left, right, "'or'")
 
 
 def _truth(value: Any, what: str) -> torch.Tensor:
@@ -402,12 +403,12 @@ def _truth(value: Any, what: str) -> torch.Tensor:
 def and_test(left: torch.Tensor, right: Thunk) -> Any:
     false = torch.zeros((), dtype=torch.bool, device=left.device)
     watched = (right,)
-    return _choose(left, lambda: _truth(right(), "'and'"), lambda: false, "'and'", watched)
+    return choose(left, lambda: _truth(right(), "'and'"), lambda: false, "'and'", watched)
 
 
 def or_test(left: torch.Tensor, right: Thunk) -> Any:
     true = torch.ones((), dtype=torch.bool, device=left.device)
-    return _choose(left, lambda: true, lambda: _truth(right(), "'or'"), "'or'", (right,))
+    return choose(left, lambda: true, lambda: _truth(right(), "'or'"), "'or'", (right,))
 
 
 def truth_tensor(value: Any, what: str) -> torch.Tensor | None:

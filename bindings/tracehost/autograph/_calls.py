@@ -8,8 +8,10 @@ from collections.abc import Callable, Iterable
 from types import BuiltinFunctionType, CellType, FunctionType, MethodType
 from typing import Any
 
+from .._tensor_array import TensorArray
 from . import _staging
 from ._compile import converted, copy_of
+from ._explicit import cond, while_loop
 from ._policy import is_refused
 from ._staging import is_staged
 
@@ -35,6 +37,8 @@ def _zip(*iterables: Any, **options: Any) -> Any:
 
 
 def _len(value: Any) -> Any:
+    if type(value) is TensorArray:
+        return value.size()
     return _staging.len_(value) if is_staged(value) else len(value)
 
 
@@ -89,7 +93,21 @@ _BUILTINS: dict[Any, Callable[..., Any]] = {
 }
 
 
+def _cond(pred: Any, true_fn: Any, false_fn: Any, operands: Any = ()) -> Any:
+    return cond(pred, call(true_fn), call(false_fn), operands)
+
+
+def _while_loop(cond: Any, body: Any, *args: Any, **options: Any) -> Any:
+    return while_loop(call(cond), call(body), *args, **options)
+
+
+# Functions of ours that call the user's.
+_FUNCTIONS: dict[Any, Callable[..., Any]] = {cond: _cond, while_loop: _while_loop}
+
+
 def _of_function(f: Any) -> Any:
+    if f in _FUNCTIONS:
+        return _FUNCTIONS[f]
     made = converted(f)
     if made is f and "__wrapped__" in f.__dict__:
         return _with_wrapped(f)

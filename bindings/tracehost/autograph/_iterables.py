@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+import functools
 import math
 from collections.abc import Callable
 from typing import Any
@@ -36,15 +37,21 @@ class Staged:
 
 
 class Range(Staged):
-    """range() of which an argument is a traced tensor."""
+    """range() of which an argument is a traced tensor, or that a graph is to run."""
 
     def __init__(self, start: Any, stop: Any, step: Any) -> None:
         self.start, self.stop, self.step = start, stop, step
+        self.dtype = torch.int64  # of the items
 
     def __repr__(self) -> str:
         return "range(...)"
 
-    def count(self) -> torch.Tensor:
+    def __len__(self) -> int:
+        return len(self.plain())
+
+    def count(self) -> Any:
+        if not any(is_tensor(x) for x in (self.start, self.stop, self.step)):
+            return len(self)
         start, stop, step = self.start, self.stop, self.step
         if not is_tensor(step):
             if step == 0:
@@ -56,9 +63,8 @@ class Range(Staged):
 
     def item(self, index: torch.Tensor) -> torch.Tensor:
         plain = not is_tensor(self.start) and self.start == 0 and not is_tensor(self.step)
-        if plain and self.step == 1:
-            return mark_number(index)
-        return mark_number((self.start + index * self.step).to(torch.int64))
+        item = index if plain and self.step == 1 else self.start + index * self.step
+        return mark_number(item if item.dtype == self.dtype else item.to(self.dtype))
 
     def plain(self) -> Any:
         return range(int(self.start), int(self.stop), int(self.step))
@@ -112,13 +118,7 @@ class Zip(Staged):
         return "zip(...)"
 
     def count(self) -> Any:
-        counts = [i.count() for i in self.inner]
-        exact = [c for c in counts if not is_tensor(c)]
-        result: Any = builtins.min(exact) if exact else None
-        for c in counts:
-            if is_tensor(c):
-                result = c if result is None else _least(result, c)
-        return result
+        return functools.reduce(least, (i.count() for i in self.inner))
 
     def item(self, index: torch.Tensor) -> Any:
         return tuple(i.item(index) for i in self.inner)
@@ -127,8 +127,13 @@ class Zip(Staged):
         return builtins.zip(*(i.plain() for i in self.inner))
 
 
-def _least(a: Any, b: torch.Tensor) -> torch.Tensor:
-    return torch.minimum(a, b) if is_tensor(a) else torch.clamp(b, max=a)
+def least(a: Any, b: Any) -> Any:
+    """The smaller one of two counts: ints, or 0-dim int64 tensors."""
+    if not is_tensor(a) and not is_tensor(b):
+        return builtins.min(a, b)
+    if is_tensor(a) and is_tensor(b):
+        return torch.minimum(a, b)
+    return torch.clamp(b, max=a) if is_tensor(b) else torch.clamp(a, max=b)
 
 
 def staged(iterable: Any) -> Staged:

@@ -8,7 +8,6 @@ tensors. A number's dtype is found by staging the body again where it turns out 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -24,7 +23,7 @@ from ._branches import (
     truth_tensor,
 )
 from ._containers import Containers
-from ._iterables import staged
+from ._iterables import least, staged
 from ._options import LoopOptions
 from ._state import (
     Parts,
@@ -67,14 +66,13 @@ class GoesOn(Exception):
     """The loop was refused, and the function goes on without a trace: Python runs the loop."""
 
 
-@dataclass
 class _Carried:
     """One carried tensor."""
 
-    variable: int
-    leaf: int
-    dtype: torch.dtype
-    number: bool  # a Python number to the user
+    # No dataclass: the code that it generates would count as the user's in a trace.
+    def __init__(self, variable: int, leaf: int, dtype: torch.dtype, number: bool) -> None:
+        self.variable, self.leaf, self.dtype = variable, leaf, dtype
+        self.number = number  # a Python number to the user
 
 
 class _Staged:
@@ -228,10 +226,20 @@ class _Staged:
             shape = [None if d in closed or o else s for d, (s, o) in enumerate(zip(old, open_))]
             refuse(
                 f"the shape of '{name}' changes in the {self.what} at {self.where} over a tensor, from "
-                f"{old} to {new}. If that is meant, write as the first line of its "
-                f"body: tracehost.autograph.set_loop_options(shape_invariants=[({name}, {shape})])"
+                f"{old} to {new}. If that is meant, {self._remedy(c, shape)}"
             )
         return now
+
+    def _remedy(self, c: _Carried, shape: list[int | None]) -> str:
+        if self.what == "while_loop":
+            each = ["None"] * len(self.names)
+            each[c.variable] = str(shape)
+            return f"pass shape_invariants=[{', '.join(each)}]"
+        name = self.names[c.variable]
+        return (
+            "write as the first line of its body: "
+            f"tracehost.autograph.set_loop_options(shape_invariants=[({name}, {shape})])"
+        )
 
     def _refuse_change(self, name: str, before: Any, now: Any, why: str) -> None:
         shown = "the value returned" if name == RETURN_VALUE else f"'{name}'"
@@ -320,10 +328,16 @@ def _zeros(leaf: Any) -> Any:
     return torch.zeros(sizes_now(leaf), dtype=leaf.dtype, device=leaf.device)
 
 
-def _maximum(options: LoopOptions) -> int:
+def _maximum(options: LoopOptions) -> Any:
+    """An int, -1 for any number; or a 0-dim int64 tensor."""
     value = options.maximum_iterations
     if value is None:
         return -1
+    if is_tensor(value):
+        fits = value.numel() == 1 and not value.dtype.is_floating_point
+        if not fits or value.dtype.is_complex:
+            refuse(f"maximum_iterations at {line()} must be an integer, not {kind(value)}")
+        return torch.clamp(value.reshape(()), min=0).to(torch.int64)
     if isinstance(value, bool) or not isinstance(value, int) or value < 0:
         refuse(f"maximum_iterations at {line()} must be an int of at least 0, not {value!r}")
     return value
@@ -339,27 +353,44 @@ def while_stmt(
     options: LoopOptions,
 ) -> None:
     """`first`: what test() has given, a traced tensor."""
-    check_condition(first, "while", line())
-    containers = Containers(test, body)
-    loop = _Staged(names, options, "while", get_state())
+    staged_while(first, test, body, get_state, set_state, names, options, "while", (test, body))
 
-    def iteration(_index: torch.Tensor) -> torch.Tensor:
+
+def staged_while(
+    first: torch.Tensor,
+    test: Thunk,
+    body: Thunk,
+    get_state: GetState,
+    set_state: SetState,
+    names: tuple[str, ...],
+    options: LoopOptions,
+    what: str,
+    watched: tuple[Callable[..., Any], ...],
+) -> None:
+    """`watched`: the user's code, which `test` and `body` may only call."""
+    check_condition(first, what, line())
+    containers = Containers(*watched)
+    loop = _Staged(names, options, what, get_state())
+
+    def iteration(_index: torch.Tensor) -> torch.Tensor | None:
         body()
-        return truth_tensor(test(), "while")
+        return truth_tensor(test(), what)
 
     maximum = _maximum(options)
+    count, most = (maximum, -1) if is_tensor(maximum) else (None, maximum)
     try:
         loop.run(
             set_state,
             get_state,
-            lambda initial: Loop(None, first, maximum, initial),
+            lambda initial: Loop(count, first, most, initial),
             iteration,
             containers,
         )
     except GoesOn:
-        while maximum != 0 and test():
+        left = int(maximum)
+        while left != 0 and test():
             body()
-            maximum -= 1
+            left -= 1
 
 
 def for_stmt(
@@ -376,10 +407,9 @@ def for_stmt(
     loop = _Staged(names, options, "for", get_state())
     count: Any = items.count()
     maximum = _maximum(options)
-    if not is_tensor(count):
-        maximum, count = count if maximum < 0 else min(count, maximum), None
-    elif maximum >= 0:
-        count = torch.clamp(count, max=maximum)
+    if is_tensor(maximum) or maximum >= 0:
+        count = least(count, maximum)
+    count, most = (count, -1) if is_tensor(count) else (None, count)
 
     def iteration(index: torch.Tensor) -> torch.Tensor | None:
         body(items.item(index))
@@ -389,16 +419,17 @@ def for_stmt(
         loop.run(
             set_state,
             get_state,
-            lambda initial: Loop(count, None, maximum, initial),
+            lambda initial: Loop(count, None, most, initial),
             iteration,
             containers,
         )
     except GoesOn:
+        left = int(maximum)
         for item in items.plain():
-            if maximum == 0:
+            if left == 0:
                 break
             body(item)
-            maximum -= 1
+            left -= 1
             if extra_test is not None and not extra_test():
                 break
 
