@@ -82,7 +82,6 @@ class Containers:
             kind = type(container).__name__
             refuse(
                 f"{what} at {line()} changes the {kind} '{name}' in place, which a graph can't do. "
-                "Collect tensors in a tracehost.TensorArray, or make a new "
-                f"{kind} and assign it ('{name} = {name} + [...]' keeps its length only in one branch); "
-                "outside of staged blocks it may be changed."
+                "Collect tensors in a tracehost.TensorArray, assign variables in its place, or change it "
+                "outside of the branch or loop."
             )
