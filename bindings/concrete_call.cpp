@@ -102,6 +102,14 @@ bool sizes_are(const TensorMeta &meta, PyObject *tensor) {
   return true;
 }
 
+/// A trace around the call has to allow the read, too.
+bool has_value(const ValueGuard &guard, const at::Tensor &t) {
+  if (trace::recording())
+    trace::read_values(t, "a graph for one value", true);
+  const trace::Paused paused;
+  return holds(guard, t);
+}
+
 class SlotSizes final : public SizeSource {
 public:
   explicit SlotSizes(const std::vector<py::object> &tensors) : tensors_(tensors) {}
@@ -373,6 +381,12 @@ bool Concrete::conditions_hold(const Arguments &given, Unfit &why) const {
     if (!tracehost::holds(condition, sizes))
       return refuse_value(why, fmt::format("the graph is for sizes where {} ({})",
                                            text(condition, signature()), condition.where));
+  for (const ValueGuard &guard : signature().values)
+    if (guard.input < given.tensors.size() &&
+        !has_value(guard, THPVariable_Unpack(given.tensors[guard.input].ptr())))
+      return refuse_value(why, fmt::format("the graph is for {} = {} ({})",
+                                           signature().input_path(guard.input), text(guard),
+                                           guard.where));
   return true;
 }
 

@@ -127,9 +127,8 @@ bool warn_went_on(const PythonFunction &f, const PythonCall &call) {
   }
   Owned result(call.take_result());
   drop_evicted(f);
-  const bool warned = outcome == Function::Outcome::traced
-                          ? call.warn_side_effects() && warn_retraces(f)
-                          : warn_went_on(f, call);
+  const bool warned = outcome == Function::Outcome::traced ? call.warn() && warn_retraces(f)
+                                                           : warn_went_on(f, call);
   return warned ? result.release() : nullptr;
 }
 
@@ -209,15 +208,15 @@ PyObject *bind_instance(PyObject *self, PyObject *instance, PyObject *) {
 }
 
 // Function(callable, parameters, empty, name, file, line, site_key, limit, watch, reduces,
-//          declaration or None, autograph)
+//          declaration or None, autograph, value_reads)
 int initialise(PyObject *self, PyObject *args, PyObject *) {
   PyObject *callable = nullptr, *parameters = nullptr, *empty = nullptr, *declaration = nullptr;
   const char *name = nullptr, *file = nullptr;
-  int line = 0, watch = 1, reduces = 0, autograph = 1;
+  int line = 0, watch = 1, reduces = 0, autograph = 1, value_reads = 0;
   unsigned long long site_key = 0, limit = 0;
-  if (!PyArg_ParseTuple(args, "OO!OssiKKppOp", &callable, &PyList_Type, &parameters, &empty, &name,
-                        &file, &line, &site_key, &limit, &watch, &reduces, &declaration,
-                        &autograph))
+  if (!PyArg_ParseTuple(args, "OO!OssiKKppOpi", &callable, &PyList_Type, &parameters, &empty, &name,
+                        &file, &line, &site_key, &limit, &watch, &reduces, &declaration, &autograph,
+                        &value_reads))
     return -1;
   try {
     auto f = std::make_unique<PythonFunction>(callable, parameters, empty);
@@ -231,6 +230,7 @@ int initialise(PyObject *self, PyObject *args, PyObject *) {
     f->name = fmt::format("{} ({})", name, text(identity.definition));
     f->watch = watch;
     f->autograph = autograph;
+    f->value_reads = static_cast<trace::ValueReads>(value_reads);
     f->core = std::make_unique<Function>(std::move(identity), limit, report::ledger());
     Py_XSETREF(cast(self)->arguments, Py_NewRef(args));
     delete std::exchange(cast(self)->function, f.release());

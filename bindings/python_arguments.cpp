@@ -92,7 +92,7 @@ bool PythonCall::adapt(Request &) {
     rethrow();
   if (!function_.declaration)
     return convert_arrays();
-  may_pin = false;
+  may_pin &= function_.value_reads == trace::ValueReads::guard;
   const Owned made(function_.declaration->convert(function_.binder, bound_));
   if (!made)
     return false;

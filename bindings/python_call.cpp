@@ -206,6 +206,13 @@ std::shared_ptr<FrontEndState> PythonCall::finish(Request &, Signature &signatur
     state->once =
         fmt::format("init_scope made what {} now is: the next call is traced with it", path);
   state->calls = callbacks_of(*traced.graph->block());
+  baked_ = traced.baked;
+  for (const ValueGuard &guard : signature.values) {
+    const std::size_t slots = flattened_.tensors.size();
+    read_.emplace_back(guard.input < slots ? THPVariable_Unpack(flattened_.tensors[guard.input])
+                                           : traced.captures[guard.input - slots].tensor,
+                       guard);
+  }
   signature.watched = state->environment->recorded(signature.atoms);
   for (const AtomRef &atom : signature.atoms)
     if (const auto *own = dynamic_cast<const PyAtom *>(atom.get()))
@@ -231,6 +238,29 @@ void PythonCall::environment(const Specialization &specialization, Request &,
     }
     signature.captures.push_back(std::move(spec));
   }
+  for (const ValueGuard &guard : specialization.signature.values)
+    if (auto now = current_value(guard, specialization, tensors))
+      signature.values.push_back(std::move(*now));
+}
+
+/// Nothing where the call has no such input; not known where that has no values, or too many.
+std::optional<ValueGuard> PythonCall::current_value(const ValueGuard &guard,
+                                                    const Specialization &of,
+                                                    const std::vector<PyObject *> &captures) const {
+  const std::size_t slots = of.signature.slots.size();
+  if (slots != flattened_.tensors.size())
+    return std::nullopt;
+  PyObject *object =
+      guard.input < slots ? flattened_.tensors[guard.input] : captures[guard.input - slots];
+  if (!object)
+    return std::nullopt;
+  const at::Tensor &t = THPVariable_Unpack(object);
+  for (const auto &[read, value] : read_)
+    if (read.is_same(t))
+      return value;
+  if (can_be_guarded(t))
+    return guard_of(guard.input, t);
+  return ValueGuard{guard.input, guard.dtype, guard.scalar, {}, {}};
 }
 
 void PythonCall::execute(const Specialization &specialization, torch::jit::Stack &stack) {
@@ -380,6 +410,24 @@ void PythonCall::refuse(trace::Refusal why, const std::string &message) {
                    : why == trace::Refusal::capture  ? errors().capture
                                                      : errors().trace;
   raise(type, message);
+}
+
+bool PythonCall::warn() { return warn_side_effects() && warn_baked(); }
+
+bool PythonCall::warn_baked() {
+  for (const trace::BakedRead &read : baked_) {
+    const std::string where = text(read.where);
+    if (!function_.baked.insert(where).second)
+      continue;
+    const std::string message = fmt::format(
+        "{} reads {} at {}, and value_reads=\"bake\" keeps it in the graph: later calls use it "
+        "whatever the value is then. Use \"guard\" for a graph for each value of an input, or keep "
+        "the computation in tensors.",
+        function_.name, read.what, where);
+    if (PyErr_WarnEx(errors().trace_warning, message.c_str(), 1))
+      return false;
+  }
+  return true;
 }
 
 bool PythonCall::warn_side_effects() {

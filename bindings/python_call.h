@@ -29,10 +29,12 @@ struct PythonFunction {
   std::string name;   ///< for messages: `step (train.py:12)`
   Binder binder;
   std::shared_ptr<const Parameters> parameters;
-  bool watch;                ///< Python values that the trace read are part of the signature
+  bool watch; ///< Python values that the trace read are part of the signature
+  trace::ValueReads value_reads = trace::ValueReads::error;
   bool autograph = true;     ///< control flow on tensors becomes the graph's
   bool takes_arrays = false; ///< it was called with numpy's: converted before the look-up
   std::unordered_set<std::string> warned;   ///< paths of slots that a SideEffectWarning has named
+  std::unordered_set<std::string> baked;    ///< lines that a TraceWarning has named
   std::unique_ptr<Declaration> declaration; ///< null: no input_signature
   PyObject *instance = nullptr;             ///< weak reference, strong: a method's, of one instance
   std::unique_ptr<Function> core;
@@ -92,9 +94,9 @@ public:
   std::vector<std::string> spec_names() const;
   /// After Outcome::traced: the body's result, a new reference.
   PyObject *take_result() { return std::exchange(result_, nullptr); }
-  /// After a trace: shows the SideEffectWarnings, one a slot and Function. False if a filter made
-  /// one an exception.
-  bool warn_side_effects();
+  /// After a trace: shows the SideEffectWarnings, one a slot and Function, and the TraceWarnings of
+  /// baked values, one a line and Function. False if a filter made one an exception.
+  bool warn();
   /// The Signature of the arguments, for comparisons with a trace under way.
   Signature signature();
 
@@ -119,6 +121,7 @@ public:
 
   Site here() override;
   std::string why_not_staged() override;
+  trace::ValueReads value_reads() const override { return function_.value_reads; }
   bool goes_on() const override { return stance == Stance::eager_on_error; }
   std::string capture_path(const at::Tensor &tensor) override;
   bool stands_in() const override { return stand_ins_ != nullptr; }
@@ -130,6 +133,11 @@ public:
 private:
   bool captures_match(const Specialization &specialization, const PythonState &state);
   bool conditions_hold(const Signature &signature) const;
+  bool values_hold(const Signature &signature, const PythonState &state) const;
+  std::optional<ValueGuard> current_value(const ValueGuard &guard, const Specialization &of,
+                                          const std::vector<PyObject *> &captures) const;
+  bool warn_side_effects();
+  bool warn_baked();
   bool reads_match(const Specialization &specialization, const PythonState &state);
   PyObject *call_with_placeholders();
   void check_arguments_unchanged();
@@ -169,6 +177,9 @@ private:
   std::vector<Node> nodes_; ///< of the arguments before the body ran
   std::vector<TensorMeta> outputs_;
   std::vector<SideEffect> side_effects_;
+  std::vector<trace::BakedRead> baked_;
+  /// What the body read, of tensors that it may have changed since.
+  std::vector<std::pair<at::Tensor, ValueGuard>> read_;
 };
 
 /// The Function that this thread traces innermost, and outer ones: to refuse endless recursion.

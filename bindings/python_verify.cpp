@@ -22,6 +22,8 @@ bool PythonCall::verify(Specialization &specialization, Request &, torch::jit::S
   if ((signature.reads_strides || signature.reads_leaf) && !reads_match(specialization, state))
       [[unlikely]]
     return false;
+  if (!signature.values.empty() && !values_hold(signature, state)) [[unlikely]]
+    return false;
   for (PyObject *t : found_.tensors)
     stack.emplace_back(THPVariable_Unpack(t));
   const auto captured = state.environment->captures();
@@ -43,6 +45,16 @@ bool PythonCall::conditions_hold(const Signature &signature) const {
   const Sizes sizes(found_);
   for (const SizeCondition &condition : signature.conditions)
     if (!holds(condition, sizes))
+      return false;
+  return true;
+}
+
+bool PythonCall::values_hold(const Signature &signature, const PythonState &state) const {
+  const std::size_t slots = found_.tensors.size();
+  const auto captured = state.environment->captures();
+  for (const ValueGuard &guard : signature.values)
+    if (!holds(guard, THPVariable_Unpack(guard.input < slots ? found_.tensors[guard.input]
+                                                             : captured[guard.input - slots])))
       return false;
   return true;
 }

@@ -63,7 +63,7 @@ py::object request(py::handle object, const py::tuple &args, const py::dict &kwa
   call->use(stand_ins);
   call->context = probe_context();
   const SpecializationRef found = f.core->request(*call, *call);
-  if (!call->warn_side_effects())
+  if (!call->warn())
     rethrow();
   return concrete_function(f, found, call->spec_names(), wrap);
 }

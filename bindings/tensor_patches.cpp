@@ -5,6 +5,8 @@
 #include "forward.h"
 #include "frames.h"
 #include "signature/tensor_meta.h"
+#include "trace/block.h"
+#include "trace/call.h"
 #include "trace/lifted.h"
 #include "trace/tracer.h"
 #include "traced_size.h"
@@ -17,8 +19,10 @@
 #include <pybind11/pybind11.h>
 
 #include <optional>
+#include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 namespace tracehost::python {
 namespace {
@@ -101,12 +105,33 @@ PyObject *leaf_property(PyObject *original, const char *name, PyObject *tensor, 
   return plain_property(original, name, tensor, value);
 }
 
-PyObject *read_method(PyObject *, const char *name, Args, std::size_t, PyObject *) {
-  trace::refuse_read(
-      fmt::format("the body reads the value of a traced tensor (Tensor.{}) at {}, which "
-                  "a graph can't repeat. Keep the computation in tensors, or move the "
-                  "read out of the function.",
-                  name, line()));
+PyObject *memory_method(PyObject *original, const char *name, Args args, std::size_t nargsf,
+                        PyObject *kwnames) {
+  trace::read_values(THPVariable_Unpack(args[0]), std::string("Tensor.") + name, false);
+  return plain_method(original, name, args, nargsf, kwnames);
+}
+
+PyObject *tolist_method(PyObject *original, const char *name, Args args, std::size_t nargsf,
+                        PyObject *kwnames) {
+  trace::read_values(THPVariable_Unpack(args[0]), "Tensor.tolist", true);
+  return plain_method(original, name, args, nargsf, kwnames);
+}
+
+/// Of a copy that can't be written to: an array shares its tensor's memory.
+PyObject *array_method(PyObject *original, const char *name, Args args, std::size_t nargsf,
+                       PyObject *kwnames) {
+  const at::Tensor &t = THPVariable_Unpack(args[0]);
+  trace::read_values(t, std::string("Tensor.") + name, true);
+  const trace::Paused paused;
+  const std::size_t count = static_cast<std::size_t>(PyVectorcall_NARGS(nargsf)) +
+                            (kwnames ? static_cast<std::size_t>(PyTuple_GET_SIZE(kwnames)) : 0);
+  const Owned copy(THPVariable_Wrap(t.clone()));
+  std::vector<PyObject *> own(args, args + count);
+  own[0] = copy.get();
+  Owned array(PyObject_Vectorcall(original, own.data(),
+                                  static_cast<std::size_t>(PyVectorcall_NARGS(nargsf)), kwnames));
+  const Owned done(array ? PyObject_CallMethod(array.get(), "setflags", "O", Py_False) : nullptr);
+  return done ? array.release() : nullptr;
 }
 
 PyObject *version_property(PyObject *, const char *name, PyObject *, PyObject *) {
@@ -171,7 +196,11 @@ PyObject *grad_property(PyObject *, const char *, PyObject *, PyObject *) {
 
 PyObject *described(PyObject *tensor) {
   const auto &t = THPVariable_Unpack(tensor);
-  return PyUnicode_FromString(fmt::format("<traced tensor {}>", TensorMeta::of(t).text()).c_str());
+  const bool no_data = trace::in_block() && trace::without_data();
+  return PyUnicode_FromString(
+      fmt::format("<traced tensor {}{}>", TensorMeta::of(t).text(),
+                  no_data ? ", no data: in a branch or loop that is staged" : "")
+          .c_str());
 }
 
 PyObject *repr_method(PyObject *, const char *, Args args, std::size_t, PyObject *) {
@@ -268,9 +297,12 @@ void install_tensor_patches() {
     forward_method(type, name, numel_method);
   for (const char *name : {"stride", "is_contiguous", "storage_offset"})
     forward_method(type, name, strides_method);
-  for (const char *name : {"tolist", "numpy", "data_ptr", "untyped_storage", "_typed_storage",
-                           "storage", "__array__", "__dlpack__", "__reduce_ex__", "__deepcopy__"})
-    forward_method(type, name, read_method);
+  forward_method(type, "tolist", tolist_method);
+  for (const char *name : {"numpy", "__array__"})
+    forward_method(type, name, array_method);
+  for (const char *name : {"data_ptr", "untyped_storage", "_typed_storage", "storage", "__dlpack__",
+                           "__reduce_ex__", "__deepcopy__"})
+    forward_method(type, name, memory_method);
   for (const char *name : {"register_hook", "retain_grad"})
     forward_method(type, name, unrecorded_method);
   forward_method(type, "backward", backward_method);

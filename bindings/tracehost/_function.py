@@ -20,11 +20,13 @@ from ._tracehost import Function
 
 # Options whose part of tracehost is not there yet, with the only value that is taken until then.
 _STILL_TO_COME = {
-    "value_reads": "error",
     "validate": "off",
     "executor": "interpreter",
     "optimize": "off",
 }
+
+# In the order of trace::ValueReads.
+_VALUE_READS = ("error", "guard", "bake")
 
 # Options of tf.function without a meaning here: taken where they say what is so anyway.
 _OF_TF = (
@@ -46,6 +48,7 @@ def function(
     watch: bool = True,
     reduce_retracing: bool = False,
     autograph: bool = True,
+    value_reads: str = "error",
     **options: Any,
 ) -> Any:
     """Turn a PyTorch function into one that runs as a TorchScript graph, traced once a signature.
@@ -72,6 +75,10 @@ def function(
         autograph: `if`, `while` and `for` on tensors, `and`, `or`, `not`, conditional expressions and
             asserts become part of the graph, in the function and in what it calls of the user's own code.
             False: the body runs as it is, and a condition on a tensor is an error.
+        value_reads: what int(t), t.item(), t.tolist() ... of a traced tensor do. "error": a
+            ValueReadError. "guard": of an input, its value (up to 64 elements) is part of the signature
+            from then on, one trace a value; each call compares it, which waits for a GPU. "bake": the
+            graph keeps the value of the call that traces, with a TraceWarning.
         watch: False: Python values from closures, globals and attributes are baked at the trace.
 
     tf's experimental_relax_shapes is taken for reduce_retracing.
@@ -79,7 +86,7 @@ def function(
     Raises:
         TypeError: `func` is not callable, or a class, a coroutine or a generator function; an option is unknown or not supported yet, or `input_signature`
             does not fit the parameters.
-        ValueError: `limit` is less than 1.
+        ValueError: `limit` is less than 1; `value_reads` is none of the three.
     """
     reduce_retracing = options.pop("experimental_relax_shapes", None) or reduce_retracing
     _check_options(options)
@@ -87,6 +94,8 @@ def function(
         raise TypeError(f"limit must be an int, got {limit!r}")
     if limit < 1:
         raise ValueError(f"limit must be at least 1, got {limit}")
+    if value_reads not in _VALUE_READS:
+        raise ValueError(f"value_reads must be 'error', 'guard' or 'bake', got {value_reads!r}")
     if func is None:
         return functools.partial(
             function,
@@ -96,6 +105,7 @@ def function(
             watch=watch,
             reduce_retracing=reduce_retracing,
             autograph=autograph,
+            value_reads=value_reads,
             **options,
         )
     if isinstance(func, (staticmethod, classmethod)):
@@ -108,6 +118,7 @@ def function(
                 watch=watch,
                 reduce_retracing=reduce_retracing,
                 autograph=autograph,
+                value_reads=value_reads,
                 **options,
             )
         )
@@ -136,6 +147,7 @@ def function(
         reduce_retracing,
         declared,
         bool(autograph),
+        _VALUE_READS.index(value_reads),
     )
     functools.update_wrapper(made, func, updated=())
     _options[made] = {
@@ -145,6 +157,7 @@ def function(
         "watch": watch,
         "reduce_retracing": reduce_retracing,
         "autograph": autograph,
+        "value_reads": value_reads,
     }
     return made
 

@@ -227,6 +227,7 @@ SpecializationRef Function::trace(Body &body, Request &request, Signature signat
     pin(signature, slot, static_cast<std::size_t>(dimension), slots[slot].size(dimension));
   }
   signature.conditions = std::move(traced.conditions);
+  signature.values = std::move(traced.values);
   signature.reads_strides = traced.reads_strides;
   signature.reads_leaf = traced.reads_leaf;
   made->front_end = body.finish(request, signature, traced);

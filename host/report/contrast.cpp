@@ -19,6 +19,8 @@ std::string subject(const Difference &d) {
     return "a comparison of sizes at " + d.path;
   case Cause::watched:
     return quoted(d.path) + ", which the body reads,";
+  case Cause::read:
+    return fmt::format("{}, read as a number at {},", quoted(d.path), d.where);
   case Cause::capture:
     return "captured tensor " + quoted(d.path);
   case Cause::shape:

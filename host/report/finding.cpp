@@ -21,9 +21,10 @@ void note(std::vector<std::string> &values, const std::string &value) {
 /// The Finding of this kind, place and cause; a new one at the end if there is none.
 Finding &entry(std::vector<Finding> &found, Finding::Kind kind, const Difference *difference) {
   for (auto &finding : found)
-    if (finding.kind == kind && (!difference || (finding.cause == difference->cause &&
-                                                 finding.dimension == difference->dimension &&
-                                                 finding.paths.front() == difference->path)))
+    if (finding.kind == kind &&
+        (!difference ||
+         (finding.cause == difference->cause && finding.dimension == difference->dimension &&
+          finding.where == difference->where && finding.paths.front() == difference->path)))
       return finding;
   Finding &made = found.emplace_back();
   made.kind = kind;
@@ -31,6 +32,7 @@ Finding &entry(std::vector<Finding> &found, Finding::Kind kind, const Difference
     made.cause = difference->cause;
     made.paths = {difference->path};
     made.dimension = difference->dimension;
+    made.where = difference->where;
     made.ranks = {difference->rank};
   }
   return made;
@@ -82,6 +84,8 @@ std::string subject(const Finding &finding) {
     names.push_back(quoted(finding.paths[i]));
   if (finding.cause == Cause::watched)
     return names.front() + ", which the body reads,";
+  if (finding.cause == Cause::read)
+    return fmt::format("{}, read as a number at {},", names.front(), finding.where);
   if (finding.cause == Cause::capture)
     return "captured tensor " + names.front();
   if (names.size() == 1)
@@ -260,6 +264,8 @@ std::string brief(const Finding &finding) {
   const std::string path = quoted(finding.paths.front());
   if (finding.cause == Cause::shape)
     return fmt::format("{} dimension {}", path, finding.dimension);
+  if (finding.cause == Cause::read)
+    return path + " read as a number";
   return path + " " + name(finding.cause);
 }
 

@@ -48,6 +48,7 @@ struct Finding {
   std::vector<std::string> paths; ///< more than one where arguments changed hand in hand
   std::vector<int> ranks;         ///< of the tensors at `paths`, for Cause::shape
   int dimension = -1;
+  std::string where;                               ///< for Cause::read: the line that read it
   std::vector<std::string> values;                 ///< distinct, in order of appearance; sizes only
   std::vector<std::size_t> traces;                 ///< indices of records, ascending
   std::vector<std::pair<Site, std::size_t>> calls; ///< and how often, most frequent first

@@ -341,6 +341,10 @@ std::string advice(const Finding &finding, const Account &account) {
     return fmt::format("{}: a comparison of sizes; each of its outcomes is a graph of its own",
                        finding.paths.front());
   const std::string path = quoted(finding.paths.front());
+  if (finding.cause == Cause::read)
+    return fmt::format("{}: it reads {} as a number, and each value is a graph of its own; keep "
+                       "the computation in tensors",
+                       finding.where, path);
   if (finding.cause == Cause::rank)
     return fmt::format(
         "{}{}: each number of dimensions is a graph of its own; reshape or unsqueeze it", path,

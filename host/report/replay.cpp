@@ -57,8 +57,9 @@ bool kin(const TraceRecord &earlier, const TraceRecord &later) {
 }
 
 bool is_conditional(const TraceRecord &record) {
-  return std::any_of(record.differences.begin(), record.differences.end(),
-                     [](const Difference &d) { return d.cause == Cause::condition; });
+  return std::any_of(record.differences.begin(), record.differences.end(), [](const Difference &d) {
+    return d.cause == Cause::condition || d.cause == Cause::read;
+  });
 }
 
 bool takes(const Sizes &sizes, const Sizes &given) {

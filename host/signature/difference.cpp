@@ -98,12 +98,15 @@ public:
                         .path = difference.field,
                         .before = difference.before,
                         .after = difference.after});
-    if (found_.empty())
+    const bool same_tree = found_.empty();
+    if (same_tree)
       conditions();
     for (std::size_t i = 0; i < a_.watched.size(); ++i)
       watched(a_.watched[i], counterpart(b_.watched, a_.watched[i].path, i));
     for (std::size_t i = 0; i < a_.captures.size(); ++i)
       capture(a_.captures[i], counterpart(b_.captures, a_.captures[i].path, i));
+    if (same_tree)
+      values();
   }
 
 private:
@@ -248,6 +251,21 @@ private:
     }
   }
 
+  /// Requires: as conditions().
+  void values() {
+    for (const ValueGuard &guard : a_.values) {
+      const auto now =
+          std::find_if(b_.values.begin(), b_.values.end(),
+                       [&](const ValueGuard &other) { return other.input == guard.input; });
+      if (now != b_.values.end() && now->bytes != guard.bytes)
+        found_.push_back({.cause = Cause::read,
+                          .path = a_.input_path(guard.input),
+                          .before = text(guard),
+                          .after = text(*now),
+                          .where = guard.where});
+    }
+  }
+
   static bool open(const SizeCondition &condition, const SizeSource &sizes) {
     return std::any_of(
         condition.expression.begin(), condition.expression.end(), [&](const SizeTerm &term) {
@@ -342,9 +360,10 @@ private:
 } // namespace
 
 const char *name(Cause cause) {
-  static constexpr std::array<const char *, static_cast<std::size_t>(Cause::condition) + 1> names =
-      {"shape", "rank", "dtype",     "device", "layout",  "requires_grad", "subclass", "alias",
-       "value", "type", "structure", "object", "context", "watched",       "capture",  "condition"};
+  static constexpr std::array<const char *, static_cast<std::size_t>(Cause::read) + 1> names = {
+      "shape",    "rank",    "dtype",   "device",    "layout",    "requires_grad",
+      "subclass", "alias",   "value",   "type",      "structure", "object",
+      "context",  "watched", "capture", "condition", "read"};
   return names[static_cast<std::size_t>(cause)];
 }
 

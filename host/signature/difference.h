@@ -25,16 +25,18 @@ enum class Cause {
   watched,   ///< a closure cell, global or attribute changed
   capture,   ///< a captured tensor's dtype, shape ... changed
   condition, ///< sizes fit, but compare otherwise than they did when the body read it
+  read,      ///< a value of an input that the body read as a number
 };
 const char *name(Cause cause); ///< "shape", "requires_grad" ...
 
 struct Difference {
   Cause cause;
-  std::string path;   ///< the argument's, slot's or capture's path; the field for context
-  int dimension = -1; ///< for Cause::shape
-  std::string before; ///< what the Specialization has, as text
-  std::string after;  ///< what the request brought
-  int rank = -1;      ///< for Cause::shape: number of dimensions
+  std::string path;       ///< the argument's, slot's or capture's path; the field for context
+  int dimension = -1;     ///< for Cause::shape
+  std::string before;     ///< what the Specialization has, as text
+  std::string after;      ///< what the request brought
+  int rank = -1;          ///< for Cause::shape: number of dimensions
+  std::string where = {}; ///< for Cause::read: the line that read it
   bool operator==(const Difference &) const = default;
 };
 

@@ -7,7 +7,7 @@ namespace tracehost {
 namespace {
 
 /// In units of a quarter of a changed size, by Cause: what a user would call farther weighs more.
-constexpr std::array<int, 16> weights = {
+constexpr std::array<int, 17> weights = {
     4,  // shape
     7,  // rank
     6,  // dtype
@@ -24,8 +24,9 @@ constexpr std::array<int, 16> weights = {
     4,  // watched
     4,  // capture
     4,  // condition
+    4,  // read
 };
-static_assert(weights.size() == static_cast<std::size_t>(Cause::condition) + 1);
+static_assert(weights.size() == static_cast<std::size_t>(Cause::read) + 1);
 
 } // namespace
 

@@ -81,7 +81,13 @@ private:
   std::string tensor(std::size_t index) {
     const Node &node = signature_.nodes[index];
     const auto [first, is_new] = first_.emplace(node.payload.slot, index);
-    return is_new ? text(signature_, node) : path(signature_, first->second);
+    if (!is_new)
+      return path(signature_, first->second);
+    const auto read =
+        std::find_if(signature_.values.begin(), signature_.values.end(),
+                     [&](const ValueGuard &guard) { return guard.input == node.payload.slot; });
+    return text(signature_, node) +
+           (read == signature_.values.end() ? std::string() : " = " + text(*read));
   }
 
   std::string container(std::size_t index) {
@@ -186,6 +192,11 @@ bool Signature::alive() const {
   return std::all_of(atoms.begin(), atoms.end(), [](const AtomRef &atom) { return atom->alive(); });
 }
 
+std::string Signature::input_path(std::uint32_t input) const {
+  return input < slots.size() ? path(*this, first_node(input))
+                              : captures[input - slots.size()].path;
+}
+
 bool Signature::relaxed() const {
   return std::any_of(slots.begin(), slots.end(), [](const TensorMeta &m) { return m.relaxed; });
 }
@@ -227,7 +238,7 @@ std::string text(const Signature &signature) {
   for (std::size_t node = 0; node < signature.nodes.size(); node = signature.nodes[node].end) {
     const bool is_tensor = signature.nodes[node].kind == Kind::tensor;
     std::string value = writer.subtree(node);
-    const bool is_meta = is_tensor && value == text(signature, signature.nodes[node]);
+    const bool is_meta = is_tensor && value.starts_with(text(signature, signature.nodes[node]));
     result += result.empty() ? "" : ", ";
     result += parameter(signature, index++) + (is_meta ? ": " : "=") + value;
   }

@@ -3,6 +3,7 @@
 #include "signature/context.h"
 #include "signature/node.h"
 #include "signature/tensor_meta.h"
+#include "signature/value_guard.h"
 
 #include <memory>
 #include <string>
@@ -47,6 +48,7 @@ struct Signature {
   std::vector<WatchedSlot> watched;
   std::vector<CaptureSpec> captures;
   std::vector<SizeCondition> conditions; ///< on relaxed dimensions; known only after a trace
+  std::vector<ValueGuard> values;        ///< that the body read; as `captures`
   bool reads_strides =
       false;               ///< the body read strides or contiguity: slots and captures compare them
   bool reads_leaf = false; ///< the body read is_leaf
@@ -55,6 +57,8 @@ struct Signature {
   std::size_t subtree(std::size_t index) const;
   /// Whether something it refers to weakly is gone.
   bool alive() const;
+  /// How a user reaches an input of the graph: a slot or, past them, a capture.
+  std::string input_path(std::uint32_t input) const;
   /// Whether a slot has a relaxed dimension.
   bool relaxed() const;
   /// The first node of slot `slot`: its path() names the slot.

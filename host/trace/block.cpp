@@ -90,6 +90,7 @@ void settle_kept(jit::Block &block) {
 }
 
 void forgive_failure() { current->raised.clear(); }
+bool in_block() { return current->blocks > 0; }
 void record_modes() { current->record_modes(); }
 void refuse_staging(const std::string &message) { current->refuse(Refusal::staging, message); }
 

@@ -30,6 +30,8 @@ void record_modes();
 /// What has failed in a block is raised by the graph, where it is reached: no reason to refuse.
 /// Requires: active().
 void forgive_failure();
+/// Whether what is recorded now is in a branch or a loop. Requires: active().
+bool in_block();
 /// Refuses control flow that can't be a part of the graph. Requires: active().
 [[noreturn]] void refuse_staging(const std::string &message);
 

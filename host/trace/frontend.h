@@ -1,6 +1,7 @@
 #pragma once
 
 #include "event/event.h"
+#include "trace/value_reads.h"
 
 #include <ATen/core/Tensor.h>
 
@@ -32,6 +33,8 @@ public:
   /// recorded op made; a text for messages where it has none (it is then held). Calls refuse() for
   /// a tensor that was born during the trace.
   virtual std::string capture_path(const at::Tensor &tensor) = 0;
+
+  virtual ValueReads value_reads() const { return ValueReads::error; }
 
   /// Whether a refused body goes on without being recorded, from the place where it was refused.
   virtual bool goes_on() const { return false; }

@@ -52,6 +52,16 @@ bool is_recorded(const c10::OperatorHandle &op, const torch::jit::Stack &stack) 
   return false;
 }
 
+bool runs_aside(const c10::OperatorHandle &op, const torch::jit::Stack &stack) {
+  if (!hook || hook->abandoned() || !tracer_records())
+    return false;
+  try {
+    return hook->runs_aside(op, stack);
+  } catch (const Abandoned &) {
+    return false;
+  }
+}
+
 void run(const c10::OperatorHandle &op, c10::DispatchKeySet keys, torch::jit::Stack *stack) {
   if (hook->is_of_sizes(op, *stack)) {
     const c10::impl::ExcludeDispatchKeyGuard no_modes(kModes);
@@ -66,6 +76,11 @@ void run(const c10::OperatorHandle &op, c10::DispatchKeySet keys, torch::jit::St
 
 void dispatch(const c10::OperatorHandle &op, c10::DispatchKeySet keys, torch::jit::Stack *stack) {
   const auto below = keys & c10::DispatchKeySet(c10::DispatchKeySet::FULL_AFTER, kKey);
+  if (runs_aside(op, *stack)) {
+    const Aside aside;
+    op.callBoxed(stack);
+    return;
+  }
   if (!is_recorded(op, *stack)) {
     const bool real = hook && torch::jit::tracer::isTracing() && hook->keeps_data(op);
     op.redispatchBoxed(real ? below - kModes : below, stack);

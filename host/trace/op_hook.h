@@ -22,6 +22,8 @@ public:
   virtual bool keeps_data(const c10::OperatorHandle &) const { return false; }
   /// Whether a recorded op only computes sizes, and so runs with data as well.
   virtual bool is_of_sizes(const c10::OperatorHandle &, const torch::jit::Stack &) { return false; }
+  /// Before before(): whether the op is no part of the graph, and runs as outside of a trace.
+  virtual bool runs_aside(const c10::OperatorHandle &, const torch::jit::Stack &) { return false; }
   /// After before(): may put other tensors in place of the op's.
   virtual void substitute(const c10::OperatorHandle &, torch::jit::Stack &) {}
   /// In place of after(): the op has thrown.

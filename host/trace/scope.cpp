@@ -33,17 +33,12 @@ void Scope::refuse(Refusal why, const std::string &what) {
   std::terminate(); // a front end's refuse() throws
 }
 
-void Scope::refuse_read(const c10::OperatorHandle &op) {
-  std::string why;
-  if (op.schema().name() == "aten::is_nonzero")
-    why = frontend_.why_not_staged();
-  if (!why.empty())
-    why = fmt::format(" (It is not staged: {}.)", why);
-  refuse(Refusal::value_read,
-         fmt::format("the body reads the value of a traced tensor ({}) at {}, which a graph can't "
-                     "repeat.{} Keep the computation in tensors (torch.where, masks), or move the "
-                     "read out of the function.",
-                     op.schema().name(), text(frontend_.here()), why));
+void Scope::refuse_read(const c10::OperatorHandle &op, const jit::Stack &stack) {
+  const at::Tensor *first = nullptr;
+  const auto count = op.schema().arguments().size();
+  each_tensor(c10::ArrayRef<c10::IValue>(stack).slice(stack.size() - count),
+              [&](const at::Tensor &t) { first = first ? first : &t; });
+  refuse_read(first, op.schema().name());
 }
 
 void Scope::unrecorded(const c10::OperatorHandle &op, const jit::Stack &stack) {
@@ -57,8 +52,10 @@ void Scope::unrecorded(const c10::OperatorHandle &op, const jit::Stack &stack) {
                   return;
                 if (relaxed && relaxed->is_size(t))
                   relaxed->pin(t, "torch.tensor() of a size");
+                else if (reads && reads_as_ != ValueReads::error)
+                  read(t, op.schema().name(), true);
                 else if (reads)
-                  refuse_read(op);
+                  refuse_read(&t, op.schema().name());
               });
 }
 
@@ -68,8 +65,14 @@ void Scope::before(const c10::OperatorHandle &op, const jit::Stack &stack) {
   if (op_traits.reads_value) {
     if (relaxed && reads_size(op, stack))
       return;
-    refuse_read(op);
+    refuse_read(op, stack);
   }
+  if (stale_stash_ && !relaxed && op_depth() == 0) {
+    clear_argument_stash(); // the number was read: it is a constant here
+    stale_stash_ = false;
+  }
+  if (inputs_)
+    inputs_->before(op, stack);
   if (relaxed && op_depth() == 0) {
     reading_size_ = false;
     relaxed->settle();
@@ -231,6 +234,8 @@ void Scope::know(const at::Tensor &t) {
   state->setValue(t, input);
   captured_.emplace(t.unsafeGetTensorImpl(), input);
   result.captures.push_back({t, std::move(path)});
+  if (inputs_)
+    inputs_->met(t);
 }
 
 void Scope::repeat_refusal() const {
@@ -261,6 +266,8 @@ void Scope::close() {
     refuse(Refusal::trace, raised);
   if (relaxed)
     relaxed->finish();
+  if (inputs_)
+    result.values = std::move(inputs_->guards);
   record_modes();
 }
 

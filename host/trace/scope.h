@@ -8,6 +8,7 @@
 #include "trace/op_traits.h"
 #include "trace/relaxed_sizes.h"
 #include "trace/tracer.h"
+#include "trace/value_reads.h"
 
 #include <torch/csrc/jit/frontend/tracer.h>
 #include <torch/csrc/jit/ir/ir.h>
@@ -57,7 +58,10 @@ struct LiftedBlock {
 class Scope final : public OpHook {
 public:
   Scope(const std::vector<at::Tensor> &slots, const Relaxation &relaxation, Frontend &frontend)
-      : modes(ModeRecord::now()), frontend_(frontend) {
+      : modes(ModeRecord::now()), frontend_(frontend), slots_(slots), names_(relaxation.names),
+        reads_as_(frontend.value_reads()) {
+    if (reads_as_ == ValueReads::guard)
+      inputs_.emplace(slots);
     if (!relaxation.dimensions.empty())
       relaxed.emplace(slots, relaxation, frontend, result,
                       [this](const std::string &what) { refuse(Refusal::value_read, what); });
@@ -72,6 +76,7 @@ public:
   void failed(const c10::OperatorHandle &op) override;
   void after(const c10::OperatorHandle &op, const jit::Stack &stack) override;
   bool abandoned() const override { return abandoned_; }
+  bool runs_aside(const c10::OperatorHandle &op, const jit::Stack &stack) override;
   void unrecorded(const c10::OperatorHandle &op, const jit::Stack &stack) override;
   void outside(const c10::OperatorHandle &op, const jit::Stack &stack) override;
 
@@ -86,6 +91,9 @@ public:
   /// Whether `t`'s sizes follow from the signature, not from values (nonzero, a mask).
   bool exact(const at::Tensor &t) const;
   void repeat_refusal() const;
+  /// The body reads the value of `t`: refused, guarded or baked, as the user said. `as_numbers`: it
+  /// gets nothing but numbers. value_reads.cpp.
+  void read(const at::Tensor &t, const std::string &how, bool as_numbers);
   /// After the body: balances modes; a swallowed refusal is refused again.
   void close();
 
@@ -122,10 +130,22 @@ private:
   void made_in_block(const at::Tensor &t);
   void check_not_of_block(const at::Tensor &t);
   void check_substituted(const c10::OperatorHandle &op);
-  [[noreturn]] void refuse_read(const c10::OperatorHandle &op);
+  [[noreturn]] void refuse_read(const c10::OperatorHandle &op, const jit::Stack &stack);
+  [[noreturn]] void refuse_read(const at::Tensor *t, const std::string &how);
+  [[noreturn]] void refuse_guard(const std::string &what, const std::string &how,
+                                 const std::string &why);
+  void guard(const at::Tensor &t, const std::string &how);
+  void bake(const at::Tensor &t, const std::string &how);
+  std::optional<std::pair<std::uint32_t, at::Tensor>> input_of(const at::Tensor &t) const;
+  std::string input_name(std::uint32_t input) const;
   bool reads_size(const c10::OperatorHandle &op, const jit::Stack &stack);
 
   Frontend &frontend_;
+  const std::vector<at::Tensor> slots_;
+  const std::vector<std::string> names_; ///< of the slots
+  const ValueReads reads_as_;
+  std::optional<InputReads> inputs_; ///< where reads are guarded
+  bool stale_stash_ = false;         ///< of arguments that were read as numbers
   std::vector<std::pair<at::Tensor, at::Tensor>> substituted_; ///< by the last op, with stand-ins
   std::unordered_map<const c10::TensorImpl *, jit::Value *> captured_; ///< hidden inputs
   /// Tensors made in a block, of which only its end tells what they are.

@@ -66,6 +66,8 @@ struct Traced {
   std::vector<SizeCondition>
       conditions; ///< on the sizes of slots; those that hold always are not there
   std::vector<Pin> pins;
+  std::vector<ValueGuard> values; ///< of inputs, that the body read
+  std::vector<BakedRead> baked;
   std::vector<bool> size_outputs; ///< by output of the body: it is a size, an int for the caller
   std::vector<std::string> notes; ///< what the check at a second size found, a sentence each
 };
@@ -109,7 +111,10 @@ class PausedWithData : Paused {
       c10::DispatchKeySet({c10::DispatchKey::Python, c10::DispatchKey::PythonTLSSnapshot})};
 };
 
-/// A read that no op shows (tolist, numpy, data_ptr ...): refuses. Requires: recording().
+/// A read that no op shows (tolist, numpy, data_ptr ...): refused, guarded or baked, as the user
+/// said; `as_numbers`: the body gets nothing but numbers. Requires: recording().
+void read_values(const at::Tensor &t, const std::string &how, bool as_numbers);
+/// A read of what differs at each call (_version): refuses. Requires: recording().
 [[noreturn]] void refuse_read(const std::string &what);
 /// Anything else that is not recorded. Requires: active().
 [[noreturn]] void refuse(Refusal why, const std::string &message);

@@ -256,7 +256,7 @@ def branches(x):
     [
         (uses_an_argument, "a traced tensor is used in init_scope (aten::mul)", "TraceError"),
         (uses_a_result, "a traced tensor is used in init_scope (aten::clone)", "TraceError"),
-        (reads_a_list, "reads the value of a traced tensor (Tensor.tolist)", "ValueReadError"),
+        (reads_a_list, "reads the value of 'x' (Tensor.tolist)", "ValueReadError"),
         (reads_a_number, "a traced tensor is used in init_scope (aten::sum)", "TraceError"),
         (branches, "a traced tensor is used in init_scope (aten::select)", "TraceError"),
     ],
