@@ -6,8 +6,8 @@
 /// Ops of ours that graphs have; registered with libtorch under `tracehost::` when the library is
 /// loaded.
 ///
-///     tracehost::keep(Tensor t) -> ()                    does nothing: `t` is not removed as unused
-///     tracehost::raise_error(str type, str message) -> ()      throws a Raised
+///     tracehost::keep(Tensor t) -> ()                    does nothing: `t` is not removed as
+///     unused tracehost::raise_error(str type, str message) -> ()      throws a Raised
 
 namespace tracehost {
 

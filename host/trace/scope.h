@@ -119,9 +119,9 @@ public:
   void leave_stand_ins();
   /// A block without data uses `t`, which is known.
   void meet(const at::Tensor &t);
-  int blocks = 0;                                   ///< around what is recorded now
-  ModeRecord modes;                                 ///< of the graph so far
-  std::unordered_set<const jit::Value *> inexact;   ///< values whose sizes depend on values
+  int blocks = 0;                                    ///< around what is recorded now
+  ModeRecord modes;                                  ///< of the graph so far
+  std::unordered_set<const jit::Value *> inexact;    ///< values whose sizes depend on values
   std::unordered_map<jit::Value *, c10::IValue> met; ///< with data, that ops met on stand-ins
 
 private:
