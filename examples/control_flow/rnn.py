@@ -1,4 +1,4 @@
-"""An RNN over time, its outputs collected in a TensorArray: sequences of any length, one graph."""
+"""An RNN over time, its outputs collected in a list: sequences of any length, one graph."""
 
 import torch
 import tracehost
@@ -14,11 +14,11 @@ class Cell(nn.Module):
 
     def forward(self, x, length):
         state = torch.zeros(16)
-        outputs = tracehost.TensorArray(torch.float32)
+        outputs = []
         for i in tracehost.range(length):
             state = torch.tanh(self.into(x[i]) + self.on(state))
             outputs.append(state)
-        return outputs.stack()
+        return torch.stack(outputs)
 
 
 torch.manual_seed(0)

@@ -17,7 +17,8 @@ import torch
 
 from .._errors import Error
 from .._tracehost import Branches, abandoned, sizes_now, without_data
-from ._containers import Containers
+from ._containers import Containers, Grows
+from ._containers import bodies as loop_bodies
 from ._state import (
     Parts,
     common_dtype,
@@ -106,6 +107,8 @@ def stage(
                 raise
             return
         set_state(before)
+        if loop_bodies.under_way and (grows := containers.growing()):
+            raise grows  # in a loop: it can make a list of the graph of it
         containers.check(f"a branch of the {what}")
     then, other = outcomes[THEN], outcomes[ELSE]
     if then.error is not None and other.error is not None:
@@ -150,7 +153,7 @@ def _run(
 
     try:
         outcome.first = branches.run(branch, run)
-    except (Error, RecursionError):
+    except (Error, Grows, RecursionError):
         raise
     except Exception as error:
         if real:

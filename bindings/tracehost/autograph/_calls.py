@@ -139,6 +139,18 @@ def _of_builtin(f: Any) -> Any:
     return _BUILTINS.get(f, f)
 
 
+def _add_torch() -> None:
+    """What takes a list of the function's that a loop of the graph appends to."""
+    import torch
+
+    from . import _lists
+
+    _BUILTINS.update({torch.stack: _lists.stack, torch.cat: _lists.cat, torch.concat: _lists.cat})
+
+
+_add_torch()
+
+
 def _of_class(f: Any) -> Any:
     return _TYPES.get(f, f)
 

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import collections
+import sys
+import threading
 import types
+import weakref
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -59,15 +62,72 @@ def _reached(function: Callable[..., Any]) -> Iterator[tuple[str, Any]]:
                 yield name, value
 
 
+def _lists(function: Callable[..., Any]) -> dict[int, types.CellType]:
+    """The variables around it that hold a list."""
+    code = getattr(function, "__code__", None)
+    found = {}
+    for cell in (getattr(function, "__closure__", None) or ()) if code is not None else ():
+        try:
+            if type(cell.cell_contents) is list:
+                found[id(cell.cell_contents)] = cell
+        except ValueError:
+            continue  # not assigned yet
+    return found
+
+
+class _Bodies(threading.local):
+    """Of loops that are staged now, one in the other."""
+
+    under_way = 0
+
+    def __enter__(self) -> None:
+        self.under_way += 1
+
+    def __exit__(self, *_: Any) -> None:
+        self.under_way -= 1
+
+
+bodies = _Bodies()
+
+
+class Grows(Exception):
+    """A loop's body appends tensors to a list of the function's own: it has to be a list of the graph."""
+
+    def __init__(self, cell: types.CellType, items: list[Any], dtype: Any) -> None:
+        super().__init__()
+        self.cell, self.items, self.dtype = cell, items, dtype
+
+
+_all: weakref.WeakSet[Containers] = weakref.WeakSet()
+
+
 class Containers:
     """What the blocks' code reaches: variables, their attributes, globals."""
 
     def __init__(self, *functions: Callable[..., Any]) -> None:
         self._before: dict[int, tuple[str, Any, list[Any]]] = {}
+        self._cells: dict[int, types.CellType] = {}
+        _all.add(self)
         for function in functions:
+            self._cells |= _lists(function)
             for name, container in _reached(function):
                 if id(container) not in self._before and len(container) <= _MOST:
                     self._before[id(container)] = (name, container, _items(container))
+
+    def growing(self) -> Grows | None:
+        """A list that nothing but a variable holds, with tensors appended: taken off again."""
+        for _name, container, before in self._before.values():
+            cell = self._cells.get(id(container))
+            new = container[len(before) :] if type(container) is list else []
+            if cell is None or not new or not all(is_tensor(x) for x in new):
+                continue
+            kept = all(a is b for a, b in zip(container, before))
+            # The cell, the tuple of each snapshot, our variable, the question.
+            known = 3 + sum(id(container) in c._before for c in list(_all))
+            if kept and not reaches(container) and sys.getrefcount(container) <= known:
+                del container[len(before) :]
+                return Grows(cell, list(before), new[0].dtype)
+        return None
 
     def check(self, what: str) -> None:
         """Refuses if one is not as it was. The state has been set back before."""

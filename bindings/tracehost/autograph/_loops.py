@@ -22,8 +22,9 @@ from ._branches import (
     if_stmt,
     truth_tensor,
 )
-from ._containers import Containers
+from ._containers import Containers, Grows, bodies
 from ._iterables import least, staged
+from ._lists import StagedList
 from ._options import LoopOptions
 from ._state import (
     Parts,
@@ -259,6 +260,7 @@ class _Staged:
         iteration: Callable[[torch.Tensor], torch.Tensor | None],
         containers: Containers,
     ) -> None:
+        converted: list[Grows] = []
         for _ in range(_ATTEMPTS):
             initial = self.prepare()
             varying = self.varying(initial)
@@ -271,7 +273,7 @@ class _Staged:
                 set_state(self.state(tensors))
                 try:
                     condition = iteration(index)
-                except (Error, RecursionError, _Retry):
+                except (Error, RecursionError, Grows, _Retry):
                     raise
                 except Exception as error:  # of an iteration that may not be
                     check_runs_without_data(error)
@@ -280,24 +282,35 @@ class _Staged:
                     return None, tensors
                 return condition, self.next(get_state(), varying)
 
+            grows = None
             try:
-                loop.body(varying, body)
-                if self.unsettled(loop):
-                    self.as_numbers = True
-                    raise _Retry
+                with bodies:
+                    loop.body(varying, body)
+                grows = containers.growing()
+                if grows is None and not self.unsettled(loop):
+                    set_state(tuple(self.before))
+                    containers.check(f"the body of a {self.what} over a tensor")
+                    set_state(self._after(self.state(loop.finish())))
+                    return
+                self.as_numbers = grows is None
             except _Retry:
-                set_state(tuple(self.before))
-                loop.discard()
-                continue
+                grows = containers.growing()
+            except Grows as found:  # of a loop or branch inside
+                grows = found
             except Exception:
                 if not abandoned() or without_data():
                     raise
                 set_state(self.first)
+                for made in converted:
+                    made.cell.cell_contents = list(made.items)
                 raise GoesOn from None
             set_state(tuple(self.before))
-            containers.check(f"the body of a {self.what} over a tensor")
-            set_state(self._after(self.state(loop.finish())))
-            return
+            loop.discard()
+            if grows is not None and without_data():
+                raise grows  # the loop around needs it, too
+            if grows is not None:
+                grows.cell.cell_contents = StagedList(grows)
+                converted.append(grows)
         refuse(f"no dtype was found for the variables of the {self.what} at {self.where}")
 
     def _after(self, state: State) -> State:
