@@ -855,12 +855,20 @@ def for_indexes(x, k):
     return s
 
 
-@program(*COUNTS, error="out")
+@program(*(call for call in COUNTS if call[1] > 0))
 def for_appends(x, k):
     out = []
     for i in range(k):
         out.append(x * i)
     return torch.stack(out)
+
+
+@program(*COUNTS, error="out")
+def for_appends_numbers(x, k):
+    out = []
+    for i in range(k):
+        out.append(2)
+    return x * len(out)
 
 
 @program(*COUNTS, error="y")

@@ -404,15 +404,3 @@ def test_an_array_made_in_a_block_stays_there():
 
     with pytest.raises(tracehost.StagingError):
         f(X)
-
-
-def test_a_list_that_a_loop_appends_to_is_refused_with_the_remedy():
-    @tracehost.function
-    def f(xs):
-        kept = []
-        for x in xs:
-            kept.append(x)
-        return torch.stack(kept)
-
-    with pytest.raises(tracehost.StagingError, match="tracehost.TensorArray"):
-        f(rows(3))
