@@ -12,8 +12,9 @@ import torch
 
 from .._sizes import TracedSize
 from .._tracehost import recording
-from ._branches import State, choose
+from ._conditions import choose
 from ._iterables import range_
+from ._join import State
 from ._loops import staged_while
 from ._options import LoopOptions
 from ._state import dtype_of, is_number, is_tensor, promoted, take_apart

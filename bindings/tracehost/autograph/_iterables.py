@@ -11,7 +11,7 @@ from typing import Any
 import torch
 
 from .._tracehost import row_count, select, sizes_now
-from ._branches import if_exp
+from ._conditions import if_exp
 from ._state import is_tensor, mark_number
 from ._where import line, refuse
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from .._tracehost import recording
-from ._branches import and_, and_test, assert_stmt, if_exp, if_stmt, not_, or_, or_test
+from ._branches import if_stmt
+from ._conditions import and_, and_test, assert_stmt, if_exp, not_, or_, or_test
 from ._iterables import Staged, enumerate_, len_, max_, min_, range_, zip_
 from ._loops import for_rest, for_stmt, while_stmt
 from ._numbers import aug

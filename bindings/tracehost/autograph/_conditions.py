@@ -1,0 +1,100 @@
+"""Conditional expressions, and, or, not, assert on traced tensors: staged ifs whose result is a value."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from ._branches import check_condition, stage
+from ._join import State, Thunk
+from ._state import is_tensor, promoted
+from ._undefined import is_undefined
+from ._where import line
+
+
+def choose(
+    cond: torch.Tensor, then: Thunk, orelse: Thunk, what: str, watched: tuple[Thunk, ...] = ()
+) -> Any:
+    """The value of the chosen one, as one value of the graph."""
+    result: Any = None
+
+    def assign(thunk: Thunk) -> Thunk:
+        def run() -> None:
+            nonlocal result
+            result = thunk()
+
+        return run
+
+    def get() -> State:
+        return (result,)
+
+    def put(state: State) -> None:
+        nonlocal result
+        (result,) = state
+
+    bodies = assign(then), assign(orelse)
+    stage(cond, bodies, get, put, ("the result",), what, watched or (then, orelse))
+    if is_undefined(result):
+        result.read()
+    return result
+
+
+def if_exp(cond: torch.Tensor, then: Thunk, orelse: Thunk) -> Any:
+    return choose(cond, then, orelse, "conditional expression")
+
+
+def and_(left: torch.Tensor, right: Thunk) -> Any:
+    """An operand, as in Python."""
+    return choose(left, right, lambda: left, "'and'")
+
+
+def or_(left: torch.Tensor, right: Thunk) -> Any:
+    return choose(left, lambda: left, right, "'or'")
+
+
+def _truth(value: Any, what: str) -> torch.Tensor:
+    """As a 0-dim bool tensor."""
+    if not is_tensor(value):
+        return promoted(bool(value), torch.bool)
+    check_condition(value, what, line())
+    value = value.reshape(())
+    return value if value.dtype == torch.bool else value != 0
+
+
+def and_test(left: torch.Tensor, right: Thunk) -> Any:
+    false = torch.zeros((), dtype=torch.bool, device=left.device)
+    watched = (right,)
+    return choose(left, lambda: _truth(right(), "'and'"), lambda: false, "'and'", watched)
+
+
+def or_test(left: torch.Tensor, right: Thunk) -> Any:
+    true = torch.ones((), dtype=torch.bool, device=left.device)
+    return choose(left, lambda: true, lambda: _truth(right(), "'or'"), "'or'", (right,))
+
+
+def truth_tensor(value: Any, what: str) -> torch.Tensor | None:
+    """A condition as a tensor of one element; None: true for good."""
+    if is_tensor(value):
+        check_condition(value, what, line())
+        return value
+    return None if value else promoted(False, torch.bool)
+
+
+def not_(value: torch.Tensor) -> torch.Tensor:
+    check_condition(value, "'not'", line())
+    result = torch.logical_not(value).reshape(())
+    result._tracehost_not = value  # type: ignore[attr-defined]
+    return result
+
+
+def assert_stmt(cond: torch.Tensor, message: Thunk | None) -> None:
+    def fail() -> None:
+        raise AssertionError if message is None else AssertionError(message())
+
+    watched = () if message is None else (message,)
+    stage(cond, (_nothing, fail), tuple, _nothing, (), "assert", watched)
+
+
+def _nothing(*_: Any) -> None:
+    pass
