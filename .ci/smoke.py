@@ -1,4 +1,4 @@
-"""The shortest proof that a build works: trace once, hit, retrace, agree with eager, refuse, keep gradients."""
+"""The shortest proof that a build works: trace once, hit, retrace, agree with eager, stage, refuse, keep gradients."""
 
 import torch
 import tracehost
@@ -7,6 +7,18 @@ import tracehost
 @tracehost.function
 def step(x, w, scale):
     return ((x @ w) * scale).relu().sum()
+
+
+@tracehost.function
+def collatz(n):
+    steps = 0
+    while n > 1:
+        if n % 2 == 0:
+            n = n // 2
+        else:
+            n = 3 * n + 1
+        steps += 1
+    return steps
 
 
 def main() -> None:
@@ -21,6 +33,10 @@ def main() -> None:
         (gradient,) = torch.autograd.grad(result, w)
         (wanted,) = torch.autograd.grad(expected, w)
         torch.testing.assert_close(gradient, wanted, rtol=0, atol=0)
+
+    for n, steps in ((6, 8), (1, 0), (27, 111)):
+        assert int(collatz(torch.tensor(n))) == steps, n
+    assert collatz.tracing_count() == 1
 
     @tracehost.function(autograph=False)
     def reads(x):
