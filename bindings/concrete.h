@@ -93,6 +93,8 @@ private:
   bool fits(std::uint32_t slot, pybind11::handle tensor, Unfit &why) const;
   bool conditions_hold(const Arguments &given, Unfit &why) const;
   void fill_roots(Arguments &into) const;
+  std::vector<PyObject *> roots(const Arguments &given) const;
+  std::vector<Owned> holders(const Arguments &given) const;
   std::vector<pybind11::object> captures(const Arguments &given) const;
   void check_capture(std::size_t index, pybind11::handle tensor) const;
   void check_context() const;

@@ -156,6 +156,7 @@ py::object Concrete::call(const py::args &args, const py::kwargs &kwargs) {
   check_context();
   fill_roots(given);
   const auto captured = captures(given);
+  const auto holders = this->holders(given);
   torch::jit::Stack stack;
   stack.reserve(given.tensors.size() + captured.size());
   for (const py::object &t : given.tensors)
@@ -173,6 +174,8 @@ py::object Concrete::call(const py::args &args, const py::kwargs &kwargs) {
     set_from_failed_run(where_);
     rethrow();
   }
+  if (!state().environment->store(holders, stack))
+    rethrow();
   PyObject *made = build_result(specialization_->outputs, stack);
   if (!made)
     rethrow();
@@ -402,6 +405,33 @@ void Concrete::fill_roots(Arguments &into) const {
   }
 }
 
+/// What paths start from. Throws where such an object is gone.
+std::vector<PyObject *> Concrete::roots(const Arguments &given) const {
+  std::vector<PyObject *> result;
+  for (const py::object &root : given.roots) {
+    if (!root)
+      raise(errors().capture,
+            fmt::format("{}: an object that it was traced with is gone, and its tensors with it. "
+                        "Keep it, or get a new ConcreteFunction.",
+                        name_));
+    result.push_back(root.ptr());
+  }
+  return result;
+}
+
+std::vector<Owned> Concrete::holders(const Arguments &given) const {
+  if (!state().rebinds)
+    return {};
+  auto result = state().environment->holders(roots(given).data());
+  for (const Owned &holder : result)
+    if (!holder)
+      raise(errors().capture,
+            fmt::format("{}: an object that it stores a tensor in is gone. Get a new "
+                        "ConcreteFunction.",
+                        name_));
+  return result;
+}
+
 std::vector<py::object> Concrete::captures(const Arguments &given) const {
   if (external_)
     return *external_;
@@ -409,15 +439,7 @@ std::vector<py::object> Concrete::captures(const Arguments &given) const {
   std::vector<py::object> result;
   if (count == 0)
     return result;
-  std::vector<PyObject *> roots;
-  for (const py::object &root : given.roots) {
-    if (!root)
-      raise(errors().capture,
-            fmt::format("{}: an object that it was traced with is gone, and its tensors with it. "
-                        "Keep it, or get a new ConcreteFunction.",
-                        name_));
-    roots.push_back(root.ptr());
-  }
+  const std::vector<PyObject *> roots = this->roots(given);
   const auto take = [&](const auto &tensors) {
     for (std::size_t i = 0; i < count; ++i)
       result.push_back(py::reinterpret_borrow<py::object>(tensors[i]));

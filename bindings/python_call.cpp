@@ -107,6 +107,8 @@ BodyResult PythonCall::run(Request &) {
     // torch's argument parser, or the body, may have made another exception of a refusal.
     if (PyErr_ExceptionMatches(PyExc_Exception) && !is_refusal_set())
       trace::repeat_refusal();
+    if (request_)
+      put_back();
     rethrow();
   }
   if (trace::abandoned())
@@ -116,10 +118,17 @@ BodyResult PythonCall::run(Request &) {
   std::vector<Owned> tensors;
   result.outputs = describe_result(result_, function_.name, tensors);
   for (const Owned &t : tensors) {
-    check_result_class(t.get());
+    if (!can_be_wrapped(t.get()))
+      trace::refuse(
+          trace::Refusal::trace,
+          fmt::format("{} returned a new {}, which a later call would return as a plain Tensor. "
+                      "Return result.as_subclass(torch.Tensor), and wrap it outside.",
+                      function_.name, Py_TYPE(t.get())->tp_name));
     result.tensors.push_back(THPVariable_Unpack(t.get()));
     outputs_.push_back(meta_of(t.get()));
   }
+  for (Rebound &rebound : recorder_->rebound())
+    repeat(rebound, result.tensors);
   if (returns_sizes(result.outputs)) {
     const trace::PausedWithData paused;
     torch::jit::Stack outputs(result.tensors.begin(), result.tensors.end());
@@ -131,19 +140,43 @@ BodyResult PythonCall::run(Request &) {
   return result;
 }
 
-void PythonCall::check_result_class(PyObject *tensor) {
-  // A later call wraps a new tensor as torch.Tensor; one that exists keeps its object.
-  const bool existed = std::find(flattened_.tensors.begin(), flattened_.tensors.end(), tensor) !=
-                           flattened_.tensors.end() ||
-                       Births::made_aside(tensor) || !recorder_->path_of(tensor).empty();
-  const bool plain = reinterpret_cast<PyObject *>(Py_TYPE(tensor)) == THPVariableClass ||
-                     (request_ && StandIns::is_class(Py_TYPE(tensor)));
-  if (!plain && !existed && !is_traced_size(tensor))
-    trace::refuse(
-        trace::Refusal::trace,
-        fmt::format("{} returned a new {}, which a later call would return as a plain Tensor. "
-                    "Return result.as_subclass(torch.Tensor), and wrap it outside.",
-                    function_.name, Py_TYPE(tensor)->tp_name));
+/// Whether a later call hands out such a tensor: it wraps a new one as torch.Tensor, and one that
+/// exists keeps its object.
+bool PythonCall::can_be_wrapped(PyObject *tensor) const {
+  return reinterpret_cast<PyObject *>(Py_TYPE(tensor)) == THPVariableClass ||
+         (request_ && StandIns::is_class(Py_TYPE(tensor))) || is_traced_size(tensor) ||
+         std::find(flattened_.tensors.begin(), flattened_.tensors.end(), tensor) !=
+             flattened_.tensors.end() ||
+         Births::made_aside(tensor) || !recorder_->path_of(tensor).empty();
+}
+
+/// Makes what a slot was rebound to outputs of the graph, if later calls can store the like.
+void PythonCall::repeat(Rebound &rebound, std::vector<at::Tensor> &outputs) {
+  std::vector<Owned> tensors;
+  OutputSpec value;
+  try {
+    value = describe_result(rebound.value, rebound.path, tensors);
+  } catch (const python_error &) { // it holds an object that only the body can make
+    return;
+  }
+  if (returns_sizes(value))
+    return;
+  for (const Owned &t : tensors)
+    if (!can_be_wrapped(t.get()))
+      return;
+  for (Node &node : value.nodes)
+    if (node.kind == Kind::tensor)
+      node.payload.slot += static_cast<std::uint32_t>(outputs.size());
+  for (const Owned &t : tensors)
+    outputs.push_back(THPVariable_Unpack(t.get()));
+  rebound.repeated = std::move(value);
+}
+
+/// No stand-in stays behind in what the body stored to.
+void PythonCall::put_back() {
+  const KeepError keep;
+  recorder_->rebound();
+  recorder_->put_back();
 }
 
 void PythonCall::check_arguments_unchanged() {
@@ -199,12 +232,13 @@ std::shared_ptr<FrontEndState> PythonCall::finish(Request &, Signature &signatur
     signature.captures.push_back({path, meta_of(tensor), static_cast<std::int32_t>(slot)});
   }
   state->environment = recorder_->finish(captured, side_effects_);
+  if (request_)
+    recorder_->put_back();
   births_.reset();
   if (!state->environment)
     rethrow();
-  if (const std::string &path = recorder_->lifted_into(); !path.empty())
-    state->once =
-        fmt::format("init_scope made what {} now is: the next call is traced with it", path);
+  state->once = recorder_->once();
+  state->rebinds = !state->environment->rebindings().empty();
   state->calls = callbacks_of(*traced.graph->block());
   baked_ = traced.baked;
   for (const ValueGuard &guard : signature.values) {
@@ -265,6 +299,17 @@ std::optional<ValueGuard> PythonCall::current_value(const ValueGuard &guard,
 
 void PythonCall::execute(const Specialization &specialization, torch::jit::Stack &stack) {
   auto &state = static_cast<PythonState &>(*specialization.front_end);
+  if (!state.rebinds) [[likely]]
+    return run_program(specialization, state, stack);
+  const auto holders = state.environment->holders(nullptr);
+  run_program(specialization, state, stack);
+  if (!state.environment->store(holders, stack))
+    rethrow();
+  stack.resize(specialization.outputs.tensors);
+}
+
+void PythonCall::run_program(const Specialization &specialization, PythonState &state,
+                             torch::jit::Stack &stack) {
   const auto runs = state.measured.load(std::memory_order_relaxed);
   if (runs == PythonState::kMeasured && !state.slow.load(std::memory_order_relaxed)) [[likely]] {
     specialization.program->run(stack);

@@ -53,6 +53,7 @@ struct PythonState final : FrontEndState {
   std::size_t roots = 0;           ///< objects among the arguments
   std::vector<TensorMeta> outputs; ///< of the traced result's tensors
   bool runs_code = false;          ///< verifying it may run a user's `==`
+  bool rebinds = false;            ///< each run stores to slots that the body rebound
   std::size_t captures = 0; ///< hidden inputs; those past them are arguments reached by a path, too
   std::vector<const PythonCallback *> calls; ///< of the Program, which owns them
 
@@ -141,7 +142,11 @@ private:
   bool reads_match(const Specialization &specialization, const PythonState &state);
   PyObject *call_with_placeholders();
   void check_arguments_unchanged();
-  void check_result_class(PyObject *tensor);
+  bool can_be_wrapped(PyObject *tensor) const;
+  void repeat(Rebound &rebound, std::vector<at::Tensor> &outputs);
+  void put_back();
+  static void run_program(const Specialization &specialization, PythonState &state,
+                          torch::jit::Stack &stack);
 
   PythonFunction &function_;
   PyObject *const *args_;

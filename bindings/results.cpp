@@ -134,7 +134,7 @@ bool returns_sizes(const OutputSpec &spec) {
 PyObject *build_result(const OutputSpec &spec, torch::jit::Stack &outputs) {
   if (spec.nodes.size() == 1 && spec.nodes[0].kind == Kind::tensor &&
       spec.nodes[0].reserved[1] != kSize) [[likely]]
-    return THPVariable_Wrap(std::move(outputs[0]).toTensor());
+    return THPVariable_Wrap(std::move(outputs[spec.nodes[0].payload.slot]).toTensor());
   Outputs leaves{outputs};
   std::size_t at = 0;
   return Tree(spec.nodes, leaves).value(at);

@@ -1,9 +1,11 @@
 #pragma once
 
+#include "environment/gil.h"
 #include "event/event.h"
+#include "program/output_spec.h"
 #include "signature/signature.h"
 
-#include <ATen/core/ivalue.h>
+#include <ATen/core/stack.h>
 #include <Python.h>
 
 #include <cstdint>
@@ -23,6 +25,15 @@ struct Root {
   int argument = -1;  ///< index into the bound arguments; -1: belongs to the function itself
   bool typed = false; ///< its class says what it is compared by: only tensors in it are read again
   bool instance = false; ///< a method's, compared by identity whatever its class says
+};
+
+/// A slot that the body rebound to a tensor, or to a container of tensors (`self.h = h * 0.5 + x`):
+/// hidden outputs of the graph, which every run stores again.
+struct Rebinding {
+  std::int32_t container = -1; ///< of the Environment's Graph
+  Owned key;                   ///< as Slot's, and so is `index`
+  std::int32_t index = -1;
+  OutputSpec value; ///< its slots are places among all outputs of the graph
 };
 
 /// What one Specialization depends on beyond its arguments: watched slots and captures, each with
@@ -53,6 +64,14 @@ public:
   /// The tensor objects to append as hidden inputs, in graph order; borrowed, valid until the next
   /// Python code runs. Requires: verify() just returned true.
   virtual std::span<PyObject *const> captures() const = 0;
+
+  /// What each run of the graph stores to slots again; in the order of the stores.
+  virtual std::span<const Rebinding> rebindings() const = 0;
+  /// What holds those slots: to ask before the run, which may run other code. `arguments`: reads
+  /// the paths again, null where one is broken; without: verify() just returned true.
+  virtual std::vector<Owned> holders(PyObject *const *arguments) const = 0;
+  /// After the run. False with an error set.
+  virtual bool store(const std::vector<Owned> &holders, torch::jit::Stack &outputs) const = 0;
 
   /// Each watched slot with what it held before the trace, for the Signature; atoms are appended.
   virtual std::vector<WatchedSlot> recorded(std::vector<AtomRef> &atoms) const = 0;

@@ -1,14 +1,10 @@
 #include "environment/finish.h"
 
-#include "births.h"
 #include "environment/gil.h"
-#include "environment/known.h"
 #include "environment/watch.h"
 
-#include <algorithm>
 #include <iterator>
 #include <unordered_map>
-#include <unordered_set>
 
 namespace tracehost::python {
 
@@ -22,81 +18,8 @@ void set_trace_error(const std::string &message) {
   PyErr_SetString(type ? type.get() : PyExc_RuntimeError, message.c_str());
 }
 
-/// Whether a value is a tensor or a list, tuple or dict with one in it.
-bool has_tensor(PyObject *value, int depth = 0) {
-  if (!value || depth > 8)
-    return false;
-  if (is_tensor(value))
-    return true;
-  if (PyList_Check(value) || PyTuple_Check(value)) {
-    for (Py_ssize_t i = 0; i < std::min<Py_ssize_t>(Py_SIZE(value), Walker::kElements); ++i)
-      if (has_tensor(PySequence_Fast_ITEMS(value)[i], depth + 1))
-        return true;
-  } else if (PyDict_Check(value)) {
-    PyObject *key, *item;
-    Py_ssize_t count = 0;
-    for (Py_ssize_t at = 0; count++ < Walker::kElements && PyDict_Next(value, &at, &key, &item);)
-      if (has_tensor(item, depth + 1))
-        return true;
-  }
-  return false;
-}
-
-/// Whether a value is, or leads to by elements and attributes, a tensor that a lifted block made.
-bool is_lifted(PyObject *value) {
-  std::vector<PyObject *> todo;
-  std::unordered_set<PyObject *> seen;
-  const auto add = [&](PyObject *object) {
-    if (object && seen.size() < Walker::kSlots && seen.insert(object).second)
-      todo.push_back(object);
-  };
-  if (Births::any_made_aside())
-    add(value);
-  while (!todo.empty()) {
-    PyObject *object = todo.back();
-    todo.pop_back();
-    if (Births::made_aside(object))
-      return true;
-    if (PyList_Check(object) || PyTuple_Check(object)) {
-      for (Py_ssize_t i = 0; i < Py_SIZE(object); ++i)
-        add(PySequence_Fast_ITEMS(object)[i]);
-    } else if (PyDict_Check(object)) {
-      PyObject *key, *item;
-      for (Py_ssize_t at = 0; PyDict_Next(object, &at, &key, &item);)
-        add(item);
-    } else if (has_user_attributes(Py_TYPE(object))) {
-      add(dict_of(Place::instance, object));
-    }
-  }
-  return false;
-}
-
-/// Same object, or for plain values an equal one. `before` is alive: the Walker holds it.
-bool unchanged(const Slot &slot, PyObject *now) {
-  return slot.value == now ||
-         (slot.value && now && slot.expect == Expect::leaf && holds(slot.node, now));
-}
-
-Store store_of(const Container &c, const Slot *slot, PyObject *owner) {
-  switch (c.place) {
-  case Place::instance:
-  case Place::members:
-    return Store::attribute;
-  case Place::names:
-    return PyModule_Check(owner) ? Store::global : Store::attribute;
-  case Place::globals:
-    return Store::global;
-  case Place::entries:
-  case Place::items:
-  case Place::set:
-    return Store::element;
-  case Place::function:
-    return slot && slot->index >= 0 ? Store::cell : Store::other;
-  case Place::method:
-  case Place::partial:
-    break;
-  }
-  return Store::other;
+std::string lifted_into(const std::string &path) {
+  return "init_scope made what " + path + " now is: the next call is traced with it";
 }
 
 } // namespace
@@ -105,20 +28,28 @@ Finish::Finish(Walker &walker, const Ran &ran, std::span<PyObject *const> captur
     : walker_(walker), graph_(walker.graph()), ran_(ran), captured_(captured),
       held_(captured.size()) {}
 
-std::shared_ptr<Environment> Finish::run(bool watch_values, std::vector<SideEffect> &side_effects) {
+std::shared_ptr<Environment> Finish::run(bool watch_values, const std::vector<Change> &changes,
+                                         std::vector<Rebound> &rebound,
+                                         std::vector<SideEffect> &side_effects) {
+  watch_values_ = watch_values;
   mark_captures();
-  for (std::size_t c = 0; c < graph_.containers.size(); ++c)
-    if (!inspect(static_cast<int>(c)))
+  for (const Change &change : changes)
+    if (change.rebound >= 0)
+      repeat(change, rebound[change.rebound]);
+  for (const Change &change : changes)
+    if (change.rebound < 0 && !changed(change))
       return nullptr;
+  for (const int container : must_lack_)
+    graph_.containers[container].open = false;
   drop_below();
   // `self.weight`, an attribute, may have become a parameter of the module: one change in two
   // dicts.
-  if (!lifted_into_.empty() && !gone_.empty())
-    lifted_into_ = gone_.front().path;
-  else
+  if (lifted_ && !gone_.empty())
+    once_ = lifted_into(gone_.front().path);
+  else if (once_.empty())
     std::move(gone_.begin(), gone_.end(), std::back_inserter(effects_));
   side_effects = std::move(effects_);
-  return environment(watch_values);
+  return environment();
 }
 
 /// Marks each capture's slot and those on the way to it.
@@ -135,12 +66,7 @@ void Finish::mark_captures() {
     slot->expect = Expect::capture;
     slot->capture = static_cast<std::int32_t>(i);
     slot->needed = true;
-    for (int object = graph_.containers[at->container].object;
-         graph_.objects[object].container >= 0;) {
-      const Object &o = graph_.objects[object];
-      graph_.containers[o.container].slots[o.slot].needed = true;
-      object = graph_.containers[o.container].object;
-    }
+    mark_way(at->container);
   }
   // A second path to the same tensor must go on leading there.
   for (Container &c : graph_.containers)
@@ -153,125 +79,97 @@ void Finish::mark_captures() {
         }
 }
 
+/// The slots by which a container is reached.
+void Finish::mark_way(int container) {
+  for (int object = graph_.containers[container].object; graph_.objects[object].container >= 0;) {
+    const Object &o = graph_.objects[object];
+    graph_.containers[o.container].slots[o.slot].needed = true;
+    object = graph_.containers[o.container].object;
+  }
+}
+
 // ---- what changed -------------------------------------------------------------------------------
 
-bool Finish::inspect(int container) {
-  Container &c = graph_.containers[container];
-  PyObject *owner = graph_.objects[c.object].object;
-  if (has_dict(c.place)) {
-    PyObject *dict = dict_of(c.place, owner);
-    if (dict && dict == c.dict && version(dict) == c.tag)
-      return true;
-    return inspect_dict(container, dict);
-  }
-  for (std::size_t s = 0; s < c.slots.size(); ++s) {
-    PyObject *now = read(c, c.slots[s], owner, nullptr);
-    if (!unchanged(c.slots[s], now) && !changed(container, &c.slots[s], c.slots[s].key, now))
-      return false;
-  }
-  if (c.place == Place::set && PySet_GET_SIZE(owner) != c.length && !c.open)
-    return changed(container, nullptr, nullptr, nullptr);
-  if (c.place == Place::items && Py_SIZE(owner) != c.length && !c.open) {
-    PyObject *added = Py_SIZE(owner) > c.length ? PySequence_Fast_ITEMS(owner)[c.length] : nullptr;
-    return changed(container, nullptr, nullptr, added);
-  }
-  return true;
+bool Finish::is_watched(int container) const {
+  return watch_values_ && !graph_.objects[graph_.containers[container].object].typed;
 }
 
-bool Finish::inspect_dict(int container, PyObject *dict) {
-  Container &c = graph_.containers[container];
-  PyObject *owner = graph_.objects[c.object].object;
-  for (Slot &slot : c.slots) {
-    PyObject *now = read(c, slot, owner, dict);
-    if (unchanged(slot, now))
-      continue;
-    if (!now && c.place == Place::entries) {
-      c.open = true; // it shrank; said below, once
-      slot.expect = Expect::any;
-    } else if (!changed(container, &slot, slot.key, now)) {
-      return false;
-    }
+/// The slot stays watched as it was before the trace; what it holds now is stored by each run.
+void Finish::repeat(const Change &change, Rebound &rebound) {
+  Container &c = graph_.containers[change.container];
+  Slot *slot = change.slot < 0 ? nullptr : &c.slots[change.slot];
+  const bool held_tensor =
+      slot && (slot->expect == Expect::tensor || slot->expect == Expect::capture ||
+               slot->expect == Expect::same);
+  PyObject *key = change.key.get(); // one that may hold other things is not kept alive
+  const bool can_be_told = (is_watched(change.container) || held_tensor) &&
+                           (!key || Py_TYPE(key)->tp_weaklistoffset == 0);
+  if (!rebound.repeated || !can_be_told) {
+    const std::string where = rebound.where.line ? " at " + text(rebound.where) : "";
+    once_ = "the body made what " + rebound.path + " now is" + where +
+            ": the next call is traced with it";
+    return;
   }
-  if (c.place == Place::globals || !dict)
-    return true;
-  if (c.place == Place::entries) {
-    const bool shrank = c.open;
-    c.open = false;
-    if (!shrank && PyDict_GET_SIZE(dict) == c.length)
-      return true;
-    PyObject *key = nullptr, *value = nullptr, *added = nullptr;
-    for (Py_ssize_t at = 0; PyDict_Next(dict, &at, &key, &value);) {
-      bool before = false;
-      for (const Slot &s : c.slots)
-        before |= s.key == key;
-      if (!before && (!added || has_tensor(value)))
-        added = value;
-    }
-    return changed(container, nullptr, nullptr, added);
-  }
-  // Names that appeared.
-  PyObject *key, *value;
-  for (Py_ssize_t at = 0; PyDict_Next(dict, &at, &key, &value);) {
-    if (!walker_.counts(c, key))
-      continue;
-    bool before = false;
-    for (const Slot &s : c.slots)
-      before |= s.key == key || PyUnicode_Compare(s.key, key) == 0;
-    if (before)
-      continue;
-    if (!changed(container, nullptr, key, value))
-      return false;
-    Slot slot; // the names of this container are all told; this one may hold anything
-    slot.key = Py_NewRef(key);
-    slot.expect = Expect::any;
-    c.slots.push_back(std::move(slot));
-  }
-  return true;
+  if (slot)
+    slot->needed = true;
+  else
+    must_lack_.insert(change.container);
+  mark_way(change.container);
+  rebindings_.push_back({change.container, Owned(Py_XNewRef(key)), slot ? slot->index : -1,
+                         std::move(*rebound.repeated)});
 }
 
-/// `slot` null: something was added to the container (under `key`), or removed.
-bool Finish::changed(int container, Slot *slot, PyObject *key, PyObject *now) {
-  Container &c = graph_.containers[container];
-  PyObject *owner = graph_.objects[c.object].object;
-  const bool attribute = !is_collection(c.place);
-  const std::string path = slot  ? graph_.path(container, static_cast<int>(slot - c.slots.data()))
-                           : key ? graph_.path(container, key)
-                                 : graph_.prefix(c.object) + graph_.suffix(c.object);
-  if (is_lifted(now)) {
-    lifted_into_ = path;
+bool Finish::changed(const Change &change) {
+  const std::string path = path_of(change, graph_);
+  if (is_lifted(change.now.get())) {
+    lifted_ = true;
+    once_ = lifted_into(path);
     return true;
   }
-  Site where, again;
-  const Store store = store_of(c, slot, owner);
-  PyObject *name = attribute || c.module ? key : nullptr;
-  const bool by_body = find_store(ran_.body, store, name, where);
-  const bool by_call = ran_.calls && (!by_body || find_store(ran_.called, store, name, again));
-  if (!by_body && !by_call) {
+  const Storer storer = storer_of(change, graph_, ran_);
+  if (!storer.body && !storer.called) {
     set_trace_error(path +
                     " changed during the trace, but no code that ran can store to it: another "
                     "thread changed it. Nothing was published; call again.");
     return false;
   }
-  if (by_body && has_tensor(now) &&
-      (slot || attribute || c.module)) // a collection may grow, as by any value
-    return refuse_tensor(path, where);
-  if (slot && slot->needed)
+  const Container &c = graph_.containers[change.container];
+  if (change.slot >= 0 && c.slots[change.slot].needed)
     return true; // watched as it was before: a later call finds it different
-  if (!by_call)
-    (now || !attribute ? effects_ : gone_).push_back({path, where});
-  if (slot)
-    slot->expect = Expect::any;
-  else
-    c.open = !attribute;
+  if (!storer.called) {
+    const bool grew = change.slot < 0 && is_collection(c.place);
+    side_effect(change,
+                {grew ? graph_.prefix(c.object) + graph_.suffix(c.object) : path, storer.where});
+  }
+  give_up(change);
   return true;
 }
 
-bool Finish::refuse_tensor(const std::string &path, const Site &where) {
-  const std::string line = where.line ? " (" + text(where) + ")" : "";
-  set_trace_error("the body rebinds " + path + " to a tensor" + line +
-                  "; tracehost cannot yet write it back on later calls. Update it in place (" +
-                  path + ".copy_(...)), or return it and assign it outside the function.");
-  return false;
+void Finish::side_effect(const Change &change, SideEffect effect) {
+  const bool attribute = !is_collection(graph_.containers[change.container].place);
+  auto &list = change.now || !attribute ? effects_ : gone_;
+  if (list.empty() || list.back().path != effect.path)
+    list.push_back(std::move(effect));
+}
+
+/// From now on the slot may hold anything.
+void Finish::give_up(const Change &change) {
+  Container &c = graph_.containers[change.container];
+  PyObject *owner = graph_.objects[c.object].object;
+  if (change.slot >= 0) {
+    c.slots[change.slot].expect = Expect::any;
+  } else if (!is_collection(c.place)) {
+    Slot slot; // the names of this container are all told
+    slot.key = Py_NewRef(change.key.get());
+    slot.expect = Expect::any;
+    c.slots.push_back(std::move(slot));
+  } else {
+    c.open = true;
+    if (c.place == Place::entries)
+      for (Slot &slot : c.slots)
+        if (!read(c, slot, owner, owner))
+          slot.expect = Expect::any;
+  }
 }
 
 /// What was reached only through a slot that is given up is not watched either.
@@ -288,9 +186,9 @@ void Finish::drop_below() {
 
 // ---- the Environment ----------------------------------------------------------------------------
 
-std::shared_ptr<Environment> Finish::environment(bool watch_values) {
+std::shared_ptr<Environment> Finish::environment() {
   Graph graph;
-  std::vector<std::int32_t> containers(graph_.containers.size(), -1);
+  std::unordered_map<std::int32_t, std::int32_t> kept;  ///< containers by their number before
   std::vector<bool> used(graph_.objects.size(), false); // else nothing is read through it
 
   for (std::size_t i = 0; i < graph_.containers.size(); ++i) {
@@ -298,7 +196,7 @@ std::shared_ptr<Environment> Finish::environment(bool watch_values) {
     if (dropped_[from.object])
       continue;
     const bool typed = graph_.objects[from.object].typed;
-    const bool watch = watch_values && !typed;
+    const bool watch = is_watched(static_cast<int>(i));
     Container c;
     c.place = from.place;
     c.open = from.open || !watch;
@@ -337,6 +235,7 @@ std::shared_ptr<Environment> Finish::environment(bool watch_values) {
     if (c.slots.empty() && !counts)
       continue;
     used[c.object] = true;
+    kept.emplace(static_cast<std::int32_t>(i), static_cast<std::int32_t>(graph.containers.size()));
     graph.containers.push_back(std::move(c));
   }
 
@@ -369,8 +268,11 @@ std::shared_ptr<Environment> Finish::environment(bool watch_values) {
   }
   for (PyObject *tensor : held_)
     Py_XINCREF(tensor);
-  return std::make_shared<Watch>(
-      std::move(graph), watch_values ? Py_NewRef(walker_.name_set()) : nullptr, std::move(held_));
+  for (Rebinding &r : rebindings_)
+    r.container = kept.at(r.container);
+  return std::make_shared<Watch>(std::move(graph),
+                                 watch_values_ ? Py_NewRef(walker_.name_set()) : nullptr,
+                                 std::move(held_), std::move(rebindings_));
 }
 
 } // namespace tracehost::python

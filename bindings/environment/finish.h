@@ -1,5 +1,6 @@
 #pragma once
 
+#include "environment/changes.h"
 #include "environment/recorder.h"
 #include "environment/walker.h"
 
@@ -7,55 +8,59 @@
 
 #include <memory>
 #include <span>
+#include <string>
+#include <unordered_set>
 #include <vector>
 
 namespace tracehost::python {
 
-/// The code that ran during a trace.
-struct Ran {
-  std::span<PyCodeObject *const> body;
-  std::span<PyCodeObject *const> called; ///< by nodes of the graph, so that it runs again
-  bool calls; ///< there are such nodes; what they call may have no Python code
-};
-
 /// What became of the slots while the body ran, and the Environment made of those that can be
 /// watched.
 ///
-/// Unchanged slots are watched. A changed one that code can store to is a side effect, or refused
-/// if it now holds a tensor: a later call would not repeat that. Where a capture's path goes
-/// through a changed slot, its value from before stays watched, so that a later call sees the
-/// difference. What code stores that the graph calls is stored again by each run.
+/// Unchanged slots are watched. One that was rebound to a tensor stays watched as it was before,
+/// and each run stores it again: `self.h` that held None is another trace than one that holds a
+/// tensor. Any other change is a side effect of the trace alone, and the slot is given up. Where a
+/// capture's path goes through it, its value from before stays watched all the same, so that a
+/// later call sees the difference. What code stores that the graph calls is stored again by each
+/// run.
 ///
-/// A slot that holds what a lifted block made (init_scope) would never again be as this trace found
-/// it, unless somebody takes the thing away again; then it has to be made again: such a trace
-/// serves once.
+/// A trace serves once where a later call can't do what this one did: store an object that only the
+/// body can make, or leave a slot alone that holds what a lifted block made (init_scope).
 class Finish {
 public:
   Finish(Walker &walker, const Ran &ran, std::span<PyObject *const> captured);
 
   /// Null with an error set if the trace must be refused.
-  std::shared_ptr<Environment> run(bool watch_values, std::vector<SideEffect> &side_effects);
+  std::shared_ptr<Environment> run(bool watch_values, const std::vector<Change> &changes,
+                                   std::vector<Rebound> &rebound,
+                                   std::vector<SideEffect> &side_effects);
 
-  /// After run(): the path of a slot that holds what a lifted block made; empty: none does.
-  const std::string &lifted_into() const { return lifted_into_; }
+  /// After run(): why the trace serves once, a sentence; empty: it does not.
+  const std::string &once() const { return once_; }
 
 private:
   void mark_captures();
-  bool inspect(int container);
-  bool inspect_dict(int container, PyObject *dict);
-  bool changed(int container, Slot *slot, PyObject *key, PyObject *now);
-  bool refuse_tensor(const std::string &path, const Site &where);
+  void mark_way(int container);
+  bool changed(const Change &change);
+  bool is_watched(int container) const;
+  void repeat(const Change &change, Rebound &rebound);
+  void side_effect(const Change &change, SideEffect effect);
+  void give_up(const Change &change);
   void drop_below();
-  std::shared_ptr<Environment> environment(bool watch_values);
+  std::shared_ptr<Environment> environment();
 
   Walker &walker_;
   Graph &graph_;
   const Ran ran_;
+  bool watch_values_ = true;
   std::span<PyObject *const> captured_;
   std::vector<PyObject *> held_; ///< captures without a path; else null
+  std::vector<Rebinding> rebindings_;
+  std::unordered_set<int> must_lack_; ///< containers to which each run adds what was not there
   std::vector<SideEffect> effects_;
   std::vector<SideEffect> gone_; ///< of attributes that are there no more
-  std::string lifted_into_;
+  bool lifted_ = false;
+  std::string once_;
   std::vector<bool> dropped_; ///< objects whose path goes through a slot that is given up
 };
 

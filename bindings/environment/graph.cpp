@@ -173,6 +173,43 @@ PyObject *read(const Container &container, const Slot &slot, PyObject *owner, Py
   return nullptr;
 }
 
+namespace {
+
+bool write_entry(PyObject *dict, PyObject *key, PyObject *value) {
+  if (PyODict_CheckExact(dict))
+    return (value ? PyODict_SetItem(dict, key, value) : PyODict_DelItem(dict, key)) == 0;
+  return (value ? PyDict_SetItem(dict, key, value) : PyDict_DelItem(dict, key)) == 0;
+}
+
+} // namespace
+
+bool write(Place place, PyObject *key, std::int32_t index, PyObject *owner, PyObject *value) {
+  switch (place) {
+  case Place::instance:
+  case Place::globals:
+  case Place::entries:
+    return write_entry(dict_of(place, owner), key, value);
+  case Place::names:
+    return PyObject_SetAttr(owner, key, value) == 0;
+  case Place::members:
+    Py_XSETREF(*reinterpret_cast<PyObject **>(reinterpret_cast<char *>(owner) + index),
+               Py_XNewRef(value));
+    return true;
+  case Place::items:
+    return PyList_SetItem(owner, index, Py_XNewRef(value)) == 0;
+  case Place::function: {
+    PyObject *cells = reinterpret_cast<PyFunctionObject *>(owner)->func_closure;
+    return PyCell_Set(PyTuple_GET_ITEM(cells, index), value) == 0;
+  }
+  case Place::set:
+  case Place::method:
+  case Place::partial:
+    break;
+  }
+  PyErr_SetString(PyExc_SystemError, "tracehost: nothing can be stored in such a place");
+  return false;
+}
+
 Node leaf_of(PyObject *value, std::vector<AtomRef> &atoms) {
   if (!value) {
     Node node;

@@ -110,6 +110,9 @@ PyObject *dict_of(Place place, PyObject *owner);
 Py_ssize_t length_of(Place place, PyObject *owner);
 /// What the slot holds now, borrowed; null for nothing. No error is left set.
 PyObject *read(const Container &container, const Slot &slot, PyObject *owner, PyObject *dict);
+/// Puts `value` (null: nothing) where read() finds it: in the place itself, without a class's own
+/// `__setattr__`. False with an error set. `key`, `index`: the Slot's.
+bool write(Place place, PyObject *key, std::int32_t index, PyObject *owner, PyObject *value);
 /// The slot as a leaf of a Signature: what it must hold.
 Node leaf_of(PyObject *value, std::vector<AtomRef> &atoms);
 /// As leaf(), but compared by identity, and held weakly, whatever its class says.

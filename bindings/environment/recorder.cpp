@@ -1,6 +1,7 @@
 #include "environment/recorder.h"
 
 #include "conversion.h"
+#include "environment/changes.h"
 #include "environment/code.h"
 #include "environment/finish.h"
 #include "environment/gil.h"
@@ -24,7 +25,9 @@ struct Recorder::State {
   PyObject *last = nullptr;            ///< code entered last; borrowed from `users`
   bool calls = false;                  ///< the graph calls code
   std::vector<PyCodeObject *> called;  ///< some of it; strong
-  std::string lifted_into;
+  std::vector<Change> changes;
+  std::vector<Rebound> rebound;
+  std::string once;
   /// What autograph has made of the user's code, by the code object that ran (strong).
   struct UsersCode {
     PyCodeObject *code; ///< the user's; strong
@@ -46,6 +49,7 @@ struct Recorder::State {
       Py_DECREF(function);
   }
 
+  Ran code_that_ran() const { return {ran, called, calls}; }
   void start(PyObject *callable, const std::string &name);
   void code(PyCodeObject *code, PyObject *globals);
   void function(PyObject *function, bool library);
@@ -179,7 +183,7 @@ void Recorder::enter_called(PyFrameObject *frame) {
     Py_DECREF(reinterpret_cast<PyObject *>(code));
 }
 
-const std::string &Recorder::lifted_into() const { return state_->lifted_into; }
+const std::string &Recorder::once() const { return state_->once; }
 
 bool Recorder::reaches(PyObject *object) const { return state_->walker.knows(object); }
 
@@ -188,12 +192,42 @@ std::string Recorder::path_of(PyObject *tensor) {
   return at ? state_->walker.graph().path(at->container, at->slot) : std::string();
 }
 
+std::span<Rebound> Recorder::rebound() {
+  State &s = *state_;
+  s.changes = changes_of(s.walker);
+  for (Change &change : s.changes) {
+    // A list may grow, as by any value.
+    if (!change.has_tensor || (change.slot < 0 && !change.key) || is_lifted(change.now.get()))
+      continue;
+    const Storer storer = storer_of(change, s.walker.graph(), s.code_that_ran());
+    if (!storer.body)
+      continue;
+    change.rebound = static_cast<int>(s.rebound.size());
+    s.rebound.push_back(
+        {python::path_of(change, s.walker.graph()), storer.where, change.now.get(), std::nullopt});
+  }
+  return s.rebound;
+}
+
+void Recorder::put_back() {
+  const Graph &graph = state_->walker.graph();
+  for (const Change &change : state_->changes) {
+    if (change.rebound < 0)
+      continue;
+    const Container &c = graph.containers[change.container];
+    const Slot *slot = change.slot < 0 ? nullptr : &c.slots[change.slot];
+    if (!write(c.place, change.key.get(), slot ? slot->index : -1, graph.objects[c.object].object,
+               slot ? slot->value : nullptr))
+      PyErr_Clear(); // something else has taken it away
+  }
+}
+
 std::shared_ptr<Environment> Recorder::finish(std::span<PyObject *const> captured,
                                               std::vector<SideEffect> &side_effects) {
-  const Ran code{state_->ran, state_->called, state_->calls};
-  Finish finish(state_->walker, code, captured);
-  auto environment = finish.run(state_->watch_values, side_effects);
-  state_->lifted_into = finish.lifted_into();
+  State &s = *state_;
+  Finish finish(s.walker, s.code_that_ran(), captured);
+  auto environment = finish.run(s.watch_values, s.changes, s.rebound, side_effects);
+  s.once = finish.once();
   return environment;
 }
 

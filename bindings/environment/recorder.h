@@ -5,6 +5,7 @@
 #include <Python.h>
 
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -15,6 +16,15 @@ namespace tracehost::python {
 struct SideEffect {
   std::string path; ///< `self.count`
   Site where;       ///< the line that stores it, when it can be told
+};
+
+/// A slot that the body rebound to a tensor, or to a list, tuple or dict with one in it.
+struct Rebound {
+  std::string path; ///< `self.h`
+  Site where;       ///< as SideEffect's
+  PyObject *value;  ///< what it holds now; borrowed from the Recorder
+  /// What later calls store there, made of outputs of the graph; none: they can't.
+  std::optional<OutputSpec> repeated;
 };
 
 /// Watches one trace from the outside: which code runs, what it can reach by a path, and what those
@@ -51,16 +61,18 @@ public:
   /// Whether the body was given `object`, or reaches it by a path: it did not make it.
   bool reaches(PyObject *object) const;
 
-  /// After the body returned normally. `captured`: the tensors that became hidden inputs, in that
-  /// order. Compares every recorded slot with what it holds now.
-  /// Sets a Python error and returns null when the trace must be refused: a slot was rebound to a
-  /// tensor (TraceError that names slot and line), or changed though no code that ran could store
-  /// it (TraceError: changed by another thread).
+  /// After the body returned normally, before anything else runs. Compares every recorded slot with
+  /// what it holds now, once; the caller says of each what is `repeated`.
+  std::span<Rebound> rebound();
+  /// Puts back what rebound() slots held before: a request leaves no stand-ins behind.
+  void put_back();
+  /// After rebound(). `captured`: the tensors that became hidden inputs, in that order.
+  /// Sets a Python error and returns null when the trace must be refused: a slot changed though no
+  /// code that ran could store it (TraceError: changed by another thread).
   std::shared_ptr<Environment> finish(std::span<PyObject *const> captured,
                                       std::vector<SideEffect> &side_effects);
-  /// After finish(): the path of a slot that holds what a lifted block of the body made, so that
-  /// a later call does not find what this one found; empty: there is none.
-  const std::string &lifted_into() const;
+  /// After finish(): why the trace can serve its own call alone, a sentence; empty: it can't not.
+  const std::string &once() const;
 
 private:
   struct State;

@@ -47,6 +47,8 @@ int Watch::traverse(visitproc visit, void *arg, std::unordered_set<const Atom *>
     }
   for (PyObject *tensor : held_)
     Py_VISIT(tensor);
+  for (const Rebinding &r : rebindings_)
+    Py_VISIT(r.key.get());
   Py_VISIT(names_);
   return python::traverse(root_atoms_, visit, arg, seen);
 }

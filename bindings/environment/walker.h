@@ -54,6 +54,7 @@ public:
   }
 
   Graph &graph() { return graph_; }
+  const Graph &graph() const { return graph_; }
   PyObject *name_set() const { return names_; }
   /// Whether a name of an instance, class or module counts.
   bool counts(const Container &container, PyObject *key) const;

@@ -24,9 +24,11 @@ inline bool holds_still(const Slot &s, PyObject *now) {
 
 } // namespace
 
-Watch::Watch(Graph graph, PyObject *names, std::vector<PyObject *> captured)
+Watch::Watch(Graph graph, PyObject *names, std::vector<PyObject *> captured,
+             std::vector<Rebinding> rebindings)
     : graph_(std::move(graph)), names_(names), items_(graph_.containers.size()),
-      root_nodes_(graph_.objects.size()), captures_(captured), held_(std::move(captured)) {
+      root_nodes_(graph_.objects.size()), captures_(captured), held_(std::move(captured)),
+      rebindings_(std::move(rebindings)) {
   for (std::size_t i = 0; i < graph_.objects.size(); ++i) {
     Object &o = graph_.objects[i];
     if (o.argument >= 0) {
@@ -63,8 +65,11 @@ Watch::Watch(Graph graph, PyObject *names, std::vector<PyObject *> captured)
 }
 
 Watch::~Watch() {
-  if (!python_alive())
+  if (!python_alive()) {
+    for (Rebinding &r : rebindings_)
+      r.key.release();
     return;
+  }
   const WithGil gil;
   const KeepError kept;
   for (Container &c : graph_.containers)
@@ -83,6 +88,7 @@ Watch::~Watch() {
       Py_XDECREF(item.key);
   for (PyObject *tensor : held_)
     Py_XDECREF(tensor);
+  rebindings_.clear();
   Py_XDECREF(names_);
 }
 

@@ -25,7 +25,8 @@ public:
   /// are not arguments on the object (a weak reference if weak). `names`: a set; stolen, or null
   /// when only captures are watched. `captured`: tensors without a path, null for those with one;
   /// strong.
-  Watch(Graph graph, PyObject *names, std::vector<PyObject *> captured);
+  Watch(Graph graph, PyObject *names, std::vector<PyObject *> captured,
+        std::vector<Rebinding> rebindings);
   ~Watch() override;
   Watch(const Watch &) = delete;
   Watch &operator=(const Watch &) = delete;
@@ -38,6 +39,9 @@ public:
     return settle(arguments);
   }
   std::span<PyObject *const> captures() const override { return captures_; }
+  std::span<const Rebinding> rebindings() const override { return rebindings_; }
+  std::vector<Owned> holders(PyObject *const *arguments) const override;
+  bool store(const std::vector<Owned> &holders, torch::jit::Stack &outputs) const override;
   std::vector<WatchedSlot> recorded(std::vector<AtomRef> &atoms) const override;
   int traverse(visitproc visit, void *arg, std::unordered_set<const Atom *> &seen) const override;
   std::vector<WatchedSlot> current(PyObject *const *arguments,
@@ -86,6 +90,7 @@ private:
   std::vector<AtomRef> root_atoms_;
   std::vector<PyObject *> captures_;
   std::vector<PyObject *> held_; ///< captures without a path, strong
+  std::vector<Rebinding> rebindings_;
   std::vector<std::pair<std::int32_t, std::int32_t>>
       ties_; ///< slots that must equal another's value
   std::vector<Check> checks_;

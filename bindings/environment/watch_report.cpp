@@ -3,8 +3,10 @@
 #include "environment/gil.h"
 #include "environment/known.h"
 #include "environment/walker.h"
+#include "results.h"
 
-/// What an Environment watches, for Signatures and differences: nothing here is hot.
+/// What an Environment watches, for Signatures and differences, and what it stores: nothing here is
+/// hot.
 
 namespace tracehost::python {
 
@@ -221,6 +223,37 @@ std::vector<PyObject *> Watch::current_captures(PyObject *const *arguments) {
         result[s.capture] = now && is_tensor(now) ? now : nullptr;
     }
   return result;
+}
+
+std::vector<Owned> Watch::holders(PyObject *const *arguments) const {
+  std::vector<Owned> result;
+  std::vector<PyObject *> found;
+  if (arguments) {
+    Reader reader(*this, arguments);
+    for (const Container &c : graph_.containers) {
+      for (const Slot &s : c.slots)
+        reader.value(c, s);
+      found.push_back(reader.owner(c));
+    }
+  }
+  for (const Rebinding &r : rebindings_)
+    result.emplace_back(
+        Py_XNewRef(arguments ? found[r.container]
+                             : present(graph_.objects[graph_.containers[r.container].object])));
+  return result;
+}
+
+bool Watch::store(const std::vector<Owned> &holders, torch::jit::Stack &outputs) const {
+  for (std::size_t i = 0; i < rebindings_.size(); ++i) {
+    const Rebinding &r = rebindings_[i];
+    if (!holders[i])
+      continue;
+    const Owned value(build_result(r.value, outputs));
+    if (!value || !write(graph_.containers[r.container].place, r.key.get(), r.index,
+                         holders[i].get(), value.get()))
+      return false;
+  }
+  return true;
 }
 
 } // namespace tracehost::python

@@ -27,7 +27,8 @@ public:
 /// What running the body gave.
 struct BodyResult {
   OutputSpec outputs;
-  std::vector<at::Tensor> tensors; ///< in the order of the OutputSpec's slots
+  /// In the order of the OutputSpec's slots; those past them are hidden, for the front end.
+  std::vector<at::Tensor> tensors;
 };
 
 /// What a Function runs, and how its calls are compared: a Python callable (bindings/), a fake in

@@ -234,7 +234,7 @@ SpecializationRef Function::trace(Body &body, Request &request, Signature signat
   made->signature = std::move(signature);
   made->outputs = std::move(result.outputs);
   made->program =
-      std::make_unique<Program>(traced.graph, counters_->identity.name, made->outputs.tensors);
+      std::make_unique<Program>(traced.graph, counters_->identity.name, result.tensors.size());
   made->first_call = body.caller();
   notes = std::move(traced.notes);
   return made;
