@@ -7,7 +7,6 @@ import pytest
 import torch
 import tracehost
 from environment_support import Config, X
-from torch import nn
 
 pytestmark = pytest.mark.filterwarnings("ignore::tracehost.RetraceWarning")
 
@@ -86,45 +85,11 @@ def test_nonlocal_counter():
     assert n == 1 and f.tracing_count() == 1
 
 
-def line_of(function, text):
-    """The line of `function`'s source that contains `text`."""
-    import inspect
+def test_a_tensor_added_to_a_list_is_added_by_the_trace_only():
+    kept = []
 
-    lines, first = inspect.getsourcelines(function)
-    return first + next(i for i, line in enumerate(lines) if text in line)
-
-
-class Cell(nn.Module):
-    def __init__(self, start):
-        super().__init__()
-        self.h = start
-
-    def body(self, x):
-        self.h = x + 1
-        return self.h * 2
-
-
-@pytest.mark.parametrize("start", [None, torch.zeros(4)], ids=["none", "tensor"])
-def test_attribute_rebound_to_a_tensor_is_refused(start):
-    cell = Cell(start)
-    f = tracehost.function(cell.body)
-    line = line_of(Cell.body, "self.h = x + 1")
-    with pytest.raises(
-        tracehost.TraceError, match=rf"self\.h.*test_environment_effects\.py:{line}"
-    ):
-        f(X)
-    assert f.tracing_count() == 0
-    with pytest.raises(tracehost.TraceError, match=r"self\.h"):
-        f(X)
-
-
-@pytest.mark.parametrize("kept", [[], {}])
-def test_a_tensor_added_to_a_container_is_added_by_the_trace_only(kept):
     def body(x):
-        if isinstance(kept, list):
-            kept.append(x + 1)
-        else:
-            kept["x"] = x + 1
+        kept.append(x + 1)
         return x * 2
 
     f = tracehost.function(body)
@@ -133,19 +98,7 @@ def test_a_tensor_added_to_a_container_is_added_by_the_trace_only(kept):
     for _ in range(2):
         assert torch.equal(f(X + 1), (X + 1) * 2)
     assert f.tracing_count() == 1 and len(kept) == 1
-    assert torch.equal(kept[0] if isinstance(kept, list) else kept["x"], X + 1)
-
-
-def test_tuple_of_tensors_stored_is_refused():
-    cfg = Config()
-    cfg.state = None
-
-    def body(x):
-        cfg.state = (x + 1, x + 2)
-        return x
-
-    with pytest.raises(tracehost.TraceError, match=r"cfg\.state"):
-        tracehost.function(body)(X)
+    assert torch.equal(kept[0], X + 1)
 
 
 def test_update_in_place_is_repeated():
@@ -216,14 +169,3 @@ def test_a_side_effect_is_told_once_for_each_function():
         f(torch.ones(3))
     assert f.tracing_count() == 2 and len(seen) == 2
     assert len([w for w in record if w.category is tracehost.SideEffectWarning]) == 1
-
-
-def test_a_parameter_made_by_the_body_is_still_refused():
-    class Lazy(torch.nn.Module):
-        def forward(self, x):
-            if not hasattr(self, "w"):
-                self.w = torch.nn.Parameter(torch.ones(3))
-            return x * self.w
-
-    with pytest.raises(tracehost.TraceError, match=r"rebinds self to a tensor"):
-        tracehost.function(Lazy())(torch.ones(3))
