@@ -295,12 +295,6 @@ def inference(x):
     return y.clone()
 
 
-def tensor_in_a_global(x):
-    global kept
-    kept = x * 2
-    return kept + 1
-
-
 class Tagged(torch.Tensor):
     pass
 
@@ -313,7 +307,6 @@ class Box:
         return torch.equal(self.value, other.value)
 
 
-kept = None
 calls_itself = tracehost.function(counts_down)
 
 
@@ -335,7 +328,6 @@ calls_itself = tracehost.function(counts_down)
         backward,
         optimizer,
         inference,
-        tensor_in_a_global,
     ],
     ids=lambda body: body.__name__,
 )
