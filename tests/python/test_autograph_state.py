@@ -7,7 +7,7 @@ import torch
 from autograph_support import outcome
 from control_flow_programs import PROGRAMS
 from test_control_flow_programs import equal, run
-from tracehost.autograph import _operators
+from tracehost.autograph import _numbers, _operators
 from tracehost.autograph._calls import convert_callable
 from tracehost.autograph._undefined import Undefined
 
@@ -83,7 +83,7 @@ class Rehearsal:
 
     @staticmethod
     def aug(sign, target, value):
-        return _operators._IN_PLACE[sign](target, value)
+        return _numbers.in_place(sign, target, value)
 
 
 @pytest.fixture

@@ -28,10 +28,14 @@ _OPERATIONS: dict[str, tuple[Operation, Operation]] = {
 }
 
 
+def in_place(sign: str, target: Any, value: Any) -> Any:
+    """What Python's `target sign= value` assigns."""
+    return _OPERATIONS[sign][0](target, value)
+
+
 def aug(sign: str, target: Any, value: Any) -> Any:
     """What `target sign= value` assigns."""
-    in_place, anew = _OPERATIONS[sign]
     if not is_marked(target):
-        return in_place(target, value)
-    result = anew(target, value)
+        return in_place(sign, target, value)
+    result = _OPERATIONS[sign][1](target, value)
     return mark_number(result) if is_tensor(result) and result.dim() == 0 else result

@@ -13,6 +13,7 @@ from typing import Any
 
 from . import _staging
 from ._calls import call
+from ._numbers import in_place
 from ._options import NO_OPTIONS, LoopOptions, loop_options
 from ._places import get_attribute, get_item, set_attribute, set_item
 from ._staging import is_staged
@@ -203,23 +204,6 @@ def compare(left: Any, sign: str, right: Any, *more: Any) -> Any:
     return and_(result, lambda: compare(right, more[0], more[1](), *more[2:]))
 
 
-_IN_PLACE: dict[str, Callable[[Any, Any], Any]] = {
-    "+": operator.iadd,
-    "-": operator.isub,
-    "*": operator.imul,
-    "/": operator.itruediv,
-    "//": operator.ifloordiv,
-    "%": operator.imod,
-    "**": operator.ipow,
-    "@": operator.imatmul,
-    "&": operator.iand,
-    "|": operator.ior,
-    "^": operator.ixor,
-    "<<": operator.ilshift,
-    ">>": operator.irshift,
-}
-
-
 class _Key:
     """`KEY[1:2]` is the key that a subscript is given."""
 
@@ -234,7 +218,7 @@ def aug(sign: str, target: Any, value: Any) -> Any:
     """What `target sign= value` assigns: `aug("+", x, 1)`."""
     if is_staged(target):
         return _staging.aug(sign, target, value)
-    return _IN_PLACE[sign](target, value)
+    return in_place(sign, target, value)
 
 
 def assert_stmt(cond: Any, message: Body | None) -> None:
