@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import os
-import sys
 from types import TracebackType
 
 from ._compile import is_generated, original_code, unconverted
+from ._where import line_of, user_frames
 
 _FOLDER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "")
-_PACKAGE = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "")
 
 
 def clean_traceback(error: BaseException) -> None:
@@ -45,19 +44,17 @@ def _cleaned(first: TracebackType | None) -> TracebackType | None:
 
 def why_not_converted() -> str | None:
     """Of the user's code that runs now: why Python runs its conditions; None if autograph has staged them."""
-    frame, reason = sys._getframe(1), None
-    while frame is not None:
-        code, file = frame.f_code, frame.f_code.co_filename
-        if not file.startswith(_PACKAGE) and f"{os.sep}torch{os.sep}" not in file:
-            if reason is not None:  # of code without a file: the line that calls it
-                return f"{reason}; called at {os.path.basename(file)}:{frame.f_lineno}"
-            why = unconverted(code, frame.f_lineno)
-            if why is None and original_code(code) is None:
-                why = "it is called by code that is not converted"
-            if why is None:
-                return None
-            reason = f"{code.co_name}: {why}"
-            if os.path.exists(file):
-                return reason
-        frame = frame.f_back
+    reason = None
+    for frame in user_frames():
+        code = frame.f_code
+        if reason is not None:  # of code without a file: the line that calls it
+            return f"{reason}; called at {line_of(frame)}"
+        why = unconverted(code, frame.f_lineno)
+        if why is None and original_code(code) is None:
+            why = "it is called by code that is not converted"
+        if why is None:
+            return None
+        reason = f"{code.co_name}: {why}"
+        if os.path.exists(code.co_filename):
+            return reason
     return reason

@@ -7,6 +7,7 @@ import os
 import sys
 import traceback
 import types
+from collections.abc import Iterator
 from typing import NoReturn
 
 from .._tracehost import outer_frame, refuse_staging
@@ -14,15 +15,25 @@ from .._tracehost import outer_frame, refuse_staging
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 
 
-def line() -> str:
-    """`train.py:12`: the innermost frame that is not tracehost's own, nor torch's."""
+def user_frames(outer: types.FrameType | None = None) -> Iterator[types.FrameType]:
+    """Frames that are not tracehost's own, nor torch's; innermost first, up to `outer`."""
     frame = sys._getframe(1)
-    while frame is not None:
+    while frame is not None and frame is not outer:
         file = frame.f_code.co_filename
         if not file.startswith(_PACKAGE) and f"{os.sep}torch{os.sep}" not in file:
-            return f"{os.path.basename(file)}:{frame.f_lineno}"
+            yield frame
         frame = frame.f_back
-    return "an unknown line"
+
+
+def line_of(frame: types.FrameType) -> str:
+    """`train.py:12`."""
+    return f"{os.path.basename(frame.f_code.co_filename)}:{frame.f_lineno}"
+
+
+def line() -> str:
+    """Of the user's code that runs now."""
+    frame = next(user_frames(), None)
+    return "an unknown line" if frame is None else line_of(frame)
 
 
 def frames_of(error: BaseException) -> str:
@@ -67,17 +78,13 @@ def _catches(frame: types.FrameType) -> bool:
 
 def check_not_caught(error: Exception, what: str) -> None:
     """A graph raises, but can't catch: refuse where the body would catch what a block raises."""
-    outer, frame = outer_frame(), sys._getframe(1)
-    while frame is not None and frame is not outer:
-        file = frame.f_code.co_filename
-        own = file.startswith(_PACKAGE) or f"{os.sep}torch{os.sep}" in file
-        if not own and _catches(frame):
+    for frame in user_frames(outer_frame()):
+        if _catches(frame):
             refuse(
-                f"{what} raises {type(error).__name__} inside of the try statement around "
-                f"{os.path.basename(file)}:{frame.f_lineno}: a graph can raise, but not catch. Choose by the "
-                "condition what is to be done instead, or put the try statement around the function's call."
+                f"{what} raises {type(error).__name__} inside of the try statement around {line_of(frame)}: a "
+                "graph can raise, but not catch. Choose by the condition what is to be done instead, or put the "
+                "try statement around the function's call."
             )
-        frame = frame.f_back
 
 
 def refuse(message: str) -> NoReturn:
