@@ -45,14 +45,12 @@ _OTHER_DTYPES = (
 
 GetState = Callable[[], State]
 SetState = Callable[[State], None]
+# iterations, the first condition, iterations at most; of the first two one is None
+Bounds = tuple[torch.Tensor | None, torch.Tensor | None, int]
 
 
 class _Retry(Exception):
     """The body has to be staged again with what was learned."""
-
-
-class GoesOn(Exception):
-    """The loop was refused, and the function goes on without a trace: Python runs the loop."""
 
 
 class _Carried:
@@ -68,11 +66,18 @@ class StagedLoop:
     """One loop, over its attempts."""
 
     def __init__(
-        self, names: tuple[str, ...], options: LoopOptions, what: str, before: State
+        self,
+        names: tuple[str, ...],
+        options: LoopOptions,
+        what: str,
+        get_state: GetState,
+        set_state: SetState,
+        containers: Containers,
     ) -> None:
         self.names, self.what, self.where = names, what, line()
         self.options = options
-        self.first = before
+        self.get_state, self.set_state, self.containers = get_state, set_state, containers
+        self.first = before = get_state()
         self.before = list(before)
         self.missing: dict[int, Parts] = {}  # results that `return` gives in the body: of this form
         self.wider: dict[tuple[int, int], torch.dtype] = {}
@@ -240,25 +245,19 @@ class StagedLoop:
 
     # -- the whole
 
-    def run(
-        self,
-        set_state: SetState,
-        get_state: GetState,
-        start: Callable[[list[torch.Tensor]], Loop],
-        iteration: Callable[[torch.Tensor], torch.Tensor | None],
-        containers: Containers,
-    ) -> None:
+    def run(self, bounds: Bounds, iteration: Callable[[torch.Tensor], torch.Tensor | None]) -> bool:
+        """False: the loop was refused, and the function goes on without a trace. Python has to run it."""
         converted: list[Grows] = []
         for _ in range(_ATTEMPTS):
             initial = self.prepare()
             varying = self.varying(initial)
-            loop = start(initial)
+            loop = Loop(*bounds, initial)
 
             def body(
                 index: torch.Tensor, tensors: list[torch.Tensor], varying: Any = varying
             ) -> Any:
                 self._inputs = tensors
-                set_state(self.state(tensors))
+                self.set_state(self.state(tensors))
                 try:
                     condition = iteration(index)
                 except (Error, RecursionError, Grows, _Retry):
@@ -268,31 +267,31 @@ class StagedLoop:
                     check_not_caught(error, f"the body of the {self.what} at {self.where}")
                     raise_error(*described(error))
                     return None, tensors
-                return condition, self.next(get_state(), varying)
+                return condition, self.next(self.get_state(), varying)
 
             grows = None
             try:
                 with bodies:
                     loop.body(varying, body)
-                grows = containers.growing()
+                grows = self.containers.growing()
                 if grows is None and not self.unsettled(loop):
-                    set_state(tuple(self.before))
-                    containers.check(f"the body of a {self.what} over a tensor")
-                    set_state(self._after(self.state(loop.finish())))
-                    return
+                    self.set_state(tuple(self.before))
+                    self.containers.check(f"the body of a {self.what} over a tensor")
+                    self.set_state(self._after(self.state(loop.finish())))
+                    return True
                 self.as_numbers = grows is None
             except _Retry:
-                grows = containers.growing()
+                grows = self.containers.growing()
             except Grows as found:  # of a loop or branch inside
                 grows = found
             except Exception:
                 if not abandoned() or without_data():
                     raise
-                set_state(self.first)
+                self.set_state(self.first)
                 for made in converted:
                     made.cell.cell_contents = list(made.items)
-                raise GoesOn from None
-            set_state(tuple(self.before))
+                return False
+            self.set_state(tuple(self.before))
             loop.discard()
             if grows is not None and without_data():
                 raise grows  # the loop around needs it, too

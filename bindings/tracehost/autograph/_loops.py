@@ -12,9 +12,8 @@ from typing import Any
 
 import torch
 
-from .._tracehost import Loop
 from ._branches import check_condition, if_stmt
-from ._carried import GetState, GoesOn, SetState, StagedLoop
+from ._carried import GetState, SetState, StagedLoop
 from ._conditions import truth_tensor
 from ._containers import Containers
 from ._iterables import least, staged
@@ -66,7 +65,7 @@ def staged_while(
     """`watched`: the user's code, which `test` and `body` may only call."""
     check_condition(first, what, line())
     containers = Containers(*watched)
-    loop = StagedLoop(names, options, what, get_state())
+    loop = StagedLoop(names, options, what, get_state, set_state, containers)
 
     def iteration(_index: torch.Tensor) -> torch.Tensor | None:
         body()
@@ -74,19 +73,12 @@ def staged_while(
 
     maximum = _maximum(options)
     count, most = (maximum, -1) if is_tensor(maximum) else (None, maximum)
-    try:
-        loop.run(
-            set_state,
-            get_state,
-            lambda initial: Loop(count, first, most, initial),
-            iteration,
-            containers,
-        )
-    except GoesOn:
-        left = int(maximum)
-        while left != 0 and test():
-            body()
-            left -= 1
+    if loop.run((count, first, most), iteration):
+        return
+    left = int(maximum)
+    while left != 0 and test():
+        body()
+        left -= 1
 
 
 def for_stmt(
@@ -100,7 +92,7 @@ def for_stmt(
 ) -> None:
     items = staged(iterable)
     containers = Containers(body)
-    loop = StagedLoop(names, options, "for", get_state())
+    loop = StagedLoop(names, options, "for", get_state, set_state, containers)
     count: Any = items.count()
     maximum = _maximum(options)
     if is_tensor(maximum) or maximum >= 0:
@@ -111,23 +103,16 @@ def for_stmt(
         body(items.item(index))
         return None if extra_test is None else truth_tensor(extra_test(), "for")
 
-    try:
-        loop.run(
-            set_state,
-            get_state,
-            lambda initial: Loop(count, None, most, initial),
-            iteration,
-            containers,
-        )
-    except GoesOn:
-        left = int(maximum)
-        for item in items.plain():
-            if left == 0:
-                break
-            body(item)
-            left -= 1
-            if extra_test is not None and not extra_test():
-                break
+    if loop.run((count, None, most), iteration):
+        return
+    left = int(maximum)
+    for item in items.plain():
+        if left == 0:
+            break
+        body(item)
+        left -= 1
+        if extra_test is not None and not extra_test():
+            break
 
 
 def for_rest(
