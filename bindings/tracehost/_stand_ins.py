@@ -144,7 +144,8 @@ def _quiet(run: Callable[[Maker], T], maker: Maker) -> T:
         _Attempts.running.yes = before
 
 
-def _explained(name: str, error: Exception) -> Exception:
+def needs_data(error: Exception) -> str | None:
+    """The op that can't run without data, if that is what it says; None: another error."""
     from torch._subclasses import fake_tensor
 
     without_data = (
@@ -154,8 +155,14 @@ def _explained(name: str, error: Exception) -> Exception:
         fake_tensor.UnsupportedFakeTensorException,
     )
     if not isinstance(error, without_data):
+        return None
+    return str(getattr(error, "func", None) or getattr(error, "reason", None) or error)
+
+
+def _explained(name: str, error: Exception) -> Exception:
+    what = needs_data(error)
+    if what is None:
         return error
-    what = getattr(error, "func", None) or getattr(error, "reason", None) or error
     return TraceError(
         f"{name}: {what} does not run without data, so there is no trace from specs alone. Call the "
         "function once with example tensors instead; such a call's ConcreteFunction can then be had."

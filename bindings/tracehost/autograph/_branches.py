@@ -16,6 +16,7 @@ from typing import NoReturn
 import torch
 
 from .._errors import Error
+from .._stand_ins import needs_data
 from .._tracehost import Branches, abandoned, sizes_now, without_data
 from ._containers import Containers, Grows
 from ._containers import bodies as loop_bodies
@@ -145,16 +146,8 @@ def _run(
 
 def check_runs_without_data(error: Exception) -> None:
     """What an op says that needs values is no exception of the user's program."""
-    from torch._subclasses import fake_tensor
-
-    without_data = (
-        fake_tensor.DynamicOutputShapeException,
-        fake_tensor.DataDependentOutputException,
-        fake_tensor.UnsupportedOperatorException,
-        fake_tensor.UnsupportedFakeTensorException,
-    )
-    if isinstance(error, without_data):
-        what = getattr(error, "func", None) or getattr(error, "reason", None) or error
+    what = needs_data(error)
+    if what is not None:
         refuse(
             f"{what} at {line()} gives results whose shape depends on values, in a branch or loop that is "
             "staged without running it. Use torch.where or masks that keep the shape, or move it out of the "
