@@ -124,7 +124,7 @@ def _run(
         return [leaf for parts in outcome.parts for leaf in parts.leaves if is_tensor(leaf)]
 
     try:
-        outcome.first = branches.run(branch, run)
+        first = branches.run(branch, run)
     except (Error, Grows, RecursionError):
         raise
     except Exception as error:
@@ -135,12 +135,7 @@ def _run(
         outcome.error = error
         branches.raise_(branch, *described(error))
         return outcome
-    number = outcome.first
-    for v, parts in enumerate(outcome.parts):
-        for i, leaf in enumerate(parts.leaves):
-            if is_tensor(leaf):
-                outcome.handles[v, i] = number
-                number += 1
+    outcome.number(range(len(outcome.parts)), first)
     return outcome
 
 

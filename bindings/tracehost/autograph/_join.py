@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import torch
@@ -34,9 +34,17 @@ class Outcome:
     def __init__(self) -> None:
         self.state: State = ()
         self.parts: list[Parts] = []
-        self.first = 0  # of its tensors, as Branches.run calls them
         self.error: Exception | None = None
-        self.handles: dict[tuple[int, int], int] = {}  # (variable, leaf) -> tensor
+        # (variable, leaf) -> its tensor, as Branches.run calls it
+        self.handles: dict[tuple[int, int], int] = {}
+
+    def number(self, variables: Iterable[int], first: int) -> None:
+        """The tensors of these variables are the ones from `first` on."""
+        for v in variables:
+            for i, leaf in enumerate(self.parts[v].leaves):
+                if is_tensor(leaf):
+                    self.handles[v, i] = first
+                    first += 1
 
 
 class Join:
@@ -111,20 +119,17 @@ class Join:
         """The dtype of the joined tensor; None: nothing to join; a text: why not."""
         if same(x, y):
             return None
-        if not (is_tensor(x) or is_number(x)) or not (is_tensor(y) or is_number(y)):
-            return f"it is {kind(x)} in one and {kind(y)} in the other"
+        both = f"it is {kind(x)} in one and {kind(y)} in the other"
+        if not all(is_tensor(z) or is_number(z) for z in (x, y)):
+            return both
         dtype = common_dtype(x, y)
         if dtype is None:
-            return f"it is {kind(x)} in one and {kind(y)} in the other (dtypes differ)"
-        if is_tensor(x) and is_tensor(y):
-            if x.dim() != y.dim():
-                return f"it is {kind(x)} in one and {kind(y)} in the other (numbers of dimensions differ)"
-            if x.device != y.device:
-                return f"it is on {x.device} in one and on {y.device} in the other"
-        elif is_tensor(x if is_tensor(x) else y) and (x if is_tensor(x) else y).dim() != 0:
-            return (
-                f"it is {kind(x)} in one and {kind(y)} in the other (numbers of dimensions differ)"
-            )
+            return f"{both} (dtypes differ)"
+        a, b = (z.dim() if is_tensor(z) else 0 for z in (x, y))
+        if a != b:
+            return f"{both} (numbers of dimensions differ)"
+        if is_tensor(x) and is_tensor(y) and x.device != y.device:
+            return f"it is on {x.device} in one and on {y.device} in the other"
         return dtype
 
     def _placeholder(self, v: int, then: Outcome, other: Outcome) -> Any:
@@ -141,14 +146,11 @@ class Join:
                     made.append(torch.zeros(sizes_now(leaf), dtype=leaf.dtype, device=leaf.device))
             return made
 
-        number = self._branches.run(branch, zeros)
+        first = self._branches.run(branch, zeros)
         supply = iter(made)
         leaves = [next(supply) if is_tensor(leaf) else leaf for leaf in parts.leaves]
         missing.parts[v] = Parts(leaves, parts.spec)
-        for i, leaf in enumerate(leaves):
-            if is_tensor(leaf):
-                missing.handles[v, i] = number
-                number += 1
+        missing.number([v], first)
         return [leaf.dtype if is_tensor(leaf) else None for leaf in parts.leaves]
 
     def _promote(self, branch: int, outcome: Outcome, plans: list[Any]) -> None:
