@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import types
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, NoReturn
 
 import torch
@@ -56,12 +55,12 @@ def poison(name: str, message: str) -> Poison:
     return Poison(name, message)
 
 
-@dataclass
 class Parts:
     """A variable's leaves and what they hang on."""
 
-    leaves: list[Any]
-    spec: Any
+    # No dataclass: the code that it generates would count as the user's in a trace.
+    def __init__(self, leaves: list[Any], spec: Any) -> None:
+        self.leaves, self.spec = leaves, spec
 
     def put(self, leaves: Sequence[Any]) -> Any:
         return _pytree.tree_unflatten(list(leaves), self.spec)
