@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+import warnings
 from pathlib import Path
 
 import pytest
@@ -61,6 +62,17 @@ def change(request, monkeypatch):
         monkeypatch.setitem(vars(request.module), name, value)
 
     return set_global
+
+
+@pytest.fixture
+def no_warnings():
+    """Warnings are errors, but for those of retraces."""
+    import tracehost
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        warnings.simplefilter("ignore", tracehost.RetraceWarning)
+        yield
 
 
 @pytest.fixture

@@ -27,6 +27,12 @@ def rebuild(value: Any, leaf: Callable[[Any], Any]) -> Any:
     return leaf(value)
 
 
+def counts(f: Any) -> tuple[int, int, int]:
+    """Of a Function: traces, hits, live specializations."""
+    stats = f.stats()
+    return stats["traces"], stats["hits"], stats["live"]
+
+
 def tensors(value: Any) -> list[torch.Tensor]:
     found: list[torch.Tensor] = []
 

@@ -7,23 +7,12 @@ import warnings
 import pytest
 import torch
 import tracehost
-from core_support import assert_same, place
+from core_support import assert_same, counts, place
 from tracehost import TensorSpec, init_scope
 
+pytestmark = pytest.mark.usefixtures("no_warnings")
+
 X = torch.arange(3.0)
-
-
-@pytest.fixture(autouse=True)
-def no_warnings():
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        warnings.simplefilter("ignore", tracehost.RetraceWarning)
-        yield
-
-
-def traces(f):
-    stats = f.stats()
-    return stats["traces"], stats["hits"], stats["live"]
 
 
 def kinds(f, *args):
@@ -55,13 +44,13 @@ def test_a_parameter_made_lazily_is_made_once():
     first = f(X)
     weight = model.weight
     assert_same(first, X * weight)
-    assert traces(f) == (1, 0, 0)  # self.weight is no longer None: that trace has served
+    assert counts(f) == (1, 0, 0)  # self.weight is no longer None: that trace has served
     assert_same(f(X), X * weight)
-    assert traces(f) == (2, 0, 1)
+    assert counts(f) == (2, 0, 1)
     with torch.no_grad():
         weight.add_(1)
     assert_same(f(X), X * weight)
-    assert model.weight is weight and traces(f) == (2, 1, 1)
+    assert model.weight is weight and counts(f) == (2, 1, 1)
     f(X).sum().backward()
     assert_same(weight.grad, X)
 
@@ -74,9 +63,9 @@ def test_a_parameter_that_is_taken_away_is_made_again():
     got = f(X)
     assert model.weight is not old and model.weight is not None
     assert_same(got, X * model.weight)
-    assert traces(f) == (3, 0, 1)
+    assert counts(f) == (3, 0, 1)
     assert_same(f(X), X * model.weight)
-    assert traces(f) == (3, 1, 1)
+    assert counts(f) == (3, 1, 1)
 
 
 def test_gradients_reach_it_at_the_call_that_makes_it():
@@ -100,7 +89,7 @@ def test_a_whole_module_made_lazily():
     for _ in range(4):
         got = holder.run(X)
         assert_same(got, holder.layer(X))
-    assert traces(holder.run) == (2, 2, 1)
+    assert counts(holder.run) == (2, 2, 1)
     holder.layer = None
     assert_same(holder.run(X), holder.layer(X))
 
@@ -119,7 +108,7 @@ def test_what_is_stored_nowhere_is_kept_by_the_graph():
         warnings.simplefilter("ignore", tracehost.SideEffectWarning)
         for _ in range(3):
             assert_same(f(X), X * (X + 1))
-    assert log == [False] and traces(f) == (1, 2, 1)
+    assert log == [False] and counts(f) == (1, 2, 1)
     assert kinds(f, X) == ["aten::mul"]
 
 
@@ -135,7 +124,7 @@ def test_a_tensor_in_a_cache_of_the_users():
 
     for _ in range(3):
         assert_same(f(X, 2), X + 2)
-    assert traces(f) == (2, 1, 1)
+    assert counts(f) == (2, 1, 1)
     assert_same(f(X, 5), X + 5)
     del tables[2]
     assert_same(f(X, 2), X + 2)
@@ -154,7 +143,7 @@ def test_it_may_be_the_result():
     again, y = f(X)
     assert again is first and type(first) is torch.nn.Parameter
     assert_same(y, X + 1)
-    assert traces(f) == (1, 1, 1)
+    assert counts(f) == (1, 1, 1)
 
 
 def test_an_optimizer_is_made_and_a_generator_seeded_and_values_read_there():
@@ -267,7 +256,7 @@ def test_a_traced_tensor_is_refused_with_the_line(body, says, error):
     with pytest.raises(getattr(tracehost, error)) as caught:
         f(X)
     assert says in str(caught.value) and f" at {place(body)}" in str(caught.value)
-    assert traces(f) == (0, 0, 0)
+    assert counts(f) == (0, 0, 0)
     good = tracehost.function(lambda x: x * 2)
     assert_same(good(X), X * 2)
     with tracehost.stance("eager_on_error"), pytest.warns(tracehost.TraceWarning):
@@ -365,7 +354,7 @@ def test_nested_blocks_and_functions():
 
     for _ in range(2):
         assert_same(f(X), (X + 1) * X * 2 + X)
-    assert traces(f) == (1, 1, 1)
+    assert counts(f) == (1, 1, 1)
     assert kinds(f, X).count("aten::mul") == 1
 
 
@@ -389,7 +378,7 @@ def test_an_exception_leaves_the_block():
     assert_same(f(X, False), (X + 1) * 6)
     with pytest.raises(ValueError, match="out"):
         f(X, True)
-    assert traces(f) == (1, 1, 1)
+    assert counts(f) == (1, 1, 1)
     assert not tracehost.inside_function() and torch.is_grad_enabled()
 
 
@@ -450,7 +439,7 @@ def test_outside_of_a_trace_it_does_nothing():
         f(X)
     weight = model.weight
     assert_same(f(X), X * weight)
-    assert model.weight is weight and traces(f)[:2] == (1, 0)
+    assert model.weight is weight and counts(f)[:2] == (1, 0)
 
 
 def test_a_request_makes_it_for_real():
@@ -480,4 +469,4 @@ def test_threads_that_make_it_at_once():
         t.join()
     for got in results:
         assert_same(got, X * model.weight)
-    assert f.tracing_count() == 2 and traces(f)[2] == 1
+    assert f.tracing_count() == 2 and counts(f)[2] == 1

@@ -3,31 +3,19 @@
 import gc
 import threading
 import traceback
-import warnings
 import weakref
 
 import numpy
 import pytest
 import torch
 import tracehost
-from core_support import assert_same, check, place
+from core_support import assert_same, check, counts, place
 from tracehost import TensorSpec, py_function
+
+pytestmark = pytest.mark.usefixtures("no_warnings")
 
 X = torch.arange(3.0)
 F32 = torch.float32
-
-
-@pytest.fixture(autouse=True)
-def no_warnings():
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        warnings.simplefilter("ignore", tracehost.RetraceWarning)
-        yield
-
-
-def traces(f):
-    stats = f.stats()
-    return stats["traces"], stats["hits"], stats["live"]
 
 
 # ---- calls ---------------------------------------------------------------------------------------
@@ -44,7 +32,7 @@ def test_each_call_calls_it_once():
     for i in range(4):
         assert_same(f(X + i), (X + i) * 2 + 1)
     assert seen == [(3.0, False), (6.0, False), (9.0, False), (12.0, False)]
-    assert traces(f) == (1, 3, 1)
+    assert counts(f) == (1, 3, 1)
 
 
 def test_without_a_result_it_is_kept_and_in_order():
@@ -63,7 +51,7 @@ def test_without_a_result_it_is_kept_and_in_order():
         log.clear()
         assert_same(f(x), (X + start + 1) * 2)
         assert log == [("a", 3.0 + 3 * start), "b", ("c", 6.0 + 3 * start)]
-    assert traces(f) == (1, 1, 1)
+    assert counts(f) == (1, 1, 1)
 
 
 def test_equal_calls_are_not_merged_and_unused_ones_not_dropped():
@@ -115,7 +103,7 @@ def test_calls_of_functions_from_it_hit():
     f = tracehost.function(lambda x: py_function(inner, [x], F32) + 1)
     for _ in range(3):
         assert_same(f(X), X * 3 + 1)
-    assert traces(inner) == (1, 2, 1) and inner.stats()["inlined"] == 0
+    assert counts(inner) == (1, 2, 1) and inner.stats()["inlined"] == 0
 
 
 def test_in_a_nested_function():
@@ -150,7 +138,7 @@ def test_a_result_that_is_not_new(own):
     for i in range(3):
         expected = own(X) + bool(i)
         assert_same(f(X), (expected * 2, X + 1, W - 1))
-    assert traces(f) == (1, 2, 1)
+    assert counts(f) == (1, 2, 1)
 
 
 W = torch.full((3,), 5.0)
@@ -304,7 +292,7 @@ def test_results_are_checked_at_the_trace_and_at_each_run(bad, dtype, shape, say
     with pytest.raises(tracehost.SignatureError) as caught:
         f(X)
     assert str(caught.value) == text
-    assert traces(f) == (1, 1, 1)
+    assert counts(f) == (1, 1, 1)
 
 
 @pytest.mark.parametrize(
@@ -469,7 +457,7 @@ def test_relaxed_sizes_do_not_call_it():
         x = torch.ones(rows, 2)
         assert_same(f(x), x * (rows * 2 * rows))
     assert calls == [((n, 2), n, int) for n in (2, 3, 4, 5)]
-    assert traces(f)[0] == 2
+    assert counts(f)[0] == 2
 
 
 def test_a_relaxed_size_as_its_shape_becomes_exact():
@@ -640,4 +628,4 @@ def test_threads_hit_at_once():
     for i, got in enumerate(results):
         for y in got:
             assert_same(y, (X + i) * 2 + 1)
-    assert traces(f) == (1, 12, 1)
+    assert counts(f) == (1, 12, 1)
