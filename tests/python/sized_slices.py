@@ -1,0 +1,528 @@
+"""Functions that use sizes, one way each: indexing, loops, branches."""
+
+import torch
+import torch.nn.functional as F
+from sized_registry import sized
+
+
+@sized()
+def slice_to_size(x):
+    return x[: x.shape[0] - 1]
+
+
+@sized()
+def slice_half(x):
+    return x[: x.shape[0] // 2]
+
+
+@sized()
+def slice_second_half(x):
+    return x[x.shape[0] // 2 :]
+
+
+@sized()
+def slice_step(x):
+    return x[:: x.shape[0] // 2 + 1]
+
+
+@sized()
+def slice_negative(x):
+    return x[-2:]
+
+
+@sized()
+def slice_beyond(x):
+    return x[:100]
+
+
+@sized()
+def slice_six(x):
+    return x[:6]
+
+
+@sized()
+def slice_size_of_six(x):
+    return x * x[:6].shape[0]
+
+
+@sized()
+def slice_every_second(x):
+    return x[::2] * x[::2].shape[0]
+
+
+@sized("n 4", "m 4")
+def slice_by_other(x, y):
+    return x[: y.shape[0]]
+
+
+@sized("24 4", "n 4")
+def slice_table(x, y):
+    return x[: y.shape[0]] + y
+
+
+@sized()
+def index_last(x):
+    return x[x.shape[0] - 1]
+
+
+@sized()
+def index_minus_one(x):
+    return x[-1]
+
+
+@sized()
+def index_middle(x):
+    return x[x.shape[0] // 2]
+
+
+@sized()
+def index_fourth(x):
+    return x[3]
+
+
+@sized()
+def select_last(x):
+    return x.select(0, x.shape[0] - 1)
+
+
+@sized()
+def narrow_rows(x):
+    return x.narrow(0, 1, x.shape[0] - 1)
+
+
+@sized()
+def narrow_fixed(x):
+    return x.narrow(0, 0, 3)
+
+
+@sized()
+def flip_rows(x):
+    return x[torch.arange(x.shape[0] - 1, -1, -1)]
+
+
+@sized()
+def roll_by_size(x):
+    return x.roll(x.shape[0] // 2, 0)
+
+
+@sized()
+def write_last(x):
+    y = x.clone()
+    y[x.shape[0] - 1] = 0
+    return y
+
+
+@sized()
+def write_slice(x):
+    y = torch.zeros(x.shape[0] + 2, 4)
+    y[1 : x.shape[0] + 1] = x
+    return y
+
+
+@sized()
+def index_by_randomless_permutation(x):
+    return x[(torch.arange(x.shape[0]) * 2) % x.shape[0]]
+
+
+@sized()
+def index_fill_last(x):
+    return x.index_fill(0, torch.tensor([x.shape[0] - 1]), 0.0)
+
+
+@sized()
+def scatter_rows(x):
+    return torch.zeros_like(x).scatter(0, torch.zeros(1, 4, dtype=torch.long), x[:1])
+
+
+@sized()
+def one_hot_rows(x):
+    return F.one_hot(torch.arange(3), x.shape[0] + 3)
+
+
+@sized()
+def range_sum(x):
+    total = x[0] * 0
+    for i in range(x.shape[0]):
+        total = total + x[i]
+    return total
+
+
+@sized()
+def range_of_columns(x):
+    total = x[:, 0] * 0
+    for i in range(x.shape[1]):
+        total = total + x[:, i]
+    return total
+
+
+@sized()
+def range_halves(x):
+    for i in range(x.shape[0] // 2):
+        x = x + 1
+    return x
+
+
+@sized()
+def range_with_index(x):
+    for i in range(x.shape[0]):
+        x = x + i
+    return x
+
+
+@sized()
+def list_of_rows(x):
+    return torch.stack([x[i] for i in range(x.shape[0])])
+
+
+@sized()
+def iterate_rows(x):
+    total = x[0] * 0
+    for row in x:
+        total = total + row
+    return total
+
+
+@sized()
+def list_of_tensor(x):
+    return torch.stack(list(x))
+
+
+@sized()
+def comprehension_over_rows(x):
+    return torch.cat([row * 2 for row in x])
+
+
+@sized()
+def enumerate_rows(x):
+    total = x[0] * 0
+    for i, row in enumerate(x):
+        total = total + row * i
+    return total
+
+
+@sized()
+def zip_rows(x):
+    total = x[0] * 0
+    for a, b in zip(x, x):
+        total = total + a * b
+    return total
+
+
+@sized("n 4", "n 4")
+def zip_two(x, y):
+    return torch.stack([a + b for a, b in zip(x, y)])
+
+
+@sized()
+def reversed_rows(x):
+    return torch.stack(list(reversed(x)))
+
+
+@sized()
+def while_size(x):
+    i = 0
+    while i < x.shape[0]:
+        x = x + i
+        i += 2
+    return x
+
+
+@sized()
+def while_halving(x):
+    n = x.shape[0]
+    while n > 1:
+        x = x * 2
+        n = n // 2
+    return x
+
+
+@sized()
+def unbind_rows(x):
+    return sum(x.unbind())
+
+
+@sized()
+def unbind_columns(x):
+    a, b, c, d = x.unbind(1)
+    return a + b + c + d
+
+
+@sized()
+def unpack_rows_of_slice(x):
+    a, b = x[:2]
+    return a + b
+
+
+@sized()
+def split_by_two(x):
+    return [p * 2 for p in x.split(2)]
+
+
+@sized()
+def split_last(x):
+    return x.split(3)[-1]
+
+
+@sized()
+def split_sizes(x):
+    a, b = x.split([1, x.shape[0] - 1])
+    return a, b * 2
+
+
+@sized()
+def split_columns(x):
+    return x.split(2, 1)
+
+
+@sized()
+def chunk_two(x):
+    a, *rest = x.chunk(2)
+    return a * 2
+
+
+@sized()
+def chunk_first(x):
+    return x.chunk(3)[0]
+
+
+@sized()
+def chunk_columns(x):
+    a, b = x.chunk(2, 1)
+    return a + b
+
+
+@sized()
+def tensor_split_three(x):
+    return x.tensor_split(3)
+
+
+@sized()
+def tensor_split_at(x):
+    return x.tensor_split([2])
+
+
+@sized()
+def len_of_chunks(x):
+    return x * len(x.chunk(3))
+
+
+@sized()
+def len_of_splits(x):
+    return x * len(x.split(2))
+
+
+@sized()
+def if_large(x):
+    if x.shape[0] > 6:
+        return x * 2
+    return x * 3
+
+
+@sized()
+def if_always(x):
+    if x.shape[0] > 0:
+        return x * 2
+    return x * 3
+
+
+@sized()
+def if_positive_else(x):
+    return x * 2 if x.shape[0] >= 1 else x * 3
+
+
+@sized()
+def if_even(x):
+    return x[::2] if x.shape[0] % 2 == 0 else x * 3
+
+
+@sized()
+def if_truthy(x):
+    return x * 2 if x.shape[0] else x * 3
+
+
+@sized()
+def if_not(x):
+    return x * 2 if not x.shape[0] else x * 3
+
+
+@sized()
+def if_five(x):
+    return x + 1 if x.shape[0] == 5 else x - 1
+
+
+@sized()
+def if_not_five(x):
+    return x + 1 if x.shape[0] != 5 else x - 1
+
+
+@sized()
+def if_between(x):
+    return x + 1 if 4 < x.shape[0] < 6 else x - 1
+
+
+@sized()
+def if_and(x):
+    return x + 1 if x.shape[0] > 2 and x.shape[1] == 4 else x - 1
+
+
+@sized()
+def if_or(x):
+    return x + 1 if x.shape[0] < 6 or x.shape[1] == 3 else x - 1
+
+
+@sized()
+def if_numel(x):
+    return x + 1 if x.numel() > 22 else x - 1
+
+
+@sized()
+def if_len(x):
+    return x + 1 if len(x) > 6 else x - 1
+
+
+@sized()
+def if_columns(x):
+    return x + 1 if x.shape[1] > 3 else x - 1
+
+
+@sized()
+def if_of_slice(x):
+    return x + 1 if x[:6].shape[0] == 6 else x - 1
+
+
+@sized()
+def if_of_sum(x):
+    return x + 1 if x.shape[0] + x.shape[1] > 10 else x - 1
+
+
+@sized()
+def if_of_product(x):
+    return x + 1 if x.shape[0] * 2 > 12 else x - 1
+
+
+@sized()
+def conditional_size(x):
+    return x * (x.shape[0] if x.shape[0] > 6 else 6)
+
+
+@sized()
+def max_with_number(x):
+    return torch.zeros(max(x.shape[0], 6))
+
+
+@sized()
+def min_with_number(x):
+    return torch.zeros(min(x.shape[0], 6))
+
+
+@sized()
+def max_of_two_sizes(x):
+    return x * max(x.shape[0], x.shape[1])
+
+
+@sized()
+def compared_as_number(x):
+    return x * (x.shape[0] > 6)
+
+
+@sized()
+def compared_as_result(x):
+    return x, x.shape[0] > 6
+
+
+@sized()
+def asserted(x):
+    assert x.shape[0] > 0
+    return x * 2
+
+
+@sized()
+def asserted_columns(x):
+    assert x.shape[1] == 4, f"{x.shape}"
+    return x * 2
+
+
+@sized()
+def raises_at_seven(x):
+    if x.shape[0] == 7:
+        raise ValueError("seven")
+    return x
+
+
+@sized("n m")
+def rows_equal_columns(x):
+    return x + x.t() if x.shape[0] == x.shape[1] else x
+
+
+@sized("n m")
+def loop_over_second(x):
+    for j in range(x.shape[1]):
+        x = x + j
+    return x
+
+
+@sized("n", "m")
+def concatenated(x, y):
+    both = torch.cat([x, y])
+    return both * both.shape[0]
+
+
+@sized("n 4", "m 4")
+def concatenated_and_cut(x, y):
+    return torch.cat([x, y])[: x.shape[0]]
+
+
+@sized("n 4", "m 4")
+def products_of_two(x, y):
+    return (x @ y.t()).reshape(x.shape[0] * y.shape[0])
+
+
+@sized()
+def stacked(x):
+    return torch.stack([x, x]).shape[1] * x
+
+
+@sized()
+def size_through_state(x):
+    sizes = []
+    sizes.append(x.shape[0])
+    return x * sizes[0]
+
+
+@sized()
+def size_through_dict(x):
+    sizes = {"n": x.shape[0]}
+    return x * sizes["n"]
+
+
+@sized()
+def size_through_function(x):
+    def rows(t):
+        return t.shape[0]
+
+    return x * rows(x)
+
+
+@sized()
+def size_through_lambda(x):
+    return x * (lambda t: t.size(0))(x)
+
+
+@sized()
+def size_of_result(x):
+    return x * (x @ x.t()).shape[1]
+
+
+@sized()
+def size_of_transposed(x):
+    return x * x.t().size(1)
+
+
+@sized()
+def negative_dimension(x):
+    return x * x.size(-2)
+
+
+@sized()
+def size_by_keyword(x):
+    return x * x.size(dim=0)
