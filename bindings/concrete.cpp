@@ -4,6 +4,7 @@
 #include "environment/gil.h"
 #include "errors.h"
 #include "input_names.h"
+#include "program/modes.h"
 #include "results.h"
 #include "signature/tensor_spec.h"
 #include "tree.h"
@@ -27,7 +28,7 @@ namespace {
 
 bool has_grad_mode_nodes(const torch::jit::Block &block) {
   for (const torch::jit::Node *node : block.nodes()) {
-    if (node->kind() == c10::Symbol::fromQualString("aten::set_grad_enabled"))
+    if (node->kind() == c10::Symbol::fromQualString("aten::set_grad_enabled") || is_mode(*node))
       return true;
     for (const torch::jit::Block *inner : node->blocks())
       if (has_grad_mode_nodes(*inner))

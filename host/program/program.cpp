@@ -1,9 +1,11 @@
 #include "program/program.h"
 
 #include "program/callback.h"
+#include "program/modes.h"
 #include "program/passes.h"
 
 #include <ATen/core/grad_mode.h>
+#include <c10/core/InferenceMode.h>
 #include <torch/csrc/jit/runtime/interpreter.h>
 #include <torch/csrc/jit/serialization/source_range_serialization.h>
 
@@ -83,6 +85,17 @@ void each_call(const jit::Block &block, const std::function<void(const jit::Node
   }
 }
 
+bool switches_modes(const jit::Block &block) {
+  for (const jit::Node *node : block.nodes()) {
+    if (is_mode(*node))
+      return true;
+    for (const jit::Block *inner : node->blocks())
+      if (switches_modes(*inner))
+        return true;
+  }
+  return false;
+}
+
 bool worth_dropping_gil(const jit::Block &block, std::size_t &ops) {
   bool far = false;
   for (const jit::Node *node : block.nodes()) {
@@ -109,6 +122,9 @@ struct Program::Impl {
   std::size_t ops = 0;
   bool long_running = false;
   bool calls_python = false;
+  bool switches_modes = false; ///< besides grad mode
+
+  void run(jit::Stack &stack) const;
 };
 
 namespace {
@@ -145,11 +161,13 @@ void mark(jit::Block &block) {
 
 Program::Program(std::shared_ptr<jit::Graph> graph, const std::string &name, std::size_t outputs)
     : impl_(std::make_unique<Impl>()) {
+  const c10::InferenceMode off(false); // constants that passes make serve any op
   prepare(graph);
   impl_->outputs = outputs;
   impl_->dropped = graph->outputs().size() - outputs;
   const bool far = worth_dropping_gil(*graph->block(), impl_->ops);
   impl_->long_running = far || impl_->ops >= 16;
+  impl_->switches_modes = switches_modes(*graph->block());
   mark(*graph->block());
   impl_->graph = std::move(graph);
   impl_->code = jit::Code(impl_->graph, name);
@@ -161,13 +179,27 @@ Program::Program(std::shared_ptr<jit::Graph> graph, const std::string &name, std
 }
 Program::~Program() = default;
 
-void Program::run(torch::jit::Stack &stack) const {
+void Program::Impl::run(jit::Stack &stack) const {
   const bool grad = at::GradMode::is_enabled();
   try {
-    jit::InterpreterState(impl_->code).run(stack);
+    jit::InterpreterState(code).run(stack);
   } catch (const std::exception &e) {
     at::GradMode::set_enabled(grad);
     fail(e);
+  }
+}
+
+void Program::run(torch::jit::Stack &stack) const {
+  if (impl_->switches_modes) [[unlikely]] {
+    bool grad = at::GradMode::is_enabled();
+    {
+      const ModesKept kept;
+      impl_->run(stack);
+      grad = at::GradMode::is_enabled();
+    }
+    at::GradMode::set_enabled(grad);
+  } else {
+    impl_->run(stack);
   }
   if (impl_->dropped) [[unlikely]]
     stack.resize(stack.size() - impl_->dropped);

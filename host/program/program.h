@@ -20,7 +20,8 @@ public:
 
   /// Consumes the inputs on `stack` and leaves the outputs. If an op fails: throws what the op
   /// threw (eager's type and message) with take_failed_at() telling the user's line; grad mode is
-  /// then as before the run, tensors that ops wrote stay written.
+  /// then as before the run, tensors that ops wrote stay written. Other modes of the thread that
+  /// nodes switch (modes.h) are after any run as before it.
   void run(torch::jit::Stack &stack) const;
 
   std::size_t ops() const;   ///< nodes but constants

@@ -99,6 +99,7 @@ InBlock::InBlock(jit::Block *block)
       modes_(current->modes) {
   block->owningGraph()->setInsertPoint(block);
   tracer::getTracingState()->enterFrame();
+  forget_casts();
   ++current->blocks;
 }
 
@@ -107,6 +108,7 @@ InBlock::~InBlock() {
   --current->blocks;
   current->modes = modes_;
   state->leaveFrame();
+  forget_casts();
   before_->owningGraph()->setInsertPoint(before_);
   if (!current->abandoned() && !tracer::isTracing()) // an op that threw has left it so
     set_tracing_state(state);
@@ -116,10 +118,11 @@ void InBlock::close() {
   if (current->abandoned())
     return;
   if (!modes_.is_now())
-    refuse_staging(fmt::format("a branch or loop that is staged changes grad mode for what comes "
-                               "after it, at {}. Use `with torch.no_grad():` inside of it, or "
-                               "around it.",
-                               text(current->here())));
+    refuse_staging(
+        fmt::format("a branch or loop that is staged changes grad mode, inference mode or "
+                    "autocast for what comes after it, at {}. Use a `with` statement "
+                    "inside of it, or around it.",
+                    text(current->here())));
   current->modes.record_changes(0);
 }
 

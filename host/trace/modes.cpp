@@ -5,89 +5,88 @@
 #include <torch/csrc/jit/ir/ir.h>
 
 namespace tracehost::trace {
-namespace {
-
-constexpr std::array kAutocastDevices = {at::kCPU, at::kCUDA};
-
-void set_autocast(const ThreadModes &modes) {
-  for (std::size_t i = 0; i < kAutocastDevices.size(); ++i) {
-    at::autocast::set_autocast_enabled(kAutocastDevices[i], modes.autocast[i].on);
-    at::autocast::set_autocast_dtype(kAutocastDevices[i], modes.autocast[i].dtype);
-  }
-}
-
-std::uint64_t autocast_bits() {
-  std::uint64_t bits = 0;
-  for (const auto device : kAutocastDevices) {
-    bits <<= 8;
-    if (at::autocast::is_autocast_enabled(device))
-      bits |= static_cast<std::uint64_t>(at::autocast::get_autocast_dtype(device)) + 1;
-  }
-  return bits;
-}
-
-} // namespace
 
 ModeRecord ModeRecord::now() {
   ModeRecord r;
   r.grad_ = at::GradMode::is_enabled();
   r.inference_ = c10::InferenceMode::is_enabled();
-  r.autocast_ = autocast_bits();
+  r.autocasts_ = autocasts_now();
+  r.cache_ = at::autocast::is_autocast_cache_enabled();
+  r.regions_ = autocast_regions();
   return r;
 }
 
 bool ModeRecord::is_now() const {
-  return grad_ == at::GradMode::is_enabled() && inference_ == c10::InferenceMode::is_enabled() &&
-         autocast_ == autocast_bits();
+  return grad_ == at::GradMode::is_enabled() && left_switched().empty();
 }
 
-std::string ModeRecord::record_changes(int depth) {
-  // Inside autocast's own kernels the mode looks off.
-  if (depth == 0 && autocast_bits() != autocast_)
-    return "an autocast region inside of the body is not supported yet: put `with "
-           "torch.autocast(...)` "
-           "around the call";
-  if (c10::InferenceMode::is_enabled() != inference_)
-    return "inference_mode inside of the body is not supported: put it around the call, or use "
-           "torch.no_grad()";
-  if (const bool grad = at::GradMode::is_enabled(); grad != grad_) {
-    const auto &graph = torch::jit::tracer::getTracingState()->graph;
-    auto *on = graph->insertConstant(grad);
+void ModeRecord::record_changes(int depth) {
+  const ModeRecord now = ModeRecord::now();
+  const auto &graph = torch::jit::tracer::getTracingState()->graph;
+  if (depth == 0) { // inside autocast's own kernels the mode looks off
+    if (now.regions_ != regions_ || now.cache_ != cache_)
+      insert_autocast_regions(*graph, now.regions_ - regions_, now.cache_);
+    insert_autocasts(*graph, autocasts_, now.autocasts_);
+    autocasts_ = now.autocasts_;
+    cache_ = now.cache_;
+    regions_ = now.regions_;
+  }
+  if (now.inference_ != inference_) {
+    insert_inference_mode(*graph, now.inference_);
+    inference_ = now.inference_;
+    grad_ = !now.inference_; // goes with it
+  }
+  if (now.grad_ != grad_) {
+    auto *on = graph->insertConstant(now.grad_);
     graph->insertNode(
         graph->create(c10::Symbol::fromQualString("aten::set_grad_enabled"), {on}, 0));
-    grad_ = grad;
+    grad_ = now.grad_;
   }
+}
+
+std::string ModeRecord::left_switched() const {
+  if (c10::InferenceMode::is_enabled() != inference_)
+    return "inference mode is switched for what comes after";
+  if (autocasts_ != autocasts_now() || cache_ != at::autocast::is_autocast_cache_enabled() ||
+      regions_ != autocast_regions())
+    return "autocast is switched for what comes after";
   return {};
 }
 
 ThreadModes ThreadModes::now() {
-  ThreadModes modes{at::GradMode::is_enabled(), c10::InferenceMode::is_enabled(), {}};
-  for (std::size_t i = 0; i < kAutocastDevices.size(); ++i)
-    modes.autocast[i] = {at::autocast::is_autocast_enabled(kAutocastDevices[i]),
-                         at::autocast::get_autocast_dtype(kAutocastDevices[i])};
-  return modes;
+  return {at::GradMode::is_enabled(), c10::InferenceMode::is_enabled(), autocasts_now()};
 }
 
 ModesOfCall::ModesOfCall(const ThreadModes &of_call, bool with_data) : of_call_(of_call) {
+  forget_casts();
   if (of_call.inference != before_.inference)
     inference_.emplace(of_call.inference);
   if (with_data)
     with_data_.emplace(
         c10::DispatchKeySet({c10::DispatchKey::Python, c10::DispatchKey::PythonTLSSnapshot}));
   at::GradMode::set_enabled(of_call.grad);
-  set_autocast(of_call);
+  set_autocasts(of_call.autocasts);
 }
 
 ModesOfCall::~ModesOfCall() {
   with_data_.reset();
   inference_.reset();
   at::GradMode::set_enabled(before_.grad);
-  set_autocast(before_);
+  set_autocasts(before_.autocasts);
+  forget_casts();
 }
 
-AutocastCacheOff::AutocastCacheOff() : before_(at::autocast::is_autocast_cache_enabled()) {
-  at::autocast::set_autocast_cache_enabled(false);
+OwnCasts::OwnCasts() : before_(at::autocast::is_autocast_cache_enabled()) {
+  forget_casts();
+  if (regions_ > 0)
+    at::autocast::set_autocast_cache_enabled(false);
 }
-AutocastCacheOff::~AutocastCacheOff() { at::autocast::set_autocast_cache_enabled(before_); }
+
+OwnCasts::~OwnCasts() {
+  at::autocast::set_autocast_cache_enabled(before_);
+  forget_casts();
+}
+
+void forget_casts() { at::autocast::clear_cache(); }
 
 } // namespace tracehost::trace

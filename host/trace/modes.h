@@ -1,11 +1,11 @@
 #pragma once
 
+#include "program/modes.h"
+
 #include <ATen/core/grad_mode.h>
 #include <c10/core/InferenceMode.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
 
-#include <array>
-#include <cstdint>
 #include <optional>
 #include <string>
 
@@ -18,26 +18,26 @@ public:
   static ModeRecord now();
   /// Whether the thread's modes are these.
   bool is_now() const;
-  /// Inserts `aten::set_grad_enabled` at the graph's insert point if the thread's grad mode is not
-  /// what the graph has. Returns a sentence without a full stop if a mode changed that can't be
-  /// recorded, else "". `depth`: op_depth(). Requires: recording.
-  std::string record_changes(int depth);
+  /// Inserts at the graph's insert point what the thread's modes differ in from those that the
+  /// graph has. `depth`: op_depth(). Requires: recording.
+  void record_changes(int depth);
+  /// At the end of a body that began with these modes: what it has left switched, which a graph may
+  /// not; a sentence without a full stop, or "".
+  std::string left_switched() const;
 
 private:
   bool grad_ = true;
   bool inference_ = false;
-  std::uint64_t autocast_ = 0; ///< one byte a device type: its dtype + 1, 0: off
+  Autocasts autocasts_;
+  bool cache_ = true; ///< autocast's, of cast weights
+  int regions_ = 0;   ///< of autocast
 };
 
 /// The modes of a thread that code can switch in a block.
 struct ThreadModes {
-  struct Autocast {
-    bool on = false;
-    at::ScalarType dtype = at::kFloat;
-  };
   bool grad = true;
   bool inference = false;
-  std::array<Autocast, 2> autocast; ///< CPU, CUDA
+  Autocasts autocasts;
 
   static ThreadModes now();
 };
@@ -61,14 +61,21 @@ private:
   std::optional<c10::impl::ExcludeDispatchKeyGuard> with_data_;
 };
 
-/// autocast keeps its cast weights in a cache across ops, unknown to the tracer: off for a block.
-class AutocastCacheOff {
+/// autocast remembers casts of weights until its outermost region ends. Those of a region that is
+/// open around the trace are unknown to the tracer: none is used or kept for a block. In regions
+/// that the body opens they are recorded like any tensor; forget_casts() where one ends to be
+/// known.
+class OwnCasts {
 public:
-  AutocastCacheOff();
-  ~AutocastCacheOff();
+  OwnCasts();
+  ~OwnCasts();
+  OwnCasts(const OwnCasts &) = delete;
+  OwnCasts &operator=(const OwnCasts &) = delete;
 
 private:
-  bool before_;
+  const bool before_;
+  const int regions_ = autocast_regions();
 };
+void forget_casts();
 
 } // namespace tracehost::trace

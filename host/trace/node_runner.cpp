@@ -1,6 +1,7 @@
 #include "trace/node_runner.h"
 
 #include "program/callback.h"
+#include "program/modes.h"
 #include "trace/op_traits.h"
 #include "trace/shape_rules.h"
 
@@ -111,7 +112,7 @@ NodeRunner::Verdict NodeRunner::run(std::vector<c10::IValue> inputs,
       return call(outputs);
     if (node_->kind().is_prim() && node_->kind() != c10::prim::NumToTensor)
       return structure(inputs, outputs);
-    if (node_->kind() == c10::Symbol::fromQualString("aten::set_grad_enabled"))
+    if (node_->kind() == c10::Symbol::fromQualString("aten::set_grad_enabled") || is_mode(*node_))
       return Verdict::done;
     return operation(std::move(inputs), outputs);
   } catch (const c10::NotImplementedError &e) {

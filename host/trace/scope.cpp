@@ -243,10 +243,7 @@ void Scope::repeat_refusal() const {
     frontend_.refuse(why_, what_);
 }
 
-void Scope::record_modes() {
-  if (const auto problem = modes.record_changes(op_depth()); !problem.empty())
-    refuse(Refusal::trace, fmt::format("{} at {}", problem, text(frontend_.here())));
-}
+void Scope::record_modes() { modes.record_changes(op_depth()); }
 
 void Scope::close() {
   if (lifted) {
@@ -268,6 +265,10 @@ void Scope::close() {
     relaxed->finish();
   if (inputs_)
     result.values = std::move(inputs_->guards);
+  if (const auto problem = modes_at_call_.left_switched(); !problem.empty())
+    refuse(Refusal::trace, fmt::format("the body ends inside of a region that it has opened ({}). "
+                                       "Use a `with` statement, which ends in the body.",
+                                       problem));
   record_modes();
 }
 

@@ -160,6 +160,7 @@ private:
   std::shared_ptr<jit::tracer::TracingState> state_; ///< once an op was recorded
   bool reading_size_ = false;                        ///< an op under way reads a traced size
   const ThreadModes at_call_ = ThreadModes::now();
+  const ModeRecord modes_at_call_ = ModeRecord::now();
   bool refused_ = false;
   bool abandoned_ = false;
   Refusal why_ = Refusal::trace;

@@ -66,7 +66,6 @@ public:
 std::vector<at::Tensor> run_body(const std::function<std::vector<at::Tensor>()> &body,
                                  Scope &scope) {
   const InstalledHook hook(scope);
-  const AutocastCacheOff cache;
   const auto state = tracer::getTracingState();
   try {
     std::vector<at::Tensor> results = body();
@@ -94,6 +93,7 @@ std::vector<at::Tensor> run_body(const std::function<std::vector<at::Tensor>()> 
 Traced trace(std::vector<at::Tensor> slots, const Relaxation &relaxation, Frontend &frontend,
              const std::function<std::vector<at::Tensor>()> &body) {
   TORCH_INTERNAL_ASSERT(!current && !tracer::isTracing());
+  const OwnCasts casts;
   Scope scope(slots, relaxation, frontend);
   Current mark(scope);
   const auto run = [&](const jit::Stack &) {

@@ -154,7 +154,9 @@ TEST_F(StagingTest, GradModeSwitchedForGoodInABranchIsRefused) {
         },
         [&] { return x - 1; })};
   });
-  EXPECT_THAT(refused.what(), HasSubstr("changes grad mode for what comes after it, at"));
+  EXPECT_THAT(
+      refused.what(),
+      HasSubstr("changes grad mode, inference mode or autocast for what comes after it, at"));
 }
 
 TEST_F(StagingTest, ModesOfABranchAreItsOwn) {

@@ -5,7 +5,7 @@ import contextlib
 import pytest
 import torch
 import tracehost
-from core_support import check, place
+from core_support import check
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
@@ -161,51 +161,6 @@ def test_autocast_sees_weights_that_change():
             assert torch.equal(f(x), (x.bfloat16() @ w.bfloat16()))
             w.add_(1)
     assert f.tracing_count() == 1
-
-
-def autocast_inside(x):
-    with torch.autocast("cpu", dtype=torch.bfloat16):
-        return x @ x  # here
-
-
-def autocast_off_inside(x):
-    with torch.autocast("cpu", enabled=False):
-        return x @ x  # here
-
-
-def inference_inside(x):
-    with torch.inference_mode():
-        return x * 2  # here
-
-
-def test_an_autocast_region_inside_is_refused():
-    text = (
-        "an autocast region inside of the body is not supported yet: put `with torch.autocast(...)` "
-        "around the call at "
-    )
-    x = torch.ones(2, 2)
-    with pytest.raises(tracehost.TraceError) as error:
-        tracehost.function(autocast_inside)(x)
-    assert str(error.value) == text + place(autocast_inside)
-    with torch.autocast("cpu"), pytest.raises(tracehost.TraceError) as error:
-        tracehost.function(autocast_off_inside)(x)
-    assert str(error.value) == text + place(autocast_off_inside)
-    assert not torch.is_autocast_enabled("cpu")
-
-
-def test_another_autocast_dtype_inside_is_refused():
-    with torch.autocast("cpu", dtype=torch.float16), pytest.raises(tracehost.TraceError):
-        tracehost.function(autocast_inside)(torch.ones(2, 2))
-
-
-def test_inference_mode_inside_is_refused():
-    with pytest.raises(tracehost.TraceError) as error:
-        tracehost.function(inference_inside)(torch.ones(2))
-    assert str(error.value) == (
-        "inference_mode inside of the body is not supported: put it around the call, or use "
-        f"torch.no_grad() at {place(inference_inside)}"
-    )
-    assert not torch.is_inference_mode_enabled()
 
 
 def test_the_default_dtype_is_keyed():
