@@ -28,20 +28,29 @@ PythonCallback::~PythonCallback() {
   Py_DECREF(object_);
 }
 
-std::vector<at::Tensor> PythonCallback::call(std::vector<at::Tensor> inputs) {
-  const WithGil gil;
+namespace {
+
+/// Requires: GIL held.
+std::vector<at::Tensor> call_object(PyObject *object, const std::vector<at::Tensor> &inputs) {
   Owned given(PyList_New(static_cast<Py_ssize_t>(inputs.size())));
   if (!given)
     rethrow();
   for (std::size_t i = 0; i < inputs.size(); ++i)
     PyList_SET_ITEM(given.get(), i, THPVariable_Wrap(inputs[i]));
-  const Owned made(PyObject_CallOneArg(object_, given.get()));
+  const Owned made(PyObject_CallOneArg(object, given.get()));
   if (!made)
     rethrow();
   std::vector<at::Tensor> outputs;
   for (Py_ssize_t i = 0; i < PyList_GET_SIZE(made.get()); ++i)
     outputs.push_back(THPVariable_Unpack(PyList_GET_ITEM(made.get(), i)));
   return outputs;
+}
+
+} // namespace
+
+std::vector<at::Tensor> PythonCallback::call(std::vector<at::Tensor> inputs) {
+  const WithGil gil;
+  return call_object(object_, inputs);
 }
 
 int PythonCallback::traverse(visitproc visit, void *arg) const {
@@ -112,20 +121,19 @@ Tensors stand_ins(const Callback &callback, const Tensors &inputs) {
   return outputs;
 }
 
-/// Calls it for real, once: the trace is a run.
-Tensors call_at_trace(Callback &callback, const Tensors &inputs) {
-  if (trace::without_data())
-    return stand_ins(callback, inputs);
+/// Calls it for real, once: the trace is a run. `name`: for the refusal of a body that goes on
+/// after an exception.
+Tensors call_at_trace(PyObject *object, const Tensors &inputs, const std::string &name) {
   Tensors outputs;
   try {
     const Profile::InCall in_call;
     const trace::Called called;
-    outputs = callback.call(inputs);
+    outputs = call_object(object, inputs);
   } catch (...) {
-    trace::call_raised(fmt::format(
-        "py_function '{}' at {} raised, and the body caught that and went on: a later call would "
-        "not call it at all. Catch the exception in the function that is called.",
-        callback.name, text(user_line())));
+    trace::call_raised(
+        fmt::format("{} at {} raised, and the body caught that and went on: a later call would "
+                    "not call it at all. Catch the exception in the function that is called.",
+                    name, text(user_line())));
     throw;
   }
   // It may return a tensor that the body knows, at this call only.
@@ -144,7 +152,9 @@ Tensors record_call(const py::object &object, const Tensors &inputs, const std::
   bool called = false;
   try {
     trace::prepare_call(inputs);
-    outputs = call_at_trace(*callback, inputs);
+    outputs = trace::without_data()
+                  ? stand_ins(*callback, inputs)
+                  : call_at_trace(object.ptr(), inputs, "py_function '" + name + "'");
     called = true;
     trace::record_call(callback, inputs, outputs);
   } catch (const trace::Abandoned &) {
@@ -154,10 +164,35 @@ Tensors record_call(const py::object &object, const Tensors &inputs, const std::
   return outputs;
 }
 
+/// As record_call, of what tells its results by making them, without data too.
+Tensors record_foreign(const py::object &object, const Tensors &inputs, const std::string &name) {
+  Tensors outputs;
+  bool called = false;
+  try {
+    trace::prepare_call(inputs);
+    outputs = call_at_trace(object.ptr(), inputs, name);
+    called = true;
+    std::vector<Callback::Result> results;
+    for (const at::Tensor &t : outputs) {
+      results.push_back({t.scalar_type(), {}});
+      if (!trace::relaxing())
+        results.back().sizes.emplace(t.sizes().begin(), t.sizes().end());
+    }
+    trace::record_call(c10::make_intrusive<PythonCallback>(name, std::move(results), object.ptr()),
+                       inputs, outputs);
+  } catch (const trace::Abandoned &) {
+    if (!called)
+      outputs = call_object(object.ptr(), inputs);
+  }
+  return outputs;
+}
+
 } // namespace
 
 void add_callbacks(py::module_ &module) {
   module.def("record_call", &record_call);
+  module.def("record_foreign", &record_foreign);
+  module.def("relaxing", &trace::relaxing);
   module.def("here", [] { return text(user_line()); });
 }
 

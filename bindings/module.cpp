@@ -4,6 +4,7 @@
 #include "conversion.h"
 #include "errors.h"
 #include "events.h"
+#include "foreign.h"
 #include "frames.h"
 #include "function_type.h"
 #include "report/ledger.h"
@@ -29,6 +30,7 @@ PYBIND11_MODULE(_tracehost, m) {
                                // take
   tracehost::python::prepare_frames();
   tracehost::python::install_tensor_patches();
+  tracehost::python::install_foreign_patches();
   tracehost::python::Births::install();
   m.attr("Function") = py::reinterpret_steal<py::object>(tracehost::python::make_function_type());
   tracehost::python::add_tensor_spec(m);

@@ -3,6 +3,7 @@
 #include "environment/gil.h"
 #include "errors.h"
 #include "frames.h"
+#include "refused_calls.h"
 #include "stand_ins.h"
 #include "trace/lifted.h"
 #include "trace/op_hook.h"
@@ -95,7 +96,7 @@ int Profile::on_event(PyObject *self, PyFrameObject *frame, int what, PyObject *
       if (frame == profile->aside_)
         profile->aside_ = nullptr;
     } else if (what == PyTrace_C_CALL) {
-      profile->check_c_call(arg);
+      profile->check_c_call(arg, frame);
     }
   } catch (const trace::Abandoned &) { // what was refused goes on
   } catch (...) {
@@ -155,6 +156,8 @@ void Profile::on_call(PyFrameObject *frame) {
 }
 
 void Profile::check_python_call(PyFrameObject *frame) {
+  if (const auto why = why_refused(frame); !why.empty())
+    trace::refuse(trace::Refusal::trace, why);
   PyCodeObject *code = PyFrame_GetCode(frame);
   const bool optimizer =
       owner(code) == Owner::torch &&
@@ -170,7 +173,7 @@ void Profile::check_python_call(PyFrameObject *frame) {
                     name, text(user_line())));
 }
 
-void Profile::check_c_call(PyObject *function) {
+void Profile::check_c_call(PyObject *function, PyFrameObject *frame) {
   if (!PyCFunction_Check(function) || aside_ || in_call_ || trace::lifted() || trace::abandoned() ||
       (without_data() && trace::op_depth() > 0))
     return;
@@ -184,6 +187,8 @@ void Profile::check_c_call(PyObject *function) {
         fmt::format("the body sets a random generator's state (Generator.{}) at {}, which is not "
                     "recorded in a graph. Seed outside of the function.",
                     name, text(user_line())));
+  if (const auto why = why_refused(function, frame); !why.empty())
+    trace::refuse(trace::Refusal::trace, why);
   if (name == "_to_dlpack" || name == "_to_dlpack_versioned")
     trace::refuse_read(
         fmt::format("the body gives a tensor's memory away ({}) at {}, which a graph can't "

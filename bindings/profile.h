@@ -39,7 +39,7 @@ private:
   static int on_event(PyObject *self, PyFrameObject *frame, int what, PyObject *arg);
   void on_call(PyFrameObject *frame);
   void check_python_call(PyFrameObject *frame);
-  void check_c_call(PyObject *function);
+  void check_c_call(PyObject *function, PyFrameObject *frame);
   void find_gc_callbacks();
   bool is_interruption(PyFrameObject *frame) const;
 

@@ -150,6 +150,16 @@ CodeNames names_of(PyCodeObject *code) {
   return names;
 }
 
+std::vector<PyObject *> module_hooks_of(PyCodeObject *code) {
+  std::vector<PyObject *> names;
+  const std::string_view of = utf8(code->co_name);
+  if (of == "_call_impl" || of == "inner")
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(code->co_names); ++i)
+      if (std::string_view(utf8(PyTuple_GET_ITEM(code->co_names, i))).starts_with("_global_"))
+        names.push_back(PyTuple_GET_ITEM(code->co_names, i));
+  return names;
+}
+
 bool reads_any_attribute(PyCodeObject *code) {
   std::string_view file = utf8(code->co_filename);
   file.remove_prefix(file.rfind('/') + 1);

@@ -25,6 +25,10 @@ CodeNames names_of(PyCodeObject *code);
 /// copy.
 bool reads_any_attribute(PyCodeObject *code);
 
+/// Globals of torch that say what every nn.Module's call does (`_global_forward_hooks` ...): those
+/// that such a call reads. Borrowed from the code object.
+std::vector<PyObject *> module_hooks_of(PyCodeObject *code);
+
 /// What kind of place a store goes to.
 enum class Store { attribute, global, cell, element, other };
 

@@ -91,6 +91,8 @@ void Recorder::State::code(PyCodeObject *code, PyObject *globals) {
   if (is_library_globals(globals)) {
     if (reads_any_attribute(code))
       walker.every_name();
+    if (const auto hooks = module_hooks_of(code); !hooks.empty())
+      walker.globals(globals, code->co_filename, hooks);
     walker.names(std::move(names));
     return;
   }

@@ -48,8 +48,8 @@ const Names kMetadata = {"aten::size",
                          "aten::_nnpack_available",
                          "aten::_has_same_storage_numel"};
 
-const Names kUnrecorded = {"aten::set_data", "aten::retain_grad", "aten::requires_grad_",
-                           "aten::_backward"};
+const Names kUnrecorded = {"aten::_make_dual",  "aten::_unpack_dual",   "aten::set_data",
+                           "aten::retain_grad", "aten::requires_grad_", "aten::_backward"};
 
 const Names kSplits = {"aten::unbind",       "aten::split",        "aten::split_with_sizes",
                        "aten::chunk",        "aten::tensor_split", "aten::unsafe_split",
@@ -115,6 +115,7 @@ OpTraits derive(const c10::OperatorHandle &op) {
   t.splits = kSplits.contains(name);
   t.inexact = op.hasTag(at::Tag::dynamic_output_shape) || kInexact.contains(name);
   t.unrecorded = kUnrecorded.contains(name);
+  t.collective = name.starts_with("c10d::") || name.starts_with("_c10d_functional::");
   return t;
 }
 

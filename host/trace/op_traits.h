@@ -14,6 +14,7 @@ struct OpTraits {
   bool inexact = false;     ///< the result's sizes depend on values: inexact_with() decides
   bool unrecorded =
       false; ///< changes a tensor behind the tracer's back (set_data, retain_grad ...)
+  bool collective = false; ///< of torch.distributed
 };
 
 /// For an op whose traits say `inexact`: whether it is with these arguments.

@@ -59,6 +59,19 @@ void Scope::unrecorded(const c10::OperatorHandle &op, const jit::Stack &stack) {
               });
 }
 
+void Scope::check_can_be_recorded(const c10::OperatorHandle &op) {
+  const auto &name = op.schema().name();
+  if (traits(op).unrecorded)
+    refuse(Refusal::trace, fmt::format("{} at {} is not recorded in a graph. Do it outside of the "
+                                       "function.",
+                                       name, text(frontend_.here())));
+  if (traits(op).collective)
+    refuse(Refusal::trace,
+           fmt::format("a distributed collective ({}) at {} is not recorded in a graph. Call it on "
+                       "the Function's results, outside of it.",
+                       name, text(frontend_.here())));
+}
+
 void Scope::before(const c10::OperatorHandle &op, const jit::Stack &stack) {
   const auto &schema = op.schema();
   const OpTraits &op_traits = traits(op);
@@ -77,10 +90,7 @@ void Scope::before(const c10::OperatorHandle &op, const jit::Stack &stack) {
     reading_size_ = false;
     relaxed->settle();
   }
-  if (op_traits.unrecorded)
-    refuse(Refusal::trace, fmt::format("{} at {} is not recorded in a graph. Do it outside of the "
-                                       "function.",
-                                       schema.name(), text(frontend_.here())));
+  check_can_be_recorded(op);
   record_modes();
   const auto count = schema.arguments().size();
   const auto &state = tracer::getTracingState();

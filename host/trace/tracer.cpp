@@ -17,11 +17,18 @@ namespace tracer = torch::jit::tracer;
 
 namespace {
 
-/// Each tensor constant of the graph must come from Scope::literal: its one use is a clone.
-void audit_constants(const jit::Block &block, Scope &scope) {
+/// Each tensor constant of the graph must come from Scope::literal: its one use is a clone. Calls
+/// of Python are recorded by us: what libtorch has recorded by itself does not hold what it
+/// changes.
+void audit(const jit::Block &block, Scope &scope) {
   for (const jit::Node *node : block.nodes()) {
     for (const jit::Block *inner : node->blocks())
-      audit_constants(*inner, scope);
+      audit(*inner, scope);
+    if (node->kind() == c10::prim::PythonOp)
+      scope.refuse(Refusal::trace,
+                   fmt::format("an autograd.Function was called at {} by an `apply` that was taken "
+                               "from it before tracehost was imported. Import tracehost first.",
+                               node->sourceRange().str()));
     if (node->kind() != c10::prim::Constant ||
         !node->output()->type()->isSubtypeOf(*c10::TensorType::get()))
       continue;
@@ -108,7 +115,7 @@ Traced trace(std::vector<at::Tensor> slots, const Relaxation &relaxation, Fronte
       jit::Stack(slots.begin(), slots.end()), run, [](const at::Tensor &) { return std::string(); },
       false);
   stack.clear();
-  audit_constants(*state->graph->block(), scope);
+  audit(*state->graph->block(), scope);
   settle_kept(*state->graph->block());
   scope.result.keep_alive = settle_randoms(*state->graph, scope.randoms.size());
   scope.result.graph = state->graph;

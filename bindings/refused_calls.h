@@ -1,0 +1,18 @@
+#pragma once
+
+#include <Python.h>
+
+#include <string>
+
+namespace tracehost::python {
+
+/// Calls that change what later ops do, of which a graph would know nothing: hooks of the backward
+/// pass, forward-mode AD, function transforms, dispatch modes, compiled callees.
+/// A sentence that refuses the body, empty where nothing is wrong. Requires: GIL held.
+
+/// Of a C function that `frame` calls.
+std::string why_refused(PyObject *function, PyFrameObject *frame);
+/// Of Python code of torch's that begins to run.
+std::string why_refused(PyFrameObject *frame);
+
+} // namespace tracehost::python

@@ -1,0 +1,397 @@
+"""Code in a body that a graph can't hold the insides of: called again by each run, or refused."""
+
+import warnings
+
+import pytest
+import torch
+import tracehost
+from torch import nn
+from torch.autograd import Function
+from torch.utils.checkpoint import checkpoint
+
+pytestmark = pytest.mark.filterwarnings("ignore::tracehost.RetraceWarning")
+
+X = torch.arange(1.0, 4.0)
+
+
+class Cube(Function):
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return x**3
+
+    @staticmethod
+    def backward(ctx, grad):
+        (x,) = ctx.saved_tensors
+        return grad * 7 * x  # not the derivative: that it is this one can be seen
+
+
+class Scaled(Function):
+    @staticmethod
+    def forward(x, factor, shift=1.0):
+        return x * factor, x + shift
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        ctx.factor = inputs[1]
+
+    @staticmethod
+    def backward(ctx, first, second):
+        return first * ctx.factor * 5 + second, None, None
+
+
+class Tripled(Function):
+    @staticmethod
+    def forward(ctx, x):
+        x.mul_(3)
+        ctx.mark_dirty(x)
+        return x
+
+    @staticmethod
+    def backward(ctx, grad):
+        return grad * 30
+
+
+class Marked(Function):
+    @staticmethod
+    def forward(ctx, x):
+        mask = x > 1
+        ctx.mark_non_differentiable(mask)
+        return x * 2, mask, "text"
+
+    @staticmethod
+    def backward(ctx, grad, *_):
+        return grad * 9
+
+
+class Peak(Function):
+    """Reads values: its insides are no graph's."""
+
+    @staticmethod
+    def forward(ctx, x):
+        ctx.peak = x.max().item()
+        return x * ctx.peak
+
+    @staticmethod
+    def backward(ctx, grad):
+        return grad * ctx.peak
+
+
+taken_from_the_class = Cube.apply
+
+
+def under_no_grad(x, w):
+    with torch.no_grad():
+        y = Cube.apply(w * x)
+    return y + w
+
+
+def dirty(x, w):
+    y = w * x
+    z = Tripled.apply(y)
+    return z + 1, y * 2
+
+
+def reentrant(x, w):
+    return checkpoint(lambda t: torch.sin(t * w), x * w, use_reentrant=True)
+
+
+def not_reentrant(x, w):
+    return checkpoint(lambda t: torch.sin(t * w), x, use_reentrant=False)
+
+
+def with_dropout(x, w):
+    return checkpoint(lambda t: torch.dropout(t * w, 0.5, True), x, use_reentrant=False)
+
+
+BODIES = {
+    "plain": lambda x, w: Cube.apply(w * x) * 2,
+    "twice": lambda x, w: Cube.apply(Cube.apply(w * x)),
+    "setup_context": lambda x, w: Scaled.apply(w * x, 3),
+    "default": lambda x, w: Scaled.apply(w * x, 3, 2.0),
+    "alias": lambda x, w: taken_from_the_class(w * x),
+    "non differentiable": lambda x, w: Marked.apply(w * x)[:2],
+    "reads values": lambda x, w: Peak.apply(w * x),
+    "no_grad": under_no_grad,
+    "mark_dirty": dirty,
+    "reentrant checkpoint": reentrant,
+    "checkpoint": not_reentrant,
+    "checkpoint with dropout": with_dropout,
+}
+
+
+def run(body, decorate, calls=4):
+    w = torch.full((3,), 0.5, requires_grad=True)
+    f = decorate(lambda x: body(x, w))
+    seen = []
+    for i in range(calls):
+        torch.manual_seed(i)
+        x = X + i
+        results = [r for r in torch.utils._pytree.tree_leaves(f(x)) if isinstance(r, torch.Tensor)]
+        sum(r.sum() for r in results if r.requires_grad).backward()
+        seen.append((results, x, w.grad.clone()))
+    return seen, f
+
+
+@pytest.mark.parametrize("name", BODIES)
+def test_results_and_gradients_as_eager(name):
+    expected, _ = run(BODIES[name], lambda body: body)
+    got, f = run(BODIES[name], tracehost.function)
+    for ours, theirs in zip(got, expected, strict=True):
+        for a, b in zip(ours[0], theirs[0], strict=True):
+            assert torch.equal(a, b) and a.dtype is b.dtype
+            assert a.requires_grad == b.requires_grad
+        assert torch.equal(ours[1], theirs[1])
+        assert torch.equal(ours[2], theirs[2])
+    assert f.tracing_count() == 1
+
+
+def test_a_function_that_reaches_a_tensor_by_itself():
+    shared = torch.ones(3)
+
+    class Shared(Function):
+        @staticmethod
+        def forward(ctx, x):
+            return x * shared
+
+        @staticmethod
+        def backward(ctx, grad):
+            return grad * shared
+
+    f = tracehost.function(lambda x: Shared.apply(x) + shared)
+    for factor in (1.0, 2.0, 3.0):
+        shared.fill_(factor)
+        assert torch.equal(f(X), X * factor + factor)
+    assert f.tracing_count() == 1
+
+
+def test_other_arguments_are_part_of_the_signature():
+    f = tracehost.function(lambda x, n: Scaled.apply(x, n)[0])
+    for n in (2, 3, 2):
+        assert torch.equal(f(X, n), X * n)
+    assert f.tracing_count() == 2
+
+
+def test_other_results_than_at_the_trace_are_an_error_with_the_line():
+    class Positive(Function):
+        @staticmethod
+        def forward(ctx, x):
+            return x[x > 0]
+
+        @staticmethod
+        def backward(ctx, grad):
+            return grad
+
+    f = tracehost.function(lambda x: Positive.apply(x) * 2)
+    line = (
+        test_other_results_than_at_the_trace_are_an_error_with_the_line.__code__.co_firstlineno + 10
+    )
+    assert torch.equal(f(X), X * 2)
+    with pytest.raises(tracehost.TraceError) as error:
+        f(X - 2)
+    assert str(error.value) == (
+        f"Positive.apply at test_foreign_calls.py:{line} returned a tensor float32[1], and a tensor "
+        "float32[3] when it was traced: what follows it in the graph is made for that. Move the call "
+        "out of the function, or make it return the same for such arguments."
+    )
+
+
+def test_a_request_runs_it_without_data():
+    f = tracehost.function(lambda x: Cube.apply(x) + 1)
+    concrete = f.get_concrete_function(tracehost.TensorSpec([3]))
+    assert torch.equal(concrete(X), X**3 + 1)
+    assert torch.equal(f(X), X**3 + 1) and f.tracing_count() == 1
+
+
+def test_in_a_staged_branch():
+    @tracehost.function
+    def f(x):
+        if x.sum() > 0:
+            return Cube.apply(x)
+        return Tripled.apply(x * 1)
+
+    for x in (X, -X, X + 1):
+        assert torch.equal(f(x), x**3 if x.sum() > 0 else x * 3)
+    assert f.tracing_count() == 1
+
+
+def test_outside_of_a_trace_apply_is_what_it_was():
+    x = X.clone().requires_grad_()
+    y = Cube.apply(x)
+    assert torch.equal(y, x**3) and type(y.grad_fn).__name__ == "CubeBackward"
+    assert Cube.apply.__name__ == "apply" and Cube.apply.__self__ is Cube
+    assert Cube.apply == Cube.apply
+    with pytest.raises(TypeError):
+        Cube.apply(x, x, x)
+
+
+# ---- TorchScript --------------------------------------------------------------------------------
+
+
+def test_a_scripted_module():
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        module = torch.jit.script(nn.Linear(3, 3))
+    f = tracehost.function(lambda x: module(x) * 2)
+    for i in range(3):
+        module.zero_grad()
+        expected = module(X + i) * 2
+        got = f(X + i)
+        assert torch.equal(got, expected)
+        got.sum().backward()
+        assert torch.equal(module.weight.grad[0], (X + i) * 2)
+        with torch.no_grad():
+            module.weight.mul_(2)
+    assert f.tracing_count() == 1
+
+
+# ---- hooks of all modules -------------------------------------------------------------------------
+
+
+def test_hooks_of_all_modules_are_seen():
+    module = nn.Linear(3, 3)
+    f = tracehost.function(lambda x: module(x))
+    plain = f(X)
+    handle = nn.modules.module.register_module_forward_hook(lambda m, args, out: out * 2)
+    try:
+        assert torch.equal(f(X), plain * 2)
+    finally:
+        handle.remove()
+    assert torch.equal(f(X), plain)
+    assert f.tracing_count() == 2
+
+
+# ---- what is refused ------------------------------------------------------------------------------
+
+
+def with_backward_hook(x):
+    module = nn.Linear(3, 3)
+    module.register_full_backward_hook(lambda m, given, made: None)
+    return module
+
+
+HOOKED = nn.Linear(3, 3)
+HOOKED.register_full_backward_hook(lambda module, inputs, outputs: (inputs[0] * 2,))
+PRE_HOOKED = nn.Linear(3, 3)
+PRE_HOOKED.register_full_backward_pre_hook(lambda module, outputs: (outputs[0] * 2,))
+
+
+def forward_mode(x):
+    with torch.autograd.forward_ad.dual_level():
+        dual = torch.autograd.forward_ad.make_dual(x, x)
+        return torch.autograd.forward_ad.unpack_dual(dual * dual).tangent
+
+
+def saved_hooks(x):
+    with torch.autograd.graph.saved_tensors_hooks(lambda t: t * 2, lambda t: t):
+        return x * x
+
+
+class Doubling(torch.utils._python_dispatch.TorchDispatchMode):
+    def __torch_dispatch__(self, op, types, args=(), kwargs=None):
+        return op(*args, **(kwargs or {})) * 2
+
+
+def dispatch_mode(x):
+    with Doubling():
+        return x + 1
+
+
+COMPILED = torch.compile(lambda t: t * 2, backend="eager")
+
+TRANSFORM = (
+    "the body uses a torch.func transform (vmap, grad, jvp ...) at {}, which is not recorded in a "
+    "graph. Put the transform around the Function, or call it outside."
+)
+HOOK = (
+    "a hook of the backward pass is registered at {} (register_full_backward_hook of a module?), which "
+    "is not recorded in a graph. Remove it, or call what has it outside of the function."
+)
+REFUSED = {
+    "vmap": (lambda x: torch.vmap(lambda t: t * 2)(x), TRANSFORM),
+    "grad": (lambda x: torch.func.grad(lambda t: (t**2).sum())(x), TRANSFORM),
+    "jvp": (lambda x: torch.func.jvp(torch.sin, (x,), (x,)), TRANSFORM),
+    "forward mode": (
+        forward_mode,
+        "the body uses forward-mode AD (dual_level) at {}, which is not recorded in a graph. Put "
+        "dual_level around the call.",
+    ),
+    "dispatch mode": (
+        dispatch_mode,
+        "the body enters a TorchDispatchMode at {}, which a graph does not honour. Do it outside of the "
+        "function.",
+    ),
+    "saved tensors": (
+        saved_hooks,
+        "the body packs tensors that are saved for backward (saved_tensors_hooks) at {}, which is not "
+        "recorded in a graph. Put the hooks around the call.",
+    ),
+    "module hook": (lambda x: HOOKED(x), HOOK),
+    "module pre-hook": (lambda x: PRE_HOOKED(x), HOOK),
+    "torch.compile": (
+        lambda x: COMPILED(x),
+        "the body calls a function that torch.compile has made, at {}; one graph can't hold the other. "
+        "Call what it was made from, or call it outside of the function.",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_refused_with_the_line(name):
+    body, text = REFUSED[name]
+    f = tracehost.function(body)
+    first = body.__code__.co_firstlineno
+    line = first + (1 if body in (forward_mode, saved_hooks, dispatch_mode) else 0)
+    with pytest.raises(tracehost.TraceError) as error:
+        f(X.clone().requires_grad_())
+    assert str(error.value) == text.format(f"test_foreign_calls.py:{line}")
+    assert f.tracing_count() == 0
+
+
+@pytest.mark.parametrize("name", [n for n in REFUSED if n != "torch.compile"])
+def test_refused_ones_run_eagerly_under_the_stance(name):
+    body, _ = REFUSED[name]
+    x = X.clone().requires_grad_()
+    expected = body(x)
+    with tracehost.stance("eager_on_error"), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        got = tracehost.function(body)(x)
+    for a, b in zip(
+        torch.utils._pytree.tree_leaves(got), torch.utils._pytree.tree_leaves(expected), strict=True
+    ):
+        assert torch.equal(a, b)
+
+
+def test_what_a_mode_was_entered_around_is_refused_at_the_call():
+    f = tracehost.function(lambda x: x + 1)
+    with Doubling(), pytest.raises(tracehost.TraceError, match="called under a TorchDispatch mode"):
+        f(X)
+
+
+@pytest.mark.parametrize("transform", ["vmap", "grad", "jvp"])
+def test_transforms_around_a_function(transform):
+    def body(x):
+        return (x**3).sum() if transform == "grad" else x**3
+
+    def transformed(f, x):
+        if transform == "vmap":
+            return torch.vmap(f)(x.repeat(2, 1))
+        if transform == "grad":
+            return torch.func.grad(f)(x)
+        return torch.func.jvp(f, (x,), (x,))[1]
+
+    f = tracehost.function(body)
+    f(X)
+    for i in range(2):
+        assert torch.equal(transformed(f, X + i), transformed(body, X + i))
+
+
+def test_forward_mode_around_a_function():
+    from torch.autograd import forward_ad
+
+    f = tracehost.function(lambda x: x**3)
+    for i in range(3):
+        with forward_ad.dual_level():
+            dual = forward_ad.make_dual(X + i, X)
+            got = forward_ad.unpack_dual(f(dual))
+            assert torch.equal(got.tangent, 3 * (X + i) ** 2 * X)
