@@ -85,6 +85,8 @@ py::dict described(const Specialization &s) {
   result["relaxed"] = s.signature.relaxed();
   result["pinned"] = pinned;
   result["calls_python"] = s.program->calls_python();
+  const auto unwatched = static_cast<const PythonState &>(*s.front_end).environment->unwatched();
+  result["unwatched"] = py::tuple(py::cast(unwatched));
   return result;
 }
 

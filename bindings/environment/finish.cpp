@@ -214,7 +214,7 @@ std::shared_ptr<Environment> Finish::environment() {
       slot.keep = nullptr;
       if (typed && slot.expect == Expect::object)
         slot.expect = Expect::container; // any of its class, on the way to a capture
-      if (slot.expect != Expect::container)
+      if (slot.expect != Expect::container && !slot.opaque)
         slot.type = nullptr;
       if (slot.object >= 0 && (slot.expect == Expect::any || dropped_[slot.object])) {
         slot.object = -1;

@@ -47,7 +47,7 @@ struct Slot {
   PyObject *key = nullptr;      ///< name, or a dict's key; strong in both owners; null for items
   PyObject *value = nullptr;    ///< Recorder: from before, strong. Environment: as of now, borrowed
   PyObject *keep = nullptr;     ///< Environment, where no dict tag vouches for `value`: see Watch
-  PyTypeObject *type = nullptr; ///< container: the exact type
+  PyTypeObject *type = nullptr; ///< container, opaque: the exact type
   Node node;                    ///< leaf, object
   AtomRef atom;                 ///< owner of node's
   std::int32_t index = -1;      ///< position, cell number; see Function slots below
@@ -56,6 +56,7 @@ struct Slot {
   Expect expect = Expect::leaf;
   bool primary = false; ///< the Object's path goes through this slot
   bool needed = false;  ///< a capture is reached through it
+  bool opaque = false;  ///< what it holds may change unseen: `Environment::unwatched`
 };
 
 /// Slot::index in Place::function that is no cell.

@@ -29,6 +29,17 @@ bool is_collection(PyObject *value) {
          PyAnySet_CheckExact(value);
 }
 
+/// Whether it can change though it stays the same object, in a way that no slot shows: a numpy
+/// array, a deque. What can change has no hash, by Python's custom.
+bool is_opaque(PyObject *value) { return Py_TYPE(value)->tp_hash == PyObject_HashNotImplemented; }
+
+bool is_beyond_bounds(PyObject *collection) {
+  const Py_ssize_t length = PyDict_Check(collection)          ? PyDict_GET_SIZE(collection)
+                            : PyAnySet_CheckExact(collection) ? PySet_GET_SIZE(collection)
+                                                              : Py_SIZE(collection);
+  return length > Walker::kElements;
+}
+
 std::string last_component(PyObject *file) {
   std::string text = utf8(file);
   return text.substr(text.rfind('/') + 1);
@@ -216,6 +227,7 @@ void Walker::classify(int container, int slot) {
       return;
     }
     if (is_collection(value)) {
+      s.opaque = is_beyond_bounds(value);
       if (graph_.objects[graph_.containers[container].object].depth < kDepth)
         return lead_on(container, slot, Expect::container);
     } else if (PyFunction_Check(value)) {
@@ -230,6 +242,9 @@ void Walker::classify(int container, int slot) {
       reach_class(reinterpret_cast<PyTypeObject *>(value));
     } else if (PyMethod_Check(value) || type == known().partial || class_of(type).attributes) {
       lead_on(container, slot, Expect::object);
+    } else {
+      s.opaque = is_opaque(value);
+      s.type = s.opaque ? type : nullptr;
     }
   }
   std::vector<AtomRef> atoms;

@@ -225,6 +225,21 @@ std::vector<PyObject *> Watch::current_captures(PyObject *const *arguments) {
   return result;
 }
 
+std::vector<std::string> Watch::unwatched() const {
+  std::vector<std::string> result;
+  for (std::size_t c = 0; c < graph_.containers.size(); ++c)
+    for (std::size_t i = 0; i < graph_.containers[c].slots.size(); ++i) {
+      const Slot &s = graph_.containers[c].slots[i];
+      if (!s.opaque)
+        continue;
+      const std::string path = graph_.path(static_cast<int>(c), static_cast<int>(i));
+      result.push_back(s.expect == Expect::container
+                           ? path + ": beyond the first " + std::to_string(Walker::kElements)
+                           : path + ": " + s.type->tp_name);
+    }
+  return result;
+}
+
 std::vector<Owned> Watch::holders(PyObject *const *arguments) const {
   std::vector<Owned> result;
   std::vector<PyObject *> found;

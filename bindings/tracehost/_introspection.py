@@ -38,6 +38,9 @@ class Specialization:
     relaxed: bool  # some size may be any
     pinned: tuple[PinnedSize, ...]
     calls_python: bool  # by a py_function
+    unwatched: tuple[
+        str, ...
+    ]  # what the body reaches that may change unseen: `TABLE (net.py): numpy.ndarray`
 
     def __str__(self) -> str:
         at = f" at {self.first_call}" if self.first_call else ""
@@ -46,6 +49,8 @@ class Specialization:
             f"{_count(self.ops, 'op')}, {_count(self.captures, 'capture')}, "
             f"traced in {self.trace_ms:.1f} ms{at}"
         )
+        if self.unwatched:
+            text += f"\n   not watched, may change unseen: {', '.join(self.unwatched)}"
         return "\n".join([text, *(f"   {pin}" for pin in self.pinned)])
 
 

@@ -1,5 +1,6 @@
 """explain, specializations, report: what a Function has, and what a call would do."""
 
+import collections
 import re
 
 import pytest
@@ -147,4 +148,22 @@ def test_report():
     assert timeless(f.report()) == (
         "f: 2 calls, 1 hit, 1 trace in T ms, 1 live, 0 evicted\n"
         f"  #1 (x: float32[2]): 1 hit, 1 op, 0 captures, traced in T ms at {one.first_call}\n"
+    )
+
+
+TABLE = collections.deque([1.0, 2.0])
+LONG = [0.0] * 1001
+
+
+def test_what_may_change_unseen_is_told():
+    f = tracehost.function(lambda x: x * TABLE[0] + LONG[0], name="f")
+    f(torch.ones(2))
+    specialization = f.explain(torch.ones(2)).specialization
+    assert specialization.unwatched == (
+        "TABLE (test_explain.py): collections.deque",
+        "LONG (test_explain.py): beyond the first 1000",
+    )
+    assert (
+        "not watched, may change unseen: TABLE (test_explain.py): collections.deque, "
+        "LONG (test_explain.py): beyond the first 1000" in str(specialization)
     )
