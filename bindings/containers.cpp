@@ -118,6 +118,10 @@ ContainerType::ContainerType(PyTypeObject *type, Form form)
               is_strictly(type, special().defaultdict) || type == known().partial;
 }
 
+ContainerType::ContainerType(PyTypeObject *type, AtomRef compared)
+    : PyAtom(reinterpret_cast<PyObject *>(type), Compare::identity), form_(Form::typed),
+      has_more_(false), compared_(std::move(compared)) {}
+
 ContainerType::~ContainerType() {
   if (!python_alive())
     return;
@@ -150,6 +154,7 @@ Kind ContainerType::kind() const {
   case Form::record:
     return Kind::record;
   case Form::custom:
+  case Form::typed:
     break;
   }
   return Kind::custom;
@@ -185,6 +190,12 @@ std::string ContainerType::field(std::size_t index) const {
   PyErr_Clear();
   return result;
 }
+
+std::string ContainerType::context() const {
+  return form_ == Form::typed ? std::string() : PyAtom::context();
+}
+
+std::string ContainerType::text() const { return compared_ ? compared_->text() : PyAtom::text(); }
 
 /// `[(key, child) ...], context`: keys whose text is `.x` or `[0]`. Names are for messages: errors
 /// do not matter.

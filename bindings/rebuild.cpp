@@ -96,6 +96,8 @@ Owned Rebuild::container(PyObject *object, const ContainerType &type) {
   case Form::custom:
     made = custom(object, type);
     break;
+  case Form::typed: // an object to those who look at values
+    break;
   }
   return made ? std::move(made) : Owned(Py_NewRef(object));
 }
