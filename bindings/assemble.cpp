@@ -124,6 +124,8 @@ PyObject *bare(const ContainerType &type, Children &children, PyObject *further)
     return mapping(type, children);
   case Form::record:
     return record(type, children);
+  case Form::typed:
+    return Py_NewRef(children[0].get());
   case Form::custom:
     break;
   }

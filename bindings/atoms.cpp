@@ -303,6 +303,26 @@ bool PyAtom::same(const Atom &other) const {
   return result;
 }
 
+bool PyAtom::is_ordered() const {
+  return compare_ == Compare::typed && python_alive() && is_trace_type(object_);
+}
+
+bool PyAtom::covers(const Atom &other) const {
+  const auto *that = dynamic_cast<const PyAtom *>(&other);
+  if (same(other) || !that || that->compare_ != Compare::typed || !is_ordered() ||
+      !that->is_ordered())
+    return same(other);
+  const WithGil gil;
+  const KeepError keep;
+  try {
+    return is_subtype(that->object_, object_);
+  } catch (...) { // it says so when it is looked for
+    set_from_current_exception();
+    PyErr_Clear();
+    return false;
+  }
+}
+
 bool PyAtom::alive() const {
   // A read of one word: right without the GIL too, if perhaps a moment late.
   return (compare_ != Compare::weak_identity && compare_ != Compare::method) || referent(object_);

@@ -33,6 +33,8 @@ public:
   bool same(const Atom &other) const override;
   std::string text() const override;
   bool alive() const override;
+  bool is_ordered() const override;
+  bool covers(const Atom &other) const override;
 
   /// For the garbage collector: the objects it holds strongly.
   virtual int traverse(visitproc visit, void *arg) const;
@@ -45,6 +47,8 @@ public:
   /// Hot. Compare::identity: whether it is that object.
   bool is(PyObject *object) const { return object == object_; }
   Compare compare() const { return compare_; }
+  /// Compare::typed: what the class said; borrowed. Null otherwise.
+  PyObject *user_type() const { return compare_ == Compare::typed ? object_ : nullptr; }
   /// Whether holds() may run a user's code for a candidate that is another object.
   bool runs_code() const { return runs_code_; }
 

@@ -76,6 +76,7 @@ private:
     std::vector<pybind11::object> tensors;                     ///< by slot; null: not given yet
     std::unordered_map<std::size_t, pybind11::object> objects; ///< by node: those that were given
     std::vector<pybind11::object> roots; ///< that captures are found from; null: gone
+    UserValues values;                   ///< what users' types make of their objects
   };
 
   void add_parameters(bool bound);

@@ -271,7 +271,12 @@ bool Concrete::take(const Parameter &parameter, py::handle value, Arguments &int
   const auto plain = has_arrays()
                          ? py::reinterpret_steal<py::object>(with_tensors(value.ptr(), changed))
                          : py::reinterpret_borrow<py::object>(value);
-  const FlatValue flat = flatten(plain.ptr(), Purpose::argument);
+  std::vector<PyObject *> types;
+  for (std::size_t i = parameter.node; i < top.end; ++i)
+    if (nodes[i].reserved[0] == kTypedRoot)
+      types.push_back(static_cast<const PyAtom *>(nodes[i].payload.atom)->user_type());
+  into.values.expect(std::move(types));
+  const FlatValue flat = flatten(plain.ptr(), Purpose::argument, &into.values);
   const std::vector<Node> &given = flat.nodes;
   const auto cast_problem = [&] {
     return refuse_value(why,
@@ -498,16 +503,21 @@ void Concrete::check_context() const {
 namespace {
 
 /// The arguments of a call, again as Python values.
-struct Again {
-  PyObject *tensor(const Node &node) const { return Py_NewRef(tensors[node.payload.slot].ptr()); }
+template <class Arguments> struct Again {
+  PyObject *tensor(const Node &node) const {
+    return Py_NewRef(given.tensors[node.payload.slot].ptr());
+  }
   PyObject *object(const Node &node) const {
-    PyObject *found = python_value(node);
+    const auto one = given.objects.find(static_cast<std::size_t>(&node - first));
+    PyObject *found =
+        one != given.objects.end() ? Py_NewRef(one->second.ptr()) : python_value(node);
     if (!found && !PyErr_Occurred())
       PyErr_SetString(errors().trace,
                       "an object that the ConcreteFunction was traced with is gone");
     return found;
   }
-  const std::vector<py::object> &tensors;
+  const Arguments &given;
+  const Node *first; ///< of the Signature
 };
 
 } // namespace
@@ -520,7 +530,7 @@ py::object Concrete::inlined(const Arguments &given) const {
                                       name_));
   counters_->inlined.fetch_add(1, std::memory_order_relaxed);
   using Kind = python::Parameter::Kind;
-  Again leaves{given.tensors};
+  Again leaves{given, signature().nodes.data()};
   Tree tree(signature().nodes, leaves);
   py::list args;
   py::dict kwargs;

@@ -13,7 +13,7 @@ namespace {
 /// Classes and names that are asked for again and again; on the heap and never freed, so that no
 /// Python object lives in a C++ static.
 struct Special {
-  PyTypeObject *deque, *defaultdict;
+  PyTypeObject *deque, *defaultdict, *simple_namespace;
   PyObject *registered; ///< torch.utils._pytree's classes: a dict
   PyTypeObject *enum_meta;
   PyObject *dataclass_fields, *attrs_fields;
@@ -35,6 +35,7 @@ const Special &special() {
     };
     const Special found{type("collections", "deque"),
                         type("collections", "defaultdict"),
+                        type("types", "SimpleNamespace"),
                         attribute("torch.utils._pytree", "SUPPORTED_NODES"),
                         type("enum", "EnumMeta"),
                         PyUnicode_InternFromString("__dataclass_fields__"),
@@ -115,8 +116,13 @@ ContainerType::ContainerType(PyTypeObject *type, Form form)
     : PyAtom(reinterpret_cast<PyObject *>(type), Compare::identity), form_(form) {
   const bool heap = type->tp_flags & Py_TPFLAGS_HEAPTYPE;
   has_more_ = heap || is_strictly(type, special().deque) ||
-              is_strictly(type, special().defaultdict) || type == known().partial;
+              is_strictly(type, special().defaultdict) || type == known().partial ||
+              type == special().simple_namespace;
 }
+
+ContainerType::ContainerType(PyTypeObject *type, AtomRef compared)
+    : PyAtom(reinterpret_cast<PyObject *>(type), Compare::identity), form_(Form::typed),
+      has_more_(false), compared_(std::move(compared)) {}
 
 ContainerType::~ContainerType() {
   if (!python_alive())
@@ -150,6 +156,7 @@ Kind ContainerType::kind() const {
   case Form::record:
     return Kind::record;
   case Form::custom:
+  case Form::typed:
     break;
   }
   return Kind::custom;
@@ -185,6 +192,12 @@ std::string ContainerType::field(std::size_t index) const {
   PyErr_Clear();
   return result;
 }
+
+std::string ContainerType::context() const {
+  return form_ == Form::typed ? std::string() : PyAtom::context();
+}
+
+std::string ContainerType::text() const { return compared_ ? compared_->text() : PyAtom::text(); }
 
 /// `[(key, child) ...], context`: keys whose text is `.x` or `[0]`. Names are for messages: errors
 /// do not matter.
@@ -240,7 +253,7 @@ std::shared_ptr<ContainerType> container_type(PyObject *object) {
     intern(fields, {"start", "stop", "step"});
   else if (is_strictly(type, known().partial))
     intern(fields, {"func", "args", "keywords"});
-  else if (!names_of_fields(type, fields))
+  else if (!is_strictly(type, special().simple_namespace) && !names_of_fields(type, fields))
     return PyType_HasFeature(type, Py_TPFLAGS_MAPPING) ? made(Form::mapping) : nullptr;
   auto record = made(Form::record);
   record->fields_ = std::move(fields);

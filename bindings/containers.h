@@ -25,15 +25,20 @@ enum class Form : std::uint8_t {
   sequence, ///< a deque or frozenset: in the order of iteration
   record,   ///< attributes by name: dataclass, attrs class, slice, range, partial
   custom,   ///< by the function registered with torch.utils._pytree
+  typed,    ///< an object whose trace type has to_tensors: the object by its type, those tensors
 };
 
 /// The class of a container, as the atom of its Node.
 class ContainerType final : public PyAtom {
 public:
   ContainerType(PyTypeObject *type, Form form);
+  /// Form::typed. `compared`: the atom of the object.
+  ContainerType(PyTypeObject *type, AtomRef compared);
   ~ContainerType() override;
 
   std::string field(std::size_t index) const override;
+  std::string context() const override;
+  std::string text() const override;
 
   Form form() const { return form_; }
   Kind kind() const;
@@ -60,6 +65,7 @@ private:
   std::vector<PyObject *> fields_;                  ///< strong
   PyObject *apart_ = nullptr, *together_ = nullptr; ///< custom; strong
   std::vector<std::string> names_;                  ///< custom: how the children are reached
+  AtomRef compared_;                                ///< typed
 };
 
 /// How `object` is taken apart; null for what is a leaf, for tensors and sets. May look attributes

@@ -17,6 +17,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <optional>
 #include <unordered_map>
 
 namespace tracehost::python {
@@ -68,8 +69,8 @@ void check_leaf(PyObject *object, Purpose purpose) {
 class Flattener {
 public:
   Flattener(std::vector<Node> &nodes, std::vector<AtomRef> &atoms, std::vector<PyObject *> &tensors,
-            Purpose purpose)
-      : nodes_(nodes), atoms_(atoms), tensors_(tensors), purpose_(purpose) {}
+            Purpose purpose, UserValues *values)
+      : nodes_(nodes), atoms_(atoms), tensors_(tensors), purpose_(purpose), values_(values) {}
 
   void value(PyObject *object);
   std::size_t open(std::shared_ptr<const ContainerType> type);
@@ -82,10 +83,12 @@ public:
   std::vector<std::size_t> root_nodes;
   std::vector<PyObject *> objects; ///< a leaf or a container's type for each node but tensors
   std::vector<Owned> kept;         ///< what only the walk itself holds
+  /// By slot: what users' types say of the tensor; nothing where some place has it as it is.
+  std::vector<std::optional<TensorSpec>> specs;
 
 private:
   void slow(PyObject *object);
-  void typed_leaf(PyObject *object);
+  void typed(PyObject *object);
   void container(PyObject *object, std::shared_ptr<ContainerType> type);
   void children(PyObject *object, const ContainerType &type);
   void dict(PyObject *object);
@@ -95,7 +98,7 @@ private:
     PyTuple_Check(object) || is_traced_size(object) ? value(object) : leaf_node(object);
   }
   void atom(PyObject *object, std::uint8_t mark);
-  void tensor(PyObject *object);
+  void tensor(PyObject *object, const TensorSpec *spec = nullptr);
   void add(Node node, PyObject *object, std::uint8_t mark);
   /// Holds a value that the walk has made, or got from a user's code, until the walk's owner goes.
   PyObject *keep(Owned object) {
@@ -107,6 +110,7 @@ private:
   std::vector<AtomRef> &atoms_;
   std::vector<PyObject *> &tensors_;
   const Purpose purpose_;
+  UserValues *const values_;
   bool in_context_ = false;
   std::unordered_map<const c10::TensorImpl *, std::uint32_t> slots_;
   std::unordered_map<PyTypeObject *, std::shared_ptr<ContainerType>> types_;
@@ -154,9 +158,20 @@ void Flattener::leaf_node(PyObject *object) {
   add(node, object, may_lead ? mark_of(object, node) : 0);
 }
 
-void Flattener::typed_leaf(PyObject *object) {
-  atoms_.push_back(std::make_shared<PyAtom>(user_type(object), Py_TYPE(object)));
+void Flattener::typed(PyObject *object) {
+  const UserValue *value = values_ ? &values_->of(object) : nullptr;
+  const auto compared = std::make_shared<PyAtom>(
+      value ? Owned(Py_NewRef(value->type.get())) : user_type(object), Py_TYPE(object));
+  const bool opens = value && value->has_tensors;
+  const std::size_t at =
+      opens ? open(std::make_shared<ContainerType>(Py_TYPE(object), compared)) : 0;
+  atoms_.push_back(compared);
   atom(object, kTypedRoot);
+  if (!opens)
+    return;
+  for (std::size_t i = 0; i < value->tensors.size(); ++i)
+    tensor(value->tensors[i].get(), value->specs.empty() ? nullptr : &value->specs[i]);
+  close(at);
 }
 
 void Flattener::instance(PyObject *object) {
@@ -172,12 +187,27 @@ void Flattener::atom(PyObject *object, std::uint8_t mark) {
   add(node, object, mark);
 }
 
-void Flattener::tensor(PyObject *object) {
+/// Leaves of `known` open what both do.
+void meet(std::optional<TensorSpec> &known, const TensorSpec *spec) {
+  if (!spec || !known || !known->shape || !spec->shape ||
+      known->shape->size() != spec->shape->size()) {
+    known.reset();
+    return;
+  }
+  for (std::size_t d = 0; d < known->shape->size(); ++d)
+    if ((*spec->shape)[d] != kAnySize)
+      (*known->shape)[d] = (*spec->shape)[d];
+}
+
+void Flattener::tensor(PyObject *object, const TensorSpec *spec) {
   const auto *impl = THPVariable_Unpack(object).unsafeGetTensorImpl();
   const auto [known, added] = slots_.emplace(impl, static_cast<std::uint32_t>(tensors_.size()));
   if (added) {
     tensors_.push_back(object);
     kept.emplace_back(Py_NewRef(object));
+    specs.push_back(spec ? std::optional(*spec) : std::nullopt);
+  } else {
+    meet(specs[known->second], spec);
   }
   Node node;
   node.kind = Kind::tensor;
@@ -205,7 +235,7 @@ void Flattener::slow(PyObject *object) {
   if (known != types_.end())
     return container(object, known->second);
   if (has_user_type(Py_TYPE(object)))
-    return typed_leaf(object);
+    return typed(object);
   auto type = container_type(object);
   if (!type) {
     if (!in_context_)
@@ -274,6 +304,8 @@ void Flattener::children(PyObject *object, const ContainerType &type) {
       value(keep(std::move(item)));
     break;
   }
+  case Form::typed:
+    break; // typed() takes those apart
   }
 }
 
@@ -359,9 +391,9 @@ void rethrow_about(const std::string &subject) {
   rethrow();
 }
 
-void flatten(const Binder &binder, const Bound &bound, PyObject *self, Signature &signature,
-             Flattened &found) {
-  Flattener walk(signature.nodes, signature.atoms, found.tensors, Purpose::argument);
+void flatten(const Binder &binder, const Bound &bound, PyObject *self, UserValues &values,
+             Signature &signature, Flattened &found) {
+  Flattener walk(signature.nodes, signature.atoms, found.tensors, Purpose::argument, &values);
   std::size_t place = 0;
   for (const Parameter &p : binder.parameters()) {
     try {
@@ -373,14 +405,18 @@ void flatten(const Binder &binder, const Bound &bound, PyObject *self, Signature
   for (PyObject *t : found.tensors)
     signature.slots.push_back(
         TensorMeta::of(THPVariable_Unpack(t), Py_TYPE(t), Py_TYPE(t)->tp_name));
+  for (std::size_t slot = 0; slot < walk.specs.size(); ++slot)
+    for (std::size_t d = 0; walk.specs[slot] && d < signature.slots[slot].sizes.size(); ++d)
+      if (!walk.specs[slot]->shape || (*walk.specs[slot]->shape)[d] == kAnySize)
+        signature.slots[slot].relax(d);
   found.roots = std::move(walk.roots);
   found.root_nodes = std::move(walk.root_nodes);
   found.kept = std::move(walk.kept);
 }
 
-FlatValue flatten(PyObject *value, Purpose purpose) {
+FlatValue flatten(PyObject *value, Purpose purpose, UserValues *values) {
   FlatValue result;
-  Flattener walk(result.nodes, result.atoms, result.tensors, purpose);
+  Flattener walk(result.nodes, result.atoms, result.tensors, purpose, values);
   walk.value(value);
   result.objects = std::move(walk.objects);
   result.kept = std::move(walk.kept);

@@ -90,6 +90,11 @@ bool PythonCall::convert(const Conversion &conversion) {
 bool PythonCall::adapt(Request &) {
   if (PyErr_Occurred()) // a user's `__eq__` was interrupted while a Specialization was verified
     rethrow();
+  if (found_.failure) {
+    const Owned error = std::move(found_.failure);
+    PyErr_SetObject(reinterpret_cast<PyObject *>(Py_TYPE(error.get())), error.get());
+    rethrow();
+  }
   if (!function_.declaration)
     return convert_arrays();
   may_pin &= function_.value_reads == trace::ValueReads::guard;
@@ -130,10 +135,12 @@ PyObject *PythonCall::call_with_placeholders() {
   PythonCall call(function_, args_, positional_, kwnames_);
   if (!call.bind())
     return nullptr;
-  Rebuild rebuild([](PyObject *leaf) -> PyObject * {
-    return has_user_type(Py_TYPE(leaf)) ? placeholder(leaf) : nullptr;
+  std::string argument;
+  Rebuild rebuild([&](PyObject *leaf) -> PyObject * {
+    return has_user_type(Py_TYPE(leaf)) ? seen_by_body(values_.of(leaf), argument) : nullptr;
   });
-  call.convert([&](std::size_t, PyObject *value) {
+  call.convert([&](std::size_t parameter, PyObject *value) {
+    argument = utf8(function_.binder.parameters()[parameter].name);
     return value == function_.bound_to() ? Owned(Py_NewRef(value)) : rebuild.value(value);
   });
   return call.call_body();

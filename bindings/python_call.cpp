@@ -62,15 +62,8 @@ Signature PythonCall::signature() {
 Signature PythonCall::flatten(Request &, std::vector<at::Tensor> &slots) {
   if (PyErr_Occurred()) // a user's `__eq__` was interrupted while a Specialization was verified
     rethrow();
-  Signature signature;
-  signature.parameters = function_.parameters;
-  signature.context = context;
   flattened_ = {};
-  python::flatten(function_.binder, bound_, function_.bound_to(), signature, flattened_);
-  if (request_)
-    request_->describe(signature, flattened_.tensors);
-  if (function_.declaration)
-    function_.declaration->relax(signature);
+  Signature signature = flatten_as(values_, flattened_);
   nodes_ = signature.nodes;
   slots.clear();
   for (PyObject *t : flattened_.tensors)
@@ -78,8 +71,33 @@ Signature PythonCall::flatten(Request &, std::vector<at::Tensor> &slots) {
   return signature;
 }
 
+Signature PythonCall::flatten_as(UserValues &values, Flattened &found) {
+  Signature signature;
+  signature.parameters = function_.parameters;
+  signature.context = context;
+  python::flatten(function_.binder, bound_, function_.bound_to(), values, signature, found);
+  if (request_)
+    request_->describe(signature, found.tensors);
+  if (function_.declaration)
+    function_.declaration->relax(signature);
+  return signature;
+}
+
+/// A container that makes its tensors anew: the graph's inputs are none that the body sees.
+void PythonCall::check_same_tensors(const Flattened &before, const Signature &signature) const {
+  const auto &now = flattened_.tensors;
+  for (std::uint32_t slot = 0; slot < now.size(); ++slot)
+    if (slot >= before.tensors.size() || now[slot] != before.tensors[slot])
+      raise(errors().signature,
+            fmt::format("{} is another tensor each time it is read, so that later calls could not "
+                        "find what the body used. Pass a dict, list or tuple of such tensors.",
+                        path(signature, signature.first_node(slot))));
+}
+
 BodyResult PythonCall::run(Request &) {
+  const Flattened before = std::move(flattened_); // held: an address stays its own
   const Signature signature = this->signature();
+  check_same_tensors(before, signature);
   std::vector<Root> roots;
   bool typed = false;
   for (std::size_t i = 0; i < flattened_.roots.size(); ++i) {
@@ -259,33 +277,34 @@ void PythonCall::environment(const Specialization &specialization, Request &,
   const auto &state = static_cast<const PythonState &>(*specialization.front_end);
   if (state.roots != flattened_.roots.size())
     return;
+  const Flattened cast = cast_to(specialization.signature, signature);
+  const auto &slots = cast.roots.empty() ? flattened_.tensors : cast.tensors;
   signature.watched = state.environment->current(flattened_.roots.data(), signature.atoms);
   const auto tensors = state.environment->current_captures(flattened_.roots.data());
   for (std::size_t i = 0; i < tensors.size(); ++i) {
     CaptureSpec spec = specialization.signature.captures[i];
     if (tensors[i]) {
       spec.meta = meta_of(tensors[i]);
-      const auto slot = std::find(flattened_.tensors.begin(), flattened_.tensors.end(), tensors[i]);
-      spec.same_as_slot = slot == flattened_.tensors.end()
-                              ? -1
-                              : static_cast<std::int32_t>(slot - flattened_.tensors.begin());
+      const auto slot = std::find(slots.begin(), slots.end(), tensors[i]);
+      spec.same_as_slot =
+          slot == slots.end() ? -1 : static_cast<std::int32_t>(slot - slots.begin());
     }
     signature.captures.push_back(std::move(spec));
   }
   for (const ValueGuard &guard : specialization.signature.values)
-    if (auto now = current_value(guard, specialization, tensors))
+    if (auto now = current_value(guard, specialization, slots, tensors))
       signature.values.push_back(std::move(*now));
 }
 
 /// Nothing where the call has no such input; not known where that has no values, or too many.
 std::optional<ValueGuard> PythonCall::current_value(const ValueGuard &guard,
                                                     const Specialization &of,
+                                                    const std::vector<PyObject *> &slots,
                                                     const std::vector<PyObject *> &captures) const {
-  const std::size_t slots = of.signature.slots.size();
-  if (slots != flattened_.tensors.size())
+  const std::size_t count = of.signature.slots.size();
+  if (count != slots.size())
     return std::nullopt;
-  PyObject *object =
-      guard.input < slots ? flattened_.tensors[guard.input] : captures[guard.input - slots];
+  PyObject *object = guard.input < count ? slots[guard.input] : captures[guard.input - count];
   if (!object)
     return std::nullopt;
   const at::Tensor &t = THPVariable_Unpack(object);

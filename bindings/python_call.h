@@ -9,6 +9,7 @@
 #include "environment/recorder.h"
 #include "function/function.h"
 #include "stand_ins.h"
+#include "user_value.h"
 #include "walk.h"
 
 #include <Python.h>
@@ -106,6 +107,8 @@ public:
   Signature flatten(Request &request, std::vector<at::Tensor> &slots) override;
   void environment(const Specialization &specialization, Request &request,
                    Signature &signature) override;
+  bool join(Signature &earlier, Request &request, Signature &signature) override;
+  void adopt(Request &request, const Signature &signature, std::vector<at::Tensor> &slots) override;
   BodyResult run(Request &request) override;
   std::shared_ptr<FrontEndState> finish(Request &request, Signature &signature,
                                         const trace::Traced &traced) override;
@@ -136,11 +139,16 @@ private:
   bool conditions_hold(const Signature &signature) const;
   bool values_hold(const Signature &signature, const PythonState &state) const;
   std::optional<ValueGuard> current_value(const ValueGuard &guard, const Specialization &of,
+                                          const std::vector<PyObject *> &slots,
                                           const std::vector<PyObject *> &captures) const;
   bool warn_side_effects();
   bool warn_baked();
   bool reads_match(const Specialization &specialization, const PythonState &state);
   PyObject *call_with_placeholders();
+  Signature flatten_as(UserValues &values, Flattened &found);
+  Flattened cast_to(const Signature &specialization, Signature &signature);
+  Flattened retype(Signature &signature, const std::vector<PyObject *> &types);
+  void check_same_tensors(const Flattened &before, const Signature &signature) const;
   void check_arguments_unchanged();
   bool can_be_wrapped(PyObject *tensor) const;
   void repeat(Rebound &rebound, std::vector<at::Tensor> &outputs);
@@ -179,6 +187,7 @@ private:
   std::unique_ptr<Recorder> recorder_;
   std::optional<Births> births_;
   Flattened flattened_;
+  UserValues values_;       ///< what users' types make of their objects
   std::vector<Node> nodes_; ///< of the arguments before the body ran
   std::vector<TensorMeta> outputs_;
   std::vector<SideEffect> side_effects_;

@@ -96,6 +96,8 @@ Owned Rebuild::container(PyObject *object, const ContainerType &type) {
   case Form::custom:
     made = custom(object, type);
     break;
+  case Form::typed: // an object to those who look at values
+    break;
   }
   return made ? std::move(made) : Owned(Py_NewRef(object));
 }
@@ -162,7 +164,25 @@ Owned Rebuild::sequence(PyObject *object, const ContainerType &type) {
   return result;
 }
 
+/// What it has are attributes alone.
+Owned Rebuild::attributes(PyObject *object, const ContainerType &type) {
+  Owned result;
+  const Owned before = further_state(object, type);
+  PyObject *name = nullptr, *item = nullptr;
+  for (Py_ssize_t place = 0; before && PyDict_Next(before.get(), &place, &name, &item);) {
+    const Owned made = value(item);
+    if (made.get() == item)
+      continue;
+    if (!result)
+      result = copy_of(object);
+    check(PyObject_GenericSetAttr(result.get(), name, made.get()));
+  }
+  return result;
+}
+
 Owned Rebuild::record(PyObject *object, const ContainerType &type) {
+  if (type.fields().empty() && type.has_more())
+    return attributes(object, type);
   std::vector<Owned> made, before; // both held: an address stays its own
   for (PyObject *name : type.fields()) {
     made.push_back(field_of(object, name));

@@ -38,6 +38,7 @@ private:
   Owned list(PyObject *object);
   Owned dict(PyObject *object, const ContainerType &type);
   Owned record(PyObject *object, const ContainerType &type);
+  Owned attributes(PyObject *object, const ContainerType &type);
   Owned sequence(PyObject *object, const ContainerType &type);
   Owned custom(PyObject *object, const ContainerType &type);
   /// Replaces each of `items` (null: absent); whether one is another object now.

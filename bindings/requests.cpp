@@ -16,14 +16,26 @@ namespace {
 
 namespace py = pybind11;
 
-/// The arguments of a request in the form of a vectorcall.
+void refuse_in_trace(const PythonFunction &function, const char *what) {
+  if (torch::jit::tracer::isTracing() || trace::active())
+    raise(errors().trace,
+          fmt::format("{} of {} in a body that is being traced: ask for it outside.", what,
+                      function.name));
+}
+
+/// The arguments of a request in the form of a vectorcall, with stand-ins that `maker` makes in
+/// place of TensorSpecs.
 class Call {
 public:
-  Call(PythonFunction &function, const py::tuple &args, const py::dict &kwargs)
-      : names_(kwargs.size()), values_(Values(args, kwargs, names_)),
+  Call(PythonFunction &function, const char *what, const py::tuple &args, const py::dict &kwargs,
+       py::handle maker)
+      : stand_ins_((refuse_in_trace(function, what), maker.ptr())), names_(kwargs.size()),
+        values_(Values(args, kwargs, names_)),
         call_(function, values_.data(), args.size(), kwargs.empty() ? nullptr : names_.ptr()) {
     if (!call_.bind())
       rethrow();
+    call_.use(stand_ins_);
+    call_.context = probe_context();
   }
   PythonCall &operator*() { return call_; }
   PythonCall *operator->() { return &call_; }
@@ -42,26 +54,16 @@ private:
     return values;
   }
 
+  StandIns stand_ins_;
   py::tuple names_;
   std::vector<PyObject *> values_; ///< borrowed
   PythonCall call_;
 };
 
-void refuse_in_trace(const PythonFunction &function, const char *what) {
-  if (torch::jit::tracer::isTracing() || trace::active())
-    raise(errors().trace,
-          fmt::format("{} of {} in a body that is being traced: ask for it outside.", what,
-                      function.name));
-}
-
 py::object request(py::handle object, const py::tuple &args, const py::dict &kwargs,
                    py::handle maker, const py::object &wrap) {
   PythonFunction &f = python_function(object.ptr());
-  refuse_in_trace(f, "get_concrete_function");
-  StandIns stand_ins(maker.ptr());
-  Call call(f, args, kwargs);
-  call->use(stand_ins);
-  call->context = probe_context();
+  Call call(f, "get_concrete_function", args, kwargs, maker);
   const SpecializationRef found = f.core->request(*call, *call);
   if (!call->warn())
     rethrow();
@@ -100,11 +102,7 @@ py::list specializations(py::handle object) {
 py::dict explain(py::handle object, const py::tuple &args, const py::dict &kwargs,
                  py::handle maker) {
   PythonFunction &f = python_function(object.ptr());
-  refuse_in_trace(f, "explain");
-  StandIns stand_ins(maker.ptr());
-  Call call(f, args, kwargs);
-  call->use(stand_ins);
-  call->context = probe_context();
+  Call call(f, "explain", args, kwargs, maker);
   const Function::Explanation found = f.core->explain(*call, *call);
   py::list differences;
   for (const Difference &d : found.differences)

@@ -4,6 +4,7 @@
 #include "containers.h"
 #include "environment/known.h"
 #include "errors.h"
+#include "user_type.h"
 
 #include <torch/csrc/autograd/python_variable.h>
 
@@ -29,6 +30,7 @@ private:
   bool items(const Node &node, PyObject *object);
   bool dict(const Node &node, PyObject *object);
   bool record(const Node &node, PyObject *object, const ContainerType &type);
+  bool typed(const Node &node, PyObject *object);
   bool taken_apart(const Node &node, PyObject *object, const ContainerType &type);
   bool further(const Node &node, PyObject *object, const ContainerType &type);
   bool key(PyObject *object) { return PyTuple_Check(object) ? value(object) : leaf_is(object); }
@@ -73,9 +75,12 @@ bool Lockstep::leaf_is(PyObject *object) {
     if (atom->runs_code() && !atom->is(object)) [[unlikely]] {
       found_.protect();
       keep(Owned(Py_NewRef(object)));
+      found_.in_relation(atom->user_type() != nullptr);
     }
     if (!atom->holds(object))
       return false;
+    if (atom->runs_code()) [[unlikely]]
+      found_.in_relation(false);
   } else if (!holds(node, object)) {
     return false;
   }
@@ -99,7 +104,8 @@ bool Lockstep::value(PyObject *object) {
     return leaf_is(object);
   const auto *type = static_cast<const PyAtom *>(node.payload.atom);
   if (!type || !type->is(reinterpret_cast<PyObject *>(Py_TYPE(object))))
-    return false;
+    return type && static_cast<const ContainerType *>(type)->form() == Form::typed &&
+           has_user_type(Py_TYPE(object)) && typed(node, object);
   ++at;
   Py_INCREF(object); // a user's code may let go of it meanwhile
   const bool same = container(node, object);
@@ -115,6 +121,9 @@ bool Lockstep::container(const Node &node, PyObject *object) {
   const auto &type = *static_cast<const ContainerType *>(node.payload.atom);
   bool same = false;
   switch (type.form()) {
+  case Form::typed:
+    --at;
+    return typed(node, object);
   case Form::tuple:
   case Form::list:
     same = items(node, object);
@@ -165,6 +174,25 @@ bool Lockstep::record(const Node &node, PyObject *object, const ContainerType &t
     }
   }
   return true;
+}
+
+/// An object whose type gives its tensors. `at` is its node.
+bool Lockstep::typed(const Node &node, PyObject *object) {
+  found_.protect();
+  const Owned held(Py_NewRef(object));
+  const Node &compared = node_[++at];
+  if (!leaf_is(object))
+    return false;
+  if (compared.kind == Kind::again) { // as are its tensors
+    at = node.end;
+    return true;
+  }
+  PyObject *type = static_cast<const PyAtom *>(compared.payload.atom)->user_type();
+  UserValue made = user_value(object, Owned(Py_NewRef(type)));
+  for (Owned &tensor : made.tensors)
+    if (at >= node.end || !value(keep(std::move(tensor))))
+      return false;
+  return at == node.end;
 }
 
 /// By a user's code, or a copy: slow.
@@ -253,11 +281,23 @@ void Collected::protect() {
     kept.emplace_back(Py_NewRef(roots[protected_roots_]));
 }
 
+void Collected::note_failure() {
+  PyObject *type = nullptr, *value = nullptr, *traceback = nullptr;
+  PyErr_Fetch(&type, &value, &traceback);
+  PyErr_NormalizeException(&type, &value, &traceback);
+  if (in_relation_ && !failure && value)
+    failure = Owned(Py_NewRef(value));
+  in_relation_ = false;
+  Py_XDECREF(type);
+  Py_XDECREF(value);
+  Py_XDECREF(traceback);
+}
+
 void Collected::clear() {
   tensors.clear();
   roots.clear();
   protected_tensors_ = protected_roots_ = 0;
-  careful_ = false;
+  careful_ = in_relation_ = false;
   if (!kept.empty()) [[unlikely]]
     kept.clear();
 }
@@ -301,7 +341,7 @@ bool matches(const Signature &signature, const Binder &binder, const Bound &boun
   } catch (...) { // a user's code raised: flattening says so
     set_from_current_exception();
     if (PyErr_ExceptionMatches(PyExc_Exception))
-      PyErr_Clear();
+      found.note_failure();
     return false;
   }
 }

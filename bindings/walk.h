@@ -3,6 +3,7 @@
 #include "binding.h"
 #include "environment/gil.h"
 #include "signature/signature.h"
+#include "user_value.h"
 
 #include <ATen/core/Tensor.h>
 #include <Python.h>
@@ -49,8 +50,9 @@ struct Flattened {
 /// Fills nodes, atoms and slots. Throws SignatureError for what can't be compared: sets, arrays,
 /// cycles, trees deeper than kDeepest. `self`: null, or the instance whose method is called, which
 /// as first argument is compared by identity whatever its class says.
-void flatten(const Binder &binder, const Bound &bound, PyObject *self, Signature &signature,
-             Flattened &found);
+/// `values`: what users' types make of their objects.
+void flatten(const Binder &binder, const Bound &bound, PyObject *self, UserValues &values,
+             Signature &signature, Flattened &found);
 
 /// One value as a tree of its own.
 struct FlatValue {
@@ -63,7 +65,8 @@ struct FlatValue {
 /// Arguments are refused where a later call could not be compared with them; a result's registered
 /// containers keep what their class calls context as it is.
 enum class Purpose : std::uint8_t { argument, result };
-FlatValue flatten(PyObject *value, Purpose purpose);
+/// `values`: null where objects of users' types are what they are.
+FlatValue flatten(PyObject *value, Purpose purpose, UserValues *values = nullptr);
 
 /// Throws the exception being handled; a SignatureError's message then starts with `subject`.
 [[noreturn]] void rethrow_about(const std::string &subject);
@@ -73,16 +76,20 @@ struct Collected {
   c10::SmallVector<PyObject *, 16> tensors; ///< by slot
   c10::SmallVector<PyObject *, 8> roots;
   std::vector<Owned> kept; ///< what a user's code has made, or might let go of
+  Owned failure;           ///< the first that a user's is_subtype_of raised in this call
 
   /// Before a user's code runs, which may let go of anything: holds what was found so far, and from
   /// now on what is found.
   void protect();
   bool is_careful() const { return careful_; }
+  /// Takes the error that is set: keeps it where a relation of users' types raised it.
+  void note_failure();
+  void in_relation(bool yes) { in_relation_ = yes; }
   void clear();
 
 private:
   std::size_t protected_tensors_ = 0, protected_roots_ = 0;
-  bool careful_ = false;
+  bool careful_ = false, in_relation_ = false;
 };
 
 /// Hot. Whether the arguments have the Signature's tree; fills `found`. No allocation up to 16

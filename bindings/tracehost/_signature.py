@@ -49,6 +49,10 @@ class _Frozen:
             return True
         if type(value) is not type(self.value):
             return False
+        if hasattr(type(value), "__tracehost_type__"):
+            own, given = self.value.__tracehost_type__(), value.__tracehost_type__()
+            above = getattr(given, "is_subtype_of", None)
+            return bool(given == own or (above is not None and above(own)))
         if isinstance(value, (float, complex)):  # tells 0.0 from -0.0, takes a NaN for a NaN
             return repr(value) == repr(self.value)
         return bool(value == self.value)
@@ -251,7 +255,8 @@ def _fit(constraint: Any, value: Any, path: str, tracing: bool) -> Any:
         return _fit_tensor(constraint, value, path, tracing)
     if isinstance(constraint, _Frozen):
         if constraint.takes(value):
-            return constraint.value
+            typed = hasattr(type(value), "__tracehost_type__")
+            return value if typed else constraint.value
         expected = f"{_shown(constraint.value)} (its default: input_signature has no spec for it)"
         raise _mismatch(path, expected, _shown(value))
     return _fit_container(constraint, value, path, tracing)

@@ -12,6 +12,19 @@ std::size_t hash_of(const Signature &signature) {
   return std::hash<std::string>()(text(signature));
 }
 
+bool has(const std::vector<std::uint64_t> &numbers, const Specialization &one) {
+  return std::find(numbers.begin(), numbers.end(), one.number) != numbers.end();
+}
+
+/// By user types, as far as they are above each other; then by sizes.
+bool comes_before(const Specialization &a, const Specialization &b) {
+  const bool below = has(a.above, b) || has(b.below, a);
+  const bool above = has(a.below, b) || has(b.above, a);
+  if (below != above)
+    return below;
+  return is_narrower(a.signature, b.signature);
+}
+
 } // namespace
 
 std::vector<SpecializationRef> Cache::List::by_age() const {
@@ -22,17 +35,16 @@ std::vector<SpecializationRef> Cache::List::by_age() const {
 }
 
 void Cache::List::insert(SpecializationRef added) {
-  const auto wider = std::find_if(all_.begin(), all_.end(), [&](const auto &other) {
-    return is_narrower(added->signature, other->signature);
-  });
+  const auto wider = std::find_if(all_.begin(), all_.end(),
+                                  [&](const auto &other) { return comes_before(*added, *other); });
   all_.insert(wider, std::move(added));
 }
 
 void Cache::List::note_narrower() {
   narrower_.assign(all_.size(), {});
   for (std::uint32_t i = 0; i < all_.size(); ++i)
-    for (std::uint32_t j = 0; all_[i]->signature.relaxed() && j < i; ++j)
-      if (is_narrower(all_[j]->signature, all_[i]->signature))
+    for (std::uint32_t j = 0; j < i; ++j)
+      if (comes_before(*all_[j], *all_[i]))
         narrower_[i].push_back(j);
 }
 

@@ -39,6 +39,9 @@ struct Specialization {
   std::vector<PinnedSize> pinned;
   std::size_t bytes = 0; ///< estimated_bytes()
 
+  /// By number: live ones whose user types are above, or below, its own. Before it is published.
+  std::vector<std::uint64_t> above, below;
+
   std::atomic<std::uint64_t> hits{0};
   std::atomic<std::uint64_t> last_used{0}; ///< the Function's call number
   Use use;                                 ///< the Cache's, under its lock

@@ -56,6 +56,16 @@ public:
   virtual void environment(const Specialization &specialization, Request &request,
                            Signature &signature) = 0;
 
+  /// Under reduce_retracing: puts the common supertypes of the user's types that differ in their
+  /// place, in `earlier` and in `signature`, and the sizes that `signature` has with them in both.
+  /// False if some have none. Runs user code.
+  virtual bool join(Signature & /*earlier*/, Request & /*request*/, Signature & /*signature*/) {
+    return true;
+  }
+  /// The call is one of `signature`'s user types from now on; `slots` are its tensors then.
+  virtual void adopt(Request & /*request*/, const Signature & /*signature*/,
+                     std::vector<at::Tensor> & /*slots*/) {}
+
   /// Runs the body once, for real, with the request's own arguments. Inside trace::trace().
   virtual BodyResult run(Request &request) = 0;
 

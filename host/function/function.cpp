@@ -161,7 +161,8 @@ Function::Outcome Function::miss(Body &body, Request &request, torch::jit::Stack
 SpecializationRef Function::obtain(Body &body, Request &request, const Missed &missed,
                                    const Lookup &look_up, bool &traced) {
   for (;;) {
-    Signature target = relaxed(body, request, missed.signature);
+    std::vector<at::Tensor> slots = missed.slots;
+    Signature target = relaxed(body, request, missed.signature, slots);
     std::uint64_t version = 0;
     Flights::Ref other;
     for (const auto &flight : flights_.under_way(version))
@@ -180,7 +181,7 @@ SpecializationRef Function::obtain(Body &body, Request &request, const Missed &m
       const auto start = Clock::now();
       try {
         std::vector<std::string> notes;
-        auto made = trace(body, request, std::move(target), missed.slots, notes);
+        auto made = trace(body, request, std::move(target), slots, notes);
         made->trace_ns = since(start);
         publish(body, request, missed, made, std::move(notes));
         traced = true;
@@ -197,17 +198,25 @@ SpecializationRef Function::obtain(Body &body, Request &request, const Missed &m
 }
 
 /// tf's rule for reduce_retracing (reference rows 3.20-3.26): one after the other, the earlier
-/// Signatures that differ in sizes alone make those sizes any.
-Signature Function::relaxed(Body &body, Request &request, const Signature &signature) {
+/// Signatures that differ in sizes and user types alone make those sizes any, and of the types
+/// common supertypes.
+Signature Function::relaxed(Body &body, Request &request, const Signature &signature,
+                            std::vector<at::Tensor> &slots) {
   Signature result = signature;
   if (!counters_->identity.reduces || counters_->identity.declared)
     return result;
   for (const auto &earlier : cache_.list()->by_age()) {
-    Signature now = result;
+    Signature joined = result, before = earlier->signature;
+    if (!body.join(before, request, joined))
+      continue;
+    Signature now = joined;
     body.environment(*earlier, request, now);
-    if (only_sizes(differences(earlier->signature, now)))
-      relax(result, earlier->signature);
+    if (!only_sizes(differences(before, now)))
+      continue;
+    result = std::move(joined);
+    relax(result, before);
   }
+  body.adopt(request, result, slots);
   return result;
 }
 
@@ -283,6 +292,12 @@ void Function::publish(Body &body, Request &request, const Missed &missed, Speci
     event.notes.push_back(made->front_end->once);
     sink_.on(event);
     return;
+  }
+  for (const auto &other : *cache_.list()) {
+    if (types_are_narrower(made->signature, other->signature))
+      made->above.push_back(other->number);
+    else if (types_are_narrower(other->signature, made->signature))
+      made->below.push_back(other->number);
   }
   made->last_used.store(calls_.fetch_add(1, std::memory_order_relaxed), std::memory_order_relaxed);
   const auto evicted = cache_.publish(made);

@@ -71,7 +71,8 @@ private:
   Outcome miss(Body &body, Request &request, torch::jit::Stack &stack, SpecializationRef &served);
   SpecializationRef obtain(Body &body, Request &request, const Missed &missed,
                            const Lookup &look_up, bool &traced);
-  Signature relaxed(Body &body, Request &request, const Signature &signature);
+  Signature relaxed(Body &body, Request &request, const Signature &signature,
+                    std::vector<at::Tensor> &slots);
   SpecializationRef trace(Body &body, Request &request, Signature signature,
                           const std::vector<at::Tensor> &slots, std::vector<std::string> &notes);
   Nearest nearest(Body &body, Request &request, const Signature &signature,

@@ -22,8 +22,15 @@ public:
   virtual std::string text() const = 0;
   /// For a container's type: how child `index` is reached, `.weight` for a dataclass; else empty.
   virtual std::string field(std::size_t /*index*/) const { return {}; }
+  /// For a custom container's type: how what its class calls context is reached.
+  virtual std::string context() const { return ".<context>"; }
   /// False once the object it refers to weakly is gone: its Signature can never match again.
   virtual bool alive() const { return true; }
+  /// Whether it is one of types that are above each other: covers() then says more than same().
+  virtual bool is_ordered() const { return false; }
+  /// Whether what was traced for it takes what `other` stands for, too. As same(), may run user
+  /// code.
+  virtual bool covers(const Atom &other) const { return same(other); }
 };
 using AtomRef = std::shared_ptr<const Atom>;
 

@@ -31,6 +31,23 @@ bool is_narrower(const Signature &a, const Signature &b) {
   return narrower;
 }
 
+bool types_are_narrower(const Signature &a, const Signature &b) {
+  if (a.nodes.size() != b.nodes.size())
+    return false;
+  bool narrower = false;
+  for (std::size_t i = 0; i < a.nodes.size(); ++i) {
+    const Node &x = a.nodes[i], &y = b.nodes[i];
+    if (x.kind != y.kind)
+      return false;
+    if (!x.has_atom() || !x.payload.atom->is_ordered() || x.payload.atom->same(*y.payload.atom))
+      continue;
+    if (!y.payload.atom->covers(*x.payload.atom))
+      return false;
+    narrower = true;
+  }
+  return narrower;
+}
+
 bool only_sizes(const std::vector<Difference> &differences) {
   return std::all_of(differences.begin(), differences.end(), [](const Difference &d) {
     return d.cause == Cause::shape || d.cause == Cause::condition;

@@ -170,7 +170,7 @@ std::string step(const Signature &signature, std::size_t &at, std::size_t index)
   if (node.kind == Kind::further)
     return "." + unquoted(text(signature, signature.nodes[position % 2 ? key : child]));
   if (node.kind == Kind::custom && position-- == 0)
-    return ".<context>";
+    return node.payload.atom->context();
   if (node.kind == Kind::dict) {
     const bool is_key = position % 2 == 0;
     return "[" + Writer(signature).subtree(is_key ? child : key) + "]";

@@ -2,11 +2,10 @@
 
 #include "program/program.h"
 #include "staging/identity.h"
+#include "staging/number.h"
 #include "trace/call.h"
 #include "trace/tracer.h"
 
-#include <ATen/ops/full.h>
-#include <ATen/ops/zeros.h>
 #include <torch/csrc/jit/frontend/tracer.h>
 
 #include <algorithm>
@@ -102,12 +101,7 @@ void Loop::body(const Varying &varying,
     if (inexact_[i])
       trace::set_inexact(value);
   }
-  at::Tensor index;
-  {
-    const trace::Paused paused;
-    index = at::zeros({}, at::kLong);
-  }
-  trace::bind(index, graph.insertNode(graph.createNumToTensor(block->inputs()[0]))->output());
+  const at::Tensor index = tensor_of(block->inputs()[0], 0);
   const Next next = f(index, stand_ins);
   if (trace::abandoned())
     throw trace::Abandoned("a loop's body went on without its graph");
@@ -137,13 +131,7 @@ std::optional<at::Tensor> row_count(const at::Tensor &t) {
     return std::nullopt;
   auto &graph = *value->owningGraph();
   jit::Value *size = graph.insert(c10::aten::size, {value, 0});
-  at::Tensor result;
-  {
-    const trace::Paused paused;
-    result = at::full({}, t.size(0), at::kLong);
-  }
-  trace::bind(result, graph.insertNode(graph.createNumToTensor(size))->output());
-  return result;
+  return tensor_of(size, t.size(0));
 }
 
 bool Loop::uses(at::ScalarType dtype) const {

@@ -1,5 +1,6 @@
 #include "staging/select.h"
 
+#include "staging/number.h"
 #include "trace/block.h"
 #include "trace/call.h"
 #include "trace/tracer.h"
@@ -15,22 +16,9 @@ namespace jit = torch::jit;
 
 namespace {
 
-/// The int that a traced index was made of.
-jit::Value *number_of(const at::Tensor &index) {
-  jit::Value *value = trace::value_of(index);
-  return value->node()->kind() == c10::prim::NumToTensor
-             ? value->node()->input(0)
-             : value->owningGraph()->insert(c10::aten::Int, {value});
-}
-
-std::int64_t number(const at::Tensor &index) {
-  const trace::PausedWithData paused;
-  return index.item().toLong();
-}
-
 at::Tensor selected(const at::Tensor &t, std::int64_t dimension, const at::Tensor &index) {
   if (!trace::without_data()) {
-    const std::int64_t i = number(index);
+    const std::int64_t i = value_now(index);
     const trace::Paused paused;
     return at::select(t, dimension, i);
   }
@@ -49,7 +37,7 @@ at::Tensor select(const at::Tensor &t, std::int64_t dimension, const at::Tensor 
   trace::record_modes();
   jit::Value *of = trace::value_of(t);
   auto &graph = *of->owningGraph();
-  jit::Value *i = number_of(index);
+  jit::Value *i = int_of(index);
   jit::Node *node = graph.create(c10::aten::select, {of, graph.insertConstant(dimension), i});
   jit::tracer::recordSourceLocation(node);
   graph.insertNode(node);

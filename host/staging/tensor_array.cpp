@@ -1,12 +1,12 @@
 #include "staging/tensor_array.h"
 
 #include "staging/identity.h"
+#include "staging/number.h"
 #include "trace/block.h"
 #include "trace/call.h"
 #include "trace/tracer.h"
 
 #include <ATen/ops/empty.h>
-#include <ATen/ops/full.h>
 #include <ATen/ops/stack.h>
 #include <torch/csrc/jit/frontend/tracer.h>
 
@@ -26,10 +26,8 @@ c10::Symbol ours(const char *name) {
 }
 
 std::int64_t number(const TensorArray::Index &index) {
-  if (const auto *i = std::get_if<std::int64_t>(&index))
-    return *i;
-  const trace::PausedWithData paused;
-  return std::get<at::Tensor>(index).item().toLong();
+  const auto *i = std::get_if<std::int64_t>(&index);
+  return i ? *i : value_now(std::get<at::Tensor>(index));
 }
 
 const jit::Block *block_here(jit::Value *value) {
@@ -111,10 +109,9 @@ jit::Value *TensorArray::value_of(const Index &index) {
   if (const auto *i = std::get_if<std::int64_t>(&index))
     return graph.insertConstant(*i);
   const auto &t = std::get<at::Tensor>(index);
-  jit::Value *value = trace::value_of(t);
+  jit::Value *value = int_of(t);
   met(t);
-  return value->node()->kind() == c10::prim::NumToTensor ? value->node()->input(0)
-                                                         : graph.insert(c10::aten::Int, {value});
+  return value;
 }
 
 void TensorArray::append(const at::Tensor &value) {
@@ -240,14 +237,7 @@ TensorArray::Index TensorArray::size() {
   auto &graph = *value_->owningGraph();
   jit::Value *length = graph.insert(c10::aten::len, {value_});
   met({});
-  at::Tensor result;
-  {
-    const trace::Paused paused;
-    const auto now = has_data() ? static_cast<std::int64_t>(list_->size()) : count_;
-    result = at::full({}, now, at::kLong);
-  }
-  trace::bind(result, graph.insertNode(graph.createNumToTensor(length))->output());
-  return result;
+  return tensor_of(length, has_data() ? static_cast<std::int64_t>(list_->size()) : count_);
 }
 
 } // namespace tracehost::staging

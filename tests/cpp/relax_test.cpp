@@ -190,5 +190,55 @@ TEST_F(Reducing, ExplainTellsTheNearestAndRunsNothing) {
   EXPECT_EQ(f.counters()->hits, 0u);
 }
 
+/// A type of lengths up to a bound.
+class UpTo final : public Atom {
+public:
+  explicit UpTo(int bound) : bound_(bound) {}
+  bool same(const Atom &other) const override { return of(other) == bound_; }
+  bool is_ordered() const override { return true; }
+  bool covers(const Atom &other) const override { return of(other) && of(other) <= bound_; }
+  std::string text() const override { return std::to_string(bound_); }
+
+private:
+  static int of(const Atom &other) {
+    const auto *that = dynamic_cast<const UpTo *>(&other);
+    return that ? that->bound_ : 0;
+  }
+  int bound_;
+};
+
+Signature up_to(int bound) { return call({{"s", test::atom(std::make_shared<UpTo>(bound))}}); }
+
+TEST(Relax, UserTypesAreNarrowerWhereAllAreBelow) {
+  EXPECT_TRUE(types_are_narrower(up_to(3), up_to(5)));
+  EXPECT_FALSE(types_are_narrower(up_to(5), up_to(3)));
+  EXPECT_FALSE(types_are_narrower(up_to(3), up_to(3)));
+  EXPECT_FALSE(types_are_narrower(of({2}), of({any})));
+  EXPECT_FALSE(types_are_narrower(up_to(3), of({2})));
+}
+
+TEST(Relax, ATypeBelowComesBeforeTheOneAboveIt) {
+  Cache cache(8);
+  const auto publish = [&](int bound, std::uint64_t number) {
+    auto made = std::make_shared<Specialization>();
+    made->signature = up_to(bound);
+    made->number = number;
+    for (const auto &other : *cache.list())
+      (types_are_narrower(made->signature, other->signature) ? made->above : made->below)
+          .push_back(other->number);
+    cache.publish(made);
+  };
+  publish(4, 1);
+  publish(8, 2);
+  publish(2, 3);
+  const auto list = cache.list();
+  std::vector<std::uint64_t> numbers;
+  for (const auto &s : *list)
+    numbers.push_back(s->number);
+  EXPECT_EQ(numbers, (std::vector<std::uint64_t>{3, 1, 2}));
+  EXPECT_EQ(list->narrower(2).size(), 2u);
+  EXPECT_TRUE(list->narrower(0).empty());
+}
+
 } // namespace
 } // namespace tracehost

@@ -3,7 +3,6 @@
 import collections
 import dataclasses
 import enum
-import types
 import typing
 
 import pytest
@@ -188,7 +187,6 @@ def test_an_unused_and_an_untouched_argument():
         lambda x: (v for v in x),
         lambda x: {1, 2},
         lambda x: object(),
-        lambda x: types.SimpleNamespace(x=x),
         lambda x: iter([x]),
         lambda x: [lambda: x],
         lambda x: {"f": helper},

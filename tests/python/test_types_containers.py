@@ -179,3 +179,60 @@ def test_how_they_are_written():
         "Base(x=2, note=3), Pair(1, 2), slice(start=1, stop=2, step=None)])"
     )
     assert tracehost.events()[-1].signature == expected
+
+
+# ---- SimpleNamespace -------------------------------------------------------------------------------
+
+
+def space(**attributes):
+    return types.SimpleNamespace(**attributes)
+
+
+def test_a_namespace_is_compared_by_its_attributes():
+    f = tracehost.function(lambda s: s.x * s.n)
+    calls = [
+        (space(x=A, n=2),),
+        (space(x=B, n=2),),
+        (space(x=A, n=3),),
+        (space(x=A, n=2, more=None),),
+        (space(n=2, x=A),),
+        (space(x=torch.ones(3), n=2),),
+        (space(x=A, n=2),),
+    ]
+    assert traces(f, *calls) == "1011110"
+    assert torch.equal(f(space(x=A + 1, n=2)), (A + 1) * 2)
+    assert f.specializations()[0].signature == "(s=SimpleNamespace(x=float32[2], n=2))"
+
+
+def test_a_namespace_comes_back():
+    f = tracehost.function(lambda x: space(x=x + 1, inner=space(n=3)))
+    for x in (A, B):
+        made = f(x)
+        assert type(made) is types.SimpleNamespace
+        assert list(vars(made)) == ["x", "inner"]
+        assert_same(made.x, x + 1)
+        assert made.inner == space(n=3)
+    assert f.tracing_count() == 1
+
+
+def test_a_namespace_of_arrays_and_of_specs():
+    import numpy
+
+    f = tracehost.function(lambda s: s.x * 2)
+    given = space(x=numpy.ones(2, numpy.float32))
+    assert_same(f(given), A * 2)
+    assert isinstance(given.x, numpy.ndarray)
+    assert_same(f(space(x=B)), B * 2)
+    assert f.tracing_count() == 1
+    cf = f.get_concrete_function(space(x=tracehost.TensorSpec([None])))
+    assert_same(cf(space(x=torch.ones(5))), torch.full((5,), 2.0))
+
+
+def test_a_body_that_changes_a_namespace_is_refused():
+    @tracehost.function
+    def f(s):
+        s.n += 1
+        return s.x
+
+    with pytest.raises(tracehost.TraceError, match="changes its argument 's'"):
+        f(space(x=A, n=1))
