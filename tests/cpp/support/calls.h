@@ -40,6 +40,11 @@ public:
     note("fail " + text(e.call) + " " + e.error + (e.went_on ? "; went on" : ""));
   }
 
+  void on(const MismatchEvent &e) override {
+    note("mismatch " + e.signature + " " + e.what + " by " + e.culprit + " hits " +
+         std::to_string(e.hits));
+  }
+
   std::vector<std::string> take() {
     const std::lock_guard lock(mutex_);
     return std::exchange(events_, {});
