@@ -8,6 +8,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <exception>
 #include <optional>
 
@@ -111,7 +112,7 @@ private:
   }
 
   std::optional<Verdict> of_outputs(const Run &run) {
-    for (std::size_t i = 0; i < run.outputs.size(); ++i) {
+    for (std::size_t i = 0; i < std::min(run.outputs.size(), body_.results.size()); ++i) {
       const at::Tensor &graph = run.outputs[i], &body = body_.results[i];
       std::string what = difference_of_kind(graph, body);
       if (what.empty())
@@ -204,7 +205,7 @@ private:
     for (std::size_t i = 0; i < path_.nodes.size(); ++i)
       if (path_.nodes[i].kind == Kind::tensor && path_.nodes[i].payload.slot == output)
         return path(path_, i);
-    return fmt::format("output {}", output);
+    return "what the body stores";
   }
 
   Originals &originals_;

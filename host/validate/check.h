@@ -20,8 +20,9 @@ namespace tracehost::validate {
 struct BodyRun {
   const Program &program;
   const OutputSpec &outputs;
-  const std::vector<at::Tensor> &results;             ///< the body's, as OutputSpec's slots
-  std::function<std::string(std::size_t)> input_name; ///< of the graph: `x`, `self.weight`
+  /// The body's, in the order of OutputSpec's slots; those past them are hidden outputs.
+  const std::vector<at::Tensor> &results;
+  std::function<std::string(std::size_t)> input_name;          ///< of the graph: `x`, `self.weight`
   std::function<void(const std::function<void()> &)> blocking; ///< Body::blocking
   bool alone = false; ///< no other thread can have used the random generators
 };

@@ -11,7 +11,9 @@
 
 #include <fmt/format.h>
 
+#include <memory>
 #include <string_view>
+#include <type_traits>
 #include <utility>
 
 namespace tracehost::validate {
@@ -30,6 +32,14 @@ at::Tensor lay_out(const c10::Storage &copied, const at::Tensor &like, c10::IntA
   at::Tensor made = at::empty({0}, like.options().requires_grad(false));
   made.set_(copied, offset, sizes, strides);
   return made;
+}
+
+/// libtorch has owned its nodes by shared_ptr in older releases, and by intrusive_ptr in newer.
+template <class T> auto make_node(const char *message) {
+  if constexpr (std::is_base_of_v<c10::intrusive_ptr_target, T>)
+    return c10::make_intrusive<T>(message);
+  else
+    return std::make_shared<T>(message);
 }
 
 bool resizes(std::string_view op) {
@@ -58,7 +68,7 @@ void Originals::met(const at::Tensor &t) {
     const auto [entry, is_new] =
         known_.try_emplace(storage.unsafeGetStorageImpl(), memories_.size());
     if (is_new)
-      memories_.push_back({storage, storage.nbytes(), {}});
+      memories_.push_back({storage, {}, {}});
     input.memory = static_cast<std::ptrdiff_t>(entry->second);
   }
   inputs_.push_back(std::move(input));
@@ -206,9 +216,10 @@ void Originals::set_history(const at::Tensor &copy, bool requires_grad, bool is_
     return;
   }
   lacks_history_ = true;
-  auto error = std::make_shared<torch::autograd::Error>("a copy of tracehost's own has no history");
+  const auto error =
+      make_node<torch::autograd::Error>("a copy of tracehost's own has no history of gradients");
   const auto output = error->add_input_metadata(copy);
-  torch::autograd::impl::set_gradient_edge(copy, {std::move(error), output});
+  torch::autograd::impl::set_gradient_edge(copy, torch::autograd::Edge(error, output));
 }
 
 } // namespace tracehost::validate

@@ -67,7 +67,6 @@ private:
   };
   struct Memory {
     c10::Storage storage;
-    std::size_t nbytes = 0;
     at::Tensor copy; ///< of its bytes; undefined: not written
     at::Tensor lent; ///< a copy of that, while inputs() makes tensors of it
   };
