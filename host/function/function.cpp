@@ -209,7 +209,7 @@ SpecializationRef Function::obtain(Body &body, Request &request, const Missed &m
     }
     if (auto served = look_up())
       return served;
-    if (refusals_.of(missed.signature) == Refusals::Why::wrong)
+    if (missed.counted && refusals_.of(missed.signature) == Refusals::Why::wrong)
       return nullptr;
   }
 }

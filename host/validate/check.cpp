@@ -205,7 +205,8 @@ private:
     for (std::size_t i = 0; i < path_.nodes.size(); ++i)
       if (path_.nodes[i].kind == Kind::tensor && path_.nodes[i].payload.slot == output)
         return path(path_, i);
-    return "what the body stores";
+    return output < body_.outputs.tensors ? fmt::format("output {}", output)
+                                          : std::string("what the body stores");
   }
 
   Originals &originals_;
