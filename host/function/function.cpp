@@ -237,7 +237,6 @@ Function::Made Function::trace(Body &body, Request &request, Signature signature
   std::optional<validate::Originals> originals;
   if (validates(missed))
     originals.emplace(policy_);
-  const auto start = Clock::now();
   auto traced = trace::trace(
       slots, relaxation(signature, request), body.frontend(),
       [&] {
@@ -245,8 +244,6 @@ Function::Made Function::trace(Body &body, Request &request, Signature signature
         return result.tensors;
       },
       originals ? &*originals : nullptr);
-  if (originals)
-    originals->took(since(start));
   for (const trace::Pin &p : traced.pins) {
     const auto [slot, dimension] = p.dimension;
     made->pinned.push_back(

@@ -77,6 +77,8 @@ void Originals::met(const at::Tensor &t) {
 void Originals::before(const c10::OperatorHandle &op, const torch::jit::Stack &stack) {
   if (!problem_.empty())
     return;
+  if (trace::op_depth() == 0)
+    op_began_ = std::chrono::steady_clock::now();
   const trace::OpTraits &traits = trace::traits(op);
   if (traits.random) {
     const trace::Aside aside;
@@ -117,6 +119,7 @@ void Originals::copy(const at::Tensor &written) {
 void Originals::after(const c10::OperatorHandle &op, const torch::jit::Stack &stack) {
   if (!problem_.empty())
     return;
+  took(std::chrono::steady_clock::now() - op_began_);
   const auto &results = op.schema().returns();
   const std::size_t first = stack.size() - results.size();
   for (std::size_t i = 0; i < results.size() && problem_.empty(); ++i)
@@ -133,10 +136,10 @@ void Originals::count(std::size_t bytes) {
     give_up(fmt::format("its tensors take over {} MiB", Policy::kMostBytes >> 20));
 }
 
-void Originals::took(std::uint64_t nanoseconds) {
-  if (policy_.when == Policy::When::first && nanoseconds > Policy::kMostNanoseconds &&
-      problem_.empty())
-    give_up(fmt::format("the trace took over {} s", Policy::kMostNanoseconds / 1'000'000'000));
+void Originals::took(std::chrono::nanoseconds time) {
+  time_ += time;
+  if (policy_.when == Policy::When::first && time_ > Policy::kMostTime && problem_.empty())
+    give_up(fmt::format("its ops take over {} s", Policy::kMostTime.count()));
 }
 
 void Originals::give_up(std::string why) {

@@ -7,6 +7,7 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <chrono>
 #include <cstddef>
 #include <optional>
 #include <string>
@@ -32,8 +33,8 @@ public:
   void before(const c10::OperatorHandle &op, const torch::jit::Stack &stack) override;
   void after(const c10::OperatorHandle &op, const torch::jit::Stack &stack) override;
 
-  /// How long the body's run took.
-  void took(std::uint64_t nanoseconds);
+  /// The body's ops took so long, so far.
+  void took(std::chrono::nanoseconds time);
   /// Why the graph can't be run on them, a sentence's rest; empty: it can.
   const std::string &problem() const { return problem_; }
   /// What stands for each input as it was: itself where it was not written, a copy else, which is
@@ -80,6 +81,8 @@ private:
 
   const Policy policy_;
   std::size_t bytes_ = 0;
+  std::chrono::nanoseconds time_{0};
+  std::chrono::steady_clock::time_point op_began_;
   std::string problem_;
   bool lacks_history_ = false;
   std::vector<Input> inputs_;

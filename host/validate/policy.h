@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 
@@ -13,7 +14,7 @@ struct Policy {
 
   // What a check may cost at most where it was not asked for expressly.
   static constexpr std::size_t kMostBytes = std::size_t{256} << 20;
-  static constexpr std::uint64_t kMostNanoseconds = 1'000'000'000;
+  static constexpr std::chrono::seconds kMostTime{1}; ///< that the body's ops took
 };
 
 } // namespace tracehost::validate
