@@ -1,6 +1,7 @@
 #include "function/function.h"
 
 #include "signature/relax.h"
+#include "trace/modes.h"
 #include "trace/tracer.h"
 
 #include <algorithm>
@@ -237,6 +238,7 @@ Function::Made Function::trace(Body &body, Request &request, Signature signature
   std::optional<validate::Originals> originals;
   if (validates(missed))
     originals.emplace(policy_);
+  const auto modes = trace::ThreadModes::now();
   auto traced = trace::trace(
       slots, relaxation(signature, request), body.frontend(),
       [&] {
@@ -261,8 +263,11 @@ Function::Made Function::trace(Body &body, Request &request, Signature signature
       std::make_unique<Program>(traced.graph, counters_->identity.name, result.tensors.size());
   made->first_call = body.caller();
   Made all{made, std::move(traced.notes), {}};
-  if (originals)
+  const bool serves_later = !made->front_end || made->front_end->once.empty();
+  if (originals && serves_later) {
+    const trace::ModesOfCall as_called(modes, false); // the body may have left others
     all.verdict = validate(body, *made, result.tensors, *originals);
+  }
   if (all.verdict.kind == validate::Verdict::Kind::skipped)
     all.notes.push_back("not validated: " + all.verdict.why);
   return all;

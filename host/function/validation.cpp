@@ -1,5 +1,7 @@
 #include "function/function.h"
 
+#include "trace/modes.h"
+
 /// Function's side of validation: when a graph is compared with its body, and what follows.
 
 namespace tracehost {
@@ -47,6 +49,7 @@ Function::Outcome Function::hit_beside(Body &body, Request &request, torch::jit:
   validate::Originals originals(policy_);
   for (const c10::IValue &input : stack)
     originals.met(input.toTensor());
+  const auto modes = trace::ThreadModes::now();
   std::optional<BesideResult> ran;
   {
     const validate::Watching watching(originals);
@@ -58,9 +61,10 @@ Function::Outcome Function::hit_beside(Body &body, Request &request, torch::jit:
   }
   stack.clear();
   Verdict verdict{Verdict::Kind::wrong, std::move(ran->different), {}};
-  if (verdict.why.empty())
+  if (verdict.why.empty()) {
+    const trace::ModesOfCall as_called(modes, false);
     verdict = validate(body, *served, ran->tensors, originals);
-  else
+  } else
     counters_->validated.fetch_add(1, std::memory_order_relaxed);
   if (verdict.kind == Verdict::Kind::wrong) {
     cache_.remove(served);

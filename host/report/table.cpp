@@ -65,7 +65,7 @@ std::string line(const Cells &cells, const std::array<std::size_t, 9> &widths) {
 }
 
 std::string validation(const Row &total) {
-  if (total.validated + total.unvalidated == 0)
+  if (total.mismatches == 0)
     return {};
   return fmt::format("validation: {} checked, {} not checked, {} wrong\n", total.validated,
                      total.unvalidated, total.mismatches);

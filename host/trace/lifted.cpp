@@ -40,6 +40,8 @@ void Scope::outside(const c10::OperatorHandle &op, const jit::Stack &stack) {
       witness_->before(op, stack);
     return;
   }
+  if (witness_)
+    witness_->before_lifted(op, stack);
   const auto count = op.schema().arguments().size();
   each_tensor(
       c10::ArrayRef<c10::IValue>(stack).slice(stack.size() - count), [&](const at::Tensor &t) {

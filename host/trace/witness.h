@@ -15,6 +15,8 @@ public:
   virtual void met(const at::Tensor &input) = 0;
   /// An op is about to run: one that is recorded, one inside of such, one of a staged loop.
   virtual void before(const c10::OperatorHandle &op, const torch::jit::Stack &stack) = 0;
+  /// An op that is no part of the graph is about to run, in an init_scope block.
+  virtual void before_lifted(const c10::OperatorHandle &op, const torch::jit::Stack &stack) = 0;
   /// An op of the body itself has run.
   virtual void after(const c10::OperatorHandle &op, const torch::jit::Stack &stack) = 0;
 };

@@ -4,6 +4,7 @@
 #include "validate/compare.h"
 #include "validate/culprit.h"
 
+#include <ATen/core/grad_mode.h>
 #include <c10/util/Exception.h>
 
 #include <fmt/format.h>
@@ -95,6 +96,7 @@ public:
 
 private:
   Run run() {
+    const at::AutoGradMode grad(at::GradMode::is_enabled()); // the graph may leave another
     Run made;
     made.inputs = originals_.inputs();
     for (const at::Tensor &t : made.inputs)
@@ -128,7 +130,7 @@ private:
 
   std::optional<Verdict> of_inputs(const Run &run) {
     for (std::size_t i = 0; i < run.inputs.size(); ++i) {
-      if (!originals_.is_written(i))
+      if (!originals_.is_written(i) || originals_.is_written_aside(i))
         continue;
       const std::string what = difference(run.inputs[i], originals_.tensor(i));
       values_ = difference_of_kind(run.inputs[i], originals_.tensor(i)).empty();
@@ -147,12 +149,8 @@ private:
       return {};
     const auto at = fmt::format("(offset {})", t.storage_offset());
     for (std::size_t i = 0; i < run.inputs.size(); ++i)
-      if ((graph ? run.memories[i] : originals_.storage(i)) == own) {
-        for (std::size_t j = i; j < run.inputs.size(); ++j)
-          if (t.is_same(graph ? run.inputs[j] : originals_.tensor(j)))
-            return fmt::format("is '{}' itself", name(j));
+      if ((graph ? run.memories[i] : originals_.storage(i)) == own)
         return fmt::format("shares memory with '{}' {}", name(i), at);
-      }
     for (std::size_t i = 0; i < output; ++i)
       if (memory_of(graph ? run.outputs[i] : body_.results[i]) == own)
         return fmt::format("shares memory with {} {}", output_name(i), at);
@@ -160,6 +158,11 @@ private:
   }
 
   std::string difference_of_memory(const Run &run, std::size_t output) const {
+    // Only so: of a staged block the trace goes on with tensors that stand for an input.
+    for (std::size_t i = 0; i < run.inputs.size(); ++i)
+      if (body_.results[output].is_same(originals_.tensor(i)) &&
+          !run.outputs[output].is_same(run.inputs[i]))
+        return fmt::format("it is not '{}' itself in the graph, as it is in the body", name(i));
     const std::string graph = memory(run, output, true), body = memory(run, output, false);
     return graph == body ? std::string()
                          : fmt::format("it {} in the graph, and {} in the body", graph, body);

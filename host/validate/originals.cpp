@@ -68,7 +68,7 @@ void Originals::met(const at::Tensor &t) {
     const auto [entry, is_new] =
         known_.try_emplace(storage.unsafeGetStorageImpl(), memories_.size());
     if (is_new)
-      memories_.push_back({storage, {}, {}});
+      memories_.push_back({storage, {}, {}, false});
     input.memory = static_cast<std::ptrdiff_t>(entry->second);
   }
   inputs_.push_back(std::move(input));
@@ -84,8 +84,16 @@ void Originals::before(const c10::OperatorHandle &op, const torch::jit::Stack &s
     const trace::Aside aside;
     draws_.before(op, stack);
   }
-  if (!traits.writes)
-    return;
+  if (traits.writes)
+    note_writes(op, stack, false);
+}
+
+void Originals::before_lifted(const c10::OperatorHandle &op, const torch::jit::Stack &stack) {
+  note_writes(op, stack, true);
+}
+
+void Originals::note_writes(const c10::OperatorHandle &op, const torch::jit::Stack &stack,
+                            bool aside) {
   trace::each_written(op, stack, [&](const at::Tensor &t) {
     if (!problem_.empty())
       return;
@@ -96,7 +104,7 @@ void Originals::before(const c10::OperatorHandle &op, const torch::jit::Stack &s
       if (resizes(op.schema().name()))
         give_up("the body resizes an input's memory");
       else
-        copy(t);
+        copy(t, aside);
       return;
     }
     for (const Input &input : inputs_)
@@ -105,8 +113,9 @@ void Originals::before(const c10::OperatorHandle &op, const torch::jit::Stack &s
   });
 }
 
-void Originals::copy(const at::Tensor &written) {
+void Originals::copy(const at::Tensor &written, bool aside) {
   Memory &memory = memories_[known_.at(written.storage().unsafeGetStorageImpl())];
+  memory.aside |= aside;
   if (memory.copy.defined())
     return;
   count(memory.storage.nbytes());
@@ -153,6 +162,10 @@ void Originals::give_up(std::string why) {
 bool Originals::is_written(std::size_t input) const {
   const auto memory = inputs_[input].memory;
   return memory >= 0 && memories_[static_cast<std::size_t>(memory)].copy.defined();
+}
+
+bool Originals::is_written_aside(std::size_t input) const {
+  return is_written(input) && memories_[static_cast<std::size_t>(inputs_[input].memory)].aside;
 }
 
 std::vector<at::Tensor> Originals::inputs() {

@@ -31,6 +31,7 @@ public:
 
   void met(const at::Tensor &input) override;
   void before(const c10::OperatorHandle &op, const torch::jit::Stack &stack) override;
+  void before_lifted(const c10::OperatorHandle &op, const torch::jit::Stack &stack) override;
   void after(const c10::OperatorHandle &op, const torch::jit::Stack &stack) override;
 
   /// The body's ops took so long, so far.
@@ -44,6 +45,8 @@ public:
   std::size_t size() const { return inputs_.size(); }
   const at::Tensor &tensor(std::size_t input) const { return inputs_[input].tensor; }
   bool is_written(std::size_t input) const;
+  /// Written by what is no part of the graph, too.
+  bool is_written_aside(std::size_t input) const;
   /// What it had its values in before the body; null: it has no memory of that kind.
   const c10::StorageImpl *storage(std::size_t input) const {
     const auto memory = inputs_[input].memory;
@@ -70,10 +73,12 @@ private:
     c10::Storage storage;
     at::Tensor copy; ///< of its bytes; undefined: not written
     at::Tensor lent; ///< a copy of that, while inputs() makes tensors of it
+    bool aside;      ///< written by an init_scope block, which the graph does not do
   };
   void give_up(std::string why);
   void count(std::size_t bytes);
-  void copy(const at::Tensor &written);
+  void note_writes(const c10::OperatorHandle &op, const torch::jit::Stack &stack, bool aside);
+  void copy(const at::Tensor &written, bool aside);
   at::Tensor rebuilt(const Input &input, const Memory &memory);
   at::Tensor copy_of(const Input &input, const Memory &memory);
   at::Tensor base_of(const Input &view, const Memory &memory);

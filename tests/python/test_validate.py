@@ -93,7 +93,9 @@ def test_reports_tell_how_many_graphs_were_checked():
 
     f(torch.ones(2))
     assert f.report().split("\n")[0].endswith("; validation: 1 checked, 0 not checked, 0 wrong")
-    assert tracehost.report().endswith("validation: 1 checked, 0 not checked, 0 wrong\n")
+    assert "validation" not in tracehost.report()
+    warned(written_by_numpy(), torch.ones(2))
+    assert tracehost.report().endswith("validation: 2 checked, 0 not checked, 1 wrong\n")
 
 
 # ---- right graphs: nothing moves twice, nothing is left behind --------------------------------------
@@ -205,6 +207,34 @@ def test_loops_and_branches_that_write_are_checked():
         x, twin = torch.ones(2), torch.ones(2)
         assert_same(f(x, torch.tensor(5)), body(twin, 5))
         assert_same(x, twin)
+    assert checks(f) == (1, 0, 0)
+
+
+def test_a_mode_that_the_body_leaves_set_is_none_of_the_checks():
+    @tracehost.function
+    def f(x):
+        y = x * 2
+        torch.set_grad_enabled(False)
+        return y
+
+    with torch.enable_grad():
+        assert f(torch.ones(2, requires_grad=True)).requires_grad
+        assert not torch.is_grad_enabled()
+    assert torch.is_grad_enabled()
+    assert checks(f) == (1, 0, 0)
+
+
+def test_what_init_scope_writes_is_not_the_graphs():
+    w = torch.ones(2)
+
+    @tracehost.function
+    def f(x):
+        y = x * w
+        with tracehost.init_scope():
+            w.add_(1)
+        return y
+
+    assert f(torch.ones(2)).tolist() == [1.0, 1.0]
     assert checks(f) == (1, 0, 0)
 
 
