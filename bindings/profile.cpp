@@ -3,6 +3,7 @@
 #include "environment/gil.h"
 #include "errors.h"
 #include "frames.h"
+#include "optimizers.h"
 #include "stand_ins.h"
 #include "trace/lifted.h"
 #include "trace/op_hook.h"
@@ -50,6 +51,17 @@ bool is_ours(PyFrameObject *frame, bool &alone) {
   return ours;
 }
 
+/// Whether the hooks that `frame` enters are torch.utils.checkpoint's, which give the very values
+/// back: a graph keeps them instead.
+bool is_checkpoint(PyFrameObject *frame) {
+  const KeepError keep;
+  const Owned locals(PyFrame_GetLocals(frame));
+  const Owned hooks(locals ? PyMapping_GetItemString(locals.get(), "self") : nullptr);
+  PyErr_Clear();
+  return hooks && std::string_view(Py_TYPE(hooks.get())->tp_name).find("_checkpoint_hook") !=
+                      std::string_view::npos;
+}
+
 } // namespace
 
 Profile::Profile(Recorder &recorder, const trace::Frontend &frontend)
@@ -95,7 +107,7 @@ int Profile::on_event(PyObject *self, PyFrameObject *frame, int what, PyObject *
       if (frame == profile->aside_)
         profile->aside_ = nullptr;
     } else if (what == PyTrace_C_CALL) {
-      profile->check_c_call(arg);
+      profile->check_c_call(frame, arg);
     }
   } catch (const trace::Abandoned &) { // what was refused goes on
   } catch (...) {
@@ -151,26 +163,10 @@ void Profile::on_call(PyFrameObject *frame) {
   }
   recorder_.enter(frame);
   if (!trace::lifted())
-    check_python_call(frame);
+    check_optimizer(frame);
 }
 
-void Profile::check_python_call(PyFrameObject *frame) {
-  PyCodeObject *code = PyFrame_GetCode(frame);
-  const bool optimizer =
-      owner(code) == Owner::torch &&
-      std::string_view(PyUnicode_AsUTF8(code->co_filename)).find("/torch/optim/") !=
-          std::string_view::npos;
-  const std::string name = optimizer ? PyUnicode_AsUTF8(code->co_qualname) : "";
-  Py_DECREF(code);
-  if (optimizer)
-    trace::refuse(
-        trace::Refusal::trace,
-        fmt::format("the body runs an optimizer ({}) at {}, which is not supported yet. Keep "
-                    "forward and loss in the function; call backward() and step() outside of it.",
-                    name, text(user_line())));
-}
-
-void Profile::check_c_call(PyObject *function) {
+void Profile::check_c_call(PyFrameObject *frame, PyObject *function) {
   if (!PyCFunction_Check(function) || aside_ || in_call_ || trace::lifted() || trace::abandoned() ||
       (without_data() && trace::op_depth() > 0))
     return;
@@ -189,12 +185,17 @@ void Profile::check_c_call(PyObject *function) {
         fmt::format("the body gives a tensor's memory away ({}) at {}, which a graph can't "
                     "repeat. Move it out of the function.",
                     name, text(user_line())));
-  if (name == "run_backward")
-    trace::refuse(
-        trace::Refusal::trace,
-        fmt::format("backward() or autograd.grad() in the body, at {}, is not supported yet. "
-                    "Return the loss and call backward() on it outside of the function.",
-                    text(user_line())));
+  if (name == "register_hook" || name == "register_prehook")
+    trace::refuse(trace::Refusal::trace,
+                  fmt::format("the body registers a hook on a node of the autograd graph ({}) at "
+                              "{}, which is not recorded in a graph. Register hooks on tensors, "
+                              "outside of the function.",
+                              name, text(user_line())));
+  if (name == "_push_saved_tensors_default_hooks" && !is_checkpoint(frame))
+    trace::refuse(trace::Refusal::trace,
+                  fmt::format("the body enters saved_tensors_hooks at {}, which are not recorded "
+                              "in a graph. Enter them around the call.",
+                              text(user_line())));
 }
 
 } // namespace tracehost::python

@@ -228,6 +228,7 @@ SpecializationRef Function::trace(Body &body, Request &request, Signature signat
   }
   signature.conditions = std::move(traced.conditions);
   signature.values = std::move(traced.values);
+  signature.grads = traced.grads;
   signature.reads_strides = traced.reads_strides;
   signature.reads_leaf = traced.reads_leaf;
   made->front_end = body.finish(request, signature, traced);

@@ -115,6 +115,7 @@ OpTraits derive(const c10::OperatorHandle &op) {
   t.splits = kSplits.contains(name);
   t.inexact = op.hasTag(at::Tag::dynamic_output_shape) || kInexact.contains(name);
   t.unrecorded = kUnrecorded.contains(name);
+  t.aside = name.starts_with("profiler::");
   return t;
 }
 

@@ -12,6 +12,7 @@ struct OpTraits {
   bool literal = false;     ///< an op that torch.tensor() and its kin end with
   bool splits = false;      ///< returns as many tensors as its input has sizes
   bool inexact = false;     ///< the result's sizes depend on values: inexact_with() decides
+  bool aside = false;       ///< no part of a graph: marks a region for the profiler
   bool unrecorded =
       false; ///< changes a tensor behind the tracer's back (set_data, retain_grad ...)
 };

@@ -268,6 +268,7 @@ void Scope::close() {
     relaxed->finish();
   if (inputs_)
     result.values = std::move(inputs_->guards);
+  note_grads();
   record_modes();
 }
 
