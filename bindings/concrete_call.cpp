@@ -190,9 +190,10 @@ void Concrete::check_grads(const torch::jit::Stack &inputs) const {
   for (const GradRead &read : signature().grads)
     if (const auto now = grad_state(inputs[read.input].toTensor()); now != read.state)
       raise(errors().signature,
-            fmt::format("{}: {}.grad, which the body reads, was {} at the trace, and is {}. Call "
+            fmt::format("{}: {}, which the body reads, was {} at the trace, and is {}. Call "
                         "the Function, which has a graph for each.",
-                        where_, signature().input_path(read.input), text(read.state), text(now)));
+                        where_, grad_path(signature().input_path(read.input)), text(read.state),
+                        text(now)));
 }
 
 bool Concrete::take_structured(const py::args &args, const py::kwargs &kwargs, Arguments &into,

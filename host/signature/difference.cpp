@@ -276,7 +276,7 @@ private:
       });
       if (now != b_.grads.end() && now->state != read.state)
         found_.push_back({.cause = Cause::watched,
-                          .path = a_.input_path(read.input) + ".grad",
+                          .path = grad_path(a_.input_path(read.input)),
                           .before = text(read.state),
                           .after = text(now->state)});
     }

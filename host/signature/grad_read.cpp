@@ -1,5 +1,7 @@
 #include "signature/grad_read.h"
 
+#include <algorithm>
+
 namespace tracehost {
 
 const at::Tensor &grad_of(const at::Tensor &t) { return t.unsafeGetTensorImpl()->grad(); }
@@ -27,6 +29,13 @@ std::string text(GradState state) {
     break;
   }
   return "a tensor of another layout, dtype or device";
+}
+
+std::string grad_path(std::string path) {
+  if (path.starts_with("a tensor ")) // it has no path
+    return "the gradient of " + path;
+  const auto file = path.ends_with(')') ? path.rfind(" (") : std::string::npos;
+  return path.insert(std::min(file, path.size()), ".grad");
 }
 
 } // namespace tracehost

@@ -30,5 +30,7 @@ const at::Tensor &grad_of(const at::Tensor &t);
 GradState grad_state(const at::Tensor &t);
 /// `None`, `a tensor`, `a tensor that requires grad`
 std::string text(GradState state);
+/// How the gradient of the tensor at `path` is reached: `self.w.grad`, `w.grad (train.py)`
+std::string grad_path(std::string path);
 
 } // namespace tracehost

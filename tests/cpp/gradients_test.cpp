@@ -200,6 +200,13 @@ TEST_F(GradientsTest, TheEngineIsRefusedWithoutData) {
               HasSubstr("without example data"));
 }
 
+TEST(GradStateTest, ItsPathIsTheTensorsWithTheFileLast) {
+  EXPECT_EQ(grad_path("self.w"), "self.w.grad");
+  EXPECT_EQ(grad_path("w (train.py)"), "w.grad (train.py)");
+  EXPECT_EQ(grad_path("a tensor first used at net.py:3"),
+            "the gradient of a tensor first used at net.py:3");
+}
+
 TEST(GradStateTest, TellsWhatABodyMayMeet) {
   const at::Tensor t = at::ones(3).requires_grad_();
   EXPECT_EQ(grad_state(t), GradState::none);
