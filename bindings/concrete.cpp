@@ -182,7 +182,7 @@ py::list Concrete::run(const py::list &tensors) const {
   torch::jit::Stack stack;
   for (const py::handle t : tensors)
     stack.emplace_back(THPVariable_Unpack(t.ptr()));
-  specialization_->program->run(stack);
+  run_program(stack);
   py::list result;
   for (const c10::IValue &value : stack)
     result.append(py::reinterpret_steal<py::object>(THPVariable_Wrap(value.toTensor())));

@@ -163,13 +163,9 @@ py::object Concrete::call(const py::args &args, const py::kwargs &kwargs) {
     stack.emplace_back(THPVariable_Unpack(t.ptr()));
   for (const py::object &t : captured)
     stack.emplace_back(THPVariable_Unpack(t.ptr()));
+  check_grads(stack);
   try {
-    if (specialization_->program->long_running()) {
-      const py::gil_scoped_release release;
-      specialization_->program->run(stack);
-    } else {
-      specialization_->program->run(stack);
-    }
+    run_program(stack);
   } catch (...) {
     set_from_failed_run(where_);
     rethrow();
@@ -180,6 +176,24 @@ py::object Concrete::call(const py::args &args, const py::kwargs &kwargs) {
   if (!made)
     rethrow();
   return py::reinterpret_steal<py::object>(made);
+}
+
+void Concrete::run_program(torch::jit::Stack &stack) const {
+  std::optional<py::gil_scoped_release> released;
+  if (specialization_->program->long_running())
+    released.emplace();
+  specialization_->program->run(stack);
+}
+
+/// A graph is right for the gradients that were there, or not, at its trace.
+void Concrete::check_grads(const torch::jit::Stack &inputs) const {
+  for (const GradRead &read : signature().grads)
+    if (const auto now = grad_state(inputs[read.input].toTensor()); now != read.state)
+      raise(errors().signature,
+            fmt::format("{}: {}, which the body reads, was {} at the trace, and is {}. Call "
+                        "the Function, which has a graph for each.",
+                        where_, grad_path(signature().input_path(read.input)), text(read.state),
+                        text(now)));
 }
 
 bool Concrete::take_structured(const py::args &args, const py::kwargs &kwargs, Arguments &into,

@@ -9,6 +9,7 @@
 
 #include <stdexcept>
 #include <string>
+#include <string_view>
 
 #include <structmember.h>
 
@@ -110,8 +111,9 @@ PyObject *get_property(PyObject *self, PyObject *instance, PyObject *owner) {
 
 int set_property(PyObject *self, PyObject *instance, PyObject *value) {
   const auto *p = reinterpret_cast<Property *>(self);
-  if (value && trace::guarded()) [[unlikely]] {
-    PyObject *done = guarded(p, instance, value);
+  const bool deletes_grad = !value && std::string_view(p->name) == "grad"; // as `= None`
+  if ((value || deletes_grad) && trace::guarded()) [[unlikely]] {
+    PyObject *done = guarded(p, instance, value ? value : Py_None);
     Py_XDECREF(done);
     return done ? 0 : -1;
   }

@@ -2,6 +2,7 @@
 #include "callbacks.h"
 #include "concrete.h"
 #include "conversion.h"
+#include "engine.h"
 #include "errors.h"
 #include "events.h"
 #include "foreign.h"
@@ -40,6 +41,7 @@ PYBIND11_MODULE(_tracehost, m) {
   tracehost::python::add_staging(m);
   tracehost::python::add_conversion(m);
   tracehost::python::add_callbacks(m);
+  tracehost::python::add_engine(m);
   tracehost::python::add_switches(m);
   tracehost::python::add_events(m);
   m.def("report_table", [] { return tracehost::report::ledger().table(); });

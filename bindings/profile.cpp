@@ -3,6 +3,7 @@
 #include "environment/gil.h"
 #include "errors.h"
 #include "frames.h"
+#include "optimizers.h"
 #include "refused_calls.h"
 #include "stand_ins.h"
 #include "trace/lifted.h"
@@ -96,7 +97,7 @@ int Profile::on_event(PyObject *self, PyFrameObject *frame, int what, PyObject *
       if (frame == profile->aside_)
         profile->aside_ = nullptr;
     } else if (what == PyTrace_C_CALL) {
-      profile->check_c_call(arg, frame);
+      profile->check_c_call(frame, arg);
     }
   } catch (const trace::Abandoned &) { // what was refused goes on
   } catch (...) {
@@ -151,29 +152,14 @@ void Profile::on_call(PyFrameObject *frame) {
     return;
   }
   recorder_.enter(frame);
-  if (!trace::lifted())
-    check_python_call(frame);
-}
-
-void Profile::check_python_call(PyFrameObject *frame) {
+  if (trace::lifted())
+    return;
   if (const auto why = why_refused(frame); !why.empty())
     trace::refuse(trace::Refusal::trace, why);
-  PyCodeObject *code = PyFrame_GetCode(frame);
-  const bool optimizer =
-      owner(code) == Owner::torch &&
-      std::string_view(PyUnicode_AsUTF8(code->co_filename)).find("/torch/optim/") !=
-          std::string_view::npos;
-  const std::string name = optimizer ? PyUnicode_AsUTF8(code->co_qualname) : "";
-  Py_DECREF(code);
-  if (optimizer)
-    trace::refuse(
-        trace::Refusal::trace,
-        fmt::format("the body runs an optimizer ({}) at {}, which is not supported yet. Keep "
-                    "forward and loss in the function; call backward() and step() outside of it.",
-                    name, text(user_line())));
+  check_optimizer(frame);
 }
 
-void Profile::check_c_call(PyObject *function, PyFrameObject *frame) {
+void Profile::check_c_call(PyFrameObject *frame, PyObject *function) {
   if (!PyCFunction_Check(function) || aside_ || in_call_ || trace::lifted() || trace::abandoned() ||
       (without_data() && trace::op_depth() > 0))
     return;
@@ -194,12 +180,6 @@ void Profile::check_c_call(PyObject *function, PyFrameObject *frame) {
         fmt::format("the body gives a tensor's memory away ({}) at {}, which a graph can't "
                     "repeat. Move it out of the function.",
                     name, text(user_line())));
-  if (name == "run_backward")
-    trace::refuse(
-        trace::Refusal::trace,
-        fmt::format("backward() or autograd.grad() in the body, at {}, is not supported yet. "
-                    "Return the loss and call backward() on it outside of the function.",
-                    text(user_line())));
 }
 
 } // namespace tracehost::python

@@ -10,7 +10,7 @@
 namespace tracehost::python {
 
 /// A C profile function for the current thread and one trace: tells the Recorder which code runs,
-/// and refuses backward() and optimizers' code at the call. The user's profiler, if any, is called
+/// and refuses what calls tell of (optimizers.h, seeds). The user's profiler, if any, is called
 /// as well. While tensors only stand for others (`frontend` tells), ops run Python code of torch's,
 /// which is kept out. Requires: GIL held.
 class Profile {
@@ -38,8 +38,7 @@ public:
 private:
   static int on_event(PyObject *self, PyFrameObject *frame, int what, PyObject *arg);
   void on_call(PyFrameObject *frame);
-  void check_python_call(PyFrameObject *frame);
-  void check_c_call(PyObject *function, PyFrameObject *frame);
+  void check_c_call(PyFrameObject *frame, PyObject *function);
   void find_gc_callbacks();
   bool is_interruption(PyFrameObject *frame) const;
 

@@ -260,12 +260,15 @@ std::shared_ptr<FrontEndState> PythonCall::finish(Request &, Signature &signatur
   state->rebinds = !state->environment->rebindings().empty();
   state->calls = callbacks_of(*traced.graph->block());
   baked_ = traced.baked;
-  for (const ValueGuard &guard : signature.values) {
+  const auto input = [&](std::uint32_t i) -> const at::Tensor & {
     const std::size_t slots = flattened_.tensors.size();
-    read_.emplace_back(guard.input < slots ? THPVariable_Unpack(flattened_.tensors[guard.input])
-                                           : traced.captures[guard.input - slots].tensor,
-                       guard);
-  }
+    return i < slots ? THPVariable_Unpack(flattened_.tensors[i])
+                     : traced.captures[i - slots].tensor;
+  };
+  for (const ValueGuard &guard : signature.values)
+    read_.emplace_back(input(guard.input), guard);
+  for (const GradRead &read : signature.grads)
+    grads_read_.emplace_back(input(read.input), read.state);
   signature.watched = state->environment->recorded(signature.atoms);
   for (const AtomRef &atom : signature.atoms)
     if (const auto *own = dynamic_cast<const PyAtom *>(atom.get()))
@@ -295,6 +298,25 @@ void PythonCall::environment(const Specialization &specialization, Request &,
   for (const ValueGuard &guard : specialization.signature.values)
     if (auto now = current_value(guard, specialization, slots, tensors))
       signature.values.push_back(std::move(*now));
+  for (const GradRead &read : specialization.signature.grads)
+    if (const auto now = current_grad(read, specialization, tensors))
+      signature.grads.push_back(*now);
+}
+
+std::optional<GradRead> PythonCall::current_grad(const GradRead &read, const Specialization &of,
+                                                 const std::vector<PyObject *> &captures) const {
+  const std::size_t slots = of.signature.slots.size();
+  if (slots != flattened_.tensors.size())
+    return std::nullopt;
+  PyObject *object =
+      read.input < slots ? flattened_.tensors[read.input] : captures[read.input - slots];
+  if (!object)
+    return std::nullopt;
+  const at::Tensor &t = THPVariable_Unpack(object);
+  for (const auto &[tensor, state] : grads_read_)
+    if (tensor.is_same(t))
+      return GradRead{read.input, state};
+  return GradRead{read.input, grad_state(t)};
 }
 
 /// Nothing where the call has no such input; not known where that has no values, or too many.
@@ -441,6 +463,12 @@ std::string PythonCall::capture_path(const at::Tensor &tensor) {
             "an argument.",
             Py_TYPE(object)->tp_name, line));
   return path.empty() ? "a tensor first used at " + line : path;
+}
+
+std::string PythonCall::path_of(const at::Tensor &tensor) {
+  const WithGil gil;
+  PyObject *object = object_of(tensor);
+  return object ? recorder_->path_of(object) : std::string();
 }
 
 std::vector<std::string> PythonCall::spec_names() const {

@@ -134,6 +134,7 @@ public:
   trace::ValueReads value_reads() const override { return function_.value_reads; }
   bool goes_on() const override { return stance == Stance::eager_on_error; }
   std::string capture_path(const at::Tensor &tensor) override;
+  std::string path_of(const at::Tensor &tensor) override;
   bool stands_in() const override { return stand_ins_ != nullptr; }
   void enter_stand_ins() override;
   void leave_stand_ins() override;
@@ -147,6 +148,10 @@ private:
   std::optional<ValueGuard> current_value(const ValueGuard &guard, const Specialization &of,
                                           const std::vector<PyObject *> &slots,
                                           const std::vector<PyObject *> &captures) const;
+  bool grads_hold(const Signature &signature, const PythonState &state) const;
+  /// Of an input of `of`, as it is now or, if this call's trace read it, was before.
+  std::optional<GradRead> current_grad(const GradRead &read, const Specialization &of,
+                                       const std::vector<PyObject *> &captures) const;
   bool warn_side_effects();
   bool warn_baked();
   bool reads_match(const Specialization &specialization, const PythonState &state);
@@ -200,6 +205,7 @@ private:
   std::vector<trace::BakedRead> baked_;
   /// What the body read, of tensors that it may have changed since.
   std::vector<std::pair<at::Tensor, ValueGuard>> read_;
+  std::vector<std::pair<at::Tensor, GradState>> grads_read_;
 };
 
 /// The Function that this thread traces innermost, and outer ones: to refuse endless recursion.

@@ -24,6 +24,8 @@ bool PythonCall::verify(Specialization &specialization, Request &, torch::jit::S
     return false;
   if (!signature.values.empty() && !values_hold(signature, state)) [[unlikely]]
     return false;
+  if (!signature.grads.empty() && !grads_hold(signature, state)) [[unlikely]]
+    return false;
   for (PyObject *t : found_.tensors)
     stack.emplace_back(THPVariable_Unpack(t));
   const auto captured = state.environment->captures();
@@ -55,6 +57,17 @@ bool PythonCall::values_hold(const Signature &signature, const PythonState &stat
   for (const ValueGuard &guard : signature.values)
     if (!holds(guard, THPVariable_Unpack(guard.input < slots ? found_.tensors[guard.input]
                                                              : captured[guard.input - slots])))
+      return false;
+  return true;
+}
+
+bool PythonCall::grads_hold(const Signature &signature, const PythonState &state) const {
+  const std::size_t slots = found_.tensors.size();
+  const auto captured = state.environment->captures();
+  for (const GradRead &read : signature.grads)
+    if (read.state !=
+        grad_state(THPVariable_Unpack(read.input < slots ? found_.tensors[read.input]
+                                                         : captured[read.input - slots])))
       return false;
   return true;
 }

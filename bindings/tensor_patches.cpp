@@ -7,6 +7,7 @@
 #include "signature/tensor_meta.h"
 #include "trace/block.h"
 #include "trace/call.h"
+#include "trace/gradients.h"
 #include "trace/lifted.h"
 #include "trace/tracer.h"
 #include "traced_size.h"
@@ -148,19 +149,13 @@ PyObject *unrecorded_method(PyObject *, const char *name, Args, std::size_t, PyO
                   name, line()));
 }
 
-PyObject *backward_method(PyObject *, const char *, Args, std::size_t, PyObject *) {
-  trace::refuse(
-      trace::Refusal::trace,
-      fmt::format("backward() in the body, at {}, is not supported yet. Return the loss and "
-                  "call backward() on it outside of the function.",
-                  line()));
-}
-
 PyObject *requires_grad_method(PyObject *original, const char *name, Args args, std::size_t nargsf,
                                PyObject *kwnames) {
   const bool none_given = PyVectorcall_NARGS(nargsf) == 1 && !kwnames;
   const bool on = none_given || (PyVectorcall_NARGS(nargsf) == 2 && args[1] == Py_True);
-  if (THPVariable_Unpack(args[0]).requires_grad() && on)
+  const bool off = PyVectorcall_NARGS(nargsf) == 2 && args[1] == Py_False;
+  const bool is_on = THPVariable_Unpack(args[0]).requires_grad();
+  if (is_on ? on : off)
     return PyObject_Vectorcall(original, args, nargsf, kwnames);
   return unrecorded_method(original, name, args, nargsf, kwnames);
 }
@@ -186,12 +181,25 @@ PyObject *data_property(PyObject *, const char *, PyObject *, PyObject *) {
                   line()));
 }
 
-PyObject *grad_property(PyObject *, const char *, PyObject *, PyObject *) {
-  trace::refuse(
-      trace::Refusal::trace,
-      fmt::format("the body uses Tensor.grad at {}, which is not recorded in a graph. Pass "
-                  "the gradient as an argument, or move this out of the function.",
-                  line()));
+/// A tensor with a gradient is an input of the graph, or made by it; the gradient is read there.
+PyObject *grad_property(PyObject *original, const char *name, PyObject *tensor, PyObject *value) {
+  Owned result(plain_property(original, name, tensor, value));
+  if (!result)
+    return nullptr;
+  const at::Tensor &t = THPVariable_Unpack(tensor);
+  if (value)
+    trace::written_grad(t);
+  else
+    trace::read_grad(t);
+  return result.release();
+}
+
+PyObject *retain_grad_method(PyObject *original, const char *name, Args args, std::size_t nargsf,
+                             PyObject *kwnames) {
+  PyObject *done = plain_method(original, name, args, nargsf, kwnames);
+  if (done)
+    trace::retained_grad(THPVariable_Unpack(args[0]));
+  return done;
 }
 
 PyObject *described(PyObject *tensor) {
@@ -303,9 +311,9 @@ void install_tensor_patches() {
   for (const char *name : {"data_ptr", "untyped_storage", "_typed_storage", "storage", "__dlpack__",
                            "__reduce_ex__", "__deepcopy__"})
     forward_method(type, name, memory_method);
-  for (const char *name : {"register_hook", "retain_grad"})
+  for (const char *name : {"register_hook", "register_post_accumulate_grad_hook"})
     forward_method(type, name, unrecorded_method);
-  forward_method(type, "backward", backward_method);
+  forward_method(type, "retain_grad", retain_grad_method);
   forward_method(type, "requires_grad_", requires_grad_method);
   forward_method(type, "__repr__", repr_method);
   forward_method(type, "__format__", format_method);

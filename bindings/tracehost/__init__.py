@@ -25,6 +25,7 @@ from ._versions import check as _check
 
 _check()
 
+from . import _engine as _engine  # noqa: E402  (autograd's, in a trace)
 from . import _introspection as _introspection  # noqa: E402  (methods of Function)
 from . import _sizes as _sizes  # noqa: E402  (tells _tracehost its class)
 from . import autograph, testing  # noqa: E402

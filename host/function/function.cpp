@@ -262,6 +262,7 @@ Function::Made Function::trace(Body &body, Request &request, Signature signature
   }
   signature.conditions = std::move(traced.conditions);
   signature.values = std::move(traced.values);
+  signature.grads = traced.grads;
   signature.reads_strides = traced.reads_strides;
   signature.reads_leaf = traced.reads_leaf;
   made->front_end = body.finish(request, signature, traced);

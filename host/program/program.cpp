@@ -1,5 +1,6 @@
 #include "program/program.h"
 
+#include "program/autograd_ops.h"
 #include "program/callback.h"
 #include "program/modes.h"
 #include "program/passes.h"
@@ -76,12 +77,11 @@ std::string short_place(const jit::SourceRange &range) {
   return {};
 }
 
-void each_call(const jit::Block &block, const std::function<void(const jit::Node &)> &f) {
+void each_node(const jit::Block &block, const std::function<void(const jit::Node &)> &f) {
   for (const jit::Node *node : block.nodes()) {
-    if (is_call(*node))
-      f(*node);
+    f(*node);
     for (const jit::Block *inner : node->blocks())
-      each_call(*inner, f);
+      each_node(*inner, f);
   }
 }
 
@@ -122,6 +122,7 @@ struct Program::Impl {
   std::size_t ops = 0;
   bool long_running = false;
   bool calls_python = false;
+  bool runs_engine = false;
   bool switches_modes = false; ///< besides grad mode
 
   void run(jit::Stack &stack) const;
@@ -171,11 +172,15 @@ Program::Program(std::shared_ptr<jit::Graph> graph, const std::string &name, std
   mark(*graph->block());
   impl_->graph = std::move(graph);
   impl_->code = jit::Code(impl_->graph, name);
-  each_call(*impl_->graph->block(), [&](const jit::Node &call) {
+  each_node(*impl_->graph->block(), [&](const jit::Node &node) {
+    impl_->runs_engine |= tracehost::runs_engine(node);
+    if (!is_call(node))
+      return;
     impl_->calls_python = true;
-    const auto callback = callback_of(call);
+    const auto callback = callback_of(node);
     callback->owners = callback.use_count() - 1;
   });
+  impl_->long_running |= impl_->runs_engine; // which must not run under the GIL
 }
 Program::~Program() = default;
 
@@ -224,6 +229,7 @@ std::size_t Program::bytes() const {
   return sum;
 }
 bool Program::long_running() const { return impl_->long_running; }
+bool Program::runs_engine() const { return impl_->runs_engine; }
 bool Program::calls_python() const { return impl_->calls_python; }
 const torch::jit::Graph &Program::graph() const { return *impl_->graph; }
 std::shared_ptr<jit::Graph> Program::copy_graph() const { return impl_->graph->copy(); }

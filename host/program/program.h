@@ -26,7 +26,8 @@ public:
 
   std::size_t ops() const;   ///< nodes but constants
   std::size_t bytes() const; ///< that it takes, roughly; the tensors that are constants included
-  bool long_running() const; ///< worth dropping the GIL: many ops, or a device other than CPU
+  bool long_running() const; ///< runs without the GIL: many ops, a device other than CPU, backward
+  bool runs_engine() const;  ///< it has a backward pass, which reads and writes `.grad`s
   bool calls_python() const; ///< by a py_function: it runs in this process only
   const torch::jit::Graph &graph() const;
   std::shared_ptr<torch::jit::Graph> copy_graph() const;

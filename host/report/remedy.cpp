@@ -159,6 +159,10 @@ std::string for_watched(const Finding &finding) {
     const std::string module = path.substr(0, path.size() - flag.size());
     return fmt::format("call {0}.eval() or {0}.train() once, not between the calls", module);
   }
+  if (path.find(".grad") != std::string::npos &&
+      among(finding.values, {"None", "a tensor", "a tensor that requires grad"}))
+    return fmt::format("let {} be the same before each call: zero_grad() at the end of a step",
+                       quoted(path));
   if (are_numbers(finding.values))
     return fmt::format(
         "keep a tensor in {}, torch.tensor({}), and write to it with fill_: a tensor's "

@@ -105,8 +105,10 @@ public:
       watched(a_.watched[i], counterpart(b_.watched, a_.watched[i].path, i));
     for (std::size_t i = 0; i < a_.captures.size(); ++i)
       capture(a_.captures[i], counterpart(b_.captures, a_.captures[i].path, i));
-    if (same_tree)
+    if (same_tree) {
       values();
+      grads();
+    }
   }
 
 private:
@@ -263,6 +265,20 @@ private:
                           .before = text(guard),
                           .after = text(*now),
                           .where = guard.where});
+    }
+  }
+
+  /// Requires: as conditions().
+  void grads() {
+    for (const GradRead &read : a_.grads) {
+      const auto now = std::find_if(b_.grads.begin(), b_.grads.end(), [&](const GradRead &other) {
+        return other.input == read.input;
+      });
+      if (now != b_.grads.end() && now->state != read.state)
+        found_.push_back({.cause = Cause::watched,
+                          .path = grad_path(a_.input_path(read.input)),
+                          .before = text(read.state),
+                          .after = text(now->state)});
     }
   }
 

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "signature/context.h"
+#include "signature/grad_read.h"
 #include "signature/node.h"
 #include "signature/tensor_meta.h"
 #include "signature/value_guard.h"
@@ -49,6 +50,7 @@ struct Signature {
   std::vector<CaptureSpec> captures;
   std::vector<SizeCondition> conditions; ///< on relaxed dimensions; known only after a trace
   std::vector<ValueGuard> values;        ///< that the body read; as `captures`
+  std::vector<GradRead> grads;           ///< that the body read, by input; as `captures`
   bool reads_strides =
       false;               ///< the body read strides or contiguity: slots and captures compare them
   bool reads_leaf = false; ///< the body read is_leaf

@@ -34,6 +34,9 @@ public:
   /// a tensor that was born during the trace.
   virtual std::string capture_path(const at::Tensor &tensor) = 0;
 
+  /// The path by which the body may reach `tensor` besides; empty: none.
+  virtual std::string path_of(const at::Tensor & /*tensor*/) { return {}; }
+
   virtual ValueReads value_reads() const { return ValueReads::error; }
 
   /// Whether a refused body goes on without being recorded, from the place where it was refused.

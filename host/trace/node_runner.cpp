@@ -1,5 +1,6 @@
 #include "trace/node_runner.h"
 
+#include "program/autograd_ops.h"
 #include "program/callback.h"
 #include "program/modes.h"
 #include "trace/op_traits.h"
@@ -91,7 +92,7 @@ c10::IValue NodeRunner::constant(const jit::Value *value) {
 
 NodeRunner::NodeRunner(jit::Node *node) : node_(node) {
   const jit::Operator *op = node->maybeOperator();
-  if (!op || is_call(*node) || node->kind() == c10::prim::PythonOp)
+  if (!op || is_call(*node) || is_autograd_op(*node) || node->kind() == c10::prim::PythonOp)
     return;
   schema_ = &op->schema();
   const auto handle =
@@ -110,6 +111,8 @@ NodeRunner::Verdict NodeRunner::run(std::vector<c10::IValue> inputs,
   try {
     if (is_call(*node_))
       return call(outputs);
+    if (is_autograd_op(*node_))
+      return gradients(inputs, outputs);
     if (node_->kind().is_prim() && node_->kind() != c10::prim::NumToTensor)
       return structure(inputs, outputs);
     if (node_->kind() == c10::Symbol::fromQualString("aten::set_grad_enabled") || is_mode(*node_))
@@ -144,6 +147,17 @@ NodeRunner::Verdict NodeRunner::call(std::vector<c10::IValue> &outputs) {
     results.push_back(at::empty(sizes, at::TensorOptions().dtype(result.dtype).device(kMeta)));
   }
   outputs = {results};
+  return Verdict::done;
+}
+
+/// A gradient is as its tensor is.
+NodeRunner::Verdict NodeRunner::gradients(std::vector<c10::IValue> &inputs,
+                                          std::vector<c10::IValue> &outputs) {
+  if (node_->outputs().empty())
+    return Verdict::done;
+  const bool read = inputs[0].isTensor();
+  outputs = {read ? inputs[0] : inputs[1]};
+  each_tensor(outputs[0], [](const at::Tensor &t) { return meta(t, t.sizes()); });
   return Verdict::done;
 }
 

@@ -33,6 +33,7 @@ public:
 
 private:
   Verdict call(std::vector<c10::IValue> &outputs);
+  Verdict gradients(std::vector<c10::IValue> &inputs, std::vector<c10::IValue> &outputs);
   Verdict structure(std::vector<c10::IValue> &inputs, std::vector<c10::IValue> &outputs);
   Verdict operation(std::vector<c10::IValue> inputs, std::vector<c10::IValue> &outputs);
 

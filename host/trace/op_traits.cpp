@@ -144,6 +144,7 @@ OpTraits derive(const c10::OperatorHandle &op) {
                          [](const c10::Argument &a) { return writes(a) || is_statistic(a); });
   t.unrecorded = kUnrecorded.contains(name);
   t.collective = name.starts_with("c10d::") || name.starts_with("_c10d_functional::");
+  t.aside = name.starts_with("profiler::");
   return t;
 }
 

@@ -13,6 +13,7 @@ struct OpTraits {
   bool splits = false;      ///< returns as many tensors as its input has sizes
   bool inexact = false;     ///< the result's sizes depend on values: inexact_with() decides
   bool writes = false;      ///< into some of its arguments: is_written() tells which
+  bool aside = false;       ///< no part of a graph: marks a region for the profiler
   bool unrecorded =
       false; ///< changes a tensor behind the tracer's back (set_data, retain_grad ...)
   bool collective = false; ///< of torch.distributed

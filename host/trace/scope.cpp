@@ -285,6 +285,7 @@ void Scope::close() {
     refuse(Refusal::trace, fmt::format("the body ends inside of a region that it has opened ({}). "
                                        "Use a `with` statement, which ends in the body.",
                                        problem));
+  note_grads();
   record_modes();
 }
 

@@ -2,6 +2,7 @@
 
 #include "program/callback.h"
 #include "trace/frontend.h"
+#include "trace/gradients.h"
 #include "trace/lifted.h"
 #include "trace/modes.h"
 #include "trace/op_hook.h"
@@ -94,6 +95,14 @@ public:
   void record_call(c10::intrusive_ptr<Callback> callback, const std::vector<at::Tensor> &inputs,
                    const std::vector<at::Tensor> &outputs);
 
+  // Backward passes and `.grad`s: gradients.cpp.
+  void prepare_engine_call(const EngineCall &call);
+  void record_engine_call(const EngineCall &call, const std::vector<at::Tensor> &results);
+  void read_grad(const at::Tensor &t);
+  void written_grad(const at::Tensor &t);
+  void retained_grad(const at::Tensor &t);
+  Gradients gradients;
+
   Traced result;
   std::optional<RelaxedSizes> relaxed;
   /// Results of random ops, in order. Not the tensors: a second owner would change what ops do.
@@ -128,6 +137,8 @@ private:
   std::optional<std::pair<std::uint32_t, at::Tensor>> input_of(const at::Tensor &t) const;
   std::string input_name(std::uint32_t input) const;
   bool reads_size(const c10::OperatorHandle &op, const jit::Stack &stack);
+  void check_reached_by_grad_alone(const at::Tensor &grad);
+  void note_grads();
 
   Frontend &frontend_;
   Witness *const witness_; ///< null: none

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "signature/grad_read.h"
 #include "signature/size_condition.h"
 #include "trace/frontend.h"
 
@@ -67,6 +68,7 @@ struct Traced {
       conditions; ///< on the sizes of slots; those that hold always are not there
   std::vector<Pin> pins;
   std::vector<ValueGuard> values; ///< of inputs, that the body read
+  std::vector<GradRead> grads;    ///< of inputs, as they were before the call
   std::vector<BakedRead> baked;
   std::vector<bool> size_outputs; ///< by output of the body: it is a size, an int for the caller
   std::vector<std::string> notes; ///< what the check at a second size found, a sentence each

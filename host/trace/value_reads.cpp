@@ -158,8 +158,11 @@ void Scope::bake(const at::Tensor &t, const std::string &how) {
       {fmt::format("the value of {} ({}){}", name, how, value), frontend_.here()});
 }
 
-/// Whether an op that reads values runs as it is, by what the user allows; refuses otherwise.
+/// Whether an op that reads values runs as it is, by what the user allows; refuses otherwise. One
+/// that has nothing to do with tensors does.
 bool Scope::runs_aside(const c10::OperatorHandle &op, const jit::Stack &stack) {
+  if (traits(op).aside)
+    return true;
   if (reads_as_ == ValueReads::error || !traits(op).reads_value)
     return false;
   const auto arguments =

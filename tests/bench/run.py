@@ -19,6 +19,7 @@ PARTS = {  # name: module, and what it measures
     "import": ("startup", "import tracehost, start of the host"),
     "autograph": ("autograph", "conversion of a function, choice of a callee"),
     "control_flow": ("control_flow", "staging of an if and of loops, long loops, the first one"),
+    "training": ("training", "a whole training step, eager and in one Function"),
     "memory": ("memory", "memory over 1,000 retraces"),
 }
 

@@ -1,0 +1,175 @@
+#include "program/autograd_ops.h"
+
+#include "signature/grad_read.h"
+
+#include <c10/util/Exception.h>
+#include <torch/csrc/autograd/autograd.h>
+#include <torch/csrc/jit/runtime/custom_operator.h>
+
+#include <algorithm>
+
+namespace tracehost {
+
+namespace jit = torch::jit;
+
+namespace {
+
+using Tensors = std::vector<at::Tensor>;
+
+Tensors pop_optional_tensors(jit::Stack &stack) {
+  Tensors result;
+  const c10::IValue list = jit::pop(stack);
+  for (const c10::IValue &item : list.toListRef())
+    result.push_back(item.isNone() ? at::Tensor() : item.toTensor());
+  return result;
+}
+
+void grad(jit::Stack &stack) {
+  const auto defined = jit::pop(stack).toBoolList();
+  const bool allow_unused = jit::pop(stack).toBool();
+  const bool create_graph = jit::pop(stack).toBool();
+  const bool retain_graph = jit::pop(stack).toBool();
+  const Tensors grad_outputs = pop_optional_tensors(stack);
+  const Tensors inputs = jit::pop(stack).toTensorVector();
+  const Tensors outputs = jit::pop(stack).toTensorVector();
+  Tensors grads = torch::autograd::grad(outputs, inputs, grad_outputs, retain_graph, create_graph,
+                                        allow_unused);
+  for (std::size_t i = 0; i < grads.size(); ++i)
+    TORCH_CHECK(grads[i].defined() == defined.get(i), "autograd.grad gives ",
+                grads[i].defined() ? "a gradient" : "no gradient", " for input ", i,
+                ", unlike when the graph was traced: a backward or hook that is Python code has "
+                "decided otherwise. Move autograd.grad out of the function.");
+  jit::push(stack, std::move(grads));
+}
+
+void backward(jit::Stack &stack) {
+  const Tensors inputs = jit::pop(stack).toTensorVector();
+  const bool create_graph = jit::pop(stack).toBool();
+  const bool retain_graph = jit::pop(stack).toBool();
+  const Tensors grad_tensors = pop_optional_tensors(stack);
+  const Tensors tensors = jit::pop(stack).toTensorVector();
+  torch::autograd::backward(tensors, grad_tensors, retain_graph, create_graph, inputs);
+}
+
+void read_grad(jit::Stack &stack) {
+  const bool requires_grad = jit::pop(stack).toBool();
+  const at::Tensor t = jit::pop(stack).toTensor();
+  const GradState state = grad_state(t);
+  TORCH_CHECK(state != GradState::none,
+              "the body reads a .grad which is None now, and was a tensor when "
+              "the graph was traced");
+  TORCH_CHECK(state == (requires_grad ? GradState::differentiable : GradState::tensor),
+              "the body reads a .grad which is of another dtype, layout, shape or requires_grad "
+              "than when the graph was traced");
+  jit::push(stack, grad_of(t));
+}
+
+void expect_no_grad(jit::Stack &stack) {
+  TORCH_CHECK(!grad_of(jit::pop(stack).toTensor()).defined(),
+              "the body reads a .grad which is a tensor now, and was None when the graph was "
+              "traced");
+}
+
+void set_grad(jit::Stack &stack) {
+  const c10::IValue value = jit::pop(stack);
+  const at::Tensor t = jit::pop(stack).toTensor();
+  t.mutable_grad() = value.isNone() ? at::Tensor() : value.toTensor();
+}
+
+void retain_grad(jit::Stack &stack) { jit::pop(stack).toTensor().retain_grad(); }
+
+// Operators of the interpreter's alone: no dispatch, nothing of theirs is differentiated.
+const jit::RegisterOperators registered({
+    jit::Operator("tracehost::grad(Tensor[] outputs, Tensor[] inputs, Tensor?[] grad_outputs, bool "
+                  "retain_graph, bool create_graph, bool allow_unused, bool[] defined) -> Tensor[]",
+                  &grad, c10::AliasAnalysisKind::CONSERVATIVE),
+    jit::Operator("tracehost::backward(Tensor[] tensors, Tensor?[] grad_tensors, bool "
+                  "retain_graph, bool create_graph, Tensor[] inputs) -> ()",
+                  &backward, c10::AliasAnalysisKind::CONSERVATIVE),
+    jit::Operator("tracehost::read_grad(Tensor t, bool requires_grad) -> Tensor", &read_grad,
+                  c10::AliasAnalysisKind::CONSERVATIVE),
+    jit::Operator("tracehost::expect_no_grad(Tensor t) -> ()", &expect_no_grad,
+                  c10::AliasAnalysisKind::CONSERVATIVE),
+    jit::Operator("tracehost::set_grad(Tensor t, Tensor? grad) -> ()", &set_grad,
+                  c10::AliasAnalysisKind::CONSERVATIVE),
+    jit::Operator("tracehost::retain_grad(Tensor t) -> ()", &retain_grad,
+                  c10::AliasAnalysisKind::CONSERVATIVE),
+});
+
+c10::Symbol symbol(const char *name) { return c10::Symbol::fromQualString(name); }
+
+jit::Value *list(jit::Graph &graph, const c10::TypePtr &type, c10::ArrayRef<jit::Value *> items) {
+  return graph.insertNode(graph.createList(type, items))->output();
+}
+
+jit::Value *optional_list(jit::Graph &graph, c10::ArrayRef<jit::Value *> items) {
+  std::vector<jit::Value *> values;
+  for (jit::Value *item : items)
+    values.push_back(item ? item : graph.insertConstant(c10::IValue()));
+  return list(graph, c10::OptionalType::ofTensor(), values);
+}
+
+jit::Node *insert(jit::Graph &graph, const char *name, std::vector<jit::Value *> inputs,
+                  std::size_t outputs) {
+  return graph.insertNode(graph.create(symbol(name), inputs, outputs));
+}
+
+} // namespace
+
+jit::Node *insert_engine_call(jit::Graph &graph, const EngineCall &call,
+                              c10::ArrayRef<jit::Value *> roots, c10::ArrayRef<jit::Value *> grads,
+                              c10::ArrayRef<jit::Value *> inputs,
+                              const std::vector<bool> &defined) {
+  const auto tensor = c10::TensorType::get();
+  jit::Value *root_list = list(graph, tensor, roots);
+  jit::Value *grad_list = optional_list(graph, grads);
+  jit::Value *input_list = list(graph, tensor, inputs);
+  jit::Value *retain = graph.insertConstant(call.retain_graph);
+  jit::Value *create = graph.insertConstant(call.create_graph);
+  if (call.accumulates)
+    return insert(graph, "tracehost::backward", {root_list, grad_list, retain, create, input_list},
+                  0);
+  c10::List<bool> expected;
+  for (const bool is_defined : defined)
+    expected.push_back(is_defined);
+  jit::Node *node =
+      insert(graph, "tracehost::grad",
+             {root_list, input_list, grad_list, retain, create,
+              graph.insertConstant(call.allow_unused), graph.insertConstant(expected)},
+             1);
+  node->output()->setType(c10::ListType::ofTensors());
+  return graph.insertNode(graph.createListUnpack(node->output(), inputs.size()));
+}
+
+jit::Node *insert_read_grad(jit::Graph &graph, jit::Value *t, bool requires_grad) {
+  return insert(graph, "tracehost::read_grad", {t, graph.insertConstant(requires_grad)}, 1);
+}
+
+jit::Node *insert_expect_no_grad(jit::Graph &graph, jit::Value *t) {
+  return insert(graph, "tracehost::expect_no_grad", {t}, 0);
+}
+
+jit::Node *insert_set_grad(jit::Graph &graph, jit::Value *t, jit::Value *grad) {
+  return insert(graph, "tracehost::set_grad",
+                {t, grad ? grad : graph.insertConstant(c10::IValue())}, 0);
+}
+
+jit::Node *insert_retain_grad(jit::Graph &graph, jit::Value *t) {
+  return insert(graph, "tracehost::retain_grad", {t}, 0);
+}
+
+bool runs_engine(const jit::Node &node) {
+  static const c10::Symbol with_results = symbol("tracehost::grad");
+  static const c10::Symbol accumulating = symbol("tracehost::backward");
+  return node.kind() == with_results || node.kind() == accumulating;
+}
+
+bool is_autograd_op(const jit::Node &node) {
+  static const c10::Symbol others[] = {
+      symbol("tracehost::read_grad"), symbol("tracehost::expect_no_grad"),
+      symbol("tracehost::set_grad"), symbol("tracehost::retain_grad")};
+  return runs_engine(node) ||
+         std::find(std::begin(others), std::end(others), node.kind()) != std::end(others);
+}
+
+} // namespace tracehost

@@ -1,0 +1,245 @@
+#include "trace/gradients.h"
+
+#include "trace/block.h"
+#include "trace/call.h"
+#include "trace/scope.h"
+
+#include <torch/csrc/autograd/function.h>
+#include <torch/csrc/autograd/functions/accumulate_grad.h>
+#include <torch/csrc/autograd/variable.h>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace tracehost::trace {
+
+namespace tracer = torch::jit::tracer;
+
+namespace {
+
+using Tensors = std::vector<at::Tensor>;
+
+template <class F> void each_defined(const EngineCall &call, const F &f) {
+  for (const Tensors *tensors : {&call.roots, &call.grads, &call.inputs})
+    for (const at::Tensor &t : *tensors)
+      if (t.defined())
+        f(t);
+}
+
+/// The leaves that a backward pass from `roots` may reach.
+Tensors leaves_of(const Tensors &roots) {
+  using torch::autograd::Node;
+  Tensors leaves;
+  std::unordered_set<Node *> seen;
+  std::vector<Node *> todo;
+  const auto add = [&](Node *node) {
+    if (node && seen.insert(node).second)
+      todo.push_back(node);
+  };
+  for (const at::Tensor &t : roots)
+    add(torch::autograd::impl::gradient_edge(t).function.get());
+  while (!todo.empty()) {
+    Node *node = todo.back();
+    todo.pop_back();
+    if (auto *leaf = dynamic_cast<torch::autograd::AccumulateGrad *>(node))
+      leaves.push_back(leaf->variable);
+    for (const torch::autograd::Edge &edge : node->next_edges())
+      add(edge.function.get());
+  }
+  return leaves;
+}
+
+std::int64_t version_of(const at::Tensor &t) {
+  return t.defined() && !t.is_inference() ? t._version() : 0;
+}
+
+[[noreturn]] void refuse_here(const std::string &what, const std::string &cure) {
+  current->refuse(Refusal::trace, fmt::format("{} at {}. {}", what, text(current->here()), cure));
+}
+
+void check(const EngineCall &call) {
+  if (in_block())
+    refuse_here("backward() or autograd.grad() in a branch or loop that is staged,",
+                "Compute the loss there, and the gradients after it.");
+  if (without_data())
+    refuse_here("backward() or autograd.grad() in a trace without example data "
+                "(get_concrete_function, warm_up),",
+                "Call the function once with such arguments instead.");
+  each_defined(call, [](const at::Tensor &t) {
+    if (t.key_set().has(c10::DispatchKey::FuncTorchBatched) ||
+        t.key_set().has(c10::DispatchKey::Batched))
+      refuse_here("autograd.grad(is_grads_batched=True), or in vmap,",
+                  "Call autograd.grad once for each row, or outside of the function.");
+  });
+}
+
+} // namespace
+
+void Gradients::about_to_run(const EngineCall &call) {
+  leaves_.clear();
+  if (!call.accumulates)
+    return;
+  for (const at::Tensor &t : call.inputs.empty() ? leaves_of(call.roots) : call.inputs) {
+    met(t);
+    const at::Tensor &grad = grad_of(t);
+    leaves_.push_back({t, grad.unsafeGetTensorImpl(), version_of(grad)});
+  }
+}
+
+/// A leaf that a gradient has come to has one now, whatever was before.
+void Gradients::has_run() {
+  ++runs_;
+  for (const Leaf &leaf : leaves_) {
+    const at::Tensor &grad = grad_of(leaf.tensor);
+    const bool arrived = grad.defined() && (grad.unsafeGetTensorImpl() != leaf.grad ||
+                                            version_of(grad) != leaf.version);
+    if (arrived)
+      sure_.insert(leaf.tensor.unsafeGetTensorImpl());
+  }
+  leaves_.clear();
+}
+
+void Gradients::met(const at::Tensor &t) {
+  before_.emplace(t.unsafeGetTensorImpl(), std::pair(t, grad_state(t)));
+}
+
+bool Gradients::read(const at::Tensor &t) {
+  met(t);
+  if (!sure_.contains(t.unsafeGetTensorImpl()))
+    read_.insert(t.unsafeGetTensorImpl());
+  const at::Tensor &grad = grad_of(t);
+  const auto found = grads_.find(t.unsafeGetTensorImpl());
+  return found == grads_.end() || found->second != grad.unsafeGetTensorImpl();
+}
+
+void Gradients::is_known(const at::Tensor &t) {
+  grads_.insert_or_assign(t.unsafeGetTensorImpl(), grad_of(t).unsafeGetTensorImpl());
+}
+
+void Gradients::wrote(const at::Tensor &t) {
+  met(t); // whose address stays its own
+  sure_.insert(t.unsafeGetTensorImpl());
+  is_known(t);
+}
+
+std::vector<std::pair<at::Tensor, GradState>> Gradients::assumed() const {
+  std::vector<std::pair<at::Tensor, GradState>> result;
+  for (const Impl t : read_)
+    result.push_back(before_.at(t));
+  return result;
+}
+
+void Scope::prepare_engine_call(const EngineCall &call) {
+  check(call);
+  std::vector<at::Tensor> tensors;
+  each_defined(call, [&](const at::Tensor &t) { tensors.push_back(t); });
+  prepare_call(tensors);
+  gradients.about_to_run(call);
+}
+
+void Scope::record_engine_call(const EngineCall &call, const Tensors &results) {
+  gradients.has_run();
+  const auto &state = tracer::getTracingState();
+  const auto values = [&](const Tensors &tensors) {
+    std::vector<jit::Value *> found;
+    for (const at::Tensor &t : tensors)
+      found.push_back(t.defined() ? state->getValue(t) : nullptr);
+    return found;
+  };
+  std::vector<bool> defined;
+  for (const at::Tensor &t : results)
+    defined.push_back(t.defined());
+  const auto inputs = values(call.inputs);
+  jit::Node *node = insert_engine_call(*state->graph, call, values(call.roots), values(call.grads),
+                                       inputs, defined);
+  tracer::recordSourceLocation(call.accumulates ? node : node->input()->node());
+  for (std::size_t i = 0; i < results.size(); ++i) {
+    if (!results[i].defined())
+      continue;
+    state->setValue(results[i], node->output(i));
+    if (inexact.contains(inputs[i]))
+      inexact.insert(node->output(i));
+  }
+  if (relaxed) {
+    Tensors known;
+    for (const at::Tensor &t : results)
+      if (t.defined())
+        known.push_back(t);
+    relaxed->after(known);
+  }
+}
+
+void Scope::read_grad(const at::Tensor &t) {
+  know(t);
+  if (relaxed)
+    relaxed->settle();
+  const auto &state = tracer::getTracingState();
+  jit::Value *value = state->getValue(t);
+  const bool is_new = gradients.read(t);
+  const at::Tensor &grad = grad_of(t);
+  jit::Node *node = nullptr;
+  if (!grad.defined()) {
+    if (gradients.runs())
+      node = insert_expect_no_grad(*state->graph, value);
+  } else if (grad_state(t) == GradState::other) {
+    refuse_here(fmt::format("the body reads a .grad which is sparse, or of another dtype or shape "
+                            "than its tensor ({}),",
+                            TensorMeta::of(grad).text()),
+                "Read it outside of the function.");
+  } else if (is_new || !state->hasValue(grad)) {
+    check_reached_by_grad_alone(grad);
+    node = insert_read_grad(*state->graph, value, grad.requires_grad());
+    state->setValue(grad, node->output());
+    gradients.is_known(t);
+    if (inexact.contains(value))
+      inexact.insert(node->output());
+    if (relaxed)
+      relaxed->after({grad});
+  }
+  if (node)
+    tracer::recordSourceLocation(node);
+}
+
+/// At a later call another tensor may be passed, or be at that path, than the gradient.
+void Scope::check_reached_by_grad_alone(const at::Tensor &grad) {
+  const auto input = tracer::getTracingState()->hasValue(grad) ? input_of(grad) : std::nullopt;
+  const bool is_input = input && input->second.is_same(grad);
+  const std::string path = is_input ? input_name(input->first) : frontend_.path_of(grad);
+  if (is_input || !path.empty())
+    refuse_here(fmt::format("the body reads a .grad that it is given also as {},",
+                            path.empty() ? "an argument" : path),
+                "Use it by one way only.");
+}
+
+void Scope::written_grad(const at::Tensor &t) {
+  const at::Tensor &grad = grad_of(t);
+  prepare_call(grad.defined() ? Tensors{t, grad} : Tensors{t});
+  const auto &state = tracer::getTracingState();
+  gradients.wrote(t);
+  tracer::recordSourceLocation(insert_set_grad(*state->graph, state->getValue(t),
+                                               grad.defined() ? state->getValue(grad) : nullptr));
+}
+
+void Scope::retained_grad(const at::Tensor &t) {
+  const auto &state = tracer::getTracingState();
+  tracer::recordSourceLocation(insert_retain_grad(*state->graph, value_of(t)));
+}
+
+void Scope::note_grads() {
+  for (const auto &[t, grad] : gradients.assumed())
+    if (const auto input = input_of(t); input && input->second.is_same(t))
+      result.grads.push_back({input->first, grad});
+  std::sort(result.grads.begin(), result.grads.end(),
+            [](const GradRead &a, const GradRead &b) { return a.input < b.input; });
+}
+
+void prepare_engine_call(const EngineCall &call) { current->prepare_engine_call(call); }
+void record_engine_call(const EngineCall &call, const Tensors &results) {
+  current->record_engine_call(call, results);
+}
+void read_grad(const at::Tensor &t) { current->read_grad(t); }
+void written_grad(const at::Tensor &t) { current->written_grad(t); }
+void retained_grad(const at::Tensor &t) { current->retained_grad(t); }
+
+} // namespace tracehost::trace

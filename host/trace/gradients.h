@@ -1,0 +1,78 @@
+#pragma once
+
+#include "program/autograd_ops.h"
+#include "signature/grad_read.h"
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <unordered_map>
+#include <unordered_set>
+#include <utility>
+#include <vector>
+
+/// Backward passes of the body, and the `.grad` of tensors, as a trace records them
+/// (program/autograd_ops.h): prepare_engine_call, the engine itself in a Called block,
+/// record_engine_call.
+///
+///     body:  loss.backward()        graph(%x, %w):
+///            return w.grad            %loss = ...
+///                                     = tracehost::backward([%loss], [%1], ...)
+///                                     %g = tracehost::read_grad(%w)
+///                                     return (%g)
+///
+/// A `.grad` is state of a tensor that no graph input shows. Where the body reads one that neither
+/// a backward pass nor an assignment of its own has made sure of, what it was before the call
+/// becomes part of the signature (Traced::grads).
+
+namespace tracehost::trace {
+
+/// What a trace knows of `.grad`s.
+class Gradients {
+public:
+  /// The engine is about to run; has run.
+  void about_to_run(const EngineCall &call);
+  void has_run();
+  /// The body reads `t`'s. Whether the graph does not have the gradient yet.
+  bool read(const at::Tensor &t);
+  /// The graph has the gradient of `t` as a value, from now on.
+  void is_known(const at::Tensor &t);
+  /// The body has assigned to `t`'s.
+  void wrote(const at::Tensor &t);
+  bool runs() const { return runs_ > 0; } ///< whether the engine has run
+  /// Tensors whose gradient the body read, with what it was before the call.
+  std::vector<std::pair<at::Tensor, GradState>> assumed() const;
+
+private:
+  void met(const at::Tensor &t);
+
+  struct Leaf {
+    at::Tensor tensor;
+    const c10::TensorImpl *grad; ///< before the engine ran
+    std::int64_t version;
+  };
+  using Impl = const c10::TensorImpl *;
+  std::vector<Leaf> leaves_; ///< that the engine may reach, while it runs
+  int runs_ = 0;
+  std::unordered_map<Impl, std::pair<at::Tensor, GradState>> before_; ///< the call
+  std::unordered_set<Impl> sure_; ///< have a gradient, or none, whatever was before the call
+  std::unordered_set<Impl> read_;
+  /// Of tensors, what the graph has as their gradient; the tracer keeps its address from reuse.
+  std::unordered_map<Impl, Impl> grads_;
+};
+
+/// Makes the tensors of `call` known to the trace and brings its modes up to date; refuses what
+/// can't be recorded. Requires: recording().
+void prepare_engine_call(const EngineCall &call);
+/// Records a call that has run. `results`: as many as inputs, undefined for None; none where it
+/// accumulates. Requires: recording(), prepare_engine_call() before.
+void record_engine_call(const EngineCall &call, const std::vector<at::Tensor> &results);
+
+/// The body gets the `.grad` that `t` has now. Requires: recording().
+void read_grad(const at::Tensor &t);
+/// The body has set `t`'s `.grad` to what it is now. Requires: recording().
+void written_grad(const at::Tensor &t);
+/// The body has called t.retain_grad(). Requires: recording().
+void retained_grad(const at::Tensor &t);
+
+} // namespace tracehost::trace
