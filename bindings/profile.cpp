@@ -50,6 +50,36 @@ bool is_ours(PyFrameObject *frame, bool &alone) {
   return ours;
 }
 
+/// `random` or `numpy.random`, if `self` is a generator of theirs; else "".
+std::string foreign_generator(PyObject *self) {
+  if (!self || PyModule_Check(self))
+    return {};
+  for (const PyTypeObject *type = Py_TYPE(self); type; type = type->tp_base) {
+    const std::string_view name = type->tp_name;
+    if (name == "_random.Random")
+      return "random";
+    if (name == "numpy.random.mtrand.RandomState" || name == "numpy.random._generator.Generator")
+      return "numpy.random";
+  }
+  return {};
+}
+
+/// A function of torch._C that changes how ops of all threads work.
+bool is_process_wide(std::string_view name) {
+  constexpr std::string_view starts[] = {"_set_default_dtype", "_set_default_tensor_type",
+                                         "_set_deterministic", "_set_cudnn",
+                                         "_set_cublas",        "_set_sdp",
+                                         "_set_math_sdp",      "_set_mkldnn",
+                                         "_set_onednn",        "_set_nnpack",
+                                         "_set_float32",       "_set_fp32",
+                                         "_set_blas",          "_set_linalg",
+                                         "_set_qengine",       "set_num_threads",
+                                         "set_num_interop",    "set_flush_denormal",
+                                         "_set_conj",          "_set_mkl"};
+  return std::any_of(std::begin(starts), std::end(starts),
+                     [&](std::string_view start) { return name.starts_with(start); });
+}
+
 } // namespace
 
 Profile::Profile(Recorder &recorder, const trace::Frontend &frontend)
@@ -160,8 +190,18 @@ void Profile::check_python_call(PyFrameObject *frame) {
       owner(code) == Owner::torch &&
       std::string_view(PyUnicode_AsUTF8(code->co_filename)).find("/torch/optim/") !=
           std::string_view::npos;
+  const bool is_default_device =
+      owner(code) == Owner::torch &&
+      std::string_view(PyUnicode_AsUTF8(code->co_qualname)) == "set_default_device";
   const std::string name = optimizer ? PyUnicode_AsUTF8(code->co_qualname) : "";
   Py_DECREF(code);
+  if (is_default_device)
+    trace::refuse(
+        trace::Refusal::trace,
+        fmt::format("the body changes a setting of the whole process (set_default_device) at {}, "
+                    "which is not recorded in a graph. Use `with torch.device(...):`, or change it "
+                    "outside of the function.",
+                    text(user_line())));
   if (optimizer)
     trace::refuse(
         trace::Refusal::trace,
@@ -184,6 +224,22 @@ void Profile::check_c_call(PyObject *function) {
         fmt::format("the body sets a random generator's state (Generator.{}) at {}, which is not "
                     "recorded in a graph. Seed outside of the function.",
                     name, text(user_line())));
+  if (const std::string source = foreign_generator(self); !source.empty())
+    trace::note_draw(fmt::format("{}.{}", source, name));
+  if (is_process_wide(name))
+    trace::refuse(
+        trace::Refusal::trace,
+        fmt::format("the body changes a setting of the whole process ({}) at {}, which is not "
+                    "recorded in a graph. Change it outside of the function.",
+                    name, text(user_line())));
+  if (name == "_swap_tensor_impl" || name == "_enter_dual_level")
+    trace::refuse(
+        trace::Refusal::trace,
+        fmt::format("the body {} at {}, which is not recorded in a graph. Do it outside of the "
+                    "function.",
+                    name == "_swap_tensor_impl" ? "swaps two tensors (torch.utils.swap_tensors)"
+                                                : "uses forward-mode differentiation",
+                    text(user_line())));
   if (name == "_to_dlpack" || name == "_to_dlpack_versioned")
     trace::refuse_read(
         fmt::format("the body gives a tensor's memory away ({}) at {}, which a graph can't "

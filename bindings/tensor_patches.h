@@ -7,7 +7,8 @@
 ///   size shape numel nelement        ints as eager, traced sizes for relaxed dimensions
 ///   stride is_contiguous ... is_leaf the original's answer; it becomes part of the signature
 ///   tolist numpy data_ptr ...        ValueReadError with the line
-///   data grad requires_grad_ ...     CaptureError / TraceError with the line
+///   data requires_grad_ ...          ops of ours, as no op of torch's does it
+///   grad register_hook ...           TraceError with the line
 ///   repr, format without a spec      dtype and shape
 ///
 /// torch._C._get_tracing_state and _is_tracing answer "no" in our traces: torch's own Python code

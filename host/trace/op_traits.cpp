@@ -114,6 +114,9 @@ OpTraits derive(const c10::OperatorHandle &op) {
   t.literal = kLiteral.contains(name);
   t.splits = kSplits.contains(name);
   t.inexact = op.hasTag(at::Tag::dynamic_output_shape) || kInexact.contains(name);
+  t.resizes = name == "aten::resize_" || name == "aten::resize_as_";
+  t.detaches = name == "aten::detach_";
+  t.writes = op.schema().is_mutable();
   t.unrecorded = kUnrecorded.contains(name);
   return t;
 }

@@ -12,6 +12,9 @@ struct OpTraits {
   bool literal = false;     ///< an op that torch.tensor() and its kin end with
   bool splits = false;      ///< returns as many tensors as its input has sizes
   bool inexact = false;     ///< the result's sizes depend on values: inexact_with() decides
+  bool resizes = false;     ///< resize_ and its kin, of which the tracer makes no node
+  bool detaches = false;    ///< detach_
+  bool writes = false;      ///< to an argument
   bool unrecorded =
       false; ///< changes a tensor behind the tracer's back (set_data, retain_grad ...)
 };
