@@ -5,6 +5,7 @@
 #include "frames.h"
 #include "profile.h"
 #include "trace/call.h"
+#include "trace/tracer.h"
 
 #include <ATen/ops/empty.h>
 #include <torch/csrc/Dtype.h>
@@ -194,6 +195,10 @@ void add_callbacks(py::module_ &module) {
   module.def("record_foreign", &record_foreign);
   module.def("relaxing", &trace::relaxing);
   module.def("here", [] { return text(user_line()); });
+  module.def("note_draw", [](const std::string &what) {
+    if (trace::recording())
+      trace::note_draw(what);
+  });
 }
 
 } // namespace tracehost::python

@@ -52,6 +52,36 @@ bool is_ours(PyFrameObject *frame, bool &alone) {
   return ours;
 }
 
+/// `random` or `numpy.random`, if `self` is a generator of theirs; else "".
+std::string foreign_generator(PyObject *self) {
+  if (!self || PyModule_Check(self))
+    return {};
+  for (const PyTypeObject *type = Py_TYPE(self); type; type = type->tp_base) {
+    const std::string_view name = type->tp_name;
+    if (name == "_random.Random")
+      return "random";
+    if (name == "numpy.random.mtrand.RandomState" || name == "numpy.random._generator.Generator")
+      return "numpy.random";
+  }
+  return {};
+}
+
+/// A function of torch._C that changes how ops of all threads work.
+bool is_process_wide(std::string_view name) {
+  constexpr std::string_view starts[] = {"_set_default_dtype", "_set_default_tensor_type",
+                                         "_set_deterministic", "_set_cudnn",
+                                         "_set_cublas",        "_set_sdp",
+                                         "_set_math_sdp",      "_set_mkldnn",
+                                         "_set_onednn",        "_set_nnpack",
+                                         "_set_float32",       "_set_fp32",
+                                         "_set_blas",          "_set_linalg",
+                                         "_set_qengine",       "set_num_threads",
+                                         "set_num_interop",    "set_flush_denormal",
+                                         "_set_conj",          "_set_mkl"};
+  return std::any_of(std::begin(starts), std::end(starts),
+                     [&](std::string_view start) { return name.starts_with(start); });
+}
+
 } // namespace
 
 Profile::Profile(Recorder &recorder, const trace::Frontend &frontend)
@@ -175,6 +205,20 @@ void Profile::check_c_call(PyFrameObject *frame, PyObject *function) {
                     name, text(user_line())));
   if (const auto why = why_refused(function, frame); !why.empty())
     trace::refuse(trace::Refusal::trace, why);
+  if (const std::string source = foreign_generator(self); !source.empty())
+    trace::note_draw(fmt::format("{}.{}", source, name));
+  if (is_process_wide(name))
+    trace::refuse(
+        trace::Refusal::trace,
+        fmt::format("the body changes a setting of the whole process ({}) at {}, which is not "
+                    "recorded in a graph. Change it outside of the function.",
+                    name, text(user_line())));
+  if (name == "_swap_tensor_impl")
+    trace::refuse(
+        trace::Refusal::trace,
+        fmt::format("the body swaps two tensors (torch.utils.swap_tensors) at {}, which is not "
+                    "recorded in a graph. Do it outside of the function.",
+                    text(user_line())));
   if (name == "_to_dlpack" || name == "_to_dlpack_versioned")
     trace::refuse_read(
         fmt::format("the body gives a tensor's memory away ({}) at {}, which a graph can't "

@@ -239,7 +239,7 @@ std::shared_ptr<FrontEndState> PythonCall::finish(Request &, Signature &signatur
   std::vector<PyObject *> captured;
   for (const trace::Capture &c : traced.captures) {
     captured.push_back(object_of(c.tensor));
-    signature.captures.push_back({c.path, meta_of(captured.back())});
+    signature.captures.push_back({c.path, capture_metas_.at(captured.size() - 1)});
     signature.captures.back().held = recorder_->path_of(captured.back()).empty();
   }
   for (std::size_t slot = 0; slot < flattened_.tensors.size(); ++slot) {
@@ -260,6 +260,7 @@ std::shared_ptr<FrontEndState> PythonCall::finish(Request &, Signature &signatur
   state->rebinds = !state->environment->rebindings().empty();
   state->calls = callbacks_of(*traced.graph->block());
   baked_ = traced.baked;
+  draws_ = traced.draws;
   const auto input = [&](std::uint32_t i) -> const at::Tensor & {
     const std::size_t slots = flattened_.tensors.size();
     return i < slots ? THPVariable_Unpack(flattened_.tensors[i])
@@ -462,6 +463,7 @@ std::string PythonCall::capture_path(const at::Tensor &tensor) {
             "a {} used at {} is reached by no path that tracehost can read again. Pass it as "
             "an argument.",
             Py_TYPE(object)->tp_name, line));
+  capture_metas_.push_back(meta_of(object));
   return path.empty() ? "a tensor first used at " + line : path;
 }
 
@@ -529,7 +531,23 @@ void PythonCall::refuse(trace::Refusal why, const std::string &message) {
   raise(type, message);
 }
 
-bool PythonCall::warn() { return warn_side_effects() && warn_baked(); }
+bool PythonCall::warn() { return warn_side_effects() && warn_baked() && warn_draws(); }
+
+bool PythonCall::warn_draws() {
+  for (const trace::BakedRead &draw : draws_) {
+    const std::string where = text(draw.where);
+    if (!function_.baked.insert(where).second)
+      continue;
+    const std::string message = fmt::format(
+        "{} uses {} at {} while it is traced: later calls draw nothing, and use what was drawn "
+        "then. Draw with torch (torch.rand, torch.randint), or outside of the function, and pass "
+        "the number.",
+        function_.name, draw.what, where);
+    if (PyErr_WarnEx(errors().trace_warning, message.c_str(), 1))
+      return false;
+  }
+  return true;
+}
 
 bool PythonCall::warn_mismatch() {
   if (!function_.wrong.insert(mismatch->culprit).second)

@@ -154,6 +154,7 @@ private:
                                        const std::vector<PyObject *> &captures) const;
   bool warn_side_effects();
   bool warn_baked();
+  bool warn_draws();
   bool reads_match(const Specialization &specialization, const PythonState &state);
   PyObject *call_with_placeholders();
   Signature flatten_as(UserValues &values, Flattened &found);
@@ -202,7 +203,8 @@ private:
   std::vector<Node> nodes_; ///< of the arguments before the body ran
   std::vector<TensorMeta> outputs_;
   std::vector<SideEffect> side_effects_;
-  std::vector<trace::BakedRead> baked_;
+  std::vector<trace::BakedRead> baked_, draws_;
+  std::vector<TensorMeta> capture_metas_; ///< of the captures, before the body changed them
   /// What the body read, of tensors that it may have changed since.
   std::vector<std::pair<at::Tensor, ValueGuard>> read_;
   std::vector<std::pair<at::Tensor, GradState>> grads_read_;

@@ -30,6 +30,10 @@ constexpr std::string_view kCompiled =
     "the body calls a function that torch.compile has made, at {}; one graph can't hold the other. "
     "Call what it was made from, or call it outside of the function.";
 
+constexpr std::string_view kDefaultDevice =
+    "the body changes a setting of the whole process (set_default_device) at {}, which is not "
+    "recorded in a graph. Use `with torch.device(...):`, or change it outside of the function.";
+
 struct Refused {
   std::string_view name;
   std::string_view why;
@@ -59,9 +63,7 @@ bool is_grad_fn(PyObject *object) {
          name.ends_with("AccumulateGrad");
 }
 
-std::string said(std::string_view why) {
-  return fmt::format(fmt::runtime(why), text(user_line()));
-}
+std::string said(std::string_view why) { return fmt::format(fmt::runtime(why), text(user_line())); }
 
 } // namespace
 
@@ -80,10 +82,15 @@ std::string why_refused(PyObject *function, PyFrameObject *frame) {
 
 std::string why_refused(PyFrameObject *frame) {
   PyCodeObject *code = PyFrame_GetCode(frame);
-  const bool compiled =
-      std::string_view(utf8(code->co_name)) == "compile_wrapper" && owner(code) == Owner::torch;
+  const bool torchs = owner(code) == Owner::torch;
+  const std::string_view name = torchs ? utf8(code->co_qualname) : "";
+  std::string why;
+  if (name == "set_default_device")
+    why = said(kDefaultDevice);
+  else if (name.ends_with(".compile_wrapper"))
+    why = said(kCompiled);
   Py_DECREF(code);
-  return compiled ? said(kCompiled) : std::string();
+  return why;
 }
 
 } // namespace tracehost::python

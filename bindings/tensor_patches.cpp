@@ -9,6 +9,7 @@
 #include "trace/call.h"
 #include "trace/gradients.h"
 #include "trace/lifted.h"
+#include "trace/state.h"
 #include "trace/tracer.h"
 #include "traced_size.h"
 
@@ -149,36 +150,65 @@ PyObject *unrecorded_method(PyObject *, const char *name, Args, std::size_t, PyO
                   name, line()));
 }
 
-PyObject *requires_grad_method(PyObject *original, const char *name, Args args, std::size_t nargsf,
+/// Eager's own errors come from eager.
+bool may_require_grad(const at::Tensor &t) {
+  return t.is_leaf() && (at::isFloatingType(t.scalar_type()) || at::isComplexType(t.scalar_type()));
+}
+
+void require_grad(const at::Tensor &t, bool on) {
+  trace::note_leaf_read();
+  trace::set_requires_grad(t, on);
+}
+
+PyObject *requires_grad_method(PyObject *original, const char *, Args args, std::size_t nargsf,
                                PyObject *kwnames) {
-  const bool none_given = PyVectorcall_NARGS(nargsf) == 1 && !kwnames;
-  const bool on = none_given || (PyVectorcall_NARGS(nargsf) == 2 && args[1] == Py_True);
-  const bool off = PyVectorcall_NARGS(nargsf) == 2 && args[1] == Py_False;
-  const bool is_on = THPVariable_Unpack(args[0]).requires_grad();
-  if (is_on ? on : off)
+  const auto &t = THPVariable_Unpack(args[0]);
+  const Py_ssize_t given = PyVectorcall_NARGS(nargsf) + (kwnames ? PyTuple_GET_SIZE(kwnames) : 0);
+  const bool on = given == 1 || (given == 2 && args[1] == Py_True);
+  const bool known = given == 1 || (given == 2 && PyBool_Check(args[1]));
+  if (!known || t.requires_grad() == on || !may_require_grad(t))
     return PyObject_Vectorcall(original, args, nargsf, kwnames);
-  return unrecorded_method(original, name, args, nargsf, kwnames);
+  require_grad(t, on);
+  return Py_NewRef(args[0]);
 }
 
 PyObject *requires_grad_property(PyObject *original, const char *, PyObject *tensor,
                                  PyObject *value) {
-  const bool same =
-      value && THPVariable_Unpack(tensor).requires_grad() == (PyObject_IsTrue(value) == 1);
-  if (!value || same)
+  const auto &t = THPVariable_Unpack(tensor);
+  if (!value || !PyBool_Check(value) || t.requires_grad() == (value == Py_True) ||
+      !may_require_grad(t))
     return original_property(original, tensor, value);
-  trace::refuse(
-      trace::Refusal::trace,
-      fmt::format("setting requires_grad at {} is not recorded in a graph. Do it outside of "
-                  "the function.",
-                  line()));
+  require_grad(t, value == Py_True);
+  return Py_NewRef(Py_None);
 }
 
-PyObject *data_property(PyObject *, const char *, PyObject *, PyObject *) {
-  trace::refuse(
-      trace::Refusal::capture,
-      fmt::format("the body uses Tensor.data at {}, which the graph would keep as it is now. "
-                  "Use detach(), or `with torch.no_grad():`.",
-                  line()));
+/// What of `t` differs in `data`, "" if nothing that a signature holds.
+std::string kind_change(const at::Tensor &t, const at::Tensor &data) {
+  const auto was = TensorMeta::of(t).text(), is = TensorMeta::of(data.detach()).text();
+  const bool same = t.scalar_type() == data.scalar_type() && t.sizes() == data.sizes() &&
+                    t.device() == data.device() && t.layout() == data.layout();
+  return same ? "" : fmt::format("from {} to {}", was, is);
+}
+
+PyObject *data_property(PyObject *original, const char *, PyObject *tensor, PyObject *value) {
+  const auto &t = THPVariable_Unpack(tensor);
+  if (!value)
+    return THPVariable_Wrap(trace::data_of(t));
+  if (!THPVariable_Check(value))
+    return original_property(original, tensor, value);
+  const auto &data = THPVariable_Unpack(value);
+  std::string change;
+  {
+    const trace::Paused paused;
+    change = kind_change(t, data);
+  }
+  if (!change.empty())
+    trace::refuse(trace::Refusal::trace,
+                  fmt::format("the body sets Tensor.data at {}, and changes the tensor by that {}. "
+                              "Do it outside of the function, or give the new tensor another name.",
+                              line(), change));
+  trace::set_data(t, data);
+  return Py_NewRef(Py_None);
 }
 
 /// A tensor with a gradient is an input of the graph, or made by it; the gradient is read there.

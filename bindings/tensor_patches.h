@@ -7,7 +7,7 @@
 ///   size shape numel nelement        ints as eager, traced sizes for relaxed dimensions
 ///   stride is_contiguous ... is_leaf the original's answer; it becomes part of the signature
 ///   tolist numpy data_ptr ...        ValueReadError with the line
-///   data requires_grad_ ...          CaptureError / TraceError with the line
+///   data requires_grad_ ...          ops of ours, as no op of torch's does it
 ///   grad retain_grad                 an op of the graph's (trace/gradients.h)
 ///   repr, format without a spec      dtype and shape
 ///

@@ -1,6 +1,7 @@
 #include "program/ops.h"
 
 #include <ATen/core/Tensor.h>
+#include <torch/csrc/jit/runtime/custom_operator.h>
 #include <torch/library.h>
 
 namespace tracehost {
@@ -18,6 +19,11 @@ TORCH_LIBRARY_FRAGMENT(tracehost, m) {
   m.def(torch::schema("keep(Tensor t) -> ()", conservative), &keep);
   m.def(torch::schema("raise_error(str type, str message) -> ()", conservative), &raise_error);
 }
+
+// An operator of the interpreter's alone, as it leaves the bool on the stack as it is.
+const torch::jit::RegisterOperators number({torch::jit::Operator(
+    "tracehost::number(bool truth) -> Scalar", [](torch::jit::Stack &) {},
+    c10::AliasAnalysisKind::FROM_SCHEMA)});
 
 } // namespace
 } // namespace tracehost

@@ -6,8 +6,11 @@
 /// Ops of ours that graphs have; registered with libtorch under `tracehost::` when the library is
 /// loaded.
 ///
-///     tracehost::keep(Tensor t) -> ()                    does nothing: `t` is not removed as
-///     unused tracehost::raise_error(str type, str message) -> ()      throws a Raised
+///     tracehost::keep(Tensor t) -> ()                    does nothing: `t` is not removed
+///     tracehost::raise_error(str type, str message) -> ()      throws a Raised
+///     tracehost::number(bool truth) -> Scalar            the bool, for an op that takes a number
+///
+/// Others: modes.h, state_ops.cpp, array_ops.h.
 
 namespace tracehost {
 

@@ -81,23 +81,27 @@ void convert_numbers(torch::jit::Block *block) {
 }
 
 // The tracer records a bool that an op takes as a Scalar (`full((), True)`) as a bool constant,
-// which no schema of TorchScript's takes. As a number it is the same value.
+// which no schema of TorchScript's takes. Not 1: `full((), 1)` is of another dtype.
 void convert_truths(torch::jit::Block *block) {
+  static const auto number = c10::Symbol::fromQualString("tracehost::number");
   for (torch::jit::Node *node : block->nodes()) {
     for (auto *inner : node->blocks())
       convert_truths(inner);
     if (!node->kind().is_aten() || node->maybeOperator())
       continue;
+    const torch::jit::WithInsertPoint here(node);
     for (std::size_t i = 0; i < node->inputs().size(); ++i) {
-      const auto truth = torch::jit::constant_as<bool>(node->input(i));
-      if (!truth)
+      torch::jit::Value *truth = node->input(i);
+      if (!torch::jit::constant_as<bool>(truth))
         continue;
-      const torch::jit::WithInsertPoint here(node);
-      torch::jit::Value *before = node->input(i);
-      node->replaceInput(i, node->owningGraph()->insertConstant(std::int64_t{*truth}));
+      auto *converted =
+          node->owningGraph()->insertNode(node->owningGraph()->create(number, {truth}));
+      converted->output()->setType(c10::NumberType::get());
+      node->replaceInput(i, converted->output());
       if (node->maybeOperator())
         break;
-      node->replaceInput(i, before); // it is not this one
+      node->replaceInput(i, truth); // it is not this one
+      converted->destroy();
     }
   }
 }
@@ -107,9 +111,9 @@ void convert_truths(torch::jit::Block *block) {
 void prepare(const std::shared_ptr<torch::jit::Graph> &graph) {
   torch::jit::Inline(*graph);
   drop_identities(graph->block());
+  convert_truths(graph->block()); // before a pass that asks for each op's schema
   torch::jit::LowerSimpleTuples(graph);
   detach_randint_like(graph->block());
-  convert_truths(graph->block());
   convert_numbers(graph->block());
   // Types still carry the sizes of the traced call; later passes and reports must not rely on them.
   torch::jit::EraseShapeInformation(graph);

@@ -142,6 +142,8 @@ OpTraits derive(const c10::OperatorHandle &op) {
   t.inexact = op.hasTag(at::Tag::dynamic_output_shape) || kInexact.contains(name);
   t.writes = std::any_of(schema.arguments().begin(), schema.arguments().end(),
                          [](const c10::Argument &a) { return writes(a) || is_statistic(a); });
+  t.resizes = name == "aten::resize_" || name == "aten::resize_as_";
+  t.detaches = name == "aten::detach_";
   t.unrecorded = kUnrecorded.contains(name);
   t.collective = name.starts_with("c10d::") || name.starts_with("_c10d_functional::");
   t.aside = name.starts_with("profiler::");

@@ -14,6 +14,8 @@ struct OpTraits {
   bool inexact = false;     ///< the result's sizes depend on values: inexact_with() decides
   bool writes = false;      ///< into some of its arguments: is_written() tells which
   bool aside = false;       ///< no part of a graph: marks a region for the profiler
+  bool resizes = false;     ///< resize_ and its kin, of which the tracer makes no node
+  bool detaches = false;    ///< detach_
   bool unrecorded =
       false; ///< changes a tensor behind the tracer's back (set_data, retain_grad ...)
   bool collective = false; ///< of torch.distributed

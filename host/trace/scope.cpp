@@ -106,6 +106,11 @@ void Scope::before(const c10::OperatorHandle &op, const jit::Stack &stack) {
               });
   if (witness_)
     witness_->before(op, stack);
+  each_tensor(c10::ArrayRef<c10::IValue>(stack).slice(stack.size() - count),
+              [&](const at::Tensor &t) {
+                if (!t.unsafeGetTensorImpl()->is_wrapped_number())
+                  note_leaf(t);
+              });
   if (relaxed && op_depth() == 0 && op_traits.splits && count == 3 && stack.back().isInt() &&
       std::string_view(schema.name()).ends_with("chunk"))
     relaxed->split(stack[stack.size() - 3].toTensor(), stack.back().toInt(),
@@ -117,6 +122,8 @@ void Scope::before(const c10::OperatorHandle &op, const jit::Stack &stack) {
     refuse_sizes(schema.name());
   under_way_.resize(static_cast<std::size_t>(op_depth()) + 1);
   under_way_.back() = {inexact, state->graph->insertPoint()->prev()};
+  if (op_traits.resizes)
+    resizes(op, stack);
   if (state_ != state)
     state_ = state;
 }
@@ -181,6 +188,12 @@ void Scope::after(const c10::OperatorHandle &op, const jit::Stack &stack) {
   const auto count = schema.returns().size();
   const auto &state = tracer::getTracingState();
   check_substituted(op);
+  if (traits(op).detaches)
+    detached(stack.back().toTensor());
+  if (traits(op).resizes) {
+    const at::Tensor &t = stack.back().toTensor();
+    state->setValue(t, resizing_->addOutput());
+  }
   const bool random = traits(op).random;
   const auto depth = static_cast<std::size_t>(op_depth());
   const bool inexact = depth < under_way_.size() && under_way_[depth].makes_inexact;
@@ -193,7 +206,7 @@ void Scope::after(const c10::OperatorHandle &op, const jit::Stack &stack) {
                                      schema.name(), text(frontend_.here())));
                 if (inexact && t.dim() > 0)
                   this->inexact.insert(state->getValue(t));
-                if (random)
+                if (random && !in_custom_function())
                   keep(state->getValue(t));
                 if (blocks && depth == 0)
                   made_in_block(t);

@@ -86,6 +86,12 @@ public:
   /// After the body: balances modes; a swallowed refusal is refused again.
   void close();
 
+  // What is done to a tensor's object: state.cpp.
+  void is_leaf_of_body(const at::Tensor &t);
+  void note_leaf(const at::Tensor &t);
+  void resizes(const c10::OperatorHandle &op, const jit::Stack &stack);
+  void detached(const at::Tensor &t);
+
   // Parts of the body that are not recorded as ops: lifted.cpp, call.cpp.
   void lift();
   void land(bool at_end = false); ///< after lift(): recording goes on
@@ -151,6 +157,9 @@ private:
   std::unordered_map<const c10::TensorImpl *, jit::Value *> captured_; ///< hidden inputs
   /// Tensors made in a block, of which only its end tells what they are.
   std::unordered_map<const c10::TensorImpl *, c10::weak_intrusive_ptr<c10::TensorImpl>> of_blocks_;
+  /// Tensors made in the body that were told to require gradients; no address is used twice.
+  std::unordered_map<const c10::TensorImpl *, c10::weak_intrusive_ptr<c10::TensorImpl>> leaves_;
+  jit::Node *resizing_ = nullptr; ///< of the resize_ under way
   int on_stand_ins_ = 0;
   /// An op under way.
   struct Op {

@@ -79,6 +79,7 @@ std::vector<at::Tensor> run_body(const std::function<std::vector<at::Tensor>()> 
     scope.close();
     for (auto &t : results) {
       scope.know(t);
+      scope.note_leaf(t);
       const bool is_size = scope.relaxed && scope.relaxed->is_size(t);
       scope.result.size_outputs.push_back(is_size);
       if (!is_size)
@@ -186,6 +187,9 @@ std::int64_t index_of_size(const at::Tensor &size) {
                             : current->relaxed->pin(size, "torch.tensor() of a size");
   const PausedWithData paused;
   return size.item().toLong();
+}
+void note_draw(const std::string &what) {
+  current->result.draws.push_back({what, current->here()});
 }
 void note_leaf_read() { current->result.reads_leaf = true; }
 

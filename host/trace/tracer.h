@@ -70,6 +70,7 @@ struct Traced {
   std::vector<ValueGuard> values; ///< of inputs, that the body read
   std::vector<GradRead> grads;    ///< of inputs, as they were before the call
   std::vector<BakedRead> baked;
+  std::vector<BakedRead> draws;   ///< of random numbers that are not torch's
   std::vector<bool> size_outputs; ///< by output of the body: it is a size, an int for the caller
   std::vector<std::string> notes; ///< what the check at a second size found, a sentence each
 };
@@ -135,6 +136,8 @@ void note_strides_read();
 void note_strides_read(const at::Tensor &t);
 void note_contiguity_read(const at::Tensor &t);
 void note_leaf_read();
+/// The body draws a number from a generator that is not torch's. Requires: recording().
+void note_draw(const std::string &what);
 
 /// A size (or numel) that may differ at a later call, as a traced 0-dim int64 tensor; nullopt where
 /// it is exact, an int. Requires: recording().

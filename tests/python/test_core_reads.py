@@ -210,25 +210,6 @@ def test_the_cache_is_as_before_a_refused_read():
     assert (stats["traces"], stats["live"], stats["evicted"], stats["hits"]) == (1, 1, 0, 3)
 
 
-def test_data_is_a_capture_error():
-    def body(x):
-        return x.data * 2  # here
-
-    with pytest.raises(tracehost.CaptureError) as error:
-        tracehost.function(body)(X)
-    assert str(error.value) == (
-        f"the body uses Tensor.data at {place(body)}, which the graph would keep as it is now. Use "
-        "detach(), or `with torch.no_grad():`."
-    )
-
-    def assigns(x):
-        x.data = torch.zeros(4)
-        return x
-
-    with pytest.raises(tracehost.CaptureError):
-        tracehost.function(assigns)(X.clone())
-
-
 def test_text_without_values_never_fails(capsys):
     texts = []
 

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable
 from types import BuiltinFunctionType, CellType, FunctionType, MethodType
 from typing import Any
 
+from .. import _tracehost
 from .._tensor_array import TensorArray
 from . import _staging
 from ._compile import converted, copy_of
@@ -156,6 +157,10 @@ def _of_class(f: Any) -> Any:
 
 
 def _of_method(f: Any) -> Any:
+    if type(f.__self__).__module__.startswith(
+        "numpy.random"
+    ):  # no builtins: no profile event tells of them
+        _tracehost.note_draw(f"numpy.random.{f.__name__}")
     function = f.__func__
     made = call(function)
     return f if made is function else MethodType(made, f.__self__)

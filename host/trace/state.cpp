@@ -1,0 +1,94 @@
+#include "trace/state.h"
+
+#include "trace/scope.h"
+
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <fmt/format.h>
+
+namespace tracehost::trace {
+
+namespace tracer = torch::jit::tracer;
+
+namespace {
+
+const auto kDetachInPlace = c10::Symbol::fromQualString("aten::detach_");
+const auto kData = c10::Symbol::fromQualString("tracehost::data");
+const auto kRequiresGrad = c10::Symbol::fromQualString("tracehost::requires_grad_");
+
+template <class Function> auto op(const char *name) {
+  return c10::Dispatcher::singleton().findSchemaOrThrow(name, "").typed<Function>();
+}
+
+} // namespace
+
+at::Tensor data_of(const at::Tensor &t) {
+  static const auto data = op<at::Tensor(const at::Tensor &)>("tracehost::data");
+  return data.call(t);
+}
+
+void set_data(const at::Tensor &t, const at::Tensor &data) {
+  static const auto set = op<void(const at::Tensor &, const at::Tensor &)>("tracehost::set_data");
+  set.call(t, data);
+}
+
+void set_requires_grad(const at::Tensor &t, bool on) {
+  static const auto set = op<void(const at::Tensor &, bool)>("tracehost::requires_grad_");
+  current->is_leaf_of_body(t);
+  set.call(t, on);
+}
+
+void Scope::is_leaf_of_body(const at::Tensor &t) {
+  leaves_.insert_or_assign(t.unsafeGetTensorImpl(), t.getIntrusivePtr());
+}
+
+/// `torch.zeros(3, requires_grad=True)` is an op, and then a flag that no op sets: that is one
+/// where the tensor was made.
+void Scope::note_leaf(const at::Tensor &t) {
+  if (!t.requires_grad() || !t.is_leaf() || t.is_view()) // a view under no_grad says it does
+    return;
+  const auto *impl = t.unsafeGetTensorImpl();
+  if (captured_.contains(impl) || leaves_.contains(impl))
+    return;
+  for (const at::Tensor &slot : slots_)
+    if (slot.is_same(t))
+      return;
+  is_leaf_of_body(t);
+  jit::Value *value = tracer::getTracingState()->getValue(t);
+  if (value->node()->kind() == c10::prim::Param)
+    return;
+  jit::Graph &graph = *value->owningGraph();
+  const jit::WithInsertPoint after(value->node()->next());
+  graph.insertNode(graph.create(kRequiresGrad, {value, graph.insertConstant(true)}, 0));
+}
+
+/// libtorch's tracer records detach_ as detach, which leaves an input as it is.
+void Scope::detached(const at::Tensor &t) {
+  const auto &state = tracer::getTracingState();
+  jit::Node *made = state->getValue(t)->node();
+  if (made->kind() != c10::aten::detach)
+    return;
+  jit::Node *in_place = state->graph->create(kDetachInPlace, {made->input()}, 1);
+  in_place->copyMetadata(made);
+  in_place->insertBefore(made);
+  state->setValue(t, in_place->output());
+  made->destroy();
+}
+
+/// libtorch's tracer runs the resize_ ops without a node, and forgets the tensor.
+void Scope::resizes(const c10::OperatorHandle &op, const jit::Stack &stack) {
+  const auto &state = tracer::getTracingState();
+  const auto &schema = op.schema();
+  const std::size_t first = stack.size() - schema.arguments().size();
+  jit::Node *node = state->graph->create(c10::Symbol::fromQualString(schema.name()), 0);
+  tracer::recordSourceLocation(node);
+  tracer::addInputs(node, "self", stack[first].toTensor());
+  const c10::IValue &to = stack[first + 1];
+  if (to.isTensor())
+    tracer::addInputs(node, "the_template", to.toTensor());
+  else
+    tracer::addInputs(node, "size", c10::IntArrayRef(to.toIntVector()));
+  tracer::addInputs(node, "memory_format", stack[first + 2].toOptional<at::MemoryFormat>());
+  resizing_ = state->graph->insertNode(node);
+}
+
+} // namespace tracehost::trace

@@ -1,0 +1,17 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+/// What a body does to a tensor's object, not its values, as ops of the graph
+/// (program/state_ops.cpp). All require: recording().
+
+namespace tracehost::trace {
+
+/// `t.data`
+at::Tensor data_of(const at::Tensor &t);
+/// `t.data = data`; both of one dtype, shape, device and layout.
+void set_data(const at::Tensor &t, const at::Tensor &data);
+/// `t.requires_grad_(on)`, which must be possible.
+void set_requires_grad(const at::Tensor &t, bool on);
+
+} // namespace tracehost::trace
