@@ -206,7 +206,7 @@ void Scope::after(const c10::OperatorHandle &op, const jit::Stack &stack) {
                                      schema.name(), text(frontend_.here())));
                 if (inexact && t.dim() > 0)
                   this->inexact.insert(state->getValue(t));
-                if (random && !in_custom_function())
+                if (random)
                   keep(state->getValue(t));
                 if (blocks && depth == 0)
                   made_in_block(t);
