@@ -237,7 +237,8 @@ std::shared_ptr<FrontEndState> PythonCall::finish(Request &, Signature &signatur
   state->captures = traced.captures.size();
   state->outputs = std::move(outputs_);
   std::vector<PyObject *> captured;
-  for (const trace::Capture &c : traced.captures) {
+  for (std::size_t i = 0; i < traced.captures.size(); ++i) {
+    const trace::Capture &c = traced.captures[i];
     captured.push_back(object_of(c.tensor));
     signature.captures.push_back({c.path, capture_metas_.at(captured.size() - 1)});
     signature.captures.back().held = recorder_->path_of(captured.back()).empty();
@@ -248,7 +249,9 @@ std::shared_ptr<FrontEndState> PythonCall::finish(Request &, Signature &signatur
     if (path.empty())
       continue;
     captured.push_back(tensor);
-    signature.captures.push_back({path, meta_of(tensor), static_cast<std::int32_t>(slot)});
+    const TensorMeta &before = signature.slots[slot];
+    signature.captures.push_back(
+        {path, before.relaxed ? meta_of(tensor) : before, static_cast<std::int32_t>(slot)});
   }
   state->environment = recorder_->finish(captured, side_effects_);
   if (request_)

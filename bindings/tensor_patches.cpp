@@ -102,6 +102,29 @@ PyObject *strides_method(PyObject *original, const char *name, Args args, std::s
   return plain_method(original, name, args, nargsf, kwnames);
 }
 
+/// Of a contiguous tensor it is that tensor, which depends on strides. torch records an op past the
+/// op hook, and the tracer goes on with its result where the body has the tensor itself: a copy, in
+/// a call with other strides.
+PyObject *contiguous_method(PyObject *original, const char *name, Args args, std::size_t nargsf,
+                            PyObject *kwnames) {
+  if (!trace::recording())
+    return plain_method(original, name, args, nargsf, kwnames);
+  const at::Tensor &t = THPVariable_Unpack(args[0]);
+  trace::value_of(t); // known as a capture, if it is one
+  bool itself = false;
+  {
+    const trace::Paused paused;
+    const Owned result(plain_method(original, name, args, nargsf, kwnames));
+    if (!result)
+      return nullptr;
+    itself = result.get() == args[0];
+  }
+  if (!itself)
+    return plain_method(original, name, args, nargsf, kwnames);
+  trace::note_contiguity_read(t);
+  return Py_NewRef(args[0]);
+}
+
 PyObject *leaf_property(PyObject *original, const char *name, PyObject *tensor, PyObject *value) {
   trace::note_leaf_read();
   return plain_property(original, name, tensor, value);
@@ -335,6 +358,7 @@ void install_tensor_patches() {
     forward_method(type, name, numel_method);
   for (const char *name : {"stride", "is_contiguous", "storage_offset"})
     forward_method(type, name, strides_method);
+  forward_method(type, "contiguous", contiguous_method);
   forward_method(type, "tolist", tolist_method);
   for (const char *name : {"numpy", "__array__"})
     forward_method(type, name, array_method);

@@ -2,6 +2,7 @@
 
 #include <ATen/ATen.h>
 #include <torch/csrc/jit/ir/constants.h>
+#include <torch/csrc/jit/passes/dead_code_elimination.h>
 #include <torch/csrc/jit/passes/inliner.h>
 #include <torch/csrc/jit/passes/lower_tuples.h>
 #include <torch/csrc/jit/passes/shape_analysis.h>
@@ -80,29 +81,40 @@ void convert_numbers(torch::jit::Block *block) {
   }
 }
 
-// The tracer records a bool that an op takes as a Scalar (`full((), True)`) as a bool constant,
-// which no schema of TorchScript's takes. Not 1: `full((), 1)` is of another dtype.
-void convert_truths(torch::jit::Block *block) {
+/// Puts a number in place of a bool among the node's inputs; whether there was one.
+bool convert_truth(torch::jit::Node *node, std::size_t input) {
   static const auto number = c10::Symbol::fromQualString("tracehost::number");
+  torch::jit::Value *truth = node->input(input);
+  if (!torch::jit::constant_as<bool>(truth))
+    return false;
+  torch::jit::Graph *graph = node->owningGraph();
+  const torch::jit::WithInsertPoint here(node);
+  auto *converted = graph->insertNode(graph->create(number, {truth}));
+  converted->output()->setType(c10::NumberType::get());
+  node->replaceInput(input, converted->output());
+  return true;
+}
+
+// The tracer records a bool that an op takes as a Scalar (`full((), True)`) as a bool constant,
+// which no schema of TorchScript's takes. Not 1: `full((), 1)` is of another dtype. It is one of
+// them, or the first few (`arange(False, True)`).
+void convert_truths(torch::jit::Block *block) {
   for (torch::jit::Node *node : block->nodes()) {
     for (auto *inner : node->blocks())
       convert_truths(inner);
     if (!node->kind().is_aten() || node->maybeOperator())
       continue;
-    const torch::jit::WithInsertPoint here(node);
-    for (std::size_t i = 0; i < node->inputs().size(); ++i) {
-      torch::jit::Value *truth = node->input(i);
-      if (!torch::jit::constant_as<bool>(truth))
+    const std::size_t count = node->inputs().size();
+    for (std::size_t i = 0; i < count && !node->maybeOperator(); ++i) {
+      torch::jit::Value *before = node->input(i);
+      if (!convert_truth(node, i) || node->maybeOperator())
         continue;
-      auto *converted =
-          node->owningGraph()->insertNode(node->owningGraph()->create(number, {truth}));
-      converted->output()->setType(c10::NumberType::get());
-      node->replaceInput(i, converted->output());
-      if (node->maybeOperator())
-        break;
-      node->replaceInput(i, truth); // it is not this one
+      torch::jit::Node *converted = node->input(i)->node(); // it is not this one
+      node->replaceInput(i, before);
       converted->destroy();
     }
+    for (std::size_t i = 0; i < count && !node->maybeOperator(); ++i)
+      convert_truth(node, i);
   }
 }
 
@@ -112,7 +124,8 @@ void prepare(const std::shared_ptr<torch::jit::Graph> &graph) {
   torch::jit::Inline(*graph);
   drop_identities(graph->block());
   convert_truths(graph->block()); // before a pass that asks for each op's schema
-  torch::jit::LowerSimpleTuples(graph);
+  torch::jit::LowerSimpleTuples(graph->block());
+  torch::jit::EliminateDeadCode(graph->block()); // trace/tracer.cpp says why this one
   detach_randint_like(graph->block());
   convert_numbers(graph->block());
   // Types still carry the sizes of the traced call; later passes and reports must not rely on them.

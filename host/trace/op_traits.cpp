@@ -85,6 +85,15 @@ bool takes_tensor(const c10::FunctionSchema &schema) {
   return false;
 }
 
+/// libtorch's tracer has no way to record a list of numbers (it has for ints and floats).
+bool takes_list_of_numbers(const c10::FunctionSchema &schema) {
+  for (const auto &argument : schema.arguments())
+    if (const auto list = argument.type()->cast<c10::ListType>())
+      if (list->getElementType()->kind() == c10::TypeKind::NumberType)
+        return true;
+  return false;
+}
+
 bool returns_only_plain_values(const c10::FunctionSchema &schema) {
   if (schema.returns().empty())
     return false;
@@ -144,7 +153,7 @@ OpTraits derive(const c10::OperatorHandle &op) {
                          [](const c10::Argument &a) { return writes(a) || is_statistic(a); });
   t.resizes = name == "aten::resize_" || name == "aten::resize_as_";
   t.detaches = name == "aten::detach_";
-  t.unrecorded = kUnrecorded.contains(name);
+  t.unrecorded = kUnrecorded.contains(name) || takes_list_of_numbers(schema);
   t.collective = name.starts_with("c10d::") || name.starts_with("_c10d_functional::");
   t.aside = name.starts_with("profiler::");
   return t;
