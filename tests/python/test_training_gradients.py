@@ -54,7 +54,7 @@ def test_grad_of_captures_and_of_what_is_computed(device):
 def test_grad_of_arguments_keeps_their_requires_grad():
     def body(x):
         (g,) = torch.autograd.grad((x**3).sum(), x, create_graph=True)
-        (h,) = torch.autograd.grad(g.sum(), x)
+        (h,) = torch.autograd.grad(g.sum(), x, retain_graph=True)
         return g, h
 
     f = tracehost.function(body)
@@ -153,9 +153,9 @@ def test_the_cause_of_the_second_trace_is_named():
 
     f(torch.ones(1))
     f(torch.ones(1))
-    assert tracehost.events()[-1].causes == [
-        "'nonlocal w.grad', which the body reads, was None, is a tensor"
-    ]
+    assert tracehost.events()[-1].causes == (
+        "'nonlocal w.grad', which the body reads, was None, is a tensor",
+    )
 
 
 def test_a_gradient_is_set_and_deleted():
