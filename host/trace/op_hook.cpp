@@ -9,6 +9,7 @@
 #include <torch/csrc/jit/frontend/tracer.h>
 #include <torch/library.h>
 
+#include <optional>
 #include <utility>
 
 namespace tracehost::trace {
@@ -27,6 +28,18 @@ thread_local int depth = 0;
 struct Deeper {
   Deeper() { ++depth; }
   ~Deeper() { --depth; }
+};
+
+/// The tracer off for a block.
+class Untraced {
+public:
+  Untraced() : state_(torch::jit::tracer::getTracingState()) { set_tracing_state(nullptr); }
+  ~Untraced() { set_tracing_state(state_); }
+  Untraced(const Untraced &) = delete;
+  Untraced &operator=(const Untraced &) = delete;
+
+private:
+  std::shared_ptr<torch::jit::tracer::TracingState> state_;
 };
 
 /// Whether the op is to be recorded; asks the hook.
@@ -67,11 +80,16 @@ void run(const c10::OperatorHandle &op, c10::DispatchKeySet keys, torch::jit::St
     const c10::impl::ExcludeDispatchKeyGuard no_modes(kModes);
     Deeper deeper;
     op.redispatchBoxed(keys - kModes, stack);
-  } else {
-    hook->substitute(op, *stack);
-    Deeper deeper;
-    op.redispatchBoxed(keys, stack);
+    return;
   }
+  hook->substitute(op, *stack);
+  std::optional<Untraced> untraced;
+  if (hook->records(op)) {
+    hook->record(op, *stack);
+    untraced.emplace();
+  }
+  Deeper deeper;
+  op.redispatchBoxed(keys, stack);
 }
 
 void dispatch(const c10::OperatorHandle &op, c10::DispatchKeySet keys, torch::jit::Stack *stack) {

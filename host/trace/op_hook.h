@@ -26,6 +26,10 @@ public:
   virtual bool runs_aside(const c10::OperatorHandle &, const torch::jit::Stack &) { return false; }
   /// After before(): may put other tensors in place of the op's.
   virtual void substitute(const c10::OperatorHandle &, torch::jit::Stack &) {}
+  /// After that: whether record() makes the op's node. libtorch's tracer makes none of an op that
+  /// returns nothing.
+  virtual bool records(const c10::OperatorHandle &) const { return false; }
+  virtual void record(const c10::OperatorHandle &, const torch::jit::Stack &) {}
   /// In place of after(): the op has thrown.
   virtual void failed(const c10::OperatorHandle &op) = 0;
   virtual void after(const c10::OperatorHandle &op, const torch::jit::Stack &stack) = 0;

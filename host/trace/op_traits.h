@@ -19,6 +19,8 @@ struct OpTraits {
   bool unrecorded =
       false; ///< changes a tensor behind the tracer's back (set_data, retain_grad ...)
   bool collective = false; ///< of torch.distributed
+  bool passed = false;     ///< the tracer records its one part instead: `convolution`
+  bool silent = false;     ///< takes tensors, and returns nothing: `_fused_adam_`, `_foreach_add_`
 };
 
 /// For an op whose traits say `inexact`: whether it is with these arguments.

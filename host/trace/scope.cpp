@@ -206,6 +206,8 @@ void Scope::after(const c10::OperatorHandle &op, const jit::Stack &stack) {
   const auto count = schema.returns().size();
   const auto &state = tracer::getTracingState();
   check_substituted(op);
+  if (records(op))
+    recorded(op, stack);
   if (traits(op).detaches)
     detached(stack.back().toTensor());
   if (traits(op).resizes) {

@@ -62,6 +62,10 @@ public:
     return without_data() && traits(op).literal;
   }
   bool is_of_sizes(const c10::OperatorHandle &op, const jit::Stack &stack) override;
+  bool records(const c10::OperatorHandle &op) const override {
+    return traits(op).silent || (traits(op).passed && without_data());
+  }
+  void record(const c10::OperatorHandle &op, const jit::Stack &stack) override;
   void failed(const c10::OperatorHandle &op) override;
   void after(const c10::OperatorHandle &op, const jit::Stack &stack) override;
   bool abandoned() const override { return abandoned_; }
@@ -133,6 +137,7 @@ private:
   void made_in_block(const at::Tensor &t);
   void check_not_of_block(const at::Tensor &t);
   void check_substituted(const c10::OperatorHandle &op);
+  void recorded(const c10::OperatorHandle &op, const jit::Stack &stack);
   void check_can_be_recorded(const c10::OperatorHandle &op);
   void check_overload(const c10::OperatorHandle &op, const jit::Node *before);
   [[noreturn]] void refuse_read(const c10::OperatorHandle &op, const jit::Stack &stack);
@@ -156,6 +161,7 @@ private:
   bool stale_stash_ = false;         ///< of arguments that were read as numbers
   std::vector<std::pair<at::Tensor, at::Tensor>> substituted_; ///< by the last op, with stand-ins
   std::unordered_map<const c10::TensorImpl *, jit::Value *> captured_; ///< hidden inputs
+  jit::Node *own_node_ = nullptr; ///< of the op under way that record() has made one for
   /// Tensors made in a block, of which only its end tells what they are.
   std::unordered_map<const c10::TensorImpl *, c10::weak_intrusive_ptr<c10::TensorImpl>> of_blocks_;
   /// Tensors made in the body that were told to require gradients; no address is used twice.

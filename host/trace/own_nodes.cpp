@@ -1,0 +1,71 @@
+#include "trace/argument_stash.h"
+#include "trace/scope.h"
+
+#include <torch/csrc/jit/ir/constants.h>
+
+#include <fmt/format.h>
+
+/// Ops of which libtorch's tracer makes no node: those that return nothing (`_fused_adam_`,
+/// `_foreach_add_`, custom ops that only write), and without data `convolution`, of which it
+/// records a part that is never reached there.
+
+namespace tracehost::trace {
+
+namespace tracer = torch::jit::tracer;
+
+namespace {
+
+jit::Value *none(jit::Graph &graph) { return graph.insertConstant(c10::IValue()); }
+
+jit::Value *value_of(const at::Tensor &t, jit::Graph &graph) {
+  return t.defined() ? tracer::getValueTrace(t) : none(graph);
+}
+
+/// Null: a graph can't hold such a thing.
+jit::Value *value_of(const c10::IValue &argument, const c10::Type &type, jit::Graph &graph) {
+  if (argument.isTensor())
+    return value_of(argument.toTensor(), graph);
+  if (argument.isTensorList() || argument.isOptionalTensorList()) {
+    std::vector<jit::Value *> values;
+    for (const c10::IValue &element : argument.toListRef())
+      values.push_back(element.isNone() ? none(graph) : value_of(element.toTensor(), graph));
+    const auto list = type.cast<c10::ListType>();
+    return graph
+        .insertNode(
+            graph.createList(list ? list->getElementType() : c10::TensorType::get(), values))
+        ->output();
+  }
+  return jit::tryInsertConstant(graph, argument).value_or(nullptr);
+}
+
+} // namespace
+
+void Scope::record(const c10::OperatorHandle &op, const jit::Stack &stack) {
+  const auto &schema = op.schema();
+  const auto &arguments = schema.arguments();
+  const std::size_t first = stack.size() - arguments.size();
+  jit::Graph &graph = *tracer::getTracingState()->graph;
+  const bool takes_size = relaxed && !tracer::ArgumentStash::empty();
+  clear_argument_stash(); // of numbers, which the node has as they are
+  jit::Node *node = graph.create(c10::Symbol::fromQualString(schema.name()), 0);
+  tracer::recordSourceLocation(node);
+  for (std::size_t i = 0; i < arguments.size(); ++i) {
+    jit::Value *value = value_of(stack[first + i], *arguments[i].type(), graph);
+    if (takes_size || !value)
+      refuse(Refusal::trace,
+             fmt::format("{} at {} is not recorded in a graph with {}. Do it outside of the "
+                         "function.",
+                         schema.name(), text(here()),
+                         takes_size ? "a size that may differ"
+                                    : "its argument '" + arguments[i].name() + "'"));
+    node->addInput(value);
+  }
+  own_node_ = graph.insertNode(node);
+}
+
+void Scope::recorded(const c10::OperatorHandle &op, const jit::Stack &stack) {
+  for (std::size_t i = stack.size() - op.schema().returns().size(); i < stack.size(); ++i)
+    tracer::setValueTrace(stack[i], own_node_->addOutput());
+}
+
+} // namespace tracehost::trace
