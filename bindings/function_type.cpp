@@ -127,8 +127,10 @@ bool warn_went_on(const PythonFunction &f, const PythonCall &call) {
   }
   Owned result(call.take_result());
   drop_evicted(f);
-  const bool warned = outcome == Function::Outcome::traced ? call.warn() && warn_retraces(f)
-                                                           : warn_went_on(f, call);
+  const bool warned = call.mismatch                          ? call.warn_mismatch()
+                      : outcome == Function::Outcome::beside ? true
+                      : outcome == Function::Outcome::traced ? call.warn() && warn_retraces(f)
+                                                             : warn_went_on(f, call);
   return warned ? result.release() : nullptr;
 }
 
@@ -207,16 +209,24 @@ PyObject *bind_instance(PyObject *self, PyObject *instance, PyObject *) {
   return PyMethod_New(own, instance);
 }
 
+validate::Policy policy_of(long long validate) {
+  using When = validate::Policy::When;
+  if (validate > 0)
+    return {When::every, static_cast<std::uint64_t>(validate)};
+  return {validate ? When::first : When::never, 0};
+}
+
 // Function(callable, parameters, empty, name, file, line, site_key, limit, watch, reduces,
-//          declaration or None, autograph, value_reads)
+//          declaration or None, autograph, value_reads, validate)
 int initialise(PyObject *self, PyObject *args, PyObject *) {
   PyObject *callable = nullptr, *parameters = nullptr, *empty = nullptr, *declaration = nullptr;
   const char *name = nullptr, *file = nullptr;
   int line = 0, watch = 1, reduces = 0, autograph = 1, value_reads = 0;
   unsigned long long site_key = 0, limit = 0;
-  if (!PyArg_ParseTuple(args, "OO!OssiKKppOpi", &callable, &PyList_Type, &parameters, &empty, &name,
-                        &file, &line, &site_key, &limit, &watch, &reduces, &declaration, &autograph,
-                        &value_reads))
+  long long validate = 0; // 0: never; -1: at traces; N: and every N hits
+  if (!PyArg_ParseTuple(args, "OO!OssiKKppOpiL", &callable, &PyList_Type, &parameters, &empty,
+                        &name, &file, &line, &site_key, &limit, &watch, &reduces, &declaration,
+                        &autograph, &value_reads, &validate))
     return -1;
   try {
     auto f = std::make_unique<PythonFunction>(callable, parameters, empty);
@@ -231,7 +241,8 @@ int initialise(PyObject *self, PyObject *args, PyObject *) {
     f->watch = watch;
     f->autograph = autograph;
     f->value_reads = static_cast<trace::ValueReads>(value_reads);
-    f->core = std::make_unique<Function>(std::move(identity), limit, report::ledger());
+    f->core = std::make_unique<Function>(std::move(identity), limit, report::ledger(),
+                                         policy_of(validate));
     Py_XSETREF(cast(self)->arguments, Py_NewRef(args));
     delete std::exchange(cast(self)->function, f.release());
     cast(self)->vectorcall = call_function;
@@ -326,11 +337,13 @@ PyObject *stats(PyObject *self, PyObject *) {
   if (!found)
     return nullptr;
   const Counters &c = *found;
-  return Py_BuildValue("{s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:d}", "calls",
+  return Py_BuildValue("{s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:d}", "calls",
                        c.hits.load() + c.traces.load() + c.eager.load(), "hits", c.hits.load(),
                        "traces", c.traces.load(), "eager", c.eager.load(), "inlined",
                        c.inlined.load(), "live", c.live.load(), "evicted", c.evicted.load(),
-                       "trace_ms", static_cast<double>(c.trace_ns.load()) / 1e6);
+                       "validated", c.validated.load(), "unvalidated", c.unvalidated.load(),
+                       "mismatches", c.mismatches.load(), "trace_ms",
+                       static_cast<double>(c.trace_ns.load()) / 1e6);
 }
 
 PyObject *clear_cache(PyObject *self, PyObject *) {
@@ -397,8 +410,9 @@ PyMethodDef methods[] = {
     {"experimental_get_tracing_count", tracing_count, METH_NOARGS,
      "tf's name for tracing_count()."},
     {"stats", stats, METH_NOARGS,
-     "stats() -> dict\n\ncalls, hits, traces, eager (run without a graph), inlined, live, evicted: "
-     "numbers; trace_ms: milliseconds."},
+     "stats() -> dict\n\ncalls, hits, traces, eager (run without a graph), inlined, live, evicted, "
+     "validated, unvalidated (graphs compared with the body, and those that were not), mismatches "
+     "(those found wrong): numbers; trace_ms: milliseconds."},
     {"clear", clear_cache, METH_NOARGS,
      "clear()\n\nDrops all specializations, of a method those of all instances; counters stay."},
     {"__reduce__", reduce, METH_NOARGS, nullptr},

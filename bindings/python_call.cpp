@@ -7,6 +7,7 @@
 #include "frames.h"
 #include "profile.h"
 #include "results.h"
+#include "switches.h"
 #include "traced_size.h"
 
 #include <torch/csrc/Exceptions.h>
@@ -333,6 +334,30 @@ void PythonCall::run_program(const Specialization &specialization, PythonState &
   state.measured = static_cast<std::int8_t>(runs + 1);
 }
 
+std::optional<BesideResult> PythonCall::run_beside(Request &, const Specialization &served) {
+  {
+    const InStance eager(Stance::eager); // the Functions that it calls are parts of the graph
+    result_ = call_body();
+  }
+  if (!result_)
+    rethrow();
+  BesideResult beside;
+  std::vector<Owned> tensors;
+  try {
+    const OutputSpec body = describe_result(result_, function_.name, tensors);
+    beside.different = difference(served.outputs, body, tensors, beside.tensors);
+  } catch (const python_error &) {
+    beside.different = current_error();
+    PyErr_Clear();
+  }
+  return beside;
+}
+
+bool PythonCall::alone() {
+  const PyThreadState *first = PyInterpreterState_ThreadHead(PyInterpreterState_Get());
+  return first && !PyThreadState_Next(const_cast<PyThreadState *>(first));
+}
+
 void PythonCall::blocking(const std::function<void()> &wait) {
   const pybind11::gil_scoped_release release;
   wait();
@@ -458,6 +483,24 @@ void PythonCall::refuse(trace::Refusal why, const std::string &message) {
 }
 
 bool PythonCall::warn() { return warn_side_effects() && warn_baked(); }
+
+bool PythonCall::warn_mismatch() {
+  if (!function_.wrong.insert(mismatch->culprit).second)
+    return true;
+  const std::string op =
+      mismatch->culprit.empty() ? std::string() : fmt::format(" ({})", mismatch->culprit);
+  const std::string when =
+      mismatch->hits
+          ? fmt::format("after {} hits, its graph does not do what the body does", mismatch->hits)
+          : "its graph would not do what the body did";
+  const std::string message = fmt::format(
+      "{}: {}: {}{}. This call has the body's result, and from now on calls with its signature run "
+      "as plain Python. If what the line gives depends on more than tensors and arguments (time, "
+      "random numbers of Python or numpy, state that other code changes), pass that in as a tensor "
+      "or an argument. If it does not, please report it.",
+      function_.name, when, mismatch->what, op);
+  return PyErr_WarnEx(errors().trace_warning, message.c_str(), 1) == 0;
+}
 
 bool PythonCall::warn_baked() {
   for (const trace::BakedRead &read : baked_) {

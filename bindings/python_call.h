@@ -35,6 +35,7 @@ struct PythonFunction {
   bool takes_arrays = false; ///< it was called with numpy's: converted before the look-up
   std::unordered_set<std::string> warned;   ///< paths of slots that a SideEffectWarning has named
   std::unordered_set<std::string> baked;    ///< lines that a TraceWarning has named
+  std::unordered_set<std::string> wrong;    ///< ops that a TraceWarning of wrong graphs has named
   std::unique_ptr<Declaration> declaration; ///< null: no input_signature
   PyObject *instance = nullptr;             ///< weak reference, strong: a method's, of one instance
   std::unique_ptr<Function> core;
@@ -98,6 +99,9 @@ public:
   /// After a trace: shows the SideEffectWarnings, one a slot and Function, and the TraceWarnings of
   /// baked values, one a line and Function. False if a filter made one an exception.
   bool warn();
+  /// After a graph was found to be wrong: shows a TraceWarning, one an op and Function. False if a
+  /// filter made it an exception.
+  bool warn_mismatch();
   /// The Signature of the arguments, for comparisons with a trace under way.
   Signature signature();
 
@@ -110,6 +114,8 @@ public:
   std::shared_ptr<FrontEndState> finish(Request &request, Signature &signature,
                                         const trace::Traced &traced) override;
   void execute(const Specialization &specialization, torch::jit::Stack &stack) override;
+  std::optional<BesideResult> run_beside(Request &request, const Specialization &served) override;
+  bool alone() override;
   trace::Frontend &frontend() override { return *this; }
   void blocking(const std::function<void()> &wait) override;
   Site caller() override;

@@ -12,7 +12,10 @@
 
 #include <fmt/format.h>
 
+#include <ATen/ops/scalar_tensor.h>
+
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 namespace tracehost::python {
@@ -29,12 +32,26 @@ public:
     Py_DECREF(object_);
   }
   bool same(const Atom &other) const override { return this == &other; }
-  std::string text() const override { return Py_TYPE(object_)->tp_name; }
+  std::string text() const override;
   PyObject *object() const { return object_; }
 
 private:
   PyObject *object_;
 };
+
+std::string Constant::text() const {
+  const WithGil gil;
+  const KeepError keep;
+  // No user's code.
+  const bool plain = object_ == Py_None || PyUnicode_CheckExact(object_) ||
+                     PyLong_CheckExact(object_) || PyBool_Check(object_) ||
+                     PyFloat_CheckExact(object_);
+  const Owned repr(plain ? PyObject_Repr(object_) : nullptr);
+  std::string result = repr ? utf8(repr.get()) : Py_TYPE(object_)->tp_name;
+  if (result.size() > 60)
+    result = result.substr(0, result.find_last_of(' ', 57)) + "...";
+  return result;
+}
 
 /// Node::reserved[1]: the tensor is a traced size, an int for the caller.
 constexpr std::uint8_t kSize = 1;
@@ -57,6 +74,38 @@ struct Given {
   PyObject *object(const Node &node) const { return constant(node); }
   const std::vector<PyObject *> &objects;
 };
+
+bool same_leaf(PyObject *a, PyObject *b) {
+  if (a == b)
+    return true;
+  if (Py_TYPE(a) != Py_TYPE(b))
+    return false;
+  if (PyFloat_CheckExact(a) && std::isnan(PyFloat_AS_DOUBLE(a)) && std::isnan(PyFloat_AS_DOUBLE(b)))
+    return true;
+  const int equal = PyObject_RichCompareBool(a, b, Py_EQ);
+  if (equal < 0)
+    PyErr_Clear();
+  return equal == 1;
+}
+
+/// A size of the graph as the body has it, a number.
+at::Tensor size_in(const Node &node) {
+  if (node.kind != Kind::atom)
+    return {};
+  const auto *leaf = dynamic_cast<const Constant *>(node.payload.atom);
+  if (!leaf || !PyLong_CheckExact(leaf->object()))
+    return {};
+  return at::scalar_tensor(PyLong_AsLongLong(leaf->object()), at::kLong);
+}
+
+/// Whether two nodes that are no tensors say the same.
+bool same_node(const Node &a, const Node &b) {
+  if (a.kind != b.kind || a.end != b.end)
+    return false;
+  const auto *x = a.has_atom() ? dynamic_cast<const Constant *>(a.payload.atom) : nullptr;
+  const auto *y = b.has_atom() ? dynamic_cast<const Constant *>(b.payload.atom) : nullptr;
+  return x && y ? same_leaf(x->object(), y->object()) : same(a, b);
+}
 
 /// Whether a later call can return this very leaf.
 bool can_return(PyObject *leaf, const Node &node) {
@@ -129,6 +178,37 @@ bool returns_sizes(const OutputSpec &spec) {
   return std::any_of(spec.nodes.begin(), spec.nodes.end(), [](const Node &node) {
     return node.kind == Kind::tensor && node.reserved[1] == kSize;
   });
+}
+
+std::string difference(const OutputSpec &graph, const OutputSpec &body,
+                       const std::vector<Owned> &tensors, std::vector<at::Tensor> &aligned) {
+  Signature x, y; // to name and show nodes
+  x.parameters = y.parameters = std::make_shared<Parameters>(Parameters{{"output"}, {}, {}});
+  x.nodes = graph.nodes;
+  y.nodes = body.nodes;
+  aligned.assign(graph.tensors, {});
+  for (std::size_t i = 0; i < std::min(x.nodes.size(), y.nodes.size()); ++i) {
+    const Node &a = x.nodes[i], &b = y.nodes[i];
+    bool same = a.kind == b.kind;
+    if (a.kind == Kind::tensor) {
+      const at::Tensor t = a.reserved[1] == kSize ? size_in(b)
+                           : same ? THPVariable_Unpack(tensors[b.payload.slot].get())
+                                  : at::Tensor();
+      at::Tensor &place = aligned[a.payload.slot];
+      same = t.defined() && (!place.defined() || place.is_same(t));
+      place = t;
+    } else {
+      same = same_node(a, b);
+    }
+    const auto shown = [](const Signature &of, const Node &node) {
+      return node.kind == Kind::tensor ? std::string("a tensor") : text(of, node);
+    };
+    if (!same)
+      return fmt::format("{}: {} in the graph, {} in the body", path(x, i), shown(x, a),
+                         a.kind == b.kind && a.kind == Kind::tensor ? "another tensor"
+                                                                    : shown(y, b));
+  }
+  return x.nodes.size() == y.nodes.size() ? std::string() : "output has other parts in the body";
 }
 
 PyObject *build_result(const OutputSpec &spec, torch::jit::Stack &outputs) {

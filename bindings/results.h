@@ -20,6 +20,12 @@ OutputSpec describe_result(PyObject *result, const std::string &function,
 /// Whether some of its numbers are computed by the graph: sizes that may differ at each call.
 bool returns_sizes(const OutputSpec &spec);
 
+/// How `body`'s result, whose tensors are `tensors`, differs from what a graph's would be, but for
+/// what its tensors hold: `output[1]: 3 in the graph, 4 in the body`; empty: not. Then `aligned`
+/// has the tensors in the order of `graph`.
+std::string difference(const OutputSpec &graph, const OutputSpec &body,
+                       const std::vector<Owned> &tensors, std::vector<at::Tensor> &aligned);
+
 /// The result of a hit: a new reference, or null with a Python error set. Consumes `outputs`.
 PyObject *build_result(const OutputSpec &spec, torch::jit::Stack &outputs);
 /// The same structure with other objects in place of its tensors.

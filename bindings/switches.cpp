@@ -73,6 +73,9 @@ Stance stance_in_force() {
   return process.eagerly ? Stance::eager : process.stance;
 }
 
+InStance::InStance(Stance stance) { mine.push(stance); }
+InStance::~InStance() { mine.pop(); }
+
 void add_switches(py::module_ &m) {
   py::enum_<Stance>(m, "Stance")
       .value("default", Stance::trace)

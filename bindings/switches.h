@@ -24,6 +24,15 @@ inline Stance stance() {
   return stance_in_force();
 }
 
+/// This thread has another stance for a block. Requires: GIL held at both ends.
+class InStance {
+public:
+  explicit InStance(Stance stance);
+  ~InStance();
+  InStance(const InStance &) = delete;
+  InStance &operator=(const InStance &) = delete;
+};
+
 /// What `_switches.py` is made of.
 void add_switches(pybind11::module_ &m);
 

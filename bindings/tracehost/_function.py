@@ -20,13 +20,15 @@ from ._tracehost import Function
 
 # Options whose part of tracehost is not there yet, with the only value that is taken until then.
 _STILL_TO_COME = {
-    "validate": "off",
     "executor": "interpreter",
     "optimize": "off",
 }
 
 # In the order of trace::ValueReads.
 _VALUE_READS = ("error", "guard", "bake")
+
+# As Function takes them; N: itself.
+_VALIDATE: dict[Any, int] = {"off": 0, "first": -1}
 
 # Options of tf.function without a meaning here: taken where they say what is so anyway.
 _OF_TF = (
@@ -49,6 +51,7 @@ def function(
     reduce_retracing: bool = False,
     autograph: bool = True,
     value_reads: str = "error",
+    validate: str | int = "first",
     **options: Any,
 ) -> Any:
     """Turn a PyTorch function into one that runs as a TorchScript graph, traced once a signature.
@@ -79,6 +82,13 @@ def function(
             ValueReadError. "guard": of an input, its value (up to 64 elements) is part of the signature
             from then on, one trace a value; each call compares it, which waits for a GPU. "bake": the
             graph keeps the value of the call that traces, with a TraceWarning.
+        validate: "first": after a trace the graph runs once more, on copies of what it writes, and has to
+            give what the body gave: values, dtypes, strides, requires_grad, aliasing, what is left in
+            inputs. If it does not, a TraceWarning says where, and calls with that signature run as plain
+            Python. Left out where it would cost over 1 s or 256 MiB, and for graphs that call Python.
+            N: at each trace, whatever it costs, and at every Nth hit of a specialization: that call runs
+            the body, and the graph beside it on copies. The body's Python side effects (prints,
+            counters) happen there as in plain Python. "off": never.
         watch: False: Python values from closures, globals and attributes are baked at the trace.
 
     tf's experimental_relax_shapes is taken for reduce_retracing.
@@ -86,7 +96,7 @@ def function(
     Raises:
         TypeError: `func` is not callable, or a class, a coroutine or a generator function; an option is unknown or not supported yet, or `input_signature`
             does not fit the parameters.
-        ValueError: `limit` is less than 1; `value_reads` is none of the three.
+        ValueError: `limit` or `validate` is less than 1; `value_reads` is none of the three.
     """
     reduce_retracing = options.pop("experimental_relax_shapes", None) or reduce_retracing
     _check_options(options)
@@ -96,6 +106,7 @@ def function(
         raise ValueError(f"limit must be at least 1, got {limit}")
     if value_reads not in _VALUE_READS:
         raise ValueError(f"value_reads must be 'error', 'guard' or 'bake', got {value_reads!r}")
+    _check_validate(validate)
     if func is None:
         return functools.partial(
             function,
@@ -106,6 +117,7 @@ def function(
             reduce_retracing=reduce_retracing,
             autograph=autograph,
             value_reads=value_reads,
+            validate=validate,
             **options,
         )
     if isinstance(func, (staticmethod, classmethod)):
@@ -119,6 +131,7 @@ def function(
                 reduce_retracing=reduce_retracing,
                 autograph=autograph,
                 value_reads=value_reads,
+                validate=validate,
                 **options,
             )
         )
@@ -148,6 +161,7 @@ def function(
         declared,
         bool(autograph),
         _VALUE_READS.index(value_reads),
+        _VALIDATE.get(validate, validate),
     )
     functools.update_wrapper(made, func, updated=())
     _options[made] = {
@@ -158,12 +172,22 @@ def function(
         "reduce_retracing": reduce_retracing,
         "autograph": autograph,
         "value_reads": value_reads,
+        "validate": validate,
     }
     return made
 
 
 # How each Function was made, for copies of it.
 _options: weakref.WeakKeyDictionary[Function, dict[str, Any]] = weakref.WeakKeyDictionary()
+
+
+def _check_validate(validate: Any) -> None:
+    if isinstance(validate, str) and validate in _VALIDATE:
+        return
+    if not isinstance(validate, int) or isinstance(validate, bool):
+        raise TypeError(f"validate must be 'off', 'first' or an int, got {validate!r}")
+    if not 1 <= validate < 2**63:
+        raise ValueError(f"validate must be at least 1 (every call), got {validate}")
 
 
 def _check_options(options: dict[str, Any]) -> None:

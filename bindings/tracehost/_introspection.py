@@ -119,6 +119,11 @@ def _report(self: Function) -> str:
         f"{_count(stats['traces'], 'trace')} in {stats['trace_ms']:.1f} ms, {stats['live']} live, "
         f"{stats['evicted']} evicted"
     ]
+    if stats["validated"] or stats["unvalidated"]:
+        lines[0] += (
+            f"; validation: {stats['validated']} checked, {stats['unvalidated']} not checked, "
+            f"{stats['mismatches']} wrong"
+        )
     for specialization in self.specializations():
         lines += [f"  {line}" for line in str(specialization).split("\n")]
     return "\n".join(lines) + "\n"

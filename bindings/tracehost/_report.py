@@ -16,7 +16,8 @@ class Event:
     """What happened, once, to a Function."""
 
     kind: str
-    """`"trace"`, `"warn"` (a RetraceWarning), `"evict"` or `"fail"` (a trace that raised; nothing is kept)"""
+    """`"trace"`, `"warn"` (a RetraceWarning), `"evict"`, `"fail"` (a trace that raised; nothing is kept)
+    or `"mismatch"` (a graph that did not do what the body did; nothing is kept of it)"""
     function: str
     """the Function's name"""
     definition: str
@@ -24,19 +25,20 @@ class Event:
     call: str
     """the line of the call that brought it about: `train.py:40`"""
     signature: str = ""
-    """trace, evict: `(x: float32[8, 3], n=2)`"""
+    """trace, evict, mismatch: `(x: float32[8, 3], n=2)`"""
     causes: tuple[str, ...] = ()
     """trace: why, a sentence each, `argument 'x', dimension 1, was 12, is 15`; none at the first trace"""
     text: str = ""
-    """warn: the warning; fail: the error's type and message"""
+    """warn: the warning; fail: the error's type and message; mismatch: what differs first, and the op"""
     notes: tuple[str, ...] = ()
-    """trace: dimensions that had to stay exact, and what a check at a second size found"""
+    """trace: dimensions that had to stay exact, what a check at a second size found, why it was not
+    validated"""
     ms: float = 0.0
     """trace: milliseconds"""
     ops: int = 0
     """trace: ops of the graph"""
     hits: int = 0
-    """evict: calls that it served in its life"""
+    """evict, mismatch: calls that it served in its life"""
     relaxed: bool = False
     """trace: some dimensions may have any size"""
     requested: bool = False

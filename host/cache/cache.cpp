@@ -75,6 +75,18 @@ Cache::Evicted Cache::publish(SpecializationRef added) {
   return evicted;
 }
 
+void Cache::remove(const SpecializationRef &one) {
+  std::shared_ptr<const List> old;
+  std::lock_guard lock(mutex_);
+  auto next = std::make_shared<List>();
+  for (const auto &s : *list_)
+    if (s != one)
+      next->all_.push_back(s);
+  next->note_narrower();
+  ++version_;
+  old = std::exchange(list_, std::move(next));
+}
+
 Cache::Evicted Cache::clear() {
   std::shared_ptr<const List> old;
   {

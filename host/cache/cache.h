@@ -57,6 +57,8 @@ public:
   /// the limit (cache/eviction.h), never the one added. Returns the evicted; destroy them without a
   /// lock.
   Evicted publish(SpecializationRef added);
+  /// Takes `one` out, if it is there; not remembered as evicted.
+  void remove(const SpecializationRef &one);
   Evicted clear();
 
   /// Whether a Specialization with this text was evicted (a bounded memory; for messages only).

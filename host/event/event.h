@@ -42,6 +42,11 @@ struct Counters {
   std::atomic<std::uint64_t> eager{0};    ///< calls run without a graph
   std::atomic<std::uint64_t> live{0};     ///< specializations now
   std::atomic<std::uint64_t> trace_ns{0}; ///< time spent in traces
+  // Checks of graphs against their bodies, at traces and at hits: those that came to an end, those
+  // that were not made, and those that found a wrong graph.
+  std::atomic<std::uint64_t> validated{0};
+  std::atomic<std::uint64_t> unvalidated{0};
+  std::atomic<std::uint64_t> mismatches{0};
 };
 
 /// A dimension that was to be any size, and had to stay exact (DESIGN.md section 6, rule 8).
@@ -89,6 +94,17 @@ struct FailEvent {
   bool went_on = false; ///< the body went on without a graph: the call itself did not fail
 };
 
+/// A graph did not do what its body did. Nothing of it is kept, and calls with this signature run
+/// the body.
+struct MismatchEvent {
+  std::shared_ptr<const Counters> function;
+  Site call;
+  std::string signature;  ///< text(Signature) of the graph
+  std::string what;       ///< `output, element (1, 2): 3.0 in the graph, 1.0 in the body`
+  std::string culprit;    ///< `aten::mul at net.py:12`; may be empty
+  std::uint64_t hits = 0; ///< that it had served; 0: it was found at its trace
+};
+
 /// Where the call writes what happened. Called without any lock of ours held; must not run user
 /// code.
 class Sink {
@@ -98,6 +114,7 @@ public:
   virtual void on(const TraceEvent &event) = 0;
   virtual void on(const EvictEvent &event) = 0;
   virtual void on(const FailEvent &event) = 0;
+  virtual void on(const MismatchEvent &event) = 0;
 };
 
 } // namespace tracehost

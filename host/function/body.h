@@ -7,10 +7,18 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 namespace tracehost {
+
+/// How a graph was found to be wrong.
+struct Mismatch {
+  std::string what;       ///< `output, element (1, 2): 3.0 in the graph, 1.0 in the body`
+  std::string culprit;    ///< `aten::mul at net.py:12`; may be empty
+  std::uint64_t hits = 0; ///< that it had served
+};
 
 /// One call's arguments, as the front end that made it sees them.
 class Request {
@@ -20,8 +28,9 @@ public:
   /// Whether relaxed sizes come from reduce_retracing, and may be pinned by the trace; false where
   /// the user asked for them (input_signature, a TensorSpec).
   bool may_pin = true;
-  Stance stance = Stance::trace; ///< set by the front end before the call
-  std::string refusal;           ///< after Outcome::went_on: why there is no graph
+  Stance stance = Stance::trace;            ///< set by the front end before the call
+  std::string refusal;                      ///< after Outcome::went_on: why there is no graph
+  std::unique_ptr<const Mismatch> mismatch; ///< after the call: its graph was wrong
 };
 
 /// What running the body gave.
@@ -29,6 +38,13 @@ struct BodyResult {
   OutputSpec outputs;
   /// In the order of the OutputSpec's slots; those past them are hidden, for the front end.
   std::vector<at::Tensor> tensors;
+};
+
+/// What running it beside its graph gave.
+struct BesideResult {
+  std::vector<at::Tensor> tensors; ///< in the order of the Specialization's OutputSpec
+  std::string
+      different; ///< what of the result is not as that says: `output[1], 3 in the graph ...`
 };
 
 /// What a Function runs, and how its calls are compared: a Python callable (bindings/), a fake in
@@ -69,12 +85,21 @@ public:
     specialization.program->run(stack);
   }
 
+  /// Runs the body as it is, outside of any trace, for a call that `served` serves, and keeps its
+  /// result. nullopt: it can't be run so.
+  virtual std::optional<BesideResult> run_beside(Request & /*request*/,
+                                                 const Specialization & /*served*/) {
+    return std::nullopt;
+  }
+
   virtual trace::Frontend &frontend() = 0;
 
   /// Runs `wait` where it may block: without the GIL.
   virtual void blocking(const std::function<void()> &wait) = 0;
   /// Whether run() has the body's result: an exception since is not the body's own.
   virtual bool has_result() const { return false; }
+  /// Whether no other thread runs what could draw random numbers.
+  virtual bool alone() { return false; }
   /// The line of the call, for events.
   virtual Site caller() = 0;
   /// Type and message of the exception being handled, for events.

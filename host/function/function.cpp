@@ -1,10 +1,12 @@
 #include "function/function.h"
 
 #include "signature/relax.h"
+#include "trace/modes.h"
 #include "trace/tracer.h"
 
 #include <algorithm>
 #include <chrono>
+#include <optional>
 #include <stdexcept>
 
 namespace tracehost {
@@ -47,8 +49,8 @@ private:
 
 } // namespace
 
-Function::Function(Identity identity, std::size_t limit, Sink &sink)
-    : counters_(std::make_shared<Counters>()), cache_(limit), sink_(sink) {
+Function::Function(Identity identity, std::size_t limit, Sink &sink, validate::Policy policy)
+    : counters_(std::make_shared<Counters>()), cache_(limit), policy_(policy), sink_(sink) {
   counters_->identity = std::move(identity);
   sink_.created(counters_);
 }
@@ -58,13 +60,16 @@ Function::Outcome Function::call(Body &body, Request &request, torch::jit::Stack
   served = look_up(body, request, stack);
   if (!served) [[unlikely]]
     return miss(body, request, stack, served);
-  return hit(body, stack, *served);
+  return hit(body, request, stack, served);
 }
 
-Function::Outcome Function::hit(Body &body, torch::jit::Stack &stack, Specialization &served) {
+Function::Outcome Function::hit(Body &body, Request &request, torch::jit::Stack &stack,
+                                const SpecializationRef &served) {
   counters_->hits.fetch_add(1, std::memory_order_relaxed);
-  served.hits.fetch_add(1, std::memory_order_relaxed);
-  body.execute(served, stack);
+  const auto before = served->hits.fetch_add(1, std::memory_order_relaxed);
+  if (policy_.every && (before + 1) % policy_.every == 0) [[unlikely]]
+    return hit_beside(body, request, stack, served);
+  body.execute(*served, stack);
   return Outcome::hit;
 }
 
@@ -113,6 +118,10 @@ SpecializationRef Function::request(Body &body, Request &request) {
   body.adapt(request);
   missed.signature = body.flatten(request, missed.slots);
   missed.counted = false;
+  if (refusals_.of(missed.signature) == Refusals::Why::wrong)
+    body.frontend().refuse(trace::Refusal::trace,
+                           "a graph for this signature did not do what the body did, as a "
+                           "TraceWarning said; there is none");
   const auto look = [&] { return look_up(body, request, missed.signature); };
   if (auto found = look())
     return found;
@@ -134,15 +143,16 @@ Function::Explanation Function::explain(Body &body, Request &request) {
 Function::Outcome Function::miss(Body &body, Request &request, torch::jit::Stack &stack,
                                  SpecializationRef &served) {
   if (body.adapt(request) && (served = look_up(body, request, stack)))
-    return hit(body, stack, *served);
+    return hit(body, request, stack, served);
   const Stance stance = request.stance;
   if (stance == Stance::eager_on_miss || stance == Stance::fail_on_miss)
     return Outcome::unserved;
   Missed missed;
   missed.signature = body.flatten(request, missed.slots);
   const bool goes_on = stance == Stance::eager_on_error;
-  if (goes_on && refusals_.has(missed.signature))
-    return Outcome::unserved;
+  if (const auto why = refusals_.of(missed.signature))
+    if (goes_on || why == Refusals::Why::wrong)
+      return Outcome::unserved;
   bool traced = false;
   try {
     served = obtain(
@@ -151,13 +161,16 @@ Function::Outcome Function::miss(Body &body, Request &request, torch::jit::Stack
     if (!goes_on || !body.has_result())
       throw;
     request.refusal = body.current_error();
-    refusals_.add(missed.signature);
+    refusals_.add(missed.signature, Refusals::Why::refused);
     counters_->eager.fetch_add(1, std::memory_order_relaxed);
     return Outcome::went_on;
   }
-  return traced ? Outcome::traced : hit(body, stack, *served);
+  if (!served)
+    return request.mismatch ? Outcome::went_on : Outcome::unserved;
+  return traced ? Outcome::traced : hit(body, request, stack, served);
 }
 
+/// Null: the graph was wrong, as `request.mismatch` tells, or another thread's has been.
 SpecializationRef Function::obtain(Body &body, Request &request, const Missed &missed,
                                    const Lookup &look_up, bool &traced) {
   for (;;) {
@@ -179,12 +192,16 @@ SpecializationRef Function::obtain(Body &body, Request &request, const Missed &m
         return served;
       const auto start = Clock::now();
       try {
-        std::vector<std::string> notes;
-        auto made = trace(body, request, std::move(target), missed.slots, notes);
-        made->trace_ns = since(start);
-        publish(body, request, missed, made, std::move(notes));
+        Made made = trace(body, request, std::move(target), missed);
+        made.specialization->trace_ns = since(start);
+        if (made.verdict.kind == validate::Verdict::Kind::wrong) {
+          counters_->eager.fetch_add(1, std::memory_order_relaxed);
+          judge(body, request, missed.signature, *made.specialization, std::move(made.verdict), 0);
+          return nullptr;
+        }
+        publish(body, request, missed, made.specialization, std::move(made.notes));
         traced = true;
-        return made;
+        return made.specialization;
       } catch (...) {
         sink_.on(FailEvent{counters_, body.caller(), body.current_error(),
                            request.stance == Stance::eager_on_error && body.has_result()});
@@ -193,6 +210,8 @@ SpecializationRef Function::obtain(Body &body, Request &request, const Missed &m
     }
     if (auto served = look_up())
       return served;
+    if (missed.counted && refusals_.of(missed.signature) == Refusals::Why::wrong)
+      return nullptr;
   }
 }
 
@@ -211,15 +230,22 @@ Signature Function::relaxed(Body &body, Request &request, const Signature &signa
   return result;
 }
 
-SpecializationRef Function::trace(Body &body, Request &request, Signature signature,
-                                  const std::vector<at::Tensor> &slots,
-                                  std::vector<std::string> &notes) {
+Function::Made Function::trace(Body &body, Request &request, Signature signature,
+                               const Missed &missed) {
   auto made = std::make_shared<Specialization>();
   BodyResult result;
-  auto traced = trace::trace(slots, relaxation(signature, request), body.frontend(), [&] {
-    result = body.run(request);
-    return result.tensors;
-  });
+  const auto &slots = missed.slots;
+  std::optional<validate::Originals> originals;
+  if (validates(missed))
+    originals.emplace(policy_);
+  const auto modes = trace::ThreadModes::now();
+  auto traced = trace::trace(
+      slots, relaxation(signature, request), body.frontend(),
+      [&] {
+        result = body.run(request);
+        return result.tensors;
+      },
+      originals ? &*originals : nullptr);
   for (const trace::Pin &p : traced.pins) {
     const auto [slot, dimension] = p.dimension;
     made->pinned.push_back(
@@ -236,8 +262,15 @@ SpecializationRef Function::trace(Body &body, Request &request, Signature signat
   made->program =
       std::make_unique<Program>(traced.graph, counters_->identity.name, result.tensors.size());
   made->first_call = body.caller();
-  notes = std::move(traced.notes);
-  return made;
+  Made all{made, std::move(traced.notes), {}};
+  const bool serves_later = !made->front_end || made->front_end->once.empty();
+  if (originals && serves_later) {
+    const trace::ModesOfCall as_called(modes, false); // the body may have left others
+    all.verdict = validate(body, *made, result.tensors, *originals);
+  }
+  if (all.verdict.kind == validate::Verdict::Kind::skipped)
+    all.notes.push_back("not validated: " + all.verdict.why);
+  return all;
 }
 
 Nearest Function::nearest(Body &body, Request &request, const Signature &signature,

@@ -5,6 +5,7 @@
 #include "event/event.h"
 #include "function/body.h"
 #include "function/refusals.h"
+#include "validate/check.h"
 
 #include <functional>
 #include <memory>
@@ -16,19 +17,21 @@
 /// Hit: verify against the Specialization that served last, unless a narrower one serves, too; then
 /// against the others, most specific first; run its Program. Miss: signature -> relaxed by what was
 /// traced before (reduce_retracing) -> flight -> run the body once under the tracer, whose result
-/// *is* the call's -> Program -> publish last -> event. An exception leaves the cache as it was.
+/// *is* the call's -> Program -> compared with the body -> publish last -> event. An exception
+/// leaves the cache as it was.
 
 namespace tracehost {
 
 class Function {
 public:
   /// `sink` outlives the Function.
-  Function(Identity identity, std::size_t limit, Sink &sink);
+  Function(Identity identity, std::size_t limit, Sink &sink, validate::Policy policy = {});
 
   enum class Outcome {
     hit,      ///< `stack` has the outputs, `served` tells their structure
     traced,   ///< `body` ran; it has kept the result, `stack` is empty
-    went_on,  ///< as traced, but the trace was refused, and nothing is published
+    went_on,  ///< as traced, but the trace was refused or wrong, and nothing is published
+    beside,   ///< as traced, but there was a graph, with which it was compared
     unserved, ///< a miss that must not be traced, by the request's stance or an earlier refusal
   };
   /// Requires: no trace active on this thread (calls inside a trace are inlined by the front end).
@@ -64,16 +67,31 @@ private:
     std::vector<at::Tensor> slots;
     bool counted = true; ///< a call's
   };
+  /// A trace, before it is published.
+  struct Made {
+    SpecializationRef specialization;
+    std::vector<std::string> notes;
+    validate::Verdict verdict;
+  };
 
   SpecializationRef look_up(Body &body, Request &request, torch::jit::Stack &stack);
   SpecializationRef look_up(Body &body, Request &request, const Signature &signature);
-  Outcome hit(Body &body, torch::jit::Stack &stack, Specialization &served);
+  Outcome hit(Body &body, Request &request, torch::jit::Stack &stack,
+              const SpecializationRef &served);
+  Outcome hit_beside(Body &body, Request &request, torch::jit::Stack &stack,
+                     const SpecializationRef &served);
   Outcome miss(Body &body, Request &request, torch::jit::Stack &stack, SpecializationRef &served);
   SpecializationRef obtain(Body &body, Request &request, const Missed &missed,
                            const Lookup &look_up, bool &traced);
   Signature relaxed(Body &body, Request &request, const Signature &signature);
-  SpecializationRef trace(Body &body, Request &request, Signature signature,
-                          const std::vector<at::Tensor> &slots, std::vector<std::string> &notes);
+  Made trace(Body &body, Request &request, Signature signature, const Missed &missed);
+  // Validation: validation.cpp.
+  bool validates(const Missed &missed) const;
+  validate::Verdict validate(Body &body, const Specialization &made,
+                             const std::vector<at::Tensor> &results,
+                             validate::Originals &originals);
+  void judge(Body &body, Request &request, const Signature &called, const Specialization &wrong,
+             validate::Verdict verdict, std::uint64_t hits);
   Nearest nearest(Body &body, Request &request, const Signature &signature,
                   SpecializationRef &found, std::vector<std::uint64_t> *alike = nullptr);
   void publish(Body &body, Request &request, const Missed &missed, SpecializationRef made,
@@ -83,6 +101,7 @@ private:
   Cache cache_;
   Flights flights_;
   Refusals refusals_;
+  const validate::Policy policy_;
   Sink &sink_;
   std::atomic<std::uint64_t> calls_{0}; ///< stamps Specialization::last_used
   std::atomic<std::size_t> last_{0};    ///< index of the Specialization that served last; a hint

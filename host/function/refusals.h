@@ -3,31 +3,38 @@
 #include "signature/signature.h"
 
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <mutex>
+#include <optional>
 #include <string>
-#include <unordered_set>
+#include <unordered_map>
 
 namespace tracehost {
 
-/// The Signatures whose traces were refused while refused bodies went on without a graph: they are
-/// not tried again. Remembers texts' hashes: of two Signatures that read alike the second runs
-/// without a graph, too, which is slower, and right. Safe from any thread.
+/// The Signatures that have no graph: not tried again. Remembers texts' hashes: of two Signatures
+/// that read alike the second runs without a graph, too, which is slower, and right. Safe from any
+/// thread.
 class Refusals {
 public:
-  bool has(const Signature &signature) const {
+  enum class Why : std::uint8_t {
+    refused, ///< the trace was, and its body went on: for calls whose Stance allows that
+    wrong,   ///< the graph did not do what the body did: for all
+  };
+  std::optional<Why> of(const Signature &signature) const {
     if (empty())
-      return false;
+      return std::nullopt;
     const std::size_t wanted = hash(signature); // a front end's code: not under the lock
     const std::lock_guard lock(mutex_);
-    return hashes_.contains(wanted);
+    const auto found = hashes_.find(wanted);
+    return found == hashes_.end() ? std::nullopt : std::optional(found->second);
   }
-  void add(const Signature &signature) {
+  void add(const Signature &signature, Why why) {
     const std::size_t added = hash(signature);
     const std::lock_guard lock(mutex_);
     if (hashes_.size() >= kMost)
       hashes_.clear();
-    hashes_.insert(added);
+    hashes_.insert_or_assign(added, why);
   }
   void clear() {
     const std::lock_guard lock(mutex_);
@@ -44,7 +51,7 @@ private:
   }
   static constexpr std::size_t kMost = 1024;
   mutable std::mutex mutex_;
-  std::unordered_set<std::size_t> hashes_;
+  std::unordered_map<std::size_t, Why> hashes_;
 };
 
 } // namespace tracehost

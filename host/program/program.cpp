@@ -227,6 +227,10 @@ bool Program::long_running() const { return impl_->long_running; }
 bool Program::calls_python() const { return impl_->calls_python; }
 const torch::jit::Graph &Program::graph() const { return *impl_->graph; }
 std::shared_ptr<jit::Graph> Program::copy_graph() const { return impl_->graph->copy(); }
+std::string place_of(const jit::Node &node) {
+  std::string place(node.sourceRange().source() ? node.sourceRange().text().str() : std::string());
+  return place == "?" ? std::string() : place;
+}
 std::string Program::take_failed_at() { return std::exchange(failed, {}); }
 
 } // namespace tracehost

@@ -32,7 +32,8 @@ std::vector<std::string> causes(const TraceEvent &event, TraceRecord::Origin ori
 } // namespace
 
 const char *name(HistoryEntry::Kind kind) {
-  static constexpr std::array<const char *, 4> names = {"trace", "warn", "evict", "fail"};
+  static constexpr std::array<const char *, 5> names = {"trace", "warn", "evict", "fail",
+                                                        "mismatch"};
   return names[static_cast<std::size_t>(kind)];
 }
 
@@ -70,6 +71,13 @@ void History::add(const EvictEvent &event) {
 
 void History::add(const FailEvent &event) {
   add(HistoryEntry::Kind::fail, *event.function, event.call).text = shortened(event.error);
+}
+
+void History::add(const MismatchEvent &event) {
+  HistoryEntry &made = add(HistoryEntry::Kind::mismatch, *event.function, event.call);
+  made.signature = shortened(event.signature);
+  made.text = event.culprit.empty() ? event.what : event.what + "; made by " + event.culprit;
+  made.hits = event.hits;
 }
 
 void History::add(const Counters &function, const Site &call, const std::string &text) {

@@ -13,7 +13,7 @@ namespace tracehost::report {
 
 /// What happened, once, to a Function: for monitors and for `tracehost.events()`.
 struct HistoryEntry {
-  enum class Kind { trace, warn, evict, fail };
+  enum class Kind { trace, warn, evict, fail, mismatch };
   Kind kind = Kind::trace;
   std::uint64_t function = 0; ///< Counters::number
   std::string name;           ///< the Function's
@@ -22,11 +22,11 @@ struct HistoryEntry {
   std::string signature; ///< traced or evicted
   std::vector<std::string>
       causes;                     ///< why it was traced, a sentence each; empty for the first trace
-  std::string text;               ///< the warning's; the error's
+  std::string text;               ///< the warning's; the error's; mismatch: what differs, and where
   std::vector<std::string> notes; ///< dimensions that stayed exact, checks that failed
   std::uint64_t nanoseconds = 0;  ///< trace
   std::uint32_t ops = 0;          ///< trace
-  std::uint64_t hits = 0;         ///< evict: in its life
+  std::uint64_t hits = 0;         ///< evict, mismatch: in its life
   bool relaxed = false;           ///< trace: some dimensions may have any size
   bool requested = false;         ///< trace: not made by a call
 };
@@ -41,6 +41,7 @@ public:
   void add(const TraceEvent &event, TraceRecord::Origin origin, std::size_t limit);
   void add(const EvictEvent &event);
   void add(const FailEvent &event);
+  void add(const MismatchEvent &event);
   /// A warning was shown.
   void add(const Counters &function, const Site &call, const std::string &text);
 

@@ -60,6 +60,9 @@ struct Ledger::State {
     sum.traces += row->traces;
     sum.inlined += row->inlined;
     sum.nanoseconds += row->nanoseconds;
+    sum.validated += row->validated;
+    sum.unvalidated += row->unvalidated;
+    sum.mismatches += row->mismatches;
   }
 };
 
@@ -88,6 +91,11 @@ void Ledger::on(const EvictEvent &event) {
 void Ledger::on(const FailEvent &event) {
   const std::lock_guard lock(state_->mutex);
   state_->site(*event.function).on(event);
+  state_->history.add(event);
+}
+
+void Ledger::on(const MismatchEvent &event) {
+  const std::lock_guard lock(state_->mutex);
   state_->history.add(event);
 }
 

@@ -28,6 +28,7 @@ public:
   void on(const TraceEvent &event) override;
   void on(const EvictEvent &event) override;
   void on(const FailEvent &event) override;
+  void on(const MismatchEvent &event) override;
 
   /// A warning that events of this Function's site brought about, each once, the oldest first;
   /// nullopt if none is due.

@@ -10,8 +10,9 @@ namespace tracehost::report {
 
 Totals Totals::of(const Counters &counters) {
   const auto read = [](const auto &counter) { return counter.load(std::memory_order_relaxed); };
-  return {read(counters.hits),  read(counters.traces), read(counters.inlined),
-          read(counters.eager), read(counters.live),   read(counters.trace_ns)};
+  return {read(counters.hits),      read(counters.traces),      read(counters.inlined),
+          read(counters.eager),     read(counters.live),        read(counters.trace_ns),
+          read(counters.validated), read(counters.unvalidated), read(counters.mismatches)};
 }
 
 Totals &Totals::operator+=(const Totals &other) {
@@ -21,6 +22,9 @@ Totals &Totals::operator+=(const Totals &other) {
   eager += other.eager;
   live += other.live;
   nanoseconds += other.nanoseconds;
+  validated += other.validated;
+  unvalidated += other.unvalidated;
+  mismatches += other.mismatches;
   return *this;
 }
 
@@ -30,7 +34,10 @@ Totals Totals::since(const Totals &base) const {
           inlined - base.inlined,
           eager - base.eager,
           live,
-          nanoseconds - base.nanoseconds};
+          nanoseconds - base.nanoseconds,
+          validated - base.validated,
+          unvalidated - base.unvalidated,
+          mismatches - base.mismatches};
 }
 
 void SiteLog::add(std::shared_ptr<const Counters> function) {
@@ -175,6 +182,9 @@ std::optional<Row> SiteLog::row() {
           .inlined = sums.inlined,
           .live = sums.live,
           .nanoseconds = sums.nanoseconds,
+          .validated = sums.validated,
+          .unvalidated = sums.unvalidated,
+          .mismatches = sums.mismatches,
           .cause = {}};
   if (row.calls == 0 && row.inlined == 0)
     return std::nullopt;

@@ -17,6 +17,7 @@ namespace tracehost::report {
 /// Counters at one moment, or their growth since another.
 struct Totals {
   std::uint64_t hits = 0, traces = 0, inlined = 0, eager = 0, live = 0, nanoseconds = 0;
+  std::uint64_t validated = 0, unvalidated = 0, mismatches = 0;
 
   static Totals of(const Counters &counters);
   Totals &operator+=(const Totals &other);

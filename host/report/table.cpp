@@ -39,6 +39,9 @@ Row total(const std::vector<Row> &rows) {
     sum.inlined += row.inlined;
     sum.live += row.live;
     sum.nanoseconds += row.nanoseconds;
+    sum.validated += row.validated;
+    sum.unvalidated += row.unvalidated;
+    sum.mismatches += row.mismatches;
   }
   return sum;
 }
@@ -61,6 +64,13 @@ std::string line(const Cells &cells, const std::array<std::size_t, 9> &widths) {
   return result + "\n";
 }
 
+std::string validation(const Row &total) {
+  if (total.mismatches == 0)
+    return {};
+  return fmt::format("validation: {} checked, {} not checked, {} wrong\n", total.validated,
+                     total.unvalidated, total.mismatches);
+}
+
 } // namespace
 
 std::string table(std::vector<Row> rows) {
@@ -80,7 +90,7 @@ std::string table(std::vector<Row> rows) {
   std::string result;
   for (const Cells &cells : lines)
     result += line(cells, widths);
-  return result;
+  return result + validation(total(rows));
 }
 
 } // namespace tracehost::report

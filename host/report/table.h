@@ -10,6 +10,7 @@ namespace tracehost::report {
 struct Row {
   std::string function; ///< `step (train.py:12)`
   std::uint64_t calls = 0, hits = 0, traces = 0, inlined = 0, live = 0, nanoseconds = 0;
+  std::uint64_t validated = 0, unvalidated = 0, mismatches = 0; ///< as in Counters
   std::string cause; ///< of most of the traces; may be empty
 };
 
@@ -18,6 +19,9 @@ struct Row {
 ///     function            calls  hits  traces  inlined  live  hit rate  trace ms  main cause
 ///     step (train.py:12)    100    95       5        0     5    95.0 %      41.2  'lr' value
 ///     total                 100    95       5        0     5    95.0 %      41.2
+/// A last line tells of the checks of graphs against their bodies, if one was wrong:
+///
+///     validation: 5 checked, 1 not checked, 1 wrong
 std::string table(std::vector<Row> rows);
 
 } // namespace tracehost::report

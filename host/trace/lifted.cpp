@@ -35,8 +35,13 @@ bool Scope::is_traced(const at::Tensor &t) const {
 }
 
 void Scope::outside(const c10::OperatorHandle &op, const jit::Stack &stack) {
-  if (!trace::lifted())
+  if (!trace::lifted()) {
+    if (witness_)
+      witness_->before(op, stack);
     return;
+  }
+  if (witness_)
+    witness_->before_lifted(op, stack);
   const auto count = op.schema().arguments().size();
   each_tensor(
       c10::ArrayRef<c10::IValue>(stack).slice(stack.size() - count), [&](const at::Tensor &t) {

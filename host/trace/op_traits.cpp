@@ -1,7 +1,10 @@
 #include "trace/op_traits.h"
 
+#include "trace/op_tensors.h"
+
 #include <ATen/core/enum_tag.h>
 
+#include <algorithm>
 #include <string_view>
 #include <unordered_map>
 #include <unordered_set>
@@ -104,6 +107,29 @@ bool draws(const c10::OperatorHandle &op) {
   return false;
 }
 
+bool writes(const c10::Argument &argument) {
+  const auto *alias = argument.alias_info();
+  return alias && alias->isWrite();
+}
+
+// batch_norm, instance_norm and their kin do not declare that they write these, and torch does not
+// count it in the tensor's version either.
+bool is_statistic(const c10::Argument &argument) {
+  return argument.name() == "running_mean" || argument.name() == "running_var";
+}
+
+/// Of an op with running statistics: whether it updates them with these arguments.
+bool updates_statistics(const c10::OperatorHandle &op, c10::ArrayRef<c10::IValue> arguments) {
+  const auto &schema = op.schema();
+  for (std::size_t i = 0; i < arguments.size(); ++i) {
+    const std::string_view name = schema.arguments()[i].name();
+    if ((name == "training" || name == "train" || name == "use_input_stats") &&
+        arguments[i].isBool())
+      return arguments[i].toBool();
+  }
+  return std::string_view(schema.name()).find("backward") == std::string_view::npos;
+}
+
 OpTraits derive(const c10::OperatorHandle &op) {
   const auto &schema = op.schema();
   const std::string_view name = schema.name();
@@ -114,6 +140,8 @@ OpTraits derive(const c10::OperatorHandle &op) {
   t.literal = kLiteral.contains(name);
   t.splits = kSplits.contains(name);
   t.inexact = op.hasTag(at::Tag::dynamic_output_shape) || kInexact.contains(name);
+  t.writes = std::any_of(schema.arguments().begin(), schema.arguments().end(),
+                         [](const c10::Argument &a) { return writes(a) || is_statistic(a); });
   t.unrecorded = kUnrecorded.contains(name);
   return t;
 }
@@ -145,6 +173,17 @@ bool inexact_with(const c10::OperatorHandle &op, const torch::jit::Stack &stack)
   if (name == "aten::repeat_interleave") // with repeats as a tensor, and no output_size
     return schema.overload_name() != "self_int" && stack.back().isNone();
   return true;
+}
+
+void each_written(const c10::OperatorHandle &op, const torch::jit::Stack &stack,
+                  const std::function<void(const at::Tensor &)> &f) {
+  if (!traits(op).writes)
+    return;
+  const auto &arguments = op.schema().arguments();
+  const auto values = arguments_of(op, stack);
+  for (std::size_t i = 0; i < arguments.size(); ++i)
+    if (writes(arguments[i]) || (is_statistic(arguments[i]) && updates_statistics(op, values)))
+      each_tensor({values[i]}, f);
 }
 
 const OpTraits &traits(const c10::OperatorHandle &op) {

@@ -12,6 +12,7 @@ struct OpTraits {
   bool literal = false;     ///< an op that torch.tensor() and its kin end with
   bool splits = false;      ///< returns as many tensors as its input has sizes
   bool inexact = false;     ///< the result's sizes depend on values: inexact_with() decides
+  bool writes = false;      ///< into some of its arguments: is_written() tells which
   bool unrecorded =
       false; ///< changes a tensor behind the tracer's back (set_data, retain_grad ...)
 };

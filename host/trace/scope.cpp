@@ -94,6 +94,8 @@ void Scope::before(const c10::OperatorHandle &op, const jit::Stack &stack) {
                 else
                   know(t);
               });
+  if (witness_)
+    witness_->before(op, stack);
   if (relaxed && op_depth() == 0 && op_traits.splits && count == 3 && stack.back().isInt() &&
       std::string_view(schema.name()).ends_with("chunk"))
     relaxed->split(stack[stack.size() - 3].toTensor(), stack.back().toInt(),
@@ -186,6 +188,8 @@ void Scope::after(const c10::OperatorHandle &op, const jit::Stack &stack) {
                 if (blocks && depth == 0)
                   made_in_block(t);
               });
+  if (witness_ && op_depth() == 0)
+    witness_->after(op, stack);
   if (!relaxed || op_depth() > 0)
     return;
   std::vector<at::Tensor> results;
@@ -234,6 +238,8 @@ void Scope::know(const at::Tensor &t) {
   state->setValue(t, input);
   captured_.emplace(t.unsafeGetTensorImpl(), input);
   result.captures.push_back({t, std::move(path)});
+  if (witness_)
+    witness_->met(t);
   if (inputs_)
     inputs_->met(t);
 }

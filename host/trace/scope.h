@@ -5,10 +5,12 @@
 #include "trace/lifted.h"
 #include "trace/modes.h"
 #include "trace/op_hook.h"
+#include "trace/op_tensors.h"
 #include "trace/op_traits.h"
 #include "trace/relaxed_sizes.h"
 #include "trace/tracer.h"
 #include "trace/value_reads.h"
+#include "trace/witness.h"
 
 #include <torch/csrc/jit/frontend/tracer.h>
 #include <torch/csrc/jit/ir/ir.h>
@@ -27,24 +29,6 @@ namespace tracehost::trace {
 
 namespace jit = torch::jit;
 
-/// Calls `f` with each defined tensor among `values`, in lists and optionals too.
-template <class F> void each_tensor(c10::ArrayRef<c10::IValue> values, const F &f) {
-  for (const auto &value : values) {
-    if (value.isTensor()) {
-      if (value.toTensor().defined())
-        f(value.toTensor());
-    } else if (value.isTensorList()) {
-      for (const at::Tensor &t : value.toTensorVector())
-        if (t.defined())
-          f(t);
-    } else if (value.isList()) {
-      each_tensor(value.toListRef(), f);
-    } else if (value.isTuple()) {
-      each_tensor(value.toTupleRef().elements(), f);
-    }
-  }
-}
-
 /// A block of the body that is no part of it, while it runs.
 struct LiftedBlock {
   std::uint64_t number;
@@ -57,9 +41,13 @@ struct LiftedBlock {
 /// The state of one trace; lives on the stack of trace().
 class Scope final : public OpHook {
 public:
-  Scope(const std::vector<at::Tensor> &slots, const Relaxation &relaxation, Frontend &frontend)
-      : modes(ModeRecord::now()), frontend_(frontend), slots_(slots), names_(relaxation.names),
-        reads_as_(frontend.value_reads()) {
+  Scope(const std::vector<at::Tensor> &slots, const Relaxation &relaxation, Frontend &frontend,
+        Witness *witness)
+      : modes(ModeRecord::now()), frontend_(frontend), witness_(witness), slots_(slots),
+        names_(relaxation.names), reads_as_(frontend.value_reads()) {
+    if (witness_)
+      for (const at::Tensor &t : slots)
+        witness_->met(t);
     if (reads_as_ == ValueReads::guard)
       inputs_.emplace(slots);
     if (!relaxation.dimensions.empty())
@@ -141,6 +129,7 @@ private:
   bool reads_size(const c10::OperatorHandle &op, const jit::Stack &stack);
 
   Frontend &frontend_;
+  Witness *const witness_; ///< null: none
   const std::vector<at::Tensor> slots_;
   const std::vector<std::string> names_; ///< of the slots
   const ValueReads reads_as_;

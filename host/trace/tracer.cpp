@@ -91,10 +91,10 @@ std::vector<at::Tensor> run_body(const std::function<std::vector<at::Tensor>()> 
 } // namespace
 
 Traced trace(std::vector<at::Tensor> slots, const Relaxation &relaxation, Frontend &frontend,
-             const std::function<std::vector<at::Tensor>()> &body) {
+             const std::function<std::vector<at::Tensor>()> &body, Witness *witness) {
   TORCH_INTERNAL_ASSERT(!current && !tracer::isTracing());
   const OwnCasts casts;
-  Scope scope(slots, relaxation, frontend);
+  Scope scope(slots, relaxation, frontend, witness);
   Current mark(scope);
   const auto run = [&](const jit::Stack &) {
     const auto &state = tracer::getTracingState();

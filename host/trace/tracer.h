@@ -72,12 +72,15 @@ struct Traced {
   std::vector<std::string> notes; ///< what the check at a second size found, a sentence each
 };
 
+class Witness;
+
 /// Runs `body` under the tracer with `slots` (distinct tensors) as inputs. `body` uses those very
 /// tensors and returns the tensors of its result, each traced or reachable. Exceptions of the body
 /// pass through; the thread is then as before.
+/// `witness` (null: none) sees what the body does to tensors.
 /// Requires: no trace active on this thread.
 Traced trace(std::vector<at::Tensor> slots, const Relaxation &relaxation, Frontend &frontend,
-             const std::function<std::vector<at::Tensor>()> &body);
+             const std::function<std::vector<at::Tensor>()> &body, Witness *witness = nullptr);
 
 /// Thrown in place of the front end's exception where it goes on without a graph
 /// (Frontend::goes_on): nothing is recorded any more. Whoever calls what may refuse catches it, and

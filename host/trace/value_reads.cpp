@@ -18,11 +18,6 @@ std::int64_t version(const at::Tensor &t) {
   return t.is_inference() ? -1 : static_cast<std::int64_t>(t._version());
 }
 
-/// Of batch_norm and its kin, which do not declare that they write them.
-bool is_running_statistic(const c10::Argument &argument) {
-  return argument.name() == "running_mean" || argument.name() == "running_var";
-}
-
 } // namespace
 
 void InputReads::met(const at::Tensor &t) {
@@ -30,15 +25,10 @@ void InputReads::met(const at::Tensor &t) {
 }
 
 void InputReads::before(const c10::OperatorHandle &op, const torch::jit::Stack &stack) {
-  const auto &arguments = op.schema().arguments();
-  for (std::size_t i = 0; i < arguments.size(); ++i) {
-    const auto *alias = arguments[i].alias_info();
-    if ((alias && alias->isWrite()) || is_running_statistic(arguments[i]))
-      each_tensor({stack[stack.size() - arguments.size() + i]}, [&](const at::Tensor &t) {
-        if (t.has_storage())
-          written_.insert(t.storage().unsafeGetStorageImpl());
-      });
-  }
+  each_written(op, stack, [&](const at::Tensor &t) {
+    if (t.has_storage())
+      written_.insert(t.storage().unsafeGetStorageImpl());
+  });
 }
 
 bool InputReads::is_unchanged(const at::Tensor &t) const {

@@ -23,6 +23,7 @@ public:
   void on(const TraceEvent &) override {}
   void on(const EvictEvent &) override {}
   void on(const FailEvent &) override {}
+  void on(const MismatchEvent &) override {}
 };
 
 class Frontend final : public trace::Frontend {

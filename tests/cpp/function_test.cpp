@@ -31,7 +31,8 @@ Identity identity() {
 class FunctionTest : public testing::Test {
 protected:
   /// `T` for a call that traced, `h` for a hit whose result was right, `o` for a body that went on
-  /// without a graph, `u` for a miss that was left alone.
+  /// without a graph, `u` for a miss that was left alone; `b` for a hit whose body ran beside it,
+  /// `m` where they differed.
   char play(Function &f, FakeBody &body, std::int64_t n, std::int64_t size = 2,
             Stance stance = Stance::trace) {
     Call call(at::full(size, 3.0), n);
@@ -41,6 +42,8 @@ protected:
     const auto outcome = f.call(body, call, stack, served);
     if (outcome == Function::Outcome::traced)
       return stack.empty() && served ? 'T' : '?';
+    if (outcome == Function::Outcome::beside)
+      return call.mismatch ? 'm' : 'b';
     if (outcome != Function::Outcome::hit)
       return served ? '?' : outcome == Function::Outcome::went_on ? 'o' : 'u';
     const bool right = stack.size() == 1 &&
@@ -308,6 +311,66 @@ TEST_F(FunctionTest, ServesManyThreadsThatEvictEachOthers) {
   EXPECT_EQ(f.cache().list()->size(), 3);
   EXPECT_EQ(f.counters()->traces - f.counters()->evicted, 3);
   EXPECT_EQ(f.counters()->traces + f.counters()->hits, 240);
+}
+
+TEST_F(FunctionTest, AWrongGraphIsNotPublishedNorTriedAgain) {
+  FakeBody sly([](const at::Tensor &x, std::int64_t n) {
+    const auto result = x * n;
+    x.data_ptr<float>()[1] += 1; // no op
+    return result;
+  });
+  Function f(identity(), 4, sink);
+  EXPECT_EQ(play(f, sly, {"2", "2", "2"}), "ouu");
+  EXPECT_EQ(sly.runs, 1) << "a miss that is left alone is the front end's to run";
+  EXPECT_THAT(sink.take(),
+              ElementsAre("created f", "mismatch (x: float32[2], n=2) output 0, element (1,): 8.0 "
+                                       "in the graph, 6.0 in the body by aten::mul hits 0"));
+  EXPECT_EQ(f.counters()->mismatches, 1);
+  EXPECT_EQ(f.counters()->traces, 0);
+  EXPECT_EQ(f.counters()->eager, 1);
+  EXPECT_EQ(play(f, sly, {"3"}), "o") << "another signature is tried";
+  f.clear();
+  EXPECT_EQ(play(f, sly, {"2"}), "o");
+}
+
+TEST_F(FunctionTest, WithoutValidationAWrongGraphIsPublished) {
+  FakeBody sly([](const at::Tensor &x, std::int64_t n) {
+    const auto result = x * n;
+    x.data_ptr<float>()[1] += 1;
+    return result;
+  });
+  Function f(identity(), 4, sink, {validate::Policy::When::never, 0});
+  EXPECT_EQ(play(f, sly, {"2", "2"}), "Th");
+  EXPECT_EQ(f.counters()->validated, 0);
+}
+
+TEST_F(FunctionTest, EveryNthHitRunsTheBodyBesideTheGraph) {
+  Function f(identity(), 4, sink, {validate::Policy::When::every, 3});
+  EXPECT_EQ(play(f, body, {"2", "2", "2", "2", "2", "2", "2"}), "Thhbhhb");
+  EXPECT_EQ(body.runs, 3);
+  EXPECT_EQ(f.counters()->validated, 3);
+  EXPECT_EQ(f.counters()->hits, 6);
+  EXPECT_EQ(play(f, body, {"5", "5"}), "Th") << "each specialization counts its own";
+}
+
+TEST_F(FunctionTest, ABodyThatCannotRunBesideIsOnlyCheckedAtItsTrace) {
+  body.can_run_beside = false;
+  Function f(identity(), 4, sink, {validate::Policy::When::every, 1});
+  EXPECT_EQ(play(f, body, {"2", "2", "2"}), "Thh");
+  EXPECT_EQ(f.counters()->validated, 1);
+}
+
+TEST_F(FunctionTest, ASpecializationThatIsFoundWrongIsDropped) {
+  double factor = 1;
+  FakeBody state([&](const at::Tensor &x, std::int64_t n) { return x * (n * factor); });
+  Function f(identity(), 4, sink, {validate::Policy::When::every, 2});
+  EXPECT_EQ(play(f, state, {"2", "2", "2"}), "Thb");
+  factor = 2;
+  EXPECT_EQ(play(f, state, {"2", "2", "2"}), "hmu");
+  EXPECT_TRUE(f.cache().list()->empty());
+  EXPECT_EQ(f.counters()->live, 0);
+  EXPECT_THAT(sink.take(), testing::Contains(HasSubstr("6.0 in the graph, 12.0 in the body by "
+                                                       "aten::mul hits 4")));
 }
 
 } // namespace

@@ -117,6 +117,7 @@ public:
   }
   void on(const EvictEvent &) override {}
   void on(const FailEvent &) override {}
+  void on(const MismatchEvent &) override {}
   std::vector<TraceRecord> all;
 };
 

@@ -77,7 +77,6 @@ def test_attributes_can_be_set():
 @pytest.mark.parametrize(
     "option",
     [
-        {"validate": "first"},
         {"executor": "cuda_graph"},
         {"optimize": "now"},
     ],

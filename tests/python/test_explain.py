@@ -145,6 +145,6 @@ def test_report():
     f(torch.ones(2))
     (one,) = f.specializations()
     assert timeless(f.report()) == (
-        "f: 2 calls, 1 hit, 1 trace in T ms, 1 live, 0 evicted\n"
+        "f: 2 calls, 1 hit, 1 trace in T ms, 1 live, 0 evicted; validation: 1 checked, 0 not checked, 0 wrong\n"
         f"  #1 (x: float32[2]): 1 hit, 1 op, 0 captures, traced in T ms at {one.first_call}\n"
     )

@@ -40,6 +40,11 @@ public:
     note("fail " + text(e.call) + " " + e.error + (e.went_on ? "; went on" : ""));
   }
 
+  void on(const MismatchEvent &e) override {
+    note("mismatch " + e.signature + " " + e.what + " by " + e.culprit + " hits " +
+         std::to_string(e.hits));
+  }
+
   std::vector<std::string> take() {
     const std::lock_guard lock(mutex_);
     return std::exchange(events_, {});
@@ -85,6 +90,12 @@ public:
       throw FakeFrontend::Refused(trace::Refusal::trace, "refused at the end");
     return std::make_shared<FrontEndState>();
   }
+  std::optional<BesideResult> run_beside(Request &request, const Specialization &) override {
+    if (!can_run_beside)
+      return std::nullopt;
+    ++runs;
+    return BesideResult{{run_(call(request).x, call(request).n)}, {}};
+  }
   trace::Frontend &frontend() override { return frontend_; }
   bool has_result() const override { return result_.defined(); }
   void blocking(const std::function<void()> &wait) override {
@@ -101,6 +112,7 @@ public:
   }
 
   bool refuse_at_end = false;
+  bool can_run_beside = true;
   int runs = 0, verified = 0, waits = 0;
 
 private:

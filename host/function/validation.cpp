@@ -1,0 +1,77 @@
+#include "function/function.h"
+
+#include "trace/modes.h"
+
+/// Function's side of validation: when a graph is compared with its body, and what follows.
+
+namespace tracehost {
+
+using validate::Verdict;
+
+/// A requested trace may have no data to compare.
+bool Function::validates(const Missed &missed) const {
+  return policy_.when != validate::Policy::When::never && missed.counted;
+}
+
+Verdict Function::validate(Body &body, const Specialization &made,
+                           const std::vector<at::Tensor> &results, validate::Originals &originals) {
+  const validate::BodyRun run{
+      *made.program,
+      made.outputs,
+      results,
+      [&](std::size_t i) { return made.signature.input_path(static_cast<std::uint32_t>(i)); },
+      [&](const std::function<void()> &f) { body.blocking(f); },
+      body.alone()};
+  Verdict verdict = validate::check(originals, run);
+  auto &counter =
+      verdict.kind == Verdict::Kind::skipped ? counters_->unvalidated : counters_->validated;
+  counter.fetch_add(1, std::memory_order_relaxed);
+  return verdict;
+}
+
+/// The graph is wrong: calls as this one have none from now on.
+void Function::judge(Body &body, Request &request, const Signature &called,
+                     const Specialization &wrong, Verdict verdict, std::uint64_t hits) {
+  refusals_.add(called, Refusals::Why::wrong);
+  counters_->mismatches.fetch_add(1, std::memory_order_relaxed);
+  sink_.on(MismatchEvent{counters_, body.caller(), text(wrong.signature), verdict.why,
+                         verdict.culprit, hits});
+  request.mismatch =
+      std::make_unique<Mismatch>(std::move(verdict.why), std::move(verdict.culprit), hits);
+}
+
+/// The call runs its body, and the graph beside it, on the inputs as they were before: what the
+/// call leaves behind is the body's.
+Function::Outcome Function::hit_beside(Body &body, Request &request, torch::jit::Stack &stack,
+                                       const SpecializationRef &served) {
+  std::vector<at::Tensor> slots;
+  const Signature called = body.flatten(request, slots); // the body may change its arguments
+  validate::Originals originals(policy_);
+  for (const c10::IValue &input : stack)
+    originals.met(input.toTensor());
+  const auto modes = trace::ThreadModes::now();
+  std::optional<BesideResult> ran;
+  {
+    const validate::Watching watching(originals);
+    ran = body.run_beside(request, *served);
+  }
+  if (!ran) {
+    body.execute(*served, stack);
+    return Outcome::hit;
+  }
+  stack.clear();
+  Verdict verdict{Verdict::Kind::wrong, std::move(ran->different), {}};
+  if (verdict.why.empty()) {
+    const trace::ModesOfCall as_called(modes, false);
+    verdict = validate(body, *served, ran->tensors, originals);
+  } else
+    counters_->validated.fetch_add(1, std::memory_order_relaxed);
+  if (verdict.kind == Verdict::Kind::wrong) {
+    cache_.remove(served);
+    counters_->live.store(cache_.list()->size(), std::memory_order_relaxed);
+    judge(body, request, called, *served, std::move(verdict), served->hits.load());
+  }
+  return Outcome::beside;
+}
+
+} // namespace tracehost

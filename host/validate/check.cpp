@@ -1,0 +1,234 @@
+#include "validate/check.h"
+
+#include "signature/signature.h"
+#include "validate/compare.h"
+#include "validate/culprit.h"
+
+#include <ATen/core/grad_mode.h>
+#include <c10/util/Exception.h>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <exception>
+#include <optional>
+
+namespace tracehost::validate {
+namespace {
+
+namespace jit = torch::jit;
+
+const c10::StorageImpl *memory_of(const at::Tensor &t) {
+  return t.defined() && t.has_storage() ? t.storage().unsafeGetStorageImpl() : nullptr;
+}
+
+std::string failure() {
+  try {
+    throw;
+  } catch (const c10::Error &e) {
+    return e.what_without_backtrace();
+  } catch (const std::exception &e) {
+    return e.what();
+  }
+}
+
+/// One run of the graph, and what it left.
+struct Run {
+  std::vector<at::Tensor> inputs;
+  std::vector<const c10::StorageImpl *> memories; ///< of the inputs, before
+  std::vector<at::Tensor> outputs;
+  Draws::States draws;
+};
+
+/// Puts the generators back to what they are now.
+class Redrawn {
+public:
+  explicit Redrawn(const Draws &draws) : after_body(draws.now()), draws_(draws) {}
+  ~Redrawn() { draws_.set(after_body); }
+  Redrawn(const Redrawn &) = delete;
+  Redrawn &operator=(const Redrawn &) = delete;
+  const Draws::States after_body;
+
+private:
+  const Draws &draws_;
+};
+
+class Check {
+public:
+  Check(Originals &originals, const BodyRun &body)
+      : originals_(originals), body_(body), generators_(originals.draws()),
+        graph_(body.program.graph()) {
+    path_.nodes = body.outputs.nodes;
+    path_.parameters = std::make_shared<Parameters>(Parameters{{"output"}, {}, {}});
+  }
+
+  Verdict verdict() {
+    std::vector<std::int64_t> versions;
+    for (std::size_t i = 0; i < originals_.size(); ++i)
+      versions.push_back(version(i));
+    Run run;
+    try {
+      run = this->run();
+    } catch (const c10::OutOfMemoryError &) {
+      return {Verdict::Kind::skipped, "there is not memory enough for it", {}};
+    } catch (...) {
+      const std::string where = Program::take_failed_at();
+      if (originals_.lacks_history())
+        return {Verdict::Kind::skipped, "an input that it writes has a history of gradients", {}};
+      return wrong("the graph raises what the body does not: " + failure(),
+                   where.empty() ? where : "the op at " + where);
+    }
+    for (std::size_t i = 0; i < originals_.size(); ++i)
+      if (version(i) != versions[i])
+        return wrong(fmt::format("the graph writes into '{}', the body does not", name(i)),
+                     last_writer(graph_.inputs()[i]));
+    if (auto found = of_outputs(run))
+      return settle(std::move(*found), run);
+    if (auto found = of_inputs(run))
+      return settle(std::move(*found), run);
+    if (!Draws::equal(run.draws, generators_.after_body))
+      return disturbed() ? another_thread()
+                         : wrong("the random generator is elsewhere after the graph than after "
+                                 "the body",
+                                 {});
+    return {};
+  }
+
+private:
+  Run run() {
+    const at::AutoGradMode grad(at::GradMode::is_enabled()); // the graph may leave another
+    Run made;
+    made.inputs = originals_.inputs();
+    for (const at::Tensor &t : made.inputs)
+      made.memories.push_back(memory_of(t));
+    originals_.draws().rewind();
+    jit::Stack stack(made.inputs.begin(), made.inputs.end());
+    if (body_.program.long_running())
+      body_.blocking([&] { body_.program.run(stack); });
+    else
+      body_.program.run(stack);
+    made.draws = originals_.draws().now();
+    for (c10::IValue &output : stack)
+      made.outputs.push_back(std::move(output).toTensor());
+    return made;
+  }
+
+  std::optional<Verdict> of_outputs(const Run &run) {
+    for (std::size_t i = 0; i < std::min(run.outputs.size(), body_.results.size()); ++i) {
+      const at::Tensor &graph = run.outputs[i], &body = body_.results[i];
+      std::string what = difference_of_kind(graph, body);
+      if (what.empty())
+        what = difference_of_memory(run, i);
+      values_ = what.empty();
+      if (what.empty())
+        what = difference(graph, body);
+      if (!what.empty())
+        return wrong(output_name(i) + ", " + what, maker(graph_.outputs()[i]));
+    }
+    return std::nullopt;
+  }
+
+  std::optional<Verdict> of_inputs(const Run &run) {
+    for (std::size_t i = 0; i < run.inputs.size(); ++i) {
+      if (!originals_.is_written(i) || originals_.is_written_aside(i))
+        continue;
+      const std::string what = difference(run.inputs[i], originals_.tensor(i));
+      values_ = difference_of_kind(run.inputs[i], originals_.tensor(i)).empty();
+      if (!what.empty())
+        return wrong(fmt::format("what is left in '{}', {}", name(i), what),
+                     last_writer(graph_.inputs()[i]));
+    }
+    return std::nullopt;
+  }
+
+  /// `shares memory with 'x' (offset 3)`
+  std::string memory(const Run &run, std::size_t output, bool graph) const {
+    const at::Tensor &t = graph ? run.outputs[output] : body_.results[output];
+    const c10::StorageImpl *own = memory_of(t);
+    if (!own)
+      return {};
+    const auto at = fmt::format("(offset {})", t.storage_offset());
+    for (std::size_t i = 0; i < run.inputs.size(); ++i)
+      if ((graph ? run.memories[i] : originals_.storage(i)) == own)
+        return fmt::format("shares memory with '{}' {}", name(i), at);
+    for (std::size_t i = 0; i < output; ++i)
+      if (memory_of(graph ? run.outputs[i] : body_.results[i]) == own)
+        return fmt::format("shares memory with {} {}", output_name(i), at);
+    return "has memory of its own " + at;
+  }
+
+  std::string difference_of_memory(const Run &run, std::size_t output) const {
+    // Only so: of a staged block the trace goes on with tensors that stand for an input.
+    for (std::size_t i = 0; i < run.inputs.size(); ++i)
+      if (body_.results[output].is_same(originals_.tensor(i)) &&
+          !run.outputs[output].is_same(run.inputs[i]))
+        return fmt::format("it is not '{}' itself in the graph, as it is in the body", name(i));
+    const std::string graph = memory(run, output, true), body = memory(run, output, false);
+    return graph == body ? std::string()
+                         : fmt::format("it {} in the graph, and {} in the body", graph, body);
+  }
+
+  /// A difference of values may have other causes than a wrong graph.
+  Verdict settle(Verdict found, const Run &first) {
+    if (!values_)
+      return found;
+    if (!Draws::equal(first.draws, generators_.after_body) && disturbed())
+      return another_thread();
+    if (const jit::Node *node = uninitialised(*graph_.block()))
+      return {Verdict::Kind::skipped,
+              fmt::format("values come from memory that is not initialised ({} at {})",
+                          node->kind().toQualString(), place_of(*node)),
+              {}};
+    try {
+      const Run second = run();
+      for (std::size_t i = 0; i < first.outputs.size(); ++i)
+        if (!same_values(first.outputs[i], second.outputs[i]))
+          return {Verdict::Kind::skipped, "its ops do not give the same values twice", {}};
+    } catch (const std::exception &) { // the first run has told enough
+    }
+    return found;
+  }
+
+  /// Whether another thread may have drawn random numbers while the body or the graph ran.
+  bool disturbed() const { return !body_.alone; }
+  static Verdict another_thread() {
+    return {Verdict::Kind::skipped, "another thread may have drawn random numbers meanwhile", {}};
+  }
+
+  static Verdict wrong(std::string what, std::string culprit) {
+    return {Verdict::Kind::wrong, std::move(what), std::move(culprit)};
+  }
+
+  std::int64_t version(std::size_t input) const {
+    const at::Tensor &t = originals_.tensor(input);
+    return t.is_inference() || originals_.is_written(input) ? 0 : t._version();
+  }
+  std::string name(std::size_t input) const { return body_.input_name(input); }
+  std::string output_name(std::size_t output) const {
+    for (std::size_t i = 0; i < path_.nodes.size(); ++i)
+      if (path_.nodes[i].kind == Kind::tensor && path_.nodes[i].payload.slot == output)
+        return path(path_, i);
+    return output < body_.outputs.tensors ? fmt::format("output {}", output)
+                                          : std::string("what the body stores");
+  }
+
+  Originals &originals_;
+  const BodyRun &body_;
+  const Redrawn generators_;
+  const jit::Graph &graph_;
+  Signature path_;      ///< the result, as the one argument `output`
+  bool values_ = false; ///< the difference found last is one of values alone
+};
+
+} // namespace
+
+Verdict check(Originals &originals, const BodyRun &body) {
+  if (const std::string op = unrepeatable(*body.program.graph().block()); !op.empty())
+    return {
+        Verdict::Kind::skipped, fmt::format("the graph calls what can't be repeated ({})", op), {}};
+  if (!originals.problem().empty())
+    return {Verdict::Kind::skipped, originals.problem(), {}};
+  return Check(originals, body).verdict();
+}
+
+} // namespace tracehost::validate

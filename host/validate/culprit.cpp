@@ -1,0 +1,103 @@
+#include "validate/culprit.h"
+
+#include "program/callback.h"
+#include "program/modes.h"
+#include "program/program.h"
+
+#include <torch/csrc/jit/runtime/operator.h>
+
+#include <string_view>
+#include <unordered_set>
+
+namespace tracehost::validate {
+
+namespace jit = torch::jit;
+
+namespace {
+
+// Ops of ours that do nothing but with tensors and lists of the graph.
+const std::unordered_set<std::string_view> kRepeatable = {
+    "tracehost::keep",         "tracehost::raise_error", "tracehost::array_new",
+    "tracehost::array_write",  "tracehost::array_read",  "tracehost::array_written",
+    "tracehost::array_unstack"};
+
+const std::unordered_set<std::string_view> kUninitialised = {
+    "aten::empty",     "aten::empty_like",        "aten::empty_strided", "aten::empty_permuted",
+    "aten::new_empty", "aten::new_empty_strided", "aten::resize_",       "aten::resize_as_"};
+
+std::string told(const jit::Node &node) {
+  const std::string where = place_of(node);
+  return where.empty() ? node.kind().toQualString()
+                       : std::string(node.kind().toQualString()) + " at " + where;
+}
+
+/// What `value` is a view of, as far as schemas say.
+const jit::Value *viewed(const jit::Value *value) {
+  for (;;) {
+    const jit::Node *node = value->node();
+    const auto *schema = node->maybeSchema();
+    const bool view = schema && !node->inputs().empty() && !schema->returns().empty() &&
+                      schema->returns()[0].alias_info() && schema->arguments()[0].alias_info();
+    if (!view)
+      return value;
+    value = node->input(0);
+  }
+}
+
+bool writes(const jit::Node &node, const jit::Value *input) {
+  const auto *schema = node.maybeSchema();
+  if (!schema)
+    return false;
+  const auto &arguments = schema->arguments();
+  for (std::size_t i = 0; i < arguments.size() && i < node.inputs().size(); ++i) {
+    const auto *alias = arguments[i].alias_info();
+    const bool statistic =
+        arguments[i].name() == "running_mean" || arguments[i].name() == "running_var";
+    if (((alias && alias->isWrite()) || statistic) && viewed(node.input(i)) == input)
+      return true;
+  }
+  return false;
+}
+
+const jit::Node *find(const jit::Block &block, const auto &wanted) {
+  for (const jit::Node *node : block.nodes()) {
+    if (wanted(*node))
+      return node;
+    for (const jit::Block *inner : node->blocks())
+      if (const jit::Node *found = find(*inner, wanted))
+        return found;
+  }
+  return nullptr;
+}
+
+} // namespace
+
+std::string maker(const jit::Value *output) {
+  const jit::Node &node = *output->node();
+  return node.kind() == c10::prim::Param ? last_writer(output) : told(node);
+}
+
+std::string last_writer(const jit::Value *input) {
+  const jit::Node *last = nullptr;
+  for (const jit::Node *node : input->owningGraph()->nodes())
+    if (writes(*node, input))
+      last = node;
+  return last ? told(*last) : std::string();
+}
+
+std::string unrepeatable(const jit::Block &block) {
+  const jit::Node *found = find(block, [](const jit::Node &node) {
+    const std::string_view name = node.kind().toQualString();
+    return is_call(node) || node.kind() == c10::prim::PythonOp ||
+           (name.starts_with("tracehost::") && !kRepeatable.contains(name) && !is_mode(node));
+  });
+  return found ? found->kind().toQualString() : std::string();
+}
+
+const jit::Node *uninitialised(const jit::Block &block) {
+  return find(block, [](const jit::Node &node) {
+    return kUninitialised.contains(node.kind().toQualString());
+  });
+}
+
+} // namespace tracehost::validate
