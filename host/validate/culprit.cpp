@@ -1,6 +1,7 @@
 #include "validate/culprit.h"
 
 #include "program/callback.h"
+#include "program/modes.h"
 #include "program/program.h"
 
 #include <torch/csrc/jit/runtime/operator.h>
@@ -88,7 +89,7 @@ std::string unrepeatable(const jit::Block &block) {
   const jit::Node *found = find(block, [](const jit::Node &node) {
     const std::string_view name = node.kind().toQualString();
     return is_call(node) || node.kind() == c10::prim::PythonOp ||
-           (name.starts_with("tracehost::") && !kRepeatable.contains(name));
+           (name.starts_with("tracehost::") && !kRepeatable.contains(name) && !is_mode(node));
   });
   return found ? found->kind().toQualString() : std::string();
 }
