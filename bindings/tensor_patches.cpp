@@ -14,6 +14,7 @@
 #include "traced_size.h"
 
 #include <ATen/WrapDimUtils.h>
+#include <torch/csrc/MemoryFormat.h>
 #include <torch/csrc/Size.h>
 #include <torch/csrc/autograd/python_variable.h>
 
@@ -111,15 +112,12 @@ PyObject *contiguous_method(PyObject *original, const char *name, Args args, std
     return plain_method(original, name, args, nargsf, kwnames);
   const at::Tensor &t = THPVariable_Unpack(args[0]);
   trace::value_of(t); // known as a capture, if it is one
-  bool itself = false;
-  {
-    const trace::Paused paused;
-    const Owned result(plain_method(original, name, args, nargsf, kwnames));
-    if (!result)
-      return nullptr;
-    itself = result.get() == args[0];
-  }
-  if (!itself)
+  // What comes after the tensor, positional or by name, can only be the memory format.
+  const bool formatted = PyVectorcall_NARGS(nargsf) > 1 || kwnames;
+  at::MemoryFormat format = at::MemoryFormat::Contiguous;
+  if (formatted && THPMemoryFormat_Check(args[1]))
+    format = reinterpret_cast<THPMemoryFormat *>(args[1])->memory_format;
+  if (!t.is_contiguous(format))
     return plain_method(original, name, args, nargsf, kwnames);
   trace::note_contiguity_read(t);
   return Py_NewRef(args[0]);

@@ -95,9 +95,8 @@ bool convert_truth(torch::jit::Node *node, std::size_t input) {
   return true;
 }
 
-// The tracer records a bool that an op takes as a Scalar (`full((), True)`) as a bool constant,
-// which no schema of TorchScript's takes. Not 1: `full((), 1)` is of another dtype. It is one of
-// them, or the first few (`arange(False, True)`).
+} // namespace
+
 void convert_truths(torch::jit::Block *block) {
   for (torch::jit::Node *node : block->nodes()) {
     for (auto *inner : node->blocks())
@@ -118,12 +117,9 @@ void convert_truths(torch::jit::Block *block) {
   }
 }
 
-} // namespace
-
 void prepare(const std::shared_ptr<torch::jit::Graph> &graph) {
   torch::jit::Inline(*graph);
   drop_identities(graph->block());
-  convert_truths(graph->block()); // before a pass that asks for each op's schema
   torch::jit::LowerSimpleTuples(graph->block());
   torch::jit::EliminateDeadCode(graph->block()); // trace/tracer.cpp says why this one
   detach_randint_like(graph->block());

@@ -1,5 +1,6 @@
 #include "trace/tracer.h"
 
+#include "program/passes.h"
 #include "trace/ancestry.h"
 #include "trace/argument_stash.h"
 #include "trace/block.h"
@@ -136,6 +137,7 @@ Traced trace(std::vector<at::Tensor> slots, const Relaxation &relaxation, Fronte
   for (std::size_t i = 0; i < results.size(); ++i)
     graph.registerOutput(recording.state->getOutput(results[i], i));
   tracer::setTracingState(nullptr);
+  convert_truths(graph.block());
   // Not the variant that asks which memory a write reaches: of a loop's result it does not see that
   // it is what the loop began with. All writes stay, as in eager.
   jit::EliminateDeadCode(graph.block());

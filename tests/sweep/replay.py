@@ -53,6 +53,8 @@ def replay(source: str, file: Path) -> Replay:
                 return Replay("invalid", told(expected["error"]))
             if isinstance(got.get("error"), tracehost.Error):
                 return Replay("refused", told(got["error"]))
+            if call == CALLS - 1 and "error" in expected and "error" not in got:
+                break  # other strides: an op whose result nothing uses is not in the graph, nor what it raises
             found = outcome_difference(expected, got)
             if found:
                 return Replay(
