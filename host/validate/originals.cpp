@@ -121,7 +121,7 @@ void Originals::copy(const at::Tensor &written, bool aside) {
   count(memory.storage.nbytes());
   if (!problem_.empty())
     return;
-  const trace::Aside aside;
+  const trace::Aside unseen;
   memory.copy = bytes_of(memory.storage).clone();
 }
 
