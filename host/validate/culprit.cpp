@@ -17,9 +17,9 @@ namespace {
 
 // Ops of ours that do nothing but with tensors and lists of the graph.
 const std::unordered_set<std::string_view> kRepeatable = {
-    "tracehost::keep",         "tracehost::raise_error", "tracehost::array_new",
-    "tracehost::array_write",  "tracehost::array_read",  "tracehost::array_written",
-    "tracehost::array_unstack"};
+    "tracehost::keep",          "tracehost::raise_error", "tracehost::array_new",
+    "tracehost::array_write",   "tracehost::array_read",  "tracehost::array_written",
+    "tracehost::array_unstack", "tracehost::number",      "tracehost::data"};
 
 const std::unordered_set<std::string_view> kUninitialised = {
     "aten::empty",     "aten::empty_like",        "aten::empty_strided", "aten::empty_permuted",
