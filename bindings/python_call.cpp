@@ -570,24 +570,6 @@ bool PythonCall::warn_mismatch() {
   return PyErr_WarnEx(errors().trace_warning, message.c_str(), 1) == 0;
 }
 
-bool PythonCall::warn_mismatch() {
-  if (!function_.wrong.insert(mismatch->culprit).second)
-    return true;
-  const std::string op =
-      mismatch->culprit.empty() ? std::string() : fmt::format(" ({})", mismatch->culprit);
-  const std::string when =
-      mismatch->hits
-          ? fmt::format("after {} hits, its graph does not do what the body does", mismatch->hits)
-          : "its graph would not do what the body did";
-  const std::string message = fmt::format(
-      "{}: {}: {}{}. This call has the body's result, and from now on calls with its signature run "
-      "as plain Python. If what the line gives depends on more than tensors and arguments (time, "
-      "random numbers of Python or numpy, state that other code changes), pass that in as a tensor "
-      "or an argument. If it does not, please report it.",
-      function_.name, when, mismatch->what, op);
-  return PyErr_WarnEx(errors().trace_warning, message.c_str(), 1) == 0;
-}
-
 bool PythonCall::warn_baked() {
   for (const trace::BakedRead &read : baked_) {
     const std::string where = text(read.where);
