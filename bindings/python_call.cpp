@@ -218,9 +218,10 @@ std::shared_ptr<FrontEndState> PythonCall::finish(Request &, Signature &signatur
   state->captures = traced.captures.size();
   state->outputs = std::move(outputs_);
   std::vector<PyObject *> captured;
-  for (const trace::Capture &c : traced.captures) {
+  for (std::size_t i = 0; i < traced.captures.size(); ++i) {
+    const trace::Capture &c = traced.captures[i];
     captured.push_back(object_of(c.tensor));
-    signature.captures.push_back({c.path, meta_of(captured.back())});
+    signature.captures.push_back({c.path, met_[i]});
     signature.captures.back().held = recorder_->path_of(captured.back()).empty();
   }
   for (std::size_t slot = 0; slot < flattened_.tensors.size(); ++slot) {
@@ -229,7 +230,9 @@ std::shared_ptr<FrontEndState> PythonCall::finish(Request &, Signature &signatur
     if (path.empty())
       continue;
     captured.push_back(tensor);
-    signature.captures.push_back({path, meta_of(tensor), static_cast<std::int32_t>(slot)});
+    const TensorMeta &before = signature.slots[slot];
+    signature.captures.push_back(
+        {path, before.relaxed ? meta_of(tensor) : before, static_cast<std::int32_t>(slot)});
   }
   state->environment = recorder_->finish(captured, side_effects_);
   if (request_)
@@ -396,6 +399,7 @@ std::string PythonCall::capture_path(const at::Tensor &tensor) {
             "a {} used at {} is reached by no path that tracehost can read again. Pass it as "
             "an argument.",
             Py_TYPE(object)->tp_name, line));
+  met_.push_back(meta_of(object));
   return path.empty() ? "a tensor first used at " + line : path;
 }
 

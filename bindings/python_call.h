@@ -181,6 +181,7 @@ private:
   Flattened flattened_;
   std::vector<Node> nodes_; ///< of the arguments before the body ran
   std::vector<TensorMeta> outputs_;
+  std::vector<TensorMeta> met_; ///< of the captures, before the body could resize them
   std::vector<SideEffect> side_effects_;
   std::vector<trace::BakedRead> baked_;
   /// What the body read, of tensors that it may have changed since.

@@ -12,6 +12,7 @@
 #include "traced_size.h"
 
 #include <ATen/WrapDimUtils.h>
+#include <torch/csrc/MemoryFormat.h>
 #include <torch/csrc/Size.h>
 #include <torch/csrc/autograd/python_variable.h>
 
@@ -98,6 +99,26 @@ PyObject *strides_method(PyObject *original, const char *name, Args args, std::s
   else
     trace::note_strides_read(THPVariable_Unpack(args[0]));
   return plain_method(original, name, args, nargsf, kwnames);
+}
+
+/// Of a contiguous tensor it is that tensor, which depends on strides. torch records an op past the
+/// op hook, and the tracer goes on with its result where the body has the tensor itself: a copy, in
+/// a call with other strides.
+PyObject *contiguous_method(PyObject *original, const char *name, Args args, std::size_t nargsf,
+                            PyObject *kwnames) {
+  if (!trace::recording())
+    return plain_method(original, name, args, nargsf, kwnames);
+  const at::Tensor &t = THPVariable_Unpack(args[0]);
+  trace::value_of(t); // known as a capture, if it is one
+  // What comes after the tensor, positional or by name, can only be the memory format.
+  const bool formatted = PyVectorcall_NARGS(nargsf) > 1 || kwnames;
+  at::MemoryFormat format = at::MemoryFormat::Contiguous;
+  if (formatted && THPMemoryFormat_Check(args[1]))
+    format = reinterpret_cast<THPMemoryFormat *>(args[1])->memory_format;
+  if (!t.is_contiguous(format))
+    return PyObject_Vectorcall(original, args, nargsf, kwnames);
+  trace::note_contiguity_read(t);
+  return Py_NewRef(args[0]);
 }
 
 PyObject *leaf_property(PyObject *original, const char *name, PyObject *tensor, PyObject *value) {
@@ -297,6 +318,7 @@ void install_tensor_patches() {
     forward_method(type, name, numel_method);
   for (const char *name : {"stride", "is_contiguous", "storage_offset"})
     forward_method(type, name, strides_method);
+  forward_method(type, "contiguous", contiguous_method);
   forward_method(type, "tolist", tolist_method);
   for (const char *name : {"numpy", "__array__"})
     forward_method(type, name, array_method);

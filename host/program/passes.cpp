@@ -2,6 +2,7 @@
 
 #include <ATen/ATen.h>
 #include <torch/csrc/jit/ir/constants.h>
+#include <torch/csrc/jit/passes/dead_code_elimination.h>
 #include <torch/csrc/jit/passes/inliner.h>
 #include <torch/csrc/jit/passes/lower_tuples.h>
 #include <torch/csrc/jit/passes/shape_analysis.h>
@@ -80,36 +81,43 @@ void convert_numbers(torch::jit::Block *block) {
   }
 }
 
-// The tracer records a bool that an op takes as a Scalar (`full((), True)`) as a bool constant,
-// which no schema of TorchScript's takes. As a number it is the same value.
+/// Replaces a bool among the node's inputs by a Scalar of it; returns whether there was one.
+bool convert_truth(torch::jit::Node *node, std::size_t input) {
+  const auto truth = torch::jit::toIValue(node->input(input));
+  if (!truth || !truth->isBool())
+    return false;
+  torch::jit::Graph &graph = *node->owningGraph();
+  const torch::jit::WithInsertPoint here(node);
+  torch::jit::Value *tensor = graph.insertConstant(at::scalar_tensor(truth->toBool(), at::kBool));
+  node->replaceInput(input, graph.insert(c10::aten::ScalarImplicit, {tensor}));
+  return true;
+}
+
+} // namespace
+
 void convert_truths(torch::jit::Block *block) {
   for (torch::jit::Node *node : block->nodes()) {
     for (auto *inner : node->blocks())
       convert_truths(inner);
     if (!node->kind().is_aten() || node->maybeOperator())
       continue;
-    for (std::size_t i = 0; i < node->inputs().size(); ++i) {
-      const auto truth = torch::jit::constant_as<bool>(node->input(i));
-      if (!truth)
-        continue;
-      const torch::jit::WithInsertPoint here(node);
+    const std::size_t count = node->inputs().size();
+    for (std::size_t i = 0; i < count && !node->maybeOperator(); ++i) {
       torch::jit::Value *before = node->input(i);
-      node->replaceInput(i, node->owningGraph()->insertConstant(std::int64_t{*truth}));
-      if (node->maybeOperator())
-        break;
-      node->replaceInput(i, before); // it is not this one
+      if (convert_truth(node, i) && !node->maybeOperator())
+        node->replaceInput(i, before);
     }
+    for (std::size_t i = 0; i < count && !node->maybeOperator(); ++i)
+      convert_truth(node, i);
   }
 }
-
-} // namespace
 
 void prepare(const std::shared_ptr<torch::jit::Graph> &graph) {
   torch::jit::Inline(*graph);
   drop_identities(graph->block());
-  torch::jit::LowerSimpleTuples(graph);
+  torch::jit::LowerSimpleTuples(graph->block());
+  torch::jit::EliminateDeadCode(graph->block()); // trace/tracer.cpp says why this one
   detach_randint_like(graph->block());
-  convert_truths(graph->block());
   convert_numbers(graph->block());
   // Types still carry the sizes of the traced call; later passes and reports must not rely on them.
   torch::jit::EraseShapeInformation(graph);

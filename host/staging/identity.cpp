@@ -3,12 +3,14 @@
 #include "trace/block.h"
 #include "trace/tracer.h"
 
+#include <ATen/core/grad_mode.h>
 #include <ATen/ops/alias.h>
 
 namespace tracehost::staging {
 
 at::Tensor new_identity(const at::Tensor &t) {
   const trace::Paused paused;
+  const at::AutoGradMode with_history(true); // as `t` has it: in no_grad too
   return at::alias(t);
 }
 

@@ -1,5 +1,6 @@
 #include "trace/block.h"
 
+#include "trace/ancestry.h"
 #include "trace/scope.h"
 
 #include <fmt/format.h>
@@ -79,14 +80,19 @@ void forget(jit::Node *node) {
   }
 }
 
-void settle_kept(jit::Block &block) {
+static void settle_kept(jit::Block &block, const std::unordered_set<const jit::Value *> &returned) {
   for (auto it = block.nodes().begin(); it != block.nodes().end();) {
     jit::Node *node = *it++;
     for (jit::Block *inner : node->blocks())
-      settle_kept(*inner);
-    if (node->kind() == kKeep && node->input()->uses().size() > 1)
+      settle_kept(*inner, returned);
+    if (node->kind() == kKeep && returned.contains(node->input()))
       node->destroy();
   }
+}
+
+void settle_kept(jit::Graph &graph) {
+  const std::vector<const jit::Value *> outputs(graph.outputs().begin(), graph.outputs().end());
+  settle_kept(*graph.block(), ancestry(outputs));
 }
 
 void forgive_failure() { current->raised.clear(); }

@@ -23,7 +23,7 @@ void set_inexact(torch::jit::Value *value);
 void forget(torch::jit::Node *node);
 bool is_inexact(const torch::jit::Value *value);
 /// After the body: what kept random results of blocks that are used after all is dropped.
-void settle_kept(torch::jit::Block &block);
+void settle_kept(torch::jit::Graph &graph);
 /// The graph has the thread's modes from here on; before a block, so that it begins with them.
 /// Requires: recording().
 void record_modes();

@@ -82,6 +82,15 @@ bool takes_tensor(const c10::FunctionSchema &schema) {
   return false;
 }
 
+/// libtorch's tracer has no way to record a list of numbers (it has for ints and floats).
+bool takes_list_of_numbers(const c10::FunctionSchema &schema) {
+  for (const auto &argument : schema.arguments())
+    if (const auto list = argument.type()->cast<c10::ListType>())
+      if (list->getElementType()->kind() == c10::TypeKind::NumberType)
+        return true;
+  return false;
+}
+
 bool returns_only_plain_values(const c10::FunctionSchema &schema) {
   if (schema.returns().empty())
     return false;
@@ -114,7 +123,7 @@ OpTraits derive(const c10::OperatorHandle &op) {
   t.literal = kLiteral.contains(name);
   t.splits = kSplits.contains(name);
   t.inexact = op.hasTag(at::Tag::dynamic_output_shape) || kInexact.contains(name);
-  t.unrecorded = kUnrecorded.contains(name);
+  t.unrecorded = kUnrecorded.contains(name) || takes_list_of_numbers(schema);
   return t;
 }
 

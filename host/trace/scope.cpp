@@ -164,11 +164,31 @@ void Scope::refuse_sizes(const std::string &what) {
              what, text(frontend_.here())));
 }
 
+/// The tracer records an op's name and arguments; a graph finds the overload by these, and may find
+/// another: max(x, out=y) reads as the maximum of x and y.
+void Scope::check_overload(const c10::OperatorHandle &op, const jit::Node *before) {
+  const auto &schema = op.schema();
+  jit::Node *node = tracer::getTracingState()->graph->insertPoint()->prev();
+  while (node != before && node->kind() == c10::prim::ListUnpack)
+    node = node->prev();
+  if (node == before || std::string_view(node->kind().toQualString()) != schema.name())
+    return; // a composite's parts
+  const jit::Operator *found = node->maybeOperator();
+  if (found && found->schema().overload_name() != schema.overload_name())
+    refuse(Refusal::trace,
+           fmt::format("{}.{} at {} can't be recorded: a graph would take it for {}.{}. Do it "
+                       "outside of the function, or by another op.",
+                       schema.name(), schema.overload_name(), text(frontend_.here()), schema.name(),
+                       found->schema().overload_name()));
+}
+
 void Scope::after(const c10::OperatorHandle &op, const jit::Stack &stack) {
   const auto &schema = op.schema();
   const auto count = schema.returns().size();
   const auto &state = tracer::getTracingState();
   check_substituted(op);
+  if (const auto level = static_cast<std::size_t>(op_depth()); level < under_way_.size())
+    check_overload(op, under_way_[level].before);
   const bool random = traits(op).random;
   const auto depth = static_cast<std::size_t>(op_depth());
   const bool inexact = depth < under_way_.size() && under_way_[depth].makes_inexact;

@@ -130,6 +130,7 @@ private:
   void made_in_block(const at::Tensor &t);
   void check_not_of_block(const at::Tensor &t);
   void check_substituted(const c10::OperatorHandle &op);
+  void check_overload(const c10::OperatorHandle &op, const jit::Node *before);
   [[noreturn]] void refuse_read(const c10::OperatorHandle &op, const jit::Stack &stack);
   [[noreturn]] void refuse_read(const at::Tensor *t, const std::string &how);
   [[noreturn]] void refuse_guard(const std::string &what, const std::string &how,

@@ -1,10 +1,14 @@
 #include "trace/tracer.h"
 
+#include "program/passes.h"
+#include "trace/ancestry.h"
 #include "trace/argument_stash.h"
 #include "trace/block.h"
 #include "trace/scope.h"
 
 #include <torch/csrc/jit/ir/constants.h>
+#include <torch/csrc/jit/passes/dead_code_elimination.h>
+#include <torch/csrc/jit/passes/normalize_ops.h>
 
 #include <fmt/format.h>
 
@@ -40,19 +44,23 @@ void audit_constants(const jit::Block &block, Scope &scope) {
 }
 
 /// An unused random op would be removed as dead, and the generator would not advance as in eager:
-/// its results are outputs while the tracer finishes the graph. Those that turn out used are
-/// dropped again, the others moved behind the body's outputs. Returns how many stay.
+/// its results, the first `count`, are outputs while the tracer finishes the graph. Those that what
+/// the body returns comes from are dropped again, the others moved behind the body's outputs.
+/// Returns how many stay.
 std::size_t settle_randoms(jit::Graph &graph, std::size_t count) {
-  std::vector<jit::Value *> unused;
-  for (std::size_t i = count; i-- > 0;) {
-    jit::Value *value = graph.outputs()[i];
-    if (value->uses().size() == 1)
-      unused.push_back(value);
+  const auto outputs = graph.outputs().vec();
+  const auto middle = outputs.begin() + static_cast<std::ptrdiff_t>(count);
+  const auto returned = ancestry(std::vector<const jit::Value *>(middle, outputs.end()));
+  for (std::size_t i = count; i-- > 0;)
     graph.eraseOutput(i);
+  std::size_t unused = 0;
+  for (auto random = outputs.begin(); random != middle; ++random) {
+    if (returned.contains(*random))
+      continue;
+    graph.registerOutput(*random);
+    ++unused;
   }
-  for (jit::Value *value : unused)
-    graph.registerOutput(value);
-  return unused.size();
+  return unused;
 }
 
 /// Makes a Scope the thread's for as long as its trace runs.
@@ -60,6 +68,23 @@ class Current {
 public:
   explicit Current(Scope &scope) { current = &scope; }
   ~Current() { current = nullptr; }
+};
+
+/// libtorch's tracer, on for as long as this lives. Not tracer::trace: what that does to the graph
+/// afterwards fails on ops that it can't match, and removes writes that it takes for dead.
+struct Recording {
+  explicit Recording(const std::vector<at::Tensor> &slots) {
+    state->strict = false;
+    state->warn = false; // reads are errors here, and sizes are exact: nothing is left to warn of
+    tracer::setTracingState(state);
+    for (const at::Tensor &t : slots)
+      state->setValue(t, state->graph->addInput());
+  }
+  ~Recording() { tracer::setTracingState(nullptr); }
+  Recording(const Recording &) = delete;
+  Recording &operator=(const Recording &) = delete;
+
+  const std::shared_ptr<tracer::TracingState> state = std::make_shared<tracer::TracingState>();
 };
 
 /// Runs the body; whatever it throws, libtorch's tracer is fit for the next trace.
@@ -96,22 +121,23 @@ Traced trace(std::vector<at::Tensor> slots, const Relaxation &relaxation, Fronte
   const OwnCasts casts;
   Scope scope(slots, relaxation, frontend);
   Current mark(scope);
-  const auto run = [&](const jit::Stack &) {
-    const auto &state = tracer::getTracingState();
-    state->warn = false; // reads are errors here, and sizes are exact: nothing is left to warn of
-    const auto results = run_body(body, scope);
-    for (jit::Value *value : scope.randoms)
-      state->graph->registerOutput(value);
-    return jit::Stack(results.begin(), results.end());
-  };
-  auto [state, stack] = tracer::trace(
-      jit::Stack(slots.begin(), slots.end()), run, [](const at::Tensor &) { return std::string(); },
-      false);
-  stack.clear();
-  audit_constants(*state->graph->block(), scope);
-  settle_kept(*state->graph->block());
-  scope.result.keep_alive = settle_randoms(*state->graph, scope.randoms.size());
-  scope.result.graph = state->graph;
+  const Recording recording(slots);
+  jit::Graph &graph = *recording.state->graph;
+  const auto results = run_body(body, scope);
+  for (jit::Value *value : scope.randoms)
+    graph.registerOutput(value);
+  for (std::size_t i = 0; i < results.size(); ++i)
+    graph.registerOutput(recording.state->getOutput(results[i], i));
+  tracer::setTracingState(nullptr);
+  convert_truths(graph.block());
+  // Not the variant that asks which memory a write reaches: of a loop's result it does not see that
+  // it is what the loop began with. All writes stay, as in eager.
+  jit::EliminateDeadCode(graph.block());
+  jit::NormalizeOps(recording.state->graph);
+  audit_constants(*graph.block(), scope);
+  settle_kept(graph);
+  scope.result.keep_alive = settle_randoms(graph, scope.randoms.size());
+  scope.result.graph = recording.state->graph;
   return std::move(scope.result);
 }
 

@@ -1,0 +1,66 @@
+#include "trace/ancestry.h"
+
+#include <vector>
+
+namespace tracehost::trace {
+
+namespace jit = torch::jit;
+
+namespace {
+
+struct Search {
+  std::unordered_set<const jit::Value *> found;
+  std::vector<const jit::Value *> open;
+
+  void add(const jit::Value *value) {
+    if (found.insert(value).second)
+      open.push_back(value);
+  }
+
+  /// What a loop carries as number `i`: what it begins with, and what each round makes of it.
+  void add_carried(const jit::Node &loop, std::size_t i) {
+    add(loop.input(i + 2));
+    add(loop.blocks()[0]->outputs()[i + 1]);
+  }
+
+  void add_loop(const jit::Node &loop) {
+    add(loop.input(0)); // the trip count
+    add(loop.input(1)); // whether there is a first round
+    add(loop.blocks()[0]->outputs()[0]);
+  }
+
+  void visit(const jit::Value &value) {
+    const jit::Node &node = *value.node();
+    if (node.kind() == c10::prim::Param) {
+      const jit::Node *owner = node.owningBlock()->owningNode();
+      if (owner && owner->kind() == c10::prim::Loop && value.offset() > 0)
+        add_carried(*owner, value.offset() - 1);
+    } else if (node.kind() == c10::prim::If) {
+      add(node.input());
+      for (const jit::Block *block : node.blocks())
+        add(block->outputs()[value.offset()]);
+    } else if (node.kind() == c10::prim::Loop) {
+      add_loop(node);
+      add_carried(node, value.offset());
+    } else {
+      for (const jit::Value *input : node.inputs())
+        add(input);
+    }
+  }
+};
+
+} // namespace
+
+std::unordered_set<const jit::Value *> ancestry(c10::ArrayRef<const jit::Value *> results) {
+  Search search;
+  for (const jit::Value *value : results)
+    search.add(value);
+  while (!search.open.empty()) {
+    const jit::Value *value = search.open.back();
+    search.open.pop_back();
+    search.visit(*value);
+  }
+  return std::move(search.found);
+}
+
+} // namespace tracehost::trace
