@@ -1,0 +1,50 @@
+"""The sweep over PyTorch's operators: a sample of it, and that it would find what it looks for."""
+
+import subprocess
+
+import pytest
+import torch
+from conftest import HOST, ROOT, clean_environment
+from sweep.sameness import alias_pattern, difference
+
+
+def test_a_sample_of_the_operators_is_equal_or_refused_as_listed():
+    # In a process of its own: torch.testing changes settings of torch's when it is imported.
+    done = subprocess.run(
+        [HOST, "-m", "sweep", "--sample", "--jobs", "1"],
+        cwd=ROOT / "tests",
+        env=clean_environment(),
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr[-4000:]
+    assert " 0 different; " in done.stdout
+
+
+DIFFERENT = {
+    "values": (lambda x: x + 1, lambda x: x + 2),
+    "dtype": (lambda x: x.int(), lambda x: x.long()),
+    "stride": (lambda x: x.t(), lambda x: x.t().contiguous()),
+    "shape": (lambda x: x, lambda x: x[None]),
+    "storage offset": (lambda x: x[1:], lambda x: x[1:].clone()),
+    "requires_grad": (lambda x: x, lambda x: x.detach()),
+    "structure": (lambda x: (x, x), lambda x: [x, x]),
+    "gives a": (lambda x: 1, lambda x: True),
+}
+
+
+@pytest.mark.parametrize("what", DIFFERENT)
+def test_a_difference_is_seen(what):
+    eager, ours = DIFFERENT[what]
+    x = torch.arange(6.0).reshape(2, 3).requires_grad_()
+    assert difference(eager(x), eager(x)) is None
+    assert what in difference(eager(x), ours(x))
+
+
+def test_results_that_alias_an_input_are_told_from_copies():
+    x = torch.ones(3)
+    assert alias_pattern(x, (x, x[1:], x + 1)) == [
+        "0 is input 0",
+        "1 shares memory with input 0",
+        "2 fresh",
+    ]

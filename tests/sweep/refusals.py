@@ -1,0 +1,40 @@
+"""The checked-in list of refusals against what a sweep found: both ways."""
+
+import tomllib
+from dataclasses import dataclass
+from pathlib import Path
+
+LIST = Path(__file__).with_name("refused.toml")
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """An op that is refused in at least one of its calls, and why that is right."""
+
+    op: str
+    dtypes: tuple[str, ...]  # ("*",): all that were swept
+    error: str
+    reason: str
+
+    def covers(self, op: str, dtype: str) -> bool:
+        return op == self.op and (self.dtypes == ("*",) or dtype in self.dtypes)
+
+
+def listed() -> list[Refusal]:
+    entries = tomllib.loads(LIST.read_text())["refused"]
+    return [Refusal(e["op"], tuple(e["dtypes"]), e["error"], e["reason"]) for e in entries]
+
+
+def disagreements(verdicts: list) -> list[str]:
+    """What the list should say and does not, or says and should not, of the pairs that were run."""
+    known = listed()
+    found = []
+    for v in verdicts:
+        entry = next((r for r in known if r.covers(v.op, v.dtype)), None)
+        if v.state == "refused" and (entry is None or entry.error != v.error):
+            found.append(
+                f"{v.op} {v.dtype} is refused ({v.error}), and refused.toml does not say so: {v.text}"
+            )
+        elif v.state == "equal" and entry is not None:
+            found.append(f"{v.op} {v.dtype} is equal in all calls; refused.toml says it is refused")
+    return found
