@@ -118,7 +118,7 @@ PyObject *contiguous_method(PyObject *original, const char *name, Args args, std
   if (formatted && THPMemoryFormat_Check(args[1]))
     format = reinterpret_cast<THPMemoryFormat *>(args[1])->memory_format;
   if (!t.is_contiguous(format))
-    return plain_method(original, name, args, nargsf, kwnames);
+    return PyObject_Vectorcall(original, args, nargsf, kwnames);
   trace::note_contiguity_read(t);
   return Py_NewRef(args[0]);
 }

@@ -1,4 +1,3 @@
-#include "trace/argument_stash.h"
 #include "trace/scope.h"
 
 #include <torch/csrc/jit/ir/constants.h>
@@ -45,20 +44,23 @@ void Scope::record(const c10::OperatorHandle &op, const jit::Stack &stack) {
   const auto &arguments = schema.arguments();
   const std::size_t first = stack.size() - arguments.size();
   jit::Graph &graph = *tracer::getTracingState()->graph;
-  const bool takes_size = relaxed && !tracer::ArgumentStash::empty();
-  clear_argument_stash(); // of numbers, which the node has as they are
   jit::Node *node = graph.create(c10::Symbol::fromQualString(schema.name()), 0);
   tracer::recordSourceLocation(node);
   for (std::size_t i = 0; i < arguments.size(); ++i) {
-    jit::Value *value = value_of(stack[first + i], *arguments[i].type(), graph);
-    if (takes_size || !value)
+    const c10::IValue &argument = stack[first + i];
+    const std::string &name = arguments[i].name();
+    if (argument.isInt()) { // it may come from a size that is traced
+      tracer::addInputs(node, name.c_str(), argument.toInt());
+    } else if (argument.isIntList()) {
+      tracer::addInputs(node, name.c_str(), c10::IntArrayRef(argument.toIntVector()));
+    } else if (jit::Value *value = value_of(argument, *arguments[i].type(), graph)) {
+      node->addInput(value);
+    } else {
       refuse(Refusal::trace,
-             fmt::format("{} at {} is not recorded in a graph with {}. Do it outside of the "
-                         "function.",
-                         schema.name(), text(here()),
-                         takes_size ? "a size that may differ"
-                                    : "its argument '" + arguments[i].name() + "'"));
-    node->addInput(value);
+             fmt::format("{} at {} is not recorded in a graph: of its argument '{}' there is no "
+                         "constant. Do it outside of the function.",
+                         schema.name(), text(here()), name));
+    }
   }
   own_node_ = graph.insertNode(node);
 }
