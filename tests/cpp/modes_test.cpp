@@ -26,7 +26,8 @@ std::vector<at::Tensor> run(const std::string &text, std::vector<at::Tensor> inp
   return results;
 }
 
-const char *const inference = R"IR(graph(%x : Tensor, %i : Tensor):
+/// `%end`: the mode that it ends in, the call's.
+const std::string inference = R"IR(graph(%x : Tensor, %i : Tensor):
   %on : bool = prim::Constant[value=1]()
   %off : bool = prim::Constant[value=0]()
   %dim : int = prim::Constant[value=0]()
@@ -36,7 +37,13 @@ const char *const inference = R"IR(graph(%x : Tensor, %i : Tensor):
   %z : Tensor = aten::neg(%x)
   tracehost::set_inference_mode(%on)
   %w : Tensor = aten::index_select(%z, %dim, %i)
+  tracehost::set_inference_mode(%end)
   return (%y, %z, %w))IR";
+
+std::string ends_in(const std::string &mode) {
+  std::string text = inference;
+  return text.replace(text.find("%end"), 4, mode);
+}
 
 const char *const autocast = R"IR(graph(%x : Tensor, %i : Tensor):
   %on : bool = prim::Constant[value=1]()
@@ -61,7 +68,7 @@ bool as_usual() {
 
 TEST(Modes, OfInferenceAreSwitchedByNodesAndPutBackAfterTheRun) {
   const auto x = at::ones({2, 2}).requires_grad_();
-  const auto results = run(inference, {x, index(1)}, 3);
+  const auto results = run(ends_in("%off"), {x, index(1)}, 3);
   EXPECT_TRUE(results[0].is_inference());
   EXPECT_FALSE(results[1].is_inference());
   EXPECT_TRUE(results[1].requires_grad());
@@ -71,7 +78,7 @@ TEST(Modes, OfInferenceAreSwitchedByNodesAndPutBackAfterTheRun) {
 
 TEST(Modes, ArePutBackWhereAnOpFails) {
   const auto x = at::ones({2, 2}).requires_grad_();
-  EXPECT_THROW(run(inference, {x, index(7)}, 3), c10::IndexError);
+  EXPECT_THROW(run(ends_in("%off"), {x, index(7)}, 3), c10::IndexError);
   EXPECT_TRUE(as_usual());
   EXPECT_THROW(run(autocast, {x, index(7)}, 2), c10::IndexError);
   EXPECT_TRUE(as_usual());
@@ -79,7 +86,7 @@ TEST(Modes, ArePutBackWhereAnOpFails) {
 
 TEST(Modes, OfInferenceArePutBackToThoseOfTheCall) {
   const c10::InferenceMode around;
-  const auto results = run(inference, {at::ones({2, 2}), index(1)}, 3);
+  const auto results = run(ends_in("%on"), {at::ones({2, 2}), index(1)}, 3);
   EXPECT_FALSE(at::neg(results[1]).requires_grad());
   EXPECT_TRUE(c10::InferenceMode::is_enabled());
   EXPECT_FALSE(at::GradMode::is_enabled());
