@@ -85,7 +85,8 @@ void convert_numbers(torch::jit::Block *block) {
 bool convert_truth(torch::jit::Node *node, std::size_t input) {
   static const auto number = c10::Symbol::fromQualString("tracehost::number");
   torch::jit::Value *truth = node->input(input);
-  if (!torch::jit::constant_as<bool>(truth))
+  const auto constant = torch::jit::toIValue(truth);
+  if (!constant || !constant->isBool())
     return false;
   torch::jit::Graph *graph = node->owningGraph();
   const torch::jit::WithInsertPoint here(node);

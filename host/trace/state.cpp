@@ -69,9 +69,8 @@ void Scope::detached(const at::Tensor &t) {
     return;
   jit::Node *in_place = state->graph->create(kDetachInPlace, {made->input()}, 1);
   in_place->copyMetadata(made);
-  in_place->insertBefore(made);
+  in_place->insertAfter(made); // which nothing uses, and is removed as dead
   state->setValue(t, in_place->output());
-  made->destroy();
 }
 
 /// libtorch's tracer runs the resize_ ops without a node, and forgets the tensor.
