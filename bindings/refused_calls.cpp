@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::string_view kTransform =
     "the body uses a torch.func transform (vmap, grad, jvp ...) at {}, which is not recorded in a "
-    "graph. Put the transform around the Function, or call it outside.";
+    "graph. Call it outside of the function.";
 constexpr std::string_view kForward =
     "the body uses forward-mode AD (dual_level) at {}, which is not recorded in a graph. Put "
     "dual_level around the call.";
@@ -87,6 +87,8 @@ std::string why_refused(PyFrameObject *frame) {
   std::string why;
   if (name == "set_default_device")
     why = said(kDefaultDevice);
+  else if (name == "BackwardHook.setup_input_hook" || name == "BackwardHook.setup_output_hook")
+    why = said(kHook);
   else if (name.ends_with(".compile_wrapper"))
     why = said(kCompiled);
   Py_DECREF(code);

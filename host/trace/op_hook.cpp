@@ -48,7 +48,7 @@ bool is_recorded(const c10::OperatorHandle &op, const torch::jit::Stack &stack) 
     return false;
   // The kernel of an op around this one may have switched the tracer on again.
   if (hook->abandoned()) {
-    torch::jit::tracer::setTracingState(nullptr);
+    set_tracing_state(nullptr);
     return false;
   }
   try {

@@ -25,7 +25,7 @@ void Scope::refuse(Refusal why, const std::string &what) {
   }
   if (frontend_.goes_on()) {
     abandoned_ = true;
-    tracer::setTracingState(nullptr);
+    set_tracing_state(nullptr);
     if (!on_stand_ins_) // else only who stages the block can go on, without it
       throw Abandoned(what_);
   }

@@ -23,7 +23,6 @@ def seeded(function, *arguments):
         lambda x: torch.where(x > 1, True, False),
         lambda x: torch.where(x > 1, True, x > 0),
         lambda x: (x > 1) & True,
-        lambda x: torch.clamp(x > 1, True),
         lambda x: torch.scalar_tensor(True),
         lambda x: torch.add(x > 0, x > 1, alpha=True),
         lambda x: torch.arange(False, True, True),
