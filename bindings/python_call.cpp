@@ -107,6 +107,8 @@ BodyResult PythonCall::run(Request &) {
     roots.push_back({path(signature, node), flattened_.roots[i], static_cast<int>(i), is_typed,
                      flattened_.roots[i] == function_.bound_to()});
     typed |= is_typed;
+    if (is_typed && node > 0 && signature.nodes[node - 1].kind == Kind::custom)
+      gives_tensors_.push_back(roots.back().name + ".");
   }
   recorder_ = std::make_unique<Recorder>(function_.callable, roots, function_.watch);
   births_.emplace();
@@ -246,7 +248,9 @@ std::shared_ptr<FrontEndState> PythonCall::finish(Request &, Signature &signatur
   for (std::size_t slot = 0; slot < flattened_.tensors.size(); ++slot) {
     PyObject *tensor = flattened_.tensors[slot];
     const std::string path = recorder_->path_of(tensor);
-    if (path.empty())
+    const bool given = std::any_of(gives_tensors_.begin(), gives_tensors_.end(),
+                                   [&](const std::string &by) { return path.starts_with(by); });
+    if (path.empty() || given)
       continue;
     captured.push_back(tensor);
     const TensorMeta &before = signature.slots[slot];

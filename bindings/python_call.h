@@ -204,6 +204,8 @@ private:
   std::vector<TensorMeta> outputs_;
   std::vector<SideEffect> side_effects_;
   std::vector<trace::BakedRead> baked_, draws_;
+  /// How paths through objects begin whose types give their tensors: these are inputs as such.
+  std::vector<std::string> gives_tensors_;
   std::vector<TensorMeta> capture_metas_; ///< of the captures, before the body changed them
   /// What the body read, of tensors that it may have changed since.
   std::vector<std::pair<at::Tensor, ValueGuard>> read_;
