@@ -324,10 +324,6 @@ calls_itself = tracehost.function(counts_down)
         read_in_the_other_branch,
         read_in_a_loop,
         read_in_a_loop_over_rows,
-        data,
-        backward,
-        optimizer,
-        inference,
     ],
     ids=lambda body: body.__name__,
 )
