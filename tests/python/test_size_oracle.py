@@ -26,6 +26,7 @@ ODD = ((1, 3), (5, 1), (2, 2), (6, 6), (0, 3))
 # The oracle says one graph; tracehost makes a graph for each size, or says that it can't be: safe.
 NUMBER = "makes a Python number of the size, which pins it"
 PINNED = {
+    "conv_transposed_to_size": "torch computes the padding from output_size as Python numbers",
     "shape_numel": "Size.numel() reads the number of each size",
     "int_of_size": NUMBER,
     "float_of_size": NUMBER,
