@@ -36,8 +36,8 @@ void Function::judge(Body &body, Request &request, const Signature &called,
   counters_->mismatches.fetch_add(1, std::memory_order_relaxed);
   sink_.on(MismatchEvent{counters_, body.caller(), text(wrong.signature), verdict.why,
                          verdict.culprit, hits});
-  request.mismatch =
-      std::make_unique<Mismatch>(std::move(verdict.why), std::move(verdict.culprit), hits);
+  request.mismatch = std::make_unique<Mismatch>(
+      Mismatch{std::move(verdict.why), std::move(verdict.culprit), hits});
 }
 
 /// The call runs its body, and the graph beside it, on the inputs as they were before: what the
