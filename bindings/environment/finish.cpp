@@ -146,6 +146,10 @@ bool Finish::changed(const Change &change) {
 }
 
 void Finish::side_effect(const Change &change, SideEffect effect) {
+  // Of torch.optim: that a check was made, once for each optimizer.
+  if (effect.path.ends_with("._need_device_dtype_check_for_fused") ||
+      effect.path.find("._need_device_dtype_check_for_fused (") != std::string::npos)
+    return;
   const bool attribute = !is_collection(graph_.containers[change.container].place);
   auto &list = change.now || !attribute ? effects_ : gone_;
   if (list.empty() || list.back().path != effect.path)

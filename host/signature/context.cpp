@@ -50,7 +50,9 @@ Context Context::now() {
   const auto keys = c10::impl::tls_local_dispatch_key_set();
   const auto &autograd = c10::AutogradState::get_tls_state();
   Context context;
-  context.included = keys.included_.raw_repr();
+  // Not the key of trace/op_hook.cpp: an InferenceMode that was begun in a body and ends after it
+  // (a generator's, when it is collected) puts that back.
+  context.included = keys.included_.remove(c10::DispatchKey::TESTING_ONLY_GenericMode).raw_repr();
   context.excluded = keys.excluded_.raw_repr();
   context.grad = autograd.get_grad_mode();
   context.inference = autograd.get_inference_mode();

@@ -94,6 +94,11 @@ void run(const c10::OperatorHandle &op, c10::DispatchKeySet keys, torch::jit::St
 
 void dispatch(const c10::OperatorHandle &op, c10::DispatchKeySet keys, torch::jit::Stack *stack) {
   const auto below = keys & c10::DispatchKeySet(c10::DispatchKeySet::FULL_AFTER, kKey);
+  if (!hook) { // put back by something that has outlived a trace: signature/context.cpp
+    c10::impl::tls_set_dispatch_key_included(kKey, false);
+    op.redispatchBoxed(below, stack);
+    return;
+  }
   if (runs_aside(op, *stack)) {
     const Aside aside;
     op.callBoxed(stack);
