@@ -193,8 +193,10 @@ void Scope::check_overload(const c10::OperatorHandle &op, const jit::Node *befor
   if (node == before || std::string_view(node->kind().toQualString()) != schema.name())
     return; // a composite's parts
   const jit::Operator *found = node->maybeOperator();
-  // upsample's, given a size and no scale, is the same op under either name.
-  const bool same = std::string_view(schema.name()).starts_with("aten::upsample_");
+  // The same op under either name where the arguments leave a choice: upsample's given a size and
+  // no scale, pinv's given no tolerance.
+  const std::string_view name = schema.name();
+  const bool same = name.find("upsample_") != name.npos || name == "aten::linalg_pinv";
   if (found && !same && found->schema().overload_name() != schema.overload_name())
     refuse(Refusal::trace,
            fmt::format("{}.{} at {} can't be recorded: a graph would take it for {}.{}. Do it "
