@@ -105,7 +105,7 @@ bool worth_dropping_gil(const jit::Block &block, std::size_t &ops) {
       continue;
     }
     ++ops;
-    far |= node->kind() == c10::prim::PythonOp || node->kind() == c10::prim::Loop;
+    far |= node->kind() == c10::prim::Loop;
     for (const jit::Block *inner : node->blocks())
       far |= worth_dropping_gil(*inner, ops);
   }

@@ -30,18 +30,6 @@ struct Deeper {
   ~Deeper() { --depth; }
 };
 
-/// The tracer off for a block.
-class Untraced {
-public:
-  Untraced() : state_(torch::jit::tracer::getTracingState()) { set_tracing_state(nullptr); }
-  ~Untraced() { set_tracing_state(state_); }
-  Untraced(const Untraced &) = delete;
-  Untraced &operator=(const Untraced &) = delete;
-
-private:
-  std::shared_ptr<torch::jit::tracer::TracingState> state_;
-};
-
 /// Whether the op is to be recorded; asks the hook.
 bool is_recorded(const c10::OperatorHandle &op, const torch::jit::Stack &stack) {
   if (!hook)
@@ -83,7 +71,7 @@ void run(const c10::OperatorHandle &op, c10::DispatchKeySet keys, torch::jit::St
     return;
   }
   hook->substitute(op, *stack);
-  std::optional<Untraced> untraced;
+  std::optional<Paused> untraced;
   if (hook->records(op)) {
     hook->record(op, *stack);
     untraced.emplace();

@@ -1,6 +1,5 @@
 #include "validate/culprit.h"
 
-#include "program/callback.h"
 #include "program/modes.h"
 #include "program/program.h"
 
@@ -88,8 +87,7 @@ std::string last_writer(const jit::Value *input) {
 std::string unrepeatable(const jit::Block &block) {
   const jit::Node *found = find(block, [](const jit::Node &node) {
     const std::string_view name = node.kind().toQualString();
-    return is_call(node) || node.kind() == c10::prim::PythonOp ||
-           (name.starts_with("tracehost::") && !kRepeatable.contains(name) && !is_mode(node));
+    return name.starts_with("tracehost::") && !kRepeatable.contains(name) && !is_mode(node);
   });
   return found ? found->kind().toQualString() : std::string();
 }
