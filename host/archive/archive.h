@@ -1,0 +1,93 @@
+#pragma once
+
+#include "cache/specialization.h"
+#include "signature/difference.h"
+#include "signature/signature.h"
+
+#include <ATen/core/Tensor.h>
+#include <c10/core/Device.h>
+
+#include <memory>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+/// Specializations on disk.
+///
+/// Problem: what a Function has learnt is to be called by a program that has neither its source nor
+/// Python. Answer: one file, which plain PyTorch opens, too.
+///
+///     zip   data.pkl, data/, constants, code/    a TorchScript module: one method for each
+///                                                specialization, `forward` is the first one;
+///                                                captures are its parameters and buffers, once
+///                                                each
+///           extra/tracehost.json                 the manifest: names, Signatures, results
+///     end   a comment with the hash of all before it
+///
+/// Graphs are stored in ops of PyTorch alone: ours are lowered (archive/lower.h), or refused by
+/// name and line. A file is checked against its hash before anything in it is read.
+
+namespace tracehost::archive {
+
+/// A file that can't be written or read, or a device that it can't be loaded to.
+class Error : public std::runtime_error {
+public:
+  using std::runtime_error::runtime_error;
+};
+
+/// A value without tensors: a parameter's default.
+struct Value {
+  std::vector<Node> nodes;
+  std::vector<AtomRef> atoms; ///< owns what `nodes` points to
+};
+
+/// One function of an archive. Its Signatures have no Python: their atoms are those of
+/// signature/native_atoms.h, tensors have no class, captures and watched slots are bound.
+struct Entry {
+  std::string name;
+  std::shared_ptr<const Parameters> parameters;
+  std::vector<std::optional<Value>> defaults;     ///< by parameter; nullopt: it must be given
+  std::vector<SpecializationRef> specializations; ///< most specific first
+};
+
+/// What a Specialization of an archive has besides: its `front_end`.
+struct State final : FrontEndState {
+  std::string method;                  ///< of the TorchScript module
+  std::vector<at::Tensor> captures;    ///< the inputs of its Program behind the slots; shared
+  std::vector<std::string> attributes; ///< of the captures: what the module calls them
+  std::vector<TensorMeta> outputs;     ///< of the result's tensors at the trace
+  bool sets_modes = false;             ///< its graph switches grad mode
+};
+const State &state(const Specialization &specialization);
+
+struct Contents {
+  std::string path;
+  int version = 0;              ///< of the format
+  std::string tracehost, torch; ///< versions that wrote it
+  std::string hash;             ///< `xxh3:0123...`, of the file
+  c10::Device traced_on = at::kCPU;
+  c10::Device device = at::kCPU; ///< where it was loaded to
+  std::vector<Entry> functions;
+
+  /// Null: it has none of that name.
+  const Entry *find(const std::string &name) const;
+};
+
+/// Reads all of a file. `device`: where to put what was on the device of the trace. Throws Error,
+/// with a sentence that names the file, for anything that is wrong with it.
+Contents read(const std::string &path, std::optional<c10::Device> device = std::nullopt);
+
+/// The Specialization that serves a call: first those whose tensors require grad as the call's, in
+/// the grad mode of the call; then those that differ in that alone, which ops find out by
+/// themselves. Null: none; then `why` has the nearest one and its differences.
+///
+/// `request` has one subtree for each parameter, defaults filled in, slots made by
+/// TensorMeta::of(tensor), and `context`; `tensors` are its slots.
+SpecializationRef serving(const Entry &entry, const Signature &request,
+                          c10::ArrayRef<at::Tensor> tensors, Nearest *why = nullptr);
+
+/// The inputs of the Program: the slots, then what the archive bound.
+torch::jit::Stack inputs(const Specialization &specialization, c10::ArrayRef<at::Tensor> tensors);
+
+} // namespace tracehost::archive

@@ -1,0 +1,65 @@
+#pragma once
+
+#include "signature/node.h"
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+/// Atoms without Python: what a Signature that was read from an archive, or made by a C++ caller,
+/// holds in place of strings and types. They print as Python's do.
+
+namespace tracehost {
+
+/// A value by its type and content.
+class Literal final : public Atom {
+public:
+  enum class Type : std::uint8_t {
+    string,      ///< UTF-8
+    bytes,       ///<
+    big_integer, ///< beyond 64 bits, in decimal
+    complex,     ///< real part, imaginary part: the bytes of two doubles, NaN canonical
+    torch,       ///< a constant of torch by name: `float32`, `strided`, `channels_last`
+    member,      ///< of an enum class: `module:Class.Name`
+  };
+  Literal(Type type, std::string value) : type_(type), value_(std::move(value)) {}
+
+  bool same(const Atom &other) const override;
+  std::string text() const override;
+  Type type() const { return type_; }
+  const std::string &value() const { return value_; }
+
+private:
+  Type type_;
+  std::string value_;
+};
+
+/// The class of a container.
+class ContainerClass final : public Atom {
+public:
+  enum class Form : std::uint8_t { tuple, list, dict, named_tuple, record };
+  explicit ContainerClass(Form form) : form_(form) {} ///< of Python's own
+  /// A class of the user's, a namedtuple or dataclass: `module:Qualified.Name` and its fields.
+  ContainerClass(Form form, std::string name, std::vector<std::string> fields)
+      : form_(form), name_(std::move(name)), fields_(std::move(fields)) {}
+
+  bool same(const Atom &other) const override;
+  std::string text() const override;
+  std::string field(std::size_t index) const override;
+  Form form() const { return form_; }
+  Kind kind() const;
+  const std::string &name() const { return name_; }
+  const std::vector<std::string> &fields() const { return fields_; }
+
+private:
+  Form form_;
+  std::string name_; ///< empty: Python's own
+  std::vector<std::string> fields_;
+};
+
+/// `relu` -> the leaf 'relu'; its atom is appended to `atoms`.
+Node literal(Literal::Type type, std::string value, std::vector<AtomRef> &atoms);
+/// A container's node without its extent.
+Node container(std::shared_ptr<const ContainerClass> type, std::vector<AtomRef> &atoms);
+
+} // namespace tracehost
