@@ -118,8 +118,8 @@ bool warn_went_on(const PythonFunction &f, const PythonCall &call) {
 /// A call that was not a hit. Warnings come after a trace was published: a filter may turn them
 /// into errors.
 [[gnu::noinline, gnu::cold]] PyObject *missed(PythonFunction &f, PythonCall &call,
-                                              Function::Outcome outcome) {
-  if (outcome == Function::Outcome::unserved) {
+                                              FunctionCore::Outcome outcome) {
+  if (outcome == FunctionCore::Outcome::unserved) {
     if (call.stance == Stance::fail_on_miss)
       refuse_miss(f, call);
     f.core->counters()->eager.fetch_add(1, std::memory_order_relaxed);
@@ -127,10 +127,10 @@ bool warn_went_on(const PythonFunction &f, const PythonCall &call) {
   }
   Owned result(call.take_result());
   drop_evicted(f);
-  const bool warned = call.mismatch                          ? call.warn_mismatch()
-                      : outcome == Function::Outcome::beside ? true
-                      : outcome == Function::Outcome::traced ? call.warn() && warn_retraces(f)
-                                                             : warn_went_on(f, call);
+  const bool warned = call.mismatch                              ? call.warn_mismatch()
+                      : outcome == FunctionCore::Outcome::beside ? true
+                      : outcome == FunctionCore::Outcome::traced ? call.warn() && warn_retraces(f)
+                                                                 : warn_went_on(f, call);
   return warned ? result.release() : nullptr;
 }
 
@@ -168,7 +168,7 @@ PyObject *call_function(PyObject *self, PyObject *const *args, std::size_t nargs
     PooledStack stack;
     SpecializationRef served;
     const auto outcome = f.core->call(call, call, *stack, served);
-    if (outcome != Function::Outcome::hit) [[unlikely]]
+    if (outcome != FunctionCore::Outcome::hit) [[unlikely]]
       return missed(f, call, outcome);
     return build_result(served->outputs, *stack);
   } catch (...) {
@@ -241,8 +241,8 @@ int initialise(PyObject *self, PyObject *args, PyObject *) {
     f->watch = watch;
     f->autograph = autograph;
     f->value_reads = static_cast<trace::ValueReads>(value_reads);
-    f->core = std::make_unique<Function>(std::move(identity), limit, report::ledger(),
-                                         policy_of(validate));
+    f->core = std::make_unique<FunctionCore>(std::move(identity), limit, report::ledger(),
+                                             policy_of(validate));
     Py_XSETREF(cast(self)->arguments, Py_NewRef(args));
     delete std::exchange(cast(self)->function, f.release());
     cast(self)->vectorcall = call_function;

@@ -39,7 +39,7 @@ struct PythonFunction {
   std::unordered_set<std::string> wrong;    ///< ops that a TraceWarning of wrong graphs has named
   std::unique_ptr<Declaration> declaration; ///< null: no input_signature
   PyObject *instance = nullptr;             ///< weak reference, strong: a method's, of one instance
-  std::unique_ptr<Function> core;
+  std::unique_ptr<FunctionCore> core;
   /// The ConcreteFunctions of live Specializations (concrete.h). They do not refer to this.
   std::vector<std::pair<SpecializationRef, Owned>> concrete;
 

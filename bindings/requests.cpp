@@ -103,7 +103,7 @@ py::dict explain(py::handle object, const py::tuple &args, const py::dict &kwarg
                  py::handle maker) {
   PythonFunction &f = python_function(object.ptr());
   Call call(f, "explain", args, kwargs, maker);
-  const Function::Explanation found = f.core->explain(*call, *call);
+  const FunctionCore::Explanation found = f.core->explain(*call, *call);
   py::list differences;
   for (const Difference &d : found.differences)
     differences.append(py::make_tuple(d.path, name(d.cause), d.dimension, d.before, d.after));

@@ -49,22 +49,23 @@ private:
 
 } // namespace
 
-Function::Function(Identity identity, std::size_t limit, Sink &sink, validate::Policy policy)
+FunctionCore::FunctionCore(Identity identity, std::size_t limit, Sink &sink,
+                           validate::Policy policy)
     : counters_(std::make_shared<Counters>()), cache_(limit), policy_(policy), sink_(sink) {
   counters_->identity = std::move(identity);
   sink_.created(counters_);
 }
 
-Function::Outcome Function::call(Body &body, Request &request, torch::jit::Stack &stack,
-                                 SpecializationRef &served) {
+FunctionCore::Outcome FunctionCore::call(Body &body, Request &request, torch::jit::Stack &stack,
+                                         SpecializationRef &served) {
   served = look_up(body, request, stack);
   if (!served) [[unlikely]]
     return miss(body, request, stack, served);
   return hit(body, request, stack, served);
 }
 
-Function::Outcome Function::hit(Body &body, Request &request, torch::jit::Stack &stack,
-                                const SpecializationRef &served) {
+FunctionCore::Outcome FunctionCore::hit(Body &body, Request &request, torch::jit::Stack &stack,
+                                        const SpecializationRef &served) {
   counters_->hits.fetch_add(1, std::memory_order_relaxed);
   const auto before = served->hits.fetch_add(1, std::memory_order_relaxed);
   if (policy_.every && (before + 1) % policy_.every == 0) [[unlikely]]
@@ -73,7 +74,7 @@ Function::Outcome Function::hit(Body &body, Request &request, torch::jit::Stack 
   return Outcome::hit;
 }
 
-SpecializationRef Function::look_up(Body &body, Request &request, torch::jit::Stack &stack) {
+SpecializationRef FunctionCore::look_up(Body &body, Request &request, torch::jit::Stack &stack) {
   const auto list = cache_.list();
   const auto stamp = calls_.fetch_add(1, std::memory_order_relaxed);
   const auto serves = [&](std::size_t i) {
@@ -97,7 +98,7 @@ SpecializationRef Function::look_up(Body &body, Request &request, torch::jit::St
   return nullptr;
 }
 
-SpecializationRef Function::look_up(Body &body, Request &request, const Signature &signature) {
+SpecializationRef FunctionCore::look_up(Body &body, Request &request, const Signature &signature) {
   const auto list = cache_.list();
   for (const auto &candidate : *list) {
     Signature now = signature;
@@ -108,12 +109,12 @@ SpecializationRef Function::look_up(Body &body, Request &request, const Signatur
   return nullptr;
 }
 
-SpecializationRef Function::find(Body &body, Request &request) {
+SpecializationRef FunctionCore::find(Body &body, Request &request) {
   torch::jit::Stack stack;
   return look_up(body, request, stack);
 }
 
-SpecializationRef Function::request(Body &body, Request &request) {
+SpecializationRef FunctionCore::request(Body &body, Request &request) {
   Missed missed;
   body.adapt(request);
   missed.signature = body.flatten(request, missed.slots);
@@ -129,7 +130,7 @@ SpecializationRef Function::request(Body &body, Request &request) {
   return obtain(body, request, missed, look, traced);
 }
 
-Function::Explanation Function::explain(Body &body, Request &request) {
+FunctionCore::Explanation FunctionCore::explain(Body &body, Request &request) {
   Explanation result;
   std::vector<at::Tensor> slots;
   body.adapt(request);
@@ -140,8 +141,8 @@ Function::Explanation Function::explain(Body &body, Request &request) {
   return result;
 }
 
-Function::Outcome Function::miss(Body &body, Request &request, torch::jit::Stack &stack,
-                                 SpecializationRef &served) {
+FunctionCore::Outcome FunctionCore::miss(Body &body, Request &request, torch::jit::Stack &stack,
+                                         SpecializationRef &served) {
   if (body.adapt(request) && (served = look_up(body, request, stack)))
     return hit(body, request, stack, served);
   const Stance stance = request.stance;
@@ -171,8 +172,8 @@ Function::Outcome Function::miss(Body &body, Request &request, torch::jit::Stack
 }
 
 /// Null: the graph was wrong, as `request.mismatch` tells, or another thread's has been.
-SpecializationRef Function::obtain(Body &body, Request &request, const Missed &missed,
-                                   const Lookup &look_up, bool &traced) {
+SpecializationRef FunctionCore::obtain(Body &body, Request &request, const Missed &missed,
+                                       const Lookup &look_up, bool &traced) {
   for (;;) {
     std::vector<at::Tensor> slots = missed.slots;
     Signature target = relaxed(body, request, missed.signature, slots);
@@ -219,8 +220,8 @@ SpecializationRef Function::obtain(Body &body, Request &request, const Missed &m
 /// tf's rule for reduce_retracing (reference rows 3.20-3.26): one after the other, the earlier
 /// Signatures that differ in sizes and user types alone make those sizes any, and of the types
 /// common supertypes.
-Signature Function::relaxed(Body &body, Request &request, const Signature &signature,
-                            std::vector<at::Tensor> &slots) {
+Signature FunctionCore::relaxed(Body &body, Request &request, const Signature &signature,
+                                std::vector<at::Tensor> &slots) {
   Signature result = signature;
   if (!counters_->identity.reduces || counters_->identity.declared)
     return result;
@@ -239,8 +240,8 @@ Signature Function::relaxed(Body &body, Request &request, const Signature &signa
   return result;
 }
 
-Function::Made Function::trace(Body &body, Request &request, Signature signature,
-                               const Missed &missed, const std::vector<at::Tensor> &slots) {
+FunctionCore::Made FunctionCore::trace(Body &body, Request &request, Signature signature,
+                                       const Missed &missed, const std::vector<at::Tensor> &slots) {
   auto made = std::make_shared<Specialization>();
   BodyResult result;
   std::optional<validate::Originals> originals;
@@ -282,8 +283,8 @@ Function::Made Function::trace(Body &body, Request &request, Signature signature
   return all;
 }
 
-Nearest Function::nearest(Body &body, Request &request, const Signature &signature,
-                          SpecializationRef &found, std::vector<std::uint64_t> *alike) {
+Nearest FunctionCore::nearest(Body &body, Request &request, const Signature &signature,
+                              SpecializationRef &found, std::vector<std::uint64_t> *alike) {
   const auto list = cache_.list()->by_age();
   Nearest result;
   for (std::size_t i = 0; i < list.size(); ++i) {
@@ -299,8 +300,8 @@ Nearest Function::nearest(Body &body, Request &request, const Signature &signatu
   return result;
 }
 
-void Function::publish(Body &body, Request &request, const Missed &missed, SpecializationRef made,
-                       std::vector<std::string> notes) {
+void FunctionCore::publish(Body &body, Request &request, const Missed &missed,
+                           SpecializationRef made, std::vector<std::string> notes) {
   TraceEvent event;
   event.function = counters_;
   event.call = made->first_call;
@@ -345,7 +346,7 @@ void Function::publish(Body &body, Request &request, const Missed &missed, Speci
                         !s->signature.alive()});
 }
 
-void Function::clear() {
+void FunctionCore::clear() {
   const auto dropped = cache_.clear();
   refusals_.clear();
   counters_->live.store(0, std::memory_order_relaxed);

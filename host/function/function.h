@@ -22,10 +22,11 @@
 
 namespace tracehost {
 
-class Function {
+/// A Function without its front end: Python's (bindings/) and the C++ API's hold one.
+class FunctionCore {
 public:
   /// `sink` outlives the Function.
-  Function(Identity identity, std::size_t limit, Sink &sink, validate::Policy policy = {});
+  FunctionCore(Identity identity, std::size_t limit, Sink &sink, validate::Policy policy = {});
 
   enum class Outcome {
     hit,      ///< `stack` has the outputs, `served` tells their structure

@@ -9,12 +9,13 @@ namespace tracehost {
 using validate::Verdict;
 
 /// A requested trace may have no data to compare.
-bool Function::validates(const Missed &missed) const {
+bool FunctionCore::validates(const Missed &missed) const {
   return policy_.when != validate::Policy::When::never && missed.counted;
 }
 
-Verdict Function::validate(Body &body, const Specialization &made,
-                           const std::vector<at::Tensor> &results, validate::Originals &originals) {
+Verdict FunctionCore::validate(Body &body, const Specialization &made,
+                               const std::vector<at::Tensor> &results,
+                               validate::Originals &originals) {
   const validate::BodyRun run{
       *made.program,
       made.outputs,
@@ -30,8 +31,8 @@ Verdict Function::validate(Body &body, const Specialization &made,
 }
 
 /// The graph is wrong: calls as this one have none from now on.
-void Function::judge(Body &body, Request &request, const Signature &called,
-                     const Specialization &wrong, Verdict verdict, std::uint64_t hits) {
+void FunctionCore::judge(Body &body, Request &request, const Signature &called,
+                         const Specialization &wrong, Verdict verdict, std::uint64_t hits) {
   refusals_.add(called, Refusals::Why::wrong);
   counters_->mismatches.fetch_add(1, std::memory_order_relaxed);
   sink_.on(MismatchEvent{counters_, body.caller(), text(wrong.signature), verdict.why,
@@ -42,8 +43,9 @@ void Function::judge(Body &body, Request &request, const Signature &called,
 
 /// The call runs its body, and the graph beside it, on the inputs as they were before: what the
 /// call leaves behind is the body's.
-Function::Outcome Function::hit_beside(Body &body, Request &request, torch::jit::Stack &stack,
-                                       const SpecializationRef &served) {
+FunctionCore::Outcome FunctionCore::hit_beside(Body &body, Request &request,
+                                               torch::jit::Stack &stack,
+                                               const SpecializationRef &served) {
   std::vector<at::Tensor> slots;
   const Signature called = body.flatten(request, slots); // the body may change its arguments
   validate::Originals originals(policy_);

@@ -134,7 +134,7 @@ void function_hit(benchmark::State &state) {
   one_thread();
   const at::NoGradGuard no_grad;
   Silent sink;
-  Function function({"bench", {}, 1}, 64, sink);
+  FunctionCore function({"bench", {}, 1}, 64, sink);
   Tensors body(multiply_add);
   std::vector<Call> calls(static_cast<std::size_t>(state.range(0)));
   torch::jit::Stack stack;
@@ -158,7 +158,7 @@ void function_trace(benchmark::State &state) {
   one_thread();
   const at::NoGradGuard no_grad;
   Silent sink;
-  Function function({"bench", {}, 2}, 64, sink);
+  FunctionCore function({"bench", {}, 2}, 64, sink);
   const auto ops = state.range(0);
   Tensors body([ops](const std::vector<at::Tensor> &x) {
     at::Tensor y = x[0];

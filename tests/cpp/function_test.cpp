@@ -33,24 +33,24 @@ protected:
   /// `T` for a call that traced, `h` for a hit whose result was right, `o` for a body that went on
   /// without a graph, `u` for a miss that was left alone; `b` for a hit whose body ran beside it,
   /// `m` where they differed.
-  char play(Function &f, FakeBody &body, std::int64_t n, std::int64_t size = 2,
+  char play(FunctionCore &f, FakeBody &body, std::int64_t n, std::int64_t size = 2,
             Stance stance = Stance::trace) {
     Call call(at::full(size, 3.0), n);
     call.stance = stance;
     torch::jit::Stack stack;
     SpecializationRef served;
     const auto outcome = f.call(body, call, stack, served);
-    if (outcome == Function::Outcome::traced)
+    if (outcome == FunctionCore::Outcome::traced)
       return stack.empty() && served ? 'T' : '?';
-    if (outcome == Function::Outcome::beside)
+    if (outcome == FunctionCore::Outcome::beside)
       return call.mismatch ? 'm' : 'b';
-    if (outcome != Function::Outcome::hit)
-      return served ? '?' : outcome == Function::Outcome::went_on ? 'o' : 'u';
+    if (outcome != FunctionCore::Outcome::hit)
+      return served ? '?' : outcome == FunctionCore::Outcome::went_on ? 'o' : 'u';
     const bool right = stack.size() == 1 &&
                        at::equal(stack[0].toTensor(), at::full(size, 3.0 * static_cast<double>(n)));
     return right ? 'h' : '!';
   }
-  std::string play(Function &f, FakeBody &body, const Strings &calls) {
+  std::string play(FunctionCore &f, FakeBody &body, const Strings &calls) {
     std::string result;
     for (const auto &c : calls)
       result += play(f, body, std::stoi(c));
@@ -62,7 +62,7 @@ protected:
 };
 
 TEST_F(FunctionTest, TracesOnceAndThenHits) {
-  Function f(identity(), 4, sink);
+  FunctionCore f(identity(), 4, sink);
   EXPECT_EQ(play(f, body, {"2", "2", "2"}), "Thh");
   EXPECT_EQ(body.runs, 1);
   EXPECT_EQ(f.counters()->traces, 1);
@@ -72,7 +72,7 @@ TEST_F(FunctionTest, TracesOnceAndThenHits) {
 }
 
 TEST_F(FunctionTest, TriesTheOneThatServedLastFirst) {
-  Function f(identity(), 8, sink);
+  FunctionCore f(identity(), 8, sink);
   play(f, body, {"1", "2", "3"});
   EXPECT_EQ(play(f, body, {"1"}), "h");
   body.verified = 0;
@@ -81,7 +81,7 @@ TEST_F(FunctionTest, TriesTheOneThatServedLastFirst) {
 }
 
 TEST_F(FunctionTest, TellsTheNearestDifference) {
-  Function f(identity(), 8, sink);
+  FunctionCore f(identity(), 8, sink);
   play(f, body, 1, 2);
   play(f, body, 2, 5);
   play(f, body, 2, 6);
@@ -90,7 +90,7 @@ TEST_F(FunctionTest, TellsTheNearestDifference) {
 }
 
 TEST_F(FunctionTest, ComparesTheContext) {
-  Function f(identity(), 8, sink);
+  FunctionCore f(identity(), 8, sink);
   EXPECT_EQ(play(f, body, 2), 'T');
   {
     const at::NoGradGuard off;
@@ -101,7 +101,7 @@ TEST_F(FunctionTest, ComparesTheContext) {
 }
 
 TEST_F(FunctionTest, EvictsTheLeastRecentlyUsedAfterSuccess) {
-  Function f(identity(), 2, sink);
+  FunctionCore f(identity(), 2, sink);
   EXPECT_EQ(play(f, body, {"1", "2", "1", "3", "1", "2", "3"}), "TThThTT");
   EXPECT_EQ(f.counters()->live, 2);
   EXPECT_EQ(f.counters()->evicted, 3);
@@ -109,7 +109,7 @@ TEST_F(FunctionTest, EvictsTheLeastRecentlyUsedAfterSuccess) {
 }
 
 TEST_F(FunctionTest, SaysThatAnEvictedOneWouldHaveServed) {
-  Function f(identity(), 1, sink);
+  FunctionCore f(identity(), 1, sink);
   play(f, body, {"1", "2", "1"});
   EXPECT_THAT(sink.take(), testing::Contains(HasSubstr("n=1) again")));
 }
@@ -120,7 +120,7 @@ TEST_F(FunctionTest, IsAsBeforeWhenTheBodyThrows) {
       throw std::out_of_range("negative");
     return x * n;
   });
-  Function f(identity(), 1, sink);
+  FunctionCore f(identity(), 1, sink);
   EXPECT_EQ(play(f, throws, 1), 'T');
   sink.take();
   EXPECT_THROW(play(f, throws, -1), std::out_of_range);
@@ -131,7 +131,7 @@ TEST_F(FunctionTest, IsAsBeforeWhenTheBodyThrows) {
 }
 
 TEST_F(FunctionTest, PublishesNothingThatIsRefusedAtTheEnd) {
-  Function f(identity(), 1, sink);
+  FunctionCore f(identity(), 1, sink);
   body.refuse_at_end = true;
   EXPECT_THROW(play(f, body, 1), test::FakeFrontend::Refused);
   EXPECT_TRUE(f.cache().list()->empty());
@@ -140,7 +140,7 @@ TEST_F(FunctionTest, PublishesNothingThatIsRefusedAtTheEnd) {
 }
 
 TEST_F(FunctionTest, FindsWithoutRunning) {
-  Function f(identity(), 4, sink);
+  FunctionCore f(identity(), 4, sink);
   Call one(at::ones(2), 1), two(at::ones(2), 2);
   play(f, body, 1);
   EXPECT_EQ(f.find(body, one), f.cache().list()->front());
@@ -149,7 +149,7 @@ TEST_F(FunctionTest, FindsWithoutRunning) {
 }
 
 TEST_F(FunctionTest, ForgetsAllWhenCleared) {
-  Function f(identity(), 4, sink);
+  FunctionCore f(identity(), 4, sink);
   play(f, body, {"1", "2"});
   f.clear();
   EXPECT_EQ(f.counters()->live, 0);
@@ -158,7 +158,7 @@ TEST_F(FunctionTest, ForgetsAllWhenCleared) {
 }
 
 TEST_F(FunctionTest, TracesNoMissThatItsStanceForbids) {
-  Function f(identity(), 4, sink);
+  FunctionCore f(identity(), 4, sink);
   play(f, body, 1);
   for (const Stance stance : {Stance::eager_on_miss, Stance::fail_on_miss}) {
     EXPECT_EQ(play(f, body, 1, 2, stance), 'h');
@@ -169,7 +169,7 @@ TEST_F(FunctionTest, TracesNoMissThatItsStanceForbids) {
 }
 
 TEST_F(FunctionTest, GoesOnWithoutAGraphWhereATraceIsRefused) {
-  Function f(identity(), 4, sink);
+  FunctionCore f(identity(), 4, sink);
   at::Tensor seen;
   FakeBody reader([&](const at::Tensor &x, std::int64_t n) {
     seen = x * x.sum().item<double>();
@@ -191,7 +191,7 @@ TEST_F(FunctionTest, GoesOnWithoutAGraphWhereATraceIsRefused) {
 }
 
 TEST_F(FunctionTest, KeepsTheResultOfABodyWhoseTraceIsRefusedAtTheEnd) {
-  Function f(identity(), 4, sink);
+  FunctionCore f(identity(), 4, sink);
   body.refuse_at_end = true;
   EXPECT_EQ(play(f, body, 1, 2, Stance::eager_on_error), 'o');
   EXPECT_EQ(body.runs, 1);
@@ -199,7 +199,7 @@ TEST_F(FunctionTest, KeepsTheResultOfABodyWhoseTraceIsRefusedAtTheEnd) {
 }
 
 TEST_F(FunctionTest, DoesNotGoOnAfterTheBodysOwnException) {
-  Function f(identity(), 4, sink);
+  FunctionCore f(identity(), 4, sink);
   FakeBody failing([](const at::Tensor &x, std::int64_t n) -> at::Tensor {
     if (n == 2)
       static_cast<void>(x.sum().item<double>());
@@ -211,7 +211,7 @@ TEST_F(FunctionTest, DoesNotGoOnAfterTheBodysOwnException) {
 }
 
 TEST_F(FunctionTest, RefusesRecursionIntoTheSameSignature) {
-  Function f(identity(), 4, sink);
+  FunctionCore f(identity(), 4, sink);
   FakeBody *inner = nullptr;
   const Context outside = Context::now();
   FakeBody recursive([&](const at::Tensor &x, std::int64_t n) {
@@ -229,7 +229,7 @@ TEST_F(FunctionTest, RefusesRecursionIntoTheSameSignature) {
 
 TEST_F(FunctionTest, TracesOnceForManyThreads) {
   for (int repeat = 0; repeat < 10; ++repeat) {
-    Function f(identity(), 4, sink);
+    FunctionCore f(identity(), 4, sink);
     std::atomic<int> runs{0}, right{0};
     std::latch start(8);
     std::vector<std::thread> threads;
@@ -250,7 +250,7 @@ TEST_F(FunctionTest, TracesOnceForManyThreads) {
 }
 
 TEST_F(FunctionTest, LetsEachWaiterRunAFailedTraceItself) {
-  Function f(identity(), 4, sink);
+  FunctionCore f(identity(), 4, sink);
   std::atomic<int> runs{0}, failed{0};
   std::latch start(8);
   std::vector<std::thread> threads;
@@ -275,7 +275,7 @@ TEST_F(FunctionTest, LetsEachWaiterRunAFailedTraceItself) {
 }
 
 TEST_F(FunctionTest, HitsWhileAnotherThreadTraces) {
-  Function f(identity(), 4, sink);
+  FunctionCore f(identity(), 4, sink);
   play(f, body, 1);
   std::latch inside(1), go(1);
   std::thread other([&] {
@@ -294,7 +294,7 @@ TEST_F(FunctionTest, HitsWhileAnotherThreadTraces) {
 }
 
 TEST_F(FunctionTest, ServesManyThreadsThatEvictEachOthers) {
-  Function f(identity(), 3, sink);
+  FunctionCore f(identity(), 3, sink);
   std::atomic<int> wrong{0};
   std::vector<std::thread> threads;
   for (int t = 0; t < 4; ++t)
@@ -319,7 +319,7 @@ TEST_F(FunctionTest, AWrongGraphIsNotPublishedNorTriedAgain) {
     x.data_ptr<float>()[1] += 1; // no op
     return result;
   });
-  Function f(identity(), 4, sink);
+  FunctionCore f(identity(), 4, sink);
   EXPECT_EQ(play(f, sly, {"2", "2", "2"}), "ouu");
   EXPECT_EQ(sly.runs, 1) << "a miss that is left alone is the front end's to run";
   EXPECT_THAT(sink.take(),
@@ -339,13 +339,13 @@ TEST_F(FunctionTest, WithoutValidationAWrongGraphIsPublished) {
     x.data_ptr<float>()[1] += 1;
     return result;
   });
-  Function f(identity(), 4, sink, {validate::Policy::When::never, 0});
+  FunctionCore f(identity(), 4, sink, {validate::Policy::When::never, 0});
   EXPECT_EQ(play(f, sly, {"2", "2"}), "Th");
   EXPECT_EQ(f.counters()->validated, 0);
 }
 
 TEST_F(FunctionTest, EveryNthHitRunsTheBodyBesideTheGraph) {
-  Function f(identity(), 4, sink, {validate::Policy::When::every, 3});
+  FunctionCore f(identity(), 4, sink, {validate::Policy::When::every, 3});
   EXPECT_EQ(play(f, body, {"2", "2", "2", "2", "2", "2", "2"}), "Thhbhhb");
   EXPECT_EQ(body.runs, 3);
   EXPECT_EQ(f.counters()->validated, 3);
@@ -355,7 +355,7 @@ TEST_F(FunctionTest, EveryNthHitRunsTheBodyBesideTheGraph) {
 
 TEST_F(FunctionTest, ABodyThatCannotRunBesideIsOnlyCheckedAtItsTrace) {
   body.can_run_beside = false;
-  Function f(identity(), 4, sink, {validate::Policy::When::every, 1});
+  FunctionCore f(identity(), 4, sink, {validate::Policy::When::every, 1});
   EXPECT_EQ(play(f, body, {"2", "2", "2"}), "Thh");
   EXPECT_EQ(f.counters()->validated, 1);
 }
@@ -363,7 +363,7 @@ TEST_F(FunctionTest, ABodyThatCannotRunBesideIsOnlyCheckedAtItsTrace) {
 TEST_F(FunctionTest, ASpecializationThatIsFoundWrongIsDropped) {
   double factor = 1;
   FakeBody state([&](const at::Tensor &x, std::int64_t n) { return x * (n * factor); });
-  Function f(identity(), 4, sink, {validate::Policy::When::every, 2});
+  FunctionCore f(identity(), 4, sink, {validate::Policy::When::every, 2});
   EXPECT_EQ(play(f, state, {"2", "2", "2"}), "Thb");
   factor = 2;
   EXPECT_EQ(play(f, state, {"2", "2", "2"}), "hmu");

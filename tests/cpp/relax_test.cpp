@@ -139,7 +139,7 @@ protected:
     return f.counters()->traces;
   }
   test::FakeSink sink;
-  Function f{identity(), 64, sink};
+  FunctionCore f{identity(), 64, sink};
   test::FakeBody body{[](const at::Tensor &x, std::int64_t n) { return x * n; }};
 };
 

@@ -135,7 +135,7 @@ TEST(Replay, AgreesWithWhatTheDecoratorThenDoes) {
     const auto traced = [&](bool reduces, Records &records) {
       Identity identity{.name = "f", .definition = {}};
       identity.reduces = reduces;
-      Function f(identity, 64, records);
+      FunctionCore f(identity, 64, records);
       FakeBody body([](const at::Tensor &x, std::int64_t n) { return x * n; });
       for (const auto &[sizes, n] : calls) {
         Call call(at::ones(sizes), n);
