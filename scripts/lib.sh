@@ -19,3 +19,13 @@ say() { printf 'tracehost: %s\n' "$*" >&2; }
 die() { say "$*"; exit 1; }
 # Prints a command, then runs it: what a script does to a machine should be seen.
 step() { printf '+ %s\n' "$*" >&2; "$@"; }
+
+# venv_over PYTHON DIR: a virtual environment that sees the packages of PYTHON, which may be that of another one.
+venv_over() {
+  [[ ! -x "$2/bin/python" ]] || return 0
+  local base site
+  base="$("$1" -c 'import os, sys; print(os.path.join(sys.base_prefix, "bin", "python3"))')"
+  "$base" -m venv --without-pip "$2"
+  site="$("$2/bin/python" -c 'import sysconfig; print(sysconfig.get_paths()["purelib"])')"
+  "$1" -c 'import os, torch; print(os.path.dirname(os.path.dirname(torch.__file__)))' >"$site/packages.pth"
+}

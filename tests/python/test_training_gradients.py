@@ -4,15 +4,9 @@ import pytest
 import torch
 import tracehost
 from core_support import assert_same, place
+from devices import DEVICES
 from torch.utils.checkpoint import checkpoint
 
-DEVICES = [
-    "cpu",
-    pytest.param(
-        "cuda",
-        marks=pytest.mark.skipif(not torch.cuda.is_available(), reason="this machine has no GPU"),
-    ),
-]
 CALLS = 3
 
 

@@ -6,6 +6,7 @@ import pytest
 import torch
 import tracehost
 from core_support import assert_same
+from devices import DEVICES
 from torch import nn
 
 pytestmark = [
@@ -13,13 +14,6 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore::tracehost.RetraceWarning"),
 ]
 
-DEVICES = [
-    "cpu",
-    pytest.param(
-        "cuda",
-        marks=pytest.mark.skipif(not torch.cuda.is_available(), reason="this machine has no GPU"),
-    ),
-]
 STEPS = 50
 
 
