@@ -26,4 +26,9 @@ const torch::jit::RegisterOperators number({torch::jit::Operator(
     c10::AliasAnalysisKind::FROM_SCHEMA)});
 
 } // namespace
+
+bool communicates(std::string_view op) {
+  return op.starts_with("_c10d_functional::") || op.starts_with("_c10d_functional_autograd::");
+}
+
 } // namespace tracehost

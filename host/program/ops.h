@@ -2,6 +2,7 @@
 
 #include <stdexcept>
 #include <string>
+#include <string_view>
 
 /// Ops of ours that graphs have; registered with libtorch under `tracehost::` when the library is
 /// loaded.
@@ -25,5 +26,9 @@ public:
 private:
   std::string type_;
 };
+
+/// Whether the op of this qualified name is one of torch's functional collectives
+/// (torch.distributed._functional_collectives): all ranks have to run it, each as often.
+bool communicates(std::string_view op);
 
 } // namespace tracehost

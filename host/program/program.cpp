@@ -3,6 +3,7 @@
 #include "program/autograd_ops.h"
 #include "program/callback.h"
 #include "program/modes.h"
+#include "program/ops.h"
 #include "program/passes.h"
 
 #include <ATen/core/grad_mode.h>
@@ -105,7 +106,7 @@ bool worth_dropping_gil(const jit::Block &block, std::size_t &ops) {
       continue;
     }
     ++ops;
-    far |= node->kind() == c10::prim::Loop;
+    far |= node->kind() == c10::prim::Loop || communicates(node->kind().toQualString());
     for (const jit::Block *inner : node->blocks())
       far |= worth_dropping_gil(*inner, ops);
   }

@@ -11,7 +11,9 @@ namespace tracehost::staging {
 at::Tensor new_identity(const at::Tensor &t) {
   const trace::Paused paused;
   const at::AutoGradMode with_history(true); // as `t` has it: in no_grad too
-  return at::alias(t);
+  at::Tensor other = at::alias(t);
+  trace::may_be_another(other);
+  return other;
 }
 
 torch::jit::Value *truth_of(const at::Tensor &condition) {

@@ -66,6 +66,9 @@ void bind(const at::Tensor &t, jit::Value *value) {
   value->setType(c10::TensorType::get()); // setValue has taken this tensor's for each call's
 }
 
+void may_be_another(const at::Tensor &t) {
+  current->may_be_others.insert_or_assign(t.unsafeGetTensorImpl(), t.getIntrusivePtr());
+}
 void set_inexact(jit::Value *value) { current->inexact.insert(value); }
 bool is_inexact(const jit::Value *value) { return current->inexact.contains(value); }
 

@@ -63,6 +63,10 @@ bool runs_aside(const c10::OperatorHandle &op, const torch::jit::Stack &stack) {
   }
 }
 
+std::optional<c10::OperatorHandle> instead(const c10::OperatorHandle &op) {
+  return hook && !hook->abandoned() && tracer_records() ? hook->instead(op) : std::nullopt;
+}
+
 void run(const c10::OperatorHandle &op, c10::DispatchKeySet keys, torch::jit::Stack *stack) {
   if (hook->is_of_sizes(op, *stack)) {
     const c10::impl::ExcludeDispatchKeyGuard no_modes(kModes);
@@ -92,6 +96,8 @@ void dispatch(const c10::OperatorHandle &op, c10::DispatchKeySet keys, torch::ji
     op.callBoxed(stack);
     return;
   }
+  if (const auto other = instead(op))
+    return other->callBoxed(stack);
   if (!is_recorded(op, *stack)) {
     const bool real = hook && torch::jit::tracer::isTracing() && hook->keeps_data(op);
     op.redispatchBoxed(real ? below - kModes : below, stack);

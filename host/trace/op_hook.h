@@ -4,6 +4,7 @@
 #include <ATen/core/stack.h>
 
 #include <memory>
+#include <optional>
 
 namespace torch::jit::tracer {
 struct TracingState;
@@ -24,6 +25,8 @@ public:
   virtual bool is_of_sizes(const c10::OperatorHandle &, const torch::jit::Stack &) { return false; }
   /// Before before(): whether the op is no part of the graph, and runs as outside of a trace.
   virtual bool runs_aside(const c10::OperatorHandle &, const torch::jit::Stack &) { return false; }
+  /// Before before(): an op of the same arguments that is called in place of this one.
+  virtual std::optional<c10::OperatorHandle> instead(const c10::OperatorHandle &) { return {}; }
   /// After before(): may put other tensors in place of the op's.
   virtual void substitute(const c10::OperatorHandle &, torch::jit::Stack &) {}
   /// After that: whether record() makes the op's node. libtorch's tracer makes none of an op that

@@ -1,5 +1,6 @@
 #include "trace/op_traits.h"
 
+#include "program/ops.h"
 #include "trace/op_tensors.h"
 
 #include <ATen/core/enum_tag.h>
@@ -77,6 +78,9 @@ const Names kInexact = {"aten::nonzero_numpy",
 
 const Names kLiteral = {"aten::lift_fresh", "aten::to", "aten::detach_", "aten::lift"};
 
+// The tracer calls them full_like and zeros_like, with arguments that those do not take.
+const Names kMisnamed = {"aten::fill", "aten::zero"};
+
 bool takes_tensor(const c10::FunctionSchema &schema) {
   for (const auto &argument : schema.arguments())
     if (argument.type()->isSubtypeOf(*c10::TensorType::get()) ||
@@ -152,12 +156,17 @@ OpTraits derive(const c10::OperatorHandle &op) {
   t.writes = std::any_of(schema.arguments().begin(), schema.arguments().end(),
                          [](const c10::Argument &a) { return writes(a) || is_statistic(a); });
   t.resizes = name == "aten::resize_" || name == "aten::resize_as_";
+  t.reshapes = op.hasTag(at::Tag::inplace_view) || t.resizes || name == "tracehost::set_data" ||
+               name == "tracehost::requires_grad_";
   t.detaches = name == "aten::detach_";
   t.unrecorded = kUnrecorded.contains(name) || takes_list_of_numbers(schema);
-  t.collective = name.starts_with("c10d::") || name.starts_with("_c10d_functional::");
+  t.collective = name.starts_with("c10d::");
+  t.functional = communicates(name);
+  t.wraps = name == "_c10d_functional::_wrap_tensor_autograd";
   t.aside = name.starts_with("profiler::");
   t.passed = name == "aten::convolution";
-  t.silent = takes_tensor(schema) && schema.returns().empty();
+  t.own_node = t.functional || kMisnamed.contains(name) ||
+               (takes_tensor(schema) && schema.returns().empty());
   return t;
 }
 

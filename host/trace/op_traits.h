@@ -15,12 +15,15 @@ struct OpTraits {
   bool writes = false;      ///< into some of its arguments: is_written() tells which
   bool aside = false;       ///< no part of a graph: marks a region for the profiler
   bool resizes = false;     ///< resize_ and its kin, of which the tracer makes no node
+  bool reshapes = false;    ///< changes what its first argument is: `t_`, `detach_`, `set_`
   bool detaches = false;    ///< detach_
   bool unrecorded =
       false; ///< changes a tensor behind the tracer's back (set_data, retain_grad ...)
-  bool collective = false; ///< of torch.distributed
-  bool passed = false;     ///< the tracer records its one part instead: `convolution`
-  bool silent = false;     ///< takes tensors, and returns nothing: `_fused_adam_`, `_foreach_add_`
+  bool collective = false; ///< of torch.distributed, and not a functional one
+  bool functional = false; ///< a functional collective
+  bool wraps = false;  ///< makes of its result a tensor that waits where it is used: not in a graph
+  bool passed = false; ///< the tracer records its one part instead: `convolution`
+  bool own_node = false; ///< the tracer makes no node of it, or another op's: own_nodes.cpp
 };
 
 /// For an op whose traits say `inexact`: whether it is with these arguments.

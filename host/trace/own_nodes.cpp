@@ -5,8 +5,9 @@
 #include <fmt/format.h>
 
 /// Ops of which libtorch's tracer makes no node: those that return nothing (`_fused_adam_`,
-/// `_foreach_add_`, custom ops that only write), and without data `convolution`, of which it
-/// records a part that is never reached there.
+/// `_foreach_add_`, custom ops that only write), functional collectives, whose schemas have
+/// arguments of any type, and without data `convolution`, of which it records a part that is never
+/// reached there. And those that it records by the name of another op: `fill`, `zero`.
 
 namespace tracehost::trace {
 
@@ -66,8 +67,18 @@ void Scope::record(const c10::OperatorHandle &op, const jit::Stack &stack) {
 }
 
 void Scope::recorded(const c10::OperatorHandle &op, const jit::Stack &stack) {
-  for (std::size_t i = stack.size() - op.schema().returns().size(); i < stack.size(); ++i)
-    tracer::setValueTrace(stack[i], own_node_->addOutput());
+  const auto &returns = op.schema().returns();
+  for (std::size_t i = 0; i < returns.size(); ++i)
+    tracer::setValueTrace(stack[stack.size() - returns.size() + i],
+                          own_node_->addOutput()->setType(returns[i].type()));
+}
+
+/// What torch returns for a collective's result waits for it where it is first used. A graph waits
+/// at once: its ops take plain tensors.
+std::optional<c10::OperatorHandle> Scope::instead(const c10::OperatorHandle &op) {
+  if (!traits(op).wraps)
+    return std::nullopt;
+  return c10::Dispatcher::singleton().findSchemaOrThrow("_c10d_functional::wait_tensor", "");
 }
 
 } // namespace tracehost::trace

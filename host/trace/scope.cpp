@@ -67,7 +67,8 @@ void Scope::check_can_be_recorded(const c10::OperatorHandle &op) {
                                        name, text(frontend_.here())));
   if (traits(op).collective)
     refuse(Refusal::trace,
-           fmt::format("a distributed collective ({}) at {} is not recorded in a graph. Call it on "
+           fmt::format("a distributed collective ({}) at {} writes where no graph sees it. Use the "
+                       "functional one (torch.distributed._functional_collectives), or call it on "
                        "the Function's results, outside of it.",
                        name, text(frontend_.here())));
 }
@@ -91,6 +92,8 @@ void Scope::before(const c10::OperatorHandle &op, const jit::Stack &stack) {
     relaxed->settle();
   }
   check_can_be_recorded(op);
+  if (op_traits.reshapes && !may_be_others.empty() && op_depth() == 0)
+    check_reshaped(op, stack[stack.size() - schema.arguments().size()].toTensor());
   record_modes();
   const auto count = schema.arguments().size();
   const auto &state = tracer::getTracingState();
@@ -220,7 +223,7 @@ void Scope::after(const c10::OperatorHandle &op, const jit::Stack &stack) {
   }
   if (const auto level = static_cast<std::size_t>(op_depth()); level < under_way_.size())
     check_overload(op, under_way_[level].before);
-  const bool random = traits(op).random;
+  const bool kept = traits(op).random || traits(op).functional;
   const auto depth = static_cast<std::size_t>(op_depth());
   const bool inexact = depth < under_way_.size() && under_way_[depth].makes_inexact;
   each_tensor(c10::ArrayRef<c10::IValue>(stack).slice(stack.size() - count),
@@ -232,7 +235,7 @@ void Scope::after(const c10::OperatorHandle &op, const jit::Stack &stack) {
                                      schema.name(), text(frontend_.here())));
                 if (inexact && t.dim() > 0)
                   this->inexact.insert(state->getValue(t));
-                if (random)
+                if (kept)
                   keep(state->getValue(t));
                 if (blocks && depth == 0)
                   made_in_block(t);

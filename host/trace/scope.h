@@ -63,8 +63,10 @@ public:
   }
   bool is_of_sizes(const c10::OperatorHandle &op, const jit::Stack &stack) override;
   bool records(const c10::OperatorHandle &op) const override {
-    return traits(op).silent || (traits(op).passed && without_data());
+    const OpTraits &of = traits(op);
+    return of.own_node || (of.passed && without_data());
   }
+  std::optional<c10::OperatorHandle> instead(const c10::OperatorHandle &op) override;
   void record(const c10::OperatorHandle &op, const jit::Stack &stack) override;
   void failed(const c10::OperatorHandle &op) override;
   void after(const c10::OperatorHandle &op, const jit::Stack &stack) override;
@@ -95,6 +97,7 @@ public:
   void note_leaf(const at::Tensor &t);
   void resizes(const c10::OperatorHandle &op, const jit::Stack &stack);
   void detached(const at::Tensor &t);
+  void check_reshaped(const c10::OperatorHandle &op, const at::Tensor &t);
 
   // Parts of the body that are not recorded as ops: lifted.cpp, call.cpp.
   void lift();
@@ -115,7 +118,8 @@ public:
 
   Traced result;
   std::optional<RelaxedSizes> relaxed;
-  /// Results of random ops, in order. Not the tensors: a second owner would change what ops do.
+  /// Results of random ops and of collectives, in order. Not the tensors: a second owner would
+  /// change what ops do.
   std::vector<jit::Value *> randoms;
   std::optional<LiftedBlock> lifted;
   std::string raised; ///< a recorded call did: the sentence that refuses a body which goes on
@@ -126,6 +130,9 @@ public:
   void leave_stand_ins();
   /// A block without data uses `t`, which is known.
   void meet(const at::Tensor &t);
+  /// May be, in eager, what went into a staged block; no address is used twice.
+  std::unordered_map<const c10::TensorImpl *, c10::weak_intrusive_ptr<c10::TensorImpl>>
+      may_be_others;
   int blocks = 0;                                    ///< around what is recorded now
   ModeRecord modes;                                  ///< of the graph so far
   std::unordered_set<const jit::Value *> inexact;    ///< values whose sizes depend on values

@@ -61,6 +61,17 @@ void Scope::note_leaf(const at::Tensor &t) {
   graph.insertNode(graph.create(kRequiresGrad, {value, graph.insertConstant(true)}, 0));
 }
 
+void Scope::check_reshaped(const c10::OperatorHandle &op, const at::Tensor &t) {
+  if (!may_be_others.contains(t.unsafeGetTensorImpl()))
+    return;
+  refuse(
+      Refusal::staging,
+      fmt::format("{} at {} changes a tensor's sizes or history in place, and a staged branch or "
+                  "loop may have left that tensor as it was before it: it would change another "
+                  "variable, too. Use an op that returns a new tensor.",
+                  op.schema().name(), text(here())));
+}
+
 /// libtorch's tracer records detach_ as detach, which leaves an input as it is.
 void Scope::detached(const at::Tensor &t) {
   const auto &state = tracer::getTracingState();

@@ -1,6 +1,7 @@
 #include "validate/culprit.h"
 
 #include "program/modes.h"
+#include "program/ops.h"
 #include "program/program.h"
 
 #include <torch/csrc/jit/runtime/operator.h>
@@ -87,7 +88,9 @@ std::string last_writer(const jit::Value *input) {
 std::string unrepeatable(const jit::Block &block) {
   const jit::Node *found = find(block, [](const jit::Node &node) {
     const std::string_view name = node.kind().toQualString();
-    return name.starts_with("tracehost::") && !kRepeatable.contains(name) && !is_mode(node);
+    // Of a collective: each rank has to run it as often.
+    return communicates(name) ||
+           (name.starts_with("tracehost::") && !kRepeatable.contains(name) && !is_mode(node));
   });
   return found ? found->kind().toQualString() : std::string();
 }

@@ -94,3 +94,40 @@ def test_the_dtype_that_a_loop_changes_is_named_with_what_to_write():
 
     with pytest.raises(tracehost.Error, match="an int64 tensor .* Convert it to torch.float32"):
         staged(n(3))
+
+
+@pytest.mark.parametrize("op", ["t_", "squeeze_", "detach_", "requires_grad_"])
+def test_an_op_that_changes_what_a_joined_variable_is_is_refused(op):
+    @tracehost.function
+    def f(x):
+        y = x
+        if x.sum() > 0:
+            y = x * 2
+        getattr(y, op)()
+        return y
+
+    line = f.__wrapped__.__code__.co_firstlineno + 5
+    with pytest.raises(tracehost.StagingError) as error:
+        f(torch.ones(1, 3))
+    name = "tracehost::requires_grad_" if op == "requires_grad_" else f"aten::{op}"
+    assert str(error.value) == (
+        f"{name} at test_control_flow_errors.py:{line} changes a tensor's sizes or history in place, and a "
+        "staged branch or loop may have left that tensor as it was before it: it would change another "
+        "variable, too. Use an op that returns a new tensor."
+    )
+
+
+def test_an_op_that_changes_what_a_view_of_a_joined_variable_is():
+    def body(x):
+        y = x
+        if x.sum() > 0:
+            y = x * 2
+        z = y[:]
+        z.t_()
+        return y, z
+
+    f = tracehost.function(body)
+    for x in (torch.ones(2, 3), -torch.ones(2, 3)):
+        for got, expected in zip(f(x), body(x), strict=True):
+            assert torch.equal(got, expected)
+    assert f.tracing_count() == 1

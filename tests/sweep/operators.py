@@ -24,6 +24,7 @@ UNSAFE_STRIDES = (
     "tril",
     "triu",
     "linalg.lu",
+    "lu_unpack",
     "torch.ops.aten._scaled_dot_product_flash_attention_for_cpu",
 )
 
