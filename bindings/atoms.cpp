@@ -222,12 +222,12 @@ PyAtom::~PyAtom() {
   Py_XDECREF(function_);
 }
 
-bool PyAtom::holds(PyObject *candidate) const {
+bool PyAtom::holds_another(PyObject *candidate) const {
   if (!candidate)
     return false;
   switch (compare_) {
   case Compare::identity:
-    return candidate == object_;
+    return false;
   case Compare::weak_identity:
     return candidate == referent(object_);
   case Compare::equality:

@@ -18,11 +18,11 @@ class PyAtom : public Atom {
 public:
   /// How the object is compared when the pointers differ.
   enum class Compare : std::uint8_t {
-    identity,      ///< held strongly: types, functions, dtypes, modules
-    weak_identity, ///< held weakly: instances; never equal again once the object is gone
+    identity, ///< held strongly: types, functions, dtypes, modules
     equality, ///< held strongly, type identity and `==`: str, bytes, int beyond 64 bits, complex
-    method,   ///< bound method: same instance (weak) and same function
-    typed,    ///< an instance of a class with `__tracehost_type__`: by what that gave (user_type.h)
+    weak_identity, ///< held weakly: instances; never equal again once the object is gone
+    method,        ///< bound method: same instance (weak) and same function
+    typed, ///< an instance of a class with `__tracehost_type__`: by what that gave (user_type.h)
   };
   PyAtom(PyObject *object, Compare compare);
   /// Compare::typed: what an instance of `of` gave.
@@ -43,9 +43,9 @@ public:
   PyObject *object() const;
 
   /// Hot. Whether `candidate` stands for the same value. Requires: GIL held.
-  bool holds(PyObject *candidate) const;
-  /// Hot. Compare::identity: whether it is that object.
-  bool is(PyObject *object) const { return object == object_; }
+  bool holds(PyObject *candidate) const { return is(candidate) || holds_another(candidate); }
+  /// Hot. Whether it is the very object that is held strongly, as identity and equality do.
+  bool is(PyObject *object) const { return object == object_ && compare_ <= Compare::equality; }
   Compare compare() const { return compare_; }
   /// Compare::typed: what the class said; borrowed. Null otherwise.
   PyObject *user_type() const { return compare_ == Compare::typed ? object_ : nullptr; }
@@ -56,6 +56,8 @@ protected:
   PyObject *held() const { return object_; }
 
 private:
+  bool holds_another(PyObject *candidate) const;
+
   PyObject *object_; ///< strong reference, or the weak reference object (weak_identity, method)
   PyObject *function_ = nullptr; ///< method: the function; typed: the instance's class; strong
   Compare compare_;

@@ -46,13 +46,24 @@ bool Binder::bind(PyObject *const *args, std::size_t given, PyObject *kwnames, B
   for (const Form &form : forms_)
     if (form.kwnames == kwnames && form.given == given) {
       for (std::size_t i = 0; i < fixed_; ++i) {
-        const std::int16_t source = form.sources[i];
+        const std::int32_t source = form.sources[i];
         bound.buffer[i] = source == Form::kDefault ? defaults_[i] : args[source];
       }
       bound.values = bound.buffer;
+      if (takes_extra_ || takes_keywords_)
+        bind_rest(form, args, bound);
       return true;
     }
   return bind_new(args, given, kwnames, bound);
+}
+
+void Binder::bind_rest(const Form &form, PyObject *const *args, Bound &bound) const {
+  const std::size_t direct = std::min(form.given, positional_);
+  bound.extra = args + direct;
+  bound.extra_count = form.given - direct;
+  for (const std::int32_t i : form.named)
+    bound.keywords.push_back(
+        {PyTuple_GET_ITEM(form.kwnames, i), args[form.given + static_cast<std::size_t>(i)]});
 }
 
 bool Binder::bind_new(PyObject *const *args, std::size_t given, PyObject *kwnames, Bound &bound) {
@@ -77,25 +88,25 @@ bool Binder::bind_new(PyObject *const *args, std::size_t given, PyObject *kwname
     if (!values[i] && !(values[i] = parameters_[fixed_parameters_[i]].default_value))
       return false;
   bound.values = values;
-  if (!bound.extra_count && bound.keywords.empty() && fixed_ <= Bound::kInline)
+  if (fixed_ <= Bound::kInline)
     learn(given, kwnames);
   return true;
 }
 
 void Binder::learn(std::size_t given, PyObject *kwnames) {
-  if (takes_extra_ || takes_keywords_) // how many of those come is not known from the form
-    return;
   // `f(**options)` comes with new names each time: it must not drive out those that come again.
   if (forms_.size() == kForms && ++unlearned_ % 64 != 0)
     return;
-  Form form{given, Py_XNewRef(kwnames), {}};
-  for (std::size_t i = 0; i < fixed_; ++i) {
-    std::int16_t source = i < given ? static_cast<std::int16_t>(i) : Form::kDefault;
-    for (Py_ssize_t k = 0; kwnames && i >= given && k < PyTuple_GET_SIZE(kwnames); ++k)
-      if (PyUnicode_Compare(PyTuple_GET_ITEM(kwnames, k), parameters_[fixed_parameters_[i]].name) ==
-          0)
-        source = static_cast<std::int16_t>(given + static_cast<std::size_t>(k));
-    form.sources.push_back(source);
+  Form form{given, Py_XNewRef(kwnames), {}, {}};
+  for (std::size_t i = 0; i < fixed_; ++i)
+    form.sources.push_back(i < std::min(given, positional_) ? static_cast<std::int32_t>(i)
+                                                            : Form::kDefault);
+  for (Py_ssize_t k = 0; kwnames && k < PyTuple_GET_SIZE(kwnames); ++k) {
+    const std::size_t place = named(PyTuple_GET_ITEM(kwnames, k));
+    if (place == fixed_)
+      form.named.push_back(static_cast<std::int32_t>(k));
+    else
+      form.sources[place] = static_cast<std::int32_t>(given + static_cast<std::size_t>(k));
   }
   if (forms_.size() < kForms)
     return forms_.push_back(std::move(form));
@@ -104,18 +115,25 @@ void Binder::learn(std::size_t given, PyObject *kwnames) {
   Py_XDECREF(form.kwnames);
 }
 
-bool Binder::bind_keyword(PyObject *name, PyObject *value, PyObject **values, Bound &bound) const {
+std::size_t Binder::named(PyObject *name) const {
   for (const bool by_pointer : {true, false})
     for (std::size_t i = 0; i < fixed_; ++i) {
       const Parameter &p = parameters_[fixed_parameters_[i]];
-      if (p.kind == Parameter::Kind::positional_only ||
-          (by_pointer ? p.name != name : PyUnicode_Compare(p.name, name) != 0))
-        continue;
-      if (values[i])
-        return false;
-      values[i] = value;
-      return true;
+      if (p.kind != Parameter::Kind::positional_only &&
+          (by_pointer ? p.name == name : PyUnicode_Compare(p.name, name) == 0))
+        return i;
     }
+  return fixed_;
+}
+
+bool Binder::bind_keyword(PyObject *name, PyObject *value, PyObject **values, Bound &bound) const {
+  const std::size_t place = named(name);
+  if (place < fixed_) {
+    if (values[place])
+      return false;
+    values[place] = value;
+    return true;
+  }
   if (!takes_keywords_)
     return false;
   bound.keywords.push_back({name, value});

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <Python.h>
+#include <c10/util/SmallVector.h>
 
 #include <memory>
 #include <string>
@@ -30,7 +31,7 @@ struct Bound {
   struct Keyword {
     PyObject *name, *value;
   };
-  std::vector<Keyword> keywords; ///< those of **kwargs, in the order of the call
+  c10::SmallVector<Keyword, 8> keywords; ///< those of **kwargs, in the order of the call
 
   static constexpr std::size_t kInline = 16;
   PyObject *buffer[kInline];
@@ -61,17 +62,21 @@ public:
 
 private:
   /// Where each fixed parameter's value comes from: an index into the call's arguments, or its
-  /// default.
+  /// default. The rest goes to *args and **kwargs.
   struct Form {
-    static constexpr std::int16_t kDefault = -1;
+    static constexpr std::int32_t kDefault = -1;
     std::size_t given;
     PyObject *kwnames; ///< strong, or null
-    std::vector<std::int16_t> sources;
+    std::vector<std::int32_t> sources;
+    std::vector<std::int32_t> named; ///< those of **kwargs: indices into kwnames
   };
   static constexpr std::size_t kForms = 4;
 
   bool bind_new(PyObject *const *args, std::size_t given, PyObject *kwnames, Bound &bound);
+  void bind_rest(const Form &form, PyObject *const *args, Bound &bound) const;
   void learn(std::size_t given, PyObject *kwnames);
+  /// The fixed parameter that a keyword names, by place; fixed_ for none.
+  std::size_t named(PyObject *name) const;
   bool bind_keyword(PyObject *name, PyObject *value, PyObject **values, Bound &bound) const;
 
   std::vector<Parameter> parameters_;

@@ -114,9 +114,11 @@ bool is_object(PyObject *object, PyTypeObject *type) {
 
 ContainerType::ContainerType(PyTypeObject *type, Form form)
     : PyAtom(reinterpret_cast<PyObject *>(type), Compare::identity), form_(form) {
+  attribute_in_c_ = is_strictly(type, special().deque)         ? "maxlen"
+                    : is_strictly(type, special().defaultdict) ? "default_factory"
+                                                               : nullptr;
   const bool heap = type->tp_flags & Py_TPFLAGS_HEAPTYPE;
-  has_more_ = heap || is_strictly(type, special().deque) ||
-              is_strictly(type, special().defaultdict) || type == known().partial ||
+  has_more_ = (heap && type->tp_dictoffset != 0) || attribute_in_c_ || type == known().partial ||
               type == special().simple_namespace;
 }
 
@@ -160,6 +162,16 @@ Kind ContainerType::kind() const {
     break;
   }
   return Kind::custom;
+}
+
+void ContainerType::learn_access() const {
+  PyTypeObject *of = type();
+  fields_in_dict_ = of->tp_getattro == PyObject_GenericGetAttr && of->tp_dictoffset != 0;
+  for (PyObject *name : fields_) {
+    PyObject *found = _PyType_Lookup(of, name); // gives the class a version
+    fields_in_dict_ &= !found || !Py_TYPE(found)->tp_descr_set;
+  }
+  version_ = of->tp_version_tag ? of->tp_version_tag : kNoVersion;
 }
 
 bool ContainerType::is_field(PyObject *name) const {
@@ -330,16 +342,12 @@ Owned further_state(PyObject *object, const ContainerType &type) {
     if (!state || PyDict_SetItem(state.get(), name, value))
       rethrow();
   };
-  const auto add_attribute = [&](const char *name) {
-    const Owned key(PyUnicode_InternFromString(name));
+  if (const char *attribute = type.attribute_in_c()) {
+    const Owned key(PyUnicode_InternFromString(attribute));
     const Owned value = field_of(object, key.get());
     if (value && value.get() != Py_None)
       add(key.get(), value.get());
-  };
-  if (is_strictly(type.type(), special().defaultdict))
-    add_attribute("default_factory");
-  else if (is_strictly(type.type(), special().deque))
-    add_attribute("maxlen");
+  }
   PyObject **dict = _PyObject_GetDictPtr(object);
   if (!dict || !*dict || !PyDict_Check(*dict))
     return state;

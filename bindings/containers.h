@@ -48,6 +48,15 @@ public:
   bool is_field(PyObject *name) const;
   /// Whether instances may have further state.
   bool has_more() const { return has_more_; }
+  /// What instances of classes in C have besides their items: a deque's maxlen; null for nothing.
+  const char *attribute_in_c() const { return attribute_in_c_; }
+  /// Hot. record: whether the fields that are in an instance's dict are read from there: its class
+  /// has neither `__getattribute__` nor a property in the way.
+  bool fields_in_dict() const {
+    if (type()->tp_version_tag != version_) [[unlikely]]
+      learn_access();
+    return fields_in_dict_;
+  }
 
   /// custom: takes `object` apart; its children, and `context`. Throws what the user's code raises.
   std::vector<Owned> apart(PyObject *object, Owned &context) const;
@@ -59,9 +68,15 @@ public:
 private:
   friend std::shared_ptr<ContainerType> container_type(PyObject *object);
   void learn_names(PyObject *object, PyObject *with_keys);
+  void learn_access() const;
+
+  static constexpr unsigned kNoVersion = ~0U;
 
   Form form_;
   bool has_more_;
+  mutable bool fields_in_dict_ = false;
+  mutable unsigned version_ = kNoVersion; ///< of the class, when fields_in_dict_ was found out
+  const char *attribute_in_c_ = nullptr;
   std::vector<PyObject *> fields_;                  ///< strong
   PyObject *apart_ = nullptr, *together_ = nullptr; ///< custom; strong
   std::vector<std::string> names_;                  ///< custom: how the children are reached

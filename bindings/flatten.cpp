@@ -364,6 +364,15 @@ void parameter(Flattener &walk, const Parameter &p, const Bound &bound, const Py
   }
 }
 
+/// See kDefault.
+void mark_default(Node &node, const Parameter &p, PyObject *value) {
+  const bool leaf = !node.is_container() && node.kind != Kind::tensor && node.kind != Kind::again;
+  if (value != p.default_value || !leaf || node.reserved[0])
+    return;
+  if (node.kind != Kind::atom || static_cast<const PyAtom *>(node.payload.atom)->is(value))
+    node.reserved[1] = kDefault;
+}
+
 } // namespace
 
 void Nesting::enter(PyObject *container) {
@@ -396,11 +405,14 @@ void flatten(const Binder &binder, const Bound &bound, PyObject *self, UserValue
   Flattener walk(signature.nodes, signature.atoms, found.tensors, Purpose::argument, &values);
   std::size_t place = 0;
   for (const Parameter &p : binder.parameters()) {
+    const std::size_t first = signature.nodes.size();
     try {
       parameter(walk, p, bound, self, place);
     } catch (...) {
       rethrow_about(fmt::format("argument '{}'", PyUnicode_AsUTF8(p.name)));
     }
+    if (p.default_value)
+      mark_default(signature.nodes[first], p, bound.values[place - 1]);
   }
   for (PyObject *t : found.tensors)
     signature.slots.push_back(

@@ -137,7 +137,7 @@ PyObject *PythonCall::call_with_placeholders() {
     return nullptr;
   std::string argument;
   Rebuild rebuild([&](PyObject *leaf) -> PyObject * {
-    return has_user_type(Py_TYPE(leaf)) ? seen_by_body(values_.of(leaf), argument) : nullptr;
+    return has_user_type(Py_TYPE(leaf)) ? seen_by_body(miss().values.of(leaf), argument) : nullptr;
   });
   call.convert([&](std::size_t parameter, PyObject *value) {
     argument = utf8(function_.binder.parameters()[parameter].name);

@@ -47,7 +47,7 @@ TensorMeta meta_of(PyObject *tensor) {
 
 } // namespace
 
-PythonCall::~PythonCall() { Py_XDECREF(result_); }
+PythonCall::~PythonCall() = default;
 
 void PythonCall::use(StandIns &stand_ins) {
   request_ = stand_ins_ = &stand_ins;
@@ -63,11 +63,11 @@ Signature PythonCall::signature() {
 Signature PythonCall::flatten(Request &, std::vector<at::Tensor> &slots) {
   if (PyErr_Occurred()) // a user's `__eq__` was interrupted while a Specialization was verified
     rethrow();
-  flattened_ = {};
-  Signature signature = flatten_as(values_, flattened_);
-  nodes_ = signature.nodes;
+  miss().flattened = {};
+  Signature signature = flatten_as(miss().values, miss().flattened);
+  miss().nodes = signature.nodes;
   slots.clear();
-  for (PyObject *t : flattened_.tensors)
+  for (PyObject *t : miss().flattened.tensors)
     slots.push_back(THPVariable_Unpack(t));
   return signature;
 }
@@ -86,7 +86,7 @@ Signature PythonCall::flatten_as(UserValues &values, Flattened &found) {
 
 /// A container that makes its tensors anew: the graph's inputs are none that the body sees.
 void PythonCall::check_same_tensors(const Flattened &before, const Signature &signature) const {
-  const auto &now = flattened_.tensors;
+  const auto &now = miss().flattened.tensors;
   for (std::uint32_t slot = 0; slot < now.size(); ++slot)
     if (slot >= before.tensors.size() || now[slot] != before.tensors[slot])
       raise(errors().signature,
@@ -96,22 +96,22 @@ void PythonCall::check_same_tensors(const Flattened &before, const Signature &si
 }
 
 BodyResult PythonCall::run(Request &) {
-  const Flattened before = std::move(flattened_); // held: an address stays its own
+  const Flattened before = std::move(miss().flattened); // held: an address stays its own
   const Signature signature = this->signature();
   check_same_tensors(before, signature);
   std::vector<Root> roots;
   bool typed = false;
-  for (std::size_t i = 0; i < flattened_.roots.size(); ++i) {
-    const std::size_t node = flattened_.root_nodes[i];
+  for (std::size_t i = 0; i < miss().flattened.roots.size(); ++i) {
+    const std::size_t node = miss().flattened.root_nodes[i];
     const bool is_typed = signature.nodes[node].reserved[0] == kTypedRoot;
-    roots.push_back({path(signature, node), flattened_.roots[i], static_cast<int>(i), is_typed,
-                     flattened_.roots[i] == function_.bound_to()});
+    roots.push_back({path(signature, node), miss().flattened.roots[i], static_cast<int>(i),
+                     is_typed, miss().flattened.roots[i] == function_.bound_to()});
     typed |= is_typed;
     if (is_typed && node > 0 && signature.nodes[node - 1].kind == Kind::custom)
-      gives_tensors_.push_back(roots.back().name + ".");
+      miss().gives_tensors.push_back(roots.back().name + ".");
   }
-  recorder_ = std::make_unique<Recorder>(function_.callable, roots, function_.watch);
-  births_.emplace();
+  miss().recorder = std::make_unique<Recorder>(function_.callable, roots, function_.watch);
+  miss().births.emplace();
   underway.push_back({&function_, &signature, PyThreadState_GetFrame(PyThreadState_Get())});
   struct Leave {
     ~Leave() {
@@ -121,10 +121,10 @@ BodyResult PythonCall::run(Request &) {
   } leave;
   {
     const StandIns::Entered entered(request_);
-    const Profile profile(*recorder_, *this);
-    result_ = typed ? call_with_placeholders() : call_body();
+    const Profile profile(*miss().recorder, *this);
+    miss().result = typed ? call_with_placeholders() : call_body();
   }
-  if (!result_) {
+  if (!miss().result) {
     // torch's argument parser, or the body, may have made another exception of a refusal.
     if (PyErr_ExceptionMatches(PyExc_Exception) && !is_refusal_set())
       trace::repeat_refusal();
@@ -137,7 +137,7 @@ BodyResult PythonCall::run(Request &) {
   check_arguments_unchanged();
   BodyResult result;
   std::vector<Owned> tensors;
-  result.outputs = describe_result(result_, function_.name, tensors);
+  result.outputs = describe_result(miss().result, function_.name, tensors);
   for (const Owned &t : tensors) {
     if (!can_be_wrapped(t.get()))
       trace::refuse(
@@ -146,9 +146,9 @@ BodyResult PythonCall::run(Request &) {
                       "Return result.as_subclass(torch.Tensor), and wrap it outside.",
                       function_.name, Py_TYPE(t.get())->tp_name));
     result.tensors.push_back(THPVariable_Unpack(t.get()));
-    outputs_.push_back(meta_of(t.get()));
+    miss().outputs.push_back(meta_of(t.get()));
   }
-  for (Rebound &rebound : recorder_->rebound())
+  for (Rebound &rebound : miss().recorder->rebound())
     repeat(rebound, result.tensors);
   if (returns_sizes(result.outputs)) {
     const trace::PausedWithData paused;
@@ -156,7 +156,7 @@ BodyResult PythonCall::run(Request &) {
     Owned built(build_result(result.outputs, outputs));
     if (!built)
       rethrow();
-    Py_XSETREF(result_, built.release());
+    Py_XSETREF(miss().result, built.release());
   }
   return result;
 }
@@ -166,9 +166,9 @@ BodyResult PythonCall::run(Request &) {
 bool PythonCall::can_be_wrapped(PyObject *tensor) const {
   return reinterpret_cast<PyObject *>(Py_TYPE(tensor)) == THPVariableClass ||
          (request_ && StandIns::is_class(Py_TYPE(tensor))) || is_traced_size(tensor) ||
-         std::find(flattened_.tensors.begin(), flattened_.tensors.end(), tensor) !=
-             flattened_.tensors.end() ||
-         Births::made_aside(tensor) || !recorder_->path_of(tensor).empty();
+         std::find(miss().flattened.tensors.begin(), miss().flattened.tensors.end(), tensor) !=
+             miss().flattened.tensors.end() ||
+         Births::made_aside(tensor) || !miss().recorder->path_of(tensor).empty();
 }
 
 /// Makes what a slot was rebound to outputs of the graph, if later calls can store the like.
@@ -196,13 +196,13 @@ void PythonCall::repeat(Rebound &rebound, std::vector<at::Tensor> &outputs) {
 /// No stand-in stays behind in what the body stored to.
 void PythonCall::put_back() {
   const KeepError keep;
-  recorder_->rebound();
-  recorder_->put_back();
+  miss().recorder->rebound();
+  miss().recorder->put_back();
 }
 
 void PythonCall::check_arguments_unchanged() {
-  const std::vector<Node> before = nodes_;
-  const Flattened found = std::move(flattened_); // held: an address stays its own
+  const std::vector<Node> before = miss().nodes;
+  const Flattened found = std::move(miss().flattened); // held: an address stays its own
   const Signature now = signature();
   std::size_t root = 0; // objects are compared as such: what their classes say is not asked
   Signature then = now;
@@ -215,9 +215,9 @@ void PythonCall::check_arguments_unchanged() {
       if (x.kind != y.kind || x.reserved[0] != y.reserved[0])
         same = false;
       else if (x.kind == Kind::tensor)
-        same = found.tensors[x.payload.slot] == flattened_.tensors[y.payload.slot];
+        same = found.tensors[x.payload.slot] == miss().flattened.tensors[y.payload.slot];
       else if (x.reserved[0])
-        same = found.roots[root] == flattened_.roots[root], ++root;
+        same = found.roots[root] == miss().flattened.roots[root], ++root;
       else
         same = x.has_atom() ? x.payload.atom->same(*y.payload.atom)
                             : x.payload.integer == y.payload.integer;
@@ -235,20 +235,20 @@ std::shared_ptr<FrontEndState> PythonCall::finish(Request &, Signature &signatur
                                                   const trace::Traced &traced) {
   const WithGil gil;
   auto state = std::make_shared<PythonState>();
-  state->roots = flattened_.roots.size();
+  state->roots = miss().flattened.roots.size();
   state->captures = traced.captures.size();
-  state->outputs = std::move(outputs_);
+  state->outputs = std::move(miss().outputs);
   std::vector<PyObject *> captured;
   for (std::size_t i = 0; i < traced.captures.size(); ++i) {
     const trace::Capture &c = traced.captures[i];
     captured.push_back(object_of(c.tensor));
-    signature.captures.push_back({c.path, capture_metas_.at(captured.size() - 1)});
-    signature.captures.back().held = recorder_->path_of(captured.back()).empty();
+    signature.captures.push_back({c.path, miss().capture_metas.at(captured.size() - 1)});
+    signature.captures.back().held = miss().recorder->path_of(captured.back()).empty();
   }
-  for (std::size_t slot = 0; slot < flattened_.tensors.size(); ++slot) {
-    PyObject *tensor = flattened_.tensors[slot];
-    const std::string path = recorder_->path_of(tensor);
-    const bool given = std::any_of(gives_tensors_.begin(), gives_tensors_.end(),
+  for (std::size_t slot = 0; slot < miss().flattened.tensors.size(); ++slot) {
+    PyObject *tensor = miss().flattened.tensors[slot];
+    const std::string path = miss().recorder->path_of(tensor);
+    const bool given = std::any_of(miss().gives_tensors.begin(), miss().gives_tensors.end(),
                                    [&](const std::string &by) { return path.starts_with(by); });
     if (path.empty() || given)
       continue;
@@ -257,26 +257,26 @@ std::shared_ptr<FrontEndState> PythonCall::finish(Request &, Signature &signatur
     signature.captures.push_back(
         {path, before.relaxed ? meta_of(tensor) : before, static_cast<std::int32_t>(slot)});
   }
-  state->environment = recorder_->finish(captured, side_effects_);
+  state->environment = miss().recorder->finish(captured, miss().side_effects);
   if (request_)
-    recorder_->put_back();
-  births_.reset();
+    miss().recorder->put_back();
+  miss().births.reset();
   if (!state->environment)
     rethrow();
-  state->once = recorder_->once();
+  state->once = miss().recorder->once();
   state->rebinds = !state->environment->rebindings().empty();
   state->calls = callbacks_of(*traced.graph->block());
-  baked_ = traced.baked;
-  draws_ = traced.draws;
+  miss().baked = traced.baked;
+  miss().draws = traced.draws;
   const auto input = [&](std::uint32_t i) -> const at::Tensor & {
-    const std::size_t slots = flattened_.tensors.size();
-    return i < slots ? THPVariable_Unpack(flattened_.tensors[i])
+    const std::size_t slots = miss().flattened.tensors.size();
+    return i < slots ? THPVariable_Unpack(miss().flattened.tensors[i])
                      : traced.captures[i - slots].tensor;
   };
   for (const ValueGuard &guard : signature.values)
-    read_.emplace_back(input(guard.input), guard);
+    miss().read.emplace_back(input(guard.input), guard);
   for (const GradRead &read : signature.grads)
-    grads_read_.emplace_back(input(read.input), read.state);
+    miss().grads_read.emplace_back(input(read.input), read.state);
   signature.watched = state->environment->recorded(signature.atoms);
   for (const AtomRef &atom : signature.atoms)
     if (const auto *own = dynamic_cast<const PyAtom *>(atom.get()))
@@ -287,12 +287,12 @@ std::shared_ptr<FrontEndState> PythonCall::finish(Request &, Signature &signatur
 void PythonCall::environment(const Specialization &specialization, Request &,
                              Signature &signature) {
   const auto &state = static_cast<const PythonState &>(*specialization.front_end);
-  if (state.roots != flattened_.roots.size())
+  if (state.roots != miss().flattened.roots.size())
     return;
   const Flattened cast = cast_to(specialization.signature, signature);
-  const auto &slots = cast.roots.empty() ? flattened_.tensors : cast.tensors;
-  signature.watched = state.environment->current(flattened_.roots.data(), signature.atoms);
-  const auto tensors = state.environment->current_captures(flattened_.roots.data());
+  const auto &slots = cast.roots.empty() ? miss().flattened.tensors : cast.tensors;
+  signature.watched = state.environment->current(miss().flattened.roots.data(), signature.atoms);
+  const auto tensors = state.environment->current_captures(miss().flattened.roots.data());
   for (std::size_t i = 0; i < tensors.size(); ++i) {
     CaptureSpec spec = specialization.signature.captures[i];
     if (tensors[i]) {
@@ -314,14 +314,14 @@ void PythonCall::environment(const Specialization &specialization, Request &,
 std::optional<GradRead> PythonCall::current_grad(const GradRead &read, const Specialization &of,
                                                  const std::vector<PyObject *> &captures) const {
   const std::size_t slots = of.signature.slots.size();
-  if (slots != flattened_.tensors.size())
+  if (slots != miss().flattened.tensors.size())
     return std::nullopt;
   PyObject *object =
-      read.input < slots ? flattened_.tensors[read.input] : captures[read.input - slots];
+      read.input < slots ? miss().flattened.tensors[read.input] : captures[read.input - slots];
   if (!object)
     return std::nullopt;
   const at::Tensor &t = THPVariable_Unpack(object);
-  for (const auto &[tensor, state] : grads_read_)
+  for (const auto &[tensor, state] : miss().grads_read)
     if (tensor.is_same(t))
       return GradRead{read.input, state};
   return GradRead{read.input, grad_state(t)};
@@ -339,7 +339,7 @@ std::optional<ValueGuard> PythonCall::current_value(const ValueGuard &guard,
   if (!object)
     return std::nullopt;
   const at::Tensor &t = THPVariable_Unpack(object);
-  for (const auto &[read, value] : read_)
+  for (const auto &[read, value] : miss().read)
     if (read.is_same(t))
       return value;
   if (can_be_guarded(t))
@@ -386,14 +386,14 @@ void PythonCall::run_program(const Specialization &specialization, PythonState &
 std::optional<BesideResult> PythonCall::run_beside(Request &, const Specialization &served) {
   {
     const InStance eager(Stance::eager); // the Functions that it calls are parts of the graph
-    result_ = call_body();
+    miss().result = call_body();
   }
-  if (!result_)
+  if (!miss().result)
     rethrow();
   BesideResult beside;
   std::vector<Owned> tensors;
   try {
-    const OutputSpec body = describe_result(result_, function_.name, tensors);
+    const OutputSpec body = describe_result(miss().result, function_.name, tensors);
     beside.different = difference(served.outputs, body, tensors, beside.tensors);
   } catch (const python_error &) {
     beside.different = current_error();
@@ -446,7 +446,7 @@ std::string PythonCall::capture_path(const at::Tensor &tensor) {
   const WithGil gil;
   PyObject *object = object_of(tensor);
   const std::string line = text(user_line());
-  if (!object || births_->has(object))
+  if (!object || miss().births->has(object))
     trace::refuse(
         trace::Refusal::capture,
         fmt::format(
@@ -454,7 +454,7 @@ std::string PythonCall::capture_path(const at::Tensor &tensor) {
             "recorded (numpy, dlpack, another thread, a view of storage). Make it outside of "
             "the function, or by a torch op in it.",
             line));
-  std::string path = recorder_->path_of(object);
+  std::string path = miss().recorder->path_of(object);
   if (StandIns::is_class(Py_TYPE(object)))
     trace::refuse(
         trace::Refusal::capture,
@@ -470,18 +470,18 @@ std::string PythonCall::capture_path(const at::Tensor &tensor) {
             "a {} used at {} is reached by no path that tracehost can read again. Pass it as "
             "an argument.",
             Py_TYPE(object)->tp_name, line));
-  capture_metas_.push_back(meta_of(object));
+  miss().capture_metas.push_back(meta_of(object));
   return path.empty() ? "a tensor first used at " + line : path;
 }
 
 std::string PythonCall::path_of(const at::Tensor &tensor) {
   const WithGil gil;
   PyObject *object = object_of(tensor);
-  return object ? recorder_->path_of(object) : std::string();
+  return object ? miss().recorder->path_of(object) : std::string();
 }
 
 std::vector<std::string> PythonCall::spec_names() const {
-  return request_ ? request_->names(flattened_.tensors) : std::vector<std::string>();
+  return request_ ? request_->names(miss().flattened.tensors) : std::vector<std::string>();
 }
 
 at::Tensor PythonCall::stand_in(const at::Tensor &tensor) {
@@ -541,7 +541,7 @@ void PythonCall::refuse(trace::Refusal why, const std::string &message) {
 bool PythonCall::warn() { return warn_side_effects() && warn_baked() && warn_draws(); }
 
 bool PythonCall::warn_draws() {
-  for (const trace::BakedRead &draw : draws_) {
+  for (const trace::BakedRead &draw : miss().draws) {
     const std::string where = text(draw.where);
     if (!function_.baked.insert(where).second)
       continue;
@@ -575,7 +575,7 @@ bool PythonCall::warn_mismatch() {
 }
 
 bool PythonCall::warn_baked() {
-  for (const trace::BakedRead &read : baked_) {
+  for (const trace::BakedRead &read : miss().baked) {
     const std::string where = text(read.where);
     if (!function_.baked.insert(where).second)
       continue;
@@ -591,7 +591,7 @@ bool PythonCall::warn_baked() {
 }
 
 bool PythonCall::warn_side_effects() {
-  for (const SideEffect &e : side_effects_) {
+  for (const SideEffect &e : miss().side_effects) {
     if (!function_.warned.insert(e.path).second)
       continue;
     const std::string where = e.where.line ? " at " + text(e.where) : "";

@@ -96,7 +96,7 @@ public:
   /// By slot, the names of the specs that a request was made of. After flatten().
   std::vector<std::string> spec_names() const;
   /// After Outcome::traced: the body's result, a new reference.
-  PyObject *take_result() { return std::exchange(result_, nullptr); }
+  PyObject *take_result() { return std::exchange(miss().result, nullptr); }
   /// After a trace: shows the SideEffectWarnings, one a slot and Function, and the TraceWarnings of
   /// baked values, one a line and Function. False if a filter made one an exception.
   bool warn();
@@ -123,11 +123,11 @@ public:
   void blocking(const std::function<void()> &wait) override;
   Site caller() override;
   std::string current_error() override;
-  bool has_result() const override { return result_ != nullptr; }
+  bool has_result() const override { return miss_ && miss_->result; }
   /// The frame around the innermost trace of this thread; borrowed, null: none.
   static PyObject *outer_frame();
   /// Whether run() has begun.
-  bool has_run() const { return recorder_ != nullptr; }
+  bool has_run() const { return miss_ && miss_->recorder; }
 
   Site here() override;
   std::string why_not_staged() override;
@@ -194,22 +194,32 @@ private:
   };
   std::unique_ptr<Staged> staged_; ///< made when needed first
 
-  // A miss only.
-  PyObject *result_ = nullptr; ///< strong
-  std::unique_ptr<Recorder> recorder_;
-  std::optional<Births> births_;
-  Flattened flattened_;
-  UserValues values_;       ///< what users' types make of their objects
-  std::vector<Node> nodes_; ///< of the arguments before the body ran
-  std::vector<TensorMeta> outputs_;
-  std::vector<SideEffect> side_effects_;
-  std::vector<trace::BakedRead> baked_, draws_;
-  /// How paths through objects begin whose types give their tensors: these are inputs as such.
-  std::vector<std::string> gives_tensors_;
-  std::vector<TensorMeta> capture_metas_; ///< of the captures, before the body changed them
-  /// What the body read, of tensors that it may have changed since.
-  std::vector<std::pair<at::Tensor, ValueGuard>> read_;
-  std::vector<std::pair<at::Tensor, GradState>> grads_read_;
+  /// What only a miss needs.
+  struct Miss {
+    ~Miss() { Py_XDECREF(result); }
+
+    PyObject *result = nullptr; ///< strong
+    std::unique_ptr<Recorder> recorder;
+    std::optional<Births> births;
+    Flattened flattened;
+    UserValues values;       ///< what users' types make of their objects
+    std::vector<Node> nodes; ///< of the arguments before the body ran
+    std::vector<TensorMeta> outputs;
+    std::vector<SideEffect> side_effects;
+    std::vector<trace::BakedRead> baked, draws;
+    /// How paths through objects begin whose types give their tensors: these are inputs as such.
+    std::vector<std::string> gives_tensors;
+    std::vector<TensorMeta> capture_metas; ///< of the captures, before the body changed them
+    /// What the body read, of tensors that it may have changed since.
+    std::vector<std::pair<at::Tensor, ValueGuard>> read;
+    std::vector<std::pair<at::Tensor, GradState>> grads_read;
+  };
+  Miss &miss() const {
+    if (!miss_)
+      miss_ = std::make_unique<Miss>();
+    return *miss_;
+  }
+  mutable std::unique_ptr<Miss> miss_; ///< made when needed first
 };
 
 /// The Function that this thread traces innermost, and outer ones: to refuse endless recursion.

@@ -52,7 +52,7 @@ Flattened PythonCall::retype(Signature &signature, const std::vector<PyObject *>
   UserValues values;
   for (std::size_t root = 0; root < types.size(); ++root)
     if (types[root])
-      values.set_type(flattened_.roots[root], types[root]);
+      values.set_type(miss().flattened.roots[root], types[root]);
   Flattened found;
   Signature made = flatten_as(values, found);
   for (std::size_t slot = 0; slot < std::min(made.slots.size(), signature.slots.size()); ++slot)
@@ -68,7 +68,7 @@ Flattened PythonCall::retype(Signature &signature, const std::vector<PyObject *>
 /// are none: then no tensor is another.
 Flattened PythonCall::cast_to(const Signature &specialization, Signature &signature) {
   const auto now = user_types(signature), wanted = user_types(specialization);
-  if (!any(now) || now.size() != wanted.size() || now.size() != flattened_.roots.size())
+  if (!any(now) || now.size() != wanted.size() || now.size() != miss().flattened.roots.size())
     return {};
   std::vector<PyObject *> types;
   bool changes = false;
@@ -84,7 +84,7 @@ Flattened PythonCall::cast_to(const Signature &specialization, Signature &signat
 
 bool PythonCall::join(Signature &earlier, Request &, Signature &signature) {
   const auto now = user_types(signature), before = user_types(earlier);
-  if (!any(now) || now.size() != before.size() || now.size() != flattened_.roots.size())
+  if (!any(now) || now.size() != before.size() || now.size() != miss().flattened.roots.size())
     return true;
   std::vector<Owned> made;
   std::vector<PyObject *> types;
@@ -109,12 +109,12 @@ bool PythonCall::join(Signature &earlier, Request &, Signature &signature) {
 void PythonCall::adopt(Request &request, const Signature &signature,
                        std::vector<at::Tensor> &slots) {
   const auto types = user_types(signature);
-  if (!any(types) || types.size() != flattened_.roots.size())
+  if (!any(types) || types.size() != miss().flattened.roots.size())
     return;
-  values_ = {};
+  miss().values = {};
   for (std::size_t root = 0; root < types.size(); ++root)
     if (types[root])
-      values_.set_type(flattened_.roots[root], types[root]->user_type());
+      miss().values.set_type(miss().flattened.roots[root], types[root]->user_type());
   flatten(request, slots);
 }
 

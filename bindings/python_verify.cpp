@@ -1,4 +1,5 @@
 #include "python_call.h"
+#include "tensor_match.h"
 
 #include <torch/csrc/autograd/python_variable.h>
 
@@ -80,7 +81,7 @@ bool PythonCall::captures_match(const Specialization &specialization, const Pyth
     if (Py_TYPE(object) != specs[i].meta.type)
       return false;
     const auto *impl = THPVariable_Unpack(object).unsafeGetTensorImpl();
-    if (!specs[i].meta.matches(*impl))
+    if (!fits(specs[i].meta, *impl))
       return false;
     // A capture is the slot that it was at the trace, or none.
     for (std::size_t slot = 0; slot < found_.tensors.size(); ++slot) {

@@ -4,6 +4,7 @@
 #include "containers.h"
 #include "environment/known.h"
 #include "errors.h"
+#include "tensor_match.h"
 #include "user_type.h"
 
 #include <torch/csrc/autograd/python_variable.h>
@@ -17,23 +18,53 @@ public:
   Lockstep(const Signature &signature, Collected &found)
       : node_(signature.nodes.data()), slots_(signature.slots.data()), found_(found) {}
 
-  bool value(PyObject *object);
-  bool leaf_is(PyObject *object);
+  [[gnu::always_inline]] bool value(PyObject *object) {
+    const Node &node = node_[at];
+    if (node.kind == Kind::tensor) {
+      ++at;
+      return tensor(node, object);
+    }
+    return node.is_container() ? container(node, object) : leaf_is(object);
+  }
+  /// Of a dict.
+  bool key(PyObject *object) {
+    const Node &node = node_[at];
+    if (node.kind == Kind::atom && !node.reserved[0] && atom_of(node).is(object)) [[likely]] {
+      ++at;
+      return true;
+    }
+    return PyTuple_Check(object) ? value(object) : leaf_is(object);
+  }
+  /// Whether it is the default that the parameter had at the trace, too.
+  bool is_same_default(PyObject *object, PyObject *default_value) {
+    const bool same = object == default_value && node_[at].reserved[1] == kDefault;
+    at += same;
+    return same;
+  }
   /// Objects that others may come in the place of were different ones at the trace.
   bool are_distinct_objects() const;
 
   std::size_t at = 0;
 
 private:
+  static const PyAtom &atom_of(const Node &node) {
+    return *static_cast<const PyAtom *>(node.payload.atom);
+  }
   bool tensor(const Node &node, PyObject *object);
-  bool container(const Node &node, PyObject *object);
+  [[gnu::noinline]] bool is_seen_tensor(std::uint32_t slot, PyObject *object) const;
+  [[gnu::noinline]] bool leaf_is(PyObject *object);
+  bool atom(const PyAtom &atom, PyObject *object);
+  void root(PyObject *object, std::uint8_t mark);
+  // Out of line: tensors and leaves in a row are not to pay for what these keep on the stack.
+  [[gnu::noinline]] bool container(const Node &node, PyObject *object);
+  bool children(const Node &node, PyObject *object);
   bool items(const Node &node, PyObject *object);
   bool dict(const Node &node, PyObject *object);
   bool record(const Node &node, PyObject *object, const ContainerType &type);
-  bool typed(const Node &node, PyObject *object);
-  bool taken_apart(const Node &node, PyObject *object, const ContainerType &type);
-  bool further(const Node &node, PyObject *object, const ContainerType &type);
-  bool key(PyObject *object) { return PyTuple_Check(object) ? value(object) : leaf_is(object); }
+  [[gnu::noinline]] bool field(const Node &node, PyObject *object, PyObject *name);
+  [[gnu::noinline]] bool typed(const Node &node, PyObject *object);
+  [[gnu::noinline]] bool taken_apart(const Node &node, PyObject *object, const ContainerType &type);
+  [[gnu::noinline]] bool further(const Node &node, PyObject *object, const ContainerType &type);
   PyObject *keep(Owned object) {
     found_.kept.push_back(std::move(object));
     return found_.kept.back().get();
@@ -45,18 +76,14 @@ private:
   c10::SmallVector<PyObject *, 4> replaceable_; ///< of the roots
 };
 
-bool Lockstep::tensor(const Node &node, PyObject *object) {
+[[gnu::always_inline]] inline bool Lockstep::tensor(const Node &node, PyObject *object) {
   auto &tensors = found_.tensors;
   const std::uint32_t slot = node.payload.slot;
-  if (slot < tensors.size()) // seen before: must be the very tensor
-    return object == tensors[slot] ||
-           (is_tensor(object) && THPVariable_Unpack(object).unsafeGetTensorImpl() ==
-                                     THPVariable_Unpack(tensors[slot]).unsafeGetTensorImpl());
+  if (slot < tensors.size())
+    return object == tensors[slot] || is_seen_tensor(slot, object);
   const TensorMeta &meta = slots_[slot];
-  if (Py_TYPE(object) != meta.type)
-    return false;
-  const auto *impl = THPVariable_Unpack(object).unsafeGetTensorImpl();
-  if (!meta.matches(*impl))
+  if (Py_TYPE(object) != meta.type ||
+      !fits(meta, *THPVariable_Unpack(object).unsafeGetTensorImpl()))
     return false;
   tensors.push_back(object);
   if (found_.is_careful()) [[unlikely]]
@@ -64,66 +91,65 @@ bool Lockstep::tensor(const Node &node, PyObject *object) {
   return true;
 }
 
+/// Two objects of one tensor.
+bool Lockstep::is_seen_tensor(std::uint32_t slot, PyObject *object) const {
+  return is_tensor(object) && THPVariable_Unpack(object).unsafeGetTensorImpl() ==
+                                  THPVariable_Unpack(found_.tensors[slot]).unsafeGetTensorImpl();
+}
+
 bool Lockstep::leaf_is(PyObject *object) {
   const Node &node = node_[at++];
-  if (node.is_container() || node.kind == Kind::tensor)
-    return false;
-  if (node.kind == Kind::again)
-    return found_.roots[node.payload.again.root] == object;
   if (node.kind == Kind::atom) {
-    const auto *atom = static_cast<const PyAtom *>(node.payload.atom);
-    if (atom->runs_code() && !atom->is(object)) [[unlikely]] {
-      found_.protect();
-      keep(Owned(Py_NewRef(object)));
-      found_.in_relation(atom->user_type() != nullptr);
-    }
-    if (!atom->holds(object))
+    if (!atom_of(node).is(object) && !atom(atom_of(node), object))
       return false;
-    if (atom->runs_code()) [[unlikely]]
-      found_.in_relation(false);
-  } else if (!holds(node, object)) {
+  } else if (node.kind == Kind::again) {
+    if (found_.roots[node.payload.again.root] != object)
+      return false;
+  } else if (!holds(node, object)) { // of tensors and containers none
     return false;
   }
-  if (const std::uint8_t mark = node.reserved[0]) {
-    found_.roots.push_back(object);
-    if (found_.is_careful()) [[unlikely]]
-      found_.protect();
-    if (mark != kRoot)
-      replaceable_.push_back(object);
-  }
+  if (node.reserved[0])
+    root(object, node.reserved[0]);
   return true;
 }
 
-bool Lockstep::value(PyObject *object) {
-  const Node &node = node_[at];
-  if (node.kind == Kind::tensor) {
-    ++at;
-    return tensor(node, object);
-  }
-  if (!node.is_container())
-    return leaf_is(object);
-  const auto *type = static_cast<const PyAtom *>(node.payload.atom);
-  if (!type || !type->is(reinterpret_cast<PyObject *>(Py_TYPE(object))))
-    return type && static_cast<const ContainerType *>(type)->form() == Form::typed &&
-           has_user_type(Py_TYPE(object)) && typed(node, object);
+/// Another object than the one that is held.
+bool Lockstep::atom(const PyAtom &atom, PyObject *object) {
+  if (!atom.runs_code()) [[likely]]
+    return atom.holds(object);
+  found_.protect();
+  keep(Owned(Py_NewRef(object)));
+  found_.in_relation(atom.user_type() != nullptr);
+  if (!atom.holds(object))
+    return false;
+  found_.in_relation(false);
+  return true;
+}
+
+void Lockstep::root(PyObject *object, std::uint8_t mark) {
+  found_.roots.push_back(object);
+  if (found_.is_careful()) [[unlikely]]
+    found_.protect();
+  if (mark != kRoot)
+    replaceable_.push_back(object);
+}
+
+bool Lockstep::container(const Node &node, PyObject *object) {
+  const auto *type = static_cast<const ContainerType *>(node.payload.atom);
+  if (!type || !type->is(reinterpret_cast<PyObject *>(Py_TYPE(object)))) [[unlikely]]
+    return type && type->form() == Form::typed && has_user_type(Py_TYPE(object)) &&
+           typed(node, object);
   ++at;
   Py_INCREF(object); // a user's code may let go of it meanwhile
-  const bool same = container(node, object);
+  const bool same = children(node, object) && at == node.end;
   Py_DECREF(object);
   return same;
 }
 
-bool Lockstep::container(const Node &node, PyObject *object) {
-  if (PyList_CheckExact(object) || PyTuple_CheckExact(object))
-    return items(node, object) && at == node.end;
-  if (PyDict_CheckExact(object))
-    return dict(node, object) && at == node.end;
+bool Lockstep::children(const Node &node, PyObject *object) {
   const auto &type = *static_cast<const ContainerType *>(node.payload.atom);
   bool same = false;
   switch (type.form()) {
-  case Form::typed:
-    --at;
-    return typed(node, object);
   case Form::tuple:
   case Form::list:
     same = items(node, object);
@@ -132,12 +158,14 @@ bool Lockstep::container(const Node &node, PyObject *object) {
     same = dict(node, object);
     break;
   case Form::record:
-    same = record(node, object, type);
-    break;
+    return record(node, object, type);
+  case Form::typed:
+    --at;
+    return typed(node, object);
   default:
     same = taken_apart(node, object, type);
   }
-  return same && further(node, object, type) && at == node.end;
+  return same && (!type.has_more() || further(node, object, type));
 }
 
 bool Lockstep::items(const Node &node, PyObject *object) {
@@ -149,8 +177,9 @@ bool Lockstep::items(const Node &node, PyObject *object) {
 
 bool Lockstep::dict(const Node &node, PyObject *object) {
   PyObject *name = nullptr, *item = nullptr;
-  for (Py_ssize_t place = 0; PyDict_Next(object, &place, &name, &item);) {
-    if (at >= node.end)
+  Py_ssize_t place = 0;
+  for (Py_ssize_t i = 0; i < PyDict_GET_SIZE(object); ++i) {
+    if (at >= node.end || !PyDict_Next(object, &place, &name, &item))
       return false;
     Py_INCREF(item); // the key's equality may be a user's
     const bool same = key(name) && value(item);
@@ -161,19 +190,41 @@ bool Lockstep::dict(const Node &node, PyObject *object) {
   return true;
 }
 
+/// Fields of an object whose dict has them in order, and nothing else, are read in one go.
 bool Lockstep::record(const Node &node, PyObject *object, const ContainerType &type) {
-  for (PyObject *name : type.fields()) {
-    Owned item = field_of(object, name);
-    if (at >= node.end)
-      return false;
-    if (!item) {
-      if (node_[at++].kind != Kind::absent)
+  PyObject **held = type.fields_in_dict() ? _PyObject_GetDictPtr(object) : nullptr;
+  PyObject *dict = held && *held && PyDict_CheckExact(*held) ? *held : nullptr;
+  PyObject *name = nullptr, *item = nullptr;
+  Py_ssize_t place = 0, found = 0;
+  for (PyObject *field : type.fields()) {
+    if (!dict || !PyDict_Next(dict, &place, &name, &item) || name != field) {
+      dict = nullptr;
+      if (!this->field(node, object, field))
         return false;
-    } else if (!value(Py_REFCNT(item.get()) > 1 ? item.get() : keep(std::move(item)))) {
-      return false;
+      continue;
     }
+    ++found;
+    Py_INCREF(item); // a user's code may let go of it, and of the dict
+    const bool same = at < node.end && value(item);
+    Py_DECREF(item);
+    if (!same)
+      return false;
+    if (found_.is_careful()) [[unlikely]]
+      dict = nullptr;
   }
-  return true;
+  if (!type.has_more() || (dict && PyDict_GET_SIZE(dict) == found))
+    return true;
+  return further(node, object, type);
+}
+
+/// As the object itself says.
+bool Lockstep::field(const Node &node, PyObject *object, PyObject *name) {
+  if (at >= node.end)
+    return false;
+  Owned item = field_of(object, name);
+  if (!item)
+    return node_[at++].kind == Kind::absent;
+  return value(Py_REFCNT(item.get()) > 1 ? item.get() : keep(std::move(item)));
 }
 
 /// An object whose type gives its tensors. `at` is its node.
@@ -220,7 +271,7 @@ bool Lockstep::taken_apart(const Node &node, PyObject *object, const ContainerTy
 }
 
 bool Lockstep::further(const Node &node, PyObject *object, const ContainerType &type) {
-  if (!type.has_more() || type.form() == Form::custom)
+  if (type.form() == Form::custom)
     return true;
   Owned state = further_state(object, type);
   if (!state)
@@ -241,11 +292,12 @@ template <class Get> bool all_distinct(std::size_t count, const Get &get) {
     return true;
   }
   // Open addressing in a table twice as large; the table stays with the thread.
-  thread_local std::vector<const void *> table;
+  thread_local std::vector<const void *> kept;
   std::size_t size = 16;
   while (size < 2 * count)
     size *= 2;
-  table.assign(size, nullptr);
+  kept.assign(size, nullptr);
+  const void **const table = kept.data();
   for (std::size_t i = 0; i < count; ++i) {
     const void *p = get(i);
     std::size_t h =
@@ -318,13 +370,15 @@ bool walk_arguments(const Signature &signature, const Binder &binder, const Boun
             return false;
       } else {
         for (const auto &[name, value] : bound.keywords)
-          if (walk.at >= node.end || !walk.leaf_is(name) || !walk.value(value))
+          if (walk.at >= node.end || !walk.key(name) || !walk.value(value))
             return false;
       }
       if (walk.at != node.end)
         return false;
-    } else if (!walk.value(bound.values[place++])) {
-      return false;
+    } else {
+      PyObject *value = bound.values[place++];
+      if (!walk.is_same_default(value, p.default_value) && !walk.value(value))
+        return false;
     }
   }
   return found.tensors.size() == signature.slots.size() && distinct(found) &&

@@ -25,6 +25,10 @@ inline constexpr std::uint8_t kTypedRoot = 2;
 /// As kRoot, compared by its own equality: equal objects come in each other's place.
 inline constexpr std::uint8_t kEqualRoot = 3;
 
+/// Node::reserved[1]: the leaf is the parameter's default, which is compared by identity first and
+/// leads nowhere: the very object is the same value.
+inline constexpr std::uint8_t kDefault = 1;
+
 /// How deep containers may be in each other.
 inline constexpr std::size_t kDeepest = 50;
 
@@ -73,7 +77,7 @@ FlatValue flatten(PyObject *value, Purpose purpose, UserValues *values = nullptr
 
 /// What matches() collects; on the caller's stack, reused for each candidate.
 struct Collected {
-  c10::SmallVector<PyObject *, 16> tensors; ///< by slot
+  c10::SmallVector<PyObject *, 64> tensors; ///< by slot
   c10::SmallVector<PyObject *, 8> roots;
   std::vector<Owned> kept; ///< what a user's code has made, or might let go of
   Owned failure;           ///< the first that a user's is_subtype_of raised in this call
@@ -92,7 +96,7 @@ private:
   bool careful_ = false, in_relation_ = false;
 };
 
-/// Hot. Whether the arguments have the Signature's tree; fills `found`. No allocation up to 16
+/// Hot. Whether the arguments have the Signature's tree; fills `found`. No allocation up to 64
 /// tensors and 8 objects, no Python `__eq__` unless an equality leaf's pointer differs.
 bool matches(const Signature &signature, const Binder &binder, const Bound &bound,
              Collected &found);

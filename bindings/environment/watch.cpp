@@ -178,10 +178,21 @@ bool Watch::ties_hold() const {
   return true;
 }
 
-/// Whether the object's identity needs no check of its own: a tag stands for it, or it is a root.
+/// Whether the object's identity needs no check of its own: a tag stands for it, it is a root, or
+/// it is kept.
 bool Watch::vouched(const Container &container) const {
   const Object &o = graph_.objects[container.object];
-  return o.container < 0 || has_dict(graph_.containers[o.container].place);
+  if (o.container < 0)
+    return true;
+  const Container &holder = graph_.containers[o.container];
+  return has_dict(holder.place) || (o.object && holder.slots[o.slot].keep == o.object);
+}
+
+/// The defaults of the function itself, which the Function's parameters hold as well.
+bool Watch::are_own_defaults(const Container &container, const Slot &s) const {
+  const Object &o = graph_.objects[container.object];
+  return container.place == Place::function && s.index == kDefaults && s.value &&
+         PyTuple_CheckExact(s.value) && o.container < 0 && o.argument < 0 && !o.weak;
 }
 
 void Watch::compile() {
@@ -293,7 +304,7 @@ bool Watch::settle(std::size_t index) {
     PyObject *now = read(c, s, owner, nullptr);
     if (!matches(s, now) || (now && read(c, s, owner, nullptr) != now))
       return false;
-    keep(s);
+    keep(c, s);
   }
   return true;
 }
@@ -423,10 +434,12 @@ bool Watch::matches(Slot &s, PyObject *now) {
 }
 
 /// After matches(), where no tag vouches for the value.
-void Watch::keep(Slot &s) {
+void Watch::keep(const Container &c, Slot &s) {
   PyObject *old = s.keep;
-  if (!s.value || s.expect == Expect::any || s.expect == Expect::container ||
-      s.expect == Expect::tensor) {
+  if (are_own_defaults(c, s)) {
+    s.keep = Py_NewRef(s.value);
+  } else if (!s.value || s.expect == Expect::any || s.expect == Expect::container ||
+             s.expect == Expect::tensor) {
     s.keep = nullptr;
   } else if (Py_TYPE(s.value)->tp_weaklistoffset == 0) {
     s.keep = Py_NewRef(s.value);

@@ -79,7 +79,8 @@ private:
   bool matches(Slot &slot, PyObject *now);
   bool counts(const Container &container, PyObject *key) const;
   bool vouched(const Container &container) const;
-  void keep(Slot &slot);
+  bool are_own_defaults(const Container &container, const Slot &slot) const;
+  void keep(const Container &container, Slot &slot);
   void compile();
 
   struct Reader;

@@ -1,6 +1,8 @@
 """Arguments are bound to parameters before calls are compared, by Python's own rules."""
 
+import gc
 import inspect
+import weakref
 
 import pytest
 import torch
@@ -90,6 +92,36 @@ def test_extra_keywords_by_name_and_order():
     assert torch.equal(f(X, bb=X, a=2.0), variadic(X, bb=X, a=2.0))
 
 
+def mixed(a, b=2.0, /, *rest, c=3.0, **named):
+    result = a * b + c
+    for i, r in enumerate(rest):
+        result = result + i * r
+    for name, value in named.items():
+        result = result * value + ord(name)
+    return result
+
+
+def test_each_form_of_a_call_is_bound_as_python_does_again_and_again():
+    f = tracehost.function(mixed)
+    calls = (
+        lambda g, x: g(x),
+        lambda g, x: g(x, 4.0),
+        lambda g, x: g(x, 4.0, x),
+        lambda g, x: g(x, 4.0, x, x + 1),
+        lambda g, x: g(x, c=5.0),
+        lambda g, x: g(x, a=5.0, b=6.0),
+        lambda g, x: g(x, b=6.0, a=5.0),
+        lambda g, x: g(x, 4.0, x, d=x, c=1.0),
+        lambda g, x: g(x, 4.0, x, c=x, d=1.0),
+        lambda g, x: g(*[x] * 40, e=2.0),
+    )
+    for _ in range(3):
+        for call in calls:
+            torch.testing.assert_close(call(f, X), call(mixed, X))
+            torch.testing.assert_close(call(f, X + 1), call(mixed, X + 1))
+    assert f.tracing_count() == len(calls)
+
+
 def test_extra_arguments_differ_from_a_tuple_of_them():
     f = tracehost.function(lambda *args: len(args))
     assert [f(X, X), f((X, X)), f([X, X]), f(X, X)] == [2, 1, 1, 2]
@@ -167,6 +199,53 @@ def test_a_mutable_default_is_compared_by_its_items():
     assert torch.equal(f(X, [2.0]), X * 2) and f.tracing_count() == 1
     body.__defaults__[0][0] = 3.0
     assert torch.equal(f(X), X * 3) and f.tracing_count() == 2
+
+
+def test_a_default_that_changes_in_place_is_compared_by_what_it_holds():
+    word = bytearray(b"a")
+
+    def body(x, word=word):
+        return x + len(word)
+
+    f = tracehost.function(body)
+    assert torch.equal(f(X), X + 1) and torch.equal(f(X, word), X + 1)
+    assert f.tracing_count() == 1
+    word += b"b"
+    assert torch.equal(f(X), X + 2)
+    assert f.tracing_count() == 2
+
+
+def test_another_object_in_the_place_of_a_default_is_compared_by_value():
+    def body(x, scale=1.5, mode="sum", flag=True, big=10**30, none=None):
+        return x * scale + len(mode) + flag + float(big % 7)
+
+    f = tracehost.function(body)
+    expected = f(X)
+    assert torch.equal(f(X, float("1.5"), "".join(["s", "um"]), big=int("1" + "0" * 30)), expected)
+    assert f.tracing_count() == 1
+    assert torch.equal(f(X, scale=2.5), body(X, 2.5))
+    assert torch.equal(f(X, mode="mean"), body(X, mode="mean"))
+    assert torch.equal(f(X, flag=1), body(X, flag=1))
+    assert torch.equal(f(X, big=10**30 + 1), body(X, big=10**30 + 1))
+    assert f.tracing_count() == 5
+    assert torch.equal(f(X), expected) and f.tracing_count() == 5
+
+
+def test_a_function_in_its_own_default_is_collected():
+    class Holder:
+        pass
+
+    holder = Holder()
+
+    def body(x, holder=holder, scale=2.0):
+        return x * scale
+
+    holder.function = tracehost.function(body)
+    assert torch.equal(holder.function(X), 2 * X) and torch.equal(holder.function(X), 2 * X)
+    gone = weakref.ref(holder)
+    del holder, body
+    gc.collect()
+    assert gone() is None
 
 
 def test_no_arguments_at_all():

@@ -1,6 +1,7 @@
 """Containers as arguments and results: what they are compared by, and that they come back."""
 
 import collections
+import dataclasses
 import functools
 import types
 
@@ -236,3 +237,74 @@ def test_a_body_that_changes_a_namespace_is_refused():
 
     with pytest.raises(tracehost.TraceError, match="changes its argument 's'"):
         f(space(x=A, n=1))
+
+
+@dataclasses.dataclass
+class Record:
+    x: object
+    y: object = 2.0
+
+
+def sum_of(r):
+    return r.x + r.y
+
+
+def test_fields_are_read_as_the_object_itself_reads_them():
+    class Own(Record):
+        pass
+
+    f = tracehost.function(sum_of)
+
+    def check(r, count):
+        assert_same(f(r), sum_of(r))
+        assert f.tracing_count() == count
+
+    check(Own(X, A[0]), 1)
+    check(Own(X + 1, A[1]), 1)
+    turned = Own(X, A[0])
+    del turned.x
+    turned.x = X + 2  # behind y in its dict
+    check(turned, 1)
+    more = Own(X, A[0])
+    more.z = 1
+    check(more, 2)
+    del more.z
+    check(more, 1 + 1)
+    bare = Own(X)
+    check(bare, 3)
+    del bare.y  # the class has it
+    check(bare, 3)
+    Own.y = 3.0
+    check(bare, 4)
+    check(Own(X, A[0]), 4)
+    Own.y = property(lambda self: 7.0)
+    check(more, 5)
+    del Own.y
+    check(more, 5)
+    Own.__getattribute__ = lambda self, name: (
+        9.0 if name == "y" else object.__getattribute__(self, name)
+    )
+    check(more, 6)
+    del Own.__getattribute__
+    check(more, 6)
+
+
+def test_a_field_whose_comparison_changes_the_object_is_read_as_it_is_then():
+    class Word(str):
+        __hash__ = str.__hash__
+
+        def __eq__(self, other):
+            turned = current[0]
+            if turned is not None:
+                current[0] = None
+                turned.__dict__ = {"x": turned.x, "y": X * 10}
+            return str.__eq__(self, other)
+
+    current = [None]
+    f = tracehost.function(lambda r: r.y + len(r.x))
+    first = Record(Word("word"), X)
+    assert_same(f(first), X + 4)
+    second = Record(Word("word"), X * 2)
+    current[0] = second
+    assert_same(f(second), X * 10 + 4)
+    assert f.tracing_count() == 1
