@@ -1,8 +1,9 @@
 """The host's share of a hot call in instructions: what the Function's call executes, less what
-InterpreterState::run executes in it. Counted by callgrind, so it is the same on a busy machine.
+InterpreterState::run executes in it. Counted by callgrind, so it is the same on a busy machine, and can be
+compared with another's.
 
 One thing is left out of the count. A Function decides by the clock, at its first hits, whether a run is
-long enough to drop the GIL around it; under valgrind every run is, so what that costs is taken off."""
+long enough to drop the GIL around it; under valgrind most are, so what that costs is taken off."""
 
 from __future__ import annotations
 
@@ -12,8 +13,11 @@ import subprocess
 import sys
 import tempfile
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 
+import torch
+from forms import all_forms
 from harness import Report
 
 CALLS = 500
@@ -24,36 +28,36 @@ import torch, tracehost
 
 sys.path.insert(0, sys.argv[1])
 from core import Holder, body, compiled
+from forms import all_forms, loops
 
 torch.set_num_threads(1)
 
 def control(*what):
     subprocess.run(["callgrind_control", *what, str(os.getpid())], check=True, stdout=subprocess.DEVNULL)
 
-def measure(name, function, args, call=None, **options):
-    function = tracehost.function(function, **options)
-    call = call or (lambda f: f(*args))
-    for _ in range(10):
-        call(function)
+def count(name, run):
+    run(10)
     control("--instr=on")
-    for _ in range({CALLS}):
-        call(function)
+    run({CALLS})
     control("--instr=off")
     control(f"--dump={{name}}")
+
+def measure(name, function, args):
+    function = tracehost.function(function)
+    def run(n):
+        for _ in range(n):
+            function(*args)
+    count(name, run)
     assert function.tracing_count() == 1
 
 def tree_body(tree):
     return tree["a"][0] * tree["a"][1] + 1
 
-def with_defaults(x, y, scale=1.0, mode="sum", flag=True, other=None):
-    return x * y + 1
-
 with torch.no_grad():
     x, y = torch.rand(8, 8), torch.rand(8, 8)
     measure("hot", body, (x, y))
-    measure("keyword", body, (), lambda f: f(x, y=y))
-    measure("defaults", with_defaults, (), lambda f: f(x, y))
-    measure("defaults and keyword", with_defaults, (), lambda f: f(x, y, flag=True))
+    for name, run in loops(all_forms(x, y), x, y).items():
+        count(name.replace(" ", "_"), run)
     for size in {SIZES}:
         tensors = [torch.rand(8, 8) for _ in range(size)]
         names = [f"a{{i}}" for i in range(size)]
@@ -97,11 +101,13 @@ class Profile:
         return sum(found) / CALLS
 
     def share(self) -> float:
-        gil = sum(
-            self.inclusive(f"PyEval_{name}Thread", "PythonCall::execute")
-            for name in ("Save", "Restore")
-        )
-        return self.inclusive("::call_function(") - self.inclusive("InterpreterState::run(") - gil
+        beside_gil = self.inclusive("Program::run(") - self.inclusive("PythonCall::execute(")
+        graph = self.inclusive("InterpreterState::run(")
+        return self.inclusive("::call_function(") + beside_gil - graph
+
+    def binding(self) -> float:
+        """What Python executes to find a method and to make and free the object that it is called by."""
+        return self.inclusive("_PyObject_GetMethod") + self.inclusive("method_dealloc")
 
 
 def collect() -> dict[str, Profile]:
@@ -127,6 +133,11 @@ def collect() -> dict[str, Profile]:
         return {p.description.split(None, 3)[-1]: p for p in profiles if p.description.split()}
 
 
+def a_further(profiles: dict[str, Profile], kind: str, count: Callable[[Profile], float]) -> float:
+    few, many = (count(profiles[f"{kind}{size}"]) for size in SIZES)
+    return (many - few) / (SIZES[1] - SIZES[0])
+
+
 def run(report: Report, _repeats: int) -> None:
     profiles = collect()
     hot = profiles["hot"]
@@ -137,11 +148,15 @@ def run(report: Report, _repeats: int) -> None:
     report.add(
         "the host's share", share, "", 1500, f"{state:.0f} of them to make the InterpreterState"
     )
-    for form in ("keyword", "defaults", "defaults and keyword"):
-        more = profiles[form].share() - share
-        report.add(f"the host's share, more by a call with {form}", more, "")
+    positional = profiles["positional"].share()
+    for name, form in all_forms(torch.rand(8, 8), torch.rand(8, 8)).items():
+        profile = profiles[name.replace(" ", "_")]
+        more, binding = profile.share() - positional, profile.binding()
+        note = f"{binding:.0f} of them Python's, to bind the method" if binding > 20 else ""
+        if form.budget:
+            report.add(f"a call {name}: more", more + binding, "", None, note)
     for kind in ("flat", "nested", "capture"):
-        few, many = (profiles[f"{kind}{size}"].share() for size in SIZES)
-        report.add(
-            f"the host's share for a further one, {kind}", (many - few) / (SIZES[1] - SIZES[0]), ""
-        )
+        more = a_further(profiles, kind, Profile.share)
+        torchs = a_further(profiles, kind, lambda profile: profile.inclusive("incref_pyobject"))
+        note = f"{torchs:.0f} of them torch's, to hold the Python object"
+        report.add(f"a further tensor, {kind}", more, "", None, note)
