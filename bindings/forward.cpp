@@ -7,6 +7,7 @@
 
 #include <torch/csrc/autograd/python_variable.h>
 
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -76,12 +77,30 @@ PyObject *unguarded(const Property *p, PyObject *tensor, PyObject *value) {
   }
 }
 
+[[gnu::noinline, gnu::cold]] PyObject *traced(const Method *m, PyObject *const *args,
+                                              std::size_t nargsf, PyObject *kwnames) {
+  if (trace::guarded() && PyVectorcall_NARGS(nargsf) > 0)
+    return guarded(m, args, nargsf, kwnames);
+  std::optional<trace::Paused> paused;
+  if (trace::in_kernel())
+    paused.emplace();
+  return PyObject_Vectorcall(m->original, args, nargsf, kwnames);
+}
+
+[[gnu::noinline, gnu::cold]] PyObject *traced(const Property *p, PyObject *tensor) {
+  if (trace::guarded())
+    return guarded(p, tensor, nullptr);
+  std::optional<trace::Paused> paused;
+  if (trace::in_kernel())
+    paused.emplace();
+  return unguarded(p, tensor, nullptr);
+}
+
 PyObject *call_method(PyObject *self, PyObject *const *args, std::size_t nargsf,
                       PyObject *kwnames) {
   const auto *m = reinterpret_cast<Method *>(self);
-  if (trace::guarded()) [[unlikely]]
-    if (PyVectorcall_NARGS(nargsf) > 0)
-      return guarded(m, args, nargsf, kwnames);
+  if (trace::active()) [[unlikely]]
+    return traced(m, args, nargsf, kwnames);
   return PyObject_Vectorcall(m->original, args, nargsf, kwnames);
 }
 
@@ -104,8 +123,8 @@ PyObject *get_property(PyObject *self, PyObject *instance, PyObject *owner) {
   const auto *p = reinterpret_cast<Property *>(self);
   if (!instance)
     return Py_NewRef(p->original); // as Tensor.shape gave before
-  if (trace::guarded()) [[unlikely]]
-    return guarded(p, instance, nullptr);
+  if (trace::active()) [[unlikely]]
+    return traced(p, instance);
   return Py_TYPE(p->original)->tp_descr_get(p->original, instance, owner);
 }
 

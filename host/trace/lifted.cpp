@@ -74,6 +74,7 @@ void leave_lifted(std::uint64_t block) {
 
 bool lifted() { return current && current->lifted && !current->lifted->resumed; }
 bool guarded() { return current && !current->abandoned() && (tracer_records() || lifted()); }
+bool in_kernel() { return op_depth() > 0 && tracer::isTracing() && !tracer_records(); }
 bool is_traced(const at::Tensor &t) { return current->is_traced(t); }
 
 Resumed::Resumed() : resumed_(lifted()) {

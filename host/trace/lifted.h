@@ -27,6 +27,10 @@ void leave_lifted(std::uint64_t block);
 bool lifted();
 /// Whether this thread records, or is in such a block: where reads of a tensor are looked at.
 bool guarded();
+/// Whether this thread runs an op's kernel that has left the tracing state on, as that of copy_:
+/// what Python code asks of tensors there (a mode without data is such code) is no part of the
+/// trace. Requires: active().
+bool in_kernel();
 /// Whether the trace made `t`, or was given it. Requires: lifted().
 bool is_traced(const at::Tensor &t);
 

@@ -131,3 +131,25 @@ def test_an_op_that_changes_what_a_view_of_a_joined_variable_is():
         for got, expected in zip(f(x), body(x), strict=True):
             assert torch.equal(got, expected)
     assert f.tracing_count() == 1
+
+
+def test_a_write_to_a_view_in_a_branch_that_is_not_taken():
+    # Its kernel asks for sizes, in Python, while the tracer is on.
+    def make():
+        w = torch.linspace(-1, 1, 6).reshape(2, 3)
+        p = torch.linspace(-0.5, 1, 3).requires_grad_()
+
+        def body(x):
+            if x.sum() > 0:
+                w.copy_(x)
+            w.mul_(p)
+            return w * 1
+
+        return body, w
+
+    (body, w), (other, v) = make(), make()
+    f = tracehost.function(body)
+    for x in (torch.ones(3), -torch.ones(3), -torch.ones(3), torch.full((3,), 2.0)):
+        assert torch.equal(f(x), other(x))
+        assert torch.equal(w, v)
+    assert f.tracing_count() == 2
