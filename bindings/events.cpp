@@ -50,10 +50,25 @@ py::list events(const py::object &function) {
   return result;
 }
 
+py::list rows() {
+  py::list result;
+  for (const auto &row : report::ledger().rows()) {
+    py::dict fields;
+    fields["function"] = row.function;
+    fields["calls"] = row.calls;
+    fields["hits"] = row.hits;
+    fields["traces"] = row.traces;
+    fields["ms"] = static_cast<double>(row.nanoseconds) / 1e6;
+    result.append(fields);
+  }
+  return result;
+}
+
 } // namespace
 
 void add_events(py::module_ &module) {
   module.def("events", &events, py::arg("function") = py::none());
+  module.def("report_rows", &rows);
 }
 
 } // namespace tracehost::python

@@ -26,6 +26,7 @@ from ._versions import check as _check
 _check()
 
 from . import _engine as _engine  # noqa: E402  (autograd's, in a trace)
+from . import _html as _html  # noqa: E402  (what notebooks show)
 from . import _introspection as _introspection  # noqa: E402  (methods of Function)
 from . import _sizes as _sizes  # noqa: E402  (tells _tracehost its class)
 from . import autograph, testing  # noqa: E402
@@ -82,3 +83,10 @@ __all__ = [
     "trace_monitor",
     "while_loop",
 ]
+
+
+def load_ipython_extension(ipython):  # type: ignore[no-untyped-def]
+    """`%load_ext tracehost`"""
+    from ._magics import TracehostMagics
+
+    ipython.register_magics(TracehostMagics)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import json
 import os
 import sys
 from dataclasses import dataclass
@@ -65,6 +66,43 @@ def report() -> str:
 def reset() -> None:
     """Forget counters' history, events and the retrace detectors. Caches stay."""
     _tracehost.reset()
+
+
+def in_cells(text: str) -> str:
+    """Places of a text, with the cells of a notebook as it numbers them: `In[3]:2` for `1283746.py:2`."""
+    shell = sys.modules["IPython"].get_ipython() if "IPython" in sys.modules else None
+    files = getattr(getattr(shell, "compile", None), "_filename_map", None)
+    for file, count in (files or {}).items():
+        text = text.replace(f"{os.path.basename(file)}:", f"In[{count}]:")
+    return text
+
+
+_SUMS = ("calls", "hits", "traces")
+_last: dict[str, float] = {}
+
+
+def since_last() -> str:
+    """What happened since this was called before, as JSON: for the notebook runner, after each cell.
+
+    A retrace is a trace that a call brought about and that has a cause; the first one of a Function has none.
+    """
+    global _last
+    rows = _tracehost.report_rows()
+    sums = {name: sum(row[name] for row in rows) for name in (*_SUMS, "ms")}
+    if any(sums[name] < _last.get(name, 0) for name in _SUMS):  # reset() was called
+        _last = {}
+    found: dict[str, Any] = {name: sums[name] - _last.get(name, 0) for name in _SUMS}
+    traces = [event for event in events() if event.kind == "trace"]
+    traces = traces[max(0, len(traces) - found["traces"]) :]
+    retraces = [event for event in traces if event.causes and not event.requested]
+    found["retraces"] = len(retraces) + found["traces"] - len(traces)  # those beyond what is kept
+    found["trace_ms"] = round(sums["ms"] - _last.get("ms", 0), 1)
+    found["causes"] = [
+        in_cells(f"{e.function} ({e.definition}): {'; '.join(e.causes)}, at {e.call}")
+        for e in retraces
+    ]
+    _last = sums
+    return json.dumps(found)
 
 
 def _write(target: str) -> None:

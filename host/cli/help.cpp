@@ -1,5 +1,6 @@
 #include "cli/help.h"
 
+#include <algorithm>
 #include <sstream>
 #include <vector>
 
@@ -8,25 +9,13 @@ namespace {
 
 std::string spelled(const OptionEntry &option) {
   std::string text = "--" + std::string(option.name);
-  if (option.takes == Takes::value)
+  if (option.letter != '\0')
+    text = std::string("-") + option.letter + ", " + text;
+  if (option.takes == Takes::value || option.takes == Takes::values)
     text += " " + std::string(option.placeholder);
   if (option.takes == Takes::optional_value)
     text += "[=" + std::string(option.placeholder) + "]";
   return text;
-}
-
-void two_columns(std::ostream &out, const std::string &left, std::string_view right) {
-  constexpr std::size_t width = 18;
-  out << "  " << left << std::string(left.size() < width ? width - left.size() : 1, ' ') << right
-      << '\n';
-}
-
-void usage(std::ostream &out, const std::vector<std::string> &forms) {
-  const char *lead = "usage: ";
-  for (const auto &form : forms) {
-    out << lead << "tracehost " << form << '\n';
-    lead = "       ";
-  }
 }
 
 std::vector<std::string> lines(std::string_view text) {
@@ -37,6 +26,42 @@ std::vector<std::string> lines(std::string_view text) {
   return result;
 }
 
+// As `text`, with line breaks so that no line is longer than `width`.
+std::string wrapped(std::string_view text, std::size_t width) {
+  std::string result;
+  for (const auto &line : lines(text)) {
+    std::istringstream words(line);
+    std::size_t used = 0;
+    for (std::string word; words >> word; used += word.size() + 1) {
+      const bool fits = used + word.size() <= width;
+      result += used == 0 ? "" : fits ? " " : "\n";
+      used = fits ? used : 0;
+      result += word;
+    }
+    result += '\n';
+  }
+  return result;
+}
+
+constexpr std::size_t least_width = 18; // of the left column
+
+void two_columns(std::ostream &out, std::string left, std::string_view right,
+                 std::size_t width = least_width) {
+  for (const auto &line : lines(right)) {
+    out << "  " << left << std::string(left.size() < width ? width - left.size() : 1, ' ') << line
+        << '\n';
+    left.clear();
+  }
+}
+
+void usage(std::ostream &out, const std::vector<std::string> &forms) {
+  const char *lead = "usage: ";
+  for (const auto &form : forms) {
+    out << lead << "tracehost " << form << '\n';
+    lead = "       ";
+  }
+}
+
 void list_commands(std::ostream &out) {
   out << "\ncommands:\n";
   for (const auto &command : commands())
@@ -44,17 +69,21 @@ void list_commands(std::ostream &out) {
 }
 
 void list_options(std::ostream &out, Command command) {
-  bool headed = false;
+  std::size_t width = 0;
+  for (const auto &option : options())
+    if (applies(option, command))
+      width = std::max({width, spelled(option).size() + 2, least_width});
+  if (width > 0)
+    out << "\noptions:\n";
   for (const auto &option : options()) {
     if (!applies(option, command))
       continue;
-    if (!headed)
-      out << "\noptions:\n";
-    headed = true;
     auto text = std::string(option.summary);
     if (!option.twin.empty())
-      text += " [" + std::string(option.twin) + "]";
-    two_columns(out, spelled(option), text);
+      text += (width > least_width ? "\n[" : " [") + std::string(option.twin) + "]";
+    if (width > least_width)
+      text = wrapped(text, 80 - width - 2);
+    two_columns(out, spelled(option), text, width);
   }
 }
 

@@ -58,6 +58,16 @@ std::string unknown_word(const std::string &word) {
   return message + " (try 'tracehost help')";
 }
 
+// -P: what lies in the current folder is not taken for a part of the command.
+std::vector<std::string> in_python(const Split &line, const Settings &settings) {
+  std::vector<std::string> args{"-P", "-X", "faulthandler", "-m", "tracehost_commands"};
+  args.emplace_back(entry(line.command).name);
+  args.insert(args.end(), settings.command.begin(), settings.command.end());
+  args.emplace_back("--");
+  args.insert(args.end(), line.rest.begin(), line.rest.end());
+  return args;
+}
+
 int command_line(const std::vector<std::string> &args) {
   const auto line = split(args, [](const std::string &path) {
     std::error_code ignored;
@@ -70,7 +80,7 @@ int command_line(const std::vector<std::string> &args) {
     return print(line.named ? command_help(line.command) : general_help());
   if (!line.unknown_word.empty() && !settings.version)
     throw UsageError(unknown_word(line.unknown_word));
-  if (line.command != Command::run && !line.rest.empty())
+  if (line.command == Command::doctor && !line.rest.empty())
     throw UsageError("'" + std::string(entry(line.command).name) + "' takes no argument '" +
                      line.rest.front() + "'");
   if (line.command == Command::run && !settings.version && line.rest.empty() && ::isatty(0) == 1)
@@ -85,7 +95,8 @@ int command_line(const std::vector<std::string> &args) {
     return print(version_lines(*environment));
   if (line.command == Command::doctor)
     return doctor(*environment);
-  return interpreter::run_program(environment->executable.string(), line.rest);
+  const auto words = is_in_python(line.command) ? in_python(line, settings) : line.rest;
+  return interpreter::run_program(environment->executable.string(), words);
 }
 
 } // namespace

@@ -23,6 +23,8 @@ po::options_description description(Command command) {
     const auto name = std::string(option.name);
     if (option.takes == Takes::nothing)
       known.add_options()(name.c_str(), "");
+    else if (option.takes == Takes::values)
+      known.add_options()(name.c_str(), po::value<std::vector<std::string>>(), "");
     else
       known.add_options()(name.c_str(), po::value<std::string>(), "");
   }
@@ -35,6 +37,8 @@ std::string see_help(Command command) {
 
 std::string unknown_option(const std::string &shown, Command command) {
   const auto name = shown.substr(0, shown.find('=')).substr(shown.find_first_not_of('-'));
+  if (!shown.starts_with("--"))
+    return "unknown option '" + shown + "' (" + see_help(command).substr(2) + ")";
   if (const auto *known = find_option(name); known != nullptr)
     return "option '--" + name + "' does not apply to '" + std::string(entry(command).name) + "'" +
            see_help(command);
@@ -61,6 +65,18 @@ void check_writable(const std::string &file, const std::string &said_by) {
   ::close(descriptor);
   if (!was_there)
     ::unlink(file.c_str());
+}
+
+// What Python gets of the options: not those that are settled here.
+std::vector<std::string> words_for_python(const std::vector<po::option> &options) {
+  std::vector<std::string> words;
+  for (const auto &option : options) {
+    const auto &name = option.string_key;
+    if (name == "python" || name == "help")
+      continue;
+    words.push_back("--" + name + (option.value.empty() ? "" : "=" + option.value.front()));
+  }
+  return words;
 }
 
 void apply_report(Settings &settings) {
@@ -91,7 +107,10 @@ Settings parse(const Split &split) {
     po::command_line_parser parser(split.host_options);
     parser.options(known).positional(po::positional_options_description());
     parser.style(po::command_line_style::unix_style & ~po::command_line_style::allow_guessing);
-    po::store(parser.run(), values);
+    const auto found = parser.run();
+    po::store(found, values);
+    if (is_in_python(split.command))
+      settings.command = words_for_python(found.options);
   } catch (const po::unknown_option &error) {
     throw UsageError(unknown_option(error.get_option_name(), split.command));
   } catch (const po::error &error) {

@@ -19,6 +19,7 @@ struct Settings {
   std::string python;
   bool version = false;
   bool help = false;
+  std::vector<std::string> command; // a command in Python: its options, one word each
 };
 
 // Parses the host options of a split command line; throws UsageError.

@@ -48,12 +48,14 @@ private:
   // One word; false when all that is left belongs to Python (or cannot be understood).
   bool step() {
     const std::string &word = args_[at_];
-    if (word == "--" && split_.command == Command::run)
+    if (word == "--") {
+      at_ += split_.command == Command::run ? 0 : 1; // Python reads its own
       return false;
+    }
     if (word.starts_with("--") && word.size() > 2)
       return long_option(word);
     if (word.starts_with("-") && word.size() > 1)
-      return split_.command == Command::run ? short_options(word) : take_rest();
+      return split_.command == Command::run ? short_options(word) : own_letter(word);
     return first_word(word);
   }
 
@@ -71,13 +73,36 @@ private:
         option != nullptr && option->takes == Takes::optional_value && equals == std::string::npos;
     split_.host_options.push_back(bare_optional ? word + "=-" : word);
     ++at_;
-    if (option == nullptr) { // whether it has a value cannot be known: the parser reports it
-      at_ = args_.size();
-      return false;
-    }
-    if (option->takes == Takes::value && equals == std::string::npos && at_ < args_.size())
-      split_.host_options.push_back(args_[at_++]);
+    if (option == nullptr) // whether it has a value cannot be known: the parser reports it
+      return take_all_as_unknown();
+    const bool wants_value = option->takes == Takes::value || option->takes == Takes::values;
+    if (wants_value && equals == std::string::npos && at_ < args_.size())
+      join(args_[at_++]);
     return true;
+  }
+
+  // The value in one word with the option: what it begins with does not matter then.
+  void join(const std::string &value) { split_.host_options.back() += "=" + value; }
+
+  // -j4 or -j 4, of a command with letters.
+  bool own_letter(const std::string &word) {
+    const auto *option = find_letter(word[1], split_.command);
+    if (option == nullptr)
+      return split_.host_options.push_back(word), take_all_as_unknown();
+    split_.host_options.push_back("--" + std::string(option->name));
+    ++at_;
+    if (option->takes == Takes::nothing && word.size() > 2)
+      split_.host_options.back() = word; // -fo: said to be unknown
+    else if (word.size() > 2)
+      join(word.substr(2));
+    else if (option->takes != Takes::nothing && at_ < args_.size())
+      join(args_[at_++]);
+    return true;
+  }
+
+  bool take_all_as_unknown() {
+    at_ = args_.size();
+    return false;
   }
 
   bool short_options(const std::string &word) {

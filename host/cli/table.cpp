@@ -17,20 +17,73 @@ constexpr CommandEntry command_table[] = {
      "what follows the script belongs to it. Python's own options (-u, -O, -W ARG, -X OPT, -i "
      "...)\n"
      "are taken as well. A script that is named like a command: tracehost run NAME."},
+    {Command::notebook, "notebook", "notebook [OPTION...] NOTEBOOK...",
+     "run notebooks, and keep what they show",
+     "Each NAME.ipynb is run in a fresh kernel, and saved as NAME.out.ipynb: at the\n"
+     "start, after every cell and while a cell runs. What cells print is shown as it\n"
+     "comes. A table at the end tells which cells were traced, and why.\n"
+     "A cell tagged `parameters` has the defaults of what -p and -P set.\n"
+     "\n"
+     "Exit code: 0, or 1 if a cell failed, 2 if something could not be read or\n"
+     "written, 3 after too many retraces, 69 if a package is missing, 124 after a\n"
+     "timeout, 138 if the kernel died."},
+    {Command::kernel, "kernel", "kernel (install | uninstall | list) [OPTION...]",
+     "make Jupyter know tracehost as a kernel",
+     "An installed kernel stands beside the others in JupyterLab, and runs by\n"
+     "`jupyter execute --kernel_name=tracehost` too."},
+    {Command::repl, "repl", "repl [OPTION...] [ARG...]", "type Python, line by line",
+     "In IPython where it is installed, else in Python's own prompt."},
     {Command::doctor, "doctor", "doctor [OPTION...]",
      "check versions and paths; says what to do about what is wrong",
      "One line a check: OK, WARN or FAIL. The exit code is 1 if anything is FAIL."},
     {Command::help, "help", "help [COMMAND]", "show this, or the help of a command", ""},
 };
 
+constexpr unsigned run = bit(Command::run), notebook = bit(Command::notebook),
+                   kernel = bit(Command::kernel), repl = bit(Command::repl),
+                   doctor = bit(Command::doctor);
+
 constexpr OptionEntry option_table[] = {
-    {"report", Takes::optional_value, "FILE", "TRACEHOST_REPORT",
-     "at exit, write a table of traces and hits (default: stderr)", true, false},
-    {"python", Takes::value, "PATH", "TRACEHOST_PYTHON",
-     "use this virtual environment, or that of this interpreter", true, true},
-    {"version", Takes::nothing, "", "", "show the versions of tracehost, Python and torch", true,
-     true},
-    {"help", Takes::nothing, "", "", "show help", true, true},
+    {"report", '\0', Takes::optional_value, "FILE", "TRACEHOST_REPORT",
+     "at exit, write a table of traces and hits (default: stderr)", run},
+    {"output", 'o', Takes::value, "OUT", "",
+     "the file to write, `-` for stdout, or a folder\n(default: NAME.out.ipynb)", notebook},
+    {"inplace", '\0', Takes::nothing, "", "", "write into the notebook itself", notebook},
+    {"force", 'f', Takes::nothing, "", "", "overwrite a file that tracehost did not write",
+     notebook},
+    {"html", '\0', Takes::optional_value, "FILE", "", "a web page beside the result, by nbconvert",
+     notebook},
+    {"param", 'p', Takes::values, "NAME=VALUE", "",
+     "set a parameter: a Python literal, else a text", notebook},
+    {"param-file", 'P', Takes::values, "FILE", "", "parameters of a JSON or YAML file", notebook},
+    {"list-params", '\0', Takes::nothing, "", "", "show the parameters, run nothing", notebook},
+    {"engine", '\0', Takes::value, "ENGINE", "",
+     "kernel: a process (default); inprocess: IPython\nin this one, for debuggers", notebook},
+    {"cwd", '\0', Takes::value, "DIR", "", "run there (default: where the notebook is)", notebook},
+    {"timeout", '\0', Takes::value, "SECONDS", "", "for each cell (default: none)", notebook},
+    {"start-timeout", '\0', Takes::value, "SECONDS", "", "for the kernel's start (default: 60)",
+     notebook},
+    {"save-every", '\0', Takes::value, "SECONDS", "", "while a cell runs (default: 30)", notebook},
+    {"allow-errors", '\0', Takes::nothing, "", "", "go on after a cell that failed", notebook},
+    {"skip-tag", '\0', Takes::values, "TAG", "", "leave out the cells with this tag", notebook},
+    {"max-retraces-per-cell", '\0', Takes::value, "N", "",
+     "exit code 3 if a cell brings about more", notebook},
+    {"jobs", 'j', Takes::value, "N", "", "notebooks at a time (default: 1)", notebook},
+    {"sys-prefix", '\0', Takes::nothing, "", "", "in this virtual environment (the default in one)",
+     kernel},
+    {"user", '\0', Takes::nothing, "", "", "for this user, in all environments", kernel},
+    {"prefix", '\0', Takes::value, "DIR", "", "under DIR/share/jupyter/kernels", kernel},
+    {"name", '\0', Takes::value, "NAME", "", "default: tracehost", kernel},
+    {"display-name", '\0', Takes::value, "TEXT", "", "what Jupyter shows", kernel},
+    {"ipython", '\0', Takes::nothing, "", "", "IPython, or an error if it is missing", repl},
+    {"plain", '\0', Takes::nothing, "", "", "Python's own prompt", repl},
+    {"init", 'i', Takes::value, "SCRIPT", "", "run this first; its names are there", repl},
+    {"python", '\0', Takes::value, "PATH", "TRACEHOST_PYTHON",
+     "use this virtual environment, or that of this interpreter",
+     run | notebook | kernel | repl | doctor},
+    {"version", '\0', Takes::nothing, "", "", "show the versions of tracehost, Python and torch",
+     run | doctor},
+    {"help", '\0', Takes::nothing, "", "", "show help", run | notebook | kernel | repl | doctor},
 };
 
 // Levenshtein; names are a dozen letters long.
@@ -89,8 +142,19 @@ const OptionEntry *find_option(std::string_view name) {
   return found == std::end(option_table) ? nullptr : found;
 }
 
+const OptionEntry *find_letter(char letter, Command command) {
+  const auto *found = std::ranges::find_if(option_table, [&](const OptionEntry &option) {
+    return option.letter == letter && applies(option, command);
+  });
+  return found == std::end(option_table) ? nullptr : found;
+}
+
 bool applies(const OptionEntry &option, Command command) {
-  return command == Command::run ? option.run : command == Command::doctor && option.doctor;
+  return (option.commands & bit(command)) != 0;
+}
+
+bool is_in_python(Command command) {
+  return command == Command::notebook || command == Command::kernel || command == Command::repl;
 }
 
 std::optional<std::string> nearest_command(std::string_view word) {

@@ -8,7 +8,10 @@
 
 namespace tracehost::cli {
 
-enum class Command { run, doctor, help };
+enum class Command { run, notebook, kernel, repl, doctor, help };
+
+// A set of commands, as an option has it.
+constexpr unsigned bit(Command command) { return 1U << static_cast<unsigned>(command); }
 
 struct CommandEntry {
   Command command;
@@ -18,15 +21,17 @@ struct CommandEntry {
   std::string_view detail;
 };
 
-enum class Takes { nothing, value, optional_value }; // an optional value comes behind '=' only
+// An optional value comes behind '=' only.
+enum class Takes { nothing, value, values, optional_value };
 
 struct OptionEntry {
-  std::string_view name; // without the dashes; host options are long only, short ones are Python's
+  std::string_view name; // without the dashes
+  char letter;           // '\0': long only, as all options of `run` are: short ones are Python's
   Takes takes;
   std::string_view placeholder;
   std::string_view twin; // the environment variable that says the same; empty: none
   std::string_view summary;
-  bool run, doctor; // which commands know it; `help` knows none
+  unsigned commands; // bits of those that know it; `help` knows none
 };
 
 std::span<const CommandEntry> commands();
@@ -35,7 +40,11 @@ std::span<const OptionEntry> options();
 const CommandEntry &entry(Command command);
 const CommandEntry *find_command(std::string_view name);
 const OptionEntry *find_option(std::string_view name);
+const OptionEntry *find_letter(char letter, Command command);
 bool applies(const OptionEntry &option, Command command);
+
+// Whether it is made in Python: its options and words are for tracehost_commands.
+bool is_in_python(Command command);
 
 // The nearest of the table's names to a misspelt one, if it is near enough to be meant.
 std::optional<std::string> nearest_command(std::string_view word);

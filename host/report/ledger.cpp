@@ -115,7 +115,7 @@ std::vector<HistoryEntry> Ledger::history(std::optional<std::uint64_t> function)
   return state_->history.entries(function);
 }
 
-std::string Ledger::table() const {
+std::vector<Row> Ledger::rows() const {
   const std::lock_guard lock(state_->mutex);
   std::vector<Row> rows = state_->forgotten;
   for (auto &[key, site] : state_->sites)
@@ -123,8 +123,10 @@ std::string Ledger::table() const {
       rows.push_back(std::move(*row));
   std::sort(rows.begin(), rows.end(),
             [](const Row &a, const Row &b) { return a.function < b.function; });
-  return report::table(std::move(rows));
+  return rows;
 }
+
+std::string Ledger::table() const { return report::table(rows()); }
 
 void Ledger::reset() {
   const std::lock_guard lock(state_->mutex);

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "report/history.h"
+#include "report/table.h"
 
 #include <cstddef>
 #include <memory>
@@ -36,6 +37,8 @@ public:
   /// What happened, newest last, at most History::most_entries; of the Function with this
   /// Counters::number alone, if given.
   std::vector<HistoryEntry> history(std::optional<std::uint64_t> function = std::nullopt) const;
+  /// What the Functions of each definition site did, by name.
+  std::vector<Row> rows() const;
   /// The report table, one line a Function, costliest first; ends with a newline. Says so if empty.
   std::string table() const;
   /// Forgets counters' history, events and detectors (not caches).

@@ -150,12 +150,37 @@ TEST_F(SettingsTest, OptionsUsedWrongly) {
 TEST(Table, EveryOptionIsInTheHelpWithItsTwin) {
   const auto general = general_help();
   for (const auto &option : options()) {
-    const auto where = option.run ? general : command_help(Command::doctor);
-    EXPECT_THAT(where, HasSubstr("--" + std::string(option.name)));
-    EXPECT_THAT(where, HasSubstr(std::string(option.twin)));
+    for (const auto &command : commands()) {
+      if (!applies(option, command.command))
+        continue;
+      const auto where = command.command == Command::run ? general : command_help(command.command);
+      EXPECT_THAT(where, HasSubstr("--" + std::string(option.name)));
+      EXPECT_THAT(where, HasSubstr(std::string(option.twin)));
+    }
   }
   for (const auto &command : commands())
     EXPECT_THAT(general, HasSubstr("  " + std::string(command.name)));
+}
+
+TEST_F(SettingsTest, ACommandInPythonGetsItsOptionsInTheirOrder) {
+  const auto settings = parsed(
+      {"notebook", "-p", "a=1", "--python=v", "n.ipynb", "--html", "-p", "b=x y", "--output", "-"});
+  EXPECT_THAT(settings.command,
+              testing::ElementsAre("--param=a=1", "--html=-", "--param=b=x y", "--output=-"));
+  EXPECT_EQ(settings.python, "v");
+  EXPECT_THAT(parsed({"--python=v", "s.py"}).command, testing::IsEmpty());
+}
+
+TEST_F(SettingsTest, ACommandInPythonWithOptionsThatAreWrong) {
+  EXPECT_EQ(complaint({"notebook", "-z", "n.ipynb"}),
+            "unknown option '-z' (try 'tracehost help notebook')");
+  EXPECT_EQ(complaint({"notebook", "--parm=a=1"}),
+            "unknown option '--parm'; did you mean '--param'? (try 'tracehost help notebook')");
+  EXPECT_THAT(complaint({"notebook", "-o"}), HasSubstr("'--output' is missing"));
+  EXPECT_THAT(complaint({"notebook", "-o", "a", "-o", "b"}), HasSubstr("more than once"));
+  EXPECT_THAT(complaint({"notebook", "--inplace=1"}), HasSubstr("--inplace"));
+  EXPECT_THAT(complaint({"--inplace", "s.py"}), HasSubstr("does not apply to 'run'"));
+  EXPECT_THAT(complaint({"kernel", "--report", "list"}), HasSubstr("does not apply to 'kernel'"));
 }
 
 TEST(Table, NearestNames) {

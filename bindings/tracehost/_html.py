@@ -1,0 +1,105 @@
+"""What a notebook shows of a Function and of a ConcreteFunction: tables of bounded size, without scripts, in
+the colours of the page they stand in."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from ._concrete import ConcreteFunction
+from ._report import events, in_cells
+from ._tracehost import Function
+
+MOST_ROWS = 25
+MOST_TEXT = 300  # characters of one text
+MOST_CODE = 200  # lines
+
+_CELL = "text-align:left;vertical-align:top;padding:2px 8px;border-bottom:1px solid rgba(127,127,127,.3)"
+
+
+def cut(text: str, most: int = MOST_TEXT) -> str:
+    return text if len(text) <= most else text[: most - 1] + "…"
+
+
+def table(caption: str, head: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
+    """Everything is escaped; of many rows the latest are shown."""
+    rows = list(rows)
+    left = len(rows) - MOST_ROWS
+    lines = [
+        '<table style="border-collapse:collapse;color:inherit;background:transparent">',
+        f'<caption style="text-align:left;color:inherit">{_text(caption)}</caption>',
+        "<thead>" + _row("th", head) + "</thead>",
+        "<tbody>",
+    ]
+    if left > 0:
+        lines.append(
+            f'<tr><td colspan="{len(head)}" style="{_CELL}">{left} earlier ones are not shown</td></tr>'
+        )
+    lines += [_row("td", row) for row in rows[-MOST_ROWS:]]
+    return "\n".join([*lines, "</tbody>", "</table>"])
+
+
+def _row(tag: str, cells: Sequence[Any]) -> str:
+    return (
+        "<tr>"
+        + "".join(f'<{tag} style="{_CELL}">{_text(cell)}</{tag}>' for cell in cells)
+        + "</tr>"
+    )
+
+
+def _text(value: Any) -> str:
+    return html.escape(cut(in_cells(str(value)))).replace("\n", "<br>")
+
+
+def pre(title: str, text: str) -> str:
+    """A long text, folded."""
+    lines = text.rstrip().split("\n")
+    if len(lines) > MOST_CODE:
+        lines = [*lines[:MOST_CODE], f"... and {len(lines) - MOST_CODE} more lines"]
+    inside = html.escape("\n".join(cut(line) for line in lines))
+    return (
+        f"<details><summary>{_text(title)}</summary>"
+        f'<pre style="color:inherit;background:transparent">{inside}</pre></details>'
+    )
+
+
+def _function(self: Function) -> str:
+    """_repr_html_() -> str
+
+    The live traces: signature, cause, cost.
+    """
+    stats = self.stats()
+    caption = (
+        f"{self.name}: {stats['calls']} calls, {stats['hits']} hits, "
+        f"{stats['traces']} traces in {stats['trace_ms']:.1f} ms"
+    )
+    why = {}
+    for event in events(self):
+        if event.kind == "trace":
+            why[event.signature] = "; ".join(event.causes) or "first trace"
+    rows = [
+        (s.number, s.signature, s.hits, s.ops, f"{s.trace_ms:.1f}", s.first_call, why.get(s.signature, ""))
+        for s in self.specializations()
+    ]  # fmt: skip
+    return table(
+        caption, ["#", "signature", "hits", "ops", "trace ms", "first call", "traced because"], rows
+    )
+
+
+def _concrete(self: ConcreteFunction) -> str:
+    """What the graph takes and gives, and its code."""
+    takes = self.inputs
+    captures = len(self._core.captures)
+    rows: list[tuple[Any, ...]] = []
+    for number, spec in enumerate(takes):
+        is_capture = number >= len(takes) - captures
+        name = self._core.captures[number - len(takes) + captures] if is_capture else spec.name
+        rows.append(("capture" if is_capture else "input", name, spec.dtype, spec.shape))
+    rows += [("output", "", spec.dtype, spec.shape) for spec in self.outputs]
+    caption = f"{self.name} {self.pretty_printed_signature()}"
+    return table(caption, ["", "name", "dtype", "shape"], rows) + pre("code", self.code)
+
+
+Function._repr_html_ = _function
+ConcreteFunction._repr_html_ = _concrete  # type: ignore[attr-defined]

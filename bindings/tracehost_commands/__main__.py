@@ -1,0 +1,28 @@
+"""`python -m tracehost_commands COMMAND [--option[=value]...] -- [word...]`, as the binary calls it."""
+
+from __future__ import annotations
+
+import importlib
+import signal
+import sys
+
+from .errors import CommandError
+from .signals import reraise
+
+
+def main() -> int:
+    command, *words = sys.argv[1:]
+    end = words.index("--")
+    try:
+        module = importlib.import_module(f".{command}", __package__)
+        return module.main(words[:end], words[end + 1 :])
+    except CommandError as error:
+        sys.stderr.write(f"tracehost: {error}\n")
+        return error.code
+    except KeyboardInterrupt:
+        reraise(signal.SIGINT)
+        raise
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,85 @@
+"""What an engine is: it runs one cell after another, and knows nothing of files, options and reports."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from .streams import plain
+
+# Asks a process what tracehost did in it since it was last asked; empty where it was never imported.
+STATISTICS = "getattr(__import__('sys').modules.get('tracehost._report'), 'since_last', str)()"
+
+# ipykernel's own words.
+NO_INPUT = "raw_input was called, but this frontend does not support input requests."
+
+
+@dataclass
+class Outcome:
+    """How a cell ended."""
+
+    kind: str
+    """`"ok"`, `"error"`, `"exit"` (the notebook wants to end here), `"timeout"`, `"died"`, `"interrupted"`
+    or `"terminated"`"""
+    name: str = ""
+    """error: the exception's"""
+    value: str = ""
+    """error: its text; died: of what"""
+    line: int | None = None
+    """error: of the cell"""
+    statistics: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def text(self) -> str:
+        return f"{self.name}: {self.value}" if self.value else self.name
+
+    @property
+    def ends(self) -> bool:
+        """No cell can follow."""
+        return self.kind not in ("ok", "error")
+
+
+@dataclass
+class Hooks:
+    """What an engine tells while a cell runs."""
+
+    stream: Callable[[str, str], None]
+    """stdout or stderr, and a text"""
+    tick: Callable[[], None]
+    """called every `period` seconds"""
+    say: Callable[[str], None]
+    """a line for the user"""
+    period: float = 30.0
+
+
+class Engine(Protocol):
+    language_info: dict[str, Any]
+
+    def start(self) -> None: ...
+
+    def run(self, cell: Any, index: int) -> Outcome: ...
+
+    def stop(self) -> None: ...
+
+
+def outcome_of_error(name: str, value: str, traceback: list[str], count: int | None) -> Outcome:
+    """An exception that left a cell. SystemExit without a code, or with 0, ends the notebook well."""
+    if name == "SystemExit" and value in ("", "0", "None"):
+        return Outcome("exit")
+    if name == "KeyboardInterrupt":
+        return Outcome("interrupted", name, value)
+    return Outcome("error", name, value, _line(traceback, count))
+
+
+def _line(traceback: list[str], count: int | None) -> int | None:
+    """The line of the cell in IPython's traceback: `Cell In[3], line 2`."""
+    text = plain("\n".join(traceback))
+    found = re.findall(rf"Cell In\s?\[{count}\], line (\d+)", text)
+    return int(found[0]) if found else None
+
+
+def statistics_of(text: str) -> dict[str, Any]:
+    return json.loads(text) if text else {}

@@ -1,0 +1,419 @@
+"""`tracehost notebook`: exit codes, what is saved when, signals, parameters, several at a time."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+
+import pytest
+from conftest import clean_environment
+from notebook_support import load, notebook, save, texts
+
+
+@pytest.fixture
+def run(run_host, tmp_path):
+    """run(notebook, *options) -> (CompletedProcess, result or None), in a folder of its own."""
+
+    def run(made, *options, name="n.ipynb", **more):
+        save(tmp_path / name, made)
+        done = run_host("notebook", *options, name, **more)
+        out = tmp_path / name.replace(".ipynb", ".out.ipynb")
+        return done, load(out) if out.exists() else None
+
+    return run
+
+
+def test_a_failed_cell(run):
+    done, result = run(notebook("print('one')", "x = 1\n\nx / 0", "print('three')"))
+    assert done.returncode == 1
+    assert done.stdout == "one\n"
+    assert (
+        "tracehost: n.ipynb: cell 2 of 3, line 3: ZeroDivisionError: division by zero\n"
+        in done.stderr
+    )
+    assert "\x1b" not in done.stderr
+    assert [texts(cell) for cell in result.cells] == [
+        "one\n",
+        "ZeroDivisionError: division by zero\n",
+        "",
+    ]
+
+
+def test_errors_that_are_allowed(run):
+    made = notebook("1 / 0", ("print('left out')", "slow"), "print('next')")
+    done, result = run(made, "--allow-errors", "--skip-tag", "slow", "--engine=inprocess")
+    assert (done.returncode, done.stdout) == (0, "next\n")
+    assert [cell.execution_count for cell in result.cells] == [1, None, 2]
+    assert (
+        "cell 1 of 2: " in done.stderr and ", ZeroDivisionError: division by zero\n" in done.stderr
+    )
+
+
+@pytest.mark.parametrize("engine", ["kernel", "inprocess"])
+@pytest.mark.parametrize(
+    ("source", "code"),
+    [("import sys; sys.exit(0)", 0), ("exit", 0), ("raise SystemExit('no')", 1)],
+)
+def test_a_notebook_that_ends_itself(run, engine, source, code):
+    done, result = run(notebook("1", source, "print('never')"), "--engine", engine)
+    assert (done.returncode, done.stdout) == (code, "")
+    assert [cell.execution_count for cell in result.cells] == [1, 2, None]
+
+
+def test_a_kernel_that_aborts(run):
+    done, result = run(notebook("print('one')", "import os; os.abort()", "print('three')"))
+    assert done.returncode == 138
+    assert "tracehost: n.ipynb: cell 2 of 3: the kernel died of SIGABRT\n" in done.stderr
+    assert texts(result.cells[0]) == "one\n"
+    assert result.cells[1].outputs[-1].evalue == "the kernel died of SIGABRT"
+
+
+# In C code that no signal gets out of.
+HANG = (
+    "import ctypes, signal\nsignal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])\n"
+    "print('hangs', flush=True)\nctypes.CDLL(None).sleep(600)"
+)
+
+
+def test_a_cell_that_hangs_in_native_code(run):
+    done, result = run(notebook(HANG, "print('never')"), "--timeout", "2")
+    assert done.returncode == 124
+    assert "tracehost: n.ipynb: cell 1 of 2: the cell ran longer than 2 s\n" in done.stderr
+    assert texts(result.cells[0]).endswith("CellTimeoutError: the cell ran longer than 2 s\n")
+    assert result.cells[1].outputs == []
+
+
+def test_a_timeout_in_this_process(run):
+    made = notebook("while True: pass", "print('never')")
+    done, result = run(made, "--timeout=0.3", "--engine=inprocess")
+    assert (done.returncode, done.stdout) == (124, "")
+    assert texts(result.cells[0]) == "CellTimeoutError: the cell ran longer than 0.3 s\n"
+
+
+@pytest.fixture
+def started(host, tmp_path):
+    """started(notebook, *options) -> a running process that has printed its first line."""
+    running = []
+
+    def start(made, *options):
+        save(tmp_path / "n.ipynb", made)
+        process = subprocess.Popen(
+            [host, "notebook", *options, "n.ipynb"],
+            cwd=tmp_path,
+            env=clean_environment(),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        running.append(process)
+        assert process.stdout.readline() != ""
+        return process
+
+    yield start
+    for process in running:
+        process.kill()
+        process.communicate()
+
+
+def test_input_of_children_is_empty(run):
+    made = notebook("import subprocess\nsubprocess.run('cat; echo end', shell=True, check=True);")
+    for engine in ("kernel", "inprocess"):
+        done, _ = run(made, "--engine", engine, "--timeout=60", stdin="typed\n")
+        assert (done.returncode, done.stdout) == (0, "end\n")
+
+
+WAITS = "import time\nprint('waits', flush=True)\ntime.sleep(600)"
+
+
+@pytest.mark.parametrize("engine", ["kernel", "inprocess"])
+def test_an_interrupt(started, tmp_path, engine):
+    process = started(notebook(WAITS, "print('never')"), "--engine", engine)
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=60)
+    assert process.returncode == -signal.SIGINT and out == ""
+    result = load(tmp_path / "n.out.ipynb")
+    assert texts(result.cells[0]) == "waits\nKeyboardInterrupt: \n"
+    assert "tracehost: n.ipynb: cell 1 of 2: interrupted\n" in err
+
+
+def test_a_second_interrupt_kills(started, tmp_path):
+    process = started(notebook(HANG))
+    process.send_signal(signal.SIGINT)
+    for line in process.stderr:
+        if "once more" in line:
+            break
+    process.send_signal(signal.SIGINT)
+    process.communicate(timeout=60)
+    assert process.returncode == -signal.SIGINT
+    assert texts(load(tmp_path / "n.out.ipynb").cells[0]) == "hangs\n"
+
+
+@pytest.mark.parametrize("engine", ["kernel", "inprocess"])
+def test_termination(started, tmp_path, engine):
+    process = started(notebook(WAITS), "--engine", engine)
+    process.terminate()
+    process.communicate(timeout=60)
+    assert process.returncode == -signal.SIGTERM
+    assert texts(load(tmp_path / "n.out.ipynb").cells[0]).startswith("waits\n")
+
+
+def test_it_is_saved_while_a_cell_runs(run):
+    """The cell ends when it finds its own output in the file."""
+    cell = (
+        "import time\nprint('mark', 'er')\n"
+        "while 'mark er' not in open('n.out.ipynb').read(): time.sleep(0.05)"
+    )
+    for engine in ("kernel", "inprocess"):
+        done, _ = run(notebook(cell), "--save-every=0.2", "--timeout=60", "--engine", engine)
+        assert done.returncode == 0, done.stderr
+
+
+def test_a_full_disk_loses_nothing(host, tmp_path):
+    save(tmp_path / "n.ipynb", notebook("print('kept')", "print('x' * 100_000)"))
+    done = subprocess.run(
+        ["bash", "-c", f"ulimit -f 32; trap '' XFSZ; exec {host} notebook n.ipynb"],
+        cwd=tmp_path,
+        env=clean_environment(TMPDIR=str(tmp_path)),
+        capture_output=True,
+        text=True,
+        timeout=100,
+    )
+    assert done.returncode == 1
+    assert "tracehost: n.ipynb: cannot save to n.out.ipynb: File too large; " in done.stderr
+    assert "-> NOT SAVED: n.out.ipynb: File too large\n" in done.stderr
+    assert texts(load(tmp_path / "n.out.ipynb").cells[0]) == "kept\n"
+    assert sorted(p.name for p in tmp_path.iterdir() if p.suffix == ".tmp") == []
+
+
+def test_a_folder_that_vanishes(run_host, tmp_path):
+    save(tmp_path / "n.ipynb", notebook("import shutil; shutil.rmtree('results'); print('kept')"))
+    (tmp_path / "results").mkdir()
+    (tmp_path / "rescue").mkdir()
+    env = {"TMPDIR": str(tmp_path / "rescue")}
+    done = run_host("notebook", "--engine=inprocess", "-o", "results", "n.ipynb", env=env)
+    assert done.returncode == 1
+    (rescued,) = (tmp_path / "rescue").glob("n-*.ipynb")
+    assert f"-> {rescued} (not results/n.ipynb: No such file or directory)" in done.stderr
+    assert texts(load(rescued).cells[0]) == "kept\n"
+
+
+def test_where_the_result_goes(run_host, tmp_path):
+    inside = ("--engine=inprocess",)
+    made = notebook("print('one')")
+    (tmp_path / "sub").mkdir()
+    save(tmp_path / "sub" / "n.ipynb", notebook("import os\nprint(os.getcwd())"))
+    done = run_host("notebook", *inside, "-o", "-", "sub/n.ipynb")
+    assert texts(json_notebook(done.stdout).cells[0]) == f"{tmp_path}/sub\n"
+    assert f"{tmp_path}/sub\n" in done.stderr
+    done = run_host("notebook", *inside, "--cwd", ".", "--inplace", "--html", "sub/n.ipynb")
+    assert done.stdout == f"{tmp_path}\n"
+    assert texts(load(tmp_path / "sub" / "n.ipynb").cells[0]) == f"{tmp_path}\n"
+    assert str(tmp_path) in (tmp_path / "sub" / "n.html").read_text()
+
+    save(tmp_path / "n.ipynb", made)
+    (tmp_path / "n.out.ipynb").write_text("{}")
+    done = run_host("notebook", *inside, "n.ipynb")
+    assert (done.returncode, done.stderr) == (
+        2,
+        "tracehost: n.out.ipynb is there, and not a result of tracehost; --force overwrites it\n",
+    )
+    assert (tmp_path / "n.out.ipynb").read_text() == "{}"
+    for _ in range(2):  # the second time it is ours
+        assert run_host("notebook", *inside, *(["-f"] if _ == 0 else []), "n.ipynb").returncode == 0
+    done = run_host("notebook", *inside, "-", stdin=(tmp_path / "n.ipynb").read_text())
+    assert texts(json_notebook(done.stdout).cells[0]) == "one\n"
+
+
+def json_notebook(text):
+    import nbformat
+
+    return nbformat.reads(text, as_version=4)
+
+
+def test_parameters_reach_the_cells(run, tmp_path):
+    made = notebook(
+        ("a = 1\nb = 'x'", "parameters"), ("a = 99", "injected-parameters"), "print(a, b)"
+    )
+    (tmp_path / "p.yaml").write_text("a: 7\nb: [1, 2.5, null]\n")
+    options = ("--engine=inprocess", "-P", "p.yaml", "-p", "a=it's", "-p", "b=x=y")
+    done, result = run(made, *options)
+    assert done.stdout == "it's x=y\n"
+    assert [cell.metadata.get("tags") for cell in result.cells] == [
+        ["parameters"],
+        ["injected-parameters"],
+        None,
+    ]
+    assert result.cells[1].source == "# Parameters\na = \"it's\"\nb = 'x=y'"
+    done = run(made, "--list-params")[0]
+    assert done.stdout == "a = 1\nb = 'x'\n"
+    done = run(made, "-p", "c=1")[0]
+    assert done.returncode == 2
+    assert (
+        done.stderr
+        == "tracehost: n.ipynb has no parameter 'c'; it has a, b (--list-params shows them)\n"
+    )
+
+
+STORM = """\
+import torch, tracehost
+@tracehost.function
+def step(x):
+    return x + 1
+for n in range(4):
+    out = step(torch.ones(n + 1))"""
+
+
+def test_too_many_retraces(run):
+    made = notebook(STORM, "for n in range(3): step(torch.ones(n + 1))", "1")
+    done, result = run(made, "--max-retraces-per-cell=2", "--engine=inprocess")
+    assert done.returncode == 3
+    complaint = done.stderr[
+        done.stderr.index("tracehost: n.ipynb: cell 1: 3 retraces") :
+    ].splitlines()
+    assert (
+        complaint[0]
+        == "tracehost: n.ipynb: cell 1: 3 retraces, 2 allowed (--max-retraces-per-cell)"
+    )
+    assert len(complaint) == 4
+    assert "argument 'x', dimension 0, was 1, is 2" in complaint[1]
+    assert [cell.metadata.tracehost.retraces for cell in result.cells] == [3, 0, 0]
+    assert [cell.metadata.tracehost.hits for cell in result.cells] == [0, 3, 0]
+
+
+def test_several_notebooks(run_host, tmp_path):
+    save(tmp_path / "a.ipynb", notebook("import os\nname = 'a'\nprint(os.getpid())"))
+    save(tmp_path / "b.ipynb", notebook("import os\nprint(os.getpid(), 'name' in dir())\n1 / 0"))
+    done = run_host("notebook", "-j", "2", "--engine=inprocess", "a.ipynb", "b.ipynb")
+    assert done.returncode == 1
+    first, second = (load(tmp_path / f"{n}.out.ipynb").cells[0] for n in "ab")
+    assert texts(first).strip() != texts(second).split()[0]
+    assert texts(second).split()[1] == "False"
+    assert "tracehost: a.ipynb: 1 cells in " in done.stderr
+    assert sorted(line.split()[0] for line in done.stdout.splitlines()) == ["a.ipynb:", "b.ipynb:"]
+    assert "tracehost: b.ipynb: cell 1 of 1, line 3: ZeroDivisionError" in done.stderr
+    done = run_host("notebook", "-o", "c.ipynb", "a.ipynb", "b.ipynb")
+    assert (done.returncode, done.stderr) == (
+        2,
+        "tracehost: --output takes a folder for several notebooks, got 'c.ipynb'\n",
+    )
+
+
+USAGE = [
+    ([], "'notebook' takes at least one notebook; try 'tracehost help notebook'"),
+    (["--engine=x", "n.ipynb"], "--engine takes kernel or inprocess, got 'x'"),
+    (["--timeout=x", "n.ipynb"], "--timeout takes a number from 0 on, got 'x'"),
+    (["-j", "-1", "n.ipynb"], "--jobs takes a whole number from 0 on, got '-1'"),
+    (["none.ipynb"], "cannot read none.ipynb: No such file or directory"),
+    (["--cwd=none", "n.ipynb"], "there is no folder 'none' (--cwd)"),
+    (["-o", "none/x.ipynb", "n.ipynb"], "cannot write none/x.ipynb: No such file or directory"),
+    (["-o", "n.ipynb", "n.ipynb"], "n.ipynb is the notebook itself; --inplace writes into it"),
+    (["--inplace", "-o", "x", "n.ipynb"], "--inplace and --output say different things; give one of them"),
+    (["-p", "a", "n.ipynb"], "-p takes NAME=VALUE, got 'a'"),
+    (["r.ipynb"], "r.ipynb is a notebook of R, not of Python"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("words", "message"), USAGE, ids=[" ".join(u[0]) for u in USAGE])
+def test_bad_input_is_one_line(run_host, tmp_path, words, message):
+    save(tmp_path / "n.ipynb", notebook("open('ran', 'w')"))
+    save(
+        tmp_path / "r.ipynb",
+        notebook("1", kernelspec={"name": "ir", "display_name": "R", "language": "R"}),
+    )
+    done = run_host("notebook", *words)
+    assert (done.returncode, done.stdout, done.stderr) == (2, "", f"tracehost: {message}\n")
+    assert not (tmp_path / "ran").exists()
+
+
+def test_a_package_that_is_missing(run_host, tmp_path):
+    """A folder in front of site-packages in which nothing of it can be found."""
+    save(tmp_path / "n.ipynb", notebook("1"))
+    (tmp_path / "hide").mkdir()
+    (tmp_path / "hide" / "sitecustomize.py").write_text(
+        "import sys\nclass Hide:\n"
+        "    def find_spec(self, name, path=None, target=None):\n"
+        "        if name in ('ipykernel', 'IPython'): raise ImportError(name)\n"
+        "import importlib.util as u\nfound = u.find_spec\n"
+        "u.find_spec = lambda name, *a: None if name in ('ipykernel', 'IPython') else found(name, *a)\n"
+    )
+    env = {"PYTHONPATH": str(tmp_path / "hide")}
+    done = run_host("notebook", "n.ipynb", env=env)
+    assert (done.returncode, done.stderr) == (
+        69,
+        "tracehost: tracehost notebook --engine kernel needs ipykernel, which is not installed: pip install ipykernel\n",
+    )
+    assert run_host("kernel", "list", env=env).returncode == 69
+    assert run_host("repl", "--ipython", env=env).returncode == 69
+
+
+def test_the_package_needs_none_of_them(run_host):
+    """`import tracehost` stays what it is for programs."""
+    names = ["IPython", "nbformat", "nbclient", "ipykernel", "matplotlib", "tracehost_commands"]
+    done = run_host("-c", f"import sys, tracehost; print([n for n in {names} if n in sys.modules])")
+    assert done.stdout == "[]\n"
+
+
+def test_the_runner_needs_no_torch(run_host):
+    done = run_host(
+        "-c",
+        "import sys, tracehost_commands.runner, tracehost_commands.kernel_engine, tracehost_commands.inprocess_engine\n"
+        "print('torch' in sys.modules, 'tracehost' in sys.modules)",
+    )
+    assert done.stdout == "False False\n"
+
+
+def test_every_option_of_the_binary_has_its_field():
+    import dataclasses
+    import re
+
+    from tracehost_commands import kernel, notebook, repl
+
+    for module in (notebook, kernel, repl):
+        command = module.__name__.rpartition(".")[2]
+        text = subprocess.run(
+            [os.path.join(sys.prefix, "bin", "tracehost"), "help", command],
+            capture_output=True,
+            text=True,
+        ).stdout
+        options = set(re.findall(r"^  (?:-\w, )?--([\w-]+)", text, re.MULTILINE)) - {
+            "python",
+            "help",
+        }
+        fields = {field.name.replace("_", "-") for field in dataclasses.fields(module.Options)}
+        assert options == fields
+
+
+def test_a_bar_on_a_terminal(host, tmp_path):
+    import fcntl
+    import pty
+    import struct
+    import termios
+
+    save(tmp_path / "n.ipynb", notebook("print('shown')", "1"))
+    leader, follower = pty.openpty()
+    fcntl.ioctl(follower, termios.TIOCSWINSZ, struct.pack("HHHH", 25, 80, 0, 0))
+    process = subprocess.Popen(
+        [host, "notebook", "--engine=inprocess", "n.ipynb"],
+        cwd=tmp_path,
+        env=clean_environment(TERM="xterm"),
+        stdin=subprocess.DEVNULL,
+        stdout=follower,
+        stderr=follower,
+    )
+    os.close(follower)
+    shown = b""
+    while True:
+        try:
+            data = os.read(leader, 4096)
+        except OSError:  # the other end is closed
+            break
+        if not data:
+            break
+        shown += data
+    os.close(leader)
+    assert process.wait(timeout=60) == 0
+    assert b"n.ipynb: 1/2 cells |" in shown and b"shown\r\n" in shown
+    assert b"cell 1 of 2" not in shown and b"2 cells in " in shown
+    assert json.loads((tmp_path / "n.out.ipynb").read_text())
