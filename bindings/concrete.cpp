@@ -76,7 +76,8 @@ Concrete::Concrete(const PythonFunction &function, SpecializationRef specializat
   const Node &first = signature().nodes.empty() ? Node() : signature().nodes[0];
   const bool has_self = !declared_.empty() && declared_[0].first == "self" &&
                         first.kind == Kind::atom && first.reserved[0];
-  add_parameters(function.instance || has_self);
+  bound_ = function.instance || has_self;
+  add_parameters(bound_);
 }
 
 Concrete::~Concrete() = default;

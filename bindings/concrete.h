@@ -62,6 +62,14 @@ public:
   pybind11::object graph() const { return pybind11::cast(named_graph()); } ///< torch._C.Graph
   std::string code() const; ///< as TorchScript source
 
+  /// The Python function.
+  const pybind11::object &callable() const { return callable_; }
+  /// How many of its first parameters are bound: 1 for a method's `self`.
+  std::size_t bound_parameters() const { return bound_ ? 1 : 0; }
+  /// The first watched slot that holds something else now than at the trace; empty: none.
+  std::string stale() const;
+  const PythonState &python_state() const { return state(); }
+
   /// There is nothing to clear: the Python object that has it is, and lets go of it.
   int traverse(visitproc visit, void *arg) const;
 
@@ -115,6 +123,7 @@ private:
       declared_;                         ///< as the user wrote them
   std::vector<Parameter> parameters_;    ///< structured
   std::vector<std::string> input_names_; ///< by slot
+  bool bound_ = false;                   ///< the first parameter is not passed
   bool sets_grad_mode_ = false;          ///< nodes of the graph do
   std::optional<std::vector<pybind11::object>> external_;
 };

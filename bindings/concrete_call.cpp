@@ -472,6 +472,17 @@ std::vector<py::object> Concrete::captures(const Arguments &given) const {
   return result;
 }
 
+std::string Concrete::stale() const {
+  Arguments none;
+  fill_roots(none);
+  std::vector<AtomRef> atoms;
+  const auto now = state().environment->current(roots(none).data(), atoms);
+  for (std::size_t i = 0; i < signature().watched.size() && i < now.size(); ++i)
+    if (!same(signature().watched[i].node, now[i].node))
+      return signature().watched[i].path;
+  return {};
+}
+
 void Concrete::check_capture(std::size_t index, py::handle tensor) const {
   const CaptureSpec &spec = signature().captures[index];
   const bool is_tensor = tensor && THPVariable_Check(tensor.ptr());

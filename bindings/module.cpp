@@ -1,3 +1,4 @@
+#include "archives.h"
 #include "births.h"
 #include "callbacks.h"
 #include "concrete.h"
@@ -37,6 +38,7 @@ PYBIND11_MODULE(_tracehost, m) {
   tracehost::python::add_tensor_spec(m);
   tracehost::python::add_concrete(m);
   tracehost::python::add_requests(m);
+  tracehost::python::add_archives(m);
   tracehost::python::add_traced_size(m);
   tracehost::python::add_staging(m);
   tracehost::python::add_conversion(m);

@@ -211,6 +211,12 @@ std::string difference(const OutputSpec &graph, const OutputSpec &body,
   return x.nodes.size() == y.nodes.size() ? std::string() : "output has other parts in the body";
 }
 
+PyObject *result_leaf(const Node &node) {
+  const auto *constant =
+      node.kind == Kind::atom ? dynamic_cast<const Constant *>(node.payload.atom) : nullptr;
+  return constant ? constant->object() : nullptr;
+}
+
 PyObject *build_result(const OutputSpec &spec, torch::jit::Stack &outputs) {
   if (spec.nodes.size() == 1 && spec.nodes[0].kind == Kind::tensor &&
       spec.nodes[0].reserved[1] != kSize) [[likely]]

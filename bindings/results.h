@@ -26,6 +26,9 @@ bool returns_sizes(const OutputSpec &spec);
 std::string difference(const OutputSpec &graph, const OutputSpec &body,
                        const std::vector<Owned> &tensors, std::vector<at::Tensor> &aligned);
 
+/// What a leaf of a result is, borrowed; null for a node that is none of describe_result()'s.
+PyObject *result_leaf(const Node &node);
+
 /// The result of a hit: a new reference, or null with a Python error set. Consumes `outputs`.
 PyObject *build_result(const OutputSpec &spec, torch::jit::Stack &outputs);
 /// The same structure with other objects in place of its tensors.

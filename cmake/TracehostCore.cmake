@@ -5,7 +5,8 @@ set(TRACEHOST_DEFINITIONS TRACEHOST_VERSION="${PROJECT_VERSION}" TRACEHOST_BUILT
 # Header-only: torch carries an fmt of its own in its include directory, which is found first and is not the one apt has a
 # library of. Their inline namespaces keep them apart.
 find_package(fmt REQUIRED)
-find_package(nlohmann_json QUIET)
+find_package(nlohmann_json REQUIRED)
+find_path(TRACEHOST_XXHASH_INCLUDE xxhash.h REQUIRED DOC "Folder of xxhash.h (Debian: libxxhash-dev), of which only inline code is used")
 
 set(core_sources)
 foreach(folder signature event program cache trace staging validate function report archive)
@@ -21,10 +22,8 @@ if(core_sources)
   target_link_options(tracehost_core PRIVATE -Wl,-Bsymbolic-functions)
   target_include_directories(tracehost_core PUBLIC "${PROJECT_SOURCE_DIR}/host" "${PROJECT_SOURCE_DIR}/host/include")
   target_compile_definitions(tracehost_core PUBLIC ${TRACEHOST_DEFINITIONS})
-  target_link_libraries(tracehost_core PUBLIC tracehost::torch fmt::fmt-header-only)
-  if(nlohmann_json_FOUND)
-    target_link_libraries(tracehost_core PUBLIC nlohmann_json::nlohmann_json)
-  endif()
+  target_link_libraries(tracehost_core PUBLIC tracehost::torch fmt::fmt-header-only nlohmann_json::nlohmann_json)
+  target_include_directories(tracehost_core SYSTEM PRIVATE "${TRACEHOST_XXHASH_INCLUDE}")
   target_precompile_headers(tracehost_core PRIVATE "${CMAKE_CURRENT_LIST_DIR}/torch_pch.h")
   tracehost_warnings(tracehost_core)
 else()

@@ -30,6 +30,7 @@ from . import _html as _html  # noqa: E402  (what notebooks show)
 from . import _introspection as _introspection  # noqa: E402  (methods of Function)
 from . import _sizes as _sizes  # noqa: E402  (tells _tracehost its class)
 from . import autograph, testing  # noqa: E402
+from ._archive import Archive, ArchivedFunction, load, save  # noqa: E402
 from ._concrete import ConcreteFunction  # noqa: E402
 from ._function import Function, function  # noqa: E402
 from ._init_scope import init_scope  # noqa: E402
@@ -49,7 +50,9 @@ from ._versions import VERSION as __version__  # noqa: E402
 from .autograph._explicit import cond, range, while_loop  # noqa: E402
 
 __all__ = [
+    "Archive",
     "ArchiveError",
+    "ArchivedFunction",
     "CaptureError",
     "ConcreteFunction",
     "Error",
@@ -72,12 +75,14 @@ __all__ = [
     "functions_run_eagerly",
     "init_scope",
     "inside_function",
+    "load",
     "no_retrace",
     "py_function",
     "range",
     "report",
     "reset",
     "run_functions_eagerly",
+    "save",
     "stance",
     "testing",
     "trace_monitor",

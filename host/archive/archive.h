@@ -51,6 +51,10 @@ struct Entry {
   std::vector<SpecializationRef> specializations; ///< most specific first
 };
 
+/// Node::reserved[1] of a tensor in an OutputSpec: a number that the graph computes, an int for the
+/// caller.
+inline constexpr std::uint8_t kComputed = 1;
+
 /// What a Specialization of an archive has besides: its `front_end`.
 struct State final : FrontEndState {
   std::string method;                  ///< of the TorchScript module
@@ -78,6 +82,9 @@ struct Contents {
 /// with a sentence that names the file, for anything that is wrong with it.
 Contents read(const std::string &path, std::optional<c10::Device> device = std::nullopt);
 
+/// The manifest of a file alone, as JSON. Throws Error.
+std::string manifest(const std::string &path);
+
 /// The Specialization that serves a call: first those whose tensors require grad as the call's, in
 /// the grad mode of the call; then those that differ in that alone, which ops find out by
 /// themselves. Null: none; then `why` has the nearest one and its differences.
@@ -86,6 +93,9 @@ Contents read(const std::string &path, std::optional<c10::Device> device = std::
 /// TensorMeta::of(tensor), and `context`; `tensors` are its slots.
 SpecializationRef serving(const Entry &entry, const Signature &request,
                           c10::ArrayRef<at::Tensor> tensors, Nearest *why = nullptr);
+
+/// Why none does, a sentence and what differs from the nearest, a line each.
+std::string refusal(const Entry &entry, const Signature &request, const Nearest &nearest);
 
 /// The inputs of the Program: the slots, then what the archive bound.
 torch::jit::Stack inputs(const Specialization &specialization, c10::ArrayRef<at::Tensor> tensors);

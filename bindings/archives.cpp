@@ -1,0 +1,503 @@
+#include "archives.h"
+
+#include "archive/write.h"
+#include "arrays.h"
+#include "concrete.h"
+#include "context_probe.h"
+#include "environment/gil.h"
+#include "errors.h"
+#include "function_type.h"
+#include "native_signature.h"
+#include "trace/tracer.h"
+#include "walk.h"
+
+#include <torch/csrc/autograd/python_variable.h>
+#include <torch/csrc/jit/frontend/tracer.h>
+#include <torch/csrc/utils/pybind.h>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <memory>
+#include <optional>
+#include <utility>
+
+namespace tracehost::python {
+
+namespace py = pybind11;
+
+namespace {
+
+/// ArchiveError.
+[[noreturn]] void raise_archive(const std::string &message) {
+  const py::object type = py::module_::import("tracehost._errors").attr("ArchiveError");
+  raise(type.ptr(), message);
+}
+
+[[noreturn]] void refuse(const std::string &what, const std::string &reason) {
+  raise_archive(fmt::format("{} can't be saved: {}", what, reason));
+}
+
+/// What of ours an archive's functions throw, as Python's exceptions.
+template <class F> auto translated(const F &f) {
+  try {
+    return f();
+  } catch (const archive::Error &e) {
+    raise_archive(e.what());
+  }
+}
+
+// ---- saving -------------------------------------------------------------------------------------
+
+bool is_plain(const void *type) {
+  return type == nullptr || type == THPVariableClass || type == ParameterClass ||
+         std::string_view(static_cast<const PyTypeObject *>(type)->tp_name) == "Buffer" ||
+         StandIns::is_class(static_cast<PyTypeObject *>(const_cast<void *>(type)));
+}
+
+void make_plain(TensorMeta &meta, const std::string &what, const std::string &path) {
+  if (!is_plain(meta.type))
+    refuse(what, fmt::format("'{}' is a {}, whose own operators would be lost. Pass a plain tensor",
+                             path, meta.type_name));
+  meta.type = nullptr;
+  meta.type_name = "Tensor";
+}
+
+/// Without the first `count` parameters, whose values are part of the graph.
+void drop_parameters(Signature &signature, std::size_t count) {
+  if (count == 0)
+    return;
+  const auto first = static_cast<std::uint32_t>(signature.subtree(count));
+  signature.nodes.erase(signature.nodes.begin(), signature.nodes.begin() + first);
+  for (Node &node : signature.nodes)
+    node.end -= first;
+  auto parameters = std::make_shared<Parameters>(*signature.parameters);
+  const auto drop = [&](auto &list) {
+    if (list.size() >= count)
+      list.erase(list.begin(), list.begin() + static_cast<std::ptrdiff_t>(count));
+  };
+  drop(parameters->names);
+  drop(parameters->kinds);
+  drop(parameters->defaults);
+  signature.parameters = std::move(parameters);
+}
+
+Signature native_signature(const Concrete &concrete, const std::string &what) {
+  Signature signature = concrete.specialization().signature;
+  const PythonState &state = concrete.python_state();
+  if (state.rebinds)
+    refuse(what, "its calls store tensors to attributes, which an archive does not have. Change "
+                 "them in place (self.h.copy_(h)), or return them");
+  if (!signature.grads.empty())
+    refuse(what, fmt::format("the body reads {}, and an archive has no gradients. Save the forward "
+                             "function",
+                             grad_path(signature.input_path(signature.grads[0].input))));
+  for (const CaptureSpec &capture : signature.captures)
+    if (capture.same_as_slot >= 0)
+      refuse(what,
+             fmt::format("argument '{}' is the very tensor that the body reaches as {}, "
+                         "which becomes the archive's own. Request it with another tensor",
+                         signature.input_path(static_cast<std::uint32_t>(capture.same_as_slot)),
+                         capture.path));
+  drop_parameters(signature, concrete.bound_parameters());
+  for (std::uint32_t slot = 0; slot < signature.slots.size(); ++slot)
+    make_plain(signature.slots[slot], what, signature.input_path(slot));
+  signature.captures.resize(state.captures);
+  for (CaptureSpec &capture : signature.captures)
+    make_plain(capture.meta, what, capture.path);
+  signature.watched.clear();
+  signature.context.included = signature.context.excluded = 0;
+  signature.context.default_device = 0;
+  Signature shown = signature;
+  try {
+    make_native(signature.nodes, signature.atoms);
+  } catch (const Unstorable &reason) {
+    refuse(what, fmt::format("argument '{}' is {}, which an archive can't hold. Let the body reach "
+                             "it (self, a closure, functools.partial) in place of passing it",
+                             path(shown, reason.node), reason.value));
+  }
+  return signature;
+}
+
+OutputSpec native_outputs(const Concrete &concrete, const std::string &what) {
+  OutputSpec outputs = concrete.specialization().outputs;
+  try {
+    make_native(outputs.nodes, outputs.atoms);
+  } catch (const Unstorable &reason) {
+    refuse(what, fmt::format("its result holds {}, which an archive can't", reason.value));
+  }
+  return outputs;
+}
+
+/// `shapes`: of the result's tensors, with None for sizes that follow from those that may be any.
+archive::Source source(Concrete &concrete, const py::list &shapes, const std::string &what) {
+  archive::Source result;
+  result.specialization = &concrete.specialization();
+  result.signature = native_signature(concrete, what);
+  result.outputs = native_outputs(concrete, what);
+  result.output_metas = concrete.python_state().outputs;
+  for (std::size_t i = 0; i < result.output_metas.size(); ++i) {
+    TensorMeta &meta = result.output_metas[i];
+    meta.type = nullptr;
+    meta.type_name = "Tensor";
+    const py::tuple shape = shapes[i];
+    for (std::size_t d = 0; d < shape.size(); ++d)
+      if (shape[d].is_none())
+        meta.relax(d);
+  }
+  for (const py::handle object : concrete.captured_inputs()) {
+    result.captures.push_back(THPVariable_Unpack(object.ptr()));
+    result.parameters.push_back(PyObject_IsInstance(object.ptr(), ParameterClass) == 1);
+    TensorMeta now = TensorMeta::of(result.captures.back());
+    result.signature.captures[result.captures.size() - 1].meta = std::move(now);
+  }
+  return result;
+}
+
+/// By parameter; what can't be stored is no default: it has to be given.
+std::optional<archive::Value> default_of(const py::dict &defaults, const std::string &name) {
+  const py::str key(name.substr(std::min(name.find_first_not_of('*'), name.size())));
+  if (!defaults.contains(key))
+    return std::nullopt;
+  try {
+    const FlatValue flat = flatten(py::object(defaults[key]).ptr(), Purpose::argument);
+    archive::Value value{flat.nodes, flat.atoms};
+    if (!flat.tensors.empty())
+      return std::nullopt;
+    make_native(value.nodes, value.atoms);
+    return value;
+  } catch (const Unstorable &) {
+    return std::nullopt;
+  }
+}
+
+/// `functions`: (name, defaults by parameter, (Concrete, its results' shapes) ...) for each.
+void write(const std::string &path, const py::list &functions, bool source_paths) {
+  std::vector<archive::SourceFunction> sources;
+  for (const py::handle entry : functions) {
+    const auto [name, defaults, concretes] =
+        py::cast<std::tuple<std::string, py::dict, py::list>>(entry);
+    archive::SourceFunction made{name, nullptr, {}, {}};
+    for (const py::handle pair : concretes) {
+      const auto [concrete, shapes] = py::cast<std::tuple<py::object, py::list>>(pair);
+      made.specializations.push_back(source(py::cast<Concrete &>(concrete), shapes, name));
+    }
+    made.parameters = made.specializations.at(0).signature.parameters;
+    for (const archive::Source &s : made.specializations)
+      if (s.signature.parameters->names != made.parameters->names)
+        refuse(name, "its ConcreteFunctions are of functions with other parameters");
+    for (const std::string &parameter : made.parameters->names)
+      made.defaults.push_back(default_of(defaults, parameter));
+    sources.push_back(std::move(made));
+  }
+  translated([&] {
+    const py::gil_scoped_release released;
+    archive::write(path, sources, source_paths);
+  });
+}
+
+// ---- loading ------------------------------------------------------------------------------------
+
+/// The arguments of a call, flattened.
+struct Given {
+  Signature signature;
+  std::vector<at::Tensor> tensors;
+  std::vector<Owned> kept;
+};
+
+/// An archive in memory; `tracehost._tracehost.Archive`.
+class Loaded {
+public:
+  explicit Loaded(archive::Contents contents) : contents_(std::move(contents)) {}
+
+  const archive::Contents &contents() const { return contents_; }
+  const archive::Entry &entry(const std::string &name) const { return *contents_.find(name); }
+  py::object call(const std::string &name, const py::tuple &values) const;
+
+private:
+  static Given flat(const archive::Entry &entry, const py::tuple &values);
+  /// Numbers and lists in place of the tensors that `like` has. False: they don't fit.
+  static bool cast_to(const Signature &like, const archive::Entry &entry, const py::tuple &values,
+                      Given &into);
+  archive::Contents contents_;
+};
+
+Given Loaded::flat(const archive::Entry &entry, const py::tuple &values) {
+  Given given;
+  bool changed = false;
+  const py::object plain =
+      has_arrays() ? py::reinterpret_steal<py::object>(with_tensors(values.ptr(), changed))
+                   : py::object(values);
+  if (!plain)
+    rethrow();
+  FlatValue flat = flatten(plain.ptr(), Purpose::argument);
+  Signature &s = given.signature;
+  s.parameters = entry.parameters;
+  s.nodes.assign(flat.nodes.begin() + 1, flat.nodes.end()); // without the tuple around them
+  for (Node &node : s.nodes)
+    --node.end;
+  const Signature shown = [&] {
+    Signature copy = s;
+    copy.atoms = flat.atoms;
+    return copy;
+  }();
+  try {
+    make_native(s.nodes, s.atoms);
+  } catch (const Unstorable &reason) {
+    raise(errors().signature,
+          fmt::format("{}: argument '{}' is {}, for which no archive has a graph", entry.name,
+                      path(shown, reason.node), reason.value));
+  }
+  for (PyObject *tensor : flat.tensors) {
+    given.tensors.push_back(THPVariable_Unpack(tensor));
+    s.slots.push_back(TensorMeta::of(given.tensors.back()));
+  }
+  s.context = probe_context();
+  given.kept = std::move(flat.kept);
+  return given;
+}
+
+/// The value of the subtree at `at` of `like`, or a tensor made of it where `like` has one.
+class Caster {
+public:
+  Caster(const Signature &like) : like_(like) {}
+
+  /// A new reference; null without an error: it does not fit.
+  PyObject *cast(PyObject *value, std::size_t &at) {
+    const Node &node = like_.nodes[at];
+    if (node.kind == Kind::tensor)
+      return tensor(value, at++);
+    const bool list = node.kind == Kind::list && PyList_CheckExact(value);
+    const bool tuple = node.kind == Kind::tuple && PyTuple_CheckExact(value);
+    if (!list && !tuple) {
+      at = node.end;
+      return Py_NewRef(value);
+    }
+    const std::uint32_t end = node.end;
+    py::list items;
+    ++at;
+    for (const py::handle item : py::reinterpret_borrow<py::object>(value)) {
+      if (at >= end)
+        return nullptr;
+      PyObject *made = cast(item.ptr(), at);
+      if (!made)
+        return nullptr;
+      items.append(py::reinterpret_steal<py::object>(made));
+    }
+    if (at != end)
+      return nullptr;
+    return list ? items.release().ptr() : PyList_AsTuple(items.ptr());
+  }
+
+private:
+  PyObject *tensor(PyObject *value, std::size_t at) const {
+    if (THPVariable_Check(value))
+      return Py_NewRef(value);
+    const TensorMeta &meta = like_.slots[like_.nodes[at].payload.slot];
+    try {
+      return py::module_::import("tracehost._signature")
+          .attr("_fit_tensor")(TensorSpec::of(meta), py::reinterpret_borrow<py::object>(value),
+                               path(like_, at), false)
+          .release()
+          .ptr();
+    } catch (py::error_already_set &e) {
+      if (!e.matches(errors().signature))
+        throw;
+      return nullptr;
+    }
+  }
+  const Signature &like_;
+};
+
+bool Loaded::cast_to(const Signature &like, const archive::Entry &entry, const py::tuple &values,
+                     Given &into) {
+  Caster caster(like);
+  py::tuple made(values.size());
+  bool changed = false;
+  std::size_t at = 0;
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    PyObject *value = caster.cast(values[i].ptr(), at);
+    if (!value)
+      return false;
+    changed |= value != values[i].ptr();
+    made[i] = py::reinterpret_steal<py::object>(value);
+  }
+  if (changed)
+    into = flat(entry, made);
+  return changed;
+}
+
+PyObject *result_of(const Specialization &s, torch::jit::Stack &stack) {
+  std::vector<Owned> owned;
+  std::vector<PyObject *> tensors;
+  std::vector<bool> computed(s.outputs.tensors, false);
+  for (const Node &node : s.outputs.nodes)
+    if (node.kind == Kind::tensor)
+      computed[node.payload.slot] = node.reserved[1] == archive::kComputed;
+  for (std::size_t i = 0; i < s.outputs.tensors; ++i) {
+    const at::Tensor t = stack.at(i).toTensor();
+    owned.emplace_back(computed[i] ? PyLong_FromLongLong(t.item().toLong()) : THPVariable_Wrap(t));
+    tensors.push_back(owned.back().get());
+  }
+  std::size_t at = 0;
+  return python_tree(s.outputs.nodes, at, tensors);
+}
+
+py::object Loaded::call(const std::string &name, const py::tuple &values) const {
+  const archive::Entry &entry = this->entry(name);
+  if (torch::jit::tracer::isTracing() || trace::active())
+    raise(errors().trace, fmt::format("{} of an archive is called in a body that is being traced, "
+                                      "whose graph can't have it: call it outside, or trace the "
+                                      "function that it was saved from.",
+                                      name));
+  Given given = flat(entry, values);
+  Nearest nearest;
+  SpecializationRef served = archive::serving(entry, given.signature, given.tensors, &nearest);
+  for (std::size_t i = 0; i < entry.specializations.size() && !served; ++i)
+    if (Given cast; cast_to(entry.specializations[i]->signature, entry, values, cast)) {
+      served = archive::serving(entry, cast.signature, cast.tensors);
+      if (served)
+        given = std::move(cast);
+    }
+  if (!served)
+    raise(errors().signature, archive::refusal(entry, given.signature, nearest));
+  torch::jit::Stack stack = archive::inputs(*served, given.tensors);
+  try {
+    std::optional<py::gil_scoped_release> released;
+    if (served->program->long_running())
+      released.emplace();
+    served->program->run(stack);
+  } catch (...) {
+    set_from_failed_run(name);
+    rethrow();
+  }
+  PyObject *made = result_of(*served, stack);
+  if (!made)
+    rethrow();
+  return py::reinterpret_steal<py::object>(made);
+}
+
+/// (name, kind, has a default, default) for each parameter.
+py::list parameters(const archive::Entry &entry) {
+  py::list result;
+  for (std::size_t i = 0; i < entry.parameters->names.size(); ++i) {
+    std::string name = entry.parameters->names[i];
+    name.erase(0, std::min(name.find_first_not_of('*'), name.size()));
+    py::object value = py::none();
+    if (const auto &given = entry.defaults[i]) {
+      std::size_t at = 0;
+      PyObject *made = python_tree(given->nodes, at, {});
+      if (!made)
+        rethrow();
+      value = py::reinterpret_steal<py::object>(made);
+    }
+    result.append(py::make_tuple(name, static_cast<int>(entry.parameters->kinds[i]),
+                                 entry.defaults[i].has_value(), value));
+  }
+  return result;
+}
+
+/// `float32[None, 3]` or the structure around: as a Signature's argument.
+std::string result_text(const Specialization &s) {
+  Signature shown;
+  shown.nodes = s.outputs.nodes;
+  shown.slots = archive::state(s).outputs;
+  shown.parameters = std::make_shared<Parameters>(Parameters{{"result"}, {}, {}});
+  std::string text = tracehost::text(shown);
+  const std::size_t begin = text.find("result") + 6;
+  const std::size_t skip = text.compare(begin, 2, ": ") == 0 ? 2 : 1;
+  return text.substr(begin + skip, text.size() - begin - skip - 1);
+}
+
+/// What there is of each specialization of a function.
+py::list described(const archive::Entry &entry) {
+  py::list result;
+  for (const SpecializationRef &s : entry.specializations) {
+    const archive::State &state = archive::state(*s);
+    py::list captures, conditions;
+    for (std::size_t i = 0; i < state.captures.size(); ++i)
+      captures.append(py::make_tuple(state.attributes[i], s->signature.captures[i].path,
+                                     s->signature.captures[i].meta.text()));
+    for (const SizeCondition &condition : s->signature.conditions)
+      conditions.append(text(condition, s->signature));
+    py::dict one;
+    one["method"] = state.method;
+    one["signature"] = text(s->signature);
+    one["result"] = result_text(*s);
+    one["captures"] = captures;
+    one["conditions"] = conditions;
+    one["ops"] = s->program->ops();
+    one["relaxed"] = s->signature.relaxed();
+    result.append(one);
+  }
+  return result;
+}
+
+py::object tensors(const archive::Entry &entry) {
+  py::dict result;
+  for (const SpecializationRef &s : entry.specializations) {
+    const archive::State &state = archive::state(*s);
+    for (std::size_t i = 0; i < state.captures.size(); ++i)
+      result[py::str(state.attributes[i])] =
+          py::reinterpret_steal<py::object>(THPVariable_Wrap(state.captures[i]));
+  }
+  return result;
+}
+
+std::unique_ptr<Loaded> load(const std::string &path, const std::optional<std::string> &device) {
+  return translated([&] {
+    std::optional<c10::Device> to;
+    if (device)
+      to = c10::Device(*device);
+    const py::gil_scoped_release released;
+    return std::make_unique<Loaded>(archive::read(path, to));
+  });
+}
+
+} // namespace
+
+void add_archives(py::module_ &module) {
+  module.def("write_archive", &write);
+  module.def("read_archive", &load);
+  module.def("read_manifest", [](const std::string &path) {
+    return translated([&] {
+      const py::gil_scoped_release released;
+      return archive::manifest(path);
+    });
+  });
+  module.def("concrete_source", [](const Concrete &concrete) {
+    return py::make_tuple(concrete.callable(), concrete.stale());
+  });
+  py::class_<Loaded>(module, "Archive")
+      .def("call", &Loaded::call)
+      .def("names",
+           [](const Loaded &self) {
+             std::vector<std::string> names;
+             for (const archive::Entry &entry : self.contents().functions)
+               names.push_back(entry.name);
+             return names;
+           })
+      .def("parameters",
+           [](const Loaded &self, const std::string &name) { return parameters(self.entry(name)); })
+      .def("described",
+           [](const Loaded &self, const std::string &name) { return described(self.entry(name)); })
+      .def("tensors",
+           [](const Loaded &self, const std::string &name) { return tensors(self.entry(name)); })
+      .def("graph",
+           [](const Loaded &self, const std::string &name, std::size_t index) {
+             return py::cast(self.entry(name).specializations.at(index)->program->copy_graph());
+           })
+      .def_property_readonly("facts", [](const Loaded &self) {
+        const archive::Contents &c = self.contents();
+        py::dict facts;
+        facts["path"] = c.path;
+        facts["version"] = c.version;
+        facts["tracehost"] = c.tracehost;
+        facts["torch"] = c.torch;
+        facts["hash"] = c.hash;
+        facts["device"] = c.device.str();
+        return facts;
+      });
+}
+
+} // namespace tracehost::python

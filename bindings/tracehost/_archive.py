@@ -1,0 +1,380 @@
+"""Archives: specializations in a file, and functions that are read from one."""
+
+from __future__ import annotations
+
+import builtins
+import collections
+import dataclasses
+import functools
+import inspect
+import json
+import os
+import sys
+import types
+import warnings
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import torch
+
+from . import _tracehost
+from ._concrete import ConcreteFunction
+from ._errors import ArchiveError, SignatureError
+from ._function import _signature
+from ._tracehost import Function
+
+_Kind = inspect._ParameterKind
+_KINDS = (_Kind.POSITIONAL_OR_KEYWORD, _Kind.VAR_POSITIONAL, _Kind.KEYWORD_ONLY, _Kind.VAR_KEYWORD)
+
+
+# -- saving ------------------------------------------------------------------------------------------------
+
+
+def save(
+    path: str | os.PathLike[str],
+    functions: Mapping[str, Function | ConcreteFunction | list[ConcreteFunction]],
+    *,
+    source_paths: bool = False,
+) -> None:
+    """Write functions to a file that `tracehost.load`, C++ programs and plain `torch.jit.load` read.
+
+    Of a Function all live specializations are written whose Python values (attributes, globals) are still
+    as at the trace; with an input_signature and none traced yet, that one. Tensors that the bodies reach
+    (parameters, buffers, globals) are written as they are now, each once. The file is complete or not
+    there, and the same functions give the same bytes.
+
+    Args:
+        functions: by name, what to write: a Function, a ConcreteFunction, or a list of ConcreteFunctions.
+        source_paths: keep the names of files and the lines that ops came from, for messages.
+
+    Raises:
+        ArchiveError: a graph can't be stored (it calls Python, runs a backward pass ...), a value among
+            the arguments or results can't, or the file can't be written. Nothing is written then.
+    """
+    if not isinstance(functions, Mapping) or not functions:
+        raise TypeError(
+            "save(path, functions): functions is a dict of at least one name and Function"
+        )
+    entries = []
+    for name, function in functions.items():
+        if not isinstance(name, str) or not name.isidentifier():
+            raise ArchiveError(f"{name!r} can't be saved: the name of a function is an identifier")
+        concretes = _concretes(name, function)
+        callable_ = _tracehost.concrete_source(concretes[0]._core)[0]
+        graphs = [(c._core, [tuple(spec.shape) for spec in c.outputs]) for c in concretes]
+        entries.append((name, _defaults(callable_), graphs))
+    _tracehost.write_archive(os.fspath(path), entries, bool(source_paths))
+
+
+def _concretes(name: str, function: Any) -> list[ConcreteFunction]:
+    if isinstance(function, types.MethodType) and isinstance(function.__func__, Function):
+        function = function.__func__  # the instance's own
+    if isinstance(function, ConcreteFunction):
+        return [function]
+    if isinstance(function, (list, tuple)) and function:
+        if all(isinstance(f, ConcreteFunction) for f in function):
+            return list(function)
+    elif isinstance(function, Function):
+        return _live(name, function)
+    raise TypeError(
+        f"{name!r} can't be saved: it is a {type(function).__name__}. Save a tracehost.Function, a "
+        "ConcreteFunction, or a list of these"
+    )
+
+
+def _live(name: str, function: Function) -> list[ConcreteFunction]:
+    made = _tracehost.concrete_functions(function, ConcreteFunction)
+    if not made and function.input_signature is not None:
+        return [function.get_concrete_function()]
+    if not made:
+        raise ArchiveError(
+            f"{name} can't be saved: it has no specialization yet. Call it, or request one: "
+            f"{function.name}.get_concrete_function(TensorSpec(...))"
+        )
+    stale = [_tracehost.concrete_source(cf._core)[1] for cf in made]
+    current = [cf for cf, path in zip(made, stale) if not path]
+    if not current:
+        raise ArchiveError(
+            f"{name} can't be saved: {stale[-1]} is another value now than when it was traced. Call it "
+            "again, so that there is a graph for that value"
+        )
+    return current
+
+
+def _defaults(callable_: Any) -> dict[str, Any]:
+    try:
+        parameters = _signature(callable_).parameters.values()
+    except (TypeError, ValueError):  # some builtins have none
+        return {}
+    made = {p.name: p.default for p in parameters if p.default is not p.empty}
+    made |= {p.name: () for p in parameters if p.kind is p.VAR_POSITIONAL}
+    return made | {p.name: {} for p in parameters if p.kind is p.VAR_KEYWORD}
+
+
+def _save(self: Function, /, path: str | os.PathLike[str], *, source_paths: bool = False) -> None:
+    """save(path, *, source_paths=False)
+
+    tracehost.save(path, {name: self}): writes the live specializations.
+    """
+    name = self.name if self.name.isidentifier() else "function"
+    save(path, {name: self}, source_paths=source_paths)
+
+
+# -- loading -----------------------------------------------------------------------------------------------
+
+
+class ArchivedFunction:
+    """A function of an archive: called as the one that it was saved from.
+
+    Arguments are bound to its parameters, defaults filled in. The graph that serves is found by the same
+    rules as a Function's; requires_grad may differ, gradients flow as through eager code. Numbers, lists
+    of them and numpy arrays become tensors where the graph has tensors. It never traces: what no graph
+    serves is a SignatureError.
+    """
+
+    def __init__(self, core: Any, name: str) -> None:
+        self._core = core
+        self.name = self.__name__ = name
+        self.__signature__ = _python_signature(core.parameters(name))
+        self.__doc__ = "\n".join(self.signatures)
+
+    def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
+        try:
+            bound = self.__signature__.bind(*args, **kwargs)
+        except TypeError as error:
+            raise TypeError(f"{self.name}() {error}") from None
+        bound.apply_defaults()
+        return self._core.call(self.name, tuple(bound.arguments.values()))
+
+    @property
+    def signatures(self) -> tuple[str, ...]:
+        """What it takes and gives, a line for each graph, most specific first."""
+        return tuple(f"{s['signature']} -> {s['result']}" for s in self._core.described(self.name))
+
+    def graph(self, index: int = 0) -> torch._C.Graph:
+        """A copy of a graph: tensor arguments, then captures."""
+        return self._core.graph(self.name, _checked(index, self))
+
+    def tensors(self) -> dict[str, torch.Tensor]:
+        """The parameters and buffers that its graphs read, by their name in the module. Writing to them
+        in place changes what it computes."""
+        return self._core.tensors(self.name)
+
+    def __str__(self) -> str:
+        return "\n".join(f"{self.name}{signature}" for signature in self.signatures)
+
+    def __repr__(self) -> str:
+        return f"<ArchivedFunction {self.name}, {_count(len(self.signatures), 'signature')}>"
+
+
+class Archive(Mapping[str, ArchivedFunction]):
+    """What `tracehost.load` gives: functions by name."""
+
+    def __init__(self, core: Any) -> None:
+        self._core = core
+        self._functions = {name: ArchivedFunction(core, name) for name in core.names()}
+        facts = core.facts
+        self.path: str = facts["path"]
+        self.version: int = facts["version"]  # of the format
+        self.tracehost: str = facts["tracehost"]  # versions that wrote it
+        self.torch: str = facts["torch"]
+        self.hash: str = facts["hash"]
+        self.device = torch.device(facts["device"])
+
+    def __getitem__(self, name: str) -> ArchivedFunction:
+        try:
+            return self._functions[name]
+        except KeyError:
+            known = ", ".join(self._functions) or "none"
+            raise KeyError(f"{name!r} is no function of {self.path}; there is {known}") from None
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._functions
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._functions)
+
+    def __len__(self) -> int:
+        return len(self._functions)
+
+    def __str__(self) -> str:
+        return "\n".join(map(str, self._functions.values()))
+
+    def __repr__(self) -> str:
+        return f"<Archive {self.path!r}: {', '.join(self)}>"
+
+
+def load(path: str | os.PathLike[str], device: str | torch.device | None = None) -> Archive:
+    """Read an archive: its functions by name.
+
+    An archive is code, as a TorchScript file is: load what you trust. Nothing in it is run or unpickled as
+    Python when it is loaded.
+
+    Args:
+        device: where to put tensors and ops that were on the device of the trace; default: there.
+
+    Raises:
+        ArchiveError: the file is not there, cut off, damaged, no archive, or of a newer format; or the
+            device is not here.
+    """
+    given = None if device is None else str(torch.device(device))
+    return Archive(_tracehost.read_archive(os.fspath(path), given))
+
+
+def _python_signature(parameters: list[tuple[str, int, bool, Any]]) -> inspect.Signature:
+    made = []
+    for name, kind, has_default, default in parameters:
+        spreads = _KINDS[kind] in (_Kind.VAR_POSITIONAL, _Kind.VAR_KEYWORD)
+        value = default if has_default and not spreads else inspect.Parameter.empty
+        made.append(inspect.Parameter(name, _KINDS[kind], default=value))
+    for i in range(
+        len(made) - 1, 0, -1
+    ):  # a default before a parameter without one can't be left out
+        positional = made[i].kind is made[i - 1].kind is _Kind.POSITIONAL_OR_KEYWORD
+        if positional and made[i].default is made[i].empty:
+            made[i - 1] = made[i - 1].replace(default=inspect.Parameter.empty)
+    return inspect.Signature(made)
+
+
+def _checked(index: int, function: ArchivedFunction) -> int:
+    count = len(function.signatures)
+    if not 0 <= index < count:
+        raise IndexError(f"{function.name} has {_count(count, 'graph')}, there is no graph {index}")
+    return index
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}" + ("" if number == 1 else "s")
+
+
+# -- values of results, for the compiled part --------------------------------------------------------------
+
+
+def torch_constant(name: str) -> Any:
+    return getattr(torch, name)
+
+
+def _found(name: str) -> Any:
+    """What `module:Qualified.Name` is, of modules that are imported; None: it is not there."""
+    module, _, path = name.partition(":")
+    found: Any = sys.modules.get(module)
+    for part in path.split("."):
+        found = None if found is None else getattr(found, part, None)
+    return found
+
+
+def member(name: str) -> Any:
+    enum, _, own = name.rpartition(".")
+    found = _found(enum)
+    if isinstance(found, type) and own in getattr(found, "__members__", {}):
+        return found.__members__[own]
+    raise ArchiveError(f"the value {own} of {enum.replace(':', '.')} is needed: import it first")
+
+
+def put_together(
+    name: str, fields: list[str], is_record: bool, items: list[Any], absent: list[int]
+) -> Any:
+    """An instance of a class of the user's; of one like it where it is not imported."""
+    if name in ("builtins:slice", "builtins:range"):
+        return getattr(builtins, name[9:])(*items)
+    found = _found(name)
+    if is_record:
+        cls = found if _is_record(found, fields) else _record_like(name, tuple(fields))
+        made = object.__new__(cls)
+        for i, (field, item) in enumerate(zip(fields, items)):
+            if i not in absent:
+                object.__setattr__(made, field, item)
+        return made
+    alike = isinstance(found, type) and getattr(found, "_fields", None) == tuple(fields)
+    cls = found if alike and issubclass(found, tuple) else _named_tuple_like(name, tuple(fields))
+    return tuple.__new__(cls, items)
+
+
+def _is_record(found: Any, fields: list[str]) -> bool:
+    if not isinstance(found, type):
+        return False
+    if dataclasses.is_dataclass(found):
+        return [f.name for f in dataclasses.fields(found)] == fields
+    return [a.name for a in getattr(found, "__attrs_attrs__", ())] == fields
+
+
+@functools.cache
+def _record_like(name: str, fields: tuple[str, ...]) -> type:
+    module, _, path = name.partition(":")
+    made = dataclasses.make_dataclass(path.rpartition(".")[2], fields)
+    made.__module__, made.__qualname__ = module, path
+    return made
+
+
+@functools.cache
+def _named_tuple_like(name: str, fields: tuple[str, ...]) -> type:
+    module, _, path = name.partition(":")
+    made = collections.namedtuple(path.rpartition(".")[2], fields)  # type: ignore[misc]
+    made.__module__, made.__qualname__ = module, path
+    return made
+
+
+# -- inspecting --------------------------------------------------------------------------------------------
+
+
+def describe(archive: Archive) -> str:
+    """What `tracehost inspect` prints."""
+    size = os.path.getsize(archive.path)
+    lines = [
+        f"{os.path.basename(archive.path)}: {size:,} bytes, format {archive.version}, "
+        f"tracehost {archive.tracehost}, torch {archive.torch}, {archive.device}",
+        f"hash {archive.hash}",
+    ]
+    tensors: dict[str, torch.Tensor] = {}
+    number = 0
+    for function in archive.values():
+        lines += ["", f"{function.name}{function.__signature__}"]
+        tensors |= function.tensors()
+        for one in archive._core.described(function.name):
+            lines.append(f"  {number}  {one['signature']} -> {one['result']}")
+            lines.append(
+                f"     method {one['method']}, {_count(one['ops'], 'op')}, "
+                f"{_count(len(one['captures']), 'tensor')} of the archive"
+            )
+            lines += [f"     for sizes where {condition}" for condition in one["conditions"]]
+            number += 1
+    if tensors:
+        lines += ["", _count(len(tensors), "tensor")]
+        width = max(map(len, tensors))
+        for name, tensor in tensors.items():
+            lines.append(f"  {name:{width}}  {_tracehost.tensor_text(tensor)}")
+    return "\n".join(lines)
+
+
+def graph_of(archive: Archive, number: int) -> torch._C.Graph:
+    """The graph with that number in describe()."""
+    first = 0
+    for function in archive.values():
+        count = len(function.signatures)
+        if first <= number < first + count:
+            return function.graph(number - first)
+        first += count
+    raise IndexError(f"{archive.path} has {_count(first, 'graph')}, there is no graph {number}")
+
+
+def code_of(archive: Archive, number: int) -> str:
+    """The TorchScript source of that method."""
+    methods = [one["method"] for f in archive for one in archive._core.described(f)]
+    if not 0 <= number < len(methods):
+        raise IndexError(
+            f"{archive.path} has {_count(len(methods), 'graph')}, there is no graph {number}"
+        )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", FutureWarning)  # torch deprecates TorchScript
+        module = torch.jit.load(archive.path, map_location=archive.device)
+    return module._c._get_method(methods[number]).code
+
+
+def manifest_of(path: str) -> Any:
+    return json.loads(_tracehost.read_manifest(path))
+
+
+Function.save = _save
+for _class in (Archive, ArchivedFunction):
+    _class.__module__ = "tracehost"
+__all__ = ["Archive", "ArchivedFunction", "SignatureError", "load", "save"]

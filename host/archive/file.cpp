@@ -1,0 +1,191 @@
+#include "archive/file.h"
+
+#include "archive/archive.h"
+
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
+#include <fmt/format.h>
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <string_view>
+#include <vector>
+
+namespace tracehost::archive {
+namespace {
+
+constexpr std::string_view kMark = "tracehost xxh3 ";
+constexpr std::size_t kDigits = 32;
+constexpr std::size_t kComment = kMark.size() + kDigits;
+constexpr std::size_t kEnd = 22; ///< of a zip: its last record, without a comment
+constexpr std::size_t kPiece = std::size_t{1} << 20;
+
+std::string reason() { return std::strerror(errno); } // NOLINT(concurrency-mt-unsafe)
+
+/// XXH3 of 128 bits: finds damage, at the speed of memory. It is no signature.
+class Hash {
+public:
+  Hash() : state_(XXH3_createState()) { XXH3_128bits_reset(state_); }
+  ~Hash() { XXH3_freeState(state_); }
+  Hash(const Hash &) = delete;
+  Hash &operator=(const Hash &) = delete;
+
+  void add(const void *bytes, std::size_t count) { XXH3_128bits_update(state_, bytes, count); }
+  std::string digits() const {
+    const XXH128_hash_t found = XXH3_128bits_digest(state_);
+    return fmt::format("{:016x}{:016x}", found.high64, found.low64);
+  }
+
+private:
+  XXH3_state_t *state_;
+};
+
+void write_all(int descriptor, const char *bytes, std::size_t count, const std::string &path) {
+  while (count > 0) {
+    const ssize_t done = ::write(descriptor, bytes, count);
+    if (done < 0 && errno == EINTR)
+      continue;
+    if (done < 0)
+      throw Error(fmt::format("{} can't be written: {}", path, reason()));
+    bytes += done;
+    count -= static_cast<std::size_t>(done);
+  }
+}
+
+} // namespace
+
+struct NewFile::Impl {
+  std::string path, beside;
+  int descriptor = -1;
+  Hash hash;
+  std::vector<char> tail; ///< the last kEnd bytes: the zip's end, when it is complete
+};
+
+NewFile::NewFile(std::string path) : impl_(std::make_unique<Impl>()) {
+  static std::atomic<unsigned> number{0};
+  impl_->path = std::move(path);
+  impl_->beside = fmt::format("{}.{}.{}.new", impl_->path, ::getpid(), ++number);
+  impl_->descriptor = ::open(impl_->beside.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+  if (impl_->descriptor < 0)
+    throw Error(fmt::format("{} can't be written: {}", impl_->path, reason()));
+}
+
+NewFile::~NewFile() {
+  if (impl_->descriptor < 0)
+    return;
+  ::close(impl_->descriptor);
+  ::unlink(impl_->beside.c_str());
+}
+
+void NewFile::append(const void *bytes, std::size_t count) {
+  const char *from = static_cast<const char *>(bytes);
+  auto &tail = impl_->tail;
+  const auto flush = [&](const char *start, std::size_t size) {
+    impl_->hash.add(start, size);
+    write_all(impl_->descriptor, start, size, impl_->path);
+  };
+  if (count >= kEnd) { // large: not by way of the tail
+    flush(tail.data(), tail.size());
+    flush(from, count - kEnd);
+    tail.assign(from + (count - kEnd), from + count);
+    return;
+  }
+  tail.insert(tail.end(), from, from + count);
+  if (tail.size() <= kEnd)
+    return;
+  const std::size_t ready = tail.size() - kEnd;
+  flush(tail.data(), ready);
+  tail.erase(tail.begin(), tail.begin() + static_cast<std::ptrdiff_t>(ready));
+}
+
+std::string NewFile::hash() const { return impl_->hash.digits(); }
+
+void NewFile::complete() {
+  auto &tail = impl_->tail;
+  tail[kEnd - 2] = static_cast<char>(kComment);
+  tail[kEnd - 1] = 0;
+  tail.insert(tail.end(), kMark.begin(), kMark.end());
+  impl_->hash.add(tail.data(), tail.size());
+  const std::string digits = impl_->hash.digits();
+  tail.insert(tail.end(), digits.begin(), digits.end());
+  write_all(impl_->descriptor, tail.data(), tail.size(), impl_->path);
+  if (::fsync(impl_->descriptor) != 0 || ::rename(impl_->beside.c_str(), impl_->path.c_str()) != 0)
+    throw Error(fmt::format("{} can't be written: {}", impl_->path, reason()));
+  ::close(std::exchange(impl_->descriptor, -1));
+  // The new name, too.
+  auto folder = std::filesystem::path(impl_->path).parent_path();
+  if (const int of = ::open(folder.empty() ? "." : folder.c_str(), O_RDONLY | O_CLOEXEC); of >= 0) {
+    ::fsync(of);
+    ::close(of);
+  }
+}
+
+OpenFile::OpenFile(const std::string &path) {
+  descriptor_ = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  struct stat about {};
+  if (descriptor_ < 0 || ::fstat(descriptor_, &about) != 0)
+    throw Error(fmt::format("{} can't be read: {}", path, reason()));
+  try {
+    if (!S_ISREG(about.st_mode))
+      throw Error(fmt::format("{} is no file", path));
+    size_ = static_cast<std::size_t>(about.st_size);
+    verify(path);
+  } catch (...) {
+    ::close(descriptor_);
+    throw;
+  }
+}
+
+OpenFile::~OpenFile() { ::close(descriptor_); }
+
+std::size_t OpenFile::read(std::uint64_t at, void *into, std::size_t count, const char *) const {
+  std::size_t done = 0;
+  while (done < count) {
+    const ssize_t got = ::pread(descriptor_, static_cast<char *>(into) + done, count - done,
+                                static_cast<off_t>(at + done));
+    if (got < 0 && errno == EINTR)
+      continue;
+    if (got <= 0)
+      break;
+    done += static_cast<std::size_t>(got);
+  }
+  return done;
+}
+
+void OpenFile::verify(const std::string &path) {
+  std::array<char, 4> begin{};
+  read(0, begin.data(), begin.size());
+  if (std::string_view(begin.data(), begin.size()) != "PK\x03\x04")
+    throw Error(fmt::format("{} is no tracehost archive: {}", path,
+                            size_ == 0 ? "it is empty" : "it is no zip file"));
+  std::string comment(kComment, '\0');
+  if (size_ < kEnd + kComment || read(size_ - kComment, comment.data(), kComment) != kComment ||
+      !comment.starts_with(kMark))
+    throw Error(
+        fmt::format("{} is no tracehost archive, or it is cut off: it does not end as one", path));
+  Hash hash;
+  std::vector<char> piece(kPiece);
+  const std::size_t end = size_ - kDigits;
+  for (std::size_t at = 0; at < end;) {
+    const std::size_t count = read(at, piece.data(), std::min(kPiece, end - at));
+    if (count == 0)
+      throw Error(fmt::format("{} can't be read: {}", path, reason()));
+    hash.add(piece.data(), count);
+    at += count;
+  }
+  hash_ = hash.digits();
+  if (comment.substr(kMark.size()) != hash_)
+    throw Error(
+        fmt::format("{} is damaged: it is not what was written. Copy or save it again.", path));
+}
+
+} // namespace tracehost::archive

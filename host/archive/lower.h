@@ -1,0 +1,45 @@
+#pragma once
+
+#include "program/program.h"
+
+#include <ATen/core/Tensor.h>
+#include <torch/csrc/jit/ir/ir.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+/// A Program's graph in ops that plain PyTorch has, and that survive being printed as TorchScript.
+///
+///     tracehost::array_write(...)     a few nodes on a list, where a tensor on the device `meta`
+///                                     stands for an element that is not written
+///     tracehost::keep(t)              a branch on t.dim() < 0: `t` is computed
+///     tracehost::raise_error(...)     prim::RaiseException with the class
+///     mul(x, 0-dim number 0.5)        mul(x, 0.5): a number that is stored as a tensor is no
+///     number
+///                                     when it is read again, and weighs more in type promotion
+///
+/// Refused, by name and line: calls of Python, the autograd engine, modes that no op switches.
+
+namespace tracehost::archive {
+
+struct Lowered {
+  std::shared_ptr<torch::jit::Graph> graph;
+  /// Constants that can't be stored as such: further inputs, behind the captures.
+  std::vector<at::Tensor> constants;
+  std::vector<std::string> libraries; ///< whose ops it has besides PyTorch's: `torchvision`
+  bool sets_modes = false;            ///< it switches grad mode
+  c10::Device device = at::kCPU;      ///< of its device constants: the first that is not the CPU
+};
+
+/// `outputs`: how many of the graph's outputs are the function's. `autocast`: it was traced under
+/// autocast. `places`: whether nodes keep the user's lines. Throws Error; its text starts with
+/// `what`.
+Lowered lower(const Program &program, std::size_t outputs, bool autocast, bool places,
+              const std::string &what);
+
+/// For a graph that was read: the ops of ours that lower() has put others for, and the lines that
+/// it kept.
+void raise(torch::jit::Graph &graph);
+
+} // namespace tracehost::archive

@@ -1,0 +1,381 @@
+#include "archive/manifest.h"
+
+#include "archive/tree.h"
+
+#include <ATen/ops/empty.h>
+#include <c10/core/ScalarType.h>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+namespace tracehost::archive {
+namespace {
+
+[[noreturn]] void wrong(const std::string &what) { throw Error("its manifest is wrong: " + what); }
+
+template <std::size_t N>
+std::size_t index_of(const std::array<const char *, N> &names, const std::string &name) {
+  const auto found = std::find(names.begin(), names.end(), name);
+  if (found == names.end())
+    wrong(fmt::format("'{}' is no known name", name));
+  return static_cast<std::size_t>(found - names.begin());
+}
+
+at::ScalarType dtype_of(const std::string &name) {
+  const auto &all = c10::getStringToDtypeMap();
+  const auto found = all.find(name);
+  if (found == all.end())
+    wrong(fmt::format("'{}' is no dtype", name));
+  return found->second;
+}
+
+// ---- tensors ------------------------------------------------------------------------------------
+
+constexpr std::array<const char *, 4> kLayouts = {"strided", "sparse", "sparse_csr", "nested"};
+
+Json meta_json(const TensorMeta &meta) {
+  Json sizes = Json::array();
+  for (const std::int64_t size : meta.sizes)
+    sizes.push_back(size == kAnySize ? Json() : Json(size));
+  Json json{{"dtype", dtype_name(meta.dtype)}, {"sizes", std::move(sizes)}};
+  if (!meta.device.is_cpu())
+    json["device"] = meta.device.str();
+  if (meta.requires_grad)
+    json["requires_grad"] = true;
+  if (!meta.is_leaf)
+    json["is_leaf"] = false;
+  const std::string layout = meta.layout();
+  json["layout"] = layout.substr(0, layout.find(','));
+  if (json["layout"] == "strided")
+    json.erase("layout");
+  if (meta.keys.has(c10::DispatchKey::Conjugate))
+    json["conj"] = true;
+  if (meta.keys.has(c10::DispatchKey::Negative))
+    json["neg"] = true;
+  if (!meta.contiguous)
+    json["contiguous"] = false;
+  json["strides"] = std::vector<std::int64_t>(meta.strides.begin(), meta.strides.end());
+  return json;
+}
+
+/// As a new tensor of that kind has them.
+c10::DispatchKeySet keys_of(const TensorMeta &meta, const std::string &layout) {
+  const std::array<at::Layout, 3> layouts = {at::kStrided, at::kSparse, at::kSparseCsr};
+  const std::size_t index = index_of(kLayouts, layout);
+  if (index >= layouts.size())
+    wrong("a nested tensor");
+  const auto options =
+      at::TensorOptions().dtype(meta.dtype).layout(layouts[index]).device(at::kCPU);
+  return at::empty({index == 0 ? 0 : 1, 0}, options).key_set();
+}
+
+std::vector<std::int64_t> whole_numbers(const Json &json) {
+  std::vector<std::int64_t> result;
+  for (const Json &number : json) {
+    if (!number.is_null() && (!number.is_number_integer() || number < 0))
+      wrong("a size or stride is no whole number");
+    result.push_back(number.is_null() ? kAnySize : number.get<std::int64_t>());
+  }
+  return result;
+}
+
+TensorMeta meta_of(const Json &json) {
+  TensorMeta meta;
+  meta.dtype = dtype_of(member(json, "dtype").get<std::string>());
+  meta.device = c10::Device(json.value("device", "cpu"));
+  meta.requires_grad = json.value("requires_grad", false);
+  meta.is_leaf = json.value("is_leaf", true);
+  meta.contiguous = json.value("contiguous", true);
+  const auto sizes = whole_numbers(member(json, "sizes"));
+  meta.sizes.assign(sizes.begin(), sizes.end());
+  meta.relaxed = std::find(sizes.begin(), sizes.end(), kAnySize) != sizes.end();
+  const auto strides = whole_numbers(member(json, "strides"));
+  meta.strides.assign(strides.begin(), strides.end());
+  meta.keys = keys_of(meta, json.value("layout", "strided"));
+  if (json.value("conj", false))
+    meta.keys = meta.keys.add(c10::DispatchKey::Conjugate);
+  if (json.value("neg", false))
+    meta.keys = meta.keys.add(c10::DispatchKey::Negative);
+  return meta;
+}
+
+// ---- conditions, guards, context ----------------------------------------------------------------
+
+constexpr std::array<const char *, 14> kTerms = {"constant", "size", "+", "-",  "*",   "//",  "%",
+                                                 "==",       "!=",   "<", "<=", "not", "and", "or"};
+
+Json condition_json(const SizeCondition &condition) {
+  Json terms = Json::array();
+  for (const SizeTerm &term : condition.expression)
+    switch (term.op) {
+    case SizeTerm::Op::constant:
+      terms.push_back(term.value);
+      break;
+    case SizeTerm::Op::size:
+      terms.push_back(Json::array({term.slot, term.dimension}));
+      break;
+    default:
+      terms.push_back(kTerms[static_cast<std::size_t>(term.op)]);
+    }
+  return {{"postfix", std::move(terms)}, {"is", condition.expected}, {"where", condition.where}};
+}
+
+/// Requires: `slots` are read. So that holds() finds what it reads.
+SizeCondition condition_of(const Json &json, const std::vector<TensorMeta> &slots) {
+  SizeCondition condition;
+  condition.expected = member(json, "is").get<bool>();
+  condition.where = member(json, "where").get<std::string>();
+  std::size_t depth = 0;
+  for (const Json &term : member(json, "postfix")) {
+    SizeTerm made;
+    std::size_t takes = 0;
+    if (term.is_number_integer()) {
+      made.value = term.get<std::int64_t>();
+    } else if (term.is_array() && term.size() == 2) {
+      made.op = SizeTerm::Op::size;
+      made.slot = term[0].get<std::int32_t>();
+      made.dimension = term[1].get<std::int32_t>();
+      if (made.slot < 0 || static_cast<std::size_t>(made.slot) >= slots.size() ||
+          made.dimension < 0 ||
+          static_cast<std::size_t>(made.dimension) >=
+              slots[static_cast<std::size_t>(made.slot)].sizes.size())
+        wrong("a condition on a size that is not there");
+    } else {
+      const std::size_t op = index_of(kTerms, term.get<std::string>());
+      made.op = static_cast<SizeTerm::Op>(op);
+      if (made.op == SizeTerm::Op::constant || made.op == SizeTerm::Op::size)
+        wrong("a condition without what it reads");
+      takes = made.op == SizeTerm::Op::logical_not ? 1 : 2;
+    }
+    if (depth < takes)
+      wrong("a condition without what it compares");
+    depth = depth - takes + 1;
+    condition.expression.push_back(made);
+  }
+  if (depth != 1)
+    wrong("a condition that is none");
+  return condition;
+}
+
+Json guard_json(const ValueGuard &guard) {
+  return {{"input", guard.input},
+          {"dtype", dtype_name(guard.dtype)},
+          {"scalar", guard.scalar},
+          {"bytes", hex(guard.bytes)},
+          {"where", guard.where}};
+}
+
+ValueGuard guard_of(const Json &json, const Signature &signature) {
+  ValueGuard guard;
+  guard.input = member(json, "input").get<std::uint32_t>();
+  guard.dtype = dtype_of(member(json, "dtype").get<std::string>());
+  guard.scalar = member(json, "scalar").get<bool>();
+  guard.bytes = from_hex(member(json, "bytes").get<std::string>());
+  guard.where = member(json, "where").get<std::string>();
+  const std::size_t slots = signature.slots.size();
+  if (guard.input >= slots + signature.captures.size())
+    wrong("a guard of an input that is not there");
+  const TensorMeta &meta = guard.input < slots ? signature.slots[guard.input]
+                                               : signature.captures[guard.input - slots].meta;
+  std::int64_t count = 1;
+  for (const std::int64_t size : meta.sizes)
+    count = size < 0 || size > kMostGuarded ? kMostGuarded + 1 : count * size;
+  if (count > kMostGuarded || guard.dtype != meta.dtype ||
+      guard.bytes.size() != static_cast<std::size_t>(count) * c10::elementSize(guard.dtype))
+    wrong("a guard of other values than its input has");
+  return guard;
+}
+
+Json context_json(const Context &context) {
+  Json json{{"grad", context.grad},
+            {"inference", context.inference},
+            {"deterministic", context.deterministic},
+            {"default_dtype", dtype_name(context.default_dtype)}};
+  if (context.autocast_cpu != at::ScalarType::Undefined)
+    json["autocast_cpu"] = dtype_name(context.autocast_cpu);
+  if (context.autocast_cuda != at::ScalarType::Undefined)
+    json["autocast_cuda"] = dtype_name(context.autocast_cuda);
+  return json;
+}
+
+Context context_of(const Json &json) {
+  Context context;
+  context.grad = member(json, "grad").get<bool>();
+  context.inference = member(json, "inference").get<bool>();
+  context.deterministic = member(json, "deterministic").get<bool>();
+  context.default_dtype = dtype_of(member(json, "default_dtype").get<std::string>());
+  if (json.contains("autocast_cpu"))
+    context.autocast_cpu = dtype_of(json["autocast_cpu"].get<std::string>());
+  if (json.contains("autocast_cuda"))
+    context.autocast_cuda = dtype_of(json["autocast_cuda"].get<std::string>());
+  return context;
+}
+
+// ---- specializations ----------------------------------------------------------------------------
+
+Json record_json(const Record &record) {
+  const Signature &s = record.signature;
+  Json arguments = Json::array(), slots = Json::array(), conditions = Json::array();
+  Json values = Json::array(), captures = Json::array(), metas = Json::array();
+  for (std::size_t at = 0; at < s.nodes.size();)
+    arguments.push_back(tree_json(s.nodes, at));
+  for (const TensorMeta &slot : s.slots)
+    slots.push_back(meta_json(slot));
+  for (const SizeCondition &condition : s.conditions)
+    conditions.push_back(condition_json(condition));
+  for (const ValueGuard &guard : s.values)
+    values.push_back(guard_json(guard));
+  for (std::size_t i = 0; i < s.captures.size(); ++i)
+    captures.push_back({{"path", s.captures[i].path},
+                        {"attribute", record.attributes[i]},
+                        {"tensor", meta_json(s.captures[i].meta)}});
+  for (const TensorMeta &meta : record.output_metas)
+    metas.push_back(meta_json(meta));
+  std::size_t at = 0;
+  Json result{{"tree", tree_json(record.outputs.nodes, at)},
+              {"tensors", record.outputs.tensors},
+              {"traced", std::move(metas)}};
+  return {{"method", record.method},          {"arguments", std::move(arguments)},
+          {"tensors", std::move(slots)},      {"conditions", std::move(conditions)},
+          {"values", std::move(values)},      {"context", context_json(s.context)},
+          {"reads_strides", s.reads_strides}, {"reads_leaf", s.reads_leaf},
+          {"sets_modes", record.sets_modes},  {"captures", std::move(captures)},
+          {"result", std::move(result)}};
+}
+
+Record record_of(const Json &json, const std::shared_ptr<const Parameters> &parameters) {
+  Record record;
+  record.method = member(json, "method").get<std::string>();
+  Signature &s = record.signature;
+  s.parameters = parameters;
+  for (const Json &slot : member(json, "tensors"))
+    s.slots.push_back(meta_of(slot));
+  const Json &arguments = member(json, "arguments");
+  if (!arguments.is_array() || arguments.size() != parameters->names.size())
+    wrong("a specialization has other arguments than parameters");
+  for (const Json &argument : arguments)
+    add_tree(argument, s.slots.size(), s.nodes, s.atoms);
+  for (std::uint32_t slot = 0; slot < s.slots.size(); ++slot)
+    if (s.first_node(slot) == s.nodes.size())
+      wrong("a tensor that is no argument");
+  for (const Json &capture : member(json, "captures")) {
+    CaptureSpec spec;
+    spec.path = member(capture, "path").get<std::string>();
+    spec.meta = meta_of(member(capture, "tensor"));
+    spec.held = true;
+    s.captures.push_back(std::move(spec));
+    record.attributes.push_back(member(capture, "attribute").get<std::string>());
+  }
+  for (const Json &condition : member(json, "conditions"))
+    s.conditions.push_back(condition_of(condition, s.slots));
+  for (const Json &guard : member(json, "values"))
+    s.values.push_back(guard_of(guard, s));
+  s.context = context_of(member(json, "context"));
+  s.reads_strides = member(json, "reads_strides").get<bool>();
+  s.reads_leaf = member(json, "reads_leaf").get<bool>();
+  record.sets_modes = member(json, "sets_modes").get<bool>();
+  const Json &result = member(json, "result");
+  const Json &tensors = member(result, "tensors");
+  for (const Json &meta : member(result, "traced"))
+    record.output_metas.push_back(meta_of(meta));
+  if (!tensors.is_number_unsigned() || tensors.get<std::size_t>() != record.output_metas.size())
+    wrong("a result has other tensors than it had");
+  record.outputs.tensors = tensors.get<std::size_t>();
+  add_tree(member(result, "tree"), record.outputs.tensors, record.outputs.nodes,
+           record.outputs.atoms);
+  return record;
+}
+
+// ---- functions ----------------------------------------------------------------------------------
+
+constexpr std::array<const char *, 4> kKinds = {"positional", "var_positional", "keyword",
+                                                "var_keyword"};
+
+Json function_json(const Manifest::Function &function) {
+  Json parameters = Json::array(), specializations = Json::array();
+  const Parameters &p = *function.parameters;
+  for (std::size_t i = 0; i < p.names.size(); ++i) {
+    const auto kind = i < p.kinds.size() ? p.kinds[i] : Parameters::Kind::positional;
+    Json parameter{{"name", p.names[i]}, {"kind", kKinds[static_cast<std::size_t>(kind)]}};
+    if (const auto &value = function.defaults[i]) {
+      std::size_t at = 0;
+      parameter["default"] = Json{{"value", tree_json(value->nodes, at)},
+                                  {"text", i < p.defaults.size() ? p.defaults[i] : ""}};
+    }
+    parameters.push_back(std::move(parameter));
+  }
+  for (const Record &record : function.specializations)
+    specializations.push_back(record_json(record));
+  return {{"name", function.name},
+          {"parameters", std::move(parameters)},
+          {"specializations", std::move(specializations)}};
+}
+
+Manifest::Function function_of(const Json &json) {
+  Manifest::Function function;
+  function.name = member(json, "name").get<std::string>();
+  auto made = std::make_shared<Parameters>();
+  for (const Json &parameter : member(json, "parameters")) {
+    made->names.push_back(member(parameter, "name").get<std::string>());
+    made->kinds.push_back(static_cast<Parameters::Kind>(
+        index_of(kKinds, member(parameter, "kind").get<std::string>())));
+    made->defaults.emplace_back();
+    auto &value = function.defaults.emplace_back();
+    if (!parameter.contains("default"))
+      continue;
+    const Json &given = parameter["default"];
+    value.emplace();
+    add_tree(member(given, "value"), 0, value->nodes, value->atoms);
+    made->defaults.back() = member(given, "text").get<std::string>();
+  }
+  function.parameters = made;
+  for (const Json &record : member(json, "specializations"))
+    function.specializations.push_back(record_of(record, function.parameters));
+  return function;
+}
+
+} // namespace
+
+std::string to_json(const Manifest &manifest) {
+  Json functions = Json::array();
+  for (const Manifest::Function &function : manifest.functions)
+    functions.push_back(function_json(function));
+  const Json json{{"format", "tracehost archive"},   {"version", manifest.version},
+                  {"tracehost", manifest.tracehost}, {"torch", manifest.torch},
+                  {"device", manifest.device.str()}, {"payload", manifest.payload},
+                  {"libraries", manifest.libraries}, {"functions", std::move(functions)}};
+  return json.dump(1) + "\n";
+}
+
+Manifest from_json(const std::string &text) {
+  try {
+    const Json json = Json::parse(text);
+    Manifest manifest;
+    if (member(json, "format") != "tracehost archive")
+      wrong("it is of another format");
+    manifest.version = member(json, "version").get<int>();
+    manifest.tracehost = member(json, "tracehost").get<std::string>();
+    manifest.torch = member(json, "torch").get<std::string>();
+    if (manifest.version > kVersion)
+      throw Error(fmt::format("it is of version {} of the format, written by tracehost {}; this is "
+                              "tracehost {}, which reads versions up to {}. Update tracehost.",
+                              manifest.version, manifest.tracehost, TRACEHOST_VERSION, kVersion));
+    if (manifest.version < 1)
+      wrong("its version is no positive number");
+    manifest.payload = member(json, "payload").get<std::string>();
+    manifest.device = c10::Device(member(json, "device").get<std::string>());
+    manifest.libraries = member(json, "libraries").get<std::vector<std::string>>();
+    for (const Json &function : member(json, "functions"))
+      manifest.functions.push_back(function_of(function));
+    return manifest;
+  } catch (const Json::exception &e) {
+    wrong(e.what());
+  } catch (const c10::Error &e) { // a device that is none
+    wrong(e.what_without_backtrace());
+  }
+}
+
+} // namespace tracehost::archive

@@ -1,0 +1,44 @@
+#pragma once
+
+#include "archive/archive.h"
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+/// The manifest: what of an archive is no TorchScript, as JSON. docs/archives.md shows one.
+
+namespace tracehost::archive {
+
+inline constexpr int kVersion = 1;                         ///< of the format: what is read
+inline constexpr const char *kManifest = "tracehost.json"; ///< name of the extra file
+
+/// One Specialization to be written, or as read, before it has a Program.
+struct Record {
+  std::string method;
+  Signature signature; ///< without Python; slots and captures
+  OutputSpec outputs;
+  std::vector<TensorMeta> output_metas;
+  std::vector<std::string> attributes; ///< of the captures, then of constants
+  bool sets_modes = false;
+};
+
+struct Manifest {
+  int version = kVersion;
+  std::string tracehost, torch, payload; ///< payload: hash of all of the file before the manifest
+  c10::Device device = at::kCPU;
+  std::vector<std::string> libraries;
+  struct Function {
+    std::string name;
+    std::shared_ptr<const Parameters> parameters;
+    std::vector<std::optional<Value>> defaults;
+    std::vector<Record> specializations;
+  };
+  std::vector<Function> functions;
+};
+
+std::string to_json(const Manifest &manifest);
+/// Throws Error without the file's name: what is wrong. Nothing in the result points outside of it.
+Manifest from_json(const std::string &text);
+
+} // namespace tracehost::archive

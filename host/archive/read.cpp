@@ -1,0 +1,360 @@
+#include "archive/archive.h"
+#include "archive/file.h"
+#include "archive/lower.h"
+#include "archive/manifest.h"
+
+#include <ATen/EmptyTensor.h>
+#include <ATen/ops/empty.h>
+#include <c10/core/InferenceMode.h>
+#include <caffe2/serialize/inline_container.h>
+#include <torch/csrc/jit/api/function_impl.h>
+#include <torch/csrc/jit/api/module.h>
+#include <torch/csrc/jit/ir/constants.h>
+#include <torch/csrc/jit/serialization/import.h>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+#include <functional>
+#include <string_view>
+#include <unordered_map>
+#include <utility>
+
+namespace tracehost::archive {
+
+namespace jit = torch::jit;
+
+namespace {
+
+constexpr std::size_t kLargestManifest = std::size_t{256} << 20;
+
+[[noreturn]] void wrong(const std::string &what) {
+  throw Error("it is not what tracehost writes: " + what);
+}
+
+std::string first_line(std::string text) {
+  text.erase(std::min(text.find('\n'), text.size()));
+  return text;
+}
+
+std::string manifest_text(const std::shared_ptr<OpenFile> &file) {
+  caffe2::serialize::PyTorchStreamReader zip(file);
+  const std::string name = fmt::format("extra/{}", kManifest);
+  if (!zip.hasRecord(name))
+    wrong("it has no manifest");
+  // What is packed could be made to unpack to more than there is memory.
+  for (const std::string &record : zip.getAllRecords())
+    if (zip.getRecordSize(record) > std::max(kLargestManifest, file->size()))
+      wrong("a record in it is larger than the file");
+  const auto [data, size] = zip.getRecord(name);
+  return {static_cast<const char *>(data.get()), size};
+}
+
+void each_node(jit::Block *block, const std::function<void(jit::Node *)> &f) {
+  for (auto it = block->nodes().begin(); it != block->nodes().end();) {
+    jit::Node *node = *it++;
+    for (jit::Block *inner : node->blocks())
+      each_node(inner, f);
+    f(node);
+  }
+}
+
+/// torch takes sizes and strides as a file has them.
+void check_storage(const at::Tensor &t) {
+  if (t.layout() != at::kStrided || !t.defined())
+    return;
+  const std::size_t needed = at::detail::computeStorageNbytes(
+      t.sizes(), t.strides(), t.itemsize(), static_cast<std::size_t>(t.storage_offset()));
+  if (t.numel() > 0 && (needed > t.storage().nbytes() || t.storage_offset() < 0))
+    wrong("a tensor is larger than its data");
+}
+
+/// Puts all from one device on another.
+struct Move {
+  c10::Device from, to;
+  bool needed() const { return from != to; }
+  c10::Device operator()(const c10::Device &device) const { return device == from ? to : device; }
+  void operator()(TensorMeta &meta) const {
+    if (!needed() || meta.device != from)
+      return;
+    meta.device = to;
+  }
+  void operator()(Node &node) const {
+    const auto packed = [](const c10::Device &device) {
+      return static_cast<std::int64_t>(device.type()) << 8 | (device.index() + 1);
+    };
+    if (node.kind == Kind::device && node.payload.integer == packed(from))
+      node.payload.integer = packed(to);
+  }
+  void operator()(jit::Graph &graph) const {
+    if (!needed())
+      return;
+    each_node(graph.block(), [&](jit::Node *node) {
+      if (node->kind() != c10::prim::Constant || node->outputs().size() != 1)
+        return;
+      const auto constant = jit::toIValue(node->output());
+      if (!constant || !constant->isDevice() || constant->toDevice() != from)
+        return;
+      const jit::WithInsertPoint here(node);
+      node->output()->replaceAllUsesWith(graph.insertConstant(to));
+      node->destroy();
+    });
+  }
+};
+
+/// The kind of keys that tensors of the meta's have on its device.
+void complete_keys(TensorMeta &meta) {
+  if (meta.device.is_cpu())
+    return; // as the manifest's reader has them
+  const at::Layout layout = meta.keys.has_any(c10::sparse_ks)       ? at::kSparse
+                            : meta.keys.has_any(c10::sparse_csr_ks) ? at::kSparseCsr
+                                                                    : at::kStrided;
+  const bool conj = meta.keys.has(c10::DispatchKey::Conjugate);
+  const bool neg = meta.keys.has(c10::DispatchKey::Negative);
+  const auto options = at::TensorOptions().dtype(meta.dtype).layout(layout).device(meta.device);
+  meta.keys = at::empty({layout == at::kStrided ? 0 : 1, 0}, options).key_set();
+  if (conj)
+    meta.keys = meta.keys.add(c10::DispatchKey::Conjugate);
+  if (neg)
+    meta.keys = meta.keys.add(c10::DispatchKey::Negative);
+}
+
+class Loader {
+public:
+  Loader(jit::Module module, Move move) : module_(std::move(module)), move_(move) {}
+
+  SpecializationRef specialization(Record &&record, const std::string &name) {
+    auto made = std::make_shared<Specialization>();
+    auto state = std::make_shared<State>();
+    state->method = record.method;
+    state->attributes = record.attributes;
+    state->sets_modes = record.sets_modes;
+    for (const std::string &attribute : record.attributes)
+      state->captures.push_back(tensor(attribute));
+    state->outputs = std::move(record.output_metas);
+    for (TensorMeta &meta : state->outputs)
+      move_(meta);
+    made->program = program(record, name);
+    made->signature = std::move(record.signature);
+    for (TensorMeta &slot : made->signature.slots)
+      rehome(slot);
+    for (CaptureSpec &capture : made->signature.captures)
+      rehome(capture.meta);
+    for (Node &node : made->signature.nodes)
+      move_(node);
+    made->outputs = std::move(record.outputs);
+    for (Node &node : made->outputs.nodes)
+      move_(node);
+    made->front_end = std::move(state);
+    made->number = ++number_;
+    made->bytes = estimated_bytes(*made);
+    return made;
+  }
+
+private:
+  void rehome(TensorMeta &meta) const {
+    move_(meta);
+    complete_keys(meta);
+  }
+
+  at::Tensor tensor(const std::string &attribute) {
+    auto &known = tensors_[attribute];
+    if (known.defined())
+      return known;
+    if (!module_.hasattr(attribute) || !module_.attr(attribute).isTensor())
+      wrong(fmt::format("it has no tensor '{}'", attribute));
+    known = module_.attr(attribute).toTensor();
+    check_storage(known);
+    return known;
+  }
+
+  std::unique_ptr<Program> program(const Record &record, const std::string &name) {
+    const auto method = module_.find_method(record.method);
+    if (!method)
+      wrong(fmt::format("it has no method '{}'", record.method));
+    auto graph = jit::toGraphFunction(method->function()).graph()->copy();
+    unbind(*graph, record);
+    raise(*graph);
+    move_(*graph);
+    return std::make_unique<Program>(std::move(graph), name, record.outputs.tensors);
+  }
+
+  /// Attributes as inputs, results as outputs.
+  void unbind(jit::Graph &graph, const Record &record) {
+    const std::size_t slots = record.signature.slots.size();
+    if (graph.inputs().size() != slots + 1)
+      wrong(fmt::format("method '{}' has other inputs than arguments", record.method));
+    jit::Value *self = graph.inputs()[0];
+    std::unordered_map<std::string, jit::Value *> inputs;
+    for (const std::string &attribute : record.attributes) {
+      jit::Value *input = graph.addInput()->setType(c10::TensorType::get());
+      inputs.emplace(attribute, input); // of those that occur twice, the first
+    }
+    each_node(graph.block(), [&](jit::Node *node) {
+      if (node->kind() == c10::prim::Constant && node->outputs().size() == 1)
+        if (const auto value = jit::toIValue(node->output()); value && value->isTensor())
+          check_storage(value->toTensor());
+      if (node->kind().ns().toUnqualString() == std::string_view("tracehost"))
+        wrong(fmt::format("method '{}' has an op of tracehost's own", record.method));
+      if (node->kind() != c10::prim::GetAttr)
+        return;
+      const auto found = inputs.find(node->s(c10::attr::name));
+      if (node->input() != self || found == inputs.end())
+        wrong(fmt::format("method '{}' reads '{}'", record.method, node->s(c10::attr::name)));
+      node->output()->replaceAllUsesWith(found->second);
+      node->destroy();
+    });
+    if (self->hasUses())
+      wrong(fmt::format("method '{}' uses the module", record.method));
+    graph.eraseInput(0);
+    unpack_outputs(graph, record);
+  }
+
+  static void unpack_outputs(jit::Graph &graph, const Record &record) {
+    std::vector<jit::Value *> results;
+    jit::Value *result = graph.outputs().size() == 1 ? graph.outputs()[0] : nullptr;
+    if (!result)
+      wrong(fmt::format("method '{}' has no result", record.method));
+    const bool is_tuple = result->type()->kind() == c10::TypeKind::TupleType;
+    if (is_tuple) {
+      const jit::WithInsertPoint end(graph.block()->return_node());
+      const auto unpacked = graph.insertNode(graph.createTupleUnpack(result));
+      results.assign(unpacked->outputs().begin(), unpacked->outputs().end());
+    } else if (result->type()->kind() != c10::TypeKind::NoneType) {
+      results.push_back(result);
+    }
+    graph.eraseOutput(0);
+    for (jit::Value *value : results) {
+      if (!value->type()->isSubtypeOf(*c10::TensorType::get()))
+        wrong(fmt::format("method '{}' gives what is no tensor", record.method));
+      graph.registerOutput(value);
+    }
+    if (results.size() != record.outputs.tensors)
+      wrong(fmt::format("method '{}' gives other tensors than its result has", record.method));
+  }
+
+  jit::Module module_;
+  Move move_;
+  std::unordered_map<std::string, at::Tensor> tensors_;
+  std::uint64_t number_ = 0;
+};
+
+/// Throws where there is no such device.
+void check_device(const c10::Device &device, const Manifest &manifest) {
+  if (device.is_cpu())
+    return;
+  try {
+    at::empty({0}, at::TensorOptions().device(device));
+  } catch (const std::exception &) {
+    throw Error(fmt::format("it is for the device {}, which is not here. {}", device.str(),
+                            device == manifest.device ? "Load it to another: device=\"cpu\"."
+                                                      : "Give one that is."));
+  }
+}
+
+c10::Device with_index(c10::Device device) {
+  return device.is_cpu()                          ? c10::Device(at::kCPU)
+         : device.has_index() || device.is_meta() ? device
+                                                  : c10::Device(device.type(), 0);
+}
+
+/// Whether it can be put elsewhere: it is on one device.
+void check_move(const Manifest &manifest, const Move &move) {
+  if (!move.needed())
+    return;
+  const auto check = [&](const TensorMeta &meta) {
+    if (meta.device != move.from)
+      throw Error(fmt::format("it has tensors on {} and on {}: it can be loaded to where it was "
+                              "made only. Leave out device=.",
+                              move.from.str(), meta.device.str()));
+  };
+  for (const Manifest::Function &function : manifest.functions)
+    for (const Record &record : function.specializations) {
+      for (const TensorMeta &slot : record.signature.slots)
+        check(slot);
+      for (const CaptureSpec &capture : record.signature.captures)
+        check(capture.meta);
+    }
+}
+
+Contents load(const std::string &path, std::optional<c10::Device> device) {
+  const c10::InferenceMode off(false); // what is read serves any mode
+  const auto file = std::make_shared<OpenFile>(path);
+  Manifest manifest = from_json(manifest_text(file));
+  const Move move{manifest.device, device ? with_index(*device) : manifest.device};
+  check_device(move.to, manifest);
+  check_move(manifest, move);
+  jit::Module module;
+  try {
+    module = jit::load(file, move.needed() ? std::optional(move.to) : std::nullopt);
+  } catch (const c10::Error &e) {
+    throw Error(fmt::format("PyTorch {} can't read it ({}); it was written with {}",
+                            TRACEHOST_BUILT_TORCH, first_line(e.what_without_backtrace()),
+                            manifest.torch));
+  }
+  Contents contents{path,
+                    manifest.version,
+                    manifest.tracehost,
+                    manifest.torch,
+                    "xxh3:" + file->hash(),
+                    move.from,
+                    move.to,
+                    {}};
+  Loader loader(std::move(module), move);
+  for (Manifest::Function &function : manifest.functions) {
+    if (contents.find(function.name))
+      wrong(fmt::format("it has two functions '{}'", function.name));
+    Entry entry{function.name, function.parameters, std::move(function.defaults), {}};
+    for (Record &record : function.specializations)
+      entry.specializations.push_back(loader.specialization(std::move(record), function.name));
+    contents.functions.push_back(std::move(entry));
+  }
+  return contents;
+}
+
+} // namespace
+
+const State &state(const Specialization &specialization) {
+  return static_cast<const State &>(*specialization.front_end);
+}
+
+const Entry *Contents::find(const std::string &name) const {
+  const auto found = std::find_if(functions.begin(), functions.end(),
+                                  [&](const Entry &entry) { return entry.name == name; });
+  return found == functions.end() ? nullptr : &*found;
+}
+
+namespace {
+
+/// What goes wrong as an Error that names the file.
+template <class F> auto with_path(const std::string &path, const F &f) {
+  const auto named = [&](const std::string &text) {
+    return Error(text.starts_with(path) ? text : fmt::format("{}: {}", path, text));
+  };
+  try {
+    return f();
+  } catch (const Error &e) {
+    throw named(e.what());
+  } catch (const c10::Error &e) {
+    throw named(first_line(e.what_without_backtrace()));
+  } catch (const std::exception &e) {
+    throw named(first_line(e.what()));
+  }
+}
+
+} // namespace
+
+Contents read(const std::string &path, std::optional<c10::Device> device) {
+  return with_path(path, [&] { return load(path, device); });
+}
+
+std::string manifest(const std::string &path) {
+  return with_path(path, [&] {
+    std::string text = manifest_text(std::make_shared<OpenFile>(path));
+    from_json(text);
+    return text;
+  });
+}
+
+} // namespace tracehost::archive

@@ -1,0 +1,256 @@
+#include "archive/tree.h"
+
+#include "archive/archive.h"
+
+#include <c10/core/Device.h>
+
+#include <fmt/format.h>
+
+#include <array>
+#include <bit>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <utility>
+
+namespace tracehost::archive {
+namespace {
+
+constexpr int kDeepest = 64; ///< containers in each other
+
+c10::Device device_of(const Node &node) {
+  return {static_cast<c10::DeviceType>(node.payload.integer >> 8),
+          static_cast<c10::DeviceIndex>((node.payload.integer & 0xff) - 1)};
+}
+
+std::int64_t packed(const c10::Device &device) {
+  return static_cast<std::int64_t>(device.type()) << 8 | (device.index() + 1);
+}
+
+Json literal_json(const Literal &literal) {
+  using Type = Literal::Type;
+  switch (literal.type()) {
+  case Type::string:
+    return literal.value();
+  case Type::bytes:
+    return {{"bytes", hex(literal.value())}};
+  case Type::big_integer:
+    return {{"integer", literal.value()}};
+  case Type::complex:
+    return {{"complex", hex(literal.value())}};
+  case Type::torch:
+    return {{"torch", literal.value()}};
+  case Type::member:
+    return {{"member", literal.value()}};
+  }
+  return {};
+}
+
+Json leaf_json(const Node &node) {
+  switch (node.kind) {
+  case Kind::tensor: {
+    Json json{{"tensor", node.payload.slot}};
+    if (node.reserved[1] == kComputed)
+      json["as"] = "int";
+    return json;
+  }
+  case Kind::boolean:
+    return node.payload.integer != 0;
+  case Kind::integer:
+    return node.payload.integer;
+  case Kind::real:
+    if (std::isfinite(node.payload.real))
+      return node.payload.real;
+    return {{"real", std::isnan(node.payload.real) ? "nan"
+                     : node.payload.real < 0       ? "-inf"
+                                                   : "inf"}};
+  case Kind::ellipsis:
+    return {{"ellipsis", true}};
+  case Kind::absent:
+    return {{"absent", true}};
+  case Kind::device:
+    return {{"device", device_of(node).str()}};
+  case Kind::atom:
+    return literal_json(dynamic_cast<const Literal &>(*node.payload.atom));
+  default:
+    return nullptr;
+  }
+}
+
+constexpr std::array<const char *, 5> kForms = {"tuple", "list", "dict", "namedtuple", "record"};
+
+// ---- reading ------------------------------------------------------------------------------------
+
+[[noreturn]] void wrong(const std::string &what) { throw Error("its manifest is wrong: " + what); }
+
+class Reader {
+public:
+  Reader(std::size_t tensors, std::vector<Node> &nodes, std::vector<AtomRef> &atoms)
+      : tensors_(tensors), nodes_(nodes), atoms_(atoms) {}
+
+  void value(const Json &json, int depth) {
+    if (depth > kDeepest)
+      wrong("containers in more than 64 others");
+    if (json.is_object() && !json.empty())
+      for (std::size_t form = 0; form < kForms.size(); ++form)
+        if (json.begin().key() == kForms[form])
+          return container(json, static_cast<ContainerClass::Form>(form), depth);
+    Node node = leaf(json);
+    node.end = static_cast<std::uint32_t>(nodes_.size() + 1);
+    nodes_.push_back(node);
+  }
+
+private:
+  void container(const Json &json, ContainerClass::Form form, int depth) {
+    using Form = ContainerClass::Form;
+    const bool named = form == Form::named_tuple || form == Form::record;
+    const Json &items = named ? member(json, "items") : json.begin().value();
+    if (!items.is_array())
+      wrong("the items of a container are no list");
+    auto type = named ? std::make_shared<ContainerClass>(
+                            form, json.begin()->get<std::string>(),
+                            member(json, "fields").get<std::vector<std::string>>())
+                      : std::make_shared<ContainerClass>(form);
+    if (named && type->fields().size() != items.size())
+      wrong("a container has other items than fields");
+    const std::size_t at = nodes_.size();
+    nodes_.push_back(tracehost::container(std::move(type), atoms_));
+    for (const Json &item : items) {
+      if (form == Form::dict && (!item.is_array() || item.size() != 2))
+        wrong("an item of a dict is no pair");
+      if (form == Form::dict)
+        value(item[0], depth + 1);
+      value(form == Form::dict ? item[1] : item, depth + 1);
+    }
+    nodes_[at].end = static_cast<std::uint32_t>(nodes_.size());
+  }
+
+  Node leaf(const Json &json) {
+    Node node;
+    if (json.is_null())
+      return node;
+    if (json.is_boolean()) {
+      node.kind = Kind::boolean;
+      node.payload.integer = json.get<bool>();
+    } else if (json.is_number_integer()) {
+      if (json.is_number_unsigned() &&
+          json.get<std::uint64_t>() > std::uint64_t{std::numeric_limits<std::int64_t>::max()})
+        wrong("an integer is too large");
+      node.kind = Kind::integer;
+      node.payload.integer = json.get<std::int64_t>();
+    } else if (json.is_number_float()) {
+      node.kind = Kind::real;
+      node.payload.real = json.get<double>();
+    } else if (json.is_string()) {
+      return literal(Literal::Type::string, json.get<std::string>(), atoms_);
+    } else if (json.is_object() && !json.empty()) {
+      return tagged(json);
+    } else {
+      wrong("a value is of no known form");
+    }
+    return node;
+  }
+
+  Node tagged(const Json &json) {
+    using Type = Literal::Type;
+    const std::string tag = json.begin().key();
+    const Json &content = json.begin().value();
+    Node node;
+    if (tag == "tensor") {
+      node.kind = Kind::tensor;
+      const auto slot = content.get<std::uint64_t>();
+      if (!content.is_number_integer() || content < 0 || slot >= tensors_)
+        wrong("a tensor that is not there");
+      node.payload.slot = static_cast<std::uint32_t>(slot);
+      node.reserved[1] = json.contains("as") ? kComputed : 0;
+      return node;
+    }
+    if (tag == "ellipsis" || tag == "absent") {
+      node.kind = tag == "absent" ? Kind::absent : Kind::ellipsis;
+      return node;
+    }
+    const auto text = content.get<std::string>();
+    if (tag == "real") {
+      node.kind = Kind::real;
+      constexpr double infinity = std::numeric_limits<double>::infinity();
+      node.payload.real = text == "inf"    ? infinity
+                          : text == "-inf" ? -infinity
+                                           : std::numeric_limits<double>::quiet_NaN();
+      return node;
+    }
+    if (tag == "device") {
+      node.kind = Kind::device;
+      node.payload.integer = packed(c10::Device(text));
+      return node;
+    }
+    if (tag == "bytes" || tag == "complex") {
+      std::string bytes = from_hex(text);
+      if (tag == "complex" && bytes.size() != 2 * sizeof(double))
+        wrong("a complex number has no two parts");
+      return literal(tag == "bytes" ? Type::bytes : Type::complex, std::move(bytes), atoms_);
+    }
+    if (tag == "integer" || tag == "torch" || tag == "member")
+      return literal(tag == "integer" ? Type::big_integer
+                     : tag == "torch" ? Type::torch
+                                      : Type::member,
+                     text, atoms_);
+    wrong("'" + tag + "' is no kind of value");
+  }
+
+  const std::size_t tensors_;
+  std::vector<Node> &nodes_;
+  std::vector<AtomRef> &atoms_;
+};
+
+} // namespace
+
+const Json &member(const Json &json, const char *key) {
+  if (!json.is_object())
+    wrong(fmt::format("'{}' is looked for in what is no object", key));
+  const auto found = json.find(key);
+  if (found == json.end())
+    wrong(fmt::format("it has no '{}'", key));
+  return *found;
+}
+
+std::string hex(std::string_view bytes) {
+  std::string result;
+  for (const char c : bytes)
+    result += fmt::format("{:02x}", static_cast<unsigned char>(c));
+  return result;
+}
+
+std::string from_hex(const std::string &digits) {
+  constexpr std::string_view all = "0123456789abcdef";
+  if (digits.size() % 2 || digits.find_first_not_of(all) != std::string::npos)
+    wrong("bytes are no hex digits");
+  std::string result;
+  for (std::size_t i = 0; i < digits.size(); i += 2)
+    result += static_cast<char>(all.find(digits[i]) << 4 | all.find(digits[i + 1]));
+  return result;
+}
+
+Json tree_json(const std::vector<Node> &nodes, std::size_t &at) {
+  const Node &node = nodes[at++];
+  if (!node.is_container())
+    return leaf_json(node);
+  const auto &type = dynamic_cast<const ContainerClass &>(*node.payload.atom);
+  Json items = Json::array();
+  while (at < node.end) {
+    Json item = tree_json(nodes, at);
+    if (node.kind == Kind::dict)
+      item = Json::array({std::move(item), tree_json(nodes, at)});
+    items.push_back(std::move(item));
+  }
+  const char *form = kForms[static_cast<std::size_t>(type.form())];
+  if (type.name().empty())
+    return {{form, std::move(items)}};
+  return {{form, type.name()}, {"fields", type.fields()}, {"items", std::move(items)}};
+}
+
+void add_tree(const Json &json, std::size_t tensors, std::vector<Node> &nodes,
+              std::vector<AtomRef> &atoms) {
+  Reader(tensors, nodes, atoms).value(json, 0);
+}
+
+} // namespace tracehost::archive

@@ -1,0 +1,35 @@
+#pragma once
+
+#include "archive/archive.h"
+
+#include <string>
+#include <vector>
+
+namespace tracehost::archive {
+
+/// One Specialization as it is written.
+struct Source {
+  const Specialization *specialization = nullptr; ///< its Program
+  /// Without Python: atoms of signature/native_atoms.h, no watched slots. Of `captures` one for
+  /// each of the Program's inputs behind the slots.
+  Signature signature;
+  OutputSpec outputs;
+  std::vector<TensorMeta> output_metas; ///< by tensor of `outputs`
+  std::vector<at::Tensor> captures;     ///< in the order of signature.captures
+  std::vector<bool> parameters;         ///< of them, which are a module's parameters
+};
+
+struct SourceFunction {
+  std::string name; ///< an identifier
+  std::shared_ptr<const Parameters> parameters;
+  std::vector<std::optional<Value>> defaults; ///< by parameter
+  std::vector<Source> specializations;
+};
+
+/// Writes a file that read() reads; `path` is as it was until all of it is on the disk. Equal
+/// functions give equal bytes. `source_paths`: graphs keep the user's lines (`net.py:12`). Throws
+/// Error, for a graph that can't be stored with the op's name and line.
+void write(const std::string &path, const std::vector<SourceFunction> &functions,
+           bool source_paths = false);
+
+} // namespace tracehost::archive

@@ -1,0 +1,350 @@
+"""What can't be saved, loaded or called, and the exact words."""
+
+import json
+
+import archive_module
+import pytest
+import torch
+import tracehost
+from archive_module import Net
+from tracehost import ArchiveError, SignatureError
+
+THIS = "test_archive_errors.py"
+
+
+def line(marker):
+    """`test_archive_errors.py:12` of the line of this file that ends with `# marker`."""
+    with open(__file__, encoding="utf-8") as source:
+        for number, text in enumerate(source, 1):
+            if text.rstrip().endswith(f"# {marker}"):
+                return f"{THIS}:{number}"
+    raise AssertionError(marker)
+
+
+def refusal(tmp_path, function, name="f"):
+    path = tmp_path / "refused.pt"
+    with pytest.raises(ArchiveError) as caught:
+        tracehost.save(path, {name: function})
+    assert not path.exists() and list(tmp_path.iterdir()) == []
+    return str(caught.value)
+
+
+# -- what can't be saved -----------------------------------------------------------------------------------
+
+
+def test_calls_of_python(tmp_path):
+    def double(x):
+        return x * 2
+
+    @tracehost.function
+    def f(x):
+        return tracehost.py_function(double, [x], torch.float32)  # py_function
+
+    f(torch.ones(2))
+    assert refusal(tmp_path, f) == (
+        f"f(x: float32[2]) can't be saved: py_function 'double' at {line('py_function')} calls Python, which a "
+        "program without it can't. Leave it out, or compute it with PyTorch's ops"
+    )
+
+
+def test_a_backward_pass(tmp_path):
+    @tracehost.function
+    def f(x):
+        (g,) = torch.autograd.grad((x * x).sum(), [x])  # grad
+        return g
+
+    f(torch.ones(2, requires_grad=True))
+    assert refusal(tmp_path, f) == (
+        f"f(x: float32[2], requires_grad) can't be saved: a backward pass at {line('grad')} needs autograd's "
+        "engine, which no op of TorchScript runs. Save the forward function"
+    )
+
+
+def test_inference_mode_in_the_body(tmp_path):
+    @tracehost.function
+    def f(x):
+        with torch.inference_mode():  # inference
+            y = x * 2
+        return y.clone()
+
+    f(torch.ones(2))
+    assert refusal(tmp_path, f).startswith("f(x: float32[2]) can't be saved: inference_mode()")
+
+
+def test_what_autocast_casts_inside(tmp_path):
+    @tracehost.function
+    def f(x, y):
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            return torch.einsum("ij,jk->ik", x, y)  # einsum
+
+    f(torch.ones(2, 2), torch.ones(2, 2))
+    assert refusal(tmp_path, f) == (
+        f"f(x: float32[2, 2], y: float32[2, 2]) can't be saved: aten::einsum at {line('einsum')} casts inside, by "
+        "the autocast that it runs under, which no op of TorchScript sets. End the autocast region before it, or "
+        "give it inputs of the lower precision"
+    )
+
+
+def test_autocast_whose_casts_are_in_the_graph(tmp_path):
+    @tracehost.function
+    def f(x):
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            return torch.mm(x, x)
+
+    x = torch.rand(3, 3)
+    expected = f(x)
+    f.save(tmp_path / "f.pt")
+    for found in (tracehost.load(tmp_path / "f.pt")["f"](x), torch.jit.load(tmp_path / "f.pt")(x)):
+        assert found.dtype == torch.bfloat16 and torch.equal(found, expected)
+
+
+def test_objects_as_arguments(tmp_path):
+    f = tracehost.function(lambda model, x: model(x), name="f")
+    net = Net().eval()
+    f(net, torch.ones(2, 3))
+    assert refusal(tmp_path, f) == (
+        "f can't be saved: argument 'model' is <Net object>, which an archive can't hold. Let the body reach it "
+        "(self, a closure, functools.partial) in place of passing it"
+    )
+
+
+def test_attributes_that_each_call_stores(tmp_path):
+    class Cell:
+        def __init__(self):
+            self.h = torch.zeros(2)
+
+        @tracehost.function
+        def step(self, x):
+            self.h = self.h + x
+            return self.h * 1
+
+    cell = Cell()
+    cell.step(torch.ones(2))
+    assert refusal(tmp_path, cell.step, "step") == (
+        "step can't be saved: its calls store tensors to attributes, which an archive does not have. Change them in "
+        "place (self.h.copy_(h)), or return them"
+    )
+
+
+def test_an_argument_that_is_a_capture(tmp_path):
+    weight = torch.ones(2)
+    f = tracehost.function(lambda x: x + weight, name="f")
+    f(weight)
+    assert "argument 'x' is the very tensor that the body reaches as" in refusal(tmp_path, f)
+
+
+def test_a_function_without_a_trace(tmp_path):
+    f = tracehost.function(lambda x: x, name="f")
+    assert refusal(tmp_path, f) == (
+        "f can't be saved: it has no specialization yet. Call it, or request one: "
+        "f.get_concrete_function(TensorSpec(...))"
+    )
+
+
+def test_a_trace_of_another_value(tmp_path):
+    net = Net().eval()
+    net.scale = 2
+
+    f = tracehost.function(lambda x: net.first(x) * net.scale, name="f")
+    f(torch.ones(1, 3))
+    net.scale = 3
+    assert "is another value now than when it was traced" in refusal(tmp_path, f)
+    f(torch.ones(1, 3))
+    f.save(tmp_path / "f.pt")
+    loaded = tracehost.load(tmp_path / "f.pt")["f"]
+    assert len(loaded.signatures) == 1
+    assert torch.equal(loaded(torch.ones(1, 3)), net.first(torch.ones(1, 3)) * 3)
+
+
+def test_names_and_other_things(tmp_path):
+    with pytest.raises(
+        ArchiveError, match="'a b' can't be saved: the name of a function is an identifier"
+    ):
+        tracehost.save(tmp_path / "f.pt", {"a b": archive_module.scaled})
+    with pytest.raises(TypeError, match="'f' can't be saved: it is a int"):
+        tracehost.save(tmp_path / "f.pt", {"f": 3})
+    with pytest.raises(TypeError):
+        tracehost.save(tmp_path / "f.pt", {})
+    archive_module.scaled(torch.ones(2))
+    with pytest.raises(ArchiveError, match="No such file or directory"):
+        tracehost.save(tmp_path / "none" / "f.pt", {"f": archive_module.scaled})
+
+
+# -- what can't be called ----------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def shift(tmp_path):
+    archive_module.shift.save(tmp_path / "shift.pt")
+    return tracehost.load(tmp_path / "shift.pt")["shift"]
+
+
+def test_what_fits_no_graph(shift):
+    with pytest.raises(SignatureError) as caught:
+        shift(torch.ones(3, 4), torch.tensor(1))
+    assert str(caught.value) == (
+        "shift has no graph for (x: float32[3, 4], n: int64[])\n"
+        "  the one  (x: float32[None, 3], n: int64[])\n"
+        "  x, dimension 1: expected 3, got 4"
+    )
+    with pytest.raises(SignatureError) as caught:
+        shift(torch.ones(3, 3), 0.5)
+    assert str(caught.value) == (
+        "shift has no graph for (x: float32[3, 3], n=0.5)\n"
+        "  the one  (x: float32[None, 3], n: int64[])\n"
+        "  n: expected Tensor, got float"
+    )
+
+
+def test_arguments_that_do_not_bind(shift):
+    with pytest.raises(TypeError, match=r"^shift\(\) missing a required argument: 'n'$"):
+        shift(torch.ones(3, 3))
+    with pytest.raises(TypeError, match=r"^shift\(\) got an unexpected keyword argument 'm'$"):
+        shift(torch.ones(3, 3), 1, m=2)
+
+
+def test_objects_are_named(shift):
+    with pytest.raises(
+        SignatureError,
+        match=r"^shift: argument 'n' is <Net object>, for which no archive has a graph$",
+    ):
+        shift(torch.ones(3, 3), Net())
+
+
+def test_another_default_dtype(shift):
+    torch.set_default_dtype(torch.float64)
+    try:
+        with pytest.raises(SignatureError, match="default dtype: expected float32, got float64"):
+            shift(torch.ones(3, 3, dtype=torch.float32), torch.tensor(1))
+    finally:
+        torch.set_default_dtype(torch.float32)
+
+
+def test_not_in_another_functions_graph(shift):
+    f = tracehost.function(lambda x: shift(x, torch.tensor(1))[0])
+    with pytest.raises(
+        tracehost.TraceError, match="shift of an archive is called in a body that is being traced"
+    ):
+        f(torch.ones(2, 3))
+
+
+def test_unknown_names(shift, tmp_path):
+    archive = tracehost.load(tmp_path / "shift.pt")
+    with pytest.raises(KeyError, match="'run' is no function of .*; there is shift"):
+        archive["run"]
+    with pytest.raises(IndexError, match="shift has 1 graph, there is no graph 2"):
+        shift.graph(2)
+
+
+# -- what can't be read ------------------------------------------------------------------------------------
+
+
+def test_files_that_are_none(tmp_path, shift):
+    def error(content):
+        path = tmp_path / "g.pt"
+        path.write_bytes(content)
+        with pytest.raises(ArchiveError) as caught:
+            tracehost.load(path)
+        return str(caught.value).removeprefix(f"{path} ")
+
+    whole = (tmp_path / "shift.pt").read_bytes()
+    assert error(b"") == "is no tracehost archive: it is empty"
+    assert error(b"\x80\x02}q\x00.") == "is no tracehost archive: it is no zip file"
+    assert error(whole[:-1]) == "is no tracehost archive, or it is cut off: it does not end as one"
+    damaged = "is damaged: it is not what was written. Copy or save it again."
+    assert error(whole[:500] + b"~" + whole[501:]) == damaged
+    with pytest.raises(ArchiveError, match=r"none\.pt can't be read: No such file or directory$"):
+        tracehost.load(tmp_path / "none.pt")
+
+
+def test_devices(tmp_path, shift):
+    with pytest.raises(RuntimeError, match="tpu"):
+        tracehost.load(tmp_path / "shift.pt", device="tpu")
+    if not torch.cuda.is_available():
+        with pytest.raises(ArchiveError) as caught:
+            tracehost.load(tmp_path / "shift.pt", device="cuda")
+        assert str(caught.value) == (
+            f"{tmp_path / 'shift.pt'}: it is for the device cuda:0, which is not here. Give one that is."
+        )
+
+
+def test_ops_and_tensors_move_to_the_device(tmp_path):
+    weight = torch.ones(3)
+    f = tracehost.function(lambda x: x * weight + torch.arange(3), name="f")
+    f(torch.ones(3))
+    f.save(tmp_path / "f.pt")
+    loaded = tracehost.load(tmp_path / "f.pt", device="meta")
+    assert loaded.device == torch.device("meta")
+    found = loaded["f"](torch.ones(3, device="meta"))
+    assert (found.device.type, found.shape) == ("meta", (3,))
+    with pytest.raises(SignatureError, match="x: expected meta, got cpu"):
+        loaded["f"](torch.ones(3))
+
+
+def test_nothing_is_unpickled(tmp_path, shift):
+    """The pickles in it name no class but torch's own."""
+    import pickletools
+    import zipfile
+
+    with zipfile.ZipFile(tmp_path / "shift.pt") as archive:
+        for name in archive.namelist():
+            if name.endswith(".pkl"):
+                for op, argument, _ in pickletools.genops(archive.read(name)):
+                    assert op.name != "GLOBAL" or argument.split()[0].split(".")[0] in ("torch", "__torch__", "collections"), (name, argument)  # fmt: skip
+        assert json.loads(archive.read("archive/extra/tracehost.json"))["version"] == 1
+
+
+# -- the command line --------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def command(run_host):
+    import pathlib
+
+    here = str(pathlib.Path(__file__).parent)
+
+    def run(*words):
+        return run_host("-m", "tracehost._command_line", *words, env={"PYTHONPATH": here})
+
+    return run
+
+
+def test_export_and_inspect(command, tmp_path):
+    done = command("export", "archive_module:plain", "-o", "p.pt", "--signature", "f32[?,128]")
+    assert (done.returncode, done.stderr) == (0, "")
+    first, digest, *rest = done.stdout.splitlines()
+    assert first.startswith("p.pt: ") and digest.startswith("hash xxh3:")
+    assert rest == [
+        "",
+        "plain(x)",
+        "  0  (x: float32[None, 128]) -> float32[None, 128]",
+        "     method plain, 1 op, 0 tensors of the archive",
+    ]
+    assert command("inspect", "p.pt").stdout == done.stdout
+    assert "aten::mul" in command("inspect", "p.pt", "--graph", "0").stdout
+    assert command("inspect", "p.pt", "--code", "0").stdout == (
+        "def plain(self,\n    x_: Tensor) -> Tensor:\n  return torch.mul(x_, CONSTANTS.c0)\n"
+    )
+    assert (
+        json.loads(command("inspect", "p.pt", "--json").stdout)["functions"][0]["name"] == "plain"
+    )
+
+
+def test_command_lines_that_are_wrong(command, tmp_path):
+    def said(*words):
+        done = command(*words)
+        assert done.stdout == "", done.stdout
+        return done.returncode, done.stderr.splitlines()[-1]
+
+    assert said("export", "archive_module:none", "-o", "p.pt") == (
+        2,
+        "tracehost: archive_module has no 'none'",
+    )
+    assert said("export", "no_such:f", "-o", "p.pt") == (2, "tracehost: there is no module 'no_such'; a script is named with its .py")  # fmt: skip
+    assert said("export", "none.py:f", "-o", "p.pt") == (2, "tracehost: there is no file 'none.py'")
+    assert said("export", "f", "-o", "p.pt") == (2, "tracehost: 'f' names no function: write MODULE:FUNCTION or SCRIPT.py:FUNCTION")  # fmt: skip
+    assert said("export", "archive_module:plain", "-o", "p.pt", "--signature", "f33[2]") == (2, "tracehost: 'f33' in --signature is no dtype; there are f16, f32, f64, bf16, i8, i16, i32, i64, u8, c64, c128, bool")  # fmt: skip
+    assert said("export", "archive_module:plain", "-o", "p.pt") == (1, "tracehost: plain can't be saved: it has no specialization yet. Call it, or request one: plain.get_concrete_function(TensorSpec(...))")  # fmt: skip
+    assert said("export", "archive_module:plain") == (2, "tracehost export: error: the following arguments are required: -o/--output")  # fmt: skip
+    code, text = said("inspect", "none.pt")
+    assert (code, text) == (1, "tracehost: none.pt can't be read: No such file or directory")
