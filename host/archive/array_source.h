@@ -1,13 +1,14 @@
 #pragma once
 
 /// program/array_ops.h in TorchScript. A tensor on the device `meta` stands for an element that is
-/// not written: no program writes one.
+/// not written: no program writes one. It is made by rand(), which no pass of PyTorch's takes for a
+/// constant: it would compare those, which have no data. No generator advances.
 
 namespace tracehost::archive {
 
 inline constexpr const char *kArraySource = R"(
 def array_new(size: int) -> List[Tensor]:
-    return [torch.empty([0], device="meta")] * size
+    return [torch.rand([0], device="meta")] * size
 
 def array_write(array: List[Tensor], index: int, value: Tensor, fixed: bool) -> None:
     size = len(array)
@@ -17,7 +18,7 @@ def array_write(array: List[Tensor], index: int, value: Tensor, fixed: bool) -> 
     if at < 0 or (fixed and at >= size):
         prim.RaiseException("element {} is written to a TensorArray of size {}. Give it a larger size, or none (TensorArray(dtype)): then it grows.".format(index, size), "builtins.IndexError")
     while len(array) <= at:
-        array.append(torch.empty([0], device="meta"))
+        array.append(torch.rand([0], device="meta"))
     array[at] = value
 
 def array_read(array: List[Tensor], index: int) -> Tensor:

@@ -203,6 +203,25 @@ def test_a_tensor_array(keep):
     same(keep(f)(x), expected)
 
 
+def test_tensor_arrays_in_plain_pytorch(tmp_path):
+    @tracehost.function
+    def f(x):
+        a = tracehost.TensorArray(torch.float32).write(2, x).write(0, x + 1)
+        b = tracehost.TensorArray(torch.float32, size=2).write(1, x * 3)
+        return a.read(2) + b.read(1)
+
+    x = torch.rand(3)
+    expected = f(x)
+    f.save(tmp_path / "f.pt")
+    torch.manual_seed(1)
+    before = torch.get_rng_state()
+    module = torch.jit.load(tmp_path / "f.pt")
+    for _ in range(3):  # the executor optimizes after the first
+        assert torch.equal(module(x), expected)
+    same(tracehost.load(tmp_path / "f.pt")["f"](x), expected)
+    assert torch.equal(torch.get_rng_state(), before)
+
+
 def test_random_ops_draw_as_eager(keep):
     @tracehost.function
     def f(x):
