@@ -21,7 +21,8 @@ endif()
 
 set(TRACEHOST_SANITIZE "" CACHE STRING "Sanitizers for our code, such as address,undefined or thread")
 if(TRACEHOST_SANITIZE)
-  add_compile_options(-fsanitize=${TRACEHOST_SANITIZE} -fno-omit-frame-pointer)
+  # No vptr: it asks for the type information of classes that torch does not export.
+  add_compile_options(-fsanitize=${TRACEHOST_SANITIZE} -fno-sanitize=vptr -fno-omit-frame-pointer)
   add_link_options(-fsanitize=${TRACEHOST_SANITIZE})
 endif()
 
