@@ -9,20 +9,30 @@ find_package(nlohmann_json REQUIRED)
 find_path(TRACEHOST_XXHASH_INCLUDE xxhash.h REQUIRED DOC "Folder of xxhash.h (Debian: libxxhash-dev), of which only inline code is used")
 
 set(core_sources)
-foreach(folder signature event program cache trace staging validate function report archive)
+foreach(folder signature event program cache trace staging validate function report archive runtime)
   file(GLOB found CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/host/${folder}/*.cpp")
   list(APPEND core_sources ${found})
 endforeach()
 if(core_sources)
   add_library(tracehost_core SHARED ${core_sources})
-  set_target_properties(tracehost_core PROPERTIES OUTPUT_NAME tracehost
-    INSTALL_RPATH "$ORIGIN/../../torch/lib" VISIBILITY_INLINES_HIDDEN ON)
+  # One SONAME for each minor version of ours. It is installed twice: beside Python's package, where PyTorch lies two folders up,
+  # and in the prefix's own lib, where a program that links it brings PyTorch, or the prefix is a virtual environment.
+  file(RELATIVE_PATH lib_to_site "${TRACEHOST_PYTHON_PREFIX}/${CMAKE_INSTALL_LIBDIR}" "${TRACEHOST_PYTHON_PURELIB}")
+  set_target_properties(tracehost_core PROPERTIES OUTPUT_NAME tracehost SOVERSION "${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR}"
+    INSTALL_RPATH "$ORIGIN/../../torch/lib:$ORIGIN/${lib_to_site}/torch/lib" VISIBILITY_INLINES_HIDDEN ON)
   # Bound inside the library: its own functions are called directly, not by way of the PLT.
   target_compile_options(tracehost_core PRIVATE -fno-semantic-interposition)
   target_link_options(tracehost_core PRIVATE -Wl,-Bsymbolic-functions)
-  target_include_directories(tracehost_core PUBLIC "${PROJECT_SOURCE_DIR}/host" "${PROJECT_SOURCE_DIR}/host/include")
-  target_compile_definitions(tracehost_core PUBLIC ${TRACEHOST_DEFINITIONS})
-  target_link_libraries(tracehost_core PUBLIC tracehost::torch fmt::fmt-header-only nlohmann_json::nlohmann_json)
+  add_library(tracehost_headers INTERFACE)
+  target_include_directories(tracehost_headers INTERFACE "$<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/host/include>")
+  target_link_libraries(tracehost_headers INTERFACE tracehost::torch)
+  target_include_directories(tracehost_core PUBLIC "$<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/host>")
+  foreach(definition ${TRACEHOST_DEFINITIONS})
+    target_compile_definitions(tracehost_core PUBLIC "$<BUILD_INTERFACE:${definition}>")
+  endforeach()
+  # What our own sources use is nothing that a program has to have.
+  target_link_libraries(tracehost_core PUBLIC tracehost_headers "$<BUILD_INTERFACE:fmt::fmt-header-only>"
+    "$<BUILD_INTERFACE:nlohmann_json::nlohmann_json>")
   target_include_directories(tracehost_core SYSTEM PRIVATE "${TRACEHOST_XXHASH_INCLUDE}")
   target_precompile_headers(tracehost_core PRIVATE "${CMAKE_CURRENT_LIST_DIR}/torch_pch.h")
   tracehost_warnings(tracehost_core)

@@ -63,6 +63,8 @@ struct Ledger::State {
     sum.validated += row->validated;
     sum.unvalidated += row->unvalidated;
     sum.mismatches += row->mismatches;
+    sum.eager += row->eager;
+    sum.failures += row->failures;
   }
 };
 

@@ -185,6 +185,8 @@ std::optional<Row> SiteLog::row() {
           .validated = sums.validated,
           .unvalidated = sums.unvalidated,
           .mismatches = sums.mismatches,
+          .eager = sums.eager,
+          .failures = failures_,
           .cause = {}};
   if (row.calls == 0 && row.inlined == 0)
     return std::nullopt;

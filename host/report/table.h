@@ -11,7 +11,8 @@ struct Row {
   std::string function; ///< `step (train.py:12)`
   std::uint64_t calls = 0, hits = 0, traces = 0, inlined = 0, live = 0, nanoseconds = 0;
   std::uint64_t validated = 0, unvalidated = 0, mismatches = 0; ///< as in Counters
-  std::string cause; ///< of most of the traces; may be empty
+  std::uint64_t eager = 0, failures = 0; ///< calls without a graph, and those that threw at a miss
+  std::string cause;                     ///< of most of the traces; may be empty
 };
 
 /// Aligned plain text with a header and a total, costliest first; ends with a newline.

@@ -117,7 +117,7 @@ void program_run(benchmark::State &state) {
   const at::NoGradGuard no_grad;
   const auto x = pair();
   Frontend frontend;
-  const auto traced = trace::trace(x, frontend, [&] { return std::vector{multiply_add(x)}; });
+  const auto traced = trace::trace(x, {}, frontend, [&] { return std::vector{multiply_add(x)}; });
   const Program program(traced.graph, "bench", 1);
   torch::jit::Stack stack;
   for (auto _ : state) {

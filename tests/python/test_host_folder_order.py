@@ -8,7 +8,7 @@ from conftest import ROOT
 
 ORDER = [
     "include", "signature", "event", "program", "cache", "trace", "staging", "validate", "function", "report", "archive",
-    "interpreter", "embed", "cli",
+    "runtime", "interpreter", "embed", "cli",
 ]  # fmt: skip
 # interpreter/ is libpython and nothing else; cli/ is interpreter/ and nothing else of ours: the binary must not need torch.
 ONLY = {"interpreter": {"interpreter"}, "cli": {"interpreter", "cli"}}

@@ -1,0 +1,20 @@
+# What find_package(tracehost) and pkg-config find: a C++ package under the prefix, which may be moved. The library lies there
+# once more beside Python's copy, under one SONAME: a process that comes to both loads one.
+include(CMakePackageConfigHelpers)
+
+set(package "${CMAKE_INSTALL_LIBDIR}/cmake/tracehost")
+set_target_properties(tracehost_core PROPERTIES EXPORT_NAME runtime)
+set_target_properties(tracehost_headers PROPERTIES EXPORT_NAME headers)
+install(TARGETS tracehost_core tracehost_headers EXPORT tracehost-runtime-targets
+  LIBRARY DESTINATION "${CMAKE_INSTALL_LIBDIR}" INCLUDES DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}")
+install(EXPORT tracehost-runtime-targets NAMESPACE tracehost:: DESTINATION "${package}")
+
+configure_package_config_file("${CMAKE_CURRENT_LIST_DIR}/tracehost-config.cmake.in" "${PROJECT_BINARY_DIR}/tracehost-config.cmake"
+  INSTALL_DESTINATION "${package}" NO_SET_AND_CHECK_MACRO)
+write_basic_package_version_file("${PROJECT_BINARY_DIR}/tracehost-config-version.cmake" COMPATIBILITY SameMinorVersion)
+install(FILES "${PROJECT_BINARY_DIR}/tracehost-config.cmake" "${PROJECT_BINARY_DIR}/tracehost-config-version.cmake" DESTINATION "${package}")
+
+file(RELATIVE_PATH TRACEHOST_PC_TO_PREFIX "/prefix/${CMAKE_INSTALL_LIBDIR}/pkgconfig" "/prefix")
+string(REGEX REPLACE "/$" "" TRACEHOST_PC_TO_PREFIX "${TRACEHOST_PC_TO_PREFIX}")
+configure_file("${CMAKE_CURRENT_LIST_DIR}/tracehost.pc.in" "${PROJECT_BINARY_DIR}/tracehost.pc" @ONLY)
+install(FILES "${PROJECT_BINARY_DIR}/tracehost.pc" DESTINATION "${CMAKE_INSTALL_LIBDIR}/pkgconfig")

@@ -1,0 +1,124 @@
+#pragma once
+
+#include "tracehost/value.h"
+
+#include <cstdint>
+#include <exception>
+#include <functional>
+#include <future>
+#include <memory>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+/// What is called.
+///
+///     tracehost::Function predict = archive["predict"];
+///     at::Tensor y = predict(x, 3);
+///     at::Tensor z = predict(x, kw("top", 3));
+///     auto [h, c] = cell.call<std::tuple<at::Tensor, at::Tensor>>(x);
+
+namespace tracehost {
+inline namespace TRACEHOST_ABI {
+
+/// An argument, with its parameter's name if it is passed by that.
+struct Argument {
+  std::string name;
+  Value value;
+
+  template <class T>
+  requires(std::constructible_from<Value, T> && !std::same_as<std::remove_cvref_t<T>, Argument>)
+      Argument(T &&given)
+      : value(std::forward<T>(given)) {}
+  Argument(std::string keyword, Value given) : name(std::move(keyword)), value(std::move(given)) {}
+};
+
+/// An argument by name, as Python's `f(scale=2.0)`.
+inline Argument kw(std::string name, Value value) { return {std::move(name), std::move(value)}; }
+
+struct Stats {
+  std::uint64_t hits = 0;          ///< calls that a graph served
+  std::uint64_t misses = 0;        ///< calls that none did: each threw a SignatureError
+  std::uint64_t traces = 0;        ///< made in this process
+  std::size_t specializations = 0; ///< graphs
+};
+
+namespace detail {
+class Callable;
+/// Runs `task` on libtorch's inter-op threads.
+TRACEHOST_API void launch(std::function<void()> task);
+} // namespace detail
+
+/// A function of an archive, or of Python: a handle, cheap to copy. All of its functions may be
+/// called from any thread at any time.
+///
+/// A call takes what a Python call takes, by Python's rules: arguments are bound to parameters by
+/// place or name, with defaults; tensors are compared by dtype, sizes, device and by which of them
+/// are the same; other values by type and value (`true`, `1` and `1.0` differ). Of the graphs that
+/// serve a call the most specific runs.
+class TRACEHOST_API Function {
+public:
+  Function() = default;
+  explicit Function(std::shared_ptr<detail::Callable> callable) : callable_(std::move(callable)) {}
+  explicit operator bool() const { return callable_ != nullptr; }
+
+  template <class... A> Value operator()(A &&...arguments) const {
+    return call<Value>(std::forward<A>(arguments)...);
+  }
+  /// The same, with the result as a C++ type: see Value::to().
+  template <class Result, class... A> Result call(A &&...arguments) const {
+    if constexpr (sizeof...(A) == 0) {
+      return run({}).template to<Result>();
+    } else {
+      const Argument given[] = {Argument(std::forward<A>(arguments))...};
+      if constexpr (std::same_as<Result, Value>)
+        return run(given);
+      else
+        return run(given).template to<Result>();
+    }
+  }
+  /// The same, on one of libtorch's inter-op threads (at::set_num_interop_threads).
+  template <class Result = Value, class... A> std::future<Result> async(A &&...arguments) const;
+  /// The same with arguments that were collected at run time.
+  Value run(std::span<const Argument> arguments) const;
+
+  /// Calls run in InferenceMode unless this handle is told otherwise; then in the modes of the
+  /// calling thread, and results can have gradients. Returns the handle so told.
+  Function with_inference_mode(bool on) const;
+
+  /// One call with zeros for each of these, so that the first real one finds all in place:
+  /// `f.warm_up({"f32[1,128]", "f32[8,128], i64[]"})`. Without any: a call for each graph whose
+  /// sizes are known.
+  void warm_up(const std::vector<std::string> &signatures = {}) const;
+
+  const std::string &name() const;
+  /// Of each graph, most specific first: `(x: float32[None, 64], top=3)`.
+  std::vector<std::string> signatures() const;
+  Stats stats() const;
+
+  const std::shared_ptr<detail::Callable> &callable() const { return callable_; }
+
+private:
+  std::shared_ptr<detail::Callable> callable_;
+  bool inference_ = true;
+};
+
+template <class Result, class... A> std::future<Result> Function::async(A &&...arguments) const {
+  std::vector<Argument> given;
+  given.reserve(sizeof...(A));
+  (given.emplace_back(std::forward<A>(arguments)), ...);
+  auto promise = std::make_shared<std::promise<Result>>();
+  auto result = promise->get_future();
+  detail::launch([self = *this, promise = std::move(promise), given = std::move(given)] {
+    try {
+      promise->set_value(self.run(given).template to<Result>());
+    } catch (...) {
+      promise->set_exception(std::current_exception());
+    }
+  });
+  return result;
+}
+
+} // namespace TRACEHOST_ABI
+} // namespace tracehost

@@ -1,0 +1,9 @@
+#pragma once
+
+/// All of the C++ API that needs no Python. Link `tracehost::runtime`.
+
+#include "tracehost/batcher.h"
+#include "tracehost/error.h"
+#include "tracehost/function.h"
+#include "tracehost/metrics.h"
+#include "tracehost/value.h"

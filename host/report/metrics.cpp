@@ -1,0 +1,86 @@
+#include "report/metrics.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdint>
+
+namespace tracehost::report {
+namespace {
+
+/// In a label's quotes.
+std::string escaped(const std::string &label) {
+  std::string result;
+  for (const char c : label) {
+    if (c == '\\' || c == '"')
+      result += '\\';
+    if (c == '\n')
+      result += "\\n";
+    else
+      result += c;
+  }
+  return result;
+}
+
+void add(Row &sum, const Row &row) {
+  sum.calls += row.calls;
+  sum.hits += row.hits;
+  sum.traces += row.traces;
+  sum.live += row.live;
+  sum.nanoseconds += row.nanoseconds;
+  sum.eager += row.eager;
+  sum.failures += row.failures;
+}
+
+class Page {
+public:
+  explicit Page(const std::vector<Row> &rows) : rows_(rows) {}
+
+  void family(const char *name, const char *type, const char *help) {
+    name_ = name;
+    text_ += fmt::format("# HELP {} {}\n# TYPE {} {}\n", name, help, name, type);
+  }
+  template <class Number> void sample(const Row &row, const std::string &label, Number value) {
+    text_ +=
+        fmt::format("{}{{function=\"{}\"{}}} {}\n", name_, escaped(row.function), label, value);
+  }
+  const std::vector<Row> &rows() const { return rows_; }
+  std::string take() { return std::move(text_); }
+
+private:
+  const std::vector<Row> &rows_;
+  std::string name_, text_;
+};
+
+std::string result(const char *name) { return fmt::format(",result=\"{}\"", name); }
+
+} // namespace
+
+std::string prometheus(std::vector<Row> rows, std::size_t most) {
+  std::stable_sort(rows.begin(), rows.end(),
+                   [](const Row &a, const Row &b) { return a.calls > b.calls; });
+  if (rows.size() > most) {
+    Row other{.function = "other", .cause = {}};
+    for (auto row = rows.begin() + static_cast<std::ptrdiff_t>(most); row != rows.end(); ++row)
+      add(other, *row);
+    rows.resize(most);
+    rows.push_back(std::move(other));
+  }
+  Page page(rows);
+  page.family("tracehost_calls_total", "counter", "Calls, by what served them.");
+  for (const Row &row : rows) {
+    page.sample(row, result("hit"), row.hits);
+    page.sample(row, result("trace"), row.traces);
+    page.sample(row, result("eager"), row.eager);
+    page.sample(row, result("failed"), row.failures);
+  }
+  page.family("tracehost_trace_seconds_total", "counter", "Time spent in traces.");
+  for (const Row &row : rows)
+    page.sample(row, {}, static_cast<double>(row.nanoseconds) * 1e-9);
+  page.family("tracehost_specializations", "gauge", "Graphs that can serve a call now.");
+  for (const Row &row : rows)
+    page.sample(row, {}, row.live);
+  return page.take();
+}
+
+} // namespace tracehost::report

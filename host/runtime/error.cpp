@@ -1,0 +1,23 @@
+#include "tracehost/error.h"
+
+#include <utility>
+
+// Out of line, so that each type's information is in this library alone, and a handler of another
+// one finds it.
+
+namespace tracehost {
+inline namespace TRACEHOST_ABI {
+
+Error::~Error() = default;
+ArchiveError::~ArchiveError() = default;
+DeviceError::~DeviceError() = default;
+TraceError::~TraceError() = default;
+SignatureError::~SignatureError() = default;
+
+SignatureError::SignatureError(const std::string &message, std::string parameter,
+                               std::string expected, std::string got, std::string nearest)
+    : Error(message), parameter_(std::move(parameter)), expected_(std::move(expected)),
+      got_(std::move(got)), nearest_(std::move(nearest)) {}
+
+} // namespace TRACEHOST_ABI
+} // namespace tracehost

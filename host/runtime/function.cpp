@@ -1,0 +1,49 @@
+#include "tracehost/function.h"
+
+#include "runtime/callable.h"
+#include "runtime/signature_text.h"
+
+#include <ATen/Parallel.h>
+
+namespace tracehost {
+inline namespace TRACEHOST_ABI {
+namespace {
+
+detail::Callable &of(const std::shared_ptr<detail::Callable> &callable) {
+  if (!callable)
+    throw Error("a tracehost::Function that holds nothing was called");
+  return *callable;
+}
+
+} // namespace
+
+Value Function::run(std::span<const Argument> arguments) const {
+  return of(callable_).call(arguments, inference_);
+}
+
+Function Function::with_inference_mode(bool on) const {
+  Function told = *this;
+  told.inference_ = on;
+  return told;
+}
+
+void Function::warm_up(const std::vector<std::string> &signatures) const {
+  if (signatures.empty())
+    of(callable_).warm_up(inference_);
+  for (const std::string &signature : signatures)
+    run(runtime::zeros(signature));
+}
+
+const std::string &Function::name() const { return of(callable_).name(); }
+std::vector<std::string> Function::signatures() const { return of(callable_).signatures(); }
+Stats Function::stats() const { return of(callable_).stats(); }
+
+namespace detail {
+
+Callable::~Callable() = default;
+
+void launch(std::function<void()> task) { at::launch(std::move(task)); }
+
+} // namespace detail
+} // namespace TRACEHOST_ABI
+} // namespace tracehost

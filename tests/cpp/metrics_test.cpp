@@ -1,0 +1,73 @@
+#include "report/metrics.h"
+
+#include "report/ledger.h"
+#include "support/entries.h"
+
+#include "tracehost/metrics.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace tracehost::report {
+namespace {
+
+TEST(Metrics, AreInThePrometheusFormat) {
+  EXPECT_EQ(prometheus({{.function = "step (train.py:12)",
+                         .calls = 100,
+                         .hits = 90,
+                         .traces = 5,
+                         .live = 4,
+                         .nanoseconds = 1'500'000'000,
+                         .eager = 3,
+                         .failures = 2,
+                         .cause = {}}}),
+            "# HELP tracehost_calls_total Calls, by what served them.\n"
+            "# TYPE tracehost_calls_total counter\n"
+            "tracehost_calls_total{function=\"step (train.py:12)\",result=\"hit\"} 90\n"
+            "tracehost_calls_total{function=\"step (train.py:12)\",result=\"trace\"} 5\n"
+            "tracehost_calls_total{function=\"step (train.py:12)\",result=\"eager\"} 3\n"
+            "tracehost_calls_total{function=\"step (train.py:12)\",result=\"failed\"} 2\n"
+            "# HELP tracehost_trace_seconds_total Time spent in traces.\n"
+            "# TYPE tracehost_trace_seconds_total counter\n"
+            "tracehost_trace_seconds_total{function=\"step (train.py:12)\"} 1.5\n"
+            "# HELP tracehost_specializations Graphs that can serve a call now.\n"
+            "# TYPE tracehost_specializations gauge\n"
+            "tracehost_specializations{function=\"step (train.py:12)\"} 4\n");
+}
+
+TEST(Metrics, SumTheLeastUsedAsOther) {
+  std::vector<Row> rows;
+  for (std::uint64_t i = 0; i < 5; ++i)
+    rows.push_back({.function = "f" + std::to_string(i), .calls = i, .hits = i, .cause = {}});
+  const auto text = prometheus(rows, 2);
+  EXPECT_THAT(text, testing::HasSubstr("{function=\"f4\",result=\"hit\"} 4"));
+  EXPECT_THAT(text, testing::HasSubstr("{function=\"f3\",result=\"hit\"} 3"));
+  EXPECT_THAT(text, testing::HasSubstr("{function=\"other\",result=\"hit\"} 3"));
+  EXPECT_THAT(text, testing::Not(testing::HasSubstr("f2")));
+}
+
+TEST(Metrics, EscapeLabels) {
+  EXPECT_THAT(prometheus({{.function = "a\"b\\\n", .cause = {}}}),
+              testing::HasSubstr("function=\"a\\\"b\\\\\\n\""));
+}
+
+TEST(Metrics, CountFunctionsOfArchives) {
+  const auto graph =
+      test::graph_for(test::call({{"x", test::tensor(0, test::meta({2}))}}), {at::ones(2)},
+                      [](const test::Tensors &in) -> test::Tensors { return {in[0] + 1}; });
+  archive::Entry entry;
+  entry.name = "counted";
+  entry.parameters = graph->signature.parameters;
+  entry.specializations = {graph};
+  const Function f(std::make_shared<runtime::Loaded>(entry, "/models/net.thz", ledger()));
+  f(at::ones(2));
+  f(at::ones(2));
+  EXPECT_THROW(f(at::ones(3)), SignatureError);
+  const auto text = metrics_text();
+  EXPECT_THAT(text, testing::HasSubstr("{function=\"counted (net.thz)\",result=\"hit\"} 2\n"));
+  EXPECT_THAT(text, testing::HasSubstr("{function=\"counted (net.thz)\",result=\"failed\"} 1\n"));
+  ledger().reset();
+}
+
+} // namespace
+} // namespace tracehost::report

@@ -1,0 +1,280 @@
+#include "support/entries.h"
+
+#include "tracehost/tracehost.h"
+
+#include <ATen/ATen.h>
+#include <c10/core/InferenceMode.h>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <stdexcept>
+#include <string>
+#include <thread>
+#include <tuple>
+#include <vector>
+
+namespace tracehost {
+namespace {
+
+using runtime::Loaded;
+using test::call;
+using test::graph_for;
+using test::integer;
+using test::meta;
+using test::tensor;
+using test::Tensors;
+using test::word;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using Form = ContainerClass::Form;
+
+class RuntimeCall : public testing::Test {
+protected:
+  /// f(x, n) = x * n for float32[2] and this n.
+  static SpecializationRef times(std::int64_t n) {
+    return graph_for(call({{"x", tensor(0, meta({2}))}, {"n", integer(n)}}), {at::ones(2)},
+                     [n](const Tensors &in) -> Tensors { return {in[0] * n}; });
+  }
+  static TensorMeta any_rows(std::int64_t columns) {
+    TensorMeta made = meta({3, columns});
+    made.relax(0);
+    return made;
+  }
+  SignatureError refused(const std::function<void()> &act) {
+    try {
+      act();
+    } catch (const SignatureError &e) {
+      return e;
+    }
+    ADD_FAILURE() << "was served";
+    return {"", "", "", "", ""};
+  }
+
+  test::FakeSink sink;
+  const at::Tensor x = at::full(2, 3.0);
+};
+
+TEST_F(RuntimeCall, RunsTheGraphThatServes) {
+  const auto f = test::loaded({times(2), times(5)}, sink);
+  EXPECT_TRUE(at::equal(f(x, 2), x * 2));
+  EXPECT_TRUE(at::equal(f(x, 5), x * 5));
+  EXPECT_TRUE(at::equal(f(x, kw("n", 5)), x * 5));
+  EXPECT_TRUE(at::equal(f(kw("n", 2), kw("x", x)), x * 2));
+  EXPECT_EQ(f.stats().hits, 4);
+  EXPECT_EQ(f.stats().misses, 0);
+  EXPECT_EQ(f.stats().specializations, 2);
+  EXPECT_EQ(f.name(), "f");
+  EXPECT_THAT(f.signatures(), ElementsAre("(x: float32[2], n=2)", "(x: float32[2], n=5)"));
+}
+
+TEST_F(RuntimeCall, TellsWhatDiffersFromTheNearest) {
+  const auto f = test::loaded({times(2), times(5)}, sink);
+  const auto e = refused([&] { f(at::ones(7), 5); });
+  EXPECT_EQ(e.parameter(), "x");
+  EXPECT_EQ(e.expected(), "2");
+  EXPECT_EQ(e.got(), "7");
+  EXPECT_EQ(e.nearest(), "(x: float32[2], n=5)");
+  EXPECT_STREQ(e.what(), "f: none of 2 graphs serves this call.\n"
+                         "  why      argument 'x', dimension 0, is 7, not 2\n"
+                         "  call     (x: float32[7], n=5)\n"
+                         "  nearest  (x: float32[2], n=5)");
+  EXPECT_EQ(f.stats().misses, 1);
+  EXPECT_THAT(sink.take(), testing::Contains(HasSubstr("fail ? SignatureError: f: none of 2")));
+}
+
+TEST_F(RuntimeCall, TellsBoolIntAndFloatApart) {
+  const auto f = test::loaded({times(1)}, sink);
+  EXPECT_TRUE(at::equal(f(x, 1), x));
+  EXPECT_EQ(refused([&] { f(x, true); }).got(), "bool");
+  EXPECT_EQ(refused([&] { f(x, 1.0); }).got(), "float");
+  EXPECT_EQ(refused([&] { f(x.to(at::kDouble), 1); }).got(), "float64");
+  EXPECT_EQ(refused([&] { f(x, std::nullopt); }).got(), "None");
+}
+
+TEST_F(RuntimeCall, BindsAsPythonDoes) {
+  const auto f =
+      test::loaded({times(2), times(5)}, sink, {std::nullopt, test::default_of(integer(5))});
+  EXPECT_TRUE(at::equal(f(x), x * 5));
+  EXPECT_TRUE(at::equal(f(x, 2), x * 2));
+  EXPECT_STREQ(refused([&] { f(); }).what(),
+               "f: argument 'x' is missing. Its parameters are (x, n).");
+  EXPECT_STREQ(refused([&] { f(x, kw("m", 2)); }).what(),
+               "f: it has no parameter 'm'. Its parameters are (x, n).");
+  EXPECT_STREQ(refused([&] { f(x, 2, kw("n", 2)); }).what(),
+               "f: argument 'n' was given twice. Its parameters are (x, n).");
+  EXPECT_STREQ(refused([&] { f(x, 2, 3); }).what(),
+               "f: it takes 2 arguments by place, more were given. Its parameters are (x, n).");
+}
+
+TEST_F(RuntimeCall, TakesTheMostSpecific) {
+  const auto wide = graph_for(call({{"x", tensor(0, any_rows(2))}}), {at::ones({3, 2})},
+                              [](const Tensors &in) -> Tensors { return {in[0] + 1}; });
+  const auto exact = graph_for(call({{"x", tensor(0, meta({4, 2}))}}), {at::ones({4, 2})},
+                               [](const Tensors &in) -> Tensors { return {in[0] + 2}; });
+  const auto f = test::loaded({wide, exact}, sink);
+  EXPECT_EQ(at::Tensor(f(at::zeros({9, 2})))[0][0].item<float>(), 1);
+  EXPECT_EQ(at::Tensor(f(at::zeros({4, 2})))[0][0].item<float>(), 2);
+  EXPECT_EQ(at::Tensor(f(at::zeros({9, 2})))[0][0].item<float>(), 1);
+}
+
+TEST_F(RuntimeCall, ChecksConditionsOnSizes) {
+  auto graph = graph_for(call({{"x", tensor(0, any_rows(2))}}), {at::ones({3, 2})},
+                         [](const Tensors &in) -> Tensors { return {in[0] + 1}; });
+  using Op = SizeTerm::Op;
+  graph->signature.conditions.push_back(
+      {{{Op::size, 0, 0, 0}, {Op::constant, -1, -1, 4}, {Op::less, -1, -1, 0}}, true, "net.py:3"});
+  const auto f = test::loaded({graph}, sink);
+  EXPECT_EQ(at::Tensor(f(at::zeros({3, 2}))).size(0), 3);
+  EXPECT_THAT(refused([&] { f(at::zeros({5, 2})); }).what(), HasSubstr("net.py:3"));
+}
+
+TEST_F(RuntimeCall, TakesStructures) {
+  const auto signature =
+      call({{"batch", test::dict_of({{"image", tensor(0, meta({2}))}, {"name", word("a")}})},
+            {"pair", test::contained(Form::named_tuple, {tensor(1, meta({2})), integer(1)},
+                                     {"left", "right"})},
+            {"rest",
+             test::contained(Form::list, {test::contained(Form::tuple, {tensor(0, meta({2}))})})}});
+  const auto f =
+      test::loaded({graph_for(signature, {at::ones(2), at::ones(2)},
+                              [](const Tensors &in) -> Tensors { return {in[0] - in[1]}; })},
+                   sink);
+  const at::Tensor y = at::full(2, 1.0);
+  const Value rest = List{Tuple{x}};
+  const Value pair = Map{{"right", 1}, {"left", y}};
+  EXPECT_TRUE(at::equal(f(Map{{"image", x}, {"name", "a"}}, pair, rest), x - y));
+  EXPECT_TRUE(at::equal(f(Map{{"name", "a"}, {"image", x}}, pair, rest), x - y));
+  EXPECT_EQ(refused([&] {
+              f(Map{{"image", x}, {"name", "b"}}, pair, rest);
+            }).parameter(),
+            "batch['name']");
+  EXPECT_EQ(refused([&] { f(Map{{"image", x}}, pair, rest); }).parameter(), "batch");
+  EXPECT_EQ(refused([&] {
+              f(Map{{"image", x}, {"name", "a"}}, Tuple{y, 1}, rest);
+            }).parameter(),
+            "pair");
+  EXPECT_EQ(refused([&] {
+              f(Map{{"image", x}, {"name", "a"}}, pair, List{Tuple{y}});
+            }).parameter(),
+            "rest[0][0]");
+}
+
+TEST_F(RuntimeCall, ComparesWhichTensorsAreTheSame) {
+  const auto one =
+      graph_for(call({{"a", tensor(0, meta({2}))}, {"b", tensor(0, meta({2}))}}), {at::ones(2)},
+                [](const Tensors &in) -> Tensors { return {in[0] * 2}; });
+  const auto f = test::loaded({one}, sink);
+  EXPECT_TRUE(at::equal(f(x, x), x * 2));
+  EXPECT_EQ(refused([&] { f(x, x.clone()); }).parameter(), "b");
+}
+
+TEST_F(RuntimeCall, GivesResultsByStructure) {
+  const auto f = test::loaded(
+      {graph_for(
+          call({{"x", tensor(0, meta({2}))}}), {at::ones(2)},
+          [](const Tensors &in) -> Tensors {
+            return {in[0] + 1, in[0] + 2};
+          },
+          test::contained(Form::tuple, {tensor(0, {}), tensor(1, {}),
+                                        test::dict_of({{"n", integer(7)}}), word("ok")}))},
+      sink);
+  const auto [a, b, c, d] =
+      f.call<std::tuple<at::Tensor, at::Tensor, std::map<std::string, int>, std::string>>(x);
+  EXPECT_TRUE(at::equal(a, x + 1));
+  EXPECT_TRUE(at::equal(b, x + 2));
+  EXPECT_EQ(c.at("n"), 7);
+  EXPECT_EQ(d, "ok");
+}
+
+TEST_F(RuntimeCall, RunsInInferenceModeUnlessTold) {
+  const at::Tensor w = at::ones(2).requires_grad_();
+  const auto f =
+      test::loaded({graph_for(call({{"x", tensor(0, meta({2}))}}), {at::ones(2)},
+                              [&](const Tensors &in) -> Tensors { return {in[0] * w}; })},
+                   sink);
+  EXPECT_TRUE(at::Tensor(f(x)).is_inference());
+  EXPECT_FALSE(c10::InferenceMode::is_enabled());
+  {
+    const c10::InferenceMode on;
+    EXPECT_TRUE(at::equal(f(at::ones(2)), at::ones(2))) << "an inference tensor is as any";
+  }
+  const at::Tensor y = f.with_inference_mode(false)(x);
+  y.sum().backward();
+  EXPECT_TRUE(at::equal(w.grad(), x));
+}
+
+TEST_F(RuntimeCall, PassesOnWhatAnOpThrows) {
+  const auto f = test::loaded(
+      {graph_for(call({{"x", tensor(0, any_rows(2))}}), {at::ones({3, 2})},
+                 [](const Tensors &in) -> Tensors {
+                   return {at::mm(in[0], at::ones({2, 2})).add(in[0])};
+                 }),
+       graph_for(
+           call({{"i", tensor(0, meta({1}, at::kLong))}}), {at::zeros(1, at::kLong)},
+           [](const Tensors &in) -> Tensors { return {at::arange(3).index_select(0, in[0])}; })},
+      sink);
+  EXPECT_THROW(f(at::full(1, 9, at::kLong)), c10::Error);
+  EXPECT_EQ(at::Tensor(f(at::full(1, 2, at::kLong))).item<std::int64_t>(), 2);
+}
+
+TEST_F(RuntimeCall, ComparesGradientsWhereTheGraphsDiffer) {
+  auto off = times(2);
+  off->signature.context.grad = false;
+  auto on = graph_for(call({{"x", tensor(0, meta({2}))}, {"n", integer(2)}}), {at::ones(2)},
+                      [](const Tensors &in) -> Tensors { return {in[0] * 100}; });
+  const auto f = test::loaded({on, off}, sink);
+  EXPECT_TRUE(at::equal(f(x, 2), x * 2)) << "inference is without gradients";
+  EXPECT_TRUE(at::equal(f.with_inference_mode(false)(x, 2), x * 100));
+}
+
+TEST_F(RuntimeCall, ComparesOtherModes) {
+  const auto f = test::loaded({times(2)}, sink);
+  at::globalContext().setDeterministicAlgorithms(true, true);
+  const auto e = refused([&] { f(x, 2); });
+  at::globalContext().setDeterministicAlgorithms(false, false);
+  EXPECT_THAT(e.what(), HasSubstr("deterministic"));
+}
+
+TEST_F(RuntimeCall, IsServedAsynchronously) {
+  const auto f = test::loaded({times(2)}, sink);
+  auto right = f.async<at::Tensor>(x, 2);
+  auto wrong = f.async(x, 3);
+  EXPECT_TRUE(at::equal(right.get(), x * 2));
+  EXPECT_THROW(wrong.get(), SignatureError);
+}
+
+TEST_F(RuntimeCall, WarmsUpBySignatures) {
+  const auto f = test::loaded({times(2), times(5)}, sink);
+  f.warm_up({"f32[2], 2", "float32[2], n=5"});
+  EXPECT_EQ(f.stats().hits, 2);
+  f.warm_up();
+  EXPECT_EQ(f.stats().hits, 2) << "not counted as calls";
+  EXPECT_THROW(f.warm_up({"f32[3], 2"}), SignatureError);
+  for (const char *bad : {"f32[?], 2", "g32[2], 2", "f32[2, 2", "f32[2],", "f32[2]cuda"})
+    EXPECT_THROW(f.warm_up({bad}), Error) << bad;
+}
+
+TEST_F(RuntimeCall, ServesManyThreads) {
+  const auto f = test::loaded({times(1), times(2), times(3), times(4)}, sink);
+  std::vector<std::thread> threads;
+  std::atomic<int> right{0};
+  for (int t = 0; t < 8; ++t)
+    threads.emplace_back([&, t] {
+      for (int i = 0; i < 200; ++i)
+        right += at::equal(f(x, 1 + (t + i) % 4), x * (1 + (t + i) % 4));
+    });
+  for (auto &thread : threads)
+    thread.join();
+  EXPECT_EQ(right, 1600);
+  EXPECT_EQ(f.stats().hits, 1600);
+}
+
+TEST_F(RuntimeCall, SaysThatAnEmptyHandleWasCalled) {
+  EXPECT_FALSE(Function());
+  EXPECT_THROW(Function()(x), Error);
+  EXPECT_THROW(test::loaded({times(2)}, sink)(at::Tensor(), 2), SignatureError);
+}
+
+} // namespace
+} // namespace tracehost

@@ -1,0 +1,154 @@
+"""The C++ package as a user has it: installed, moved elsewhere, found by CMake, used without Python."""
+
+import os
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+from conftest import ROOT, clean_environment
+
+BUILD = Path(os.environ.get("TRACEHOST_BUILD") or ROOT / "build" / "release")
+HEADERS = sorted(p.name for p in (ROOT / "host" / "include" / "tracehost").glob("*.h"))
+
+pytestmark = pytest.mark.skipif(
+    not (BUILD / "cmake_install.cmake").exists(),
+    reason=f"no build tree in {BUILD}: set TRACEHOST_BUILD",
+)
+
+
+def run(*command, cwd=None, env=None, timeout=500):
+    return subprocess.run(
+        [str(part) for part in command],
+        capture_output=True,
+        text=True,
+        cwd=cwd,
+        env=clean_environment() if env is None else env,
+        timeout=timeout,
+    )
+
+
+def passed(done):
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def package(tmp_path_factory):
+    """The prefix, at a place that it was not installed to."""
+    folder = tmp_path_factory.mktemp("package")
+    passed(run("cmake", "--install", BUILD, "--prefix", folder / "first"))
+    shutil.move(folder / "first", folder / "moved")
+    return folder / "moved"
+
+
+def configure(package, source, build, *options):
+    return run("cmake", "-G", "Ninja", "-S", source, "-B", build, f"-DCMAKE_PREFIX_PATH={package}", "-DCMAKE_BUILD_TYPE=Release", *options)  # fmt: skip
+
+
+PROJECT = """cmake_minimum_required(VERSION 3.25)
+project(consumer NONE)
+find_package(tracehost {version} CONFIG REQUIRED COMPONENTS {components})
+get_target_property(definitions tracehost::torch INTERFACE_COMPILE_DEFINITIONS)
+message(STATUS "definitions ${{definitions}}; targets ${{tracehost_TORCH_ROOT}}")
+foreach(name runtime headers torch)
+  if(NOT TARGET tracehost::${{name}})
+    message(FATAL_ERROR "no tracehost::${{name}}")
+  endif()
+endforeach()
+"""
+
+
+@pytest.fixture
+def consume(package, tmp_path):
+    """consume(*options, components=, version=) -> what configuring such a project says."""
+
+    def configured(*options, components="runtime", version="0.1"):
+        text = PROJECT.format(components=components, version=version)
+        (tmp_path / "CMakeLists.txt").write_text(text)
+        return configure(package, tmp_path, tmp_path / "build", *options)
+
+    return configured
+
+
+def words(done):
+    return " ".join(done.stderr.split())
+
+
+def test_the_package_carries_what_torch_was_compiled_with(consume):
+    assert "definitions NDEBUG;_GLIBCXX_USE_CXX11_ABI=1" in passed(consume())
+
+
+def test_another_torch_is_refused_by_version(consume, tmp_path):
+    torch = tmp_path / "old" / "torch"
+    for path, text in {
+        "share/cmake/Torch/TorchConfig.cmake": "",
+        "include/torch/headeronly/version.h": "#define TORCH_VERSION_MAJOR 2\n#define TORCH_VERSION_MINOR 9\n",
+    }.items():
+        (torch / path).parent.mkdir(parents=True)
+        (torch / path).write_text(text)
+    done = consume(f"-DTorch_DIR={torch}/share/cmake/Torch")
+    assert done.returncode != 0
+    assert re.search(
+        r"this tracehost was built for PyTorch 2\.\d+, but \S+/old/torch \(Torch_DIR or CMAKE_PREFIX_PATH\) is PyTorch 2\.9\.",
+        words(done),
+    )
+
+
+def test_a_component_that_is_not_there_is_named(consume):
+    done = consume(components="runtime nonsense")
+    assert done.returncode != 0
+    assert "this tracehost has no component 'nonsense'" in words(done)
+
+
+def test_another_version_of_ours_is_refused(consume):
+    done = consume(version="9.0")
+    assert done.returncode != 0 and "9.0" in words(done)
+
+
+def flags(package, *wanted):
+    env = clean_environment(PKG_CONFIG_PATH=str(package / "lib" / "pkgconfig"))
+    return passed(run("pkg-config", *wanted, "tracehost", env=env)).split()
+
+
+@pytest.mark.skipif(not shutil.which("pkg-config"), reason="no pkg-config")
+def test_pkg_config_finds_it_where_it_is(package):
+    compile_flags, link_flags = flags(package, "--cflags"), flags(package, "--libs")
+    included = [Path(f[2:]) for f in compile_flags if f.startswith("-I")]
+    assert any((folder / "tracehost" / "tracehost.h").exists() for folder in included)
+    assert "-DNDEBUG" in compile_flags
+    folders = [Path(f[2:]).resolve() for f in link_flags if f.startswith("-L")]
+    assert (package / "lib").resolve() in folders
+
+
+@pytest.mark.parametrize("header", HEADERS)
+def test_a_header_compiles_alone_and_includes_atens_alone(header, package, tmp_path):
+    text = (package / "include" / "tracehost" / header).read_text()
+    included = re.findall(r'#include [<"]([^>"]+)[>"]', text)
+    others = [i for i in included if "/" in i and not i.startswith(("tracehost/", "ATen/", "c10/"))]
+    assert not others
+    if header in ("function.h", "value.h"):  # others include them
+        return
+    source = tmp_path / "alone.cpp"
+    source.write_text(f"#include <tracehost/{header}>\n#include <tracehost/{header}>\n")
+    torch = next(
+        line.split("=", 1)[1]
+        for line in (package / "lib" / "pkgconfig" / "tracehost.pc").read_text().splitlines()
+        if line.startswith("torch=")
+    )
+    passed(
+        run(
+            "g++",
+            "-std=c++20",
+            "-fsyntax-only",
+            "-Wall",
+            "-Wextra",
+            "-Werror",
+            "-DNDEBUG",
+            f"-I{package}/include",
+            "-isystem",
+            f"{torch}/include",
+            source,
+        )  # fmt: skip
+    )
