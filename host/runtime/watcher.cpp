@@ -1,0 +1,170 @@
+#include "tracehost/watcher.h"
+
+#include "runtime/callable.h"
+
+#include <fmt/format.h>
+
+#include <condition_variable>
+#include <cstdint>
+#include <filesystem>
+#include <mutex>
+#include <optional>
+#include <thread>
+#include <utility>
+
+namespace tracehost {
+inline namespace TRACEHOST_ABI {
+namespace {
+
+/// What tells one version of a file from another.
+struct Stamp {
+  std::filesystem::file_time_type time;
+  std::uintmax_t size = 0;
+  bool operator==(const Stamp &) const = default;
+
+  /// nullopt: there is no file.
+  static std::optional<Stamp> of(const std::string &path) {
+    std::error_code error;
+    Stamp stamp;
+    stamp.time = std::filesystem::last_write_time(path, error);
+    if (!error)
+      stamp.size = std::filesystem::file_size(path, error);
+    return error ? std::nullopt : std::optional(stamp);
+  }
+};
+
+/// Zeros may be nothing that a model takes: what it throws is no fault of the file.
+void warm_up(const Archive &archive) {
+  for (const std::string &name : archive.names())
+    try {
+      archive[name].warm_up();
+    } catch (const std::exception &) {
+      continue;
+    }
+}
+
+} // namespace
+
+struct Watcher::State {
+  State(std::string file, WatchOptions given)
+      : path(std::move(file)), options(std::move(given)), seen(Stamp::of(path)),
+        current(std::make_shared<const Archive>(Archive::load(path, options.load))) {}
+
+  std::shared_ptr<const Archive> in_force() const {
+    const std::lock_guard lock(mutex);
+    return current;
+  }
+  bool poll();
+  void watch();
+
+  const std::string path;
+  const WatchOptions options;
+  std::mutex polling;        ///< one at a time
+  std::optional<Stamp> seen; ///< of the file that was last looked into; under `polling`
+  mutable std::mutex mutex;
+  std::shared_ptr<const Archive> current; ///< under `mutex`; replaced, never changed
+  std::condition_variable changed;
+  bool ends = false; ///< under `mutex`
+  std::thread thread;
+
+private:
+  std::shared_ptr<const Archive> load_aside() const;
+};
+
+std::shared_ptr<const Archive> Watcher::State::load_aside() const {
+  auto made = std::make_shared<const Archive>(Archive::load(path, options.load));
+  for (const std::string &name : in_force()->names())
+    if (!made->contains(name))
+      throw ArchiveError(fmt::format("{}: the new file has no function '{}'", path, name));
+  warm_up(*made);
+  if (options.check)
+    options.check(*made);
+  return made;
+}
+
+bool Watcher::State::poll() {
+  const std::lock_guard one(polling);
+  const auto now = Stamp::of(path);
+  if (!now || now == seen)
+    return false;
+  try {
+    auto made = load_aside();
+    seen = now;
+    {
+      const std::lock_guard lock(mutex);
+      current.swap(made);
+    }
+    if (options.on_reload)
+      options.on_reload(*in_force());
+    return true; // what was in force ends here, outside of the lock
+  } catch (const std::exception &e) {
+    if (Stamp::of(path) != now)
+      return false; // it is being written: the next look tells
+    seen = now;
+    if (options.on_error)
+      options.on_error(e.what());
+    return false;
+  }
+}
+
+void Watcher::State::watch() {
+  std::unique_lock lock(mutex);
+  while (!changed.wait_for(lock, options.interval, [&] { return ends; })) {
+    lock.unlock();
+    poll();
+    lock.lock();
+  }
+}
+
+Watcher::Watcher(std::string path, WatchOptions options)
+    : state_(std::make_shared<State>(std::move(path), std::move(options))) {
+  warm_up(*state_->in_force());
+  if (state_->options.interval.count() > 0)
+    state_->thread = std::thread([state = state_.get()] { state->watch(); });
+}
+
+Watcher::~Watcher() {
+  {
+    const std::lock_guard lock(state_->mutex);
+    state_->ends = true;
+  }
+  state_->changed.notify_all();
+  if (state_->thread.joinable())
+    state_->thread.join();
+}
+
+Archive Watcher::archive() const { return *state_->in_force(); }
+bool Watcher::poll() { return state_->poll(); }
+
+namespace {
+
+/// The function of that name of whatever archive is in force.
+template <class State> class Followed final : public detail::Callable {
+public:
+  Followed(std::shared_ptr<const State> state, std::string name)
+      : state_(std::move(state)), name_(std::move(name)) {}
+
+  Value call(std::span<const Argument> arguments, bool inference) override {
+    return now()->call(arguments, inference);
+  }
+  void warm_up(bool inference) override { now()->warm_up(inference); }
+  const std::string &name() const override { return name_; }
+  std::vector<std::string> signatures() const override { return now()->signatures(); }
+  Stats stats() const override { return now()->stats(); }
+
+private:
+  std::shared_ptr<detail::Callable> now() const { return (*state_->in_force())[name_].callable(); }
+
+  std::shared_ptr<const State> state_;
+  std::string name_;
+};
+
+} // namespace
+
+Function Watcher::operator[](const std::string &name) const {
+  (void)(*state_->in_force())[name]; // throws where there is none
+  return Function(std::make_shared<Followed<State>>(state_, name));
+}
+
+} // namespace TRACEHOST_ABI
+} // namespace tracehost
