@@ -3,7 +3,7 @@ file(RELATIVE_PATH site "${TRACEHOST_PYTHON_PREFIX}" "${TRACEHOST_PYTHON_PURELIB
 
 install(DIRECTORY "${PROJECT_SOURCE_DIR}/bindings/tracehost/" DESTINATION "${site}/tracehost"
   FILES_MATCHING PATTERN "*.py" PATTERN "*.pyi" PATTERN "py.typed" PATTERN "__pycache__" EXCLUDE)
-# Commands that are made in Python. A package of its own: it starts without torch.
+# Commands that are made in Python. A package of its own: notebooks start without torch.
 install(DIRECTORY "${PROJECT_SOURCE_DIR}/bindings/tracehost_commands/" DESTINATION "${site}/tracehost_commands"
   FILES_MATCHING PATTERN "*.py" PATTERN "__pycache__" EXCLUDE)
 install(DIRECTORY "${PROJECT_SOURCE_DIR}/host/include/tracehost" DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}" FILES_MATCHING PATTERN "*.h")

@@ -75,13 +75,14 @@ void list_options(std::ostream &out, Command command) {
       width = std::max({width, spelled(option).size() + 2, least_width});
   if (width > 0)
     out << "\noptions:\n";
+  const bool narrow = is_in_python(command);
   for (const auto &option : options()) {
     if (!applies(option, command))
       continue;
     auto text = std::string(option.summary);
     if (!option.twin.empty())
-      text += (width > least_width ? "\n[" : " [") + std::string(option.twin) + "]";
-    if (width > least_width)
+      text += (narrow ? "\n[" : " [") + std::string(option.twin) + "]";
+    if (narrow)
       text = wrapped(text, 80 - width - 2);
     two_columns(out, spelled(option), text, width);
   }

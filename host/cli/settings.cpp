@@ -39,7 +39,7 @@ std::string unknown_option(const std::string &shown, Command command) {
   const auto name = shown.substr(0, shown.find('=')).substr(shown.find_first_not_of('-'));
   if (!shown.starts_with("--"))
     return "unknown option '" + shown + "' (" + see_help(command).substr(2) + ")";
-  if (const auto *known = find_option(name); known != nullptr)
+  if (const auto *known = find_option(name, command); known != nullptr)
     return "option '--" + name + "' does not apply to '" + std::string(entry(command).name) + "'" +
            see_help(command);
   std::string message = "unknown option '--" + name + "'";

@@ -68,7 +68,7 @@ private:
         take_rest();
       return true;
     }
-    const auto *option = find_option(name);
+    const auto *option = find_option(name, split_.command);
     const bool bare_optional =
         option != nullptr && option->takes == Takes::optional_value && equals == std::string::npos;
     split_.host_options.push_back(bare_optional ? word + "=-" : word);

@@ -33,6 +33,22 @@ constexpr CommandEntry command_table[] = {
      "`jupyter execute --kernel_name=tracehost` too."},
     {Command::repl, "repl", "repl [OPTION...] [ARG...]", "type Python, line by line",
      "In IPython where it is installed, else in Python's own prompt."},
+    {Command::export_, "export", "export [OPTION...] (MODULE | SCRIPT.py):FUNCTION -o OUT",
+     "write a function's graphs to an archive",
+     "The module or script is imported, and a graph traced for each --signature.\n"
+     "With none, the graphs are written that the function has after the import, or\n"
+     "that of its input_signature.\n"
+     "\n"
+     "A signature has the arguments: tensors by dtype and shape, ? for any size, and\n"
+     "Python literals: --signature 'f32[?,128], i64[], True'.\n"
+     "\n"
+     "Exit code: 0, or 1 if it cannot be traced or saved, 2 if the command line is\n"
+     "wrong, or a file cannot be opened."},
+    {Command::inspect, "inspect", "inspect [OPTION...] FILE", "show what is in an archive",
+     "Its functions with their graphs, by number, and its tensors.\n"
+     "\n"
+     "Exit code: 0, or 1 if it is no archive, or damaged, 2 if the command line is\n"
+     "wrong, or the file cannot be opened."},
     {Command::doctor, "doctor", "doctor [OPTION...]",
      "check versions and paths; says what to do about what is wrong",
      "One line a check: OK, WARN or FAIL. The exit code is 1 if anything is FAIL."},
@@ -41,7 +57,9 @@ constexpr CommandEntry command_table[] = {
 
 constexpr unsigned run = bit(Command::run), notebook = bit(Command::notebook),
                    kernel = bit(Command::kernel), repl = bit(Command::repl),
+                   export_ = bit(Command::export_), inspect = bit(Command::inspect),
                    doctor = bit(Command::doctor);
+constexpr unsigned in_python = notebook | kernel | repl | export_ | inspect;
 
 constexpr OptionEntry option_table[] = {
     {"report", '\0', Takes::optional_value, "FILE", "TRACEHOST_REPORT",
@@ -78,12 +96,24 @@ constexpr OptionEntry option_table[] = {
     {"ipython", '\0', Takes::nothing, "", "", "IPython, or an error if it is missing", repl},
     {"plain", '\0', Takes::nothing, "", "", "Python's own prompt", repl},
     {"init", 'i', Takes::value, "SCRIPT", "", "run this first; its names are there", repl},
+    {"output", 'o', Takes::value, "OUT", "", "the file to write", export_},
+    {"signature", '\0', Takes::values, "ARGUMENTS", "", "trace a graph for these; may be repeated",
+     export_},
+    {"name", '\0', Takes::value, "NAME", "", "of the function in the archive\n(default: its own)",
+     export_},
+    {"source-paths", '\0', Takes::nothing, "", "", "keep files and lines, for messages", export_},
+    {"json", '\0', Takes::nothing, "", "", "the manifest", inspect},
+    {"graph", '\0', Takes::value, "N", "", "the graph of that number", inspect},
+    {"code", '\0', Takes::value, "N", "", "the TorchScript source of that graph", inspect},
+    {"device", '\0', Takes::value, "DEVICE", "", "of tensors in --signature (default: cpu)",
+     export_},
+    {"device", '\0', Takes::value, "DEVICE", "", "put tensors there (default: where they were)",
+     inspect},
     {"python", '\0', Takes::value, "PATH", "TRACEHOST_PYTHON",
-     "use this virtual environment, or that of this interpreter",
-     run | notebook | kernel | repl | doctor},
+     "use this virtual environment, or that of this interpreter", run | in_python | doctor},
     {"version", '\0', Takes::nothing, "", "", "show the versions of tracehost, Python and torch",
      run | doctor},
-    {"help", '\0', Takes::nothing, "", "", "show help", run | notebook | kernel | repl | doctor},
+    {"help", '\0', Takes::nothing, "", "", "show help", run | in_python | doctor},
 };
 
 // Levenshtein; names are a dozen letters long.
@@ -137,8 +167,12 @@ const CommandEntry *find_command(std::string_view name) {
   return found == std::end(command_table) ? nullptr : found;
 }
 
-const OptionEntry *find_option(std::string_view name) {
-  const auto *found = std::ranges::find(option_table, name, &OptionEntry::name);
+const OptionEntry *find_option(std::string_view name, Command command) {
+  const auto *found = std::ranges::find_if(option_table, [&](const OptionEntry &option) {
+    return option.name == name && applies(option, command);
+  });
+  if (found == std::end(option_table))
+    found = std::ranges::find(option_table, name, &OptionEntry::name);
   return found == std::end(option_table) ? nullptr : found;
 }
 
@@ -153,9 +187,7 @@ bool applies(const OptionEntry &option, Command command) {
   return (option.commands & bit(command)) != 0;
 }
 
-bool is_in_python(Command command) {
-  return command == Command::notebook || command == Command::kernel || command == Command::repl;
-}
+bool is_in_python(Command command) { return (in_python & bit(command)) != 0; }
 
 std::optional<std::string> nearest_command(std::string_view word) {
   Nearest nearest(word);

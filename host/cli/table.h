@@ -8,7 +8,7 @@
 
 namespace tracehost::cli {
 
-enum class Command { run, notebook, kernel, repl, doctor, help };
+enum class Command { run, notebook, kernel, repl, export_, inspect, doctor, help };
 
 // A set of commands, as an option has it.
 constexpr unsigned bit(Command command) { return 1U << static_cast<unsigned>(command); }
@@ -39,7 +39,8 @@ std::span<const OptionEntry> options();
 
 const CommandEntry &entry(Command command);
 const CommandEntry *find_command(std::string_view name);
-const OptionEntry *find_option(std::string_view name);
+// The command's own, else another's of that name.
+const OptionEntry *find_option(std::string_view name, Command command);
 const OptionEntry *find_letter(char letter, Command command);
 bool applies(const OptionEntry &option, Command command);
 

@@ -183,6 +183,19 @@ TEST_F(SettingsTest, ACommandInPythonWithOptionsThatAreWrong) {
   EXPECT_THAT(complaint({"kernel", "--report", "list"}), HasSubstr("does not apply to 'kernel'"));
 }
 
+TEST_F(SettingsTest, OneNameOfTwoOptionsIsTheCommandsOwn) {
+  EXPECT_EQ(find_option("device", Command::export_)->commands, bit(Command::export_));
+  EXPECT_EQ(find_option("device", Command::inspect)->commands, bit(Command::inspect));
+  EXPECT_EQ(find_option("output", Command::run)->name, "output") << "another's, to be told so";
+  EXPECT_EQ(find_option("outputs", Command::export_), nullptr);
+  EXPECT_THAT(
+      parsed({"export", "--signature", "f32[]", "--signature", "i64[]", "-o", "a.pt"}).command,
+      testing::ElementsAre("--signature=f32[]", "--signature=i64[]", "--output=a.pt"));
+  EXPECT_THAT(complaint({"inspect", "-o", "a.pt"}), HasSubstr("unknown option '-o'"));
+  EXPECT_THAT(complaint({"inspect", "--output", "a.pt"}), HasSubstr("does not apply to 'inspect'"));
+  EXPECT_THAT(complaint({"export", "-o", "a", "--output=b"}), HasSubstr("more than once"));
+}
+
 TEST(Table, NearestNames) {
   EXPECT_EQ(nearest_command("docter"), "doctor");
   EXPECT_EQ(nearest_command("rnu"), std::nullopt); // two edits of three letters: not near

@@ -368,9 +368,9 @@ def test_every_option_of_the_binary_has_its_field():
     import dataclasses
     import re
 
-    from tracehost_commands import kernel, notebook, repl
+    from tracehost_commands import export, inspect, kernel, notebook, repl
 
-    for module in (notebook, kernel, repl):
+    for module in (notebook, kernel, repl, export, inspect):
         command = module.__name__.rpartition(".")[2]
         text = subprocess.run(
             [os.path.join(sys.prefix, "bin", "tracehost"), "help", command],

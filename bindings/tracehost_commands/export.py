@@ -1,0 +1,87 @@
+"""tracehost export: graphs of a function, requested by their signatures, into an archive."""
+
+from __future__ import annotations
+
+import errno
+import inspect
+import os
+import sys
+from dataclasses import dataclass, field
+from typing import Any
+
+import tracehost
+from tracehost import ConcreteFunction, Function
+from tracehost._archive import describe
+
+from .arguments import arguments, device
+from .errors import CommandError, UsageError
+from .options import read
+from .target import find
+
+
+@dataclass
+class Options:
+    output: str | None = None
+    signature: list[str] = field(default_factory=list)
+    name: str | None = None
+    device: str | None = None
+    source_paths: bool = False
+
+
+def main(words: list[str], targets: list[str]) -> int:
+    options = read(Options, words)
+    if len(targets) != 1:
+        got = f", got '{' '.join(targets)}'" if targets else ""
+        raise UsageError(f"'export' takes one MODULE:FUNCTION or SCRIPT.py:FUNCTION{got}")
+    if options.output is None:
+        raise UsageError("'export' needs the file to write: -o OUT")
+    if options.device is not None and not options.signature:
+        raise UsageError("--device is that of tensors in --signature; give one")
+    on = device(options.device)
+    signatures = [arguments(text, on) for text in options.signature]
+    _check_writable(options.output)  # before code of the user's runs
+
+    target = targets[0]
+    function = _function(target, find(target))
+    if signatures and isinstance(function, ConcreteFunction):
+        raise UsageError(f"{target} is a ConcreteFunction, which has a signature")
+    for text, given in zip(options.signature, signatures):
+        _check_fits(text, given, function)
+    name = options.name or target.rpartition(":")[2].rpartition(".")[2]
+    try:
+        made = [function.get_concrete_function(*s) for s in signatures] or function
+        tracehost.save(options.output, {name: made}, source_paths=options.source_paths)
+        shown = describe(tracehost.load(options.output))
+    except tracehost.Error as error:
+        raise CommandError(str(error)) from None
+    sys.stdout.write(shown + "\n")
+    return 0
+
+
+def _function(target: str, found: Any) -> Any:
+    if isinstance(found, (Function, ConcreteFunction)):
+        return found
+    if not callable(found):
+        raise UsageError(f"{target} is a {type(found).__name__}, no function")
+    return tracehost.function(found)
+
+
+def _check_fits(text: str, given: list[Any], function: Function) -> None:
+    signature = inspect.signature(function)
+    try:
+        signature.bind(*given)
+    except TypeError as error:
+        raise UsageError(f"--signature '{text}' does not fit {signature}: {error}") from None
+
+
+def _check_writable(path: str) -> None:
+    folder = os.path.dirname(path) or "."
+    if os.path.isdir(path):
+        code = errno.EISDIR
+    elif not os.path.isdir(folder):
+        code = errno.ENOENT
+    elif not os.access(folder, os.W_OK):
+        code = errno.EACCES
+    else:
+        return
+    raise UsageError(f"cannot write '{path}': {os.strerror(code)}")

@@ -1,0 +1,54 @@
+"""tracehost inspect: what is in an archive."""
+
+from __future__ import annotations
+
+import json
+import sys
+from dataclasses import dataclass
+
+import tracehost
+from tracehost import _archive
+
+from .arguments import device
+from .errors import CommandError, UsageError
+from .options import read
+
+
+@dataclass
+class Options:
+    json: bool = False
+    graph: int | None = None
+    code: int | None = None
+    device: str | None = None
+
+
+def main(words: list[str], files: list[str]) -> int:
+    options = read(Options, words)
+    if len(files) != 1:
+        got = f", got '{' '.join(files)}'" if files else ""
+        raise UsageError(f"'inspect' takes one FILE{got}")
+    if options.json + (options.graph is not None) + (options.code is not None) > 1:
+        raise UsageError("give one of --json, --graph and --code")
+    try:
+        open(files[0], "rb").close()
+    except OSError as error:
+        raise UsageError(f"cannot open '{files[0]}': {error.strerror}") from None
+    try:
+        text = _text(files[0], options)
+    except IndexError as error:  # there is no graph of that number
+        raise UsageError(str(error)) from None
+    except tracehost.Error as error:
+        raise CommandError(str(error)) from None
+    sys.stdout.write(text if text.endswith("\n") else text + "\n")
+    return 0
+
+
+def _text(file: str, options: Options) -> str:
+    if options.json:
+        return json.dumps(_archive.manifest_of(file), indent=1)
+    archive = tracehost.load(file, device=device(options.device))
+    if options.graph is not None:
+        return str(_archive.graph_of(archive, options.graph))
+    if options.code is not None:
+        return _archive.code_of(archive, options.code)
+    return _archive.describe(archive)
