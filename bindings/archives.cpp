@@ -1,6 +1,7 @@
 #include "archives.h"
 
 #include "archive/write.h"
+#include "archive_sources.h"
 #include "arrays.h"
 #include "concrete.h"
 #include "context_probe.h"
@@ -28,16 +29,6 @@ namespace py = pybind11;
 
 namespace {
 
-/// ArchiveError.
-[[noreturn]] void raise_archive(const std::string &message) {
-  const py::object type = py::module_::import("tracehost._errors").attr("ArchiveError");
-  raise(type.ptr(), message);
-}
-
-[[noreturn]] void refuse(const std::string &what, const std::string &reason) {
-  raise_archive(fmt::format("{} can't be saved: {}", what, reason));
-}
-
 /// What of ours an archive's functions throw, as Python's exceptions.
 template <class F> auto translated(const F &f) {
   try {
@@ -47,149 +38,11 @@ template <class F> auto translated(const F &f) {
   }
 }
 
-// ---- saving -------------------------------------------------------------------------------------
-
-bool is_plain(const void *type) {
-  return type == nullptr || type == THPVariableClass || type == ParameterClass ||
-         std::string_view(static_cast<const PyTypeObject *>(type)->tp_name) == "Buffer" ||
-         StandIns::is_class(static_cast<PyTypeObject *>(const_cast<void *>(type)));
-}
-
-void make_plain(TensorMeta &meta, const std::string &what, const std::string &path) {
-  if (!is_plain(meta.type))
-    refuse(what, fmt::format("'{}' is a {}, whose own operators would be lost. Pass a plain tensor",
-                             path, meta.type_name));
-  meta.type = nullptr;
-  meta.type_name = "Tensor";
-}
-
-/// Without the first `count` parameters, whose values are part of the graph.
-void drop_parameters(Signature &signature, std::size_t count) {
-  if (count == 0)
-    return;
-  const auto first = static_cast<std::uint32_t>(signature.subtree(count));
-  signature.nodes.erase(signature.nodes.begin(), signature.nodes.begin() + first);
-  for (Node &node : signature.nodes)
-    node.end -= first;
-  auto parameters = std::make_shared<Parameters>(*signature.parameters);
-  const auto drop = [&](auto &list) {
-    if (list.size() >= count)
-      list.erase(list.begin(), list.begin() + static_cast<std::ptrdiff_t>(count));
-  };
-  drop(parameters->names);
-  drop(parameters->kinds);
-  drop(parameters->defaults);
-  signature.parameters = std::move(parameters);
-}
-
-Signature native_signature(const Concrete &concrete, const std::string &what) {
-  Signature signature = concrete.specialization().signature;
-  const PythonState &state = concrete.python_state();
-  if (state.rebinds)
-    refuse(what, "its calls store tensors to attributes, which an archive does not have. Change "
-                 "them in place (self.h.copy_(h)), or return them");
-  if (!signature.grads.empty())
-    refuse(what, fmt::format("the body reads {}, and an archive has no gradients. Save the forward "
-                             "function",
-                             grad_path(signature.input_path(signature.grads[0].input))));
-  for (const CaptureSpec &capture : signature.captures)
-    if (capture.same_as_slot >= 0)
-      refuse(what,
-             fmt::format("argument '{}' is the very tensor that the body reaches as {}, "
-                         "which becomes the archive's own. Request it with another tensor",
-                         signature.input_path(static_cast<std::uint32_t>(capture.same_as_slot)),
-                         capture.path));
-  drop_parameters(signature, concrete.bound_parameters());
-  for (std::uint32_t slot = 0; slot < signature.slots.size(); ++slot)
-    make_plain(signature.slots[slot], what, signature.input_path(slot));
-  signature.captures.resize(state.captures);
-  for (CaptureSpec &capture : signature.captures)
-    make_plain(capture.meta, what, capture.path);
-  signature.watched.clear();
-  signature.context.included = signature.context.excluded = 0;
-  signature.context.default_device = 0;
-  Signature shown = signature;
-  try {
-    make_native(signature.nodes, signature.atoms);
-  } catch (const Unstorable &reason) {
-    refuse(what, fmt::format("argument '{}' is {}, which an archive can't hold. Let the body reach "
-                             "it (self, a closure, functools.partial) in place of passing it",
-                             path(shown, reason.node), reason.value));
-  }
-  return signature;
-}
-
-OutputSpec native_outputs(const Concrete &concrete, const std::string &what) {
-  OutputSpec outputs = concrete.specialization().outputs;
-  try {
-    make_native(outputs.nodes, outputs.atoms);
-  } catch (const Unstorable &reason) {
-    refuse(what, fmt::format("its result holds {}, which an archive can't", reason.value));
-  }
-  return outputs;
-}
-
-/// `shapes`: of the result's tensors, with None for sizes that follow from those that may be any.
-archive::Source source(Concrete &concrete, const py::list &shapes, const std::string &what) {
-  archive::Source result;
-  result.specialization = &concrete.specialization();
-  result.signature = native_signature(concrete, what);
-  result.outputs = native_outputs(concrete, what);
-  result.output_metas = concrete.python_state().outputs;
-  for (std::size_t i = 0; i < result.output_metas.size(); ++i) {
-    TensorMeta &meta = result.output_metas[i];
-    meta.type = nullptr;
-    meta.type_name = "Tensor";
-    const py::tuple shape = shapes[i];
-    for (std::size_t d = 0; d < shape.size(); ++d)
-      if (shape[d].is_none())
-        meta.relax(d);
-  }
-  for (const py::handle object : concrete.captured_inputs()) {
-    result.captures.push_back(THPVariable_Unpack(object.ptr()));
-    result.parameters.push_back(PyObject_IsInstance(object.ptr(), ParameterClass) == 1);
-    TensorMeta now = TensorMeta::of(result.captures.back());
-    result.signature.captures[result.captures.size() - 1].meta = std::move(now);
-  }
-  return result;
-}
-
-/// By parameter; what can't be stored is no default: it has to be given.
-std::optional<archive::Value> default_of(const py::dict &defaults, const std::string &name) {
-  const py::str key(name.substr(std::min(name.find_first_not_of('*'), name.size())));
-  if (!defaults.contains(key))
-    return std::nullopt;
-  try {
-    const FlatValue flat = flatten(py::object(defaults[key]).ptr(), Purpose::argument);
-    archive::Value value{flat.nodes, flat.atoms};
-    if (!flat.tensors.empty())
-      return std::nullopt;
-    make_native(value.nodes, value.atoms);
-    return value;
-  } catch (const Unstorable &) {
-    return std::nullopt;
-  }
-}
-
-/// `functions`: (name, defaults by parameter, (Concrete, its results' shapes) ...) for each.
+/// `functions`: each as source_function() takes it.
 void write(const std::string &path, const py::list &functions, bool source_paths) {
   std::vector<archive::SourceFunction> sources;
-  for (const py::handle entry : functions) {
-    const auto [name, defaults, concretes] =
-        py::cast<std::tuple<std::string, py::dict, py::list>>(entry);
-    archive::SourceFunction made{name, nullptr, {}, {}};
-    for (const py::handle pair : concretes) {
-      const auto [concrete, shapes] = py::cast<std::tuple<py::object, py::list>>(pair);
-      made.specializations.push_back(source(py::cast<Concrete &>(concrete), shapes, name));
-    }
-    made.parameters = made.specializations.at(0).signature.parameters;
-    for (const archive::Source &s : made.specializations)
-      if (s.signature.parameters->names != made.parameters->names)
-        refuse(name, "its ConcreteFunctions are of functions with other parameters");
-    for (const std::string &parameter : made.parameters->names)
-      made.defaults.push_back(default_of(defaults, parameter));
-    sources.push_back(std::move(made));
-  }
+  for (const py::handle entry : functions)
+    sources.push_back(source_function(entry, Unstored::refuse));
   translated([&] {
     const py::gil_scoped_release released;
     archive::write(path, sources, source_paths);

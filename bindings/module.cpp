@@ -1,5 +1,6 @@
 #include "archives.h"
 #include "births.h"
+#include "bridge.h"
 #include "callbacks.h"
 #include "concrete.h"
 #include "conversion.h"
@@ -39,6 +40,7 @@ PYBIND11_MODULE(_tracehost, m) {
   tracehost::python::add_concrete(m);
   tracehost::python::add_requests(m);
   tracehost::python::add_archives(m);
+  tracehost::python::add_bridge(m);
   tracehost::python::add_traced_size(m);
   tracehost::python::add_staging(m);
   tracehost::python::add_conversion(m);

@@ -8,6 +8,10 @@ set_target_properties(tracehost_headers PROPERTIES EXPORT_NAME headers)
 install(TARGETS tracehost_core tracehost_headers EXPORT tracehost-runtime-targets
   LIBRARY DESTINATION "${CMAKE_INSTALL_LIBDIR}" INCLUDES DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}")
 install(EXPORT tracehost-runtime-targets NAMESPACE tracehost:: DESTINATION "${package}")
+if(TARGET tracehost_embed)
+  install(TARGETS tracehost_embed EXPORT tracehost-embed-targets LIBRARY DESTINATION "${CMAKE_INSTALL_LIBDIR}")
+  install(EXPORT tracehost-embed-targets NAMESPACE tracehost:: DESTINATION "${package}")
+endif()
 
 configure_package_config_file("${CMAKE_CURRENT_LIST_DIR}/tracehost-config.cmake.in" "${PROJECT_BINARY_DIR}/tracehost-config.cmake"
   INSTALL_DESTINATION "${package}" NO_SET_AND_CHECK_MACRO)

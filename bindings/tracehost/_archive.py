@@ -61,9 +61,23 @@ def save(
             raise ArchiveError(f"{name!r} can't be saved: the name of a function is an identifier")
         concretes = _concretes(name, function)
         callable_ = _tracehost.concrete_source(concretes[0]._core)[0]
-        graphs = [(c._core, [tuple(spec.shape) for spec in c.outputs]) for c in concretes]
-        entries.append((name, _defaults(callable_), graphs))
+        entries.append(entry(name, callable_, concretes))
     _tracehost.write_archive(os.fspath(path), entries, bool(source_paths))
+
+
+def entry(
+    name: str, callable_: Any, concretes: list[ConcreteFunction]
+) -> tuple[str, dict[str, Any], list[tuple[Any, list[tuple[int | None, ...]]]]]:
+    """A function as the compiled part takes it: name, defaults, and each graph with its results' shapes."""
+    graphs = [(c._core, [tuple(spec.shape) for spec in c.outputs]) for c in concretes]
+    return name, _defaults(callable_), graphs
+
+
+def live(function: Function) -> tuple[list[ConcreteFunction], str]:
+    """The specializations whose Python values are still as at the trace, and one value that is not."""
+    made = _tracehost.concrete_functions(function, ConcreteFunction)
+    stale = [_tracehost.concrete_source(cf._core)[1] for cf in made]
+    return [cf for cf, path in zip(made, stale) if not path], stale[-1] if stale else ""
 
 
 def _concretes(name: str, function: Any) -> list[ConcreteFunction]:
@@ -83,19 +97,17 @@ def _concretes(name: str, function: Any) -> list[ConcreteFunction]:
 
 
 def _live(name: str, function: Function) -> list[ConcreteFunction]:
-    made = _tracehost.concrete_functions(function, ConcreteFunction)
-    if not made and function.input_signature is not None:
+    current, stale = live(function)
+    if not current and not stale and function.input_signature is not None:
         return [function.get_concrete_function()]
-    if not made:
+    if not current and not stale:
         raise ArchiveError(
             f"{name} can't be saved: it has no specialization yet. Call it, or request one: "
             f"{function.name}.get_concrete_function(TensorSpec(...))"
         )
-    stale = [_tracehost.concrete_source(cf._core)[1] for cf in made]
-    current = [cf for cf, path in zip(made, stale) if not path]
     if not current:
         raise ArchiveError(
-            f"{name} can't be saved: {stale[-1]} is another value now than when it was traced. Call it "
+            f"{name} can't be saved: {stale} is another value now than when it was traced. Call it "
             "again, so that there is a graph for that value"
         )
     return current

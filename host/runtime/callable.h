@@ -23,6 +23,8 @@ public:
   virtual Value call(std::span<const Argument> arguments, bool inference) = 0;
   /// Function::warm_up() without signatures.
   virtual void warm_up(bool inference) = 0;
+  /// Function::refresh().
+  virtual void refresh() {}
   virtual const std::string &name() const = 0;
   virtual std::vector<std::string> signatures() const = 0;
   virtual Stats stats() const = 0;

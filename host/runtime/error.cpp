@@ -13,11 +13,15 @@ ArchiveError::~ArchiveError() = default;
 DeviceError::~DeviceError() = default;
 TraceError::~TraceError() = default;
 SignatureError::~SignatureError() = default;
+PythonError::~PythonError() = default;
 
 SignatureError::SignatureError(const std::string &message, std::string parameter,
                                std::string expected, std::string got, std::string nearest)
     : Error(message), parameter_(std::move(parameter)), expected_(std::move(expected)),
       got_(std::move(got)), nearest_(std::move(nearest)) {}
+
+PythonError::PythonError(std::string type, const std::string &message, std::string traceback)
+    : Error(message + "\n" + traceback), type_(std::move(type)), traceback_(std::move(traceback)) {}
 
 } // namespace TRACEHOST_ABI
 } // namespace tracehost

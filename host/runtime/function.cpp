@@ -34,6 +34,8 @@ void Function::warm_up(const std::vector<std::string> &signatures) const {
     run(runtime::zeros(signature));
 }
 
+void Function::refresh() const { of(callable_).refresh(); }
+
 const std::string &Function::name() const { return of(callable_).name(); }
 std::vector<std::string> Function::signatures() const { return of(callable_).signatures(); }
 Stats Function::stats() const { return of(callable_).stats(); }

@@ -209,6 +209,19 @@ Loaded::Loaded(const archive::Entry &entry, const std::string &path, Sink &sink)
 Value Loaded::call(std::span<const Argument> arguments, bool inference) {
   Bound bound;
   binder_.bind(arguments, bound);
+  auto result = run(bound, inference);
+  if (!result) [[unlikely]]
+    refuse(bound);
+  return std::move(*result);
+}
+
+std::optional<Value> Loaded::served(std::span<const Argument> arguments, bool inference) {
+  Bound bound;
+  binder_.bind(arguments, bound);
+  return run(bound, inference);
+}
+
+std::optional<Value> Loaded::run(const Bound &bound, bool inference) {
   Call call(*this, bound, inference);
   PooledStack stack;
   SpecializationRef served;
@@ -219,7 +232,7 @@ Value Loaded::call(std::span<const Argument> arguments, bool inference) {
     outcome = core_.call(call, call.request, *stack, served);
   }
   if (outcome != FunctionCore::Outcome::hit) [[unlikely]]
-    refuse(bound);
+    return std::nullopt;
   return value_of(served->outputs.nodes, *stack);
 }
 

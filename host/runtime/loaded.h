@@ -9,6 +9,7 @@
 
 #include <atomic>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -23,6 +24,8 @@ public:
   Loaded(const archive::Entry &entry, const std::string &path, Sink &sink);
 
   Value call(std::span<const Argument> arguments, bool inference) override;
+  /// As call(); nullopt where no graph serves.
+  std::optional<Value> served(std::span<const Argument> arguments, bool inference);
   void warm_up(bool inference) override;
   const std::string &name() const override { return core_.counters()->identity.name; }
   std::vector<std::string> signatures() const override;
@@ -30,6 +33,7 @@ public:
 
 private:
   class Call;
+  std::optional<Value> run(const Bound &bound, bool inference);
   [[noreturn]] void refuse(const Bound &bound);
 
   Binder binder_;

@@ -4,6 +4,7 @@ import os
 import re
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -83,6 +84,16 @@ def test_a_model_is_replaced_under_load(package, tmp_path):
     passed(run(HOST, ROOT / "examples" / "cpp" / "hot_reload" / "save.py", tmp_path / "data"))
     output = passed(without_environment(program, tmp_path / "data"))
     assert re.search(r"^\d+ calls, 0 failed; .*; 5 reloads, 5 refused$", output, re.MULTILINE)
+
+
+def test_a_python_file_is_called_from_threads(package, tmp_path):
+    program = build(package, "embed", tmp_path / "build")
+    folder = ROOT / "examples" / "cpp" / "embed"
+    done = run(program, folder, env={"TRACEHOST_PYTHON": sys.prefix})
+    lines = passed(done).splitlines()
+    assert lines[-1].startswith("naive: 8 traces for 8 lengths; score: 1 trace, ")
+    assert "argument 'items', dimension 0, took" in done.stderr
+    assert "input_signature=[TensorSpec([None], torch.int64)]" in done.stderr
 
 
 PROJECT = """cmake_minimum_required(VERSION 3.25)

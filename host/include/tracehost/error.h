@@ -61,5 +61,17 @@ public:
   ~TraceError() override;
 };
 
+/// What Python code raised; what() ends with the traceback. Never of an archive.
+class TRACEHOST_API PythonError : public Error {
+public:
+  PythonError(std::string type, const std::string &message, std::string traceback);
+  ~PythonError() override;
+  const std::string &type() const { return type_; } ///< `ValueError`, `decoder.Overflow`
+  const std::string &traceback() const { return traceback_; }
+
+private:
+  std::string type_, traceback_;
+};
+
 } // namespace TRACEHOST_ABI
 } // namespace tracehost

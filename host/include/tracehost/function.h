@@ -92,6 +92,10 @@ public:
   /// sizes are known.
   void warm_up(const std::vector<std::string> &signatures = {}) const;
 
+  /// Of a function of Python: reads again what its graphs depend on besides arguments, and drops
+  /// those that are of something else now. Waits for Python's lock. Nothing for others.
+  void refresh() const;
+
   const std::string &name() const;
   /// Of each graph, most specific first: `(x: float32[None, 64], top=3)`.
   std::vector<std::string> signatures() const;

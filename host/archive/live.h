@@ -1,0 +1,12 @@
+#pragma once
+
+#include "archive/archive.h"
+#include "archive/write.h"
+
+namespace tracehost::archive {
+
+/// A function as one that was read from an archive, without a file: the graphs are copies, the
+/// captures the very tensors.
+Entry live(SourceFunction function);
+
+} // namespace tracehost::archive

@@ -1,0 +1,177 @@
+#include "embed/python.h"
+
+#include "interpreter/library.h"
+#include "tracehost/embed.h"
+
+#include <condition_variable>
+#include <cstdlib>
+#include <mutex>
+#include <utility>
+
+namespace tracehost {
+namespace embedding {
+namespace {
+
+/// Never destroyed: calls may come while the process ends.
+struct Python {
+  std::mutex starting;          ///< one start at a time; taken before Python's lock
+  std::mutex mutex;             ///< of the rest; never held while asking for Python's lock
+  std::condition_variable left; ///< nobody is inside any more
+  Bridge *bridge = nullptr;     ///< owned by `_tracehost`; null: not started
+  bool ours = false;            ///< started here, not by the application
+  bool stopped = false, ended = false;
+  std::size_t inside = 0; ///< calls
+};
+
+Python &python() {
+  static auto *only = new Python;
+  return *only;
+}
+
+struct Gil {
+  PyGILState_STATE held = PyGILState_Ensure();
+  ~Gil() { PyGILState_Release(held); }
+};
+
+/// Set by Python's atexit: from then on its lock may never be given again.
+PyObject *ending(PyObject *, PyObject *) {
+  const std::lock_guard lock(python().mutex);
+  python().ended = true;
+  return Py_NewRef(Py_None);
+}
+
+/// The pending exception as a text. Requires: GIL held.
+std::string failure() {
+  PyObject *type = nullptr, *value = nullptr, *trace = nullptr;
+  PyErr_Fetch(&type, &value, &trace);
+  PyErr_NormalizeException(&type, &value, &trace);
+  PyObject *text = value ? PyObject_Str(value) : nullptr;
+  const char *bytes = text ? PyUnicode_AsUTF8(text) : nullptr;
+  std::string result = bytes ? bytes : "an exception without a text";
+  Py_XDECREF(text);
+  Py_XDECREF(type);
+  Py_XDECREF(value);
+  Py_XDECREF(trace);
+  PyErr_Clear();
+  return result;
+}
+
+void watch_end() {
+  static PyMethodDef method{"tracehost_embed_ending", ending, METH_NOARGS, nullptr};
+  PyObject *function = PyCFunction_New(&method, nullptr);
+  PyObject *atexit = PyImport_ImportModule("atexit");
+  PyObject *done =
+      atexit && function ? PyObject_CallMethod(atexit, "register", "O", function) : nullptr;
+  Py_XDECREF(done);
+  Py_XDECREF(atexit);
+  Py_XDECREF(function);
+  PyErr_Clear();
+}
+
+/// Requires: GIL held.
+Bridge *find_bridge() {
+  PyObject *module = PyImport_ImportModule("tracehost");
+  if (!module)
+    throw Error("tracehost could not be imported by the embedded Python: " + failure() +
+                "\nName the environment that has it: tracehost::embed::start({.python = ...}).");
+  Py_DECREF(module);
+  auto *found = static_cast<Bridge *>(PyCapsule_Import(Bridge::kCapsule, 0));
+  if (!found)
+    throw Error("the tracehost package of the embedded Python does not serve C++ programs: " +
+                failure() + "\nInstall the one that this program was built with.");
+  if (found->version != Bridge::kVersion)
+    throw Error("the tracehost package of the embedded Python is of another version than "
+                "libtracehost_embed. Install both from one build.");
+  watch_end();
+  return found;
+}
+
+} // namespace
+
+InPython::InPython() {
+  {
+    const std::lock_guard lock(python().mutex);
+    if (!python().bridge)
+      throw Error("Python has not been started: tracehost::embed::start()");
+    if (python().stopped || python().ended)
+      throw Error("this call needs Python, which was stopped (tracehost::embed::stop)");
+    ++python().inside;
+  }
+  held_ = PyGILState_Ensure();
+}
+
+InPython::~InPython() {
+  PyGILState_Release(held_);
+  const std::lock_guard lock(python().mutex);
+  if (--python().inside == 0)
+    python().left.notify_all();
+}
+
+Bridge &InPython::bridge() const { return *python().bridge; }
+
+void release(std::unique_ptr<PythonCallee> callee) {
+  bool over = false;
+  {
+    const std::lock_guard lock(python().mutex);
+    over = python().ended || !Py_IsInitialized();
+  }
+  if (over) {
+    (void)callee.release();
+    return;
+  }
+  const Gil gil;
+  callee.reset();
+}
+
+} // namespace embedding
+
+inline namespace TRACEHOST_ABI {
+namespace embed {
+
+using embedding::python;
+
+void start(const Options &options) {
+  const std::lock_guard starting(python().starting);
+  const bool running = Py_IsInitialized() != 0;
+  try {
+    const char *named = std::getenv("TRACEHOST_PYTHON");
+    const bool given = !options.python.empty() || !named;
+    interpreter::start_library({given ? options.python : named, options.path});
+  } catch (const std::runtime_error &e) {
+    throw Error(e.what());
+  }
+  if (python().bridge)
+    return;
+  embedding::Bridge *found = nullptr;
+  {
+    const embedding::Gil gil;
+    const interpreter::KeepSigint keep;
+    found = embedding::find_bridge();
+  }
+  const std::lock_guard lock(python().mutex);
+  python().bridge = found;
+  python().ours = !running;
+}
+
+std::string report() {
+  const embedding::InPython in;
+  return in.bridge().report();
+}
+
+void stop() {
+  std::unique_lock lock(python().mutex);
+  if (!python().bridge || python().stopped)
+    return;
+  python().stopped = true;
+  python().left.wait(lock, [] { return python().inside == 0; });
+  const bool ends = python().ours && !python().ended;
+  lock.unlock();
+  if (!ends)
+    return;
+  const embedding::Gil gil;
+  interpreter::end_library();
+}
+
+} // namespace embed
+} // namespace TRACEHOST_ABI
+} // namespace tracehost

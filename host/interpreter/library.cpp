@@ -1,0 +1,106 @@
+#include "interpreter/library.h"
+
+#include "interpreter/environment.h"
+
+#include <Python.h>
+#include <dlfcn.h>
+
+#include <memory>
+#include <stdexcept>
+
+namespace tracehost::interpreter {
+namespace {
+
+struct Release {
+  void operator()(PyObject *object) const { Py_DECREF(object); }
+};
+using Owned = std::unique_ptr<PyObject, Release>;
+
+// Extension modules take Python's symbols from the process, where an application that was opened
+// with RTLD_LOCAL does not have them.
+void make_symbols_visible() {
+  const std::string library = loaded_libpython();
+  if (!library.empty())
+    dlopen(library.c_str(), RTLD_NOW | RTLD_GLOBAL | RTLD_NOLOAD);
+}
+
+void check(const PyStatus &status, PyConfig *config) {
+  if (!PyStatus_Exception(status))
+    return;
+  const std::string why = status.err_msg ? status.err_msg : "it wants to exit";
+  if (config)
+    PyConfig_Clear(config);
+  throw std::runtime_error("Python could not be started: " + why);
+}
+
+void initialise(const Environment &environment) {
+  PyPreConfig pre;
+  PyPreConfig_InitIsolatedConfig(&pre);
+  pre.utf8_mode = 1; // under LC_ALL=C its streams would be ASCII
+  check(Py_PreInitialize(&pre), nullptr);
+  PyConfig config;
+  PyConfig_InitIsolatedConfig(&config);
+  config.site_import = 1; // activates the venv
+  config.install_signal_handlers = 0;
+  check(PyConfig_SetBytesString(&config, &config.executable, environment.executable.c_str()),
+        &config);
+  check(Py_InitializeFromConfig(&config), &config);
+  PyConfig_Clear(&config);
+}
+
+void add_to_path(const std::vector<std::string> &path) {
+  PyObject *list = PySys_GetObject("path"); // borrowed
+  for (std::size_t i = path.size(); list && i-- > 0;) {
+    const Owned entry(PyUnicode_DecodeFSDefault(path[i].c_str()));
+    if (!entry || PyList_Insert(list, 0, entry.get()) != 0) {
+      PyErr_Clear();
+      throw std::runtime_error("'" + path[i] + "' could not be added to sys.path");
+    }
+  }
+}
+
+} // namespace
+
+void start_library(const LibraryOptions &options) {
+  const KeepSigint keep;
+  const bool runs = Py_IsInitialized() != 0;
+  PyGILState_STATE held{};
+  if (runs) {
+    held = PyGILState_Ensure();
+  } else {
+    std::string error;
+    const auto environment = find_environment(options.python, error);
+    if (!environment)
+      throw std::runtime_error(error);
+    make_symbols_visible();
+    initialise(*environment);
+    const Owned signals(PyImport_ImportModule("signal"));
+    PyErr_Clear();
+  }
+  std::string problem;
+  try {
+    add_to_path(options.path);
+  } catch (const std::runtime_error &e) {
+    problem = e.what();
+  }
+  // Or another thread's PyGILState_Ensure would wait for ever.
+  if (runs)
+    PyGILState_Release(held);
+  else
+    PyEval_SaveThread();
+  if (!problem.empty())
+    throw std::runtime_error(problem);
+}
+
+void end_library() {
+  const KeepSigint keep;
+  const Owned atexit(PyImport_ImportModule("atexit"));
+  const Owned ran(atexit ? PyObject_CallMethod(atexit.get(), "_run_exitfuncs", nullptr) : nullptr);
+  for (const char *name : {"stdout", "stderr"}) {
+    PyObject *stream = PySys_GetObject(name);
+    const Owned flushed(stream ? PyObject_CallMethod(stream, "flush", nullptr) : nullptr);
+  }
+  PyErr_Clear();
+}
+
+} // namespace tracehost::interpreter

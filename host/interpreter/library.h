@@ -1,0 +1,42 @@
+// Python inside of somebody else's program.
+//
+// Problem: CPython takes a process to be its own: it installs a handler for SIGINT, expects its
+// symbols to be visible to every library, ends threads when it ends. Answer: it starts isolated;
+// Ctrl-C is the application's before and after; libpython is made visible where it was loaded
+// privately (a plug-in opened with RTLD_LOCAL); it is never finalised by us.
+#pragma once
+
+#include <csignal>
+#include <string>
+#include <vector>
+
+namespace tracehost::interpreter {
+
+// CPython installs its handler when somebody imports `signal`, as subprocess, asyncio and torch do:
+// it is imported here, once, and Ctrl-C given back.
+class KeepSigint {
+public:
+  KeepSigint() { sigaction(SIGINT, nullptr, &before_); }
+  ~KeepSigint() { sigaction(SIGINT, &before_, nullptr); }
+  KeepSigint(const KeepSigint &) = delete;
+  KeepSigint &operator=(const KeepSigint &) = delete;
+
+private:
+  struct sigaction before_ {};
+};
+
+struct LibraryOptions {
+  std::string python; // an interpreter or a venv's directory; empty: as the host finds it
+  std::vector<std::string> path; // put in front of sys.path, the first one foremost
+};
+
+// Starts Python, or attaches to one that runs: then only `path` counts. The calling thread does not
+// hold the GIL afterwards if it did not before. Throws std::runtime_error with a sentence.
+// Requires: no other thread in here.
+void start_library(const LibraryOptions &options);
+
+// What is left to do when an application ends: Python's atexit functions run, its streams are
+// flushed. The interpreter stays. Requires: GIL held.
+void end_library();
+
+} // namespace tracehost::interpreter

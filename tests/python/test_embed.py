@@ -1,0 +1,60 @@
+"""A C++ application that embeds Python: each case is a process (tests/embed/cases.cpp)."""
+
+import os
+import subprocess
+import sys
+import sysconfig
+from pathlib import Path
+
+import pytest
+from conftest import ROOT, clean_environment
+
+BUILD = Path(os.environ.get("TRACEHOST_BUILD") or ROOT / "build" / "release")
+CASES = BUILD / "tracehost_embed_cases"
+BODIES = ROOT / "tests" / "embed"
+
+pytestmark = pytest.mark.skipif(
+    not CASES.exists(), reason=f"no {CASES.name} in {BUILD}: set TRACEHOST_BUILD"
+)
+
+
+def names():
+    if not CASES.exists():
+        return []
+    return subprocess.run([CASES], capture_output=True, text=True, check=True).stdout.split()
+
+
+def run(*command):
+    packages = sysconfig.get_paths()["purelib"]
+    environment = clean_environment() | {"TRACEHOST_PYTHON": sys.prefix, "PACKAGES": packages}
+    return subprocess.run(
+        [str(part) for part in command],
+        capture_output=True,
+        text=True,
+        env=environment,
+        timeout=120,
+    )
+
+
+@pytest.mark.parametrize("name", names())
+def test_case(name):
+    done = run(CASES, BODIES, name)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout.endswith("passed\n") or name == "calls_while_the_process_ends"
+
+
+def test_a_plug_in_that_is_loaded_privately():
+    done = run(BUILD / "tracehost_embed_loader", BUILD / "libtracehost_embed_plugin.so", BODIES)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout == "passed\n"
+
+
+def test_no_such_python_is_an_error_that_names_it(tmp_path):
+    done = subprocess.run(
+        [CASES, BODIES, "the_report_names_causes"],
+        capture_output=True,
+        text=True,
+        env=clean_environment() | {"TRACEHOST_PYTHON": str(tmp_path / "none")},
+    )
+    assert done.returncode != 0
+    assert f"no Python at '{tmp_path / 'none'}'" in done.stderr
