@@ -16,7 +16,6 @@
 #include <atomic>
 #include <cerrno>
 #include <cstring>
-#include <filesystem>
 #include <string_view>
 #include <vector>
 
@@ -122,8 +121,9 @@ void NewFile::complete() {
     throw Error(fmt::format("{} can't be written: {}", impl_->path, reason()));
   ::close(std::exchange(impl_->descriptor, -1));
   // The new name, too.
-  auto folder = std::filesystem::path(impl_->path).parent_path();
-  if (const int of = ::open(folder.empty() ? "." : folder.c_str(), O_RDONLY | O_CLOEXEC); of >= 0) {
+  const auto slash = impl_->path.rfind('/');
+  const std::string folder = slash == std::string::npos ? "." : impl_->path.substr(0, slash + 1);
+  if (const int of = ::open(folder.c_str(), O_RDONLY | O_CLOEXEC); of >= 0) {
     ::fsync(of);
     ::close(of);
   }

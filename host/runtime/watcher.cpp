@@ -6,30 +6,29 @@
 
 #include <condition_variable>
 #include <cstdint>
-#include <filesystem>
 #include <mutex>
 #include <optional>
 #include <thread>
 #include <utility>
 
+#include <sys/stat.h>
+
 namespace tracehost {
 inline namespace TRACEHOST_ABI {
 namespace {
 
-/// What tells one version of a file from another.
+/// What tells one version of a file from another. Not by std::filesystem: torch 2.11 exports one of
+/// an older compiler's.
 struct Stamp {
-  std::filesystem::file_time_type time;
-  std::uintmax_t size = 0;
+  std::int64_t seconds = 0, nanoseconds = 0, size = 0;
   bool operator==(const Stamp &) const = default;
 
   /// nullopt: there is no file.
   static std::optional<Stamp> of(const std::string &path) {
-    std::error_code error;
-    Stamp stamp;
-    stamp.time = std::filesystem::last_write_time(path, error);
-    if (!error)
-      stamp.size = std::filesystem::file_size(path, error);
-    return error ? std::nullopt : std::optional(stamp);
+    struct stat about {};
+    if (::stat(path.c_str(), &about) != 0)
+      return std::nullopt;
+    return Stamp{about.st_mtim.tv_sec, about.st_mtim.tv_nsec, about.st_size};
   }
 };
 

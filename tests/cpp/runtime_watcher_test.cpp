@@ -30,7 +30,10 @@ protected:
     options.on_error = [this](const std::string &message) { errors.push_back(message); };
     options.on_reload = [this](const Archive &archive) { reloads.push_back(archive.hash()); };
   }
-  ~RuntimeWatcher() override { fs::remove_all(folder); }
+  ~RuntimeWatcher() override { // not remove_all: torch 2.11 exports one that crashes
+    fs::remove(path);
+    fs::remove(folder);
+  }
 
   /// An archive of name(x) = x + number.
   void save(int number, const std::string &name = "add") {
