@@ -6,10 +6,10 @@
 #include "errors.h"
 #include "instances.h"
 #include "python_call.h"
+#include "program/stack_pool.h"
 #include "report/contrast.h"
 #include "report/ledger.h"
 #include "results.h"
-#include "stack_pool.h"
 #include "switches.h"
 #include "trace/tracer.h"
 

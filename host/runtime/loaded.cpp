@@ -1,5 +1,6 @@
 #include "runtime/loaded.h"
 
+#include "program/stack_pool.h"
 #include "report/contrast.h"
 #include "runtime/walk.h"
 
@@ -10,7 +11,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <deque>
 #include <functional>
 #include <optional>
 #include <stdexcept>
@@ -18,36 +18,6 @@
 
 namespace tracehost::runtime {
 namespace {
-
-/// A stack of the thread's own, for the length of a call. LIFO: a call may be made while another
-/// runs. Keeps its capacity, not its values.
-class PooledStack {
-public:
-  PooledStack() : pool_(pool()) {
-    if (pool_.used == pool_.stacks.size()) [[unlikely]]
-      pool_.stacks.emplace_back();
-    stack_ = &pool_.stacks[pool_.used++];
-  }
-  ~PooledStack() {
-    stack_->clear();
-    --pool_.used;
-  }
-  PooledStack(const PooledStack &) = delete;
-  PooledStack &operator=(const PooledStack &) = delete;
-  torch::jit::Stack &operator*() { return *stack_; }
-
-private:
-  struct Pool {
-    std::deque<torch::jit::Stack> stacks; ///< a deque: growing moves none
-    std::size_t used = 0;
-  };
-  static Pool &pool() {
-    thread_local Pool pool;
-    return pool;
-  }
-  Pool &pool_;
-  torch::jit::Stack *stack_;
-};
 
 const archive::State &state_of(const Specialization &specialization) {
   return static_cast<const archive::State &>(*specialization.front_end);

@@ -4,7 +4,7 @@
 
 #include <deque>
 
-namespace tracehost::python {
+namespace tracehost {
 
 /// A stack of the thread's pool, for the length of a call. LIFO: a call may be entered again while
 /// another runs, and takes the next one. Keeps its capacity, not its values.
@@ -36,4 +36,4 @@ private:
   torch::jit::Stack *stack_;
 };
 
-} // namespace tracehost::python
+} // namespace tracehost
