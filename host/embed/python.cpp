@@ -3,6 +3,7 @@
 #include "interpreter/library.h"
 #include "tracehost/embed.h"
 
+#include <atomic>
 #include <condition_variable>
 #include <cstdlib>
 #include <mutex>
@@ -14,11 +15,11 @@ namespace {
 
 /// Never destroyed: calls may come while the process ends.
 struct Python {
-  std::mutex starting;          ///< one start at a time; taken before Python's lock
-  std::mutex mutex;             ///< of the rest; never held while asking for Python's lock
-  std::condition_variable left; ///< nobody is inside any more
-  Bridge *bridge = nullptr;     ///< owned by `_tracehost`; null: not started
-  bool ours = false;            ///< started here, not by the application
+  std::mutex starting;                   ///< one start at a time
+  std::mutex mutex;                      ///< of the rest; never held while asking for Python's lock
+  std::condition_variable left;          ///< nobody is inside any more
+  std::atomic<Bridge *> bridge{nullptr}; ///< owned by `_tracehost`; null: not started
+  bool ours = false;                     ///< started here, not by the application
   bool stopped = false, ended = false;
   std::size_t inside = 0; ///< calls
 };
@@ -70,6 +71,8 @@ void watch_end() {
 
 /// Requires: GIL held.
 Bridge *find_bridge() {
+  if (python().bridge)
+    return python().bridge;
   PyObject *module = PyImport_ImportModule("tracehost");
   if (!module)
     throw Error("tracehost could not be imported by the embedded Python: " + failure() +
@@ -86,6 +89,12 @@ Bridge *find_bridge() {
   return found;
 }
 
+/// Requires: python().mutex.
+void check_runs() {
+  if (python().stopped || python().ended)
+    throw Error("this call needs Python, which was stopped (tracehost::embed::stop)");
+}
+
 } // namespace
 
 InPython::InPython() {
@@ -93,8 +102,7 @@ InPython::InPython() {
     const std::lock_guard lock(python().mutex);
     if (!python().bridge)
       throw Error("Python has not been started: tracehost::embed::start()");
-    if (python().stopped || python().ended)
-      throw Error("this call needs Python, which was stopped (tracehost::embed::stop)");
+    check_runs();
     ++python().inside;
   }
   held_ = PyGILState_Ensure();
@@ -131,26 +139,34 @@ namespace embed {
 using embedding::python;
 
 void start(const Options &options) {
-  const std::lock_guard starting(python().starting);
-  const bool running = Py_IsInitialized() != 0;
+  {
+    const std::lock_guard lock(python().mutex);
+    embedding::check_runs();
+  }
   try {
-    const char *named = std::getenv("TRACEHOST_PYTHON");
-    const bool given = !options.python.empty() || !named;
-    interpreter::start_library({given ? options.python : named, options.path});
+    bool ours = false;
+    {
+      // Only while Python does not run yet: nobody who waits here can have its lock.
+      const std::lock_guard starting(python().starting);
+      const char *named = std::getenv("TRACEHOST_PYTHON");
+      const bool given = !options.python.empty() || !named;
+      ours = interpreter::start_library(given ? options.python : named);
+    }
+    embedding::Bridge *found = nullptr;
+    {
+      const embedding::Gil gil;
+      const interpreter::KeepSigint keep;
+      interpreter::add_to_path(options.path);
+      found = embedding::find_bridge();
+    }
+    const std::lock_guard lock(python().mutex);
+    python().bridge = found;
+    python().ours |= ours;
+  } catch (const Error &) {
+    throw;
   } catch (const std::runtime_error &e) {
     throw Error(e.what());
   }
-  if (python().bridge)
-    return;
-  embedding::Bridge *found = nullptr;
-  {
-    const embedding::Gil gil;
-    const interpreter::KeepSigint keep;
-    found = embedding::find_bridge();
-  }
-  const std::lock_guard lock(python().mutex);
-  python().bridge = found;
-  python().ours = !running;
 }
 
 std::string report() {

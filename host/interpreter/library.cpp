@@ -48,6 +48,25 @@ void initialise(const Environment &environment) {
   PyConfig_Clear(&config);
 }
 
+} // namespace
+
+bool start_library(const std::string &python) {
+  if (Py_IsInitialized())
+    return false;
+  const KeepSigint keep;
+  std::string error;
+  const auto environment = find_environment(python, error);
+  if (!environment)
+    throw std::runtime_error(error);
+  make_symbols_visible();
+  initialise(*environment);
+  PyObject *signals = PyImport_ImportModule("signal");
+  Py_XDECREF(signals);
+  PyErr_Clear();
+  PyEval_SaveThread(); // or another thread's PyGILState_Ensure would wait for ever
+  return true;
+}
+
 void add_to_path(const std::vector<std::string> &path) {
   PyObject *list = PySys_GetObject("path"); // borrowed
   for (std::size_t i = path.size(); list && i-- > 0;) {
@@ -57,39 +76,6 @@ void add_to_path(const std::vector<std::string> &path) {
       throw std::runtime_error("'" + path[i] + "' could not be added to sys.path");
     }
   }
-}
-
-} // namespace
-
-void start_library(const LibraryOptions &options) {
-  const KeepSigint keep;
-  const bool runs = Py_IsInitialized() != 0;
-  PyGILState_STATE held{};
-  if (runs) {
-    held = PyGILState_Ensure();
-  } else {
-    std::string error;
-    const auto environment = find_environment(options.python, error);
-    if (!environment)
-      throw std::runtime_error(error);
-    make_symbols_visible();
-    initialise(*environment);
-    const Owned signals(PyImport_ImportModule("signal"));
-    PyErr_Clear();
-  }
-  std::string problem;
-  try {
-    add_to_path(options.path);
-  } catch (const std::runtime_error &e) {
-    problem = e.what();
-  }
-  // Or another thread's PyGILState_Ensure would wait for ever.
-  if (runs)
-    PyGILState_Release(held);
-  else
-    PyEval_SaveThread();
-  if (!problem.empty())
-    throw std::runtime_error(problem);
 }
 
 void end_library() {

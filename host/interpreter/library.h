@@ -25,15 +25,14 @@ private:
   struct sigaction before_ {};
 };
 
-struct LibraryOptions {
-  std::string python; // an interpreter or a venv's directory; empty: as the host finds it
-  std::vector<std::string> path; // put in front of sys.path, the first one foremost
-};
+// Starts Python, if it does not run: then false. `python`: an interpreter or a venv's directory;
+// empty: as the host finds it. The calling thread does not hold the GIL afterwards. Throws
+// std::runtime_error with a sentence. Requires: no other thread in here.
+bool start_library(const std::string &python);
 
-// Starts Python, or attaches to one that runs: then only `path` counts. The calling thread does not
-// hold the GIL afterwards if it did not before. Throws std::runtime_error with a sentence.
-// Requires: no other thread in here.
-void start_library(const LibraryOptions &options);
+// Puts `path` in front of sys.path, the first one foremost. Throws std::runtime_error. Requires:
+// GIL held.
+void add_to_path(const std::vector<std::string> &path);
 
 // What is left to do when an application ends: Python's atexit functions run, its streams are
 // flushed. The interpreter stays. Requires: GIL held.

@@ -183,6 +183,8 @@ void an_application_that_embeds_python_itself() {
   EXPECT(Py_FinalizeEx() == 0);
   EXPECT(message_of<tracehost::Error>([&] { scale(x, 4); }).find("was stopped") !=
          std::string::npos);
+  EXPECT(message_of<tracehost::Error>([] { import("scale"); }).find("was stopped") !=
+         std::string::npos);
 }
 
 void calls_while_the_process_ends() {
