@@ -29,7 +29,9 @@ def expected(tmp_path_factory):
     client = NotebookClient(made, km=PlainManager(), resources={"metadata": {"path": str(folder)}})
 
     async def execute():
-        await client.async_execute(env=clean_environment())
+        await client.async_execute(env=clean_environment(), cleanup_kc=False)
+        client.kc.stop_channels()  # nbclient ends what it has started, and that was given
+        await client.km.shutdown_kernel(now=True)
 
     asyncio.run(execute())
     return made
