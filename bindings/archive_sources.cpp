@@ -151,21 +151,17 @@ std::optional<archive::Value> default_of(const py::dict &defaults, const std::st
   }
 }
 
-/// False: it needs Python, and is left out.
-bool add(archive::SourceFunction &made, Concrete &concrete, const py::list &shapes,
+void add(archive::SourceFunction &made, Concrete &concrete, const py::list &shapes,
          Unstored unstored) {
-  if (unstored == Unstored::refuse) {
-    made.specializations.push_back(source(concrete, shapes, made.name));
-    return true;
-  }
-  if (concrete.specialization().program->calls_python())
-    return false;
+  const bool skips = unstored == Unstored::skip;
+  if (skips && concrete.specialization().program->calls_python())
+    return;
   try {
     made.specializations.push_back(source(concrete, shapes, made.name));
-    return true;
   } catch (const python_error &) {
+    if (!skips)
+      throw;
     PyErr_Clear();
-    return false;
   }
 }
 

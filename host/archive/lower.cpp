@@ -25,6 +25,15 @@ namespace tracehost::archive {
 
 namespace jit = torch::jit;
 
+void each_node(jit::Block *block, const std::function<void(jit::Node *)> &f) {
+  for (auto it = block->nodes().begin(); it != block->nodes().end();) {
+    jit::Node *node = *it++;
+    for (jit::Block *inner : node->blocks())
+      each_node(inner, f);
+    f(node);
+  }
+}
+
 namespace {
 
 // ---- what is refused ----------------------------------------------------------------------------
@@ -94,15 +103,6 @@ bool casts_inside(const jit::Node &node) {
 bool is_autocast(const jit::Node &node) {
   const std::string_view name = node.kind().toQualString();
   return name == "tracehost::set_autocast" || name == "tracehost::set_autocast_regions";
-}
-
-void each_node(jit::Block *block, const std::function<void(jit::Node *)> &f) {
-  for (auto it = block->nodes().begin(); it != block->nodes().end();) {
-    jit::Node *node = *it++;
-    for (jit::Block *inner : node->blocks())
-      each_node(inner, f);
-    f(node);
-  }
 }
 
 void check(jit::Graph &graph, bool autocast, const std::string &what) {

@@ -5,6 +5,7 @@
 #include <ATen/core/Tensor.h>
 #include <torch/csrc/jit/ir/ir.h>
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -22,6 +23,9 @@
 /// Refused, by name and line: calls of Python, the autograd engine, modes that no op switches.
 
 namespace tracehost::archive {
+
+/// Every node below `block`, inner ones first; `f` may destroy its node.
+void each_node(torch::jit::Block *block, const std::function<void(torch::jit::Node *)> &f);
 
 struct Lowered {
   std::shared_ptr<torch::jit::Graph> graph;

@@ -51,15 +51,6 @@ std::string manifest_text(const std::shared_ptr<OpenFile> &file) {
   return {static_cast<const char *>(data.get()), size};
 }
 
-void each_node(jit::Block *block, const std::function<void(jit::Node *)> &f) {
-  for (auto it = block->nodes().begin(); it != block->nodes().end();) {
-    jit::Node *node = *it++;
-    for (jit::Block *inner : node->blocks())
-      each_node(inner, f);
-    f(node);
-  }
-}
-
 /// torch takes sizes and strides as a file has them.
 void check_storage(const at::Tensor &t) {
   if (t.layout() != at::kStrided || !t.defined())
