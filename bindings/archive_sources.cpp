@@ -151,10 +151,27 @@ std::optional<archive::Value> default_of(const py::dict &defaults, const std::st
   }
 }
 
+std::int32_t default_device(const Concrete &concrete) {
+  return concrete.specialization().signature.context.default_device;
+}
+
+/// Calls of an archive have none: two graphs that differ in it would serve the same calls.
+void check_default_device(const std::string &name, const Concrete &a, const Concrete &b) {
+  const auto &made = a.specialization().signature.context;
+  for (const ContextDifference &d : differences(made, b.specialization().signature.context))
+    if (d.field == "default device")
+      refuse(name, fmt::format("its graphs were traced under different default devices ({}, {}), "
+                               "and calls of an archive have none. Save those of one, by "
+                               "get_concrete_function",
+                               d.before, d.after));
+}
+
 void add(archive::SourceFunction &made, Concrete &concrete, const py::list &shapes,
          Unstored unstored) {
   const bool skips = unstored == Unstored::skip;
-  if (skips && concrete.specialization().program->calls_python())
+  const Specialization &specialization = concrete.specialization();
+  // A call from C++ has no default device.
+  if (skips && (specialization.program->calls_python() || default_device(concrete) != 0))
     return;
   try {
     made.specializations.push_back(source(concrete, shapes, made.name));
@@ -176,9 +193,15 @@ archive::SourceFunction source_function(const py::handle &entry, Unstored unstor
   const auto [name, defaults, concretes] =
       py::cast<std::tuple<std::string, py::dict, py::list>>(entry);
   archive::SourceFunction made{name, nullptr, {}, {}};
+  const Concrete *first = nullptr;
   for (const py::handle pair : concretes) {
-    const auto [concrete, shapes] = py::cast<std::tuple<py::object, py::list>>(pair);
-    add(made, py::cast<Concrete &>(concrete), shapes, unstored);
+    const auto [object, shapes] = py::cast<std::tuple<py::object, py::list>>(pair);
+    Concrete &concrete = py::cast<Concrete &>(object);
+    if (!first)
+      first = &concrete;
+    if (unstored == Unstored::refuse)
+      check_default_device(name, *first, concrete);
+    add(made, concrete, shapes, unstored);
   }
   if (made.specializations.empty())
     return made;

@@ -85,8 +85,7 @@ struct Arguments {
 
 [[gnu::noinline, gnu::cold]] bool warn_retraces(const PythonFunction &f) {
   while (const auto warning = report::ledger().take_warning(*f.core->counters()))
-    if (PyErr_WarnExplicit(errors().retrace, warning->text.c_str(),
-                           warning->call.file.empty() ? "?" : warning->call.file.c_str(),
+    if (PyErr_WarnExplicit(errors().retrace, warning->text.c_str(), warning->call.file.c_str(),
                            warning->call.line, nullptr, nullptr) != 0)
       return false;
   return true;

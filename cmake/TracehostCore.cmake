@@ -22,7 +22,8 @@ if(core_sources)
     INSTALL_RPATH "$ORIGIN/../../torch/lib:$ORIGIN/${lib_to_site}/torch/lib" VISIBILITY_INLINES_HIDDEN ON)
   # Bound inside the library: its own functions are called directly, not by way of the PLT.
   target_compile_options(tracehost_core PRIVATE -fno-semantic-interposition)
-  target_link_options(tracehost_core PRIVATE -Wl,-Bsymbolic-functions)
+  target_link_options(tracehost_core PRIVATE -Wl,-Bsymbolic-functions
+    "-Wl,--version-script=${CMAKE_CURRENT_LIST_DIR}/tracehost.map")
   add_library(tracehost_headers INTERFACE)
   target_include_directories(tracehost_headers INTERFACE "$<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/host/include>")
   target_link_libraries(tracehost_headers INTERFACE tracehost::torch)

@@ -1,13 +1,10 @@
 #include "archive/live.h"
 
-#include <c10/core/InferenceMode.h>
-
 #include <utility>
 
 namespace tracehost::archive {
 
 Entry live(SourceFunction function) {
-  const c10::InferenceMode off(false); // what is made serves any mode
   Entry entry{function.name, std::move(function.parameters), std::move(function.defaults), {}};
   for (Source &source : function.specializations) {
     auto state = std::make_shared<State>();
@@ -16,8 +13,7 @@ Entry live(SourceFunction function) {
     state->captures = std::move(source.captures);
     state->outputs = std::move(source.output_metas);
     auto made = std::make_shared<Specialization>();
-    made->program = std::make_unique<Program>(source.specialization->program->copy_graph(),
-                                              entry.name, source.outputs.tensors);
+    made->program = source.specialization->program;
     made->signature = std::move(source.signature);
     made->outputs = std::move(source.outputs);
     made->front_end = std::move(state);

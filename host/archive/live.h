@@ -5,8 +5,8 @@
 
 namespace tracehost::archive {
 
-/// A function as one that was read from an archive, without a file: the graphs are copies, the
-/// captures the very tensors.
+/// A function as one that was read from an archive, without a file: the Programs and the captures
+/// are the very ones.
 Entry live(SourceFunction function);
 
 } // namespace tracehost::archive

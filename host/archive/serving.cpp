@@ -1,4 +1,5 @@
 #include "archive/archive.h"
+#include "archive/compare.h"
 
 #include <fmt/format.h>
 
@@ -8,23 +9,6 @@
 
 namespace tracehost::archive {
 namespace {
-
-/// What of a tensor's keys decides which kernels run.
-c10::DispatchKeySet kind(c10::DispatchKeySet keys) {
-  return keys - c10::autograd_dispatch_keyset_with_ADInplaceOrView -
-         c10::DispatchKeySet({c10::DispatchKey::Python, c10::DispatchKey::PythonTLSSnapshot});
-}
-
-/// Whether a graph made for `meta` is right for `t`: all but requires_grad and inference mode,
-/// which ops find out by themselves.
-bool fits(const TensorMeta &meta, const at::Tensor &t, const Signature &signature) {
-  const bool strides = !signature.reads_strides || t.layout() != at::kStrided ||
-                       t.strides() == c10::IntArrayRef(meta.strides) ||
-                       (meta.relaxed && meta.contiguous && t.is_contiguous());
-  const bool leaf = !signature.reads_leaf || t.is_leaf() == meta.is_leaf;
-  return t.scalar_type() == meta.dtype && t.device() == meta.device &&
-         kind(t.key_set()) == kind(meta.keys) && meta.takes(t.sizes()) && strides && leaf;
-}
 
 class Sizes final : public SizeSource {
 public:
@@ -43,42 +27,24 @@ bool same_tree(const Signature &a, const Signature &b) {
                     [](const Node &x, const Node &y) { return same(x, y); });
 }
 
-const at::Tensor &input(const Specialization &s, c10::ArrayRef<at::Tensor> tensors,
-                        std::uint32_t index) {
-  return index < tensors.size() ? tensors[index] : state(s).captures[index - tensors.size()];
-}
-
-/// The modes that a call may not have otherwise than the trace.
-Context expected(const Specialization &s, const Context &now) {
-  Context result = s.signature.context;
-  result.included = now.included;
-  result.excluded = now.excluded;
-  result.default_device = now.default_device; // graphs name their devices
-  result.deterministic = now.deterministic;
-  if (!state(s).sets_modes) {
-    result.grad = now.grad;
-    result.inference = now.inference;
-  }
-  if (result.autocast()) { // its casts are in the graph
-    result.autocast_cpu = now.autocast_cpu;
-    result.autocast_cuda = now.autocast_cuda;
-  }
-  return result;
+/// The slots, then the captures.
+auto inputs_of(const Specialization &s, c10::ArrayRef<at::Tensor> tensors) {
+  return [tensors, &captures = state(s).captures](std::uint32_t index) -> const at::Tensor & {
+    return index < tensors.size() ? tensors[index] : captures[index - tensors.size()];
+  };
 }
 
 bool serves(const Specialization &s, const Signature &request, c10::ArrayRef<at::Tensor> tensors) {
   const Signature &signature = s.signature;
-  if (!same_tree(signature, request) || expected(s, request.context) != request.context)
+  if (!same_tree(signature, request) || as_compared(s, request.context) != signature.context)
     return false;
   for (std::size_t i = 0; i < tensors.size(); ++i)
-    if (!fits(signature.slots[i], tensors[i], signature))
+    if (!fits(signature.slots[i], tensors[i]))
       return false;
   const Sizes sizes(tensors);
   return std::all_of(signature.conditions.begin(), signature.conditions.end(),
                      [&](const SizeCondition &condition) { return holds(condition, sizes); }) &&
-         std::all_of(
-             signature.values.begin(), signature.values.end(),
-             [&](const ValueGuard &guard) { return holds(guard, input(s, tensors, guard.input)); });
+         reads_hold(signature, inputs_of(s, tensors));
 }
 
 /// Whether it was traced with tensors that require grad as these, in this grad mode.
@@ -92,36 +58,50 @@ bool is_exact(const Specialization &s, const Signature &request,
   return true;
 }
 
-/// The request as it looks from `s`: without what may differ.
-Signature seen_from(const Specialization &s, const Signature &request,
-                    c10::ArrayRef<at::Tensor> tensors) {
-  Signature result = request;
-  result.context = expected(s, request.context);
-  result.context.default_dtype = request.context.default_dtype;
-  result.context.autocast_cpu = request.context.autocast_cpu;
-  result.context.autocast_cuda = request.context.autocast_cuda;
-  if (state(s).sets_modes) {
-    result.context.grad = request.context.grad;
-    result.context.inference = request.context.inference;
+} // namespace
+
+Context as_compared(const Specialization &specialization, const Context &now, bool inference) {
+  const Context &made = specialization.signature.context;
+  Context result = now;
+  result.included = made.included;
+  result.excluded = made.excluded;
+  result.default_device = made.default_device; // graphs name their devices
+  // A graph that switches grad mode ends in that of the trace: what follows it must not notice.
+  if (!state(specialization).sets_modes || inference) {
+    result.grad = made.grad;
+    result.inference = made.inference;
   }
-  Signature const &own = s.signature;
-  for (std::size_t i = 0; i < result.slots.size(); ++i) {
-    TensorMeta &meta = result.slots[i];
+  if (made.autocast()) { // its casts are in the graph
+    result.autocast_cpu = made.autocast_cpu;
+    result.autocast_cuda = made.autocast_cuda;
+  }
+  return result;
+}
+
+Signature seen_from(const Specialization &specialization, Signature request,
+                    c10::ArrayRef<at::Tensor> tensors, bool inference) {
+  const Signature &own = specialization.signature;
+  request.context = as_compared(specialization, request.context, inference);
+  for (std::size_t i = 0; i < request.slots.size(); ++i) {
+    TensorMeta &meta = request.slots[i];
     meta.type = nullptr;
     meta.type_name = "Tensor";
     if (i >= own.slots.size())
       continue;
     meta.requires_grad = own.slots[i].requires_grad;
-    if (kind(meta.keys) == kind(own.slots[i].keys))
+    if (same_kind(meta.keys, own.slots[i].keys))
       meta.keys = own.slots[i].keys;
   }
+  if (tensors.size() != own.slots.size())
+    return request;
+  const auto input = inputs_of(specialization, tensors);
   for (const ValueGuard &guard : own.values)
-    if (guard.input < tensors.size() && can_be_guarded(tensors[guard.input]))
-      result.values.push_back(guard_of(guard.input, tensors[guard.input]));
-  return result;
+    if (can_be_guarded(input(guard.input)))
+      request.values.push_back(guard_of(guard.input, input(guard.input)));
+  for (const GradRead &read : own.grads)
+    request.grads.push_back({read.input, grad_state(input(read.input))});
+  return request;
 }
-
-} // namespace
 
 SpecializationRef serving(const Entry &entry, const Signature &request,
                           c10::ArrayRef<at::Tensor> tensors, Nearest *why) {
@@ -137,12 +117,7 @@ SpecializationRef serving(const Entry &entry, const Signature &request,
     return found;
   for (std::size_t i = 0; i < entry.specializations.size(); ++i) {
     const Specialization &s = *entry.specializations[i];
-    Signature own = s.signature; // of its context only what a call may not have otherwise
-    const Signature seen = seen_from(s, request, tensors);
-    own.context.included = seen.context.included;
-    own.context.excluded = seen.context.excluded;
-    own.context = expected(s, seen.context);
-    why->consider(i, own, seen);
+    why->consider(i, s.signature, seen_from(s, request, tensors));
   }
   return nullptr;
 }

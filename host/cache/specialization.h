@@ -30,7 +30,7 @@ struct Use {
 /// One Signature with its Program. Immutable once published, but for the counters.
 struct Specialization {
   Signature signature;
-  std::unique_ptr<Program> program;
+  std::shared_ptr<const Program> program;
   OutputSpec outputs;
   std::shared_ptr<FrontEndState> front_end; ///< owned here, understood by the Body that made it
   Site first_call;

@@ -16,7 +16,7 @@ namespace tracehost::report {
 /// A warning that is due: of retraces, or of the first eviction.
 struct Warning {
   std::string text; ///< several lines, DESIGN.md section 7; without the category's name
-  Site call;        ///< to attribute it to
+  Site call;        ///< to attribute it to: the caller's line, else the function's
 };
 
 /// Keeps, for each definition site, the detector's state and a bounded history of traces.

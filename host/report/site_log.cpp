@@ -167,6 +167,9 @@ std::optional<Warning> SiteLog::take_warning() {
     return std::nullopt;
   Warning oldest = std::move(due_.front());
   due_.pop_front();
+  // C++ called: no line of Python did.
+  if (oldest.call.file.empty())
+    oldest.call = identity_.definition;
   return oldest;
 }
 

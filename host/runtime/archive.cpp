@@ -22,8 +22,8 @@ struct Archive::State {
 
 namespace {
 
-/// The PyTorch that is loaded, of which the interface tells the version: 2.15 as 15 << 48 | 2
-/// << 56.
+/// The PyTorch that is loaded, by the version of its interface for compiled code: 2.15 is
+/// 2 << 56 | 15 << 48.
 std::pair<int, int> loaded_torch() {
   const std::uint64_t version = aoti_torch_abi_version();
   return {static_cast<int>(version >> 56), static_cast<int>(version >> 48 & 0xff)};

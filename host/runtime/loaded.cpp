@@ -1,5 +1,6 @@
 #include "runtime/loaded.h"
 
+#include "archive/compare.h"
 #include "program/stack_pool.h"
 #include "report/contrast.h"
 #include "runtime/walk.h"
@@ -19,16 +20,6 @@
 namespace tracehost::runtime {
 namespace {
 
-const archive::State &state_of(const Specialization &specialization) {
-  return static_cast<const archive::State &>(*specialization.front_end);
-}
-
-/// What of a Context a call from C++ is compared by besides grad mode.
-bool same_modes(const Context &a, const Context &b) {
-  return a.deterministic == b.deterministic && a.default_dtype == b.default_dtype &&
-         a.autocast_cpu == b.autocast_cpu && a.autocast_cuda == b.autocast_cuda;
-}
-
 struct GivenSizes final : SizeSource {
   explicit GivenSizes(const Slots &slots) : slots(slots) {}
   std::int64_t size(std::int32_t slot, std::int32_t dimension) const override {
@@ -36,13 +27,6 @@ struct GivenSizes final : SizeSource {
   }
   const Slots &slots;
 };
-
-bool same_read(const Signature &signature, const TensorMeta &meta, const at::Tensor &t) {
-  return (!signature.reads_leaf || t.is_leaf() == meta.is_leaf) &&
-         (!signature.reads_strides || t.layout() != at::kStrided ||
-          t.strides() == c10::IntArrayRef(meta.strides) ||
-          (meta.relaxed && meta.contiguous && t.is_contiguous()));
-}
 
 /// A call never traces: nothing of a Body for traces is asked for.
 [[noreturn]] void never() { throw std::logic_error("an archive does not trace"); }
@@ -90,9 +74,8 @@ public:
 private:
   const at::Tensor &input(const Specialization &specialization, std::uint32_t index) const {
     return index < slots_.size() ? *slots_[index]
-                                 : state_of(specialization).captures[index - slots_.size()];
+                                 : archive::state(specialization).captures[index - slots_.size()];
   }
-  bool reads_hold(const Specialization &specialization) const;
 
   const Loaded &function_;
   const Bound &bound_;
@@ -103,35 +86,21 @@ private:
 bool Loaded::Call::verify(Specialization &specialization, Request &, torch::jit::Stack &stack) {
   const Signature &signature = specialization.signature;
   const Context &made = signature.context;
-  if (!same_modes(made, request.context) || (exact && made.grad != request.context.grad) ||
-      (function_.by_default_device_ && made.default_device != 0) ||
+  if (archive::as_compared(specialization, request.context, inference_) != made ||
+      (exact && made.grad != request.context.grad) ||
       !matches(signature, function_.binder_, bound_, exact, slots_))
     return false;
   for (const SizeCondition &condition : signature.conditions)
     if (!holds(condition, GivenSizes(slots_)))
       return false;
-  if (!reads_hold(specialization))
+  if (!archive::reads_hold(signature, [&](std::uint32_t index) -> const at::Tensor & {
+        return input(specialization, index);
+      }))
     return false;
   for (const at::Tensor *t : slots_)
     stack.emplace_back(*t);
-  for (const at::Tensor &capture : state_of(specialization).captures)
+  for (const at::Tensor &capture : archive::state(specialization).captures)
     stack.emplace_back(capture);
-  return true;
-}
-
-/// What the body read of its inputs' strides, values and gradients is so still.
-bool Loaded::Call::reads_hold(const Specialization &specialization) const {
-  const Signature &signature = specialization.signature;
-  if (signature.reads_strides || signature.reads_leaf) [[unlikely]]
-    for (std::size_t i = 0; i < slots_.size(); ++i)
-      if (!same_read(signature, signature.slots[i], *slots_[i]))
-        return false;
-  for (const ValueGuard &guard : signature.values)
-    if (!holds(guard, input(specialization, guard.input)))
-      return false;
-  for (const GradRead &read : signature.grads)
-    if (grad_state(input(specialization, read.input)) != read.state)
-      return false;
   return true;
 }
 
@@ -167,7 +136,6 @@ Loaded::Loaded(const archive::Entry &entry, const std::string &path, Sink &sink)
   std::uint64_t number = 0;
   for (const SpecializationRef &s : entry.specializations) {
     by_gradients_ |= s->signature.context.grad != first.context.grad;
-    by_default_device_ |= s->signature.context.default_device != first.context.default_device;
     for (const TensorMeta &slot : s->signature.slots)
       by_gradients_ |= slot.requires_grad;
     s->number = ++number;
@@ -181,7 +149,7 @@ Value Loaded::call(std::span<const Argument> arguments, bool inference) {
   binder_.bind(arguments, bound);
   auto result = run(bound, inference);
   if (!result) [[unlikely]]
-    refuse(bound);
+    refuse(bound, inference);
   return std::move(*result);
 }
 
@@ -206,43 +174,17 @@ std::optional<Value> Loaded::run(const Bound &bound, bool inference) {
   return value_of(served->outputs.nodes, *stack);
 }
 
-/// What a call from C++ is not compared by is as in the Specialization.
-void Loaded::refuse(const Bound &bound) {
+void Loaded::refuse(const Bound &bound, bool inference) {
   Nearest nearest;
-  Signature request;
-  const auto list = core_.cache().list()->by_age();
-  const Context context = Context::now();
   std::string own;
+  const auto list = core_.cache().list()->by_age();
   for (std::size_t i = 0; i < list.size(); ++i) {
-    const Signature &candidate = list[i]->signature;
     std::vector<at::Tensor> tensors;
-    request = signature_like(candidate, binder_, bound, tensors);
+    Signature request = signature_like(list[i]->signature, binder_, bound, tensors);
     own = text(request);
-    request.context = candidate.context;
-    request.context.deterministic = context.deterministic;
-    request.context.default_dtype = context.default_dtype;
-    request.context.autocast_cpu = context.autocast_cpu;
-    request.context.autocast_cuda = context.autocast_cuda;
-    if (by_default_device_)
-      request.context.default_device = 0;
-    for (std::size_t s = 0; s < std::min(request.slots.size(), candidate.slots.size()); ++s) {
-      TensorMeta &meta = request.slots[s];
-      meta.requires_grad = candidate.slots[s].requires_grad;
-      if (same_keys(meta.keys, candidate.slots[s].keys))
-        meta.keys = candidate.slots[s].keys;
-    }
-    const auto &captures = state_of(*list[i]).captures;
-    const auto input = [&](std::uint32_t index) -> const at::Tensor & {
-      return index < tensors.size() ? tensors[index] : captures[index - tensors.size()];
-    };
-    if (tensors.size() == candidate.slots.size()) {
-      for (const ValueGuard &guard : candidate.values)
-        if (can_be_guarded(input(guard.input)))
-          request.values.push_back(guard_of(guard.input, input(guard.input)));
-      for (const GradRead &read : candidate.grads)
-        request.grads.push_back({read.input, grad_state(input(read.input))});
-    }
-    nearest.consider(i, candidate, request);
+    request.context = Context::now();
+    nearest.consider(i, list[i]->signature,
+                     archive::seen_from(*list[i], std::move(request), tensors, inference));
   }
   misses_.fetch_add(1, std::memory_order_relaxed);
   const Specialization &closest = *list[nearest.index];
@@ -272,7 +214,7 @@ void Loaded::warm_up(bool inference) {
               ? zeros
               : at::empty_strided(meta.sizes, meta.strides, zeros.options()).zero_());
     }
-    for (const at::Tensor &capture : state_of(*specialization).captures)
+    for (const at::Tensor &capture : archive::state(*specialization).captures)
       stack.emplace_back(capture);
     Bound none;
     Call(*this, none, inference).execute(*specialization, stack);

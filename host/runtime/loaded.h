@@ -34,14 +34,13 @@ public:
 private:
   class Call;
   std::optional<Value> run(const Bound &bound, bool inference);
-  [[noreturn]] void refuse(const Bound &bound);
+  [[noreturn]] void refuse(const Bound &bound, bool inference);
 
   Binder binder_;
   FunctionCore core_;
   Sink &sink_;
   /// The Specializations differ in grad mode or requires_grad: those of the call's are tried first.
   bool by_gradients_ = false;
-  bool by_default_device_ = false; ///< they differ in that: a call has none
   std::atomic<std::uint64_t> misses_{0};
 };
 

@@ -1,5 +1,6 @@
 #include "runtime/walk.h"
 
+#include "archive/compare.h"
 #include "signature/native_atoms.h"
 
 #include <bit>
@@ -7,19 +8,6 @@
 
 namespace tracehost::runtime {
 namespace {
-
-const c10::DispatchKeySet kGradients =
-    c10::autograd_dispatch_keyset | c10::DispatchKeySet(c10::DispatchKey::ADInplaceOrView);
-
-bool fits(const TensorMeta &meta, const at::Tensor &t, bool requires_grad) {
-  if (!t.defined())
-    return false;
-  const c10::TensorImpl &impl = *t.unsafeGetTensorImpl();
-  return impl.dtype() == at::scalarTypeToTypeMeta(meta.dtype) &&
-         (meta.relaxed ? meta.takes(impl.sizes()) : impl.sizes() == c10::IntArrayRef(meta.sizes)) &&
-         impl.device() == meta.device && same_keys(impl.key_set(), meta.keys) &&
-         (!requires_grad || impl.requires_grad() == meta.requires_grad);
-}
 
 bool same_real(double a, double b) {
   return std::bit_cast<std::uint64_t>(a) == std::bit_cast<std::uint64_t>(b) ||
@@ -84,7 +72,9 @@ bool Lockstep::tensor(const Node &node, const Value &value) {
   const std::uint32_t slot = node.payload.slot;
   if (slot < slots_.size()) // seen before: must be the very tensor
     return slots_[slot]->is_same(t);
-  if (!fits(metas_[slot], t, requires_grad_))
+  const TensorMeta &meta = metas_[slot];
+  if (!t.defined() || !archive::fits(meta, t) ||
+      (requires_grad_ && t.requires_grad() != meta.requires_grad))
     return false;
   slots_.push_back(&t);
   return true;
@@ -210,10 +200,6 @@ bool distinct(const Slots &slots) {
 }
 
 } // namespace
-
-bool same_keys(c10::DispatchKeySet a, c10::DispatchKeySet b) {
-  return a == b || a - kGradients == b - kGradients;
-}
 
 bool matches(const Signature &signature, const Binder &binder, const Bound &bound,
              bool requires_grad, Slots &slots) {

@@ -21,10 +21,6 @@ namespace tracehost::runtime {
 /// The tensors of a call in the order of a Signature's slots; they are the caller's.
 using Slots = c10::SmallVector<const at::Tensor *, 8>;
 
-/// Whether the dispatch keys are the same but for those that gradients need: no op computes
-/// something else by them.
-bool same_keys(c10::DispatchKeySet a, c10::DispatchKeySet b);
-
 /// Hot. Whether the arguments are what `signature` has; the context, sizes' conditions and what the
 /// body read take no part. `requires_grad`: whether that does.
 bool matches(const Signature &signature, const Binder &binder, const Bound &bound,

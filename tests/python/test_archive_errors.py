@@ -47,6 +47,21 @@ def test_calls_of_python(tmp_path):
     )
 
 
+def test_graphs_of_two_default_devices(tmp_path):
+    @tracehost.function
+    def f(x):
+        return x * 2
+
+    x = torch.ones(2)
+    f(x)
+    with torch.device("meta"):
+        f(x)
+    assert refusal(tmp_path, f) == (
+        "f can't be saved: its graphs were traced under different default devices (none, meta), and calls of an "
+        "archive have none. Save those of one, by get_concrete_function"
+    )
+
+
 def test_a_backward_pass(tmp_path):
     @tracehost.function
     def f(x):

@@ -8,6 +8,8 @@ import sys
 from pathlib import Path
 
 import pytest
+import torch
+import tracehost
 from conftest import HOST, ROOT, clean_environment
 
 BUILD = Path(os.environ.get("TRACEHOST_BUILD") or ROOT / "build" / "release")
@@ -59,8 +61,21 @@ def without_environment(program, *arguments):
     return run(program, *arguments, env={}, cwd="/")
 
 
-def test_digits_are_classified_without_python(package, tmp_path):
-    program = build(package, "classify_digits", tmp_path / "build")
+def test_libraries_show_names_of_ours_alone(package):
+    """What is compiled in (fmt, JSON) may be there in other versions, too."""
+    for name in ("libtracehost.so", "libtracehost_embed.so"):
+        symbols = passed(run("nm", "-D", "--defined-only", package / "lib" / name)).split("\n")
+        names = {line.split()[-1] for line in symbols if line}
+        assert names and {one for one in names if "9tracehost" not in one} == set()
+
+
+@pytest.fixture(scope="module")
+def digits(package, tmp_path_factory):
+    return build(package, "classify_digits", tmp_path_factory.mktemp("digits"))
+
+
+def test_digits_are_classified_without_python(package, digits, tmp_path):
+    program = digits
     libraries = passed(run("ldd", program))
     assert "not found" not in libraries and "libpython" not in libraries
     assert str(package / "lib" / "libtracehost.so") in libraries
@@ -79,6 +94,56 @@ def test_digits_are_classified_without_python(package, tmp_path):
     ]
 
 
+OTHER_TORCH = """#include <stdint.h>
+uint64_t aoti_torch_abi_version(void) { return (uint64_t)2 << 56 | (uint64_t)10 << 48; }
+"""
+
+
+def test_another_pytorch_at_run_time_is_named(digits, tmp_path):
+    (tmp_path / "other.c").write_text(OTHER_TORCH)
+    passed(run("gcc", "-shared", "-fPIC", tmp_path / "other.c", "-o", tmp_path / "other.so"))
+    done = run(digits, tmp_path, env={"LD_PRELOAD": str(tmp_path / "other.so")}, cwd="/")
+    minor = ".".join(torch.__version__.split(".")[:2])
+    assert done.returncode == 1
+    assert done.stderr == (
+        f"tracehost {tracehost.__version__} was built for PyTorch {minor}, but 2.10 is loaded. Put the lib folder of "
+        f"PyTorch {minor} on the program's library path.\n"
+    )
+
+
+NEWER_PROGRAM = """#include <torch/headeronly/version.h>
+#undef TORCH_VERSION_MAJOR
+#define TORCH_VERSION_MAJOR 3
+#include <tracehost/archive.h>
+#include <iostream>
+int main() {
+  try {
+    tracehost::Archive::load("none.thz");
+  } catch (const tracehost::Error &e) {
+    std::cout << e.what() << "\\n";
+  }
+}
+"""
+
+
+def test_a_program_of_another_pytorch_is_told(package, tmp_path):
+    (tmp_path / "main.cpp").write_text(NEWER_PROGRAM)
+    passed(run("g++", "-std=c++20", tmp_path / "main.cpp", "-o", tmp_path / "main", *flags(package, "--cflags"), *flags(package, "--libs")))  # fmt: skip
+    built, newer = (
+        ".".join(v.split(".")[:2])
+        for v in (torch.__version__, f"3.{torch.__version__.split('.')[1]}")
+    )
+    assert passed(
+        run(
+            tmp_path / "main",
+            env={"LD_LIBRARY_PATH": f"{package}/lib:{Path(torch.__file__).parent}/lib"},
+        )
+    ) == (
+        f"this program was compiled with PyTorch {newer}, but tracehost {tracehost.__version__} for {built}. Build both "
+        f"with one, or install the tracehost made for {newer}.\n"
+    )
+
+
 def test_a_model_is_replaced_under_load(package, tmp_path):
     program = build(package, "hot_reload", tmp_path / "build")
     passed(run(HOST, ROOT / "examples" / "cpp" / "hot_reload" / "save.py", tmp_path / "data"))
@@ -91,8 +156,9 @@ def test_a_python_file_is_called_from_threads(package, tmp_path):
     folder = ROOT / "examples" / "cpp" / "embed"
     done = run(program, folder, env={"TRACEHOST_PYTHON": sys.prefix})
     lines = passed(done).splitlines()
-    assert lines[-1].startswith("naive: 8 traces for 8 lengths; score: 1 trace, ")
-    assert "argument 'items', dimension 0, took" in done.stderr
+    assert lines[-1] == "naive: 8 traces for 8 lengths; score: 1 trace, 39 calls without Python"
+    assert re.search(r"^/.*/scores.py:23: RetraceWarning: 5 out of the last 5 calls", done.stderr)
+    assert "argument 'items', dimension 0, took 5 values (1, 2, 3, 4, 5)" in done.stderr
     assert "input_signature=[TensorSpec([None], torch.int64)]" in done.stderr
 
 

@@ -8,9 +8,10 @@
 /// Functions of Python source, called from C++. Links `tracehost::embed`, which brings libpython.
 ///
 ///     tracehost::embed::start({.path = {"models"}});
-///     tracehost::Function step = tracehost::embed::import("decoder", "step");   //
-///     models/decoder.py at::Tensor y = step(x, 3);          // the first call traces in Python,
-///     later ones run the graph
+///     // step of models/decoder.py
+///     tracehost::Function step = tracehost::embed::import("decoder", "step");
+///     // The first call traces in Python, later ones run the graph.
+///     at::Tensor y = step(x, 3);
 ///
 /// A call that a graph serves runs on the calling thread without Python and without its lock, on
 /// what the graph depends on besides its arguments (parameters, attributes, globals) *as it was

@@ -1,0 +1,66 @@
+#pragma once
+
+#include "cache/specialization.h"
+#include "signature/context.h"
+#include "signature/signature.h"
+
+#include <ATen/core/Tensor.h>
+
+/// By what a call is compared with a Specialization of an archive, besides its tree of nodes: one
+/// rule for calls from Python (serving.cpp) and from C++ (runtime/loaded.cpp). More may differ than
+/// in a Function's own cache, as nothing can be traced here: ops find out by themselves whether
+/// gradients are recorded, and the casts of an autocast that it was traced under are in the graph.
+
+namespace tracehost::archive {
+
+/// What of a tensor's keys decides which kernels run: all but what gradients and Python need.
+inline c10::DispatchKeySet kind(c10::DispatchKeySet keys) {
+  return keys - c10::autograd_dispatch_keyset_with_ADInplaceOrView -
+         c10::DispatchKeySet({c10::DispatchKey::Python, c10::DispatchKey::PythonTLSSnapshot});
+}
+inline bool same_kind(c10::DispatchKeySet a, c10::DispatchKeySet b) {
+  return a == b || kind(a) == kind(b);
+}
+
+/// Hot. Dtype, sizes, device and kind are those of `meta`.
+inline bool fits(const TensorMeta &meta, const at::Tensor &t) {
+  const c10::TensorImpl &impl = *t.unsafeGetTensorImpl();
+  return impl.dtype() == at::scalarTypeToTypeMeta(meta.dtype) &&
+         (meta.relaxed ? meta.takes(impl.sizes()) : impl.sizes() == c10::IntArrayRef(meta.sizes)) &&
+         impl.device() == meta.device && same_kind(impl.key_set(), meta.keys);
+}
+
+/// `now` with what takes no part as it was at the trace: equal to the trace's Context where the
+/// graph may serve. `inference`: it runs in an InferenceMode of the call's own.
+Context as_compared(const Specialization &specialization, const Context &now,
+                    bool inference = false);
+
+/// Whether what the body read of its inputs' strides, history and values is so still. `input`: the
+/// slots, then the captures, by index.
+template <class Input> bool reads_hold(const Signature &signature, const Input &input) {
+  if (signature.reads_strides || signature.reads_leaf) [[unlikely]]
+    for (std::uint32_t i = 0; i < signature.slots.size(); ++i) {
+      const TensorMeta &meta = signature.slots[i];
+      const at::Tensor &t = input(i);
+      if (signature.reads_leaf && t.is_leaf() != meta.is_leaf)
+        return false;
+      if (signature.reads_strides && t.layout() == at::kStrided &&
+          t.strides() != c10::IntArrayRef(meta.strides) &&
+          !(meta.relaxed && meta.contiguous && t.is_contiguous()))
+        return false;
+    }
+  for (const ValueGuard &guard : signature.values)
+    if (!holds(guard, input(guard.input)))
+      return false;
+  for (const GradRead &read : signature.grads)
+    if (grad_state(input(read.input)) != read.state)
+      return false;
+  return true;
+}
+
+/// The request as it looks from a Specialization, without what may differ: what differs still is
+/// why it does not serve. `tensors`: the request's slots.
+Signature seen_from(const Specialization &specialization, Signature request,
+                    c10::ArrayRef<at::Tensor> tensors, bool inference = false);
+
+} // namespace tracehost::archive
