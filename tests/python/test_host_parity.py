@@ -1,85 +1,57 @@
 """The host against the venv's python3: standard output, standard error and exit status, row by row."""
 
-import re
 import signal
-import subprocess
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from conftest import HOST, HOST_PYTHON, PYTHON, clean_environment
-from parity_table import ROWS, Row
-
-PERSONALITIES = {"tracehost": HOST, "tracehost-python": HOST_PYTHON}
-CASES = [
-    (row, name) for row in ROWS for name in PERSONALITIES if not (row.slow and name != "tracehost")
-]
+from conftest import HOST, HOST_PYTHON, PYTHON
+from parity import OF_BOTH, ROWS, Row
+from parity.run import run
 
 
-def prepare(row: Row, exe, folder) -> list:
-    folder.mkdir(parents=True)
-    for name, content in row.files.items():
-        path = folder / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        if isinstance(content, str):
-            content = content.replace("{exe}", str(exe)).encode()
-        path.write_bytes(content)
-    if row.shell:
-        return ["bash", "-c", row.shell.replace("{exe}", str(exe))]
-    return [exe, *row.args]
+def executables(row: Row) -> dict:
+    """tracehost-python hands everything to CPython: it is asked what depends on an executable's name."""
+    found = {"python3": PYTHON, "tracehost": HOST}
+    if row in OF_BOTH and not row.slow:
+        found["tracehost-python"] = HOST_PYTHON
+    return found
 
 
-def run(row: Row, exe, folder) -> tuple[int, str, str]:
-    command = prepare(row, exe, folder)
-    process = subprocess.Popen(
-        command,
-        cwd=folder,
-        env=clean_environment(**row.env),
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-    )
-    first = b""
-    if row.send:
-        first = process.stdout.readline()
-        process.send_signal(row.send)
-    try:
-        out, err = process.communicate(row.stdin.encode(), timeout=120)
-    except subprocess.TimeoutExpired:
-        process.kill()
-        raise
-    return process.returncode, plain(first + out, exe, folder), plain(err, exe, folder)
-
-
-def plain(output: bytes, exe, folder) -> str:
-    """Without what two runs of one program differ in: its own path, the folder, addresses, process ids."""
-    text = output.decode("utf-8", "backslashreplace").replace(str(folder), "<folder>")
-    # The longer names first: one is the beginning of the other.
-    for path in (HOST_PYTHON, HOST, PYTHON):
-        text = text.replace(str(path), "<python>")
-    text = re.sub(r"\bpid[= ]\d+|0x[0-9a-fA-F]+|ForkServerProcess-\d+", "<n>", text)
-    text = re.sub(r"(bash: line \d+:) +\d+ ", r"\1 ", text)
-    return re.sub(r"(\d+\.)?\d+s\b", "<time>", text)
-
-
-_expected: dict[str, tuple[int, str, str]] = {}
-
-
-def expected(row: Row, tmp_path_factory) -> tuple[int, str, str]:
-    """What python3 does: asked once for all personalities."""
-    if row.name not in _expected:
-        _expected[row.name] = run(row, PYTHON, tmp_path_factory.mktemp("python") / "w")
-    return _expected[row.name]
-
-
-@pytest.mark.parametrize(("row", "personality"), CASES, ids=[f"{r.name}-{p}" for r, p in CASES])
-def test_as_python(row, personality, tmp_path_factory):
-    status, out, err = expected(row, tmp_path_factory)
-    host = run(row, PERSONALITIES[personality], tmp_path_factory.mktemp("host") / "w")
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
+def test_as_python(row, tmp_path):
+    with ThreadPoolExecutor(3) as pool:
+        runs = {
+            name: pool.submit(run, row, exe, tmp_path / name / "w")
+            for name, exe in executables(row).items()
+        }
+    results = {name: done.result() for name, done in runs.items()}
+    expected = results.pop("python3")
     if row.status is not None:
         wanted = row.status if row.status >= 0 else signal.Signals(-row.status).name
-        assert status == row.status, f"the row is wrong about python3: {wanted}"
-    assert host == (status, out, err)
+        assert expected[0] == row.status, f"the row is wrong about python3: {wanted}"
+    for name, result in results.items():
+        assert result == expected, name
 
 
 def test_the_table_is_long_enough():
-    assert len(ROWS) >= 30
+    assert len(ROWS) >= 100
     assert len({row.name for row in ROWS}) == len(ROWS), "two rows have one name"
+
+
+RANKS = """import os, sys, torch, torch.distributed as dist
+dist.init_process_group("gloo")
+x = torch.ones(2) * (dist.get_rank() + 1)
+dist.all_reduce(x)
+with open(f"rank{dist.get_rank()}", "w") as f:
+    f.write(f"{x.tolist()} {sys.argv[1:]} {os.path.basename(sys.executable)}")
+dist.destroy_process_group()
+"""
+
+
+def test_torchrun_with_two_ranks(run_host, tmp_path):
+    (tmp_path / "s.py").write_text(RANKS)
+    torchrun = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
+    done = run_host(*torchrun, "s.py", "--report", "x", env={"OMP_NUM_THREADS": "1"})
+    assert done.returncode == 0, done.stderr
+    for rank in "rank0", "rank1":
+        assert (tmp_path / rank).read_text() == "[3.0, 3.0] ['--report', 'x'] tracehost-python"
