@@ -34,7 +34,7 @@ def test_as_python(row, tmp_path):
 
 
 def test_the_table_is_long_enough():
-    assert len(ROWS) >= 100
+    assert len(ROWS) >= 500
     assert len({row.name for row in ROWS}) == len(ROWS), "two rows have one name"
 
 
