@@ -75,22 +75,20 @@ void list_options(std::ostream &out, Command command) {
       width = std::max({width, spelled(option).size() + 2, least_width});
   if (width > 0)
     out << "\noptions:\n";
-  const bool narrow = is_in_python(command);
   for (const auto &option : options()) {
     if (!applies(option, command))
       continue;
     auto text = std::string(option.summary);
-    if (!option.twin.empty())
-      text += (narrow ? "\n[" : " [") + std::string(option.twin) + "]";
-    if (narrow)
-      text = wrapped(text, 80 - width - 2);
-    two_columns(out, spelled(option), text, width);
+    if (is_shared(option) && is_setting(option))
+      text += "\n[" + variable(option, command) + "]";
+    two_columns(out, spelled(option), wrapped(text, 80 - width - 2), width);
   }
 }
 
-constexpr std::string_view what_it_is = "\nRuns a Python program as python does. In it, "
-                                        "@tracehost.function turns PyTorch functions into\n"
-                                        "cached TorchScript graphs, one for each call signature.\n";
+constexpr std::string_view what_it_is =
+    "\nRuns a Python program as python does. In it, "
+    "@tracehost.function turns PyTorch\n"
+    "functions into cached TorchScript graphs, one for each call signature.\n";
 
 const std::vector<std::string> forms = {
     "[OPTION...] SCRIPT [ARG...]",
@@ -106,11 +104,9 @@ std::string general_help() {
   out << what_it_is;
   list_commands(out);
   list_options(out, Command::run);
-  out << "\nOptions stand before the script; what follows the script belongs to it. Python's own "
-         "short\n"
-         "options (-u, -O, -W ARG, -X OPT, -i ...) are taken as well. A variable in [brackets] "
-         "says the\n"
-         "same as the option.\n";
+  out << "\nOptions stand before the script; what follows the script belongs to it. Python's\n"
+         "own short options (-u, -O, -W ARG, -X OPT, -i ...) are taken as well. A variable\n"
+         "in [brackets] says the same as the option.\n";
   return out.str();
 }
 

@@ -1,5 +1,6 @@
 // Two personalities in one binary. As tracehost-python (sys.executable, and what every child
 // process runs) it is Python and nothing else; as tracehost it has options and commands of its own.
+#include "cli/completion.h"
 #include "cli/doctor.h"
 #include "cli/help.h"
 #include "cli/settings.h"
@@ -51,6 +52,20 @@ int show_help(const std::vector<std::string> &words) {
   return complain(message + " (try 'tracehost help')", exit_usage);
 }
 
+int show_completion(const std::vector<std::string> &words) {
+  const auto shell = words.size() == 1 ? words.front() : std::string();
+  if (shell == "bash")
+    return print(bash_completion());
+  if (shell == "zsh")
+    return print(zsh_completion());
+  if (shell == "fish")
+    return print(fish_completion());
+  std::string got;
+  for (const auto &word : words)
+    got += (got.empty() ? ", got '" : " ") + word;
+  throw UsageError("'completion' takes bash, zsh or fish" + got + (got.empty() ? "" : "'"));
+}
+
 std::string unknown_word(const std::string &word) {
   std::string message = "'" + word + "' is neither a file nor a command";
   if (const auto meant = nearest_command(word))
@@ -80,6 +95,8 @@ int command_line(const std::vector<std::string> &args) {
     return print(line.named ? command_help(line.command) : general_help());
   if (!line.unknown_word.empty() && !settings.version)
     throw UsageError(unknown_word(line.unknown_word));
+  if (line.command == Command::completion)
+    return show_completion(line.rest);
   if (line.command == Command::doctor && !line.rest.empty())
     throw UsageError("'" + std::string(entry(line.command).name) + "' takes no argument '" +
                      line.rest.front() + "'");

@@ -5,13 +5,29 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace tracehost::cli {
 
-enum class Command { run, notebook, kernel, repl, export_, inspect, doctor, help };
+enum class Command { run, notebook, kernel, repl, export_, inspect, doctor, completion, help };
 
 // A set of commands, as an option has it.
 constexpr unsigned bit(Command command) { return 1U << static_cast<unsigned>(command); }
+
+// What a value of an option, or a word of a command, is.
+enum class Kind {
+  none,     // there is no value, and no word
+  text,     // anything
+  whole,    // a whole number from 0 on
+  number,   // a number from 0 on
+  choice,   // one of the placeholder's words: `kernel|inprocess`
+  file,     // also `-`
+  folder,   // a directory
+  notebook, // a file that ends in .ipynb
+  program,  // what Python runs, and the arguments of that
+  target,   // MODULE:FUNCTION or SCRIPT.py:FUNCTION
+  command,  // the name of a command
+};
 
 struct CommandEntry {
   Command command;
@@ -19,6 +35,8 @@ struct CommandEntry {
   std::string_view synopsis; // what follows "tracehost"; one line each
   std::string_view summary;
   std::string_view detail;
+  Kind words;
+  std::string_view choices; // of the words
 };
 
 // An optional value comes behind '=' only.
@@ -28,8 +46,8 @@ struct OptionEntry {
   std::string_view name; // without the dashes
   char letter;           // '\0': long only, as all options of `run` are: short ones are Python's
   Takes takes;
+  Kind kind;
   std::string_view placeholder;
-  std::string_view twin; // the environment variable that says the same; empty: none
   std::string_view summary;
   unsigned commands; // bits of those that know it; `help` knows none
 };
@@ -46,6 +64,17 @@ bool applies(const OptionEntry &option, Command command);
 
 // Whether it is made in Python: its options and words are for tracehost_commands.
 bool is_in_python(Command command);
+
+// Whether it says something that lasts: not --help and --version.
+bool is_setting(const OptionEntry &option);
+// Whether it is one setting for all commands that know it, since `run` does. Others are each
+// command's own.
+bool is_shared(const OptionEntry &option);
+// The environment variable that says the same: TRACEHOST_PYTHON, TRACEHOST_NOTEBOOK_TIMEOUT.
+std::string variable(const OptionEntry &option, Command command);
+
+// The words of a choice: of `kernel|inprocess` two.
+std::vector<std::string_view> choices(std::string_view placeholder);
 
 // The nearest of the table's names to a misspelt one, if it is near enough to be meant.
 std::optional<std::string> nearest_command(std::string_view word);

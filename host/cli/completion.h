@@ -1,0 +1,29 @@
+// Scripts by which shells complete command lines, made from the table.
+//
+// Each script finds out as split() does where on the line it is: at an option of ours, at the value
+// of one, at a word of a command, or behind a script, where files are completed as for any other
+// program. It holds all that it needs: no host is started by a press of Tab.
+#pragma once
+
+#include "cli/table.h"
+
+#include <string>
+
+namespace tracehost::cli {
+
+std::string bash_completion();
+std::string zsh_completion();
+std::string fish_completion();
+
+// CPython's own short options, as far as they matter to where a script begins.
+constexpr std::string_view python_flags = "bBdEhiIOPqsSuvVx";
+
+// `--name`, and `-x` where it has a letter.
+std::vector<std::string> spellings(const OptionEntry &option);
+// Whether its value may be the next word.
+bool takes_next_word(const OptionEntry &option);
+
+// A summary in one line, with a backslash in front of each of `special`.
+std::string one_line(std::string_view text, std::string_view special);
+
+} // namespace tracehost::cli
