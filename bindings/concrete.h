@@ -21,6 +21,10 @@ struct Unfit {
   bool arity = true; ///< the call itself is wrong, not one of the values
   std::string text;
 };
+bool refuse_value(Unfit &why, std::string text); ///< false
+
+/// For messages: without a device where that is the CPU.
+TensorSpec spec_of(const TensorMeta &meta);
 
 /// One Specialization to be called by itself: what `tracehost.ConcreteFunction` is made of. It has
 /// no reference to the Function it came from, and outlives it.
@@ -90,11 +94,13 @@ private:
   void add_parameters(bool bound);
   std::shared_ptr<torch::jit::Graph> named_graph() const;
   std::string shown(bool flat) const; ///< `f(x, y)`
+  Arguments take(const pybind11::args &args, const pybind11::kwargs &kwargs) const;
   bool take_structured(const pybind11::args &args, const pybind11::kwargs &kwargs, Arguments &into,
                        Unfit &why) const;
   bool take_flat(const pybind11::args &args, const pybind11::kwargs &kwargs, Arguments &into,
                  Unfit &why) const;
-  bool take(const Parameter &parameter, pybind11::handle value, Arguments &into, Unfit &why) const;
+  bool take_parameter(const Parameter &parameter, pybind11::handle value, Arguments &into,
+                      Unfit &why) const;
   bool take_leaf(const Parameter &parameter, std::size_t node, pybind11::handle value,
                  Arguments &into, Unfit &why) const;
   bool is_again(const Node &node, pybind11::handle value, const Arguments &given) const;

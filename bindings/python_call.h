@@ -222,6 +222,11 @@ private:
   mutable std::unique_ptr<Miss> miss_; ///< made when needed first
 };
 
+/// Of a tensor with its class.
+TensorMeta meta_of(PyObject *tensor);
+/// A tensor's Python object; borrowed, null: none yet.
+PyObject *object_of(const at::Tensor &t);
+
 /// The Function that this thread traces innermost, and outer ones: to refuse endless recursion.
 /// True if a trace of `function` with an equal signature is under way on this thread.
 bool is_being_traced(const PythonFunction &function, Signature signature);

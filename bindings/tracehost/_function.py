@@ -107,34 +107,22 @@ def function(
     if value_reads not in _VALUE_READS:
         raise ValueError(f"value_reads must be 'error', 'guard' or 'bake', got {value_reads!r}")
     _check_validate(validate)
+    decorate = functools.partial(
+        function,
+        input_signature=input_signature,
+        name=name,
+        limit=limit,
+        watch=watch,
+        reduce_retracing=reduce_retracing,
+        autograph=autograph,
+        value_reads=value_reads,
+        validate=validate,
+        **options,
+    )
     if func is None:
-        return functools.partial(
-            function,
-            input_signature=input_signature,
-            name=name,
-            limit=limit,
-            watch=watch,
-            reduce_retracing=reduce_retracing,
-            autograph=autograph,
-            value_reads=value_reads,
-            validate=validate,
-            **options,
-        )
+        return decorate
     if isinstance(func, (staticmethod, classmethod)):
-        return type(func)(
-            function(
-                func.__func__,
-                input_signature=input_signature,
-                name=name,
-                limit=limit,
-                watch=watch,
-                reduce_retracing=reduce_retracing,
-                autograph=autograph,
-                value_reads=value_reads,
-                validate=validate,
-                **options,
-            )
-        )
+        return type(func)(decorate(func.__func__))
     if not callable(func):
         raise TypeError(f"{func!r} is not a callable object")
     code_owner = _innermost(func)

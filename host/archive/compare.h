@@ -3,6 +3,7 @@
 #include "cache/specialization.h"
 #include "signature/context.h"
 #include "signature/signature.h"
+#include "signature/tensor_fit.h"
 
 #include <ATen/core/Tensor.h>
 
@@ -13,23 +14,6 @@
 
 namespace tracehost::archive {
 
-/// What of a tensor's keys decides which kernels run: all but what gradients and Python need.
-inline c10::DispatchKeySet kind(c10::DispatchKeySet keys) {
-  return keys - c10::autograd_dispatch_keyset_with_ADInplaceOrView -
-         c10::DispatchKeySet({c10::DispatchKey::Python, c10::DispatchKey::PythonTLSSnapshot});
-}
-inline bool same_kind(c10::DispatchKeySet a, c10::DispatchKeySet b) {
-  return a == b || kind(a) == kind(b);
-}
-
-/// Hot. Dtype, sizes, device and kind are those of `meta`.
-inline bool fits(const TensorMeta &meta, const at::Tensor &t) {
-  const c10::TensorImpl &impl = *t.unsafeGetTensorImpl();
-  return impl.dtype() == at::scalarTypeToTypeMeta(meta.dtype) &&
-         (meta.relaxed ? meta.takes(impl.sizes()) : impl.sizes() == c10::IntArrayRef(meta.sizes)) &&
-         impl.device() == meta.device && same_kind(impl.key_set(), meta.keys);
-}
-
 /// `now` with what takes no part as it was at the trace: equal to the trace's Context where the
 /// graph may serve. `inference`: it runs in an InferenceMode of the call's own.
 Context as_compared(const Specialization &specialization, const Context &now,
@@ -39,16 +23,10 @@ Context as_compared(const Specialization &specialization, const Context &now,
 /// slots, then the captures, by index.
 template <class Input> bool reads_hold(const Signature &signature, const Input &input) {
   if (signature.reads_strides || signature.reads_leaf) [[unlikely]]
-    for (std::uint32_t i = 0; i < signature.slots.size(); ++i) {
-      const TensorMeta &meta = signature.slots[i];
-      const at::Tensor &t = input(i);
-      if (signature.reads_leaf && t.is_leaf() != meta.is_leaf)
+    for (std::uint32_t i = 0; i < signature.slots.size(); ++i)
+      if (!same_leaf(signature, signature.slots[i], input(i)) ||
+          !same_strides(signature, signature.slots[i], input(i)))
         return false;
-      if (signature.reads_strides && t.layout() == at::kStrided &&
-          t.strides() != c10::IntArrayRef(meta.strides) &&
-          !(meta.relaxed && meta.contiguous && t.is_contiguous()))
-        return false;
-    }
   for (const ValueGuard &guard : signature.values)
     if (!holds(guard, input(guard.input)))
       return false;

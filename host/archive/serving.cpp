@@ -89,7 +89,7 @@ Signature seen_from(const Specialization &specialization, Signature request,
     if (i >= own.slots.size())
       continue;
     meta.requires_grad = own.slots[i].requires_grad;
-    if (same_kind(meta.keys, own.slots[i].keys))
+    if (same_kernels(meta.keys, own.slots[i].keys))
       meta.keys = own.slots[i].keys;
   }
   if (tensors.size() != own.slots.size())

@@ -22,16 +22,6 @@ std::string escaped(const std::string &label) {
   return result;
 }
 
-void add(Row &sum, const Row &row) {
-  sum.calls += row.calls;
-  sum.hits += row.hits;
-  sum.traces += row.traces;
-  sum.live += row.live;
-  sum.nanoseconds += row.nanoseconds;
-  sum.eager += row.eager;
-  sum.failures += row.failures;
-}
-
 class Page {
 public:
   explicit Page(const std::vector<Row> &rows) : rows_(rows) {}
@@ -62,7 +52,7 @@ std::string prometheus(std::vector<Row> rows, std::size_t most) {
   if (rows.size() > most) {
     Row other{.function = "other", .cause = {}};
     for (auto row = rows.begin() + static_cast<std::ptrdiff_t>(most); row != rows.end(); ++row)
-      add(other, *row);
+      other += *row;
     rows.resize(most);
     rows.push_back(std::move(other));
   }

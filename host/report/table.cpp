@@ -32,17 +32,8 @@ Cells cells(const Row &row) {
 Row total(const std::vector<Row> &rows) {
   Row sum;
   sum.function = "total";
-  for (const Row &row : rows) {
-    sum.calls += row.calls;
-    sum.hits += row.hits;
-    sum.traces += row.traces;
-    sum.inlined += row.inlined;
-    sum.live += row.live;
-    sum.nanoseconds += row.nanoseconds;
-    sum.validated += row.validated;
-    sum.unvalidated += row.unvalidated;
-    sum.mismatches += row.mismatches;
-  }
+  for (const Row &row : rows)
+    sum += row;
   return sum;
 }
 
@@ -72,6 +63,14 @@ std::string validation(const Row &total) {
 }
 
 } // namespace
+
+Row &Row::operator+=(const Row &other) {
+  for (const auto count :
+       {&Row::calls, &Row::hits, &Row::traces, &Row::inlined, &Row::live, &Row::nanoseconds,
+        &Row::validated, &Row::unvalidated, &Row::mismatches, &Row::eager, &Row::failures})
+    this->*count += other.*count;
+  return *this;
+}
 
 std::string table(std::vector<Row> rows) {
   if (rows.empty())

@@ -13,6 +13,8 @@ struct Row {
   std::uint64_t validated = 0, unvalidated = 0, mismatches = 0; ///< as in Counters
   std::uint64_t eager = 0, failures = 0; ///< calls without a graph, and those that threw at a miss
   std::string cause;                     ///< of most of the traces; may be empty
+
+  Row &operator+=(const Row &other); ///< the counts
 };
 
 /// Aligned plain text with a header and a total, costliest first; ends with a newline.

@@ -1,7 +1,7 @@
 #include "runtime/walk.h"
 
-#include "archive/compare.h"
 #include "signature/native_atoms.h"
+#include "signature/tensor_fit.h"
 
 #include <bit>
 #include <cmath>
@@ -73,7 +73,7 @@ bool Lockstep::tensor(const Node &node, const Value &value) {
   if (slot < slots_.size()) // seen before: must be the very tensor
     return slots_[slot]->is_same(t);
   const TensorMeta &meta = metas_[slot];
-  if (!t.defined() || !archive::fits(meta, t) ||
+  if (!t.defined() || !fits(meta, t) ||
       (requires_grad_ && t.requires_grad() != meta.requires_grad))
     return false;
   slots_.push_back(&t);

@@ -1,0 +1,260 @@
+#include "python_call.h"
+
+#include "atoms.h"
+#include "environment/gil.h"
+#include "errors.h"
+#include "profile.h"
+#include "results.h"
+#include "traced_size.h"
+
+#include <torch/csrc/Exceptions.h>
+#include <torch/csrc/autograd/python_variable.h>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+/// A call's trace: the body is run once, watched, and what it did beside its ops is repeated by
+/// later calls, or refused.
+
+namespace tracehost::python {
+namespace {
+
+struct Underway {
+  const PythonFunction *function;
+  const Signature *signature;
+  PyFrameObject *outer; ///< strong; null: called from C++
+};
+thread_local std::vector<Underway> underway;
+
+bool is_refusal_set() {
+  const Errors &e = errors();
+  for (PyObject *type : {e.signature, e.value_read, e.staging, e.capture, e.trace})
+    if (PyErr_ExceptionMatches(type))
+      return true;
+  return false;
+}
+
+} // namespace
+
+/// A container that makes its tensors anew: the graph's inputs are none that the body sees.
+void PythonCall::check_same_tensors(const Flattened &before, const Signature &signature) const {
+  const auto &now = miss().flattened.tensors;
+  for (std::uint32_t slot = 0; slot < now.size(); ++slot)
+    if (slot >= before.tensors.size() || now[slot] != before.tensors[slot])
+      raise(errors().signature,
+            fmt::format("{} is another tensor each time it is read, so that later calls could not "
+                        "find what the body used. Pass a dict, list or tuple of such tensors.",
+                        path(signature, signature.first_node(slot))));
+}
+
+BodyResult PythonCall::run(Request &) {
+  const Flattened before = std::move(miss().flattened); // held: an address stays its own
+  const Signature signature = this->signature();
+  check_same_tensors(before, signature);
+  std::vector<Root> roots;
+  bool typed = false;
+  for (std::size_t i = 0; i < miss().flattened.roots.size(); ++i) {
+    const std::size_t node = miss().flattened.root_nodes[i];
+    const bool is_typed = signature.nodes[node].reserved[0] == kTypedRoot;
+    roots.push_back({path(signature, node), miss().flattened.roots[i], static_cast<int>(i),
+                     is_typed, miss().flattened.roots[i] == function_.bound_to()});
+    typed |= is_typed;
+    if (is_typed && node > 0 && signature.nodes[node - 1].kind == Kind::custom)
+      miss().gives_tensors.push_back(roots.back().name + ".");
+  }
+  miss().recorder = std::make_unique<Recorder>(function_.callable, roots, function_.watch);
+  miss().births.emplace();
+  underway.push_back({&function_, &signature, PyThreadState_GetFrame(PyThreadState_Get())});
+  struct Leave {
+    ~Leave() {
+      Py_XDECREF(reinterpret_cast<PyObject *>(underway.back().outer));
+      underway.pop_back();
+    }
+  } leave;
+  {
+    const StandIns::Entered entered(request_);
+    const Profile profile(*miss().recorder, *this);
+    miss().result = typed ? call_with_placeholders() : call_body();
+  }
+  if (!miss().result) {
+    // torch's argument parser, or the body, may have made another exception of a refusal.
+    if (PyErr_ExceptionMatches(PyExc_Exception) && !is_refusal_set())
+      trace::repeat_refusal();
+    if (request_)
+      put_back();
+    rethrow();
+  }
+  if (trace::abandoned())
+    return {};
+  check_arguments_unchanged();
+  BodyResult result;
+  std::vector<Owned> tensors;
+  result.outputs = describe_result(miss().result, function_.name, tensors);
+  for (const Owned &t : tensors) {
+    if (!can_be_wrapped(t.get()))
+      trace::refuse(
+          trace::Refusal::trace,
+          fmt::format("{} returned a new {}, which a later call would return as a plain Tensor. "
+                      "Return result.as_subclass(torch.Tensor), and wrap it outside.",
+                      function_.name, Py_TYPE(t.get())->tp_name));
+    result.tensors.push_back(THPVariable_Unpack(t.get()));
+    miss().outputs.push_back(meta_of(t.get()));
+  }
+  for (Rebound &rebound : miss().recorder->rebound())
+    repeat(rebound, result.tensors);
+  if (returns_sizes(result.outputs)) {
+    const trace::PausedWithData paused;
+    torch::jit::Stack outputs(result.tensors.begin(), result.tensors.end());
+    Owned built(build_result(result.outputs, outputs));
+    if (!built)
+      rethrow();
+    Py_XSETREF(miss().result, built.release());
+  }
+  return result;
+}
+
+/// Whether a later call hands out such a tensor: it wraps a new one as torch.Tensor, and one that
+/// exists keeps its object.
+bool PythonCall::can_be_wrapped(PyObject *tensor) const {
+  return reinterpret_cast<PyObject *>(Py_TYPE(tensor)) == THPVariableClass ||
+         (request_ && StandIns::is_class(Py_TYPE(tensor))) || is_traced_size(tensor) ||
+         std::find(miss().flattened.tensors.begin(), miss().flattened.tensors.end(), tensor) !=
+             miss().flattened.tensors.end() ||
+         Births::made_aside(tensor) || !miss().recorder->path_of(tensor).empty();
+}
+
+/// Makes what a slot was rebound to outputs of the graph, if later calls can store the like.
+void PythonCall::repeat(Rebound &rebound, std::vector<at::Tensor> &outputs) {
+  std::vector<Owned> tensors;
+  OutputSpec value;
+  try {
+    value = describe_result(rebound.value, rebound.path, tensors);
+  } catch (const python_error &) { // it holds an object that only the body can make
+    return;
+  }
+  if (returns_sizes(value))
+    return;
+  for (const Owned &t : tensors)
+    if (!can_be_wrapped(t.get()))
+      return;
+  for (Node &node : value.nodes)
+    if (node.kind == Kind::tensor)
+      node.payload.slot += static_cast<std::uint32_t>(outputs.size());
+  for (const Owned &t : tensors)
+    outputs.push_back(THPVariable_Unpack(t.get()));
+  rebound.repeated = std::move(value);
+}
+
+/// No stand-in stays behind in what the body stored to.
+void PythonCall::put_back() {
+  const KeepError keep;
+  miss().recorder->rebound();
+  miss().recorder->put_back();
+}
+
+void PythonCall::check_arguments_unchanged() {
+  const std::vector<Node> before = miss().nodes;
+  const Flattened found = std::move(miss().flattened); // held: an address stays its own
+  const Signature now = signature();
+  std::size_t root = 0; // objects are compared as such: what their classes say is not asked
+  Signature then = now;
+  then.nodes = before;
+  for (std::size_t p = 0; p < function_.parameters->names.size(); ++p) {
+    const std::size_t a = then.subtree(p), b = now.subtree(p);
+    bool same = before[a].end - a == now.nodes[b].end - b;
+    for (std::size_t i = 0; same && i < before[a].end - a; ++i) {
+      const Node &x = before[a + i], &y = now.nodes[b + i];
+      if (x.kind != y.kind || x.reserved[0] != y.reserved[0])
+        same = false;
+      else if (x.kind == Kind::tensor)
+        same = found.tensors[x.payload.slot] == miss().flattened.tensors[y.payload.slot];
+      else if (x.reserved[0])
+        same = found.roots[root] == miss().flattened.roots[root], ++root;
+      else
+        same = x.has_atom() ? x.payload.atom->same(*y.payload.atom)
+                            : x.payload.integer == y.payload.integer;
+    }
+    if (!same)
+      trace::refuse(
+          trace::Refusal::trace,
+          fmt::format("{} changes its argument '{}', which later calls would not do. Change a "
+                      "copy, and return it.",
+                      function_.name, function_.parameters->names[p]));
+  }
+}
+
+std::shared_ptr<FrontEndState> PythonCall::finish(Request &, Signature &signature,
+                                                  const trace::Traced &traced) {
+  const WithGil gil;
+  auto state = std::make_shared<PythonState>();
+  state->roots = miss().flattened.roots.size();
+  state->captures = traced.captures.size();
+  state->outputs = std::move(miss().outputs);
+  std::vector<PyObject *> captured;
+  for (std::size_t i = 0; i < traced.captures.size(); ++i) {
+    const trace::Capture &c = traced.captures[i];
+    captured.push_back(object_of(c.tensor));
+    signature.captures.push_back({c.path, miss().capture_metas.at(captured.size() - 1)});
+    signature.captures.back().held = miss().recorder->path_of(captured.back()).empty();
+  }
+  for (std::size_t slot = 0; slot < miss().flattened.tensors.size(); ++slot) {
+    PyObject *tensor = miss().flattened.tensors[slot];
+    const std::string path = miss().recorder->path_of(tensor);
+    const bool given = std::any_of(miss().gives_tensors.begin(), miss().gives_tensors.end(),
+                                   [&](const std::string &by) { return path.starts_with(by); });
+    if (path.empty() || given)
+      continue;
+    captured.push_back(tensor);
+    const TensorMeta &before = signature.slots[slot];
+    signature.captures.push_back(
+        {path, before.relaxed ? meta_of(tensor) : before, static_cast<std::int32_t>(slot)});
+  }
+  state->environment = miss().recorder->finish(captured, miss().side_effects);
+  if (request_)
+    miss().recorder->put_back();
+  miss().births.reset();
+  if (!state->environment)
+    rethrow();
+  state->once = miss().recorder->once();
+  state->rebinds = !state->environment->rebindings().empty();
+  state->calls = callbacks_of(*traced.graph->block());
+  miss().baked = traced.baked;
+  miss().draws = traced.draws;
+  const auto input = [&](std::uint32_t i) -> const at::Tensor & {
+    const std::size_t slots = miss().flattened.tensors.size();
+    return i < slots ? THPVariable_Unpack(miss().flattened.tensors[i])
+                     : traced.captures[i - slots].tensor;
+  };
+  for (const ValueGuard &guard : signature.values)
+    miss().read.emplace_back(input(guard.input), guard);
+  for (const GradRead &read : signature.grads)
+    miss().grads_read.emplace_back(input(read.input), read.state);
+  signature.watched = state->environment->recorded(signature.atoms);
+  for (const AtomRef &atom : signature.atoms)
+    if (const auto *own = dynamic_cast<const PyAtom *>(atom.get()))
+      state->runs_code |= own->runs_code();
+  return state;
+}
+
+PyObject *PythonCall::outer_frame() {
+  return underway.empty() ? nullptr : reinterpret_cast<PyObject *>(underway.back().outer);
+}
+
+bool is_being_traced(const PythonFunction &function) {
+  for (const Underway &u : underway)
+    if (u.function == &function)
+      return true;
+  return false;
+}
+
+bool is_being_traced(const PythonFunction &function, Signature signature) {
+  for (const Underway &u : underway) {
+    signature.context = u.signature->context; // the trace itself changes the thread's modes
+    if (u.function == &function && differences(*u.signature, signature).empty())
+      return true;
+  }
+  return false;
+}
+
+} // namespace tracehost::python
