@@ -21,7 +21,10 @@ def after_cell() -> str:
 def _settle() -> None:
     """C code and children write into two pipes that threads of the kernel read: what is in them when a cell
     ends would come too late for it."""
-    ctypes.CDLL(None).fflush(None)
+    libc = ctypes.CDLL(None)
+    libc.fflush(
+        ctypes.c_void_p.in_dll(libc, "stdout")
+    )  # of all files it would wait for one that is read
     deadline = time.monotonic() + 1.0  # of a pipe that is not the kernel's
     while _waiting(1) + _waiting(2) and time.monotonic() < deadline:
         time.sleep(0.001)

@@ -79,6 +79,9 @@ class KernelEngine:
         self._manager = _Manager(kernel_name="tracehost")
         self._client = _Client(notebook, km=self._manager, allow_errors=True, record_timing=False)
         self._client.startup_timeout = int(start_timeout) or 1
+        self._client.shell_timeout_interval = (
+            1  # seconds after which it asks whether the kernel is alive
+        )
         self._client.hooks = hooks
         self._client.log.setLevel("CRITICAL")  # what it has to say is said by outcomes
         self._client.on_cell_executed = self._keep_reply
@@ -126,13 +129,19 @@ class KernelEngine:
         try:
             await task
         except DeadKernelError:
-            outcome = Outcome("died", "DeadKernelError", self._cause_of_death())
-            add_error(cell.outputs, outcome.name, outcome.value + self._last_words())
-            return outcome
+            return self._died(cell)
         self._client.set_widgets_metadata()
         outcome = self._outcome(cell)
         if outcome.kind in ("ok", "error", "interrupted"):
-            outcome.statistics = await self._after(cell, index)
+            try:
+                outcome.statistics = await self._after(cell, index)
+            except DeadKernelError:  # by a thread of the cell, say: it has replied
+                return self._died(cell)
+        return outcome
+
+    def _died(self, cell: Any) -> Outcome:
+        outcome = Outcome("died", "DeadKernelError", self._cause_of_death())
+        add_error(cell.outputs, outcome.name, outcome.value + self._last_words())
         return outcome
 
     async def _watch(self, task: asyncio.Future[Any]) -> Outcome | None:
@@ -198,16 +207,20 @@ class KernelEngine:
         message = self._client.kc.execute(
             "", silent=True, store_history=False, user_expressions={"tracehost": AFTER_CELL}
         )
-        late = asyncio.ensure_future(self._late_outputs(cell, index, message))
+        answer = asyncio.gather(
+            self._client.async_wait_for_reply(message), self._late_outputs(cell, index, message)
+        )
         try:
-            reply = await asyncio.wait_for(self._client.async_wait_for_reply(message), PATIENCE)
-            await asyncio.wait_for(late, PATIENCE)
+            reply, _ = await asyncio.wait_for(answer, PATIENCE)
             found = reply["content"]["user_expressions"]["tracehost"]
             return statistics_of(ast.literal_eval(found["data"]["text/plain"]))
-        except (DeadKernelError, TimeoutError, KeyError, TypeError, ValueError, SyntaxError):
+        except TimeoutError:
+            await self._client._async_check_alive()  # it may have died between reply and outputs
+            return {}
+        except (KeyError, TypeError, ValueError, SyntaxError):
             return {}
         finally:
-            late.cancel()
+            answer.cancel()
 
     async def _late_outputs(self, cell: Any, index: int, message: str) -> None:
         while True:

@@ -69,6 +69,28 @@ def test_a_kernel_that_aborts(run):
     assert result.cells[1].outputs[-1].evalue == "the kernel died of SIGABRT"
 
 
+def test_a_kernel_that_dies_after_its_reply(run):
+    """The cell that brought it about is named, not the next one."""
+    cell = "import os, tracehost_commands.in_kernel as hidden\nhidden.after_cell = os.abort\nprint('one')"
+    done, result = run(notebook(cell, "print('two')"))
+    assert done.returncode == 138
+    assert "tracehost: n.ipynb: cell 1 of 2: the kernel died of SIGABRT\n" in done.stderr
+    assert texts(result.cells[0]).startswith("one\nDeadKernelError: the kernel died of SIGABRT\n")
+    assert result.cells[1].outputs == []
+
+
+def test_a_thread_that_reads_in_c_code(run):
+    """It holds C's lock of its file for good."""
+    cell = (
+        "import ctypes, os, threading\nlibc = ctypes.CDLL(None)\nlibc.fdopen.restype = ctypes.c_void_p\n"
+        "file = ctypes.c_void_p(libc.fdopen(os.pipe()[0], b'r'))\n"
+        "threading.Thread(target=libc.fgetc, args=(file,), daemon=True).start()\nprinted = libc.puts(b'from C')"
+    )
+    done, result = run(notebook(cell, "print('next')"), "--timeout=60")
+    assert (done.returncode, done.stdout) == (0, "from C\nnext\n"), done.stderr
+    assert texts(result.cells[0]) == "from C\n"
+
+
 # In C code that no signal gets out of.
 HANG = (
     "import ctypes, signal\nsignal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])\n"
