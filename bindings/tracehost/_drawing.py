@@ -13,9 +13,9 @@ _SECONDS = 20
 
 # Readable on white and on black.
 _STYLE = (
-    'bgcolor="transparent" color="#888888" fontcolor="#888888" fontname="sans-serif" fontsize=10\n'
-    'node [shape=box style=rounded color="#888888" fontcolor="#888888" fontname="sans-serif" fontsize=10 height=0.3]\n'
-    'edge [color="#888888" arrowsize=0.6]\n'
+    'bgcolor="transparent" color="#777777" fontcolor="#777777" fontname="sans-serif" fontsize=10\n'
+    'node [shape=box style=rounded color="#777777" fontcolor="#777777" fontname="sans-serif" fontsize=10 height=0.3]\n'
+    'edge [color="#777777" arrowsize=0.6]\n'
 )
 
 

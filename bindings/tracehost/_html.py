@@ -9,13 +9,15 @@ from typing import Any
 
 from ._concrete import ConcreteFunction
 from ._report import events, in_cells
-from ._tracehost import Function
+from ._tracehost import Function, TensorSpec
 
 MOST_ROWS = 25
 MOST_TEXT = 300  # characters of one text
 MOST_CODE = 200  # lines
 
 _CELL = "text-align:left;vertical-align:top;padding:2px 8px;border-bottom:1px solid rgba(127,127,127,.3)"
+_ON_ONE_LINE = ";white-space:nowrap"  # though the table be narrower
+_CAPTION = "text-align:left;color:inherit"
 
 
 def cut(text: str, most: int = MOST_TEXT) -> str:
@@ -28,7 +30,7 @@ def table(caption: str, head: Sequence[str], rows: Iterable[Sequence[Any]]) -> s
     left = len(rows) - MOST_ROWS
     lines = [
         '<table style="border-collapse:collapse;color:inherit;background:transparent">',
-        f'<caption style="text-align:left;color:inherit">{_text(caption)}</caption>',
+        f'<caption style="{_CAPTION}{_ON_ONE_LINE if len(caption) <= 100 else ""}">{_text(caption)}</caption>',
         "<thead>" + _row("th", head) + "</thead>",
         "<tbody>",
     ]
@@ -41,15 +43,45 @@ def table(caption: str, head: Sequence[str], rows: Iterable[Sequence[Any]]) -> s
 
 
 def _row(tag: str, cells: Sequence[Any]) -> str:
+    style = _CELL + (_ON_ONE_LINE if tag == "th" else "")
     return (
         "<tr>"
-        + "".join(f'<{tag} style="{_CELL}">{_text(cell)}</{tag}>' for cell in cells)
+        + "".join(f'<{tag} style="{style}">{_text(cell)}</{tag}>' for cell in cells)
         + "</tr>"
     )
 
 
 def _text(value: Any) -> str:
     return html.escape(cut(in_cells(str(value)))).replace("\n", "<br>")
+
+
+def signature_of(function: ConcreteFunction) -> str:
+    """As a Function's table has it, and the result: (x: float32[None, 3], n=2) -> float32[None, 3]"""
+    parameters = []
+    for name, _, value in function._arguments(function._input_specs()):
+        between = "=" if _is_constant(value) else ": "
+        parameters.append(f"{name}{between}{_brief(value)}")
+    return f"({', '.join(parameters)}) -> {_brief(function.structured_outputs)}"
+
+
+def _is_constant(value: Any) -> bool:
+    if isinstance(value, dict):
+        return all(map(_is_constant, value.values()))
+    if isinstance(value, (list, tuple)):
+        return all(map(_is_constant, value))
+    return not isinstance(value, TensorSpec)
+
+
+def _brief(value: Any) -> str:
+    if isinstance(value, TensorSpec):
+        sizes = "..." if value.shape is None else ", ".join(map(str, value.shape))
+        return f"{str(value.dtype).removeprefix('torch.')}[{sizes}]"
+    if _is_constant(value):
+        return repr(value)
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{k!r}: {_brief(v)}" for k, v in value.items()) + "}"
+    inside = ", ".join(map(_brief, value))
+    return f"[{inside}]" if isinstance(value, list) else f"({inside})"
 
 
 def pre(title: str, text: str) -> str:
@@ -97,7 +129,7 @@ def _concrete(self: ConcreteFunction) -> str:
         name = self._core.captures[number - len(takes) + captures] if is_capture else spec.name
         rows.append(("capture" if is_capture else "input", name, spec.dtype, spec.shape))
     rows += [("output", "", spec.dtype, spec.shape) for spec in self.outputs]
-    caption = f"{self.name} {self.pretty_printed_signature()}"
+    caption = f"{self.name} {signature_of(self)}"
     return table(caption, ["", "name", "dtype", "shape"], rows) + pre("code", self.code)
 
 

@@ -11,7 +11,7 @@ from IPython.core.magic import Magics, cell_magic, line_magic, magics_class
 from . import _tracehost
 from ._concrete import ConcreteFunction
 from ._drawing import Drawing
-from ._html import table
+from ._html import signature_of, table
 from ._monitor import function_of
 from ._report import Event, events, in_cells
 from ._switches import _NAMES, functions_run_eagerly, run_functions_eagerly, stance
@@ -111,7 +111,7 @@ class TracehostMagics(Magics):
             raise UsageError("%graph takes a Function, and the number of a trace if you like")
         found = self._value(words[0], "%graph")
         if isinstance(found, ConcreteFunction):
-            return Drawing(found.graph, repr(found).rpartition(" at ")[0].removeprefix("<"))
+            return Drawing(found.graph, f"{found.name} {signature_of(found)}")
         function = self._function(words[0], "%graph")
         numbers = [s.number for s in function.specializations()]
         graphs = dict(zip(numbers, _tracehost.concrete_functions(function, ConcreteFunction)))
@@ -122,9 +122,7 @@ class TracehostMagics(Magics):
         if chosen is None:
             has = ", ".join(map(str, numbers))
             raise UsageError(f"{words[0]} has no trace {wanted}; it has {has}")
-        return Drawing(
-            chosen.graph, f"{function.name} #{wanted} {chosen.pretty_printed_signature()}"
-        )
+        return Drawing(chosen.graph, f"{function.name} #{wanted} {signature_of(chosen)}")
 
     @line_magic
     def tracehost_config(self, line: str) -> None:

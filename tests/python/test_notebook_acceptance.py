@@ -12,6 +12,8 @@ from nbclient import NotebookClient
 from notebook_support import ACCEPTANCE, comparable, load, notebook, save, texts
 
 ENGINES = ["kernel", "inprocess"]
+# By C code, a child, and past Python.
+WRITTEN = {1: ("stdout", "from C\n"), 2: ("stdout", "from a child\n"), 3: ("stderr", "raw\n")}
 
 
 class PlainManager(AsyncKernelManager):
@@ -66,6 +68,33 @@ def ran(request, host, tmp_path_factory):
     return load(folder / "all.out.ipynb"), done
 
 
+@pytest.fixture(scope="module")
+def executed(host, tmp_path_factory):
+    """What `jupyter execute` and the installed kernel make of it."""
+    import subprocess
+
+    folder = tmp_path_factory.mktemp("executed")
+    command = [host, "kernel", "install", "--prefix", "."]
+    subprocess.run(command, cwd=folder, env=clean_environment(), check=True, capture_output=True)
+    save(folder / "all.ipynb", notebook(*ACCEPTANCE))
+    done = subprocess.run(
+        [PYTHON, "-c", "from nbclient.cli import main; main()", "--kernel_name=tracehost", "--output=done", "all.ipynb"],
+        cwd=folder,
+        env=clean_environment(JUPYTER_PATH=str(folder / "share" / "jupyter")),
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=200,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    return load(folder / "done.ipynb")
+
+
+@pytest.mark.parametrize("index", sorted(set(range(len(ACCEPTANCE))) - set(WRITTEN)))
+def test_a_cell_shows_the_same_with_the_installed_kernel(expected, executed, index):
+    assert comparable(executed.cells[index]) == comparable(expected.cells[index])
+
+
 @pytest.mark.parametrize("index", range(len(ACCEPTANCE)))
 def test_a_cell_shows_what_it_shows_in_plain_jupyter(expected, ran, index):
     count, outputs = comparable(ran[0].cells[index + 1])
@@ -73,10 +102,6 @@ def test_a_cell_shows_what_it_shows_in_plain_jupyter(expected, ran, index):
         assert outputs == [WRITTEN[index]]
     else:
         assert (count, outputs) == comparable(expected.cells[index])
-
-
-# By C code, a child, and past Python.
-WRITTEN = {1: ("stdout", "from C\n"), 2: ("stdout", "from a child\n"), 3: ("stderr", "raw\n")}
 
 
 def test_the_cells_show_what_they_were_written_for(expected):

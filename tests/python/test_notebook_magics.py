@@ -8,6 +8,7 @@ import torch
 import tracehost
 from IPython.core.interactiveshell import InteractiveShell
 from IPython.utils.capture import capture_output
+from tracehost import _html
 from tracehost._drawing import Drawing
 
 
@@ -85,6 +86,20 @@ def test_a_concrete_function_shows_what_it_takes(shell):
     text = " ".join(Checked(concrete._repr_html_()).text.split())
     assert "input x torch.float32" in text and "capture " in text and "weight" in text
     assert "output" in text and "torch.mul(x, " in text
+    assert text.startswith("apply (x: float32[None, 3]) -> float32[None, 3] name dtype shape ")
+
+
+def test_a_signature_in_short():
+    @tracehost.function
+    def both(pair, n, *, names=("a", "b")):
+        return {"sum": pair[0] + pair[1]["k"], "n": n, "all": [pair[0], n]}
+
+    vector = tracehost.TensorSpec([None])
+    made = both.get_concrete_function((vector, {"k": vector}), 2)
+    assert _html.signature_of(made) == (
+        "(pair: (float32[None], {'k': float32[None]}), n=2, names=('a', 'b'))"
+        " -> {'sum': float32[None], 'n': 2, 'all': [float32[None], 2]}"
+    )
 
 
 def test_the_trace_magic(shell, step):
