@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import fcntl
 import os
 import stat
@@ -10,6 +9,8 @@ import struct
 import sys
 import termios
 import time
+
+from . import c_output
 
 
 def after_cell() -> str:
@@ -21,10 +22,7 @@ def after_cell() -> str:
 def _settle() -> None:
     """C code and children write into two pipes that threads of the kernel read: what is in them when a cell
     ends would come too late for it."""
-    libc = ctypes.CDLL(None)
-    libc.fflush(
-        ctypes.c_void_p.in_dll(libc, "stdout")
-    )  # of all files it would wait for one that is read
+    c_output.flush()
     deadline = time.monotonic() + 1.0  # of a pipe that is not the kernel's
     while _waiting(1) + _waiting(2) and time.monotonic() < deadline:
         time.sleep(0.001)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import builtins
 import contextlib
-import ctypes
 import os
 import select
 import signal
@@ -22,6 +21,7 @@ from IPython.core.displayhook import DisplayHook
 from IPython.core.displaypub import DisplayPublisher
 from IPython.core.interactiveshell import InteractiveShell
 
+from . import c_output
 from .engine import NO_INPUT, STATISTICS, Hooks, Outcome, outcome_of_error, statistics_of
 from .streams import add_error, add_stream
 
@@ -227,7 +227,7 @@ class _Capture:
         for stream in (sys.stdout, sys.stderr):
             with contextlib.suppress(Exception):
                 stream.flush()
-        ctypes.CDLL(None).fflush(None)
+        c_output.flush()
         self._take()
 
     def stop(self) -> None:

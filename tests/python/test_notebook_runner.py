@@ -69,6 +69,15 @@ def test_a_kernel_that_aborts(run):
     assert result.cells[1].outputs[-1].evalue == "the kernel died of SIGABRT"
 
 
+def test_a_cell_that_aborts_this_process(run):
+    """It ends as any program does, and the cells before are saved."""
+    made = notebook("print('one')", "import os; os.abort()", "print('three')")
+    done, result = run(made, "--engine=inprocess")
+    assert done.returncode == -signal.SIGABRT
+    assert [texts(cell) for cell in result.cells] == ["one\n", "", ""]
+    assert result.cells[0].execution_count == 1
+
+
 def test_a_kernel_that_dies_after_its_reply(run):
     """The cell that brought it about is named, not the next one."""
     cell = "import os, tracehost_commands.in_kernel as hidden\nhidden.after_cell = os.abort\nprint('one')"
@@ -79,14 +88,15 @@ def test_a_kernel_that_dies_after_its_reply(run):
     assert result.cells[1].outputs == []
 
 
-def test_a_thread_that_reads_in_c_code(run):
+@pytest.mark.parametrize("engine", ["kernel", "inprocess"])
+def test_a_thread_that_reads_in_c_code(run, engine):
     """It holds C's lock of its file for good."""
     cell = (
         "import ctypes, os, threading\nlibc = ctypes.CDLL(None)\nlibc.fdopen.restype = ctypes.c_void_p\n"
         "file = ctypes.c_void_p(libc.fdopen(os.pipe()[0], b'r'))\n"
         "threading.Thread(target=libc.fgetc, args=(file,), daemon=True).start()\nprinted = libc.puts(b'from C')"
     )
-    done, result = run(notebook(cell, "print('next')"), "--timeout=60")
+    done, result = run(notebook(cell, "print('next')"), "--timeout=60", "--engine", engine)
     assert (done.returncode, done.stdout) == (0, "from C\nnext\n"), done.stderr
     assert texts(result.cells[0]) == "from C\n"
 
@@ -207,6 +217,76 @@ def test_a_full_disk_loses_nothing(host, tmp_path):
     assert "-> NOT SAVED: n.out.ipynb: File too large\n" in done.stderr
     assert texts(load(tmp_path / "n.out.ipynb").cells[0]) == "kept\n"
     assert sorted(p.name for p in tmp_path.iterdir() if p.suffix == ".tmp") == []
+
+
+@pytest.fixture
+def small_disk(host, tmp_path):
+    """small_disk(script): bash in tmp_path, where the folder `disk` has 40 KB, and what is left there."""
+    inside = "mkdir disk && mount -t tmpfs -o size=40k tmpfs disk || exit 99"
+    outside = "cp -a disk left; exit $code"
+
+    def run(script):
+        done = subprocess.run(
+            ["unshare", "--user", "--map-root-user", "--mount", "bash", "-c", f"{inside}\n{script}\ncode=$?\n{outside}"],
+            cwd=tmp_path,
+            env=clean_environment(PATH=f"{host.parent}:{os.environ['PATH']}", TMPDIR=str(tmp_path)),
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=100,
+        )  # fmt: skip
+        if done.returncode in (1, 99) and not (tmp_path / "left").exists():
+            pytest.skip(f"no disk of its own for a test here: {done.stderr.strip()}")
+        return done, tmp_path / "left"
+
+    return run
+
+
+FULL = "No space left on device"
+
+
+def test_a_result_that_a_full_disk_does_not_take(small_disk, tmp_path):
+    """What was saved stays, and all of it is kept elsewhere."""
+    save(tmp_path / "n.ipynb", notebook("print('kept')", "print('x' * 60_000)", "print('last')"))
+    done, left = small_disk("tracehost notebook --engine=inprocess -o disk n.ipynb")
+    assert done.returncode == 1
+    said = f"tracehost: n.ipynb: cannot save to disk/n.ipynb: {FULL}; what was saved before is there, and it is tried again"
+    assert done.stderr.count(said) == 1
+    (rescued,) = tmp_path.glob("n-*.ipynb")
+    assert (
+        "3 cells in " in done.stderr
+        and f" -> {rescued} (not disk/n.ipynb: {FULL})\n" in done.stderr
+    )
+    assert [texts(cell)[:6] for cell in load(rescued).cells] == ["kept\n", "xxxxxx", "last\n"]
+    assert [texts(cell) for cell in load(left / "n.ipynb").cells] == ["kept\n", "", ""]
+    assert sorted(p.name for p in left.iterdir()) == ["n.ipynb"]
+
+
+def test_a_notebook_on_a_full_disk_stays_as_it_is(small_disk, tmp_path):
+    save(tmp_path / "n.ipynb", notebook("open('ran', 'w')"))
+    done, left = small_disk(
+        "cp n.ipynb disk && head -c 100000 /dev/zero >disk/fill\n"
+        "tracehost notebook --engine=inprocess --cwd . --inplace disk/n.ipynb"
+    )
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.endswith(f"tracehost: cannot write disk/n.ipynb: {FULL}\n")
+    assert (left / "n.ipynb").read_bytes() == (tmp_path / "n.ipynb").read_bytes()
+    assert not (tmp_path / "ran").exists(), "no cell runs whose outputs would be lost"
+
+
+def test_an_old_notebook_runs(run_host, tmp_path):
+    cells = [
+        {"cell_type": "heading", "level": 2, "source": ["Old"], "metadata": {}},
+        {"cell_type": "code", "input": ["print('ran')"], "outputs": [{"output_type": "pyout", "prompt_number": 7, "text": ["stale"], "metadata": {}}], "language": "python", "prompt_number": 7, "collapsed": False, "metadata": {}},
+    ]  # fmt: skip
+    old = {"nbformat": 3, "nbformat_minor": 0, "metadata": {"name": "old"}, "worksheets": [{"cells": cells}]}  # fmt: skip
+    (tmp_path / "old.ipynb").write_text(json.dumps(old))
+    done = run_host("notebook", "--engine=inprocess", "old.ipynb")
+    assert (done.returncode, done.stdout) == (0, "ran\n"), done.stderr
+    result = load(tmp_path / "old.out.ipynb")
+    assert (result.nbformat, result.nbformat_minor) == (4, 5)
+    assert result.cells[0].source == "## Old" and texts(result.cells[1]) == "ran\n"
+    assert json.loads((tmp_path / "old.ipynb").read_text()) == old
 
 
 def test_a_folder_that_vanishes(run_host, tmp_path):
@@ -334,6 +414,8 @@ USAGE = [
     (["--inplace", "-o", "x", "n.ipynb"], "--inplace and --output say different things; give one of them"),
     (["-p", "a", "n.ipynb"], "-p takes NAME=VALUE, got 'a'"),
     (["r.ipynb"], "r.ipynb is a notebook of R, not of Python"),
+    (["t.py"], "t.py is not a notebook: it is not JSON: Expecting value: line 1 column 1 (char 0)"),
+    (["--inplace", "t.py"], "t.py is not a notebook: it is not JSON: Expecting value: line 1 column 1 (char 0)"),
 ]  # fmt: skip
 
 
@@ -344,9 +426,11 @@ def test_bad_input_is_one_line(run_host, tmp_path, words, message):
         tmp_path / "r.ipynb",
         notebook("1", kernelspec={"name": "ir", "display_name": "R", "language": "R"}),
     )
+    (tmp_path / "t.py").write_text("print(1)\n")
+    before = {path: path.read_bytes() for path in tmp_path.iterdir()}
     done = run_host("notebook", *words)
     assert (done.returncode, done.stdout, done.stderr) == (2, "", f"tracehost: {message}\n")
-    assert not (tmp_path / "ran").exists()
+    assert {path: path.read_bytes() for path in tmp_path.iterdir()} == before
 
 
 def test_a_package_that_is_missing(run_host, tmp_path):
