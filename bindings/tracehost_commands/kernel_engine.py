@@ -137,6 +137,8 @@ class KernelEngine:
                 outcome.statistics = await self._after(cell, index)
             except DeadKernelError:  # by a thread of the cell, say: it has replied
                 return self._died(cell)
+            if self._signals:  # not left to the next cell: this may be the last one
+                return _stopped(self._signals[0])
         return outcome
 
     def _died(self, cell: Any) -> Outcome:
@@ -210,17 +212,22 @@ class KernelEngine:
         answer = asyncio.gather(
             self._client.async_wait_for_reply(message), self._late_outputs(cell, index, message)
         )
+        wake = asyncio.ensure_future(self._wake.wait())  # by a signal
         try:
-            reply, _ = await asyncio.wait_for(answer, PATIENCE)
+            await asyncio.wait(
+                {answer, wake}, timeout=PATIENCE, return_when=asyncio.FIRST_COMPLETED
+            )
+            if not answer.done():
+                await self._client._async_check_alive()  # it may have died after it replied
+                return {}
+            reply, _ = answer.result()
             found = reply["content"]["user_expressions"]["tracehost"]
             return statistics_of(ast.literal_eval(found["data"]["text/plain"]))
-        except TimeoutError:
-            await self._client._async_check_alive()  # it may have died between reply and outputs
-            return {}
         except (KeyError, TypeError, ValueError, SyntaxError):
             return {}
         finally:
             answer.cancel()
+            wake.cancel()
 
     async def _late_outputs(self, cell: Any, index: int, message: str) -> None:
         while True:

@@ -170,6 +170,21 @@ def test_an_interrupt(started, tmp_path, engine):
     assert "tracehost: n.ipynb: cell 1 of 2: interrupted\n" in err
 
 
+def test_an_interrupt_after_the_last_cell(started, tmp_path):
+    """While the runner asks what the cell has traced."""
+    cell = (
+        "import time, tracehost_commands.in_kernel as hidden\n"
+        "def after_cell():\n    print('waits', flush=True)\n    time.sleep(600)\n"
+        "hidden.after_cell = after_cell"
+    )
+    process = started(notebook(cell))
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=60)
+    assert process.returncode == -signal.SIGINT and out == ""
+    assert "tracehost: n.ipynb: cell 1 of 1: interrupted\n" in err
+    assert load(tmp_path / "n.out.ipynb").cells[0].execution_count == 1
+
+
 def test_a_second_interrupt_kills(started, tmp_path):
     process = started(notebook(HANG))
     process.send_signal(signal.SIGINT)
