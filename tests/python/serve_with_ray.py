@@ -58,7 +58,7 @@ tracehost.save(folder / "sevens.thz", {"predict": predict.get_concrete_function(
 
 ray.init(num_cpus=2, include_dashboard=False)
 serve.start(http_options={"host": "127.0.0.1", "port": port})
-seen = {}
+seen = {"worker": ray.get(ray.remote(lambda: sys.executable).remote())}
 deploy("digits.thz")
 seen["one by one"] = [post(image) for image in images[:5]]
 seen["together"] = together(images)

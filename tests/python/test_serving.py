@@ -7,6 +7,7 @@ import re
 import shutil
 import socket
 import subprocess
+import sys
 import warnings
 from pathlib import Path
 
@@ -204,6 +205,7 @@ def test_the_life_of_a_ray_deployment(digits, tmp_path_factory):
     assert done.returncode == 0, done.stderr[-5000:]
     seen = json.loads(done.stdout.splitlines()[-1])
     expected = labels(digits)
+    assert seen["worker"] == f"{sys.prefix}/bin/tracehost-python"
     assert seen["one by one"] == expected[:5]
     assert seen["together"] == expected[:64]
     status, text = seen["wrong"]
