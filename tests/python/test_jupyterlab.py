@@ -149,6 +149,8 @@ def test_tables_and_a_picture_of_the_graph(page):
     assert page.inner_text(f"{cell(3)}.jp-OutputArea-output caption") == (
         "scale (x: float32[None, 3], factor=1) -> float32[None, None]"
     )
+    page.click(f"{cell(3)}summary")
+    assert "torch.mul(x, " in page.inner_text(f"{cell(3)}details pre")
     if shutil.which("dot"):
         image = page.wait_for_selector(f"{cell(4)}.jp-OutputArea-output img")
         assert image.get_attribute("src").startswith("data:image/svg+xml")
@@ -166,8 +168,8 @@ def test_tables_have_the_colours_of_the_page(page, theme):
     page.wait_for_selector(f"body[data-jp-theme-name='JupyterLab {theme}']", state="attached")
     page.wait_for_selector("#jupyterlab-splash", state="detached")
     colour = "element => getComputedStyle(element).color"
-    expected = page.eval_on_selector(f"{cell(2)}.jp-OutputArea-output", colour)
-    for part in ("caption", "th", "td"):
-        found = page.eval_on_selector(f"{cell(2)}.jp-OutputArea-output {part}", colour)
+    expected = page.eval_on_selector(f"{cell(3)}.jp-OutputArea-output", colour)
+    for part in ("caption", "th", "td", "pre"):
+        found = page.eval_on_selector(f"{cell(3)}.jp-OutputArea-output {part}", colour)
         assert found == expected, part
     picture(page, theme.lower())
