@@ -128,6 +128,19 @@ void print(const Finding &finding) {
   std::cout.flush();
 }
 
+// `notebook.timeout = 60 (./tracehost.toml:3)`
+void print(const std::vector<Given> &settings) {
+  std::cout << (settings.empty() ? "all settings are the defaults\n" : "settings:\n");
+  for (const auto &given : settings) {
+    std::cout << "  " << key(*given.option, given.command) << " = ";
+    if (given.values.empty())
+      std::cout << "false";
+    for (const auto &value : given.values)
+      std::cout << (&value == given.values.data() ? "" : ", ") << value;
+    std::cout << " (" << given.origin << ")\n";
+  }
+}
+
 } // namespace
 
 std::vector<Finding> check(const in::Environment &environment, const Installation &found) {
@@ -135,9 +148,13 @@ std::vector<Finding> check(const in::Environment &environment, const Installatio
           check_torch(found), check_package(found)};
 }
 
-int doctor(const in::Environment &environment) {
+int doctor(const in::Environment &environment, const std::vector<Given> &settings,
+           const Configuration &configuration) {
   std::cout << "tracehost " TRACEHOST_VERSION "\n";
   auto findings = check(environment, inspect(environment));
+  for (const auto &problem : configuration.problems)
+    findings.push_back({problem.fatal ? Verdict::fail : Verdict::warn, problem.text,
+                        "correct it, or start with --no-config"});
   for (const auto &finding : findings)
     print(finding);
   const auto failed = [](const Finding &finding) { return finding.verdict == Verdict::fail; };
@@ -146,6 +163,7 @@ int doctor(const in::Environment &environment) {
     findings.push_back(check_import(environment));
     print(findings.back());
   }
+  print(settings);
   return std::ranges::any_of(findings, failed) ? 1 : 0;
 }
 

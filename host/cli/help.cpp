@@ -1,5 +1,7 @@
 #include "cli/help.h"
 
+#include "cli/config.h"
+
 #include <algorithm>
 #include <sstream>
 #include <vector>
@@ -78,11 +80,31 @@ void list_options(std::ostream &out, Command command) {
   for (const auto &option : options()) {
     if (!applies(option, command))
       continue;
-    auto text = std::string(option.summary);
-    if (is_shared(option) && is_setting(option))
-      text += "\n[" + variable(option, command) + "]";
-    two_columns(out, spelled(option), wrapped(text, 80 - width - 2), width);
+    two_columns(out, spelled(option), wrapped(option.summary, 80 - width - 2), width);
   }
+}
+
+// By the example of an option: the command's own rather than one that all have, one with a value
+// rather than a flag.
+void tell_of_twins(std::ostream &out, Command command) {
+  const OptionEntry *example = nullptr;
+  const auto rank = [](const OptionEntry &option) {
+    return (is_shared(option) ? 0 : 2) + (option.takes == Takes::value ? 1 : 0);
+  };
+  for (const auto &option : options())
+    if (applies(option, command) && has_key(option) &&
+        (example == nullptr || rank(option) > rank(*example)))
+      example = &option;
+  if (example == nullptr)
+    return;
+  std::string table;
+  if (!is_shared(*example))
+    table = " in [" + std::string(entry(command).name) + "]";
+  out << '\n'
+      << wrapped("Each option can be set by a variable, as " + variable(*example, command) +
+                     ", or in tracehost.toml, as " + std::string(example->name) + table +
+                     ": `tracehost doctor` shows what is set, and where.",
+                 80);
 }
 
 constexpr std::string_view what_it_is =
@@ -105,8 +127,8 @@ std::string general_help() {
   list_commands(out);
   list_options(out, Command::run);
   out << "\nOptions stand before the script; what follows the script belongs to it. Python's\n"
-         "own short options (-u, -O, -W ARG, -X OPT, -i ...) are taken as well. A variable\n"
-         "in [brackets] says the same as the option.\n";
+         "own short options (-u, -O, -W ARG, -X OPT, -i ...) are taken as well.\n";
+  tell_of_twins(out, Command::run);
   return out.str();
 }
 
@@ -118,6 +140,7 @@ std::string command_help(Command command) {
   if (!about.detail.empty())
     out << about.detail << '\n';
   list_options(out, command);
+  tell_of_twins(out, command);
   return out.str();
 }
 

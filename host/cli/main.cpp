@@ -73,11 +73,21 @@ std::string unknown_word(const std::string &word) {
   return message + " (try 'tracehost help')";
 }
 
+// What is wrong in configuration files: a warning each, or the end.
+void tell_problems(const Configuration &configuration) {
+  for (const auto &problem : configuration.problems) {
+    if (problem.fatal)
+      throw UsageError(problem.text);
+    complain(problem.text, 0);
+  }
+}
+
 // -P: what lies in the current folder is not taken for a part of the command.
 std::vector<std::string> in_python(const Split &line, const Settings &settings) {
   std::vector<std::string> args{"-P", "-X", "faulthandler", "-m", "tracehost_commands"};
   args.emplace_back(entry(line.command).name);
-  args.insert(args.end(), settings.command.begin(), settings.command.end());
+  const auto words = words_for_python(settings);
+  args.insert(args.end(), words.begin(), words.end());
   args.emplace_back("--");
   args.insert(args.end(), line.rest.begin(), line.rest.end());
   return args;
@@ -103,15 +113,20 @@ int command_line(const std::vector<std::string> &args) {
   if (line.command == Command::run && !settings.version && line.rest.empty() && ::isatty(0) == 1)
     return print(short_help());
 
+  const auto configuration = complete(settings);
+  if (line.command != Command::doctor)
+    tell_problems(configuration);
   apply(settings);
+  const auto *python = settings.find("python");
   std::string trouble;
-  const auto environment = interpreter::find_environment(settings.python, trouble);
+  const auto environment = interpreter::find_environment(
+      settings.text("python"), python == nullptr ? "" : python->origin, trouble);
   if (!environment)
-    return complain(trouble, settings.python.empty() ? exit_failure : exit_usage);
+    return complain(trouble, python == nullptr ? exit_failure : exit_usage);
   if (settings.version)
     return print(version_lines(*environment));
   if (line.command == Command::doctor)
-    return doctor(*environment);
+    return doctor(*environment, all_settings(settings, configuration), configuration);
   const auto words = is_in_python(line.command) ? in_python(line, settings) : line.rest;
   return interpreter::run_program(environment->executable.string(), words);
 }

@@ -4,12 +4,12 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
-#include <filesystem>
+#include <sstream>
 
-namespace fs = std::filesystem;
 namespace po = boost::program_options;
 
 namespace tracehost::cli {
@@ -21,7 +21,7 @@ po::options_description description(Command command) {
     if (!applies(option, command))
       continue;
     const auto name = std::string(option.name);
-    if (option.takes == Takes::nothing)
+    if (!is_setting(option))
       known.add_options()(name.c_str(), "");
     else if (option.takes == Takes::values)
       known.add_options()(name.c_str(), po::value<std::vector<std::string>>(), "");
@@ -48,11 +48,95 @@ std::string unknown_option(const std::string &shown, Command command) {
   return message + " (" + see_help(command).substr(2) + ")";
 }
 
-void set(const char *name, const std::string &value) { ::setenv(name, value.c_str(), 1); }
+// `--inplace` says `--inplace=true`.
+std::vector<std::string> with_values(const Split &split) {
+  auto words = split.host_options;
+  for (auto &word : words) {
+    const auto *option =
+        word.starts_with("--") ? find_option(word.substr(2), split.command) : nullptr;
+    if (option != nullptr && option->takes == Takes::nothing && is_setting(*option))
+      word += "=true";
+  }
+  return words;
+}
 
-std::string get(const char *name) {
-  const char *value = std::getenv(name);
-  return value == nullptr ? "" : value;
+Command owner(const OptionEntry &option, Command command) {
+  return is_shared(option) ? Command::run : command;
+}
+
+void add(std::vector<Given> &given, const OptionEntry &option, Command command,
+         const std::vector<std::string> &values) {
+  for (auto &known : given)
+    if (known.option == &option) {
+      known.values.insert(known.values.end(), values.begin(), values.end());
+      return;
+    }
+  given.push_back({&option, owner(option, command), values, "--" + std::string(option.name)});
+}
+
+bool excludes(const Given &a, const Given &b) {
+  return a.is_on() && a.command == b.command && a.option->group != '\0' &&
+         a.option->group == b.option->group;
+}
+
+// What a source says to these commands, where no stronger one has said it.
+void add_layer(std::vector<Given> &given, const std::vector<Given> &layer, unsigned commands_of) {
+  const auto stronger = given.size();
+  for (const auto &one : layer) {
+    const bool wanted = is_shared(*one.option) ? (one.option->commands & commands_of) != 0
+                                               : (bit(one.command) & commands_of) != 0;
+    const bool said =
+        std::any_of(given.begin(), given.begin() + static_cast<std::ptrdiff_t>(stronger),
+                    [&](const Given &other) {
+                      return (other.option == one.option && other.command == one.command) ||
+                             excludes(other, one);
+                    });
+    if (wanted && !said)
+      given.push_back(one);
+  }
+}
+
+std::vector<std::string> lines(const std::string &text) {
+  std::vector<std::string> result;
+  std::istringstream in(text);
+  for (std::string line; std::getline(in, line);)
+    if (!line.empty())
+      result.push_back(line);
+  return result;
+}
+
+std::optional<Given> from_environment(const OptionEntry &option, Command command) {
+  const auto name = variable(option, command);
+  const char *text = std::getenv(name.c_str());
+  if (text == nullptr || *text == '\0')
+    return std::nullopt;
+  Given given{&option, owner(option, command), {text}, name};
+  if (option.takes == Takes::values)
+    given.values = lines(text);
+  check_values(given, name);
+  return given;
+}
+
+std::vector<Given> environment_layer(unsigned commands_of) {
+  std::vector<Given> layer;
+  for (const auto &option : options()) {
+    if (!is_setting(option) || (option.commands & commands_of) == 0)
+      continue;
+    for (const auto &command : commands()) {
+      const bool asked = is_shared(option) ? command.command == Command::run
+                                           : applies(option, command.command) &&
+                                                 (bit(command.command) & commands_of) != 0;
+      if (!asked)
+        continue;
+      if (auto given = from_environment(option, command.command))
+        layer.push_back(std::move(*given));
+    }
+  }
+  return layer;
+}
+
+void set(const std::string &name, const std::string &value) {
+  ::setenv(name.c_str(), value.c_str(), 1);
 }
 
 // Found out before the program runs: after an hour of training it would be too late.
@@ -67,74 +151,109 @@ void check_writable(const std::string &file, const std::string &said_by) {
     ::unlink(file.c_str());
 }
 
-// What Python gets of the options: not those that are settled here.
-std::vector<std::string> words_for_python(const std::vector<po::option> &options) {
-  std::vector<std::string> words;
-  for (const auto &option : options) {
-    const auto &name = option.string_key;
-    if (name == "python" || name == "help")
-      continue;
-    words.push_back("--" + name + (option.value.empty() ? "" : "=" + option.value.front()));
-  }
-  return words;
-}
-
-void apply_report(Settings &settings) {
-  const bool given = !settings.report.empty();
+void apply_report(Given &given) {
   // Set by a host above us: that one prints, not its children.
-  if (!given && !get("TRACEHOST_REPORT_PID").empty())
+  const bool inherited = given.origin == variable(*given.option, Command::run);
+  const char *above = std::getenv("TRACEHOST_REPORT_PID");
+  if (inherited && above != nullptr && *above != '\0')
     return;
-  if (!given)
-    settings.report = get("TRACEHOST_REPORT");
-  if (settings.report.empty())
-    return;
-  if (settings.report != "-") {
-    std::error_code ignored;
-    settings.report = fs::absolute(settings.report, ignored).lexically_normal().string();
-    check_writable(settings.report, given ? "--report" : "TRACEHOST_REPORT");
-  }
-  set("TRACEHOST_REPORT", settings.report);
+  if (const auto &file = given.values.front(); file != "-")
+    check_writable(file, given.origin);
   set("TRACEHOST_REPORT_PID", std::to_string(::getpid()));
 }
 
 } // namespace
 
+const Given *Settings::find(std::string_view name) const {
+  for (const auto &one : given)
+    if (one.option->name == name)
+      return &one;
+  return nullptr;
+}
+
+std::string Settings::text(std::string_view name) const {
+  const auto *found = find(name);
+  return found == nullptr || !found->is_on() ? std::string() : found->values.front();
+}
+
+bool Settings::is_on(std::string_view name) const {
+  const auto *found = find(name);
+  return found != nullptr && found->is_on();
+}
+
 Settings parse(const Split &split) {
   Settings settings;
-  po::variables_map values;
+  settings.command = split.command;
   try {
     const auto known = description(split.command);
-    po::command_line_parser parser(split.host_options);
+    const auto words = with_values(split);
+    po::command_line_parser parser(words);
     parser.options(known).positional(po::positional_options_description());
     parser.style(po::command_line_style::unix_style & ~po::command_line_style::allow_guessing);
     const auto found = parser.run();
-    po::store(found, values);
-    if (is_in_python(split.command))
-      settings.command = words_for_python(found.options);
+    po::variables_map values;
+    po::store(found, values); // says what is given twice
+    for (const auto &word : found.options) {
+      const auto &option = *find_option(word.string_key, split.command);
+      if (is_setting(option))
+        add(settings.given, option, split.command, word.value);
+    }
+    settings.version = values.count("version") > 0;
+    settings.help = values.count("help") > 0;
   } catch (const po::unknown_option &error) {
     throw UsageError(unknown_option(error.get_option_name(), split.command));
   } catch (const po::error &error) {
     throw UsageError(error.what() + see_help(split.command));
   }
-  const auto text = [&](const char *name) {
-    return values.count(name) ? values[name].as<std::string>() : std::string();
-  };
-  settings.report = text("report");
-  settings.python = text("python");
-  settings.version = values.count("version") > 0;
-  settings.help = values.count("help") > 0;
+  if (!settings.help)
+    for (auto &given : settings.given)
+      check_values(given, given.origin);
   return settings;
 }
 
+Configuration complete(Settings &settings) {
+  add_layer(settings.given, environment_layer(bit(settings.command)), bit(settings.command));
+  auto configuration = read_configuration(settings.text("config"), settings.is_on("no-config"));
+  for (const auto &layer : configuration.given)
+    add_layer(settings.given, layer, bit(settings.command));
+  return configuration;
+}
+
+std::vector<Given> all_settings(const Settings &settings, const Configuration &configuration) {
+  auto all = settings.given;
+  add_layer(all, environment_layer(~0U), ~0U);
+  for (const auto &layer : configuration.given)
+    add_layer(all, layer, ~0U);
+  return all;
+}
+
 void apply(Settings &settings) {
-  if (settings.python.empty()) {
-    settings.python = get("TRACEHOST_PYTHON");
-  } else {
-    std::error_code ignored;
-    settings.python = fs::absolute(settings.python, ignored).lexically_normal().string();
-    set("TRACEHOST_PYTHON", settings.python);
+  for (auto &given : settings.given) {
+    if (!is_shared(*given.option) || given.values.empty())
+      continue;
+    make_absolute(given, "");
+    if (given.option->name == "report")
+      apply_report(given);
+    std::string text;
+    for (const auto &value : given.values)
+      text += (text.empty() ? "" : "\n") + value;
+    set(variable(*given.option, Command::run), text);
   }
-  apply_report(settings);
+}
+
+std::vector<std::string> words_for_python(const Settings &settings) {
+  std::vector<std::string> words;
+  for (const auto &given : settings.given) {
+    if (is_shared(*given.option) || !given.is_on())
+      continue;
+    const auto name = "--" + std::string(given.option->name);
+    if (given.is_flag())
+      words.push_back(name);
+    else
+      for (const auto &value : given.values)
+        words.push_back(name + "=" + value);
+  }
+  return words;
 }
 
 } // namespace tracehost::cli

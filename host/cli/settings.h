@@ -1,32 +1,43 @@
-// What the host options say, and how it reaches the program and its children: by environment
-// variables only.
+// What is set for a command, by whom, and how it reaches the program and its children: by
+// environment variables only.
+//
+// The order: option, variable, configuration files (config.h), default. What has been said by a
+// stronger source, or what excludes it there (--inplace, --output), is not said again.
 #pragma once
 
+#include "cli/config.h"
 #include "cli/split.h"
-
-#include <stdexcept>
-#include <string>
 
 namespace tracehost::cli {
 
-// Something the user typed is wrong: the message is printed as it is, the exit code is 2.
-struct UsageError : std::runtime_error {
-  using std::runtime_error::runtime_error;
-};
-
 struct Settings {
-  std::string report; // empty: none; "-": stderr; else a file
-  std::string python;
+  Command command = Command::run;
+  std::vector<Given> given; // each option once
   bool version = false;
   bool help = false;
-  std::vector<std::string> command; // a command in Python: its options, one word each
+
+  const Given *find(std::string_view name) const;
+  // Its value; empty: there is none.
+  std::string text(std::string_view name) const;
+  bool is_on(std::string_view name) const;
 };
 
-// Parses the host options of a split command line; throws UsageError.
+// The options of a split command line; throws UsageError.
 Settings parse(const Split &split);
 
-// Fills in what was not given from the environment twins, checks that the report can be written,
-// and sets the variables that the Python package reads. Throws UsageError.
+// Adds what variables and files say to this command. Throws UsageError where a variable is wrong,
+// or
+// --config cannot be read; problems within files are left in the result.
+Configuration complete(Settings &settings);
+
+// All that differs from the defaults, for any command; `settings` are those of this one.
+std::vector<Given> all_settings(const Settings &settings, const Configuration &configuration);
+
+// Checks that the report can be written, and sets the variables of what all commands share. Throws
+// UsageError.
 void apply(Settings &settings);
+
+// A command in Python: its options, one word each.
+std::vector<std::string> words_for_python(const Settings &settings);
 
 } // namespace tracehost::cli

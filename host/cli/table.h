@@ -50,6 +50,7 @@ struct OptionEntry {
   std::string_view placeholder;
   std::string_view summary;
   unsigned commands; // bits of those that know it; `help` knows none
+  char group = '\0'; // options of one group exclude each other
 };
 
 std::span<const CommandEntry> commands();

@@ -103,14 +103,14 @@ std::optional<fs::path> venv_at(const fs::path &dir) {
   return std::nullopt;
 }
 
-std::optional<Environment> find_environment(const std::string &requested, std::string &error) {
+std::optional<Environment> find_environment(const std::string &requested,
+                                            const std::string &said_by, std::string &error) {
   std::error_code ignored;
   if (!requested.empty()) {
     const auto path = fs::absolute(requested, ignored).lexically_normal();
     if (!fs::exists(path, ignored)) {
-      error = "no Python at '" + requested +
-              "' (--python, TRACEHOST_PYTHON); name an interpreter "
-              "or the directory of a virtual environment";
+      error = "no Python at '" + requested + "' (" + said_by +
+              "); name an interpreter or the directory of a virtual environment";
       return std::nullopt;
     }
     // Not the symlink's target: <venv>/bin/python is a link out of the venv.
@@ -118,14 +118,14 @@ std::optional<Environment> find_environment(const std::string &requested, std::s
     const auto venv = venv_at(directory ? path : path.parent_path());
     if (!venv) {
       if (directory) {
-        error = "'" + requested +
-                "' (--python, TRACEHOST_PYTHON) is a directory without pyvenv.cfg; "
+        error = "'" + requested + "' (" + said_by +
+                ") is a directory without pyvenv.cfg; "
                 "name an interpreter or the directory of a virtual environment";
         return std::nullopt;
       }
-      return Environment{{}, path, "--python or TRACEHOST_PYTHON", {}};
+      return Environment{{}, path, said_by, {}};
     }
-    auto found = in_venv(*venv, "--python or TRACEHOST_PYTHON");
+    auto found = in_venv(*venv, said_by);
     if (!fits(found)) {
       error = misfit(found);
       return std::nullopt;

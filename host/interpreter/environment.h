@@ -26,9 +26,10 @@ std::string minor_of(const std::string &version);
 // The directory above or at `dir` that holds pyvenv.cfg, as CPython looks for it.
 std::optional<std::filesystem::path> venv_at(const std::filesystem::path &dir);
 
-// `requested` is what --python or TRACEHOST_PYTHON says: an interpreter or the directory of a venv.
-// The order is: requested, our own directory, VIRTUAL_ENV, the one built for. On failure `error` is
-// a sentence for the user.
-std::optional<Environment> find_environment(const std::string &requested, std::string &error);
+// `requested` is what --python or TRACEHOST_PYTHON says: an interpreter or the directory of a venv;
+// `said_by` names what it was. The order is: requested, our own directory, VIRTUAL_ENV, the one
+// built for. On failure `error` is a sentence for the user.
+std::optional<Environment> find_environment(const std::string &requested,
+                                            const std::string &said_by, std::string &error);
 
 } // namespace tracehost::interpreter

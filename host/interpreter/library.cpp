@@ -55,7 +55,7 @@ bool start_library(const std::string &python) {
     return false;
   const KeepSigint keep;
   std::string error;
-  const auto environment = find_environment(python, error);
+  const auto environment = find_environment(python, "Options::python or TRACEHOST_PYTHON", error);
   if (!environment)
     throw std::runtime_error(error);
   make_symbols_visible();
