@@ -7,6 +7,7 @@ list(REMOVE_ITEM cli_sources "${PROJECT_SOURCE_DIR}/host/cli/main.cpp")
 set(Boost_USE_STATIC_LIBS ON)
 find_package(Boost 1.74 REQUIRED COMPONENTS program_options)
 
+find_package(nlohmann_json REQUIRED)
 # Header-only here: its library of Debian would be one more to load.
 find_path(TRACEHOST_TOMLPLUSPLUS toml++/toml.h)
 if(NOT TRACEHOST_TOMLPLUSPLUS)
@@ -23,7 +24,7 @@ tracehost_warnings(tracehost_interpreter)
 add_library(tracehost_cli STATIC ${cli_sources})
 target_include_directories(tracehost_cli PUBLIC "${PROJECT_SOURCE_DIR}/host")
 target_include_directories(tracehost_cli SYSTEM PRIVATE "${TRACEHOST_TOMLPLUSPLUS}")
-target_link_libraries(tracehost_cli PUBLIC tracehost_interpreter PRIVATE Boost::program_options)
+target_link_libraries(tracehost_cli PUBLIC tracehost_interpreter PRIVATE Boost::program_options nlohmann_json::nlohmann_json)
 target_compile_definitions(tracehost_cli PRIVATE TRACEHOST_VERSION="${PROJECT_VERSION}"
   TRACEHOST_TORCH_OLDEST="${TRACEHOST_TORCH_OLDEST}" TRACEHOST_TORCH_NEWEST="${TRACEHOST_TORCH_NEWEST}")
 tracehost_warnings(tracehost_cli)

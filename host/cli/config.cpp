@@ -39,6 +39,10 @@ bool is_strangers(const fs::path &path) {
   return (folder.st_mode & S_IWOTH) != 0 && file.st_uid != ::geteuid() && file.st_uid != 0;
 }
 
+std::string not_read(const std::string &shown) {
+  return shown + " belongs to another user, and is not read (--config " + shown + " reads it)";
+}
+
 fs::path user_file() {
   const auto variable = [](const char *name) {
     const char *value = std::getenv(name);
@@ -225,9 +229,7 @@ Configuration read_configuration(const std::string &file, bool none) {
     if (::access(path.c_str(), F_OK) != 0)
       continue;
     if (is_strangers(path))
-      configuration.problems.push_back(
-          {shown + " belongs to another user, and is not read (--config " + shown + " reads it)",
-           false});
+      configuration.problems.push_back({not_read(shown), false});
     else
       read_file(path, shown, configuration);
     break; // tracehost.toml stands for the other

@@ -1,12 +1,10 @@
 #include "cli/doctor.h"
 
-#include <sys/wait.h>
+#include "cli/nearest.h"
 
 #include <algorithm>
-#include <array>
 #include <cstdio>
-#include <cstdlib>
-#include <iostream>
+#include <set>
 #include <sstream>
 
 namespace tracehost::cli {
@@ -93,54 +91,6 @@ Finding check_package(const Installation &found) {
   return {Verdict::ok, what, ""};
 }
 
-std::string shell_quoted(const std::string &text) {
-  std::string quoted = "'";
-  for (const char c : text)
-    quoted += c == '\'' ? std::string("'\\''") : std::string(1, c);
-  return quoted + "'";
-}
-
-// The proof: a child process imports it. Its last line is the trouble, if there is any.
-Finding check_import(const in::Environment &environment) {
-  const auto command = shell_quoted(environment.executable.string()) +
-                       " -I -c 'import tracehost; print(tracehost.__version__)' 2>&1 </dev/null";
-  FILE *child = ::popen(command.c_str(), "r");
-  if (child == nullptr)
-    return {Verdict::fail, "no child process can be started", "free memory or processes"};
-  std::string last;
-  std::array<char, 4096> line{};
-  while (std::fgets(line.data(), line.size(), child) != nullptr)
-    if (line[0] != '\n')
-      last = line.data();
-  const int status = ::pclose(child);
-  if (!last.empty() && last.back() == '\n')
-    last.pop_back();
-  if (status == 0)
-    return {Verdict::ok, "a child process imports tracehost " + last, ""};
-  return {Verdict::fail, "a child process cannot import tracehost: " + last, repair};
-}
-
-void print(const Finding &finding) {
-  constexpr const char *words[] = {"OK  ", "WARN", "FAIL"};
-  std::cout << words[static_cast<int>(finding.verdict)] << "  " << finding.what << '\n';
-  if (!finding.fix.empty())
-    std::cout << "      fix: " << finding.fix << '\n';
-  std::cout.flush();
-}
-
-// `notebook.timeout = 60 (./tracehost.toml:3)`
-void print(const std::vector<Given> &settings) {
-  std::cout << (settings.empty() ? "all settings are the defaults\n" : "settings:\n");
-  for (const auto &given : settings) {
-    std::cout << "  " << key(*given.option, given.command) << " = ";
-    if (given.values.empty())
-      std::cout << "false";
-    for (const auto &value : given.values)
-      std::cout << (&value == given.values.data() ? "" : ", ") << value;
-    std::cout << " (" << given.origin << ")\n";
-  }
-}
-
 } // namespace
 
 std::vector<Finding> check(const in::Environment &environment, const Installation &found) {
@@ -148,23 +98,28 @@ std::vector<Finding> check(const in::Environment &environment, const Installatio
           check_torch(found), check_package(found)};
 }
 
-int doctor(const in::Environment &environment, const std::vector<Given> &settings,
-           const Configuration &configuration) {
-  std::cout << "tracehost " TRACEHOST_VERSION "\n";
-  auto findings = check(environment, inspect(environment));
-  for (const auto &problem : configuration.problems)
-    findings.push_back({problem.fatal ? Verdict::fail : Verdict::warn, problem.text,
-                        "correct it, or start with --no-config"});
-  for (const auto &finding : findings)
-    print(finding);
-  const auto failed = [](const Finding &finding) { return finding.verdict == Verdict::fail; };
-  // With something broken already, the import says the same once more, less clearly.
-  if (std::ranges::none_of(findings, failed)) {
-    findings.push_back(check_import(environment));
-    print(findings.back());
+std::vector<Finding> check_variables(const char *const *environment) {
+  // Said by the host to itself.
+  std::set<std::string> known{"TRACEHOST_REPORT_PID", "TRACEHOST_NOTEBOOK_LINES"};
+  for (const auto &command : commands())
+    for (const auto &option : options())
+      if (applies(option, command.command) && is_setting(option))
+        known.insert(variable(option, command.command));
+  std::vector<Finding> findings;
+  for (; environment != nullptr && *environment != nullptr; ++environment) {
+    const std::string_view entry = *environment;
+    const auto name = std::string(entry.substr(0, entry.find('=')));
+    constexpr std::string_view prefix = "TRACEHOST_";
+    if (!name.starts_with(prefix) || known.contains(name))
+      continue;
+    Nearest nearest(std::string_view(name).substr(prefix.size()));
+    for (const auto &candidate : known)
+      nearest.offer(std::string_view(candidate).substr(prefix.size()));
+    if (const auto &meant = nearest.name()) // others may mean something to other programs
+      findings.push_back({Verdict::warn, "the variable " + name + " says nothing to tracehost",
+                          "if " + std::string(prefix) + *meant + " is meant, name it so"});
   }
-  print(settings);
-  return std::ranges::any_of(findings, failed) ? 1 : 0;
+  return findings;
 }
 
 std::string version_lines(const in::Environment &environment) {

@@ -1,6 +1,7 @@
 #include "cli/installation.h"
 
 #include <fstream>
+#include <vector>
 
 namespace fs = std::filesystem;
 
@@ -38,6 +39,21 @@ bool has_module(const fs::path &package) {
   return false;
 }
 
+// The folder itself, and those that its .pth files add to the path.
+std::vector<fs::path> import_folders(const fs::path &site_packages) {
+  std::vector<fs::path> folders{site_packages};
+  std::error_code ignored;
+  for (const auto &file : fs::directory_iterator(site_packages, ignored)) {
+    if (file.path().extension() != ".pth")
+      continue;
+    std::ifstream lines(file.path());
+    for (std::string line; std::getline(lines, line);)
+      if (line.starts_with('/'))
+        folders.emplace_back(line);
+  }
+  return folders;
+}
+
 } // namespace
 
 Installation inspect(const interpreter::Environment &environment) {
@@ -46,7 +62,9 @@ Installation inspect(const interpreter::Environment &environment) {
     return found;
   const auto minor = interpreter::minor_of(interpreter::loaded_python_version());
   found.site_packages = environment.prefix / "lib" / ("python" + minor) / "site-packages";
-  found.torch = torch_version(found.site_packages);
+  for (const auto &folder : import_folders(found.site_packages))
+    if (found.torch.empty())
+      found.torch = torch_version(folder);
   found.built = build_info(found.site_packages / "tracehost");
   found.module = has_module(found.site_packages / "tracehost");
   return found;

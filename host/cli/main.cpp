@@ -126,7 +126,8 @@ int command_line(const std::vector<std::string> &args) {
   if (settings.version)
     return print(version_lines(*environment));
   if (line.command == Command::doctor)
-    return doctor(*environment, all_settings(settings, configuration), configuration);
+    return doctor(*environment, all_settings(settings, configuration), configuration,
+                  settings.is_on("json"));
   const auto words = is_in_python(line.command) ? in_python(line, settings) : line.rest;
   return interpreter::run_program(environment->executable.string(), words);
 }

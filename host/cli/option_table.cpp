@@ -70,6 +70,7 @@ constexpr OptionEntry option_table[] = {
      export_},
     {"device", '\0', Takes::value, Kind::text, "DEVICE",
      "put tensors there (default: where they were)", inspect},
+    {"json", '\0', Takes::nothing, Kind::none, "", "one JSON document", doctor},
     {"python", '\0', Takes::value, Kind::file, "PATH",
      "use this virtual environment, or that of this interpreter", run | in_python | doctor},
     {"config", '\0', Takes::value, Kind::file, "FILE", "read settings here, and in no other file",

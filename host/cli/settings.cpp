@@ -246,12 +246,9 @@ std::vector<std::string> words_for_python(const Settings &settings) {
   for (const auto &given : settings.given) {
     if (is_shared(*given.option) || !given.is_on())
       continue;
-    const auto name = "--" + std::string(given.option->name);
-    if (given.is_flag())
-      words.push_back(name);
-    else
-      for (const auto &value : given.values)
-        words.push_back(name + "=" + value);
+    for (const auto &value : given.values)
+      words.push_back("--" + std::string(given.option->name) +
+                      (given.is_flag() ? "" : "=" + value));
   }
   return words;
 }

@@ -38,6 +38,11 @@ bool fits(const OptionEntry &option, const std::string &value) {
   }
 }
 
+[[noreturn]] void refuse(const std::string &said_by, const OptionEntry &option,
+                         const std::string &value) {
+  throw UsageError(said_by + " takes " + what_it_takes(option) + ", got '" + value + "'");
+}
+
 } // namespace
 
 std::string what_it_takes(const OptionEntry &option) {
@@ -71,8 +76,7 @@ void check_values(Given &given, const std::string &said_by) {
     const bool fine =
         given.is_flag() ? value == "true" || value == "false" : fits(*given.option, value);
     if (!fine)
-      throw UsageError(said_by + " takes " + what_it_takes(*given.option) + ", got '" + value +
-                       "'");
+      refuse(said_by, *given.option, value);
   }
 }
 

@@ -103,6 +103,46 @@ TEST_F(DoctorTest, ChildrenOutsideTheHost) {
   EXPECT_THAT(worst().what, HasSubstr("outside the host"));
 }
 
+TEST_F(DoctorTest, TorchOfAnotherEnvironmentThatAPthFileNames) {
+  const auto site = prefix / "lib" /
+                    ("python" + interpreter::minor_of(interpreter::loaded_python_version())) /
+                    "site-packages";
+  fs::create_directories(site);
+  fs::create_directories(prefix / "other" / "torch");
+  std::ofstream(prefix / "other" / "torch" / "version.py") << "__version__ = '2.12.0'\n";
+  EXPECT_EQ(inspect(environment).torch, "");
+  std::ofstream(site / "more.pth") << "import sys\n" << (prefix / "other").string() << "\n";
+  EXPECT_EQ(inspect(environment).torch, "2.12.0");
+  fs::remove_all(prefix);
+}
+
+TEST(Doctor, VariablesThatAreNearlyOurs) {
+  const char *environment[] = {"TRACEHOST_REPROT=x",
+                               "TRACEHOST_REPORT=x",
+                               "TRACEHOST_REPORT_PID=1",
+                               "TRACEHOST_NOTEBOOK_TIMOUT=1",
+                               "TRACEHOST_UNLIKE_ANY_OTHER=1",
+                               "OTHER=1",
+                               nullptr};
+  const auto findings = check_variables(environment);
+  ASSERT_EQ(findings.size(), 2);
+  EXPECT_EQ(findings[0].verdict, Verdict::warn);
+  EXPECT_EQ(findings[0].what, "the variable TRACEHOST_REPROT says nothing to tracehost");
+  EXPECT_EQ(findings[0].fix, "if TRACEHOST_REPORT is meant, name it so");
+  EXPECT_EQ(findings[1].fix, "if TRACEHOST_NOTEBOOK_TIMEOUT is meant, name it so");
+}
+
+TEST(Doctor, LinesOfTheChildProcess) {
+  const auto finding = finding_of("WARN\tno dot\tinstall it");
+  ASSERT_TRUE(finding.has_value());
+  EXPECT_EQ(finding->verdict, Verdict::warn);
+  EXPECT_EQ(finding->what, "no dot");
+  EXPECT_EQ(finding->fix, "install it");
+  EXPECT_EQ(finding_of("OK\tfine\t")->fix, "");
+  for (const char *line : {"", "OK", "OK\tfine", "Traceback (most recent call last):", "ok\ta\tb"})
+    EXPECT_FALSE(finding_of(line).has_value()) << line;
+}
+
 TEST_F(DoctorTest, EveryTroubleHasAFix) {
   for (const auto &finding : check({}, {}))
     EXPECT_EQ(finding.verdict == Verdict::ok, finding.fix.empty()) << finding.what;

@@ -84,7 +84,8 @@ def test_doctor_shows_settings_and_mistakes(ask, here):
     (here / "tracehost.toml").write_text(
         "[notebook]\ntimeout = 60\n[repl]\nplian = true\ninit = 3\n"
     )
-    shown = ask("doctor", TRACEHOST_NOTEBOOK_SKIP_TAG="slow\nbig").stdout
+    (here / "torch.py").write_text("__version__ = '0.1'\n")  # found out at once
+    shown = ask("doctor", TRACEHOST_NOTEBOOK_SKIP_TAG="slow\nbig", PYTHONPATH=str(here)).stdout
     assert (
         "WARN  ./tracehost.toml:4: unknown key 'repl.plian'; did you mean 'repl.plain'?\n" in shown
     )
@@ -92,4 +93,4 @@ def test_doctor_shows_settings_and_mistakes(ask, here):
     wanted = "settings:\n  notebook.skip-tag = slow, big (TRACEHOST_NOTEBOOK_SKIP_TAG)\n  notebook.timeout = 60 (./tracehost.toml:2)\n"
     assert shown.endswith(wanted)
     (here / "tracehost.toml").unlink()
-    assert ask("doctor").stdout.endswith("all settings are the defaults\n")
+    assert ask("doctor", PYTHONPATH=str(here)).stdout.endswith("all settings are the defaults\n")

@@ -1,0 +1,189 @@
+"""`tracehost doctor`: what it finds in this installation, and what it says of broken ones."""
+
+import importlib.metadata
+import json
+import re
+import shutil
+import subprocess
+import sys
+
+import pytest
+import torch
+import tracehost
+from conftest import HOST, clean_environment
+from tracehost_commands import doctor
+
+
+def found(check):
+    return [(f.verdict, f.what, f.fix) for f in check()]
+
+
+@pytest.fixture(scope="module")
+def shown(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("doctor")
+    return subprocess.run([HOST, "doctor"], capture_output=True, text=True, cwd=folder, env=clean_environment(
+        XDG_CONFIG_HOME=str(folder), TRACEHOST_REPROT="x", TRACEHOST_OF_ANOTHER_PROGRAM="x"))  # fmt: skip
+
+
+def test_all_is_checked(shown):
+    assert (shown.returncode, shown.stderr) == (0, ""), shown
+    assert "FAIL" not in shown.stdout
+    lines = re.findall(r"^(?:OK|WARN) +(.*)$", shown.stdout, re.MULTILINE)
+    begins = [
+        "environment ", "Python 3.", "sys.executable ", "torch 2.", "tracehost package ",
+        "a child process imports tracehost ", "pybind11 internals v1", "a graph runs on cpu",
+    ]  # fmt: skip
+    assert [line[: len(begin)] for line, begin in zip(lines, begins)] == begins
+    assert any("GPU" in line or "cuda" in line for line in lines[8:])
+    for subject in ("notebooks", "Graphviz", "kernel", "written in", "multiprocessing starts children in the host"):  # fmt: skip
+        assert any(subject in line for line in lines[8:]), subject
+    assert shown.stdout.count("fix: ") == len(re.findall("^WARN", shown.stdout, re.MULTILINE))
+
+
+def test_a_variable_that_is_misspelt(shown):
+    assert (
+        "WARN  the variable TRACEHOST_REPROT says nothing to tracehost\n"
+        "      fix: if TRACEHOST_REPORT is meant, name it so\n"
+    ) in shown.stdout
+    assert "OF_ANOTHER" not in shown.stdout
+
+
+def test_json(run_host, tmp_path):
+    (tmp_path / "tracehost.toml").write_text("[notebook]\nparam = ['a=1', 'b=2']\n")
+    (tmp_path / "torch.py").write_text("__version__ = '0.1'\n")  # found out at once
+    env = {"XDG_CONFIG_HOME": str(tmp_path), "PYTHONPATH": str(tmp_path)}
+    done = run_host("doctor", "--json", env=env)
+    document = json.loads(done.stdout)
+    assert (done.returncode, done.stderr) == (1, "")
+    assert list(document) == ["schema", "tracehost", "ok", "checks", "settings"]
+    assert (document["schema"], document["ok"]) == ("tracehost.doctor/1", False)
+    assert document["tracehost"] == tracehost.__version__
+    assert {"verdict", "what", "fix"} == set(document["checks"][0])
+    wanted = [
+        {"name": "notebook.param", "values": ["a=1", "b=2"], "origin": "./tracehost.toml:2"},
+        {"name": "doctor.json", "values": ["true"], "origin": "--json"},
+    ]
+    assert sorted(map(str, document["settings"])) == sorted(map(str, wanted))
+
+
+def test_a_child_that_dies_is_told_of(run_host, tmp_path):
+    (tmp_path / "tracehost_commands").mkdir()
+    (tmp_path / "tracehost_commands" / "__init__.py").touch()
+    (tmp_path / "tracehost_commands" / "__main__.py").write_text(
+        "import os\nprint('OK\\tone\\t', flush=True)\nprint('last words', flush=True)\nos.abort()\n"
+    )
+    done = run_host("doctor", env={"PYTHONPATH": str(tmp_path)})
+    assert done.returncode == 1
+    assert "OK    one\nFAIL  the child process that checks ended with " in done.stdout
+    assert re.search(r"ended with (exit code 134|signal 6).*: last words\n", done.stdout)
+
+
+def test_another_torch_on_the_path(run_host, tmp_path):
+    (tmp_path / "torch.py").write_text("__version__ = '2.9.0'\n")
+    done = run_host("doctor", env={"PYTHONPATH": str(tmp_path)})
+    assert done.returncode == 1
+    assert "FAIL  a child process cannot import tracehost: ImportError: tracehost was built for torch" in done.stdout  # fmt: skip
+    assert "pybind11" not in done.stdout and "multiprocessing" in done.stdout
+
+
+def test_packages_that_are_missing_or_old(monkeypatch):
+    versions = {"nbformat": "5.9.0", "nbclient": "0.9.1", "ipykernel": "6.29.5", "ipython": "8.9"}
+
+    def version(project):
+        if project in versions:
+            return versions[project]
+        raise importlib.metadata.PackageNotFoundError
+
+    monkeypatch.setattr(importlib.metadata, "version", version)
+    assert found(doctor._notebooks) == [
+        ("WARN", "for notebooks not installed: matplotlib-inline, nbconvert", "pip install matplotlib-inline nbconvert"),
+        ("WARN", "for notebooks too old: nbclient 0.9.1 (needed: 0.10), ipython 8.9 (needed: 8.20)", "pip install --upgrade nbclient ipython"),
+    ]  # fmt: skip
+    versions |= {"nbclient": "0.10rc1", "ipython": "9.0.1", "matplotlib-inline": "0.1.7"}
+    versions |= {"nbconvert": "7.17.2"}
+    assert [verdict for verdict, _, _ in found(doctor._notebooks)] == ["OK"]
+
+
+def test_pybind11_of_another_version(monkeypatch):
+    assert [f[0] for f in found(doctor._pybind11)] == ["OK"]
+    keys = [
+        "__pybind11_internals_v11_x__",
+        "__pybind11_internals_v12_x__",
+        "__pybind11_module_cache",
+    ]
+    monkeypatch.setattr(doctor, "_state", lambda: dict.fromkeys(keys))
+    (verdict, what, fix) = found(doctor._pybind11)[0]
+    assert (verdict, what) == ("FAIL", "pybind11 internals differ between torch and tracehost: v11_x, v12_x")  # fmt: skip
+    assert fix.endswith("run scripts/setup again")
+
+
+def test_devices(monkeypatch):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    monkeypatch.setattr(doctor.os.path, "exists", lambda path: False)
+    assert found(doctor._devices) == [("OK", "a graph runs on cpu", ""), ("OK", "no GPU: graphs run on the CPU", "")]  # fmt: skip
+    monkeypatch.setattr(doctor.os.path, "exists", lambda path: path == "/dev/nvidia0")
+    assert found(doctor._devices)[1][:2] == ("WARN", f"there is a GPU, but torch {torch.__version__} does not see it")  # fmt: skip
+
+    def too_old():
+        doctor.warnings.warn("the driver is too old", stacklevel=1)
+        return False
+
+    monkeypatch.setattr(torch.cuda, "is_available", too_old)
+    assert found(doctor._devices)[1][:2] == ("WARN", "CUDA: the driver is too old")
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU, on which the graph runs")
+def test_a_device_that_fails(monkeypatch):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "get_device_name", lambda index: "H100")
+    verdict, what, fix = found(doctor._devices)[1]
+    assert verdict == "FAIL" and what.startswith("no graph runs on cuda:0 (H100): ")
+    assert "the driver" in fix
+
+
+def test_graphviz(monkeypatch):
+    monkeypatch.setattr(shutil, "which", lambda name: None)
+    assert found(doctor._graphviz) == [("WARN", "no Graphviz: notebooks show graphs as text", "apt-get install graphviz")]  # fmt: skip
+    monkeypatch.setattr(shutil, "which", lambda name: "/usr/bin/dot")
+    assert found(doctor._graphviz) == [("OK", "Graphviz /usr/bin/dot", "")]
+
+
+def test_kernels(monkeypatch, tmp_path):
+    pytest.importorskip("jupyter_client")
+    monkeypatch.setenv("JUPYTER_PATH", str(tmp_path))
+    cases = {"of-this": [sys.executable, sys.prefix], "of-another": [sys.executable, "/other"], "gone": ["/no/such", sys.prefix]}  # fmt: skip
+    for name, (binary, prefix) in cases.items():
+        folder = tmp_path / "kernels" / name
+        folder.mkdir(parents=True)
+        content = {"argv": [binary], "display_name": name, "language": "python", "metadata": {"tracehost": {"prefix": prefix}}}  # fmt: skip
+        (folder / "kernel.json").write_text(json.dumps(content))
+    shown = {what: (verdict, fix) for verdict, what, fix in found(doctor._kernel)}
+    assert shown[f"kernel of-this, {tmp_path}/kernels/of-this"] == ("OK", "")
+    assert shown["kernel of-another is of another environment, /other"] == ("WARN", "tracehost kernel install --name of-another, or leave it")  # fmt: skip
+    assert shown["kernel gone: its binary /no/such is gone"] == ("WARN", "tracehost kernel install --name gone")  # fmt: skip
+
+
+def test_places_that_cannot_be_written(monkeypatch):
+    here = doctor.os.getcwd()
+    monkeypatch.setattr(doctor, "_can_write", lambda folder: folder != here)
+    assert [(f[0], f[1]) for f in found(doctor._places)][-1] == ("WARN", f"no file can be written in {here}")  # fmt: skip
+    monkeypatch.setattr(doctor, "_can_write", lambda folder: False)
+    assert {f[0] for f in found(doctor._places)} == {"WARN"}
+    assert all(f[2] for f in found(doctor._places))
+
+
+def test_a_folder_that_is_not_there_cannot_be_written(tmp_path):
+    assert doctor._can_write(str(tmp_path))
+    assert not doctor._can_write(str(tmp_path / "none"))
+
+
+def test_a_check_that_fails_leaves_the_others(monkeypatch, capsys):
+    def broken():
+        raise RuntimeError("two\nlines\tand a tab")
+        yield
+
+    monkeypatch.setattr(doctor, "CHECKS", [broken, doctor._graphviz])
+    assert doctor.main([], []) == 0
+    first, second = capsys.readouterr().out.splitlines()
+    assert first == "FAIL\tbroken: RuntimeError: two lines and a tab\trun scripts/setup again"
+    assert "Graphviz" in second
