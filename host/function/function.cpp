@@ -5,18 +5,15 @@
 #include "trace/tracer.h"
 
 #include <algorithm>
-#include <chrono>
 #include <optional>
 #include <stdexcept>
 
 namespace tracehost {
 namespace {
 
-using Clock = std::chrono::steady_clock;
-
-std::uint64_t since(Clock::time_point start) {
+std::uint64_t nanoseconds(std::chrono::steady_clock::duration duration) {
   return static_cast<std::uint64_t>(
-      std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now() - start).count());
+      std::chrono::duration_cast<std::chrono::nanoseconds>(duration).count());
 }
 
 bool same_request(const Signature &a, const Signature &b) { return differences(a, b).empty(); }
@@ -50,8 +47,9 @@ private:
 } // namespace
 
 FunctionCore::FunctionCore(Identity identity, std::size_t limit, Sink &sink,
-                           validate::Policy policy)
-    : counters_(std::make_shared<Counters>()), cache_(limit), policy_(policy), sink_(sink) {
+                           validate::Policy policy, Clock clock)
+    : counters_(std::make_shared<Counters>()), cache_(limit), policy_(policy), clock_(clock),
+      sink_(sink) {
   counters_->identity = std::move(identity);
   sink_.created(counters_);
 }
@@ -192,10 +190,10 @@ SpecializationRef FunctionCore::obtain(Body &body, Request &request, const Misse
       // A flight of another thread may have landed between look-up and boarding.
       if (auto served = look_up())
         return served;
-      const auto start = Clock::now();
+      const auto start = clock_();
       try {
         Made made = trace(body, request, std::move(target), missed, slots);
-        made.specialization->trace_ns = since(start);
+        made.specialization->trace_ns = nanoseconds(clock_() - start);
         if (made.verdict.kind == validate::Verdict::Kind::wrong) {
           counters_->eager.fetch_add(1, std::memory_order_relaxed);
           judge(body, request, missed.signature, *made.specialization, std::move(made.verdict), 0);

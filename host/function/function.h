@@ -7,6 +7,7 @@
 #include "function/refusals.h"
 #include "validate/check.h"
 
+#include <chrono>
 #include <functional>
 #include <memory>
 #include <string>
@@ -25,8 +26,11 @@ namespace tracehost {
 /// A Function without its front end: Python's (bindings/) and the C++ API's hold one.
 class FunctionCore {
 public:
+  /// What the time that traces take is told by; eviction counts on it.
+  using Clock = std::chrono::steady_clock::time_point (*)();
   /// `sink` outlives the Function.
-  FunctionCore(Identity identity, std::size_t limit, Sink &sink, validate::Policy policy = {});
+  FunctionCore(Identity identity, std::size_t limit, Sink &sink, validate::Policy policy = {},
+               Clock clock = &std::chrono::steady_clock::now);
 
   enum class Outcome {
     hit,      ///< `stack` has the outputs, `served` tells their structure
@@ -105,6 +109,7 @@ private:
   Flights flights_;
   Refusals refusals_;
   const validate::Policy policy_;
+  const Clock clock_;
   Sink &sink_;
   std::atomic<std::uint64_t> calls_{0}; ///< stamps Specialization::last_used
   std::atomic<std::size_t> last_{0};    ///< index of the Specialization that served last; a hint

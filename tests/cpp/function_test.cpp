@@ -100,8 +100,14 @@ TEST_F(FunctionTest, ComparesTheContext) {
   EXPECT_EQ(play(f, body, 2), 'h');
 }
 
+/// Between two readings a millisecond passes, whatever the machine does.
+std::chrono::steady_clock::time_point every_millisecond() {
+  static std::chrono::steady_clock::time_point now;
+  return now += std::chrono::milliseconds(1);
+}
+
 TEST_F(FunctionTest, EvictsTheLeastRecentlyUsedAfterSuccess) {
-  FunctionCore f(identity(), 2, sink);
+  FunctionCore f(identity(), 2, sink, {}, every_millisecond);
   EXPECT_EQ(play(f, body, {"1", "2", "1", "3", "1", "2", "3"}), "TThThTT");
   EXPECT_EQ(f.counters()->live, 2);
   EXPECT_EQ(f.counters()->evicted, 3);
