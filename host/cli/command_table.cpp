@@ -49,6 +49,18 @@ constexpr CommandEntry command_table[] = {
      "Exit code: 0, or 1 if it is no archive, or damaged, 2 if the command line is\n"
      "wrong, or the file cannot be opened.",
      Kind::file, ""},
+    {Command::bench, "bench", "bench [OPTION...] (MODULE | SCRIPT.py | ARCHIVE):FUNCTION",
+     "time a function's calls against eager and torch.compile",
+     "The module or script is imported, and the function called with random tensors\n"
+     "of each --signature: f32[32,128], i64[], True. With none, with those of its\n"
+     "input_signature.\n"
+     "\n"
+     "The first call includes the trace or compilation; `pays back` says after how\n"
+     "many calls it was worth it. A function of an archive has nothing beside it.\n"
+     "\n"
+     "Exit code: 0, or 1 if the function raises or cannot be traced, 2 if the command\n"
+     "line is wrong, or a file cannot be opened, 3 by --max-regress.",
+     Kind::target, ""},
     {Command::doctor, "doctor", "doctor [OPTION...]",
      "check the installation; says what to do about what is wrong",
      "One line a check: OK, WARN or FAIL. The exit code is 1 if anything is FAIL.", Kind::none, ""},

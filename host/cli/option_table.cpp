@@ -6,8 +6,9 @@ namespace {
 constexpr unsigned run = bit(Command::run), notebook = bit(Command::notebook),
                    kernel = bit(Command::kernel), repl = bit(Command::repl),
                    export_ = bit(Command::export_), inspect = bit(Command::inspect),
-                   doctor = bit(Command::doctor), completion = bit(Command::completion);
-constexpr unsigned in_python = notebook | kernel | repl | export_ | inspect;
+                   bench = bit(Command::bench), doctor = bit(Command::doctor),
+                   completion = bit(Command::completion);
+constexpr unsigned in_python = notebook | kernel | repl | export_ | inspect | bench;
 
 constexpr OptionEntry option_table[] = {
     {"report", '\0', Takes::optional_value, Kind::file, "FILE",
@@ -66,8 +67,19 @@ constexpr OptionEntry option_table[] = {
     {"graph", '\0', Takes::value, Kind::whole, "N", "the graph of that number", inspect, 'w'},
     {"code", '\0', Takes::value, Kind::whole, "N", "the TorchScript source of that graph", inspect,
      'w'},
+    {"signature", '\0', Takes::values, Kind::text, "ARGUMENTS",
+     "measure with these; may be repeated", bench},
+    {"against", '\0', Takes::value, Kind::text, "LIST",
+     "eager, compile or both (default: eager,compile)", bench},
+    {"warmup", '\0', Takes::value, Kind::whole, "N", "calls before the measured ones (default: 10)",
+     bench},
+    {"repeat", '\0', Takes::value, Kind::whole, "N",
+     "rounds (default: 50, fewer if they take over 10 s)", bench},
+    {"json", '\0', Takes::nothing, Kind::none, "", "the figures as JSON", bench},
+    {"max-regress", '\0', Takes::value, Kind::number, "PERCENT",
+     "exit code 3 if slower than eager by more", bench},
     {"device", '\0', Takes::value, Kind::text, "DEVICE", "of tensors in --signature (default: cpu)",
-     export_},
+     export_ | bench},
     {"device", '\0', Takes::value, Kind::text, "DEVICE",
      "put tensors there (default: where they were)", inspect},
     {"json", '\0', Takes::nothing, Kind::none, "", "one JSON document", doctor},

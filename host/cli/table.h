@@ -9,7 +9,18 @@
 
 namespace tracehost::cli {
 
-enum class Command { run, notebook, kernel, repl, export_, inspect, doctor, completion, help };
+enum class Command {
+  run,
+  notebook,
+  kernel,
+  repl,
+  export_,
+  inspect,
+  bench,
+  doctor,
+  completion,
+  help
+};
 
 // A set of commands, as an option has it.
 constexpr unsigned bit(Command command) { return 1U << static_cast<unsigned>(command); }

@@ -191,7 +191,8 @@ TEST_F(SettingsTest, ACommandInPythonWithOptionsThatAreWrong) {
 }
 
 TEST_F(SettingsTest, OneNameOfTwoOptionsIsTheCommandsOwn) {
-  EXPECT_EQ(find_option("device", Command::export_)->commands, bit(Command::export_));
+  EXPECT_EQ(find_option("device", Command::export_)->commands,
+            bit(Command::export_) | bit(Command::bench));
   EXPECT_EQ(find_option("device", Command::inspect)->commands, bit(Command::inspect));
   EXPECT_EQ(find_option("output", Command::run)->name, "output") << "another's, to be told so";
   EXPECT_EQ(find_option("outputs", Command::export_), nullptr);

@@ -21,6 +21,7 @@ DATA = Path(__file__).parent / "data"
      (["help", "repl"], "help_repl.txt"), (["repl", "--help"], "help_repl.txt"),
      (["help", "export"], "help_export.txt"), (["export", "--help"], "help_export.txt"),
      (["help", "inspect"], "help_inspect.txt"), (["inspect", "f.pt", "--help"], "help_inspect.txt"),
+     (["help", "bench"], "help_bench.txt"), (["bench", "m:f", "--help"], "help_bench.txt"),
      (["help", "completion"], "help_completion.txt"), (["completion", "--help"], "help_completion.txt")],
 )  # fmt: skip
 def test_help_is_as_recorded(run_host, args, golden):

@@ -51,7 +51,9 @@ dist.destroy_process_group()
 def test_torchrun_with_two_ranks(run_host, tmp_path):
     (tmp_path / "s.py").write_text(RANKS)
     torchrun = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
-    done = run_host(*torchrun, "s.py", "--report", "x", env={"OMP_NUM_THREADS": "1"})
+    done = run_host(
+        *torchrun, "s.py", "--report", "x", env={"OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""}
+    )
     assert done.returncode == 0, done.stderr
     for rank in "rank0", "rank1":
         assert (tmp_path / rank).read_text() == "[3.0, 3.0] ['--report', 'x'] tracehost-python"

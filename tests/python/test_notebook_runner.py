@@ -489,9 +489,9 @@ def test_every_option_of_the_binary_has_its_field():
     import dataclasses
     import re
 
-    from tracehost_commands import export, inspect, kernel, notebook, repl
+    from tracehost_commands import bench, export, inspect, kernel, notebook, repl
 
-    for module in (notebook, kernel, repl, export, inspect):
+    for module in (notebook, kernel, repl, export, inspect, bench):
         command = module.__name__.rpartition(".")[2]
         text = subprocess.run(
             [os.path.join(sys.prefix, "bin", "tracehost"), "help", command],
@@ -500,6 +500,8 @@ def test_every_option_of_the_binary_has_its_field():
         ).stdout
         options = set(re.findall(r"^  (?:-\w, )?--([\w-]+)", text, re.MULTILINE)) - {
             "python",
+            "config",
+            "no-config",
             "help",
         }
         fields = {field.name.replace("_", "-") for field in dataclasses.fields(module.Options)}

@@ -1,0 +1,166 @@
+"""What tracehost bench measured, as a table, as JSON, and judged."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+import tracehost
+
+from .timing import Contender
+
+SCHEMA = "tracehost.bench/1"
+EAGER, OURS = "eager", "tracehost"
+
+
+@dataclass
+class Case:
+    """One signature of the function, measured."""
+
+    title: str
+    contenders: list[Contender]
+
+    def of(self, name: str) -> Contender | None:
+        return next((c for c in self.contenders if c.name == name), None)
+
+
+def as_text(cases: list[Case]) -> str:
+    return _headline(cases) + "".join(f"\n{case.title}\n{_table(case)}" for case in cases)
+
+
+def _headline(cases: list[Case]) -> str:
+    rounds = {len(c.samples) for case in cases for c in case.contenders if c.failure is None}
+    turns = " to ".join(str(n) for n in sorted({min(rounds), max(rounds)})) if rounds else "no"
+    turns += " round" if turns == "1" else " rounds"
+    threads = torch.get_num_threads()
+    return (
+        f"tracehost {tracehost.__version__}, torch {torch.__version__}, "
+        f"{threads} thread{'' if threads == 1 else 's'} on {os.cpu_count()} cores, {turns} in turns\n"
+    )
+
+
+_COLUMNS = ("", "p10", "median", "p90", "of eager", "first call", "pays back")
+
+
+def _table(case: Case) -> str:
+    rows: list[tuple[str, ...]] = [_COLUMNS]
+    for contender in case.contenders:
+        if contender.failure is not None:
+            rows.append((contender.name, f"failed: {_reason(contender.failure)}"))
+            continue
+        ratio, pays_back = _ratio(case, contender), _pays_back(case, contender)
+        times = (contender.quantile(10), contender.median, contender.quantile(90))
+        rows.append(
+            (
+                contender.name,
+                *map(_time, times),
+                "" if ratio is None else f"{ratio:.2f}",
+                _time(contender.first_ns),
+                "" if pays_back is None else _calls(pays_back),
+            )
+        )
+    whole = [row for row in rows if len(row) == len(_COLUMNS)]
+    first = max(len(row[0]) for row in rows)
+    widths = [first] + [max(len(row[i]) for row in whole) for i in range(1, len(_COLUMNS))]
+    lines = []
+    for row in rows:
+        cells = [row[0].ljust(first), *(t.rjust(w) for t, w in zip(row[1:], widths[1:]))]
+        cells = cells if len(row) == len(_COLUMNS) else [row[0].ljust(first), row[1]]
+        lines.append("  " + "  ".join(cells).rstrip() + "\n")
+    return "".join(lines)
+
+
+def _time(ns: float) -> str:
+    for unit, size in (("s", 1e9), ("ms", 1e6)):
+        if ns >= size:
+            return f"{ns / size:.2f} {unit}"
+    return f"{ns / 1e3:.2f} us"
+
+
+def _calls(calls: float) -> str:
+    return "never" if math.isinf(calls) else f"at call {calls:,.0f}"
+
+
+def _reason(error: Exception) -> str:
+    text = next((line for line in str(error).splitlines() if line.strip()), "").strip()
+    reason = f"{type(error).__name__}: {text}" if text else type(error).__name__
+    return reason if len(reason) <= 140 else reason[:139] + "…"
+
+
+def _ratio(case: Case, contender: Contender) -> float | None:
+    """Of eager's time, each in its quick rounds: there the other work of the machine shows least."""
+    eager = case.of(EAGER)
+    if eager is None or contender.failure is not None:
+        return None
+    return contender.quantile(10) / max(eager.quantile(10), 1e-9)
+
+
+def _pays_back(case: Case, contender: Contender) -> float | None:
+    """The number of calls that together, the first included, take less time than as many of eager's."""
+    eager = case.of(EAGER)
+    if eager is None or contender is eager or contender.failure is not None:
+        return None
+    later = contender.quantile(10)
+    saved = eager.quantile(10) - later
+    if saved <= 0:
+        return math.inf
+    return max(1, math.ceil((contender.first_ns - later) / saved))
+
+
+def as_json(name: str, cases: list[Case]) -> str:
+    document = {
+        "schema": SCHEMA,
+        "function": name,
+        "tracehost": tracehost.__version__,
+        "torch": torch.__version__,
+        "threads": torch.get_num_threads(),
+        "cores": os.cpu_count(),
+        "signatures": [
+            {"signature": case.title, "rows": [_row(case, c) for c in case.contenders]}
+            for case in cases
+        ],
+    }
+    return json.dumps(document, indent=1) + "\n"
+
+
+def _row(case: Case, contender: Contender) -> dict[str, Any]:
+    if contender.failure is not None:
+        return {"name": contender.name, "failure": _reason(contender.failure)}
+    pays_back = _pays_back(case, contender)
+    return {
+        "name": contender.name,
+        "rounds": len(contender.samples),
+        "p10_ns": contender.quantile(10),
+        "median_ns": contender.median,
+        "p90_ns": contender.quantile(90),
+        "of_eager": _ratio(case, contender),
+        "first_call_ns": contender.first_ns,
+        "pays_back_calls": None if pays_back is None or math.isinf(pays_back) else pays_back,
+    }
+
+
+def untraced(cases: list[Case]) -> str | None:
+    """Why the function could not be called, where it could not."""
+    for case in cases:
+        ours = case.of(OURS)
+        if ours is not None and ours.failure is not None:
+            return f"{case.title}: {ours.failure}"
+    return None
+
+
+def slower(cases: list[Case], percent: float) -> str:
+    """A line for each signature that takes more of eager's time than allowed."""
+    allowed, lines = 1 + percent / 100, ""
+    for case in cases:
+        ours = case.of(OURS)
+        ratio = None if ours is None else _ratio(case, ours)
+        if ratio is not None and ratio > allowed:
+            lines += (
+                f"tracehost: {case.title}: {ratio:.2f} times eager's time, {allowed:.2f} allowed "
+                "(--max-regress)\n"
+            )
+    return lines
