@@ -1,6 +1,5 @@
 #include "profile.h"
 
-#include "environment/gil.h"
 #include "errors.h"
 #include "frames.h"
 #include "optimizers.h"
@@ -86,7 +85,7 @@ bool is_process_wide(std::string_view name) {
 
 Profile::Profile(Recorder &recorder, const trace::Frontend &frontend)
     : recorder_(recorder), frontend_(frontend), outer_(std::exchange(innermost, this)) {
-  find_gc_callbacks();
+  find_interruptions();
   PyThreadState *thread = PyThreadState_Get();
   previous_ = thread->c_profilefunc;
   previous_object_ = Py_XNewRef(thread->c_profileobj);
@@ -137,23 +136,32 @@ int Profile::on_event(PyObject *self, PyFrameObject *frame, int what, PyObject *
   return profile->previous_ ? profile->previous_(profile->previous_object_, frame, what, arg) : 0;
 }
 
-void Profile::find_gc_callbacks() {
+/// Callbacks of the collector; and how print writes where the streams are Python objects, as in a
+/// notebook: what they keep is not the body's, and changes with each line.
+void Profile::find_interruptions() {
   const KeepError keep;
+  const auto add = [this](PyObject *callable) { // may be null
+    if (Owned code(callable ? PyObject_GetAttrString(callable, "__code__") : nullptr); code.get())
+      interruptions_.push_back(std::move(code));
+    PyErr_Clear();
+  };
   const Owned gc(PyImport_ImportModule("gc"));
   const Owned callbacks(gc.get() ? PyObject_GetAttrString(gc.get(), "callbacks") : nullptr);
-  for (Py_ssize_t i = 0; callbacks.get() && i < PyList_GET_SIZE(callbacks.get()); ++i) {
-    const Owned code(PyObject_GetAttrString(PyList_GET_ITEM(callbacks.get(), i), "__code__"));
-    if (code.get())
-      gc_callbacks_.push_back(code.get()); // the list holds it
-  }
-  PyErr_Clear();
+  for (Py_ssize_t i = 0; callbacks.get() && i < PyList_GET_SIZE(callbacks.get()); ++i)
+    add(PyList_GET_ITEM(callbacks.get(), i));
+  for (const char *name : {"stdout", "stderr"})
+    for (const char *method : {"write", "flush"}) {
+      PyObject *stream = PySys_GetObject(name); // borrowed
+      add(Owned(stream ? PyObject_GetAttrString(stream, method) : nullptr).get());
+    }
 }
 
-/// Code that Python itself runs in between: destructors and the collector's callbacks.
+/// Code that Python itself runs in between: also destructors.
 bool Profile::is_interruption(PyFrameObject *frame) const {
   PyCodeObject *code = PyFrame_GetCode(frame);
-  const bool found = std::find(gc_callbacks_.begin(), gc_callbacks_.end(),
-                               reinterpret_cast<PyObject *>(code)) != gc_callbacks_.end() ||
+  auto *object = reinterpret_cast<PyObject *>(code);
+  const auto is_it = [object](const Owned &known) { return known.get() == object; };
+  const bool found = std::any_of(interruptions_.begin(), interruptions_.end(), is_it) ||
                      std::string_view(utf8(code->co_name)) == "__del__";
   Py_DECREF(code);
   return found;

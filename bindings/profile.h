@@ -1,5 +1,6 @@
 #pragma once
 
+#include "environment/gil.h"
 #include "environment/recorder.h"
 #include "trace/frontend.h"
 
@@ -39,7 +40,7 @@ private:
   static int on_event(PyObject *self, PyFrameObject *frame, int what, PyObject *arg);
   void on_call(PyFrameObject *frame);
   void check_c_call(PyFrameObject *frame, PyObject *function);
-  void find_gc_callbacks();
+  void find_interruptions();
   bool is_interruption(PyFrameObject *frame) const;
 
   bool is_aside(PyFrameObject *frame) const;
@@ -48,11 +49,12 @@ private:
   Recorder &recorder_;
   const trace::Frontend &frontend_;
   /// Code under way that is not the body's, borrowed: a module that is being imported fills new
-  /// modules only, a destructor or a callback of the collector comes in between.
+  /// modules only, a destructor, a callback of the collector or what writes for print comes in
+  /// between.
   PyFrameObject *aside_ = nullptr;
   bool in_call_ = false;
-  Profile *outer_;                       ///< of this thread
-  std::vector<PyObject *> gc_callbacks_; ///< their code objects, borrowed
+  Profile *outer_;                   ///< of this thread
+  std::vector<Owned> interruptions_; ///< code objects of those that have no name of their own
   Py_tracefunc previous_;
   PyObject *previous_object_; ///< strong, or null
 };

@@ -1,6 +1,8 @@
 """What a traced body changes in Python: once, with a warning, or refused with the line."""
 
+import sys
 import threading
+import types
 import warnings
 
 import pytest
@@ -153,6 +155,38 @@ def test_another_thread_changes_a_watched_slot(change):
     with pytest.raises(tracehost.TraceError, match=r"cfg\.scale.*another thread"):
         f(X)
     assert f.tracing_count() == 0
+
+
+def test_what_a_stream_keeps_is_not_the_bodys(monkeypatch):
+    """As in a notebook, where each cell has another `write`: a print, a warning."""
+
+    def stream(name):
+        lines = []
+
+        def write(text):
+            lines.append(text)
+            return len(text)
+
+        monkeypatch.setattr(sys, name, types.SimpleNamespace(write=write, flush=lambda: None))
+        return lines
+
+    @tracehost.function
+    def f(x):
+        print("tracing", x.shape[0])
+        warnings.warn("careful")
+        print("to stderr", file=sys.stderr)
+        return x + 1
+
+    shown = []
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        for size in (2, 2, 3, 2):
+            shown.append((stream("stdout"), stream("stderr")))
+            assert torch.equal(f(torch.ones(size)), torch.full((size,), 2.0))
+    assert f.tracing_count() == 2
+    assert ["".join(out) for out, _ in shown] == ["tracing 2\n", "", "tracing 3\n", ""]
+    assert ["".join(err) for _, err in shown] == ["to stderr\n", "", "to stderr\n", ""]
+    assert [str(w.message) for w in told] == ["careful", "careful"]
 
 
 def test_a_side_effect_is_told_once_for_each_function():
