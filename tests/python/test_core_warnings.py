@@ -348,3 +348,76 @@ def test_reports_and_reset():
     assert "dimension 0" not in tracehost.report()
     assert torch.equal(reported_step(torch.ones(2)), torch.full((2,), 2.0))
     assert reported_step.tracing_count() == 2
+
+
+def test_the_function_decorated_in_a_loop_is_told_to_be_decorated_once():
+    made = []
+
+    def calls():
+        for _ in range(5):
+
+            @tracehost.function
+            def step(x):
+                return x * 2
+
+            made.append(step)
+            step(torch.ones(2))  # here
+
+    (warning,) = recorded(calls)
+    where = f"step (test_core_warnings.py:{made[0].python_function.__code__.co_firstlineno})"
+    assert timeless(warning) == (
+        f"5 out of the last 5 calls to {where} triggered retracing: T ms so far.\n"
+        f"  why   tracehost.function was applied again 4 times to {where}, each time with an empty cache, "
+        f"from {place(calls)}\n"
+        f"  fix   apply @tracehost.function once, above the loop, to {where}, and call what it returns   "
+        "would save 4 of 5 traces"
+    )
+
+
+def test_forty_shapes_are_three_warnings_and_eight_graphs():
+    @tracehost.function(limit=8)
+    def total(x):
+        return x.sum()
+
+    def calls():
+        for n in range(1, 41):
+            total(torch.ones(n))  # here
+
+    seen = recorded(calls)
+    stats = total.stats()
+    assert (stats["traces"], stats["live"], stats["evicted"]) == (40, 8, 32)
+    where = f"total (test_core_warnings.py:{total.python_function.__code__.co_firstlineno})"
+    decorator = "@tracehost.function(input_signature=[TensorSpec([None], torch.float32)])"
+
+    def causes(values, number, traces):
+        return (
+            f"  why   argument 'x', dimension 0, took {number} values ({values}), from {place(calls)}\n"
+            f"  fix   @tracehost.function(reduce_retracing=True)   would save {traces - 2} of {traces} traces\n"
+            f"  fix   {decorator}   would save {traces - 1} of {traces} traces"
+        )
+
+    (first, *_) = [e.signature for e in tracehost.events(total) if e.kind == "evict"]
+    head = f"calls to {where} triggered retracing: T ms so far.\n"
+    assert [re.sub(r"[\d.]+ ms", "T ms", str(w.message)) for w in seen] == [
+        f"5 out of the last 5 {head}" + causes("1, 2, 3, 4, 5", 5, 5),
+        f"6 out of the last 6 {head}" + causes("1, 2, 3, 4, 5, 6", 6, 6),
+        f"{where} has had more signatures than limit=8 keeps, T ms of traces so far: {first} was "
+        "evicted.\n"
+        + causes("1, 2, 3, 4, 5, 6, 7, 8, ...", 9, 9)
+        + "\n  see   @tracehost.function(limit=16), if all of them are called again",
+    ]
+
+
+def test_forty_shapes_end_at_the_budget():
+    @tracehost.trace_monitor(budget=8, on_exceed="error")
+    @tracehost.function
+    def total(x):
+        return x.sum()
+
+    def calls():
+        for n in range(1, 41):
+            assert total(torch.ones(n)).item() == n
+
+    with pytest.raises(tracehost.TraceError, match="was traced 9 times, over its budget of 8"):
+        recorded(calls)
+    assert total.count == 9
