@@ -459,8 +459,10 @@ void set_from_failed_run(const std::string &name) {
   PyObject *type = nullptr, *value = nullptr, *traceback = nullptr;
   PyErr_Fetch(&type, &value, &traceback);
   PyErr_NormalizeException(&type, &value, &traceback);
-  const Owned done(PyObject_CallMethod(value, "add_note", "s",
+  const Owned cells(PyImport_ImportModule("tracehost._cells"));
+  const Owned note(PyObject_CallMethod(cells.get(), "in_cells", "s",
                                        fmt::format("in {}, the op at {}", name, where).c_str()));
+  const Owned done(PyObject_CallMethod(value, "add_note", "O", note.get()));
   PyErr_Restore(type, value, traceback);
 }
 

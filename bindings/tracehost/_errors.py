@@ -1,7 +1,20 @@
-"""What tracehost raises and warns with. Plain classes: nothing is imported."""
+"""What tracehost raises and warns with."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ._cells import anywhere
 
 
-class Error(Exception):
+class _Told:
+    """Where a text names a place in a notebook, it does so as the notebook does."""
+
+    def __init__(self, *args: Any) -> None:
+        super().__init__(*map(anywhere, args))
+
+
+class Error(_Told, Exception):
     """Base of all that tracehost raises of its own."""
 
 
@@ -29,15 +42,15 @@ class TraceError(Error):
     """Any other reason why a trace would not be right."""
 
 
-class RetraceWarning(UserWarning):
+class RetraceWarning(_Told, UserWarning):
     """A function is traced again and again."""
 
 
-class SideEffectWarning(UserWarning):
+class SideEffectWarning(_Told, UserWarning):
     """The body changes Python state, which happens only when it is traced."""
 
 
-class TraceWarning(UserWarning):
+class TraceWarning(_Told, UserWarning):
     """Something about a trace that a user should know."""
 
 

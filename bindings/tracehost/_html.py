@@ -7,8 +7,9 @@ import html
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from ._cells import in_cells
 from ._concrete import ConcreteFunction
-from ._report import events, in_cells
+from ._report import events
 from ._tracehost import Function, TensorSpec
 
 MOST_ROWS = 25

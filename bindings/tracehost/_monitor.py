@@ -8,6 +8,7 @@ import warnings
 from collections.abc import Callable
 from typing import Any
 
+from ._cells import in_cells
 from ._errors import RetraceWarning, TraceError
 from ._report import Event, events
 from ._tracehost import Function
@@ -35,7 +36,7 @@ def latest_traces(function: Function, count: int) -> list[Event]:
 def described(function: Function) -> str:
     """`step (train.py:12)`"""
     place = repr(function).rsplit(" at ", 1)[1].rsplit(",", 1)[0]
-    return f"{function.name} ({place})"
+    return f"{function.name} ({in_cells(place)})"
 
 
 def listed(traces: list[Event], count: int) -> str:

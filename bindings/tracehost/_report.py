@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from . import _tracehost
+from ._cells import anywhere, table_in_cells
 
 
 @dataclass(frozen=True)
@@ -55,26 +56,20 @@ def events(function: Any = None) -> list[Event]:
         TypeError: `function` is no Function.
     """
     function = getattr(function, "__func__", function)  # a method
-    return [Event(**fields) for fields in _tracehost.events(function)]
+    return [
+        Event(**{name: anywhere(value) for name, value in fields.items()})
+        for fields in _tracehost.events(function)
+    ]
 
 
 def report() -> str:
     """The table of all Functions: calls, hits, traces, milliseconds spent in traces, main cause."""
-    return _tracehost.report_table()
+    return table_in_cells(_tracehost.report_table())
 
 
 def reset() -> None:
     """Forget counters' history, events and the retrace detectors. Caches stay."""
     _tracehost.reset()
-
-
-def in_cells(text: str) -> str:
-    """Places of a text, with the cells of a notebook as it numbers them: `In[3]:2` for `1283746.py:2`."""
-    shell = sys.modules["IPython"].get_ipython() if "IPython" in sys.modules else None
-    files = getattr(getattr(shell, "compile", None), "_filename_map", None)
-    for file, count in (files or {}).items():
-        text = text.replace(f"{os.path.basename(file)}:", f"In[{count}]:")
-    return text
 
 
 _SUMS = ("calls", "hits", "traces")
@@ -98,8 +93,7 @@ def since_last() -> str:
     found["retraces"] = len(retraces) + found["traces"] - len(traces)  # those beyond what is kept
     found["trace_ms"] = round(sums["ms"] - _last.get("ms", 0), 1)
     found["causes"] = [
-        in_cells(f"{e.function} ({e.definition}): {'; '.join(e.causes)}, at {e.call}")
-        for e in retraces
+        f"{e.function} ({e.definition}): {'; '.join(e.causes)}, at {e.call}" for e in retraces
     ]
     _last = sums
     return json.dumps(found)

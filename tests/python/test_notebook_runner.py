@@ -399,6 +399,52 @@ def test_too_many_retraces(run):
     assert [cell.metadata.tracehost.hits for cell in result.cells] == [0, 3, 0]
 
 
+PLACES = """import torch, tracehost
+log = []
+@tracehost.function
+def step(x): return x + 1
+@tracehost.function
+def noted(x):
+    log.append(x)
+    return x
+@tracehost.function
+def reads(x): return x * x.sum().item()
+@tracehost.function
+def fails(x, i): return x[i]"""
+
+CALLS = """for n in range(5):
+    step(torch.ones(n + 1))
+noted(torch.ones(2))"""
+
+TOLD = """try: reads(torch.ones(2))
+except tracehost.Error as error: print(error)
+fails(torch.ones(2), torch.tensor(1))
+try: fails(torch.ones(2), torch.tensor(5))
+except IndexError as error: print(*error.__notes__)
+event = tracehost.events(step)[-1]
+print(event.definition, event.call)
+print(tracehost.report())"""
+
+
+def test_places_are_told_by_cell(run):
+    """Not by the files that the kernel gives them, whose names say nothing."""
+    done, result = run(notebook(PLACES, CALLS, TOLD))
+    assert done.returncode == 0
+    warned, told = (texts(cell) for cell in result.cells[1:])
+    assert ": RetraceWarning: 5 out of the last 5 calls to step (In[1]:3) triggered " in warned
+    assert "took 5 values (1, 2, 3, 4, 5), from In[2]:2\n" in warned
+    assert "noted (In[1]:5) changes log (In[1]) at In[1]:7 while it is traced" in warned
+    error, note, event, head, *rows = told.splitlines()
+    assert " at In[1]:10, which a graph can't repeat." in error
+    assert note == "in fails (In[1]:11), the op at In[1]:12"
+    assert event == "In[1]:3 In[2]:2"
+    assert [row.split("  ")[0] for row in rows[:4]] == [
+        *("step (In[1]:3)", "fails (In[1]:11)", "noted (In[1]:5)", "reads (In[1]:9)")
+    ]
+    end = head.index("calls") + len("calls")
+    assert [row[:end].split()[-1] for row in rows[:4]] == ["5", "2", "1", "1"]
+
+
 def test_several_notebooks(run_host, tmp_path):
     save(tmp_path / "a.ipynb", notebook("import os\nname = 'a'\nprint(os.getpid())"))
     save(tmp_path / "b.ipynb", notebook("import os\nprint(os.getpid(), 'name' in dir())\n1 / 0"))
