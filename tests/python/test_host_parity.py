@@ -38,6 +38,26 @@ def test_the_table_is_long_enough():
     assert len({row.name for row in ROWS}) == len(ROWS), "two rows have one name"
 
 
+# What PyTorch starts. Each process imports it: python3 is not asked.
+
+LOADERS = """import torch
+from torch.utils.data import DataLoader, TensorDataset
+if __name__ == "__main__":
+    data = TensorDataset(torch.arange(4.0))
+    for context in "fork", "spawn", "forkserver":
+        options = {"num_workers": 1, "multiprocessing_context": context}
+        print(context, [batch.tolist() for batch, in DataLoader(data, batch_size=2, **options)])
+"""
+
+
+def test_data_loaders_with_each_start_method(run_host, tmp_path):
+    (tmp_path / "s.py").write_text(LOADERS)
+    done = run_host("s.py")
+    batches = "[[0.0, 1.0], [2.0, 3.0]]\n"
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout == f"fork {batches}spawn {batches}forkserver {batches}"
+
+
 RANKS = """import os, sys, torch, torch.distributed as dist
 dist.init_process_group("gloo")
 x = torch.ones(2) * (dist.get_rank() + 1)

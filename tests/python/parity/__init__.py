@@ -8,7 +8,6 @@ from .process import PROCESS
 from .row import Row
 from .terminal import TERMINAL
 from .tools import TOOLS
-from .torch_rows import TORCH
 from .tracebacks import TRACEBACKS, WARNINGS
 
 # What depends on the name of the executable, or is about processes that it starts.
@@ -23,6 +22,5 @@ ROWS: list[Row] = [
     *PROCESS,
     *TERMINAL,
     *TOOLS,
-    *TORCH,
     *OF_BOTH,
 ]

@@ -18,7 +18,7 @@ class Row:
     shell: str = ""
     send: int = 0
     types: tuple[tuple[str, str], ...] = ()
-    slow: bool = False  # imports torch or starts many processes: for one personality only
+    slow: bool = False  # takes more than a second: for one personality only
     status: int | None = None  # where the number itself matters: both must return it
 
 
