@@ -1,7 +1,9 @@
 #include "events.h"
 
 #include "function_type.h"
+#include "report/detector.h"
 #include "report/ledger.h"
+#include "report/metrics.h"
 
 #include <fmt/format.h>
 
@@ -69,6 +71,8 @@ py::list rows() {
 void add_events(py::module_ &module) {
   module.def("events", &events, py::arg("function") = py::none());
   module.def("report_rows", &rows);
+  module.def("metrics", [] { return report::prometheus(report::ledger().rows()); });
+  module.def("set_retrace_limit", &report::set_retrace_limit);
 }
 
 } // namespace tracehost::python

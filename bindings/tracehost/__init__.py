@@ -29,6 +29,7 @@ from . import _engine as _engine  # noqa: E402  (autograd's, in a trace)
 from . import _html as _html  # noqa: E402  (what notebooks show)
 from . import _introspection as _introspection  # noqa: E402  (methods of Function)
 from . import _sizes as _sizes  # noqa: E402  (tells _tracehost its class)
+from . import _variables as _variables  # noqa: E402  (what they say of calls)
 from . import autograph, testing  # noqa: E402
 from ._archive import Archive, ArchivedFunction, load, save  # noqa: E402
 from ._concrete import ConcreteFunction  # noqa: E402
@@ -88,6 +89,8 @@ __all__ = [
     "trace_monitor",
     "while_loop",
 ]
+
+_variables.apply()
 
 
 def load_ipython_extension(ipython):  # type: ignore[no-untyped-def]

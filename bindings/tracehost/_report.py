@@ -6,6 +6,7 @@ import atexit
 import json
 import os
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -99,19 +100,23 @@ def since_last() -> str:
     return json.dumps(found)
 
 
-def _write(target: str) -> None:
-    table = report()
+def _write(target: str, what: str, text: Callable[[], str]) -> None:
     if target == "-":
-        sys.stderr.write(table)
+        sys.stderr.write(text())
         return
     try:
         with open(target, "w", encoding="utf-8") as file:
-            file.write(table)
+            file.write(text())
     except OSError as error:
-        sys.stderr.write(f"tracehost: the report can't be written to {target}: {error.strerror}\n")
+        sys.stderr.write(f"tracehost: the {what} can't be written to {target}: {error.strerror}\n")
 
 
-# Only the process that was started with --report prints; its children inherit the variables.
-_target = os.environ.get("TRACEHOST_REPORT")
-if _target and os.environ.get("TRACEHOST_REPORT_PID", str(os.getpid())) == str(os.getpid()):
-    atexit.register(_write, _target)
+def _at_exit(variable: str, what: str, text: Callable[[], str]) -> None:
+    """Only the process that was started with the option writes; its children inherit the variables."""
+    target = os.environ.get(variable)
+    if target and os.environ.get(f"{variable}_PID", str(os.getpid())) == str(os.getpid()):
+        atexit.register(_write, target, what, text)
+
+
+_at_exit("TRACEHOST_REPORT", "report", report)
+_at_exit("TRACEHOST_METRICS_FILE", "metrics file", _tracehost.metrics)

@@ -133,7 +133,9 @@ def _graph(device: Any, name: str) -> Finding:
     try:
         function = tracehost.function(lambda x: x * 2 + 1, name="doctor")
         x = torch.arange(4.0, device=device)
-        results = [function(x).tolist() for _ in range(2)]
+        tracehost.run_functions_eagerly(False)  # whatever variables say
+        with tracehost.stance("default"):
+            results = [function(x).tolist() for _ in range(2)]
     except Exception as error:
         where = "torch" if device.type == "cpu" else "the driver and CUDA's libraries"
         return Finding("FAIL", f"no graph runs on {device}{name}: {_one_line(error)}", f"check {where}, or {REPAIR}")  # fmt: skip

@@ -23,12 +23,14 @@ std::string action(Kind kind, std::string_view placeholder) {
   case Kind::folder:
     return "_tracehost_compopt dirnames";
   case Kind::file:
+  case Kind::output:
   case Kind::program:
     return "_tracehost_compopt default";
   case Kind::none:
   case Kind::text:
   case Kind::whole:
   case Kind::number:
+  case Kind::limit:
     break;
   }
   return ":";

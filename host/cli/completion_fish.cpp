@@ -28,12 +28,14 @@ std::string action(Kind kind, std::string_view placeholder) {
   case Kind::folder:
     return " -f -a '(__fish_complete_directories)'";
   case Kind::file:
+  case Kind::output:
   case Kind::program:
     return "";
   case Kind::none:
   case Kind::text:
   case Kind::whole:
   case Kind::number:
+  case Kind::limit:
     break;
   }
   return " -f";

@@ -29,12 +29,14 @@ std::string action(Kind kind, std::string_view placeholder) {
   case Kind::folder:
     return "_files -/";
   case Kind::file:
+  case Kind::output:
   case Kind::program:
     return "_files";
   case Kind::none:
   case Kind::text:
   case Kind::whole:
   case Kind::number:
+  case Kind::limit:
     break;
   }
   return " ";

@@ -141,7 +141,7 @@ private:
     }
     if (const auto *whole = node.as_integer()) {
       values.push_back(std::to_string(whole->get()));
-      return is_number || option.kind == Kind::text;
+      return is_number || option.kind == Kind::text || option.kind == Kind::limit;
     }
     if (node.is_floating_point() && option.kind == Kind::number) {
       values.push_back(shown(node));

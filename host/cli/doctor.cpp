@@ -100,7 +100,8 @@ std::vector<Finding> check(const in::Environment &environment, const Installatio
 
 std::vector<Finding> check_variables(const char *const *environment) {
   // Said by the host to itself.
-  std::set<std::string> known{"TRACEHOST_REPORT_PID", "TRACEHOST_NOTEBOOK_LINES"};
+  std::set<std::string> known{"TRACEHOST_REPORT_PID", "TRACEHOST_METRICS_FILE_PID",
+                              "TRACEHOST_NOTEBOOK_LINES"};
   for (const auto &command : commands())
     for (const auto &option : options())
       if (applies(option, command.command) && is_setting(option))

@@ -9,14 +9,23 @@
 namespace tracehost::cli {
 namespace {
 
+// Many choices stand with the summary, not in the left column.
+bool has_many_choices(const OptionEntry &option) {
+  return option.kind == Kind::choice && option.placeholder.size() > 24;
+}
+
+std::string placeholder(const OptionEntry &option) {
+  return has_many_choices(option) ? "NAME" : std::string(option.placeholder);
+}
+
 std::string spelled(const OptionEntry &option) {
   std::string text = "--" + std::string(option.name);
   if (option.letter != '\0')
     text = std::string("-") + option.letter + ", " + text;
   if (option.takes == Takes::value || option.takes == Takes::values)
-    text += " " + std::string(option.placeholder);
+    text += " " + placeholder(option);
   if (option.takes == Takes::optional_value)
-    text += "[=" + std::string(option.placeholder) + "]";
+    text += "[=" + placeholder(option) + "]";
   return text;
 }
 
@@ -80,7 +89,10 @@ void list_options(std::ostream &out, Command command) {
   for (const auto &option : options()) {
     if (!applies(option, command))
       continue;
-    two_columns(out, spelled(option), wrapped(option.summary, 80 - width - 2), width);
+    auto text = std::string(option.summary);
+    if (has_many_choices(option))
+      text += ": " + what_it_takes(option);
+    two_columns(out, spelled(option), wrapped(text, 80 - width - 2), width);
   }
 }
 

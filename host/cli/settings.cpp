@@ -1,6 +1,5 @@
 #include "cli/settings.h"
 
-#include <boost/program_options.hpp>
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -10,68 +9,11 @@
 #include <cstring>
 #include <sstream>
 
-namespace po = boost::program_options;
-
 namespace tracehost::cli {
 namespace {
 
-po::options_description description(Command command) {
-  po::options_description known;
-  for (const auto &option : options()) {
-    if (!applies(option, command))
-      continue;
-    const auto name = std::string(option.name);
-    if (!is_setting(option))
-      known.add_options()(name.c_str(), "");
-    else if (option.takes == Takes::values)
-      known.add_options()(name.c_str(), po::value<std::vector<std::string>>(), "");
-    else
-      known.add_options()(name.c_str(), po::value<std::string>(), "");
-  }
-  return known;
-}
-
-std::string see_help(Command command) {
-  return "; try 'tracehost help " + std::string(entry(command).name) + "'";
-}
-
-std::string unknown_option(const std::string &shown, Command command) {
-  const auto name = shown.substr(0, shown.find('=')).substr(shown.find_first_not_of('-'));
-  if (!shown.starts_with("--"))
-    return "unknown option '" + shown + "' (" + see_help(command).substr(2) + ")";
-  if (const auto *known = find_option(name, command); known != nullptr)
-    return "option '--" + name + "' does not apply to '" + std::string(entry(command).name) + "'" +
-           see_help(command);
-  std::string message = "unknown option '--" + name + "'";
-  if (const auto meant = nearest_option(name, command))
-    message += "; did you mean '--" + *meant + "'?";
-  return message + " (" + see_help(command).substr(2) + ")";
-}
-
-// `--inplace` says `--inplace=true`.
-std::vector<std::string> with_values(const Split &split) {
-  auto words = split.host_options;
-  for (auto &word : words) {
-    const auto *option =
-        word.starts_with("--") ? find_option(word.substr(2), split.command) : nullptr;
-    if (option != nullptr && option->takes == Takes::nothing && is_setting(*option))
-      word += "=true";
-  }
-  return words;
-}
-
 Command owner(const OptionEntry &option, Command command) {
   return is_shared(option) ? Command::run : command;
-}
-
-void add(std::vector<Given> &given, const OptionEntry &option, Command command,
-         const std::vector<std::string> &values) {
-  for (auto &known : given)
-    if (known.option == &option) {
-      known.values.insert(known.values.end(), values.begin(), values.end());
-      return;
-    }
-  given.push_back({&option, owner(option, command), values, "--" + std::string(option.name)});
 }
 
 bool excludes(const Given &a, const Given &b) {
@@ -144,22 +86,23 @@ void check_writable(const std::string &file, const std::string &said_by) {
   const bool was_there = ::access(file.c_str(), F_OK) == 0;
   const int descriptor = ::open(file.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
   if (descriptor < 0)
-    throw UsageError("cannot write the report to '" + file + "' (" + said_by + "): " +
-                     std::strerror(errno) + "; name a file in a directory you can write to");
+    throw UsageError("cannot write '" + file + "' (" + said_by + "): " + std::strerror(errno) +
+                     "; name a file in a directory you can write to");
   ::close(descriptor);
   if (!was_there)
     ::unlink(file.c_str());
 }
 
-void apply_report(Given &given) {
-  // Set by a host above us: that one prints, not its children.
-  const bool inherited = given.origin == variable(*given.option, Command::run);
-  const char *above = std::getenv("TRACEHOST_REPORT_PID");
-  if (inherited && above != nullptr && *above != '\0')
+// A file that is written at exit: by this process, not by its children.
+void apply_output(const Given &given) {
+  const auto name = variable(*given.option, Command::run);
+  const auto owner = name + "_PID";
+  const char *above = std::getenv(owner.c_str()); // a host above us set it: that one writes
+  if (given.origin == name && above != nullptr && *above != '\0')
     return;
   if (const auto &file = given.values.front(); file != "-")
     check_writable(file, given.origin);
-  set("TRACEHOST_REPORT_PID", std::to_string(::getpid()));
+  set(owner, std::to_string(::getpid()));
 }
 
 } // namespace
@@ -181,36 +124,6 @@ bool Settings::is_on(std::string_view name) const {
   return found != nullptr && found->is_on();
 }
 
-Settings parse(const Split &split) {
-  Settings settings;
-  settings.command = split.command;
-  try {
-    const auto known = description(split.command);
-    const auto words = with_values(split);
-    po::command_line_parser parser(words);
-    parser.options(known).positional(po::positional_options_description());
-    parser.style(po::command_line_style::unix_style & ~po::command_line_style::allow_guessing);
-    const auto found = parser.run();
-    po::variables_map values;
-    po::store(found, values); // says what is given twice
-    for (const auto &word : found.options) {
-      const auto &option = *find_option(word.string_key, split.command);
-      if (is_setting(option))
-        add(settings.given, option, split.command, word.value);
-    }
-    settings.version = values.count("version") > 0;
-    settings.help = values.count("help") > 0;
-  } catch (const po::unknown_option &error) {
-    throw UsageError(unknown_option(error.get_option_name(), split.command));
-  } catch (const po::error &error) {
-    throw UsageError(error.what() + see_help(split.command));
-  }
-  if (!settings.help)
-    for (auto &given : settings.given)
-      check_values(given, given.origin);
-  return settings;
-}
-
 Configuration complete(Settings &settings) {
   add_layer(settings.given, environment_layer(bit(settings.command)), bit(settings.command));
   auto configuration = read_configuration(settings.text("config"), settings.is_on("no-config"));
@@ -228,12 +141,17 @@ std::vector<Given> all_settings(const Settings &settings, const Configuration &c
 }
 
 void apply(Settings &settings) {
+  // What an option excludes is not to reach the program as a variable.
+  for (const auto &option : options())
+    if (is_shared(option) && is_setting(option) && applies(option, settings.command) &&
+        settings.find(option.name) == nullptr)
+      ::unsetenv(variable(option, Command::run).c_str());
   for (auto &given : settings.given) {
     if (!is_shared(*given.option) || given.values.empty())
       continue;
     make_absolute(given, "");
-    if (given.option->name == "report")
-      apply_report(given);
+    if (given.option->kind == Kind::output)
+      apply_output(given);
     std::string text;
     for (const auto &value : given.values)
       text += (text.empty() ? "" : "\n") + value;

@@ -33,7 +33,7 @@ Configuration complete(Settings &settings);
 // All that differs from the defaults, for any command; `settings` are those of this one.
 std::vector<Given> all_settings(const Settings &settings, const Configuration &configuration);
 
-// Checks that the report can be written, and sets the variables of what all commands share. Throws
+// Checks that files can be written, and sets the variables of what all commands share. Throws
 // UsageError.
 void apply(Settings &settings);
 

@@ -32,7 +32,9 @@ enum class Kind {
   whole,    // a whole number from 0 on
   number,   // a number from 0 on
   choice,   // one of the placeholder's words: `kernel|inprocess`
-  file,     // also `-`
+  limit,    // a whole number from 1 on, or `off`
+  file,     // that is read; also `-`
+  output,   // a file that is written; also `-`
   folder,   // a directory
   notebook, // a file that ends in .ipynb
   program,  // what Python runs, and the arguments of that

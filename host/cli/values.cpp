@@ -28,6 +28,9 @@ bool fits(const OptionEntry &option, const std::string &value) {
   case Kind::whole:
   case Kind::number:
     return is_number(value, option.kind);
+  case Kind::limit:
+    return value == "off" ||
+           (is_number(value, Kind::whole) && value.find_first_not_of("+0") != std::string::npos);
   case Kind::choice:
     for (const auto word : choices(option.placeholder))
       if (word == value)
@@ -60,7 +63,10 @@ std::string what_it_takes(const OptionEntry &option) {
       text += (i == 0 ? "" : i + 1 == words.size() ? " or " : ", ") + std::string(words[i]);
     return text;
   }
+  case Kind::limit:
+    return "a whole number from 1 on, or off";
   case Kind::file:
+  case Kind::output:
     return option.takes == Takes::optional_value ? "a path, or true or false" : "a path";
   case Kind::folder:
     return "the path of a folder";
@@ -81,7 +87,8 @@ void check_values(Given &given, const std::string &said_by) {
 }
 
 void make_absolute(Given &given, const std::string &folder) {
-  if (given.option->kind != Kind::file && given.option->kind != Kind::folder)
+  const auto kind = given.option->kind;
+  if (kind != Kind::file && kind != Kind::output && kind != Kind::folder)
     return;
   std::error_code ignored;
   for (auto &value : given.values) {

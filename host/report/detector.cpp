@@ -1,11 +1,16 @@
 #include "report/detector.h"
 
+#include <atomic>
+
 namespace tracehost::report {
 namespace {
 constexpr std::uint64_t window = 10;
-constexpr std::size_t threshold = 5;
+std::atomic<std::uint64_t> limit{5};
 constexpr int most_warnings = 2;
 } // namespace
+
+void set_retrace_limit(std::uint64_t traces) { limit.store(traces, std::memory_order_relaxed); }
+std::uint64_t retrace_limit() { return limit.load(std::memory_order_relaxed); }
 
 void Detector::hit(std::uint64_t calls) {
   if (calls == 0)
@@ -23,7 +28,8 @@ std::optional<Detector::Due> Detector::traced() {
     total_ -= buckets_.front();
     buckets_.pop_front();
   }
-  if (warnings_ >= most_warnings || buckets_.size() < threshold)
+  const auto enough = retrace_limit();
+  if (enough == 0 || warnings_ >= most_warnings || buckets_.size() < enough)
     return std::nullopt;
   ++warnings_;
   return Due{buckets_.size(), total_};

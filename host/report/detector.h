@@ -6,6 +6,11 @@
 
 namespace tracehost::report {
 
+/// How many traces within the last 10 calls are too many, for all Functions; 0: no retrace warning
+/// is ever due. 5 as long as nothing is said.
+void set_retrace_limit(std::uint64_t traces);
+std::uint64_t retrace_limit();
+
 /// tf.function's rule for one definition site: warn when 5 traces fall within the last 10 calls, at
 /// most twice. One bucket a trace: it and the calls that followed without one.
 ///

@@ -1,5 +1,6 @@
 #include "report/ledger.h"
 
+#include "report/detector.h"
 #include "report/site_log.h"
 
 #include <algorithm>
@@ -107,6 +108,8 @@ std::optional<Warning> Ledger::take_warning(const Counters &function) {
   if (site == state_->sites.end())
     return std::nullopt;
   auto warning = site->second.log.take_warning();
+  if (retrace_limit() == 0) // those of evictions, too
+    return std::nullopt;
   if (warning)
     state_->history.add(function, warning->call, warning->text);
   return warning;

@@ -94,7 +94,8 @@ TEST_F(ConfigTest, EveryOptionHasAVariableAndAKey) {
       const auto name = key(option, command.command);
       const bool quoted = option.kind != Kind::whole && option.kind != Kind::number && !flag;
       const auto in_file = quoted ? "\"" + value + "\"" : value;
-      const bool path = option.kind == Kind::file || option.kind == Kind::folder;
+      const bool path =
+          option.kind == Kind::file || option.kind == Kind::output || option.kind == Kind::folder;
       const auto absolute = path ? (root / "here" / value).string() : value;
 
       ::setenv(variable(option, command.command).c_str(), value.c_str(), 1);

@@ -185,6 +185,12 @@ TEST_F(SettingsTest, ACommandInPythonWithOptionsThatAreWrong) {
   EXPECT_EQ(complaint({"notebook", "--inplace=x"}), "--inplace takes true or false, got 'x'");
   EXPECT_EQ(complaint({"notebook", "--timeout=x"}), "--timeout takes a number from 0 on, got 'x'");
   EXPECT_EQ(complaint({"notebook", "-j=1.5"}), "--jobs takes a whole number from 0 on, got '=1.5'");
+  for (const char *bad : {"0", "-1", "x", "1.5", "+0"})
+    EXPECT_EQ(complaint({"--retrace-warn=" + std::string(bad), "s.py"}),
+              "--retrace-warn takes a whole number from 1 on, or off, got '" + std::string(bad) +
+                  "'");
+  EXPECT_EQ(complaint({"--retrace-warn=off", "s.py"}), "none");
+  EXPECT_EQ(complaint({"--retrace-warn=10", "s.py"}), "none");
   EXPECT_EQ(complaint({"notebook", "--engine=x"}), "--engine takes kernel or inprocess, got 'x'");
   EXPECT_THAT(complaint({"--inplace", "s.py"}), HasSubstr("does not apply to 'run'"));
   EXPECT_THAT(complaint({"kernel", "--report", "list"}), HasSubstr("does not apply to 'kernel'"));
@@ -205,7 +211,8 @@ TEST_F(SettingsTest, OneNameOfTwoOptionsIsTheCommandsOwn) {
 }
 
 TEST(Table, HelpTellsOfVariablesAndKeysByAnExample) {
-  EXPECT_THAT(general_help(), HasSubstr("as TRACEHOST_PYTHON, or in tracehost.toml,\nas python: "));
+  EXPECT_THAT(general_help(),
+              HasSubstr("as TRACEHOST_METRICS_FILE, or in\ntracehost.toml, as metrics-file: "));
   EXPECT_THAT(
       command_help(Command::notebook),
       HasSubstr("TRACEHOST_NOTEBOOK_OUTPUT, or in\ntracehost.toml, as output in [notebook]"));

@@ -75,5 +75,16 @@ TEST(Detector, TakesHitsOneByOneOrTogether) {
   EXPECT_EQ(play(together, "TTTT", 23), "27: 5 of 27");
 }
 
+TEST(Detector, WarnsAtAnotherLimitOrNever) {
+  set_retrace_limit(3);
+  EXPECT_EQ(play("TTHHHHT"), "7: 3 of 7");
+  EXPECT_EQ(play("TTT"), "3: 3 of 3");
+  set_retrace_limit(1);
+  EXPECT_EQ(play("T"), "1: 1 of 1");
+  set_retrace_limit(0);
+  EXPECT_EQ(play("TTTTTTTTTT"), "");
+  set_retrace_limit(5);
+}
+
 } // namespace
 } // namespace tracehost::report

@@ -61,8 +61,8 @@ ERRORS = [
     (["help", "rum"], 2, "no command 'rum'; did you mean 'run'? (try 'tracehost help')"),
     (["--python"], 2, "the required argument for option '--python' is missing; try 'tracehost help run'"),
     (["--python=/no/such/python", "-c", "1"], 2, "no Python at '/no/such/python' (--python); name an interpreter or the directory of a virtual environment"),
-    (["--report=/no/such/folder/r", "-c", "1"], 2, "cannot write the report to '/no/such/folder/r' (--report): No such file or directory; name a file in a directory you can write to"),
-    (["--report=/", "-c", "1"], 2, "cannot write the report to '/' (--report): Is a directory; name a file in a directory you can write to"),
+    (["--report=/no/such/folder/r", "-c", "1"], 2, "cannot write '/no/such/folder/r' (--report): No such file or directory; name a file in a directory you can write to"),
+    (["--report=/", "-c", "1"], 2, "cannot write '/' (--report): Is a directory; name a file in a directory you can write to"),
 ]  # fmt: skip
 
 

@@ -58,7 +58,7 @@ def test_a_command_in_python_gets_what_files_say(ask, here):
     ("text", "status", "message"),
     [("reprot = true", 0, "./tracehost.toml:1: unknown key 'reprot'; did you mean 'report'?"),
      ("[notebook]\njobs = 'x'", 2, "./tracehost.toml:2: notebook.jobs takes a whole number from 0 on, got 'x'"),
-     ("report = '/no/such/folder/r'", 2, "cannot write the report to '/no/such/folder/r' (./tracehost.toml:1): No such file or directory; name a file in a directory you can write to")],
+     ("report = '/no/such/folder/r'", 2, "cannot write '/no/such/folder/r' (./tracehost.toml:1): No such file or directory; name a file in a directory you can write to")],
 )  # fmt: skip
 def test_mistakes(ask, here, text, status, message):
     (here / "tracehost.toml").write_text(text)
