@@ -214,6 +214,7 @@ def test_a_function_that_cannot_be_traced(capsys):
     assert ours.startswith("  tracehost  failed: ValueReadError: the body reads ")
 
 
+@pytest.mark.filterwarnings("ignore::tracehost.SideEffectWarning")
 def test_a_function_that_raises(capsys):
     with pytest.raises(AttributeError, match="no_such_thing"):
         bench.main([AGAINST, PAIR], ["test_bench_command:broken"])
