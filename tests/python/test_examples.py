@@ -21,7 +21,7 @@ def run(folder, *args, **options):
         text=True,
         env=clean_environment(),
         cwd=folder,
-        timeout=280,
+        timeout=500,
         **options,
     )
 
