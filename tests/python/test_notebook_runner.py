@@ -4,7 +4,6 @@ import json
 import os
 import signal
 import subprocess
-import sys
 
 import pytest
 from conftest import clean_environment
