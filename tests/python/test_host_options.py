@@ -3,6 +3,8 @@
 import os
 
 import pytest
+import tracehost
+from tracehost_commands import doctor
 
 PROGRAM = """import torch, tracehost
 @tracehost.function
@@ -14,62 +16,76 @@ print(f.tracing_count(), f.stats()["eager"])
 """
 
 
-@pytest.fixture
-def run(run_host, tmp_path):
-    (tmp_path / "program.py").write_text(PROGRAM)
-    return lambda *args, **env: run_host(*args, "program.py", env=env)
+SHOW = "import os; print({k[10:]: v for k, v in sorted(os.environ.items()) if k.startswith('TRACEHOST_')})"
 
 
 @pytest.mark.parametrize(
-    ("options", "variables", "printed"),
-    [([], {}, "6 0"),
-     (["--eager"], {}, "0 6"),
-     (["--eager=false"], {"TRACEHOST_EAGER": "true"}, "6 0"),
-     ([], {"TRACEHOST_EAGER": "1"}, "0 6"),
-     (["--stance=eager_on_miss"], {}, "0 6"),
-     (["--stance=default"], {"TRACEHOST_EAGER": "true"}, "6 0"),
-     ([], {"TRACEHOST_STANCE": "eager"}, "0 6")],
+    ("options", "variables", "seen"),
+    [(["--eager"], {}, {"EAGER": "true"}),
+     (["--eager=false"], {"EAGER": "true"}, {"EAGER": "false"}),
+     (["--stance=eager_on_miss"], {}, {"STANCE": "eager_on_miss"}),
+     (["--stance=default"], {"EAGER": "true"}, {"STANCE": "default"}),
+     ([], {"EAGER": "1", "STANCE": "eager"}, {"EAGER": "true", "STANCE": "eager"}),
+     (["--retrace-warn", "off"], {"RETRACE_WARN": "3"}, {"RETRACE_WARN": "off"})],
 )  # fmt: skip
-def test_what_calls_do(run, options, variables, printed):
-    done = run("--retrace-warn=off", *options, **variables)
-    assert (done.returncode, done.stdout, done.stderr) == (0, f"{printed}\n", "")
+def test_options_reach_the_program_as_variables(run_host, options, variables, seen):
+    env = {f"TRACEHOST_{name}": value for name, value in variables.items()}
+    done = run_host(*options, "-c", SHOW, env=env)
+    assert (done.returncode, eval(done.stdout), done.stderr) == (0, seen, "")
 
 
-def test_a_stance_under_which_a_call_fails(run):
-    done = run("--stance=fail_on_miss")
-    assert done.returncode == 1
-    assert "TraceError" in done.stderr
-
-
-def test_retraces_are_warned_of_as_often_as_said(run):
-    assert "5 out of the last 5 calls" in run().stderr
-    done = run("--retrace-warn=3")
-    assert "3 out of the last 3 calls" in done.stderr
-    assert run(TRACEHOST_RETRACE_WARN="off").stderr == ""
-    assert run("--retrace-warn=10").stderr == ""
-
-
-def test_without_warnings_none_comes_at_an_eviction_either(run_host):
-    program = PROGRAM.replace("@tracehost.function", "@tracehost.function(limit=1)")
-    assert "RetraceWarning" in run_host("-c", program).stderr
-    done = run_host("--retrace-warn=off", "-c", program)
-    assert (done.stdout, done.stderr) == ("6 0\n", "")
+def test_what_variables_do(run_host, tmp_path):
+    """In one program that reads them again and again: each start would import torch."""
+    (tmp_path / "program.py").write_text("""
+import os, warnings, torch, tracehost
+from tracehost import _variables
+def outcome(limit=64, **variables):
+    for name in ("EAGER", "STANCE", "RETRACE_WARN"):
+        os.environ.pop("TRACEHOST_" + name, None)
+    os.environ.update({"TRACEHOST_" + name: value for name, value in variables.items()})
+    tracehost.run_functions_eagerly(False)
+    tracehost.stance("default")
+    tracehost._tracehost.set_retrace_limit(5)
+    _variables.apply()
+    f = tracehost.function(lambda x: x + 1, limit=limit)
+    with warnings.catch_warnings(record=True) as seen:
+        warnings.simplefilter("always")
+        try:
+            for n in range(1, 7):
+                f(torch.ones(n))
+        except tracehost.TraceError:
+            return "TraceError"
+    said = [str(w.message).partition(" calls")[0] for w in seen]
+    tracehost.reset()
+    return f.tracing_count(), f.stats()["eager"], said[:1], len(said)
+print(outcome())
+print(outcome(EAGER="true"), outcome(EAGER="1"), outcome(EAGER="false", RETRACE_WARN="off"))
+print(outcome(STANCE="eager"), outcome(STANCE="eager_on_miss"), outcome(STANCE="fail_on_miss"))
+print(outcome(RETRACE_WARN="3"), outcome(RETRACE_WARN="10"))
+print(outcome(limit=1)[3], outcome(limit=1, RETRACE_WARN="off")[3])
+""")
+    done = run_host("program.py")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.splitlines() == [
+        "(6, 0, ['5 out of the last 5'], 2)",
+        "(0, 6, [], 0) (0, 6, [], 0) (6, 0, [], 0)",
+        "(0, 6, [], 0) (0, 6, [], 0) TraceError",
+        "(6, 0, ['3 out of the last 3'], 2) (6, 0, [], 0)",
+        "3 0",
+    ]
 
 
 def test_metrics_are_written_at_exit_by_the_first_process(run_host, tmp_path):
     child = "import subprocess, sys; subprocess.run([sys.executable, '-c', 'import tracehost'], check=True)"
-    done = run_host("--metrics-file=m.prom", "--retrace-warn=off", "-c", f"{PROGRAM}\n{child}")
-    assert (done.returncode, done.stderr) == (0, "")
+    program = f"{PROGRAM}\n{child}"
+    done = run_host("--metrics-file=m.prom", "--report", "--retrace-warn=off", "-c", program)
+    assert (done.returncode, done.stdout) == (0, "6 0\n")
+    assert done.stderr.count("main cause") == 1, "the report is written beside it"
     text = (tmp_path / "m.prom").read_text()
-    assert 'result="trace"} 6\n' in text or "6\n" in text
     assert text.startswith("# HELP tracehost_")
+    assert "# TYPE tracehost_calls_total counter\n" in text
+    assert text.count('function="f (') > 1
     assert os.listdir(tmp_path) == ["m.prom"]
-
-
-def test_metrics_on_standard_error_beside_the_report(run):
-    done = run("--metrics-file=-", "--report", "--retrace-warn=off")
-    assert "# TYPE tracehost_calls_total counter\n" in done.stderr
-    assert "main cause" in done.stderr
 
 
 @pytest.mark.parametrize(
@@ -78,8 +94,8 @@ def test_metrics_on_standard_error_beside_the_report(run):
      ("RETRACE_WARN", "0", "TRACEHOST_RETRACE_WARN takes a whole number from 1 on, or off, got '0'"),
      ("STANCE", "x", "TRACEHOST_STANCE takes default, eager, eager_on_miss, eager_on_error or fail_on_miss, got 'x'")],
 )  # fmt: skip
-def test_variables_that_are_wrong(run, name, value, message):
-    done = run(**{f"TRACEHOST_{name}": value})
+def test_variables_that_are_wrong(run_host, name, value, message):
+    done = run_host("-c", "print()", env={f"TRACEHOST_{name}": value})
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr == f"tracehost: {message}\n"
 
@@ -98,7 +114,17 @@ def test_variables_that_are_wrong_under_plain_python(monkeypatch):
         assert str(raised.value).startswith(message)
 
 
-def test_doctor_runs_a_graph_whatever_is_set(run_host):
-    done = run_host("doctor", env={"TRACEHOST_STANCE": "fail_on_miss", "TRACEHOST_EAGER": "false"})
-    assert done.returncode == 0, done.stdout
-    assert "  stance = fail_on_miss (TRACEHOST_STANCE)\n" in done.stdout
+def test_doctor_runs_a_graph_whatever_is_set():
+    with tracehost.stance("fail_on_miss"):
+        assert [f.verdict for f in doctor._devices()][0] == "OK"
+    with tracehost.run_functions_eagerly(True):
+        assert [f.verdict for f in doctor._devices()][0] == "OK"
+
+
+def test_they_hold_in_a_notebook(run_host, tmp_path):
+    nbformat = pytest.importorskip("nbformat")
+    cells = [nbformat.v4.new_code_cell(PROGRAM)]
+    nbformat.write(nbformat.v4.new_notebook(cells=cells), tmp_path / "n.ipynb")
+    (tmp_path / "tracehost.toml").write_text("eager = true\n[notebook]\nsave-every = 10\n")
+    done = run_host("notebook", "n.ipynb")
+    assert (done.returncode, done.stdout) == (0, "0 6\n"), done.stderr
