@@ -23,11 +23,18 @@ constexpr const char *own_name = "tracehost.toml", *shared_name = "pyproject.tom
 
 std::optional<std::string> content(const fs::path &path) {
   std::ifstream file(path, std::ios::binary);
-  if (!file || fs::is_directory(path))
+  std::error_code ignored;
+  if (!file || fs::is_directory(path, ignored))
     return std::nullopt;
   std::ostringstream text;
   text << file.rdbuf();
   return text.str();
+}
+
+std::string why_not(const fs::path &path) {
+  const int error = errno;
+  std::error_code ignored;
+  return std::strerror(fs::is_directory(path, ignored) ? EISDIR : error);
 }
 
 // In /tmp anybody can put a file where others start programs.
@@ -207,6 +214,8 @@ std::string key(const OptionEntry &option, Command command) {
 void read_file(const fs::path &path, const std::string &shown, Configuration &configuration) {
   if (const auto text = content(path))
     read_text(path, shown, *text, configuration);
+  else
+    configuration.problems.push_back({"cannot read " + shown + ": " + why_not(path), false});
 }
 
 Configuration read_configuration(const std::string &file, bool none) {
@@ -218,8 +227,7 @@ Configuration read_configuration(const std::string &file, bool none) {
     const auto path = fs::absolute(file, ignored);
     const auto text = content(path);
     if (!text)
-      throw UsageError("cannot read '" + file + "' (--config): " +
-                       std::strerror(fs::is_directory(path, ignored) ? EISDIR : errno));
+      throw UsageError("cannot read '" + file + "' (--config): " + why_not(path));
     read_text(path, file, *text, configuration);
     return configuration;
   }

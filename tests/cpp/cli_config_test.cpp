@@ -232,6 +232,14 @@ TEST_F(ConfigTest, MistakesAreToldWithTheirLine) {
               ElementsAre(testing::StartsWith("error ./tracehost.toml:1: ")));
 }
 
+TEST_F(ConfigTest, AFileThatCannotBeReadIsAWarning) {
+  fs::create_directory("tracehost.toml");
+  EXPECT_THAT(set({"s.py"}), IsEmpty());
+  ASSERT_THAT(configuration().problems, testing::SizeIs(1));
+  EXPECT_EQ(configuration().problems[0].text, "cannot read ./tracehost.toml: Is a directory");
+  EXPECT_FALSE(configuration().problems[0].fatal);
+}
+
 TEST_F(ConfigTest, AVariableThatIsWrong) {
   ::setenv("TRACEHOST_NOTEBOOK_TIMEOUT", "soon", 1);
   try {
