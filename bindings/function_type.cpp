@@ -162,7 +162,7 @@ PyObject *call_function(PyObject *self, PyObject *const *args, std::size_t nargs
       return nullptr;
     if (f.takes_arrays) [[unlikely]]
       call.convert_arrays();
-    call.stance = stance;
+    call.stance = stance == Stance::trace ? f.stance : stance;
     call.context = probe_context();
     PooledStack stack;
     SpecializationRef served;
@@ -216,16 +216,16 @@ validate::Policy policy_of(long long validate) {
 }
 
 // Function(callable, parameters, empty, name, file, line, site_key, limit, watch, reduces,
-//          declaration or None, autograph, value_reads, validate)
+//          declaration or None, autograph, value_reads, validate, goes_on)
 int initialise(PyObject *self, PyObject *args, PyObject *) {
   PyObject *callable = nullptr, *parameters = nullptr, *empty = nullptr, *declaration = nullptr;
   const char *name = nullptr, *file = nullptr;
-  int line = 0, watch = 1, reduces = 0, autograph = 1, value_reads = 0;
+  int line = 0, watch = 1, reduces = 0, autograph = 1, value_reads = 0, goes_on = 0;
   unsigned long long site_key = 0, limit = 0;
   long long validate = 0; // 0: never; -1: at traces; N: and every N hits
-  if (!PyArg_ParseTuple(args, "OO!OssiKKppOpiL", &callable, &PyList_Type, &parameters, &empty,
+  if (!PyArg_ParseTuple(args, "OO!OssiKKppOpiLp", &callable, &PyList_Type, &parameters, &empty,
                         &name, &file, &line, &site_key, &limit, &watch, &reduces, &declaration,
-                        &autograph, &value_reads, &validate))
+                        &autograph, &value_reads, &validate, &goes_on))
     return -1;
   try {
     auto f = std::make_unique<PythonFunction>(callable, parameters, empty);
@@ -239,6 +239,7 @@ int initialise(PyObject *self, PyObject *args, PyObject *) {
     f->name = fmt::format("{} ({})", name, text(identity.definition));
     f->watch = watch;
     f->autograph = autograph;
+    f->stance = goes_on ? Stance::eager_on_error : Stance::trace;
     f->value_reads = static_cast<trace::ValueReads>(value_reads);
     f->core = std::make_unique<FunctionCore>(std::move(identity), limit, report::ledger(),
                                              policy_of(validate));

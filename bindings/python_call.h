@@ -32,8 +32,9 @@ struct PythonFunction {
   std::shared_ptr<const Parameters> parameters;
   bool watch; ///< Python values that the trace read are part of the signature
   trace::ValueReads value_reads = trace::ValueReads::error;
-  bool autograph = true;     ///< control flow on tensors becomes the graph's
-  bool takes_arrays = false; ///< it was called with numpy's: converted before the look-up
+  Stance stance = Stance::trace; ///< of its calls, where the process and the thread leave it open
+  bool autograph = true;         ///< control flow on tensors becomes the graph's
+  bool takes_arrays = false;     ///< it was called with numpy's: converted before the look-up
   std::unordered_set<std::string> warned;   ///< paths of slots that a SideEffectWarning has named
   std::unordered_set<std::string> baked;    ///< lines that a TraceWarning has named
   std::unordered_set<std::string> wrong;    ///< ops that a TraceWarning of wrong graphs has named

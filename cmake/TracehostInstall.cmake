@@ -6,6 +6,9 @@ install(DIRECTORY "${PROJECT_SOURCE_DIR}/bindings/tracehost/" DESTINATION "${sit
 # Commands that are made in Python. A package of its own: notebooks start without torch.
 install(DIRECTORY "${PROJECT_SOURCE_DIR}/bindings/tracehost_commands/" DESTINATION "${site}/tracehost_commands"
   FILES_MATCHING PATTERN "*.py" PATTERN "__pycache__" EXCLUDE)
+# What --trace and --intercept load before the program runs: without torch, too.
+install(DIRECTORY "${PROJECT_SOURCE_DIR}/bindings/tracehost_interception/" DESTINATION "${site}/tracehost_interception"
+  FILES_MATCHING PATTERN "*.py" PATTERN "__pycache__" EXCLUDE)
 install(DIRECTORY "${PROJECT_SOURCE_DIR}/host/include/tracehost" DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}" FILES_MATCHING PATTERN "*.h")
 if(TARGET tracehost_core)
   install(TARGETS tracehost_core LIBRARY DESTINATION "${site}/tracehost/lib" NAMELINK_SKIP)

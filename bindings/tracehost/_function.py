@@ -30,6 +30,10 @@ _VALUE_READS = ("error", "guard", "bake")
 # As Function takes them; N: itself.
 _VALIDATE: dict[Any, int] = {"off": 0, "first": -1}
 
+# For tracehost_interception: the calls of this Function have the stance "eager_on_error" unless another is
+# chosen. A program that does not know of us must not end by what we refuse.
+GOES_ON = "_goes_on"
+
 # Options of tf.function without a meaning here: taken where they say what is so anyway.
 _OF_TF = (
     "jit_compile",
@@ -99,6 +103,7 @@ def function(
         ValueError: `limit` or `validate` is less than 1; `value_reads` is none of the three.
     """
     reduce_retracing = options.pop("experimental_relax_shapes", None) or reduce_retracing
+    goes_on = options.pop(GOES_ON, False)
     _check_options(options)
     if not isinstance(limit, int) or isinstance(limit, bool):
         raise TypeError(f"limit must be an int, got {limit!r}")
@@ -117,6 +122,7 @@ def function(
         autograph=autograph,
         value_reads=value_reads,
         validate=validate,
+        **{GOES_ON: goes_on},
         **options,
     )
     if func is None:
@@ -150,6 +156,7 @@ def function(
         bool(autograph),
         _VALUE_READS.index(value_reads),
         _VALIDATE.get(validate, validate),
+        bool(goes_on),
     )
     functools.update_wrapper(made, func, updated=())
     _options[made] = {
@@ -161,6 +168,7 @@ def function(
         "autograph": autograph,
         "value_reads": value_reads,
         "validate": validate,
+        GOES_ON: goes_on,
     }
     return made
 

@@ -23,6 +23,12 @@ constexpr OptionEntry option_table[] = {
      "default|eager|eager_on_miss|eager_on_error|fail_on_miss", "what calls of Functions do",
      programs, 's'},
     {"eager", '\0', Takes::nothing, Kind::none, "", "run Functions as plain Python", programs, 's'},
+    {"trace", '\0', Takes::values, Kind::text, "TARGET",
+     "MODULE:FUNCTION[,OPTION...]: trace it, the program unchanged", programs},
+    {"intercept", '\0', Takes::values, Kind::text, "DECORATOR",
+     "torch.compile, torch.jit.trace, torch.jit.script or\n"
+     "PACKAGE:NAME: trace what it decorates",
+     programs},
     {"output", 'o', Takes::value, Kind::output, "OUT",
      "the file to write, `-` for stdout, or a folder\n(default: NAME.out.ipynb)", notebook, 'o'},
     {"inplace", '\0', Takes::nothing, Kind::none, "", "write into the notebook itself", notebook,

@@ -105,6 +105,14 @@ void apply_output(const Given &given) {
   set(owner, std::to_string(::getpid()));
 }
 
+// What could not be traced is told by the process that was asked, not by its children. A command in
+// Python starts the program itself.
+void apply_interception(const Given &given, Command command) {
+  const bool inherited = given.origin == variable(*given.option, Command::run);
+  if (!inherited && command == Command::run)
+    set("TRACEHOST_INTERCEPTION_PID", std::to_string(::getpid()));
+}
+
 } // namespace
 
 const Given *Settings::find(std::string_view name) const {
@@ -152,6 +160,8 @@ void apply(Settings &settings) {
     make_absolute(given, "");
     if (given.option->kind == Kind::output)
       apply_output(given);
+    if (given.option->name == "trace" || given.option->name == "intercept")
+      apply_interception(given, settings.command);
     std::string text;
     for (const auto &value : given.values)
       text += (text.empty() ? "" : "\n") + value;

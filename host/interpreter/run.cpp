@@ -1,5 +1,7 @@
 #include "interpreter/run.h"
 
+#include "interpreter/interception.h"
+
 #include <Python.h>
 
 namespace tracehost::interpreter {
@@ -10,6 +12,22 @@ int give_up(PyConfig &config, const PyStatus &status) {
   if (PyStatus_IsExit(status)) // --version, -h and the like: printed already
     return status.exitcode;
   Py_ExitStatusException(status);
+}
+
+int start(PyConfig &config) {
+  const bool asked = interception_asked();
+  std::wstring module;
+  auto status = asked ? PyConfig_Read(&config) : PyStatus_Ok();
+  if (asked && !PyStatus_Exception(status))
+    status = direct_main(config, module);
+  if (!PyStatus_Exception(status))
+    status = Py_InitializeFromConfig(&config);
+  if (PyStatus_Exception(status))
+    return give_up(config, status);
+  PyConfig_Clear(&config);
+  if (const int code = asked ? install_interception(module) : 0)
+    return Py_FinalizeEx(), code;
+  return Py_RunMain();
 }
 
 } // namespace
@@ -28,14 +46,16 @@ int run_program(const std::string &executable, const std::vector<std::string> &a
   auto status = PyConfig_SetBytesArgv(&config, static_cast<Py_ssize_t>(argv.size()), argv.data());
   if (!PyStatus_Exception(status))
     status = PyConfig_SetBytesString(&config, &config.executable, executable.c_str());
-  if (!PyStatus_Exception(status))
-    status = Py_InitializeFromConfig(&config);
-  if (PyStatus_Exception(status))
-    return give_up(config, status);
-  PyConfig_Clear(&config);
-  return Py_RunMain();
+  return PyStatus_Exception(status) ? give_up(config, status) : start(config);
 }
 
-int run_as_python(int argc, char **argv) { return Py_BytesMain(argc, argv); }
+int run_as_python(int argc, char **argv) {
+  if (!interception_asked())
+    return Py_BytesMain(argc, argv);
+  PyConfig config;
+  PyConfig_InitPythonConfig(&config);
+  const auto status = PyConfig_SetBytesArgv(&config, argc, argv);
+  return PyStatus_Exception(status) ? give_up(config, status) : start(config);
+}
 
 } // namespace tracehost::interpreter

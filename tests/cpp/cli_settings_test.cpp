@@ -42,7 +42,9 @@ protected:
   void SetUp() override { clear(); }
   void TearDown() override { clear(); }
   static void clear() {
-    for (const char *name : {"TRACEHOST_REPORT", "TRACEHOST_REPORT_PID", "TRACEHOST_PYTHON"})
+    for (const char *name :
+         {"TRACEHOST_REPORT", "TRACEHOST_REPORT_PID", "TRACEHOST_PYTHON", "TRACEHOST_TRACE",
+          "TRACEHOST_INTERCEPT", "TRACEHOST_INTERCEPTION_PID"})
       ::unsetenv(name);
   }
   const std::string folder = testing::TempDir();
@@ -62,6 +64,27 @@ TEST_F(SettingsTest, NothingIsSetWithoutOptions) {
   EXPECT_EQ(variable("TRACEHOST_REPORT"), "(unset)");
   EXPECT_EQ(variable("TRACEHOST_REPORT_PID"), "(unset)");
   EXPECT_EQ(variable("TRACEHOST_PYTHON"), "(unset)");
+}
+
+TEST_F(SettingsTest, InterceptionIsHandedOverWithWhoWasTold) {
+  auto settings = parsed({"--trace", "a:f,limit=2", "--trace=b:g", "s.py", "--trace", "c:h"});
+  finish(settings);
+  EXPECT_EQ(variable("TRACEHOST_TRACE"), "a:f,limit=2\nb:g");
+  EXPECT_EQ(variable("TRACEHOST_INTERCEPT"), "(unset)");
+  EXPECT_EQ(variable("TRACEHOST_INTERCEPTION_PID"), std::to_string(::getpid()));
+}
+
+TEST_F(SettingsTest, InterceptionOfAnEarlierHostStaysAsItIs) {
+  ::setenv("TRACEHOST_INTERCEPT", "torch.compile", 1);
+  ::setenv("TRACEHOST_INTERCEPTION_PID", "1", 1);
+  auto settings = parsed({"s.py"});
+  finish(settings);
+  EXPECT_EQ(variable("TRACEHOST_INTERCEPT"), "torch.compile");
+  EXPECT_EQ(variable("TRACEHOST_INTERCEPTION_PID"), "1");
+  settings = parsed({"--intercept=torch.jit.trace", "s.py"});
+  finish(settings);
+  EXPECT_EQ(variable("TRACEHOST_INTERCEPT"), "torch.jit.trace");
+  EXPECT_EQ(variable("TRACEHOST_INTERCEPTION_PID"), std::to_string(::getpid()));
 }
 
 TEST_F(SettingsTest, ReportFileBecomesAbsoluteAndIsNotLeftBehind) {

@@ -1,0 +1,181 @@
+"""The program's own module: its functions are decorated as they are defined.
+
+After its end it would be too late, and CPython has no hook between two statements. So a call is put behind
+each statement of the module that binds a name that is asked for; files and lines stay as they were.
+"""
+
+from __future__ import annotations
+
+import ast
+import sys
+from types import CodeType, TracebackType
+from typing import Any
+
+from .messages import did_you_mean, say
+from .targets import Target
+
+targets: list[Target] = []
+was_run = False  # by the code made here
+
+
+def script_code(path: str) -> CodeType:
+    """The code of a script, which runs in `__main__` as `python script.py` has it."""
+    from importlib.machinery import SourceFileLoader
+
+    _hide_our_line()
+    with open(path, "rb") as file:
+        source = file.read()
+    module = vars(sys.modules["__main__"])
+    module.update(__file__=path, __cached__=None, __loader__=SourceFileLoader("__main__", path))
+    return _code(source, path)
+
+
+def command_code(command: str) -> CodeType:
+    """The code of `-c`."""
+    _hide_our_line()
+    return _code(command.encode("utf-8", "surrogateescape"), "<string>")
+
+
+def module_code(loader: Any, name: str) -> CodeType | None:
+    """The code of what `-m`, a folder or a zip runs."""
+    source = loader.get_source(name)
+    return loader.get_code(name) if source is None else _code(source, loader.get_filename(name))
+
+
+def bound(root: str) -> None:
+    """Called by the program itself: a name has been bound in it."""
+    from .replace import replace_in
+
+    wanted = [target for target in targets if target.root == root]
+    replace_in(sys.modules["__main__"], wanted, final=False)
+
+
+def _code(source: bytes | str, file: str) -> CodeType:
+    global was_run
+    was_run = True
+    tree = ast.parse(source, file)
+    names = _Names()
+    names.visit(tree)
+    roots = {target.root for target in targets}
+    _tell_missing(roots - names.found, names)
+    _Binder(roots if names.all_of_another else roots & names.found).visit(tree)
+    return compile(tree, file, "exec", dont_inherit=True)
+
+
+def _tell_missing(missing: set[str], names: _Names) -> None:
+    for target in targets:
+        if target.root in missing and not names.all_of_another:
+            target.met = True
+            say(
+                f"{target.text}: the program defines no '{target.root}'{did_you_mean(target.root, names.found)}"
+            )
+
+
+class _Here(ast.NodeVisitor):
+    """Of the module itself: what is in functions and classes is not visited."""
+
+    def visit_FunctionDef(self, node: Any) -> Any:
+        return node
+
+    visit_AsyncFunctionDef = visit_ClassDef = visit_Lambda = visit_FunctionDef
+
+
+def _names_of(node: ast.AST) -> set[str]:
+    """The names that this node itself binds."""
+    if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+        return {node.name}
+    if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+        return {node.id}
+    if isinstance(node, (ast.Import, ast.ImportFrom)):
+        return {a.asname or a.name.partition(".")[0] for a in node.names}
+    return set()
+
+
+class _Names(_Here):
+    """All that the module binds."""
+
+    def __init__(self) -> None:
+        self.found: set[str] = set()
+
+    @property
+    def all_of_another(self) -> bool:
+        return "*" in self.found  # from module import *
+
+    def generic_visit(self, node: ast.AST) -> None:
+        self.found |= _names_of(node)
+        super().generic_visit(node)
+
+    def visit_FunctionDef(self, node: Any) -> Any:
+        self.found |= _names_of(node)
+        self.found |= {
+            name for n in ast.walk(node) if isinstance(n, ast.Global) for name in n.names
+        }
+
+    visit_AsyncFunctionDef = visit_ClassDef = visit_FunctionDef
+
+
+class _Binder(ast.NodeTransformer):
+    def __init__(self, roots: set[str]) -> None:
+        self._roots = roots
+
+    def generic_visit(self, node: ast.AST) -> ast.AST:
+        for name, statements in ast.iter_fields(node):
+            if isinstance(statements, list) and any(isinstance(s, ast.stmt) for s in statements):
+                setattr(node, name, [made for s in statements for made in self._followed(s)])
+            elif isinstance(statements, list):
+                for handler in statements:
+                    if isinstance(handler, (ast.ExceptHandler, ast.match_case)):
+                        self.generic_visit(handler)
+        return node
+
+    def _followed(self, statement: ast.stmt) -> list[ast.stmt]:
+        names = self._own_names(statement)
+        if "*" in names:
+            names = self._roots
+        if not isinstance(statement, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+            self.generic_visit(statement)
+        return [statement, *(_call(name, statement) for name in sorted(names & self._roots))]
+
+    def _own_names(self, statement: ast.stmt) -> set[str]:
+        if isinstance(statement, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+            return _names_of(statement)
+        bodies = ("body", "orelse", "finalbody", "handlers", "cases")
+        names = _names_of(statement)
+        for field, value in ast.iter_fields(statement):
+            if field not in bodies:
+                for part in value if isinstance(value, list) else [value]:
+                    if isinstance(part, ast.AST):
+                        names |= set().union(*(_names_of(n) for n in ast.walk(part)))
+        return names
+
+
+def _call(name: str, after: ast.stmt) -> ast.stmt:
+    statement = ast.parse(f"__import__('tracehost_interception').bound({name!r})").body[0]
+    for node in ast.walk(statement):
+        if "lineno" in node._attributes:
+            at = {"lineno": after.lineno, "end_lineno": after.lineno}
+            vars(node).update(at, col_offset=after.col_offset, end_col_offset=after.col_offset)
+    return statement
+
+
+def _hide_our_line() -> None:
+    """The line of -c that runs the program is no part of its tracebacks, as long as Python itself prints
+    them."""
+    before = sys.excepthook
+
+    def excepthook(
+        kind: type[BaseException], error: BaseException, traceback: TracebackType | None
+    ) -> None:
+        if traceback is not None and traceback.tb_frame.f_code.co_filename == "<string>":
+            traceback = traceback.tb_next
+        while traceback is not None and traceback.tb_frame.f_code.co_filename == __file__:
+            traceback = traceback.tb_next
+        if isinstance(error, SyntaxError) and traceback and _is_parser(traceback):
+            traceback = None
+        before(kind, error.with_traceback(traceback), traceback)
+
+    sys.excepthook = excepthook
+
+
+def _is_parser(traceback: TracebackType) -> bool:
+    return traceback.tb_next is None and traceback.tb_frame.f_code.co_filename == ast.__file__

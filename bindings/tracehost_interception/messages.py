@@ -1,0 +1,32 @@
+"""What the user is told: lines on stderr, each once, from the first process only."""
+
+from __future__ import annotations
+
+import difflib
+import os
+import sys
+from collections.abc import Iterable
+
+FIRST = "TRACEHOST_INTERCEPTION_PID"
+
+_said: set[str] = set()
+
+
+def is_first() -> bool:
+    """Whether this is the process that was told to intercept, and none of its children."""
+    return os.environ.get(FIRST) in (None, str(os.getpid()))
+
+
+def say(line: str) -> None:
+    if line in _said or not is_first():
+        return
+    _said.add(line)
+    if sys.stderr is not None:
+        sys.stderr.write(f"tracehost: {line}\n")
+        sys.stderr.flush()
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """`; did you mean 'forward'?`, or nothing."""
+    near = difflib.get_close_matches(name, list(known), 1)
+    return f"; did you mean '{near[0]}'?" if near else ""
