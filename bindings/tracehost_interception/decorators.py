@@ -74,7 +74,12 @@ def caller() -> FrameType:
 
 
 def place(frame: FrameType) -> str:
-    return f"{os.path.basename(frame.f_code.co_filename)}:{frame.f_lineno}"
+    text = f"{os.path.basename(frame.f_code.co_filename)}:{frame.f_lineno}"
+    if "IPython" not in sys.modules:
+        return text
+    from tracehost._cells import in_cells
+
+    return in_cells(text)
 
 
 def is_of(frame: FrameType, package: str) -> bool:
