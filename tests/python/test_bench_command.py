@@ -119,6 +119,15 @@ def test_the_table(table):
     )
 
 
+@pytest.mark.parametrize(
+    "switch", [lambda: tracehost.run_functions_eagerly(True), lambda: tracehost.stance("eager")]
+)
+def test_calls_run_graphs_whatever_is_switched(table, switch):
+    with switch():
+        _, lines, _ = table("faster", AGAINST, PAIR)
+    assert lines[-1].split()[1:] == "1.00 ms 1.00 ms 1.00 ms 0.25 4.00 ms at call 1".split()
+
+
 def test_a_signature_each(table):
     _, lines, _ = table("faster", AGAINST, PAIR, "--signature=f32[3,4]")
     assert [line for line in lines if line.startswith("faster")] == [
