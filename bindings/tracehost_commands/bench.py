@@ -68,8 +68,7 @@ def main(words: list[str], targets: list[str]) -> int:
         _check_fits(text, values, subject)
     signatures = given or subject.declared or [_no_arguments(target, subject)]
     calls = {name: make() for name, make in subject.make.items()}
-    with tracehost.run_functions_eagerly(False):  # whatever --eager says: that is a contender
-        cases = [_measured(subject.name, calls, values, options) for values in signatures]
+    cases = [_measured(subject.name, calls, values, options) for values in signatures]
     sys.stdout.write(as_json(subject.name, cases) if options.json else as_text(cases))
     failed = untraced(cases)
     if failed is not None:

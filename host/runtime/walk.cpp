@@ -73,8 +73,7 @@ bool Lockstep::tensor(const Node &node, const Value &value) {
   if (slot < slots_.size()) // seen before: must be the very tensor
     return slots_[slot]->is_same(t);
   const TensorMeta &meta = metas_[slot];
-  if (!t.defined() || !fits(meta, t) ||
-      (requires_grad_ && t.requires_grad() != meta.requires_grad))
+  if (!t.defined() || !fits(meta, t) || (requires_grad_ && t.requires_grad() != meta.requires_grad))
     return false;
   slots_.push_back(&t);
   return true;
