@@ -13,6 +13,36 @@ bool takes_next_word(const OptionEntry &option) {
   return option.takes == Takes::value || option.takes == Takes::values;
 }
 
+std::string action(const Actions &actions, Kind kind, std::string_view placeholder) {
+  switch (kind) {
+  case Kind::choice: {
+    std::string words;
+    for (const auto word : choices(placeholder))
+      words += (words.empty() ? "" : " ") + std::string(word);
+    return std::string(actions.before_choices) + words + std::string(actions.after_choices);
+  }
+  case Kind::command:
+    return std::string(actions.command);
+  case Kind::notebook:
+    return std::string(actions.notebook);
+  case Kind::target:
+    return std::string(actions.target);
+  case Kind::folder:
+    return std::string(actions.folder);
+  case Kind::file:
+  case Kind::output:
+  case Kind::program:
+    return std::string(actions.file);
+  case Kind::none:
+  case Kind::text:
+  case Kind::whole:
+  case Kind::number:
+  case Kind::limit:
+    break;
+  }
+  return std::string(actions.nothing);
+}
+
 std::string one_line(std::string_view text, std::string_view special) {
   std::string line;
   for (const char c : text) {

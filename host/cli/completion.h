@@ -23,6 +23,13 @@ std::vector<std::string> spellings(const OptionEntry &option);
 // Whether its value may be the next word.
 bool takes_next_word(const OptionEntry &option);
 
+// How a shell is told what a word of each kind is completed by.
+struct Actions {
+  std::string_view before_choices, after_choices; // around the words of a fixed choice
+  std::string_view command, notebook, target, folder, file, nothing;
+};
+std::string action(const Actions &actions, Kind kind, std::string_view placeholder);
+
 // A summary in one line, with a backslash in front of each of `special`.
 std::string one_line(std::string_view text, std::string_view special);
 

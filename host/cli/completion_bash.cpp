@@ -6,35 +6,14 @@ namespace tracehost::cli {
 namespace {
 
 // Files and folders are left to bash itself, which knows of quotes and tildes.
-std::string action(Kind kind, std::string_view placeholder) {
-  switch (kind) {
-  case Kind::choice: {
-    std::string words;
-    for (const auto word : choices(placeholder))
-      words += (words.empty() ? "" : " ") + std::string(word);
-    return "_tracehost_words '" + words + "'";
-  }
-  case Kind::command:
-    return "_tracehost_words \"$_tracehost_commands\"";
-  case Kind::notebook:
-    return "_tracehost_files ipynb";
-  case Kind::target:
-    return "_tracehost_files py";
-  case Kind::folder:
-    return "_tracehost_compopt dirnames";
-  case Kind::file:
-  case Kind::output:
-  case Kind::program:
-    return "_tracehost_compopt default";
-  case Kind::none:
-  case Kind::text:
-  case Kind::whole:
-  case Kind::number:
-  case Kind::limit:
-    break;
-  }
-  return ":";
-}
+constexpr Actions actions{.before_choices = "_tracehost_words '",
+                          .after_choices = "'",
+                          .command = "_tracehost_words \"$_tracehost_commands\"",
+                          .notebook = "_tracehost_files ipynb",
+                          .target = "_tracehost_files py",
+                          .folder = "_tracehost_compopt dirnames",
+                          .file = "_tracehost_compopt default",
+                          .nothing = ":"};
 
 // The alternatives of a `case`: 'notebook --output' | 'notebook -o'
 std::string pattern(const OptionEntry &option, const CommandEntry &command) {
@@ -175,7 +154,7 @@ std::string bash_completion() {
   });
   out << "  esac\n  return 1\n}\n\n_tracehost_value() {\n  case $1 in\n";
   each_option([&](const OptionEntry &option, const CommandEntry &command) {
-    if (const auto what = action(option.kind, option.placeholder); what != ":")
+    if (const auto what = action(actions, option.kind, option.placeholder); what != ":")
       out << "    " << pattern(option, command) << ") " << what << " ;;\n";
   });
   out << "  esac\n}\n\n_tracehost_offer() {\n  case $command in\n";
@@ -184,7 +163,7 @@ std::string bash_completion() {
       out << "    " << command.name << ") _tracehost_words '" << words << "' ;;\n";
   out << "  esac\n}\n\n_tracehost_word() {\n  case $command in\n";
   for (const auto &command : commands())
-    if (const auto what = action(command.words, command.choices); what != ":")
+    if (const auto what = action(actions, command.words, command.choices); what != ":")
       out << "    " << command.name << ") " << what << " ;;\n";
   out << "  esac\n}\n" << with_flags(walk);
   return out.str();

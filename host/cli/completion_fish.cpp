@@ -7,39 +7,15 @@ namespace {
 
 std::string quoted(std::string_view text) { return "'" + one_line(text, "'\\") + "'"; }
 
-std::string spaced(std::string_view placeholder) {
-  std::string words;
-  for (const auto word : choices(placeholder))
-    words += (words.empty() ? "" : " ") + std::string(word);
-  return words;
-}
-
-// What `complete` says of a value or word; files are offered where nothing is said.
-std::string action(Kind kind, std::string_view placeholder) {
-  switch (kind) {
-  case Kind::choice:
-    return " -f -a " + quoted(spaced(placeholder));
-  case Kind::command:
-    return " -f -a \"$__tracehost_names\"";
-  case Kind::notebook:
-    return " -f -a '(__fish_complete_suffix .ipynb)'";
-  case Kind::target:
-    return " -f -a '(__fish_complete_suffix .py)'";
-  case Kind::folder:
-    return " -f -a '(__fish_complete_directories)'";
-  case Kind::file:
-  case Kind::output:
-  case Kind::program:
-    return "";
-  case Kind::none:
-  case Kind::text:
-  case Kind::whole:
-  case Kind::number:
-  case Kind::limit:
-    break;
-  }
-  return " -f";
-}
+// Files are offered where nothing is said.
+constexpr Actions actions{.before_choices = " -f -a '",
+                          .after_choices = "'",
+                          .command = " -f -a \"$__tracehost_names\"",
+                          .notebook = " -f -a '(__fish_complete_suffix .ipynb)'",
+                          .target = " -f -a '(__fish_complete_suffix .py)'",
+                          .folder = " -f -a '(__fish_complete_directories)'",
+                          .file = "",
+                          .nothing = " -f"};
 
 // A condition: the cursor is where these commands' options and words stand.
 std::string at(unsigned commands_of) {
@@ -55,7 +31,7 @@ std::string complete_option(const OptionEntry &option) {
   if (option.letter != '\0')
     line += std::string(" -s ") + option.letter;
   if (takes_next_word(option))
-    line += " -r" + action(option.kind, option.placeholder);
+    line += " -r" + action(actions, option.kind, option.placeholder);
   return line + " -d " + quoted(option.summary) + "\n";
 }
 
@@ -125,7 +101,7 @@ std::string fish_completion() {
   for (const auto &option : options())
     out << complete_option(option);
   for (const auto &command : commands())
-    if (const auto what = action(command.words, command.choices);
+    if (const auto what = action(actions, command.words, command.choices);
         !what.empty() && command.command != Command::run)
       out << at(bit(command.command)) << what << '\n';
   return out.str();

@@ -12,35 +12,14 @@ std::string quoted(const std::string &text) {
   return result + "'";
 }
 
-std::string action(Kind kind, std::string_view placeholder) {
-  switch (kind) {
-  case Kind::choice: {
-    std::string words;
-    for (const auto word : choices(placeholder))
-      words += (words.empty() ? "" : " ") + std::string(word);
-    return "(" + words + ")";
-  }
-  case Kind::command:
-    return "_tracehost_commands";
-  case Kind::notebook:
-    return "_files -g \"*.ipynb\"";
-  case Kind::target:
-    return "_files -g \"*.py\"";
-  case Kind::folder:
-    return "_files -/";
-  case Kind::file:
-  case Kind::output:
-  case Kind::program:
-    return "_files";
-  case Kind::none:
-  case Kind::text:
-  case Kind::whole:
-  case Kind::number:
-  case Kind::limit:
-    break;
-  }
-  return " ";
-}
+constexpr Actions actions{.before_choices = "(",
+                          .after_choices = ")",
+                          .command = "_tracehost_commands",
+                          .notebook = "_files -g \"*.ipynb\"",
+                          .target = "_files -g \"*.py\"",
+                          .folder = "_files -/",
+                          .file = "_files",
+                          .nothing = " "};
 
 // For _arguments: one specification a spelling, each of which rules the other one out.
 std::string specifications(const OptionEntry &option) {
@@ -59,7 +38,7 @@ std::string specifications(const OptionEntry &option) {
     if (option.takes != Takes::nothing)
       text += std::string(option.takes == Takes::optional_value ? "::" : ":") +
               one_line(option.kind == Kind::choice ? option.name : option.placeholder, ":") + ":" +
-              action(option.kind, option.placeholder);
+              action(actions, option.kind, option.placeholder);
     result += " \\\n        " + quoted(text);
   }
   return result;
@@ -116,9 +95,9 @@ std::string zsh_completion() {
     if (command.words == Kind::notebook || command.words == Kind::text)
       out << " \\\n        "
           << quoted("*:" + std::string(command.words == Kind::text ? "argument" : "notebook") +
-                    ":" + action(command.words, command.choices));
+                    ":" + action(actions, command.words, command.choices));
     else if (command.words != Kind::none && command.words != Kind::program)
-      out << " \\\n        " << quoted(":word:" + action(command.words, command.choices));
+      out << " \\\n        " << quoted(":word:" + action(actions, command.words, command.choices));
     out << " && ret=0\n        ;;\n";
   }
   out << "      *) _default && ret=0 ;;\n      esac\n      ;;\n  esac\n  return ret\n}\n\n"
