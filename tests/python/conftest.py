@@ -1,6 +1,7 @@
 """Shared by all tests: where the host is, and how to run a program in it."""
 
 import os
+import signal
 import subprocess
 import sys
 import warnings
@@ -13,6 +14,13 @@ HOST = BIN / "tracehost"
 HOST_PYTHON = BIN / "tracehost-python"
 PYTHON = BIN / "python3"
 ROOT = Path(__file__).resolve().parents[2]
+
+# A job in the background has these ignored, and hands that on: programs under test meet them as at a terminal.
+for ignored in (signal.SIGINT, signal.SIGQUIT, signal.SIGHUP):
+    if signal.getsignal(ignored) == signal.SIG_IGN:
+        signal.signal(
+            ignored, signal.default_int_handler if ignored == signal.SIGINT else signal.SIG_DFL
+        )
 
 
 def clean_environment(**changes: str | None) -> dict[str, str]:
