@@ -43,6 +43,13 @@ std::string action(const Actions &actions, Kind kind, std::string_view placehold
   return std::string(actions.nothing);
 }
 
+std::string with_flags(std::string text) {
+  constexpr std::string_view mark = "@FLAGS@";
+  for (auto at = text.find(mark); at != std::string::npos; at = text.find(mark))
+    text.replace(at, mark.size(), python_flags);
+  return text;
+}
+
 std::string one_line(std::string_view text, std::string_view special) {
   std::string line;
   for (const char c : text) {

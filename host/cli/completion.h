@@ -18,6 +18,9 @@ std::string fish_completion();
 // CPython's own short options, as far as they matter to where a script begins.
 constexpr std::string_view python_flags = "bBdEhiIOPqsSuvVx";
 
+// A script's text with these in place of each `@FLAGS@`.
+std::string with_flags(std::string text);
+
 // `--name`, and `-x` where it has a letter.
 std::vector<std::string> spellings(const OptionEntry &option);
 // Whether its value may be the next word.

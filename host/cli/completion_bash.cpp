@@ -129,13 +129,6 @@ _tracehost() {
 complete -F _tracehost tracehost
 )";
 
-std::string with_flags(std::string text) {
-  constexpr std::string_view mark = "@FLAGS@";
-  for (auto at = text.find(mark); at != std::string::npos; at = text.find(mark))
-    text.replace(at, mark.size(), python_flags);
-  return text;
-}
-
 } // namespace
 
 std::string bash_completion() {

@@ -70,13 +70,6 @@ end
 
 )";
 
-std::string with_flags(std::string text) {
-  constexpr std::string_view mark = "@FLAGS@";
-  for (auto at = text.find(mark); at != std::string::npos; at = text.find(mark))
-    text.replace(at, mark.size(), python_flags);
-  return text;
-}
-
 } // namespace
 
 std::string fish_completion() {
