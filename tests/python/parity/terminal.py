@@ -43,7 +43,7 @@ TERMINAL = [
     ),
     c(
         "Ctrl-C reaches children too",
-        "import subprocess, sys\np = subprocess.Popen([sys.executable, '-c', 'import time; print(\"ready\", flush=True); time.sleep(30)'], stderr=subprocess.DEVNULL)\ntry: p.wait()\nexcept KeyboardInterrupt: print('child', p.wait() is not None)",
+        "import subprocess, sys\np = subprocess.Popen([sys.executable, '-c', 'import time; print(1, flush=True); time.sleep(30)'], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)\np.stdout.readline()\ntry: print('ready'); p.wait()\nexcept KeyboardInterrupt: print('child', p.wait() is not None)",
         types=(("ready\r\n", "\x03"),),
         env=PLAIN,
         status=0,
