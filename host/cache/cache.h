@@ -36,6 +36,21 @@ public:
     auto end() const { return all_.end(); }
     /// Those that have to be asked before `index`: narrower than it.
     const auto &narrower(std::size_t index) const { return narrower_[index]; }
+    /// Hot. The index of the most specific that serves, or size(). `last` is asked first, which
+    /// served last, after those narrower than it.
+    template <class Serves> std::size_t find(std::size_t last, const Serves &serves) const {
+      if (last < all_.size()) [[likely]] {
+        for (const std::uint32_t i : narrower(last))
+          if (serves(*all_[i]))
+            return i;
+        if (serves(*all_[last])) [[likely]]
+          return last;
+      }
+      for (std::size_t i = 0; i < all_.size(); ++i)
+        if (i != last && serves(*all_[i]))
+          return i;
+      return all_.size();
+    }
     /// In the order of publishing.
     std::vector<SpecializationRef> by_age() const;
 

@@ -75,25 +75,15 @@ FunctionCore::Outcome FunctionCore::hit(Body &body, Request &request, torch::jit
 SpecializationRef FunctionCore::look_up(Body &body, Request &request, torch::jit::Stack &stack) {
   const auto list = cache_.list();
   const auto stamp = calls_.fetch_add(1, std::memory_order_relaxed);
-  const auto serves = [&](std::size_t i) {
-    if (!body.verify(*(*list)[i], request, stack))
-      return false;
-    last_.store(i, std::memory_order_relaxed);
-    (*list)[i]->last_used.store(stamp, std::memory_order_relaxed);
-    return true;
-  };
   const std::size_t last = last_.load(std::memory_order_relaxed);
-  if (last < list->size()) [[likely]] {
-    for (const std::uint32_t i : list->narrower(last))
-      if (serves(i))
-        return (*list)[i];
-    if (serves(last)) [[likely]]
-      return (*list)[last];
-  }
-  for (std::size_t i = 0; i < list->size(); ++i)
-    if (i != last && serves(i))
-      return (*list)[i];
-  return nullptr;
+  const std::size_t found =
+      list->find(last, [&](Specialization &one) { return body.verify(one, request, stack); });
+  if (found == list->size()) [[unlikely]]
+    return nullptr;
+  if (found != last)
+    last_.store(found, std::memory_order_relaxed);
+  (*list)[found]->last_used.store(stamp, std::memory_order_relaxed);
+  return (*list)[found];
 }
 
 SpecializationRef FunctionCore::look_up(Body &body, Request &request, const Signature &signature) {

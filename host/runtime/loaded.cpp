@@ -14,7 +14,6 @@
 #include <algorithm>
 #include <functional>
 #include <optional>
-#include <stdexcept>
 #include <utility>
 
 namespace tracehost::runtime {
@@ -28,110 +27,71 @@ struct GivenSizes final : SizeSource {
   const Slots &slots;
 };
 
-/// A call never traces: nothing of a Body for traces is asked for.
-[[noreturn]] void never() { throw std::logic_error("an archive does not trace"); }
+/// The modes of the thread, as the graph will see them.
+Context context_of_call(bool inference) {
+  Context now = Context::now();
+  if (inference)
+    now.grad = false;
+  return now;
+}
 
-class NoTrace final : public trace::Frontend {
-public:
-  Site here() override { never(); }
-  std::string capture_path(const at::Tensor &) override { never(); }
-  [[noreturn]] void refuse(trace::Refusal, const std::string &) override { never(); }
-};
+/// Keeps the thread's modes, on an exception, too.
+void execute(const Specialization &specialization, const std::string &name, bool inference,
+             torch::jit::Stack &stack) {
+  const Program &program = *specialization.program;
+  try {
+    if (inference && !program.runs_engine()) {
+      const c10::InferenceMode on; // puts grad mode back, too
+      program.run(stack);
+      return;
+    }
+    const bool grad = at::GradMode::is_enabled();
+    program.run(stack);
+    if (at::GradMode::is_enabled() != grad) [[unlikely]] // a region of the body ends in its own
+      at::GradMode::set_enabled(grad);
+  } catch (c10::Error &e) {
+    if (const auto where = Program::take_failed_at(); !where.empty())
+      e.add_context(fmt::format("at {}, in {}", where, name));
+    throw;
+  }
+}
 
 } // namespace
 
-/// The Body of one call.
-class Loaded::Call final : public Body {
-public:
-  Call(const Loaded &function, const Bound &bound, bool inference)
-      : function_(function), bound_(bound), inference_(inference) {
-    request.stance = Stance::fail_on_miss;
-    request.context = Context::now();
-    if (inference)
-      request.context.grad = false;
-  }
-
-  bool verify(Specialization &specialization, Request &, torch::jit::Stack &stack) override;
-  void execute(const Specialization &specialization, torch::jit::Stack &stack) override;
-
-  Signature flatten(Request &, std::vector<at::Tensor> &) override { never(); }
-  void environment(const Specialization &, Request &, Signature &) override { never(); }
-  BodyResult run(Request &) override { never(); }
-  std::shared_ptr<FrontEndState> finish(Request &, Signature &, const trace::Traced &) override {
-    never();
-  }
-  trace::Frontend &frontend() override {
-    static NoTrace none;
-    return none;
-  }
-  void blocking(const std::function<void()> &wait) override { wait(); }
-  Site caller() override { return {}; }
-  std::string current_error() override { return {}; }
-
-  Request request;
+/// One call, as it is compared with the graphs.
+struct Loaded::Call {
+  const Binder &binder;
+  const Bound &bound;
+  const Context context;
+  const bool inference;
   bool exact = false; ///< grad mode and requires_grad take part
+  Slots slots;        ///< of the graph that was asked last
 
-private:
-  const at::Tensor &input(const Specialization &specialization, std::uint32_t index) const {
-    return index < slots_.size() ? *slots_[index]
-                                 : archive::state(specialization).captures[index - slots_.size()];
-  }
-
-  const Loaded &function_;
-  const Bound &bound_;
-  const bool inference_;
-  Slots slots_;
+  /// Hot. Whether it serves; then `slots` are its inputs before the captures.
+  bool fits(const Specialization &specialization);
 };
 
-bool Loaded::Call::verify(Specialization &specialization, Request &, torch::jit::Stack &stack) {
+bool Loaded::Call::fits(const Specialization &specialization) {
   const Signature &signature = specialization.signature;
   const Context &made = signature.context;
-  if (archive::as_compared(specialization, request.context, inference_) != made ||
-      (exact && made.grad != request.context.grad) ||
-      !matches(signature, function_.binder_, bound_, exact, slots_))
+  if (archive::as_compared(specialization, context, inference) != made ||
+      (exact && made.grad != context.grad) || !matches(signature, binder, bound, exact, slots))
     return false;
   for (const SizeCondition &condition : signature.conditions)
-    if (!holds(condition, GivenSizes(slots_)))
+    if (!holds(condition, GivenSizes(slots)))
       return false;
-  if (!archive::reads_hold(signature, [&](std::uint32_t index) -> const at::Tensor & {
-        return input(specialization, index);
-      }))
-    return false;
-  for (const at::Tensor *t : slots_)
-    stack.emplace_back(*t);
-  for (const at::Tensor &capture : archive::state(specialization).captures)
-    stack.emplace_back(capture);
-  return true;
-}
-
-void Loaded::Call::execute(const Specialization &specialization, torch::jit::Stack &stack) {
-  const Program &program = *specialization.program;
-  const bool grad = at::GradMode::is_enabled();
-  try {
-    if (inference_ && !program.runs_engine()) {
-      const c10::InferenceMode on;
-      program.run(stack);
-    } else {
-      program.run(stack);
-    }
-  } catch (c10::Error &e) {
-    if (const auto where = Program::take_failed_at(); !where.empty())
-      e.add_context(fmt::format("at {}, in {}", where, function_.name()));
-    throw;
-  }
-  if (at::GradMode::is_enabled() != grad) [[unlikely]] // a region of the body ends in its own mode
-    at::GradMode::set_enabled(grad);
+  return archive::reads_hold(signature, [&](std::uint32_t index) -> const at::Tensor & {
+    return index < slots.size() ? *slots[index]
+                                : archive::state(specialization).captures[index - slots.size()];
+  });
 }
 
 Loaded::Loaded(const archive::Entry &entry, const std::string &path, Sink &sink)
     : binder_(entry.name, entry.parameters, entry.defaults),
-      core_({.name = entry.name,
-             .definition = {path, 0},
-             .site_key = std::hash<std::string>()(path + '\n' + entry.name)},
-            entry.specializations.size() + 1, sink, {validate::Policy::When::never, 0}),
-      sink_(sink) {
+      counters_(std::make_shared<Counters>()), sink_(sink) {
   if (entry.specializations.empty())
     throw ArchiveError(fmt::format("{}: function '{}' has no graphs", path, entry.name));
+  Cache cache(entry.specializations.size());
   const Signature &first = entry.specializations.front()->signature;
   std::uint64_t number = 0;
   for (const SpecializationRef &s : entry.specializations) {
@@ -139,9 +99,14 @@ Loaded::Loaded(const archive::Entry &entry, const std::string &path, Sink &sink)
     for (const TensorMeta &slot : s->signature.slots)
       by_gradients_ |= slot.requires_grad;
     s->number = ++number;
-    core_.cache().publish(s);
+    cache.publish(s);
   }
-  core_.counters()->live.store(core_.cache().list()->size(), std::memory_order_relaxed);
+  graphs_ = cache.list();
+  counters_->identity = {.name = entry.name,
+                         .definition = {path, 0},
+                         .site_key = std::hash<std::string>()(path + '\n' + entry.name)};
+  counters_->live.store(graphs_->size(), std::memory_order_relaxed);
+  sink_.created(counters_);
 }
 
 Value Loaded::call(std::span<const Argument> arguments, bool inference) {
@@ -160,24 +125,39 @@ std::optional<Value> Loaded::served(std::span<const Argument> arguments, bool in
 }
 
 std::optional<Value> Loaded::run(const Bound &bound, bool inference) {
-  Call call(*this, bound, inference);
-  PooledStack stack;
-  SpecializationRef served;
-  call.exact = by_gradients_;
-  auto outcome = core_.call(call, call.request, *stack, served);
-  if (outcome != FunctionCore::Outcome::hit && by_gradients_) [[unlikely]] {
+  Call call{binder_, bound, context_of_call(inference), inference, by_gradients_, {}};
+  const Specialization *graph = serving(call);
+  if (!graph && by_gradients_) [[unlikely]] {
     call.exact = false; // an op finds out by itself
-    outcome = core_.call(call, call.request, *stack, served);
+    graph = serving(call);
   }
-  if (outcome != FunctionCore::Outcome::hit) [[unlikely]]
+  if (!graph) [[unlikely]]
     return std::nullopt;
-  return value_of(served->outputs.nodes, *stack);
+  PooledStack stack;
+  for (const at::Tensor *t : call.slots)
+    (*stack).emplace_back(*t);
+  for (const at::Tensor &capture : archive::state(*graph).captures)
+    (*stack).emplace_back(capture);
+  counters_->hits.fetch_add(1, std::memory_order_relaxed);
+  execute(*graph, name(), inference, *stack);
+  return value_of(graph->outputs.nodes, *stack);
+}
+
+const Specialization *Loaded::serving(Call &call) {
+  const std::size_t last = last_.load(std::memory_order_relaxed);
+  const std::size_t found =
+      graphs_->find(last, [&](const Specialization &one) { return call.fits(one); });
+  if (found == graphs_->size()) [[unlikely]]
+    return nullptr;
+  if (found != last)
+    last_.store(found, std::memory_order_relaxed);
+  return (*graphs_)[found].get();
 }
 
 void Loaded::refuse(const Bound &bound, bool inference) {
   Nearest nearest;
   std::string own;
-  const auto list = core_.cache().list()->by_age();
+  const auto list = graphs_->by_age();
   for (std::size_t i = 0; i < list.size(); ++i) {
     std::vector<at::Tensor> tensors;
     Signature request = signature_like(list[i]->signature, binder_, bound, tensors);
@@ -194,7 +174,7 @@ void Loaded::refuse(const Bound &bound, bool inference) {
   for (const Difference &d : nearest.differences)
     message += "\n  why      " + report::contrast(d);
   message += fmt::format("\n  call     {}\n  nearest  {}", own, at);
-  sink_.on(FailEvent{core_.counters(), {}, "SignatureError: " + message, false});
+  sink_.on(FailEvent{counters_, {}, "SignatureError: " + message, false});
   Difference first;
   if (!nearest.differences.empty())
     first = nearest.differences.front();
@@ -202,7 +182,7 @@ void Loaded::refuse(const Bound &bound, bool inference) {
 }
 
 void Loaded::warm_up(bool inference) {
-  for (const auto &specialization : *core_.cache().list()) {
+  for (const auto &specialization : *graphs_) {
     const Signature &signature = specialization->signature;
     if (signature.relaxed() || !signature.values.empty())
       continue;
@@ -216,24 +196,22 @@ void Loaded::warm_up(bool inference) {
     }
     for (const at::Tensor &capture : archive::state(*specialization).captures)
       stack.emplace_back(capture);
-    Bound none;
-    Call(*this, none, inference).execute(*specialization, stack);
+    execute(*specialization, name(), inference, stack);
   }
 }
 
 std::vector<std::string> Loaded::signatures() const {
   std::vector<std::string> result;
-  for (const auto &specialization : *const_cast<FunctionCore &>(core_).cache().list())
+  for (const auto &specialization : *graphs_)
     result.push_back(text(specialization->signature));
   return result;
 }
 
 Stats Loaded::stats() const {
-  const Counters &counters = *core_.counters();
-  return {.hits = counters.hits.load(std::memory_order_relaxed),
+  return {.hits = counters_->hits.load(std::memory_order_relaxed),
           .misses = misses_.load(std::memory_order_relaxed),
-          .traces = counters.traces.load(std::memory_order_relaxed),
-          .specializations = counters.live.load(std::memory_order_relaxed)};
+          .traces = 0,
+          .specializations = graphs_->size()};
 }
 
 } // namespace tracehost::runtime

@@ -1,7 +1,8 @@
 #pragma once
 
 #include "archive/archive.h"
-#include "function/function.h"
+#include "cache/cache.h"
+#include "event/event.h"
 #include "runtime/bind.h"
 #include "runtime/callable.h"
 
@@ -16,8 +17,8 @@
 
 namespace tracehost::runtime {
 
-/// One function of an archive: a FunctionCore whose cache is filled once. A hit is what it is in
-/// Python; a miss throws, with the nearest difference.
+/// One function of an archive: its graphs, which never change. Nothing is locked by a call. A hit
+/// is what it is in Python; a miss throws, with the nearest difference.
 class Loaded final : public detail::Callable {
 public:
   /// `path`: of the archive, for messages and reports. `sink` outlives it.
@@ -27,18 +28,21 @@ public:
   /// As call(); nullopt where no graph serves.
   std::optional<Value> served(std::span<const Argument> arguments, bool inference);
   void warm_up(bool inference) override;
-  const std::string &name() const override { return core_.counters()->identity.name; }
+  const std::string &name() const override { return counters_->identity.name; }
   std::vector<std::string> signatures() const override;
   Stats stats() const override;
 
 private:
-  class Call;
+  struct Call;
   std::optional<Value> run(const Bound &bound, bool inference);
+  const Specialization *serving(Call &call);
   [[noreturn]] void refuse(const Bound &bound, bool inference);
 
   Binder binder_;
-  FunctionCore core_;
+  std::shared_ptr<Counters> counters_;
   Sink &sink_;
+  std::shared_ptr<const Cache::List> graphs_; ///< most specific first
+  std::atomic<std::size_t> last_{0};          ///< index of the graph that served last; a hint
   /// The Specializations differ in grad mode or requires_grad: those of the call's are tried first.
   bool by_gradients_ = false;
   std::atomic<std::uint64_t> misses_{0};

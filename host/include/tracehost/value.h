@@ -22,9 +22,9 @@
 
 /// Arguments and results.
 ///
-///     Value v = 3;                                        // int, not float: signatures tell them
-///     apart Value w = std::make_tuple(at::ones(2), "relu");     // a Python tuple Value m =
-///     Map{{"image", x}, {"scale", 0.5}};        // a Python dict, in this order
+///     Value v = 3;  // int, not float: signatures tell them apart
+///     Value w = std::make_tuple(at::ones(2), "relu");  // a Python tuple
+///     Value m = Map{{"image", x}, {"scale", 0.5}};     // a Python dict, in this order
 ///
 ///     auto [h, c] = result.to<std::tuple<at::Tensor, at::Tensor>>();
 
