@@ -6,9 +6,11 @@ then on a finder on sys.meta_path waits for the modules that are named; after su
 function in it is replaced. Nothing here imports torch or tracehost before the program's own modules do.
 
 - targets.py: what the user typed;   messages.py: what the user is told
-- imports.py: after a module's import;   main_program.py: in the program's own module
-- functions.py: `--trace`;   decorators.py: `--intercept`, any decorator
-- torch_compile.py, torch_jit.py: those of torch;   modules.py: what they give for an nn.Module
+- imports.py: after a module's import;   main_program.py: in the program's own module;   unmet.py: at the end
+- apply.py: what a target names is found;   replace.py: put in its place, and back
+- functions.py: `--trace`;   decorators.py: `--intercept`, any decorator;   call_site.py: who called it
+- torch_compile.py, torch_jit.py: those of torch;   modules.py, scripted.py: what they give
+- graph_files.py: what `save` of a scripted one writes
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ from __future__ import annotations
 import atexit
 import os
 
-from . import imports, messages
+from . import imports, messages, replace, unmet
 from .main_program import bound, command_code, script_code
 from .targets import Target, Trouble, read
 
@@ -45,10 +47,8 @@ def install(module: str) -> str | None:
 
 
 def _end(targets: list[Target], module: str) -> None:
-    from . import replace
-
     replace.undo_all()
     imports.remove()
     if messages.is_first() and module != _COMMANDS:
         for target in targets:
-            replace.tell_if_unmet(target, module)
+            unmet.tell_if_unmet(target, module)

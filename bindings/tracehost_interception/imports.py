@@ -12,6 +12,8 @@ from collections.abc import Sequence
 from types import CodeType, ModuleType
 from typing import Any
 
+from . import main_program
+from .apply import replace_in
 from .targets import Target
 
 
@@ -72,16 +74,12 @@ class _Loader:
         module.__loader__ = self._loader
         self._loader.exec_module(module)
         if self._targets:
-            from .replace import replace_in
-
             replace_in(sys.modules.get(self._name, module), self._targets)
 
     def get_code(self, name: str) -> CodeType | None:
         """For runpy, which runs a module as the program."""
         if self._runs:
-            from .main_program import module_code
-
-            return module_code(self._loader, name)
+            return main_program.module_code(self._loader, name)
         return self._loader.get_code(name)
 
 
@@ -94,15 +92,11 @@ def install(targets: list[Target], main: str) -> None:
     for target in targets:
         by_module.setdefault(target.module, []).append(target)
     if "__main__" in by_module:
-        from . import main_program
-
         main_program.targets.extend(by_module["__main__"])
     _finder = _Finder(by_module, main)
     sys.meta_path.insert(0, _finder)  # type: ignore[arg-type]
     for name, wanted in by_module.items():
         if name in sys.modules and name != "__main__":  # by sitecustomize
-            from .replace import replace_in
-
             replace_in(sys.modules[name], wanted)
 
 

@@ -11,6 +11,7 @@ import sys
 from types import CodeType, TracebackType
 from typing import Any
 
+from .apply import replace_in
 from .messages import did_you_mean, say
 from .targets import Target
 
@@ -44,8 +45,6 @@ def module_code(loader: Any, name: str) -> CodeType | None:
 
 def bound(root: str) -> None:
     """Called by the program itself: a name has been bound in it."""
-    from .replace import replace_in
-
     wanted = [target for target in targets if target.root == root]
     replace_in(sys.modules["__main__"], wanted, final=False)
 

@@ -30,3 +30,17 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
     """`; did you mean 'forward'?`, or nothing."""
     near = difflib.get_close_matches(name, list(known), 1)
     return f"; did you mean '{near[0]}'?" if near else ""
+
+
+_told: set[tuple[str, str]] = set()
+
+
+def tell_meaningless(what: str, where: str, options: Iterable[str]) -> None:
+    """Options of the decorator that say nothing to tracehost: each is named once."""
+    new = [option for option in options if (what, option) not in _told]
+    _told.update((what, option) for option in new)
+    if new:
+        verb = "has" if len(new) == 1 else "have"
+        say(
+            f"{what} at {where}: {', '.join(new)} {verb} no meaning for tracehost, and {'is' if len(new) == 1 else 'are'} left out"
+        )

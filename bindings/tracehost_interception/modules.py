@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 import copy
-import functools
 import operator
-import sys
 from typing import Any
 
 import torch
-
-from . import torch_jit
 
 
 class StandIn(torch.nn.Module):
@@ -85,102 +81,3 @@ class StandIn(torch.nn.Module):
     def __reduce_ex__(self, protocol: Any) -> Any:
         """A file has the module itself: who loads it need not know of tracehost."""
         return operator.itemgetter(0), ((self._module,),)
-
-
-class OptimizedModule(StandIn):
-    """What torch.compile(module) gives. As torch's own it has the module as `_orig_mod`, and so in the names
-    of its state_dict."""
-
-    _shared = ()
-
-    def __init__(self, module: torch.nn.Module, function: Any, options: dict[str, Any]) -> None:
-        super().__init__(module, function)
-        vars(self)["_options"] = options
-        self._modules["_orig_mod"] = module
-
-    @property
-    def __class__(self) -> Any:
-        """For isinstance: where torch's own class is loaded, who asks means that."""
-        theirs = sys.modules.get("torch._dynamo.eval_frame")
-        return getattr(theirs, "OptimizedModule", type(self))
-
-    def __getattr__(self, name: str) -> Any:
-        return self._modules[name] if name == "_orig_mod" else super().__getattr__(name)
-
-    def _again(self, module: torch.nn.Module) -> Any:
-        from .torch_compile import compiled
-
-        return compiled(module, self._options)
-
-    def __reduce_ex__(self, protocol: Any) -> Any:
-        return functools.partial(torch.compile, **self._options), (self._module,)
-
-
-class ScriptedModule(StandIn):
-    """What torch.jit.trace and torch.jit.script give for a module."""
-
-    graph = property(lambda self: torch_jit.first_graph(self.forward, "graph").graph)
-    inlined_graph = graph
-    code = property(lambda self: torch_jit.first_graph(self.forward, "code").code)
-
-    @property
-    def original_name(self) -> str:
-        return type(self._module).__name__
-
-    def _hint(self) -> str:
-        return "; it is tracehost's, by --intercept torch.jit.*, and no ScriptModule"
-
-    def save(self, f: Any, _extra_files: Any = None) -> None:
-        torch_jit.save(self.forward, f, _extra_files)
-
-    def save_to_buffer(self, _extra_files: Any = None) -> bytes:
-        return torch_jit.save_to_buffer(self.forward, _extra_files)
-
-
-class ScriptedFunction:
-    """What torch.jit.trace and torch.jit.script give for a function."""
-
-    def __init__(self, func: Any, function: Any) -> None:
-        functools.update_wrapper(self, func, updated=())
-        self._function = function
-        self._of = func
-
-    def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
-        return self._function(*args, **kwargs)
-
-    def __getattr__(self, name: str) -> Any:
-        if name.startswith("_"):
-            raise AttributeError(name)
-        return getattr(self._function, name)
-
-    graph = property(lambda self: torch_jit.first_graph(self._function, "graph").graph)
-    inlined_graph = graph
-    code = property(lambda self: torch_jit.first_graph(self._function, "code").code)
-
-    def save(self, f: Any, _extra_files: Any = None) -> None:
-        torch_jit.save(self._function, f, _extra_files)
-
-    def save_to_buffer(self, _extra_files: Any = None) -> bytes:
-        return torch_jit.save_to_buffer(self._function, _extra_files)
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> Any:
-        return self
-
-    def __reduce__(self) -> Any:
-        """By name, as a function, where it is found by that name."""
-        path = getattr(self._of, "__qualname__", "")
-        found: Any = sys.modules.get(getattr(self._of, "__module__", ""))
-        for part in path.split("."):
-            found = getattr(found, part, None)
-        return path if found is self else (ScriptedFunction, (self._of, self._function))
-
-
-class Call:
-    """module.compile(): the module's call with its hooks, by the parameters of its forward."""
-
-    def __init__(self, module: torch.nn.Module) -> None:
-        self.module = module
-        functools.update_wrapper(self, module.forward, updated=())
-
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        return self.module._call_impl(*args, **kwargs)

@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import functools
 import inspect
+import sys
 from types import FrameType
 from typing import Any
 
-from .decorators import caller, is_of, place, tell_meaningless
+import torch
+
+from .call_site import caller, is_of, place
 from .functions import decorated, make
+from .messages import tell_meaningless
+from .modules import StandIn
 
 # The rest has no meaning for a trace.
 _MEANT = ("fullgraph", "dynamic", "name", "disable")
@@ -38,8 +43,6 @@ def compile_for(original: Any) -> Any:
 
 
 def compiled(model: Any, options: dict[str, Any], where: str = "?") -> Any:
-    import torch
-
     # torch's rule: the second size of a dimension makes it any; fullgraph: what can't be is an error.
     ours = {
         "reduce_retracing": options.get("dynamic") is not False,
@@ -48,19 +51,53 @@ def compiled(model: Any, options: dict[str, Any], where: str = "?") -> Any:
     }
     of_call = getattr(model, "__name__", "") == "_call_impl"
     if of_call and isinstance(getattr(model, "__self__", None), torch.nn.Module):
-        from .modules import Call
-
         model = Call(model.__self__)  # module.compile()
         ours["name"] = ours["name"] or type(model.module).__name__
     if not isinstance(model, torch.nn.Module):
         return decorated(model, "torch.compile", where, **ours)
-    from .modules import OptimizedModule
-
     return (
         model
         if isinstance(model, OptimizedModule)
         else OptimizedModule(model, make(model, **ours), options)
     )
+
+
+class OptimizedModule(StandIn):
+    """What torch.compile(module) gives. As torch's own it has the module as `_orig_mod`, and so in the names
+    of its state_dict."""
+
+    _shared = ()
+
+    def __init__(self, module: torch.nn.Module, function: Any, options: dict[str, Any]) -> None:
+        super().__init__(module, function)
+        vars(self)["_options"] = options
+        self._modules["_orig_mod"] = module
+
+    @property
+    def __class__(self) -> Any:
+        """For isinstance: where torch's own class is loaded, who asks means that."""
+        theirs = sys.modules.get("torch._dynamo.eval_frame")
+        return getattr(theirs, "OptimizedModule", type(self))
+
+    def __getattr__(self, name: str) -> Any:
+        return self._modules[name] if name == "_orig_mod" else super().__getattr__(name)
+
+    def _again(self, module: torch.nn.Module) -> Any:
+        return compiled(module, self._options)
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        return functools.partial(torch.compile, **self._options), (self._module,)
+
+
+class Call:
+    """module.compile(): the module's call with its hooks, by the parameters of its forward."""
+
+    def __init__(self, module: torch.nn.Module) -> None:
+        self.module = module
+        functools.update_wrapper(self, module.forward, updated=())
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self.module._call_impl(*args, **kwargs)
 
 
 def _is_torchs_own(frame: FrameType) -> bool:

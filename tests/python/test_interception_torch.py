@@ -11,7 +11,7 @@ import torch
 import tracehost
 from torch import nn
 from tracehost.testing import assert_traces
-from tracehost_interception import messages, replace
+from tracehost_interception import apply, messages, replace
 from tracehost_interception.targets import read
 
 x = torch.arange(3.0)
@@ -38,7 +38,7 @@ def intercepted(monkeypatch):
     monkeypatch.setenv(messages.FIRST, str(os.getpid()))
     targets = read("torch.compile;torch.jit.trace;torch.jit.script", traces=False)
     theirs = (torch.compile, torch.jit.trace, torch.jit.script, torch.jit.freeze)
-    replace.replace_in(torch, targets)
+    apply.replace_in(torch, targets)
     yield
     replace.undo_all()
     assert (torch.compile, torch.jit.trace, torch.jit.script, torch.jit.freeze) == theirs
@@ -304,7 +304,7 @@ def test_a_module_that_is_a_global_is_traced_by_its_name(net):
     class Holder:
         model = net
 
-    replace.replace_in(Holder, read("holder:model,name=it", traces=True))
+    apply.replace_in(Holder, read("holder:model,name=it", traces=True))
     assert isinstance(Holder.model, nn.Module) and list(Holder.model.state_dict()) == list(
         net.state_dict()
     )

@@ -1,0 +1,56 @@
+"""At the end of the program: what never came to be, and why."""
+
+from __future__ import annotations
+
+import sys
+
+from . import main_program
+from .apply import find, tell_absent
+from .messages import did_you_mean, say
+from .targets import Target
+
+
+def tell_if_unmet(target: Target, main: str) -> None:
+    """At the end: what never came to be."""
+    if target.met:
+        return
+    if target.module == "__main__":
+        owner, name, _ = find(sys.modules["__main__"], target.path)
+        if owner is None and name != target.root:
+            return tell_absent(sys.modules["__main__"], target, name)
+        say(f"{target.text}: {target.path} never came to be in the program{_why_not_main(main)}")
+    elif target.module == main or (target.module == f"{main}.__main__"):
+        say(
+            f"{target.text}: {target.module} ran as the program itself; write __main__:{target.path}"
+        )
+    elif target.module == _script_name():
+        say(
+            f"{target.text}: no module '{target.module}' was imported; the program itself is __main__:{target.path}"
+        )
+    elif target.module not in sys.modules or target.module == "torch":
+        say(
+            f"{target.text}: no module '{target.module}' was imported{did_you_mean(target.module, _own())}"
+        )
+
+
+def _script_name() -> str:
+    return (
+        sys.argv[0].rpartition("/")[2].removesuffix(".py")
+        if sys.argv and sys.argv[0].endswith(".py")
+        else ""
+    )
+
+
+def _own() -> list[str]:
+    return [name for name in sys.modules if not name.startswith(("_", "tracehost_interception"))]
+
+
+def _why_not_main(main: str) -> str:
+    main_file = str(getattr(sys.modules.get("__main__"), "__file__", None) or "")
+    seen = main or main_program.was_run
+    if seen:
+        return ""
+    kind = f"'{main_file}'" if main_file else "standard input"
+    return (
+        f"; in {kind} functions can't be traced: only in a script named *.py, with -m and with -c"
+    )
