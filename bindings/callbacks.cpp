@@ -131,7 +131,7 @@ Tensors call_at_trace(PyObject *object, const Tensors &inputs, const std::string
     const trace::Called called;
     outputs = call_object(object, inputs);
   } catch (...) {
-    trace::call_raised(
+    trace::note_raised(
         fmt::format("{} at {} raised, and the body caught that and went on: a later call would "
                     "not call it at all. Catch the exception in the function that is called.",
                     name, text(user_line())));

@@ -86,7 +86,7 @@ PyObject *run_at_trace(PyObject *original, PyObject *args, PyObject *kwargs) {
     result = run(original, args, kwargs);
   }
   if (!result)
-    trace::call_raised(fmt::format(
+    trace::note_raised(fmt::format(
         "backward() or autograd.grad() raised at {}, and the body caught that and went on: a graph "
         "can't catch what its ops raise. Move the attempt out of the function.",
         where));

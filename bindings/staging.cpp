@@ -227,6 +227,7 @@ void add_staging(py::module_ &module) {
   module.def("reaches", [](py::handle object) { return Profile::reaches(object.ptr()); });
   module.def("without_data", [] { return trace::active() && trace::without_data(); });
   module.def("is_relaxing", [] { return trace::active() && trace::relaxing(); });
+  module.def("note_raised", [](const std::string &message) { trace::note_raised(message); });
   module.def("refuse_staging", [](const std::string &message) {
     called([&] { trace::refuse(trace::Refusal::staging, message); });
   });

@@ -41,7 +41,7 @@ void record_call(c10::intrusive_ptr<Callback> callback, const std::vector<at::Te
   current->record_call(std::move(callback), inputs, outputs);
 }
 
-void call_raised(const std::string &message) { current->raised = message; }
+void note_raised(const std::string &message) { current->raised = message; }
 bool without_data() { return current->without_data(); }
 
 Called::Called() : scope_(std::exchange(current, nullptr)) {}

@@ -174,7 +174,7 @@ TEST_F(OutsideTest, ACallGoesWithItsProgram) {
 TEST_F(OutsideTest, ACallThatRaisedRefusesABodyThatGoesOn) {
   try {
     trace({x}, {}, frontend, [&] {
-      call_raised("it raised");
+      note_raised("it raised");
       return Tensors{x + 1};
     });
     ADD_FAILURE() << "nothing was refused";

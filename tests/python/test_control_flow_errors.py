@@ -1,5 +1,8 @@
 """Errors in staged code: those of the branch not taken wait until it is."""
 
+import contextlib
+import re
+
 import pytest
 import torch
 import tracehost
@@ -70,6 +73,124 @@ def test_a_loops_body_that_catches_what_an_op_raises_is_refused():
 class TwoParts(Exception):
     def __init__(self, a, b):
         super().__init__(a, b)
+
+
+def fail():
+    raise ValueError("big")
+
+
+def in_an_if(x):
+    try:
+        if x.sum() > 0:
+            raise ValueError("big")
+        return x
+    except ValueError:
+        return -x
+
+
+def in_an_assert(x):
+    try:
+        assert x.sum() < 0
+        return x
+    except AssertionError:
+        return -x
+
+
+def in_a_conditional_expression(x):
+    try:
+        return fail() if x.sum() > 0 else x
+    except ValueError:
+        return -x
+
+
+def in_an_and(x):
+    try:
+        if x.sum() > 0 and fail():
+            return x * 2
+        return x
+    except ValueError:
+        return -x
+
+
+def in_a_cond(x):
+    try:
+        return tracehost.cond(x.sum() > 0, fail, lambda: x)
+    except ValueError:
+        return -x
+
+
+def in_a_callee(x):
+    def inner():
+        if x.sum() > 0:
+            raise ValueError("big")
+        return x
+
+    try:
+        return inner()
+    except ValueError:
+        return -x
+
+
+def in_a_with(x):
+    with contextlib.suppress(ValueError):
+        if x.sum() > 0:
+            raise ValueError("big")
+        x = x + 1
+    return x
+
+
+def in_a_with_around_a_loop(x):
+    with contextlib.suppress(ValueError):
+        for value in x:
+            if value > 0:
+                raise ValueError("big")
+        x = x + 1
+    return x
+
+
+CAUGHT = [
+    in_an_if,
+    in_an_assert,
+    in_a_conditional_expression,
+    in_an_and,
+    in_a_cond,
+    in_a_callee,
+    in_a_with,
+    in_a_with_around_a_loop,
+]
+
+
+@pytest.mark.parametrize("function", CAUGHT)
+def test_what_raises_at_the_trace_and_is_caught_by_the_body_is_refused(function):
+    staged = tracehost.function(function, validate="off")
+    what = "AssertionError" if function is in_an_assert else "ValueError"
+    with pytest.raises(tracehost.TraceError) as refused:
+        staged(P)
+    line = function.__code__.co_firstlineno
+    found = re.fullmatch(
+        rf"(a branch|the for) at test_control_flow_errors.py:(\d+) raised {what}, and the body caught that and went "
+        "on: a graph can raise, but not catch. Choose by the condition what is to be done instead, or put the try "
+        "statement around the function's call.",
+        str(refused.value),
+    )
+    assert found, str(refused.value)
+    assert line < int(found[2]) <= line + 6
+    assert staged.tracing_count() == 0
+
+
+def test_what_raises_at_the_trace_past_another_except_clause_leaves_as_in_eager():
+    @tracehost.function
+    def staged(x):
+        try:
+            if x.sum() > 0:
+                raise ValueError("big")
+            return x
+        except KeyError:
+            return -x
+
+    with pytest.raises(ValueError, match="big"):
+        staged(P)
+    assert staged.tracing_count() == 0
 
 
 def test_an_exception_whose_init_takes_other_arguments_keeps_its_type():

@@ -22,7 +22,7 @@ from ._containers import Containers, Grows
 from ._containers import bodies as loop_bodies
 from ._join import ELSE, THEN, Join, Outcome, State, Thunk
 from ._state import is_own, is_tensor, kind, take_apart
-from ._where import check_not_caught, described, line, refuse
+from ._where import check_not_caught, described, line, refuse, refuse_if_caught
 
 
 def if_stmt(
@@ -129,6 +129,7 @@ def _run(
         raise
     except Exception as error:
         if real:
+            refuse_if_caught(error, f"a branch at {line()}")
             raise
         check_runs_without_data(error)
         check_not_caught(error, f"a branch at {line()}")

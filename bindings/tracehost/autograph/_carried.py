@@ -29,7 +29,7 @@ from ._state import (
     take_apart,
 )
 from ._undefined import RETURN_VALUE, is_undefined
-from ._where import check_not_caught, described, line, refuse
+from ._where import check_not_caught, described, line, refuse, refuse_if_caught
 
 _ATTEMPTS = 8
 _OTHER_DTYPES = (
@@ -277,7 +277,7 @@ class StagedLoop:
                 if grows is None and not self.unsettled(loop):
                     self.set_state(tuple(self.before))
                     self.containers.check(f"the body of a {self.what} over a tensor")
-                    self.set_state(self._after(self.state(loop.finish())))
+                    self.set_state(self._after(self.state(self._results(loop))))
                     return True
                 self.as_numbers = grows is None
             except _Retry:
@@ -299,6 +299,13 @@ class StagedLoop:
                 grows.cell.cell_contents = StagedList(grows)
                 converted.append(grows)
         refuse(f"no dtype was found for the variables of the {self.what} at {self.where}")
+
+    def _results(self, loop: Loop) -> list[torch.Tensor]:
+        try:
+            return loop.finish()
+        except Exception as error:
+            refuse_if_caught(error, f"the {self.what} at {self.where}")
+            raise
 
     def _after(self, state: State) -> State:
         return tuple(

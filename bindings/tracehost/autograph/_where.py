@@ -10,8 +10,12 @@ import types
 from collections.abc import Iterator
 from typing import NoReturn
 
-from .._tracehost import outer_frame, refuse_staging
+from .._tracehost import note_raised, outer_frame, refuse_staging
 
+_INSTEAD = (
+    "a graph can raise, but not catch. Choose by the condition what is to be done instead, or put the try "
+    "statement around the function's call."
+)
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 
 
@@ -81,10 +85,16 @@ def check_not_caught(error: Exception, what: str) -> None:
     for frame in user_frames(outer_frame()):
         if _catches(frame):
             refuse(
-                f"{what} raises {type(error).__name__} inside of the try statement around {line_of(frame)}: a "
-                "graph can raise, but not catch. Choose by the condition what is to be done instead, or put the "
-                "try statement around the function's call."
+                f"{what} raises {type(error).__name__} inside of the try statement around {line_of(frame)}: "
+                + _INSTEAD
             )
+
+
+def refuse_if_caught(error: Exception, what: str) -> None:
+    """The same of what has run for real: refused at the end of a body that went on."""
+    note_raised(
+        f"{what} raised {type(error).__name__}, and the body caught that and went on: {_INSTEAD}"
+    )
 
 
 def refuse(message: str) -> NoReturn:
