@@ -103,6 +103,21 @@ PyObject *strides_method(PyObject *original, const char *name, Args args, std::s
   return plain_method(original, name, args, nargsf, kwnames);
 }
 
+PyObject *memory_place_method(PyObject *original, const char *name, Args args, std::size_t nargsf,
+                              PyObject *kwnames) {
+  const at::Tensor &t = THPVariable_Unpack(args[0]);
+  trace::check_memory_read(t, name);
+  if (name == std::string_view("storage_offset"))
+    trace::note_strides_read(t);
+  return plain_method(original, name, args, nargsf, kwnames);
+}
+
+PyObject *base_property(PyObject *original, const char *name, PyObject *tensor, PyObject *value) {
+  if (!value)
+    trace::check_memory_read(THPVariable_Unpack(tensor), name);
+  return plain_property(original, name, tensor, value);
+}
+
 /// Of a contiguous tensor it is that tensor, which depends on strides. torch records an op past the
 /// op hook, and the tracer goes on with its result where the body has the tensor itself: a copy, in
 /// a call with other strides.
@@ -354,8 +369,10 @@ void install_tensor_patches() {
   forward_method(type, "size", size_method);
   for (const char *name : {"numel", "nelement"})
     forward_method(type, name, numel_method);
-  for (const char *name : {"stride", "is_contiguous", "storage_offset"})
+  for (const char *name : {"stride", "is_contiguous"})
     forward_method(type, name, strides_method);
+  for (const char *name : {"storage_offset", "_is_view"})
+    forward_method(type, name, memory_place_method);
   forward_method(type, "contiguous", contiguous_method);
   forward_method(type, "tolist", tolist_method);
   for (const char *name : {"numpy", "__array__"})
@@ -374,6 +391,7 @@ void install_tensor_patches() {
   for (const char *name : {"is_leaf", "grad_fn"})
     forward_property(type, name, leaf_property);
   forward_property(type, "_version", version_property);
+  forward_property(type, "_base", base_property);
   forward_property(type, "requires_grad", requires_grad_property);
   forward_property(type, "data", data_property);
   for (const char *name : {"grad", "_grad"})

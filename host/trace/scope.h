@@ -97,6 +97,7 @@ public:
   void note_leaf(const at::Tensor &t);
   void resizes(const c10::OperatorHandle &op, const jit::Stack &stack);
   void detached(const at::Tensor &t);
+  void check_memory_read(const at::Tensor &t, const std::string &how);
   void check_reshaped(const c10::OperatorHandle &op, const at::Tensor &t);
 
   // Parts of the body that are not recorded as ops: lifted.cpp, call.cpp.

@@ -5,6 +5,8 @@
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <fmt/format.h>
 
+#include <algorithm>
+
 namespace tracehost::trace {
 
 namespace tracer = torch::jit::tracer;
@@ -70,6 +72,28 @@ void Scope::check_reshaped(const c10::OperatorHandle &op, const at::Tensor &t) {
                   "loop may have left that tensor as it was before it: it would change another "
                   "variable, too. Use an op that returns a new tensor.",
                   op.schema().name(), text(here())));
+}
+
+void check_memory_read(const at::Tensor &t, const std::string &how) {
+  current->know(t); // as a capture, if it is one
+  current->check_memory_read(t, how);
+}
+
+void Scope::check_memory_read(const at::Tensor &t, const std::string &how) {
+  const auto shares = [&](const at::Tensor &input) {
+    return input.has_storage() && input.storage().is_alias_of(t.storage());
+  };
+  bool of_input = on_stand_ins_ || !t.has_storage();
+  of_input = of_input || std::any_of(slots_.begin(), slots_.end(), shares);
+  for (const Capture &capture : result.captures)
+    of_input = of_input || shares(capture.tensor);
+  if (of_input)
+    refuse(
+        Refusal::value_read,
+        fmt::format("the body reads Tensor.{} at {}, of memory that it did not make: another "
+                    "call may pass the same sizes and strides from elsewhere in memory. Move the "
+                    "read out of the function, and pass it as an argument.",
+                    how, text(here())));
 }
 
 /// libtorch's tracer records detach_ as detach, which leaves an input as it is.

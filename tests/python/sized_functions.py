@@ -548,7 +548,7 @@ def contiguous_of_transposed(x):
 
 @sized()
 def storage_offset_scale(x):
-    return x * x[-1].storage_offset()
+    return x * (x + 0)[-1].storage_offset()
 
 
 @sized()

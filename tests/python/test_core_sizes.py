@@ -93,7 +93,7 @@ def test_comparisons_of_shapes():
 def test_strides_and_offsets_are_ints():
     def body(x):
         step = x.stride(0)
-        offset = x.storage_offset()
+        offset = x.clone().storage_offset()
         assert type(step) is int and type(offset) is int and type(x.stride()) is tuple
         return torch.as_strided(x, (2,), (step,), offset)
 
@@ -102,6 +102,31 @@ def test_strides_and_offsets_are_ints():
     for x in (wide, narrow, wide, narrow):
         assert torch.equal(f(x), body(x))
     assert f.tracing_count() == 2
+
+
+READS_OF_MEMORY = {
+    "storage_offset": lambda x: x * x.storage_offset(),
+    "_is_view": lambda x: x * 2 if x._is_view() else x * 3,
+    "_base": lambda x: x * 2 if x._base is None else x * 3,
+}
+
+
+@pytest.mark.parametrize("name", READS_OF_MEMORY)
+def test_where_an_input_lies_in_memory_is_no_part_of_a_signature(name):
+    outer = torch.arange(6.0)
+    body = READS_OF_MEMORY[name]
+    for f, args in (
+        (tracehost.function(body), (outer[3:],)),
+        (tracehost.function(lambda x: body(x[1:])), (torch.ones(3),)),
+        (tracehost.function(lambda: body(outer)), ()),
+    ):
+        with pytest.raises(
+            tracehost.ValueReadError,
+            match=rf"^the body reads Tensor.{name} at test_core_sizes.py:\d+, of memory that it did not make: ",
+        ):
+            f(*args)
+    own = tracehost.function(lambda x: body((x + 1)[1:]))
+    assert torch.equal(own(outer), body((outer + 1)[1:]))
 
 
 MODULES = {
