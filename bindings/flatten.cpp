@@ -16,6 +16,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstring>
 #include <limits>
 #include <optional>
 #include <unordered_map>
@@ -44,7 +45,8 @@ void check_leaf(PyObject *object, Purpose purpose) {
   const PyTypeObject *type = Py_TYPE(object);
   const char *name = type->tp_name;
   const auto refuse = [&](const char *why) {
-    raise(errors().signature, fmt::format("a {} {}", name, why));
+    raise(errors().signature,
+          fmt::format("{} {} {}", std::strchr("aeiou", *name) ? "an" : "a", name, why));
   };
   if (PyAnySet_Check(object))
     refuse("has no fixed order. Use a tuple, or sorted(...) of it.");
@@ -54,6 +56,10 @@ void check_leaf(PyObject *object, Purpose purpose) {
     return; // what can't come back is told by describe_result()
   if (PyWeakref_Check(object))
     refuse("may be dead at the next call. Pass the object itself.");
+  if (PyMemoryView_Check(object) || std::string_view(name) == "array.array")
+    refuse("changes without being told. Pass torch.frombuffer(...), or bytes(...) of it.");
+  if (std::string_view(Py_TYPE(type)->tp_name).starts_with("_ctypes."))
+    refuse("of ctypes changes without being told. Pass its values.");
   if (type->tp_flags & Py_TPFLAGS_HEAPTYPE) {
     const std::string_view text = name;
     if (text == "SymInt" || text == "SymFloat" || text == "SymBool")
@@ -62,8 +68,6 @@ void check_leaf(PyObject *object, Purpose purpose) {
   }
   if (PyIter_Check(object) && !std::string_view(name).starts_with("_io."))
     refuse("is used up by the first call. Pass a list or a tuple.");
-  if (PyMemoryView_Check(object) || std::string_view(name) == "array.array")
-    refuse("changes without being told. Pass torch.frombuffer(...), or bytes(...) of it.");
 }
 
 class Flattener {

@@ -71,8 +71,10 @@ Walker::~Walker() {
 
 void Walker::root(const Root &root) {
   const NoCollection guard;
+  if (PyType_Check(root.object)) // what it has is watched as of any class
+    reach_class(reinterpret_cast<PyTypeObject *>(root.object));
   if (objects_.contains(root.object))
-    return;
+    return drain();
   Object &o = graph_.objects[root_object(root.object, root.name)];
   o.argument = root.argument;
   o.typed = root.typed;

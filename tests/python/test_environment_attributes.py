@@ -57,6 +57,40 @@ def test_attribute_appears_in_a_derived_class(monkeypatch):
     assert f.tracing_count() == 2
 
 
+READS_OF_A_CLASS = {
+    "its attribute": lambda x, c: x * c.factor,
+    "by a classmethod": lambda x, c: x * c.of_class(),
+    "by a staticmethod": lambda x, c: x * c.of_none(),
+}
+
+
+@pytest.mark.parametrize("how", READS_OF_A_CLASS)
+def test_attribute_of_a_class_that_is_an_argument(how):
+    class Base:
+        factor = 2.0
+
+        @classmethod
+        def of_class(cls):
+            return cls.factor
+
+        @staticmethod
+        def of_none():
+            return Derived.factor
+
+    class Derived(Base):
+        pass
+
+    body = READS_OF_A_CLASS[how]
+    f = tracehost.function(body)
+    for factor, traces in ((2.0, 1), (3.0, 2), (2.0, 2)):
+        Base.factor = factor
+        same(f, body, X, Derived)
+        assert f.tracing_count() == traces
+    Derived.factor = 5.0
+    same(f, body, X, Derived)
+    assert f.tracing_count() == 3
+
+
 def test_method_replaced_on_the_class(model, monkeypatch):
     same(model.run, model.body, X)
     monkeypatch.setattr(Model, "act", lambda self, x: x - 1)

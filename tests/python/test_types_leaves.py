@@ -1,5 +1,7 @@
 """Arguments that are no containers: what they are compared by, and which are refused."""
 
+import array
+import ctypes
 import enum
 import types
 
@@ -94,6 +96,9 @@ REFUSED = {
     "generator": ((i for i in range(2)), "a generator is used up by the first call."),
     "iterator": (iter([1]), "a list_iterator is used up by the first call."),
     "memoryview": (memoryview(b"ab"), "a memoryview changes without being told."),
+    "array": (array.array("i", [1]), "an array.array changes without being told."),
+    "ctypes number": (ctypes.c_int(1), "a c_int of ctypes changes without being told."),
+    "ctypes array": ((ctypes.c_int * 2)(), "a c_int_Array_2 of ctypes changes without being told."),
 }
 
 
