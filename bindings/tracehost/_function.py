@@ -61,7 +61,7 @@ def function(
     """Turn a PyTorch function into one that runs as a TorchScript graph, traced once a signature.
 
     Use it as `@tracehost.function`, `@tracehost.function(limit=8)` or `tracehost.function(f)`; `f` may be
-    a function, method, lambda, partial, any callable, or an `nn.Module`.
+    a function, method, lambda, partial, any callable, or an `nn.Module`; of a property it is the getter.
 
     A call is compared by its tensors' dtype, shape, device, layout, requires_grad and which are the
     same; by Python values' type and value; by grad mode, autocast and other contexts; and by the Python
@@ -129,6 +129,10 @@ def function(
         return decorate
     if isinstance(func, (staticmethod, classmethod)):
         return type(func)(decorate(func.__func__))
+    if isinstance(func, property) and func.fget is not None:
+        return func.getter(decorate(func.fget))
+    if isinstance(func, functools.cached_property):
+        return functools.cached_property(decorate(func.func))
     if not callable(func):
         raise TypeError(f"{func!r} is not a callable object")
     code_owner = _innermost(func)

@@ -397,10 +397,25 @@ class Base:
     def doubled(self):
         return X * self.k
 
+    @tracehost.function
+    @property
+    def tripled(self):
+        "Three of it."
+        return X * self.k * 1.5
+
+    @tripled.setter
+    def tripled(self, k):
+        self.k = k
+
     @functools.cached_property
     @tracehost.function
     def cached(self):
         return X * self.k + 1
+
+    @tracehost.function
+    @functools.cached_property
+    def cached_below(self):
+        return X * self.k + 2
 
 
 class Sub(Base):
@@ -440,6 +455,18 @@ def test_properties():
         assert torch.equal(base.doubled, X * 2) and torch.equal(sub.doubled, X * 3)
     assert base.cached is base.cached and torch.equal(sub.cached, X * 3 + 1)
     assert Base.__dict__["doubled"].fget.tracing_count() == 2
+
+
+def test_properties_below_the_decorator():
+    base = Base()
+    for k in (2.0, 2.0, 4.0):
+        base.tripled = k
+        assert torch.equal(base.tripled, X * k * 1.5)
+    assert Base.tripled.__doc__ == "Three of it."
+    assert Base.tripled.fget.tracing_count() == 2
+    assert base.cached_below is base.cached_below and torch.equal(base.cached_below, X * 4 + 2)
+    with pytest.raises(TypeError, match="<property object at .*> is not a callable object"):
+        tracehost.function(property())
 
 
 def test_a_decorated_call_operator():
