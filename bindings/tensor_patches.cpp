@@ -105,10 +105,7 @@ PyObject *strides_method(PyObject *original, const char *name, Args args, std::s
 
 PyObject *memory_place_method(PyObject *original, const char *name, Args args, std::size_t nargsf,
                               PyObject *kwnames) {
-  const at::Tensor &t = THPVariable_Unpack(args[0]);
-  trace::check_memory_read(t, name);
-  if (name == std::string_view("storage_offset"))
-    trace::note_strides_read(t);
+  trace::check_memory_read(THPVariable_Unpack(args[0]), name);
   return plain_method(original, name, args, nargsf, kwnames);
 }
 

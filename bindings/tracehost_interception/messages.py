@@ -10,6 +10,7 @@ from collections.abc import Iterable
 FIRST = "TRACEHOST_INTERCEPTION_PID"
 
 _said: set[str] = set()
+_told: set[tuple[str, str]] = set()  # (decorator, option)
 
 
 def is_first() -> bool:
@@ -30,9 +31,6 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
     """`; did you mean 'forward'?`, or nothing."""
     near = difflib.get_close_matches(name, list(known), 1)
     return f"; did you mean '{near[0]}'?" if near else ""
-
-
-_told: set[tuple[str, str]] = set()
 
 
 def tell_meaningless(what: str, where: str, options: Iterable[str]) -> None:

@@ -11,7 +11,6 @@ from .targets import Target
 
 
 def tell_if_unmet(target: Target, main: str) -> None:
-    """At the end: what never came to be."""
     if target.met:
         return
     if target.module == "__main__":

@@ -77,23 +77,22 @@ void Scope::check_reshaped(const c10::OperatorHandle &op, const at::Tensor &t) {
 void check_memory_read(const at::Tensor &t, const std::string &how) {
   current->know(t); // as a capture, if it is one
   current->check_memory_read(t, how);
+  note_strides_read(t); // what the body made lies as its inputs do
 }
 
 void Scope::check_memory_read(const at::Tensor &t, const std::string &how) {
   const auto shares = [&](const at::Tensor &input) {
     return input.has_storage() && input.storage().is_alias_of(t.storage());
   };
-  bool of_input = on_stand_ins_ || !t.has_storage();
-  of_input = of_input || std::any_of(slots_.begin(), slots_.end(), shares);
-  for (const Capture &capture : result.captures)
-    of_input = of_input || shares(capture.tensor);
-  if (of_input)
-    refuse(
-        Refusal::value_read,
-        fmt::format("the body reads Tensor.{} at {}, of memory that it did not make: another "
-                    "call may pass the same sizes and strides from elsewhere in memory. Move the "
-                    "read out of the function, and pass it as an argument.",
-                    how, text(here())));
+  const auto captured = [&](const Capture &capture) { return shares(capture.tensor); };
+  if (!on_stand_ins_ && t.has_storage() && std::none_of(slots_.begin(), slots_.end(), shares) &&
+      std::none_of(result.captures.begin(), result.captures.end(), captured))
+    return;
+  refuse(Refusal::value_read,
+         fmt::format("the body reads Tensor.{} at {}, of memory that it did not make: another "
+                     "call may pass the same sizes and strides from elsewhere in memory. Move the "
+                     "read out of the function, and pass it as an argument.",
+                     how, text(here())));
 }
 
 /// libtorch's tracer records detach_ as detach, which leaves an input as it is.

@@ -16,7 +16,7 @@ void set_data(const at::Tensor &t, const at::Tensor &data);
 /// `t.requires_grad_(on)`, which must be possible.
 void set_requires_grad(const at::Tensor &t, bool on);
 /// The body asks what `t` is of its memory (`how`: storage_offset, _base): refused where that is an
-/// input's, of which the signature says nothing.
+/// input's, of which the signature says nothing; else strides are part of it from now on.
 void check_memory_read(const at::Tensor &t, const std::string &how);
 
 } // namespace tracehost::trace

@@ -129,6 +129,17 @@ def test_where_an_input_lies_in_memory_is_no_part_of_a_signature(name):
     assert torch.equal(own(outer), body((outer + 1)[1:]))
 
 
+def test_where_memory_of_the_body_lies_depends_on_strides():
+    def body(x):
+        return x * 2 if (x + 1).t().reshape(-1)._is_view() else x * 3
+
+    f = tracehost.function(body)
+    wide, turned = torch.ones(2, 3), torch.ones(3, 2).t()
+    for x in (wide, turned, wide, turned):
+        assert torch.equal(f(x), body(x))
+    assert not torch.equal(body(wide), body(turned)) and f.tracing_count() == 2
+
+
 MODULES = {
     "linear": (lambda: nn.Linear(4, 3), (2, 4)),
     "lstm": (lambda: nn.LSTM(4, 5, num_layers=2, batch_first=True, bidirectional=True), (2, 3, 4)),
