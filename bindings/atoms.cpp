@@ -18,18 +18,19 @@ constexpr std::size_t kTextLimit = 60;
 
 /// Types that leaf() asks for and that have no C symbol. On the heap and never freed, so that no
 /// Python object lives in a C++ static when the interpreter goes.
-struct Known {
+struct HeapTypes {
   PyTypeObject *enum_meta; ///< class of enum classes
 };
 
-const Known &known() {
-  static const Known *made = nullptr; // guarded by the GIL
+const HeapTypes &heap_types() {
+  static const HeapTypes *made = nullptr; // guarded by the GIL
   if (!made) {
     const KeepError keep;
     Owned module(PyImport_ImportModule("enum"));
     PyObject *meta = module ? PyObject_GetAttrString(module.get(), "EnumMeta") : nullptr;
     PyErr_Clear();
-    made = new Known{meta && PyType_Check(meta) ? reinterpret_cast<PyTypeObject *>(meta) : nullptr};
+    made = new HeapTypes{meta && PyType_Check(meta) ? reinterpret_cast<PyTypeObject *>(meta)
+                                                    : nullptr};
   }
   return *made;
 }
@@ -178,7 +179,8 @@ std::string object_text(PyObject *object) {
 
 bool is_enum_member(PyObject *object) {
   PyTypeObject *meta = Py_TYPE(reinterpret_cast<PyObject *>(Py_TYPE(object)));
-  return meta != &PyType_Type && known().enum_meta && PyType_IsSubtype(meta, known().enum_meta);
+  return meta != &PyType_Type && heap_types().enum_meta &&
+         PyType_IsSubtype(meta, heap_types().enum_meta);
 }
 
 // ---- PyAtom -------------------------------------------------------------------------------------

@@ -230,7 +230,7 @@ int traverse_specialization(const Specialization &s, visitproc visit, void *arg)
 
 namespace {
 
-PyObject *known(const PythonFunction &function, const Specialization &specialization) {
+PyObject *made_before(const PythonFunction &function, const Specialization &specialization) {
   for (const auto &[live, object] : function.concrete)
     if (live.get() == &specialization)
       return object.get();
@@ -242,10 +242,10 @@ PyObject *known(const PythonFunction &function, const Specialization &specializa
 py::object concrete_function(PythonFunction &function, const SpecializationRef &specialization,
                              const std::vector<std::string> &names, const py::object &wrap) {
   drop_evicted(function);
-  if (PyObject *found = known(function, *specialization))
+  if (PyObject *found = made_before(function, *specialization))
     return py::reinterpret_borrow<py::object>(found);
   py::object made = wrap(py::cast(std::make_unique<Concrete>(function, specialization, names)));
-  if (PyObject *found = known(function, *specialization)) // by another thread meanwhile
+  if (PyObject *found = made_before(function, *specialization)) // by another thread meanwhile
     return py::reinterpret_borrow<py::object>(found);
   const auto list = function.core->cache().list();
   if (std::find(list->begin(), list->end(), specialization) != list->end())

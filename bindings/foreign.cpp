@@ -61,7 +61,7 @@ PyObject *bind_class(PyObject *self, PyObject *instance, PyObject *owner) {
 }
 
 /// `__name__`, `__doc__` ...
-PyObject *get_original(PyObject *self, PyObject *name) {
+PyObject *get_of_applied(PyObject *self, PyObject *name) {
   if (PyObject *own = PyObject_GenericGetAttr(self, name))
     return own;
   PyErr_Clear();
@@ -79,7 +79,7 @@ PyTypeObject *apply_type() {
         {"__vectorcalloffset__", T_PYSSIZET, offsetof(Apply, vectorcall), READONLY, nullptr}, {}};
     PyType_Slot slots[] = {{Py_tp_call, reinterpret_cast<void *>(PyVectorcall_Call)},
                            {Py_tp_descr_get, reinterpret_cast<void *>(bind_class)},
-                           {Py_tp_getattro, reinterpret_cast<void *>(get_original)},
+                           {Py_tp_getattro, reinterpret_cast<void *>(get_of_applied)},
                            {Py_tp_members, members},
                            {0, nullptr}};
     PyType_Spec spec{"tracehost._tracehost.apply", sizeof(Apply), 0,

@@ -108,7 +108,7 @@ PyObject *bind_method(PyObject *self, PyObject *instance, PyObject *) {
   return instance ? PyMethod_New(self, instance) : Py_NewRef(self);
 }
 
-PyObject *get_original(PyObject *self, PyObject *name) {
+PyObject *get_of_method(PyObject *self, PyObject *name) {
   if (PyObject *own = PyObject_GenericGetAttr(self, name))
     return own;
   PyErr_Clear();
@@ -151,7 +151,7 @@ PyTypeObject *method_type() {
         {"__vectorcalloffset__", T_PYSSIZET, offsetof(Method, vectorcall), READONLY, nullptr}, {}};
     PyType_Slot slots[] = {{Py_tp_call, reinterpret_cast<void *>(PyVectorcall_Call)},
                            {Py_tp_descr_get, reinterpret_cast<void *>(bind_method)},
-                           {Py_tp_getattro, reinterpret_cast<void *>(get_original)},
+                           {Py_tp_getattro, reinterpret_cast<void *>(get_of_method)},
                            {Py_tp_repr, reinterpret_cast<void *>(repr_original)},
                            {Py_tp_members, members},
                            {0, nullptr}};

@@ -20,6 +20,7 @@ target_link_libraries(tracehost_interpreter PUBLIC tracehost::libpython)
 target_compile_definitions(tracehost_interpreter PRIVATE TRACEHOST_BUILT_PYTHON="${TRACEHOST_PYTHON_VERSION}"
   TRACEHOST_BAKED_PYTHON="${TRACEHOST_PYTHON}" TRACEHOST_BAKED_LIBPYTHON="${TRACEHOST_LIBPYTHON}")
 tracehost_warnings(tracehost_interpreter)
+tracehost_unity(tracehost_interpreter)
 
 add_library(tracehost_cli STATIC ${cli_sources})
 target_include_directories(tracehost_cli PUBLIC "${PROJECT_SOURCE_DIR}/host")
@@ -28,6 +29,7 @@ target_link_libraries(tracehost_cli PUBLIC tracehost_interpreter PRIVATE Boost::
 target_compile_definitions(tracehost_cli PRIVATE TRACEHOST_VERSION="${PROJECT_VERSION}"
   TRACEHOST_TORCH_OLDEST="${TRACEHOST_TORCH_OLDEST}" TRACEHOST_TORCH_NEWEST="${TRACEHOST_TORCH_NEWEST}")
 tracehost_warnings(tracehost_cli)
+tracehost_unity(tracehost_cli)
 
 add_executable(tracehost_binary "${PROJECT_SOURCE_DIR}/host/cli/main.cpp")
 # The RPATH of the installed binary from the start: tracehost-python is a copy that the install step leaves as it is.
@@ -57,6 +59,6 @@ if(TARGET tracehost_core)
   endif()
   set_target_properties(tracehost_embed PROPERTIES INSTALL_RPATH "${embed_rpath}")
   target_link_libraries(tracehost_embed PUBLIC tracehost_core PRIVATE "$<BUILD_INTERFACE:tracehost_interpreter>")
-  target_precompile_headers(tracehost_embed PRIVATE "${CMAKE_CURRENT_LIST_DIR}/torch_pch.h")
   tracehost_warnings(tracehost_embed)
+  tracehost_unity(tracehost_embed)
 endif()

@@ -1,26 +1,26 @@
-# tests/cpp: cli_*_test.cpp need no torch and start in a millisecond; all others are one executable that loads it once.
+# tests/cpp: those of cli/ need no torch and start in a millisecond; all others are one executable that loads it once.
 find_package(GTest REQUIRED)
-file(GLOB all_tests CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/tests/cpp/*_test.cpp")
-file(GLOB test_helpers CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/tests/cpp/support/*.cpp")
-set(cli_tests ${all_tests})
-list(FILTER cli_tests INCLUDE REGEX "/cli_[^/]*$")
-set(core_tests ${all_tests})
-list(FILTER core_tests EXCLUDE REGEX "/cli_[^/]*$")
+file(GLOB core_tests CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/tests/cpp/*/*_test.cpp")
+file(GLOB cli_tests CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/tests/cpp/cli/*_test.cpp")
+list(REMOVE_ITEM core_tests ${cli_tests})
 
 if(cli_tests AND TARGET tracehost_cli)
   add_executable(tracehost_cli_tests ${cli_tests})
   target_link_libraries(tracehost_cli_tests PRIVATE tracehost_cli GTest::gmock GTest::gtest_main)
   target_compile_definitions(tracehost_cli_tests PRIVATE TRACEHOST_TEST_DATA="${PROJECT_SOURCE_DIR}/tests/cpp/data")
   tracehost_warnings(tracehost_cli_tests)
+  tracehost_unity(tracehost_cli_tests)
   add_test(NAME cli COMMAND tracehost_cli_tests)
 endif()
 
 if(core_tests AND TARGET tracehost_core)
-  add_executable(tracehost_tests ${core_tests} ${test_helpers})
+  add_executable(tracehost_tests ${core_tests})
   target_include_directories(tracehost_tests PRIVATE "${PROJECT_SOURCE_DIR}/tests/cpp")
   target_link_libraries(tracehost_tests PRIVATE tracehost_core GTest::gmock GTest::gtest_main)
   target_precompile_headers(tracehost_tests PRIVATE "${CMAKE_CURRENT_LIST_DIR}/torch_pch.h" <gtest/gtest.h> <gmock/gmock.h>)
   tracehost_warnings(tracehost_tests)
+  tracehost_unity(tracehost_tests)
+  target_compile_options(tracehost_tests PRIVATE -O1) # what is measured is built elsewhere
   add_test(NAME core COMMAND tracehost_tests)
 endif()
 

@@ -20,23 +20,13 @@
 #include <vector>
 
 namespace tracehost::archive {
-namespace {
-
-constexpr std::string_view kMark = "tracehost xxh3 ";
-constexpr std::size_t kDigits = 32;
-constexpr std::size_t kComment = kMark.size() + kDigits;
-constexpr std::size_t kEnd = 22; ///< of a zip: its last record, without a comment
-constexpr std::size_t kPiece = std::size_t{1} << 20;
-
-std::string reason() { return std::strerror(errno); } // NOLINT(concurrency-mt-unsafe)
-
 /// XXH3 of 128 bits: finds damage, at the speed of memory. It is no signature.
-class Hash {
+class FileHash {
 public:
-  Hash() : state_(XXH3_createState()) { XXH3_128bits_reset(state_); }
-  ~Hash() { XXH3_freeState(state_); }
-  Hash(const Hash &) = delete;
-  Hash &operator=(const Hash &) = delete;
+  FileHash() : state_(XXH3_createState()) { XXH3_128bits_reset(state_); }
+  ~FileHash() { XXH3_freeState(state_); }
+  FileHash(const FileHash &) = delete;
+  FileHash &operator=(const FileHash &) = delete;
 
   void add(const void *bytes, std::size_t count) { XXH3_128bits_update(state_, bytes, count); }
   std::string digits() const {
@@ -47,6 +37,16 @@ public:
 private:
   XXH3_state_t *state_;
 };
+
+namespace {
+
+constexpr std::string_view kMark = "tracehost xxh3 ";
+constexpr std::size_t kDigits = 32;
+constexpr std::size_t kComment = kMark.size() + kDigits;
+constexpr std::size_t kEnd = 22; ///< of a zip: its last record, without a comment
+constexpr std::size_t kPiece = std::size_t{1} << 20;
+
+std::string reason() { return std::strerror(errno); } // NOLINT(concurrency-mt-unsafe)
 
 void write_all(int descriptor, const char *bytes, std::size_t count, const std::string &path) {
   while (count > 0) {
@@ -65,7 +65,7 @@ void write_all(int descriptor, const char *bytes, std::size_t count, const std::
 struct NewFile::Impl {
   std::string path, beside;
   int descriptor = -1;
-  Hash hash;
+  FileHash hash;
   std::vector<char> tail; ///< the last kEnd bytes: the zip's end, when it is complete
 };
 
@@ -172,7 +172,7 @@ void OpenFile::verify(const std::string &path) {
       !comment.starts_with(kMark))
     throw Error(
         fmt::format("{} is no tracehost archive, or it is cut off: it does not end as one", path));
-  Hash hash;
+  FileHash hash;
   std::vector<char> piece(kPiece);
   const std::size_t end = size_ - kDigits;
   for (std::size_t at = 0; at < end;) {

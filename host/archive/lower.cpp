@@ -132,7 +132,7 @@ void check(jit::Graph &graph, bool autocast, const std::string &what) {
 // ---- ops of ours --------------------------------------------------------------------------------
 
 /// Finds `torch.x` and `prim.x`.
-struct Names final : jit::NativeResolver {
+struct OwnNames final : jit::NativeResolver {
   std::shared_ptr<jit::SugaredValue> resolveValue(const std::string &name, jit::GraphFunction &m,
                                                   const jit::SourceRange &place) override {
     if (name == "prim")
@@ -145,7 +145,7 @@ struct Names final : jit::NativeResolver {
 jit::Function *array_function(const std::string &name) {
   static const auto unit = [] {
     auto made = std::make_shared<jit::CompilationUnit>();
-    made->define(std::nullopt, kArraySource, std::make_shared<Names>(), nullptr);
+    made->define(std::nullopt, kArraySource, std::make_shared<OwnNames>(), nullptr);
     return made;
   }();
   return unit->find_function(c10::QualifiedName(name));

@@ -14,13 +14,11 @@
 namespace tracehost::archive {
 namespace {
 
-[[noreturn]] void wrong(const std::string &what) { throw Error("its manifest is wrong: " + what); }
-
 template <std::size_t N>
 std::size_t index_of(const std::array<const char *, N> &names, const std::string &name) {
   const auto found = std::find(names.begin(), names.end(), name);
   if (found == names.end())
-    wrong(fmt::format("'{}' is no known name", name));
+    wrong_manifest(fmt::format("'{}' is no known name", name));
   return static_cast<std::size_t>(found - names.begin());
 }
 
@@ -28,7 +26,7 @@ at::ScalarType dtype_of(const std::string &name) {
   const auto &all = c10::getStringToDtypeMap();
   const auto found = all.find(name);
   if (found == all.end())
-    wrong(fmt::format("'{}' is no dtype", name));
+    wrong_manifest(fmt::format("'{}' is no dtype", name));
   return found->second;
 }
 
@@ -66,7 +64,7 @@ c10::DispatchKeySet keys_of(const TensorMeta &meta, const std::string &layout) {
   const std::array<at::Layout, 3> layouts = {at::kStrided, at::kSparse, at::kSparseCsr};
   const std::size_t index = index_of(kLayouts, layout);
   if (index >= layouts.size())
-    wrong("a nested tensor");
+    wrong_manifest("a nested tensor");
   const auto options =
       at::TensorOptions().dtype(meta.dtype).layout(layouts[index]).device(at::kCPU);
   return at::empty({index == 0 ? 0 : 1, 0}, options).key_set();
@@ -76,7 +74,7 @@ std::vector<std::int64_t> whole_numbers(const Json &json) {
   std::vector<std::int64_t> result;
   for (const Json &number : json) {
     if (!number.is_null() && (!number.is_number_integer() || number < 0))
-      wrong("a size or stride is no whole number");
+      wrong_manifest("a size or stride is no whole number");
     result.push_back(number.is_null() ? kAnySize : number.get<std::int64_t>());
   }
   return result;
@@ -142,21 +140,21 @@ SizeCondition condition_of(const Json &json, const std::vector<TensorMeta> &slot
           made.dimension < 0 ||
           static_cast<std::size_t>(made.dimension) >=
               slots[static_cast<std::size_t>(made.slot)].sizes.size())
-        wrong("a condition on a size that is not there");
+        wrong_manifest("a condition on a size that is not there");
     } else {
       const std::size_t op = index_of(kTerms, term.get<std::string>());
       made.op = static_cast<SizeTerm::Op>(op);
       if (made.op == SizeTerm::Op::constant || made.op == SizeTerm::Op::size)
-        wrong("a condition without what it reads");
+        wrong_manifest("a condition without what it reads");
       takes = made.op == SizeTerm::Op::logical_not ? 1 : 2;
     }
     if (depth < takes)
-      wrong("a condition without what it compares");
+      wrong_manifest("a condition without what it compares");
     depth = depth - takes + 1;
     condition.expression.push_back(made);
   }
   if (depth != 1)
-    wrong("a condition that is none");
+    wrong_manifest("a condition that is none");
   return condition;
 }
 
@@ -168,7 +166,7 @@ Json guard_json(const ValueGuard &guard) {
           {"where", guard.where}};
 }
 
-ValueGuard guard_of(const Json &json, const Signature &signature) {
+ValueGuard read_guard(const Json &json, const Signature &signature) {
   ValueGuard guard;
   guard.input = member(json, "input").get<std::uint32_t>();
   guard.dtype = dtype_of(member(json, "dtype").get<std::string>());
@@ -177,7 +175,7 @@ ValueGuard guard_of(const Json &json, const Signature &signature) {
   guard.where = member(json, "where").get<std::string>();
   const std::size_t slots = signature.slots.size();
   if (guard.input >= slots + signature.captures.size())
-    wrong("a guard of an input that is not there");
+    wrong_manifest("a guard of an input that is not there");
   const TensorMeta &meta = guard.input < slots ? signature.slots[guard.input]
                                                : signature.captures[guard.input - slots].meta;
   std::int64_t count = 1;
@@ -185,7 +183,7 @@ ValueGuard guard_of(const Json &json, const Signature &signature) {
     count = size < 0 || size > kMostGuarded ? kMostGuarded + 1 : count * size;
   if (count > kMostGuarded || guard.dtype != meta.dtype ||
       guard.bytes.size() != static_cast<std::size_t>(count) * c10::elementSize(guard.dtype))
-    wrong("a guard of other values than its input has");
+    wrong_manifest("a guard of other values than its input has");
   return guard;
 }
 
@@ -255,12 +253,12 @@ Record record_of(const Json &json, const std::shared_ptr<const Parameters> &para
     s.slots.push_back(meta_of(slot));
   const Json &arguments = member(json, "arguments");
   if (!arguments.is_array() || arguments.size() != parameters->names.size())
-    wrong("a specialization has other arguments than parameters");
+    wrong_manifest("a specialization has other arguments than parameters");
   for (const Json &argument : arguments)
     add_tree(argument, s.slots.size(), s.nodes, s.atoms);
   for (std::uint32_t slot = 0; slot < s.slots.size(); ++slot)
     if (s.first_node(slot) == s.nodes.size())
-      wrong("a tensor that is no argument");
+      wrong_manifest("a tensor that is no argument");
   for (const Json &capture : member(json, "captures")) {
     CaptureSpec spec;
     spec.path = member(capture, "path").get<std::string>();
@@ -272,7 +270,7 @@ Record record_of(const Json &json, const std::shared_ptr<const Parameters> &para
   for (const Json &condition : member(json, "conditions"))
     s.conditions.push_back(condition_of(condition, s.slots));
   for (const Json &guard : member(json, "values"))
-    s.values.push_back(guard_of(guard, s));
+    s.values.push_back(read_guard(guard, s));
   s.context = context_of(member(json, "context"));
   s.reads_strides = member(json, "reads_strides").get<bool>();
   s.reads_leaf = member(json, "reads_leaf").get<bool>();
@@ -282,7 +280,7 @@ Record record_of(const Json &json, const std::shared_ptr<const Parameters> &para
   for (const Json &meta : member(result, "traced"))
     record.output_metas.push_back(meta_of(meta));
   if (!tensors.is_number_unsigned() || tensors.get<std::size_t>() != record.output_metas.size())
-    wrong("a result has other tensors than it had");
+    wrong_manifest("a result has other tensors than it had");
   record.outputs.tensors = tensors.get<std::size_t>();
   add_tree(member(result, "tree"), record.outputs.tensors, record.outputs.nodes,
            record.outputs.atoms);
@@ -355,7 +353,7 @@ Manifest from_json(const std::string &text) {
     const Json json = Json::parse(text);
     Manifest manifest;
     if (member(json, "format") != "tracehost archive")
-      wrong("it is of another format");
+      wrong_manifest("it is of another format");
     manifest.version = member(json, "version").get<int>();
     manifest.tracehost = member(json, "tracehost").get<std::string>();
     manifest.torch = member(json, "torch").get<std::string>();
@@ -364,7 +362,7 @@ Manifest from_json(const std::string &text) {
                               "tracehost {}, which reads versions up to {}. Update tracehost.",
                               manifest.version, manifest.tracehost, TRACEHOST_VERSION, kVersion));
     if (manifest.version < 1)
-      wrong("its version is no positive number");
+      wrong_manifest("its version is no positive number");
     manifest.payload = member(json, "payload").get<std::string>();
     manifest.device = c10::Device(member(json, "device").get<std::string>());
     manifest.libraries = member(json, "libraries").get<std::vector<std::string>>();
@@ -372,9 +370,9 @@ Manifest from_json(const std::string &text) {
       manifest.functions.push_back(function_of(function));
     return manifest;
   } catch (const Json::exception &e) {
-    wrong(e.what());
+    wrong_manifest(e.what());
   } catch (const c10::Error &e) { // a device that is none
-    wrong(e.what_without_backtrace());
+    wrong_manifest(e.what_without_backtrace());
   }
 }
 

@@ -14,6 +14,8 @@
 #include <utility>
 
 namespace tracehost::archive {
+void wrong_manifest(const std::string &what) { throw Error("its manifest is wrong: " + what); }
+
 namespace {
 
 constexpr int kDeepest = 64; ///< containers in each other
@@ -81,8 +83,6 @@ constexpr std::array<const char *, 5> kForms = {"tuple", "list", "dict", "namedt
 
 // ---- reading ------------------------------------------------------------------------------------
 
-[[noreturn]] void wrong(const std::string &what) { throw Error("its manifest is wrong: " + what); }
-
 class Reader {
 public:
   Reader(std::size_t tensors, std::vector<Node> &nodes, std::vector<AtomRef> &atoms)
@@ -90,7 +90,7 @@ public:
 
   void value(const Json &json, int depth) {
     if (depth > kDeepest)
-      wrong("containers in more than 64 others");
+      wrong_manifest("containers in more than 64 others");
     if (json.is_object() && !json.empty())
       for (std::size_t form = 0; form < kForms.size(); ++form)
         if (json.begin().key() == kForms[form])
@@ -106,18 +106,18 @@ private:
     const bool named = form == Form::named_tuple || form == Form::record;
     const Json &items = named ? member(json, "items") : json.begin().value();
     if (!items.is_array())
-      wrong("the items of a container are no list");
+      wrong_manifest("the items of a container are no list");
     auto type = named ? std::make_shared<ContainerClass>(
                             form, json.begin()->get<std::string>(),
                             member(json, "fields").get<std::vector<std::string>>())
                       : std::make_shared<ContainerClass>(form);
     if (named && type->fields().size() != items.size())
-      wrong("a container has other items than fields");
+      wrong_manifest("a container has other items than fields");
     const std::size_t at = nodes_.size();
     nodes_.push_back(tracehost::container(std::move(type), atoms_));
     for (const Json &item : items) {
       if (form == Form::dict && (!item.is_array() || item.size() != 2))
-        wrong("an item of a dict is no pair");
+        wrong_manifest("an item of a dict is no pair");
       if (form == Form::dict)
         value(item[0], depth + 1);
       value(form == Form::dict ? item[1] : item, depth + 1);
@@ -135,7 +135,7 @@ private:
     } else if (json.is_number_integer()) {
       if (json.is_number_unsigned() &&
           json.get<std::uint64_t>() > std::uint64_t{std::numeric_limits<std::int64_t>::max()})
-        wrong("an integer is too large");
+        wrong_manifest("an integer is too large");
       node.kind = Kind::integer;
       node.payload.integer = json.get<std::int64_t>();
     } else if (json.is_number_float()) {
@@ -146,7 +146,7 @@ private:
     } else if (json.is_object() && !json.empty()) {
       return tagged(json);
     } else {
-      wrong("a value is of no known form");
+      wrong_manifest("a value is of no known form");
     }
     return node;
   }
@@ -160,7 +160,7 @@ private:
       node.kind = Kind::tensor;
       const auto slot = content.get<std::uint64_t>();
       if (!content.is_number_integer() || content < 0 || slot >= tensors_)
-        wrong("a tensor that is not there");
+        wrong_manifest("a tensor that is not there");
       node.payload.slot = static_cast<std::uint32_t>(slot);
       node.reserved[1] = json.contains("as") ? kComputed : 0;
       return node;
@@ -186,7 +186,7 @@ private:
     if (tag == "bytes" || tag == "complex") {
       std::string bytes = from_hex(text);
       if (tag == "complex" && bytes.size() != 2 * sizeof(double))
-        wrong("a complex number has no two parts");
+        wrong_manifest("a complex number has no two parts");
       return literal(tag == "bytes" ? Type::bytes : Type::complex, std::move(bytes), atoms_);
     }
     if (tag == "integer" || tag == "torch" || tag == "member")
@@ -194,7 +194,7 @@ private:
                      : tag == "torch" ? Type::torch
                                       : Type::member,
                      text, atoms_);
-    wrong("'" + tag + "' is no kind of value");
+    wrong_manifest("'" + tag + "' is no kind of value");
   }
 
   const std::size_t tensors_;
@@ -206,10 +206,10 @@ private:
 
 const Json &member(const Json &json, const char *key) {
   if (!json.is_object())
-    wrong(fmt::format("'{}' is looked for in what is no object", key));
+    wrong_manifest(fmt::format("'{}' is looked for in what is no object", key));
   const auto found = json.find(key);
   if (found == json.end())
-    wrong(fmt::format("it has no '{}'", key));
+    wrong_manifest(fmt::format("it has no '{}'", key));
   return *found;
 }
 
@@ -223,7 +223,7 @@ std::string hex(std::string_view bytes) {
 std::string from_hex(const std::string &digits) {
   constexpr std::string_view all = "0123456789abcdef";
   if (digits.size() % 2 || digits.find_first_not_of(all) != std::string::npos)
-    wrong("bytes are no hex digits");
+    wrong_manifest("bytes are no hex digits");
   std::string result;
   for (std::size_t i = 0; i < digits.size(); i += 2)
     result += static_cast<char>(all.find(digits[i]) << 4 | all.find(digits[i + 1]));

@@ -6,6 +6,8 @@
 #include <nlohmann/json.hpp>
 
 #include <cstddef>
+#include <string>
+#include <string_view>
 #include <vector>
 
 /// Trees of Nodes in a manifest.
@@ -27,6 +29,9 @@ void add_tree(const Json &json, std::size_t tensors, std::vector<Node> &nodes,
 
 /// `json[key]`, which must be there; throws Error.
 const Json &member(const Json &json, const char *key);
+
+/// Throws the Error of a manifest that holds something else than it must.
+[[noreturn]] void wrong_manifest(const std::string &what);
 
 std::string hex(std::string_view bytes);
 std::string from_hex(const std::string &digits); ///< throws Error

@@ -6,14 +6,14 @@ namespace tracehost::cli {
 namespace {
 
 // Files and folders are left to bash itself, which knows of quotes and tildes.
-constexpr Actions actions{.before_choices = "_tracehost_words '",
-                          .after_choices = "'",
-                          .command = "_tracehost_words \"$_tracehost_commands\"",
-                          .notebook = "_tracehost_files ipynb",
-                          .target = "_tracehost_files py",
-                          .folder = "_tracehost_compopt dirnames",
-                          .file = "_tracehost_compopt default",
-                          .nothing = ":"};
+constexpr Actions kBashActions{.before_choices = "_tracehost_words '",
+                               .after_choices = "'",
+                               .command = "_tracehost_words \"$_tracehost_commands\"",
+                               .notebook = "_tracehost_files ipynb",
+                               .target = "_tracehost_files py",
+                               .folder = "_tracehost_compopt dirnames",
+                               .file = "_tracehost_compopt default",
+                               .nothing = ":"};
 
 // The alternatives of a `case`: 'notebook --output' | 'notebook -o'
 std::string pattern(const OptionEntry &option, const CommandEntry &command) {
@@ -147,7 +147,7 @@ std::string bash_completion() {
   });
   out << "  esac\n  return 1\n}\n\n_tracehost_value() {\n  case $1 in\n";
   each_option([&](const OptionEntry &option, const CommandEntry &command) {
-    if (const auto what = action(actions, option.kind, option.placeholder); what != ":")
+    if (const auto what = action(kBashActions, option.kind, option.placeholder); what != ":")
       out << "    " << pattern(option, command) << ") " << what << " ;;\n";
   });
   out << "  esac\n}\n\n_tracehost_offer() {\n  case $command in\n";
@@ -156,7 +156,7 @@ std::string bash_completion() {
       out << "    " << command.name << ") _tracehost_words '" << words << "' ;;\n";
   out << "  esac\n}\n\n_tracehost_word() {\n  case $command in\n";
   for (const auto &command : commands())
-    if (const auto what = action(actions, command.words, command.choices); what != ":")
+    if (const auto what = action(kBashActions, command.words, command.choices); what != ":")
       out << "    " << command.name << ") " << what << " ;;\n";
   out << "  esac\n}\n" << with_flags(walk);
   return out.str();

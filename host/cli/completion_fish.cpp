@@ -8,14 +8,14 @@ namespace {
 std::string quoted(std::string_view text) { return "'" + one_line(text, "'\\") + "'"; }
 
 // Files are offered where nothing is said.
-constexpr Actions actions{.before_choices = " -f -a '",
-                          .after_choices = "'",
-                          .command = " -f -a \"$__tracehost_names\"",
-                          .notebook = " -f -a '(__fish_complete_suffix .ipynb)'",
-                          .target = " -f -a '(__fish_complete_suffix .py)'",
-                          .folder = " -f -a '(__fish_complete_directories)'",
-                          .file = "",
-                          .nothing = " -f"};
+constexpr Actions kFishActions{.before_choices = " -f -a '",
+                               .after_choices = "'",
+                               .command = " -f -a \"$__tracehost_names\"",
+                               .notebook = " -f -a '(__fish_complete_suffix .ipynb)'",
+                               .target = " -f -a '(__fish_complete_suffix .py)'",
+                               .folder = " -f -a '(__fish_complete_directories)'",
+                               .file = "",
+                               .nothing = " -f"};
 
 // A condition: the cursor is where these commands' options and words stand.
 std::string at(unsigned commands_of) {
@@ -31,7 +31,7 @@ std::string complete_option(const OptionEntry &option) {
   if (option.letter != '\0')
     line += std::string(" -s ") + option.letter;
   if (takes_next_word(option))
-    line += " -r" + action(actions, option.kind, option.placeholder);
+    line += " -r" + action(kFishActions, option.kind, option.placeholder);
   return line + " -d " + quoted(option.summary) + "\n";
 }
 
@@ -94,7 +94,7 @@ std::string fish_completion() {
   for (const auto &option : options())
     out << complete_option(option);
   for (const auto &command : commands())
-    if (const auto what = action(actions, command.words, command.choices);
+    if (const auto what = action(kFishActions, command.words, command.choices);
         !what.empty() && command.command != Command::run)
       out << at(bit(command.command)) << what << '\n';
   return out.str();

@@ -12,14 +12,14 @@ std::string quoted(const std::string &text) {
   return result + "'";
 }
 
-constexpr Actions actions{.before_choices = "(",
-                          .after_choices = ")",
-                          .command = "_tracehost_commands",
-                          .notebook = "_files -g \"*.ipynb\"",
-                          .target = "_files -g \"*.py\"",
-                          .folder = "_files -/",
-                          .file = "_files",
-                          .nothing = " "};
+constexpr Actions kZshActions{.before_choices = "(",
+                              .after_choices = ")",
+                              .command = "_tracehost_commands",
+                              .notebook = "_files -g \"*.ipynb\"",
+                              .target = "_files -g \"*.py\"",
+                              .folder = "_files -/",
+                              .file = "_files",
+                              .nothing = " "};
 
 // For _arguments: one specification a spelling, each of which rules the other one out.
 std::string specifications(const OptionEntry &option) {
@@ -38,7 +38,7 @@ std::string specifications(const OptionEntry &option) {
     if (option.takes != Takes::nothing)
       text += std::string(option.takes == Takes::optional_value ? "::" : ":") +
               one_line(option.kind == Kind::choice ? option.name : option.placeholder, ":") + ":" +
-              action(actions, option.kind, option.placeholder);
+              action(kZshActions, option.kind, option.placeholder);
     result += " \\\n        " + quoted(text);
   }
   return result;
@@ -95,9 +95,10 @@ std::string zsh_completion() {
     if (command.words == Kind::notebook || command.words == Kind::text)
       out << " \\\n        "
           << quoted("*:" + std::string(command.words == Kind::text ? "argument" : "notebook") +
-                    ":" + action(actions, command.words, command.choices));
+                    ":" + action(kZshActions, command.words, command.choices));
     else if (command.words != Kind::none && command.words != Kind::program)
-      out << " \\\n        " << quoted(":word:" + action(actions, command.words, command.choices));
+      out << " \\\n        "
+          << quoted(":word:" + action(kZshActions, command.words, command.choices));
     out << " && ret=0\n        ;;\n";
   }
   out << "      *) _default && ret=0 ;;\n      esac\n      ;;\n  esac\n  return ret\n}\n\n"

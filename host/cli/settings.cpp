@@ -38,7 +38,7 @@ void add_layer(std::vector<Given> &given, const std::vector<Given> &layer, unsig
   }
 }
 
-std::vector<std::string> lines(const std::string &text) {
+std::vector<std::string> lines_of(const std::string &text) {
   std::vector<std::string> result;
   std::istringstream in(text);
   for (std::string line; std::getline(in, line);)
@@ -54,7 +54,7 @@ std::optional<Given> from_environment(const OptionEntry &option, Command command
     return std::nullopt;
   Given given{&option, owner(option, command), {text}, name};
   if (option.takes == Takes::values)
-    given.values = lines(text);
+    given.values = lines_of(text);
   check_values(given, name);
   return given;
 }

@@ -15,22 +15,22 @@
 
 namespace tracehost {
 inline namespace TRACEHOST_ABI {
-namespace {
-
 /// What tells one version of a file from another. Not by std::filesystem: torch 2.11 exports one of
 /// an older compiler's.
-struct Stamp {
+struct FileStamp {
   std::int64_t seconds = 0, nanoseconds = 0, size = 0;
-  bool operator==(const Stamp &) const = default;
+  bool operator==(const FileStamp &) const = default;
 
   /// nullopt: there is no file.
-  static std::optional<Stamp> of(const std::string &path) {
+  static std::optional<FileStamp> of(const std::string &path) {
     struct stat about {};
     if (::stat(path.c_str(), &about) != 0)
       return std::nullopt;
-    return Stamp{about.st_mtim.tv_sec, about.st_mtim.tv_nsec, about.st_size};
+    return FileStamp{about.st_mtim.tv_sec, about.st_mtim.tv_nsec, about.st_size};
   }
 };
+
+namespace {
 
 /// Zeros may be nothing that a model takes: what it throws is no fault of the file.
 void warm_up(const Archive &archive) {
@@ -46,7 +46,7 @@ void warm_up(const Archive &archive) {
 
 struct Watcher::State {
   State(std::string file, WatchOptions given)
-      : path(std::move(file)), options(std::move(given)), seen(Stamp::of(path)),
+      : path(std::move(file)), options(std::move(given)), seen(FileStamp::of(path)),
         current(std::make_shared<const Archive>(Archive::load(path, options.load))) {}
 
   std::shared_ptr<const Archive> in_force() const {
@@ -58,8 +58,8 @@ struct Watcher::State {
 
   const std::string path;
   const WatchOptions options;
-  std::mutex polling;        ///< one at a time
-  std::optional<Stamp> seen; ///< of the file that was last looked into; under `polling`
+  std::mutex polling;            ///< one at a time
+  std::optional<FileStamp> seen; ///< of the file that was last looked into; under `polling`
   mutable std::mutex mutex;
   std::shared_ptr<const Archive> current; ///< under `mutex`; replaced, never changed
   std::condition_variable changed;
@@ -83,7 +83,7 @@ std::shared_ptr<const Archive> Watcher::State::load_aside() const {
 
 bool Watcher::State::poll() {
   const std::lock_guard one(polling);
-  const auto now = Stamp::of(path);
+  const auto now = FileStamp::of(path);
   if (!now || now == seen)
     return false;
   try {
@@ -97,7 +97,7 @@ bool Watcher::State::poll() {
       options.on_reload(*in_force());
     return true; // what was in force ends here, outside of the lock
   } catch (const std::exception &e) {
-    if (Stamp::of(path) != now)
+    if (FileStamp::of(path) != now)
       return false; // it is being written: the next look tells
     seen = now;
     if (options.on_error)

@@ -17,7 +17,7 @@ using Values = std::vector<std::optional<std::int64_t>>;
 
 constexpr int kDeepest = 24;
 
-SizeTerm number(std::int64_t n) { return {Op::constant, -1, -1, n}; }
+SizeTerm constant_term(std::int64_t n) { return {Op::constant, -1, -1, n}; }
 SizeTerm apply(Op op) { return {op, -1, -1, 0}; }
 
 /// An int, a bool, or a 0-dim tensor that holds one.
@@ -104,7 +104,7 @@ std::optional<ReadSize> SizeReader::read(jit::Value *value) {
 void SizeReader::add_leaf(std::size_t leaf, ReadSize &into) const {
   const auto &l = points_.leaves()[leaf];
   if (l.pinned) {
-    into.expression.push_back(number(l.size));
+    into.expression.push_back(constant_term(l.size));
     return;
   }
   into.expression.push_back(
@@ -121,7 +121,7 @@ bool SizeReader::walk(jit::Value *value, ReadSize &into) {
     const auto constant = jit::toIValue(value);
     const auto n = constant ? integer(*constant) : std::nullopt;
     if (n)
-      into.expression.push_back(number(*n));
+      into.expression.push_back(constant_term(*n));
     return n.has_value();
   }
   if (node->kind() == c10::prim::NumToTensor || node->kind() == c10::aten::Int ||
@@ -135,7 +135,7 @@ bool SizeReader::walk(jit::Value *value, ReadSize &into) {
     return found;
   }
   if (node->kind() == c10::aten::neg) {
-    into.expression.push_back(number(0));
+    into.expression.push_back(constant_term(0));
     const bool found = walk(node->input(0), into);
     into.expression.push_back(apply(Op::subtract));
     return found;
@@ -187,7 +187,7 @@ bool SizeReader::walk_size(jit::Node *node, ReadSize &into) {
       } else {
         rest *= sizes[d];
       }
-    into.expression.push_back(number(rest));
+    into.expression.push_back(constant_term(rest));
     if (factors)
       into.expression.push_back(apply(Op::multiply));
     return true;
@@ -210,7 +210,7 @@ std::optional<ReadSize> SizeReader::identify(const Values &values, const jit::Gr
   const bool same = std::all_of(values.begin(), values.end(),
                                 [&](const auto &v) { return !v || v == values[0]; });
   if (same) {
-    result.expression.push_back(number(*values[0]));
+    result.expression.push_back(constant_term(*values[0]));
     return result;
   }
   for (std::size_t i = 0; i < points_.leaves().size(); ++i) {
@@ -329,11 +329,11 @@ std::optional<ReadSize> SizeReader::combination(const Values &wanted) const {
       result.expression.push_back(apply(match.candidate.op));
   }
   if (match.factor != 1)
-    for (const SizeTerm &term : {number(match.factor), apply(Op::multiply)})
+    for (const SizeTerm &term : {constant_term(match.factor), apply(Op::multiply)})
       result.expression.push_back(term);
   if (match.offset)
     for (const SizeTerm &term :
-         {number(std::abs(match.offset)), apply(match.offset < 0 ? Op::subtract : Op::add)})
+         {constant_term(std::abs(match.offset)), apply(match.offset < 0 ? Op::subtract : Op::add)})
       result.expression.push_back(term);
   return result;
 }

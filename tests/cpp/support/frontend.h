@@ -5,6 +5,7 @@
 
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
+#include <torch/csrc/jit/ir/ir.h>
 
 #include <stdexcept>
 #include <string>
@@ -57,5 +58,16 @@ public:
   int staged = 0;            ///< blocks under way that do not run for real
   std::vector<std::pair<at::Tensor, at::Tensor>> twins;
 };
+
+/// The ops of the graph in order, without constants.
+inline std::vector<std::string> kinds(const torch::jit::Graph &graph) {
+  std::vector<std::string> result;
+  for (const auto *node : graph.nodes())
+    if (node->kind() != c10::prim::Constant)
+      result.emplace_back(node->kind().toQualString());
+  return result;
+}
+
+inline at::Tensor number(std::int64_t n) { return at::scalar_tensor(n, at::kLong); }
 
 } // namespace tracehost::test

@@ -2,21 +2,19 @@
 
 #include "report/site_log.h"
 
+#include "support/counters.h"
+
 #include <gmock/gmock.h>
 
 #include <thread>
 
 namespace tracehost::report {
 namespace {
+
+using test::function;
 using testing::HasSubstr;
 using testing::Not;
 using testing::StartsWith;
-
-std::shared_ptr<Counters> function(std::string name = "step", std::uint64_t site = 1) {
-  auto counters = std::make_shared<Counters>();
-  counters->identity = {.name = std::move(name), .definition = {"train.py", 12}, .site_key = site};
-  return counters;
-}
 
 /// Acts as a Function would: counts, then writes the event.
 TraceEvent traced(const std::shared_ptr<Counters> &function, int value) {

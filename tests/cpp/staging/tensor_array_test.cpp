@@ -16,10 +16,9 @@ namespace tracehost::staging {
 namespace {
 
 using test::FakeFrontend;
+using test::number;
 using testing::HasSubstr;
 using Tensors = std::vector<at::Tensor>;
-
-at::Tensor number(std::int64_t n) { return at::scalar_tensor(n, at::kLong); }
 
 at::Tensor replay(const trace::Traced &traced, const Tensors &inputs) {
   const Program program(traced.graph, "test", 1);

@@ -17,6 +17,7 @@ namespace tracehost::staging {
 namespace {
 
 using test::FakeFrontend;
+using test::number;
 using testing::HasSubstr;
 using trace::Traced;
 using Tensors = std::vector<at::Tensor>;
@@ -30,8 +31,6 @@ Tensors replay(const Traced &traced, std::size_t outputs, const Tensors &inputs)
     results.push_back(value.toTensor());
   return results;
 }
-
-at::Tensor number(std::int64_t n) { return at::scalar_tensor(n, at::kLong); }
 
 class StagingTest : public testing::Test {
 protected:

@@ -8,6 +8,7 @@ namespace tracehost::report {
 namespace {
 
 using namespace test;
+using test::Value; // the public API has one as well
 using PK = Parameters::Kind;
 
 /// The text of the signature that takes all of them; empty if there is none.

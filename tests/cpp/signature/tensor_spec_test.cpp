@@ -6,8 +6,6 @@
 namespace tracehost {
 namespace {
 
-constexpr std::int64_t any = kAnySize;
-
 TensorSpec spec(std::optional<TensorSpec::Shape> shape, at::ScalarType dtype = at::kFloat,
                 std::optional<c10::Device> device = std::nullopt, std::string name = {}) {
   return {std::move(shape), dtype, device, std::move(name)};
@@ -23,11 +21,11 @@ std::vector<TensorSpec> samples() {
       std::nullopt,
       TensorSpec::Shape{},
       TensorSpec::Shape{2},
-      TensorSpec::Shape{any},
+      TensorSpec::Shape{kAnySize},
       TensorSpec::Shape{2, 3},
-      TensorSpec::Shape{any, 3},
-      TensorSpec::Shape{2, any},
-      TensorSpec::Shape{any, any},
+      TensorSpec::Shape{kAnySize, 3},
+      TensorSpec::Shape{2, kAnySize},
+      TensorSpec::Shape{kAnySize, kAnySize},
   };
   const std::vector<std::optional<c10::Device>> devices = {
       std::nullopt, c10::Device("cpu"), c10::Device("cpu:0"), c10::Device("cuda"),
@@ -43,7 +41,8 @@ std::vector<TensorSpec> samples() {
 }
 
 TEST(TensorSpec, TextPastesBack) {
-  EXPECT_EQ(spec({{2, any}}).text(), "TensorSpec(shape=(2, None), dtype=torch.float32, name=None)");
+  EXPECT_EQ(spec({{2, kAnySize}}).text(),
+            "TensorSpec(shape=(2, None), dtype=torch.float32, name=None)");
   EXPECT_EQ(spec({{3}}, at::kLong).text(), "TensorSpec(shape=(3,), dtype=torch.int64, name=None)");
   EXPECT_EQ(spec({TensorSpec::Shape{}}).text(),
             "TensorSpec(shape=(), dtype=torch.float32, name=None)");
@@ -58,19 +57,19 @@ TEST(TensorSpec, OfATensorIsExact) {
   const auto t = at::ones({2, 0}, at::kInt);
   EXPECT_EQ(TensorSpec::of(t, "n"), spec({{2, 0}}, at::kInt, c10::Device("cpu"), "n"));
   EXPECT_EQ(TensorSpec::of(TensorMeta::of(t)), TensorSpec::of(t));
-  EXPECT_TRUE(is_compatible_with(spec({{any, 0}}, at::kInt), t));
-  EXPECT_FALSE(is_compatible_with(spec({{any, 1}}, at::kInt), t));
+  EXPECT_TRUE(is_compatible_with(spec({{kAnySize, 0}}, at::kInt), t));
+  EXPECT_FALSE(is_compatible_with(spec({{kAnySize, 1}}, at::kInt), t));
   EXPECT_FALSE(is_compatible_with(spec({{2, 0}}, at::kInt, c10::Device("cuda")), t));
 }
 
 TEST(TensorSpec, SubtypeGoesBySizeRankDeviceAndName) {
   const auto exact = spec({{2, 3}});
-  EXPECT_TRUE(is_subtype_of(exact, spec({{any, 3}})));
-  EXPECT_FALSE(is_subtype_of(spec({{any, 3}}), exact));
+  EXPECT_TRUE(is_subtype_of(exact, spec({{kAnySize, 3}})));
+  EXPECT_FALSE(is_subtype_of(spec({{kAnySize, 3}}), exact));
   EXPECT_FALSE(is_subtype_of(exact, spec({{3, 3}})));
-  EXPECT_FALSE(is_subtype_of(exact, spec({{any}})));
-  EXPECT_TRUE(is_subtype_of(spec({{any}}), spec(std::nullopt)));
-  EXPECT_FALSE(is_subtype_of(spec(std::nullopt), spec({{any}})));
+  EXPECT_FALSE(is_subtype_of(exact, spec({{kAnySize}})));
+  EXPECT_TRUE(is_subtype_of(spec({{kAnySize}}), spec(std::nullopt)));
+  EXPECT_FALSE(is_subtype_of(spec(std::nullopt), spec({{kAnySize}})));
   EXPECT_FALSE(is_subtype_of(exact, spec({{2, 3}}, at::kDouble)));
   EXPECT_TRUE(is_subtype_of(spec({{2}}, at::kFloat, c10::Device("cuda:1")),
                             spec({{2}}, at::kFloat, c10::Device("cuda"))));
@@ -100,7 +99,8 @@ TEST(TensorSpec, CompatibilityIsReflexiveSymmetricAndFollowsFromSubtype) {
       EXPECT_EQ(is_compatible_with(a, b), is_compatible_with(b, a)) << a.text() << b.text();
       EXPECT_TRUE(!is_subtype_of(a, b) || is_compatible_with(a, b)) << a.text() << b.text();
     }
-  EXPECT_TRUE(is_compatible_with(spec({{2, any}}), spec({{any, 3}}))); // neither is a subtype
+  EXPECT_TRUE(
+      is_compatible_with(spec({{2, kAnySize}}), spec({{kAnySize, 3}}))); // neither is a subtype
   EXPECT_FALSE(is_compatible_with(spec({{2}}), spec({{3}})));
 }
 
@@ -131,7 +131,7 @@ TEST(TensorSpec, CommonSupertypeIsIdempotentAndTakesAnyNumber) {
     EXPECT_EQ(most_specific_common_supertype({a, a, a}), a);
   }
   EXPECT_EQ(most_specific_common_supertype({spec({{2, 3}}), spec({{2, 4}}), spec({{5, 4}})}),
-            spec({{any, any}}));
+            spec({{kAnySize, kAnySize}}));
   EXPECT_EQ(most_specific_common_supertype({spec({{2, 3}}), spec({{2}})}), spec(std::nullopt));
   EXPECT_EQ(most_specific_common_supertype({spec({{2}}, at::kFloat, c10::Device("cuda:0")),
                                             spec({{2}}, at::kFloat, c10::Device("cuda:1"))}),
@@ -139,7 +139,7 @@ TEST(TensorSpec, CommonSupertypeIsIdempotentAndTakesAnyNumber) {
 }
 
 TEST(TensorSpec, CompatibleTypeSaysWhichSpecsHaveNone) {
-  EXPECT_EQ(most_specific_compatible_type(spec({{2}}), spec({{3}})), spec({{any}}));
+  EXPECT_EQ(most_specific_compatible_type(spec({{2}}), spec({{3}})), spec({{kAnySize}}));
   try {
     most_specific_compatible_type(spec({{2}}), spec({{2}}, at::kInt));
     FAIL();

@@ -14,13 +14,14 @@ namespace tracehost::report {
 namespace {
 
 using namespace test;
+using test::Value; // the public API has one as well
 
 Signature x(std::vector<std::int64_t> sizes) { return call({{"x", sized(std::move(sizes))}}); }
 
 std::size_t reduced(const std::vector<Signature> &calls, std::set<std::string> tensors = {}) {
   return Replay(traces(calls), calls.size()).reduced(tensors);
 }
-std::size_t declared(const std::vector<Signature> &calls) {
+std::size_t with_declared(const std::vector<Signature> &calls) {
   const auto records = traces(calls);
   const auto found = declare(records);
   return found ? Replay(records, calls.size()).declared(*found) : 0;
@@ -28,20 +29,20 @@ std::size_t declared(const std::vector<Signature> &calls) {
 
 TEST(Replay, ReducesFromTheSecondSizeOn) {
   EXPECT_EQ(reduced({x({1}), x({2}), x({3}), x({4}), x({5})}), 3u);
-  EXPECT_EQ(declared({x({1}), x({2}), x({3}), x({4}), x({5})}), 4u);
+  EXPECT_EQ(with_declared({x({1}), x({2}), x({3}), x({4}), x({5})}), 4u);
   EXPECT_EQ(reduced({x({1}), x({2})}), 0u);
 }
 
 TEST(Replay, RelaxesOnlyWhatDiffered) {
   EXPECT_EQ(reduced({x({1, 2}), x({2, 2}), x({2, 1}), x({7, 7})}), 1u);
   EXPECT_EQ(reduced({x({1, 2}), x({2, 2}), x({3, 2})}), 1u);
-  EXPECT_EQ(declared({x({1, 2}), x({2, 2}), x({2, 1}), x({7, 7})}), 3u);
+  EXPECT_EQ(with_declared({x({1, 2}), x({2, 2}), x({2, 1}), x({7, 7})}), 3u);
 }
 
 TEST(Replay, HasOneFamilyForEachRank) {
   EXPECT_EQ(reduced({x({}), x({1}), x({2}), x({3})}), 1u);
-  EXPECT_EQ(declared({x({}), x({1}), x({2}), x({3})}), 2u);
-  EXPECT_EQ(declared({x({}), x({1}), x({1, 1})}), 0u);
+  EXPECT_EQ(with_declared({x({}), x({1}), x({2}), x({3})}), 2u);
+  EXPECT_EQ(with_declared({x({}), x({1}), x({1, 1})}), 0u);
 }
 
 TEST(Replay, HasOneFamilyForEachPythonValue) {
@@ -52,7 +53,7 @@ TEST(Replay, HasOneFamilyForEachPythonValue) {
                                         step(1, 1), step(2, 1), step(3, 1)};
   EXPECT_EQ(reduced(calls), 2u);
   EXPECT_EQ(reduced(calls, {"n"}), 4u) << "n is a tensor";
-  EXPECT_EQ(declared(calls), 5u);
+  EXPECT_EQ(with_declared(calls), 5u);
 }
 
 TEST(Replay, NeverTakesOneObjectForAnother) {
@@ -63,14 +64,14 @@ TEST(Replay, NeverTakesOneObjectForAnother) {
   const std::vector<Signature> calls = {step(a, 1), step(b, 1), step(a, 2),
                                         step(b, 2), step(a, 3), step(b, 3)};
   EXPECT_EQ(reduced(calls), 2u);
-  EXPECT_EQ(declared(calls), 4u) << "one trace for each of the two";
+  EXPECT_EQ(with_declared(calls), 4u) << "one trace for each of the two";
 }
 
 TEST(Replay, NeverTakesOneContextForAnother) {
   std::vector<Signature> calls = {x({1}), x({2}), x({3})};
   calls[2].context.grad = !calls[2].context.grad;
   EXPECT_EQ(reduced(calls), 0u);
-  EXPECT_EQ(declared(calls), 1u);
+  EXPECT_EQ(with_declared(calls), 1u);
 }
 
 TEST(Replay, TellsTensorsThatAreTheSameFromThoseThatAreNot) {
@@ -79,7 +80,7 @@ TEST(Replay, TellsTensorsThatAreTheSameFromThoseThatAreNot) {
   };
   EXPECT_EQ(reduced({step(1, 0), step(2, 0), step(3, 0)}), 1u);
   EXPECT_EQ(reduced({step(1, 0), step(2, 1), step(3, 0)}), 0u);
-  EXPECT_EQ(declared({step(1, 0), step(2, 1), step(3, 0)}), 1u);
+  EXPECT_EQ(with_declared({step(1, 0), step(2, 1), step(3, 0)}), 1u);
 }
 
 TEST(Replay, DoesNotServeASizeThatComparesOtherwise) {

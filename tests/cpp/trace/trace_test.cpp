@@ -18,16 +18,9 @@ namespace tracehost::trace {
 namespace {
 
 using test::FakeFrontend;
+using test::kinds;
 using testing::HasSubstr;
 using Tensors = std::vector<at::Tensor>;
-
-std::vector<std::string> kinds(const torch::jit::Graph &graph) {
-  std::vector<std::string> result;
-  for (const auto *node : graph.nodes())
-    if (node->kind() != c10::prim::Constant)
-      result.emplace_back(node->kind().toQualString());
-  return result;
-}
 
 /// Runs the graph as a hit would.
 Tensors replay(const Traced &traced, std::size_t outputs, const Tensors &inputs) {

@@ -2,6 +2,7 @@
 
 #include "report/ledger.h"
 
+#include "support/counters.h"
 #include "support/signatures.h"
 
 #include <gmock/gmock.h>
@@ -9,15 +10,10 @@
 namespace tracehost::report {
 namespace {
 
+using test::function;
 using testing::ElementsAre;
 using testing::IsEmpty;
 using testing::SizeIs;
-
-std::shared_ptr<Counters> function(std::string name = "step", std::uint64_t site = 1) {
-  auto counters = std::make_shared<Counters>();
-  counters->identity = {.name = std::move(name), .definition = {"train.py", 12}, .site_key = site};
-  return counters;
-}
 
 TraceEvent traced(const std::shared_ptr<Counters> &function,
                   std::vector<Difference> differences = {}) {
