@@ -37,6 +37,11 @@ def clean_environment(**changes: str | None) -> dict[str, str]:
     return env
 
 
+# torchrun for two processes of this machine, which need not know its own name.
+TORCHRUN = ("-m", "torch.distributed.run", "--standalone", "--local-addr=localhost", "--nproc-per-node=2")  # fmt: skip
+OF_TORCHRUN = {"GLOO_SOCKET_IFNAME": "lo", "OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""}
+
+
 @pytest.fixture(scope="session")
 def host() -> Path:
     """The installed tracehost binary."""

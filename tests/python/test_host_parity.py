@@ -4,7 +4,7 @@ import signal
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from conftest import HOST, HOST_PYTHON, PYTHON
+from conftest import HOST, HOST_PYTHON, OF_TORCHRUN, PYTHON, TORCHRUN
 from parity import OF_BOTH, ROWS, Row
 from parity.run import run
 
@@ -70,10 +70,7 @@ dist.destroy_process_group()
 
 def test_torchrun_with_two_ranks(run_host, tmp_path):
     (tmp_path / "s.py").write_text(RANKS)
-    torchrun = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
-    done = run_host(
-        *torchrun, "s.py", "--report", "x", env={"OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""}
-    )
+    done = run_host(*TORCHRUN, "s.py", "--report", "x", env=OF_TORCHRUN)
     assert done.returncode == 0, done.stderr
     for rank in "rank0", "rank1":
         assert (tmp_path / rank).read_text() == "[3.0, 3.0] ['--report', 'x'] tracehost-python"

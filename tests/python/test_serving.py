@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 import torch
 import tracehost
-from conftest import HOST, ROOT, clean_environment
+from conftest import HOST, OF_TORCHRUN, ROOT, TORCHRUN, clean_environment
 from tracehost import TensorSpec
 
 EXAMPLES = ROOT / "examples" / "serving"
@@ -59,15 +59,8 @@ def test_the_page_shows_the_file(name):
 
 
 def test_torchrun(digits):
-    command = ["--standalone", "--nproc-per-node", "2", EXAMPLES / "torchrun.py", "digits.thz", "images.f32"]  # fmt: skip
-    done = run(
-        "-m",
-        "torch.distributed.run",
-        *command,
-        cwd=digits,
-        OMP_NUM_THREADS="1",
-        CUDA_VISIBLE_DEVICES="",
-    )
+    command = [*TORCHRUN, EXAMPLES / "torchrun.py", "digits.thz", "images.f32"]
+    done = run(*command, cwd=digits, **OF_TORCHRUN)
     assert done.returncode == 0, done.stderr
     assert [int(line) for line in done.stdout.split()] == labels(digits)
 
