@@ -8,18 +8,19 @@ import pytest
 import torch
 import tracehost
 from environment_support import Config, X, same
+from python_versions import (
+    FACTS_OF_A_CLASS,
+    MONITORING,
+    STORES_TO_F_LOCALS,
+    TYPE_PARAMETER_DEFAULTS,
+    TYPE_PARAMETERS,
+)
 
 pytestmark = pytest.mark.filterwarnings("ignore::tracehost.RetraceWarning")
 
-# What a version brought, by the first that has it.
-TYPE_PARAMETERS = MONITORING = (3, 12)
-TYPE_PARAMETER_DEFAULTS = FACTS_OF_A_CLASS = (3, 13)  # __firstlineno__, __static_attributes__
 
-
-def since(version):
-    return pytest.mark.skipif(
-        sys.version_info < version, reason=f"from Python {version[0]}.{version[1]} on"
-    )
+def needs(fact):
+    return pytest.mark.skipif(not fact, reason="a newer Python has it")
 
 
 @pytest.fixture
@@ -205,7 +206,7 @@ def test_stores_to_f_locals():
         sys._getframe().f_locals["k"] = 3.0
         return x * k
 
-    factor = 3.0 if sys.version_info >= (3, 13) else 2.0
+    factor = 3.0 if STORES_TO_F_LOCALS else 2.0
     assert torch.equal(body(X), X * factor)
     f = tracehost.function(body)
     for _ in range(3):
@@ -248,7 +249,7 @@ def test_docstring_of_a_class_of_the_body():
         same(f, body, X)
 
 
-@since(FACTS_OF_A_CLASS)
+@needs(FACTS_OF_A_CLASS)
 def test_facts_that_a_class_of_the_body_has_of_its_source():
     def body(x):
         class Inner:
@@ -269,7 +270,7 @@ def test_facts_that_a_class_of_the_body_has_of_its_source():
 # ---- syntax -------------------------------------------------------------------------------------
 
 
-@since(TYPE_PARAMETERS)
+@needs(TYPE_PARAMETERS)
 def test_type_parameters_and_aliases(module_of):
     module = module_of(
         """
@@ -297,7 +298,7 @@ def body[T](x: T, flag=True) -> T:
     assert f.__type_params__ == module.body.__type_params__
 
 
-@since(TYPE_PARAMETER_DEFAULTS)
+@needs(TYPE_PARAMETER_DEFAULTS)
 def test_defaults_of_type_parameters(module_of):
     module = module_of(
         """
@@ -314,7 +315,7 @@ def body[T = int](x: T) -> T:
     assert f.tracing_count() == 1
 
 
-@since(TYPE_PARAMETERS)
+@needs(TYPE_PARAMETERS)
 def test_global_that_only_a_bound_reads(module_of):
     module = module_of(
         """
@@ -340,7 +341,7 @@ def body(x):
 SCALE = 2.0
 
 
-@since(MONITORING)
+@needs(MONITORING)
 def test_code_that_another_tool_monitors(monkeypatch):
     """Its instructions are replaced while the tool is there."""
 
