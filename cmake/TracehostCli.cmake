@@ -5,7 +5,7 @@ list(REMOVE_ITEM cli_sources "${PROJECT_SOURCE_DIR}/host/cli/main.cpp")
 
 # Static: one library less to load at each start, also in every child.
 set(Boost_USE_STATIC_LIBS ON)
-find_package(Boost 1.74 REQUIRED COMPONENTS program_options)
+find_package(Boost 1.74 REQUIRED CONFIG COMPONENTS program_options)
 
 find_package(nlohmann_json REQUIRED)
 # Header-only here: its library of Debian would be one more to load.

@@ -113,6 +113,9 @@ CodeNames names_of(PyCodeObject *code) {
       index = argument >> 1;
       [[fallthrough]];
     case LOAD_NAME:
+#ifdef LOAD_FROM_DICT_OR_GLOBALS // from 3.12 on: a type parameter's bound, in a class
+    case LOAD_FROM_DICT_OR_GLOBALS:
+#endif
     case STORE_GLOBAL:
     case DELETE_GLOBAL: {
       PyObject *name = PyTuple_GET_ITEM(table, index);

@@ -1,5 +1,6 @@
 #include "environment/graph.h"
 
+#include "environment/cpython.h"
 #include "environment/gil.h"
 #include "environment/known.h"
 
@@ -107,12 +108,12 @@ std::string Graph::path(int container, PyObject *key) const {
   return prefix(c.object) + step(c, key, -1) + suffix(c.object);
 }
 
-PyObject *dict_of(Place place, PyObject *owner) {
+namespace {
+
+PyObject *find_dict(Place place, PyObject *owner) {
   switch (place) {
-  case Place::instance: {
-    PyObject **at = _PyObject_GetDictPtr(owner); // makes the dict from inline values
-    return at ? *at : nullptr;
-  }
+  case Place::instance:
+    return instance_dict(owner);
   case Place::names:
     return PyType_Check(owner) ? reinterpret_cast<PyTypeObject *>(owner)->tp_dict
                                : PyModule_GetDict(owner);
@@ -122,6 +123,13 @@ PyObject *dict_of(Place place, PyObject *owner) {
   default:
     return nullptr;
   }
+}
+
+} // namespace
+
+PyObject *dict_of(Place place, PyObject *owner) {
+  PyObject *dict = find_dict(place, owner);
+  return dict && keep_version(dict) ? dict : nullptr;
 }
 
 Py_ssize_t length_of(Place place, PyObject *owner) {

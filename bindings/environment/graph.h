@@ -1,6 +1,7 @@
 #pragma once
 
 #include "atoms.h"
+#include "environment/cpython.h"
 #include "signature/signature.h"
 
 #include <Python.h>
@@ -105,7 +106,8 @@ struct Graph {
   const std::string &suffix(int object) const;
 };
 
-/// The dict that a container is about, or null. `owner`: the object as of now.
+/// The dict that a container is about, or null; its version changes with it. `owner`: the object as
+/// of now.
 PyObject *dict_of(Place place, PyObject *owner);
 /// Number of elements; -1 where it does not count.
 Py_ssize_t length_of(Place place, PyObject *owner);
@@ -118,17 +120,6 @@ bool write(Place place, PyObject *key, std::int32_t index, PyObject *owner, PyOb
 Node leaf_of(PyObject *value, std::vector<AtomRef> &atoms);
 /// As leaf(), but compared by identity, and held weakly, whatever its class says.
 Node weak_leaf(PyObject *object, std::vector<AtomRef> &atoms);
-
-inline std::uint64_t version(PyObject *dict) {
-#if defined(__GNUC__)
-#pragma GCC diagnostic push
-#pragma GCC diagnostic ignored "-Wdeprecated-declarations"
-#endif
-  return reinterpret_cast<PyDictObject *>(dict)->ma_version_tag;
-#if defined(__GNUC__)
-#pragma GCC diagnostic pop
-#endif
-}
 
 /// A list, tuple, dict or set: its length counts.
 inline bool is_collection(Place place) {

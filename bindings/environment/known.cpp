@@ -56,17 +56,6 @@ Known *make_known() {
   return k;
 }
 
-/// The interpreter's frame, as far as we read it; its layout is fixed within a minor version.
-struct FrameObject {
-  PyObject_HEAD PyFrameObject *back;
-  PyObject *const *frame; ///< _PyInterpreterFrame
-};
-#if PY_VERSION_HEX < 0x030C0000
-constexpr int kFunctionWord = 0; // f_func
-#else
-constexpr int kFunctionWord = 2; // f_code, previous, f_funcobj
-#endif
-
 } // namespace
 
 const Known &known() {
@@ -135,12 +124,6 @@ bool has_user_attributes(PyTypeObject *type) {
     if (text.starts_with(part))
       return true;
   return false;
-}
-
-PyObject *function_of(PyFrameObject *frame) {
-  PyObject *const *inner = reinterpret_cast<FrameObject *>(frame)->frame;
-  PyObject *function = inner ? inner[kFunctionWord] : nullptr;
-  return function && PyFunction_Check(function) ? function : nullptr;
 }
 
 } // namespace tracehost::python

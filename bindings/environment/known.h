@@ -39,7 +39,4 @@ PyTypeObject *tensor_class();
 /// or one of the few plain data holders of the standard library.
 bool has_user_attributes(PyTypeObject *type);
 
-/// The function that a frame runs, or null. Borrowed.
-PyObject *function_of(PyFrameObject *frame);
-
 } // namespace tracehost::python

@@ -3,6 +3,7 @@
 #include "conversion.h"
 #include "environment/changes.h"
 #include "environment/code.h"
+#include "environment/cpython.h"
 #include "environment/finish.h"
 #include "environment/gil.h"
 #include "environment/known.h"

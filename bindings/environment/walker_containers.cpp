@@ -1,6 +1,7 @@
 #include "environment/gil.h"
 #include "environment/known.h"
 #include "environment/walker.h"
+#include "errors.h"
 
 #include <structmember.h>
 
@@ -10,19 +11,6 @@
 /// Walker: the containers that each kind of object has.
 
 namespace tracehost::python {
-
-namespace {
-
-/// From 3.13 a dict may share its values with the object, and stores to attributes then leave its
-/// version alone. A key that is no str, for a moment, makes it keep its own.
-void detach([[maybe_unused]] PyObject *dict) {
-#if PY_VERSION_HEX >= 0x030D0000
-  if (PyDict_SetItem(dict, Py_None, Py_None) == 0)
-    PyDict_DelItem(dict, Py_None);
-#endif
-}
-
-} // namespace
 
 void Walker::expand(int index) {
   PyObject *object = graph_.objects[index].object;
@@ -53,12 +41,14 @@ void Walker::expand(int index) {
   } else if (PyAnySet_CheckExact(object)) {
     add_container(index, Place::set).length = PySet_GET_SIZE(object);
     const int container = last();
-    PyObject *element;
-    Py_hash_t hash;
+    const Owned elements(PySequence_List(object)); // a copy: it asks no element for its hash
+    if (!elements)
+      rethrow();
     Py_ssize_t count = 0;
     // Strings, numbers and the like; of other elements only how many there are.
-    for (Py_ssize_t at = 0; count < kElements && _PySet_NextEntry(object, &at, &element, &hash);)
-      if (is_plain(Py_TYPE(element), element))
+    for (Py_ssize_t i = 0; count < kElements && i < PyList_GET_SIZE(elements.get()); ++i)
+      if (PyObject *element = PyList_GET_ITEM(elements.get(), i);
+          is_plain(Py_TYPE(element), element))
         record(container, element, static_cast<int>(count++), element);
   } else if (PyMethod_Check(object)) {
     add_container(index, Place::method);
@@ -97,8 +87,6 @@ void Walker::expand(int index) {
   if (_PyObject_GetDictPtr(object)) {
     Owned made(
         PyObject_GenericGetDict(object, nullptr)); // so that its address is known from now on
-    if (made)
-      detach(made.get());
     PyErr_Clear();
     Container &c = add_container(index, Place::instance);
     c.all =

@@ -45,6 +45,15 @@ _OF_TF = (
 )
 
 
+class _ClassMethod(classmethod):
+    """A Function for each class, which knows its class. From Python 3.13 on classmethod itself makes one
+    for all, as it no longer has what it wraps bind the class."""
+
+    def __get__(self, instance: Any, owner: type | None = None) -> Any:
+        of = type(instance) if owner is None else owner
+        return self.__func__.__get__(of, of)
+
+
 def function(
     func: Callable[..., Any] | None = None,
     *,
@@ -128,7 +137,8 @@ def function(
     if func is None:
         return decorate
     if isinstance(func, (staticmethod, classmethod)):
-        return type(func)(decorate(func.__func__))
+        kind = _ClassMethod if type(func) is classmethod else type(func)
+        return kind(decorate(func.__func__))
     if isinstance(func, property) and func.fget is not None:
         return func.getter(decorate(func.fget))
     if isinstance(func, functools.cached_property):

@@ -11,6 +11,7 @@ import importlib.metadata
 import json
 import multiprocessing
 import os
+import re
 import shutil
 import sys
 import tempfile
@@ -77,11 +78,15 @@ def _imported() -> bool:
     return "tracehost" in sys.modules
 
 
+# Not what pybind11 keeps beside them, from Python 3.12 on: `..._call_once_storage__139...`.
+_INTERNALS = re.compile(r"__pybind11_internals_(?!.*_call_once_storage_).*")
+
+
 def _pybind11() -> Iterator[Finding]:
     """Classes that one extension module registers are seen by others of the same internals alone."""
     if not _imported():
         return
-    found = sorted(key for key in _state() if key.startswith("__pybind11_internals_"))
+    found = sorted(key for key in _state() if _INTERNALS.fullmatch(key))
     names = ", ".join(key.removeprefix("__pybind11_internals_").strip("_") for key in found)
     if len(found) == 1:
         yield Finding("OK", f"pybind11 internals {names}, in torch and in tracehost")
@@ -97,9 +102,11 @@ def _state() -> dict[Any, Any]:
     """Where extension modules keep what they share."""
     api = ctypes.pythonapi
     api.PyInterpreterState_Get.restype = ctypes.c_void_p
-    api.PyInterpreterState_GetDict.restype = ctypes.py_object
+    # An address: a py_object would let go of a reference that is not ours.
+    api.PyInterpreterState_GetDict.restype = ctypes.c_void_p
     api.PyInterpreterState_GetDict.argtypes = [ctypes.c_void_p]
-    return {str(key): None for key in api.PyInterpreterState_GetDict(api.PyInterpreterState_Get())}
+    address = api.PyInterpreterState_GetDict(api.PyInterpreterState_Get())
+    return {str(key): None for key in ctypes.cast(address, ctypes.py_object).value}
 
 
 def _devices() -> Iterator[Finding]:

@@ -47,7 +47,26 @@ std::wstring literal(const std::wstring &text) {
 
 std::wstring text_of(const wchar_t *text) { return text == nullptr ? L"" : text; }
 
+// Before Python starts: from 3.13 on PyMem_Malloc, of which Py_EncodeLocale takes its memory, asks
+// for the running interpreter. The raw allocator asks for none.
+class WithoutInterpreter {
+public:
+  WithoutInterpreter() {
+    PyMemAllocatorEx raw;
+    PyMem_GetAllocator(PYMEM_DOMAIN_RAW, &raw);
+    PyMem_GetAllocator(PYMEM_DOMAIN_MEM, &before_);
+    PyMem_SetAllocator(PYMEM_DOMAIN_MEM, &raw);
+  }
+  ~WithoutInterpreter() { PyMem_SetAllocator(PYMEM_DOMAIN_MEM, &before_); }
+  WithoutInterpreter(const WithoutInterpreter &) = delete;
+  WithoutInterpreter &operator=(const WithoutInterpreter &) = delete;
+
+private:
+  PyMemAllocatorEx before_;
+};
+
 bool is_source(const std::wstring &file) {
+  const WithoutInterpreter memory;
   char *name = file.ends_with(L".py") ? Py_EncodeLocale(file.c_str(), nullptr) : nullptr;
   std::error_code ignored;
   const bool found = name != nullptr && std::filesystem::is_regular_file(name, ignored);

@@ -8,6 +8,7 @@ import weakref
 import pytest
 import torch
 import tracehost
+from python_versions import ONE_BELOW_CLASSMETHOD
 from torch import nn
 from tracehost import TensorSpec
 
@@ -313,6 +314,11 @@ def test_methods_know_their_instance():  # row 6.01
         def make(cls, x):
             return x * cls.k
 
+        @tracehost.function
+        @classmethod
+        def above(cls, x):
+            return x * cls.k
+
     m = Model()
     cf = m.call.get_concrete_function(TensorSpec([None]))
     assert cf(torch.ones(2)).tolist() == [3.0, 3.0]
@@ -320,7 +326,10 @@ def test_methods_know_their_instance():  # row 6.01
     of_class = Model.call.get_concrete_function(m, TensorSpec([2]))  # another Function
     assert of_class(torch.ones(2)).tolist() == [3.0, 3.0]
     assert m.call(torch.ones(1)).item() == 3.0 and m.call.tracing_count() == 1
-    assert Model.make.get_concrete_function(TensorSpec([]))(torch.ones(())).item() == 3.0
+    of_no_class = (Model,) if ONE_BELOW_CLASSMETHOD else ()
+    made = Model.make.get_concrete_function(*of_no_class, TensorSpec([]))
+    assert made(torch.ones(())).item() == 3.0
+    assert Model.above.get_concrete_function(TensorSpec([]))(torch.ones(())).item() == 3.0
 
 
 def test_a_request_in_a_body_is_refused():

@@ -1,5 +1,6 @@
 """`tracehost doctor`: what it finds in this installation, and what it says of broken ones."""
 
+import ctypes
 import importlib.metadata
 import json
 import re
@@ -109,12 +110,25 @@ def test_pybind11_of_another_version(monkeypatch):
     keys = [
         "__pybind11_internals_v11_x__",
         "__pybind11_internals_v12_x__",
+        "__pybind11_internals_v12_x___call_once_storage__139",
         "__pybind11_module_cache",
     ]
+    monkeypatch.setattr(doctor, "_state", lambda: dict.fromkeys(keys[1:]))
+    assert found(doctor._pybind11) == [("OK", "pybind11 internals v12_x, in torch and in tracehost", "")]  # fmt: skip
     monkeypatch.setattr(doctor, "_state", lambda: dict.fromkeys(keys))
     (verdict, what, fix) = found(doctor._pybind11)[0]
     assert (verdict, what) == ("FAIL", "pybind11 internals differ between torch and tracehost: v11_x, v12_x")  # fmt: skip
     assert fix.endswith("run scripts/setup again")
+
+
+def test_the_state_of_extension_modules_is_only_read():
+    api = ctypes.pythonapi
+    api.PyInterpreterState_Get.restype = ctypes.c_void_p
+    get = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p)(("PyInterpreterState_GetDict", api))
+    state = ctypes.cast(get(api.PyInterpreterState_Get()), ctypes.py_object).value
+    before = sys.getrefcount(state)
+    assert doctor._state().keys() == doctor._state().keys() == state.keys()
+    assert sys.getrefcount(state) == before
 
 
 def test_devices(monkeypatch):

@@ -11,7 +11,7 @@ TOOLS = [
     ),
     Row(
         "cProfile on standard output",
-        shell="'{exe}' -m cProfile s.py | grep -v seconds | sed 's/[0-9]*\\.[0-9]*/T/g'",
+        shell="'{exe}' -m cProfile -s stdname s.py | grep -v seconds | sed 's/[0-9]*\\.[0-9]*/T/g'",
         files={"s.py": TWO},
     ),
     Row(

@@ -1,0 +1,13 @@
+"""What Python's versions do in different ways: the one place where the tests ask for the version."""
+
+import sys
+
+# 3.12
+TYPE_PARAMETERS = sys.version_info >= (3, 12)  # and f-strings in f-strings, `type` statements
+MONITORING = sys.version_info >= (3, 12)  # sys.monitoring
+
+# 3.13
+TYPE_PARAMETER_DEFAULTS = sys.version_info >= (3, 13)
+FACTS_OF_A_CLASS = sys.version_info >= (3, 13)  # __firstlineno__, __static_attributes__
+STORES_TO_F_LOCALS = sys.version_info >= (3, 13)  # reach the variable
+ONE_BELOW_CLASSMETHOD = sys.version_info >= (3, 13)  # it asks what it wraps for no bound one
