@@ -2,6 +2,9 @@
 
 import sys
 
+# 3.11.4
+NULL_BYTES_REFUSED = sys.version_info >= (3, 11, 4)  # in a source; before, a line ended there
+
 # 3.12
 TYPE_PARAMETERS = sys.version_info >= (3, 12)  # and f-strings in f-strings, `type` statements
 MONITORING = sys.version_info >= (3, 12)  # sys.monitoring
