@@ -1,4 +1,9 @@
-"""What the tests of what a body reads share: a Function compared with its body, objects to read from."""
+"""What the tests of what a body reads share: a Function compared with its body, the rows of their tables,
+objects to read from."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
 
 import torch
 import tracehost
@@ -34,9 +39,6 @@ class Model:
 
     run = tracehost.function(body)
 
-    def traces(self):
-        return self.run.tracing_count()
-
 
 class Net(nn.Module):
     def __init__(self):
@@ -54,3 +56,58 @@ def same(f, body, *args):
     """Asserts that the Function gives what its body gives."""
     expected = body(*args)
     torch.testing.assert_close(f(*args), expected, rtol=0, atol=0)
+
+
+def checked(body, function=None):
+    """check(traces, *args) calls the body, and the Function of it, with args, or with X: both give the same,
+    and the Function has so many traces in all."""
+    f = function or tracehost.function(body)
+
+    def check(traces, *args):
+        same(f, body, *(args or (X,)))
+        found = f.tracing_count()
+        assert found == traces, f"{found} traces, where {traces} are expected"
+
+    return check
+
+
+@dataclass(frozen=True)
+class Row:
+    """`thing()` makes what a body reads, `body(thing)` makes the body. Each step is a change, to which the
+    thing is given, and the traces in all once the body was called after it: one more than before it is a
+    retrace, as many as before a hit. The first call, before all steps, is one trace."""
+
+    thing: Callable[[], Any]
+    body: Callable[[Any], Callable]
+    steps: tuple[tuple[Callable[[Any], object], int], ...]
+
+
+def row(thing: Callable, body: Callable, *steps: tuple) -> Row:
+    return Row(thing, body, steps)
+
+
+def put(**attributes) -> Callable[[Any], None]:
+    """A change that sets these attributes of the thing."""
+
+    def change(thing):
+        for name, value in attributes.items():
+            setattr(thing, name, value)
+
+    return change
+
+
+def take(row: Row):
+    """The first call of a row, then step after step."""
+    thing = row.thing()
+    take_steps(row.steps, thing, checked(row.body(thing)))
+
+
+def take_steps(steps, thing, check, *args):
+    check(1, *args)
+    for number, (change, traces) in enumerate(steps, 1):
+        change(thing)
+        try:
+            check(traces, *args)
+        except AssertionError as error:
+            error.add_note(f"after step {number}")
+            raise

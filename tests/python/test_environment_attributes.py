@@ -7,45 +7,111 @@ import types
 import pytest
 import torch
 import tracehost
-from environment_support import Config, Model, X, same
+from environment_support import Config, Model, X, checked, put, row, same, take, take_steps
 
 pytestmark = pytest.mark.filterwarnings("ignore::tracehost.RetraceWarning")
 
 
-def test_attribute_of_self(model):
-    same(model.run, model.body, X)
-    model.bias = 5.0
-    same(model.run, model.body, X)
-    model.bias = 1.0
-    same(model.run, model.body, X)
-    model.unused += 1
-    same(model.run, model.body, X)
-    assert model.traces() == 2
+# Steps with a model, whose body reads self.factor, self.config.scale and self.bias, and calls self.act.
+OF_SELF = {
+    "an attribute": [(put(bias=5.0), 2), (put(bias=1.0), 2), (put(unused=1), 2)],
+    "an attribute of a nested object": [
+        (lambda model: setattr(model.config, "scale", 7.0), 2),
+        (put(config=Config(7.0)), 3),
+    ],
+    "an attribute of the class, then shadowed": [
+        (lambda model: setattr(Model, "factor", 3.0), 2),
+        (put(factor=9.0), 3),
+        (lambda model: delattr(model, "factor"), 3),
+    ],
+    "a method replaced on the class": [
+        (lambda model: setattr(Model, "act", lambda self, x: x - 1), 2)
+    ],
+}
 
 
-def test_attribute_of_a_nested_object(model):
-    same(model.run, model.body, X)
-    model.config.scale = 7.0
-    same(model.run, model.body, X)
-    model.config = Config(7.0)
-    same(model.run, model.body, X)
-    assert model.traces() == 3
+@pytest.mark.parametrize("name", OF_SELF)
+def test_of_self(name, model, monkeypatch):
+    for of_class in "factor", "act":  # put back after the test
+        monkeypatch.setattr(Model, of_class, getattr(Model, of_class))
+    take_steps(OF_SELF[name], model, checked(model.body, model.run))
 
 
-def test_class_attribute_then_shadowed(model, monkeypatch):
-    same(model.run, model.body, X)
-    monkeypatch.setattr(Model, "factor", 3.0)
-    same(model.run, model.body, X)
-    assert model.traces() == 2
-    model.factor = 9.0
-    same(model.run, model.body, X)
-    assert model.traces() == 3
-    del model.factor
-    same(model.run, model.body, X)
-    assert model.traces() == 3
+class Point:
+    __slots__ = ("k", "w", "later", "__weakref__")
+
+    def __init__(self):
+        self.k = 2.0
+        self.w = torch.ones(4)
 
 
-def test_attribute_appears_in_a_derived_class(monkeypatch):
+@dataclasses.dataclass
+class Settings:
+    k: float = 2.0
+    other: float = 0.0
+
+
+class Other:
+    lr = 9.0
+
+
+def reads_if_there(cfg):
+    def body(x):
+        return x * cfg.extra if hasattr(cfg, "extra") else x
+
+    return body
+
+
+OF_AN_OBJECT = {
+    "slots, one of them a tensor": row(
+        Point,
+        lambda point: lambda x: x * point.k + point.w,
+        (put(k=3.0), 2),
+        (put(w=torch.full((4,), 5.0)), 2),
+    ),
+    "a field of a dataclass, not the other": row(
+        Settings, lambda s: lambda x: x * s.k, (put(other=3.0), 1), (put(k=3.0), 2)
+    ),
+    "asdict reads all fields": row(
+        Settings,
+        lambda s: lambda x: x * sum(dataclasses.asdict(s).values()),
+        (put(other=3.0), 2),
+    ),
+    "getattr with a constant does not watch the rest": row(
+        Config,
+        lambda cfg: lambda x: x * getattr(cfg, "scale", 1.0),
+        (put(anything=1), 1),
+        (lambda cfg: delattr(cfg, "scale"), 2),
+    ),
+    "vars watches everything": row(
+        Config, lambda cfg: lambda x: x * sum(vars(cfg).values()), (put(more=1.0), 2)
+    ),
+    "hasattr": row(
+        Config, reads_if_there, (put(extra=3.0), 2), (lambda cfg: delattr(cfg, "extra"), 2)
+    ),
+    "the class of an instance": row(
+        Config, lambda cfg: lambda x: x * cfg.lr, (put(__class__=Other), 2)
+    ),
+    "the dict of an instance": row(
+        Config,
+        lambda cfg: lambda x: x * cfg.scale,
+        (put(__dict__={"scale": 6.0}), 2),
+        (put(__dict__={"scale": 2.0}), 2),
+    ),
+    "the owner of a bound method": row(
+        lambda: types.MethodType(lambda self, x: x * self.bias, Model(2.0)),
+        lambda bound: lambda x: bound(x),
+        (lambda bound: setattr(bound.__self__, "bias", 3.0), 2),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", OF_AN_OBJECT)
+def test_of_an_object(name):
+    take(OF_AN_OBJECT[name])
+
+
+def test_attribute_appears_in_a_derived_class():
     class Derived(Model):
         pass
 
@@ -80,25 +146,15 @@ def test_attribute_of_a_class_that_is_an_argument(how):
     class Derived(Base):
         pass
 
-    body = READS_OF_A_CLASS[how]
-    f = tracehost.function(body)
+    check = checked(READS_OF_A_CLASS[how])
     for factor, traces in ((2.0, 1), (3.0, 2), (2.0, 2)):
         Base.factor = factor
-        same(f, body, X, Derived)
-        assert f.tracing_count() == traces
+        check(traces, X, Derived)
     Derived.factor = 5.0
-    same(f, body, X, Derived)
-    assert f.tracing_count() == 3
+    check(3, X, Derived)
 
 
-def test_method_replaced_on_the_class(model, monkeypatch):
-    same(model.run, model.body, X)
-    monkeypatch.setattr(Model, "act", lambda self, x: x - 1)
-    same(model.run, model.body, X)
-    assert model.traces() == 2
-
-
-def test_dunder_method_replaced(monkeypatch):
+def test_dunder_method_replaced():
     class Scale:
         def __call__(self, x):
             return x * 2
@@ -112,51 +168,37 @@ def test_dunder_method_replaced(monkeypatch):
 
 
 def test_attribute_of_an_argument():
-    def body(x, cfg):
-        return x * cfg.scale + cfg.lr
-
-    f = tracehost.function(body)
+    check = checked(lambda x, cfg: x * cfg.scale + cfg.lr)
     cfg = Config()
-    same(f, body, X, cfg)
+    check(1, X, cfg)
     cfg.scale = 3.0
-    same(f, body, X, cfg)
+    check(2, X, cfg)
     cfg.scale = 2.0
-    same(f, body, X, cfg)
-    assert f.tracing_count() == 2
+    check(2, X, cfg)
     cfg.lr = 4.0
-    same(f, body, X, cfg)
-    assert f.tracing_count() == 3
+    check(3, X, cfg)
 
 
 def test_nested_objects_of_an_argument():
-    def body(x, cfg):
-        return x * cfg.inner.table["k"][1]
-
-    f = tracehost.function(body)
+    check = checked(lambda x, cfg: x * cfg.inner.table["k"][1])
     cfg = types.SimpleNamespace(inner=types.SimpleNamespace(table={"k": [1.0, 2.0]}))
-    same(f, body, X, cfg)
+    check(1, X, cfg)
     cfg.inner.table["k"][1] = 3.0
-    same(f, body, X, cfg)
+    check(2, X, cfg)
     cfg.inner = types.SimpleNamespace(table={"k": [1.0, 3.0]})  # a container: equal parts
-    same(f, body, X, cfg)
-    assert f.tracing_count() == 2
+    check(2, X, cfg)
 
 
 def test_module_attribute(change):
     config = types.ModuleType("a_users_config")
     config.lr = 0.5
     change("config", config)
-
-    def body(x):
-        return x * config_of().lr
-
-    f = tracehost.function(body)
-    same(f, body, X)
+    check = checked(lambda x: x * config_of().lr)
+    check(1)
     config.lr = 0.25
-    same(f, body, X)
+    check(2)
     config.lr = 0.5
-    same(f, body, X)
-    assert f.tracing_count() == 2
+    check(2)
 
 
 def config_of():
@@ -173,72 +215,10 @@ def test_import_in_the_body(monkeypatch):
 
         return x * a_users_settings.lr
 
-    f = tracehost.function(body)
-    same(f, body, X)
+    check = checked(body)
+    check(1)
     module.lr = 2.0
-    same(f, body, X)
-    assert f.tracing_count() == 2
-
-
-def test_slots():
-    class Point:
-        __slots__ = ("k", "w", "later", "__weakref__")
-
-        def __init__(self):
-            self.k = 2.0
-            self.w = torch.ones(4)
-
-    p = Point()
-
-    def body(x):
-        return x * p.k + p.w
-
-    f = tracehost.function(body)
-    same(f, body, X)
-    p.k = 3.0
-    same(f, body, X)
-    assert f.tracing_count() == 2
-    p.w = torch.full((4,), 5.0)
-    same(f, body, X)
-    assert f.tracing_count() == 2
-
-
-def test_dataclass_config():
-    @dataclasses.dataclass
-    class Settings:
-        k: float = 2.0
-        other: int = 0
-
-    s = Settings()
-
-    def body(x):
-        return x * s.k
-
-    f = tracehost.function(body)
-    same(f, body, X)
-    s.other = 3
-    same(f, body, X)
-    assert f.tracing_count() == 1
-    s.k = 3.0
-    same(f, body, X)
-    assert f.tracing_count() == 2
-
-
-def test_asdict_reads_all_fields():
-    @dataclasses.dataclass
-    class Settings:
-        hidden_field: float = 2.0
-
-    s = Settings()
-
-    def body(x):
-        return x * sum(dataclasses.asdict(s).values())
-
-    f = tracehost.function(body)
-    same(f, body, X)
-    s.hidden_field = 3.0
-    same(f, body, X)
-    assert f.tracing_count() == 2
+    check(2)
 
 
 def test_property():
@@ -251,125 +231,21 @@ def test_property():
             return self._k / 2
 
     h = Half()
-
-    def body(x):
-        return x * h.k
-
-    f = tracehost.function(body)
-    same(f, body, X)
+    check = checked(lambda x: x * h.k)
+    check(1)
     h._k = 6.0
-    same(f, body, X)
+    check(2)
     Half.k = property(lambda self: 9.0)
-    same(f, body, X)
-    assert f.tracing_count() == 3
+    check(3)
 
 
 def test_getattr_with_a_variable():
     cfg = Config()
     cfg.some_name = 2.0
     name = "some_name"
-
-    def body(x):
-        return x * getattr(cfg, name)
-
-    f = tracehost.function(body)
-    same(f, body, X)
+    check = checked(lambda x: x * getattr(cfg, name))
+    check(1)
     cfg.some_name = 3.0
-    same(f, body, X)
-    assert f.tracing_count() == 2
+    check(2)
     name = "scale"
-    same(f, body, X)
-    assert f.tracing_count() == 3
-
-
-def test_getattr_with_a_constant_does_not_watch_the_rest():
-    cfg = Config()
-
-    def body(x):
-        return x * getattr(cfg, "scale", 1.0)
-
-    f = tracehost.function(body)
-    same(f, body, X)
-    cfg.anything = 1
-    same(f, body, X)
-    assert f.tracing_count() == 1
-    del cfg.scale
-    same(f, body, X)
-    assert f.tracing_count() == 2
-
-
-def test_vars_watches_everything():
-    cfg = Config()
-
-    def body(x):
-        return x * sum(vars(cfg).values())
-
-    f = tracehost.function(body)
-    same(f, body, X)
-    cfg.more = 1.0
-    same(f, body, X)
-    assert f.tracing_count() == 2
-
-
-def test_hasattr():
-    cfg = Config()
-
-    def body(x):
-        return x * cfg.extra if hasattr(cfg, "extra") else x
-
-    f = tracehost.function(body)
-    same(f, body, X)
-    cfg.extra = 3.0
-    same(f, body, X)
-    del cfg.extra
-    same(f, body, X)
-    assert f.tracing_count() == 2
-
-
-def test_class_of_an_instance_changed():
-    class Other:
-        lr = 9.0
-
-    cfg = Config()
-
-    def body(x):
-        return x * cfg.lr
-
-    f = tracehost.function(body)
-    same(f, body, X)
-    cfg.__class__ = Other
-    same(f, body, X)
-    assert f.tracing_count() == 2
-
-
-def test_instance_dict_replaced():
-    cfg = Config()
-
-    def body(x):
-        return x * cfg.scale
-
-    f = tracehost.function(body)
-    same(f, body, X)
-    cfg.__dict__ = {"scale": 6.0}
-    same(f, body, X)
-    cfg.__dict__ = {"scale": 2.0}
-    same(f, body, X)
-    assert f.tracing_count() == 2
-
-
-def test_bound_method_in_a_cell():
-    cfg = Config()
-    cfg_method = Model().act
-    owner = cfg_method.__self__
-    owner.gain = 2.0
-    bound = types.MethodType(lambda self, x: x * self.gain, owner)
-
-    def body(x):
-        return bound(x)
-
-    f = tracehost.function(body)
-    same(f, body, X)
-    owner.gain = 3.0
-    same(f, body, X)
-    assert f.tracing_count() == 2
-    del cfg
+    check(3)

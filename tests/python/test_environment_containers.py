@@ -1,164 +1,140 @@
-"""Lists, dicts and tuples that a traced body reads are compared element by element."""
+"""Lists, dicts, tuples and sets that a traced body reads are compared element by element."""
 
+import collections
 import dataclasses
+from operator import setitem
 
 import pytest
 import torch
-import tracehost
-from environment_support import Config, X, same
+from environment_support import Config, Model, X, checked, row, take, take_steps
 from torch import nn
 
 pytestmark = pytest.mark.filterwarnings("ignore::tracehost.RetraceWarning")
 
 
-LIST = [1.0, 2.0]
-
-DICT = {"a": 1.0, "b": {"c": [2.0]}}
-
-LONG = [0.0] * 2000
+THING = None  # set by the test
 
 
-def test_list_elements_in_a_global():
+def doubles(x):
+    return x * 2 if "double" in THING else x
+
+
+# What makes THING, a body, and steps as in a Row, done to THING.
+IN_A_GLOBAL = {
+    "elements of a list": (
+        lambda: [1.0, 2.0],
+        lambda x: x * THING[0] + THING[1],
+        (lambda numbers: setitem(numbers, 1, 7.0), 2),
+        (lambda numbers: setitem(numbers, 1, 2.0), 2),
+    ),
+    "elements of a dict, and of a list in it": (
+        lambda: {"a": 1.0, "b": {"c": [2.0]}},
+        lambda x: x * THING["a"] + THING["b"]["c"][0],
+        (lambda table: setitem(table["b"]["c"], 0, 4.0), 2),
+        (lambda table: setitem(table, "a", 3.0), 3),
+        (lambda table: (setitem(table, "a", 1.0), setitem(table["b"]["c"], 0, 2.0)), 3),
+    ),
+    "a list beyond the bound": (
+        lambda: [0.0] * 2000,
+        lambda x: x * THING[0] + len(THING),
+        (lambda numbers: setitem(numbers, 999, 1.0), 2),
+        (lambda numbers: numbers.append(0.0), 3),
+    ),
+    "elements of a set": (
+        lambda: {"double", 3},
+        doubles,
+        (lambda modes: modes.discard("double"), 2),
+        (lambda modes: modes.add("other"), 3),
+        (lambda modes: (modes.discard("other"), modes.add("double")), 3),
+    ),
+    "a tensor in a deque, which is held and seen in place": (
+        lambda: collections.deque([torch.ones(4)]),
+        lambda x: x + THING[0],
+        (lambda queue: queue[0].mul_(5), 1),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", IN_A_GLOBAL)
+def test_in_a_global(name, change):
+    make, body, *steps = IN_A_GLOBAL[name]
+    thing = make()
+    change("THING", thing)
+    take_steps(steps, thing, checked(body))
+
+
+def reads_in_order(table):
     def body(x):
-        return x * LIST[0] + LIST[1]
-
-    f = tracehost.function(body)
-    same(f, body, X)
-    LIST[1] = 7.0
-    same(f, body, X)
-    assert f.tracing_count() == 2
-    LIST[1] = 2.0
-    same(f, body, X)
-    assert f.tracing_count() == 2
-
-
-def test_list_replaced_by_an_equal_one_is_a_hit(change):
-    def body(x):
-        return x * LIST[0]
-
-    f = tracehost.function(body)
-    same(f, body, X)
-    change("LIST", [1.0, 2.0])
-    same(f, body, X)
-    assert f.tracing_count() == 1
-    change("LIST", (1.0, 2.0))
-    same(f, body, X)
-    change("LIST", [1.0, 2.0, 3.0])
-    same(f, body, X)
-    assert f.tracing_count() == 3
-
-
-def test_dict_elements_in_a_global():
-    def body(x):
-        return x * DICT["a"] + DICT["b"]["c"][0]
-
-    f = tracehost.function(body)
-    same(f, body, X)
-    DICT["b"]["c"][0] = 4.0
-    same(f, body, X)
-    DICT["a"] = 3.0
-    same(f, body, X)
-    assert f.tracing_count() == 3
-    DICT["a"], DICT["b"]["c"][0] = 1.0, 2.0
-    same(f, body, X)
-    assert f.tracing_count() == 3
-
-
-def test_order_of_a_dict_counts():
-    d = {"a": 1.0, "b": 2.0}
-
-    def body(x):
-        for k in d.values():
+        for k in table.values():
             x = x * 2 + k
         return x
 
-    f = tracehost.function(body)
-    same(f, body, X)
-    a = d.pop("a")
-    d["a"] = a
-    same(f, body, X)
-    assert f.tracing_count() == 2
+    return body
 
 
-def test_tuple_in_a_cell():
-    t = (1.0, [2.0])
-
-    def body(x):
-        return x * t[0] + t[1][0]
-
-    f = tracehost.function(body)
-    for i in range(50):
-        t = (float(i % 3) + 0.5, [2.0])
-        same(f, body, X)
-    t[1][0] = 3.0
-    same(f, body, X)
-    assert f.tracing_count() == 4
-
-
-def test_list_of_modules(model):
+def applies_layers(model):
     def body(x):
         for layer in model.layers:
             x = layer(x)
         return x
 
-    f = tracehost.function(body)
-    same(f, body, X)
+    return body
+
+
+def double_a_weight(model):
     with torch.no_grad():
         model.layers[0].weight.mul_(2)
-    same(f, body, X)
-    assert f.tracing_count() == 1
-    model.layers[1] = nn.Linear(4, 4)
-    same(f, body, X)
-    assert f.tracing_count() == 2
-    model.layers.append(nn.Linear(4, 3))
-    same(f, body, X)
-    assert f.tracing_count() == 3
 
 
-def test_cycles():
+def ring():
     a, b = Config(), Config()
     a.next, b.next = b, a
     a.list = [a]
     a.list.append(a.list)
-
-    def body(x):
-        return x * a.next.next.scale * len(a.list) + a.next.scale
-
-    f = tracehost.function(body)
-    same(f, body, X)
-    b.scale = 3.0
-    same(f, body, X)
-    assert f.tracing_count() == 2
+    return a
 
 
-def test_list_beyond_the_bound():
-    def body(x):
-        return x * LONG[0] + len(LONG)
+IN_A_CELL = {
+    "the order of a dict": row(
+        lambda: {"a": 1.0, "b": 2.0}, reads_in_order, (lambda d: d.update(a=d.pop("a")), 2)
+    ),
+    "a list of modules": row(
+        Model,
+        applies_layers,
+        (double_a_weight, 1),
+        (lambda model: setitem(model.layers, 1, nn.Linear(4, 4)), 2),
+        (lambda model: model.layers.append(nn.Linear(4, 3)), 3),
+    ),
+    "cycles": row(
+        ring,
+        lambda a: lambda x: x * a.next.next.scale * len(a.list) + a.next.scale,
+        (lambda a: setattr(a.next, "scale", 3.0), 2),
+    ),
+}
 
-    f = tracehost.function(body)
-    same(f, body, X)
-    LONG[999] = 1.0
-    same(f, body, X)
-    assert f.tracing_count() == 2
-    LONG.append(0.0)
-    same(f, body, X)
-    assert f.tracing_count() == 3
-    del LONG[2000:]
-    LONG[999] = 0.0
+
+@pytest.mark.parametrize("name", IN_A_CELL)
+def test_in_a_cell(name):
+    take(IN_A_CELL[name])
+
+
+def test_tuple_in_a_cell():
+    t = (1.0, [2.0])
+    check = checked(lambda x: x * t[0] + t[1][0])
+    for i in range(50):
+        t = (float(i % 3) + 0.5, [2.0])
+        check(min(i + 1, 3))
+    t[1][0] = 3.0
+    check(4)
 
 
 def test_keys_that_are_objects():
     key = Config()
     d = {key: 2.0, 3: 1.0, (1, 2): 4.0}
-
-    def body(x):
-        return x * d[key] + d[3]
-
-    f = tracehost.function(body)
-    same(f, body, X)
+    check = checked(lambda x: x * d[key] + d[3])
+    check(1)
     d[key] = 5.0
-    same(f, body, X)
-    assert f.tracing_count() == 2
+    check(2)
 
 
 def test_user_eq_that_raises():
@@ -173,17 +149,11 @@ def test_user_eq_that_raises():
             return 1
 
     b = Bad(2.0)
-
-    def body(x):
-        return x * b.k
-
-    f = tracehost.function(body)
-    same(f, body, X)
-    same(f, body, X)
-    assert f.tracing_count() == 1
+    check = checked(lambda x: x * b.k)
+    check(1)
+    check(1)
     b = Bad(3.0)
-    same(f, body, X)
-    assert f.tracing_count() == 2
+    check(2)
 
 
 def test_equal_objects_by_user_eq():
@@ -195,12 +165,9 @@ def test_equal_objects_by_user_eq():
     def body(x, key):
         return x * len(key.name) + (key.extra or 0)
 
-    f = tracehost.function(body)
-    same(f, body, X, Key("a"))
-    same(f, body, X, Key("a"))
-    assert f.tracing_count() == 1
-    same(f, body, X, Key("a", 5))
-    assert f.tracing_count() == 2
-    same(f, body, X, Key("a"))
-    same(f, body, X, Key("a", 5))
-    assert f.tracing_count() == 2
+    check = checked(body)
+    check(1, X, Key("a"))
+    check(1, X, Key("a"))
+    check(2, X, Key("a", 5))
+    check(2, X, Key("a"))
+    check(2, X, Key("a", 5))

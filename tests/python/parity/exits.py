@@ -57,14 +57,6 @@ EXIT = [
         "the shell's number for SIGINT",
         shell="'{exe}' -c 'raise KeyboardInterrupt' 2>/dev/null; echo $?",
     ),
-    Row(
-        "the shell's number for SIGTERM",
-        shell="'{exe}' -c 'import os; os.kill(os.getpid(), 15)'; echo $?",
-    ),
-    Row(
-        "the shell's number for a fault",
-        shell="('{exe}' -c 'import ctypes; ctypes.string_at(0)') 2>/dev/null; echo $?",
-    ),
 ]
 
 EXIT += [
