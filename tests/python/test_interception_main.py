@@ -44,6 +44,15 @@ def test_a_script_ends_as_ever(run_host, tmp_path, text):
     )
 
 
+@pytest.mark.parametrize("locale", ["C.UTF-8", "C"])
+def test_a_script_whose_name_is_not_ascii(run_host, tmp_path, locale):
+    """It is looked for before Python starts."""
+    name = "größe.py"
+    (tmp_path / name).write_text("def step(x): pass\nprint(hasattr(step, '__wrapped__'))\n")
+    done = run_host("--trace", "__main__:step", name, env={"LC_ALL": locale})
+    assert (done.returncode, done.stdout, done.stderr) == (0, "True\n", "")
+
+
 def test_all_ways_to_run_a_program(run_host, tmp_path):
     """-c, -m of a module and of a package, a folder; and of standard input that it is not supported."""
     text = "def step(x): return x\nprint(hasattr(step, '__wrapped__'))\n"
