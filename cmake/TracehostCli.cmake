@@ -3,17 +3,6 @@ file(GLOB interpreter_sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/host/inte
 file(GLOB cli_sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/host/cli/*.cpp")
 list(REMOVE_ITEM cli_sources "${PROJECT_SOURCE_DIR}/host/cli/main.cpp")
 
-# Static: one library less to load at each start, also in every child.
-set(Boost_USE_STATIC_LIBS ON)
-find_package(Boost 1.74 REQUIRED COMPONENTS program_options)
-
-find_package(nlohmann_json REQUIRED)
-# Header-only here: its library of Debian would be one more to load.
-find_path(TRACEHOST_TOMLPLUSPLUS toml++/toml.h)
-if(NOT TRACEHOST_TOMLPLUSPLUS)
-  message(FATAL_ERROR "toml++/toml.h is missing: apt-get install libtomlplusplus-dev")
-endif()
-
 add_library(tracehost_interpreter STATIC ${interpreter_sources})
 target_include_directories(tracehost_interpreter PUBLIC "${PROJECT_SOURCE_DIR}/host")
 target_link_libraries(tracehost_interpreter PUBLIC tracehost::libpython)
