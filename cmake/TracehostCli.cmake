@@ -3,11 +3,13 @@ file(GLOB interpreter_sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/host/inte
 file(GLOB cli_sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/host/cli/*.cpp")
 list(REMOVE_ITEM cli_sources "${PROJECT_SOURCE_DIR}/host/cli/main.cpp")
 
+# A wheel does not belong to the environment that it was built in.
+set(baked_python "$<$<NOT:$<BOOL:${SKBUILD}>>:${TRACEHOST_PYTHON}>")
 add_library(tracehost_interpreter STATIC ${interpreter_sources})
 target_include_directories(tracehost_interpreter PUBLIC "${PROJECT_SOURCE_DIR}/host")
 target_link_libraries(tracehost_interpreter PUBLIC tracehost::libpython)
 target_compile_definitions(tracehost_interpreter PRIVATE TRACEHOST_BUILT_PYTHON="${TRACEHOST_PYTHON_VERSION}"
-  TRACEHOST_BAKED_PYTHON="${TRACEHOST_PYTHON}" TRACEHOST_BAKED_LIBPYTHON="${TRACEHOST_LIBPYTHON}")
+  TRACEHOST_BAKED_PYTHON="${baked_python}" TRACEHOST_BAKED_LIBPYTHON="${TRACEHOST_LIBPYTHON}")
 tracehost_warnings(tracehost_interpreter)
 tracehost_unity(tracehost_interpreter)
 
