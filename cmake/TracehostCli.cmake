@@ -3,22 +3,13 @@ file(GLOB interpreter_sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/host/inte
 file(GLOB cli_sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/host/cli/*.cpp")
 list(REMOVE_ITEM cli_sources "${PROJECT_SOURCE_DIR}/host/cli/main.cpp")
 
-# Static: one library less to load at each start, also in every child.
-set(Boost_USE_STATIC_LIBS ON)
-find_package(Boost 1.74 REQUIRED CONFIG COMPONENTS program_options)
-
-find_package(nlohmann_json REQUIRED)
-# Header-only here: its library of Debian would be one more to load.
-find_path(TRACEHOST_TOMLPLUSPLUS toml++/toml.h)
-if(NOT TRACEHOST_TOMLPLUSPLUS)
-  message(FATAL_ERROR "toml++/toml.h is missing: apt-get install libtomlplusplus-dev")
-endif()
-
+# A wheel does not belong to the environment that it was built in.
+set(baked_python "$<$<NOT:$<BOOL:${SKBUILD}>>:${TRACEHOST_PYTHON}>")
 add_library(tracehost_interpreter STATIC ${interpreter_sources})
 target_include_directories(tracehost_interpreter PUBLIC "${PROJECT_SOURCE_DIR}/host")
 target_link_libraries(tracehost_interpreter PUBLIC tracehost::libpython)
 target_compile_definitions(tracehost_interpreter PRIVATE TRACEHOST_BUILT_PYTHON="${TRACEHOST_PYTHON_VERSION}"
-  TRACEHOST_BAKED_PYTHON="${TRACEHOST_PYTHON}" TRACEHOST_BAKED_LIBPYTHON="${TRACEHOST_LIBPYTHON}")
+  TRACEHOST_BAKED_PYTHON="${baked_python}" TRACEHOST_BAKED_LIBPYTHON="${TRACEHOST_LIBPYTHON}")
 tracehost_warnings(tracehost_interpreter)
 tracehost_unity(tracehost_interpreter)
 

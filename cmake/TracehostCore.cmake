@@ -2,12 +2,6 @@
 set(TRACEHOST_DEFINITIONS TRACEHOST_VERSION="${PROJECT_VERSION}" TRACEHOST_BUILT_TORCH="${TRACEHOST_TORCH_VERSION}"
     TRACEHOST_BUILT_PYTHON="${TRACEHOST_PYTHON_VERSION}")
 
-# Header-only: torch carries an fmt of its own in its include directory, which is found first and is not the one apt has a
-# library of. Their inline namespaces keep them apart.
-find_package(fmt REQUIRED)
-find_package(nlohmann_json REQUIRED)
-find_path(TRACEHOST_XXHASH_INCLUDE xxhash.h REQUIRED DOC "Folder of xxhash.h (Debian: libxxhash-dev), of which only inline code is used")
-
 set(core_sources)
 foreach(folder signature event program cache trace staging validate function report archive runtime)
   file(GLOB found CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/host/${folder}/*.cpp")

@@ -1,5 +1,12 @@
-# `cmake --install <build> --prefix <venv>`: copies, no links, so that a build tree may be deleted.
-file(RELATIVE_PATH site "${TRACEHOST_PYTHON_PREFIX}" "${TRACEHOST_PYTHON_PURELIB}")
+# `cmake --install <build> --prefix <venv>`: copies, no links, so that a build tree may be deleted. For a wheel the prefix is what
+# pip copies to a prefix; packages and commands lie beside it, in folders from which pip takes them to where they belong.
+if(SKBUILD)
+  set(site "${SKBUILD_PLATLIB_DIR}")
+  set(commands "${SKBUILD_SCRIPTS_DIR}")
+else()
+  set(site "${TRACEHOST_SITE}")
+  set(commands bin)
+endif()
 
 install(DIRECTORY "${PROJECT_SOURCE_DIR}/bindings/tracehost/" DESTINATION "${site}/tracehost"
   FILES_MATCHING PATTERN "*.py" PATTERN "*.pyi" PATTERN "py.typed" PATTERN "__pycache__" EXCLUDE)
@@ -18,15 +25,28 @@ if(TARGET tracehost_module)
   install(TARGETS tracehost_module LIBRARY DESTINATION "${site}/tracehost")
 endif()
 if(TARGET tracehost_binary)
-  install(TARGETS tracehost_binary RUNTIME DESTINATION bin)
+  install(TARGETS tracehost_binary RUNTIME DESTINATION "${commands}")
   # The same binary, which goes by its name: this one is Python and knows no option of ours.
-  install(PROGRAMS "$<TARGET_FILE:tracehost_binary>" DESTINATION bin RENAME tracehost-python)
+  install(PROGRAMS "$<TARGET_FILE:tracehost_binary>" DESTINATION "${commands}" RENAME tracehost-python)
 endif()
 
-# What `pip list` and `tracehost doctor` read: neither has to import anything.
-set(info "${PROJECT_BINARY_DIR}/tracehost-${PROJECT_VERSION}.dist-info")
-configure_file("${CMAKE_CURRENT_LIST_DIR}/METADATA.in" "${info}/METADATA" @ONLY)
-file(WRITE "${info}/INSTALLER" "cmake\n")
-install(DIRECTORY "${info}" DESTINATION "${site}")
+# What `tracehost doctor` reads: it does not have to import anything.
 configure_file("${CMAKE_CURRENT_LIST_DIR}/build_info.in" "${PROJECT_BINARY_DIR}/build_info.txt" @ONLY)
 install(FILES "${PROJECT_BINARY_DIR}/build_info.txt" DESTINATION "${site}/tracehost")
+
+# What `pip list` reads, and the list of files by which pip can put another tracehost in the place of this one. A wheel has its own.
+if(NOT SKBUILD)
+  set(info "tracehost-${PROJECT_VERSION}.dist-info")
+  configure_file("${CMAKE_CURRENT_LIST_DIR}/METADATA.in" "${PROJECT_BINARY_DIR}/${info}/METADATA" @ONLY)
+  file(WRITE "${PROJECT_BINARY_DIR}/${info}/INSTALLER" "cmake\n")
+  install(CODE "file(REMOVE_RECURSE \"\$ENV{DESTDIR}\${CMAKE_INSTALL_PREFIX}/${site}/${info}\")")
+  install(DIRECTORY "${PROJECT_BINARY_DIR}/${info}" DESTINATION "${site}")
+  install(CODE "
+    set(site \"\${CMAKE_INSTALL_PREFIX}/${site}\")
+    set(record \"${info}/RECORD,,\\n\")
+    foreach(file IN LISTS CMAKE_INSTALL_MANIFEST_FILES)
+      file(RELATIVE_PATH file \"\${site}\" \"\${file}\")
+      string(APPEND record \"\${file},,\\n\")
+    endforeach()
+    file(WRITE \"\$ENV{DESTDIR}\${site}/${info}/RECORD\" \"\${record}\")")
+endif()

@@ -2,17 +2,30 @@
 # once more beside Python's copy, under one SONAME: a process that comes to both loads one.
 include(CMakePackageConfigHelpers)
 
+# A wheel holds no links. CMake and pkg-config take the library by its full name.
+if(SKBUILD)
+  set(no_link NAMELINK_SKIP)
+endif()
+
 set(package "${CMAKE_INSTALL_LIBDIR}/cmake/tracehost")
 set_target_properties(tracehost_core PROPERTIES EXPORT_NAME runtime)
 set_target_properties(tracehost_headers PROPERTIES EXPORT_NAME headers)
 install(TARGETS tracehost_core tracehost_headers EXPORT tracehost-runtime-targets
-  LIBRARY DESTINATION "${CMAKE_INSTALL_LIBDIR}" INCLUDES DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}")
+  LIBRARY DESTINATION "${CMAKE_INSTALL_LIBDIR}" ${no_link} INCLUDES DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}")
 install(EXPORT tracehost-runtime-targets NAMESPACE tracehost:: DESTINATION "${package}")
 if(TARGET tracehost_embed)
-  install(TARGETS tracehost_embed EXPORT tracehost-embed-targets LIBRARY DESTINATION "${CMAKE_INSTALL_LIBDIR}")
+  install(TARGETS tracehost_embed EXPORT tracehost-embed-targets LIBRARY DESTINATION "${CMAKE_INSTALL_LIBDIR}" ${no_link})
   install(EXPORT tracehost-embed-targets NAMESPACE tracehost:: DESTINATION "${package}")
 endif()
 
+# Where PyTorch was when this was built. That is of no use in a wheel: there it lies beside what the wheel installs.
+if(SKBUILD)
+  set(torch_for_config "")
+  set(torch_for_pc "\${prefix}/${TRACEHOST_SITE}/torch")
+else()
+  set(torch_for_config "${TRACEHOST_PYTHON_TORCH_DIR}")
+  set(torch_for_pc "${TRACEHOST_PYTHON_TORCH_DIR}")
+endif()
 configure_package_config_file("${CMAKE_CURRENT_LIST_DIR}/tracehost-config.cmake.in" "${PROJECT_BINARY_DIR}/tracehost-config.cmake"
   INSTALL_DESTINATION "${package}" NO_SET_AND_CHECK_MACRO)
 write_basic_package_version_file("${PROJECT_BINARY_DIR}/tracehost-config-version.cmake" COMPATIBILITY SameMinorVersion)

@@ -1,6 +1,13 @@
 # The one Python that everything is built for: that of TRACEHOST_PYTHON. Headers, libpython and paths are asked of
 # this interpreter itself, because a machine often has two Pythons of the same X.Y and CMake may find the other one.
-if(NOT TRACEHOST_PYTHON)
+if(SKBUILD)
+  # Asked each time: the build tree of a wheel outlives the environment that it was made for.
+  execute_process(COMMAND "${Python_EXECUTABLE}" -I "${CMAKE_CURRENT_LIST_DIR}/wheel_metadata.py" WORKING_DIRECTORY "${PROJECT_SOURCE_DIR}"
+    OUTPUT_VARIABLE TRACEHOST_PYTHON ERROR_VARIABLE trouble RESULT_VARIABLE status OUTPUT_STRIP_TRAILING_WHITESPACE)
+  if(NOT status EQUAL 0)
+    message(FATAL_ERROR " ${trouble}")
+  endif()
+elseif(NOT TRACEHOST_PYTHON)
   find_program(TRACEHOST_PYTHON_FOUND NAMES python3 PATHS "${PROJECT_SOURCE_DIR}/.venv/bin" NO_DEFAULT_PATH NO_CACHE)
   if(NOT TRACEHOST_PYTHON_FOUND)
     message(FATAL_ERROR "tracehost: no Python to build for. Run scripts/setup, or give -DTRACEHOST_PYTHON=<venv>/bin/python")
@@ -39,3 +46,6 @@ get_filename_component(TRACEHOST_LIBPYTHON_DIR "${TRACEHOST_LIBPYTHON}" DIRECTOR
 add_library(tracehost::libpython INTERFACE IMPORTED)
 target_link_libraries(tracehost::libpython INTERFACE tracehost::python_headers "${TRACEHOST_LIBPYTHON}")
 message(STATUS "tracehost: Python ${TRACEHOST_PYTHON_VERSION}, ${TRACEHOST_LIBPYTHON}")
+
+# Where the packages lie under the prefix of a virtual environment: lib/python3.11/site-packages
+file(RELATIVE_PATH TRACEHOST_SITE "${TRACEHOST_PYTHON_PREFIX}" "${TRACEHOST_PYTHON_PURELIB}")

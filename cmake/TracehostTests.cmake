@@ -1,5 +1,4 @@
 # tests/cpp: those of cli/ need no torch and start in a millisecond; all others are one executable that loads it once.
-find_package(GTest REQUIRED)
 file(GLOB core_tests CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/tests/cpp/*/*_test.cpp")
 file(GLOB cli_tests CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/tests/cpp/cli/*_test.cpp")
 list(REMOVE_ITEM core_tests ${cli_tests})

@@ -41,7 +41,7 @@ def check() -> None:
     if _minor(running) != _minor(_built["python"]):
         raise ImportError(
             f"tracehost was built for Python {_built['python']}, this is {running}: "
-            f"build it again for this one (TRACEHOST_PYTHON=... scripts/setup)"
+            f"build it again for this one (pip install . in its sources)"
         )
     library, built = _loaded_libpython(), _built.get("libpython", "")
     if library and built and os.path.realpath(library) != os.path.realpath(built):
@@ -61,5 +61,5 @@ def check() -> None:
     if _minor(torch.__version__) != _minor(_built["torch"]):
         raise ImportError(
             f"tracehost was built for torch {_minor(_built['torch'])}.*, this is {torch.__version__}: "
-            f"build it again (scripts/setup), or pip install torch=={_built['torch']}"
+            f"build it again (pip install . in its sources), or pip install torch=={_built['torch']}"
         )

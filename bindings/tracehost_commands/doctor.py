@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-REPAIR = "run scripts/setup again"
+REPAIR = "run scripts/setup or pip install again"
 
 # What notebooks need, and from which version on; the last one for --html alone.
 FLOORS = {

@@ -85,7 +85,7 @@ void check_in_python(const in::Environment &environment, Diagnosis &diagnosis) {
   diagnosis.add(
       {Verdict::fail,
        "the child process that checks ended with " + how + (last.empty() ? "" : ": ") + last,
-       "run scripts/setup again"});
+       "run scripts/setup or pip install again"});
 }
 
 std::string joined(const Given &given) {

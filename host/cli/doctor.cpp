@@ -13,7 +13,7 @@ namespace {
 namespace in = interpreter;
 namespace fs = std::filesystem;
 
-const std::string repair = "run scripts/setup again";
+const std::string repair = "run scripts/setup or pip install again";
 
 // "2.11" against "2.9" as numbers, not as text
 std::pair<int, int> as_numbers(const std::string &version) {

@@ -37,6 +37,14 @@ fs::path own_directory() {
   return fs::read_symlink("/proc/self/exe", ignored).parent_path();
 }
 
+// Where the file lies that this code is in: the binary's, or that of libtracehost_embed.so.
+fs::path library_directory() {
+  Dl_info info{};
+  if (dladdr(reinterpret_cast<void *>(&find_environment), &info) == 0 || info.dli_fname == nullptr)
+    return {};
+  return fs::path(info.dli_fname).parent_path();
+}
+
 // Our own python personality if it is installed there, so that children run in the host too; else a
 // plain python.
 fs::path executable_in(const fs::path &bin) {
@@ -149,6 +157,11 @@ std::optional<Environment> find_environment(const std::string &requested,
       if (fits(found)) // one of another Python that happens to be active is no error
         return found;
     }
+  }
+  if (const auto venv = venv_at(library_directory())) {
+    auto found = in_venv(*venv, "the directory of the library");
+    if (fits(found))
+      return found;
   }
   const fs::path baked = TRACEHOST_BAKED_PYTHON;
   if (const auto venv = venv_at(baked.parent_path())) {

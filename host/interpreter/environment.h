@@ -27,8 +27,9 @@ std::string minor_of(const std::string &version);
 std::optional<std::filesystem::path> venv_at(const std::filesystem::path &dir);
 
 // `requested` is what --python or TRACEHOST_PYTHON says: an interpreter or the directory of a venv;
-// `said_by` names what it was. The order is: requested, our own directory, VIRTUAL_ENV, the one
-// built for. On failure `error` is a sentence for the user.
+// `said_by` names what it was. The order is: requested, the program's directory, VIRTUAL_ENV, the
+// directory of libtracehost_embed.so, the one built for. On failure `error` is a sentence for the
+// user.
 std::optional<Environment> find_environment(const std::string &requested,
                                             const std::string &said_by, std::string &error);
 

@@ -64,7 +64,7 @@ def test_another_minor_version_of_torch(installed, tmp_path):
     (tmp_path / "torch" / "__init__.py").write_text("__version__ = '2.3.1+cpu'\n")
     assert fail(tmp_path) == (
         f"ImportError: tracehost was built for torch {minor}.*, this is 2.3.1+cpu: build it again "
-        f"(scripts/setup), or pip install torch=={info['torch']}"
+        f"(pip install . in its sources), or pip install torch=={info['torch']}"
     )
 
 
@@ -88,7 +88,7 @@ def test_another_python(installed, tmp_path):
     installed(python="3.4.1")
     assert fail(tmp_path) == (
         f"ImportError: tracehost was built for Python 3.4.1, this is {running}: build it again for "
-        "this one (TRACEHOST_PYTHON=... scripts/setup)"
+        "this one (pip install . in its sources)"
     )
 
 

@@ -118,7 +118,7 @@ def test_pybind11_of_another_version(monkeypatch):
     monkeypatch.setattr(doctor, "_state", lambda: dict.fromkeys(keys))
     (verdict, what, fix) = found(doctor._pybind11)[0]
     assert (verdict, what) == ("FAIL", "pybind11 internals differ between torch and tracehost: v11_x, v12_x")  # fmt: skip
-    assert fix.endswith("run scripts/setup again")
+    assert fix.endswith("run scripts/setup or pip install again")
 
 
 def test_the_state_of_extension_modules_is_only_read():
@@ -199,5 +199,8 @@ def test_a_check_that_fails_leaves_the_others(monkeypatch, capsys):
     monkeypatch.setattr(doctor, "CHECKS", [broken, doctor._graphviz])
     assert doctor.main([], []) == 0
     first, second = capsys.readouterr().out.splitlines()
-    assert first == "FAIL\tbroken: RuntimeError: two lines and a tab\trun scripts/setup again"
+    assert (
+        first
+        == "FAIL\tbroken: RuntimeError: two lines and a tab\trun scripts/setup or pip install again"
+    )
     assert "Graphviz" in second
