@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 class Row:
     """`args` follow the executable; a row with `shell` runs that line of bash instead. `files` are written
     into the working directory first. "{exe}" in files, shell and env stands for the executable under test.
-    A row with `send` waits for the first line of output, then sends the signal. A row with `types` has a
+    A row with `send` waits for the first line of output and for
+    the program to wait, then sends the signal. A row with `types` has a
     terminal: each text is typed when the output ends with the prompt before it."""
 
     name: str

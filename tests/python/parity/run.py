@@ -50,6 +50,7 @@ def _with_pipes(row: Row, command: list, env: dict, folder: Path) -> tuple[int, 
     first = b""
     if row.send:
         first = process.stdout.readline()
+        _until_it_waits(process.pid)
         process.send_signal(row.send)
     try:
         out, err = process.communicate(row.stdin.encode(), timeout=MOST_SECONDS)
@@ -57,6 +58,14 @@ def _with_pipes(row: Row, command: list, env: dict, folder: Path) -> tuple[int, 
         process.kill()
         raise
     return process.returncode, first + out, err
+
+
+def _until_it_waits(pid: int) -> None:
+    """Until the process waits in the kernel: a signal then finds it at one place of its code, not on the way there."""
+    state = "R"
+    while state not in "SZ":
+        os.sched_yield()
+        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
 
 
 def _at_a_terminal(row: Row, command: list, env: dict, folder: Path) -> tuple[int, bytes, bytes]:
