@@ -211,6 +211,7 @@ SIGNALS = [
     c(
         "SIGINT with a handler",
         "import signal\ndone = []\nsignal.signal(signal.SIGINT, lambda s, f: done.append(s))\nprint('ready', flush=True)\nwhile not done: pass\nprint(done)",
+        spins=True,
         send=signal.SIGINT,
         status=0,
     ),
@@ -224,6 +225,7 @@ SIGNALS = [
         "SIGINT in a loop",
         # Every instruction after the first output is of one line: the traceback names it.
         "n = []\nwhile n or not n.append(print('ready', flush=True)): pass",
+        spins=True,
         send=signal.SIGINT,
         status=-signal.SIGINT,
     ),
@@ -254,6 +256,7 @@ SIGNALS = [
     c(
         "SIGUSR1 with faulthandler",
         "import faulthandler, os, signal\nf = open('t', 'w')\nfaulthandler.register(signal.SIGUSR1, f)\nprint('ready', flush=True)\nwhile not os.stat('t').st_size: pass\nprint('\\n' in open('t').read())",
+        spins=True,
         send=signal.SIGUSR1,
         status=0,
     ),

@@ -18,6 +18,7 @@ class Row:
     env: dict[str, str | None] = field(default_factory=dict)
     shell: str = ""
     send: int = 0
+    spins: bool = False  # never waits: the signal is sent after the first line
     types: tuple[tuple[str, str], ...] = ()
     slow: bool = False  # takes more than a second: for one personality only
     status: int | None = None  # where the number itself matters: both must return it

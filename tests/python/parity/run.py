@@ -50,7 +50,8 @@ def _with_pipes(row: Row, command: list, env: dict, folder: Path) -> tuple[int, 
     first = b""
     if row.send:
         first = process.stdout.readline()
-        _until_it_waits(process.pid)
+        if not row.spins:
+            _until_it_waits(process.pid)
         process.send_signal(row.send)
     try:
         out, err = process.communicate(row.stdin.encode(), timeout=MOST_SECONDS)
