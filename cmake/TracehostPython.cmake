@@ -21,7 +21,7 @@ execute_process(
 if(NOT status EQUAL 0)
   message(FATAL_ERROR "tracehost: ${TRACEHOST_PYTHON} could not be asked for its paths: ${trouble}")
 endif()
-foreach(fact VERSION SHORT_VERSION INCLUDE LIBRARY LIBRARY_DIRS SOABI PURELIB PREFIX TORCH_DIR TORCH_VERSION)
+foreach(fact VERSION SHORT_VERSION INCLUDE LIBRARY LIBRARY_DIRS SOABI PURELIB PREFIX STDLIB TORCH_DIR TORCH_VERSION)
   if(NOT DEFINED CACHE{TRACEHOST_PYTHON_${fact}}) # -DTRACEHOST_PYTHON_INCLUDE=... : headers that lie elsewhere
     string(JSON TRACEHOST_PYTHON_${fact} GET "${facts}" ${fact})
   endif()

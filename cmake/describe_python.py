@@ -37,6 +37,7 @@ json.dump(
         "SOABI": sysconfig.get_config_var("SOABI"),
         "PURELIB": sysconfig.get_paths()["purelib"],
         "PREFIX": sys.prefix,
+        "STDLIB": os.path.realpath(sysconfig.get_paths()["stdlib"]),
         "TORCH_DIR": torch_dir,
         "TORCH_VERSION": torch_version,
     },

@@ -49,6 +49,13 @@ def check() -> None:
             f"tracehost was built with {built}, but {library} is loaded: "
             f"run it with the interpreter of its own virtual environment, or build it again"
         )
+    # pip installs a wheel into environments of every Python 3.X.*; the host would run one's library with another's modules.
+    modules, built = os.path.realpath(os.path.dirname(os.__file__)), _built.get("stdlib", "")
+    if library and built and modules != built:
+        raise ImportError(
+            f"tracehost was built for the Python of {built}, but this environment has that of {modules}: "
+            f"build it again for this one (pip install . in its sources)"
+        )
     try:
         import torch
     except ModuleNotFoundError as error:

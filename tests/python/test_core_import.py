@@ -109,6 +109,23 @@ def test_another_libpython(installed, tmp_path):
     )
 
 
+def test_another_installation_of_the_same_python(installed, tmp_path):
+    installed(stdlib="/elsewhere/lib/python3")
+    done = subprocess.run(
+        [HOST, "-c", "import tracehost"],
+        env=clean_environment(PYTHONPATH=str(tmp_path)),
+        capture_output=True,
+        text=True,
+        timeout=100,
+    )
+    assert done.returncode == 1
+    assert re.fullmatch(
+        r"ImportError: tracehost was built for the Python of /elsewhere/lib/python3, but this environment has "
+        r"that of \S+: build it again for this one \(pip install \. in its sources\)",
+        done.stderr.splitlines()[-1],
+    )
+
+
 PROGRAM = """
 import torch, tracehost
 
