@@ -16,7 +16,7 @@ TOOLS = [
     ),
     Row(
         "cProfile of a module",
-        shell="'{exe}' -m cProfile -o out -m m x && '{exe}' -m pstats out <<< 'stats m.py' | sed 's/[0-9]*\\.[0-9]*/T/g' | grep -v -e seconds -e :20",
+        shell="'{exe}' -m cProfile -o out -m m x && '{exe}' -m pstats out <<< 'stats m.py' | sed -e 's/[A-Z].. [A-Z].. [ 0-9]. ..:..:.. ..../DATE/' -e 's/[0-9]*\\.[0-9]*/T/g' | grep -v seconds",
         files={"m.py": TWO},
     ),
     Row("trace", shell="'{exe}' -m trace --count -C . s.py && cat s.cover", files={"s.py": TWO}),
