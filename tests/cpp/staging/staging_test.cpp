@@ -18,19 +18,10 @@ namespace {
 
 using test::FakeFrontend;
 using test::number;
+using test::replay;
 using testing::HasSubstr;
 using trace::Traced;
 using Tensors = std::vector<at::Tensor>;
-
-Tensors replay(const Traced &traced, std::size_t outputs, const Tensors &inputs) {
-  const Program program(traced.graph->copy(), "test", outputs);
-  torch::jit::Stack stack(inputs.begin(), inputs.end());
-  program.run(stack);
-  Tensors results;
-  for (const auto &value : stack)
-    results.push_back(value.toTensor());
-  return results;
-}
 
 class StagingTest : public testing::Test {
 protected:

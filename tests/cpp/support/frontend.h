@@ -1,5 +1,6 @@
 #pragma once
 
+#include "program/program.h"
 #include "trace/frontend.h"
 #include "trace/tracer.h"
 
@@ -58,6 +59,18 @@ public:
   int staged = 0;            ///< blocks under way that do not run for real
   std::vector<std::pair<at::Tensor, at::Tensor>> twins;
 };
+
+/// Runs the graph as a hit would; the `outputs` tensors that it leaves.
+inline std::vector<at::Tensor> replay(const trace::Traced &traced, std::size_t outputs,
+                                      const std::vector<at::Tensor> &inputs) {
+  const Program program(traced.graph->copy(), "test", outputs);
+  torch::jit::Stack stack(inputs.begin(), inputs.end());
+  program.run(stack);
+  std::vector<at::Tensor> results;
+  for (const auto &value : stack)
+    results.push_back(value.toTensor());
+  return results;
+}
 
 /// The ops of the graph in order, without constants.
 inline std::vector<std::string> kinds(const torch::jit::Graph &graph) {

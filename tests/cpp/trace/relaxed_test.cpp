@@ -18,13 +18,7 @@ using Tensors = std::vector<at::Tensor>;
 Tensors replay(const Traced &traced, Tensors inputs) {
   for (const Capture &c : traced.captures)
     inputs.push_back(c.tensor);
-  const Program program(traced.graph->copy(), "test", traced.size_outputs.size());
-  torch::jit::Stack stack(inputs.begin(), inputs.end());
-  program.run(stack);
-  Tensors results;
-  for (const auto &value : stack)
-    results.push_back(value.toTensor());
-  return results;
+  return test::replay(traced, traced.size_outputs.size(), inputs);
 }
 
 class TraceRelaxedTest : public testing::Test {

@@ -19,19 +19,9 @@ namespace {
 
 using test::FakeFrontend;
 using test::kinds;
+using test::replay;
 using testing::HasSubstr;
 using Tensors = std::vector<at::Tensor>;
-
-/// Runs the graph as a hit would.
-Tensors replay(const Traced &traced, std::size_t outputs, const Tensors &inputs) {
-  const Program program(traced.graph, "test", outputs);
-  torch::jit::Stack stack(inputs.begin(), inputs.end());
-  program.run(stack);
-  Tensors results;
-  for (const auto &value : stack)
-    results.push_back(value.toTensor());
-  return results;
-}
 
 class TraceTest : public testing::Test {
 protected:
