@@ -170,3 +170,14 @@ def check(parts):
             tick.__defaults__[0][0] = 0
             results.append(outcome(each, (x,), LOG))
         assert results[0] == results[1], source
+
+
+def test_a_variable_of_a_comprehension_that_a_lambda_in_it_reads():
+    """Python 3.12 and 3.13 lose it, and the variable around it, where the latter is another function's."""
+    read = "note(sum([(lambda: (not a))() for a in (1, 2)]))"
+    own = "note(sum([(lambda a: a + b)(b) + (lambda: a)() for a in (1, 2)]))"
+    nested = "note(sum([sum([(lambda: a)() for a in (a, 7)]) for a in (1, 2)]))"
+    check([["for b in range(3):", "    note((lambda: a)())", f"    {read}"]])
+    twice = "note(sum([sum([a for a in (1, 2)]) for a in (1, 2)]))"
+    check([["for b in range(3):", "    note((lambda: a)())", f"    {twice}"]])
+    check([["for b in range(3):", f"    {own}", f"    {nested}", "    note(a)"]])

@@ -12,7 +12,13 @@ from typing import Any
 from . import _nodes as nodes
 from ._blocks import place_text
 from ._lower import is_plain
-from ._scopes import Scope, comprehension_scope, function_scope, walrus_names
+from ._scopes import (
+    Scope,
+    comprehension_scope,
+    function_scope,
+    rename_shared_targets,
+    walrus_names,
+)
 
 _NOT_CHILDREN = {"ctx", "op", "ops", "attr", "id", "kind", "type_comment", "conversion", "level"}
 _CHILDREN: dict[type, tuple[str, ...]] = {}
@@ -281,6 +287,7 @@ class Expressions:
 
     def comprehension(self, node: Any) -> ast.expr:
         """The iteration stays Python's; what is computed in it is converted."""
+        rename_shared_targets(node, self.scope)
         generators = node.generators
         generators[0].iter = self.expr(generators[0].iter)
         outer, in_statement = self.scope, self.in_statement

@@ -137,6 +137,60 @@ def comprehension_scope(node: Comprehension, parent: Scope) -> Scope:
     return scope
 
 
+def rename_shared_targets(node: Comprehension, around: Scope) -> None:
+    """Gives variables of an inlined comprehension a name of their own where one in another, or a lambda, has it too.
+
+    CPython 3.12 and 3.13 confuse such a variable with the one of that name around the comprehension, where that
+    one is another function's. It is, in a block that we make a function of.
+    """
+    if not INLINED_COMPREHENSIONS or isinstance(node, ast.GeneratorExp):
+        return
+    targets = set().union(*(target_names(g.target) for g in node.generators))
+    inner = [
+        n for n in ast.walk(node) if isinstance(n, ast.Lambda | Comprehension) and n is not node
+    ]
+    read = {n.id for each in inner for n in ast.walk(each) if isinstance(n, ast.Name)}
+    depth, scope = 0, around
+    while scope.kind == "comprehension" and scope.parent:
+        depth, scope = depth + 1, scope.parent
+    names = {name: f"{name}__{depth}" for name in (targets if depth else targets & read)}
+    if names:
+        for generator in node.generators:
+            _rename(generator.target, names)
+            if generator is not node.generators[0]:
+                _rename(generator.iter, names)
+            for test in generator.ifs:
+                _rename(test, names)
+        for part in ("key", "value", "elt"):
+            if (value := getattr(node, part, None)) is not None:
+                _rename(value, names)
+
+
+def _rename(node: ast.AST, names: dict[str, str]) -> None:
+    """In the scope of the node and those in it that have no variable of their own by that name."""
+    if isinstance(node, ast.Name):
+        node.id = names.get(node.id, node.id)
+    elif isinstance(node, ast.Lambda):
+        for default in [*node.args.defaults, *node.args.kw_defaults]:
+            if default is not None:
+                _rename(default, names)
+        own = {argument.arg for argument in ast.walk(node.args) if isinstance(argument, ast.arg)}
+        _rename(node.body, {k: v for k, v in names.items() if k not in own})
+    elif isinstance(node, Comprehension):
+        _rename(node.generators[0].iter, names)
+        own = set().union(*(target_names(g.target) for g in node.generators))
+        rest = {k: v for k, v in names.items() if k not in own}
+        for index, generator in enumerate(node.generators):
+            for part in [*([generator.iter] if index else []), *generator.ifs]:
+                _rename(part, rest)
+        for part in ("key", "value", "elt"):
+            if (value := getattr(node, part, None)) is not None:
+                _rename(value, rest)
+    else:
+        for child in ast.iter_child_nodes(node):
+            _rename(child, names)
+
+
 def collect_names(body: list[ast.stmt], scope: Scope) -> None:
     """The names that the statements bind in their own scope, and those declared global or nonlocal."""
     for statement in body:
