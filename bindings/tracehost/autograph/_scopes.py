@@ -157,13 +157,19 @@ def rename_shared_targets(node: Comprehension, around: Scope) -> None:
     if names:
         for generator in node.generators:
             _rename(generator.target, names)
-            if generator is not node.generators[0]:
-                _rename(generator.iter, names)
-            for test in generator.ifs:
-                _rename(test, names)
-        for part in ("key", "value", "elt"):
-            if (value := getattr(node, part, None)) is not None:
-                _rename(value, names)
+        for part in _own_parts(node):
+            _rename(part, names)
+
+
+def _own_parts(node: Comprehension) -> Iterator[ast.expr]:
+    """What is computed in the comprehension's scope: all but the first iterable."""
+    for index, generator in enumerate(node.generators):
+        if index:
+            yield generator.iter
+        yield from generator.ifs
+    for name in ("key", "value", "elt"):
+        if (part := getattr(node, name, None)) is not None:
+            yield part
 
 
 def _rename(node: ast.AST, names: dict[str, str]) -> None:
@@ -180,12 +186,8 @@ def _rename(node: ast.AST, names: dict[str, str]) -> None:
         _rename(node.generators[0].iter, names)
         own = set().union(*(target_names(g.target) for g in node.generators))
         rest = {k: v for k, v in names.items() if k not in own}
-        for index, generator in enumerate(node.generators):
-            for part in [*([generator.iter] if index else []), *generator.ifs]:
-                _rename(part, rest)
-        for part in ("key", "value", "elt"):
-            if (value := getattr(node, part, None)) is not None:
-                _rename(value, rest)
+        for part in _own_parts(node):
+            _rename(part, rest)
     else:
         for child in ast.iter_child_nodes(node):
             _rename(child, names)
