@@ -22,6 +22,8 @@ def run(row: Row, exe: Path, folder: Path) -> tuple[int, str, str]:
         status, out, err = _at_a_terminal(row, command, env, folder)
     else:
         status, out, err = _with_pipes(row, command, env, folder)
+    if row.send or any("\x03" in typed for _, typed in row.types):
+        out, err = _without_carets(out), _without_carets(err)
     return status, _plain(out, exe, folder), _plain(err, exe, folder)
 
 
@@ -106,6 +108,11 @@ def _read(leader: int) -> bytes:
         return os.read(leader, 65536)
     except OSError:  # all that had the terminal open are gone
         return b""
+
+
+def _without_carets(output: bytes) -> bytes:
+    """Below a line of code, Python 3.13 marks which part of the line a signal met: now one part, now another."""
+    return re.sub(rb"(?m)^ +[~^]+\r?\n", b"", output)
 
 
 def _plain(output: bytes, exe: Path, folder: Path) -> str:
