@@ -92,25 +92,24 @@ def test_another_python(installed, tmp_path):
     )
 
 
-def test_another_libpython(installed, tmp_path):
-    installed(libpython="/elsewhere/libpython3.so")
-    done = subprocess.run(
-        [HOST, "-c", "import tracehost"],
-        env=clean_environment(PYTHONPATH=str(tmp_path)),
-        capture_output=True,
-        text=True,
-        timeout=100,
-    )
-    assert done.returncode == 1
-    assert re.fullmatch(
+ELSEWHERE = {
+    "libpython": (
+        {"libpython": "/elsewhere/libpython3.so"},
         r"ImportError: tracehost was built with /elsewhere/libpython3.so, but \S+ is loaded: run it with "
         r"the interpreter of its own virtual environment, or build it again",
-        done.stderr.splitlines()[-1],
-    )
+    ),
+    "installation of the same Python": (
+        {"stdlib": "/elsewhere/lib/python3"},
+        r"ImportError: tracehost was built for the Python of /elsewhere/lib/python3, but this environment has "
+        r"that of \S+: build it again for this one \(pip install \. in its sources\)",
+    ),
+}
 
 
-def test_another_installation_of_the_same_python(installed, tmp_path):
-    installed(stdlib="/elsewhere/lib/python3")
+@pytest.mark.parametrize("another", ELSEWHERE)
+def test_another(another, installed, tmp_path):
+    built, message = ELSEWHERE[another]
+    installed(**built)
     done = subprocess.run(
         [HOST, "-c", "import tracehost"],
         env=clean_environment(PYTHONPATH=str(tmp_path)),
@@ -119,11 +118,7 @@ def test_another_installation_of_the_same_python(installed, tmp_path):
         timeout=100,
     )
     assert done.returncode == 1
-    assert re.fullmatch(
-        r"ImportError: tracehost was built for the Python of /elsewhere/lib/python3, but this environment has "
-        r"that of \S+: build it again for this one \(pip install \. in its sources\)",
-        done.stderr.splitlines()[-1],
-    )
+    assert re.fullmatch(message, done.stderr.splitlines()[-1])
 
 
 PROGRAM = """
