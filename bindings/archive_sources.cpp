@@ -1,8 +1,8 @@
 #include "archive_sources.h"
 
 #include "concrete.h"
-#include "environment/gil.h"
 #include "errors.h"
+#include "guards/gil.h"
 #include "native_signature.h"
 #include "walk.h"
 

@@ -1,6 +1,6 @@
 #include "assemble.h"
 
-#include "environment/known.h"
+#include "guards/known.h"
 
 namespace tracehost::python {
 namespace {

@@ -1,7 +1,7 @@
 #pragma once
 
 #include "containers.h"
-#include "environment/gil.h"
+#include "guards/gil.h"
 
 #include <Python.h>
 #include <c10/util/SmallVector.h>

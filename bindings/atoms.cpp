@@ -1,7 +1,7 @@
 #include "atoms.h"
 
-#include "environment/gil.h"
 #include "errors.h"
+#include "guards/gil.h"
 #include "user_type.h"
 
 #include <torch/csrc/Device.h>

@@ -1,8 +1,8 @@
 #include "callbacks.h"
 
-#include "environment/gil.h"
 #include "errors.h"
 #include "frames.h"
+#include "guards/gil.h"
 #include "profile.h"
 #include "trace/call.h"
 #include "trace/tracer.h"

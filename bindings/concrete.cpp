@@ -1,8 +1,8 @@
 #include "concrete.h"
 
 #include "atoms.h"
-#include "environment/gil.h"
 #include "errors.h"
+#include "guards/gil.h"
 #include "input_names.h"
 #include "program/modes.h"
 #include "results.h"

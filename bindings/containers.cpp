@@ -1,7 +1,7 @@
 #include "containers.h"
 
-#include "environment/known.h"
 #include "errors.h"
+#include "guards/known.h"
 
 #include <torch/csrc/Exceptions.h>
 

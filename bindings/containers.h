@@ -1,7 +1,7 @@
 #pragma once
 
 #include "atoms.h"
-#include "environment/gil.h"
+#include "guards/gil.h"
 
 #include <Python.h>
 

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "environment/gil.h"
+#include "guards/gil.h"
 
 #include <Python.h>
 #include <pybind11/pybind11.h>

@@ -1,7 +1,7 @@
 #include "declaration.h"
 
-#include "environment/gil.h"
 #include "errors.h"
+#include "guards/gil.h"
 #include "tensor_spec.h"
 #include "trace/tracer.h"
 

@@ -1,8 +1,8 @@
 #include "engine.h"
 
-#include "environment/gil.h"
 #include "errors.h"
 #include "frames.h"
+#include "guards/gil.h"
 #include "profile.h"
 #include "trace/call.h"
 #include "trace/gradients.h"

@@ -3,9 +3,9 @@
 #include "arrays.h"
 #include "atoms.h"
 #include "containers.h"
-#include "environment/gil.h"
-#include "environment/known.h"
 #include "errors.h"
+#include "guards/gil.h"
+#include "guards/known.h"
 #include "traced_size.h"
 #include "user_type.h"
 

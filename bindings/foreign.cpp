@@ -1,8 +1,8 @@
 #include "foreign.h"
 
-#include "environment/gil.h"
 #include "errors.h"
 #include "forward.h"
+#include "guards/gil.h"
 #include "trace/tracer.h"
 
 #include <pybind11/pybind11.h>

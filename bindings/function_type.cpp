@@ -2,8 +2,8 @@
 
 #include "concrete.h"
 #include "context_probe.h"
-#include "environment/gil.h"
 #include "errors.h"
+#include "guards/gil.h"
 #include "instances.h"
 #include "program/stack_pool.h"
 #include "python_call.h"

@@ -1,6 +1,6 @@
 #include "input_names.h"
 
-#include "environment/gil.h"
+#include "guards/gil.h"
 
 #include <cctype>
 #include <unordered_set>

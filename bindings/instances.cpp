@@ -1,7 +1,7 @@
 #include "instances.h"
 
-#include "environment/gil.h"
-#include "environment/known.h"
+#include "guards/gil.h"
+#include "guards/known.h"
 
 #include <utility>
 

@@ -10,6 +10,7 @@
 #include "foreign.h"
 #include "frames.h"
 #include "function_type.h"
+#include "guards/introspection.h"
 #include "report/ledger.h"
 #include "requests.h"
 #include "staging.h"
@@ -44,6 +45,7 @@ PYBIND11_MODULE(_tracehost, m) {
   tracehost::python::add_traced_size(m);
   tracehost::python::add_staging(m);
   tracehost::python::add_conversion(m);
+  tracehost::python::add_guards(m);
   tracehost::python::add_callbacks(m);
   tracehost::python::add_engine(m);
   tracehost::python::add_switches(m);

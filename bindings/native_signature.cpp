@@ -2,8 +2,8 @@
 
 #include "atoms.h"
 #include "containers.h"
-#include "environment/gil.h"
 #include "errors.h"
+#include "guards/gil.h"
 #include "results.h"
 
 #include <torch/csrc/Dtype.h>

@@ -1,8 +1,8 @@
 #include "optimizers.h"
 
-#include "environment/gil.h"
 #include "errors.h"
 #include "frames.h"
+#include "guards/gil.h"
 #include "trace/tracer.h"
 
 #include <fmt/format.h>

@@ -23,11 +23,14 @@ namespace {
 
 thread_local Profile *innermost = nullptr;
 
-/// Whether `frame` is the body of a module that is being imported.
+/// Whether `frame` is the body of a module that is being imported, or looks for one.
 bool is_import(PyFrameObject *frame) {
   PyCodeObject *code = PyFrame_GetCode(frame);
   const bool module = std::string_view(utf8(code->co_name)) == "<module>";
+  const bool machinery = std::string_view(utf8(code->co_filename)).starts_with("<frozen importlib");
   Py_DECREF(code);
+  if (machinery)
+    return true;
   if (!module)
     return false;
   const KeepError keep;
@@ -97,6 +100,8 @@ Profile::Profile(Recorder &recorder, const trace::Frontend &frontend)
 }
 
 Profile::~Profile() {
+  if (std::string why = Observer::missed(); !why.empty())
+    recorder_.missed(std::move(why));
   innermost = outer_;
   PyObject *type = nullptr, *value = nullptr, *traceback = nullptr;
   PyErr_Fetch(&type, &value, &traceback);
@@ -136,8 +141,9 @@ int Profile::on_event(PyObject *self, PyFrameObject *frame, int what, PyObject *
   return profile->previous_ ? profile->previous_(profile->previous_object_, frame, what, arg) : 0;
 }
 
-/// Callbacks of the collector; and how print writes where the streams are Python objects, as in a
-/// notebook: what they keep is not the body's, and changes with each line.
+/// Callbacks of the collector, and of weak references that the standard library keeps. And how
+/// print writes where the streams are Python objects, as in a notebook: what they keep is not the
+/// body's, and changes with each line.
 void Profile::find_interruptions() {
   const KeepError keep;
   const auto add = [this](PyObject *callable) { // may be null
@@ -149,6 +155,17 @@ void Profile::find_interruptions() {
   const Owned callbacks(gc.get() ? PyObject_GetAttrString(gc.get(), "callbacks") : nullptr);
   for (Py_ssize_t i = 0; callbacks.get() && i < PyList_GET_SIZE(callbacks.get()); ++i)
     add(PyList_GET_ITEM(callbacks.get(), i));
+  const Owned weakref(PyImport_ImportModule("weakref"));
+  for (const char *type : {"WeakValueDictionary", "WeakKeyDictionary", "WeakSet"}) {
+    const Owned found(weakref.get() ? PyObject_GetAttrString(weakref.get(), type) : nullptr);
+    const Owned init(found.get() ? PyObject_GetAttrString(found.get(), "__init__") : nullptr);
+    const Owned code(init.get() ? PyObject_GetAttrString(init.get(), "__code__") : nullptr);
+    const Owned constants(code.get() ? PyObject_GetAttrString(code.get(), "co_consts") : nullptr);
+    for (Py_ssize_t i = 0; constants.get() && i < PyTuple_GET_SIZE(constants.get()); ++i)
+      if (PyObject *callback = PyTuple_GET_ITEM(constants.get(), i); PyCode_Check(callback))
+        interruptions_.emplace_back(Py_NewRef(callback));
+    PyErr_Clear();
+  }
   for (const char *name : {"stdout", "stderr"})
     for (const char *method : {"write", "flush"}) {
       PyObject *stream = PySys_GetObject(name); // borrowed
@@ -173,11 +190,18 @@ bool Profile::is_aside(PyFrameObject *frame) const {
          (without_data() && StandIns::is_code_of_ops(frame));
 }
 
+void Profile::on_instruction(const Frame &frame, int unit) {
+  const Instruction *instruction = recorder_.coming(frame, unit);
+  if (!instruction || aside_ || trace::shadowing() || StandIns::AtWork::any() ||
+      trace::abandoned() || (without_data() && trace::op_depth() > 0))
+    return;
+  recorder_.observe(frame, *instruction, in_call_);
+}
+
 void Profile::on_call(PyFrameObject *frame) {
   if (aside_ || trace::abandoned() || (without_data() && trace::op_depth() > 0))
     return;
   if (in_call_) {
-    recorder_.enter_called(frame);
     return;
   }
   if (is_aside(frame)) {

@@ -1,7 +1,8 @@
 #pragma once
 
-#include "environment/gil.h"
-#include "environment/recorder.h"
+#include "guards/gil.h"
+#include "guards/observer.h"
+#include "guards/recorder.h"
 #include "trace/frontend.h"
 
 #include <Python.h>
@@ -10,14 +11,14 @@
 
 namespace tracehost::python {
 
-/// A C profile function for the current thread and one trace: tells the Recorder which code runs,
-/// and refuses what calls tell of (optimizers.h, seeds). The user's profiler, if any, is called
-/// as well. While tensors only stand for others (`frontend` tells), ops run Python code of torch's,
-/// which is kept out. Requires: GIL held.
-class Profile {
+/// A C profile function and an Observer for the current thread and one trace: tells the Recorder
+/// which code and which instructions run, and refuses what calls tell of (optimizers.h, seeds). The
+/// user's profiler, if any, is called as well. While tensors only stand for others (`frontend`
+/// tells), ops run Python code of torch's, which is kept out. Requires: GIL held.
+class Profile final : public Observer {
 public:
   Profile(Recorder &recorder, const trace::Frontend &frontend);
-  ~Profile();
+  ~Profile() override;
   Profile(const Profile &) = delete;
   Profile &operator=(const Profile &) = delete;
 
@@ -37,6 +38,7 @@ public:
   };
 
 private:
+  void on_instruction(const Frame &frame, int unit) override;
   static int on_event(PyObject *self, PyFrameObject *frame, int what, PyObject *arg);
   void on_call(PyFrameObject *frame);
   void check_c_call(PyFrameObject *frame, PyObject *function);

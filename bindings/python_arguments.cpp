@@ -1,7 +1,7 @@
 #include "arrays.h"
 #include "conversion.h"
-#include "environment/gil.h"
 #include "errors.h"
+#include "guards/gil.h"
 #include "python_call.h"
 #include "user_type.h"
 

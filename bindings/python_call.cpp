@@ -1,9 +1,9 @@
 #include "python_call.h"
 
 #include "conversion.h"
-#include "environment/gil.h"
 #include "errors.h"
 #include "frames.h"
+#include "guards/gil.h"
 #include "results.h"
 #include "switches.h"
 

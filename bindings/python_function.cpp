@@ -1,5 +1,5 @@
 #include "atoms.h"
-#include "environment/gil.h"
+#include "guards/gil.h"
 #include "python_call.h"
 
 #include <torch/csrc/Dtype.h>

@@ -1,8 +1,8 @@
 #include "python_call.h"
 
 #include "atoms.h"
-#include "environment/gil.h"
 #include "errors.h"
+#include "guards/gil.h"
 #include "profile.h"
 #include "results.h"
 #include "traced_size.h"
@@ -126,6 +126,10 @@ bool PythonCall::can_be_wrapped(PyObject *tensor) const {
 
 /// Makes what a slot was rebound to outputs of the graph, if later calls can store the like.
 void PythonCall::repeat(Rebound &rebound, std::vector<at::Tensor> &outputs) {
+  if (!rebound.value) {
+    rebound.repeated.emplace();
+    return;
+  }
   std::vector<Owned> tensors;
   OutputSpec value;
   try {
@@ -210,6 +214,14 @@ std::shared_ptr<FrontEndState> PythonCall::finish(Request &, Signature &signatur
     signature.captures.push_back(
         {path, before.relaxed ? meta_of(tensor) : before, static_cast<std::int32_t>(slot)});
   }
+  // Whose metadata the body read is guarded as a capture's, but is no input of the graph.
+  for (PyObject *tensor : miss().recorder->asked())
+    if (std::find(captured.begin(), captured.end(), tensor) == captured.end() &&
+        std::find(miss().flattened.tensors.begin(), miss().flattened.tensors.end(), tensor) ==
+            miss().flattened.tensors.end()) {
+      captured.push_back(tensor);
+      signature.captures.push_back({miss().recorder->path_of(tensor), meta_of(tensor)});
+    }
   state->environment = miss().recorder->finish(captured, miss().side_effects);
   if (request_)
     miss().recorder->put_back();

@@ -1,8 +1,8 @@
 #include "rebuild.h"
 
 #include "assemble.h"
-#include "environment/known.h"
 #include "errors.h"
+#include "guards/known.h"
 
 #include <torch/csrc/Exceptions.h>
 

@@ -1,7 +1,7 @@
 #pragma once
 
 #include "containers.h"
-#include "environment/gil.h"
+#include "guards/gil.h"
 #include "walk.h"
 
 #include <Python.h>

@@ -1,8 +1,8 @@
 #include "refused_calls.h"
 
-#include "environment/gil.h"
-#include "environment/known.h"
 #include "frames.h"
+#include "guards/gil.h"
+#include "guards/known.h"
 
 #include <fmt/format.h>
 

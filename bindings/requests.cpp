@@ -2,9 +2,9 @@
 
 #include "concrete.h"
 #include "context_probe.h"
-#include "environment/gil.h"
 #include "errors.h"
 #include "function_type.h"
+#include "guards/gil.h"
 #include "trace/tracer.h"
 
 #include <torch/csrc/jit/frontend/tracer.h>

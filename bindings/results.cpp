@@ -2,8 +2,8 @@
 
 #include "assemble.h"
 #include "atoms.h"
-#include "environment/gil.h"
 #include "errors.h"
+#include "guards/gil.h"
 #include "traced_size.h"
 #include "tree.h"
 #include "walk.h"

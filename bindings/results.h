@@ -1,6 +1,6 @@
 #pragma once
 
-#include "environment/gil.h"
+#include "guards/gil.h"
 #include "program/output_spec.h"
 
 #include <ATen/core/stack.h>

@@ -1,7 +1,7 @@
 #include "stand_ins.h"
 
-#include "environment/gil.h"
 #include "errors.h"
+#include "guards/gil.h"
 #include "rebuild.h"
 #include "tensor_spec.h"
 

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "environment/gil.h"
+#include "guards/gil.h"
 #include "signature/signature.h"
 #include "signature/tensor_spec.h"
 

@@ -1,6 +1,6 @@
 #include "tensor_spec.h"
 
-#include "environment/gil.h"
+#include "guards/gil.h"
 
 #include <torch/csrc/Device.h>
 #include <torch/csrc/Dtype.h>

@@ -1,7 +1,7 @@
 #include "traced_size.h"
 
-#include "environment/gil.h"
 #include "errors.h"
+#include "guards/gil.h"
 #include "trace/lifted.h"
 #include "trace/tracer.h"
 

@@ -2,7 +2,7 @@
 
 #include "assemble.h"
 #include "containers.h"
-#include "environment/gil.h"
+#include "guards/gil.h"
 #include "signature/node.h"
 
 #include <Python.h>

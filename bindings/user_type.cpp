@@ -1,8 +1,8 @@
 #include "user_type.h"
 
 #include "atoms.h"
-#include "environment/known.h"
 #include "errors.h"
+#include "guards/known.h"
 
 #include <fmt/format.h>
 #include <torch/csrc/Exceptions.h>

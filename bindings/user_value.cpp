@@ -1,7 +1,7 @@
 #include "user_value.h"
 
-#include "environment/known.h"
 #include "errors.h"
+#include "guards/known.h"
 #include "tensor_spec.h"
 #include "user_type.h"
 

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "environment/gil.h"
+#include "guards/gil.h"
 #include "tracehost/value.h"
 
 #include <string>

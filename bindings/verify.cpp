@@ -2,8 +2,8 @@
 
 #include "atoms.h"
 #include "containers.h"
-#include "environment/known.h"
 #include "errors.h"
+#include "guards/known.h"
 #include "tensor_match.h"
 #include "user_type.h"
 

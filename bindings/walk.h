@@ -1,7 +1,7 @@
 #pragma once
 
 #include "binding.h"
-#include "environment/gil.h"
+#include "guards/gil.h"
 #include "signature/signature.h"
 #include "user_value.h"
 

@@ -34,18 +34,31 @@ IN_A_GLOBAL = {
         (lambda table: setitem(table, "a", 3.0), 3),
         (lambda table: (setitem(table, "a", 1.0), setitem(table["b"]["c"], 0, 2.0)), 3),
     ),
-    "a list beyond the bound": (
+    "an item and the length of a long list": (
         lambda: [0.0] * 2000,
         lambda x: x * THING[0] + len(THING),
-        (lambda numbers: setitem(numbers, 999, 1.0), 2),
+        (lambda numbers: setitem(numbers, 999, 1.0), 1),
+        (lambda numbers: setitem(numbers, 0, 1.0), 2),
         (lambda numbers: numbers.append(0.0), 3),
     ),
-    "elements of a set": (
+    "all items of a long list": (
+        lambda: [0.0] * 2000,
+        lambda x: x * sum(THING),
+        (lambda numbers: setitem(numbers, 1999, 1.0), 2),
+    ),
+    "whether an element is in a set": (
         lambda: {"double", 3},
         doubles,
         (lambda modes: modes.discard("double"), 2),
-        (lambda modes: modes.add("other"), 3),
-        (lambda modes: (modes.discard("other"), modes.add("double")), 3),
+        (lambda modes: modes.add("other"), 2),
+        (lambda modes: modes.add("double"), 2),
+    ),
+    "the elements of a set": (
+        lambda: {2, 3},
+        lambda x: x * sum(THING),
+        (lambda numbers: numbers.discard(2), 2),
+        (lambda numbers: numbers.add(5), 3),
+        (lambda numbers: (numbers.discard(5), numbers.add(2)), 3),
     ),
     "a tensor in a deque, which is held and seen in place": (
         lambda: collections.deque([torch.ones(4)]),

@@ -37,10 +37,15 @@ GLOBALS = {
     "one that a helper reads": (lambda x: helper(x) + 1, ({"NUMBER": 5.0}, 2)),
     "a helper": (lambda x: helper(x), ({"helper": lambda x: x - 1}, 2)),
     "a list, by an equal one and others": (
-        lambda x: x * LIST[0],
+        lambda x: x * LIST[0] + len(LIST),
         ({"LIST": [1.0, 2.0]}, 1),
         ({"LIST": (1.0, 2.0)}, 2),
         ({"LIST": [1.0, 2.0, 3.0]}, 3),
+    ),
+    "a list, of which one item is read": (
+        lambda x: x * LIST[0],
+        ({"LIST": [1.0, 5.0]}, 1),
+        ({"LIST": [2.0, 5.0]}, 2),
     ),
     "a tensor, by one of its kind and others": (
         lambda x: x + WEIGHT,

@@ -406,7 +406,7 @@ log = []
 def step(x): return x + 1
 @tracehost.function
 def noted(x):
-    log.append(x)
+    log.append(1)
     return x
 @tracehost.function
 def reads(x): return x * x.sum().item()

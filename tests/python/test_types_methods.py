@@ -330,7 +330,8 @@ def test_a_placeholder_is_made_of_the_context():
 
     class Kind(Even):
         def placeholder_value(self, context):
-            found.append((context.argument, context.value, context.tensors))
+            value, tensors = context.value, context.tensors
+            found.append((context.argument, type(value), len(tensors), tensors[0] is value.t))
             return Counted(context.tensors[0] * 10, self.n)
 
         def to_tensors(self, value):
@@ -347,9 +348,7 @@ def test_a_placeholder_is_made_of_the_context():
             made = Placed(torch.tensor(value), 1)
             assert f(X, made).tolist() == [10 * value, 10 * value]
     assert counts(f) == (1, 1, 1)
-    ((argument, value, tensors),) = found
-    assert (argument, type(value), len(tensors)) == ("s", Placed, 1)
-    assert tensors[0] is value.t
+    assert found == [("s", Placed, 1, True)]
 
 
 # ---- what can go wrong -----------------------------------------------------------------------------

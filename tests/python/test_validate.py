@@ -427,7 +427,7 @@ def test_right_functions_stay_graphs():
     @tracehost.function(validate=3)
     def f(x):
         if not isinstance(x, int):
-            runs.append(len(runs))
+            runs.append(None)
         return x * 2
 
     with warnings.catch_warnings():

@@ -1,5 +1,5 @@
 #include "atoms.h"
-#include "environment/watch.h"
+#include "guards/watch.h"
 
 /// What the garbage collector must see: a Function whose body reaches the Function again (recursion
 /// by a closure, `self.step = tracehost.function(self.work)`) is a cycle through its own
@@ -49,7 +49,6 @@ int Watch::traverse(visitproc visit, void *arg, std::unordered_set<const Atom *>
     Py_VISIT(tensor);
   for (const Rebinding &r : rebindings_)
     Py_VISIT(r.key.get());
-  Py_VISIT(names_);
   return python::traverse(root_atoms_, visit, arg, seen);
 }
 

@@ -1,8 +1,9 @@
-#include "environment/finish.h"
+#include "guards/finish.h"
 
-#include "environment/gil.h"
-#include "environment/watch.h"
+#include "guards/gil.h"
+#include "guards/watch.h"
 
+#include <algorithm>
 #include <iterator>
 #include <unordered_map>
 
@@ -24,8 +25,8 @@ std::string lifted_into(const std::string &path) {
 
 } // namespace
 
-Finish::Finish(Walker &walker, const Ran &ran, std::span<PyObject *const> captured)
-    : walker_(walker), graph_(walker.graph()), ran_(ran), captured_(captured),
+Finish::Finish(Paths &paths, const Stores &stores, bool calls, std::span<PyObject *const> captured)
+    : paths_(paths), graph_(paths.graph()), stores_(stores), calls_(calls), captured_(captured),
       held_(captured.size()) {}
 
 std::shared_ptr<Environment> Finish::run(bool watch_values, const std::vector<Change> &changes,
@@ -39,8 +40,8 @@ std::shared_ptr<Environment> Finish::run(bool watch_values, const std::vector<Ch
   for (const Change &change : changes)
     if (change.rebound < 0 && !changed(change))
       return nullptr;
-  for (const int container : must_lack_)
-    graph_.containers[container].open = false;
+  for (std::size_t c = 0; c < graph_.containers.size(); ++c)
+    drop_unread(static_cast<int>(c));
   drop_below();
   // `self.weight`, an attribute, may have become a parameter of the module: one change in two
   // dicts.
@@ -57,7 +58,7 @@ void Finish::mark_captures() {
   std::unordered_map<PyObject *, std::int32_t> captures;
   for (std::size_t i = 0; i < captured_.size(); ++i) {
     captures.emplace(captured_[i], static_cast<std::int32_t>(i));
-    const Walker::Position *at = walker_.tensor(captured_[i]);
+    const Paths::Position *at = paths_.tensor(captured_[i]);
     if (!at) {
       held_[i] = captured_[i];
       continue;
@@ -104,7 +105,7 @@ void Finish::repeat(const Change &change, Rebound &rebound) {
   PyObject *key = change.key.get(); // one that may hold other things is not kept alive
   const bool can_be_told = (is_watched(change.container) || held_tensor) &&
                            (!key || Py_TYPE(key)->tp_weaklistoffset == 0);
-  if (!rebound.repeated || !can_be_told) {
+  if (!rebound.repeated || !can_be_told || (change.appended && was_read(change))) {
     const std::string where = rebound.where.line ? " at " + text(rebound.where) : "";
     once_ = "the body made what " + rebound.path + " now is" + where +
             ": the next call is traced with it";
@@ -112,11 +113,34 @@ void Finish::repeat(const Change &change, Rebound &rebound) {
   }
   if (slot)
     slot->needed = true;
-  else
+  else if (!change.appended)
     must_lack_.insert(change.container);
   mark_way(change.container);
   rebindings_.push_back({change.container, Owned(Py_XNewRef(key)), slot ? slot->index : -1,
-                         std::move(*rebound.repeated)});
+                         !rebound.value, change.appended, std::move(*rebound.repeated)});
+}
+
+/// Whether the body has read what it then changed, so that a later call would go another way: a
+/// cache, a list that is used up. Numbers may be counters.
+bool Finish::was_read(const Change &change) const {
+  const Container &c = graph_.containers[change.container];
+  if (!is_watched(change.container))
+    return false;
+  if (change.slot < 0)
+    return c.read ||
+           std::any_of(c.slots.begin(), c.slots.end(), [](const Slot &s) { return s.read; });
+  PyObject *now = change.now.get();
+  const bool number =
+      now && (PyBool_Check(now) || PyLong_CheckExact(now) || PyFloat_CheckExact(now));
+  PyObject *before = c.slots[change.slot].value;
+  const bool was_number =
+      before && (PyBool_Check(before) || PyLong_CheckExact(before) || PyFloat_CheckExact(before));
+  return c.slots[change.slot].read && !(number && was_number);
+}
+
+/// A list that is sorted, emptied, filled anew: what it becomes depends on what it was.
+bool Finish::is_rewritten(const Change &change) const {
+  return is_watched(change.container) && graph_.containers[change.container].rewritten;
 }
 
 bool Finish::changed(const Change &change) {
@@ -126,12 +150,23 @@ bool Finish::changed(const Change &change) {
     once_ = lifted_into(path);
     return true;
   }
-  const Storer storer = storer_of(change, graph_, ran_);
+  if (graph_.objects[graph_.containers[change.container].object].library) {
+    if (change.slot < 0 || !graph_.containers[change.container].slots[change.slot].needed)
+      give_up(change);
+    return true;
+  }
+  Storer storer = stores_.of(change.container, change.slot);
+  storer.called |= calls_ && !storer.body;
   if (!storer.body && !storer.called) {
     set_trace_error(path +
                     " changed during the trace, but no code that ran can store to it: another "
                     "thread changed it. Nothing was published; call again.");
     return false;
+  }
+  if (storer.body && (was_read(change) || is_rewritten(change) || change.has_tensor)) {
+    once_ = "the body changes " + path + (storer.where.line ? " at " + text(storer.where) : "") +
+            ": the next call is traced with it";
+    return true;
   }
   const Container &c = graph_.containers[change.container];
   if (change.slot >= 0 && c.slots[change.slot].needed)
@@ -169,10 +204,27 @@ void Finish::give_up(const Change &change) {
     c.slots.push_back(std::move(slot));
   } else {
     c.open = true;
+    c.counted = false;
     if (c.place == Place::entries)
       for (Slot &slot : c.slots)
-        if (!read(c, slot, owner, owner))
+        if (!slot.needed && !read(c, slot, owner, owner))
           slot.expect = Expect::any;
+  }
+}
+
+/// What the body did not read of a list, dict or set was recorded in case it is changed.
+void Finish::drop_unread(int container) {
+  Container &c = graph_.containers[container];
+  if (!is_collection(c.place))
+    return;
+  for (Slot &s : c.slots)
+    if (!s.read && !s.needed)
+      s.expect = Expect::any;
+  if (must_lack_.contains(container)) {
+    c.open = false;
+  } else if (!c.read) {
+    c.open = true;
+    c.counted = false;
   }
 }
 
@@ -204,7 +256,7 @@ std::shared_ptr<Environment> Finish::environment() {
     Container c;
     c.place = from.place;
     c.open = from.open || !watch;
-    c.all = from.all;
+    c.counted = from.counted && watch;
     c.module = from.module;
     c.object = from.object;
     c.length = from.length;
@@ -234,9 +286,12 @@ std::shared_ptr<Environment> Finish::environment() {
       Py_XINCREF(reinterpret_cast<PyObject *>(slot.type));
       c.slots.push_back(std::move(slot));
     }
-    const bool counts = watch && (c.place == Place::instance || c.place == Place::names ||
-                                  (is_collection(c.place) && !c.open));
-    if (c.slots.empty() && !counts)
+    const bool counts = watch && (c.counted || !c.open);
+    const bool stores =
+        std::any_of(rebindings_.begin(), rebindings_.end(), [&](const Rebinding &r) {
+          return r.container == static_cast<std::int32_t>(i);
+        });
+    if (c.slots.empty() && !counts && !stores)
       continue;
     used[c.object] = true;
     kept.emplace(static_cast<std::int32_t>(i), static_cast<std::int32_t>(graph.containers.size()));
@@ -274,9 +329,8 @@ std::shared_ptr<Environment> Finish::environment() {
     Py_XINCREF(tensor);
   for (Rebinding &r : rebindings_)
     r.container = kept.at(r.container);
-  return std::make_shared<Watch>(std::move(graph),
-                                 watch_values_ ? Py_NewRef(walker_.name_set()) : nullptr,
-                                 std::move(held_), std::move(rebindings_));
+  return std::make_shared<Watch>(std::move(graph), watch_values_, std::move(held_),
+                                 std::move(rebindings_));
 }
 
 } // namespace tracehost::python

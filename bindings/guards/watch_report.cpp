@@ -1,8 +1,7 @@
-#include "environment/watch.h"
+#include "guards/watch.h"
 
-#include "environment/gil.h"
-#include "environment/known.h"
-#include "environment/walker.h"
+#include "guards/gil.h"
+#include "guards/known.h"
 #include "results.h"
 
 /// What an Environment watches, for Signatures and differences, and what it stores: nothing here is
@@ -99,13 +98,18 @@ std::string whole_path(const Graph &graph, const Container &c,
   return prefixes[c.object] + own + graph.suffix(c.object);
 }
 
+/// A list or set whose length counts, a dict that was read whole.
+bool is_told_whole(const Container &c) {
+  return c.place == Place::entries ? !c.open : is_collection(c.place) && c.counted;
+}
+
 const char *const kAppeared = "attributes that were not there";
 
 } // namespace
 
 std::vector<WatchedSlot> Watch::recorded(std::vector<AtomRef> &atoms) const {
   std::vector<WatchedSlot> result;
-  if (!names_)
+  if (!watches_)
     return result;
   const std::vector<std::string> prefixes = graph_.prefixes();
   for (std::size_t i = 0; i < graph_.containers.size(); ++i) {
@@ -126,7 +130,7 @@ std::vector<WatchedSlot> Watch::recorded(std::vector<AtomRef> &atoms) const {
       std::string path = graph_.path(static_cast<int>(i), static_cast<int>(s), prefixes[c.object]);
       result.push_back({slot.expect == Expect::same ? "shared " + path : path, node});
     }
-    if (c.open || !is_collection(c.place))
+    if (!is_told_whole(c))
       continue;
     const std::string of = whole_path(graph_, c, prefixes);
     if (c.place != Place::entries) {
@@ -146,7 +150,7 @@ std::vector<WatchedSlot> Watch::recorded(std::vector<AtomRef> &atoms) const {
 
 std::vector<WatchedSlot> Watch::current(PyObject *const *arguments, std::vector<AtomRef> &atoms) {
   std::vector<WatchedSlot> result;
-  if (!names_)
+  if (!watches_)
     return result;
   Reader reader(*this, arguments);
   const std::vector<std::string> prefixes = graph_.prefixes();
@@ -185,11 +189,11 @@ std::vector<WatchedSlot> Watch::current(PyObject *const *arguments, std::vector<
         for (const Slot &s : c.slots)
           known_slot |=
               s.key == key || (PyUnicode_CheckExact(key) && PyUnicode_Compare(s.key, key) == 0);
-        if (!known_slot && counts(c, key))
+        if (!known_slot)
           appeared += (appeared.empty() ? "" : ", ") + graph_.path(static_cast<int>(i), key);
       }
     }
-    if (c.open || !is_collection(c.place))
+    if (!is_told_whole(c))
       continue;
     const std::string of = whole_path(graph_, c, prefixes);
     PyObject *other = reader.objects[c.object]; // of another type, or nothing
@@ -201,8 +205,7 @@ std::vector<WatchedSlot> Watch::current(PyObject *const *arguments, std::vector<
     std::string keys;
     PyObject *key, *value;
     std::size_t count = 0;
-    for (Py_ssize_t at = 0;
-         dict && count < Walker::kElements && PyDict_Next(dict, &at, &key, &value); ++count)
+    for (Py_ssize_t at = 0; dict && PyDict_Next(dict, &at, &key, &value); ++count)
       if (Py_TYPE(key)->tp_weaklistoffset == 0)
         append_key(keys, key);
     if (dict)
@@ -232,10 +235,8 @@ std::vector<std::string> Watch::unwatched() const {
       const Slot &s = graph_.containers[c].slots[i];
       if (!s.opaque)
         continue;
-      const std::string path = graph_.path(static_cast<int>(c), static_cast<int>(i));
-      result.push_back(s.expect == Expect::container
-                           ? path + ": beyond the first " + std::to_string(Walker::kElements)
-                           : path + ": " + s.type->tp_name);
+      result.push_back(graph_.path(static_cast<int>(c), static_cast<int>(i)) + ": " +
+                       s.type->tp_name);
     }
   return result;
 }
@@ -263,9 +264,13 @@ bool Watch::store(const std::vector<Owned> &holders, torch::jit::Stack &outputs)
     const Rebinding &r = rebindings_[i];
     if (!holders[i])
       continue;
-    const Owned value(build_result(r.value, outputs));
-    if (!value || !write(graph_.containers[r.container].place, r.key.get(), r.index,
-                         holders[i].get(), value.get()))
+    const Owned value(r.empties ? nullptr : build_result(r.value, outputs));
+    if (r.appends) {
+      if (!value || !PyList_Check(holders[i].get()) ||
+          PyList_Append(holders[i].get(), value.get()) != 0)
+        return false;
+    } else if ((!value && !r.empties) || !write(graph_.containers[r.container].place, r.key.get(),
+                                                r.index, holders[i].get(), value.get()))
       return false;
   }
   return true;

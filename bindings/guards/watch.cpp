@@ -1,7 +1,9 @@
-#include "environment/watch.h"
+#include "guards/watch.h"
 
-#include "environment/gil.h"
-#include "environment/known.h"
+#include "guards/gil.h"
+#include "guards/known.h"
+
+#include <algorithm>
 
 namespace tracehost::python {
 
@@ -24,9 +26,9 @@ inline bool holds_still(const Slot &s, PyObject *now) {
 
 } // namespace
 
-Watch::Watch(Graph graph, PyObject *names, std::vector<PyObject *> captured,
+Watch::Watch(Graph graph, bool watches, std::vector<PyObject *> captured,
              std::vector<Rebinding> rebindings)
-    : graph_(std::move(graph)), names_(names), items_(graph_.containers.size()),
+    : graph_(std::move(graph)), watches_(watches), items_(graph_.containers.size()),
       root_nodes_(graph_.objects.size()), captures_(captured), held_(std::move(captured)),
       rebindings_(std::move(rebindings)) {
   for (std::size_t i = 0; i < graph_.objects.size(); ++i) {
@@ -47,7 +49,14 @@ Watch::Watch(Graph graph, PyObject *names, std::vector<PyObject *> captured,
     }
     if (container.place != Place::entries || container.open)
       continue;
-    for (std::size_t s = 0; s < container.slots.size(); ++s) {
+    std::vector<std::size_t> order; // in the dict; what was not there has no place
+    for (std::size_t s = 0; s < container.slots.size(); ++s)
+      if (container.slots[s].index >= 0)
+        order.push_back(s);
+    std::sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
+      return container.slots[a].index < container.slots[b].index;
+    });
+    for (const std::size_t s : order) {
       // A key that may hold other things is not kept alive.
       Item item{container.slots[s].key, static_cast<std::int32_t>(s), {}, {}};
       if (Py_TYPE(item.key)->tp_weaklistoffset != 0) {
@@ -89,7 +98,6 @@ Watch::~Watch() {
   for (PyObject *tensor : held_)
     Py_XDECREF(tensor);
   rebindings_.clear();
-  Py_XDECREF(names_);
 }
 
 // ---- the fast way -------------------------------------------------------------------------------
@@ -120,7 +128,7 @@ std::size_t Watch::first_changed(PyObject *const *arguments, std::size_t from) c
       break;
     case Check::slots: {
       const Container &c = graph_.containers[check.index];
-      if (c.place == Place::set && !c.open && PySet_GET_SIZE(check.object) != c.length)
+      if (c.counted && length_of(c.place, check.object) != c.length)
         return i;
       for (const Slot &s : c.slots)
         if (!holds_still(s, read(c, s, check.object, nullptr)))
@@ -130,7 +138,7 @@ std::size_t Watch::first_changed(PyObject *const *arguments, std::size_t from) c
     case Check::items: {
       const Container &c = graph_.containers[check.index];
       const Py_ssize_t size = Py_SIZE(check.object);
-      if (!c.open && size != c.length)
+      if (c.counted && size != c.length)
         return i;
       PyObject **values = PySequence_Fast_ITEMS(check.object);
       for (const Slot &s : c.slots)
@@ -222,9 +230,11 @@ void Watch::compile() {
       break;
     case Place::members:
     case Place::function:
+    case Place::referent:
     case Place::set:
+    case Place::deque:
       check.kind = Check::slots;
-      if (c.slots.empty() && c.place != Place::set)
+      if (c.slots.empty() && !c.counted)
         continue;
       break;
     case Place::items:
@@ -283,7 +293,7 @@ bool Watch::settle(std::size_t index) {
     if (dict == c.dict && tag == c.tag)
       return true;
     const bool same = c.place == Place::entries && !c.open ? settle_entries(index, dict)
-                      : c.place == Place::globals || c.open
+                      : c.open
                           ? [&] {
                               for (Slot &s : c.slots)
                                 if (!matches(s, read(c, s, owner, dict)))
@@ -298,7 +308,7 @@ bool Watch::settle(std::size_t index) {
     c.tag = tag;
     return true;
   }
-  if (is_collection(c.place) && !c.open && length_of(c.place, owner) != c.length)
+  if (c.counted && length_of(c.place, owner) != c.length)
     return false;
   for (Slot &s : c.slots) {
     PyObject *now = read(c, s, owner, nullptr);
@@ -367,13 +377,12 @@ bool Watch::learn_names(std::size_t index, PyObject *dict) {
     for (std::size_t s = 0; slot < 0 && s < c.slots.size(); ++s)
       if (c.slots[s].key == key)
         slot = static_cast<std::int32_t>(s);
-    const bool counted = slot >= 0 || counts(c, key);
-    for (std::size_t s = 0; counted && slot < 0 && s < c.slots.size(); ++s)
+    for (std::size_t s = 0; slot < 0 && s < c.slots.size(); ++s)
       if (PyUnicode_CheckExact(key) && PyUnicode_Compare(c.slots[s].key, key) == 0)
         slot = static_cast<std::int32_t>(s); // the key is not interned
     fresh.push_back({Py_NewRef(key), slot, {}, {}});
     if (slot < 0) {
-      same = !counted; // it was not there at the trace
+      same = false; // it was not there at the trace
       continue;
     }
     seen[slot] = true;
@@ -386,11 +395,6 @@ bool Watch::learn_names(std::size_t index, PyObject *dict) {
   for (Item &item : fresh)
     Py_DECREF(item.key);
   return same;
-}
-
-bool Watch::counts(const Container &container, PyObject *key) const {
-  return names_ &&
-         (container.all || (PyUnicode_CheckExact(key) && PySet_Contains(names_, key) == 1));
 }
 
 bool Watch::matches(Slot &s, PyObject *now) {

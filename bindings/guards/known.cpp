@@ -1,6 +1,6 @@
-#include "environment/known.h"
+#include "guards/known.h"
 
-#include "environment/gil.h"
+#include "guards/gil.h"
 #include "traced_size.h"
 
 #include <torch/csrc/autograd/python_variable.h>
@@ -48,11 +48,12 @@ Known *make_known() {
   k->file = interned("__file__");
   k->name = interned("__name__");
   k->slots = interned("__slots__");
+  k->dict = interned("__dict__");
   k->library = library_packages();
   k->nn_module = type_of("torch.nn", "Module");
   k->partial = type_of("functools", "partial");
+  k->deque = type_of("collections", "deque");
   k->simple_namespace = type_of("types", "SimpleNamespace");
-  k->argparse_namespace = type_of("argparse", "Namespace");
   return k;
 }
 
@@ -109,21 +110,44 @@ bool is_tensor(PyObject *object) {
 
 PyTypeObject *tensor_class() { return reinterpret_cast<PyTypeObject *>(THPVariableClass); }
 
-bool has_user_attributes(PyTypeObject *type) {
-  if (type == known().simple_namespace || type == known().argparse_namespace)
+namespace {
+
+/// In a dict of the object's, or in slots that the class names. A type of C code may do neither.
+bool keeps_attributes(PyTypeObject *type) {
+#ifdef Py_TPFLAGS_MANAGED_DICT
+  if (type->tp_flags & Py_TPFLAGS_MANAGED_DICT)
     return true;
-  if (!(type->tp_flags & Py_TPFLAGS_HEAPTYPE) || !type->tp_dict)
+#endif
+  if (type->tp_dictoffset != 0)
+    return true;
+  for (Py_ssize_t i = 0; type->tp_mro && i < PyTuple_GET_SIZE(type->tp_mro); ++i) {
+    const auto *base = reinterpret_cast<PyTypeObject *>(PyTuple_GET_ITEM(type->tp_mro, i));
+    if (base->tp_dict && PyDict_GetItemWithError(base->tp_dict, known().slots))
+      return true;
+  }
+  return false;
+}
+
+} // namespace
+
+bool has_user_attributes(PyTypeObject *type) {
+  if (type == known().simple_namespace)
+    return true;
+  if (!(type->tp_flags & Py_TPFLAGS_HEAPTYPE) || !type->tp_dict ||
+      (type->tp_flags & Py_TPFLAGS_TYPE_SUBCLASS) || PyType_IsSubtype(type, &PyModule_Type) ||
+      (tensor_class() && PyType_IsSubtype(type, tensor_class())))
+    return false;
+  if (!keeps_attributes(type))
     return false;
   PyObject *module = PyDict_GetItemWithError(type->tp_dict, known().module_name);
   if (!is_library_name(module))
     return true;
-  // Of torch, what people build models of; not operators, contexts and other machinery.
   const std::string_view text = utf8(module);
-  for (const std::string_view part :
-       {"torch.nn", "torch.optim", "torch.distributions", "torch.utils"})
+  for (const std::string_view part : {"torch._C", "torch._ops", "torch._library", "torch._dynamo",
+                                      "tracehost", "_tracehost", "enum"})
     if (text.starts_with(part))
-      return true;
-  return false;
+      return false;
+  return true;
 }
 
 } // namespace tracehost::python

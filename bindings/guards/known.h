@@ -13,12 +13,12 @@ struct Known {
   PyObject *parameters, *buffers, *modules; ///< `_parameters` ...: where an nn.Module keeps things
   PyObject *module_name, *file;             ///< `__module__`, `__file__`
   PyObject *name;                           ///< `__name__`
-  PyObject *slots;                          ///< `__slots__`
+  PyObject *slots, *dict;                   ///< `__slots__`, `__dict__`
   PyObject *library;                        ///< set of top-level packages that are no user's code
   PyTypeObject *nn_module;                  ///< torch.nn.Module
   PyTypeObject *partial;                    ///< functools.partial
+  PyTypeObject *deque;                      ///< collections.deque
   PyTypeObject *simple_namespace;           ///< types.SimpleNamespace: std, but used as plain data
-  PyTypeObject *argparse_namespace;         ///< as above; null until argparse is imported
 };
 
 /// Requires: GIL held. Made at the first call, which needs `torch` to be imported.
@@ -35,8 +35,15 @@ bool is_library_module(PyObject *module);
 bool is_tensor(PyObject *object);
 /// torch.Tensor; borrowed.
 PyTypeObject *tensor_class();
-/// Whether attributes of such an instance are looked at: an instance of a user's or torch's class,
-/// or one of the few plain data holders of the standard library.
+/// Whether attributes of such an instance are looked at: an instance of a class that Python code
+/// makes. No class, module or tensor, and nothing by which torch finds its operators.
 bool has_user_attributes(PyTypeObject *type);
+
+/// Values without parts and without a path through them, told by their type alone.
+inline bool is_plain(PyTypeObject *type, PyObject *value) {
+  return value == Py_None || type == &PyLong_Type || type == &PyFloat_Type ||
+         type == &PyUnicode_Type || type == &PyBool_Type || type == &PyBytes_Type ||
+         type == &PyCFunction_Type;
+}
 
 } // namespace tracehost::python

@@ -1,8 +1,9 @@
 #pragma once
 
-#include "environment/changes.h"
-#include "environment/recorder.h"
-#include "environment/walker.h"
+#include "guards/changes.h"
+#include "guards/paths.h"
+#include "guards/recorder.h"
+#include "guards/stores.h"
 
 #include <Python.h>
 
@@ -17,18 +18,23 @@ namespace tracehost::python {
 /// What became of the slots while the body ran, and the Environment made of those that can be
 /// watched.
 ///
-/// Unchanged slots are watched. One that was rebound to a tensor stays watched as it was before,
-/// and each run stores it again: `self.h` that held None is another trace than one that holds a
-/// tensor. Any other change is a side effect of the trace alone, and the slot is given up. Where a
-/// capture's path goes through it, its value from before stays watched all the same, so that a
-/// later call sees the difference. What code stores that the graph calls is stored again by each
-/// run.
+/// Unchanged slots are watched. One that was rebound to a tensor or None, or emptied, stays watched
+/// as it was before, and each run stores it again: `self.h` that held None is another trace than
+/// one that holds a tensor. A tensor that was appended to a list is appended by each run. What code
+/// stores that the graph calls is stored again by each run.
 ///
-/// A trace serves once where a later call can't do what this one did: store an object that only the
-/// body can make, or leave a slot alone that holds what a lifted block made (init_scope).
+/// A trace serves once where a later call can't do what this one did: change what the body has read
+/// (a cache, a list that is used up), store an object that only the body can make, or leave a slot
+/// alone that holds what a lifted block made (init_scope).
+///
+/// Any other change is a side effect of the trace alone, and the slot is given up. Where a
+/// capture's path goes through it, its value from before stays watched all the same, so that a
+/// later call sees the difference. What a library changes in its own globals and classes is given
+/// up without a word.
 class Finish {
 public:
-  Finish(Walker &walker, const Ran &ran, std::span<PyObject *const> captured);
+  /// `calls`: nodes of the graph call code, which may store to anything.
+  Finish(Paths &paths, const Stores &stores, bool calls, std::span<PyObject *const> captured);
 
   /// Null with an error set if the trace must be refused.
   std::shared_ptr<Environment> run(bool watch_values, const std::vector<Change> &changes,
@@ -43,15 +49,19 @@ private:
   void mark_way(int container);
   bool changed(const Change &change);
   bool is_watched(int container) const;
+  bool was_read(const Change &change) const;
+  bool is_rewritten(const Change &change) const;
   void repeat(const Change &change, Rebound &rebound);
   void side_effect(const Change &change, SideEffect effect);
   void give_up(const Change &change);
+  void drop_unread(int container);
   void drop_below();
   std::shared_ptr<Environment> environment();
 
-  Walker &walker_;
+  Paths &paths_;
   Graph &graph_;
-  const Ran ran_;
+  const Stores &stores_;
+  const bool calls_;
   bool watch_values_ = true;
   std::span<PyObject *const> captured_;
   std::vector<PyObject *> held_; ///< captures without a path; else null

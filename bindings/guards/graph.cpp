@@ -1,8 +1,8 @@
-#include "environment/graph.h"
+#include "guards/graph.h"
 
-#include "environment/cpython.h"
-#include "environment/gil.h"
-#include "environment/known.h"
+#include "guards/cpython.h"
+#include "guards/gil.h"
+#include "guards/known.h"
 
 namespace tracehost::python {
 
@@ -40,7 +40,10 @@ std::string step(const Container &c, PyObject *key, std::int32_t index) {
     return c.module && key ? child(key) : subscript(key, index);
   case Place::set:
     return subscript(key, index);
+  case Place::referent:
+    return "()";
   case Place::items:
+  case Place::deque:
     return "[" + std::to_string(index) + "]";
   }
   return {};
@@ -133,10 +136,10 @@ PyObject *dict_of(Place place, PyObject *owner) {
 }
 
 Py_ssize_t length_of(Place place, PyObject *owner) {
-  return place == Place::entries ? PyDict_GET_SIZE(owner)
-         : place == Place::items ? Py_SIZE(owner)
-         : place == Place::set   ? PySet_GET_SIZE(owner)
-                                 : -1;
+  return place == Place::entries                          ? PyDict_GET_SIZE(owner)
+         : place == Place::items || place == Place::deque ? Py_SIZE(owner)
+         : place == Place::set                            ? PySet_GET_SIZE(owner)
+                                                          : -1;
 }
 
 PyObject *read(const Container &container, const Slot &slot, PyObject *owner, PyObject *dict) {
@@ -158,6 +161,11 @@ PyObject *read(const Container &container, const Slot &slot, PyObject *owner, Py
       PyErr_Clear();
     return found == 1 ? slot.key : nullptr;
   }
+  case Place::deque: {
+    const Owned item(PySequence_GetItem(owner, slot.index)); // the deque holds it
+    PyErr_Clear();
+    return item.get();
+  }
   case Place::items:
     return slot.index < Py_SIZE(owner) ? PySequence_Fast_ITEMS(owner)[slot.index] : nullptr;
   case Place::function: {
@@ -170,6 +178,8 @@ PyObject *read(const Container &container, const Slot &slot, PyObject *owner, Py
                ? PyCell_GET(PyTuple_GET_ITEM(function->func_closure, slot.index))
                : nullptr;
   }
+  case Place::referent:
+    return referent(owner);
   case Place::method:
     return slot.index == 0 ? PyMethod_GET_SELF(owner) : PyMethod_GET_FUNCTION(owner);
   case Place::partial: {
@@ -209,9 +219,12 @@ bool write(Place place, PyObject *key, std::int32_t index, PyObject *owner, PyOb
     PyObject *cells = reinterpret_cast<PyFunctionObject *>(owner)->func_closure;
     return PyCell_Set(PyTuple_GET_ITEM(cells, index), value) == 0;
   }
+  case Place::deque:
+    return PySequence_SetItem(owner, index, value) == 0;
   case Place::set:
   case Place::method:
   case Place::partial:
+  case Place::referent:
     break;
   }
   PyErr_SetString(PyExc_SystemError, "tracehost: nothing can be stored in such a place");

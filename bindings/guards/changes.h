@@ -1,9 +1,7 @@
 #pragma once
 
-#include "environment/code.h"
-#include "environment/gil.h"
-#include "environment/graph.h"
-#include "environment/walker.h"
+#include "guards/gil.h"
+#include "guards/graph.h"
 
 #include <string>
 #include <vector>
@@ -17,28 +15,14 @@ struct Change {
   int slot = -1;           ///< -1: what was added had no slot, or something was removed
   Owned key;               ///< of an attribute, name or entry; null: of a list or set, or removed
   Owned now;               ///< null: nothing is there any more
-  bool has_tensor = false; ///< `now` is a tensor, or a list, tuple or dict with one in it
+  bool has_tensor = false; ///< `now` is a tensor, or leads to one by elements and attributes
+  bool appended = false;   ///< to a list, the elements of which are still where they were
   int rebound = -1;        ///< index among what later calls store again: Recorder::rebound()
 };
 
-/// The code that ran during a trace.
-struct Ran {
-  std::span<PyCodeObject *const> body;
-  std::span<PyCodeObject *const> called; ///< by nodes of the graph, so that it runs again
-  bool calls; ///< there are such nodes; what they call may have no Python code
-};
-
-/// Which of that code can have made a Change.
-struct Storer {
-  bool body = false;
-  bool called = false;
-  Site where; ///< of the store in the body, when it can be told
-};
-
-/// Compares what the Walker recorded with what is there now. Runs no user code but the `==` of
+/// Compares what was recorded with what is there now. Runs no user code but the `==` of
 /// keys.
-std::vector<Change> changes_of(const Walker &walker);
-Storer storer_of(const Change &change, const Graph &graph, const Ran &ran);
+std::vector<Change> changes_of(const Graph &graph);
 /// `self.h`; of what was added to a list, or removed, the container's.
 std::string path_of(const Change &change, const Graph &graph);
 

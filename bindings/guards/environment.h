@@ -1,7 +1,7 @@
 #pragma once
 
-#include "environment/gil.h"
 #include "event/event.h"
+#include "guards/gil.h"
 #include "program/output_spec.h"
 #include "signature/signature.h"
 
@@ -27,13 +27,16 @@ struct Root {
   bool instance = false; ///< a method's, compared by identity whatever its class says
 };
 
-/// A slot that the body rebound to a tensor, or to a container of tensors (`self.h = h * 0.5 + x`):
+/// A slot that the body rebound to a tensor, to a container of tensors (`self.h = h * 0.5 + x`), to
+/// None, or emptied:
 /// hidden outputs of the graph, which every run stores again.
 struct Rebinding {
   std::int32_t container = -1; ///< of the Environment's Graph
   Owned key;                   ///< as Slot's, and so is `index`
   std::int32_t index = -1;
-  OutputSpec value; ///< its slots are places among all outputs of the graph
+  bool empties = false; ///< nothing is there afterwards
+  bool appends = false; ///< to the end of a list
+  OutputSpec value;     ///< its slots are places among all outputs of the graph
 };
 
 /// What one Specialization depends on beyond its arguments: watched slots and captures, each with

@@ -1,7 +1,7 @@
 #pragma once
 
-#include "environment/environment.h"
-#include "environment/graph.h"
+#include "guards/environment.h"
+#include "guards/graph.h"
 
 #include <Python.h>
 
@@ -22,10 +22,9 @@ namespace tracehost::python {
 class Watch final : public Environment {
 public:
   /// `graph`: slots hold references of their own on key and type, objects on their type; roots that
-  /// are not arguments on the object (a weak reference if weak). `names`: a set; stolen, or null
-  /// when only captures are watched. `captured`: tensors without a path, null for those with one;
-  /// strong.
-  Watch(Graph graph, PyObject *names, std::vector<PyObject *> captured,
+  /// are not arguments on the object (a weak reference if weak). `watches`: else only captures
+  /// count. `captured`: tensors without a path, null for those with one; strong.
+  Watch(Graph graph, bool watches, std::vector<PyObject *> captured,
         std::vector<Rebinding> rebindings);
   ~Watch() override;
   Watch(const Watch &) = delete;
@@ -77,7 +76,6 @@ private:
   bool settle_names(std::size_t container, PyObject *dict);
   bool learn_names(std::size_t container, PyObject *dict);
   bool matches(Slot &slot, PyObject *now);
-  bool counts(const Container &container, PyObject *key) const;
   bool vouched(const Container &container) const;
   bool are_own_defaults(const Container &container, const Slot &slot) const;
   void keep(const Container &container, Slot &slot);
@@ -86,7 +84,7 @@ private:
   struct Reader;
 
   Graph graph_;
-  PyObject *names_;                      ///< strong set or null
+  bool watches_;
   std::vector<std::vector<Item>> items_; ///< by container
   std::vector<Node> root_nodes_;         ///< by object: arguments
   std::vector<AtomRef> root_atoms_;

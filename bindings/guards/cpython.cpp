@@ -1,18 +1,10 @@
-#include "environment/cpython.h"
+#include "guards/cpython.h"
+
+#include "guards/frame.h"
 
 namespace tracehost::python {
 
 namespace {
-
-/// The interpreter's frame, as far as we read it; its layout is fixed within a minor version.
-struct FrameObject {
-  PyObject_HEAD PyFrameObject *back;
-  PyObject *const *frame; ///< _PyInterpreterFrame
-};
-
-/// Where the function lies in a _PyInterpreterFrame. 3.11: first. 3.12, 3.13: code, previous frame,
-/// function.
-constexpr int kFunctionWord = PY_VERSION_HEX < 0x030C0000 ? 0 : 2;
 
 /// Whether an object and its `__dict__` may have their values in common. A store to the object then
 /// leaves the dict's version as it is. Up to 3.12 the dict takes the values over.
@@ -21,8 +13,8 @@ constexpr bool kCommonValues = PY_VERSION_HEX >= 0x030D0000;
 } // namespace
 
 PyObject *function_of(PyFrameObject *frame) {
-  PyObject *const *inner = reinterpret_cast<FrameObject *>(frame)->frame;
-  PyObject *function = inner ? inner[kFunctionWord] : nullptr;
+  const Frame *inner = frame_of(frame);
+  PyObject *function = inner ? inner->function : nullptr;
   return function && PyFunction_Check(function) ? function : nullptr;
 }
 

@@ -1,7 +1,7 @@
 #pragma once
 
 #include "atoms.h"
-#include "environment/cpython.h"
+#include "guards/cpython.h"
 #include "signature/signature.h"
 
 #include <Python.h>
@@ -27,9 +27,11 @@ enum class Place : std::uint8_t {
   entries,  ///< a dict's items, in order
   items,    ///< a list's or tuple's
   set,      ///< whether each element is still in a set; they are their own keys
+  deque,    ///< a deque's items
   function, ///< a function's closure cells and defaults
   method,   ///< a bound method's `__self__` and `__func__`
   partial,  ///< a functools.partial's func, args, keywords
+  referent, ///< what a weak reference refers to
 };
 
 /// What a slot must hold.
@@ -51,13 +53,16 @@ struct Slot {
   PyTypeObject *type = nullptr; ///< container, opaque: the exact type
   Node node;                    ///< leaf, object
   AtomRef atom;                 ///< owner of node's
-  std::int32_t index = -1;      ///< position, cell number; see Function slots below
-  std::int32_t object = -1;     ///< object, container: index of the Object it leads to
-  std::int32_t capture = -1;    ///< index among the captures
+  std::int32_t index = -1;      ///< position, cell number; see Function slots below. Of a dict that
+                           ///< is read whole: its place in the order, -1 for one that was not there
+  std::int32_t object = -1;  ///< object, container: index of the Object it leads to
+  std::int32_t capture = -1; ///< index among the captures
   Expect expect = Expect::leaf;
   bool primary = false; ///< the Object's path goes through this slot
   bool needed = false;  ///< a capture is reached through it
   bool opaque = false;  ///< what it holds may change unseen: `Environment::unwatched`
+  bool read = false;    ///< the body has read what was there before the trace
+  bool stored = false;  ///< the body has stored to it
 };
 
 /// Slot::index in Place::function that is no cell.
@@ -65,8 +70,11 @@ inline constexpr std::int32_t kDefaults = -1, kKeywordDefaults = -2;
 
 struct Container {
   Place place;
-  bool open = false;        ///< entries, items: what is added or removed does not matter
-  bool all = false;         ///< instance, names: every name counts
+  bool open = false;        ///< only its slots count: what else is in it, or is added, does not
+  bool counted = false;     ///< items, set: its length counts
+  bool read = false;        ///< the body has read its length or order
+  bool stored = false;      ///< the body has stored to it, as a whole or to a slot
+  bool rewritten = false;   ///< the body has moved or removed elements
   bool module = false;      ///< entries: an nn.Module's parameters, buffers or children
   std::int32_t object;      ///< whose it is
   PyObject *dict = nullptr; ///< the dict, where it has one
@@ -85,9 +93,9 @@ struct Object {
   bool weak = false;          ///< root: held weakly (a function found running)
   bool typed = false;         ///< root, and what is reached first through one: only captures count
   bool instance = false;      ///< root: a method's, compared by identity
-  std::uint8_t depth = 0;     ///< nesting of lists, tuples, dicts
-  std::string name;           ///< root: how paths start
-  std::string suffix;         ///< root: what is appended to them: ` (train.py)`
+  bool library = false; ///< of a library, by its path: what the trace changes is its own affair
+  std::string name;     ///< root: how paths start
+  std::string suffix;   ///< root: what is appended to them: ` (train.py)`
 };
 
 struct Graph {
@@ -123,7 +131,8 @@ Node weak_leaf(PyObject *object, std::vector<AtomRef> &atoms);
 
 /// A list, tuple, dict or set: its length counts.
 inline bool is_collection(Place place) {
-  return place == Place::entries || place == Place::items || place == Place::set;
+  return place == Place::entries || place == Place::items || place == Place::set ||
+         place == Place::deque;
 }
 inline bool has_dict(Place place) { return place <= Place::entries && place != Place::members; }
 

@@ -1,6 +1,8 @@
 #pragma once
 
-#include "environment/environment.h"
+#include "guards/environment.h"
+#include "guards/frame.h"
+#include "guards/instructions.h"
 
 #include <Python.h>
 
@@ -18,44 +20,49 @@ struct SideEffect {
   Site where;       ///< the line that stores it, when it can be told
 };
 
-/// A slot that the body rebound to a tensor, or to a list, tuple or dict with one in it.
+/// A slot that the body rebound to a tensor, to a list, tuple or dict with one in it, or to None,
+/// or emptied.
 struct Rebound {
   std::string path; ///< `self.h`
   Site where;       ///< as SideEffect's
-  PyObject *value;  ///< what it holds now; borrowed from the Recorder
+  PyObject *value;  ///< what it holds now; borrowed from the Recorder. Null: nothing
   /// What later calls store there, made of outputs of the graph; none: they can't.
   std::optional<OutputSpec> repeated;
 };
 
-/// Watches one trace from the outside: which code runs, what it can reach by a path, and what those
-/// slots held before any of that code could store to them.
+/// Watches one trace: what the body reads and stores of what was there before.
 ///
-/// Problem: which attributes, globals and cells a body reads is known only once its code ran, but
-/// the values to publish are those from before. Answer: worklist over (objects reached) x (names
-/// that occur in code that ran), extended at the first entry of each code object, before it
-/// executes: code that can store a slot names it, so the slot is recorded before the store can
-/// happen.
+/// Problem: which attributes, globals and cells a body reads is known only while it runs, and the
+/// values to publish are those from before. Answer: each instruction is seen before it runs
+/// (guards/observer.h), with its operands. A read of an object that has a path (guards/paths.h)
+/// records a slot with what is there; so does a store, before it happens.
 ///
 /// Requires for every member: GIL held, on the thread that traces.
 class Recorder {
 public:
   /// `function`: the callable that is traced (function, bound method's function, nn.Module ...).
   /// `roots`: what paths may start from besides it: bound arguments, borrowed for the Recorder's
-  /// life. Also walks what is reachable from them already. Runs no user code.
+  /// life. Runs no user code.
   Recorder(PyObject *function, std::span<const Root> roots, bool watch_values);
   ~Recorder();
   Recorder(const Recorder &) = delete;
   Recorder &operator=(const Recorder &) = delete;
 
-  /// A code object of `frame` is about to run for the first time in this trace, or again (cheap).
+  /// The code of `frame` is about to run.
   void enter(PyFrameObject *frame);
-  void enter_code(PyCodeObject *code, PyObject *globals, PyObject *function_or_null);
-
-  /// Code runs from here on that a node of the graph will run again at each call ...
+  /// An instruction of it is about to run, `unit` its code unit: it, if it may read or store
+  /// something from before; or null.
+  const Instruction *coming(const Frame &frame, int unit);
+  /// What coming() gave reads and stores. `called`: a node of the graph will run it again at each
+  /// call, so that what it stores is stored again, and what it reads read again.
+  void observe(const Frame &frame, const Instruction &instruction, bool called);
+  /// There are such nodes; what they call may have no Python code.
   void begin_call();
-  /// ... this, among others: what it stores is stored again, and what it reads read again.
-  void enter_called(PyFrameObject *frame);
+  /// Instructions were not seen, a sentence why: the trace can serve its own call alone.
+  void missed(std::string why);
 
+  /// Tensors with a path that the body asked for their metadata: dtype, shape, device ...
+  const std::vector<PyObject *> &asked() const;
   /// The path by which the body can reach this tensor object, or empty when there is none.
   std::string path_of(PyObject *tensor);
   /// Whether the body was given `object`, or reaches it by a path: it did not make it.

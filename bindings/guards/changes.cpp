@@ -1,0 +1,130 @@
+#include "guards/changes.h"
+
+#include "births.h"
+#include "guards/known.h"
+
+#include <algorithm>
+#include <unordered_set>
+
+namespace tracehost::python {
+
+namespace {
+
+/// Whether `is_it` says so of the value, or of what it leads to by elements and attributes.
+template <class Predicate> bool leads_to(PyObject *value, Predicate is_it) {
+  std::vector<PyObject *> todo;
+  std::unordered_set<PyObject *> seen;
+  const auto add = [&](PyObject *object) {
+    if (object && !is_plain(Py_TYPE(object), object) && seen.insert(object).second)
+      todo.push_back(object);
+  };
+  add(value);
+  while (!todo.empty()) {
+    PyObject *object = todo.back();
+    todo.pop_back();
+    if (is_it(object))
+      return true;
+    if (PyList_Check(object) || PyTuple_Check(object)) {
+      for (Py_ssize_t i = 0; i < Py_SIZE(object); ++i)
+        add(PySequence_Fast_ITEMS(object)[i]);
+    } else if (PyDict_Check(object)) {
+      PyObject *key, *item;
+      for (Py_ssize_t at = 0; PyDict_Next(object, &at, &key, &item);)
+        add(item);
+    }
+    if (has_user_attributes(Py_TYPE(object)))
+      add(dict_of(Place::instance, object));
+  }
+  return false;
+}
+
+/// Same object, or for plain values an equal one. `before` is alive: the slot holds it.
+bool unchanged(const Slot &slot, PyObject *now) {
+  return slot.value == now ||
+         (slot.value && now && slot.expect == Expect::leaf && holds(slot.node, now));
+}
+
+class Comparison {
+public:
+  explicit Comparison(const Graph &graph) : graph_(graph) {}
+
+  std::vector<Change> run() {
+    for (std::size_t c = 0; c < graph_.containers.size(); ++c)
+      compare(static_cast<int>(c));
+    return std::move(found_);
+  }
+
+private:
+  void add(int container, int slot, PyObject *key, PyObject *now) {
+    found_.push_back({container, slot, Owned(Py_XNewRef(key)), Owned(Py_XNewRef(now)),
+                      leads_to(now, is_tensor)});
+  }
+
+  void compare(int container) {
+    const Container &c = graph_.containers[container];
+    PyObject *owner = graph_.objects[c.object].object;
+    PyObject *dict = has_dict(c.place) ? dict_of(c.place, owner) : nullptr;
+    if (dict && dict == c.dict && version(dict) == c.tag)
+      return;
+    const std::size_t before = found_.size();
+    for (std::size_t s = 0; s < c.slots.size(); ++s) {
+      PyObject *now = read(c, c.slots[s], owner, dict);
+      if (unchanged(c.slots[s], now))
+        continue;
+      add(container, static_cast<int>(s), c.slots[s].key, now);
+    }
+    if ((c.place == Place::set || c.place == Place::deque) && c.counted &&
+        length_of(c.place, owner) != c.length)
+      add(container, -1, nullptr, nullptr);
+    if (c.place == Place::items && c.counted && Py_SIZE(owner) != c.length)
+      grown_or_shrunk(container, owner, found_.size() == before);
+    if (c.open)
+      return;
+    if (dict)
+      appeared(container, dict);
+  }
+
+  void grown_or_shrunk(int container, PyObject *list, bool kept) {
+    const Py_ssize_t length = graph_.containers[container].length;
+    if (Py_SIZE(list) < length)
+      return add(container, -1, nullptr, nullptr);
+    for (Py_ssize_t i = length; i < Py_SIZE(list); ++i) {
+      add(container, -1, nullptr, PySequence_Fast_ITEMS(list)[i]);
+      found_.back().appended = kept;
+    }
+  }
+
+  /// What has no slot in a dict that was read whole was not there before.
+  void appeared(int container, PyObject *dict) {
+    const Owned before(PySet_New(nullptr));
+    for (const Slot &s : graph_.containers[container].slots)
+      if (before)
+        PySet_Add(before.get(), s.key);
+    PyObject *key, *value;
+    for (Py_ssize_t at = 0; before && PyDict_Next(dict, &at, &key, &value);)
+      if (PySet_Contains(before.get(), key) == 0)
+        add(container, -1, key, value);
+    PyErr_Clear();
+  }
+
+  const Graph &graph_;
+  std::vector<Change> found_;
+};
+
+} // namespace
+
+std::vector<Change> changes_of(const Graph &graph) { return Comparison(graph).run(); }
+
+std::string path_of(const Change &change, const Graph &graph) {
+  const Container &c = graph.containers[change.container];
+  if (change.slot >= 0)
+    return graph.path(change.container, change.slot);
+  return change.key ? graph.path(change.container, change.key.get())
+                    : graph.prefix(c.object) + graph.suffix(c.object);
+}
+
+bool is_lifted(PyObject *value) {
+  return Births::any_made_aside() && leads_to(value, Births::made_aside);
+}
+
+} // namespace tracehost::python

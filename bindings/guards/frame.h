@@ -1,0 +1,97 @@
+#pragma once
+
+#include <Python.h>
+
+#include <cstdint>
+
+/// A running frame as the interpreter has it: its variables and its value stack. The layout is
+/// fixed within a minor version of Python; where versions differ, the difference is here.
+
+namespace tracehost::python {
+
+#if PY_VERSION_HEX < 0x030C0000
+/// `_PyInterpreterFrame` of 3.11.
+struct Frame {
+  PyObject *function;
+  PyObject *globals, *builtins, *locals;
+  PyCodeObject *code;
+  PyFrameObject *object;
+  Frame *previous;
+  std::uint16_t *before; ///< the instruction that runs
+  int stack_top;
+  bool is_entry;
+  char owner;
+  PyObject *variables[1]; ///< locals, cells, free variables; then the value stack
+};
+#else
+/// `_PyInterpreterFrame` of 3.12 and 3.13.
+struct Frame {
+  PyCodeObject *code;
+  Frame *previous;
+  PyObject *function;
+  PyObject *globals, *builtins, *locals;
+  PyFrameObject *object;
+  std::uint16_t *before;
+  int stack_top;
+  std::uint16_t return_offset;
+  char owner;
+  PyObject *variables[1];
+};
+#endif
+
+/// How `CALL` finds what is called: below its arguments lie two words. 3.13 has the callable first,
+/// then `self` or null; before that null or the method, then the callable or `self`.
+inline constexpr bool kCallableFirst = PY_VERSION_HEX >= 0x030D0000;
+
+/// Bits of LOAD_ATTR's argument below the index of the name.
+inline constexpr int kAttributeShift = PY_VERSION_HEX >= 0x030C0000 ? 1 : 0;
+
+/// What the stack of a generator holds when it starts.
+inline constexpr int kGeneratorDepth = PY_VERSION_HEX >= 0x030D0000 ? 0 : 1;
+
+/// Whether FORMAT_VALUE says by its argument that a specification lies above the value.
+inline constexpr bool kFormatsWithArgument = PY_VERSION_HEX < 0x030D0000;
+
+/// The innermost frame of this thread. Requires: GIL held, Python code under way.
+inline Frame *innermost_frame() {
+  PyThreadState *thread = PyThreadState_Get();
+#if PY_VERSION_HEX >= 0x030D0000
+  return reinterpret_cast<Frame *>(thread->current_frame);
+#else
+  return reinterpret_cast<Frame *>(thread->cframe->current_frame);
+#endif
+}
+
+/// The Python object of a frame, as far as we use it: `PyFrameObject`.
+struct FrameObject {
+  PyObject_HEAD PyFrameObject *back;
+  Frame *frame;
+  PyObject *trace;
+  int line;
+  char trace_lines, trace_opcodes; ///< which events a trace function gets
+};
+
+inline FrameObject &fields_of(PyFrameObject *frame) {
+  return *reinterpret_cast<FrameObject *>(frame);
+}
+
+inline Frame *frame_of(PyFrameObject *frame) { return fields_of(frame).frame; }
+
+/// The code unit that a frame is at.
+inline int unit_of(const Frame &frame) {
+  return static_cast<int>(frame.before -
+                          reinterpret_cast<std::uint16_t *>(frame.code->co_code_adaptive));
+}
+
+/// Where the value stack starts.
+inline PyObject *const *stack_of(const Frame &frame) {
+  return frame.variables + frame.code->co_nlocalsplus;
+}
+
+/// Whether the interpreter agrees on the number of values on the stack. 3.11 saves it, newer ones
+/// do not.
+inline bool is_depth(const Frame &frame, int depth) {
+  return PY_VERSION_HEX >= 0x030C0000 || frame.stack_top == frame.code->co_nlocalsplus + depth;
+}
+
+} // namespace tracehost::python

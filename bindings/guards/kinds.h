@@ -1,0 +1,30 @@
+#pragma once
+
+#include <Python.h>
+
+/// What kind of thing an object is, where guards treat kinds in different ways. Runs no user code.
+
+namespace tracehost::python {
+
+bool is_deque(PyObject *value);
+
+/// A list, tuple, dict, set or deque: its elements have slots.
+bool is_collection(PyObject *value);
+
+/// Whether it can change though it stays the same object, in a way that no slot shows: a numpy
+/// array, an iterator. What can change has no hash, by Python's custom.
+bool is_opaque(PyObject *value);
+
+/// A thread-local or a context variable: another thread or context finds another value.
+bool is_of_a_thread(PyObject *value);
+
+/// An element that a set's guard can hold: no change of it can go unseen, and it holds no argument.
+bool is_value(PyObject *element);
+
+/// A field of a namedtuple.
+bool is_tuple_field(PyObject *descriptor);
+
+/// sys.stdout and its like: where a trace prints. A notebook has others in each cell.
+bool is_stream(PyObject *module, PyObject *name);
+
+} // namespace tracehost::python

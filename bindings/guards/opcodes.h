@@ -1,0 +1,63 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+
+/// What each instruction of CPython may read or store outside of the frame that executes it.
+
+namespace tracehost::python {
+
+/// What an instruction does to objects that it did not make. The comment gives its operands, the
+/// top of the stack last.
+enum class Action : std::uint8_t {
+  unknown,          ///< not in the table: this Python can't be observed
+  none,             ///< only moves values, makes new ones, or runs code that is observed itself
+  load_attribute,   ///< owner
+  store_attribute,  ///< value, owner
+  delete_attribute, ///< owner
+  load_super,       ///< super, class, self
+  load_global,
+  store_global,
+  load_name, ///< the frame's locals, then as load_global
+  store_name,
+  load_cell,
+  load_class_cell, ///< the frame's locals, then as load_cell
+  store_cell,
+  load_item,     ///< container, key
+  load_slice,    ///< container, start, stop
+  store_item,    ///< value, container, key
+  store_slice,   ///< value, container, start, stop
+  delete_item,   ///< container, key
+  iterate,       ///< an iterable, all of which is read
+  contains,      ///< element, container
+  compare,       ///< two operands, all of each
+  operate,       ///< two operands, all of each; the first may be changed in place
+  truth,         ///< value
+  length,        ///< value
+  format,        ///< value, all of it
+  format_second, ///< value, specification
+  match_keys,    ///< dict, keys
+  match_class,   ///< subject, class, names
+  call,
+  call_names, ///< as call, with a tuple of names above the arguments
+  call_unpacked,
+  import_name,
+  import_from, ///< module
+};
+
+/// A row for each opcode of this Python, by number.
+struct Opcodes {
+  std::array<Action, 256> action;
+  std::array<std::uint8_t, 256> caches; ///< code units that follow the instruction
+  std::array<bool, 256> jumps, backwards, ends;
+  int extended, cache;
+};
+
+/// Made at the first call, from `opcode.opmap`. Requires: GIL held.
+const Opcodes &opcodes();
+
+/// Names of this Python's opcodes that the table lacks; empty is what it must be.
+std::string opcodes_unknown();
+
+} // namespace tracehost::python

@@ -1,0 +1,274 @@
+#include "guards/paths.h"
+
+#include "guards/cpython.h"
+#include "guards/gil.h"
+#include "guards/kinds.h"
+#include "guards/known.h"
+
+#include <structmember.h>
+
+#include <string_view>
+
+/// Paths: where they start, and the slots of objects, classes, modules and functions.
+
+namespace tracehost::python {
+
+namespace {
+
+std::string last_component(PyObject *file) {
+  std::string text = utf8(file);
+  return text.substr(text.rfind('/') + 1);
+}
+
+bool same_text(PyObject *a, PyObject *b) { return a == b || PyUnicode_Compare(a, b) == 0; }
+
+} // namespace
+
+Paths::~Paths() {
+  for (PyObject *dict : by_key_)
+    Py_XDECREF(dict);
+  for (Container &c : graph_.containers) {
+    Py_XDECREF(c.dict);
+    for (Slot &s : c.slots) {
+      Py_XDECREF(s.key);
+      Py_XDECREF(s.value);
+    }
+  }
+  for (Object &o : graph_.objects) {
+    Py_XDECREF(o.object);
+    Py_XDECREF(reinterpret_cast<PyObject *>(o.type));
+  }
+}
+
+// ---- where paths start --------------------------------------------------------------------------
+
+void Paths::root(const Root &root) {
+  if (PyType_Check(root.object))
+    classes_.insert(reinterpret_cast<PyTypeObject *>(root.object));
+  if (objects_.contains(root.object))
+    return;
+  Object &o = graph_.objects[root_object(root.object, root.name)];
+  o.argument = root.argument;
+  o.typed = root.typed;
+  o.instance = root.instance;
+}
+
+void Paths::function(PyObject *function, std::string name, bool weak) {
+  int object = number_of(function);
+  if (object < 0) {
+    object = root_object(function, std::move(name));
+    graph_.objects[object].weak = weak;
+  }
+  const bool seen = containers_.contains(pair_of(object, static_cast<int>(Place::function)));
+  const int c = container(object, Place::function);
+  if (seen)
+    return;
+  auto *f = reinterpret_cast<PyFunctionObject *>(function);
+  for (Py_ssize_t i = 0; f->func_closure && i < PyTuple_GET_SIZE(f->func_closure); ++i)
+    cells_.try_emplace(PyTuple_GET_ITEM(f->func_closure, i), c, static_cast<int>(i));
+  for (const auto &[index, field, value] :
+       {std::tuple{kDefaults, "__defaults__", f->func_defaults},
+        std::tuple{kKeywordDefaults, "__kwdefaults__", f->func_kwdefaults}})
+    if (value) {
+      const Owned key(PyUnicode_InternFromString(field));
+      numbered(c, index, key.get(), value);
+      whole(value, false);
+    }
+}
+
+void Paths::imported(PyObject *name) {
+  PyObject *module = PyDict_GetItemWithError(PyImport_GetModuleDict(), name);
+  if (module && PyModule_Check(module) && number_of(module) < 0)
+    graph_.objects[root_object(module, utf8(name))].library = is_library_module(module);
+}
+
+// ---- reads of one slot --------------------------------------------------------------------------
+
+Paths::Position Paths::attribute(PyObject *owner, PyObject *name) {
+  use(owner);
+  if (PyType_Check(owner)) {
+    auto *type = reinterpret_cast<PyTypeObject *>(owner);
+    return classes_.contains(type) ? in_class(type, name).second : Position{};
+  }
+  PyTypeObject *type = Py_TYPE(owner);
+  const int object = number_of(owner);
+  if (object < 0) {
+    class_attribute(type, name); // the body's own object, of a class from before
+    return {};
+  }
+  if (PyModule_Check(owner))
+    return is_stream(owner, name) ? Position{}
+                                  : named(container(object, Place::names), name, nullptr);
+  if (PyMethod_Check(owner) || type == known().partial) {
+    callee(owner);
+    return {};
+  }
+  if (!PyFunction_Check(owner) && !has_user_attributes(type))
+    return {};
+  if (same_text(name, known().dict)) {
+    const int c = container(object, Place::instance);
+    if (c >= 0 && graph_.containers[c].dict)
+      dicts_.try_emplace(graph_.containers[c].dict, c);
+    return {};
+  }
+  if (!PyFunction_Check(owner)) {
+    const auto [found, position] = in_class(type, name);
+    if (found && Py_IS_TYPE(found, &PyMemberDescr_Type))
+      return member(object, found, name);
+    if (found && is_tuple_field(found)) {
+      whole(owner, false);
+      return position;
+    }
+    if (found && Py_TYPE(found)->tp_descr_set)
+      return position;
+  }
+  return instance(object, name);
+}
+
+Paths::Position Paths::stored_attribute(PyObject *owner, PyObject *name) {
+  if (PyType_Check(owner)) {
+    auto *type = reinterpret_cast<PyTypeObject *>(owner);
+    if (!classes_.contains(type) || !(type->tp_flags & Py_TPFLAGS_HEAPTYPE))
+      return {};
+    return named(container(class_object(type), Place::names), name, nullptr);
+  }
+  const int object = number_of(owner);
+  if (object < 0)
+    return {};
+  if (PyFunction_Check(owner)) {
+    const std::string_view text = utf8(name);
+    if (text == "__defaults__" || text == "__kwdefaults__")
+      return numbered(container(object, Place::function),
+                      text == "__defaults__" ? kDefaults : kKeywordDefaults, name, nullptr);
+  }
+  return attribute(owner, name);
+}
+
+void Paths::class_attribute(PyTypeObject *type, PyObject *name) {
+  if (classes_.contains(type))
+    in_class(type, name);
+}
+
+void Paths::super_attribute(PyObject *type, PyObject *self, PyObject *name) {
+  PyTypeObject *of = PyType_Check(self) ? reinterpret_cast<PyTypeObject *>(self) : Py_TYPE(self);
+  if (!classes_.contains(of))
+    of = Py_TYPE(self);
+  if (!classes_.contains(of) || !of->tp_mro)
+    return;
+  bool after = false;
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(of->tp_mro); ++i) {
+    PyObject *base = PyTuple_GET_ITEM(of->tp_mro, i);
+    auto *base_type = reinterpret_cast<PyTypeObject *>(base);
+    if (after && base_type->tp_flags & Py_TPFLAGS_HEAPTYPE) {
+      const Position at = named(container(class_object(base_type), Place::names), name, nullptr);
+      if (at.slot >= 0 && graph_.containers[at.container].slots[at.slot].value)
+        return;
+    }
+    after |= base == type;
+  }
+}
+
+int Paths::globals(PyObject *dict, PyObject *file) {
+  if (const auto found = globals_.find(dict); found != globals_.end())
+    return found->second;
+  // Not in objects_: the same dict may also be reached as a module's.
+  const int object = static_cast<int>(graph_.objects.size());
+  Object o;
+  o.object = Py_NewRef(dict);
+  o.type = reinterpret_cast<PyTypeObject *>(Py_NewRef(reinterpret_cast<PyObject *>(Py_TYPE(dict))));
+  o.suffix = " (" + last_component(file) + ")";
+  o.library = is_library_globals(dict);
+  graph_.objects.push_back(std::move(o));
+  const int c = container(object, Place::globals);
+  globals_.emplace(dict, c);
+  dicts_.try_emplace(dict, c);
+  return c;
+}
+
+Paths::Position Paths::global(PyObject *dict, PyObject *file, PyObject *name) {
+  return named(globals(dict, file), name, nullptr);
+}
+
+Paths::Position Paths::cell(PyObject *cell) {
+  const auto found = cells_.find(cell);
+  if (found == cells_.end())
+    return {};
+  const auto [c, index] = found->second;
+  auto *function =
+      reinterpret_cast<PyFunctionObject *>(graph_.objects[graph_.containers[c].object].object);
+  auto *code = reinterpret_cast<PyCodeObject *>(function->func_code);
+  const Owned names(PyCode_GetFreevars(code));
+  if (!names || index >= PyTuple_GET_SIZE(names.get()))
+    return {};
+  return numbered(c, index, PyTuple_GET_ITEM(names.get(), index), PyCell_GET(cell));
+}
+
+Paths::Position Paths::instance(int object, PyObject *name) {
+  const int c = container(object, Place::instance);
+  return c < 0 ? Position{} : named(c, name, nullptr);
+}
+
+/// The first class that has the name, and the slot there. Classes before it are guarded to lack it.
+std::pair<PyObject *, Paths::Position> Paths::in_class(PyTypeObject *type, PyObject *name) {
+  if (!type->tp_mro)
+    return {};
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(type->tp_mro); ++i) {
+    PyObject *base = PyTuple_GET_ITEM(type->tp_mro, i);
+    auto *of = reinterpret_cast<PyTypeObject *>(base);
+    PyObject *found = of->tp_dict ? PyDict_GetItemWithError(of->tp_dict, name) : nullptr;
+    PyErr_Clear();
+    Position at;
+    if (of->tp_flags & Py_TPFLAGS_HEAPTYPE)
+      at = named(container(class_object(of), Place::names), name, nullptr);
+    if (found)
+      return {found, at};
+  }
+  return {};
+}
+
+/// A slot of a class with `__slots__`.
+Paths::Position Paths::member(int object, PyObject *descriptor, PyObject *name) {
+  const PyMemberDef *at = reinterpret_cast<PyMemberDescrObject *>(descriptor)->d_member;
+  if (at->type != T_OBJECT_EX)
+    return {};
+  PyObject *owner = graph_.objects[object].object;
+  return numbered(container(object, Place::members), static_cast<int>(at->offset), name,
+                  *reinterpret_cast<PyObject **>(reinterpret_cast<char *>(owner) + at->offset));
+}
+
+void Paths::callee(PyObject *callable) {
+  const int object = number_of(callable);
+  if (object < 0)
+    return;
+  if (PyMethod_Check(callable)) {
+    const int c = container(object, Place::method);
+    const Owned self(PyUnicode_InternFromString("__self__")),
+        function(PyUnicode_InternFromString("__func__"));
+    numbered(c, 0, self.get(), PyMethod_GET_SELF(callable));
+    numbered(c, 1, function.get(), PyMethod_GET_FUNCTION(callable));
+  } else if (Py_TYPE(callable) == known().partial) {
+    const int c = container(object, Place::partial);
+    int index = 0;
+    for (const char *field : {"func", "args", "keywords"}) {
+      const Owned key(PyUnicode_InternFromString(field));
+      const Owned value(PyObject_GetAttr(callable, key.get()));
+      PyErr_Clear();
+      numbered(c, index++, key.get(), value.get());
+      if (value && index > 1)
+        whole(value.get(), false);
+    }
+  }
+}
+
+Paths::Position Paths::referent_of(PyObject *reference) {
+  const int object = number_of(reference);
+  return object < 0 ? Position{}
+                    : numbered(container(object, Place::referent), 0, nullptr, referent(reference));
+}
+
+const Paths::Position *Paths::tensor(PyObject *object) const {
+  const auto found = tensors_.find(object);
+  return found == tensors_.end() ? nullptr : &found->second;
+}
+
+} // namespace tracehost::python

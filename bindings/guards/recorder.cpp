@@ -1,0 +1,263 @@
+#include "guards/recorder.h"
+
+#include "conversion.h"
+#include "guards/changes.h"
+#include "guards/cpython.h"
+#include "guards/finish.h"
+#include "guards/gil.h"
+#include "guards/instructions.h"
+#include "guards/known.h"
+#include "guards/paths.h"
+#include "guards/reads.h"
+#include "guards/stores.h"
+
+#include <algorithm>
+#include <string_view>
+#include <unordered_map>
+#include <unordered_set>
+
+namespace tracehost::python {
+
+struct Recorder::State {
+  Paths paths;
+  Stores stores{paths};
+  Reads reads{paths, stores};
+  bool watch_values = true;
+  std::unordered_set<PyObject *> functions; ///< seen running; strong
+  std::unordered_set<PyObject *> codes;     ///< that ran; strong
+  std::unordered_set<PyObject *> made;      ///< code constants of these: functions of theirs may be
+                                            ///< made by the body, then their cells are too
+  bool calls = false;                       ///< the graph calls code
+  Owned at_code; ///< where the instruction seen last is; held, as it keeps `instructions`
+  const Instructions *instructions = nullptr; ///< of that code
+  const Frame *at_frame = nullptr;
+  int at_start = -1;
+  std::vector<Change> changes;
+  std::vector<Rebound> rebound;
+  std::string missed, once;
+  /// What autograph has made of the user's code, by the code object that ran (strong).
+  struct UsersCode {
+    PyCodeObject *code; ///< the user's; strong
+    bool generated;     ///< a part that an operator runs: its variables are the function's own
+  };
+  std::unordered_map<PyObject *, UsersCode> users;
+
+  ~State();
+
+  const UsersCode &users_code(PyCodeObject *code);
+  void start(PyObject *callable, const std::string &name);
+  void code(PyCodeObject *code);
+  void function(PyObject *function);
+  void method(PyFrameObject *frame, PyCodeObject *code);
+};
+
+Recorder::State::~State() {
+  for (const auto &[key, user] : users) {
+    Py_DECREF(key);
+    Py_DECREF(reinterpret_cast<PyObject *>(user.code));
+  }
+  for (const auto *held : {&functions, &codes})
+    for (PyObject *object : *held)
+      Py_DECREF(object);
+}
+
+/// The callable itself: what a functools.partial, a bound method or a callable object leads to.
+void Recorder::State::start(PyObject *callable, const std::string &name) {
+  if (PyMethod_Check(callable)) {
+    paths.root({.name = "self", .object = PyMethod_GET_SELF(callable)});
+    callable = PyMethod_GET_FUNCTION(callable);
+  }
+  if (PyFunction_Check(callable)) {
+    if (functions.insert(callable).second)
+      Py_INCREF(callable);
+    paths.function(callable, name, /*weak=*/false);
+  } else {
+    paths.root({.name = "self", .object = callable});
+  }
+}
+
+void Recorder::State::code(PyCodeObject *code) {
+  if (!codes.insert(reinterpret_cast<PyObject *>(code)).second)
+    return;
+  Py_INCREF(reinterpret_cast<PyObject *>(code));
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(code->co_consts); ++i)
+    if (PyObject *constant = PyTuple_GET_ITEM(code->co_consts, i); PyCode_Check(constant))
+      made.insert(constant);
+}
+
+const Recorder::State::UsersCode &Recorder::State::users_code(PyCodeObject *code) {
+  PyObject *key = reinterpret_cast<PyObject *>(code);
+  const auto found = users.find(key);
+  if (found != users.end())
+    return found->second;
+  const bool generated = is_generated(code);
+  Owned original = original_code(code);
+  Py_INCREF(key);
+  return users
+      .emplace(key, UsersCode{reinterpret_cast<PyCodeObject *>(original.release()), generated})
+      .first->second;
+}
+
+/// Cells of a function that the body makes are the body's own, unless it is reached otherwise.
+void Recorder::State::function(PyObject *function) {
+  auto *f = reinterpret_cast<PyFunctionObject *>(function);
+  if (!f->func_closure && !f->func_defaults && !f->func_kwdefaults)
+    return;
+  if (functions.contains(function) || is_library_globals(f->func_globals))
+    return;
+  if (made.contains(f->func_code) && !paths.knows(function))
+    return;
+  functions.insert(Py_NewRef(function));
+  paths.function(function, utf8(f->func_qualname), /*weak=*/true);
+}
+
+/// `__call__`, `__getitem__` and the like run without being named: the class was asked for them.
+void Recorder::State::method(PyFrameObject *frame, PyCodeObject *code) {
+  const std::string_view name = utf8(code->co_name);
+  PyObject *self = code->co_argcount > 0 ? frame_of(frame)->variables[0] : nullptr;
+  if (name.starts_with("__") && self && !PyCell_Check(self))
+    paths.class_attribute(Py_TYPE(self), code->co_name);
+}
+
+Recorder::Recorder(PyObject *function, std::span<const Root> roots, bool watch_values)
+    : state_(std::make_unique<State>()) {
+  state_->watch_values = watch_values;
+  for (const Root &root : roots)
+    state_->paths.root(root);
+  state_->paths.reach_class(tensor_class());
+  state_->start(function, "");
+}
+
+Recorder::~Recorder() = default;
+
+void Recorder::enter(PyFrameObject *frame) {
+  const KeepError keep;
+  PyCodeObject *ran = PyFrame_GetCode(frame);
+  const State::UsersCode &user = state_->users_code(ran);
+  state_->code(user.code);
+  state_->code(ran);
+  state_->method(frame, user.code);
+  if (PyObject *function = user.generated ? nullptr : function_of(frame))
+    state_->function(original_function(function));
+  Py_DECREF(reinterpret_cast<PyObject *>(ran));
+}
+
+const Instruction *Recorder::coming(const Frame &frame, int unit) {
+  State &s = *state_;
+  if (reinterpret_cast<PyObject *>(frame.code) != s.at_code.get()) {
+    s.at_code = Owned(Py_NewRef(reinterpret_cast<PyObject *>(frame.code)));
+    s.instructions = instructions_of(frame.code);
+  }
+  if (!s.instructions || unit < 0 || unit >= static_cast<int>(s.instructions->size())) {
+    missed("its bytecode could not be read");
+    return nullptr;
+  }
+  const Instruction &instruction = (*s.instructions)[unit];
+  // 3.11 tells of EXTENDED_ARG in place of what it extends, others may tell of both.
+  const bool again =
+      unit != instruction.start && s.at_frame == &frame && s.at_start == instruction.start;
+  s.at_frame = &frame;
+  s.at_start = instruction.start;
+  if (again || instruction.action == Action::none)
+    return nullptr;
+  if (instruction.depth < 0 || instruction.action == Action::unknown ||
+      !is_depth(frame, instruction.depth)) {
+    missed("its bytecode is not known");
+    return nullptr;
+  }
+  return &instruction;
+}
+
+void Recorder::observe(const Frame &frame, const Instruction &instruction, bool called) {
+  const KeepError keep;
+  state_->reads.observe(frame, instruction, called);
+  PyErr_Clear();
+}
+
+void Recorder::missed(std::string why) {
+  if (state_->missed.empty())
+    state_->missed = std::move(why);
+}
+
+void Recorder::begin_call() { state_->calls = true; }
+
+const std::string &Recorder::once() const { return state_->once; }
+
+bool Recorder::reaches(PyObject *object) const { return state_->paths.knows(object); }
+
+const std::vector<PyObject *> &Recorder::asked() const { return state_->paths.asked(); }
+
+std::string Recorder::path_of(PyObject *tensor) {
+  const Paths::Position *at = state_->paths.tensor(tensor);
+  return at ? state_->paths.graph().path(at->container, at->slot) : std::string();
+}
+
+namespace {
+
+/// A store of tensors, of None, a deletion, tensors appended to a list.
+bool can_be_repeated(const Change &change, const Graph &graph) {
+  if ((change.slot < 0 && !change.key && !change.appended) ||
+      graph.objects[graph.containers[change.container].object].library)
+    return false;
+  if (graph.containers[change.container].rewritten &&
+      graph.containers[change.container].place == Place::items)
+    return false;
+  if (change.appended) // a list may grow by any value
+    return change.has_tensor && !is_lifted(change.now.get());
+  if (!change.now)
+    return change.slot >= 0 && graph.containers[change.container].place != Place::items;
+  return (change.has_tensor || change.now.get() == Py_None) && !is_lifted(change.now.get());
+}
+
+} // namespace
+
+std::span<Rebound> Recorder::rebound() {
+  State &s = *state_;
+  s.changes = changes_of(s.paths.graph());
+  // `self.weight`, an attribute, may have become a parameter of the module: one change in two
+  // dicts.
+  const bool lifted = std::any_of(s.changes.begin(), s.changes.end(),
+                                  [](const Change &change) { return is_lifted(change.now.get()); });
+  for (Change &change : s.changes) {
+    if (!can_be_repeated(change, s.paths.graph()) || (lifted && !change.now))
+      continue;
+    const Storer storer = s.stores.of(change.container, change.slot);
+    if (!storer.body)
+      continue;
+    change.rebound = static_cast<int>(s.rebound.size());
+    s.rebound.push_back(
+        {python::path_of(change, s.paths.graph()), storer.where, change.now.get(), std::nullopt});
+  }
+  return s.rebound;
+}
+
+void Recorder::put_back() {
+  const Graph &graph = state_->paths.graph();
+  for (const Change &change : state_->changes) {
+    if (change.rebound < 0)
+      continue;
+    const Container &c = graph.containers[change.container];
+    const Slot *slot = change.slot < 0 ? nullptr : &c.slots[change.slot];
+    if (change.appended) {
+      PyObject *list = graph.objects[c.object].object;
+      PyList_SetSlice(list, c.length, Py_SIZE(list), nullptr);
+    } else if (!write(c.place, change.key.get(), slot ? slot->index : -1,
+                      graph.objects[c.object].object, slot ? slot->value : nullptr))
+      PyErr_Clear(); // something else has taken it away
+  }
+}
+
+std::shared_ptr<Environment> Recorder::finish(std::span<PyObject *const> captured,
+                                              std::vector<SideEffect> &side_effects) {
+  State &s = *state_;
+  Finish finish(s.paths, s.stores, s.calls, captured);
+  auto environment = finish.run(s.watch_values, s.changes, s.rebound, side_effects);
+  s.once = finish.once();
+  if (!s.missed.empty())
+    s.once = "what the body reads could not be observed: " + s.missed;
+  else if (const std::string &what = s.paths.unguarded(); !what.empty() && s.watch_values)
+    s.once = "the body reads " + what + ", which a later call can't compare: it is traced again";
+  return environment;
+}
+
+} // namespace tracehost::python
