@@ -19,7 +19,7 @@ namespace tracehost::python {
 /// watched.
 ///
 /// Unchanged slots are watched. One that was rebound to a tensor or None, or emptied, stays watched
-/// as it was before, and each run stores it again: `self.h` that held None is another trace than
+/// as it was before, and each run stores it again. So `self.h` that held None is another trace than
 /// one that holds a tensor. A tensor that was appended to a list is appended by each run. What code
 /// stores that the graph calls is stored again by each run.
 ///
