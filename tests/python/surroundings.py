@@ -98,3 +98,6 @@ NOT_RIGHT = {
     "subclass_plain": "REFUSED",
     "transformer_eval_fastpath": "REFUSED",
 }
+
+# Two threads that train at once: it hung in 2 of 30 runs on a busy machine. The cause is not found.
+HANGS_AT_TIMES = {"th_train_two_models"}
