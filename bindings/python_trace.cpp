@@ -103,15 +103,27 @@ BodyResult PythonCall::run(Request &) {
   }
   for (Rebound &rebound : miss().recorder->rebound())
     repeat(rebound, result.tensors);
-  if (returns_sizes(result.outputs)) {
-    const trace::PausedWithData paused;
-    torch::jit::Stack outputs(result.tensors.begin(), result.tensors.end());
-    Owned built(build_result(result.outputs, outputs));
-    if (!built)
-      rethrow();
-    Py_XSETREF(miss().result, built.release());
-  }
+  return_as_eager(result);
   return result;
+}
+
+/// A size that the graph computes is a number for the caller; what a branch left as it was is the
+/// tensor that went into the branch.
+void PythonCall::return_as_eager(const BodyResult &result) {
+  bool differs = returns_sizes(result.outputs);
+  torch::jit::Stack outputs;
+  for (const at::Tensor &t : result.tensors) {
+    at::Tensor original = trace::in_eager(t);
+    differs |= !original.is_same(t);
+    outputs.emplace_back(std::move(original));
+  }
+  if (!differs)
+    return;
+  const trace::PausedWithData paused;
+  Owned built(build_result(result.outputs, outputs));
+  if (!built)
+    rethrow();
+  Py_XSETREF(miss().result, built.release());
 }
 
 /// Whether a later call hands out such a tensor: it wraps a new one as torch.Tensor, and one that

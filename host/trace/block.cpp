@@ -66,8 +66,18 @@ void bind(const at::Tensor &t, jit::Value *value) {
   value->setType(c10::TensorType::get()); // setValue has taken this tensor's for each call's
 }
 
-void may_be_another(const at::Tensor &t) {
-  current->may_be_others.insert_or_assign(t.unsafeGetTensorImpl(), t.getIntrusivePtr());
+void may_be_another(const at::Tensor &t, const at::Tensor &original) {
+  current->may_be_others.insert_or_assign(
+      t.unsafeGetTensorImpl(), std::pair{t.getIntrusivePtr(), original.getIntrusivePtr()});
+}
+
+at::Tensor in_eager(at::Tensor t) {
+  for (;;) {
+    const auto found = current->may_be_others.find(t.unsafeGetTensorImpl());
+    if (found == current->may_be_others.end() || found->second.second.expired())
+      return t;
+    t = at::Tensor(found->second.second.lock());
+  }
 }
 void set_inexact(jit::Value *value) { current->inexact.insert(value); }
 bool is_inexact(const jit::Value *value) { return current->inexact.contains(value); }

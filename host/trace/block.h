@@ -20,8 +20,8 @@ void bind(const at::Tensor &t, torch::jit::Value *value);
 /// The sizes of `value` depend on values: reads of them are refused. Requires: active().
 void set_inexact(torch::jit::Value *value);
 /// `t` may be, in eager, the very tensor that went into a staged block: no op may change what it is
-/// (its sizes, its history), only what it holds.
-void may_be_another(const at::Tensor &t);
+/// (its sizes, its history), only what it holds. In this call it is `original`.
+void may_be_another(const at::Tensor &t, const at::Tensor &original);
 /// A node with blocks is about to be destroyed.
 void forget(torch::jit::Node *node);
 bool is_inexact(const torch::jit::Value *value);

@@ -131,9 +131,10 @@ public:
   void leave_stand_ins();
   /// A block without data uses `t`, which is known.
   void meet(const at::Tensor &t);
-  /// May be, in eager, what went into a staged block; no address is used twice.
-  std::unordered_map<const c10::TensorImpl *, c10::weak_intrusive_ptr<c10::TensorImpl>>
-      may_be_others;
+  using Weak = c10::weak_intrusive_ptr<c10::TensorImpl, c10::UndefinedTensorImpl>;
+  /// May be, in eager, what went into a staged block; no address is used twice. The second is the
+  /// tensor that this call's eager has in place of the first.
+  std::unordered_map<const c10::TensorImpl *, std::pair<Weak, Weak>> may_be_others;
   int blocks = 0;                                    ///< around what is recorded now
   ModeRecord modes;                                  ///< of the graph so far
   std::unordered_set<const jit::Value *> inexact;    ///< values whose sizes depend on values

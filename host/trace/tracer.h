@@ -147,6 +147,9 @@ std::optional<at::Tensor> traced_numel(const at::Tensor &t);
 bool relaxing();
 /// `to`, made by our own code, stands for the same value of the graph as `from`.
 void same_value(const at::Tensor &from, const at::Tensor &to);
+/// What eager has in place of `t` in this call: a staged branch or loop gives its results a new
+/// identity, in eager they may be what went in. Requires: active().
+at::Tensor in_eager(at::Tensor t);
 /// Whether `t` is computed from traced sizes alone.
 bool is_traced_size(const at::Tensor &t);
 /// The value of a traced size; the dimensions it depends on become exact (or it is refused).
