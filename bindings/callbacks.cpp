@@ -4,6 +4,7 @@
 #include "frames.h"
 #include "guards/gil.h"
 #include "profile.h"
+#include "trace/block.h"
 #include "trace/call.h"
 #include "trace/tracer.h"
 
@@ -14,6 +15,9 @@
 #include <torch/csrc/utils/pybind.h>
 
 #include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
 
 namespace tracehost::python {
 
@@ -139,9 +143,14 @@ Tensors call_at_trace(PyObject *object, const Tensors &inputs, const std::string
   }
   // It may return a tensor that the body knows, at this call only.
   const trace::Paused paused;
-  for (at::Tensor &t : outputs)
-    if (t.layout() == at::kStrided)
-      t = t.alias();
+  for (at::Tensor &t : outputs) {
+    if (t.layout() != at::kStrided)
+      continue;
+    const at::Tensor returned = std::exchange(t, t.alias());
+    if (std::any_of(inputs.begin(), inputs.end(),
+                    [&](const at::Tensor &input) { return input.is_same(returned); }))
+      trace::may_be_another(t, returned);
+  }
   return outputs;
 }
 

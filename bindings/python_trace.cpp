@@ -63,7 +63,8 @@ BodyResult PythonCall::run(Request &) {
     if (is_typed && node > 0 && signature.nodes[node - 1].kind == Kind::custom)
       miss().gives_tensors.push_back(roots.back().name + ".");
   }
-  miss().recorder = std::make_unique<Recorder>(function_.callable, roots, function_.watch);
+  miss().recorder = std::make_unique<Recorder>(function_.callable, roots,
+                                               miss().flattened.tensors, function_.watch);
   miss().births.emplace();
   underway.push_back({&function_, &signature, PyThreadState_GetFrame(PyThreadState_Get())});
   struct Leave {
@@ -98,6 +99,8 @@ BodyResult PythonCall::run(Request &) {
           fmt::format("{} returned a new {}, which a later call would return as a plain Tensor. "
                       "Return result.as_subclass(torch.Tensor), and wrap it outside.",
                       function_.name, Py_TYPE(t.get())->tp_name));
+    if (has_own_attributes(t.get()))
+      miss().recorder->serves_once("returns a new tensor with attributes of its own");
     result.tensors.push_back(THPVariable_Unpack(t.get()));
     miss().outputs.push_back(meta_of(t.get()));
   }
@@ -124,6 +127,16 @@ void PythonCall::return_as_eager(const BodyResult &result) {
   if (!built)
     rethrow();
   Py_XSETREF(miss().result, built.release());
+}
+
+/// Of a tensor that the body made: a later call makes another one.
+bool PythonCall::has_own_attributes(PyObject *tensor) const {
+  PyObject **attributes = _PyObject_GetDictPtr(tensor);
+  if (!attributes || !*attributes || PyDict_GET_SIZE(*attributes) == 0)
+    return false;
+  const auto &given = miss().flattened.tensors;
+  return std::find(given.begin(), given.end(), tensor) == given.end() && !Births::made_aside(tensor) &&
+         miss().recorder->path_of(tensor).empty();
 }
 
 /// Whether a later call hands out such a tensor: it wraps a new one as torch.Tensor, and one that

@@ -1,6 +1,7 @@
 #include "guards/finish.h"
 
 #include "guards/gil.h"
+#include "guards/kinds.h"
 #include "guards/watch.h"
 
 #include <algorithm>
@@ -104,7 +105,7 @@ void Finish::repeat(const Change &change, Rebound &rebound) {
                slot->expect == Expect::same);
   PyObject *key = change.key.get(); // one that may hold other things is not kept alive
   const bool can_be_told = (is_watched(change.container) || held_tensor) &&
-                           (!key || Py_TYPE(key)->tp_weaklistoffset == 0);
+                           (!key || !may_hold(key));
   if (!rebound.repeated || !can_be_told || (change.appended && was_read(change))) {
     const std::string where = rebound.where.line ? " at " + text(rebound.where) : "";
     once_ = "the body made what " + rebound.path + " now is" + where +
@@ -153,6 +154,10 @@ bool Finish::changed(const Change &change) {
   if (graph_.objects[graph_.containers[change.container].object].library) {
     if (change.slot < 0 || !graph_.containers[change.container].slots[change.slot].needed)
       give_up(change);
+    return true;
+  }
+  if (graph_.containers[change.container].place == Place::asked) {
+    once_ = "the body changes " + path + ": the next call is traced with it";
     return true;
   }
   Storer storer = stores_.of(change.container, change.slot);
@@ -245,12 +250,15 @@ void Finish::drop_below() {
 std::shared_ptr<Environment> Finish::environment() {
   Graph graph;
   std::unordered_map<std::int32_t, std::int32_t> kept;  ///< containers by their number before
+  std::vector<std::vector<std::int32_t>> slots; ///< by their numbers before; -1: left out
   std::vector<bool> used(graph_.objects.size(), false); // else nothing is read through it
 
   for (std::size_t i = 0; i < graph_.containers.size(); ++i) {
     const Container &from = graph_.containers[i];
-    if (dropped_[from.object])
+    if (dropped_[from.object]) {
+      slots.emplace_back(from.slots.size(), -1);
       continue;
+    }
     const bool typed = graph_.objects[from.object].typed;
     const bool watch = is_watched(static_cast<int>(i));
     Container c;
@@ -260,6 +268,7 @@ std::shared_ptr<Environment> Finish::environment() {
     c.module = from.module;
     c.object = from.object;
     c.length = from.length;
+    auto &places = slots.emplace_back(from.slots.size(), -1);
     for (const Slot &s : from.slots) {
       if (!watch && !s.needed)
         continue;
@@ -268,6 +277,7 @@ std::shared_ptr<Environment> Finish::environment() {
       Slot slot = s;
       slot.value = nullptr;
       slot.keep = nullptr;
+      slot.answer = nullptr;
       if (typed && slot.expect == Expect::object)
         slot.expect = Expect::container; // any of its class, on the way to a capture
       if (slot.expect != Expect::container && !slot.opaque)
@@ -284,6 +294,7 @@ std::shared_ptr<Environment> Finish::environment() {
       }
       Py_XINCREF(slot.key);
       Py_XINCREF(reinterpret_cast<PyObject *>(slot.type));
+      places[&s - from.slots.data()] = static_cast<std::int32_t>(c.slots.size());
       c.slots.push_back(std::move(slot));
     }
     const bool counts = watch && (c.counted || !c.open);
@@ -296,6 +307,13 @@ std::shared_ptr<Environment> Finish::environment() {
     used[c.object] = true;
     kept.emplace(static_cast<std::int32_t>(i), static_cast<std::int32_t>(graph.containers.size()));
     graph.containers.push_back(std::move(c));
+  }
+
+  for (const Graph::Unlike &u : graph_.unlike) {
+    const std::int32_t slot = slots[u.container][u.slot],
+                       other = slots[u.other_container][u.other_slot];
+    if (slot >= 0 && other >= 0 && kept.contains(u.container) && kept.contains(u.other_container))
+      graph.unlike.push_back({kept.at(u.container), slot, kept.at(u.other_container), other});
   }
 
   // Renumber the objects that are left.

@@ -2,7 +2,10 @@
 
 #include "guards/cpython.h"
 #include "guards/gil.h"
+#include "guards/kinds.h"
 #include "guards/known.h"
+
+#include <bit>
 
 namespace tracehost::python {
 
@@ -33,6 +36,11 @@ std::string step(const Container &c, PyObject *key, std::int32_t index) {
   case Place::method:
   case Place::partial:
     return std::string(".") + utf8(key);
+  case Place::asked:
+    return (key ? std::string(".") + utf8(key) : std::string()) +
+           (index == Asked::attribute_of ? "" : "()");
+  case Place::inner:
+    return ".<dict>";
   case Place::globals:
   case Place::function:
     return utf8(key);
@@ -135,12 +143,54 @@ PyObject *dict_of(Place place, PyObject *owner) {
   return dict && keep_version(dict) ? dict : nullptr;
 }
 
+Entries::Entries(PyObject *dict)
+    : dict_(dict), order_(PyODict_Check(dict) ? PyODict_Type.tp_iter(dict) : nullptr) {}
+
+Entries::~Entries() { Py_XDECREF(order_); }
+
+bool Entries::next() {
+  if (!order_)
+    return PyDict_Next(dict_, &at_, &key_, &value_);
+  const Owned key(PyODictIter_Type.tp_iternext(order_));
+  key_ = key.get(); // the dict has it
+  value_ = key_ ? PyDict_GetItemWithError(dict_, key_) : nullptr;
+  PyErr_Clear();
+  return value_ != nullptr;
+}
+
 Py_ssize_t length_of(Place place, PyObject *owner) {
   return place == Place::entries                          ? PyDict_GET_SIZE(owner)
          : place == Place::items || place == Place::deque ? Py_SIZE(owner)
          : place == Place::set                            ? PySet_GET_SIZE(owner)
                                                           : -1;
 }
+
+namespace {
+
+/// Both are of one plain type.
+bool is_same_answer(PyObject *a, PyObject *b) {
+  if (a == b || !a || !b || Py_TYPE(a) != Py_TYPE(b))
+    return a == b;
+  if (PyFloat_CheckExact(a))
+    return std::bit_cast<std::uint64_t>(PyFloat_AS_DOUBLE(a)) ==
+           std::bit_cast<std::uint64_t>(PyFloat_AS_DOUBLE(b));
+  const int same = is_plain(Py_TYPE(a), a) ? PyObject_RichCompareBool(a, b, Py_EQ) : 0;
+  PyErr_Clear();
+  return same == 1;
+}
+
+/// The same object as last time, as long as it is equal.
+PyObject *ask(const Slot &slot, PyObject *owner) {
+  const Owned now(slot.index == Asked::attribute_of ? PyObject_GetAttr(owner, slot.key)
+                  : slot.index == Asked::method_of  ? PyObject_CallMethodNoArgs(owner, slot.key)
+                                                    : PyObject_CallNoArgs(owner));
+  PyErr_Clear();
+  if (!is_same_answer(slot.answer, now.get()))
+    Py_XSETREF(slot.answer, Py_XNewRef(now.get()));
+  return slot.answer;
+}
+
+} // namespace
 
 PyObject *read(const Container &container, const Slot &slot, PyObject *owner, PyObject *dict) {
   switch (container.place) {
@@ -174,12 +224,18 @@ PyObject *read(const Container &container, const Slot &slot, PyObject *owner, Py
       return function->func_defaults;
     if (slot.index == kKeywordDefaults)
       return function->func_kwdefaults;
+    if (slot.index == kCode)
+      return function->func_code;
     return function->func_closure && slot.index < PyTuple_GET_SIZE(function->func_closure)
                ? PyCell_GET(PyTuple_GET_ITEM(function->func_closure, slot.index))
                : nullptr;
   }
   case Place::referent:
     return referent(owner);
+  case Place::inner:
+    return inner_dict(owner);
+  case Place::asked:
+    return ask(slot, owner);
   case Place::method:
     return slot.index == 0 ? PyMethod_GET_SELF(owner) : PyMethod_GET_FUNCTION(owner);
   case Place::partial: {
@@ -225,6 +281,8 @@ bool write(Place place, PyObject *key, std::int32_t index, PyObject *owner, PyOb
   case Place::method:
   case Place::partial:
   case Place::referent:
+  case Place::inner:
+  case Place::asked:
     break;
   }
   PyErr_SetString(PyExc_SystemError, "tracehost: nothing can be stored in such a place");

@@ -32,6 +32,15 @@ enum class Place : std::uint8_t {
   method,   ///< a bound method's `__self__` and `__func__`
   partial,  ///< a functools.partial's func, args, keywords
   referent, ///< what a weak reference refers to
+  inner,    ///< the dict of a dict's view, a mappingproxy, a function with lru_cache
+  asked,    ///< what C code says when it is asked again: see Asked
+};
+
+/// Slot::index in Place::asked: how.
+enum Asked : std::int32_t {
+  attribute_of, ///< the attribute that the key names
+  method_of,    ///< the method that the key names, called with nothing
+  function,     ///< the object itself, called with nothing
 };
 
 /// What a slot must hold.
@@ -51,7 +60,8 @@ struct Slot {
   PyObject *value = nullptr;    ///< Recorder: from before, strong. Environment: as of now, borrowed
   PyObject *keep = nullptr;     ///< Environment, where no dict tag vouches for `value`: see Watch
   PyTypeObject *type = nullptr; ///< container, opaque: the exact type
-  Node node;                    ///< leaf, object
+  mutable PyObject *answer = nullptr; ///< asked: what was said last; strong
+  Node node;                          ///< leaf, object
   AtomRef atom;                 ///< owner of node's
   std::int32_t index = -1;      ///< position, cell number; see Function slots below. Of a dict that
                            ///< is read whole: its place in the order, -1 for one that was not there
@@ -66,7 +76,7 @@ struct Slot {
 };
 
 /// Slot::index in Place::function that is no cell.
-inline constexpr std::int32_t kDefaults = -1, kKeywordDefaults = -2;
+inline constexpr std::int32_t kDefaults = -1, kKeywordDefaults = -2, kCode = -3;
 
 struct Container {
   Place place;
@@ -101,6 +111,11 @@ struct Object {
 struct Graph {
   std::deque<Container> containers; ///< an object's come after the slot that holds it
   std::vector<Object> objects;
+  /// Two slots, by container and slot, that the body found to hold different objects.
+  struct Unlike {
+    std::int32_t container, slot, other_container, other_slot;
+  };
+  std::vector<Unlike> unlike;
 
   /// `self.fc.weight`, `cfg['a'][0]`, `nonlocal k`, `SCALE (train.py)`.
   std::string path(int container, int slot) const;
@@ -135,6 +150,25 @@ inline bool is_collection(Place place) {
          place == Place::deque;
 }
 inline bool has_dict(Place place) { return place <= Place::entries && place != Place::members; }
+
+/// The entries of a dict in its own order, which an OrderedDict keeps apart from the dict's. Runs no
+/// user code but the `==` of keys.
+class Entries {
+public:
+  explicit Entries(PyObject *dict);
+  ~Entries();
+  Entries(const Entries &) = delete;
+  Entries &operator=(const Entries &) = delete;
+  /// False at the end; no error is left set.
+  bool next();
+  PyObject *key() const { return key_; }     ///< borrowed from the dict
+  PyObject *value() const { return value_; } ///< borrowed from the dict
+
+private:
+  PyObject *dict_, *order_; ///< order_: an iterator over an OrderedDict's keys; strong
+  Py_ssize_t at_ = 0;
+  PyObject *key_ = nullptr, *value_ = nullptr;
+};
 
 /// The object of a weak reference, or null. The field: see atoms.cpp.
 inline PyObject *referent(PyObject *weak) {

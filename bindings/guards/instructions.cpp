@@ -34,7 +34,7 @@ public:
 private:
   void decode() {
     found_.resize(count_);
-    int extended = 0, start = -1;
+    int extended = 0, start = -1, before = -1;
     for (int at = 0; at < count_;) {
       const int opcode = units_[2 * at];
       const int argument = units_[2 * at + 1] | extended;
@@ -45,8 +45,12 @@ private:
         ++at;
         continue;
       }
-      const Instruction instruction{argument, start, -1, static_cast<std::uint8_t>(opcode),
-                                    table_.action[opcode]};
+      Instruction instruction{argument, start, -1, static_cast<std::uint8_t>(opcode)};
+      instruction.action = table_.action[opcode];
+      instruction.named = (before >= 0 && before == table_.names) ||
+                          instruction.action == Action::call_names ||
+                          (instruction.action == Action::call_unpacked && argument & 1);
+      before = opcode;
       for (int i = start; i <= at; ++i)
         found_[i] = instruction;
       at = next(at);

@@ -3,6 +3,8 @@
 #include "guards/gil.h"
 #include "guards/known.h"
 
+#include <algorithm>
+#include <iterator>
 #include <string_view>
 
 namespace tracehost::python {
@@ -15,7 +17,80 @@ bool is_collection(PyObject *value) {
 }
 
 bool is_opaque(PyObject *value) {
-  return Py_TYPE(value)->tp_hash == PyObject_HashNotImplemented || PyIter_Check(value);
+  PyTypeObject *type = Py_TYPE(value);
+  if (type->tp_hash == PyObject_HashNotImplemented || PyIter_Check(value))
+    return true;
+  return !has_user_attributes(type) && !is_fixed(type) && !PyModule_Check(value) &&
+         !PyType_Check(value);
+}
+
+namespace {
+
+/// Types of C code, by the start of their names.
+constexpr std::string_view kFixed[] = {
+    // Immutable.
+    "builtin_function_or_method", "method", "wrapper_", "method-wrapper", "classmethod_descriptor",
+    "getset_descriptor", "member_descriptor", "property", "classmethod", "staticmethod", "code",
+    "complex", "range", "slice", "ellipsis", "NotImplementedType", "types.", "typing.", "re.",
+    "_sre.", "datetime.", "decimal.", "_decimal.", "fractions.", "zoneinfo.", "_struct.", "Struct",
+    "PyCapsule", "operator.", "_operator.", "numpy.", "mappingproxy", "dict_keys", "dict_values",
+    "dict_items", "weakref", "ReferenceType", "uuid.", "enum.", "_abc",
+    // State that ops read, or that is compared otherwise.
+    "torch", "pybind11", "functools.",
+    // What waits.
+    "_thread.lock", "_thread.RLock", "_multiprocessing.SemLock",
+    // Where a trace prints.
+    "_io."};
+
+} // namespace
+
+bool is_fixed(PyTypeObject *type) {
+  const std::string_view name = type->tp_name;
+  if (name.starts_with("numpy."))
+    return !name.starts_with("numpy.random.");
+  if (type->tp_dict) // pybind11 gives types names without their module
+    if (PyObject *module = PyDict_GetItemWithError(type->tp_dict, known().module_name);
+        module && PyUnicode_Check(module)) {
+      const std::string_view text = utf8(module);
+      if (text.starts_with("torch") || text.starts_with("_tracehost"))
+        return true;
+    }
+  PyErr_Clear();
+  return std::any_of(std::begin(kFixed), std::end(kFixed),
+                     [&](std::string_view start) { return name.starts_with(start); });
+}
+
+bool has_inner_dict(PyTypeObject *type) {
+  return type == &PyDictKeys_Type || type == &PyDictValues_Type || type == &PyDictItems_Type ||
+         type == &PyDictProxy_Type || type == known().lru_cache;
+}
+
+PyObject *inner_dict(PyObject *object) {
+  struct Search {
+    PyObject *own, *found;
+  } search{nullptr, nullptr};
+  if (PyObject **own = _PyObject_GetDictPtr(object))
+    search.own = *own; // its attributes
+  const auto visit = [](PyObject *part, void *into) {
+    auto *s = static_cast<Search *>(into);
+    if (!PyDict_Check(part) || part == s->own)
+      return 0;
+    s->found = part;
+    return 1;
+  };
+  if (has_inner_dict(Py_TYPE(object)) && Py_TYPE(object)->tp_traverse)
+    Py_TYPE(object)->tp_traverse(object, visit, &search);
+  return search.found;
+}
+
+bool may_hold(PyObject *key) {
+  if (PyTuple_CheckExact(key)) {
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(key); ++i)
+      if (may_hold(PyTuple_GET_ITEM(key, i)))
+        return true;
+    return false;
+  }
+  return Py_TYPE(key)->tp_weaklistoffset != 0;
 }
 
 bool is_of_a_thread(PyObject *value) {

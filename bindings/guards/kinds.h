@@ -12,8 +12,20 @@ bool is_deque(PyObject *value);
 bool is_collection(PyObject *value);
 
 /// Whether it can change though it stays the same object, in a way that no slot shows: a numpy
-/// array, an iterator. What can change has no hash, by Python's custom.
+/// array, an iterator, any object of C code that is not known to be fixed.
 bool is_opaque(PyObject *value);
+
+/// Whether no result shows a change of such an object: it is immutable, its state is torch's own
+/// and read by ops, or it only waits (a lock).
+bool is_fixed(PyTypeObject *type);
+
+/// The dict that an object of C code keeps, borrowed, or null: a dict's view, a mappingproxy, what
+/// functools.lru_cache has made.
+PyObject *inner_dict(PyObject *object);
+bool has_inner_dict(PyTypeObject *type);
+
+/// A key that may hold other objects, so that no Environment may keep it alive.
+bool may_hold(PyObject *key);
 
 /// A thread-local or a context variable: another thread or context finds another value.
 bool is_of_a_thread(PyObject *value);

@@ -18,6 +18,7 @@ struct Known {
   PyTypeObject *nn_module;                  ///< torch.nn.Module
   PyTypeObject *partial;                    ///< functools.partial
   PyTypeObject *deque;                      ///< collections.deque
+  PyTypeObject *lru_cache;                  ///< of what functools.lru_cache makes
   PyTypeObject *simple_namespace;           ///< types.SimpleNamespace: std, but used as plain data
 };
 

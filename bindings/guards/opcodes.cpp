@@ -87,7 +87,7 @@ constexpr Row kRows[] = {
     {"UNARY_INVERT", Action::none},
     {"WITH_EXCEPT_START", Action::none},
     // Compares objects; their values are guarded where they were read.
-    {"IS_OP", Action::none},
+    {"IS_OP", Action::identify},
     {"POP_JUMP_IF_NONE", Action::none},
     {"POP_JUMP_IF_NOT_NONE", Action::none},
     {"POP_JUMP_FORWARD_IF_NONE", Action::none},
@@ -198,6 +198,7 @@ Made make() {
   const Owned map = member(module.get(), "opmap");
   const Owned caches = member(module.get(), "_inline_cache_entries");
   const Owned relative = member(module.get(), "hasjrel");
+  made.table.names = -1;
   PyObject *key, *value;
   for (Py_ssize_t at = 0; map && PyDict_Next(map.get(), &at, &key, &value);) {
     const long number = PyLong_AsLong(value);
@@ -220,6 +221,8 @@ Made make() {
       made.table.extended = static_cast<int>(number);
     if (name == "CACHE")
       made.table.cache = static_cast<int>(number);
+    if (name == "KW_NAMES")
+      made.table.names = static_cast<int>(number);
   }
   PyErr_Clear();
   return made;

@@ -31,6 +31,7 @@ enum class Action : std::uint8_t {
   delete_item,   ///< container, key
   iterate,       ///< an iterable, all of which is read
   contains,      ///< element, container
+  identify,      ///< two operands: are they one object
   compare,       ///< two operands, all of each
   operate,       ///< two operands, all of each; the first may be changed in place
   truth,         ///< value
@@ -51,7 +52,7 @@ struct Opcodes {
   std::array<Action, 256> action;
   std::array<std::uint8_t, 256> caches; ///< code units that follow the instruction
   std::array<bool, 256> jumps, backwards, ends;
-  int extended, cache;
+  int extended, cache, names; ///< names: KW_NAMES, or -1
 };
 
 /// Made at the first call, from `opcode.opmap`. Requires: GIL held.

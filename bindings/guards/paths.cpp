@@ -22,6 +22,13 @@ std::string last_component(PyObject *file) {
 
 bool same_text(PyObject *a, PyObject *b) { return a == b || PyUnicode_Compare(a, b) == 0; }
 
+/// `torch._C.get_num_threads`
+std::string function_name(PyObject *function) {
+  auto *f = reinterpret_cast<PyCFunctionObject *>(function);
+  const std::string of = f->m_module && PyUnicode_Check(f->m_module) ? utf8(f->m_module) : "";
+  return of.empty() ? f->m_ml->ml_name : of + "." + f->m_ml->ml_name;
+}
+
 } // namespace
 
 Paths::~Paths() {
@@ -32,6 +39,7 @@ Paths::~Paths() {
     for (Slot &s : c.slots) {
       Py_XDECREF(s.key);
       Py_XDECREF(s.value);
+      Py_XDECREF(s.answer);
     }
   }
   for (Object &o : graph_.objects) {
@@ -85,14 +93,14 @@ void Paths::imported(PyObject *name) {
 // ---- reads of one slot --------------------------------------------------------------------------
 
 Paths::Position Paths::attribute(PyObject *owner, PyObject *name) {
-  use(owner);
-  if (PyType_Check(owner)) {
-    auto *type = reinterpret_cast<PyTypeObject *>(owner);
-    return classes_.contains(type) ? in_class(type, name).second : Position{};
-  }
+  if (PyType_Check(owner))
+    return type_attribute(reinterpret_cast<PyTypeObject *>(owner), name);
+  if (is_tensor(owner))
+    return tensor_attribute(owner, name, /*stores=*/false);
   PyTypeObject *type = Py_TYPE(owner);
   const int object = number_of(owner);
   if (object < 0) {
+    use(owner);
     class_attribute(type, name); // the body's own object, of a class from before
     return {};
   }
@@ -103,26 +111,66 @@ Paths::Position Paths::attribute(PyObject *owner, PyObject *name) {
     callee(owner);
     return {};
   }
-  if (!PyFunction_Check(owner) && !has_user_attributes(type))
+  if (PyFunction_Check(owner))
+    return function_attribute(object, name);
+  if (!has_user_attributes(type)) {
+    c_attribute(owner, name);
     return {};
+  }
+  use(owner);
   if (same_text(name, known().dict)) {
     const int c = container(object, Place::instance);
     if (c >= 0 && graph_.containers[c].dict)
       dicts_.try_emplace(graph_.containers[c].dict, c);
     return {};
   }
-  if (!PyFunction_Check(owner)) {
-    const auto [found, position] = in_class(type, name);
-    if (found && Py_IS_TYPE(found, &PyMemberDescr_Type))
-      return member(object, found, name);
-    if (found && is_tuple_field(found)) {
-      whole(owner, false);
-      return position;
-    }
-    if (found && Py_TYPE(found)->tp_descr_set)
-      return position;
+  const auto [found, position] = in_class(type, name);
+  if (found && Py_IS_TYPE(found, &PyMemberDescr_Type))
+    return member(object, found, name);
+  if (found && is_tuple_field(found)) {
+    whole(owner, false);
+    return position;
   }
+  if (found && Py_TYPE(found)->tp_descr_set)
+    return position;
   return instance(object, name);
+}
+
+/// `type.__getattribute__`: a property of the metaclass comes first, its other attributes last.
+Paths::Position Paths::type_attribute(PyTypeObject *type, PyObject *name) {
+  if (!classes_.contains(type))
+    return {};
+  PyTypeObject *meta = Py_TYPE(type);
+  if (meta == &PyType_Type)
+    return in_class(type, name).second;
+  classes_.insert(meta);
+  const auto [of_meta, position] = in_class(meta, name);
+  if (of_meta && Py_TYPE(of_meta)->tp_descr_set)
+    return position;
+  const auto [found, at] = in_class(type, name);
+  return found ? at : position;
+}
+
+/// `__code__` and the defaults have no place in the function's dict.
+Paths::Position Paths::function_attribute(int object, PyObject *name) {
+  auto *function = reinterpret_cast<PyFunctionObject *>(graph_.objects[object].object);
+  const std::string_view text = utf8(name);
+  for (const auto &[field, index, value] :
+       {std::tuple{"__defaults__", kDefaults, function->func_defaults},
+        std::tuple{"__kwdefaults__", kKeywordDefaults, function->func_kwdefaults},
+        std::tuple{"__code__", kCode, function->func_code}})
+    if (text == field)
+      return numbered(container(object, Place::function), index, name, value);
+  return instance(object, name);
+}
+
+/// Of an object of C code that is not fixed: a field of C is asked for again, a method is judged
+/// when it is called.
+void Paths::c_attribute(PyObject *owner, PyObject *name) {
+  PyTypeObject *type = Py_TYPE(owner);
+  PyObject *found = is_fixed(type) ? nullptr : _PyType_Lookup(type, name); // borrowed
+  if (found && (Py_IS_TYPE(found, &PyGetSetDescr_Type) || Py_IS_TYPE(found, &PyMemberDescr_Type)))
+    ask(owner, name, Asked::attribute_of);
 }
 
 Paths::Position Paths::stored_attribute(PyObject *owner, PyObject *name) {
@@ -132,16 +180,9 @@ Paths::Position Paths::stored_attribute(PyObject *owner, PyObject *name) {
       return {};
     return named(container(class_object(type), Place::names), name, nullptr);
   }
-  const int object = number_of(owner);
-  if (object < 0)
-    return {};
-  if (PyFunction_Check(owner)) {
-    const std::string_view text = utf8(name);
-    if (text == "__defaults__" || text == "__kwdefaults__")
-      return numbered(container(object, Place::function),
-                      text == "__defaults__" ? kDefaults : kKeywordDefaults, name, nullptr);
-  }
-  return attribute(owner, name);
+  if (is_tensor(owner))
+    return tensor_attribute(owner, name, /*stores=*/true);
+  return number_of(owner) < 0 ? Position{} : attribute(owner, name);
 }
 
 void Paths::class_attribute(PyTypeObject *type, PyObject *name) {
@@ -234,6 +275,102 @@ Paths::Position Paths::member(int object, PyObject *descriptor, PyObject *name) 
   PyObject *owner = graph_.objects[object].object;
   return numbered(container(object, Place::members), static_cast<int>(at->offset), name,
                   *reinterpret_cast<PyObject **>(reinterpret_cast<char *>(owner) + at->offset));
+}
+
+void Paths::code_of(PyObject *function) {
+  const int object = number_of(function);
+  if (object < 0)
+    return;
+  const Owned key(PyUnicode_InternFromString("__code__"));
+  read(function_attribute(object, key.get()));
+}
+
+void Paths::ask(PyObject *object, PyObject *name, Asked how) {
+  int number = number_of(object);
+  if (number < 0 && how == Asked::function && PyCFunction_Check(object))
+    number = root_object(object, function_name(object));
+  if (number < 0)
+    return;
+  const int c = container(number, Place::asked);
+  for (const Slot &s : graph_.containers[c].slots)
+    if (s.index == how && (!name || same_text(s.key, name)))
+      return;
+  Slot probe;
+  probe.key = name;
+  probe.index = how;
+  PyObject *answer = python::read(graph_.containers[c], probe, object, nullptr);
+  const Owned keep(probe.answer);
+  if (answer && is_plain(Py_TYPE(answer), answer))
+    read(add_slot(c, how, name, answer));
+  else
+    unguarded(graph_.prefix(number) + graph_.suffix(number) + ", a " + Py_TYPE(object)->tp_name);
+}
+
+PyObject *Paths::inner(PyObject *object) {
+  const int number = has_inner_dict(Py_TYPE(object)) ? number_of(object) : -1;
+  PyObject *dict = number < 0 ? nullptr : inner_dict(object);
+  if (dict)
+    read(numbered(container(number, Place::inner), 0, nullptr, dict));
+  return dict;
+}
+
+void Paths::serves_once(std::string what) {
+  if (once_.empty())
+    once_ = std::move(what);
+}
+
+/// Where the object lies, if a later call may find another one there that is as good: a tensor, a
+/// list. Slots with other objects compare these by identity anyway.
+Paths::Position Paths::position_of(PyObject *object) const {
+  if (const Position *at = tensor(object))
+    return *at;
+  const auto found = objects_.find(object);
+  if (found == objects_.end() || !is_collection(object))
+    return {};
+  const Object &o = graph_.objects[found->second];
+  return {o.container, o.slot};
+}
+
+void Paths::identify(PyObject *a, PyObject *b) {
+  if (a == b) { // by two paths to it, or by one
+    read_metadata(a);
+    return;
+  }
+  const Position at = position_of(a), other = position_of(b);
+  if (at.container >= 0 && other.container >= 0)
+    graph_.unlike.push_back({at.container, at.slot, other.container, other.slot});
+  else if ((at.container >= 0 && given_.contains(b)) ||
+           (other.container >= 0 && given_.contains(a)))
+    unguarded("whether an argument is " +
+              (at.container >= 0 ? graph_.path(at.container, at.slot)
+                                 : graph_.path(other.container, other.slot)));
+}
+
+/// The object of a tensor with a path, or -1.
+int Paths::tensor_object(PyObject *tensor) {
+  const auto found = tensors_.find(tensor);
+  if (found == tensors_.end())
+    return -1;
+  const auto [c, s] = found->second;
+  Slot &slot = graph_.containers[c].slots[s];
+  if (slot.object < 0) {
+    slot.primary = true;
+    slot.object = add_object(tensor, c, s);
+  }
+  return graph_.containers[c].slots[s].object;
+}
+
+/// An attribute that torch's classes do not have.
+Paths::Position Paths::tensor_attribute(PyObject *tensor, PyObject *name, bool stores) {
+  if (_PyType_Lookup(Py_TYPE(tensor), name))
+    return {};
+  if (const int object = tensor_object(tensor); object >= 0)
+    return instance(object, name);
+  const std::string_view text = utf8(name);
+  if (given_.contains(tensor) && text != "_is_param") // that is asked of any tensor, by isinstance
+    serves_once(std::string(stores ? "stores" : "reads") + " the attribute '" + std::string(text) +
+                "' of a tensor that is passed to it");
+  return {};
 }
 
 void Paths::callee(PyObject *callable) {

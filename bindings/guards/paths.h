@@ -62,8 +62,24 @@ public:
   Position cell(PyObject *cell);
   Position item(PyObject *container, PyObject *key);
 
+  /// The body asks whether two objects are one.
+  void identify(PyObject *a, PyObject *b);
+  /// A tensor among the arguments: another one at each call, so it has no path.
+  void given(PyObject *tensor) { given_.insert(tensor); }
   /// What a weak reference refers to.
   Position referent_of(PyObject *reference);
+  /// The code of a function that runs.
+  void code_of(PyObject *function);
+  /// What C code says, which a later call asks again: an attribute of `object`, a method or the
+  /// object itself called with nothing. Requires: the answer is a plain value, or nothing is
+  /// recorded.
+  void ask(PyObject *object, PyObject *name, Asked how);
+  /// Dict that an object of C code keeps, or null: borrowed. What the body reads of it has a path.
+  PyObject *inner(PyObject *object);
+  /// The body reads something that no later call can compare: the trace serves its own call.
+  void unguarded(const std::string &what) { serves_once("reads " + what + kCannotCompare); }
+  /// What the body does and a later call can't, in words that follow "the body".
+  void serves_once(std::string what);
 
   // All slots of an object, which the body reads. Each returns the container, or -1.
   int every_attribute(PyObject *owner);
@@ -85,14 +101,15 @@ public:
   void read_item(Position at);
   /// The body asks a tensor for its metadata: dtype, shape, device ...
   void read_metadata(PyObject *tensor);
-  /// The first thing that the body reads and no later call could compare, by its path; or empty.
-  const std::string &unguarded() const { return unguarded_; }
+  /// The first thing that the body does and no later call can, in words that follow "the body"; or
+  /// empty.
+  const std::string &once() const { return once_; }
   /// Those that were asked, in that order.
   const std::vector<PyObject *> &asked() const { return asked_; }
 
   /// Whether the body was given the object, or reached it by a path: it did not make it.
   bool knows(PyObject *object) const {
-    return objects_.contains(object) || functions_.contains(object);
+    return objects_.contains(object) || leaves_.contains(object);
   }
   /// The slot through which a tensor is reached, or null.
   const Position *tensor(PyObject *object) const;
@@ -101,6 +118,8 @@ public:
   const Graph &graph() const { return graph_; }
 
 private:
+  static constexpr const char *kCannotCompare = ", which a later call can't compare";
+
   int add_object(PyObject *object, int container, int slot);
   int root_object(PyObject *object, std::string name);
   int number_of(PyObject *object);
@@ -113,7 +132,13 @@ private:
   PyObject *slot_numbers(int container);
   void classify(int container, int slot);
   void lead_on(int container, int slot, Expect expect);
+  int tensor_object(PyObject *tensor);
+  Position tensor_attribute(PyObject *tensor, PyObject *name, bool stores);
+  Position position_of(PyObject *object) const;
   Position instance(int object, PyObject *name);
+  Position type_attribute(PyTypeObject *type, PyObject *name);
+  Position function_attribute(int object, PyObject *name);
+  void c_attribute(PyObject *owner, PyObject *name);
   std::pair<PyObject *, Position> in_class(PyTypeObject *type, PyObject *name);
   Position member(int object, PyObject *descriptor, PyObject *name);
   void close(int container);
@@ -127,12 +152,14 @@ private:
 
   Graph graph_;
   std::unordered_map<PyObject *, int> objects_;        ///< Graph::objects by pointer
-  std::unordered_map<PyObject *, Position> functions_; ///< seen in slots, not yet called
+  /// Seen in slots, and not yet led on from: functions, objects of C code.
+  std::unordered_map<PyObject *, Position> leaves_;
   std::unordered_map<PyObject *, Position> tensors_;
   std::vector<PyObject *> asked_; ///< tensors, borrowed from slots
   std::unordered_set<PyObject *> asked_set_;
   std::unordered_map<PyObject *, Position> opaque_; ///< what may change unseen
-  std::string unguarded_;
+  std::unordered_set<PyObject *> given_;
+  std::string once_;
   std::unordered_map<PyObject *, int> globals_; ///< containers by dict
   std::unordered_map<PyObject *, int> dicts_;   ///< containers of instances by `__dict__`
   std::unordered_map<PyObject *, std::pair<int, int>> cells_; ///< a function's container, its index

@@ -9,23 +9,16 @@
 
 namespace tracehost::python {
 
-namespace {
-
-/// A key that may hold other objects, so that no Environment may keep it.
-bool may_hold(PyObject *key) { return Py_TYPE(key)->tp_weaklistoffset != 0; }
-
-} // namespace
-
 /// What the body uses of an object that no slot describes.
 void Paths::use(PyObject *object) {
-  if (!unguarded_.empty() || opaque_.empty())
+  if (!once_.empty() || opaque_.empty())
     return;
   const auto found = opaque_.find(object);
   if (found == opaque_.end() || PyObject_CheckBuffer(object)) // memory: a numpy array
     return;
   const auto [c, s] = found->second;
   if (!graph_.objects[graph_.containers[c].object].library)
-    unguarded_ = graph_.path(c, s) + ", a " + Py_TYPE(object)->tp_name;
+    unguarded(graph_.path(c, s) + ", a " + Py_TYPE(object)->tp_name);
 }
 
 Paths::Position Paths::item(PyObject *object, PyObject *key) {
@@ -90,6 +83,8 @@ int Paths::every_attribute(PyObject *owner) {
 
 int Paths::whole(PyObject *object, bool deep) {
   use(object);
+  if (PyObject *dict = inner(object); dict && Py_TYPE(object) != known().lru_cache)
+    return whole(dict, deep);
   const int c = collection(object);
   if (c < 0)
     return -1;
@@ -97,9 +92,9 @@ int Paths::whole(PyObject *object, bool deep) {
     close(c);
   read({c, -1});
   const Container &in = graph_.containers[c];
-  if (in.place == Place::set && unguarded_.empty() && !in.stored &&
+  if (in.place == Place::set && !in.stored &&
       static_cast<Py_ssize_t>(in.slots.size()) < in.length)
-    unguarded_ = graph_.prefix(in.object) + graph_.suffix(in.object) + ", a set of objects";
+    unguarded(graph_.prefix(in.object) + graph_.suffix(in.object) + ", a set of objects");
   if (!deep)
     return c;
   const std::size_t count = graph_.containers[c].slots.size();
@@ -113,6 +108,8 @@ int Paths::whole(PyObject *object, bool deep) {
 
 int Paths::length(PyObject *object) {
   use(object);
+  if (PyObject *dict = inner(object); dict && Py_TYPE(object) != known().lru_cache)
+    return length(dict);
   const int c = collection(object);
   if (c < 0)
     return -1;
@@ -156,10 +153,9 @@ void Paths::close(int c) {
     PyErr_Clear();
     in.counted = true;
   } else if (PyObject *dict = dict_of(in.place, owner)) {
-    PyObject *key, *value;
     int order = 0;
-    for (Py_ssize_t at = 0; PyDict_Next(dict, &at, &key, &value);) {
-      const Position found = named(c, key, value);
+    for (Entries entries(dict); entries.next();) {
+      const Position found = named(c, entries.key(), entries.value());
       if (found.slot >= 0 && in.slots[found.slot].value)
         in.slots[found.slot].index = order++;
     }

@@ -82,8 +82,8 @@ int Paths::class_object(PyTypeObject *type) {
 int Paths::number_of(PyObject *object) {
   if (const auto found = objects_.find(object); found != objects_.end())
     return found->second;
-  const auto found = functions_.find(object);
-  if (found == functions_.end())
+  const auto found = leaves_.find(object);
+  if (found == leaves_.end())
     return -1;
   const Position at = found->second;
   lead_on(at.container, at.slot, Expect::object);
@@ -163,6 +163,14 @@ Paths::Position Paths::add_slot(int c, int index, PyObject *key, PyObject *value
   return {c, number};
 }
 
+/// A function of C code with an object of its own: `rng.random`, kept in a variable.
+static bool is_bound(PyObject *value) {
+  if (!PyCFunction_Check(value))
+    return false;
+  PyObject *self = PyCFunction_GET_SELF(value);
+  return self && !PyModule_Check(self);
+}
+
 void Paths::classify(int container, int slot) {
   Slot &s = graph_.containers[container].slots[slot];
   PyObject *value = s.value;
@@ -176,7 +184,7 @@ void Paths::classify(int container, int slot) {
     if (is_collection(value)) {
       return lead_on(container, slot, Expect::container);
     } else if (PyFunction_Check(value)) {
-      functions_.try_emplace(value, Position{container, slot});
+      leaves_.try_emplace(value, Position{container, slot});
     } else if (PyModule_Check(value)) {
       lead_on(container, slot, Expect::object);
       graph_.objects[graph_.containers[container].slots[slot].object].library |=
@@ -191,7 +199,10 @@ void Paths::classify(int container, int slot) {
       s.type = s.opaque ? type : nullptr;
       if (s.opaque)
         opaque_.try_emplace(value, Position{container, slot});
+      leaves_.try_emplace(value, Position{container, slot});
     }
+  } else if (value && is_bound(value)) {
+    leaves_.try_emplace(value, Position{container, slot});
   }
   std::vector<AtomRef> atoms;
   Slot &now = graph_.containers[container].slots[slot];

@@ -59,6 +59,9 @@ void Reads::read() {
   case Action::contains:
     contains(operand(2), operand(1));
     break;
+  case Action::identify:
+    paths_.identify(operand(2), operand(1));
+    break;
   case Action::compare:
     paths_.whole(operand(2), true);
     paths_.whole(operand(1), true);

@@ -51,6 +51,10 @@ private:
   void calls_unpacked();
   void call(PyObject *callable, Arguments arguments);
   void call_named(std::string_view name, Arguments arguments);
+  void ask_again(PyObject *callable, PyObject *self);
+  void ask_registry();
+  void call_kept(PyObject *callable, PyObject *self, Arguments arguments);
+  void call_cached(PyObject *callable, Arguments arguments);
   void call_special(PyObject *owner, const char *special, Arguments arguments);
   bool call_method(std::string_view name, Arguments arguments);
   void pop(PyObject *container, PyObject *key);

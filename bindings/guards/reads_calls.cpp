@@ -65,6 +65,14 @@ constexpr std::string_view kMoves[] = {"appendleft",
                                        "intersection_update",
                                        "symmetric_difference_update"};
 
+/// Functions and methods of C code that are called with nothing, and read the state of the process:
+/// a later call asks them again.
+constexpr std::string_view kAskedAgain[] = {
+    "get_num_threads", "get_num_interop_threads", "getpid",       "getppid",
+    "getcwd",          "getrecursionlimit",       "get_cache_token", "get_ident",
+    "initial_seed",    "getdefaultencoding",      "cpu_count",    "device_count",
+    "_cuda_getDevice", "_cuda_getDeviceCount",    "locked",       "is_set"};
+
 std::vector<PyObject *> with_self(PyObject *self, std::span<PyObject *const> arguments) {
   std::vector<PyObject *> all{self};
   all.insert(all.end(), arguments.begin(), arguments.end());
@@ -145,6 +153,10 @@ void Reads::call(PyObject *callable, Arguments arguments) {
   if (PyCFunction_Check(callable)) {
     auto *function = reinterpret_cast<PyCFunctionObject *>(callable);
     PyObject *self = PyCFunction_GET_SELF(callable);
+    if (arguments.empty() && one_of(function->m_ml->ml_name, kAskedAgain))
+      return ask_again(callable, self);
+    if (self && !PyModule_Check(self) && paths_.knows(callable))
+      return call_kept(callable, self, arguments);
     if (!self || PyModule_Check(self)) {
       if (is_of_torch(function->m_module))
         return call_unknown(arguments, /*may_store=*/false);
@@ -155,6 +167,10 @@ void Reads::call(PyObject *callable, Arguments arguments) {
     return;
   }
   if (Py_IS_TYPE(callable, &PyMethodDescr_Type) || Py_IS_TYPE(callable, &PyWrapperDescr_Type)) {
+    if (arguments.size() == 1 && !called_ &&
+        one_of(utf8(reinterpret_cast<PyDescrObject *>(callable)->d_name), kAskedAgain))
+      return paths_.ask(arguments[0], reinterpret_cast<PyDescrObject *>(callable)->d_name,
+                        Asked::method_of);
     if (!call_method(utf8(reinterpret_cast<PyDescrObject *>(callable)->d_name), arguments))
       call_unknown(arguments, arguments.empty() || !is_tensor(arguments[0]));
     return;
@@ -179,6 +195,8 @@ void Reads::call(PyObject *callable, Arguments arguments) {
     }
     return;
   }
+  if (type == known().lru_cache)
+    return call_cached(callable, arguments);
   if (PyWeakref_CheckRefExact(callable))
     return paths_.read(paths_.referent_of(callable));
   if (is_getter(callable)) {
@@ -192,6 +210,49 @@ void Reads::call(PyObject *callable, Arguments arguments) {
     call_unknown(arguments, true);
 }
 
+/// `torch.get_num_threads()`, `generator.initial_seed()`.
+void Reads::ask_again(PyObject *callable, PyObject *self) {
+  if (called_)
+    return;
+  if (!self || PyModule_Check(self))
+    return paths_.ask(callable, nullptr, Asked::function);
+  const Owned name(
+      PyUnicode_InternFromString(reinterpret_cast<PyCFunctionObject *>(callable)->m_ml->ml_name));
+  paths_.ask(self, name.get(), Asked::method_of);
+}
+
+/// A method that was kept with its object: `draw = rng.random`. The object has no path.
+void Reads::call_kept(PyObject *callable, PyObject *self, Arguments arguments) {
+  if (!called_ && !is_fixed(Py_TYPE(self)) && !PyType_Check(self) && !is_tensor(self) &&
+      !is_plain(Py_TYPE(self), self))
+    paths_.unguarded(std::string(reinterpret_cast<PyCFunctionObject *>(callable)->m_ml->ml_name) +
+                     "() of a " + Py_TYPE(self)->tp_name);
+  call_unknown(arguments, true);
+}
+
+/// A function with lru_cache: a result that it has is an entry of its dict, one that it has not is
+/// made by the function, which is seen running, and becomes one.
+void Reads::call_cached(PyObject *callable, Arguments arguments) {
+  PyObject *cache = paths_.inner(callable);
+  if (!cache)
+    return;
+  const bool alone = arguments.size() == 1 && (PyLong_CheckExact(arguments[0]) ||
+                                               PyUnicode_CheckExact(arguments[0]));
+  Owned key(alone ? Py_NewRef(arguments[0]) : PyTuple_New(static_cast<Py_ssize_t>(arguments.size())));
+  for (std::size_t i = 0; !alone && key && i < arguments.size(); ++i)
+    PyTuple_SET_ITEM(key.get(), i, Py_NewRef(arguments[i]));
+  if (instruction_->named || !key || PyObject_Hash(key.get()) == -1) { // the key has a mark of functools' own
+    PyErr_Clear();
+    paths_.whole(cache, false);
+    stores_.note({paths_.before_change(cache), -1}, called_);
+    return;
+  }
+  load_item(cache, key.get());
+  if (PyDict_Contains(cache, key.get()) == 0)
+    stores_.note(paths_.item(cache, key.get()), called_);
+  PyErr_Clear();
+}
+
 /// A special method of the object's class that is no Python code, `__getattr__ = dict.__getitem__`.
 void Reads::call_special(PyObject *owner, const char *special, Arguments arguments) {
   PyTypeObject *type = Py_TYPE(owner);
@@ -203,6 +264,16 @@ void Reads::call_special(PyObject *owner, const char *special, Arguments argumen
     return;
   paths_.class_attribute(type, text.get());
   call(found, arguments);
+}
+
+/// What is registered with an abstract base class is known to C code alone. Each registration
+/// changes one number.
+void Reads::ask_registry() {
+  const Owned module(PyImport_ImportModule("_abc"));
+  const Owned token(module ? PyObject_GetAttrString(module.get(), "get_cache_token") : nullptr);
+  PyErr_Clear();
+  if (token)
+    paths_.ask(token.get(), nullptr, Asked::function);
 }
 
 /// A function or type of C code, by its name.
@@ -231,6 +302,8 @@ void Reads::call_named(std::string_view name, Arguments arguments) {
           }
   if (is_tensor(first))
     paths_.read_metadata(first);
+  if (name == "_abc_instancecheck" || name == "_abc_subclasscheck")
+    return ask_registry();
   if (one_of(name, kReadsNothing))
     return;
   if (name == "getattr" || name == "hasattr") {
@@ -290,6 +363,11 @@ bool Reads::call_method(std::string_view name, Arguments arguments) {
   }
   if (called_)
     return true;
+  if (name == "__subclasses__" && PyType_Check(self)) {
+    paths_.unguarded(std::string("the subclasses of ") +
+                     reinterpret_cast<PyTypeObject *>(self)->tp_name);
+    return true;
+  }
   if (name == "__getattribute__") {
     if (first && PyUnicode_Check(first))
       paths_.read(paths_.attribute(self, first));

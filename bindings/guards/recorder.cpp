@@ -101,9 +101,10 @@ const Recorder::State::UsersCode &Recorder::State::users_code(PyCodeObject *code
 /// Cells of a function that the body makes are the body's own, unless it is reached otherwise.
 void Recorder::State::function(PyObject *function) {
   auto *f = reinterpret_cast<PyFunctionObject *>(function);
-  if (!f->func_closure && !f->func_defaults && !f->func_kwdefaults)
-    return;
   if (functions.contains(function) || is_library_globals(f->func_globals))
+    return;
+  paths.code_of(function);
+  if (!f->func_closure && !f->func_defaults && !f->func_kwdefaults)
     return;
   if (made.contains(f->func_code) && !paths.knows(function))
     return;
@@ -119,8 +120,11 @@ void Recorder::State::method(PyFrameObject *frame, PyCodeObject *code) {
     paths.class_attribute(Py_TYPE(self), code->co_name);
 }
 
-Recorder::Recorder(PyObject *function, std::span<const Root> roots, bool watch_values)
+Recorder::Recorder(PyObject *function, std::span<const Root> roots,
+                   std::span<PyObject *const> tensors, bool watch_values)
     : state_(std::make_unique<State>()) {
+  for (PyObject *tensor : tensors)
+    state_->paths.given(tensor);
   state_->watch_values = watch_values;
   for (const Root &root : roots)
     state_->paths.root(root);
@@ -178,6 +182,8 @@ void Recorder::missed(std::string why) {
   if (state_->missed.empty())
     state_->missed = std::move(why);
 }
+
+void Recorder::serves_once(std::string what) { state_->paths.serves_once(std::move(what)); }
 
 void Recorder::begin_call() { state_->calls = true; }
 
@@ -255,8 +261,8 @@ std::shared_ptr<Environment> Recorder::finish(std::span<PyObject *const> capture
   s.once = finish.once();
   if (!s.missed.empty())
     s.once = "what the body reads could not be observed: " + s.missed;
-  else if (const std::string &what = s.paths.unguarded(); !what.empty() && s.watch_values)
-    s.once = "the body reads " + what + ", which a later call can't compare: it is traced again";
+  else if (const std::string &what = s.paths.once(); !what.empty() && s.watch_values)
+    s.once = "the body " + what + ": it is traced again";
   return environment;
 }
 

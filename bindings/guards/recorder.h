@@ -41,9 +41,10 @@ struct Rebound {
 class Recorder {
 public:
   /// `function`: the callable that is traced (function, bound method's function, nn.Module ...).
-  /// `roots`: what paths may start from besides it: bound arguments, borrowed for the Recorder's
-  /// life. Runs no user code.
-  Recorder(PyObject *function, std::span<const Root> roots, bool watch_values);
+  /// `roots`: what paths may start from besides it: bound arguments. `tensors`: those among or in
+  /// the arguments. Both are borrowed for the Recorder's life. Runs no user code.
+  Recorder(PyObject *function, std::span<const Root> roots, std::span<PyObject *const> tensors,
+           bool watch_values);
   ~Recorder();
   Recorder(const Recorder &) = delete;
   Recorder &operator=(const Recorder &) = delete;
@@ -60,6 +61,9 @@ public:
   void begin_call();
   /// Instructions were not seen, a sentence why: the trace can serve its own call alone.
   void missed(std::string why);
+
+  /// The body did what no later call can, in words that follow "the body".
+  void serves_once(std::string what);
 
   /// Tensors with a path that the body asked for their metadata: dtype, shape, device ...
   const std::vector<PyObject *> &asked() const;

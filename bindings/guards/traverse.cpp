@@ -30,6 +30,7 @@ int Watch::traverse(visitproc visit, void *arg, std::unordered_set<const Atom *>
     for (const Slot &s : c.slots) {
       Py_VISIT(s.key);
       Py_VISIT(s.keep);
+      Py_VISIT(s.answer);
       Py_VISIT(reinterpret_cast<PyObject *>(s.type));
       if (const int stop = python::traverse({s.atom}, visit, arg, seen))
         return stop;

@@ -1,6 +1,7 @@
 #include "guards/watch.h"
 
 #include "guards/gil.h"
+#include "guards/kinds.h"
 #include "guards/known.h"
 
 #include <algorithm>
@@ -59,7 +60,7 @@ Watch::Watch(Graph graph, bool watches, std::vector<PyObject *> captured,
     for (const std::size_t s : order) {
       // A key that may hold other things is not kept alive.
       Item item{container.slots[s].key, static_cast<std::int32_t>(s), {}, {}};
-      if (Py_TYPE(item.key)->tp_weaklistoffset != 0) {
+      if (may_hold(item.key)) {
         std::vector<AtomRef> atoms;
         item.node = leaf_of(item.key, atoms);
         item.atom = atoms.front();
@@ -85,6 +86,7 @@ Watch::~Watch() {
     for (Slot &s : c.slots) {
       Py_XDECREF(s.key);
       Py_XDECREF(s.keep);
+      Py_XDECREF(s.answer);
       Py_XDECREF(reinterpret_cast<PyObject *>(s.type));
     }
   for (Object &o : graph_.objects) {
@@ -135,6 +137,10 @@ std::size_t Watch::first_changed(PyObject *const *arguments, std::size_t from) c
           return i;
       break;
     }
+    case Check::order:
+      if (!is_in_order(check.index, check.object))
+        return i;
+      break;
     case Check::items: {
       const Container &c = graph_.containers[check.index];
       const Py_ssize_t size = Py_SIZE(check.object);
@@ -183,6 +189,10 @@ bool Watch::ties_hold() const {
     if (slot.value != other)
       return false;
   }
+  for (const Graph::Unlike &u : graph_.unlike)
+    if (graph_.containers[u.container].slots[u.slot].value ==
+        graph_.containers[u.other_container].slots[u.other_slot].value)
+      return false;
   return true;
 }
 
@@ -233,6 +243,8 @@ void Watch::compile() {
     case Place::referent:
     case Place::set:
     case Place::deque:
+    case Place::inner:
+    case Place::asked:
       check.kind = Check::slots;
       if (c.slots.empty() && !c.counted)
         continue;
@@ -247,7 +259,28 @@ void Watch::compile() {
       continue;
     }
     checks_.push_back(check);
+    if (keeps_order(static_cast<std::size_t>(i), owner)) {
+      check.kind = Check::order;
+      checks_.push_back(check);
+    }
   }
+}
+
+/// An OrderedDict that was read whole. It may change its order, and then its version stays the same.
+bool Watch::keeps_order(std::size_t container, PyObject *owner) const {
+  return graph_.containers[container].place == Place::entries && PyODict_Check(owner) &&
+         items_[container].size() > 1;
+}
+
+bool Watch::is_in_order(std::size_t container, PyObject *owner) const {
+  const Owned keys(PyODict_Type.tp_iter(owner));
+  bool same = static_cast<bool>(keys);
+  for (const Item &item : items_[container]) {
+    const Owned key(same ? PyODictIter_Type.tp_iternext(keys.get()) : nullptr);
+    same = key && (item.key == key.get() || holds_key(item, key.get()));
+  }
+  PyErr_Clear();
+  return same;
 }
 
 // ---- the full pass ------------------------------------------------------------------------------
@@ -290,7 +323,7 @@ bool Watch::settle(std::size_t index) {
       return true;
     }
     const std::uint64_t tag = version(dict);
-    if (dict == c.dict && tag == c.tag)
+    if (dict == c.dict && tag == c.tag && !keeps_order(index, owner))
       return true;
     const bool same = c.place == Place::entries && !c.open ? settle_entries(index, dict)
                       : c.open
@@ -325,26 +358,27 @@ bool Watch::settle_entries(std::size_t index, PyObject *dict) {
     return false;
   const std::vector<Item> &items = items_[index];
   const std::uint64_t tag = version(dict);
-  PyObject *key, *value;
   std::size_t i = 0;
-  for (Py_ssize_t at = 0; i < items.size() && PyDict_Next(dict, &at, &key, &value); ++i) {
+  for (Entries entries(dict); i < items.size() && entries.next(); ++i) {
     const Item &item = items[i];
-    if (key != item.key &&
-        !(item.key ? PyUnicode_CheckExact(key) && PyUnicode_CheckExact(item.key) &&
-                         PyUnicode_Compare(key, item.key) == 0
-                   : holds(item.node, key))) {
-      if (!item.key || PyUnicode_CheckExact(key) || Py_TYPE(key) != Py_TYPE(item.key))
-        return false;
-      const int same = PyObject_RichCompareBool(key, item.key, Py_EQ);
-      if (same < 0)
-        PyErr_Clear();
-      if (same != 1)
-        return false;
-    }
-    if (!matches(c.slots[item.slot], value) || version(dict) != tag)
+    if (entries.key() != item.key && !holds_key(item, entries.key()))
+      return false;
+    if (!matches(c.slots[item.slot], entries.value()) || version(dict) != tag)
       return false;
   }
   return i == items.size();
+}
+
+/// Whether another object is the same key.
+bool Watch::holds_key(const Item &item, PyObject *key) {
+  if (!item.key)
+    return holds(item.node, key);
+  if (Py_TYPE(key) != Py_TYPE(item.key))
+    return false;
+  const int same = PyObject_RichCompareBool(key, item.key, Py_EQ);
+  if (same < 0)
+    PyErr_Clear();
+  return same == 1;
 }
 
 bool Watch::settle_names(std::size_t index, PyObject *dict) {
@@ -424,13 +458,15 @@ bool Watch::matches(Slot &s, PyObject *now) {
     break;
   case Expect::tensor:
   case Expect::same:
-    if (!now || !is_tensor(now))
-      return false;
-    break;
   case Expect::capture:
     if (!now || !is_tensor(now))
       return false;
-    captures_[s.capture] = now;
+    if (s.expect == Expect::capture)
+      captures_[s.capture] = now;
+    if (s.primary) {
+      moved_ |= graph_.objects[s.object].object != now;
+      graph_.objects[s.object].object = now;
+    }
     break;
   }
   s.value = now;

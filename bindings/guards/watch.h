@@ -51,7 +51,15 @@ public:
 private:
   /// One comparison of the fast way. Small: there are thousands in a large model.
   struct Check {
-    enum Kind : std::uint8_t { argument, weak_root, dict_only, instance, slots, items } kind;
+    enum Kind : std::uint8_t {
+      argument,
+      weak_root,
+      dict_only,
+      instance,
+      slots,
+      order,
+      items
+    } kind;
     std::int16_t anchor; ///< instance: where it keeps its dict, in words from its address
     std::int32_t index;  ///< the container; argument: which; weak_root: the Object
     PyObject *object;    ///< what must be found: the argument, the owner of the container
@@ -72,6 +80,9 @@ private:
   bool settle(PyObject *const *arguments);
   bool ties_hold() const;
   bool settle(std::size_t container);
+  bool keeps_order(std::size_t container, PyObject *owner) const;
+  bool is_in_order(std::size_t container, PyObject *owner) const;
+  static bool holds_key(const Item &item, PyObject *key);
   bool settle_entries(std::size_t container, PyObject *dict);
   bool settle_names(std::size_t container, PyObject *dict);
   bool learn_names(std::size_t container, PyObject *dict);

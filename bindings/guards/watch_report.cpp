@@ -1,6 +1,7 @@
 #include "guards/watch.h"
 
 #include "guards/gil.h"
+#include "guards/kinds.h"
 #include "guards/known.h"
 #include "results.h"
 
@@ -35,10 +36,9 @@ struct Watch::Reader {
     PyObject *dict = from ? dict_of(c.place, from) : nullptr;
     PyObject *now = nullptr;
     if (from && !s.key && c.place == Place::entries) {
-      PyObject *key, *found; // a key that is not kept: by position
-      Py_ssize_t at = 0;
-      for (int i = 0; i <= s.index && PyDict_Next(dict, &at, &key, &found); ++i)
-        now = i == s.index ? found : nullptr;
+      Entries entries(dict); // a key that is not kept: by position
+      for (int i = 0; i <= s.index && entries.next(); ++i)
+        now = i == s.index ? entries.value() : nullptr;
     } else if (from) {
       now = read(c, s, from, dict);
     }
@@ -203,13 +203,13 @@ std::vector<WatchedSlot> Watch::current(PyObject *const *arguments, std::vector<
       continue;
     }
     std::string keys;
-    PyObject *key, *value;
-    std::size_t count = 0;
-    for (Py_ssize_t at = 0; dict && PyDict_Next(dict, &at, &key, &value); ++count)
-      if (Py_TYPE(key)->tp_weaklistoffset == 0)
-        append_key(keys, key);
-    if (dict)
+    if (dict) {
+      std::size_t count = 0;
+      for (Entries entries(dict); entries.next(); ++count)
+        if (!may_hold(entries.key()))
+          append_key(keys, entries.key());
       append_rest(keys, PyDict_GET_SIZE(dict), count);
+    }
     result.push_back({"list(" + of + ")", dict ? text_leaf(keys, atoms) : type_leaf(other, atoms)});
   }
   result.push_back({kAppeared, text_leaf(appeared, atoms)});
