@@ -96,7 +96,9 @@ PyObject *shape_property(PyObject *original, const char *name, PyObject *tensor,
 
 PyObject *strides_method(PyObject *original, const char *name, Args args, std::size_t nargsf,
                          PyObject *kwnames) {
-  if (name == std::string_view("is_contiguous"))
+  // Another memory format asks for sizes of 1, too.
+  const bool formatted = PyVectorcall_NARGS(nargsf) > 1 || kwnames;
+  if (name == std::string_view("is_contiguous") && !formatted)
     trace::note_contiguity_read(THPVariable_Unpack(args[0]));
   else
     trace::note_strides_read(THPVariable_Unpack(args[0]));
@@ -131,7 +133,10 @@ PyObject *contiguous_method(PyObject *original, const char *name, Args args, std
     format = reinterpret_cast<THPMemoryFormat *>(args[1])->memory_format;
   if (!t.is_contiguous(format))
     return PyObject_Vectorcall(original, args, nargsf, kwnames);
-  trace::note_contiguity_read(t);
+  if (format == at::MemoryFormat::Contiguous)
+    trace::note_contiguity_read(t);
+  else
+    trace::note_strides_read(t);
   return Py_NewRef(args[0]);
 }
 

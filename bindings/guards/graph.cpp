@@ -41,6 +41,8 @@ std::string step(const Container &c, PyObject *key, std::int32_t index) {
            (index == Asked::attribute_of ? "" : "()");
   case Place::inner:
     return ".<dict>";
+  case Place::keys:
+    return "[key " + std::to_string(index) + "]";
   case Place::globals:
   case Place::function:
     return utf8(key);
@@ -234,6 +236,13 @@ PyObject *read(const Container &container, const Slot &slot, PyObject *owner, Py
     return referent(owner);
   case Place::inner:
     return inner_dict(owner);
+  case Place::keys: {
+    Entries entries(owner);
+    for (int i = 0; i <= slot.index; ++i)
+      if (!entries.next())
+        return nullptr;
+    return entries.key();
+  }
   case Place::asked:
     return ask(slot, owner);
   case Place::method:
@@ -281,6 +290,7 @@ bool write(Place place, PyObject *key, std::int32_t index, PyObject *owner, PyOb
   case Place::method:
   case Place::partial:
   case Place::referent:
+  case Place::keys:
   case Place::inner:
   case Place::asked:
     break;

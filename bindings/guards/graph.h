@@ -32,6 +32,7 @@ enum class Place : std::uint8_t {
   method,   ///< a bound method's `__self__` and `__func__`
   partial,  ///< a functools.partial's func, args, keywords
   referent, ///< what a weak reference refers to
+  keys,     ///< a dict's keys that hold other objects, by their place in the order
   inner,    ///< the dict of a dict's view, a mappingproxy, a function with lru_cache
   asked,    ///< what C code says when it is asked again: see Asked
 };

@@ -22,6 +22,12 @@ std::string last_component(PyObject *file) {
 
 bool same_text(PyObject *a, PyObject *b) { return a == b || PyUnicode_Compare(a, b) == 0; }
 
+/// Where an object keeps its attributes and what refers to it weakly.
+bool is_own_place(PyObject *name) {
+  const std::string_view text = utf8(name);
+  return text == "__dict__" || text == "__weakref__";
+}
+
 /// `torch._C.get_num_threads`
 std::string function_name(PyObject *function) {
   auto *f = reinterpret_cast<PyCFunctionObject *>(function);
@@ -114,7 +120,8 @@ Paths::Position Paths::attribute(PyObject *owner, PyObject *name) {
   if (PyFunction_Check(owner))
     return function_attribute(object, name);
   if (!has_user_attributes(type)) {
-    c_attribute(owner, name);
+    if (PyObject *found = _PyType_Lookup(type, name))
+      c_field(owner, name, found);
     return {};
   }
   use(owner);
@@ -131,8 +138,10 @@ Paths::Position Paths::attribute(PyObject *owner, PyObject *name) {
     whole(owner, false);
     return position;
   }
-  if (found && Py_TYPE(found)->tp_descr_set)
+  if (found && Py_TYPE(found)->tp_descr_set) {
+    c_field(owner, name, found);
     return position;
+  }
   return instance(object, name);
 }
 
@@ -164,12 +173,13 @@ Paths::Position Paths::function_attribute(int object, PyObject *name) {
   return instance(object, name);
 }
 
-/// Of an object of C code that is not fixed: a field of C is asked for again, a method is judged
-/// when it is called.
-void Paths::c_attribute(PyObject *owner, PyObject *name) {
-  PyTypeObject *type = Py_TYPE(owner);
-  PyObject *found = is_fixed(type) ? nullptr : _PyType_Lookup(type, name); // borrowed
-  if (found && (Py_IS_TYPE(found, &PyGetSetDescr_Type) || Py_IS_TYPE(found, &PyMemberDescr_Type)))
+/// What a type of C code gives for a name: a field is asked for again, a method is judged when it
+/// is called.
+void Paths::c_field(PyObject *owner, PyObject *name, PyObject *descriptor) {
+  if (!Py_IS_TYPE(descriptor, &PyGetSetDescr_Type) && !Py_IS_TYPE(descriptor, &PyMemberDescr_Type))
+    return;
+  PyTypeObject *of = PyDescr_TYPE(descriptor);
+  if (of != &PyBaseObject_Type && !is_fixed(of) && !is_own_place(name))
     ask(owner, name, Asked::attribute_of);
 }
 

@@ -138,7 +138,7 @@ private:
   Position instance(int object, PyObject *name);
   Position type_attribute(PyTypeObject *type, PyObject *name);
   Position function_attribute(int object, PyObject *name);
-  void c_attribute(PyObject *owner, PyObject *name);
+  void c_field(PyObject *owner, PyObject *name, PyObject *descriptor);
   std::pair<PyObject *, Position> in_class(PyTypeObject *type, PyObject *name);
   Position member(int object, PyObject *descriptor, PyObject *name);
   void close(int container);

@@ -156,8 +156,11 @@ void Paths::close(int c) {
     int order = 0;
     for (Entries entries(dict); entries.next();) {
       const Position found = named(c, entries.key(), entries.value());
-      if (found.slot >= 0 && in.slots[found.slot].value)
-        in.slots[found.slot].index = order++;
+      if (found.slot < 0 || !in.slots[found.slot].value)
+        continue;
+      if (in.place == Place::entries && may_hold(entries.key()))
+        read(numbered(container(in.object, Place::keys), order, nullptr, entries.key()));
+      in.slots[found.slot].index = order++;
     }
   }
   in.open = false;

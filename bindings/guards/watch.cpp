@@ -243,6 +243,7 @@ void Watch::compile() {
     case Place::referent:
     case Place::set:
     case Place::deque:
+    case Place::keys:
     case Place::inner:
     case Place::asked:
       check.kind = Check::slots;
