@@ -8,6 +8,7 @@
 #include "errors.h"
 #include "function_type.h"
 #include "guards/gil.h"
+#include "traced_size.h"
 #include "native_signature.h"
 #include "trace/tracer.h"
 #include "walk.h"
@@ -189,7 +190,7 @@ PyObject *result_of(const Specialization &s, torch::jit::Stack &stack) {
       computed[node.payload.slot] = node.reserved[1] == archive::kComputed;
   for (std::size_t i = 0; i < s.outputs.tensors; ++i) {
     const at::Tensor t = stack.at(i).toTensor();
-    owned.emplace_back(computed[i] ? PyLong_FromLongLong(t.item().toLong()) : THPVariable_Wrap(t));
+    owned.emplace_back(computed[i] ? number_of(t) : THPVariable_Wrap(t));
     tensors.push_back(owned.back().get());
   }
   std::size_t at = 0;

@@ -110,10 +110,10 @@ BodyResult PythonCall::run(Request &) {
   return result;
 }
 
-/// A size that the graph computes is a number for the caller; what a branch left as it was is the
+/// A number that the graph computes is one for the caller; what a branch left as it was is the
 /// tensor that went into the branch.
 void PythonCall::return_as_eager(const BodyResult &result) {
-  bool differs = returns_sizes(result.outputs);
+  bool differs = returns_numbers(result.outputs);
   torch::jit::Stack outputs;
   for (const at::Tensor &t : result.tensors) {
     at::Tensor original = trace::in_eager(t);
@@ -131,8 +131,10 @@ void PythonCall::return_as_eager(const BodyResult &result) {
 
 /// Of a tensor that the body made: a later call makes another one.
 bool PythonCall::has_own_attributes(PyObject *tensor) const {
+  if (request_) // stand-ins have some
+    return false;
   PyObject **attributes = _PyObject_GetDictPtr(tensor);
-  if (!attributes || !*attributes || PyDict_GET_SIZE(*attributes) == 0)
+  if (!attributes || !*attributes || PyDict_GET_SIZE(*attributes) == 0 || is_number(tensor))
     return false;
   const auto &given = miss().flattened.tensors;
   return std::find(given.begin(), given.end(), tensor) == given.end() && !Births::made_aside(tensor) &&
@@ -162,7 +164,7 @@ void PythonCall::repeat(Rebound &rebound, std::vector<at::Tensor> &outputs) {
   } catch (const python_error &) { // it holds an object that only the body can make
     return;
   }
-  if (returns_sizes(value))
+  if (returns_numbers(value))
     return;
   for (const Owned &t : tensors)
     if (!can_be_wrapped(t.get()))

@@ -53,8 +53,8 @@ std::string Constant::text() const {
   return result;
 }
 
-/// Node::reserved[1]: the tensor is a traced size, an int for the caller.
-constexpr std::uint8_t kSize = 1;
+/// Node::reserved[1]: the tensor is a number for the caller, a traced size or one that a block made.
+constexpr std::uint8_t kNumber = 1;
 
 PyObject *constant(const Node &node) {
   return Py_NewRef(static_cast<const Constant *>(node.payload.atom)->object());
@@ -63,7 +63,7 @@ PyObject *constant(const Node &node) {
 struct Outputs {
   PyObject *tensor(const Node &node) const {
     const at::Tensor &t = stack[node.payload.slot].toTensor();
-    return node.reserved[1] == kSize ? PyLong_FromLongLong(t.item().toLong()) : THPVariable_Wrap(t);
+    return node.reserved[1] == kNumber ? number_of(t) : THPVariable_Wrap(t);
   }
   PyObject *object(const Node &node) const { return constant(node); }
   torch::jit::Stack &stack;
@@ -88,14 +88,18 @@ bool same_leaf(PyObject *a, PyObject *b) {
   return equal == 1;
 }
 
-/// A size of the graph as the body has it, a number.
-at::Tensor size_in(const Node &node) {
+/// A number of the graph as the body has it.
+at::Tensor number_in(const Node &node) {
   if (node.kind != Kind::atom)
     return {};
   const auto *leaf = dynamic_cast<const Constant *>(node.payload.atom);
-  if (!leaf || !PyLong_CheckExact(leaf->object()))
-    return {};
-  return at::scalar_tensor(PyLong_AsLongLong(leaf->object()), at::kLong);
+  PyObject *number = leaf ? leaf->object() : Py_None;
+  if (PyBool_Check(number))
+    return at::scalar_tensor(number == Py_True, at::kBool);
+  if (PyFloat_CheckExact(number))
+    return at::scalar_tensor(PyFloat_AS_DOUBLE(number), c10::get_default_dtype_as_scalartype());
+  return PyLong_CheckExact(number) ? at::scalar_tensor(PyLong_AsLongLong(number), at::kLong)
+                                   : at::Tensor();
 }
 
 /// Whether two nodes that are no tensors say the same.
@@ -149,7 +153,7 @@ OutputSpec describe_result(PyObject *result, const std::string &function,
   for (std::size_t i = 0; i < spec.nodes.size(); ++i) {
     Node &node = spec.nodes[i];
     if (node.kind == Kind::tensor) {
-      node.reserved[1] = is_traced_size(flat.tensors[node.payload.slot]) ? kSize : 0;
+      node.reserved[1] = is_number(flat.tensors[node.payload.slot]) ? kNumber : 0;
       before = nullptr;
       continue;
     }
@@ -174,9 +178,9 @@ OutputSpec describe_result(PyObject *result, const std::string &function,
   return spec;
 }
 
-bool returns_sizes(const OutputSpec &spec) {
+bool returns_numbers(const OutputSpec &spec) {
   return std::any_of(spec.nodes.begin(), spec.nodes.end(), [](const Node &node) {
-    return node.kind == Kind::tensor && node.reserved[1] == kSize;
+    return node.kind == Kind::tensor && node.reserved[1] == kNumber;
   });
 }
 
@@ -191,7 +195,7 @@ std::string difference(const OutputSpec &graph, const OutputSpec &body,
     const Node &a = x.nodes[i], &b = y.nodes[i];
     bool same = a.kind == b.kind;
     if (a.kind == Kind::tensor) {
-      const at::Tensor t = a.reserved[1] == kSize ? size_in(b)
+      const at::Tensor t = a.reserved[1] == kNumber ? number_in(b)
                            : same ? THPVariable_Unpack(tensors[b.payload.slot].get())
                                   : at::Tensor();
       at::Tensor &place = aligned[a.payload.slot];
@@ -219,7 +223,7 @@ PyObject *result_leaf(const Node &node) {
 
 PyObject *build_result(const OutputSpec &spec, torch::jit::Stack &outputs) {
   if (spec.nodes.size() == 1 && spec.nodes[0].kind == Kind::tensor &&
-      spec.nodes[0].reserved[1] != kSize) [[likely]]
+      spec.nodes[0].reserved[1] != kNumber) [[likely]]
     return THPVariable_Wrap(std::move(outputs[spec.nodes[0].payload.slot]).toTensor());
   Outputs leaves{outputs};
   std::size_t at = 0;

@@ -17,8 +17,8 @@ namespace tracehost::python {
 OutputSpec describe_result(PyObject *result, const std::string &function,
                            std::vector<Owned> &tensors);
 
-/// Whether some of its numbers are computed by the graph: sizes that may differ at each call.
-bool returns_sizes(const OutputSpec &spec);
+/// Whether some of its numbers are computed by the graph.
+bool returns_numbers(const OutputSpec &spec);
 
 /// How `body`'s result, whose tensors are `tensors`, differs from what a graph's would be, but for
 /// what its tensors hold: `output[1]: 3 in the graph, 4 in the body`; empty: not. Then `aligned`

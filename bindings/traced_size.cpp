@@ -29,6 +29,23 @@ bool live(py::handle size) { return trace::recording() && trace::is_traced_size(
 
 bool is_traced_size(PyObject *object) { return size_class && Py_TYPE(object) == size_class; }
 
+bool is_number(PyObject *tensor) {
+  if (is_traced_size(tensor))
+    return true;
+  PyObject **attributes = _PyObject_GetDictPtr(tensor);
+  if (!attributes || !*attributes)
+    return false;
+  const Owned mark(PyUnicode_InternFromString("_tracehost_number")); // autograph/_state.py sets it
+  return mark && PyDict_Contains(*attributes, mark.get()) == 1;
+}
+
+PyObject *number_of(const at::Tensor &t) {
+  const at::Scalar number = t.item();
+  return number.isBoolean()          ? PyBool_FromLong(number.toBool())
+         : number.isIntegral(false) ? PyLong_FromLongLong(number.toLong())
+                                    : PyFloat_FromDouble(number.toDouble());
+}
+
 PyObject *make_traced_size(const at::Tensor &size) {
   py::object result;
   {

@@ -17,6 +17,11 @@ void add_traced_size(pybind11::module_ &module);
 /// A new reference; throws where Python raises. Requires: recording.
 PyObject *make_traced_size(const at::Tensor &size);
 bool is_traced_size(PyObject *object);
+/// Whether a tensor is a Python number to the user: a traced size, or a number that a staged block
+/// made a tensor.
+bool is_number(PyObject *tensor);
+/// Of a tensor of one element, the bool, int or float: a new reference.
+PyObject *number_of(const at::Tensor &t);
 
 /// What holds only numbers, where `object` (stolen) is a traced size or a torch.Size with some.
 PyObject *pin_sizes(PyObject *object, const std::string &why);

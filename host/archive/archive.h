@@ -51,8 +51,8 @@ struct Entry {
   std::vector<SpecializationRef> specializations; ///< most specific first
 };
 
-/// Node::reserved[1] of a tensor in an OutputSpec: a number that the graph computes, an int for the
-/// caller.
+/// Node::reserved[1] of a tensor in an OutputSpec: a number that the graph computes, a bool, int or
+/// float for the caller.
 inline constexpr std::uint8_t kComputed = 1;
 
 /// What a Specialization of an archive has besides: its `front_end`.

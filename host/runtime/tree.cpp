@@ -272,8 +272,13 @@ Value Reader::next() {
   switch (node.kind) {
   case Kind::tensor: {
     const at::Tensor &t = tensors_[node.payload.slot].toTensor();
-    constexpr std::uint8_t computed = 1; // of Node::reserved[1]: a number, which is an int
-    return node.reserved[1] == computed ? Value(t.item<std::int64_t>()) : Value(t);
+    constexpr std::uint8_t computed = 1; // of Node::reserved[1]: a number
+    if (node.reserved[1] != computed)
+      return Value(t);
+    const at::Scalar number = t.item();
+    return number.isBoolean()         ? Value(number.toBool())
+           : number.isIntegral(false) ? Value(number.toLong())
+                                      : Value(number.toDouble());
   }
   case Kind::boolean:
     return node.payload.integer != 0;
