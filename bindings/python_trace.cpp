@@ -84,10 +84,20 @@ BodyResult PythonCall::run(Request &) {
       trace::repeat_refusal();
     if (request_)
       put_back();
+    else
+      miss().recorder->take_back(&StandIns::is_class);
     rethrow();
   }
+  const std::string left =
+      request_ ? std::string() : miss().recorder->take_back(&StandIns::is_class);
   if (trace::abandoned())
     return {};
+  if (!left.empty())
+    trace::refuse(trace::Refusal::staging,
+                  fmt::format("{} gets a tensor of a branch or loop that is staged, and that is not "
+                              "run at this call. Assign it to a variable there (in each branch), "
+                              "and store that behind the block.",
+                              left));
   check_arguments_unchanged();
   BodyResult result;
   std::vector<Owned> tensors;
@@ -113,6 +123,8 @@ BodyResult PythonCall::run(Request &) {
 /// A number that the graph computes is one for the caller; what a branch left as it was is the
 /// tensor that went into the branch.
 void PythonCall::return_as_eager(const BodyResult &result) {
+  if (request_) // nobody gets its result, and stand-ins have no data
+    return;
   bool differs = returns_numbers(result.outputs);
   torch::jit::Stack outputs;
   for (const at::Tensor &t : result.tensors) {
@@ -164,8 +176,6 @@ void PythonCall::repeat(Rebound &rebound, std::vector<at::Tensor> &outputs) {
   } catch (const python_error &) { // it holds an object that only the body can make
     return;
   }
-  if (returns_numbers(value))
-    return;
   for (const Owned &t : tensors)
     if (!can_be_wrapped(t.get()))
       return;
@@ -174,6 +184,14 @@ void PythonCall::repeat(Rebound &rebound, std::vector<at::Tensor> &outputs) {
       node.payload.slot += static_cast<std::uint32_t>(outputs.size());
   for (const Owned &t : tensors)
     outputs.push_back(THPVariable_Unpack(t.get()));
+  if (returns_numbers(value) && !request_) {
+    const trace::PausedWithData paused;
+    torch::jit::Stack stack(outputs.begin(), outputs.end());
+    const Owned built(build_result(value, stack));
+    if (!built)
+      rethrow();
+    miss().recorder->replace(rebound, built.get());
+  }
   rebound.repeated = std::move(value);
 }
 

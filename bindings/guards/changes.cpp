@@ -2,6 +2,7 @@
 
 #include "births.h"
 #include "guards/known.h"
+#include "traced_size.h"
 
 #include <algorithm>
 #include <unordered_set>
@@ -38,6 +39,10 @@ template <class Predicate> bool leads_to(PyObject *value, Predicate is_it) {
   return false;
 }
 
+bool is_graph_number(PyObject *object) {
+  return is_traced_size(object) || (is_tensor(object) && is_number(object));
+}
+
 /// Same object, or for plain values an equal one. `before` is alive: the slot holds it.
 bool unchanged(const Slot &slot, PyObject *now) {
   return slot.value == now ||
@@ -57,7 +62,7 @@ public:
 private:
   void add(int container, int slot, PyObject *key, PyObject *now) {
     found_.push_back({container, slot, Owned(Py_XNewRef(key)), Owned(Py_XNewRef(now)),
-                      leads_to(now, is_tensor)});
+                      leads_to(now, is_tensor), leads_to(now, is_graph_number)});
   }
 
   void compare(int container) {
@@ -121,6 +126,31 @@ std::string path_of(const Change &change, const Graph &graph) {
     return graph.path(change.container, change.slot);
   return change.key ? graph.path(change.container, change.key.get())
                     : graph.prefix(c.object) + graph.suffix(c.object);
+}
+
+bool stores_stand_in(const Change &change, const Graph &graph, bool (*is_it)(PyTypeObject *)) {
+  if (!change.now)
+    return false;
+  const auto stands = [is_it](PyObject *object) { return is_tensor(object) && is_it(Py_TYPE(object)); };
+  if (leads_to(change.now.get(), stands))
+    return true;
+  const Object &dict = graph.objects[graph.containers[change.container].object];
+  if (dict.container < 0 || graph.containers[dict.container].place != Place::inner)
+    return false;
+  // An entry of a bounded cache is an object of C code, whose result the cache itself shows.
+  struct Search {
+    bool (*is_it)(PyTypeObject *);
+    bool found;
+  } search{is_it, false};
+  PyObject *cache = graph.objects[graph.containers[dict.container].object].object;
+  const auto visit = [](PyObject *part, void *into) {
+    auto *s = static_cast<Search *>(into);
+    s->found |= is_tensor(part) && s->is_it(Py_TYPE(part));
+    return 0;
+  };
+  if (Py_TYPE(cache)->tp_traverse)
+    Py_TYPE(cache)->tp_traverse(cache, visit, &search);
+  return search.found;
 }
 
 bool is_lifted(PyObject *value) {

@@ -16,6 +16,7 @@ struct Change {
   Owned key;               ///< of an attribute, name or entry; null: of a list or set, or removed
   Owned now;               ///< null: nothing is there any more
   bool has_tensor = false; ///< `now` is a tensor, or leads to one by elements and attributes
+  bool has_number = false; ///< the same of a number of the graph
   bool appended = false;   ///< to a list, the elements of which are still where they were
   int rebound = -1;        ///< index among what later calls store again: Recorder::rebound()
 };
@@ -25,6 +26,10 @@ struct Change {
 std::vector<Change> changes_of(const Graph &graph);
 /// `self.h`; of what was added to a list, or removed, the container's.
 std::string path_of(const Change &change, const Graph &graph);
+
+/// Whether it stores a stand-in, a tensor without data of a class that `is_it` knows: by elements
+/// and attributes, or as a result that functools.lru_cache keeps.
+bool stores_stand_in(const Change &change, const Graph &graph, bool (*is_it)(PyTypeObject *));
 
 /// Whether a value is, or leads to by elements and attributes, a tensor that a lifted block made.
 bool is_lifted(PyObject *value);

@@ -35,11 +35,12 @@ std::shared_ptr<Environment> Finish::run(bool watch_values, const std::vector<Ch
                                          std::vector<SideEffect> &side_effects) {
   watch_values_ = watch_values;
   mark_captures();
+  std::vector<const Change *> others;
   for (const Change &change : changes)
-    if (change.rebound >= 0)
-      repeat(change, rebound[change.rebound]);
-  for (const Change &change : changes)
-    if (change.rebound < 0 && !changed(change))
+    if (change.rebound < 0 || !repeat(change, rebound[change.rebound]))
+      others.push_back(&change);
+  for (const Change *change : others)
+    if (!changed(*change))
       return nullptr;
   for (std::size_t c = 0; c < graph_.containers.size(); ++c)
     drop_unread(static_cast<int>(c));
@@ -97,7 +98,8 @@ bool Finish::is_watched(int container) const {
 }
 
 /// The slot stays watched as it was before the trace; what it holds now is stored by each run.
-void Finish::repeat(const Change &change, Rebound &rebound) {
+/// False: it is a change as any other.
+bool Finish::repeat(const Change &change, Rebound &rebound) {
   Container &c = graph_.containers[change.container];
   Slot *slot = change.slot < 0 ? nullptr : &c.slots[change.slot];
   const bool held_tensor =
@@ -106,12 +108,17 @@ void Finish::repeat(const Change &change, Rebound &rebound) {
   PyObject *key = change.key.get(); // one that may hold other things is not kept alive
   const bool can_be_told = (is_watched(change.container) || held_tensor) &&
                            (!key || !may_hold(key));
+  const bool number = change.now && !change.has_tensor && change.now.get() != Py_None;
+  if (number && !can_be_told)
+    return false;
   if (!rebound.repeated || !can_be_told || (change.appended && was_read(change))) {
     const std::string where = rebound.where.line ? " at " + text(rebound.where) : "";
     once_ = "the body made what " + rebound.path + " now is" + where +
             ": the next call is traced with it";
-    return;
+    return true;
   }
+  if (slot && !slot->needed && number)
+    slot->expect = Expect::any; // whatever is there is stored over
   if (slot)
     slot->needed = true;
   else if (!change.appended)
@@ -119,6 +126,7 @@ void Finish::repeat(const Change &change, Rebound &rebound) {
   mark_way(change.container);
   rebindings_.push_back({change.container, Owned(Py_XNewRef(key)), slot ? slot->index : -1,
                          !rebound.value, change.appended, std::move(*rebound.repeated)});
+  return true;
 }
 
 /// Whether the body has read what it then changed, so that a later call would go another way: a

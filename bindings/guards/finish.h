@@ -51,7 +51,7 @@ private:
   bool is_watched(int container) const;
   bool was_read(const Change &change) const;
   bool is_rewritten(const Change &change) const;
-  void repeat(const Change &change, Rebound &rebound);
+  bool repeat(const Change &change, Rebound &rebound);
   void side_effect(const Change &change, SideEffect effect);
   void give_up(const Change &change);
   void drop_unread(int container);

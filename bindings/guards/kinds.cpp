@@ -40,19 +40,19 @@ constexpr std::string_view kFixed[] = {
     // What waits.
     "_thread.lock", "_thread.RLock", "_multiprocessing.SemLock",
     // Where a trace prints.
-    "_io."};
+    "_io.",
+    // Generators of random numbers, the draws of which are told by a warning.
+    "_random."};
 
 } // namespace
 
 bool is_fixed(PyTypeObject *type) {
   const std::string_view name = type->tp_name;
-  if (name.starts_with("numpy."))
-    return !name.starts_with("numpy.random.");
   if (type->tp_dict) // pybind11 gives types names without their module
     if (PyObject *module = PyDict_GetItemWithError(type->tp_dict, known().module_name);
         module && PyUnicode_Check(module)) {
       const std::string_view text = utf8(module);
-      if (text.starts_with("torch") || text.starts_with("_tracehost"))
+      if (text.starts_with("torch") || text.starts_with("tracehost") || text.starts_with("_tracehost"))
         return true;
     }
   PyErr_Clear();

@@ -73,9 +73,8 @@ void Paths::function(PyObject *function, std::string name, bool weak) {
     object = root_object(function, std::move(name));
     graph_.objects[object].weak = weak;
   }
-  const bool seen = containers_.contains(pair_of(object, static_cast<int>(Place::function)));
   const int c = container(object, Place::function);
-  if (seen)
+  if (!called_.insert(object).second)
     return;
   auto *f = reinterpret_cast<PyFunctionObject *>(function);
   for (Py_ssize_t i = 0; f->func_closure && i < PyTuple_GET_SIZE(f->func_closure); ++i)

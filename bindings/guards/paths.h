@@ -162,6 +162,7 @@ private:
   std::string once_;
   std::unordered_map<PyObject *, int> globals_; ///< containers by dict
   std::unordered_map<PyObject *, int> dicts_;   ///< containers of instances by `__dict__`
+  std::unordered_set<int> called_; ///< functions, by their numbers
   std::unordered_map<PyObject *, std::pair<int, int>> cells_; ///< a function's container, its index
   std::unordered_set<PyTypeObject *> classes_;                ///< reached: those of known objects
   std::unordered_map<std::uint64_t, int> containers_;         ///< by object and place

@@ -1,4 +1,5 @@
 #include "guards/gil.h"
+#include "guards/kinds.h"
 #include "guards/known.h"
 #include "guards/reads.h"
 
@@ -223,8 +224,7 @@ void Reads::ask_again(PyObject *callable, PyObject *self) {
 
 /// A method that was kept with its object: `draw = rng.random`. The object has no path.
 void Reads::call_kept(PyObject *callable, PyObject *self, Arguments arguments) {
-  if (!called_ && !is_fixed(Py_TYPE(self)) && !PyType_Check(self) && !is_tensor(self) &&
-      !is_plain(Py_TYPE(self), self))
+  if (!called_ && is_opaque(self) && !is_collection(self) && !is_tensor(self))
     paths_.unguarded(std::string(reinterpret_cast<PyCFunctionObject *>(callable)->m_ml->ml_name) +
                      "() of a " + Py_TYPE(self)->tp_name);
   call_unknown(arguments, true);

@@ -49,6 +49,7 @@ struct Recorder::State {
   void code(PyCodeObject *code);
   void function(PyObject *function);
   void method(PyFrameObject *frame, PyCodeObject *code);
+  void put_back(const Change &change);
 };
 
 Recorder::State::~State() {
@@ -200,7 +201,14 @@ std::string Recorder::path_of(PyObject *tensor) {
 
 namespace {
 
-/// A store of tensors, of None, a deletion, tensors appended to a list.
+/// Whether the body stores a value that it has not read before: then each call stores the same, or
+/// what the graph computes.
+bool is_new_number(const Change &change, const Container &c) {
+  const bool read = change.slot < 0 ? c.read : c.slots[change.slot].read;
+  return change.now && !read && (change.has_number || is_plain(Py_TYPE(change.now.get()), change.now.get()));
+}
+
+/// A store of tensors, of None or a number, a deletion, tensors appended to a list.
 bool can_be_repeated(const Change &change, const Graph &graph) {
   if ((change.slot < 0 && !change.key && !change.appended) ||
       graph.objects[graph.containers[change.container].object].library)
@@ -212,7 +220,9 @@ bool can_be_repeated(const Change &change, const Graph &graph) {
     return change.has_tensor && !is_lifted(change.now.get());
   if (!change.now)
     return change.slot >= 0 && graph.containers[change.container].place != Place::items;
-  return (change.has_tensor || change.now.get() == Py_None) && !is_lifted(change.now.get());
+  return (change.has_tensor || change.now.get() == Py_None ||
+          is_new_number(change, graph.containers[change.container])) &&
+         !is_lifted(change.now.get());
 }
 
 } // namespace
@@ -237,19 +247,58 @@ std::span<Rebound> Recorder::rebound() {
   return s.rebound;
 }
 
+void Recorder::State::put_back(const Change &change) {
+  const Graph &graph = paths.graph();
+  const Container &c = graph.containers[change.container];
+  const Slot *slot = change.slot < 0 ? nullptr : &c.slots[change.slot];
+  PyObject *owner = graph.objects[c.object].object;
+  if (c.place == Place::items && !slot) {
+    PyList_SetSlice(owner, c.length, Py_SIZE(owner), nullptr);
+  } else if (c.place == Place::deque && !slot) {
+    PySequence_SetSlice(owner, c.length, Py_SIZE(owner), nullptr);
+  } else if (!write(c.place, change.key.get(), slot ? slot->index : -1, owner,
+                    slot ? slot->value : nullptr)) {
+    PyErr_Clear(); // something else has taken it away
+  }
+  PyErr_Clear();
+}
+
 void Recorder::put_back() {
-  const Graph &graph = state_->paths.graph();
-  for (const Change &change : state_->changes) {
-    if (change.rebound < 0)
+  for (const Change &change : state_->changes)
+    if (change.rebound >= 0)
+      state_->put_back(change);
+}
+
+std::string Recorder::take_back(bool (*is_it)(PyTypeObject *)) {
+  State &s = *state_;
+  const KeepError keep;
+  if (s.changes.empty())
+    s.changes = changes_of(s.paths.graph());
+  std::string first;
+  for (const Change &change : s.changes) {
+    if (!stores_stand_in(change, s.paths.graph(), is_it))
+      continue;
+    const Storer storer = s.stores.of(change.container, change.slot);
+    if (first.empty())
+      first = python::path_of(change, s.paths.graph()) +
+              (storer.where.line ? " at " + text(storer.where) : "");
+    s.put_back(change);
+  }
+  return first;
+}
+
+void Recorder::replace(const Rebound &rebound, PyObject *value) {
+  State &s = *state_;
+  const Graph &graph = s.paths.graph();
+  for (Change &change : s.changes) {
+    if (change.rebound < 0 || &s.rebound[change.rebound] != &rebound)
       continue;
     const Container &c = graph.containers[change.container];
-    const Slot *slot = change.slot < 0 ? nullptr : &c.slots[change.slot];
-    if (change.appended) {
-      PyObject *list = graph.objects[c.object].object;
-      PyList_SetSlice(list, c.length, Py_SIZE(list), nullptr);
-    } else if (!write(c.place, change.key.get(), slot ? slot->index : -1,
-                      graph.objects[c.object].object, slot ? slot->value : nullptr))
-      PyErr_Clear(); // something else has taken it away
+    const int index = change.slot < 0 ? -1 : c.slots[change.slot].index;
+    if (!change.appended &&
+        !write(c.place, change.key.get(), index, graph.objects[c.object].object, value))
+      PyErr_Clear();
+    change.now = Owned(Py_NewRef(value));
   }
 }
 

@@ -75,6 +75,11 @@ public:
   /// After the body returned normally, before anything else runs. Compares every recorded slot with
   /// what it holds now, once; the caller says of each what is `repeated`.
   std::span<Rebound> rebound();
+  /// Instead of rebound(), or after it: puts back what held a tensor without data, of a class that
+  /// `is_it` knows. The path and line of the first such store, or empty.
+  std::string take_back(bool (*is_it)(PyTypeObject *));
+  /// Stores `value` in the slot in place of what the body stored there.
+  void replace(const Rebound &rebound, PyObject *value);
   /// Puts back what rebound() slots held before: a request leaves no stand-ins behind.
   void put_back();
   /// After rebound(). `captured`: the tensors that became hidden inputs, in that order.

@@ -92,6 +92,8 @@ private:
   void keep(const Container &container, Slot &slot);
   void compile();
 
+  bool put(const Rebinding &r, PyObject *holder, PyObject *value) const;
+
   struct Reader;
 
   Graph graph_;

@@ -259,6 +259,16 @@ std::vector<Owned> Watch::holders(PyObject *const *arguments) const {
   return result;
 }
 
+/// What is there already is left alone: the version of a dict tells of each store.
+bool Watch::put(const Rebinding &r, PyObject *holder, PyObject *value) const {
+  const Container &c = graph_.containers[r.container];
+  Slot probe;
+  probe.key = r.key.get();
+  probe.index = r.index;
+  PyObject *now = read(c, probe, holder, has_dict(c.place) ? dict_of(c.place, holder) : nullptr);
+  return now == value || write(c.place, r.key.get(), r.index, holder, value);
+}
+
 bool Watch::store(const std::vector<Owned> &holders, torch::jit::Stack &outputs) const {
   for (std::size_t i = 0; i < rebindings_.size(); ++i) {
     const Rebinding &r = rebindings_[i];
@@ -269,9 +279,9 @@ bool Watch::store(const std::vector<Owned> &holders, torch::jit::Stack &outputs)
       if (!value || !PyList_Check(holders[i].get()) ||
           PyList_Append(holders[i].get(), value.get()) != 0)
         return false;
-    } else if ((!value && !r.empties) || !write(graph_.containers[r.container].place, r.key.get(),
-                                                r.index, holders[i].get(), value.get()))
+    } else if ((!value && !r.empties) || !put(r, holders[i].get(), value.get())) {
       return false;
+    }
   }
   return true;
 }
