@@ -116,6 +116,10 @@ BodyResult PythonCall::run(Request &) {
   }
   for (Rebound &rebound : miss().recorder->rebound())
     repeat(rebound, result.tensors);
+  {
+    const trace::PausedWithData paused;
+    miss().recorder->replace_keys();
+  }
   return_as_eager(result);
   return result;
 }

@@ -2,6 +2,7 @@
 
 #include "errors.h"
 #include "guards/gil.h"
+#include "guards/reads.h"
 #include "trace/lifted.h"
 #include "trace/tracer.h"
 
@@ -114,6 +115,7 @@ void add_traced_size(py::module_ &m) {
   });
   m.def("_pin_size",
         [](py::handle size, const std::string &why) { return trace::pin_size(unpack(size), why); });
+  m.def("_size_is_shown", [](py::handle size) { return !live(size) || Reads::printing(); });
   m.def("_size_index", [](py::handle size) { return trace::index_of_size(unpack(size)); });
   m.def("_size_value", [](py::handle size) {
     if (trace::lifted())

@@ -40,7 +40,7 @@ std::string step(const Container &c, PyObject *key, std::int32_t index) {
     return (key ? std::string(".") + utf8(key) : std::string()) +
            (index == Asked::attribute_of ? "" : "()");
   case Place::inner:
-    return ".<dict>";
+    return ""; // `table[2]`: a cached result of table(2)
   case Place::keys:
     return "[key " + std::to_string(index) + "]";
   case Place::globals:

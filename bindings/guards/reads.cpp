@@ -17,11 +17,15 @@ PyObject *interned(const char *text) { return PyUnicode_InternFromString(text); 
 
 } // namespace
 
+thread_local const void *Reads::prints_ = nullptr;
+
 void Reads::observe(const Frame &frame, const Instruction &instruction, bool called) {
   frame_ = &frame;
   instruction_ = &instruction;
   top_ = stack_of(frame) + instruction.depth;
   called_ = called;
+  if (prints_ == &frame)
+    prints_ = nullptr;
   if (!called)
     read();
   store();

@@ -19,6 +19,9 @@ class Reads {
 public:
   Reads(Paths &paths, Stores &stores) : paths_(paths), stores_(stores) {}
 
+  /// Whether the body is in a call of print(), on this thread: what is shown need not be guarded.
+  static bool printing() { return prints_; }
+
   /// `called`: of code that a node of the graph calls at each run. Its stores count alone.
   void observe(const Frame &frame, const Instruction &instruction, bool called);
 
@@ -68,6 +71,7 @@ private:
   const Instruction *instruction_ = nullptr;
   PyObject *const *top_ = nullptr; ///< one past the last value of its stack
   bool called_ = false;
+  static thread_local const void *prints_; ///< the frame that calls print(), or null
 };
 
 } // namespace tracehost::python

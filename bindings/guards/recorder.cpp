@@ -10,6 +10,9 @@
 #include "guards/paths.h"
 #include "guards/reads.h"
 #include "guards/stores.h"
+#include "traced_size.h"
+
+#include <torch/csrc/autograd/python_variable.h>
 
 #include <algorithm>
 #include <string_view>
@@ -285,6 +288,22 @@ std::string Recorder::take_back(bool (*is_it)(PyTypeObject *)) {
     s.put_back(change);
   }
   return first;
+}
+
+void Recorder::replace_keys() {
+  const Graph &graph = state_->paths.graph();
+  for (Change &change : state_->changes) {
+    const Container &c = graph.containers[change.container];
+    if (!change.key || !is_traced_size(change.key.get()) || c.place != Place::entries)
+      continue;
+    PyObject *dict = graph.objects[c.object].object;
+    const Owned value(Py_XNewRef(PyDict_GetItemWithError(dict, change.key.get())));
+    Owned number(number_of(THPVariable_Unpack(change.key.get())));
+    if (value && number && write(c.place, change.key.get(), -1, dict, nullptr))
+      write(c.place, number.get(), -1, dict, value.get());
+    PyErr_Clear();
+    change.key = std::move(number);
+  }
 }
 
 void Recorder::replace(const Rebound &rebound, PyObject *value) {

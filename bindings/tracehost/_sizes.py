@@ -47,16 +47,15 @@ class TracedSize(torch.Tensor):
         return hash(_tracehost._pin_size(self, "a dict, a set or hash()"))
 
     def __repr__(self) -> str:
-        value = _tracehost._size_value(self)
-        return f"<traced size {value}>" if _tracehost._size_is_live(self) else str(value)
+        if _tracehost._size_is_shown(self):  # by print(): at the trace alone
+            return str(_tracehost._size_value(self))
+        return str(_tracehost._pin_size(self, "the text of a size"))
 
     def __str__(self) -> str:
         return repr(self)
 
     def __format__(self, spec: str) -> str:
-        if not spec:
-            return repr(self)
-        return format(_tracehost._pin_size(self, f"the format {spec!r}"), spec)
+        return format(_tracehost._pin_size(self, "the text of a size"), spec)
 
     def __pos__(self) -> TracedSize:
         return self
