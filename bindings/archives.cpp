@@ -8,9 +8,9 @@
 #include "errors.h"
 #include "function_type.h"
 #include "guards/gil.h"
-#include "traced_size.h"
 #include "native_signature.h"
 #include "trace/tracer.h"
+#include "traced_size.h"
 #include "walk.h"
 
 #include <torch/csrc/autograd/python_variable.h>

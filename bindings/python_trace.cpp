@@ -63,8 +63,8 @@ BodyResult PythonCall::run(Request &) {
     if (is_typed && node > 0 && signature.nodes[node - 1].kind == Kind::custom)
       miss().gives_tensors.push_back(roots.back().name + ".");
   }
-  miss().recorder = std::make_unique<Recorder>(function_.callable, roots,
-                                               miss().flattened.tensors, function_.watch);
+  miss().recorder = std::make_unique<Recorder>(function_.callable, roots, miss().flattened.tensors,
+                                               function_.watch);
   miss().births.emplace();
   underway.push_back({&function_, &signature, PyThreadState_GetFrame(PyThreadState_Get())});
   struct Leave {
@@ -93,11 +93,12 @@ BodyResult PythonCall::run(Request &) {
   if (trace::abandoned())
     return {};
   if (!left.empty())
-    trace::refuse(trace::Refusal::staging,
-                  fmt::format("{} gets a tensor of a branch or loop that is staged, and that is not "
-                              "run at this call. Assign it to a variable there (in each branch), "
-                              "and store that behind the block.",
-                              left));
+    trace::refuse(
+        trace::Refusal::staging,
+        fmt::format("{} gets a tensor of a branch or loop that is staged, and that is not "
+                    "run at this call. Assign it to a variable there (in each branch), "
+                    "and store that behind the block.",
+                    left));
   check_arguments_unchanged();
   BodyResult result;
   std::vector<Owned> tensors;
@@ -153,8 +154,8 @@ bool PythonCall::has_own_attributes(PyObject *tensor) const {
   if (!attributes || !*attributes || PyDict_GET_SIZE(*attributes) == 0 || is_number(tensor))
     return false;
   const auto &given = miss().flattened.tensors;
-  return std::find(given.begin(), given.end(), tensor) == given.end() && !Births::made_aside(tensor) &&
-         miss().recorder->path_of(tensor).empty();
+  return std::find(given.begin(), given.end(), tensor) == given.end() &&
+         !Births::made_aside(tensor) && miss().recorder->path_of(tensor).empty();
 }
 
 /// Whether a later call hands out such a tensor: it wraps a new one as torch.Tensor, and one that

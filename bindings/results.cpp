@@ -53,7 +53,8 @@ std::string Constant::text() const {
   return result;
 }
 
-/// Node::reserved[1]: the tensor is a number for the caller, a traced size or one that a block made.
+/// Node::reserved[1]: the tensor is a number for the caller, a traced size or one that a block
+/// made.
 constexpr std::uint8_t kNumber = 1;
 
 PyObject *constant(const Node &node) {

@@ -42,7 +42,7 @@ bool is_number(PyObject *tensor) {
 
 PyObject *number_of(const at::Tensor &t) {
   const at::Scalar number = t.item();
-  return number.isBoolean()          ? PyBool_FromLong(number.toBool())
+  return number.isBoolean()         ? PyBool_FromLong(number.toBool())
          : number.isIntegral(false) ? PyLong_FromLongLong(number.toLong())
                                     : PyFloat_FromDouble(number.toDouble());
 }

@@ -131,7 +131,9 @@ std::string path_of(const Change &change, const Graph &graph) {
 bool stores_stand_in(const Change &change, const Graph &graph, bool (*is_it)(PyTypeObject *)) {
   if (!change.now)
     return false;
-  const auto stands = [is_it](PyObject *object) { return is_tensor(object) && is_it(Py_TYPE(object)); };
+  const auto stands = [is_it](PyObject *object) {
+    return is_tensor(object) && is_it(Py_TYPE(object));
+  };
   if (leads_to(change.now.get(), stands))
     return true;
   const Object &dict = graph.objects[graph.containers[change.container].object];

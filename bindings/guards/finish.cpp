@@ -106,8 +106,8 @@ bool Finish::repeat(const Change &change, Rebound &rebound) {
       slot && (slot->expect == Expect::tensor || slot->expect == Expect::capture ||
                slot->expect == Expect::same);
   PyObject *key = change.key.get(); // one that may hold other things is not kept alive
-  const bool can_be_told = (is_watched(change.container) || held_tensor) &&
-                           (!key || !may_hold(key));
+  const bool can_be_told =
+      (is_watched(change.container) || held_tensor) && (!key || !may_hold(key));
   const bool number = change.now && !change.has_tensor && change.now.get() != Py_None;
   if (number && !can_be_told)
     return false;
@@ -258,7 +258,7 @@ void Finish::drop_below() {
 std::shared_ptr<Environment> Finish::environment() {
   Graph graph;
   std::unordered_map<std::int32_t, std::int32_t> kept;  ///< containers by their number before
-  std::vector<std::vector<std::int32_t>> slots; ///< by their numbers before; -1: left out
+  std::vector<std::vector<std::int32_t>> slots;         ///< by their numbers before; -1: left out
   std::vector<bool> used(graph_.objects.size(), false); // else nothing is read through it
 
   for (std::size_t i = 0; i < graph_.containers.size(); ++i) {

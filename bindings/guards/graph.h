@@ -63,8 +63,8 @@ struct Slot {
   PyTypeObject *type = nullptr; ///< container, opaque: the exact type
   mutable PyObject *answer = nullptr; ///< asked: what was said last; strong
   Node node;                          ///< leaf, object
-  AtomRef atom;                 ///< owner of node's
-  std::int32_t index = -1;      ///< position, cell number; see Function slots below. Of a dict that
+  AtomRef atom;                       ///< owner of node's
+  std::int32_t index = -1; ///< position, cell number; see Function slots below. Of a dict that
                            ///< is read whole: its place in the order, -1 for one that was not there
   std::int32_t object = -1;  ///< object, container: index of the Object it leads to
   std::int32_t capture = -1; ///< index among the captures
@@ -152,8 +152,8 @@ inline bool is_collection(Place place) {
 }
 inline bool has_dict(Place place) { return place <= Place::entries && place != Place::members; }
 
-/// The entries of a dict in its own order, which an OrderedDict keeps apart from the dict's. Runs no
-/// user code but the `==` of keys.
+/// The entries of a dict in its own order, which an OrderedDict keeps apart from the dict's. Runs
+/// no user code but the `==` of keys.
 class Entries {
 public:
   explicit Entries(PyObject *dict);

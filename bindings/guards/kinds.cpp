@@ -16,9 +16,14 @@ bool is_collection(PyObject *value) {
          PyAnySet_CheckExact(value) || is_deque(value);
 }
 
+bool changes_unseen(PyObject *value) {
+  return Py_TYPE(value)->tp_hash == PyObject_HashNotImplemented || PyIter_Check(value) ||
+         is_of_a_thread(value);
+}
+
 bool is_opaque(PyObject *value) {
   PyTypeObject *type = Py_TYPE(value);
-  if (type->tp_hash == PyObject_HashNotImplemented || PyIter_Check(value))
+  if (changes_unseen(value))
     return true;
   return !has_user_attributes(type) && !is_fixed(type) && !PyModule_Check(value) &&
          !PyType_Check(value);
@@ -52,7 +57,8 @@ bool is_fixed(PyTypeObject *type) {
     if (PyObject *module = PyDict_GetItemWithError(type->tp_dict, known().module_name);
         module && PyUnicode_Check(module)) {
       const std::string_view text = utf8(module);
-      if (text.starts_with("torch") || text.starts_with("tracehost") || text.starts_with("_tracehost"))
+      if (text.starts_with("torch") || text.starts_with("tracehost") ||
+          text.starts_with("_tracehost"))
         return true;
     }
   PyErr_Clear();

@@ -11,9 +11,13 @@ bool is_deque(PyObject *value);
 /// A list, tuple, dict, set or deque: its elements have slots.
 bool is_collection(PyObject *value);
 
-/// Whether it can change though it stays the same object, in a way that no slot shows: a numpy
-/// array, an iterator, any object of C code that is not known to be fixed.
+/// Whether it can change though it stays the same object, in a way that no slot shows: any object
+/// of C code that is not known to be fixed.
 bool is_opaque(PyObject *value);
+
+/// Whether all that it says may be another thing the next time: an iterator, a file, what a thread
+/// has for itself. What can change has no hash, by Python's custom.
+bool changes_unseen(PyObject *value);
 
 /// Whether no result shows a change of such an object: it is immutable, its state is torch's own
 /// and read by ops, or it only waits (a lock).

@@ -119,8 +119,13 @@ Paths::Position Paths::attribute(PyObject *owner, PyObject *name) {
   if (PyFunction_Check(owner))
     return function_attribute(object, name);
   if (!has_user_attributes(type)) {
-    if (PyObject *found = _PyType_Lookup(type, name))
+    PyObject *found = _PyType_Lookup(type, name);
+    if (changes_unseen(owner))
+      use(owner);
+    else if (found)
       c_field(owner, name, found);
+    else if (_PyObject_GetDictPtr(owner))
+      return instance(object, name);
     return {};
   }
   use(owner);
@@ -350,9 +355,9 @@ void Paths::identify(PyObject *a, PyObject *b) {
     graph_.unlike.push_back({at.container, at.slot, other.container, other.slot});
   else if ((at.container >= 0 && given_.contains(b)) ||
            (other.container >= 0 && given_.contains(a)))
-    unguarded("whether an argument is " +
-              (at.container >= 0 ? graph_.path(at.container, at.slot)
-                                 : graph_.path(other.container, other.slot)));
+    unguarded("whether an argument is " + (at.container >= 0
+                                               ? graph_.path(at.container, at.slot)
+                                               : graph_.path(other.container, other.slot)));
 }
 
 /// The object of a tensor with a path, or -1.
@@ -371,6 +376,7 @@ int Paths::tensor_object(PyObject *tensor) {
 
 /// An attribute that torch's classes do not have.
 Paths::Position Paths::tensor_attribute(PyObject *tensor, PyObject *name, bool stores) {
+  class_attribute(Py_TYPE(tensor), name);
   if (_PyType_Lookup(Py_TYPE(tensor), name))
     return {};
   if (const int object = tensor_object(tensor); object >= 0)

@@ -151,7 +151,7 @@ private:
   }
 
   Graph graph_;
-  std::unordered_map<PyObject *, int> objects_;        ///< Graph::objects by pointer
+  std::unordered_map<PyObject *, int> objects_; ///< Graph::objects by pointer
   /// Seen in slots, and not yet led on from: functions, objects of C code.
   std::unordered_map<PyObject *, Position> leaves_;
   std::unordered_map<PyObject *, Position> tensors_;
@@ -162,7 +162,7 @@ private:
   std::string once_;
   std::unordered_map<PyObject *, int> globals_; ///< containers by dict
   std::unordered_map<PyObject *, int> dicts_;   ///< containers of instances by `__dict__`
-  std::unordered_set<int> called_; ///< functions, by their numbers
+  std::unordered_set<int> called_;              ///< functions, by their numbers
   std::unordered_map<PyObject *, std::pair<int, int>> cells_; ///< a function's container, its index
   std::unordered_set<PyTypeObject *> classes_;                ///< reached: those of known objects
   std::unordered_map<std::uint64_t, int> containers_;         ///< by object and place

@@ -92,8 +92,7 @@ int Paths::whole(PyObject *object, bool deep) {
     close(c);
   read({c, -1});
   const Container &in = graph_.containers[c];
-  if (in.place == Place::set && !in.stored &&
-      static_cast<Py_ssize_t>(in.slots.size()) < in.length)
+  if (in.place == Place::set && !in.stored && static_cast<Py_ssize_t>(in.slots.size()) < in.length)
     unguarded(graph_.prefix(in.object) + graph_.suffix(in.object) + ", a set of objects");
   if (!deep)
     return c;

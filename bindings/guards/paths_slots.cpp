@@ -195,7 +195,7 @@ void Paths::classify(int container, int slot) {
                (has_user_attributes(type) && !is_of_a_thread(value))) {
       lead_on(container, slot, Expect::object);
     } else {
-      s.opaque = is_opaque(value) || is_of_a_thread(value);
+      s.opaque = is_opaque(value);
       s.type = s.opaque ? type : nullptr;
       if (s.opaque)
         opaque_.try_emplace(value, Position{container, slot});

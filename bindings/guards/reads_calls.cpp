@@ -69,10 +69,10 @@ constexpr std::string_view kMoves[] = {"appendleft",
 /// Functions and methods of C code that are called with nothing, and read the state of the process:
 /// a later call asks them again.
 constexpr std::string_view kAskedAgain[] = {
-    "get_num_threads", "get_num_interop_threads", "getpid",       "getppid",
+    "get_num_threads", "get_num_interop_threads", "getpid",          "getppid",
     "getcwd",          "getrecursionlimit",       "get_cache_token", "get_ident",
-    "initial_seed",    "getdefaultencoding",      "cpu_count",    "device_count",
-    "_cuda_getDevice", "_cuda_getDeviceCount",    "locked",       "is_set"};
+    "initial_seed",    "getdefaultencoding",      "cpu_count",       "device_count",
+    "_cuda_getDevice", "_cuda_getDeviceCount",    "locked",          "is_set"};
 
 std::vector<PyObject *> with_self(PyObject *self, std::span<PyObject *const> arguments) {
   std::vector<PyObject *> all{self};
@@ -236,12 +236,14 @@ void Reads::call_cached(PyObject *callable, Arguments arguments) {
   PyObject *cache = paths_.inner(callable);
   if (!cache)
     return;
-  const bool alone = arguments.size() == 1 && (PyLong_CheckExact(arguments[0]) ||
-                                               PyUnicode_CheckExact(arguments[0]));
-  Owned key(alone ? Py_NewRef(arguments[0]) : PyTuple_New(static_cast<Py_ssize_t>(arguments.size())));
+  const bool alone = arguments.size() == 1 &&
+                     (PyLong_CheckExact(arguments[0]) || PyUnicode_CheckExact(arguments[0]));
+  Owned key(alone ? Py_NewRef(arguments[0])
+                  : PyTuple_New(static_cast<Py_ssize_t>(arguments.size())));
   for (std::size_t i = 0; !alone && key && i < arguments.size(); ++i)
     PyTuple_SET_ITEM(key.get(), i, Py_NewRef(arguments[i]));
-  if (instruction_->named || !key || PyObject_Hash(key.get()) == -1) { // the key has a mark of functools' own
+  if (instruction_->named || !key ||
+      PyObject_Hash(key.get()) == -1) { // the key has a mark of functools' own
     PyErr_Clear();
     paths_.whole(cache, false);
     stores_.note({paths_.before_change(cache), -1}, called_);

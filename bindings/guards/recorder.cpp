@@ -208,7 +208,8 @@ namespace {
 /// what the graph computes.
 bool is_new_number(const Change &change, const Container &c) {
   const bool read = change.slot < 0 ? c.read : c.slots[change.slot].read;
-  return change.now && !read && (change.has_number || is_plain(Py_TYPE(change.now.get()), change.now.get()));
+  return change.now && !read &&
+         (change.has_number || is_plain(Py_TYPE(change.now.get()), change.now.get()));
 }
 
 /// A store of tensors, of None or a number, a deletion, tensors appended to a list.

@@ -267,7 +267,8 @@ void Watch::compile() {
   }
 }
 
-/// An OrderedDict that was read whole. It may change its order, and then its version stays the same.
+/// An OrderedDict that was read whole. It may change its order, and then its version stays the
+/// same.
 bool Watch::keeps_order(std::size_t container, PyObject *owner) const {
   return graph_.containers[container].place == Place::entries && PyODict_Check(owner) &&
          items_[container].size() > 1;

@@ -51,15 +51,7 @@ public:
 private:
   /// One comparison of the fast way. Small: there are thousands in a large model.
   struct Check {
-    enum Kind : std::uint8_t {
-      argument,
-      weak_root,
-      dict_only,
-      instance,
-      slots,
-      order,
-      items
-    } kind;
+    enum Kind : std::uint8_t { argument, weak_root, dict_only, instance, slots, order, items } kind;
     std::int16_t anchor; ///< instance: where it keeps its dict, in words from its address
     std::int32_t index;  ///< the container; argument: which; weak_root: the Object
     PyObject *object;    ///< what must be found: the argument, the owner of the container
