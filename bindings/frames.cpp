@@ -1,5 +1,8 @@
 #include "frames.h"
 
+#include "guards/frame.h"
+#include "guards/instructions.h"
+
 #include <pybind11/pybind11.h>
 
 #include <string>
@@ -81,6 +84,24 @@ Site user_line() {
     frame = back;
   }
   return {};
+}
+
+Site catching_line(PyFrameObject *outer) {
+  PyFrameObject *frame = PyThreadState_GetFrame(PyThreadState_Get());
+  Site site;
+  while (frame && frame != outer && !site.line) {
+    PyCodeObject *code = PyFrame_GetCode(frame);
+    const Instructions *all = owner(code) == Owner::user ? instructions_of(code) : nullptr;
+    const int unit = all ? unit_of(*frame_of(frame)) : -1;
+    if (unit >= 0 && unit < static_cast<int>(all->size()) && (*all)[unit].caught)
+      site = {PyUnicode_AsUTF8(code->co_filename), PyFrame_GetLineNumber(frame)};
+    Py_DECREF(code);
+    PyFrameObject *back = PyFrame_GetBack(frame);
+    Py_DECREF(frame);
+    frame = back;
+  }
+  Py_XDECREF(frame);
+  return site;
 }
 
 } // namespace tracehost::python

@@ -11,6 +11,10 @@ namespace tracehost::python {
 /// The innermost Python frame of this thread that is neither torch's nor ours.
 Site user_line();
 
+/// The user's line that may catch what an op raises that runs now: in a `try` with an `except`, in
+/// the frames up to `outer` (null: all). Line 0: none.
+Site catching_line(PyFrameObject *outer);
+
 /// Looks up what owner() compares with: at import, where no other thread can wait for it with the
 /// GIL.
 void prepare_frames();

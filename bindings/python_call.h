@@ -131,6 +131,7 @@ public:
   bool has_run() const { return miss_ && miss_->recorder; }
 
   Site here() override;
+  Site catches() override;
   std::string why_not_staged() override;
   trace::ValueReads value_reads() const override { return function_.value_reads; }
   bool goes_on() const override { return stance == Stance::eager_on_error; }
@@ -156,6 +157,7 @@ private:
   bool warn_side_effects();
   bool warn_baked();
   bool warn_draws();
+  bool warn_caught();
   bool reads_match(const Specialization &specialization, const PythonState &state);
   PyObject *call_with_placeholders();
   Signature flatten_as(UserValues &values, Flattened &found);
@@ -209,7 +211,7 @@ private:
     std::vector<Node> nodes; ///< of the arguments before the body ran
     std::vector<TensorMeta> outputs;
     std::vector<SideEffect> side_effects;
-    std::vector<trace::BakedRead> baked, draws;
+    std::vector<trace::BakedRead> baked, draws, caught;
     /// How paths through objects begin whose types give their tensors: these are inputs as such.
     std::vector<std::string> gives_tensors;
     std::vector<TensorMeta> capture_metas; ///< of the captures, before the body changed them

@@ -18,6 +18,11 @@ Site PythonCall::here() {
   return user_line();
 }
 
+Site PythonCall::catches() {
+  const WithGil gil;
+  return catching_line(reinterpret_cast<PyFrameObject *>(outer_frame()));
+}
+
 std::string PythonCall::why_not_staged() {
   const WithGil gil;
   return Converting::now() ? why_not_converted() : "autograph is off";

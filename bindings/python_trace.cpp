@@ -283,6 +283,7 @@ std::shared_ptr<FrontEndState> PythonCall::finish(Request &, Signature &signatur
   state->calls = callbacks_of(*traced.graph->block());
   miss().baked = traced.baked;
   miss().draws = traced.draws;
+  miss().caught = traced.caught;
   const auto input = [&](std::uint32_t i) -> const at::Tensor & {
     const std::size_t slots = miss().flattened.tensors.size();
     return i < slots ? THPVariable_Unpack(miss().flattened.tensors[i])

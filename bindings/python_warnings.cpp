@@ -9,7 +9,26 @@
 
 namespace tracehost::python {
 
-bool PythonCall::warn() { return warn_side_effects() && warn_baked() && warn_draws(); }
+bool PythonCall::warn() { 
+  return warn_side_effects() && warn_baked() && warn_draws() && warn_caught();
+}
+
+bool PythonCall::warn_caught() {
+  for (const trace::BakedRead &op : miss().caught) {
+    const std::string where = text(op.where);
+    if (!function_.baked.insert("caught " + where).second)
+      continue;
+    const std::string message = fmt::format(
+        "{} calls {} at {} in a `try`, and an `except` there may catch what it raises: a later "
+        "call runs the graph, which raises it instead. Move the attempt out of the function, or "
+        "test the values first.",
+        function_.name, op.what, where);
+    if (PyErr_WarnEx(errors().trace_warning, message.c_str(), 1))
+      return false;
+  }
+  return true;
+}
+
 
 bool PythonCall::warn_draws() {
   for (const trace::BakedRead &draw : miss().draws) {

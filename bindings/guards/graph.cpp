@@ -37,6 +37,9 @@ std::string step(const Container &c, PyObject *key, std::int32_t index) {
   case Place::partial:
     return std::string(".") + utf8(key);
   case Place::asked:
+    if (index == Asked::subclass)
+      return std::string(".__subclasscheck__(") + reinterpret_cast<PyTypeObject *>(key)->tp_name +
+             ")";
     return (key ? std::string(".") + utf8(key) : std::string()) +
            (index == Asked::attribute_of ? "" : "()");
   case Place::inner:
@@ -181,11 +184,24 @@ bool is_same_answer(PyObject *a, PyObject *b) {
   return same == 1;
 }
 
+PyObject *answer(const Slot &slot, PyObject *owner) {
+  switch (slot.index) {
+  case Asked::attribute_of:
+    return PyObject_GetAttr(owner, slot.key);
+  case Asked::method_of:
+    return PyObject_CallMethodNoArgs(owner, slot.key);
+  case Asked::subclass: {
+    const int is = PyObject_IsSubclass(slot.key, owner);
+    return is < 0 ? nullptr : PyBool_FromLong(is);
+  }
+  default:
+    return PyObject_CallNoArgs(owner);
+  }
+}
+
 /// The same object as last time, as long as it is equal.
 PyObject *ask(const Slot &slot, PyObject *owner) {
-  const Owned now(slot.index == Asked::attribute_of ? PyObject_GetAttr(owner, slot.key)
-                  : slot.index == Asked::method_of  ? PyObject_CallMethodNoArgs(owner, slot.key)
-                                                    : PyObject_CallNoArgs(owner));
+  const Owned now(answer(slot, owner));
   PyErr_Clear();
   if (!is_same_answer(slot.answer, now.get()))
     Py_XSETREF(slot.answer, Py_XNewRef(now.get()));

@@ -42,6 +42,7 @@ enum Asked : std::int32_t {
   attribute_of, ///< the attribute that the key names
   method_of,    ///< the method that the key names, called with nothing
   function,     ///< the object itself, called with nothing
+  subclass,     ///< whether the key, a class, is a subclass of it
 };
 
 /// What a slot must hold.

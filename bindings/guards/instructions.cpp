@@ -3,6 +3,8 @@
 #include "guards/frame.h"
 #include "guards/gil.h"
 
+#include <algorithm>
+
 namespace tracehost::python {
 
 namespace {
@@ -28,6 +30,7 @@ public:
       todo_.pop_back();
       follow(at);
     }
+    mark_caught();
     return std::move(found_);
   }
 
@@ -112,14 +115,53 @@ private:
       return value;
     };
     while (at < end) {
-      number();
-      number();
+      const int start = number(), length = number();
       const int target = number(), depth = number();
       reach(target, (depth >> 1) + (depth & 1) + 1);
+      handlers_.push_back({start, length, target});
     }
   }
 
+  /// `except` compares the exception, or takes any. `finally` and `with` raise it again.
+  bool is_except(int target) const {
+    int seen = 0;
+    for (int at = target; at < count_; at = next(at), ++seen) {
+      const int opcode = units_[2 * at];
+      if (opcode == table_.check_match || opcode == table_.check_group ||
+          (seen == 1 && opcode == table_.pop_top))
+        return true;
+      if (opcode == table_.reraise || opcode == table_.with_start)
+        return false;
+    }
+    return false;
+  }
+
+  /// A handler that is no `except` is within the range of the one around it.
+  bool is_caught(int unit) const {
+    for (std::size_t depth = 0; depth <= handlers_.size(); ++depth) {
+      const auto handler = std::find_if(handlers_.begin(), handlers_.end(), [unit](const Handler &h) {
+        return h.start <= unit && unit < h.start + h.length;
+      });
+      if (handler == handlers_.end())
+        return false;
+      if (is_except(handler->target))
+        return true;
+      unit = handler->target;
+    }
+    return false;
+  }
+
+  void mark_caught() {
+    for (int unit = 0; !handlers_.empty() && unit < count_; ++unit)
+      found_[unit].caught = is_caught(unit);
+  }
+
+  struct Handler {
+    int start, length, target; ///< code units
+  };
+
   PyCodeObject *code_;
+  std::vector<Handler> handlers_;
   const Opcodes &table_ = opcodes();
   const unsigned char *units_ = nullptr;
   int count_ = 0;

@@ -217,12 +217,14 @@ Made make() {
     made.table.backwards[number] = name.find("BACKWARD") != name.npos;
     made.table.ends[number] =
         std::find(std::begin(kEnds), std::end(kEnds), name) != std::end(kEnds);
-    if (name == "EXTENDED_ARG")
-      made.table.extended = static_cast<int>(number);
-    if (name == "CACHE")
-      made.table.cache = static_cast<int>(number);
-    if (name == "KW_NAMES")
-      made.table.names = static_cast<int>(number);
+    Opcodes &t = made.table;
+    for (const auto &[known, place] :
+         {std::pair{"EXTENDED_ARG", &t.extended}, std::pair{"CACHE", &t.cache},
+          std::pair{"KW_NAMES", &t.names}, std::pair{"CHECK_EXC_MATCH", &t.check_match},
+          std::pair{"CHECK_EG_MATCH", &t.check_group}, std::pair{"RERAISE", &t.reraise},
+          std::pair{"WITH_EXCEPT_START", &t.with_start}, std::pair{"POP_TOP", &t.pop_top}})
+      if (name == known)
+        *place = static_cast<int>(number);
   }
   PyErr_Clear();
   return made;

@@ -52,7 +52,9 @@ struct Opcodes {
   std::array<Action, 256> action;
   std::array<std::uint8_t, 256> caches; ///< code units that follow the instruction
   std::array<bool, 256> jumps, backwards, ends;
-  int extended, cache, names; ///< names: KW_NAMES, or -1
+  int extended, cache;
+  int names;                                                ///< KW_NAMES, or -1
+  int check_match, check_group, reraise, with_start, pop_top; ///< of handlers
 };
 
 /// Made at the first call, from `opcode.opmap`. Requires: GIL held.

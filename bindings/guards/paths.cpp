@@ -303,11 +303,13 @@ void Paths::ask(PyObject *object, PyObject *name, Asked how) {
   int number = number_of(object);
   if (number < 0 && how == Asked::function && PyCFunction_Check(object))
     number = root_object(object, function_name(object));
+  if (number < 0 && PyType_Check(object))
+    number = class_object(reinterpret_cast<PyTypeObject *>(object));
   if (number < 0)
     return;
   const int c = container(number, Place::asked);
   for (const Slot &s : graph_.containers[c].slots)
-    if (s.index == how && (!name || same_text(s.key, name)))
+    if (s.index == how && (s.key == name || (how != Asked::subclass && same_text(s.key, name))))
       return;
   Slot probe;
   probe.key = name;

@@ -55,7 +55,7 @@ private:
   void call(PyObject *callable, Arguments arguments);
   void call_named(std::string_view name, Arguments arguments);
   void ask_again(PyObject *callable, PyObject *self);
-  void ask_registry();
+  void ask_abstract_class(PyObject *type, PyObject *of);
   void call_kept(PyObject *callable, PyObject *self, Arguments arguments);
   void call_cached(PyObject *callable, Arguments arguments);
   void call_special(PyObject *owner, const char *special, Arguments arguments);

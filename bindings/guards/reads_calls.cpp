@@ -70,7 +70,7 @@ constexpr std::string_view kMoves[] = {"appendleft",
 /// a later call asks them again.
 constexpr std::string_view kAskedAgain[] = {
     "get_num_threads", "get_num_interop_threads", "getpid",          "getppid",
-    "getcwd",          "getrecursionlimit",       "get_cache_token", "get_ident",
+    "getcwd",          "getrecursionlimit",       "get_ident",
     "initial_seed",    "getdefaultencoding",      "cpu_count",       "device_count",
     "_cuda_getDevice", "_cuda_getDeviceCount",    "locked",          "is_set"};
 
@@ -268,14 +268,14 @@ void Reads::call_special(PyObject *owner, const char *special, Arguments argumen
   call(found, arguments);
 }
 
-/// What is registered with an abstract base class is known to C code alone. Each registration
-/// changes one number.
-void Reads::ask_registry() {
-  const Owned module(PyImport_ImportModule("_abc"));
-  const Owned token(module ? PyObject_GetAttrString(module.get(), "get_cache_token") : nullptr);
-  PyErr_Clear();
-  if (token)
-    paths_.ask(token.get(), nullptr, Asked::function);
+/// What is registered with an abstract base class is known to C code alone: the question is asked
+/// again. Libraries' own classes are taken to be registered once and for all.
+void Reads::ask_abstract_class(PyObject *type, PyObject *of) {
+  if (!PyType_Check(type) || !PyType_Check(of) || is_ours(frame_->globals))
+    return;
+  if (!is_library_type(reinterpret_cast<PyTypeObject *>(type)) ||
+      !is_library_type(reinterpret_cast<PyTypeObject *>(of)))
+    paths_.ask(of, type, Asked::subclass);
 }
 
 /// A function or type of C code, by its name.
@@ -304,8 +304,10 @@ void Reads::call_named(std::string_view name, Arguments arguments) {
           }
   if (is_tensor(first))
     paths_.read_metadata(first);
-  if (name == "_abc_instancecheck" || name == "_abc_subclasscheck")
-    return ask_registry();
+  if (name == "_abc_instancecheck" && second)
+    return ask_abstract_class(reinterpret_cast<PyObject *>(Py_TYPE(second)), first);
+  if (name == "_abc_subclasscheck" && second)
+    return ask_abstract_class(second, first);
   if (name == "print")
     prints_ = frame_;
   if (one_of(name, kReadsNothing))

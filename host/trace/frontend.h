@@ -25,6 +25,9 @@ public:
   /// The user's line that runs now; the last known one where none can be told.
   virtual Site here() = 0;
 
+  /// The user's line that may catch what an op raises that runs now; line 0: none.
+  virtual Site catches() { return {}; }
+
   /// Why a condition on the user's line that runs now is no part of the graph, a sentence without a
   /// full stop; empty if nothing is known.
   virtual std::string why_not_staged() { return {}; }

@@ -78,6 +78,18 @@ const Names kInexact = {"aten::nonzero_numpy",
 
 const Names kLiteral = {"aten::lift_fresh", "aten::to", "aten::detach_", "aten::lift"};
 
+// Beside linalg's: some values make them raise, whatever the shapes are.
+const Names kRaises = {
+    "aten::cholesky",      "aten::cholesky_inverse", "aten::cholesky_solve", "aten::inverse",
+    "aten::index",         "aten::index_put_",       "aten::index_put",      "aten::index_select",
+    "aten::index_copy",    "aten::index_add",        "aten::gather",         "aten::scatter",
+    "aten::scatter_",      "aten::scatter_add",      "aten::scatter_add_",   "aten::take",
+    "aten::embedding",     "aten::embedding_bag",    "aten::multinomial",    "aten::bincount",
+    "aten::nll_loss_nd",   "aten::nll_loss",         "aten::nll_loss2d",     "aten::cross_entropy_loss",
+    "aten::_assert_async", "aten::_assert_scalar",   "aten::bernoulli",      "aten::normal",
+    "aten::svd",           "aten::qr",               "aten::logdet",         "aten::slogdet",
+    "aten::floor_divide",  "aten::remainder",        "aten::ctc_loss",       "aten::repeat_interleave"};
+
 // The tracer calls them full_like and zeros_like, with arguments that those do not take.
 const Names kMisnamed = {"aten::fill", "aten::zero"};
 
@@ -150,6 +162,7 @@ OpTraits derive(const c10::OperatorHandle &op) {
   t.reads_value =
       takes_tensor(schema) && returns_only_plain_values(schema) && !kMetadata.contains(name);
   t.random = draws(op);
+  t.raises = name.starts_with("aten::linalg_") || kRaises.contains(name);
   t.literal = kLiteral.contains(name);
   t.splits = kSplits.contains(name);
   t.inexact = op.hasTag(at::Tag::dynamic_output_shape) || kInexact.contains(name);

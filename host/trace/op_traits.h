@@ -9,6 +9,7 @@ namespace tracehost::trace {
 struct OpTraits {
   bool reads_value = false; ///< returns a Python number or bool computed from a tensor's content
   bool random = false;      ///< draws from a generator
+  bool raises = false;      ///< some values make it raise
   bool literal = false;     ///< an op that torch.tensor() and its kin end with
   bool splits = false;      ///< returns as many tensors as its input has sizes
   bool inexact = false;     ///< the result's sizes depend on values: inexact_with() decides

@@ -85,6 +85,9 @@ void Scope::before(const c10::OperatorHandle &op, const jit::Stack &stack) {
     clear_argument_stash(); // the number was read: it is a constant here
     stale_stash_ = false;
   }
+  if (op_traits.raises && op_depth() == 0 && !on_stand_ins_)
+    if (const Site where = frontend_.catches(); where.line)
+      result.caught.push_back({schema.name(), where});
   if (inputs_)
     inputs_->before(op, stack);
   if (relaxed && op_depth() == 0) {

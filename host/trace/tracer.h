@@ -70,6 +70,7 @@ struct Traced {
   std::vector<ValueGuard> values; ///< of inputs, that the body read
   std::vector<GradRead> grads;    ///< of inputs, as they were before the call
   std::vector<BakedRead> baked;
+  std::vector<BakedRead> caught;  ///< ops that some values make raise, in a `try`
   std::vector<BakedRead> draws;   ///< of random numbers that are not torch's
   std::vector<bool> size_outputs; ///< by output of the body: it is a size, an int for the caller
   std::vector<std::string> notes; ///< what the check at a second size found, a sentence each
