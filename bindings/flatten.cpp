@@ -418,9 +418,13 @@ void flatten(const Binder &binder, const Bound &bound, PyObject *self, UserValue
     if (p.default_value)
       mark_default(signature.nodes[first], p, bound.values[place - 1]);
   }
-  for (PyObject *t : found.tensors)
+  for (PyObject *t : found.tensors) {
+    if (THPVariable_Unpack(t).is_nested())
+      raise(errors().trace, "a nested tensor is passed. It has no sizes that a graph could be "
+                            "traced for: pad it, and pass the lengths, too.");
     signature.slots.push_back(
         TensorMeta::of(THPVariable_Unpack(t), Py_TYPE(t), Py_TYPE(t)->tp_name));
+  }
   for (std::size_t slot = 0; slot < walk.specs.size(); ++slot)
     for (std::size_t d = 0; walk.specs[slot] && d < signature.slots[slot].sizes.size(); ++d)
       if (!walk.specs[slot]->shape || (*walk.specs[slot]->shape)[d] == kAnySize)

@@ -208,10 +208,6 @@ std::vector<std::string> PythonCall::spec_names() const {
 }
 
 TensorMeta meta_of(PyObject *tensor) {
-  if (THPVariable_Unpack(tensor).is_nested())
-    raise(errors().trace,
-          "a nested tensor has no sizes that a graph could be traced for. Pad it, and "
-          "pass the tensor and its lengths.");
   return TensorMeta::of(THPVariable_Unpack(tensor), Py_TYPE(tensor), Py_TYPE(tensor)->tp_name);
 }
 

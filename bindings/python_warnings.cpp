@@ -9,7 +9,7 @@
 
 namespace tracehost::python {
 
-bool PythonCall::warn() { 
+bool PythonCall::warn() {
   return warn_side_effects() && warn_baked() && warn_draws() && warn_caught();
 }
 
@@ -28,7 +28,6 @@ bool PythonCall::warn_caught() {
   }
   return true;
 }
-
 
 bool PythonCall::warn_draws() {
   for (const trace::BakedRead &draw : miss().draws) {

@@ -139,9 +139,10 @@ private:
   /// A handler that is no `except` is within the range of the one around it.
   bool is_caught(int unit) const {
     for (std::size_t depth = 0; depth <= handlers_.size(); ++depth) {
-      const auto handler = std::find_if(handlers_.begin(), handlers_.end(), [unit](const Handler &h) {
-        return h.start <= unit && unit < h.start + h.length;
-      });
+      const auto handler =
+          std::find_if(handlers_.begin(), handlers_.end(), [unit](const Handler &h) {
+            return h.start <= unit && unit < h.start + h.length;
+          });
       if (handler == handlers_.end())
         return false;
       if (is_except(handler->target))

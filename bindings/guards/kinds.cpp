@@ -51,17 +51,28 @@ constexpr std::string_view kFixed[] = {
 
 } // namespace
 
-bool is_fixed(PyTypeObject *type) {
-  const std::string_view name = type->tp_name;
-  if (type->tp_dict) // pybind11 gives types names without their module
-    if (PyObject *module = PyDict_GetItemWithError(type->tp_dict, known().module_name);
-        module && PyUnicode_Check(module)) {
-      const std::string_view text = utf8(module);
-      if (text.starts_with("torch") || text.starts_with("tracehost") ||
-          text.starts_with("_tracehost"))
-        return true;
-    }
+namespace {
+
+/// `__module__` of a class; pybind11 gives types names without it. Empty if there is none.
+std::string_view module_of(PyTypeObject *type) {
+  PyObject *module =
+      type->tp_dict ? PyDict_GetItemWithError(type->tp_dict, known().module_name) : nullptr;
   PyErr_Clear();
+  return module && PyUnicode_Check(module) ? std::string_view(PyUnicode_AsUTF8(module))
+                                           : std::string_view();
+}
+
+} // namespace
+
+bool is_own_type(PyTypeObject *type) {
+  return std::string_view(type->tp_name).starts_with("tracehost.") ||
+         module_of(type).starts_with("tracehost");
+}
+
+bool is_fixed(PyTypeObject *type) {
+  const std::string_view name = type->tp_name, module = module_of(type);
+  if (module.starts_with("torch") || module.starts_with("_tracehost") || is_own_type(type))
+    return true;
   return std::any_of(std::begin(kFixed), std::end(kFixed),
                      [&](std::string_view start) { return name.starts_with(start); });
 }

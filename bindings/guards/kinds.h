@@ -23,6 +23,9 @@ bool changes_unseen(PyObject *value);
 /// and read by ops, or it only waits (a lock).
 bool is_fixed(PyTypeObject *type);
 
+/// A class of tracehost's, such as Function.
+bool is_own_type(PyTypeObject *type);
+
 /// The dict that an object of C code keeps, borrowed, or null: a dict's view, a mappingproxy, what
 /// functools.lru_cache has made.
 PyObject *inner_dict(PyObject *object);

@@ -168,6 +168,8 @@ void Reads::load_attribute(PyObject *owner, PyObject *name) {
     return load_super(owner, name);
   if (is_tensor(owner))
     paths_.read_metadata(owner);
+  if (is_own_type(Py_TYPE(owner)) && is_ours(frame_->globals))
+    return; // what tracehost notes of a Function
   paths_.read(paths_.attribute(owner, name));
   if (paths_.knows(owner))
     call_special(owner, "__getattr__", std::array{owner, name});

@@ -68,11 +68,21 @@ constexpr std::string_view kMoves[] = {"appendleft",
 
 /// Functions and methods of C code that are called with nothing, and read the state of the process:
 /// a later call asks them again.
-constexpr std::string_view kAskedAgain[] = {
-    "get_num_threads", "get_num_interop_threads", "getpid",          "getppid",
-    "getcwd",          "getrecursionlimit",       "get_ident",
-    "initial_seed",    "getdefaultencoding",      "cpu_count",       "device_count",
-    "_cuda_getDevice", "_cuda_getDeviceCount",    "locked",          "is_set"};
+constexpr std::string_view kAskedAgain[] = {"get_num_threads",
+                                            "get_num_interop_threads",
+                                            "getpid",
+                                            "getppid",
+                                            "getcwd",
+                                            "getrecursionlimit",
+                                            "get_ident",
+                                            "initial_seed",
+                                            "getdefaultencoding",
+                                            "cpu_count",
+                                            "device_count",
+                                            "_cuda_getDevice",
+                                            "_cuda_getDeviceCount",
+                                            "locked",
+                                            "is_set"};
 
 std::vector<PyObject *> with_self(PyObject *self, std::span<PyObject *const> arguments) {
   std::vector<PyObject *> all{self};
@@ -180,6 +190,8 @@ void Reads::call(PyObject *callable, Arguments arguments) {
     const Owned self(PyObject_GetAttrString(callable, "__self__"));
     const Owned name(PyObject_GetAttrString(callable, "__name__"));
     PyErr_Clear();
+    if (self && paths_.knows(callable) && is_opaque(self.get()) && !is_collection(self.get()))
+      paths_.unguarded(std::string("a method of a ") + Py_TYPE(self.get())->tp_name);
     if (self && name && !call_method(utf8(name.get()), with_self(self.get(), arguments)))
       call_unknown(arguments, true);
     return;

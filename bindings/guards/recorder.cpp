@@ -204,12 +204,21 @@ std::string Recorder::path_of(PyObject *tensor) {
 
 namespace {
 
+/// A number, a string, a torch.Size of numbers.
+bool is_constant(PyObject *value) {
+  if (!PyTuple_CheckExact(value) && std::string_view(Py_TYPE(value)->tp_name) != "torch.Size")
+    return is_plain(Py_TYPE(value), value);
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(value); ++i)
+    if (!is_constant(PyTuple_GET_ITEM(value, i)))
+      return false;
+  return true;
+}
+
 /// Whether the body stores a value that it has not read before: then each call stores the same, or
 /// what the graph computes.
 bool is_new_number(const Change &change, const Container &c) {
   const bool read = change.slot < 0 ? c.read : c.slots[change.slot].read;
-  return change.now && !read &&
-         (change.has_number || is_plain(Py_TYPE(change.now.get()), change.now.get()));
+  return change.now && !read && (change.has_number || is_constant(change.now.get()));
 }
 
 /// A store of tensors, of None or a number, a deletion, tensors appended to a list.
