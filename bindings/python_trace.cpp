@@ -90,6 +90,8 @@ BodyResult PythonCall::run(Request &) {
   }
   const std::string left =
       request_ ? std::string() : miss().recorder->take_back(&StandIns::is_class);
+  if (trace::abandoned() || !left.empty())
+    return_as_eager();
   if (trace::abandoned())
     return {};
   if (!left.empty())
@@ -123,6 +125,20 @@ BodyResult PythonCall::run(Request &) {
   }
   return_as_eager(result);
   return result;
+}
+
+/// The same of a body that was refused, whose result may be anything.
+void PythonCall::return_as_eager() {
+  std::vector<Owned> tensors;
+  BodyResult result;
+  try {
+    result.outputs = describe_result(miss().result, function_.name, tensors);
+  } catch (const python_error &) {
+    return; // no graph would have returned it
+  }
+  for (const Owned &t : tensors)
+    result.tensors.push_back(THPVariable_Unpack(t.get()));
+  return_as_eager(result);
 }
 
 /// A number that the graph computes is one for the caller; what a branch left as it was is the

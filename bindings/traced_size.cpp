@@ -83,10 +83,20 @@ PyObject *traced_shape_of(const at::Tensor &tensor) {
   return result;
 }
 
+/// Where that is refused and the body goes on without a trace, it goes on with the number.
+static std::int64_t pinned(const at::Tensor &size, const std::string &why) {
+  try {
+    return trace::pin_size(size, why);
+  } catch (const trace::Abandoned &) {
+    const trace::PausedWithData paused;
+    return size.item().toLong();
+  }
+}
+
 PyObject *pin_sizes(PyObject *object, const std::string &why) {
   auto held = py::reinterpret_steal<py::object>(object);
   const auto pin = [&](PyObject *size) {
-    return py::int_(trace::pin_size(THPVariable_Unpack(size), why));
+    return py::int_(pinned(THPVariable_Unpack(size), why));
   };
   if (is_traced_size(object))
     return pin(object).release().ptr();
@@ -114,7 +124,7 @@ void add_traced_size(py::module_ &m) {
                         : tensor;
   });
   m.def("_pin_size",
-        [](py::handle size, const std::string &why) { return trace::pin_size(unpack(size), why); });
+        [](py::handle size, const std::string &why) { return pinned(unpack(size), why); });
   m.def("_size_is_shown", [](py::handle size) { return !live(size) || Reads::printing(); });
   m.def("_size_index", [](py::handle size) { return trace::index_of_size(unpack(size)); });
   m.def("_size_value", [](py::handle size) {

@@ -86,7 +86,13 @@ def stage(
     if then.error is not None and other.error is not None:
         raise then.error
     actual = other if chosen is False or then.error is not None else then
-    set_state(Join(branches, names, where, what).states(then, other, actual))
+    try:
+        joined = Join(branches, names, where, what).states(then, other, actual)
+    except Exception:
+        if not abandoned() or without_data():
+            raise
+        joined = actual.state  # refused: as if there were no trace
+    set_state(joined)
 
 
 def refuse_endless(what: str, where: str) -> NoReturn:
