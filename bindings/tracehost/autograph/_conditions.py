@@ -9,7 +9,7 @@ import torch
 from ._branches import check_condition, stage
 from ._join import State, Thunk
 from ._state import is_tensor, promoted
-from ._undefined import is_undefined
+from ._undefined import ld
 from ._where import line
 
 
@@ -35,9 +35,7 @@ def choose(
 
     bodies = assign(then), assign(orelse)
     stage(cond, bodies, get, put, ("the result",), what, watched or (then, orelse))
-    if is_undefined(result):
-        result.read()
-    return result
+    return ld(result)
 
 
 def if_exp(cond: torch.Tensor, then: Thunk, orelse: Thunk) -> Any:

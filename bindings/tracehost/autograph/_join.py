@@ -10,6 +10,7 @@ import torch
 from .._tracehost import Branches, sizes_now
 from ._state import (
     Parts,
+    Poison,
     common_dtype,
     is_marked,
     is_number,
@@ -57,6 +58,9 @@ class Join:
         if then.error is not None or other.error is not None:
             return self._one_sided(actual, THEN if actual is then else ELSE)
         plans = [self._plan(v, then, other) for v in range(len(self._names))]
+        for plan, value in zip(plans, actual.state):
+            if isinstance(plan, _Value) and type(plan.value) is Poison and plan.value is not value:
+                plan.value.actual = value
         self._promote(THEN, then, plans)
         self._promote(ELSE, other, plans)
         return tuple(self._joined(v, plan, then, other, actual) for v, plan in enumerate(plans))

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import types
 from collections.abc import Sequence
-from typing import Any, NoReturn
+from typing import Any
 
 import torch
 from torch.utils import _pytree
 
 from .._sizes import TracedSize
-from .._tracehost import sizes_now
+from .._tracehost import abandoned, sizes_now, without_data
 from ._undefined import PREFIX, Undefined, is_undefined
 from ._where import refuse
 
@@ -36,16 +36,23 @@ _PLAIN = (
 
 
 class Poison(Undefined):
-    """What can't be joined: an error only if it is used."""
+    """What can't be joined: an error only if it is used. `actual` is what this call has."""
 
-    __slots__ = ("message",)
+    __slots__ = ("actual", "message")
 
     def __init__(self, name: str, message: str) -> None:
         super().__init__(name)
         self.message = message
+        self.actual: Any = Undefined(name)
 
-    def read(self) -> NoReturn:
-        refuse(self.message)
+    def read(self) -> Any:
+        """Refused; where the body goes on without a trace, with what it has."""
+        try:
+            refuse(self.message)
+        except Exception:
+            if not abandoned() or without_data() or is_undefined(self.actual):
+                raise
+        return self.actual
 
 
 def poison(name: str, message: str) -> Poison:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NoReturn
+from typing import Any
 
 # Generated variables that are part of a block's state beside the user's own.
 PREFIX = "ag__"
@@ -24,7 +24,7 @@ class Undefined:
     def __repr__(self) -> str:
         return f"<'{self.name}' is not assigned>"
 
-    def read(self) -> NoReturn:
+    def read(self) -> Any:
         """The error of reading it in the function that owns it. A subclass may explain more."""
         raise UnboundLocalError(
             f"cannot access local variable '{self.name}' where it is not associated with a value"
@@ -37,9 +37,7 @@ def is_undefined(value: Any) -> bool:
 
 def ld(value: Any) -> Any:
     """A local variable's value, or Python's error if it has none."""
-    if issubclass(type(value), Undefined):
-        value.read()
-    return value
+    return value.read() if issubclass(type(value), Undefined) else value
 
 
 def ldf(value: Any) -> Any:
@@ -51,7 +49,7 @@ def ldf(value: Any) -> Any:
                 "in enclosing scope",
                 name=value.name,
             )
-        value.read()
+        return value.read()
     return value
 
 
