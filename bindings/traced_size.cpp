@@ -95,9 +95,7 @@ static std::int64_t pinned(const at::Tensor &size, const std::string &why) {
 
 PyObject *pin_sizes(PyObject *object, const std::string &why) {
   auto held = py::reinterpret_steal<py::object>(object);
-  const auto pin = [&](PyObject *size) {
-    return py::int_(pinned(THPVariable_Unpack(size), why));
-  };
+  const auto pin = [&](PyObject *size) { return py::int_(pinned(THPVariable_Unpack(size), why)); };
   if (is_traced_size(object))
     return pin(object).release().ptr();
   if (Py_TYPE(object) != &THPSizeType)

@@ -225,13 +225,14 @@ void Finish::give_up(const Change &change) {
   }
 }
 
-/// What the body did not read of a list, dict or set was recorded in case it is changed.
+/// What the body did not read of a list, dict or set was recorded in case it is changed. What it
+/// stored, and is as it was before, stays watched: another value would be stored over.
 void Finish::drop_unread(int container) {
   Container &c = graph_.containers[container];
   if (!is_collection(c.place))
     return;
   for (Slot &s : c.slots)
-    if (!s.read && !s.needed)
+    if (!s.read && !s.needed && !s.stored)
       s.expect = Expect::any;
   if (must_lack_.contains(container)) {
     c.open = false;

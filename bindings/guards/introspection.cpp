@@ -1,6 +1,9 @@
 #include "guards/introspection.h"
+
 #include "guards/instructions.h"
 #include "guards/opcodes.h"
+
+#include <pybind11/stl.h>
 
 #include <vector>
 
@@ -29,6 +32,9 @@ py::list stack_depths(const py::object &code) {
 void add_guards(py::module_ &module) {
   module.def("unknown_opcodes", &opcodes_unknown,
              "Opcodes of this Python that the table of what they read lacks; empty: none.");
+  module.def("observed_opcodes", &observed_opcodes, "Opcodes of this Python that are observed.");
+  module.def("switch_opcode", &switch_opcode, py::arg("name"), py::arg("on"),
+             "For tests: whether code that is decoded from now on is observed there.");
   module.def("stack_depths", &stack_depths, py::arg("code"),
              "By code unit: the values on the stack before the instruction runs, or None.");
 }

@@ -4,7 +4,9 @@
 
 #include <algorithm>
 #include <iterator>
+#include <map>
 #include <string_view>
+#include <utility>
 
 namespace tracehost::python {
 
@@ -188,6 +190,7 @@ int caches_of(PyObject *entries, PyObject *name, long number) {
 
 struct Made {
   Opcodes table{};
+  std::map<std::string, std::pair<int, Action>> observed; ///< by name, of those with an action
   std::string unknown;
 };
 
@@ -212,6 +215,8 @@ Made make() {
       continue;
     }
     made.table.action[number] = row->action;
+    if (row->action != Action::none)
+      made.observed.emplace(name, std::pair{static_cast<int>(number), row->action});
     made.table.caches[number] = static_cast<std::uint8_t>(caches_of(caches.get(), key, number));
     made.table.jumps[number] = relative && PySequence_Contains(relative.get(), value) == 1;
     made.table.backwards[number] = name.find("BACKWARD") != name.npos;
@@ -231,8 +236,8 @@ Made make() {
 }
 
 /// Read once; an import may let go of the GIL, so two threads may both make the table.
-const Made &made() {
-  static const Made *table = nullptr;
+Made &made() {
+  static Made *table = nullptr;
   if (!table) {
     auto *fresh = new Made(make());
     if (!table)
@@ -244,6 +249,21 @@ const Made &made() {
 } // namespace
 
 const Opcodes &opcodes() { return made().table; }
+
+std::vector<std::string> observed_opcodes() {
+  std::vector<std::string> names;
+  for (const auto &[name, opcode] : made().observed)
+    names.push_back(name);
+  return names;
+}
+
+bool switch_opcode(const std::string &name, bool on) {
+  const auto found = made().observed.find(name);
+  if (found == made().observed.end())
+    return false;
+  made().table.action[found->second.first] = on ? found->second.second : Action::none;
+  return true;
+}
 
 std::string opcodes_unknown() { return made().unknown; }
 

@@ -3,6 +3,7 @@
 #include <array>
 #include <cstdint>
 #include <string>
+#include <vector>
 
 /// What each instruction of CPython may read or store outside of the frame that executes it.
 
@@ -59,6 +60,12 @@ struct Opcodes {
 
 /// Made at the first call, from `opcode.opmap`. Requires: GIL held.
 const Opcodes &opcodes();
+
+/// Names of this Python's opcodes that have an action.
+std::vector<std::string> observed_opcodes();
+/// Takes an opcode's action away, or gives it back; false: there is no such opcode. For tests. Code
+/// that has been decoded stays as it was.
+bool switch_opcode(const std::string &name, bool on);
 
 /// Names of this Python's opcodes that the table lacks; empty is what it must be.
 std::string opcodes_unknown();

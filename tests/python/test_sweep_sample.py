@@ -21,6 +21,20 @@ def test_a_sample_of_the_operators_is_equal_or_refused_as_listed():
     assert " 0 different; " in done.stdout
 
 
+@pytest.mark.parametrize(
+    "options", [["--count", "300"], ["--count", "500", "--opcodes"]], ids=["programs", "opcodes"]
+)
+def test_a_sample_of_programs_that_change_their_surroundings(options):
+    done = subprocess.run(
+        [HOST, "-m", "sweep.surroundings", *options],
+        cwd=ROOT / "tests",
+        env=clean_environment(),
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr[-4000:]
+
+
 DIFFERENT = {
     "values": (lambda x: x + 1, lambda x: x + 2),
     "dtype": (lambda x: x.int(), lambda x: x.long()),
