@@ -155,9 +155,9 @@ private:
   std::optional<GradRead> current_grad(const GradRead &read, const Specialization &of,
                                        const std::vector<PyObject *> &captures) const;
   bool warn_side_effects();
-  bool warn_baked();
-  bool warn_draws();
-  bool warn_caught();
+  template <class Message>
+  bool warn_once(const std::vector<trace::BakedRead> &list, const std::string &kind,
+                 Message message);
   bool reads_match(const Specialization &specialization, const PythonState &state);
   PyObject *call_with_placeholders();
   Signature flatten_as(UserValues &values, Flattened &found);

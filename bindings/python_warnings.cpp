@@ -10,36 +10,43 @@
 namespace tracehost::python {
 
 bool PythonCall::warn() {
-  return warn_side_effects() && warn_baked() && warn_draws() && warn_caught();
+  const auto &name = function_.name;
+  return warn_side_effects() &&
+         warn_once(miss().baked, "baked ",
+                   [&](const std::string &what, const std::string &where) {
+                     return fmt::format(
+                         "{} reads {} at {}, and value_reads=\"bake\" keeps it in the graph: later "
+                         "calls use it whatever the value is then. Use \"guard\" for a graph for "
+                         "each value of an input, or keep the computation in tensors.",
+                         name, what, where);
+                   }) &&
+         warn_once(miss().draws, "draws ",
+                   [&](const std::string &what, const std::string &where) {
+                     return fmt::format(
+                         "{} uses {} at {} while it is traced: later calls draw nothing, and use "
+                         "what was drawn then. Draw with torch (torch.rand, torch.randint), or "
+                         "outside of the function, and pass the number.",
+                         name, what, where);
+                   }) &&
+         warn_once(miss().caught, "caught ",
+                   [&](const std::string &what, const std::string &where) {
+                     return fmt::format("{} calls {} at {} in a `try`, and an `except` there may "
+                                        "catch what it raises: a "
+                                        "later call runs the graph, which raises it instead. Move "
+                                        "the attempt out of the "
+                                        "function, or test the values first.",
+                                        name, what, where);
+                   });
 }
 
-bool PythonCall::warn_caught() {
-  for (const trace::BakedRead &op : miss().caught) {
-    const std::string where = text(op.where);
-    if (!function_.baked.insert("caught " + where).second)
-      continue;
-    const std::string message = fmt::format(
-        "{} calls {} at {} in a `try`, and an `except` there may catch what it raises: a later "
-        "call runs the graph, which raises it instead. Move the attempt out of the function, or "
-        "test the values first.",
-        function_.name, op.what, where);
-    if (PyErr_WarnEx(errors().trace_warning, message.c_str(), 1))
-      return false;
-  }
-  return true;
-}
-
-bool PythonCall::warn_draws() {
-  for (const trace::BakedRead &draw : miss().draws) {
-    const std::string where = text(draw.where);
-    if (!function_.baked.insert(where).second)
-      continue;
-    const std::string message = fmt::format(
-        "{} uses {} at {} while it is traced: later calls draw nothing, and use what was drawn "
-        "then. Draw with torch (torch.rand, torch.randint), or outside of the function, and pass "
-        "the number.",
-        function_.name, draw.what, where);
-    if (PyErr_WarnEx(errors().trace_warning, message.c_str(), 1))
+/// A TraceWarning for each line at which the body did such a thing.
+template <class Message>
+bool PythonCall::warn_once(const std::vector<trace::BakedRead> &list, const std::string &kind,
+                           Message message) {
+  for (const trace::BakedRead &one : list) {
+    const std::string where = text(one.where);
+    if (function_.baked.insert(kind + where).second &&
+        PyErr_WarnEx(errors().trace_warning, message(one.what, where).c_str(), 1))
       return false;
   }
   return true;
@@ -61,22 +68,6 @@ bool PythonCall::warn_mismatch() {
       "or an argument. If it does not, please report it.",
       function_.name, when, mismatch->what, op);
   return PyErr_WarnEx(errors().trace_warning, message.c_str(), 1) == 0;
-}
-
-bool PythonCall::warn_baked() {
-  for (const trace::BakedRead &read : miss().baked) {
-    const std::string where = text(read.where);
-    if (!function_.baked.insert(where).second)
-      continue;
-    const std::string message = fmt::format(
-        "{} reads {} at {}, and value_reads=\"bake\" keeps it in the graph: later calls use it "
-        "whatever the value is then. Use \"guard\" for a graph for each value of an input, or keep "
-        "the computation in tensors.",
-        function_.name, read.what, where);
-    if (PyErr_WarnEx(errors().trace_warning, message.c_str(), 1))
-      return false;
-  }
-  return true;
 }
 
 bool PythonCall::warn_side_effects() {

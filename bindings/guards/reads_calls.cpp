@@ -242,8 +242,8 @@ void Reads::call_kept(PyObject *callable, PyObject *self, Arguments arguments) {
   call_unknown(arguments, true);
 }
 
-/// A function with lru_cache: a result that it has is an entry of its dict, one that it has not is
-/// made by the function, which is seen running, and becomes one.
+/// A function with lru_cache. A result that it has is an entry of its dict. One that it has not
+/// becomes an entry: the function is then seen running.
 void Reads::call_cached(PyObject *callable, Arguments arguments) {
   PyObject *cache = paths_.inner(callable);
   if (!cache)

@@ -111,3 +111,14 @@ def take_steps(steps, thing, check, *args):
         except AssertionError as error:
             error.add_note(f"after step {number}")
             raise
+
+
+def read_after_changes(make: Callable, body: Callable, *changes: tuple[Callable, int]) -> None:
+    """`body(thing, x)` of what `make()` makes: one trace, then after each change so many in all, and a hit."""
+    thing = make()
+    check = checked(lambda x: body(thing, x))
+    check(1)
+    for change, traces in changes:
+        change(thing)
+        check(traces)
+        check(traces)

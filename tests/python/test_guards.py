@@ -18,7 +18,7 @@ from types import CodeType
 import pytest
 import torch
 import tracehost
-from environment_support import X, checked, same
+from environment_support import X, checked, read_after_changes, same
 from tracehost import _tracehost
 
 # ---- the instructions ----------------------------------------------------------------------------
@@ -158,14 +158,7 @@ READS = {
 
 @pytest.mark.parametrize("name", READS)
 def test_what_was_read_is_what_is_compared(name):
-    make, body, *changes = READS[name]
-    thing = make()
-    check = checked(lambda x: body(thing, x))
-    check(1)
-    for change, traces in changes:
-        change(thing)
-        check(traces)
-        check(traces)
+    read_after_changes(*READS[name])
 
 
 def test_a_patched_builtin_and_a_patched_library_are_seen(monkeypatch):

@@ -10,7 +10,7 @@ import inspect
 import pytest
 import torch
 import tracehost
-from environment_support import X, checked
+from environment_support import X, read_after_changes
 
 # ---- reads ---------------------------------------------------------------------------------------
 
@@ -178,14 +178,7 @@ READS = {
 
 @pytest.mark.parametrize("name", READS)
 def test_what_was_read_is_what_is_compared(name):
-    make, body, *changes = READS[name]
-    thing = make()
-    check = checked(lambda x: body(thing, x))
-    check(1)
-    for change, traces in changes:
-        change(thing)
-        check(traces)
-        check(traces)
+    read_after_changes(*READS[name])
 
 
 def test_a_cached_result_is_an_entry_of_the_cache():

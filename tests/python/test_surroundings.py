@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from surroundings import RACES_IN_TORCH, NOT_RIGHT
+from surroundings import NOT_RIGHT, RACES_IN_TORCH
 
 FOLDER = Path(__file__).parents[3] / "shared" / "programs"
 THEMES = sorted(path.stem for path in FOLDER.glob("*.txt"))
