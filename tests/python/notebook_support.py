@@ -75,7 +75,7 @@ def comparable(cell):
     for output in outputs:
         if output.output_type == "stream":
             text = re.sub(r"/tmp/ipykernel_\d+/\d+\.py|<ipython-input-[\w-]+>", "CELL", output.text)
-            text = re.sub(r"[\d.]+ [mµμn]?s\b", "N s", text)
+            text = re.sub(r"[\d.]+(?:e[+-]?\d+)? [mµμn]?s\b", "N s", text)
             text = re.sub(r"user .*, sys: .*, total: ", "", text)
             found.append((output.name, text))
         elif output.output_type == "error":

@@ -124,6 +124,9 @@ def test_a_baked_read_warns_and_keeps_the_value(name):
     f = tracehost.function(body, value_reads="bake")
     with pytest.warns(tracehost.TraceWarning) as seen:
         assert_same(f(N), body(N))
+    seen = [
+        w for w in seen if w.category is tracehost.TraceWarning
+    ]  # on a busy machine the traces cost enough for another
     assert len(seen) == 1
     assert f"test_value_reads.py:{read.__code__.co_firstlineno}" in str(seen[0].message)
     with warnings.catch_warnings():
