@@ -236,7 +236,7 @@ void Finish::drop_unread(int container) {
       s.expect = Expect::any;
   if (must_lack_.contains(container)) {
     c.open = false;
-  } else if (!c.read) {
+  } else if (!c.read && !c.read_later) {
     c.open = true;
     c.counted = false;
   }

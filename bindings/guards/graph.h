@@ -85,6 +85,7 @@ struct Container {
   bool open = false;        ///< only its slots count: what else is in it, or is added, does not
   bool counted = false;     ///< items, set: its length counts
   bool read = false;        ///< the body has read its length or order
+  bool read_later = false;  ///< the same, after a store: what was there before has a part in it
   bool stored = false;      ///< the body has stored to it, as a whole or to a slot
   bool rewritten = false;   ///< the body has moved or removed elements
   bool module = false;      ///< entries: an nn.Module's parameters, buffers or children

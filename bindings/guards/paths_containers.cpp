@@ -117,7 +117,7 @@ int Paths::length(PyObject *object) {
     in.counted = true;
   else if (in.open)
     close(c);
-  in.read |= !in.stored;
+  (in.stored ? in.read_later : in.read) = true;
   return c;
 }
 
@@ -173,8 +173,7 @@ void Paths::read(Position at) {
     c.slots[at.slot].read |= !c.slots[at.slot].stored;
     return;
   }
-  if (!c.stored)
-    c.read = true;
+  (c.stored ? c.read_later : c.read) = true;
   for (Slot &s : c.slots)
     s.read |= !s.stored;
 }

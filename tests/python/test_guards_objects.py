@@ -107,6 +107,16 @@ def replace_key(thing):
     thing.table[Key("a", 5.0)] = 1.0
 
 
+def length_after_a_pop(thing, x):
+    thing.table.pop("b", None)
+    return x * (len(thing.table) + 1)
+
+
+def length_after_a_store(thing, x):
+    thing.table["t"] = x + 1
+    return x * len(thing.table)
+
+
 # What the body reads of a thing; changes of the thing, each with the traces in all after it.
 READS = {
     "a field of a C object": (
@@ -166,6 +176,16 @@ READS = {
         holds(),
         lambda thing, x: x * (torch.initial_seed() % 97),
         (lambda thing: torch.manual_seed(1234), 2),
+    ),
+    "a length after an item is taken": (
+        holds(table={}),
+        length_after_a_pop,
+        (lambda thing: thing.table.update(a=1.0), 2),
+    ),
+    "a length after a store": (
+        holds(table={"t": torch.ones(4)}),
+        length_after_a_store,
+        (lambda thing: thing.table.update(a=1.0), 2),
     ),
     "whether two tensors are one": (
         holds(a=torch.ones(4), b=torch.ones(4)),
