@@ -250,7 +250,7 @@ class Run:
             for call, change in enumerate(self.program.changes):
                 for world in (ours, theirs):
                     with contextlib.suppress(
-                        IndexError, AttributeError
+                        IndexError, AttributeError, RuntimeError
                     ):  # nothing is there to be changed
                         exec(change, world)
                 before = f.tracing_count()
