@@ -250,8 +250,8 @@ class Run:
             for call, change in enumerate(self.program.changes):
                 for world in (ours, theirs):
                     with contextlib.suppress(
-                        IndexError, AttributeError, RuntimeError
-                    ):  # nothing is there to be changed
+                        LookupError, AttributeError, RuntimeError
+                    ):  # nothing is there
                         exec(change, world)
                 before = f.tracing_count()
                 changed = changed or change != ""
