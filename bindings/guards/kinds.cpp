@@ -128,6 +128,11 @@ bool is_value(PyObject *element) {
           type->tp_hash != PyObject_HashNotImplemented);
 }
 
+bool is_getter(PyObject *callable) {
+  const std::string_view name = Py_TYPE(callable)->tp_name;
+  return name == "operator.attrgetter" || name == "operator.itemgetter";
+}
+
 bool is_tuple_field(PyObject *descriptor) {
   return std::string_view(Py_TYPE(descriptor)->tp_name).ends_with("._tuplegetter");
 }

@@ -40,6 +40,9 @@ bool is_of_a_thread(PyObject *value);
 /// An element that a set's guard can hold: no change of it can go unseen, and it holds no argument.
 bool is_value(PyObject *element);
 
+/// An operator.attrgetter or itemgetter.
+bool is_getter(PyObject *callable);
+
 /// A field of a namedtuple.
 bool is_tuple_field(PyObject *descriptor);
 
