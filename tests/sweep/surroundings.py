@@ -43,6 +43,8 @@ class Thing(Base):
         self.kinds, self.recent = {1.0, 2.0}, collections.deque([1.0, 2.0], 3)
         self.order = collections.OrderedDict(a=1.0, b=2.0)
         self.weight, self.other, self.h, self.log = torch.ones(2), torch.ones(2), None, []
+        self.gone, self.lists, self.unlisted = 1, [[1.0], [], []], [[], [], [1.0]]
+        self.table["gone"] = 1.0
         self.rows, self.named = 0, {"v": 2.0, "k": 3.0}
     @property
     def twice(self): return self.scale * 2
@@ -57,8 +59,13 @@ def enclosed():
     def change(f):
         nonlocal factor
         factor = f
-    return use, change
-use, change_factor = enclosed()
+    def class_of_cell():
+        class Some:
+            held = factor
+        return Some
+    return use, change, class_of_cell
+use, change_factor, class_of_cell = enclosed()
+GONE = UNNAMED = NAMED = 1
 def keeping():
     kept = None
     def keep(t):
@@ -68,11 +75,14 @@ def keeping():
         nonlocal kept
         kept = t
         del kept
+    def drop():
+        nonlocal kept
+        del kept
     def get():
         try: return kept
         except NameError: return "nothing"
-    return keep, forget, get
-keep, forget, kept = keeping()
+    return keep, forget, drop, get
+keep, forget, drop, kept = keeping()
 def each(): yield from w.items
 def class_of(n):
     class Some:
@@ -132,9 +142,19 @@ READS = [
     ("n = class_of(2.0).scaled", ["SCALE += 1"]),
     ("keep(x * 3)", ["keep(None)"]),
     ("forget(x * 3)", ["keep(1)"]),
-    ("w.gone = x * 1\ndel w.gone", ["w.gone = 1"]),
-    ("w.table['gone'] = x * 1\ndel w.table['gone']", ["w.table['gone'] = 1.0"]),
-    ("global GONE\nGONE = x * 1\ndel GONE", ["GONE = 1"]),
+    ("del w.gone", ["w.gone = 1"]),
+    ("del w.table['gone']", ["w.table['gone'] = 1.0"]),
+    ("global GONE\ndel GONE", ["GONE = 1"]),
+    ("drop()", ["keep(1)"]),
+    ("exec('NAMED = len(TABLE)', globals())", ["NAMED = 9"]),
+    ("exec('del UNNAMED', globals())", ["UNNAMED = 1"]),
+    ("n = class_of_cell().held", ["change_factor(3.0)"]),
+    ("n = len(w.items and (1, 2))", ["w.items.clear()", "w.items.append(1.0)"]),
+    ("n = 0\nwhile w.lists[n]: n += 1", ["w.lists[1].append(1.0)", "w.lists[1].clear()"]),
+    (
+        "n = 0\nwhile not w.unlisted[n]: n += 1",
+        ["w.unlisted[1].append(1.0)", "w.unlisted[1].clear()"],
+    ),
     ("del w.items[:1]", ["w.items.append(5.0)", "w.items = [1.0, 2.0, 3.0]"]),
     ("if 'b' in w.order: del w.order['b']", ["w.order['b'] = 1.0"]),
     ("n = 2.0 if not w.items else 3.0", ["w.items.clear()", "w.items.append(1.0)"]),
@@ -224,7 +244,7 @@ def shown(value: object) -> object:
 
 def state(world: dict) -> object:
     things = [{name: shown(value) for name, value in world[name].__dict__.items()} for name in "wv"]
-    kept = shown(world["kept"]()), "GONE" in world
+    kept = shown(world["kept"]()), "GONE" in world, "UNNAMED" in world, world.get("NAMED")
     return things, shown(world.get("LAST")), shown(world["TABLE"]), kept
 
 
