@@ -46,6 +46,7 @@ class Thing(Base):
         self.gone, self.lists, self.unlisted = 1, [[1.0], [], []], [[], [], [1.0]]
         self.table["gone"] = 1.0
         self.rows, self.named = 0, {"v": 2.0, "k": 3.0}
+    def base(self, v): return super().act(v)
     @property
     def twice(self): return self.scale * 2
     def __len__(self): return len(self.items)
@@ -119,6 +120,9 @@ READS = [
     ("n = counted(**{'v': 1.0, 'k': w.scale})", ["w.scale += 1"]),
     ("n = counted(*w.pair)", ["w.pair = (4.0, 2.0)"]),
     ("n = counted(v=w.scale, k=2.0)", ["w.scale += 1"]),
+    ("n = max(w.items, default=1.0)", ["w.items.append(9.0)", "w.items.clear()"]),
+    ("n = len(f'{w.pair!r}')", ["w.pair = (1.0, 2.0, 3.0)"]),
+    ("n = w.base(2.0)", ["Base.act = lambda self, v: v * 7"]),
     ("n = len({*w.kinds, 9.0})", ["w.kinds.add(5.0)"]),
     ("n = 2.0 if 1.0 in w.kinds else 3.0", ["w.kinds.discard(1.0)", "w.kinds.add(7.0)"]),
     ("n = 2.0 if 'a' in w.table else 3.0", ["w.table.pop('a', None)", "w.table['a'] = 0.0"]),
