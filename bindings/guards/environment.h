@@ -28,7 +28,7 @@ struct Root {
 };
 
 /// A slot that the body rebound to a tensor, to a container of tensors (`self.h = h * 0.5 + x`), to
-/// None, or emptied:
+/// None or a number, or emptied:
 /// hidden outputs of the graph, which every run stores again.
 struct Rebinding {
   std::int32_t container = -1; ///< of the Environment's Graph

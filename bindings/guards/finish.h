@@ -20,7 +20,8 @@ namespace tracehost::python {
 ///
 /// Unchanged slots are watched. One that was rebound to a tensor or None, or emptied, stays watched
 /// as it was before, and each run stores it again. So `self.h` that held None is another trace than
-/// one that holds a tensor. A tensor that was appended to a list is appended by each run. What code
+/// one that holds a tensor. A number that is stored and was not read is stored by each run,
+/// whatever was there. A tensor that was appended to a list is appended by each run. What code
 /// stores that the graph calls is stored again by each run.
 ///
 /// A trace serves once where a later call can't do what this one did: change what the body has read

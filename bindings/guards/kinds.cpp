@@ -49,10 +49,6 @@ constexpr std::string_view kFixed[] = {
     // Generators of random numbers, the draws of which are told by a warning.
     "_random."};
 
-} // namespace
-
-namespace {
-
 /// `__module__` of a class; pybind11 gives types names without it. Empty if there is none.
 std::string_view module_of(PyTypeObject *type) {
   PyObject *module =

@@ -13,6 +13,7 @@
 namespace tracehost::python {
 
 namespace {
+
 /// Functions and methods of C code that are called with nothing, and read the state of the process:
 /// a later call asks them again.
 constexpr std::string_view kAskedAgain[] = {"get_num_threads",

@@ -17,6 +17,7 @@ using Names = std::span<const std::string_view>;
 bool one_of(std::string_view name, Names names) {
   return std::find(names.begin(), names.end(), name) != names.end();
 }
+
 /// Builtins that ask an argument for its identity or class, or keep it, and read no more.
 constexpr std::string_view kReadsNothing[] = {
     "isinstance",  "issubclass",   "id",  "callable", "type", "super", "object", "property",

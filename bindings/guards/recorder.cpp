@@ -267,8 +267,6 @@ void Recorder::State::put_back(const Change &change) {
   PyObject *owner = graph.objects[c.object].object;
   if (c.place == Place::items && !slot) {
     PyList_SetSlice(owner, c.length, Py_SIZE(owner), nullptr);
-  } else if (c.place == Place::deque && !slot) {
-    PySequence_SetSlice(owner, c.length, Py_SIZE(owner), nullptr);
   } else if (!write(c.place, change.key.get(), slot ? slot->index : -1, owner,
                     slot ? slot->value : nullptr)) {
     PyErr_Clear(); // something else has taken it away
