@@ -1,5 +1,6 @@
 #include "containers.h"
 
+#include "origin.h"
 #include "errors.h"
 #include "guards/known.h"
 
@@ -50,7 +51,7 @@ const Special &special() {
 /// there is no news.
 PyObject *registration(PyTypeObject *type) {
   PyObject *registry = special().registered;
-  if (!registry || is_library_type(type))
+  if (!registry || is_library(origin_of_type(type)))
     return nullptr;
   PyObject *found = PyDict_GetItemWithError(registry, reinterpret_cast<PyObject *>(type));
   if (!found)

@@ -8,7 +8,7 @@
 #include "errors.h"
 #include "events.h"
 #include "foreign.h"
-#include "frames.h"
+#include "origin.h"
 #include "function_type.h"
 #include "guards/introspection.h"
 #include "report/ledger.h"
@@ -32,7 +32,7 @@ PYBIND11_MODULE(_tracehost, m) {
   m.attr("version") = TRACEHOST_VERSION;
   tracehost::python::errors(); // imported now: later an exception may be set, which imports do not
                                // take
-  tracehost::python::prepare_frames();
+  tracehost::python::add_origin(m);
   tracehost::python::install_tensor_patches();
   tracehost::python::install_foreign_patches();
   tracehost::python::Births::install();

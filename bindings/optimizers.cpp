@@ -2,6 +2,7 @@
 
 #include "errors.h"
 #include "frames.h"
+#include "origin.h"
 #include "guards/gil.h"
 #include "trace/tracer.h"
 
@@ -47,7 +48,7 @@ void check_adam(PyFrameObject *frame, std::string_view name) {
 void check_optimizer(PyFrameObject *frame) {
   PyCodeObject *code = PyFrame_GetCode(frame);
   const Owned held(reinterpret_cast<PyObject *>(code));
-  if (owner(code) != Owner::torch)
+  if (origin_of(code) != Origin::torch)
     return;
   const std::string_view file = utf8(code->co_filename);
   constexpr std::string_view kFolder = "/torch/optim/";

@@ -3,6 +3,7 @@
 #include "errors.h"
 #include "frames.h"
 #include "optimizers.h"
+#include "origin.h"
 #include "refused_calls.h"
 #include "stand_ins.h"
 #include "trace/lifted.h"
@@ -44,7 +45,7 @@ bool is_import(PyFrameObject *frame) {
 /// Autograph's code: operators around the user's code; or what runs none of it, `alone`.
 bool is_ours(PyFrameObject *frame, bool &alone) {
   PyCodeObject *code = PyFrame_GetCode(frame);
-  const bool ours = owner(code) == Owner::tracehost;
+  const bool ours = origin_of(code) == Origin::tracehost;
   if (ours) {
     const std::string_view file = utf8(code->co_filename);
     alone = file.ends_with("/_compile.py") || file.ends_with("/_state.py") ||

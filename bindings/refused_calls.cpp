@@ -1,5 +1,6 @@
 #include "refused_calls.h"
 
+#include "origin.h"
 #include "frames.h"
 #include "guards/gil.h"
 #include "guards/known.h"
@@ -50,7 +51,7 @@ bool is_torchs_own(PyFrameObject *frame) {
   const KeepError keep;
   const Owned locals(PyObject_GetAttrString(reinterpret_cast<PyObject *>(frame), "f_locals"));
   const Owned self(locals ? PyMapping_GetItemString(locals.get(), "self") : nullptr);
-  const bool own = self && is_library_type(Py_TYPE(self.get())) &&
+  const bool own = self && is_library(origin_of_type(Py_TYPE(self.get()))) &&
                    std::string_view(Py_TYPE(self.get())->tp_name) != "saved_tensors_hooks";
   PyErr_Clear();
   return own;
@@ -82,7 +83,7 @@ std::string why_refused(PyObject *function, PyFrameObject *frame) {
 
 std::string why_refused(PyFrameObject *frame) {
   PyCodeObject *code = PyFrame_GetCode(frame);
-  const bool torchs = owner(code) == Owner::torch;
+  const bool torchs = origin_of(code) == Origin::torch;
   const std::string_view name = torchs ? utf8(code->co_qualname) : "";
   std::string why;
   if (name == "set_default_device")

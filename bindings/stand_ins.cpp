@@ -1,5 +1,6 @@
 #include "stand_ins.h"
 
+#include "origin.h"
 #include "errors.h"
 #include "guards/gil.h"
 #include "rebuild.h"
@@ -107,8 +108,9 @@ bool StandIns::is_class(PyTypeObject *type) {
 bool StandIns::is_code_of_ops(PyFrameObject *frame) {
   PyCodeObject *code = PyFrame_GetCode(frame);
   const std::string_view file = utf8(code->co_filename);
-  const bool found = file.find("/torch/_subclasses/") != std::string_view::npos ||
-                     file.ends_with("/torch/utils/_python_dispatch.py");
+  const bool found = origin_of(code) == Origin::torch &&
+                     (file.find("/torch/_subclasses/") != std::string_view::npos ||
+                      file.ends_with("/torch/utils/_python_dispatch.py"));
   Py_DECREF(code);
   return found;
 }

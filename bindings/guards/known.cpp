@@ -1,6 +1,7 @@
 #include "guards/known.h"
 
 #include "guards/gil.h"
+#include "origin.h"
 #include "traced_size.h"
 
 #include <torch/csrc/autograd/python_variable.h>
@@ -21,24 +22,6 @@ PyTypeObject *type_of(const char *module, const char *name) {
   return found && PyType_Check(found) ? reinterpret_cast<PyTypeObject *>(found) : nullptr;
 }
 
-/// sys.stdlib_module_names and the packages that come with torch.
-PyObject *library_packages() {
-  PyObject *names = PySys_GetObject("stdlib_module_names"); // borrowed
-  PyObject *result = PySet_New(names);
-  if (!result) {
-    PyErr_Clear();
-    result = PySet_New(nullptr);
-  }
-  for (const char *package :
-       {"torch", "functorch", "torchgen", "numpy", "tracehost", "_tracehost"}) {
-    Owned name(interned(package));
-    PySet_Add(result, name.get());
-  }
-  Owned own_main(interned("__main__"));
-  PySet_Discard(result, own_main.get());
-  return result;
-}
-
 Known *make_known() {
   auto *k = new Known{};
   k->parameters = interned("_parameters");
@@ -49,7 +32,6 @@ Known *make_known() {
   k->name = interned("__name__");
   k->slots = interned("__slots__");
   k->dict = interned("__dict__");
-  k->library = library_packages();
   k->nn_module = type_of("torch.nn", "Module");
   k->partial = type_of("functools", "partial");
   k->deque = type_of("collections", "deque");
@@ -70,33 +52,6 @@ const Known &known() {
       made = fresh;
   }
   return *made;
-}
-
-bool is_library_name(PyObject *dotted) {
-  if (!dotted || !PyUnicode_Check(dotted))
-    return false;
-  const Py_ssize_t length = PyUnicode_GET_LENGTH(dotted);
-  const Py_ssize_t dot = PyUnicode_FindChar(dotted, '.', 0, length, 1);
-  if (dot < 0)
-    return PySet_Contains(known().library, dotted) == 1;
-  Owned top(PyUnicode_Substring(dotted, 0, dot));
-  return top && PySet_Contains(known().library, top.get()) == 1;
-}
-
-bool is_library_globals(PyObject *globals) {
-  PyObject *name = PyDict_GetItemWithError(globals, known().name);
-  return name && is_library_name(name);
-}
-
-bool is_library_type(PyTypeObject *type) {
-  if (!(type->tp_flags & Py_TPFLAGS_HEAPTYPE) || !type->tp_dict)
-    return true;
-  return is_library_name(PyDict_GetItemWithError(type->tp_dict, known().module_name));
-}
-
-bool is_library_module(PyObject *module) {
-  PyObject *dict = PyModule_GetDict(module);
-  return !dict || is_library_globals(dict);
 }
 
 bool is_tensor(PyObject *object) {
@@ -141,7 +96,7 @@ bool has_user_attributes(PyTypeObject *type) {
   if (!keeps_attributes(type))
     return false;
   PyObject *module = PyDict_GetItemWithError(type->tp_dict, known().module_name);
-  if (!is_library_name(module))
+  if (!is_library(origin_of_type(type)))
     return true;
   const std::string_view text = utf8(module);
   for (const std::string_view part : {"torch._C", "torch._ops", "torch._library", "torch._dynamo",

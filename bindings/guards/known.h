@@ -2,8 +2,7 @@
 
 #include <Python.h>
 
-/// Names and types that the walk of objects asks for again and again, and whose code counts as
-/// library.
+/// Names and types that the walk of objects asks for again and again.
 
 namespace tracehost::python {
 
@@ -14,7 +13,6 @@ struct Known {
   PyObject *module_name, *file;             ///< `__module__`, `__file__`
   PyObject *name;                           ///< `__name__`
   PyObject *slots, *dict;                   ///< `__slots__`, `__dict__`
-  PyObject *library;                        ///< set of top-level packages that are no user's code
   PyTypeObject *nn_module;                  ///< torch.nn.Module
   PyTypeObject *partial;                    ///< functools.partial
   PyTypeObject *deque;                      ///< collections.deque
@@ -24,13 +22,6 @@ struct Known {
 
 /// Requires: GIL held. Made at the first call, which needs `torch` to be imported.
 const Known &known();
-
-/// torch, numpy, the standard library, tracehost itself: by the first component of a module's name.
-bool is_library_name(PyObject *dotted);
-/// By `__name__` of the globals; code without one is the user's.
-bool is_library_globals(PyObject *globals);
-bool is_library_type(PyTypeObject *type);
-bool is_library_module(PyObject *module);
 
 /// Whether it is a torch.Tensor. Runs no user code, unlike THPVariable_Check.
 bool is_tensor(PyObject *object);

@@ -4,6 +4,7 @@
 #include "guards/gil.h"
 #include "guards/kinds.h"
 #include "guards/known.h"
+#include "origin.h"
 
 #include <string_view>
 
@@ -75,7 +76,7 @@ void Paths::function(PyObject *function, std::string name, bool weak) {
 void Paths::imported(PyObject *name) {
   PyObject *module = PyDict_GetItemWithError(PyImport_GetModuleDict(), name);
   if (module && PyModule_Check(module) && number_of(module) < 0)
-    graph_.objects[root_object(module, utf8(name))].library = is_library_module(module);
+    graph_.objects[root_object(module, utf8(name))].library = is_library(origin_of_globals(PyModule_GetDict(module)));
 }
 
 int Paths::globals(PyObject *dict, PyObject *file) {
@@ -87,7 +88,7 @@ int Paths::globals(PyObject *dict, PyObject *file) {
   o.object = Py_NewRef(dict);
   o.type = reinterpret_cast<PyTypeObject *>(Py_NewRef(reinterpret_cast<PyObject *>(Py_TYPE(dict))));
   o.suffix = " (" + last_component(file) + ")";
-  o.library = is_library_globals(dict);
+  o.library = is_library(origin_of_globals(dict));
   graph_.objects.push_back(std::move(o));
   const int c = container(object, Place::globals);
   globals_.emplace(dict, c);

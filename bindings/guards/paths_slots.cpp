@@ -4,6 +4,7 @@
 #include "guards/gil.h"
 #include "guards/kinds.h"
 #include "guards/known.h"
+#include "origin.h"
 
 #include <new>
 
@@ -74,7 +75,7 @@ int Paths::class_object(PyTypeObject *type) {
   if (const auto found = objects_.find(object); found != objects_.end())
     return found->second;
   const int index = root_object(object, type->tp_name);
-  graph_.objects[index].library = is_library_type(type);
+  graph_.objects[index].library = is_library(origin_of_type(type));
   return index;
 }
 
@@ -188,7 +189,7 @@ void Paths::classify(int container, int slot) {
     } else if (PyModule_Check(value)) {
       lead_on(container, slot, Expect::object);
       graph_.objects[graph_.containers[container].slots[slot].object].library |=
-          is_library_module(value);
+          is_library(origin_of_globals(PyModule_GetDict(value)));
     } else if (PyType_Check(value)) {
       classes_.insert(reinterpret_cast<PyTypeObject *>(value));
     } else if (PyMethod_Check(value) || type == known().partial || PyWeakref_CheckRefExact(value) ||

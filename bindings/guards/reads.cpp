@@ -1,6 +1,6 @@
 #include "guards/reads.h"
 
-#include "frames.h"
+#include "origin.h"
 #include "guards/gil.h"
 #include "guards/known.h"
 
@@ -157,7 +157,7 @@ PyObject *Reads::variable() const { return frame_->variables[instruction_->argum
 bool Reads::is_ours(PyObject *globals) {
   const auto [found, fresh] = ours_.try_emplace(globals, false);
   if (fresh)
-    found->second = owner(frame_->code) == Owner::tracehost;
+    found->second = origin_of(frame_->code) == Origin::tracehost;
   return found->second;
 }
 

@@ -2,6 +2,7 @@
 #include "guards/kinds.h"
 #include "guards/known.h"
 #include "guards/reads.h"
+#include "origin.h"
 
 #include <algorithm>
 #include <iterator>
@@ -145,7 +146,7 @@ void Reads::call(PyObject *callable, Arguments arguments) {
   }
   if (PyType_Check(callable)) {
     auto *of = reinterpret_cast<PyTypeObject *>(callable);
-    if (!(of->tp_flags & Py_TPFLAGS_HEAPTYPE) || is_library_type(of)) {
+    if (!(of->tp_flags & Py_TPFLAGS_HEAPTYPE) || is_library(origin_of_type(of))) {
       const std::string_view name = of->tp_name;
       return call_named(name.substr(name.rfind('.') + 1), arguments);
     }

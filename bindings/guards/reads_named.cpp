@@ -2,6 +2,7 @@
 #include "guards/kinds.h"
 #include "guards/known.h"
 #include "guards/reads.h"
+#include "origin.h"
 
 #include <algorithm>
 #include <iterator>
@@ -71,8 +72,8 @@ constexpr std::string_view kMoves[] = {"appendleft",
 void Reads::ask_abstract_class(PyObject *type, PyObject *of) {
   if (!PyType_Check(type) || !PyType_Check(of) || is_ours(frame_->globals))
     return;
-  if (!is_library_type(reinterpret_cast<PyTypeObject *>(type)) ||
-      !is_library_type(reinterpret_cast<PyTypeObject *>(of)))
+  if (!is_library(origin_of_type(reinterpret_cast<PyTypeObject *>(type))) ||
+      !is_library(origin_of_type(reinterpret_cast<PyTypeObject *>(of))))
     paths_.ask(of, type, Asked::subclass);
 }
 

@@ -11,6 +11,7 @@
 #include "guards/reads.h"
 #include "guards/stores.h"
 #include "traced_size.h"
+#include "origin.h"
 
 #include <torch/csrc/autograd/python_variable.h>
 
@@ -105,7 +106,7 @@ const Recorder::State::UsersCode &Recorder::State::users_code(PyCodeObject *code
 /// Cells of a function that the body makes are the body's own, unless it is reached otherwise.
 void Recorder::State::function(PyObject *function) {
   auto *f = reinterpret_cast<PyFunctionObject *>(function);
-  if (functions.contains(function) || is_library_globals(f->func_globals))
+  if (functions.contains(function) || is_library(origin_of_globals(f->func_globals)))
     return;
   paths.code_of(function);
   if (!f->func_closure && !f->func_defaults && !f->func_kwdefaults)

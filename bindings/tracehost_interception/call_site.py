@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import functools
 import os
 import sys
-import sysconfig
 from types import FrameType
 
 _HERE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "")
@@ -33,12 +31,8 @@ def is_of(frame: FrameType, package: str) -> bool:
     return name == package or name.startswith(package + ".")
 
 
-@functools.cache
-def _libraries() -> tuple[str, ...]:
-    paths = {sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")}
-    return tuple(os.path.join(path, "") for path in paths if path)
-
-
 def is_librarys_own(frame: FrameType, package: str) -> bool:
     """A module of the user's may use its own decorator, a library's use is an affair of its own."""
-    return is_of(frame, package) and frame.f_code.co_filename.startswith(_libraries())
+    from tracehost._tracehost import origin
+
+    return is_of(frame, package) and origin(frame.f_code.co_filename) != "user"

@@ -35,6 +35,7 @@ at::Tensor selected(const at::Tensor &t, std::int64_t dimension, const at::Tenso
 
 at::Tensor select(const at::Tensor &t, std::int64_t dimension, const at::Tensor &index) {
   trace::record_modes();
+  trace::note_raising("aten::select");
   jit::Value *of = trace::value_of(t);
   auto &graph = *of->owningGraph();
   jit::Value *i = int_of(index);

@@ -73,6 +73,13 @@ void Scope::check_can_be_recorded(const c10::OperatorHandle &op) {
                        name, text(frontend_.here())));
 }
 
+void Scope::note_raising(const std::string &op) {
+  if (on_stand_ins_)
+    return;
+  if (const Site where = frontend_.catches(); where.line)
+    result.caught.push_back({op, where});
+}
+
 void Scope::before(const c10::OperatorHandle &op, const jit::Stack &stack) {
   const auto &schema = op.schema();
   const OpTraits &op_traits = traits(op);
@@ -85,9 +92,8 @@ void Scope::before(const c10::OperatorHandle &op, const jit::Stack &stack) {
     clear_argument_stash(); // the number was read: it is a constant here
     stale_stash_ = false;
   }
-  if (op_traits.raises && op_depth() == 0 && !on_stand_ins_)
-    if (const Site where = frontend_.catches(); where.line)
-      result.caught.push_back({schema.name(), where});
+  if (op_traits.raises && op_depth() == 0)
+    note_raising(schema.name());
   if (inputs_)
     inputs_->before(op, stack);
   if (relaxed && op_depth() == 0) {

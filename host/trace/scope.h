@@ -95,6 +95,7 @@ public:
   // What is done to a tensor's object: state.cpp.
   void is_leaf_of_body(const at::Tensor &t);
   void note_leaf(const at::Tensor &t);
+  void note_raising(const std::string &op);
   void resizes(const c10::OperatorHandle &op, const jit::Stack &stack);
   void detached(const at::Tensor &t);
   void check_memory_read(const at::Tensor &t, const std::string &how);

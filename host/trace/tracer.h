@@ -139,6 +139,8 @@ void note_contiguity_read(const at::Tensor &t);
 void note_leaf_read();
 /// The body draws a number from a generator that is not torch's. Requires: recording().
 void note_draw(const std::string &what);
+/// Some values make the op raise: told where the body may catch that. Requires: recording().
+void note_raising(const std::string &op);
 
 /// A size (or numel) that may differ at a later call, as a traced 0-dim int64 tensor; nullopt where
 /// it is exact, an int. Requires: recording().

@@ -3,34 +3,14 @@
 from __future__ import annotations
 
 import functools
-import os
-import site
-import sys
-import sysconfig
 import types
 import weakref
 from collections.abc import Callable
 from types import CodeType, FunctionType
 from typing import Any
 
-_HERE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+from .._tracehost import origin
 
-
-def _library_folders() -> tuple[str, ...]:
-    folders = {sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")}
-    folders.update(site.getsitepackages() if hasattr(site, "getsitepackages") else ())
-    folders.add(site.getusersitepackages())
-    folders.add(os.path.dirname(os.__file__))
-    folders.add(_HERE)
-    for name in ("torch", "numpy"):
-        module = sys.modules.get(name)
-        if module is not None and getattr(module, "__file__", None):
-            folders.add(os.path.dirname(module.__file__ or ""))
-    every = {form(f) for f in folders if f for form in (os.path.normpath, os.path.realpath)}
-    return tuple(os.path.join(f, "") for f in every)
-
-
-_folders = _library_folders()
 _packages: set[str] = set()
 _asked_for: weakref.WeakSet[Any] = weakref.WeakSet()
 _refused: dict[int, weakref.ref[CodeType]] = {}
@@ -131,7 +111,7 @@ def left_alone(function: FunctionType) -> str | None:
 
 
 def _is_library(code: CodeType) -> bool:
-    return code.co_filename.startswith((*_folders, "<frozen "))
+    return origin(code.co_filename) != "user"
 
 
 def left_alone_file(code: CodeType) -> str | None:

@@ -10,21 +10,23 @@ import types
 from collections.abc import Iterator
 from typing import NoReturn
 
-from .._tracehost import note_raised, outer_frame, refuse_staging
+from .._tracehost import note_raised, origin, outer_frame, refuse_staging
 
 _INSTEAD = (
     "a graph can raise, but not catch. Choose by the condition what is to be done instead, or put the try "
     "statement around the function's call."
 )
-_PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
+
+
+def _is_users(code: types.CodeType) -> bool:
+    return origin(code.co_filename) in ("user", "package")
 
 
 def user_frames(outer: types.FrameType | None = None) -> Iterator[types.FrameType]:
-    """Frames that are not tracehost's own, nor torch's; innermost first, up to `outer`."""
+    """Frames that run the user's code or a package's; innermost first, up to `outer`."""
     frame = sys._getframe(1)
     while frame is not None and frame is not outer:
-        file = frame.f_code.co_filename
-        if not file.startswith(_PACKAGE) and f"{os.sep}torch{os.sep}" not in file:
+        if _is_users(frame.f_code):
             yield frame
         frame = frame.f_back
 
@@ -47,7 +49,7 @@ def frames_of(error: BaseException) -> str:
     return "".join(
         f"{code.co_filename}({number}): {code.co_name}\n"
         for code, number in frames
-        if not code.co_filename.startswith(_PACKAGE)
+        if _is_users(code)
     )
 
 
