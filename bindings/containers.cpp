@@ -1,8 +1,8 @@
 #include "containers.h"
 
-#include "origin.h"
 #include "errors.h"
 #include "guards/known.h"
+#include "origin.h"
 
 #include <torch/csrc/Exceptions.h>
 

@@ -2,8 +2,8 @@
 
 #include "errors.h"
 #include "frames.h"
-#include "origin.h"
 #include "guards/gil.h"
+#include "origin.h"
 #include "trace/tracer.h"
 
 #include <fmt/format.h>

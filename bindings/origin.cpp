@@ -60,9 +60,8 @@ void find_folders(Origins &to) {
   add_folder(to, site.attr("getusersitepackages")(), Origin::package);
   for (const char *name : {"stdlib", "platstdlib"})
     add_folder(to, sysconfig.attr("get_path")(name), Origin::python);
-  std::stable_sort(to.folders.begin(), to.folders.end(), [](const auto &a, const auto &b) {
-    return a.first.size() > b.first.size();
-  });
+  std::stable_sort(to.folders.begin(), to.folders.end(),
+                   [](const auto &a, const auto &b) { return a.first.size() > b.first.size(); });
 }
 
 Origin classify(std::string_view file) {
@@ -136,7 +135,8 @@ Origin origin_of_type(PyTypeObject *type) {
 void add_origin(py::module_ &module) {
   auto *made = new Origins{};
   made->answers = PyDict_New();
-  made->builtins = py::object(py::module_::import("sys").attr("stdlib_module_names")).release().ptr();
+  made->builtins =
+      py::object(py::module_::import("sys").attr("stdlib_module_names")).release().ptr();
   made->file = PyUnicode_InternFromString("__file__");
   made->name = PyUnicode_InternFromString("__name__");
   made->module = PyUnicode_InternFromString("__module__");

@@ -6,8 +6,8 @@
 #include <cstdint>
 
 /// Whose code is this? One answer for frames, modules and classes: the file it is in says it, never
-/// a name. So `statistics.py`, `queue.py` and a folder `torch/` of the user's are the user's, as are
-/// an editable install, a zip and a cell of a notebook.
+/// a name. So `statistics.py`, `queue.py` and a folder `torch/` of the user's are the user's, as
+/// are an editable install, a zip and a cell of a notebook.
 ///
 /// Requires for all: GIL held.
 
@@ -24,8 +24,8 @@ enum class Origin : std::uint8_t {
 /// By a file's name, a str: `co_filename`, `__file__`. Anything else is the user's.
 Origin origin_of_file(PyObject *file);
 Origin origin_of(PyCodeObject *code);
-/// Of a module, by the dict of its globals: by `__file__`, or, where there is none, as the top-level
-/// package of its `__name__`.
+/// Of a module, by the dict of its globals: by `__file__`, or, where there is none, as the
+/// top-level package of its `__name__`.
 Origin origin_of_globals(PyObject *globals);
 /// By its `__module__`. A class that C code has made without one is Python's.
 Origin origin_of_type(PyTypeObject *type);

@@ -212,7 +212,7 @@ private:
     std::vector<Node> nodes; ///< of the arguments before the body ran
     std::vector<TensorMeta> outputs;
     std::vector<SideEffect> side_effects;
-    std::vector<trace::BakedRead> baked, draws, caught;
+    std::vector<trace::BakedRead> baked, draws, caught, unknown;
     /// How paths through objects begin whose types give their tensors: these are inputs as such.
     std::vector<std::string> gives_tensors;
     std::vector<TensorMeta> capture_metas; ///< of the captures, before the body changed them

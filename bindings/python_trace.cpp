@@ -292,14 +292,15 @@ std::shared_ptr<FrontEndState> PythonCall::finish(Request &, Signature &signatur
   if (request_)
     miss().recorder->put_back();
   miss().births.reset();
-  if (!state->environment)
-    rethrow();
   state->once = miss().recorder->once();
   state->rebinds = !state->environment->rebindings().empty();
   state->calls = callbacks_of(*traced.graph->block());
   miss().baked = traced.baked;
   miss().draws = traced.draws;
   miss().caught = traced.caught;
+  for (const UnknownCall &call : miss().recorder->unknown_calls())
+    if (call.users)
+      miss().unknown.push_back({call.what, call.where});
   const auto input = [&](std::uint32_t i) -> const at::Tensor & {
     const std::size_t slots = miss().flattened.tensors.size();
     return i < slots ? THPVariable_Unpack(miss().flattened.tensors[i])

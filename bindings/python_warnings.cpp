@@ -28,6 +28,15 @@ bool PythonCall::warn() {
                          "outside of the function, and pass the number.",
                          name, what, where);
                    }) &&
+         warn_once(miss().unknown, "unknown ",
+                   [&](const std::string &what, const std::string &where) {
+                     return fmt::format(
+                         "{} calls {} at {}. Later calls do not: they use what it gave now, "
+                         "because no guard can tell what that C code reads. Call it outside of the "
+                         "function and pass the result, or call it in tracehost.py_function, which "
+                         "runs at each call.",
+                         name, what, where);
+                   }) &&
          warn_once(miss().caught, "caught ",
                    [&](const std::string &what, const std::string &where) {
                      return fmt::format("{} calls {} at {} in a `try`, and an `except` there may "

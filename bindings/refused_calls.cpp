@@ -1,9 +1,9 @@
 #include "refused_calls.h"
 
-#include "origin.h"
 #include "frames.h"
 #include "guards/gil.h"
 #include "guards/known.h"
+#include "origin.h"
 
 #include <fmt/format.h>
 

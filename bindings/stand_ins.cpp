@@ -1,8 +1,8 @@
 #include "stand_ins.h"
 
-#include "origin.h"
 #include "errors.h"
 #include "guards/gil.h"
+#include "origin.h"
 #include "rebuild.h"
 #include "tensor_spec.h"
 

@@ -11,7 +11,8 @@ namespace tracehost::python {
 
 namespace {
 
-/// Whether `is_it` says so of the value, or of what it leads to by elements and attributes.
+/// Calls `is_it` with the value, and with what it leads to by elements and attributes, until it
+/// says true. Returns whether it did.
 template <class Predicate> bool leads_to(PyObject *value, Predicate is_it) {
   std::vector<PyObject *> todo;
   std::unordered_set<PyObject *> seen;
@@ -61,16 +62,24 @@ public:
 
 private:
   void add(int container, int slot, PyObject *key, PyObject *now) {
-    found_.push_back({container, slot, Owned(Py_XNewRef(key)), Owned(Py_XNewRef(now)),
-                      leads_to(now, is_tensor), leads_to(now, is_graph_number)});
+    bool tensor = false, number = false;
+    leads_to(now, [&](PyObject *object) {
+      tensor |= is_tensor(object);
+      number |= is_graph_number(object);
+      return tensor && number;
+    });
+    found_.push_back(
+        {container, slot, Owned(Py_XNewRef(key)), Owned(Py_XNewRef(now)), tensor, number});
   }
 
   void compare(int container) {
     const Container &c = graph_.containers[container];
     PyObject *owner = graph_.objects[c.object].object;
     PyObject *dict = has_dict(c.place) ? dict_of(c.place, owner) : nullptr;
-    if (dict && dict == c.dict && version(dict) == c.tag)
-      return;
+    const bool reordered =
+        c.place == Place::entries && c.rewritten && PyODict_Check(owner) && is_reordered(c, owner);
+    if (dict && dict == c.dict && version(dict) == c.tag && !reordered)
+      return; // an OrderedDict's order has no version
     const std::size_t before = found_.size();
     for (std::size_t s = 0; s < c.slots.size(); ++s) {
       PyObject *now = read(c, c.slots[s], owner, dict);
@@ -87,6 +96,25 @@ private:
       return;
     if (dict)
       appeared(container, dict);
+    if (reordered)
+      add(container, -1, nullptr, nullptr);
+  }
+
+  /// Whether the keys of an OrderedDict that were there before follow in another order now.
+  static bool is_reordered(const Container &c, PyObject *dict) {
+    const Owned places(PyDict_New());
+    for (const Slot &s : c.slots)
+      if (const Owned place(s.value ? PyLong_FromLong(s.index) : nullptr); place && places)
+        PyDict_SetItem(places.get(), s.key, place.get());
+    long last = -1;
+    bool found = false;
+    for (Entries entries(dict); places && !found && entries.next();)
+      if (PyObject *place = PyDict_GetItemWithError(places.get(), entries.key())) {
+        found = PyLong_AsLong(place) < last;
+        last = PyLong_AsLong(place);
+      }
+    PyErr_Clear();
+    return found;
   }
 
   void grown_or_shrunk(int container, PyObject *list, bool kept) {

@@ -12,14 +12,6 @@ namespace tracehost::python {
 
 namespace {
 
-/// Sets the package's TraceError. Cold: looked up by import.
-void set_trace_error(const std::string &message) {
-  Owned errors(PyImport_ImportModule("tracehost._errors"));
-  Owned type(errors ? PyObject_GetAttrString(errors.get(), "TraceError") : nullptr);
-  PyErr_Clear();
-  PyErr_SetString(type ? type.get() : PyExc_RuntimeError, message.c_str());
-}
-
 std::string lifted_into(const std::string &path) {
   return "init_scope made what " + path + " now is: the next call is traced with it";
 }
@@ -40,8 +32,7 @@ std::shared_ptr<Environment> Finish::run(bool watch_values, const std::vector<Ch
     if (change.rebound < 0 || !repeat(change, rebound[change.rebound]))
       others.push_back(&change);
   for (const Change *change : others)
-    if (!changed(*change))
-      return nullptr;
+    changed(*change);
   for (std::size_t c = 0; c < graph_.containers.size(); ++c)
     drop_unread(static_cast<int>(c));
   drop_below();
@@ -152,45 +143,44 @@ bool Finish::is_rewritten(const Change &change) const {
   return is_watched(change.container) && graph_.containers[change.container].rewritten;
 }
 
-bool Finish::changed(const Change &change) {
+void Finish::changed(const Change &change) {
   const std::string path = path_of(change, graph_);
   if (is_lifted(change.now.get())) {
     lifted_ = true;
     once_ = lifted_into(path);
-    return true;
+    return;
   }
   if (graph_.objects[graph_.containers[change.container].object].library) {
     if (change.slot < 0 || !graph_.containers[change.container].slots[change.slot].needed)
       give_up(change);
-    return true;
+    return;
   }
   if (graph_.containers[change.container].place == Place::asked) {
     once_ = "the body changes " + path + ": the next call is traced with it";
-    return true;
+    return;
   }
   Storer storer = stores_.of(change.container, change.slot);
   storer.called |= calls_ && !storer.body;
   if (!storer.body && !storer.called) {
-    set_trace_error(path +
-                    " changed during the trace, but no code that ran can store to it: another "
-                    "thread changed it. Nothing was published; call again.");
-    return false;
+    once_ = path + " changed while the body ran, and no code of the body stored there, as another "
+                   "thread may have: the next call is traced again";
+    return;
   }
   if (storer.body && (was_read(change) || is_rewritten(change) || change.has_tensor)) {
     once_ = "the body changes " + path + (storer.where.line ? " at " + text(storer.where) : "") +
             ": the next call is traced with it";
-    return true;
+    return;
   }
   const Container &c = graph_.containers[change.container];
   if (change.slot >= 0 && c.slots[change.slot].needed)
-    return true; // watched as it was before: a later call finds it different
+    return; // watched as it was before: a later call finds it different
   if (!storer.called) {
     const bool grew = change.slot < 0 && is_collection(c.place);
     side_effect(change,
                 {grew ? graph_.prefix(c.object) + graph_.suffix(c.object) : path, storer.where});
   }
   give_up(change);
-  return true;
+  return;
 }
 
 void Finish::side_effect(const Change &change, SideEffect effect) {
@@ -318,6 +308,7 @@ std::shared_ptr<Environment> Finish::environment() {
     graph.containers.push_back(std::move(c));
   }
 
+  graph.unknown_calls = std::move(graph_.unknown_calls);
   for (const Graph::Unlike &u : graph_.unlike) {
     const std::int32_t slot = slots[u.container][u.slot],
                        other = slots[u.other_container][u.other_slot];

@@ -37,7 +37,6 @@ public:
   /// `calls`: nodes of the graph call code, which may store to anything.
   Finish(Paths &paths, const Stores &stores, bool calls, std::span<PyObject *const> captured);
 
-  /// Null with an error set if the trace must be refused.
   std::shared_ptr<Environment> run(bool watch_values, const std::vector<Change> &changes,
                                    std::vector<Rebound> &rebound,
                                    std::vector<SideEffect> &side_effects);
@@ -48,7 +47,7 @@ public:
 private:
   void mark_captures();
   void mark_way(int container);
-  bool changed(const Change &change);
+  void changed(const Change &change);
   bool is_watched(int container) const;
   bool was_read(const Change &change) const;
   bool is_rewritten(const Change &change) const;

@@ -119,6 +119,8 @@ struct Graph {
     std::int32_t container, slot, other_container, other_slot;
   };
   std::vector<Unlike> unlike;
+  /// Calls of C code that read what no slot shows: `time.time() at train.py:9`.
+  std::vector<std::string> unknown_calls;
 
   /// `self.fc.weight`, `cfg['a'][0]`, `nonlocal k`, `SCALE (train.py)`.
   std::string path(int container, int slot) const;

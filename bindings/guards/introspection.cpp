@@ -1,5 +1,6 @@
 #include "guards/introspection.h"
 
+#include "guards/c_functions.h"
 #include "guards/instructions.h"
 #include "guards/opcodes.h"
 
@@ -35,6 +36,9 @@ void add_guards(py::module_ &module) {
   module.def("observed_opcodes", &observed_opcodes, "Opcodes of this Python that are observed.");
   module.def("switch_opcode", &switch_opcode, py::arg("name"), py::arg("on"),
              "For tests: whether code that is decoded from now on is observed there.");
+  module.def("effects_of_c_code", &effects, "Kinds of what calls of C code read and store.");
+  module.def("switch_effect", &switch_effect, py::arg("name"), py::arg("on"),
+             "For tests: whether such calls of C code are observed.");
   module.def("stack_depths", &stack_depths, py::arg("code"),
              "By code unit: the values on the stack before the instruction runs, or None.");
 }

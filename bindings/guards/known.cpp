@@ -12,8 +12,6 @@ namespace tracehost::python {
 
 namespace {
 
-PyObject *interned(const char *text) { return PyUnicode_InternFromString(text); }
-
 /// `module.name` as a type, or null. The module is imported already or cheap to import.
 PyTypeObject *type_of(const char *module, const char *name) {
   Owned imported(PyImport_ImportModule(module));
@@ -24,14 +22,14 @@ PyTypeObject *type_of(const char *module, const char *name) {
 
 Known *make_known() {
   auto *k = new Known{};
-  k->parameters = interned("_parameters");
-  k->buffers = interned("_buffers");
-  k->modules = interned("_modules");
-  k->module_name = interned("__module__");
-  k->file = interned("__file__");
-  k->name = interned("__name__");
-  k->slots = interned("__slots__");
-  k->dict = interned("__dict__");
+  k->parameters = PyUnicode_InternFromString("_parameters");
+  k->buffers = PyUnicode_InternFromString("_buffers");
+  k->modules = PyUnicode_InternFromString("_modules");
+  k->module_name = PyUnicode_InternFromString("__module__");
+  k->file = PyUnicode_InternFromString("__file__");
+  k->name = PyUnicode_InternFromString("__name__");
+  k->slots = PyUnicode_InternFromString("__slots__");
+  k->dict = PyUnicode_InternFromString("__dict__");
   k->nn_module = type_of("torch.nn", "Module");
   k->partial = type_of("functools", "partial");
   k->deque = type_of("collections", "deque");

@@ -76,7 +76,8 @@ void Paths::function(PyObject *function, std::string name, bool weak) {
 void Paths::imported(PyObject *name) {
   PyObject *module = PyDict_GetItemWithError(PyImport_GetModuleDict(), name);
   if (module && PyModule_Check(module) && number_of(module) < 0)
-    graph_.objects[root_object(module, utf8(name))].library = is_library(origin_of_globals(PyModule_GetDict(module)));
+    graph_.objects[root_object(module, utf8(name))].library =
+        is_library(origin_of_globals(PyModule_GetDict(module)));
 }
 
 int Paths::globals(PyObject *dict, PyObject *file) {

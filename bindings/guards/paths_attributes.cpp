@@ -220,7 +220,8 @@ void Paths::ask(PyObject *object, PyObject *name, Asked how) {
   if (answer && is_plain(Py_TYPE(answer), answer))
     read(add_slot(c, how, name, answer));
   else
-    unguarded(graph_.prefix(number) + graph_.suffix(number) + ", a " + Py_TYPE(object)->tp_name);
+    unguarded(graph_.prefix(number) + graph_.suffix(number) + ", of type " +
+              Py_TYPE(object)->tp_name);
 }
 
 /// The object of a tensor with a path, or -1.

@@ -18,7 +18,7 @@ void Paths::use(PyObject *object) {
     return;
   const auto [c, s] = found->second;
   if (!graph_.objects[graph_.containers[c].object].library)
-    unguarded(graph_.path(c, s) + ", a " + Py_TYPE(object)->tp_name);
+    unguarded(graph_.path(c, s) + ", of type " + Py_TYPE(object)->tp_name);
 }
 
 Paths::Position Paths::item(PyObject *object, PyObject *key) {

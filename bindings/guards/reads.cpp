@@ -1,8 +1,8 @@
 #include "guards/reads.h"
 
-#include "origin.h"
 #include "guards/gil.h"
 #include "guards/known.h"
+#include "origin.h"
 
 #include <array>
 
@@ -124,7 +124,7 @@ void Reads::store() {
     store_item(operand(2), operand(1));
     break;
   case Action::store_slice:
-    change(operand(3), true);
+    store_slice(operand(3));
     break;
   case Action::delete_item:
     delete_item(operand(2), operand(1));
@@ -266,7 +266,15 @@ void Reads::store_attribute(PyObject *owner, PyObject *name) {
 }
 
 void Reads::store_item(PyObject *container, PyObject *key) {
+  if (PySlice_Check(key))
+    return store_slice(container);
   stores_.note(paths_.item(container, key), called_);
+}
+
+void Reads::store_slice(PyObject *container) {
+  if (!called_)
+    paths_.whole(container, true);
+  change(container, true);
 }
 
 /// What follows in a list moves up; what is iterated later lacks a key.
@@ -275,13 +283,13 @@ void Reads::delete_item(PyObject *container, PyObject *key) {
   stores_.note(paths_.item(container, key), called_);
 }
 
-/// The container may get elements, or lose and move them as well.
-void Reads::change(PyObject *container, bool moves) {
+/// The container may get elements; `rewrites`: lose and move them as well.
+void Reads::change(PyObject *container, bool rewrites) {
   if (PyTuple_Check(container))
     return;
   const int c = paths_.before_change(container);
   stores_.note({c, -1}, called_);
-  if (c >= 0 && moves && !called_)
+  if (c >= 0 && rewrites && !called_)
     paths_.graph().containers[c].rewritten = true;
 }
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "guards/c_functions.h"
 #include "guards/frame.h"
 #include "guards/instructions.h"
 #include "guards/paths.h"
@@ -8,10 +9,21 @@
 #include <Python.h>
 
 #include <span>
+#include <string>
 #include <string_view>
 #include <unordered_map>
+#include <vector>
 
 namespace tracehost::python {
+
+/// What a call of C code runs.
+struct Called {
+  std::string_view of, name; ///< its module or type, and its own name
+  bool method = false;       ///< the first argument is `self`
+  PyObject *callable = nullptr;
+
+  std::string shown() const; ///< `time.time()`
+};
 
 /// Turns each instruction of the body, seen before it runs, into reads and stores of slots.
 /// Requires for every member: GIL held, on the thread that traces.
@@ -24,6 +36,9 @@ public:
 
   /// `called`: of code that a node of the graph calls at each run. Its stores count alone.
   void observe(const Frame &frame, const Instruction &instruction, bool called);
+
+  /// Each once.
+  const std::vector<UnknownCall> &unknown_calls() const { return unknown_; }
 
 private:
   using Arguments = std::span<PyObject *const>;
@@ -47,22 +62,31 @@ private:
   void match_class();
   void store_attribute(PyObject *owner, PyObject *name);
   void store_item(PyObject *container, PyObject *key);
+  void store_slice(PyObject *container);
   void delete_item(PyObject *container, PyObject *key);
-  void change(PyObject *container, bool moves);
+  void change(PyObject *container, bool rewrites);
 
   void calls(int names);
   void calls_unpacked();
   void call(PyObject *callable, Arguments arguments);
-  void call_named(std::string_view name, Arguments arguments);
-  void ask_again(PyObject *callable, PyObject *self);
+  void call_c_function(PyObject *callable, Arguments arguments);
+  void call_descriptor(PyObject *descriptor, Arguments arguments);
+  void call_slot_wrapper(PyObject *wrapper, Arguments arguments);
+  void call_type(PyTypeObject *type, Arguments arguments);
+  void call_object(PyObject *callable, Arguments arguments);
+  void call_method(PyObject *self, std::string_view name, Arguments with_self);
+  void apply(Effect effect, const Called &called, Arguments arguments);
+  void change_by(Effect effect, std::string_view name, PyObject *container, Arguments others);
+  bool may_differ(Arguments arguments) const;
+  void note_unknown(const Called &called);
   void ask_abstract_class(PyObject *type, PyObject *of);
   void call_kept(PyObject *callable, PyObject *self, Arguments arguments);
   void call_cached(PyObject *callable, Arguments arguments);
   void call_special(PyObject *owner, const char *special, Arguments arguments);
-  bool call_method(std::string_view name, Arguments arguments);
-  void pop(PyObject *container, PyObject *key);
+  void read_removed(std::string_view name, PyObject *container, PyObject *key);
   void use_getter(PyObject *getter, PyObject *object);
-  void call_unknown(Arguments arguments, bool may_store);
+  void use_getters(Arguments arguments);
+  void read_contents(Arguments arguments, bool may_store);
 
   Paths &paths_;
   Stores &stores_;
@@ -71,6 +95,7 @@ private:
   const Instruction *instruction_ = nullptr;
   PyObject *const *top_ = nullptr; ///< one past the last value of its stack
   bool called_ = false;
+  std::vector<UnknownCall> unknown_;
   static thread_local const void *prints_; ///< the frame that calls print(), or null
 };
 

@@ -4,8 +4,7 @@
 #include "guards/reads.h"
 #include "origin.h"
 
-#include <algorithm>
-#include <iterator>
+#include <utility>
 #include <vector>
 
 /// Reads: what is called, and how. Python code is observed while it runs; what C code reads of its
@@ -15,36 +14,23 @@ namespace tracehost::python {
 
 namespace {
 
-/// Functions and methods of C code that are called with nothing, and read the state of the process:
-/// a later call asks them again.
-constexpr std::string_view kAskedAgain[] = {"get_num_threads",
-                                            "get_num_interop_threads",
-                                            "getpid",
-                                            "getppid",
-                                            "getcwd",
-                                            "getrecursionlimit",
-                                            "get_ident",
-                                            "initial_seed",
-                                            "getdefaultencoding",
-                                            "cpu_count",
-                                            "device_count",
-                                            "_cuda_getDevice",
-                                            "_cuda_getDeviceCount",
-                                            "locked",
-                                            "is_set"};
-
-bool is_asked_again(std::string_view name) {
-  return std::find(std::begin(kAskedAgain), std::end(kAskedAgain), name) != std::end(kAskedAgain);
-}
-
 std::vector<PyObject *> with_self(PyObject *self, std::span<PyObject *const> arguments) {
   std::vector<PyObject *> all{self};
   all.insert(all.end(), arguments.begin(), arguments.end());
   return all;
 }
 
-bool is_of_torch(PyObject *module) {
-  return module && PyUnicode_Check(module) && std::string_view(utf8(module)).starts_with("torch");
+/// A function of a module, also one that pybind11 makes: its `self` is its own record.
+bool is_function(PyObject *self) {
+  return !self || PyModule_Check(self) || PyCapsule_CheckExact(self) ||
+         std::string_view(Py_TYPE(self)->tp_name).starts_with("pybind11");
+}
+
+/// `collections.deque` as two words; `int` is of builtins.
+std::pair<std::string_view, std::string_view> split(std::string_view name) {
+  const auto dot = name.rfind('.');
+  return dot == std::string_view::npos ? std::pair{std::string_view("builtins"), name}
+                                       : std::pair{name.substr(0, dot), name.substr(dot + 1)};
 }
 
 /// What a C base class does by itself: object.__setattr__, BaseException.__setattr__.
@@ -109,53 +95,14 @@ void Reads::call(PyObject *callable, Arguments arguments) {
            {PySequence_Fast_ITEMS(bound.get()), static_cast<std::size_t>(Py_SIZE(bound.get()))});
     return function ? call(function.get(), arguments) : void();
   }
-  if (PyCFunction_Check(callable)) {
-    auto *function = reinterpret_cast<PyCFunctionObject *>(callable);
-    PyObject *self = PyCFunction_GET_SELF(callable);
-    if (arguments.empty() && is_asked_again(function->m_ml->ml_name))
-      return ask_again(callable, self);
-    if (self && !PyModule_Check(self) && paths_.knows(callable))
-      return call_kept(callable, self, arguments);
-    if (!self || PyModule_Check(self)) {
-      if (is_of_torch(function->m_module))
-        return call_unknown(arguments, /*may_store=*/false);
-      return call_named(function->m_ml->ml_name, arguments);
-    }
-    if (!call_method(function->m_ml->ml_name, with_self(self, arguments)))
-      call_unknown(arguments, !is_tensor(self));
-    return;
-  }
-  if (Py_IS_TYPE(callable, &PyMethodDescr_Type) || Py_IS_TYPE(callable, &PyWrapperDescr_Type)) {
-    if (arguments.size() == 1 && !called_ &&
-        is_asked_again(utf8(reinterpret_cast<PyDescrObject *>(callable)->d_name)))
-      return paths_.ask(arguments[0], reinterpret_cast<PyDescrObject *>(callable)->d_name,
-                        Asked::method_of);
-    if (!call_method(utf8(reinterpret_cast<PyDescrObject *>(callable)->d_name), arguments))
-      call_unknown(arguments, arguments.empty() || !is_tensor(arguments[0]));
-    return;
-  }
-  if (is_slot_wrapper(callable)) {
-    const Owned self(PyObject_GetAttrString(callable, "__self__"));
-    const Owned name(PyObject_GetAttrString(callable, "__name__"));
-    PyErr_Clear();
-    if (self && paths_.knows(callable) && is_opaque(self.get()) && !is_collection(self.get()))
-      paths_.unguarded(std::string("a method of a ") + Py_TYPE(self.get())->tp_name);
-    if (self && name && !call_method(utf8(name.get()), with_self(self.get(), arguments)))
-      call_unknown(arguments, true);
-    return;
-  }
-  if (PyType_Check(callable)) {
-    auto *of = reinterpret_cast<PyTypeObject *>(callable);
-    if (!(of->tp_flags & Py_TPFLAGS_HEAPTYPE) || is_library(origin_of_type(of))) {
-      const std::string_view name = of->tp_name;
-      return call_named(name.substr(name.rfind('.') + 1), arguments);
-    }
-    for (const char *asked : {"__new__", "__init__"}) {
-      const Owned text(PyUnicode_InternFromString(asked));
-      paths_.class_attribute(of, text.get());
-    }
-    return;
-  }
+  if (PyCFunction_Check(callable))
+    return call_c_function(callable, arguments);
+  if (Py_IS_TYPE(callable, &PyMethodDescr_Type) || Py_IS_TYPE(callable, &PyWrapperDescr_Type))
+    return call_descriptor(callable, arguments);
+  if (is_slot_wrapper(callable))
+    return call_slot_wrapper(callable, arguments);
+  if (PyType_Check(callable))
+    return call_type(reinterpret_cast<PyTypeObject *>(callable), arguments);
   if (type == known().lru_cache)
     return call_cached(callable, arguments);
   if (PyWeakref_CheckRefExact(callable))
@@ -165,29 +112,94 @@ void Reads::call(PyObject *callable, Arguments arguments) {
       use_getter(callable, argument);
     return;
   }
-  const Owned text(PyUnicode_InternFromString("__call__"));
-  paths_.class_attribute(type, text.get());
-  if (!(type->tp_flags & Py_TPFLAGS_HEAPTYPE))
-    call_unknown(arguments, true);
+  call_object(callable, arguments);
 }
 
-/// `torch.get_num_threads()`, `generator.initial_seed()`.
-void Reads::ask_again(PyObject *callable, PyObject *self) {
-  if (called_)
+void Reads::call_c_function(PyObject *callable, Arguments arguments) {
+  auto *function = reinterpret_cast<PyCFunctionObject *>(callable);
+  const std::string_view name = function->m_ml->ml_name;
+  PyObject *self = PyCFunction_GET_SELF(callable);
+  if (is_function(self)) {
+    const std::string_view module =
+        function->m_module && PyUnicode_Check(function->m_module) ? utf8(function->m_module) : "";
+    return apply(effect_of(module, name), {.of = module, .name = name, .callable = callable},
+                 arguments);
+  }
+  const Effect effect = effect_of_method(self, name);
+  if (paths_.knows(callable) && effect != Effect::process_state)
+    return call_kept(callable, self, arguments);
+  call_method(self, name, with_self(self, arguments));
+}
+
+void Reads::call_method(PyObject *self, std::string_view name, Arguments with_self) {
+  const auto *of = PyType_Check(self) ? reinterpret_cast<PyTypeObject *>(self) : Py_TYPE(self);
+  apply(effect_of_method(self, name), {.of = of->tp_name, .name = name, .method = true}, with_self);
+}
+
+/// `dict.get`, taken from its class.
+void Reads::call_descriptor(PyObject *descriptor, Arguments arguments) {
+  if (!arguments.empty() && arguments[0])
+    call_method(arguments[0], utf8(PyDescr_NAME(descriptor)), arguments);
+}
+
+void Reads::call_slot_wrapper(PyObject *wrapper, Arguments arguments) {
+  const Owned self(PyObject_GetAttrString(wrapper, "__self__"));
+  const Owned name(PyObject_GetAttrString(wrapper, "__name__"));
+  PyErr_Clear();
+  if (self && paths_.knows(wrapper) && is_opaque(self.get()) && !is_collection(self.get()))
+    paths_.unguarded(std::string("a method of type ") + Py_TYPE(self.get())->tp_name);
+  if (self && name)
+    call_method(self.get(), utf8(name.get()), with_self(self.get(), arguments));
+}
+
+/// A class that Python code makes runs its own `__new__` and `__init__`.
+void Reads::call_type(PyTypeObject *type, Arguments arguments) {
+  const bool of_c = !(type->tp_flags & Py_TPFLAGS_HEAPTYPE);
+  if (of_c || is_library(origin_of_type(type))) {
+    auto [module, name] = split(type->tp_name);
+    const Owned of(of_c ? nullptr
+                        : PyObject_GetAttrString(reinterpret_cast<PyObject *>(type), "__module__"));
+    PyErr_Clear();
+    if (of && PyUnicode_Check(of.get()))
+      module = utf8(of.get());
+    Effect effect = effect_of(module, name);
+    if (effect == Effect::unknown && !of_c)
+      effect = Effect::changes;
+    return apply(effect, {.of = module, .name = name}, arguments);
+  }
+  for (const char *asked : {"__new__", "__init__"}) {
+    const Owned text(PyUnicode_InternFromString(asked));
+    paths_.class_attribute(type, text.get());
+  }
+}
+
+/// An object with `__call__`, which is Python code, or what an extension has made.
+void Reads::call_object(PyObject *callable, Arguments arguments) {
+  PyTypeObject *type = Py_TYPE(callable);
+  const Owned text(PyUnicode_InternFromString("__call__"));
+  paths_.class_attribute(type, text.get());
+  PyObject *found = _PyType_Lookup(type, text.get()); // borrowed
+  if (found && PyFunction_Check(found))
     return;
-  if (!self || PyModule_Check(self))
-    return paths_.ask(callable, nullptr, Asked::function);
-  const Owned name(
-      PyUnicode_InternFromString(reinterpret_cast<PyCFunctionObject *>(callable)->m_ml->ml_name));
-  paths_.ask(self, name.get(), Asked::method_of);
+  if (found && PyCFunction_Check(found))
+    return call_c_function(found, arguments);
+  const Owned module(PyObject_GetAttrString(callable, "__module__"));
+  const Owned name(PyObject_GetAttrString(callable, "__name__"));
+  PyErr_Clear();
+  const bool named = module && name && PyUnicode_Check(module.get()) && PyUnicode_Check(name.get());
+  const auto [of, own] =
+      named ? std::pair<std::string_view, std::string_view>(utf8(module.get()), utf8(name.get()))
+            : split(type->tp_name);
+  const Effect effect = effect_of(of, own);
+  apply(effect == Effect::contents ? Effect::changes : effect, {.of = of, .name = own}, arguments);
 }
 
 /// A method that was kept with its object: `draw = rng.random`. The object has no path.
 void Reads::call_kept(PyObject *callable, PyObject *self, Arguments arguments) {
   if (!called_ && is_opaque(self) && !is_collection(self) && !is_tensor(self))
     paths_.unguarded(std::string(reinterpret_cast<PyCFunctionObject *>(callable)->m_ml->ml_name) +
-                     "() of a " + Py_TYPE(self)->tp_name);
-  call_unknown(arguments, true);
+                     "() of type " + Py_TYPE(self)->tp_name);
+  read_contents(arguments, /*may_store=*/true);
 }
 
 /// A function with lru_cache. A result that it has is an entry of its dict. One that it has not

@@ -1,3 +1,4 @@
+#include "frames.h"
 #include "guards/gil.h"
 #include "guards/kinds.h"
 #include "guards/known.h"
@@ -5,67 +6,23 @@
 #include "origin.h"
 
 #include <algorithm>
-#include <iterator>
+#include <string>
 
-/// Reads: what functions of C code and methods of containers read and store, by their names.
+/// Reads: what calls of C code read and store of their arguments, by the table of c_functions.h.
 
 namespace tracehost::python {
 
 namespace {
 
-using Names = std::span<const std::string_view>;
-
-bool one_of(std::string_view name, Names names) {
-  return std::find(names.begin(), names.end(), name) != names.end();
-}
-
-/// Builtins that ask an argument for its identity or class, or keep it, and read no more.
-constexpr std::string_view kReadsNothing[] = {
-    "isinstance",  "issubclass",   "id",  "callable", "type", "super", "object", "property",
-    "classmethod", "staticmethod", "ref", "proxy",    "cell", "slice", "range",  "print"};
-
-/// Those that read how long it is.
-constexpr std::string_view kReadsLength[] = {"len", "bool"};
-
-/// Those that read its elements, and not what is in these.
-constexpr std::string_view kReadsElements[] = {
-    "iter", "reversed", "aiter", "enumerate",   "zip",     "map",  "filter",
-    "list", "tuple",    "set",   "frozenset",   "dict",    "sum",  "any",
-    "all",  "next",     "deque", "OrderedDict", "Counter", "chain"};
-
-/// Methods of containers that read one element.
-constexpr std::string_view kReadsOne[] = {"get", "__getitem__", "__contains__"};
-
-/// Methods of containers that store one element.
-constexpr std::string_view kStoresOne[] = {"__setitem__", "setdefault"};
-
-/// Methods of containers that add elements.
-constexpr std::string_view kAdds[] = {"append", "extend", "update", "add", "__ior__", "__iadd__"};
-
-/// Methods of containers that move or remove elements.
-constexpr std::string_view kMoves[] = {"appendleft",
-                                       "popleft",
-                                       "extendleft",
-                                       "rotate",
-                                       "insert",
-                                       "remove",
-                                       "pop",
-                                       "popitem",
-                                       "clear",
-                                       "discard",
-                                       "sort",
-                                       "reverse",
-                                       "move_to_end",
-                                       "__delitem__",
-                                       "__imul__",
-                                       "__isub__",
-                                       "__iand__",
-                                       "__ixor__",
-                                       "difference_update",
-                                       "intersection_update",
-                                       "symmetric_difference_update"};
+/// Follows what the body calls.
+constexpr const char *kOtherThread = ", and what another thread does is not observed";
 
 } // namespace
+
+std::string Called::shown() const {
+  std::string text(of.empty() || of == "builtins" ? "" : of);
+  return text + (text.empty() ? "" : ".") + std::string(name) + "()";
+}
 
 /// What is registered with an abstract base class is known to C code alone: the question is asked
 /// again. Libraries' own classes are taken to be registered once and for all.
@@ -77,23 +34,9 @@ void Reads::ask_abstract_class(PyObject *type, PyObject *of) {
     paths_.ask(of, type, Asked::subclass);
 }
 
-/// A function or type of C code, by its name.
-void Reads::call_named(std::string_view name, Arguments arguments) {
-  if (arguments.empty()) {
-    if (name == "globals" && !called_ && !is_ours(frame_->globals))
-      paths_.globals(frame_->globals, frame_->code->co_filename);
-    return;
-  }
-  PyObject *first = arguments[0];
-  PyObject *second = arguments.size() > 1 ? arguments[1] : nullptr;
-  if (name == "setattr" || name == "delattr") {
-    if (second && PyUnicode_Check(second))
-      store_attribute(first, second);
-    return;
-  }
-  if (called_)
-    return;
-  for (PyObject *getter : arguments) // as a key, or given to map
+/// operator.attrgetter and its like, given as a key or to map().
+void Reads::use_getters(Arguments arguments) {
+  for (PyObject *getter : arguments)
     if (getter && is_getter(getter))
       for (PyObject *argument : arguments)
         if (argument != getter && (PyList_Check(argument) || PyTuple_Check(argument)))
@@ -101,108 +44,177 @@ void Reads::call_named(std::string_view name, Arguments arguments) {
             paths_.whole(argument, false);
             use_getter(getter, PySequence_Fast_ITEMS(argument)[i]);
           }
-  if (is_tensor(first))
-    paths_.read_metadata(first);
-  if (name == "_abc_instancecheck" && second)
-    return ask_abstract_class(reinterpret_cast<PyObject *>(Py_TYPE(second)), first);
-  if (name == "_abc_subclasscheck" && second)
-    return ask_abstract_class(second, first);
-  if (name == "print")
-    prints_ = frame_;
-  if (one_of(name, kReadsNothing))
-    return;
-  if (name == "getattr" || name == "hasattr") {
-    if (second && PyUnicode_Check(second))
-      load_attribute(first, second);
-  } else if (name == "vars" || name == "dir") {
-    paths_.every_attribute(first);
-  } else if (one_of(name, kReadsLength)) {
-    truth(first);
-  } else if (one_of(name, kReadsElements)) {
-    for (PyObject *argument : arguments)
-      paths_.whole(argument, false);
-  } else {
-    call_unknown(arguments, true);
-  }
 }
 
-/// A method of a C type; the first argument is `self`. False: it is not one of those known.
-bool Reads::call_method(std::string_view name, Arguments arguments) {
-  if (arguments.empty())
-    return true;
-  PyObject *self = arguments[0];
-  PyObject *first = arguments.size() > 1 ? arguments[1] : nullptr;
-  if (name == "__setattr__" || name == "__delattr__") {
-    if (first && PyUnicode_Check(first))
-      stores_.note(paths_.stored_attribute(self, first), called_);
-    return true;
-  }
-  if (PyDict_Check(self) || PyList_Check(self) || PyAnySet_CheckExact(self) ||
-      PyObject_TypeCheck(self, known().deque)) {
-    if (const bool moves = one_of(name, kMoves); moves || one_of(name, kAdds)) {
-      if (name == "pop" && !called_)
-        pop(self, first);
-      change(self, moves);
-      for (PyObject *argument : arguments.subspan(1))
-        paths_.whole(argument, false);
-      return true;
-    }
-    if (first && one_of(name, kStoresOne)) {
-      if (name == "setdefault" && !called_)
-        contains(first, self);
-      store_item(self, first);
-      return true;
-    }
-    if (called_)
-      return true;
-    if (first && one_of(name, kReadsOne) && !PyList_Check(self))
-      contains(first, self);
-    else if (first && one_of(name, kReadsOne))
-      load_item(self, first);
-    else
-      paths_.whole(self, name != "items" && name != "keys" && name != "values" && name != "copy" &&
-                             name != "__iter__" && name != "__len__");
-    for (PyObject *argument : arguments.subspan(1))
-      paths_.whole(argument, true);
-    return true;
+/// What a called node stores is stored again, and counts; what it reads does not.
+void Reads::apply(Effect effect, const Called &called, Arguments arguments) {
+  PyObject *first = !arguments.empty() ? arguments[0] : nullptr;
+  PyObject *second = arguments.size() > 1 ? arguments[1] : nullptr;
+  const Arguments others = first ? arguments.subspan(1) : arguments;
+  PyObject *name = second && PyUnicode_Check(second) ? second : nullptr;
+  switch (effect) { // stores
+  case Effect::store_attribute:
+    if (name && called.method)
+      stores_.note(paths_.stored_attribute(first, name), called_);
+    else if (name)
+      store_attribute(first, name);
+    return;
+  case Effect::adds:
+  case Effect::removes:
+  case Effect::moves:
+    if (first)
+      change_by(effect, called.name, first, others);
+    return;
+  case Effect::store_item:
+    if (!second)
+      return;
+    if (called.name == "setdefault" && !called_)
+      contains(second, first);
+    return store_item(first, second);
+  default:
+    break;
   }
   if (called_)
-    return true;
-  if (name == "__subclasses__" && PyType_Check(self)) {
-    paths_.unguarded(std::string("the subclasses of ") +
-                     reinterpret_cast<PyTypeObject *>(self)->tp_name);
-    return true;
-  }
-  if (name == "__getattribute__") {
-    if (first && PyUnicode_Check(first))
-      paths_.read(paths_.attribute(self, first));
-    return true;
-  }
-  if (name == "format" && PyUnicode_Check(self)) { // "{0.name}"
-    for (PyObject *argument : arguments.subspan(1)) {
-      paths_.every_attribute(argument);
-      paths_.whole(argument, true);
+    return;
+  use_getters(arguments);
+  if (first && is_tensor(first))
+    paths_.read_metadata(first);
+  switch (effect) { // reads
+  case Effect::shows:
+    prints_ = frame_;
+    break;
+  case Effect::length:
+    if (first)
+      truth(first);
+    break;
+  case Effect::attribute:
+    if (name && called.method)
+      paths_.read(paths_.attribute(first, name));
+    else if (name)
+      load_attribute(first, name);
+    break;
+  case Effect::attributes:
+    if (first)
+      paths_.every_attribute(first);
+    break;
+  case Effect::item:
+    if (second && PyList_Check(first))
+      load_item(first, second);
+    else if (second)
+      contains(second, first);
+    for (PyObject *other : others)
+      paths_.whole(other, true);
+    break;
+  case Effect::elements:
+    for (PyObject *argument : arguments)
+      if (argument)
+        paths_.whole(argument, called.method && argument != first);
+    break;
+  case Effect::pieces:
+    for (PyObject *other : others) {
+      paths_.every_attribute(other);
+      paths_.whole(other, true);
     }
-    return true;
+    break;
+  case Effect::globals:
+    if (!is_ours(frame_->globals))
+      paths_.globals(frame_->globals, frame_->code->co_filename);
+    break;
+  case Effect::instance_of:
+    if (second)
+      ask_abstract_class(reinterpret_cast<PyObject *>(Py_TYPE(second)), first);
+    break;
+  case Effect::subclass_of:
+    if (second)
+      ask_abstract_class(second, first);
+    break;
+  case Effect::subclasses:
+    paths_.unguarded(std::string("the subclasses of ") +
+                     reinterpret_cast<PyTypeObject *>(first)->tp_name);
+    break;
+  case Effect::process_state:
+    if (called.method && arguments.size() == 1) {
+      const Owned text(PyUnicode_InternFromString(std::string(called.name).c_str()));
+      paths_.ask(first, text.get(), Asked::method_of);
+    } else if (!called.method && arguments.empty() && called.callable) {
+      paths_.ask(called.callable, nullptr, Asked::function);
+    } else {
+      read_contents(arguments, /*may_store=*/false);
+    }
+    break;
+  case Effect::threads:
+    paths_.serves_once("calls " + called.shown() + kOtherThread);
+    break;
+  case Effect::outside:
+    note_unknown(called);
+    read_contents(arguments, /*may_store=*/false);
+    break;
+  case Effect::unknown:
+    if (arguments.empty() || may_differ(arguments))
+      note_unknown(called);
+    read_contents(arguments, /*may_store=*/true);
+    break;
+  case Effect::contents:
+    read_contents(arguments, /*may_store=*/false);
+    break;
+  case Effect::changes:
+    read_contents(arguments, /*may_store=*/true);
+    break;
+  default:
+    break;
   }
-  if (name == "__reduce_ex__" || name == "__reduce__" || name == "__getstate__" ||
-      name == "__dir__") {
-    paths_.every_attribute(self);
-    return true;
-  }
-  return false;
 }
 
-/// What `pop` takes is read, too.
-void Reads::pop(PyObject *container, PyObject *key) {
-  if (PyList_Check(container)) {
-    const Owned last(PyLong_FromLong(-1));
-    load_item(container, key ? key : last.get());
-  } else if (key) {
-    contains(key, container);
-  } else {
-    paths_.whole(container, false);
+/// A method of a container that adds elements, moves or removes them. Whether that changes anything
+/// depends on what is there: so it is read, too.
+void Reads::change_by(Effect effect, std::string_view name, PyObject *container, Arguments others) {
+  PyObject *first = others.empty() ? nullptr : others[0];
+  if (!called_) {
+    if (effect == Effect::removes)
+      read_removed(name, container, first);
+    else if (PyAnySet_CheckExact(container) && name == "add" && first)
+      contains(first, container);
+    else if (effect == Effect::moves || PyAnySet_CheckExact(container))
+      paths_.whole(container, true);
   }
+  change(container, effect != Effect::adds);
+  for (PyObject *other : others)
+    paths_.whole(other, false);
+}
+
+/// Whether a later call may find something else in what was there before the body ran.
+bool Reads::may_differ(Arguments arguments) const {
+  return std::any_of(arguments.begin(), arguments.end(), [this](PyObject *argument) {
+    if (!argument || PyTuple_Check(argument) || is_tensor(argument) || !paths_.knows(argument))
+      return false;
+    return is_collection(argument) || is_opaque(argument) ||
+           (has_user_attributes(Py_TYPE(argument)) && !is_fixed(Py_TYPE(argument)));
+  });
+}
+
+void Reads::note_unknown(const Called &called) {
+  if (prints_)
+    return;
+  const Origin origin = origin_of(frame_->code);
+  UnknownCall call{called.shown(), user_line(),
+                   origin == Origin::user || origin == Origin::tracehost};
+  const bool seen = std::any_of(unknown_.begin(), unknown_.end(), [&](const UnknownCall &other) {
+    return other.what == call.what && other.where.line == call.where.line &&
+           other.where.file == call.where.file;
+  });
+  if (!seen)
+    unknown_.push_back(std::move(call));
+}
+
+/// What `pop`, `remove` and their like take away.
+void Reads::read_removed(std::string_view name, PyObject *container, PyObject *key) {
+  const Owned last(PyLong_FromLong(-1));
+  if (PyList_Check(container) && name != "remove")
+    load_item(container, key ? key : last.get());
+  else if (key)
+    contains(key, container);
+  else
+    paths_.whole(container, false);
 }
 
 /// attrgetter("config.scale"), for each part in turn.
@@ -232,7 +244,7 @@ void Reads::use_getter(PyObject *getter, PyObject *object) {
 }
 
 /// Whatever is in the containers among the arguments.
-void Reads::call_unknown(Arguments arguments, bool may_store) {
+void Reads::read_contents(Arguments arguments, bool may_store) {
   for (PyObject *argument : arguments) {
     if (!argument)
       continue;

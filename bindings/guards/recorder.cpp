@@ -10,8 +10,8 @@
 #include "guards/paths.h"
 #include "guards/reads.h"
 #include "guards/stores.h"
-#include "traced_size.h"
 #include "origin.h"
+#include "traced_size.h"
 
 #include <torch/csrc/autograd/python_variable.h>
 
@@ -192,6 +192,10 @@ void Recorder::serves_once(std::string what) { state_->paths.serves_once(std::mo
 
 void Recorder::begin_call() { state_->calls = true; }
 
+const std::vector<UnknownCall> &Recorder::unknown_calls() const {
+  return state_->reads.unknown_calls();
+}
+
 const std::string &Recorder::once() const { return state_->once; }
 
 bool Recorder::reaches(PyObject *object) const { return state_->paths.knows(object); }
@@ -333,6 +337,8 @@ void Recorder::replace(const Rebound &rebound, PyObject *value) {
 std::shared_ptr<Environment> Recorder::finish(std::span<PyObject *const> captured,
                                               std::vector<SideEffect> &side_effects) {
   State &s = *state_;
+  for (const UnknownCall &call : s.reads.unknown_calls())
+    s.paths.graph().unknown_calls.push_back(call.what + " at " + text(call.where));
   Finish finish(s.paths, s.stores, s.calls, captured);
   auto environment = finish.run(s.watch_values, s.changes, s.rebound, side_effects);
   s.once = finish.once();

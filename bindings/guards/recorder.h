@@ -1,5 +1,6 @@
 #pragma once
 
+#include "guards/c_functions.h"
 #include "guards/environment.h"
 #include "guards/frame.h"
 #include "guards/instructions.h"
@@ -85,11 +86,12 @@ public:
   /// Puts back what rebound() slots held before: a request leaves no stand-ins behind.
   void put_back();
   /// After rebound(). `captured`: the tensors that became hidden inputs, in that order.
-  /// Sets a Python error and returns null when the trace must be refused: a slot changed though no
-  /// code that ran could store it (TraceError: changed by another thread).
   std::shared_ptr<Environment> finish(std::span<PyObject *const> captured,
                                       std::vector<SideEffect> &side_effects);
-  /// After finish(): why the trace can serve its own call alone, a sentence; empty: it can't not.
+  /// Calls of C code that is not in the table of c_functions.h.
+  const std::vector<UnknownCall> &unknown_calls() const;
+  /// After finish(): why the trace can serve its own call alone, a sentence. Empty if it may be
+  /// reused.
   const std::string &once() const;
 
 private:

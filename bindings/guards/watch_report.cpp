@@ -229,7 +229,7 @@ std::vector<PyObject *> Watch::current_captures(PyObject *const *arguments) {
 }
 
 std::vector<std::string> Watch::unwatched() const {
-  std::vector<std::string> result;
+  std::vector<std::string> result = graph_.unknown_calls;
   for (std::size_t c = 0; c < graph_.containers.size(); ++c)
     for (std::size_t i = 0; i < graph_.containers[c].slots.size(); ++i) {
       const Slot &s = graph_.containers[c].slots[i];

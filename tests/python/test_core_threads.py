@@ -1,6 +1,5 @@
 """Any thread may call: one trace a signature, others wait; a failed trace is everybody's own."""
 
-import contextlib
 import queue
 import threading
 
@@ -39,12 +38,24 @@ def together(count, work):
     return results
 
 
-class Gate:
-    """Built on C queues, in which the trace sees no Python state that changes."""
+class Signal:
+    """Built on a lock, in which the trace sees no state that changes."""
 
     def __init__(self):
-        self.entered = queue.SimpleQueue()
-        self.go = queue.SimpleQueue()
+        self.lock = threading.Lock()
+        self.lock.acquire()
+
+    def give(self):
+        self.lock.release()
+
+    def wait(self):
+        self.lock.acquire(timeout=PATIENCE)
+
+
+class Gate:
+    def __init__(self):
+        self.entered = Signal()
+        self.go = Signal()
 
 
 def test_eight_cold_threads_trace_once():
@@ -102,18 +113,18 @@ def test_others_wait_for_the_trace_that_is_under_way():
 
     def body(x):
         runs.append(1)
-        gate.entered.put(1)
-        gate.go.get(timeout=PATIENCE)
+        gate.entered.give()
+        gate.go.wait()
         return x * 2
 
     f = tracehost.function(body)
     results = queue.SimpleQueue()
     threads = [threading.Thread(target=lambda: results.put(f(X))) for _ in range(8)]
     threads[0].start()
-    gate.entered.get(timeout=PATIENCE)
+    gate.entered.wait()
     for thread in threads[1:]:
         thread.start()
-    gate.go.put(1)
+    gate.go.give()
     for thread in threads:
         thread.join(PATIENCE)
         assert not thread.is_alive(), "deadlock"
@@ -126,18 +137,18 @@ def test_a_hit_of_another_signature_does_not_wait():
 
     def body(x, wait):
         if wait:
-            gate.entered.put(1)
-            gate.go.get(timeout=PATIENCE)
+            gate.entered.give()
+            gate.go.wait()
         return x * 2
 
     f = tracehost.function(body)
     f(X, False)
     thread = threading.Thread(target=lambda: f(X, True))
     thread.start()
-    gate.entered.get(timeout=PATIENCE)
+    gate.entered.wait()
     assert torch.equal(f(X, False), X * 2)  # a hit
     assert torch.equal(f(torch.ones(9), False), torch.full((9,), 2.0))  # a trace
-    gate.go.put(1)
+    gate.go.give()
     thread.join(PATIENCE)
     assert not thread.is_alive() and f.tracing_count() == 3
 
@@ -163,8 +174,8 @@ def test_the_first_trace_fails_while_others_wait():
     def body(x):
         if fails:
             fails.pop()
-            gate.entered.put(1)
-            gate.go.get(timeout=PATIENCE)
+            gate.entered.give()
+            gate.go.wait()
             raise ValueError("the first")
         return x * 2
 
@@ -179,10 +190,10 @@ def test_the_first_trace_fails_while_others_wait():
 
     threads = [threading.Thread(target=call, args=(i,)) for i in range(8)]
     threads[0].start()
-    gate.entered.get(timeout=PATIENCE)
+    gate.entered.wait()
     for thread in threads[1:]:
         thread.start()
-    gate.go.put(1)
+    gate.go.give()
     for thread in threads:
         thread.join(PATIENCE)
         assert not thread.is_alive(), "deadlock"
@@ -192,36 +203,31 @@ def test_the_first_trace_fails_while_others_wait():
 
 
 def test_two_functions_are_traced_at_once_in_two_threads():
-    ping, pong = queue.SimpleQueue(), queue.SimpleQueue()
+    ping, pong = Signal(), Signal()
 
     def first(x):
         y = x * 2
-        ping.put(1)
-        pong.get(timeout=PATIENCE)  # the other trace is under way
+        ping.give()
+        pong.wait()  # the other trace is under way
         with torch.no_grad():
             y = y + 1
-        ping.put(1)
-        pong.get(timeout=PATIENCE)
+        ping.give()
+        pong.wait()
         return y + x
 
     def second(x):
-        ping.get(timeout=PATIENCE)
+        ping.wait()
         y = x - 5
-        pong.put(1)
-        ping.get(timeout=PATIENCE)
+        pong.give()
+        ping.wait()
         y = y * 3
-        pong.put(1)
+        pong.give()
         return y
 
     f, g = tracehost.function(first), tracehost.function(second)
     a, b = together(2, lambda i: (f, g)[i](X))
     assert torch.equal(a, X * 3 + 1) and torch.equal(b, (X - 5) * 3)
-    for q in (ping, pong):
-        with contextlib.suppress(queue.Empty):
-            while True:
-                q.get_nowait()
     assert f.tracing_count() == g.tracing_count() == 1
-    ping.put(1), ping.put(1)
     assert torch.equal(g(X + 1), (X - 4) * 3) and g.stats()["hits"] == 1
 
 
@@ -229,17 +235,17 @@ def test_eager_code_of_another_thread_is_not_recorded():
     gate = Gate()
 
     def body(x):
-        gate.entered.put(1)
-        gate.go.get(timeout=PATIENCE)
+        gate.entered.give()
+        gate.go.wait()
         return x * 2
 
     f = tracehost.function(body)
     thread = threading.Thread(target=lambda: f(X))
     thread.start()
-    gate.entered.get(timeout=PATIENCE)
+    gate.entered.wait()
     other = (X + 1).sum().item()  # a read here is nobody's business
     assert other == 10 and repr(X) == "tensor([0., 1., 2., 3.])"
-    gate.go.put(1)
+    gate.go.give()
     thread.join(PATIENCE)
     assert torch.equal(f(X), X * 2) and f.tracing_count() == 1
 

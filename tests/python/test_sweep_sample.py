@@ -23,7 +23,9 @@ def test_a_sample_of_the_operators_is_equal_or_refused_as_listed():
 
 
 @pytest.mark.parametrize(
-    "options", [["--count", "300"], ["--count", "500", "--opcodes"]], ids=["programs", "opcodes"]
+    "options",
+    [["--count", "300"], ["--count", "1000", "--opcodes"], ["--count", "1000", "--effects"]],
+    ids=["programs", "opcodes", "effects"],
 )
 def test_a_sample_of_programs_that_change_their_surroundings(options):
     if "--opcodes" in options and sys.version_info >= (3, 12):

@@ -3,9 +3,10 @@ nothing changed are hits.
 
     cd tests && tracehost -m sweep.surroundings --count 2000 [--seed 1]
     cd tests && tracehost -m sweep.surroundings --opcodes     each opcode's guards switched off in turn
+    cd tests && tracehost -m sweep.surroundings --effects     the same for what calls of C code read and store
 
-A program that differs is printed; the exit status is 1. With --opcodes 19 of 20 opcodes must be missed: some program then
-differs.
+A program that differs is printed; the exit status is 1. With --opcodes and --effects 19 of 20 must be missed: some program
+then differs.
 """
 
 import argparse
@@ -17,6 +18,7 @@ import sys
 import textwrap
 import types
 import warnings
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import torch
@@ -27,7 +29,8 @@ QUIET_HITS = 0.9
 MISSED_BY_NONE = 0.05
 
 WORLD = """
-import collections, math, torch
+import abc, collections, heapq, math, operator, queue, torch, types
+import xml.etree.ElementTree
 SCALE, TABLE = 2.0, {"a": 2.0, "b": 3.0}
 
 class Base:
@@ -45,7 +48,9 @@ class Thing(Base):
         self.weight, self.other, self.h, self.log = torch.ones(2), torch.ones(2), None, []
         self.gone, self.lists, self.unlisted = 1, [[1.0], [], []], [[], [], [1.0]]
         self.table["gone"] = 1.0
-        self.rows, self.named = 0, {"v": 2.0, "k": 3.0}
+        self.rows, self.named, self.texts = 0, {"v": 2.0, "k": 3.0}, {"a": "b"}
+        self.generator, self.line = torch.Generator(), queue.SimpleQueue()
+        for i in range(20): self.line.put(float(i))
     def base(self, v): return super().act(v)
     @property
     def twice(self): return self.scale * 2
@@ -84,6 +89,8 @@ def keeping():
         except NameError: return "nothing"
     return keep, forget, drop, get
 keep, forget, drop, kept = keeping()
+other = types.ModuleType("other")
+exec("SCALE = 2.0\\ndef scale(names=globals): return names()['SCALE']", other.__dict__)
 def each(): yield from w.items
 def class_of(n):
     class Some:
@@ -91,6 +98,9 @@ def class_of(n):
         scaled = SCALE * n
     return Some
 w, v = Thing(), Thing()
+class Abstract(abc.ABC): pass
+isinstance(w, Abstract)  # the answer is cached
+class AbstractToo(abc.ABC): pass
 """
 
 # Statements of a body, which compute `n` or change `x`; and what may be done between calls that they depend on.
@@ -198,6 +208,25 @@ READS = [
     ("w.none = None", ["w.none = 3"]),
     ("v.h = x * 2\nx = x + v.h", ["v.h = None"]),
     ("global LAST\nLAST = x + 1", ["LAST = 0"]),
+    ("n = 2.0 if bool(w.items) is True else 3.0", ["w.items.clear()", "w.items.append(1.0)"]),
+    ("n = len(vars(v))", ["v.fresh = 1"]),
+    ("n = other.scale()", ["other.SCALE += 1"]),
+    ("n = 2.0 if isinstance(w, Abstract) else 3.0", ["Abstract.register(Thing)"]),
+    ("n = 2.0 if issubclass(Thing, AbstractToo) else 3.0", ["AbstractToo.register(Thing)"]),
+    ("n = len(Base.__subclasses__())", ["class More(Base): pass"]),
+    ("n = w.generator.initial_seed() % 97", ["w.generator.manual_seed(9)"]),
+    ("n = w.line.get_nowait()", ["w.line.put(9.0)"]),
+    ("setattr(w, 'h', x * 5)", ["w.h = None"]),
+    ("dict.__setitem__(w.table, 't', x * 7)", ["w.table.pop('t', None)"]),
+    ("heapq.heapify(w.items)", ["w.items = [3.0, 2.0, 1.0]"]),
+    ("w.order.move_to_end('b')", ["w.order.move_to_end('a')"]),
+    ("w.kinds.discard(9.0)", ["w.kinds.add(9.0)"]),
+    ("w.unlisted[0].clear()", ["w.unlisted[0].append(1.0)"]),
+    ("w.items[:1] = [1.0]", ["w.items = [5.0, 2.0, 3.0]"]),
+    ("operator.setitem(w.table, 'o', 5.0)", ["w.table['o'] = 1.0"]),
+    ("n = len(xml.etree.ElementTree.Element('e', w.texts).keys())", ["w.texts['c'] = 'd'"]),
+    ("n = len(','.join(w.texts))", ["w.texts['c'] = 'd'"]),
+    ("n = sorted(w.lists)[-1][0]", ["w.lists[0][0] += 1"]),
 ]
 UNRELATED = ["w.unused = 1", "unused = 2", "w.extra = {}", "Thing.unused = 3", "v.scale += 1"]
 
@@ -316,17 +345,18 @@ def run(count: int, seed: int, stop: bool) -> tuple[int, int, int]:
     return different, quiet, hits
 
 
-def opcodes(count: int, seed: int) -> int:
-    """Switches the guards of one opcode off after another. The exit status: 1 if too many are missed by no program."""
-    names = _tracehost.observed_opcodes()
+def switched_off(
+    what: str, names: list[str], switch: Callable[[str, bool], bool], count: int, seed: int
+) -> int:
+    """Takes one guard away after another. The exit status: 1 if too many are missed by no program."""
     kept = []
     for name in names:
-        _tracehost.switch_opcode(name, False)
+        switch(name, False)
         different, _, _ = run(count, seed, stop=True)
-        _tracehost.switch_opcode(name, True)
+        switch(name, True)
         if not different:
             kept.append(name)
-    print(f"{len(names) - len(kept)} of {len(names)} opcodes are missed by a program", *kept)
+    print(f"{len(names) - len(kept)} of {len(names)} {what} are missed by a program", *kept)
     return int(len(kept) > MISSED_BY_NONE * len(names))
 
 
@@ -335,11 +365,16 @@ def main() -> int:
     parser.add_argument("--count", type=int, default=2000)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--opcodes", action="store_true")
+    parser.add_argument("--effects", action="store_true")
     options = parser.parse_args()
     warnings.simplefilter("ignore")
     torch.set_num_threads(1)
     if options.opcodes:
-        return opcodes(options.count, options.seed)
+        names = _tracehost.observed_opcodes()
+        return switched_off("opcodes", names, _tracehost.switch_opcode, options.count, options.seed)
+    if options.effects:
+        names = _tracehost.effects_of_c_code()
+        return switched_off("effects", names, _tracehost.switch_effect, options.count, options.seed)
     different, quiet, hits = run(options.count, options.seed, stop=False)
     print(
         f"{options.count} programs: {different} different; {hits} of {quiet} quiet calls were hits"
