@@ -10,6 +10,7 @@
 #include "foreign.h"
 #include "function_type.h"
 #include "guards/introspection.h"
+#include "interruption.h"
 #include "origin.h"
 #include "report/ledger.h"
 #include "requests.h"
@@ -33,6 +34,7 @@ PYBIND11_MODULE(_tracehost, m) {
   tracehost::python::errors(); // imported now: later an exception may be set, which imports do not
                                // take
   tracehost::python::add_origin(m);
+  tracehost::python::add_interruption(m);
   tracehost::python::install_tensor_patches();
   tracehost::python::install_foreign_patches();
   tracehost::python::Births::install();

@@ -2,6 +2,7 @@
 
 #include "program/autograd_ops.h"
 #include "program/callback.h"
+#include "program/interruption.h"
 #include "program/modes.h"
 #include "program/ops.h"
 #include "program/passes.h"
@@ -172,7 +173,10 @@ Program::Program(std::shared_ptr<jit::Graph> graph, const std::string &name, std
   impl_->switches_modes = switches_modes(*graph->block());
   mark(*graph->block());
   impl_->graph = std::move(graph);
-  impl_->code = jit::Code(impl_->graph, name);
+  {
+    const InterruptionChecks checks(*impl_->graph);
+    impl_->code = jit::Code(impl_->graph, name); // keeps a copy of the graph
+  }
   each_node(*impl_->graph->block(), [&](const jit::Node &node) {
     impl_->runs_engine |= tracehost::runs_engine(node);
     if (!is_call(node))

@@ -8,6 +8,7 @@ import functools
 import itertools
 import json
 import operator
+import os
 import subprocess
 import sys
 import threading
@@ -320,3 +321,31 @@ def test_a_weak_reference_leads_to_what_it_refers_to():
     check(1)
     thing.scale = 3.0
     check(2)
+
+
+@pytest.mark.parametrize("core", ["ctrace", "pytrace", "sysmon"])
+def test_coverage_sees_the_lines_of_a_body(tmp_path, core):
+    if core == "sysmon" and sys.version_info < (3, 12):
+        pytest.skip("sys.monitoring is of Python 3.12 and later")
+    (tmp_path / "net.py").write_text(
+        "import torch, tracehost\n"
+        "SCALE = 2.0\n"
+        "@tracehost.function\n"
+        "def f(x):\n"
+        "    if x.shape[0] > 2:\n"
+        "        return x * SCALE\n"
+        "    y = x * SCALE\n"
+        "    return y + 1\n"
+        "print(f(torch.ones(1)).item())\n"
+        "SCALE = 3.0\n"
+        "print(f(torch.ones(1)).item(), f.tracing_count(), len(f.specializations()))\n"
+    )
+    environment = {**os.environ, "COVERAGE_CORE": core, "COVERAGE_FILE": str(tmp_path / "data")}
+    run = functools.partial(
+        subprocess.run, capture_output=True, text=True, timeout=120, env=environment, cwd=tmp_path
+    )
+    done = run([sys.executable, "-m", "coverage", "run", "net.py"])
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == "3.0\n4.0 2 2\n", done.stdout + done.stderr
+    report = run([sys.executable, "-m", "coverage", "report", "-m", "--include=net.py"])
+    assert report.stdout.splitlines()[2].split()[1:] == ["11", "1", "91%", "6"], report.stdout

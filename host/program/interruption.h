@@ -1,0 +1,34 @@
+#pragma once
+
+#include <torch/csrc/jit/ir/ir.h>
+
+#include <vector>
+
+/// Ctrl-C ends a run of a graph between two ops, as it ends eager code.
+///
+/// Problem: the interpreter of graphs knows no signals, and whoever runs it may not return for
+/// hours. Answer: the bytecode, not the graph, has an op that asks from time to time: at each turn
+/// of a loop, and after every few ops of a long block.
+
+namespace tracehost {
+
+/// Asks for signals; throws to end the run. Runs on any thread, at most every 100 ms on each.
+/// Null: nobody asks, and programs made from then on have no such ops.
+void set_interruption_check(void (*check)());
+
+/// The ops that ask, in the graph for a scope: while its bytecode is made.
+class InterruptionChecks {
+public:
+  explicit InterruptionChecks(torch::jit::Graph &graph);
+  ~InterruptionChecks();
+  InterruptionChecks(const InterruptionChecks &) = delete;
+  InterruptionChecks &operator=(const InterruptionChecks &) = delete;
+
+private:
+  void insert(torch::jit::Block &block, bool loop);
+  void insert_before(torch::jit::Node &node);
+
+  std::vector<torch::jit::Node *> nodes_;
+};
+
+} // namespace tracehost

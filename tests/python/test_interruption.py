@@ -1,0 +1,126 @@
+"""Ctrl-C and other signals end a graph between two ops, as they end eager code."""
+
+import signal
+import threading
+
+import pytest
+import torch
+import tracehost
+
+pytestmark = [
+    pytest.mark.timeout(120),
+    pytest.mark.filterwarnings("ignore::tracehost.RetraceWarning"),
+]
+
+SOON = 0.3  # seconds: until the signal comes
+
+
+class Stop(Exception):
+    pass
+
+
+@pytest.fixture
+def stopped_soon():
+    """stopped_soon(f, *args): calls f, which a signal's handler interrupts."""
+    tracehost.function(count)(torch.tensor(0), FEW)  # imports what a loop needs
+    before = signal.signal(signal.SIGALRM, handler)
+
+    def call(f, *args):
+        signal.setitimer(signal.ITIMER_REAL, SOON)
+        with pytest.raises(Stop):
+            f(*args)
+
+    yield call
+    signal.setitimer(signal.ITIMER_REAL, 0)
+    signal.signal(signal.SIGALRM, before)
+
+
+def handler(number, frame):
+    raise Stop
+
+
+def count(turns, last):
+    """Runs for ever where `last` is so."""
+    while turns < last:
+        turns.add_(1)
+    return turns * 2
+
+
+FEW, NEVER = torch.tensor(3), torch.tensor(2**62)
+
+
+def test_a_loop_ends_in_a_traced_call_and_in_a_hit(stopped_soon):
+    f = tracehost.function(count)
+    turns = torch.tensor(0)
+    stopped_soon(f, turns, NEVER)
+    assert turns > 3  # what was done is done
+    assert f(torch.tensor(0), FEW) == 6 and f.stats()["hits"] == 0
+    turns.zero_()
+    stopped_soon(f, turns, NEVER)
+    assert turns > 3 and f.tracing_count() == 1
+    assert f(torch.tensor(0), FEW) == 6
+
+
+def test_a_long_graph_ends_between_two_ops(stopped_soon):
+    matrix = torch.eye(1500)
+
+    @tracehost.function
+    def f(x, done):
+        for _ in range(1500):
+            done.add_(1)
+            x = x @ x
+        return x
+
+    f(torch.eye(1), torch.tensor(0)), f(torch.eye(2), torch.tensor(0))  # any size
+    done = torch.tensor(0)
+    stopped_soon(f, matrix, done)
+    assert 0 < done < 1500
+
+
+def test_a_graph_on_another_thread_goes_on(stopped_soon):
+    turns, last = torch.tensor(0), torch.tensor(2**62)
+    f = tracehost.function(count)
+    f(torch.tensor(0), FEW)
+    results, never = [], threading.Lock()
+    thread = threading.Thread(target=lambda: results.append(f(turns, last)))
+    thread.start()
+    never.acquire()
+    stopped_soon(never.acquire)
+    assert results == []
+    last.zero_()  # ends it
+    thread.join()
+    assert results == [turns * 2]
+
+
+def test_a_handler_that_returns_interrupts_nothing():
+    seen = []
+    last = torch.tensor(2**62)
+    before = signal.signal(signal.SIGALRM, lambda *_: (seen.append(1), last.zero_()))
+    try:
+        f = tracehost.function(count)
+        f(torch.tensor(0), FEW)
+        signal.setitimer(signal.ITIMER_REAL, SOON)
+        f(torch.tensor(0), last)
+    finally:
+        signal.signal(signal.SIGALRM, before)
+    assert seen == [1]
+
+
+def test_ctrl_c_is_a_keyboard_interrupt(run_host, tmp_path):
+    (tmp_path / "program.py").write_text(
+        "import signal, torch, tracehost\n"
+        "@tracehost.function\n"
+        "def f(x):\n"
+        "    while x < 2 ** 62:\n"
+        "        x = x + 1\n"
+        "    return x\n"
+        "f(torch.tensor(2 ** 62))\n"
+        "signal.signal(signal.SIGALRM, signal.default_int_handler)\n"
+        f"signal.setitimer(signal.ITIMER_REAL, {SOON})\n"
+        "f(torch.tensor(0))\n"
+    )
+    done = run_host("program.py")
+    assert done.stderr.rstrip().splitlines()[-2:] == [
+        "KeyboardInterrupt",
+        "in f (program.py:2), the op at program.py:5",
+    ]
