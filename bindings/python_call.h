@@ -165,6 +165,7 @@ private:
   Flattened retype(Signature &signature, const std::vector<PyObject *> &types);
   void check_same_tensors(const Flattened &before, const Signature &signature) const;
   bool has_own_attributes(PyObject *tensor) const;
+  std::string stand_ins_left();
   void return_as_eager();
   void return_as_eager(const BodyResult &result);
   void check_arguments_unchanged();

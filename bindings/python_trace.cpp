@@ -5,6 +5,7 @@
 #include "guards/gil.h"
 #include "profile.h"
 #include "results.h"
+#include "trace/block.h"
 #include "traced_size.h"
 
 #include <torch/csrc/Exceptions.h>
@@ -88,19 +89,17 @@ BodyResult PythonCall::run(Request &) {
       miss().recorder->take_back(&StandIns::is_class);
     rethrow();
   }
-  const std::string left =
-      request_ ? std::string() : miss().recorder->take_back(&StandIns::is_class);
+  const std::string left = request_ ? std::string() : stand_ins_left();
   if (trace::abandoned() || !left.empty())
     return_as_eager();
   if (trace::abandoned())
     return {};
   if (!left.empty())
-    trace::refuse(
-        trace::Refusal::staging,
-        fmt::format("{} gets a tensor of a branch or loop that is staged, and that is not "
-                    "run at this call. Assign it to a variable there (in each branch), "
-                    "and store that behind the block.",
-                    left));
+    trace::refuse(trace::Refusal::staging,
+                  fmt::format("{} of a branch or loop that is staged, and that is not "
+                              "run at this call. Assign it to a variable there (in each branch), "
+                              "and store that behind the block.",
+                              left));
   check_arguments_unchanged();
   BodyResult result;
   std::vector<Owned> tensors;
@@ -125,6 +124,18 @@ BodyResult PythonCall::run(Request &) {
   }
   return_as_eager(result);
   return result;
+}
+
+/// Takes back what a staged block has stored without having run. What it is, for a message: empty
+/// if there is nothing.
+std::string PythonCall::stand_ins_left() {
+  if (const std::string where = miss().recorder->take_back(&StandIns::is_class); !where.empty())
+    return where + " gets a tensor";
+  if (!trace::left_behind().line)
+    return {};
+  PyGC_Collect(); // a cycle may hold it, which the body has let go of
+  const Site where = trace::left_behind();
+  return where.line ? "something outside keeps the tensor made at " + text(where) : std::string();
 }
 
 /// The same of a body that was refused, whose result may be anything.

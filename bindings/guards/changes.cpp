@@ -157,11 +157,17 @@ std::string path_of(const Change &change, const Graph &graph) {
 }
 
 bool stores_stand_in(const Change &change, const Graph &graph, bool (*is_it)(PyTypeObject *)) {
-  if (!change.now)
-    return false;
   const auto stands = [is_it](PyObject *object) {
     return is_tensor(object) && is_it(Py_TYPE(object));
   };
+  const Container &c = graph.containers[change.container];
+  if (c.place == Place::set || c.place == Place::deque) { // which elements are new is not told
+    const Owned elements(PySequence_List(graph.objects[c.object].object));
+    PyErr_Clear();
+    return elements && leads_to(elements.get(), stands);
+  }
+  if (!change.now)
+    return false;
   if (leads_to(change.now.get(), stands))
     return true;
   const Object &dict = graph.objects[graph.containers[change.container].object];

@@ -115,9 +115,8 @@ int Paths::container(int object, Place place) {
   if (place == Place::instance) {
     if (!_PyObject_GetDictPtr(owner))
       return -1;
-    if (PyFunction_Check(owner) && !reinterpret_cast<PyFunctionObject *>(owner)->func_dict)
-      return containers_.erase(found), -1;                     // it may be given one
-    const Owned made(PyObject_GenericGetDict(owner, nullptr)); // so that its address is known
+    // So that its address is known: a function gets one with its first attribute.
+    const Owned made(PyObject_GenericGetDict(owner, nullptr));
     PyErr_Clear();
   }
   found->second = static_cast<int>(graph_.containers.size());

@@ -98,6 +98,7 @@ void Loop::body(const Varying &varying,
     jit::Value *value = block->inputs()[i + 1];
     stand_ins.push_back(later(trace::stand_in_for(carried_[i])));
     trace::bind(stand_ins.back(), value);
+    trace::note_made_in_block(stand_ins.back());
     if (inexact_[i])
       trace::set_inexact(value);
   }

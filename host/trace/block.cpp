@@ -17,6 +17,15 @@ const auto kKeep = c10::Symbol::fromQualString("tracehost::keep");
 
 void Scope::made_in_block(const at::Tensor &t) {
   of_blocks_.insert_or_assign(t.unsafeGetTensorImpl(), t.getIntrusivePtr());
+  if (on_stand_ins_)
+    without_data_.emplace_back(t.getIntrusivePtr(), frontend_.here());
+}
+
+Site Scope::left_behind() const {
+  for (const auto &[tensor, where] : without_data_)
+    if (!tensor.expired())
+      return where;
+  return {};
 }
 
 void Scope::check_not_of_block(const at::Tensor &t) {
@@ -47,6 +56,7 @@ void Scope::enter_stand_ins() {
 
 void Scope::leave_stand_ins() {
   --on_stand_ins_;
+  substituted_.clear();
   const Paused paused;
   frontend_.leave_stand_ins();
 }
@@ -108,6 +118,8 @@ void settle_kept(jit::Graph &graph) {
   settle_kept(*graph.block(), ancestry(outputs));
 }
 
+void note_made_in_block(const at::Tensor &t) { current->made_in_block(t); }
+Site left_behind() { return current->left_behind(); }
 void forgive_failure() { current->raised.clear(); }
 bool in_block() { return current->blocks > 0; }
 void record_modes() { current->record_modes(); }

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "event/event.h"
 #include "trace/modes.h"
 
 #include <ATen/core/Tensor.h>
@@ -33,6 +34,11 @@ void record_modes();
 /// What has failed in a block is raised by the graph, where it is reached: no reason to refuse.
 /// Requires: active().
 void forgive_failure();
+/// `t` belongs to the block that is recorded now. Requires: in_block().
+void note_made_in_block(const at::Tensor &t);
+/// Where a tensor without data was made that outlives its block, as something has stored it; line
+/// 0: nowhere. Requires: active(), no block is open.
+Site left_behind();
 /// Whether what is recorded now is in a branch or a loop. Requires: active().
 bool in_block();
 /// Refuses control flow that can't be a part of the graph. Requires: active().

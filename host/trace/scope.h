@@ -132,6 +132,9 @@ public:
   void leave_stand_ins();
   /// A block without data uses `t`, which is known.
   void meet(const at::Tensor &t);
+  void made_in_block(const at::Tensor &t);
+  /// Of a tensor without data that a block has made, if any is alive: where.
+  Site left_behind() const;
   using Weak = c10::weak_intrusive_ptr<c10::TensorImpl, c10::UndefinedTensorImpl>;
   /// May be, in eager, what went into a staged block; no address is used twice. The second is the
   /// tensor that this call's eager has in place of the first.
@@ -144,7 +147,6 @@ public:
 private:
   void literal(const at::Tensor &t);
   void keep(jit::Value *random);
-  void made_in_block(const at::Tensor &t);
   void check_not_of_block(const at::Tensor &t);
   void check_substituted(const c10::OperatorHandle &op);
   void recorded(const c10::OperatorHandle &op, const jit::Stack &stack);
@@ -172,6 +174,7 @@ private:
   std::vector<std::pair<at::Tensor, at::Tensor>> substituted_; ///< by the last op, with stand-ins
   std::unordered_map<const c10::TensorImpl *, jit::Value *> captured_; ///< hidden inputs
   jit::Node *own_node_ = nullptr; ///< of the op under way that record() has made one for
+  std::vector<std::pair<Weak, Site>> without_data_; ///< tensors that blocks have made
   /// Tensors made in a block, of which only its end tells what they are.
   std::unordered_map<const c10::TensorImpl *, c10::weak_intrusive_ptr<c10::TensorImpl>> of_blocks_;
   /// Tensors made in the body that were told to require gradients; no address is used twice.

@@ -119,6 +119,13 @@ def length_after_a_store(thing, x):
 
 # What the body reads of a thing; changes of the thing, each with the traces in all after it.
 READS = {
+    "an attribute that a function lacks": (
+        helper,
+        lambda thing, x: x * getattr(thing, "scale", 2.0),
+        (lambda thing: setattr(thing, "other", 3.0), 1),
+        (lambda thing: setattr(thing, "scale", 3.0), 2),
+        (lambda thing: delattr(thing, "scale"), 2),
+    ),
     "a field of a C object": (
         lambda: ctypes.c_double(2.0),
         lambda thing, x: x * thing.value,
