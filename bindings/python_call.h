@@ -18,6 +18,7 @@
 #include <limits>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <unordered_set>
 #include <vector>
@@ -110,6 +111,7 @@ public:
   bool verify(Specialization &specialization, Request &request, torch::jit::Stack &stack) override;
   bool adapt(Request &request) override;
   Signature flatten(Request &request, std::vector<at::Tensor> &slots) override;
+  Surroundings surroundings(const Specialization &specialization, Request &request) override;
   void environment(const Specialization &specialization, Request &request,
                    Signature &signature) override;
   bool join(Signature &earlier, Request &request, Signature &signature) override;
@@ -144,7 +146,8 @@ public:
   [[noreturn]] void refuse(trace::Refusal why, const std::string &message) override;
 
 private:
-  bool captures_match(const Specialization &specialization, const PythonState &state);
+  bool captures_match(const Specialization &specialization, const PythonState &state,
+                      std::span<PyObject *const> tensors);
   bool conditions_hold(const Signature &signature) const;
   bool values_hold(const Signature &signature, const PythonState &state) const;
   std::optional<ValueGuard> current_value(const ValueGuard &guard, const Specialization &of,
@@ -158,7 +161,8 @@ private:
   template <class Message>
   bool warn_once(const std::vector<trace::BakedRead> &list, const std::string &kind,
                  Message message);
-  bool reads_match(const Specialization &specialization, const PythonState &state);
+  bool reads_match(const Signature &signature, const PythonState &state);
+  static bool captured_reads_match(const Signature &signature, const PythonState &state);
   PyObject *call_with_placeholders();
   Signature flatten_as(UserValues &values, Flattened &found);
   Flattened cast_to(const Signature &specialization, Signature &signature);

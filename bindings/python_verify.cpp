@@ -3,6 +3,8 @@
 
 #include <torch/csrc/autograd/python_variable.h>
 
+#include <algorithm>
+
 /// The hot part of PythonCall: verify one Specialization and fill its stack.
 
 namespace tracehost::python {
@@ -18,9 +20,9 @@ bool PythonCall::verify(Specialization &specialization, Request &, torch::jit::S
     found_.protect();
   if (!state.environment->verify(found_.roots.data()))
     return false;
-  if (!signature.captures.empty() && !captures_match(specialization, state))
+  if (!signature.captures.empty() && !captures_match(specialization, state, found_.tensors))
     return false;
-  if ((signature.reads_strides || signature.reads_leaf) && !reads_match(specialization, state))
+  if ((signature.reads_strides || signature.reads_leaf) && !reads_match(signature, state))
       [[unlikely]]
     return false;
   if (!signature.values.empty() && !values_hold(signature, state)) [[unlikely]]
@@ -73,7 +75,8 @@ bool PythonCall::grads_hold(const Signature &signature, const PythonState &state
   return true;
 }
 
-bool PythonCall::captures_match(const Specialization &specialization, const PythonState &state) {
+bool PythonCall::captures_match(const Specialization &specialization, const PythonState &state,
+                                std::span<PyObject *const> tensors) {
   const auto &specs = specialization.signature.captures;
   const auto captured = state.environment->captures();
   for (std::size_t i = 0; i < specs.size(); ++i) {
@@ -84,8 +87,8 @@ bool PythonCall::captures_match(const Specialization &specialization, const Pyth
     if (!fits(specs[i].meta, *impl))
       return false;
     // A capture is the slot that it was at the trace, or none.
-    for (std::size_t slot = 0; slot < found_.tensors.size(); ++slot) {
-      const bool same = THPVariable_Unpack(found_.tensors[slot]).unsafeGetTensorImpl() == impl;
+    for (std::size_t slot = 0; slot < tensors.size(); ++slot) {
+      const bool same = THPVariable_Unpack(tensors[slot]).unsafeGetTensorImpl() == impl;
       if (same != (specs[i].same_as_slot == static_cast<std::int32_t>(slot)))
         return false;
     }
@@ -93,21 +96,46 @@ bool PythonCall::captures_match(const Specialization &specialization, const Pyth
   return true;
 }
 
-bool PythonCall::reads_match(const Specialization &specialization, const PythonState &state) {
+Body::Surroundings PythonCall::surroundings(const Specialization &specialization, Request &) {
   const Signature &signature = specialization.signature;
-  const auto same = [&](PyObject *object, const TensorMeta &meta) {
-    const auto *impl = THPVariable_Unpack(object).unsafeGetTensorImpl();
-    return (!signature.reads_leaf || THPVariable_Unpack(object).is_leaf() == meta.is_leaf) &&
-           (!signature.reads_strides || impl->layout() != at::kStrided ||
-            impl->strides() == c10::IntArrayRef(meta.strides) ||
-            (meta.relaxed && meta.contiguous && impl->is_contiguous()));
-  };
+  const auto &state = static_cast<const PythonState &>(*specialization.front_end);
+  const auto &given = miss().flattened;
+  const bool simple =
+      state.roots == given.roots.size() && signature.values.empty() && signature.grads.empty();
+  const auto of_user = [](const Node &node) { return node.kind == Kind::custom; };
+  if (!simple || std::any_of(signature.nodes.begin(), signature.nodes.end(), of_user))
+    return Surroundings::unknown;
+  if (!state.environment->verify(given.roots.data()))
+    return Surroundings::changed;
+  const bool same = captures_match(specialization, state, given.tensors) &&
+                    captured_reads_match(signature, state);
+  return same ? Surroundings::same : Surroundings::changed;
+}
+
+namespace {
+
+/// What is compared only where the body read it.
+bool has_read(const Signature &signature, PyObject *object, const TensorMeta &meta) {
+  const at::Tensor &t = THPVariable_Unpack(object);
+  return (!signature.reads_leaf || t.is_leaf() == meta.is_leaf) &&
+         (!signature.reads_strides || t.layout() != at::kStrided ||
+          t.strides() == c10::IntArrayRef(meta.strides) ||
+          (meta.relaxed && meta.contiguous && t.is_contiguous()));
+}
+
+} // namespace
+
+bool PythonCall::reads_match(const Signature &signature, const PythonState &state) {
   for (std::size_t i = 0; i < found_.tensors.size(); ++i)
-    if (!same(found_.tensors[i], signature.slots[i]))
+    if (!has_read(signature, found_.tensors[i], signature.slots[i]))
       return false;
+  return captured_reads_match(signature, state);
+}
+
+bool PythonCall::captured_reads_match(const Signature &signature, const PythonState &state) {
   const auto captured = state.environment->captures();
   for (std::size_t i = 0; i < signature.captures.size(); ++i)
-    if (!same(captured[i], signature.captures[i].meta))
+    if (!has_read(signature, captured[i], signature.captures[i].meta))
       return false;
   return true;
 }

@@ -68,6 +68,14 @@ public:
   /// Throws on what can't be compared.
   virtual Signature flatten(Request &request, std::vector<at::Tensor> &slots) = 0;
 
+  /// What environment() would show of `specialization`, as far as that is told without texts.
+  /// Cheap.
+  enum class Surroundings : std::uint8_t { same, changed, unknown };
+  virtual Surroundings surroundings(const Specialization & /*specialization*/,
+                                    Request & /*request*/) {
+    return Surroundings::unknown;
+  }
+
   /// Completes `signature` with `specialization`'s watched slots and captures as they are now.
   virtual void environment(const Specialization &specialization, Request &request,
                            Signature &signature) = 0;

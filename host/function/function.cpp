@@ -271,17 +271,38 @@ FunctionCore::Made FunctionCore::trace(Body &body, Request &request, Signature s
   return all;
 }
 
+/// The arguments of each are compared first, and its surroundings without a text. Paths and texts
+/// of surroundings are made only of those that can be the nearest: their number does not grow with
+/// the cache.
 Nearest FunctionCore::nearest(Body &body, Request &request, const Signature &signature,
                               SpecializationRef &found, std::vector<std::uint64_t> *alike) {
   const auto list = cache_.list()->by_age();
   Nearest result;
-  for (std::size_t i = 0; i < list.size(); ++i) {
+  std::vector<std::pair<int, std::size_t>> changed; // the least distance, the index
+  const auto complete = [&](std::size_t i) {
     Signature now = signature;
     body.environment(*list[i], request, now);
-    auto differing = differences(list[i]->signature, now);
+    return differences(list[i]->signature, now);
+  };
+  for (std::size_t i = 0; i < list.size(); ++i) {
+    const auto surroundings = body.surroundings(*list[i], request);
+    auto differing = surroundings == Body::Surroundings::unknown
+                         ? complete(i)
+                         : differences(list[i]->signature, signature);
+    if (surroundings == Body::Surroundings::changed) {
+      changed.emplace_back(distance(differing) + least_distance(), i);
+      continue;
+    }
     if (alike && only_declarable(differing))
       alike->push_back(list[i]->number);
     result.consider(i, std::move(differing));
+  }
+  std::sort(changed.begin(), changed.end(), [](const auto &a, const auto &b) {
+    return a.first != b.first ? a.first < b.first : a.second > b.second;
+  });
+  for (const auto &[least, i] : changed) {
+    if (result.may_be(i, least))
+      result.consider(i, complete(i));
   }
   if (!list.empty())
     found = list[result.index];

@@ -52,8 +52,10 @@ struct Nearest {
   std::size_t index = npos;            ///< npos while nothing was considered
   std::vector<Difference> differences; ///< of that Signature from its request
 
-  /// Takes a Signature into account that differs from the request so.
+  /// Takes a Signature into account that differs from the request so. In any order.
   void consider(std::size_t index, std::vector<Difference> found);
+  /// Whether a Signature that is at least so far away can be the nearest.
+  bool may_be(std::size_t index, int least) const;
   /// Takes `specialization` into account, with the request as it looks from there. May run a user's
   /// `__eq__`: never under a lock.
   void consider(std::size_t index, const Signature &specialization, const Signature &request);
@@ -63,5 +65,7 @@ Nearest nearest(const std::vector<const Signature *> &specializations, const Sig
 
 /// What Nearest minimises: one changed size weighs less than another type or structure.
 int distance(const std::vector<Difference> &differences);
+/// The distance of what differs in one thing.
+int least_distance();
 
 } // namespace tracehost

@@ -1,5 +1,6 @@
 #include "signature/difference.h"
 
+#include <algorithm>
 #include <array>
 #include <utility>
 
@@ -37,13 +38,22 @@ int distance(const std::vector<Difference> &differences) {
   return sum;
 }
 
+int least_distance() { return *std::min_element(weights.begin(), weights.end()); }
+
 void Nearest::consider(std::size_t candidate, const Signature &specialization,
                        const Signature &request) {
   consider(candidate, tracehost::differences(specialization, request));
 }
 
+bool Nearest::may_be(std::size_t candidate, int least) const {
+  if (index == npos)
+    return true;
+  const int best = distance(differences);
+  return least < best || (least == best && candidate >= index);
+}
+
 void Nearest::consider(std::size_t candidate, std::vector<Difference> found) {
-  if (index != npos && distance(found) > distance(differences))
+  if (!may_be(candidate, distance(found)))
     return;
   index = candidate;
   differences = std::move(found);

@@ -96,7 +96,9 @@ def test_what_the_users_code_is_called_does_not_matter(run_host, tmp_path, place
     put = PLACES[place](tmp_path)
     module, path = put if isinstance(put, tuple) else (put, tmp_path)
     # torch has imported the library's module of that name before.
-    before = f"import torch, sys\nsys.modules.pop({module!r}, None)\nsys.path.insert(0, {str(path)!r})\n"
+    before = (
+        f"import torch, sys\nsys.modules.pop({module!r}, None)\nsys.path.insert(0, {str(path)!r})\n"
+    )
     write(tmp_path / "program" / "main.py", before + MAIN.format(module=module))
     done = run_host(tmp_path / "program" / "main.py")
     assert done.returncode == 0, done.stderr

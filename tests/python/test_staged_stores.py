@@ -37,8 +37,19 @@ def stored_nonlocally():
     return keep
 
 
-LIST, DEQUE, SET, TABLE, GROUPS = [1], collections.deque([1, 2], 2), {1}, {"a": 1}, collections.defaultdict(list)
-CHAIN, HOLDER, SLOTTED, NAMES = collections.ChainMap({}), Holder(), Slotted(), types.SimpleNamespace()
+LIST, DEQUE, SET, TABLE, GROUPS = (
+    [1],
+    collections.deque([1, 2], 2),
+    {1},
+    {"a": 1},
+    collections.defaultdict(list),
+)
+CHAIN, HOLDER, SLOTTED, NAMES = (
+    collections.ChainMap({}),
+    Holder(),
+    Slotted(),
+    types.SimpleNamespace(),
+)
 KEEP = stored_nonlocally()
 LOCAL, CONTEXT = threading.local(), contextvars.ContextVar("context")
 C_QUEUE, QUEUE = queue.SimpleQueue(), queue.Queue()
@@ -58,7 +69,10 @@ TAKEN_BACK = {
     "defaultdict": (lambda y: GROUPS["k"].append(y), "GROUPS['k']"),
     "ChainMap": (lambda y: CHAIN.__setitem__("k", y), "CHAIN.maps[0]['k']"),
     "attribute": (lambda y: setattr(HOLDER, "value", y), "HOLDER.value"),
-    "attribute of a function": (lambda y: setattr(stored_nonlocally, "value", y), "stored_nonlocally.value"),
+    "attribute of a function": (
+        lambda y: setattr(stored_nonlocally, "value", y),
+        "stored_nonlocally.value",
+    ),
     "queue": (lambda y: QUEUE.put(y), "QUEUE.queue"),
     "slot": (lambda y: setattr(SLOTTED, "value", y), "SLOTTED.value"),
     "namespace": (lambda y: setattr(NAMES, "value", y), "NAMES.value"),
@@ -81,7 +95,9 @@ def outside():
     slot = getattr(SLOTTED, "value", None)
     kept = KEEP.__closure__[0].cell_contents
     made = vars(stored_nonlocally), list(QUEUE.queue)
-    return repr([made, LIST, DEQUE, SET, TABLE, GROUPS, CHAIN, vars(HOLDER), vars(NAMES), slot, kept])
+    return repr(
+        [made, LIST, DEQUE, SET, TABLE, GROUPS, CHAIN, vars(HOLDER), vars(NAMES), slot, kept]
+    )
 
 
 @pytest.fixture(autouse=True)

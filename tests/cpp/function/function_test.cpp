@@ -379,5 +379,20 @@ TEST_F(FunctionTest, ASpecializationThatIsFoundWrongIsDropped) {
                                                        "aten::mul hits 4")));
 }
 
+TEST_F(FunctionTest, OnlyWhatCanBeTheNearestIsToldAsText) {
+  for (const auto &[around, shown] :
+       {std::pair{Body::Surroundings::same, 0}, std::pair{Body::Surroundings::changed, 9},
+        std::pair{Body::Surroundings::unknown, 45}}) {
+    FunctionCore f(identity(), 100, sink);
+    FakeBody body([](const at::Tensor &x, std::int64_t n) { return x * n; });
+    body.around = around;
+    for (std::int64_t n = 1; n <= 10; ++n)
+      EXPECT_EQ(play(f, body, n), 'T');
+    EXPECT_EQ(body.shown, shown); // each of nine misses met those before it
+    const auto events = sink.take();
+    EXPECT_THAT(events.back(), HasSubstr("n: 9 -> 10")); // the latest of those as near
+  }
+}
+
 } // namespace
 } // namespace tracehost

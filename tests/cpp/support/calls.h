@@ -75,7 +75,8 @@ public:
     slots = {call(request).x};
     return signature(request);
   }
-  void environment(const Specialization &, Request &, Signature &) override {}
+  void environment(const Specialization &, Request &, Signature &) override { ++shown; }
+  Surroundings surroundings(const Specialization &, Request &) override { return around; }
   BodyResult run(Request &request) override {
     ++runs;
     result_ = at::Tensor();
@@ -113,7 +114,9 @@ public:
 
   bool refuse_at_end = false;
   bool can_run_beside = true;
+  Surroundings around = Surroundings::unknown;
   int runs = 0, verified = 0, waits = 0;
+  int shown = 0; ///< how often the surroundings of a Specialization were told as text
 
 private:
   static Call &call(Request &request) { return static_cast<Call &>(request); }
