@@ -76,6 +76,9 @@ private:
   void call_object(PyObject *callable, Arguments arguments);
   void call_method(PyObject *self, std::string_view name, Arguments with_self);
   void apply(Effect effect, const Called &called, Arguments arguments);
+  bool apply_store(Effect effect, const Called &called, Arguments arguments);
+  void apply_read(Effect effect, const Called &called, Arguments arguments);
+  void ask_again(const Called &called, Arguments arguments);
   void change_by(Effect effect, std::string_view name, PyObject *container, Arguments others);
   bool may_differ(Arguments arguments) const;
   void note_unknown(const Called &called);

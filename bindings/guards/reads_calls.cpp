@@ -8,7 +8,7 @@
 #include <vector>
 
 /// Reads: what is called, and how. Python code is observed while it runs; what C code reads of its
-/// arguments is said in reads_named.cpp.
+/// arguments is said in reads_effects.cpp.
 
 namespace tracehost::python {
 

@@ -53,7 +53,6 @@ struct Recorder::State {
   void code(PyCodeObject *code);
   void function(PyObject *function);
   void method(PyFrameObject *frame, PyCodeObject *code);
-  void put_back(const Change &change);
 };
 
 Recorder::State::~State() {
@@ -265,51 +264,10 @@ std::span<Rebound> Recorder::rebound() {
   return s.rebound;
 }
 
-namespace {
-
-/// Puts back what a list or deque held before: its slots tell all of that.
-void refill(PyObject *sequence, const Container &c) {
-  std::vector<PyObject *> before(static_cast<std::size_t>(c.length));
-  for (const Slot &slot : c.slots)
-    if (slot.index >= 0 && slot.index < c.length)
-      before[static_cast<std::size_t>(slot.index)] = slot.value;
-  Py_XDECREF(PyObject_CallMethod(sequence, "clear", nullptr));
-  for (PyObject *value : before)
-    if (value)
-      Py_XDECREF(PyObject_CallMethod(sequence, "append", "O", value));
-  PyErr_Clear();
-}
-
-void discard(PyObject *set, bool (*is_it)(PyTypeObject *)) {
-  const Owned elements(PySequence_List(set));
-  for (Py_ssize_t i = 0; elements && i < PyList_GET_SIZE(elements.get()); ++i)
-    if (PyObject *element = PyList_GET_ITEM(elements.get(), i); is_it(Py_TYPE(element)))
-      PySet_Discard(set, element);
-  PyErr_Clear();
-}
-
-} // namespace
-
-void Recorder::State::put_back(const Change &change) {
-  const Graph &graph = paths.graph();
-  const Container &c = graph.containers[change.container];
-  const Slot *slot = change.slot < 0 ? nullptr : &c.slots[change.slot];
-  PyObject *owner = graph.objects[c.object].object;
-  if (c.place == Place::deque || (c.place == Place::items && c.counted && c.rewritten)) {
-    refill(owner, c);
-  } else if (c.place == Place::items && !slot) {
-    PyList_SetSlice(owner, c.length, Py_SIZE(owner), nullptr);
-  } else if (!write(c.place, change.key.get(), slot ? slot->index : -1, owner,
-                    slot ? slot->value : nullptr)) {
-    PyErr_Clear(); // something else has taken it away
-  }
-  PyErr_Clear();
-}
-
 void Recorder::put_back() {
   for (const Change &change : state_->changes)
     if (change.rebound >= 0)
-      state_->put_back(change);
+      python::put_back(change, state_->paths.graph());
 }
 
 std::string Recorder::take_back(bool (*is_it)(PyTypeObject *)) {
@@ -325,11 +283,7 @@ std::string Recorder::take_back(bool (*is_it)(PyTypeObject *)) {
     if (first.empty())
       first = python::path_of(change, s.paths.graph()) +
               (storer.where.line ? " at " + text(storer.where) : "");
-    const Container &c = s.paths.graph().containers[change.container];
-    if (c.place == Place::set)
-      discard(s.paths.graph().objects[c.object].object, is_it);
-    else
-      s.put_back(change);
+    take_back_stand_ins(change, s.paths.graph(), is_it);
   }
   return first;
 }

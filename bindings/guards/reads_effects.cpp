@@ -48,38 +48,49 @@ void Reads::use_getters(Arguments arguments) {
 
 /// What a called node stores is stored again, and counts; what it reads does not.
 void Reads::apply(Effect effect, const Called &called, Arguments arguments) {
+  if (apply_store(effect, called, arguments) || called_)
+    return;
+  use_getters(arguments);
+  if (!arguments.empty() && arguments[0] && is_tensor(arguments[0]))
+    paths_.read_metadata(arguments[0]);
+  apply_read(effect, called, arguments);
+}
+
+/// False: it stores nothing that is known.
+bool Reads::apply_store(Effect effect, const Called &called, Arguments arguments) {
   PyObject *first = !arguments.empty() ? arguments[0] : nullptr;
   PyObject *second = arguments.size() > 1 ? arguments[1] : nullptr;
-  const Arguments others = first ? arguments.subspan(1) : arguments;
   PyObject *name = second && PyUnicode_Check(second) ? second : nullptr;
-  switch (effect) { // stores
+  switch (effect) {
   case Effect::store_attribute:
     if (name && called.method)
       stores_.note(paths_.stored_attribute(first, name), called_);
     else if (name)
       store_attribute(first, name);
-    return;
+    return true;
   case Effect::adds:
   case Effect::removes:
   case Effect::moves:
     if (first)
-      change_by(effect, called.name, first, others);
-    return;
+      change_by(effect, called.name, first, arguments.subspan(1));
+    return true;
   case Effect::store_item:
-    if (!second)
-      return;
-    if (called.name == "setdefault" && !called_)
+    if (second && called.name == "setdefault" && !called_)
       contains(second, first);
-    return store_item(first, second);
+    if (second)
+      store_item(first, second);
+    return true;
   default:
-    break;
+    return false;
   }
-  if (called_)
-    return;
-  use_getters(arguments);
-  if (first && is_tensor(first))
-    paths_.read_metadata(first);
-  switch (effect) { // reads
+}
+
+void Reads::apply_read(Effect effect, const Called &called, Arguments arguments) {
+  PyObject *first = !arguments.empty() ? arguments[0] : nullptr;
+  PyObject *second = arguments.size() > 1 ? arguments[1] : nullptr;
+  const Arguments others = first ? arguments.subspan(1) : arguments;
+  PyObject *name = second && PyUnicode_Check(second) ? second : nullptr;
+  switch (effect) {
   case Effect::shows:
     prints_ = frame_;
     break;
@@ -133,14 +144,7 @@ void Reads::apply(Effect effect, const Called &called, Arguments arguments) {
                      reinterpret_cast<PyTypeObject *>(first)->tp_name);
     break;
   case Effect::process_state:
-    if (called.method && arguments.size() == 1) {
-      const Owned text(PyUnicode_InternFromString(std::string(called.name).c_str()));
-      paths_.ask(first, text.get(), Asked::method_of);
-    } else if (!called.method && arguments.empty() && called.callable) {
-      paths_.ask(called.callable, nullptr, Asked::function);
-    } else {
-      read_contents(arguments, /*may_store=*/false);
-    }
+    ask_again(called, arguments);
     break;
   case Effect::threads:
     paths_.serves_once("calls " + called.shown() + kOtherThread);
@@ -162,6 +166,18 @@ void Reads::apply(Effect effect, const Called &called, Arguments arguments) {
     break;
   default:
     break;
+  }
+}
+
+/// `torch.get_num_threads()`, `generator.initial_seed()`.
+void Reads::ask_again(const Called &called, Arguments arguments) {
+  if (called.method && arguments.size() == 1) {
+    const Owned text(PyUnicode_InternFromString(std::string(called.name).c_str()));
+    paths_.ask(arguments[0], text.get(), Asked::method_of);
+  } else if (!called.method && arguments.empty() && called.callable) {
+    paths_.ask(called.callable, nullptr, Asked::function);
+  } else {
+    read_contents(arguments, /*may_store=*/false);
   }
 }
 
