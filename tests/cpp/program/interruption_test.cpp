@@ -31,7 +31,7 @@ public:
   ~Checking() { set_interruption_check(nullptr); }
 };
 
-std::shared_ptr<jit::Graph> parse(const char *text) {
+std::shared_ptr<jit::Graph> graph_of(const char *text) {
   auto graph = std::make_shared<jit::Graph>();
   jit::parseIR(text, graph.get());
   return graph;
@@ -39,14 +39,14 @@ std::shared_ptr<jit::Graph> parse(const char *text) {
 
 TEST(Interruption, AnEndlessLoopEndsWithWhatTheCheckThrows) {
   const Checking checking([] { throw std::invalid_argument("stop"); });
-  const Program program(parse(endless), "endless", 1);
+  const Program program(graph_of(endless), "endless", 1);
   jit::Stack stack{at::zeros({}, at::kLong)};
   EXPECT_THROW(program.run(stack), std::invalid_argument);
 }
 
 TEST(Interruption, TheGraphIsAsItWas) {
   const Checking checking([] {});
-  const Program program(parse(endless), "endless", 1);
+  const Program program(graph_of(endless), "endless", 1);
   EXPECT_EQ(program.graph().toString(false).find("interruptible"), std::string::npos);
   EXPECT_EQ(program.ops(), 2u);
 }
@@ -56,7 +56,7 @@ TEST(Interruption, ALongBlockAsksAfterEachEightOps) {
   std::string text = "graph(%x0 : Tensor):\n";
   for (int i = 0; i < 20; ++i)
     text += "  %x" + std::to_string(i + 1) + " : Tensor = aten::neg(%x" + std::to_string(i) + ")\n";
-  const auto graph = parse((text + "  return (%x20)").c_str());
+  const auto graph = graph_of((text + "  return (%x20)").c_str());
   const InterruptionChecks checks(*graph);
   const auto printed = graph->toString(false);
   std::size_t found = 0;
