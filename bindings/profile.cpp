@@ -16,6 +16,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <csignal>
 #include <string_view>
 #include <utility>
 
@@ -142,7 +143,8 @@ int Profile::on_event(PyObject *self, PyFrameObject *frame, int what, PyObject *
   return profile->previous_ ? profile->previous_(profile->previous_object_, frame, what, arg) : 0;
 }
 
-/// Callbacks of the collector, and of weak references that the standard library keeps. And how
+/// Callbacks of the collector, and of weak references that the standard library keeps, and handlers
+/// of signals. And how
 /// print writes where the streams are Python objects, as in a notebook: what they keep is not the
 /// body's, and changes with each line.
 void Profile::find_interruptions() {
@@ -165,6 +167,13 @@ void Profile::find_interruptions() {
     for (Py_ssize_t i = 0; constants.get() && i < PyTuple_GET_SIZE(constants.get()); ++i)
       if (PyObject *callback = PyTuple_GET_ITEM(constants.get(), i); PyCode_Check(callback))
         interruptions_.emplace_back(Py_NewRef(callback));
+    PyErr_Clear();
+  }
+  const Owned signals(PyImport_ImportModule("_signal"));
+  for (int number = 1; signals.get() && number < NSIG; ++number) {
+    const Owned handler(PyObject_CallMethod(signals.get(), "getsignal", "i", number));
+    if (handler && (PyFunction_Check(handler.get()) || PyMethod_Check(handler.get())))
+      add(handler.get());
     PyErr_Clear();
   }
   for (const char *name : {"stdout", "stderr"})

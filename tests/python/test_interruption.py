@@ -2,6 +2,7 @@
 
 import signal
 import threading
+import warnings
 
 import pytest
 import torch
@@ -104,6 +105,32 @@ def test_a_handler_that_returns_interrupts_nothing():
     finally:
         signal.signal(signal.SIGALRM, before)
     assert seen == [1]
+
+
+TICKS = 0
+
+
+def test_a_handler_is_no_part_of_the_body(change):
+    """What it counts is not the body's change, and what it reads is no guard."""
+
+    def tick(number, frame):
+        change("TICKS", TICKS + 1)
+
+    def body(x):
+        signal.raise_signal(signal.SIGUSR1)
+        return x * 2
+
+    before = signal.signal(signal.SIGUSR1, tick)
+    try:
+        f = tracehost.function(body)
+        with warnings.catch_warnings(record=True) as seen:
+            warnings.simplefilter("always")
+            assert f(torch.ones(1)) == f(torch.ones(1)) == 2
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+    assert TICKS == 1 and f.tracing_count() == 1
+    assert [w.category for w in seen] == [tracehost.TraceWarning]  # of raise_signal
+    assert " calls _signal.raise_signal() at " in str(seen[0].message)
 
 
 def test_ctrl_c_is_a_keyboard_interrupt(run_host, tmp_path):
