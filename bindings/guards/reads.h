@@ -18,9 +18,9 @@ namespace tracehost::python {
 
 /// What a call of C code runs.
 struct Called {
-  std::string_view of, name; ///< its module or type, and its own name
-  bool method = false;       ///< the first argument is `self`
-  PyObject *callable = nullptr;
+  std::string_view of, name;    ///< its module or type, and its own name
+  bool method = false;          ///< the first argument is `self`
+  PyObject *callable = nullptr; ///< a function; null: a method, a type
 
   std::string shown() const; ///< `time.time()`
 };

@@ -154,7 +154,9 @@ void Reads::call_slot_wrapper(PyObject *wrapper, Arguments arguments) {
 
 /// A class that Python code makes runs its own `__new__` and `__init__`.
 void Reads::call_type(PyTypeObject *type, Arguments arguments) {
-  const bool of_c = !(type->tp_flags & Py_TPFLAGS_HEAPTYPE);
+  // C code gives its types names with their module.
+  const bool of_c = !(type->tp_flags & Py_TPFLAGS_HEAPTYPE) ||
+                    std::string_view(type->tp_name).find('.') != std::string_view::npos;
   if (of_c || is_library(origin_of_type(type))) {
     auto [module, name] = split(type->tp_name);
     const Owned of(of_c ? nullptr

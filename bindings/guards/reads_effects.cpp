@@ -154,7 +154,7 @@ void Reads::apply_read(Effect effect, const Called &called, Arguments arguments)
     read_contents(arguments, /*may_store=*/false);
     break;
   case Effect::unknown:
-    if (arguments.empty() || may_differ(arguments))
+    if ((called.callable && arguments.empty()) || may_differ(arguments))
       note_unknown(called);
     read_contents(arguments, /*may_store=*/true);
     break;
