@@ -143,8 +143,8 @@ int Profile::on_event(PyObject *self, PyFrameObject *frame, int what, PyObject *
   return profile->previous_ ? profile->previous_(profile->previous_object_, frame, what, arg) : 0;
 }
 
-/// Callbacks of the collector, and of weak references that the standard library keeps, and handlers
-/// of signals. And how
+/// Callbacks of the collector, and of weak references that the standard library keeps; handlers of
+/// signals. And how
 /// print writes where the streams are Python objects, as in a notebook: what they keep is not the
 /// body's, and changes with each line.
 void Profile::find_interruptions() {

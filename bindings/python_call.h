@@ -158,9 +158,8 @@ private:
   std::optional<GradRead> current_grad(const GradRead &read, const Specialization &of,
                                        const std::vector<PyObject *> &captures) const;
   bool warn_side_effects();
-  template <class Message>
   bool warn_once(const std::vector<trace::BakedRead> &list, const std::string &kind,
-                 Message message);
+                 std::string_view message);
   bool reads_match(const Signature &signature, const PythonState &state);
   static bool captured_reads_match(const Signature &signature, const PythonState &state);
   PyObject *call_with_placeholders();

@@ -10,52 +10,36 @@
 namespace tracehost::python {
 
 bool PythonCall::warn() {
-  const auto &name = function_.name;
   return warn_side_effects() &&
          warn_once(miss().baked, "baked ",
-                   [&](const std::string &what, const std::string &where) {
-                     return fmt::format(
-                         "{} reads {} at {}, and value_reads=\"bake\" keeps it in the graph: later "
-                         "calls use it whatever the value is then. Use \"guard\" for a graph for "
-                         "each value of an input, or keep the computation in tensors.",
-                         name, what, where);
-                   }) &&
+                   "{} reads {} at {}, and value_reads=\"bake\" keeps it in the graph: later "
+                   "calls use it whatever the value is then. Use \"guard\" for a graph for "
+                   "each value of an input, or keep the computation in tensors.") &&
          warn_once(miss().draws, "draws ",
-                   [&](const std::string &what, const std::string &where) {
-                     return fmt::format(
-                         "{} uses {} at {} while it is traced: later calls draw nothing, and use "
-                         "what was drawn then. Draw with torch (torch.rand, torch.randint), or "
-                         "outside of the function, and pass the number.",
-                         name, what, where);
-                   }) &&
+                   "{} uses {} at {} while it is traced: later calls draw nothing, and use "
+                   "what was drawn then. Draw with torch (torch.rand, torch.randint), or "
+                   "outside of the function, and pass the number.") &&
          warn_once(miss().unknown, "unknown ",
-                   [&](const std::string &what, const std::string &where) {
-                     return fmt::format(
-                         "{} calls {} at {}. Later calls do not: they use what it gave now, "
-                         "because no guard can tell what that C code reads. Call it outside of the "
-                         "function and pass the result, or call it in tracehost.py_function, which "
-                         "runs at each call.",
-                         name, what, where);
-                   }) &&
+                   "{} calls {} at {}. Later calls do not: they use what it gave now, "
+                   "because no guard can tell what that C code reads. Call it outside of the "
+                   "function and pass the result, or call it in tracehost.py_function, which "
+                   "runs at each call.") &&
          warn_once(miss().caught, "caught ",
-                   [&](const std::string &what, const std::string &where) {
-                     return fmt::format("{} calls {} at {} in a `try`, and an `except` there may "
-                                        "catch what it raises: a "
-                                        "later call runs the graph, which raises it instead. Move "
-                                        "the attempt out of the "
-                                        "function, or test the values first.",
-                                        name, what, where);
-                   });
+                   "{} calls {} at {} in a `try`, and an `except` there may catch what it raises: "
+                   "a later call runs the graph, which raises it instead. Move the attempt out of "
+                   "the function, or test the values first.");
 }
 
-/// A TraceWarning for each line at which the body did such a thing.
-template <class Message>
+/// A TraceWarning for each line at which the body did such a thing. `message`: with the places of
+/// the Function, the thing and the line.
 bool PythonCall::warn_once(const std::vector<trace::BakedRead> &list, const std::string &kind,
-                           Message message) {
+                           std::string_view message) {
   for (const trace::BakedRead &one : list) {
     const std::string where = text(one.where);
     if (function_.baked.insert(kind + where).second &&
-        PyErr_WarnEx(errors().trace_warning, message(one.what, where).c_str(), 1))
+        PyErr_WarnEx(errors().trace_warning,
+                     fmt::format(fmt::runtime(message), function_.name, one.what, where).c_str(),
+                     1))
       return false;
   }
   return true;

@@ -5,7 +5,6 @@
 #include "guards/known.h"
 
 #include <algorithm>
-#include <array>
 #include <iterator>
 #include <unordered_map>
 #include <utility>
@@ -153,42 +152,32 @@ const std::unordered_map<std::string_view, Table> &modules() {
   return made;
 }
 
-/// Effects by name, and whether each is on.
-struct Switch {
-  std::string_view name;
-  Effect effect;
-  bool on = true;
-};
+constexpr std::pair<std::string_view, Effect> kSwitches[] = {
+    {"unknown", Effect::unknown},
+    {"length", Effect::length},
+    {"elements", Effect::elements},
+    {"contents", Effect::contents},
+    {"attribute", Effect::attribute},
+    {"attributes", Effect::attributes},
+    {"item", Effect::item},
+    {"pieces", Effect::pieces},
+    {"globals", Effect::globals},
+    {"instance_of", Effect::instance_of},
+    {"subclass_of", Effect::subclass_of},
+    {"subclasses", Effect::subclasses},
+    {"process_state", Effect::process_state},
+    {"threads", Effect::threads},
+    {"store_attribute", Effect::store_attribute},
+    {"store_item", Effect::store_item},
+    {"adds", Effect::adds},
+    {"removes", Effect::removes},
+    {"moves", Effect::moves},
+    {"changes", Effect::changes}};
 
-std::array switches{Switch{"unknown", Effect::unknown},
-                    Switch{"length", Effect::length},
-                    Switch{"elements", Effect::elements},
-                    Switch{"contents", Effect::contents},
-                    Switch{"attribute", Effect::attribute},
-                    Switch{"attributes", Effect::attributes},
-                    Switch{"item", Effect::item},
-                    Switch{"pieces", Effect::pieces},
-                    Switch{"globals", Effect::globals},
-                    Switch{"instance_of", Effect::instance_of},
-                    Switch{"subclass_of", Effect::subclass_of},
-                    Switch{"subclasses", Effect::subclasses},
-                    Switch{"process_state", Effect::process_state},
-                    Switch{"threads", Effect::threads},
-                    Switch{"store_attribute", Effect::store_attribute},
-                    Switch{"store_item", Effect::store_item},
-                    Switch{"adds", Effect::adds},
-                    Switch{"removes", Effect::removes},
-                    Switch{"moves", Effect::moves},
-                    Switch{"changes", Effect::changes}};
-bool all_on = true;
+std::uint32_t off = 0; ///< a bit for each Effect that is switched off
 
 Effect switched(Effect effect) {
-  if (all_on)
-    return effect;
-  for (const Switch &s : switches)
-    if (s.effect == effect && !s.on)
-      return Effect::nothing;
-  return effect;
+  return off >> static_cast<unsigned>(effect) & 1 ? Effect::nothing : effect;
 }
 
 /// `numpy.linalg` is a part of `numpy`.
@@ -265,20 +254,19 @@ Effect effect_of_method(PyObject *self, std::string_view name) {
 
 std::vector<std::string> effects() {
   std::vector<std::string> names;
-  for (const Switch &s : switches)
-    names.emplace_back(s.name);
+  for (const auto &[name, effect] : kSwitches)
+    names.emplace_back(name);
   return names;
 }
 
 bool switch_effect(std::string_view name, bool on) {
-  bool found = false;
-  for (Switch &s : switches)
-    if (s.name == name) {
-      s.on = on;
-      found = true;
+  for (const auto &[known, effect] : kSwitches)
+    if (known == name) {
+      const auto bit = 1U << static_cast<unsigned>(effect);
+      off = on ? off & ~bit : off | bit;
+      return true;
     }
-  all_on = std::all_of(switches.begin(), switches.end(), [](const Switch &s) { return s.on; });
-  return found;
+  return false;
 }
 
 } // namespace tracehost::python

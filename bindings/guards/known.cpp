@@ -26,8 +26,6 @@ Known *make_known() {
   k->buffers = PyUnicode_InternFromString("_buffers");
   k->modules = PyUnicode_InternFromString("_modules");
   k->module_name = PyUnicode_InternFromString("__module__");
-  k->file = PyUnicode_InternFromString("__file__");
-  k->name = PyUnicode_InternFromString("__name__");
   k->slots = PyUnicode_InternFromString("__slots__");
   k->dict = PyUnicode_InternFromString("__dict__");
   k->nn_module = type_of("torch.nn", "Module");

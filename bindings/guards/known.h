@@ -10,8 +10,7 @@ namespace tracehost::python {
 /// static when the interpreter goes.
 struct Known {
   PyObject *parameters, *buffers, *modules; ///< `_parameters` ...: where an nn.Module keeps things
-  PyObject *module_name, *file;             ///< `__module__`, `__file__`
-  PyObject *name;                           ///< `__name__`
+  PyObject *module_name;                    ///< `__module__`
   PyObject *slots, *dict;                   ///< `__slots__`, `__dict__`
   PyTypeObject *nn_module;                  ///< torch.nn.Module
   PyTypeObject *partial;                    ///< functools.partial

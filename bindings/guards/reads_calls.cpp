@@ -125,8 +125,7 @@ void Reads::call_c_function(PyObject *callable, Arguments arguments) {
     return apply(effect_of(module, name), {.of = module, .name = name, .callable = callable},
                  arguments);
   }
-  const Effect effect = effect_of_method(self, name);
-  if (paths_.knows(callable) && effect != Effect::process_state)
+  if (paths_.knows(callable) && effect_of_method(self, name) != Effect::process_state)
     return call_kept(callable, self, arguments);
   call_method(self, name, with_self(self, arguments));
 }

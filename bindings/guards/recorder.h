@@ -21,8 +21,8 @@ struct SideEffect {
   Site where;       ///< the line that stores it, when it can be told
 };
 
-/// A slot that the body rebound to a tensor, to a list, tuple or dict with one in it, to None or to
-/// a number that it had not read, or emptied.
+/// A slot that the body emptied, or rebound to a tensor, None or a number that it had not read. A
+/// list, tuple or dict with a tensor in it counts as one.
 struct Rebound {
   std::string path; ///< `self.h`
   Site where;       ///< as SideEffect's
