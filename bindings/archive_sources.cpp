@@ -31,8 +31,7 @@ namespace {
 
 bool is_plain(const void *type) {
   return type == nullptr || type == THPVariableClass || type == ParameterClass ||
-         std::string_view(static_cast<const PyTypeObject *>(type)->tp_name) == "Buffer" ||
-         StandIns::is_class(static_cast<PyTypeObject *>(const_cast<void *>(type)));
+         std::string_view(static_cast<const PyTypeObject *>(type)->tp_name) == "Buffer";
 }
 
 void make_plain(TensorMeta &meta, const std::string &what, const std::string &path) {

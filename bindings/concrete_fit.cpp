@@ -22,8 +22,7 @@ std::string shape_text(const c10::IntArrayRef sizes) {
 
 /// Classes of tensors that ops treat alike.
 bool is_plain(const void *type) {
-  return type == THPVariableClass || type == ParameterClass ||
-         StandIns::is_class(static_cast<PyTypeObject *>(const_cast<void *>(type)));
+  return type == THPVariableClass || type == ParameterClass;
 }
 
 /// Whether a graph that was made for `meta` is right for `object`: all that tensors are compared by

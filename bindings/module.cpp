@@ -14,6 +14,7 @@
 #include "origin.h"
 #include "report/ledger.h"
 #include "requests.h"
+#include "stand_ins.h"
 #include "staging.h"
 #include "switches.h"
 #include "tensor_patches.h"
@@ -46,6 +47,7 @@ PYBIND11_MODULE(_tracehost, m) {
   tracehost::python::add_bridge(m);
   tracehost::python::add_traced_size(m);
   tracehost::python::add_staging(m);
+  tracehost::python::add_stand_ins(m);
   tracehost::python::add_conversion(m);
   tracehost::python::add_guards(m);
   tracehost::python::add_callbacks(m);

@@ -5,7 +5,7 @@
 #include "optimizers.h"
 #include "origin.h"
 #include "refused_calls.h"
-#include "stand_ins.h"
+#include "shapes/without_data.h"
 #include "trace/lifted.h"
 #include "trace/op_hook.h"
 #include "trace/shadow.h"
@@ -88,8 +88,8 @@ bool is_process_wide(std::string_view name) {
 
 } // namespace
 
-Profile::Profile(Recorder &recorder, const trace::Frontend &frontend)
-    : recorder_(recorder), frontend_(frontend), outer_(std::exchange(innermost, this)) {
+Profile::Profile(Recorder &recorder)
+    : recorder_(recorder), outer_(std::exchange(innermost, this)) {
   find_interruptions();
   PyThreadState *thread = PyThreadState_Get();
   previous_ = thread->c_profilefunc;
@@ -123,7 +123,7 @@ Profile::InCall::InCall() : profile_(innermost) {
 Profile::InCall::~InCall() { profile_->in_call_ = false; }
 
 int Profile::on_event(PyObject *self, PyFrameObject *frame, int what, PyObject *arg) {
-  if (trace::shadowing() || StandIns::AtWork::any()) // code beside the body, of shapes only
+  if (shapes::in_python_kernel()) // a library's code of shapes, beside the body
     return 0;
   auto *profile = static_cast<Profile *>(PyCapsule_GetPointer(self, nullptr));
   try {
@@ -196,20 +196,18 @@ bool Profile::is_interruption(PyFrameObject *frame) const {
 
 /// Code under way that is not the body's.
 bool Profile::is_aside(PyFrameObject *frame) const {
-  return is_import(frame) || is_interruption(frame) ||
-         (without_data() && StandIns::is_code_of_ops(frame));
+  return is_import(frame) || is_interruption(frame);
 }
 
 void Profile::on_instruction(const Frame &frame, int unit) {
   const Instruction *instruction = recorder_.coming(frame, unit);
-  if (!instruction || aside_ || trace::shadowing() || StandIns::AtWork::any() ||
-      trace::abandoned() || (without_data() && trace::op_depth() > 0))
+  if (!instruction || aside_ || shapes::in_python_kernel() || trace::abandoned())
     return;
   recorder_.observe(frame, *instruction, in_call_);
 }
 
 void Profile::on_call(PyFrameObject *frame) {
-  if (aside_ || trace::abandoned() || (without_data() && trace::op_depth() > 0))
+  if (aside_ || trace::abandoned())
     return;
   if (in_call_) {
     return;
@@ -232,8 +230,7 @@ void Profile::on_call(PyFrameObject *frame) {
 }
 
 void Profile::check_c_call(PyFrameObject *frame, PyObject *function) {
-  if (!PyCFunction_Check(function) || aside_ || in_call_ || trace::lifted() || trace::abandoned() ||
-      (without_data() && trace::op_depth() > 0))
+  if (!PyCFunction_Check(function) || aside_ || in_call_ || trace::lifted() || trace::abandoned())
     return;
   const std::string_view name = reinterpret_cast<PyCFunctionObject *>(function)->m_ml->ml_name;
   PyObject *self = PyCFunction_GET_SELF(function);

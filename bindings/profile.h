@@ -17,7 +17,7 @@ namespace tracehost::python {
 /// tells), ops run Python code of torch's, which is kept out. Requires: GIL held.
 class Profile final : public Observer {
 public:
-  Profile(Recorder &recorder, const trace::Frontend &frontend);
+  explicit Profile(Recorder &recorder);
   ~Profile() override;
   Profile(const Profile &) = delete;
   Profile &operator=(const Profile &) = delete;
@@ -46,10 +46,8 @@ private:
   bool is_interruption(PyFrameObject *frame) const;
 
   bool is_aside(PyFrameObject *frame) const;
-  bool without_data() const { return frontend_.stands_in(); }
 
   Recorder &recorder_;
-  const trace::Frontend &frontend_;
   /// Code under way that is not the body's, borrowed: a module that is being imported fills new
   /// modules only, a destructor, a callback of the collector or what writes for print comes in
   /// between.

@@ -21,7 +21,7 @@ namespace tracehost::python {
 PythonCall::~PythonCall() = default;
 
 void PythonCall::use(StandIns &stand_ins) {
-  request_ = stand_ins_ = &stand_ins;
+  request_ = &stand_ins;
   convert([&](std::size_t, PyObject *value) { return stand_ins.replace(value); });
   may_pin = !stand_ins.open();
 }

@@ -139,10 +139,7 @@ public:
   bool goes_on() const override { return stance == Stance::eager_on_error; }
   std::string capture_path(const at::Tensor &tensor) override;
   std::string path_of(const at::Tensor &tensor) override;
-  bool stands_in() const override { return stand_ins_ != nullptr; }
-  void enter_stand_ins() override;
-  void leave_stand_ins() override;
-  at::Tensor stand_in(const at::Tensor &tensor) override;
+  bool without_data() const override { return request_ != nullptr; }
   [[noreturn]] void refuse(trace::Refusal why, const std::string &message) override;
 
 private:
@@ -192,17 +189,7 @@ private:
   std::unique_ptr<Converted> converted_;
   Collected found_;
 
-  StandIns *request_ = nullptr;   ///< a request's stand-ins
-  StandIns *stand_ins_ = nullptr; ///< those in use: a request's, or a staged block's
-
-  /// While a block is staged that does not run for real.
-  struct Staged {
-    Owned maker;
-    std::optional<StandIns> stand_ins;
-    std::optional<StandIns::Entered> entered;
-    int depth = 0;
-  };
-  std::unique_ptr<Staged> staged_; ///< made when needed first
+  StandIns *request_ = nullptr; ///< a request's; null: the call has example data
 
   /// What only a miss needs.
   struct Miss {

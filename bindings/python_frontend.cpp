@@ -41,7 +41,7 @@ std::string PythonCall::capture_path(const at::Tensor &tensor) {
             "the function, or by a torch op in it.",
             line));
   std::string path = miss().recorder->path_of(object);
-  if (StandIns::is_class(Py_TYPE(object)))
+  if (is_stand_in(object))
     trace::refuse(
         trace::Refusal::capture,
         fmt::format("a tensor used at {} only stands for one of another call, or of a branch or "
@@ -64,51 +64,6 @@ std::string PythonCall::path_of(const at::Tensor &tensor) {
   const WithGil gil;
   PyObject *object = object_of(tensor);
   return object ? miss().recorder->path_of(object) : std::string();
-}
-
-at::Tensor PythonCall::stand_in(const at::Tensor &tensor) {
-  if (tensor.key_set().has(c10::DispatchKey::Python)) // the mode made it
-    return tensor;
-  const WithGil gil;
-  return stand_ins_->twin(tensor);
-}
-
-void PythonCall::enter_stand_ins() {
-  if (request_)
-    return;
-  const WithGil gil;
-  const StandIns::AtWork mark;
-  if (!staged_) {
-    const Owned module(PyImport_ImportModule("tracehost._stand_ins"));
-    Owned maker(module ? PyObject_CallMethod(module.get(), "Maker", nullptr) : nullptr);
-    if (!maker)
-      rethrow();
-    staged_ = std::make_unique<Staged>();
-    staged_->maker = std::move(maker);
-  }
-  if (staged_->depth == 0) {
-    staged_->stand_ins.emplace(staged_->maker.get());
-    staged_->entered.emplace(&*staged_->stand_ins);
-    stand_ins_ = &*staged_->stand_ins;
-    const Owned quiet(PyObject_CallMethod(staged_->maker.get(), "begin", nullptr));
-    if (!quiet)
-      rethrow();
-  }
-  ++staged_->depth;
-}
-
-void PythonCall::leave_stand_ins() {
-  if (request_ || --staged_->depth > 0)
-    return;
-  const WithGil gil;
-  stand_ins_ = nullptr;
-  {
-    const KeepError keep;
-    const Owned loud(PyObject_CallMethod(staged_->maker.get(), "end", nullptr));
-    PyErr_Clear();
-  }
-  staged_->entered.reset();
-  staged_->stand_ins.reset();
 }
 
 void PythonCall::refuse(trace::Refusal why, const std::string &message) {

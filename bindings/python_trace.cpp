@@ -75,8 +75,7 @@ BodyResult PythonCall::run(Request &) {
     }
   } leave;
   {
-    const StandIns::Entered entered(request_);
-    const Profile profile(*miss().recorder, *this);
+    const Profile profile(*miss().recorder);
     miss().result = typed ? call_with_placeholders() : call_body();
   }
   if (!miss().result) {
@@ -86,7 +85,7 @@ BodyResult PythonCall::run(Request &) {
     if (request_)
       put_back();
     else
-      miss().recorder->take_back(&StandIns::is_class);
+      miss().recorder->take_back(&is_stand_in);
     rethrow();
   }
   const std::string left = request_ ? std::string() : stand_ins_left();
@@ -129,7 +128,7 @@ BodyResult PythonCall::run(Request &) {
 /// Takes back what a staged block has stored without having run. What it is, for a message: empty
 /// if there is nothing.
 std::string PythonCall::stand_ins_left() {
-  if (const std::string where = miss().recorder->take_back(&StandIns::is_class); !where.empty())
+  if (const std::string where = miss().recorder->take_back(&is_stand_in); !where.empty())
     return where + " gets a tensor";
   if (!trace::left_behind().line)
     return {};
@@ -175,8 +174,6 @@ void PythonCall::return_as_eager(const BodyResult &result) {
 
 /// Of a tensor that the body made: a later call makes another one.
 bool PythonCall::has_own_attributes(PyObject *tensor) const {
-  if (request_) // stand-ins have some
-    return false;
   PyObject **attributes = _PyObject_GetDictPtr(tensor);
   if (!attributes || !*attributes || PyDict_GET_SIZE(*attributes) == 0 || is_number(tensor))
     return false;
@@ -189,7 +186,7 @@ bool PythonCall::has_own_attributes(PyObject *tensor) const {
 /// exists keeps its object.
 bool PythonCall::can_be_wrapped(PyObject *tensor) const {
   return reinterpret_cast<PyObject *>(Py_TYPE(tensor)) == THPVariableClass ||
-         (request_ && StandIns::is_class(Py_TYPE(tensor))) || is_traced_size(tensor) ||
+         is_traced_size(tensor) ||
          std::find(miss().flattened.tensors.begin(), miss().flattened.tensors.end(), tensor) !=
              miss().flattened.tensors.end() ||
          Births::made_aside(tensor) || !miss().recorder->path_of(tensor).empty();

@@ -156,9 +156,9 @@ std::string path_of(const Change &change, const Graph &graph) {
                     : graph.prefix(c.object) + graph.suffix(c.object);
 }
 
-bool stores_stand_in(const Change &change, const Graph &graph, bool (*is_it)(PyTypeObject *)) {
+bool stores_stand_in(const Change &change, const Graph &graph, bool (*is_it)(PyObject *)) {
   const auto stands = [is_it](PyObject *object) {
-    return is_tensor(object) && is_it(Py_TYPE(object));
+    return is_tensor(object) && is_it(object);
   };
   const Container &c = graph.containers[change.container];
   if (c.place == Place::set || c.place == Place::deque) { // which elements are new is not told
@@ -175,13 +175,13 @@ bool stores_stand_in(const Change &change, const Graph &graph, bool (*is_it)(PyT
     return false;
   // An entry of a bounded cache is an object of C code, whose result the cache itself shows.
   struct Search {
-    bool (*is_it)(PyTypeObject *);
+    bool (*is_it)(PyObject *);
     bool found;
   } search{is_it, false};
   PyObject *cache = graph.objects[graph.containers[dict.container].object].object;
   const auto visit = [](PyObject *part, void *into) {
     auto *s = static_cast<Search *>(into);
-    s->found |= is_tensor(part) && s->is_it(Py_TYPE(part));
+    s->found |= is_tensor(part) && s->is_it(part);
     return 0;
   };
   if (Py_TYPE(cache)->tp_traverse)
@@ -204,10 +204,10 @@ void refill(PyObject *sequence, const Container &c) {
   PyErr_Clear();
 }
 
-void discard(PyObject *set, bool (*is_it)(PyTypeObject *)) {
+void discard(PyObject *set, bool (*is_it)(PyObject *)) {
   const Owned elements(PySequence_List(set));
   for (Py_ssize_t i = 0; elements && i < PyList_GET_SIZE(elements.get()); ++i)
-    if (PyObject *element = PyList_GET_ITEM(elements.get(), i); is_it(Py_TYPE(element)))
+    if (PyObject *element = PyList_GET_ITEM(elements.get(), i); is_it(element))
       PySet_Discard(set, element);
   PyErr_Clear();
 }
@@ -229,7 +229,7 @@ void put_back(const Change &change, const Graph &graph) {
   PyErr_Clear();
 }
 
-void take_back_stand_ins(const Change &change, const Graph &graph, bool (*is_it)(PyTypeObject *)) {
+void take_back_stand_ins(const Change &change, const Graph &graph, bool (*is_it)(PyObject *)) {
   const Container &c = graph.containers[change.container];
   if (c.place == Place::set)
     discard(graph.objects[c.object].object, is_it);

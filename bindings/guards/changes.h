@@ -29,12 +29,12 @@ std::string path_of(const Change &change, const Graph &graph);
 
 /// Whether it stores a stand-in, a tensor without data of a class that `is_it` knows: by elements
 /// and attributes, or as a result that functools.lru_cache keeps.
-bool stores_stand_in(const Change &change, const Graph &graph, bool (*is_it)(PyTypeObject *));
+bool stores_stand_in(const Change &change, const Graph &graph, bool (*is_it)(PyObject *));
 
 /// Puts back what was there before, as far as slots tell.
 void put_back(const Change &change, const Graph &graph);
 /// The same of a change that stores a stand-in: a set keeps all else that it got.
-void take_back_stand_ins(const Change &change, const Graph &graph, bool (*is_it)(PyTypeObject *));
+void take_back_stand_ins(const Change &change, const Graph &graph, bool (*is_it)(PyObject *));
 
 /// Whether a value is, or leads to by elements and attributes, a tensor that a lifted block made.
 bool is_lifted(PyObject *value);

@@ -270,7 +270,7 @@ void Recorder::put_back() {
       python::put_back(change, state_->paths.graph());
 }
 
-std::string Recorder::take_back(bool (*is_it)(PyTypeObject *)) {
+std::string Recorder::take_back(bool (*is_it)(PyObject *)) {
   State &s = *state_;
   const KeepError keep;
   if (s.changes.empty())

@@ -78,7 +78,7 @@ public:
   std::span<Rebound> rebound();
   /// Instead of rebound(), or after it: puts back what held a tensor without data, of a class that
   /// `is_it` knows. The path and line of the first such store, or empty.
-  std::string take_back(bool (*is_it)(PyTypeObject *));
+  std::string take_back(bool (*is_it)(PyObject *));
   /// Puts numbers in place of the traced sizes that became keys of dicts. Requires: paused.
   void replace_keys();
   /// Stores `value` in the slot in place of what the body stored there.

@@ -197,7 +197,7 @@ def _output_sizes(core: Any, offset: int) -> list[tuple[int, ...]]:
     for spec, requires_grad in core.inputs:
         tensor = maker.tensor(spec)
         inputs.append(tensor.requires_grad_() if requires_grad else tensor)
-    with torch.set_grad_enabled(core.grad_mode), maker.mode():
+    with torch.set_grad_enabled(core.grad_mode), _tracehost.WithoutData():
         return [tuple(t.shape) for t in core.run(inputs)]
 
 

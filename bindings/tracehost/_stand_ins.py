@@ -6,15 +6,14 @@ every size: so several choices are tried, one after the other, until the body ru
 
 from __future__ import annotations
 
-import logging
-import threading
 from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
 
 import torch
 
 from ._errors import TraceError
-from ._tracehost import TensorSpec
+from ._tracehost import TensorSpec, stand_in
+from ._tracehost import needs_data as op_of
 
 T = TypeVar("T")
 
@@ -50,26 +49,8 @@ class Maker:
 
     def __init__(self, choice: Choice = _by_dimension, rank: int = 0) -> None:
         self._choice, self._rank = choice, rank
-        self._mode: Any = None
         self.open = 0  # sizes of None
         self.any_rank = False
-
-    def mode(self) -> Any:
-        """The FakeTensorMode; one for all, so that its tensors mix."""
-        if self._mode is None:
-            from torch._subclasses.fake_tensor import FakeTensorMode
-
-            _quieten()
-            self._mode = FakeTensorMode(allow_non_fake_inputs=True)
-        return self._mode
-
-    def begin(self) -> None:
-        """From here to end(), what torch logs of an op that fails on stand-ins is dropped."""
-        self._before = getattr(_Attempts.running, "yes", False)
-        _Attempts.running.yes = True
-
-    def end(self) -> None:
-        _Attempts.running.yes = self._before
 
     def tensor(self, spec: TensorSpec) -> torch.Tensor:
         """A new tensor that fits `spec`."""
@@ -83,8 +64,7 @@ class Maker:
                 size = self._choice(dimension, self.open)
                 self.open += 1
             sizes.append(size)
-        with torch.inference_mode(False), self.mode():
-            made = torch.empty(sizes, dtype=spec.dtype, device=spec.device)
+        made: Any = stand_in(sizes, spec.dtype, spec.device)
         made._tracehost_spec = spec  # for messages
         return made
 
@@ -105,7 +85,7 @@ def attempt(name: str, run: Callable[[Maker], T]) -> T:
     """`run` with stand-ins; where the body fails on their sizes, again with others. The first error."""
     first = Maker()
     try:
-        return _quiet(run, first)
+        return run(first)
     except (RuntimeError, ValueError, IndexError, AssertionError) as error:
         if not first.open and not first.any_rank:
             raise _explained(name, error) from error.__cause__
@@ -114,49 +94,15 @@ def attempt(name: str, run: Callable[[Maker], T]) -> T:
         if (maker._choice, maker._rank) == (_by_dimension, 0):
             continue  # was the first
         try:
-            return _quiet(run, maker)
+            return run(maker)
         except (RuntimeError, ValueError, IndexError, AssertionError):
             continue
     raise _explained(name, failure)
 
 
-class _Attempts(logging.Filter):
-    """Drops what torch logs of an op that fails while a thread tries sizes: it becomes our error."""
-
-    running = threading.local()
-
-    def filter(self, record: logging.LogRecord) -> bool:
-        return not getattr(self.running, "yes", False)
-
-
-def _quieten() -> None:
-    logger = logging.getLogger("torch._subclasses.fake_tensor")
-    if not any(isinstance(f, _Attempts) for f in logger.filters):
-        logger.addFilter(_Attempts())
-
-
-def _quiet(run: Callable[[Maker], T], maker: Maker) -> T:
-    before = getattr(_Attempts.running, "yes", False)
-    _Attempts.running.yes = True
-    try:
-        return run(maker)
-    finally:
-        _Attempts.running.yes = before
-
-
 def needs_data(error: Exception) -> str | None:
     """The op that can't run without data, if that is what it says; None: another error."""
-    from torch._subclasses import fake_tensor
-
-    without_data = (
-        fake_tensor.DynamicOutputShapeException,
-        fake_tensor.DataDependentOutputException,
-        fake_tensor.UnsupportedOperatorException,
-        fake_tensor.UnsupportedFakeTensorException,
-    )
-    if not isinstance(error, without_data):
-        return None
-    return str(getattr(error, "func", None) or getattr(error, "reason", None) or error)
+    return op_of(str(error)) or None if isinstance(error, NotImplementedError) else None
 
 
 def _explained(name: str, error: Exception) -> Exception:

@@ -50,15 +50,12 @@ void Scope::keep(jit::Value *random) {
 void Scope::enter_stand_ins() {
   if (on_stand_ins_++ == 0)
     met.clear();
-  const Paused paused;
-  frontend_.enter_stand_ins();
 }
 
 void Scope::leave_stand_ins() {
-  --on_stand_ins_;
   substituted_.clear();
-  const Paused paused;
-  frontend_.leave_stand_ins();
+  if (--on_stand_ins_ == 0 && !frontend_.without_data())
+    twins_ = {};
 }
 
 void Scope::meet(const at::Tensor &t) {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "event/event.h"
+#include "shapes/without_data.h"
 #include "trace/modes.h"
 
 #include <ATen/core/Tensor.h>
@@ -72,6 +73,9 @@ public:
   /// The tensors with data that ops met since the outermost one began, by their values; lists; and
   /// the traced sizes of the trace.
   std::unordered_map<torch::jit::Value *, c10::IValue> met() const;
+
+private:
+  shapes::WithoutData mode_;
 };
 
 /// `value` is a list with data that a block uses. Requires: an OnStandIns lives.

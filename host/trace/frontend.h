@@ -45,15 +45,9 @@ public:
   /// Whether a refused body goes on without being recorded, from the place where it was refused.
   virtual bool goes_on() const { return false; }
 
-  /// Whether the body runs on tensors without data. Then ops run on stand_in() of each tensor that
-  /// has some, and change nothing.
-  virtual bool stands_in() const { return false; }
-  /// Between these stands_in() holds: in a branch that is not taken, a loop's body. They nest.
-  virtual void enter_stand_ins() {}
-  virtual void leave_stand_ins() {}
-  /// The one tensor without data that stands for `tensor`; itself if it has none. Calls torch:
-  /// never while recording.
-  virtual at::Tensor stand_in(const at::Tensor &tensor) { return tensor; }
+  /// Whether the whole body runs without data. Then ops run on the stand-in of each tensor that has
+  /// some, and change nothing.
+  virtual bool without_data() const { return false; }
 
   /// Throws the front end's exception for a refusal; `message` holds the line already.
   [[noreturn]] virtual void refuse(Refusal why, const std::string &message) = 0;

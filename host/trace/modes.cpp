@@ -62,8 +62,7 @@ ModesOfCall::ModesOfCall(const ThreadModes &of_call, bool with_data) : of_call_(
   if (of_call.inference != before_.inference)
     inference_.emplace(of_call.inference);
   if (with_data)
-    with_data_.emplace(
-        c10::DispatchKeySet({c10::DispatchKey::Python, c10::DispatchKey::PythonTLSSnapshot}));
+    with_data_.emplace();
   at::GradMode::set_enabled(of_call.grad);
   set_autocasts(of_call.autocasts);
 }

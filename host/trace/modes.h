@@ -1,10 +1,10 @@
 #pragma once
 
 #include "program/modes.h"
+#include "shapes/without_data.h"
 
 #include <ATen/core/grad_mode.h>
 #include <c10/core/InferenceMode.h>
-#include <c10/core/impl/LocalDispatchKeySet.h>
 
 #include <optional>
 #include <string>
@@ -42,8 +42,8 @@ struct ThreadModes {
   static ThreadModes now();
 };
 
-/// Puts the modes back for a block to those that a call was made under; with `with_data`, torch's
-/// modes that run ops without data have no part in it either. Ends on the thread it began on.
+/// Puts the modes back for a block to those that a call was made under; with `with_data`, its ops
+/// run for real, too. Ends on the thread it began on.
 class ModesOfCall {
 public:
   ModesOfCall(const ThreadModes &of_call, bool with_data);
@@ -58,7 +58,7 @@ private:
   const ThreadModes of_call_;
   ThreadModes before_ = ThreadModes::now();
   std::optional<c10::InferenceMode> inference_; ///< where it differs
-  std::optional<c10::impl::ExcludeDispatchKeyGuard> with_data_;
+  std::optional<shapes::WithData> with_data_;
 };
 
 /// autocast remembers casts of weights until its outermost region ends. Those of a region that is

@@ -3,8 +3,9 @@
 #include "program/autograd_ops.h"
 #include "program/callback.h"
 #include "program/modes.h"
+#include "shapes/stand_in.h"
+#include "shapes/without_data.h"
 #include "trace/op_traits.h"
-#include "trace/shape_rules.h"
 
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_strided.h>
@@ -21,10 +22,8 @@ namespace jit = torch::jit;
 
 namespace {
 
-const c10::Device kMeta(c10::kMeta);
-
-/// Computed from sizes alone; everything else is a meta tensor.
-bool is_real(const at::Tensor &t) { return t.defined() && t.device().is_cpu(); }
+/// Computed from sizes alone; everything else is a stand-in.
+bool is_real(const at::Tensor &t) { return !shapes::is_stand_in(t) && !t.is_meta(); }
 
 /// Calls `f` with each tensor of `value`, which it may replace.
 template <class F> void each_tensor(c10::IValue &value, const F &f) {
@@ -48,19 +47,12 @@ template <class F> void each_tensor(c10::IValue &value, const F &f) {
   }
 }
 
-at::Tensor to_meta(const at::Tensor &t) {
-  // A number beside a tensor stays: ops take it with any device, some by its value.
-  return !is_real(t) || t.unsafeGetTensorImpl()->is_wrapped_number()
-             ? t
-             : NodeRunner::meta(t, t.sizes());
-}
-
 std::string first_line(const std::string &text) { return text.substr(0, text.find('\n')); }
 
 } // namespace
 
-at::Tensor NodeRunner::meta(const at::Tensor &t, c10::IntArrayRef sizes) {
-  if (t.layout() != at::kStrided || t.is_quantized() || t.is_nested())
+at::Tensor NodeRunner::stand_in(const at::Tensor &t, c10::IntArrayRef sizes) {
+  if (!shapes::can_stand_in(t))
     return {};
   // Dense, with dimensions in memory in the order that `t` has them; expanded ones stay so.
   std::vector<std::int64_t> strides(sizes.size()), order(sizes.size());
@@ -77,15 +69,13 @@ at::Tensor NodeRunner::meta(const at::Tensor &t, c10::IntArrayRef sizes) {
     strides[at] = expanded ? 0 : step;
     step *= expanded ? 1 : std::max<std::int64_t>(sizes[at], 1);
   }
-  return at::empty_strided(sizes, strides, at::TensorOptions().dtype(t.dtype()).device(kMeta));
+  return shapes::stand_in({sizes, strides}, t.scalar_type(), t.device());
 }
 
 c10::IValue NodeRunner::constant(const jit::Value *value) {
   c10::IValue result = jit::toIValue(value).value_or(c10::IValue());
-  if (result.isDevice())
-    return kMeta;
   each_tensor(result, [](const at::Tensor &t) {
-    return t.unsafeGetTensorImpl()->is_wrapped_number() ? t : meta(t, t.sizes());
+    return t.unsafeGetTensorImpl()->is_wrapped_number() ? t : stand_in(t, t.sizes());
   });
   return result;
 }
@@ -110,7 +100,7 @@ NodeRunner::Verdict NodeRunner::run(std::vector<c10::IValue> inputs,
                                     std::vector<c10::IValue> &outputs) {
   try {
     if (is_call(*node_))
-      return call(outputs);
+      return call(inputs, outputs);
     if (is_autograd_op(*node_))
       return gradients(inputs, outputs);
     if (node_->kind().is_prim() && node_->kind() != c10::prim::NumToTensor)
@@ -126,14 +116,16 @@ NodeRunner::Verdict NodeRunner::run(std::vector<c10::IValue> inputs,
   } catch (const std::exception &e) {
     message_ = first_line(e.what());
   }
-  const bool no_kernel = message_.find("NotImplementedError") != std::string::npos ||
-                         message_.find("DynamicOutputShape") != std::string::npos ||
-                         message_.find("meta tensor") != std::string::npos;
-  return no_kernel ? Verdict::unknown : Verdict::failed;
+  return shapes::needs_data(message_).empty() ? Verdict::failed : Verdict::unknown;
 }
 
 /// The code itself never runs beside the trace: its results are as it promises.
-NodeRunner::Verdict NodeRunner::call(std::vector<c10::IValue> &outputs) {
+NodeRunner::Verdict NodeRunner::call(std::vector<c10::IValue> &inputs,
+                                     std::vector<c10::IValue> &outputs) {
+  at::Device device = at::kCPU;
+  for (c10::IValue &input : inputs)
+    if (input.isTensor() && input.toTensor().defined())
+      device = input.toTensor().device();
   const auto callback = callback_of(*node_);
   c10::List<at::Tensor> results;
   for (const Callback::Result &result : callback->results) {
@@ -144,7 +136,7 @@ NodeRunner::Verdict NodeRunner::call(std::vector<c10::IValue> &outputs) {
     std::vector<std::int64_t> sizes;
     for (const auto &size : *result.sizes)
       sizes.push_back(*size);
-    results.push_back(at::empty(sizes, at::TensorOptions().dtype(result.dtype).device(kMeta)));
+    results.push_back(shapes::contiguous_stand_in(sizes, result.dtype, device));
   }
   outputs = {results};
   return Verdict::done;
@@ -157,7 +149,7 @@ NodeRunner::Verdict NodeRunner::gradients(std::vector<c10::IValue> &inputs,
     return Verdict::done;
   const bool read = inputs[0].isTensor();
   outputs = {read ? inputs[0] : inputs[1]};
-  each_tensor(outputs[0], [](const at::Tensor &t) { return meta(t, t.sizes()); });
+  each_tensor(outputs[0], [](const at::Tensor &t) { return stand_in(t, t.sizes()); });
   return Verdict::done;
 }
 
@@ -211,20 +203,9 @@ NodeRunner::Verdict NodeRunner::operation(std::vector<c10::IValue> inputs,
       all_real &= is_real(t);
       return t;
     });
-  if (!all_real)
-    for (c10::IValue &input : inputs)
-      each_tensor(input, to_meta);
-  const auto &arguments = schema_->arguments();
-  for (std::size_t i = 0; i < arguments.size() && i < inputs.size(); ++i) {
-    if (arguments[i].name() == "device" && inputs[i].isNone() && !any)
-      inputs[i] = kMeta;
-    if (arguments[i].name() == "pin_memory")
-      inputs[i] = c10::IValue();
-  }
-  if (auto results = by_rule(schema_->name(), inputs)) {
-    outputs = std::move(*results);
-    return Verdict::done;
-  }
+  std::optional<shapes::WithData> of_sizes;
+  if (any && all_real)
+    of_sizes.emplace();
   const std::size_t results = schema_->returns().size();
   jit::Stack stack(std::make_move_iterator(inputs.begin()), std::make_move_iterator(inputs.end()));
   (*operation_)(stack);

@@ -9,13 +9,13 @@
 
 namespace tracehost::trace {
 
-/// Runs one recorded node on values of our own: meta tensors for tensors, real ones on the CPU for
-/// what is computed from sizes alone.
+/// Runs one recorded node on values of our own: stand-ins for tensors, real ones for what is
+/// computed from sizes alone. Requires for run(): ops run without data (shapes::WithoutData).
 class NodeRunner {
 public:
   enum class Verdict {
     done,
-    unknown, ///< can't be run without data: no meta kernel, a result whose size depends on values
+    unknown, ///< can't be run without data: a result whose size depends on values
     failed,  ///< the op says that these sizes don't fit
   };
 
@@ -27,12 +27,12 @@ public:
 
   /// The value of a prim::Constant as run() takes it.
   static c10::IValue constant(const torch::jit::Value *value);
-  /// A tensor without data of `t`'s kind and order of strides, with these sizes. Undefined for
-  /// layouts that have none.
-  static at::Tensor meta(const at::Tensor &t, c10::IntArrayRef sizes);
+  /// A stand-in of `t`'s kind and order of strides, with these sizes. Undefined for layouts that
+  /// have none.
+  static at::Tensor stand_in(const at::Tensor &t, c10::IntArrayRef sizes);
 
 private:
-  Verdict call(std::vector<c10::IValue> &outputs);
+  Verdict call(std::vector<c10::IValue> &inputs, std::vector<c10::IValue> &outputs);
   Verdict gradients(std::vector<c10::IValue> &inputs, std::vector<c10::IValue> &outputs);
   Verdict structure(std::vector<c10::IValue> &inputs, std::vector<c10::IValue> &outputs);
   Verdict operation(std::vector<c10::IValue> inputs, std::vector<c10::IValue> &outputs);

@@ -1,5 +1,6 @@
 #include "trace/op_hook.h"
 
+#include "shapes/without_data.h"
 #include "trace/tracer.h"
 
 #include <ATen/TracerMode.h>
@@ -19,8 +20,7 @@ namespace {
 // code of torch switches it on, and a thread that does not trace never includes it.
 constexpr auto kKey = c10::DispatchKey::TESTING_ONLY_GenericMode;
 
-constexpr c10::DispatchKeySet kModes({c10::DispatchKey::Python,
-                                      c10::DispatchKey::PythonTLSSnapshot});
+constexpr c10::DispatchKeySet kWithoutData({shapes::kKey});
 
 thread_local OpHook *hook = nullptr;
 thread_local int depth = 0;
@@ -69,9 +69,9 @@ std::optional<c10::OperatorHandle> instead(const c10::OperatorHandle &op) {
 
 void run(const c10::OperatorHandle &op, c10::DispatchKeySet keys, torch::jit::Stack *stack) {
   if (hook->is_of_sizes(op, *stack)) {
-    const c10::impl::ExcludeDispatchKeyGuard no_modes(kModes);
+    const shapes::WithData for_real;
     Deeper deeper;
-    op.redispatchBoxed(keys - kModes, stack);
+    op.redispatchBoxed(keys - kWithoutData, stack);
     return;
   }
   hook->substitute(op, *stack);
@@ -100,7 +100,7 @@ void dispatch(const c10::OperatorHandle &op, c10::DispatchKeySet keys, torch::ji
     return other->callBoxed(stack);
   if (!is_recorded(op, *stack)) {
     const bool real = hook && torch::jit::tracer::isTracing() && hook->keeps_data(op);
-    op.redispatchBoxed(real ? below - kModes : below, stack);
+    op.redispatchBoxed(real ? below - kWithoutData : below, stack);
     return;
   }
   try {
@@ -167,7 +167,7 @@ struct Aside::Guards {
   std::shared_ptr<torch::jit::tracer::TracingState> state;
   bool included;
   at::AutoDispatchBelowADInplaceOrView no_grad_keys;
-  c10::impl::ExcludeDispatchKeyGuard no_autocast_and_modes{c10::autocast_dispatch_keyset | kModes};
+  c10::impl::ExcludeDispatchKeyGuard no_autocast{c10::autocast_dispatch_keyset | kWithoutData};
   at::NoGradGuard no_grad;
 };
 

@@ -19,7 +19,7 @@ class OpHook {
 public:
   virtual ~OpHook() = default;
   virtual void before(const c10::OperatorHandle &op, const torch::jit::Stack &stack) = 0;
-  /// Whether an op that is not recorded runs with data, though a mode would run it without.
+  /// Whether an op that is not recorded runs with data, though the thread runs ops without.
   virtual bool keeps_data(const c10::OperatorHandle &) const { return false; }
   /// Whether a recorded op only computes sizes, and so runs with data as well.
   virtual bool is_of_sizes(const c10::OperatorHandle &, const torch::jit::Stack &) { return false; }

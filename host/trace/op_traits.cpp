@@ -203,7 +203,6 @@ OpTraits derive(const c10::OperatorHandle &op) {
   t.functional = communicates(name);
   t.wraps = name == "_c10d_functional::_wrap_tensor_autograd";
   t.aside = name.starts_with("profiler::");
-  t.passed = name == "aten::convolution";
   t.own_node = t.functional || kMisnamed.contains(name) ||
                (takes_tensor(schema) && schema.returns().empty());
   return t;

@@ -23,7 +23,6 @@ struct OpTraits {
   bool collective = false; ///< of torch.distributed, and not a functional one
   bool functional = false; ///< a functional collective
   bool wraps = false;  ///< makes of its result a tensor that waits where it is used: not in a graph
-  bool passed = false; ///< the tracer records its one part instead: `convolution`
   bool own_node = false; ///< the tracer makes no node of it, or another op's: own_nodes.cpp
 };
 

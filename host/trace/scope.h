@@ -1,6 +1,7 @@
 #pragma once
 
 #include "program/callback.h"
+#include "shapes/stand_in.h"
 #include "trace/frontend.h"
 #include "trace/gradients.h"
 #include "trace/lifted.h"
@@ -64,7 +65,7 @@ public:
   bool is_of_sizes(const c10::OperatorHandle &op, const jit::Stack &stack) override;
   bool records(const c10::OperatorHandle &op) const override {
     const OpTraits &of = traits(op);
-    return of.own_node || (of.passed && without_data());
+    return of.own_node;
   }
   std::optional<c10::OperatorHandle> instead(const c10::OperatorHandle &op) override;
   void record(const c10::OperatorHandle &op, const jit::Stack &stack) override;
@@ -79,7 +80,7 @@ public:
   void know(const at::Tensor &t);
   /// What stands for `t` where the trace has no data; the tracer knows it as it knows `t`.
   at::Tensor stand_in(const at::Tensor &t);
-  bool without_data() const { return frontend_.stands_in(); }
+  bool without_data() const { return on_stand_ins_ > 0 || frontend_.without_data(); }
   Site here() { return frontend_.here(); }
   [[noreturn]] void refuse(Refusal why, const std::string &what);
   [[noreturn]] void refuse_sizes(const std::string &what);
@@ -181,6 +182,7 @@ private:
   std::unordered_map<const c10::TensorImpl *, c10::weak_intrusive_ptr<c10::TensorImpl>> leaves_;
   jit::Node *resizing_ = nullptr; ///< of the resize_ under way
   int on_stand_ins_ = 0;
+  shapes::Twins twins_; ///< of what ops met without data
   /// An op under way.
   struct Op {
     bool makes_inexact;

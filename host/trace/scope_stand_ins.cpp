@@ -32,7 +32,7 @@ at::Tensor Scope::stand_in(const at::Tensor &t) {
   at::Tensor twin;
   {
     const Paused paused;
-    twin = frontend_.stand_in(t);
+    twin = twins_.of(t);
   }
   const auto &state = tracer::getTracingState();
   if (!twin.is_same(t))

@@ -1,5 +1,6 @@
 #include "trace/shadow.h"
 
+#include "shapes/without_data.h"
 #include "trace/op_hook.h"
 
 #include <torch/csrc/jit/ir/constants.h>
@@ -13,14 +14,6 @@ namespace jit = torch::jit;
 namespace {
 
 const auto kNewArray = c10::Symbol::fromQualString("tracehost::array_new");
-
-thread_local bool running = false;
-
-struct Running {
-  Running() { running = true; }
-  ~Running() { running = before; }
-  bool before = running;
-};
 
 /// Of one kind: the same number of dimensions, or of items.
 bool alike(const c10::IValue &a, const c10::IValue &b) {
@@ -36,15 +29,13 @@ bool alike(const c10::IValue &a, const c10::IValue &b) {
 
 } // namespace
 
-bool shadowing() { return running; }
-
 std::optional<Shadow::Trouble> Shadow::advance(jit::Graph &graph) {
   jit::Node *end = graph.block()->return_node();
   const auto next = [&] { return last_ ? last_->next() : *graph.block()->nodes().begin(); };
   if (next() == end)
     return std::nullopt;
   const Aside aside;
-  const Running mark;
+  const shapes::WithoutData mode;
   for (jit::Node *node = next(); node != end; node = node->next()) {
     const bool known = std::all_of(node->outputs().begin(), node->outputs().end(),
                                    [&](jit::Value *v) { return entries_.contains(v); });
@@ -63,7 +54,7 @@ const Shadow::Entry &Shadow::of(jit::Value *value) {
   if (node->kind() == c10::prim::Param)
     return entries_[value] = input(value);
   const Aside aside;
-  const Running mark;
+  const shapes::WithoutData mode;
   if (auto trouble = run(node))
     not_known(node, trouble->leaves);
   return entries_[value];
@@ -93,10 +84,10 @@ Shadow::Entry Shadow::input(jit::Value *value) {
         if (!leaf.pinned)
           entry.leaves |= SizePoints::bit(i);
       }
-    const at::Tensor meta = NodeRunner::meta(actual, sizes);
-    if (meta.defined())
+    at::Tensor stand_in = NodeRunner::stand_in(actual, sizes);
+    if (stand_in.defined())
       entry.known |= 1U << p;
-    entry.at[p] = meta;
+    entry.at[p] = std::move(stand_in);
   }
   return entry;
 }
@@ -157,6 +148,8 @@ std::optional<Shadow::Trouble> Shadow::run(jit::Node *node) {
       values.push_back(input->at[p]);
     std::vector<c10::IValue> results;
     const auto verdict = runner.run(std::move(values), results);
+    if (verdict == NodeRunner::Verdict::unknown && p >= SizePoints::kMust)
+      continue; // too large there for an op that is run on zeros
     if (verdict == NodeRunner::Verdict::unknown ||
         (verdict == NodeRunner::Verdict::failed && p == SizePoints::real)) {
       if (reported_.insert(node).second)

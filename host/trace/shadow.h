@@ -16,7 +16,7 @@
 ///
 /// Problem: which sizes of a result follow from the signature, and which would differ at a later
 /// call? Would an op fail there, or give another number of dimensions? Answer: each node of the
-/// growing graph is run on meta tensors too, at all SizePoints.
+/// growing graph is run on stand-ins too, at all SizePoints.
 ///
 ///     x[8, 5], 8 relaxed          real     near     far      large     ones
 ///     y = cat([x, x]).sum(1)      [16]     [22]     [12]     [2012]    [2]      a traced size
@@ -78,8 +78,5 @@ private:
   std::unordered_set<torch::jit::Node *> given_up_, reported_;
   torch::jit::Node *last_ = nullptr;
 };
-
-/// Whether this thread runs ops for a Shadow: Python code that they lead to is not the body's.
-bool shadowing();
 
 } // namespace tracehost::trace

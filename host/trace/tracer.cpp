@@ -99,6 +99,9 @@ std::vector<at::Tensor> run_body(const std::function<std::vector<at::Tensor>()> 
                                  Scope &scope) {
   const InstalledHook hook(scope);
   const auto state = tracer::getTracingState();
+  std::optional<shapes::WithoutData> without_data;
+  if (scope.without_data())
+    without_data.emplace();
   try {
     std::vector<at::Tensor> results = body();
     scope.close();

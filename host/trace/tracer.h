@@ -1,10 +1,10 @@
 #pragma once
 
+#include "shapes/without_data.h"
 #include "signature/grad_read.h"
 #include "signature/size_condition.h"
 #include "trace/frontend.h"
 
-#include <c10/core/impl/LocalDispatchKeySet.h>
 #include <torch/csrc/jit/ir/ir.h>
 
 #include <functional>
@@ -112,10 +112,9 @@ private:
   std::shared_ptr<void> state_;
 };
 
-/// Paused, and a mode under which ops run without data (a request's) has no part in the block.
+/// Paused, and ops of the block run for real, also where the body runs without data.
 class PausedWithData : Paused {
-  c10::impl::ExcludeDispatchKeyGuard no_modes_{
-      c10::DispatchKeySet({c10::DispatchKey::Python, c10::DispatchKey::PythonTLSSnapshot})};
+  shapes::WithData for_real_;
 };
 
 /// A read that no op shows (tolist, numpy, data_ptr ...): refused, guarded or baked, as the user

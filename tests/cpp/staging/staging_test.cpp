@@ -29,7 +29,6 @@ protected:
     EXPECT_FALSE(trace::active());
     EXPECT_FALSE(torch::jit::tracer::isTracing());
     EXPECT_TRUE(at::GradMode::is_enabled());
-    EXPECT_EQ(frontend.staged, 0);
   }
   Traced trace(const Tensors &slots, const std::function<Tensors()> &body) {
     return trace::trace(slots, {}, frontend, body);

@@ -26,18 +26,7 @@ public:
   };
 
   Site here() override { return {"/home/user/net.py", line}; }
-  bool stands_in() const override { return without_data || staged > 0; }
-  void enter_stand_ins() override { ++staged; }
-  void leave_stand_ins() override { --staged; }
-  at::Tensor stand_in(const at::Tensor &t) override {
-    EXPECT_FALSE(trace::recording());
-    if (t.is_meta())
-      return t;
-    for (const auto &[real, twin] : twins)
-      if (real.is_same(t))
-        return twin;
-    return twins.emplace_back(t, at::empty_like(t, at::kMeta)).second;
-  }
+  bool without_data() const override { return runs_nothing; }
   std::string capture_path(const at::Tensor &tensor) override {
     if (known_only)
       refuse(trace::Refusal::capture, "unknown");
@@ -54,10 +43,7 @@ public:
   bool go_on = false;      ///< a refused body goes on without a graph
   bool known_only = false; ///< refuses captures
   std::vector<at::Tensor> asked;
-
-  bool without_data = false; ///< ops run on meta tensors
-  int staged = 0;            ///< blocks under way that do not run for real
-  std::vector<std::pair<at::Tensor, at::Tensor>> twins;
+  bool runs_nothing = false; ///< ops run without data
 };
 
 /// Runs the graph as a hit would; the `outputs` tensors that it leaves.

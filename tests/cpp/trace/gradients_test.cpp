@@ -192,7 +192,7 @@ TEST_F(GradientsTest, ASparseGradientIsRefused) {
 }
 
 TEST_F(GradientsTest, TheEngineIsRefusedWithoutData) {
-  frontend.without_data = true;
+  frontend.runs_nothing = true;
   EXPECT_THAT(refusal([&] {
                 run_engine({{x}, {at::ones_like(x)}, {}, false, false, true, true});
                 return Tensors{};

@@ -1,3 +1,4 @@
+#include "shapes/stand_in.h"
 #include "trace/tracer.h"
 
 #include "program/program.h"
@@ -59,10 +60,10 @@ TEST_F(TraceTest, RecordsWhatTheBodyDoesToItsSlots) {
 }
 
 TEST_F(TraceTest, WithoutDataOpsRunOnStandInsAndChangeNothing) {
-  frontend.without_data = true;
+  frontend.runs_nothing = true;
   const at::Tensor before = y.clone();
   const auto version = y._version();
-  const auto traced = trace({at::empty(4, at::kMeta)}, {}, frontend, [&] {
+  const auto traced = trace({shapes::contiguous_stand_in({4}, at::kFloat, at::kCPU)}, {}, frontend, [&] {
     y.add_(1);
     return Tensors{at::stack({x, y}).sum(), y};
   });
@@ -78,7 +79,7 @@ TEST_F(TraceTest, WithoutDataOpsRunOnStandInsAndChangeNothing) {
 }
 
 TEST_F(TraceTest, WithoutDataATensorThatChangesItsShapeInPlaceIsRefused) {
-  frontend.without_data = true;
+  frontend.runs_nothing = true;
   const auto refused = refusal([&] { return Tensors{y.unsqueeze_(0)}; });
   EXPECT_THAT(refused.what(), HasSubstr("changes the shape or requires_grad of a tensor in place"));
   EXPECT_EQ(y.dim(), 1);

@@ -1,0 +1,46 @@
+#include "shapes/kernels.h"
+
+#include <ATen/core/dispatch/OperatorEntry.h>
+
+namespace tracehost::shapes {
+namespace {
+
+// The dispatcher keeps every kernel that was registered, and shows the newest alone. torch has no
+// other way to the kernels below than these two private members, which an explicit instantiation
+// may name.
+template <class Tag, auto Member> struct Reveal {
+  friend constexpr auto member(Tag) { return Member; }
+};
+struct Definition {
+  friend constexpr auto member(Definition);
+};
+struct Kernels {
+  friend constexpr auto member(Kernels);
+};
+template struct Reveal<Definition, &c10::OperatorHandle::operatorDef_>;
+template struct Reveal<Kernels, &c10::impl::OperatorEntry::kernels_>;
+
+} // namespace
+
+std::optional<c10::KernelFunction> cpp_kernel(const c10::OperatorHandle &op, c10::DispatchKey key) {
+  const auto &kernels = (op.*member(Definition{}))->op.*member(Kernels{});
+  const auto found = kernels.find(key);
+  if (found == kernels.end())
+    return std::nullopt;
+  for (const auto &registered : found->second)
+    if (const auto &kernel = registered.kernel; // one in Python is boxed alone
+        kernel.isValidUnboxed() || kernel.isValidSymUnboxed())
+      return kernel;
+  return std::nullopt;
+}
+
+std::optional<c10::KernelFunction> composite_kernel(const c10::OperatorHandle &op) {
+  for (const auto key : {c10::DispatchKey::CompositeExplicitAutograd,
+                         c10::DispatchKey::CompositeExplicitAutogradNonFunctional,
+                         c10::DispatchKey::CompositeImplicitAutograd})
+    if (auto kernel = cpp_kernel(op, key))
+      return kernel;
+  return std::nullopt;
+}
+
+} // namespace tracehost::shapes

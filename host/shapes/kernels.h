@@ -1,0 +1,16 @@
+#pragma once
+
+#include <ATen/core/dispatch/Dispatcher.h>
+
+#include <optional>
+
+namespace tracehost::shapes {
+
+/// The kernel in C++ that was registered for `key` last; nullopt: there is none. torch covers most
+/// of its C++ meta kernels by ones in Python, which are slower by 30 times and import sympy.
+std::optional<c10::KernelFunction> cpp_kernel(const c10::OperatorHandle &op, c10::DispatchKey key);
+
+/// Of the op's own code that calls other ops, for every device.
+std::optional<c10::KernelFunction> composite_kernel(const c10::OperatorHandle &op);
+
+} // namespace tracehost::shapes

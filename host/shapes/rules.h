@@ -1,0 +1,28 @@
+#pragma once
+
+#include <ATen/core/ivalue.h>
+
+#include <string_view>
+#include <vector>
+
+namespace tracehost::shapes {
+
+/// The results of an op without data, written with ops that have none either. `arguments` as its
+/// schema has them: stand-ins, or tensors on "meta", which the results are then as well. Throws
+/// what the op itself throws where sizes don't fit.
+using Values = std::vector<c10::IValue>;
+using Rule = Values (*)(const Values &arguments);
+
+/// The rule for an op by its name with its overload, `aten::index_select` or `aten::max.dim`;
+/// null: it has none.
+Rule rule_for(std::string_view op);
+
+// The tables, by what the ops do.
+struct NamedRule {
+  std::string_view op;
+  Rule rule;
+};
+extern const std::vector<NamedRule> kFactoryRules, kElementwiseRules, kIndexRules,
+    kNetworkRules, kConvolutionRules, kRecurrentRules;
+
+} // namespace tracehost::shapes

@@ -1,0 +1,56 @@
+#include "shapes/rules.h"
+
+#include <ATen/ATen.h>
+
+/// Ops on each element, written as others on each element of the same operands.
+
+namespace tracehost::shapes {
+namespace {
+
+Values relu(const Values &a) { return {at::clamp_min(a[0].toTensor(), 0)}; }
+Values hardtanh(const Values &a) {
+  return {at::clamp(a[0].toTensor(), a[1].toScalar(), a[2].toScalar())};
+}
+Values isnan(const Values &a) { return {at::ne(a[0].toTensor(), a[0].toTensor())}; }
+Values hardswish(const Values &a) { return {at::silu(a[0].toTensor())}; }
+Values logit(const Values &a) { return {at::sigmoid(a[0].toTensor())}; }
+
+/// (condition, self, other)
+Values where(const Values &a) {
+  const at::Tensor condition = a[0].toTensor(), self = a[1].toTensor(), other = a[2].toTensor();
+  TORCH_CHECK(condition.scalar_type() == at::kBool || condition.scalar_type() == at::kByte,
+              "where expected condition to be a boolean tensor, but got a tensor with dtype ",
+              condition.scalar_type());
+  const auto dtype = at::result_type(self, other);
+  return {at::addcmul(condition.to(at::kBool), self.to(dtype), other.to(dtype))};
+}
+
+/// (self, other, alpha)
+Values rsub(const Values &a) {
+  return {at::sub(a[1].toTensor(), a[0].toTensor(), a[2].toScalar())};
+}
+
+Values floor_divide(const Values &a) {
+  return {at::div(a[0].toTensor(), a[1].toTensor(), "floor")};
+}
+
+/// (grad, self, ...) or (grad, output, ...): the gradient of the second.
+Values gradient(const Values &a) { return {at::mul(a[0].toTensor(), a[1].toTensor())}; }
+
+} // namespace
+
+const std::vector<NamedRule> kElementwiseRules = {
+    {"aten::relu", relu},
+    {"aten::hardtanh", hardtanh},
+    {"aten::isnan", isnan},
+    {"aten::hardswish", hardswish},
+    {"aten::logit", logit},
+    {"aten::where.self", where},
+    {"aten::rsub.Tensor", rsub},
+    {"aten::floor_divide", floor_divide},
+    {"aten::hardtanh_backward", gradient},
+    {"aten::hardswish_backward", gradient},
+    {"aten::mish_backward", gradient},
+};
+
+} // namespace tracehost::shapes

@@ -1,0 +1,94 @@
+#include "shapes/rules.h"
+
+#include <ATen/ATen.h>
+
+/// Normalization and attention.
+
+namespace tracehost::shapes {
+namespace {
+
+at::Tensor defined_or(const c10::IValue &value, const at::Tensor &otherwise) {
+  return value.isTensor() && value.toTensor().defined() ? value.toTensor() : otherwise;
+}
+
+/// The dtype of statistics of `input`: that of the weights, where they have another one.
+at::TensorOptions statistics(const at::Tensor &input, const c10::IValue &weight) {
+  return input.options().dtype(defined_or(weight, input).scalar_type());
+}
+
+/// (input, normalized_shape, weight, bias, eps) -> (out, mean, rstd)
+Values layer_norm(const Values &a) {
+  const at::Tensor input = a[0].toTensor();
+  const auto shape = a[1].toIntVector();
+  const auto tail = static_cast<std::int64_t>(shape.size());
+  TORCH_CHECK(tail >= 1 && input.dim() >= tail &&
+                  input.sizes().slice(static_cast<std::size_t>(input.dim() - tail)) ==
+                      c10::IntArrayRef(shape),
+              "Given normalized_shape=", shape, ", expected input with shape [*, ", shape,
+              "], but got input of size", input.sizes());
+  std::vector<std::int64_t> rest = input.sizes().vec();
+  std::fill(rest.end() - tail, rest.end(), 1);
+  const auto options = statistics(input, a[2]);
+  return {at::empty_like(input, at::MemoryFormat::Contiguous), at::empty(rest, options),
+          at::empty(rest, options)};
+}
+
+Values batch_norm(const at::Tensor &input, const c10::IValue &weight, bool training) {
+  TORCH_CHECK(input.dim() >= 2, "batch_norm expects 2 dimensions or more");
+  const std::int64_t features = training ? input.size(1) : 0;
+  const auto options = statistics(input, weight);
+  return {at::empty_like(input, input.suggest_memory_format()), at::empty({features}, options),
+          at::empty({features}, options)};
+}
+
+/// (input, weight, bias, running_mean, running_var, training, momentum, eps)
+Values native_batch_norm(const Values &a) {
+  return batch_norm(a[0].toTensor(), a[1], a[5].toBool());
+}
+/// (input, weight, bias, training, momentum, eps)
+Values batch_norm_without_statistics(const Values &a) {
+  return batch_norm(a[0].toTensor(), a[1], a[3].toBool());
+}
+
+/// (input, weight, bias, N, C, HxW, group, eps) -> (out, mean, rstd)
+Values group_norm(const Values &a) {
+  const at::Tensor input = a[0].toTensor();
+  const auto options = statistics(input, a[1]);
+  const std::int64_t n = a[3].toInt(), groups = a[6].toInt();
+  return {at::empty_like(input, input.suggest_memory_format()), at::empty({n, groups}, options),
+          at::empty({n, groups}, options)};
+}
+
+/// (query, key, value, ...) -> (output, logsumexp); in memory, the heads come after the time.
+Values attention(const Values &a) {
+  const at::Tensor query = a[0].toTensor(), value = a[2].toTensor();
+  const std::int64_t batch = query.size(0), heads = query.size(1), time = query.size(2);
+  const auto sums = query.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
+  return {at::empty({batch, time, heads, value.size(3)}, query.options()).transpose(1, 2),
+          at::empty({batch, time, heads}, query.options().dtype(sums)).transpose(1, 2)};
+}
+
+/// (grad_out, query, key, value, ...)
+Values attention_backward(const Values &a) {
+  Values results;
+  for (std::size_t i = 1; i <= 3; ++i) {
+    const at::Tensor t = a[i].toTensor();
+    results.emplace_back(
+        at::empty({t.size(0), t.size(2), t.size(1), t.size(3)}, t.options()).transpose(1, 2));
+  }
+  return results;
+}
+
+} // namespace
+
+const std::vector<NamedRule> kNetworkRules = {
+    {"aten::native_layer_norm", layer_norm},
+    {"aten::native_batch_norm", native_batch_norm},
+    {"aten::_native_batch_norm_legit", native_batch_norm},
+    {"aten::_native_batch_norm_legit.no_stats", batch_norm_without_statistics},
+    {"aten::native_group_norm", group_norm},
+    {"aten::_scaled_dot_product_flash_attention_for_cpu", attention},
+    {"aten::_scaled_dot_product_flash_attention_for_cpu_backward", attention_backward},
+};
+
+} // namespace tracehost::shapes

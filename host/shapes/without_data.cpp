@@ -1,0 +1,399 @@
+#include "shapes/without_data.h"
+
+#include "shapes/kernels.h"
+#include "shapes/rules.h"
+#include "shapes/stand_in.h"
+
+#include <ATen/ops/empty_strided.h>
+#include <torch/library.h>
+
+#include <fmt/format.h>
+
+#include <functional>
+#include <string_view>
+#include <unordered_map>
+
+namespace tracehost::shapes {
+namespace {
+
+using torch::jit::Stack;
+
+constexpr std::string_view kNeedsData = " does not run without data";
+
+thread_local bool running_python = false;
+
+[[noreturn]] void refuse(const c10::OperatorHandle &op, const std::string &why) {
+  TORCH_CHECK_NOT_IMPLEMENTED(false, op.schema().name(), kNeedsData, why);
+}
+
+// ---- Tensors among the arguments
+
+using Replace = std::function<at::Tensor(const at::Tensor &)>;
+
+c10::IValue replaced(const c10::IValue &value, const Replace &f) {
+  if (value.isTensor())
+    return value.toTensor().defined() ? c10::IValue(f(value.toTensor())) : value;
+  if (!value.isList() || value.isIntList() || value.isBoolList() || value.isDoubleList())
+    return value;
+  const auto items = value.toList().copy();
+  for (std::size_t i = 0; i < items.size(); ++i)
+    items.set(i, replaced(items.get(i), f));
+  return items;
+}
+
+/// The arguments of one op, and their counterparts that a kernel is run on.
+class Arguments {
+public:
+  Arguments(const c10::OperatorHandle &op, const Stack &stack)
+      : op_(op), count_(op.schema().arguments().size()), values_(stack.end() - static_cast<std::ptrdiff_t>(count_), stack.end()) {
+    for (const auto &value : values_)
+      replaced(value, [&](const at::Tensor &t) {
+        tensors_.push_back(t);
+        return t;
+      });
+  }
+
+  const std::vector<at::Tensor> &tensors() const { return tensors_; }
+  const std::vector<c10::IValue> &values() const { return values_; }
+
+  bool all_real() const {
+    for (const at::Tensor &t : tensors_)
+      if (is_stand_in(t) || t.is_meta())
+        return false;
+    return true;
+  }
+
+  /// Where the results are: where the op is told to put them, or with its tensors. A tensor of one
+  /// element on the CPU goes with any.
+  c10::Device device() const {
+    std::optional<c10::Device> found;
+    for (std::size_t i = 0; i < values_.size(); ++i)
+      if (values_[i].isDevice())
+        return values_[i].toDevice();
+    for (const at::Tensor &t : tensors_) {
+      const bool any = t.dim() == 0 && t.device().is_cpu();
+      if (!found || (found->is_cpu() && scalar_ && !any)) {
+        scalar_ = any;
+        found = t.device();
+      } else if (!any && *found != t.device() && !takes_mixed()) {
+        TORCH_CHECK(false, "Expected all tensors to be on the same device, but found at least two "
+                           "devices, ",
+                    *found, " and ", t.device(), "! (", op_.schema().name(), ")");
+      }
+    }
+    return found.value_or(c10::kCPU);
+  }
+
+  /// Of the stand-ins themselves.
+  c10::Device device_of_tensors() const {
+    for (const at::Tensor &t : tensors_)
+      if (!t.is_cpu() || t.dim() > 0)
+        return t.device();
+    return tensors_.empty() ? c10::Device(c10::kCPU) : tensors_.front().device();
+  }
+
+  /// The arguments with `f` of each tensor; kept, so that results are known again.
+  Stack with(const Replace &f, bool to_meta) {
+    counterparts_.clear();
+    Stack stack;
+    for (std::size_t i = 0; i < values_.size(); ++i) {
+      const std::string &name = op_.schema().arguments()[i].name();
+      if (to_meta && values_[i].isDevice())
+        stack.emplace_back(c10::Device(c10::kMeta));
+      else if (to_meta && name == "pin_memory")
+        stack.emplace_back();
+      else
+        stack.push_back(replaced(values_[i], [&](const at::Tensor &t) {
+          counterparts_.push_back(f(t));
+          return counterparts_.back();
+        }));
+    }
+    return stack;
+  }
+
+  /// The argument that `result` is, or shares memory with.
+  at::Tensor same(const at::Tensor &result) const {
+    for (std::size_t i = 0; i < counterparts_.size(); ++i)
+      if (counterparts_[i].is_same(result))
+        return tensors_[i];
+    return {};
+  }
+  at::Tensor base(const at::Tensor &result) const {
+    for (std::size_t i = 0; i < counterparts_.size(); ++i)
+      if (is_stand_in(tensors_[i]) && counterparts_[i].is_alias_of(result))
+        return tensors_[i];
+    return {};
+  }
+  void take_over_sizes() const {
+    for (std::size_t i = 0; i < counterparts_.size(); ++i)
+      if (is_stand_in(tensors_[i]))
+        take_over(tensors_[i], counterparts_[i]);
+  }
+
+private:
+  bool takes_mixed() const {
+    const std::string_view name = op_.schema().name();
+    return name.starts_with("aten::index") || name.starts_with("aten::_index") ||
+           name.starts_with("aten::copy") || name.starts_with("aten::_foreach") ||
+           name.starts_with("aten::_fused");
+  }
+
+  const c10::OperatorHandle &op_;
+  std::size_t count_;
+  std::vector<c10::IValue> values_;
+  std::vector<at::Tensor> tensors_, counterparts_;
+  mutable bool scalar_ = false;
+};
+
+// ---- The ways
+
+enum class Way { rule, meta, view, composite, in_place, fake, data, none };
+
+struct Plan {
+  Way way = Way::none;
+  Rule rule = nullptr;
+  std::optional<c10::KernelFunction> kernel; ///< meta, view, composite
+};
+
+bool is_view(const c10::FunctionSchema &schema) {
+  for (const auto &result : schema.returns())
+    if (const auto *alias = result.alias_info(); alias && !alias->isWrite())
+      return true;
+  return false;
+}
+
+/// Whether the op's own code works on the tensor itself, not by other ops, and knows "meta".
+bool is_for_meta(const c10::OperatorHandle &op) {
+  return is_view(op.schema()) || op.hasTag(at::Tag::inplace_view) ||
+         op.schema().name() == "aten::copy_";
+}
+
+/// Whether the op does nothing but write to its arguments, whose sizes stay.
+bool is_in_place(const c10::OperatorHandle &op) {
+  const auto &schema = op.schema();
+  if (op.hasTag(at::Tag::inplace_view) || schema.name() == "aten::resize_" ||
+      !schema.is_mutable())
+    return false;
+  for (const auto &argument : schema.arguments())
+    if (argument.is_out())
+      return false;
+  for (const auto &result : schema.returns())
+    if (!result.alias_info() || !result.alias_info()->isWrite())
+      return false;
+  return true;
+}
+
+bool draws(const c10::OperatorHandle &op) {
+  if (op.hasTag(at::Tag::nondeterministic_seeded))
+    return true;
+  for (const auto &argument : op.schema().arguments())
+    if (argument.name() == "generator")
+      return true;
+  return false;
+}
+
+bool of_torch(std::string_view name) {
+  return name.starts_with("aten::") || name.starts_with("prims::") ||
+         name.starts_with("quantized::") || name.starts_with("mkldnn::");
+}
+
+Plan make_plan(const c10::OperatorHandle &op, c10::DispatchKey backend) {
+  const auto &schema = op.schema();
+  std::string name = schema.name();
+  if (!schema.overload_name().empty())
+    name += "." + schema.overload_name();
+  if (const Rule rule = rule_for(name))
+    return {Way::rule, rule, {}};
+  if (op.hasTag(at::Tag::dynamic_output_shape))
+    return {};
+  if (auto kernel = cpp_kernel(op, c10::DispatchKey::Meta))
+    return {Way::meta, nullptr, std::move(kernel)};
+  const bool own = op.hasKernelForDispatchKey(backend);
+  if (auto kernel = composite_kernel(op); kernel && !own)
+    return {is_for_meta(op) ? Way::view : Way::composite, nullptr, std::move(kernel)};
+  if (is_in_place(op))
+    return {Way::in_place, nullptr, {}};
+  if (!of_torch(schema.name()))
+    return {op.hasComputedKernelForDispatchKey(c10::DispatchKey::Meta) ? Way::fake : Way::none,
+            nullptr,
+            {}};
+  return {own && !draws(op) && !is_view(schema) ? Way::data : Way::none, nullptr, {}};
+}
+
+const Plan &plan_for(const c10::OperatorHandle &op, c10::Device device) {
+  thread_local std::unordered_map<const c10::FunctionSchema *, Plan> known[2];
+  auto &plans = known[device.is_cpu() || device.is_meta() ? 0 : 1];
+  const auto *schema = &op.schema();
+  if (const auto found = plans.find(schema); found != plans.end())
+    return found->second;
+  const auto backend =
+      device.is_meta() ? c10::DispatchKey::CPU
+                       : c10::computeDispatchKey(std::nullopt, std::nullopt, device);
+  return plans.emplace(schema, make_plan(op, backend)).first->second;
+}
+
+/// The results of a kernel, as stand-ins: arguments where they are some, or share memory with some.
+void collect(const Arguments &arguments, c10::Device device, Stack &results) {
+  arguments.take_over_sizes();
+  std::vector<std::pair<at::Tensor, at::Tensor>> made; // one for a result that occurs twice
+  for (c10::IValue &result : results)
+    result = replaced(result, [&](const at::Tensor &t) {
+      if (const at::Tensor argument = arguments.same(t); argument.defined())
+        return argument;
+      const at::Tensor base = arguments.base(t);
+      return from_meta(t, base.defined() ? base.device() : device, base);
+    });
+}
+
+Stack on_meta(const c10::OperatorHandle &op, const Plan &plan, Arguments &arguments) {
+  const c10::Device device = arguments.device();
+  Stack stack = arguments.with(as_meta, true);
+  plan.kernel->callBoxed(op, c10::DispatchKeySet(c10::DispatchKey::Meta), &stack);
+  collect(arguments, device, stack);
+  return stack;
+}
+
+/// A library's own meta kernel, which may be in Python.
+Stack by_fake(const c10::OperatorHandle &op, Arguments &arguments) {
+  const c10::Device device = arguments.device();
+  Stack stack = arguments.with(as_meta, true);
+  struct Python {
+    bool before = std::exchange(running_python, true);
+    ~Python() { running_python = before; }
+  } python;
+  op.callBoxedForDispatchKey(c10::DispatchKey::Meta, stack);
+  collect(arguments, device, stack);
+  return stack;
+}
+
+/// The kernel itself on zeros.
+Stack with_data(const c10::OperatorHandle &op, Arguments &arguments) {
+  std::int64_t elements = 0;
+  for (const at::Tensor &t : arguments.tensors())
+    elements += t.numel();
+  if (elements > kMostElements)
+    refuse(op, fmt::format(" of more than {} elements (it has {})", kMostElements, elements));
+  const c10::Device device = arguments.device();
+  const WithData for_real;
+  Stack stack = arguments.with(
+      [](const at::Tensor &t) {
+        if (!is_stand_in(t) && !t.is_meta())
+          return t.clone();
+        return at::empty_strided(t.sizes(), t.strides(),
+                                 t.options().device(t.is_meta() ? at::kCPU : t.device()))
+            .zero_();
+      },
+      false);
+  op.callBoxed(stack);
+  for (c10::IValue &result : stack)
+    result = replaced(result, [&](const at::Tensor &t) {
+      if (const at::Tensor argument = arguments.same(t); argument.defined()) {
+        take_over(argument, as_meta(t));
+        return argument;
+      }
+      const Layout layout{t.sizes(), t.strides(), 0};
+      return stand_in(layout, t.scalar_type(), device);
+    });
+  return stack;
+}
+
+Stack in_place(const c10::OperatorHandle &op, const Arguments &arguments) {
+  Stack results;
+  for (const auto &result : op.schema().returns())
+    for (std::size_t i = 0; i < arguments.values().size(); ++i)
+      if (const auto *alias = op.schema().arguments()[i].alias_info();
+          alias && alias->isWrite() && *alias == *result.alias_info())
+        results.push_back(arguments.values()[i]);
+  return results;
+}
+
+Stack by_composite(const c10::OperatorHandle &op, const Plan &plan, c10::Device device,
+                   const Arguments &arguments) {
+  Stack stack = arguments.values();
+  const c10::DispatchKeySet keys(c10::computeDispatchKey(std::nullopt, std::nullopt, device));
+  try {
+    plan.kernel->callBoxed(op, keys, &stack);
+  } catch (const c10::Error &error) {
+    if (std::string_view(error.msg()).find(kNoMemory) == std::string_view::npos)
+      throw;
+    refuse(op, ""); // its code is not made of ops alone
+  }
+  return stack;
+}
+
+bool returns_tensors(const c10::FunctionSchema &schema) {
+  for (const auto &result : schema.returns())
+    if (result.type()->isSubtypeOf(*c10::TensorType::get()) ||
+        result.type()->kind() == c10::TypeKind::ListType)
+      return true;
+  return schema.returns().empty();
+}
+
+void dispatch(const c10::OperatorHandle &op, c10::DispatchKeySet, Stack *stack) {
+  Arguments arguments(op, *stack);
+  torch::jit::drop(*stack, op.schema().arguments().size());
+  Stack results;
+  if (!arguments.tensors().empty() && arguments.all_real() && !returns_tensors(op.schema())) {
+    const WithData for_real;
+    results = arguments.values();
+    op.callBoxed(results);
+  } else {
+    const c10::Device device =
+        arguments.tensors().empty() ? arguments.device() : arguments.device_of_tensors();
+    const Plan &plan = plan_for(op, device);
+    switch (plan.way) {
+    case Way::rule:
+      results = plan.rule(arguments.values());
+      break;
+    case Way::meta:
+    case Way::view:
+      results = on_meta(op, plan, arguments);
+      break;
+    case Way::composite:
+      results = by_composite(op, plan, device, arguments);
+      break;
+    case Way::in_place:
+      results = in_place(op, arguments);
+      break;
+    case Way::fake:
+      results = by_fake(op, arguments);
+      break;
+    case Way::data:
+      results = with_data(op, arguments);
+      break;
+    case Way::none:
+      refuse(op, "");
+    }
+  }
+  for (c10::IValue &result : results)
+    stack->push_back(std::move(result));
+}
+
+TORCH_LIBRARY_IMPL(_, Fake, m) {
+  m.fallback(torch::CppFunction::makeFromBoxedFunction<&dispatch>());
+}
+
+} // namespace
+
+namespace {
+
+c10::impl::LocalDispatchKeySet keys_of_thread(bool with_data) {
+  auto keys = c10::impl::tls_local_dispatch_key_set();
+  keys.included_ = with_data ? keys.included_.remove(kKey) : keys.included_.add(kKey);
+  keys.excluded_ = with_data ? keys.excluded_.add(kKey) : keys.excluded_.remove(kKey);
+  return keys;
+}
+
+} // namespace
+
+WithoutData::WithoutData() : guard_(keys_of_thread(false)) {}
+WithData::WithData() : guard_(keys_of_thread(true)) {}
+
+bool in_python_kernel() { return running_python; }
+
+std::string needs_data(const std::string &text) {
+  const auto found = text.find(kNeedsData);
+  return found == std::string::npos ? std::string() : text.substr(0, found);
+}
+
+} // namespace tracehost::shapes

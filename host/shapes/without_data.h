@@ -1,0 +1,61 @@
+#pragma once
+
+#include <c10/core/impl/LocalDispatchKeySet.h>
+#include <c10/util/Exception.h>
+
+#include <string>
+
+/// Runs ops without data: what each would give, by its sizes, strides, dtype and device.
+///
+/// Problem: a branch that is not taken, a loop's body and a trace from specs are recorded without
+/// being run, and a trace at other sizes must not run them either. torch's FakeTensorMode does
+/// this in Python: its first op imports a second of modules, each further one takes 100 us.
+/// Answer: a kernel of ours for every op, on a dispatch key that this thread includes. It lies
+/// below autograd, autocast and the tracer, which see the ops as they do in eager, and above the
+/// kernels of the devices, none of which is reached. For each op it takes the first of these ways
+/// (way_of):
+///
+///     rule       one of ours (rules.h): torch has none in C++, or one that depends on the device
+///     meta       torch's C++ meta kernel, which the op itself begins with
+///     composite  the op is made of others: its own code runs, on stand-ins
+///     in place   the result is an argument, whose sizes stay
+///     fake       of an op that is not torch's: the meta kernel that its library has, in Python too
+///     data       the kernel itself, on zeros of these sizes, if there are at most kMostElements
+///     none       NotImplementedError: the op needs values, or its result's size depends on them
+///
+///     y = relu(x @ w)      matmul: composite -> mm: meta [8, 4];   relu: rule, clamp_min: meta
+
+namespace tracehost::shapes {
+
+/// The dispatch key. torch has no kernel there; 2.15 plans one for its own fake tensors.
+inline constexpr auto kKey = c10::DispatchKey::Fake;
+
+/// Ops of this thread run without data for a block.
+class WithoutData {
+public:
+  WithoutData();
+
+private:
+  c10::impl::ForceDispatchKeyGuard guard_;
+};
+
+/// Ops of this thread run for real for a block inside of such a one.
+class WithData {
+public:
+  WithData();
+
+private:
+  c10::impl::ForceDispatchKeyGuard guard_;
+};
+
+/// Zeros that the way "data" makes for one op.
+inline constexpr std::int64_t kMostElements = std::int64_t{1} << 22;
+
+/// Whether this thread is inside of a meta kernel in Python, of an op that is not torch's: what runs
+/// there is not the body.
+bool in_python_kernel();
+
+/// The op that an error says needs data; empty: the error is another one. `text`: of the error.
+std::string needs_data(const std::string &text);
+
+} // namespace tracehost::shapes
