@@ -103,6 +103,10 @@ bool is_stand_in(PyObject *object) {
 
 void add_stand_ins(py::module_ &module) {
   module.def("stand_in", &make);
+  module.def("twin", [](py::handle tensor) {
+    return py::reinterpret_steal<py::object>(
+        THPVariable_Wrap(shapes::Twins().of(tensor_of(tensor.ptr()))));
+  });
   module.def("needs_data", &shapes::needs_data);
   py::class_<WithoutData>(module, "WithoutData")
       .def(py::init<>())

@@ -13,6 +13,12 @@ namespace tracehost::shapes {
 using Values = std::vector<c10::IValue>;
 using Rule = Values (*)(const Values &arguments);
 
+// Of an op that has a rule for some arguments only: what it does with the others.
+/// By torch's C++ meta kernel.
+Values by_meta(const char *op, const char *overload, Values arguments);
+/// By the op's own code, which calls other ops.
+Values by_composite(const char *op, const char *overload, Values arguments);
+
 /// The rule for an op by its name with its overload, `aten::index_select` or `aten::max.dim`;
 /// null: it has none.
 Rule rule_for(std::string_view op);

@@ -54,6 +54,25 @@ Values slow_transposed(const Values &a) {
   return {at::empty(sizes, input.options())};
 }
 
+/// (input, weight, bias, stride, padding, dilation, transposed, output_padding, groups, ...)
+Values chosen(const Values &a) {
+  const at::Tensor input = a[0].toTensor(), weight = a[1].toTensor();
+  if (!a[6].toBool())
+    return by_composite("aten::_convolution", "", a);
+  const auto spatial = static_cast<std::size_t>(input.dim() - 2);
+  const auto for_all = [&](const c10::IValue &value) {
+    auto list = value.toIntVector();
+    return list.size() == 1 ? std::vector<std::int64_t>(spatial, list[0]) : list;
+  };
+  const auto sizes = at::native::conv_input_size(
+      input.sizes(), weight.sizes(), for_all(a[4]), for_all(a[7]), for_all(a[3]), for_all(a[5]),
+      a[8].toInt());
+  for (const std::int64_t size : sizes)
+    TORCH_CHECK(size >= 0, "Given input of size ", input.sizes(), ", the transposed kernel of size ",
+                weight.sizes(), " gives none");
+  return {at::empty(sizes, input.options().memory_format(format_of(input, weight)))};
+}
+
 /// (grad_output, input, weight, bias_sizes, stride, padding, dilation, transposed, output_padding,
 /// groups, output_mask)
 Values convolution_backward(const Values &a) {
@@ -74,6 +93,7 @@ Values convolution_backward(const Values &a) {
 } // namespace
 
 const std::vector<NamedRule> kConvolutionRules = {
+    {"aten::_convolution", chosen},
     {"aten::mkldnn_convolution", mkldnn},
     {"aten::cudnn_convolution", cudnn},
     {"aten::_slow_conv2d_forward", slow},

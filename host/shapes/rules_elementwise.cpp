@@ -9,7 +9,10 @@ namespace {
 
 Values relu(const Values &a) { return {at::clamp_min(a[0].toTensor(), 0)}; }
 Values hardtanh(const Values &a) {
-  return {at::clamp(a[0].toTensor(), a[1].toScalar(), a[2].toScalar())};
+  const at::Tensor self = a[0].toTensor();
+  if (at::isIntegralType(self.scalar_type(), false))
+    return {at::clamp(self, a[1].toScalar().toLong(), a[2].toScalar().toLong())};
+  return {at::clamp(self, a[1].toScalar(), a[2].toScalar())};
 }
 Values isnan(const Values &a) { return {at::ne(a[0].toTensor(), a[0].toTensor())}; }
 Values hardswish(const Values &a) { return {at::silu(a[0].toTensor())}; }

@@ -5,6 +5,7 @@
 #include <ATen/EmptyTensor.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_strided.h>
+#include <ATen/ops/scalar_tensor.h>
 
 /// Ops that make a tensor of nothing, or of random numbers.
 
@@ -58,6 +59,15 @@ Values empty_strided(const Values &arguments) {
   return {make(arguments[0].toIntVector(), arguments[1].toIntVector(), arguments[2], arguments[4])};
 }
 
+/// (s, dtype, layout, device, pin_memory): a number, which code of an op may read.
+Values scalar_tensor(const Values &a) {
+  const auto options = at::TensorOptions().dtype(dtype_of(a[1])).device(device_of(a[3]));
+  if (!options.device().is_cpu())
+    return {at::empty({}, options)};
+  const WithData for_real;
+  return {at::scalar_tensor(a[0].toScalar(), options)};
+}
+
 /// (n, generator, out)
 Values randperm(const Values &arguments) {
   at::Tensor out = arguments[2].toTensor();
@@ -86,11 +96,13 @@ Values like_both(const Values &arguments) {
 const std::vector<NamedRule> kFactoryRules = {
     {"aten::empty.memory_format", empty},
     {"aten::empty_strided", empty_strided},
+    {"aten::scalar_tensor", scalar_tensor},
     {"aten::randperm.generator_out", randperm},
     {"aten::multinomial", multinomial},
     {"aten::poisson", like},
     {"aten::_standard_gamma", like},
     {"aten::_sample_dirichlet", like},
+    {"aten::rrelu_with_noise", like},
     {"aten::binomial", like_both},
 };
 

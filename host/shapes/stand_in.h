@@ -37,6 +37,9 @@ at::Tensor stand_in(const Layout &layout, at::ScalarType dtype, c10::Device devi
 /// The same, contiguous.
 at::Tensor contiguous_stand_in(c10::IntArrayRef sizes, at::ScalarType dtype, c10::Device device);
 
+/// One for a tensor with data, without its history, on `device`.
+at::Tensor alike(const at::Tensor &t, c10::Device device);
+
 /// What a meta kernel gets in place of `t`: a tensor on "meta" of the same sizes and strides. It
 /// shares memory with those of other stand-ins as `t` does with them. A tensor with data gets one
 /// of its own.

@@ -56,11 +56,12 @@ public:
   const std::vector<at::Tensor> &tensors() const { return tensors_; }
   const std::vector<c10::IValue> &values() const { return values_; }
 
-  bool all_real() const {
+  /// Numbers as tensors, which the code of an op has made of its arguments: a check of a range.
+  bool is_constant() const {
     for (const at::Tensor &t : tensors_)
-      if (is_stand_in(t) || t.is_meta())
+      if (is_stand_in(t) || t.is_meta() || t.numel() > 1)
         return false;
-    return true;
+    return !tensors_.empty();
   }
 
   /// Where the results are: where the op is told to put them, or with its tensors. A tensor of one
@@ -98,7 +99,8 @@ public:
     Stack stack;
     for (std::size_t i = 0; i < values_.size(); ++i) {
       const std::string &name = op_.schema().arguments()[i].name();
-      if (to_meta && values_[i].isDevice())
+      const bool makes_all = tensors_.empty() && name == "device";
+      if (to_meta && (values_[i].isDevice() || makes_all))
         stack.emplace_back(c10::Device(c10::kMeta));
       else if (to_meta && name == "pin_memory")
         stack.emplace_back();
@@ -183,6 +185,14 @@ bool is_in_place(const c10::OperatorHandle &op) {
   return true;
 }
 
+bool returns_tensors(const c10::FunctionSchema &schema) {
+  for (const auto &result : schema.returns())
+    if (result.type()->isSubtypeOf(*c10::TensorType::get()) ||
+        result.type()->kind() == c10::TypeKind::ListType)
+      return true;
+  return schema.returns().empty();
+}
+
 bool draws(const c10::OperatorHandle &op) {
   if (op.hasTag(at::Tag::nondeterministic_seeded))
     return true;
@@ -217,7 +227,8 @@ Plan make_plan(const c10::OperatorHandle &op, c10::DispatchKey backend) {
     return {op.hasComputedKernelForDispatchKey(c10::DispatchKey::Meta) ? Way::fake : Way::none,
             nullptr,
             {}};
-  return {own && !draws(op) && !is_view(schema) ? Way::data : Way::none, nullptr, {}};
+  const bool by_data = own && !draws(op) && !is_view(schema) && returns_tensors(schema);
+  return {by_data ? Way::data : Way::none, nullptr, {}};
 }
 
 const Plan &plan_for(const c10::OperatorHandle &op, c10::Device device) {
@@ -284,17 +295,34 @@ Stack with_data(const c10::OperatorHandle &op, Arguments &arguments) {
             .zero_();
       },
       false);
-  op.callBoxed(stack);
+  try {
+    op.callBoxed(stack);
+  } catch (const c10::Error &error) { // of the zeros, or of the sizes: the caller's values may be fine
+    const std::string what = error.what_without_backtrace();
+    refuse(op, fmt::format(" (on zeros: {})", what.substr(0, what.find('\n'))));
+  }
   for (c10::IValue &result : stack)
     result = replaced(result, [&](const at::Tensor &t) {
       if (const at::Tensor argument = arguments.same(t); argument.defined()) {
         take_over(argument, as_meta(t));
         return argument;
       }
-      const Layout layout{t.sizes(), t.strides(), 0};
-      return stand_in(layout, t.scalar_type(), device);
+      if (!can_stand_in(t))
+        refuse(op, " where it gives a tensor that is not strided");
+      return alike(t, device);
     });
   return stack;
+}
+
+/// A stand-in's values can't go into a tensor that has some.
+void check_written(const c10::OperatorHandle &op, const Arguments &arguments) {
+  for (std::size_t i = 0; i < arguments.values().size(); ++i) {
+    const auto *alias = op.schema().arguments()[i].alias_info();
+    const c10::IValue &value = arguments.values()[i];
+    if (alias && alias->isWrite() && value.isTensor() && value.toTensor().defined() &&
+        !is_stand_in(value.toTensor()) && !value.toTensor().is_meta())
+      refuse(op, " into a tensor that has some");
+  }
 }
 
 Stack in_place(const c10::OperatorHandle &op, const Arguments &arguments) {
@@ -307,33 +335,24 @@ Stack in_place(const c10::OperatorHandle &op, const Arguments &arguments) {
   return results;
 }
 
-Stack by_composite(const c10::OperatorHandle &op, const Plan &plan, c10::Device device,
-                   const Arguments &arguments) {
+Stack own_code(const c10::OperatorHandle &op, const Plan &plan, c10::Device device,
+               const Arguments &arguments) {
   Stack stack = arguments.values();
   const c10::DispatchKeySet keys(c10::computeDispatchKey(std::nullopt, std::nullopt, device));
   try {
     plan.kernel->callBoxed(op, keys, &stack);
   } catch (const c10::Error &error) {
-    if (std::string_view(error.msg()).find(kNoMemory) == std::string_view::npos)
-      throw;
-    refuse(op, ""); // its code is not made of ops alone
+    check_memory_read(op, error);
+    throw;
   }
   return stack;
-}
-
-bool returns_tensors(const c10::FunctionSchema &schema) {
-  for (const auto &result : schema.returns())
-    if (result.type()->isSubtypeOf(*c10::TensorType::get()) ||
-        result.type()->kind() == c10::TypeKind::ListType)
-      return true;
-  return schema.returns().empty();
 }
 
 void dispatch(const c10::OperatorHandle &op, c10::DispatchKeySet, Stack *stack) {
   Arguments arguments(op, *stack);
   torch::jit::drop(*stack, op.schema().arguments().size());
   Stack results;
-  if (!arguments.tensors().empty() && arguments.all_real() && !returns_tensors(op.schema())) {
+  if (arguments.is_constant()) {
     const WithData for_real;
     results = arguments.values();
     op.callBoxed(results);
@@ -341,6 +360,8 @@ void dispatch(const c10::OperatorHandle &op, c10::DispatchKeySet, Stack *stack) 
     const c10::Device device =
         arguments.tensors().empty() ? arguments.device() : arguments.device_of_tensors();
     const Plan &plan = plan_for(op, device);
+    if (op.schema().is_mutable())
+      check_written(op, arguments);
     switch (plan.way) {
     case Way::rule:
       results = plan.rule(arguments.values());
@@ -350,7 +371,7 @@ void dispatch(const c10::OperatorHandle &op, c10::DispatchKeySet, Stack *stack) 
       results = on_meta(op, plan, arguments);
       break;
     case Way::composite:
-      results = by_composite(op, plan, device, arguments);
+      results = own_code(op, plan, device, arguments);
       break;
     case Way::in_place:
       results = in_place(op, arguments);
@@ -390,6 +411,33 @@ WithoutData::WithoutData() : guard_(keys_of_thread(false)) {}
 WithData::WithData() : guard_(keys_of_thread(true)) {}
 
 bool in_python_kernel() { return running_python; }
+
+Values by_meta(const char *name, const char *overload, Values values) {
+  const auto op = c10::Dispatcher::singleton().findSchemaOrThrow(name, overload);
+  Arguments arguments(op, values);
+  return on_meta(op, {Way::meta, nullptr, cpp_kernel(op, c10::DispatchKey::Meta)}, arguments);
+}
+
+Values by_composite(const char *name, const char *overload, Values values) {
+  const auto op = c10::Dispatcher::singleton().findSchemaOrThrow(name, overload);
+  const Arguments arguments(op, values);
+  return own_code(op, {Way::composite, nullptr, composite_kernel(op)},
+                  arguments.device_of_tensors(), arguments);
+}
+
+bool runs_above(const c10::OperatorHandle &op) {
+  return op.schema().name() == "aten::max_pool1d";
+}
+
+void run_above(const c10::OperatorHandle &op, Stack &stack) {
+  Values values = torch::jit::pop(stack, op.schema().arguments().size());
+  stack.push_back(rule_for("aten::max_pool1d")(values).front());
+}
+
+void check_memory_read(const c10::OperatorHandle &op, const c10::Error &error) {
+  if (std::string_view(error.msg()).find(kNoMemory) != std::string_view::npos)
+    refuse(op, "");
+}
 
 std::string needs_data(const std::string &text) {
   const auto found = text.find(kNeedsData);

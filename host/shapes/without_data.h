@@ -1,5 +1,7 @@
 #pragma once
 
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <ATen/core/stack.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
 #include <c10/util/Exception.h>
 
@@ -54,6 +56,14 @@ inline constexpr std::int64_t kMostElements = std::int64_t{1} << 22;
 /// Whether this thread is inside of a meta kernel in Python, of an op that is not torch's: what runs
 /// there is not the body.
 bool in_python_kernel();
+
+/// Ops whose code runs above our key, with autograd on, and reads memory there: whoever dispatches
+/// them calls this one in their place.
+bool runs_above(const c10::OperatorHandle &op);
+void run_above(const c10::OperatorHandle &op, torch::jit::Stack &stack);
+
+/// If an op has failed since its code reads a stand-in's memory itself: NotImplementedError.
+void check_memory_read(const c10::OperatorHandle &op, const c10::Error &error);
 
 /// The op that an error says needs data; empty: the error is another one. `text`: of the error.
 std::string needs_data(const std::string &text);

@@ -81,7 +81,10 @@ void run(const c10::OperatorHandle &op, c10::DispatchKeySet keys, torch::jit::St
     untraced.emplace();
   }
   Deeper deeper;
-  op.redispatchBoxed(keys, stack);
+  if (untraced && shapes::runs_above(op))
+    shapes::run_above(op, *stack);
+  else
+    op.redispatchBoxed(keys, stack);
 }
 
 void dispatch(const c10::OperatorHandle &op, c10::DispatchKeySet keys, torch::jit::Stack *stack) {
@@ -105,6 +108,10 @@ void dispatch(const c10::OperatorHandle &op, c10::DispatchKeySet keys, torch::ji
   }
   try {
     run(op, below, stack);
+  } catch (const c10::Error &error) {
+    hook->failed(op);
+    shapes::check_memory_read(op, error);
+    throw;
   } catch (...) {
     hook->failed(op);
     throw;

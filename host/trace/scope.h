@@ -65,7 +65,7 @@ public:
   bool is_of_sizes(const c10::OperatorHandle &op, const jit::Stack &stack) override;
   bool records(const c10::OperatorHandle &op) const override {
     const OpTraits &of = traits(op);
-    return of.own_node;
+    return of.own_node || (without_data() && shapes::runs_above(op));
   }
   std::optional<c10::OperatorHandle> instead(const c10::OperatorHandle &op) override;
   void record(const c10::OperatorHandle &op, const jit::Stack &stack) override;

@@ -147,11 +147,12 @@ std::optional<Shadow::Trouble> Shadow::run(jit::Node *node) {
     for (const Entry *input : inputs)
       values.push_back(input->at[p]);
     std::vector<c10::IValue> results;
-    const auto verdict = runner.run(std::move(values), results);
+    auto verdict = runner.run(std::move(values), results);
     if (verdict == NodeRunner::Verdict::unknown && p >= SizePoints::kMust)
       continue; // too large there for an op that is run on zeros
-    if (verdict == NodeRunner::Verdict::unknown ||
-        (verdict == NodeRunner::Verdict::failed && p == SizePoints::real)) {
+    if (verdict == NodeRunner::Verdict::unknown && p != SizePoints::real)
+      verdict = NodeRunner::Verdict::failed;
+    if (verdict != NodeRunner::Verdict::done && p == SizePoints::real) {
       if (reported_.insert(node).second)
         unknown.push_back({node, p, runner.message(), leaves, false});
       not_known(node, leaves);
