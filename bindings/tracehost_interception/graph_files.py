@@ -6,11 +6,8 @@ many sizes left open as the body allows.
 
 from __future__ import annotations
 
-import contextlib
-import logging
 import os
 import tempfile
-from collections.abc import Iterator
 from typing import Any
 
 from .functions import make
@@ -84,8 +81,7 @@ def general_graph(made: Any) -> Any:
         ]
         args, kwargs = _pytree.tree_unflatten(opened, tree)
         try:
-            with _quiet():
-                return saved.get_concrete_function(*args, **kwargs)
+            return saved.get_concrete_function(*args, **kwargs)
         except Exception:  # it needs one of them
             return None
 
@@ -96,17 +92,6 @@ def general_graph(made: Any) -> Any:
         if found is None and alone:
             found = request(alone[:1])
     return found or first
-
-
-@contextlib.contextmanager
-def _quiet() -> Iterator[None]:
-    """Sizes that do not fit are tried, and torch's fake tensors log what they raise."""
-    log = logging.getLogger("torch._subclasses.fake_tensor")
-    before, log.disabled = log.disabled, True
-    try:
-        yield
-    finally:
-        log.disabled = before
 
 
 def _opened(leaf: Any, dimensions: set[int]) -> Any:

@@ -1,5 +1,7 @@
 #include "program/passes.h"
 
+#include "program/merge.h"
+
 #include <ATen/ATen.h>
 #include <torch/csrc/jit/ir/constants.h>
 #include <torch/csrc/jit/passes/dead_code_elimination.h>
@@ -125,6 +127,7 @@ void prepare(const std::shared_ptr<torch::jit::Graph> &graph) {
   torch::jit::EliminateDeadCode(graph->block()); // trace/tracer.cpp says why this one
   detach_randint_like(graph->block());
   convert_numbers(graph->block());
+  merge_equal(*graph->block());
   // Types still carry the sizes of the traced call; later passes and reports must not rely on them.
   torch::jit::EraseShapeInformation(graph);
   // No ConstantPooling: it merges a number (`x + 1`) with an equal 0-dim tensor, whose dtype weighs

@@ -37,6 +37,22 @@ Values floor_divide(const Values &a) {
   return {at::div(a[0].toTensor(), a[1].toTensor(), "floor")};
 }
 
+/// (self, target, weight, reduction)
+Values binary_cross_entropy(const Values &a) {
+  const at::Tensor self = a[0].toTensor(), target = a[1].toTensor();
+  TORCH_CHECK(self.sizes() == target.sizes(), "Using a target size (", target.sizes(),
+              ") that is different to the input size (", self.sizes(), ") is not allowed");
+  const bool whole = a[3].toInt() == at::Reduction::None;
+  return {whole ? at::empty_like(self) : at::empty({}, self.options())};
+}
+
+/// (self, target, reduction, delta)
+Values huber_loss(const Values &a) {
+  return {at::smooth_l1_loss(a[0].toTensor(), a[1].toTensor(), a[2].toInt(), 1.0)};
+}
+
+Values prelu(const Values &a) { return {at::mul(a[0].toTensor(), a[1].toTensor())}; }
+
 /// (grad, self, ...) or (grad, output, ...): the gradient of the second.
 Values gradient(const Values &a) { return {at::mul(a[0].toTensor(), a[1].toTensor())}; }
 
@@ -51,6 +67,9 @@ const std::vector<NamedRule> kElementwiseRules = {
     {"aten::where.self", where},
     {"aten::rsub.Tensor", rsub},
     {"aten::floor_divide", floor_divide},
+    {"aten::binary_cross_entropy", binary_cross_entropy},
+    {"aten::huber_loss", huber_loss},
+    {"aten::_prelu_kernel", prelu},
     {"aten::hardtanh_backward", gradient},
     {"aten::hardswish_backward", gradient},
     {"aten::mish_backward", gradient},

@@ -78,6 +78,9 @@ Values randperm(const Values &arguments) {
 Values multinomial(const Values &arguments) {
   const at::Tensor self = arguments[0].toTensor();
   TORCH_CHECK(self.dim() == 1 || self.dim() == 2, "prob_dist must be 1 or 2 dim");
+  TORCH_CHECK(at::isFloatingType(self.scalar_type()),
+              "multinomial only supports floating-point dtypes for input, got: ",
+              self.scalar_type());
   const std::int64_t count = arguments[1].toInt();
   return {self.dim() == 1 ? at::empty({count}, self.options().dtype(at::kLong))
                           : at::empty({self.size(0), count}, self.options().dtype(at::kLong))};

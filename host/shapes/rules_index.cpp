@@ -51,21 +51,121 @@ Values repeat(const Values &a) {
   return {at::empty(sizes, self.options())};
 }
 
+Values moved(const Values &a) { return {at::empty_like(a[0].toTensor())}; }
+
+/// (self, index)
+Values take(const Values &a) {
+  return {at::empty(a[1].toTensor().sizes(), a[0].toTensor().options())};
+}
+
+/// (grad_in, input_sizes, ...)
+Values unfold_backward(const Values &a) {
+  return {at::empty(a[1].toIntVector(), a[0].toTensor().options())};
+}
+
+/// (sorted_sequence, self, out_int32, ...)
+Values searchsorted(const Values &a) {
+  const at::Tensor self = a[1].toTensor();
+  const auto dtype = a[2].toBool() ? at::kInt : at::kLong;
+  return {at::empty(self.sizes(), self.options().dtype(dtype))};
+}
+
+/// (self, boundaries, out_int32, ...)
+Values bucketize(const Values &a) {
+  const at::Tensor boundaries = a[1].toTensor();
+  TORCH_CHECK(boundaries.dim() == 1, "boundaries tensor must be 1 dimension, but got dim(",
+              boundaries.dim(), ")");
+  return searchsorted({a[1], a[0], a[2]});
+}
+
+at::Tensor real_of(const at::Tensor &t) { return t.is_complex() ? at::view_as_real(t).select(-1, 0) : t; }
+
+/// (self, dim, correction, keepdim)
+Values variance(const Values &a) {
+  const at::Tensor self = a[0].toTensor();
+  TORCH_CHECK(self.is_floating_point() || self.is_complex(),
+              "std and var only support floating point and complex dtypes");
+  const auto dims = a[1].isNone() ? std::vector<std::int64_t>() : a[1].toIntVector();
+  return {at::sum(real_of(self), dims, a[3].toBool())};
+}
+
+Values variance_and_mean(const Values &a) {
+  const auto dims = a[1].isNone() ? std::vector<std::int64_t>() : a[1].toIntVector();
+  return {variance(a)[0], at::sum(a[0].toTensor(), dims, a[3].toBool())};
+}
+
+std::optional<at::ScalarType> dtype_in(const c10::IValue &value) {
+  return value.isNone() ? std::nullopt : std::optional(value.toScalarType());
+}
+
+/// (self, dtype)
+Values product(const Values &a) { return {at::sum(a[0].toTensor(), dtype_in(a[1]))}; }
+
+/// (self, dim, keepdim, dtype)
+Values nansum(const Values &a) {
+  const auto dims = a[1].isNone() ? std::vector<std::int64_t>() : a[1].toIntVector();
+  return {at::sum(a[0].toTensor(), dims, a[2].toBool(), dtype_in(a[3]))};
+}
+
+/// (self, dim)
+Values count_nonzero(const Values &a) {
+  return {at::sum(at::ne(a[0].toTensor(), 0), a[1].toIntVector())};
+}
+
 /// The only value of a tensor's elements.
 Values one(const Values &a) { return {at::empty({}, a[0].toTensor().options())}; }
+
+/// (self, num_classes)
+Values one_hot(const Values &a) {
+  const at::Tensor self = a[0].toTensor();
+  TORCH_CHECK_NOT_IMPLEMENTED(a[1].toInt() > 0,
+                              "aten::one_hot does not run without data, nor a number of classes");
+  TORCH_CHECK(self.scalar_type() == at::kLong,
+              "one_hot is only applicable to index tensor of type LongTensor.");
+  std::vector<std::int64_t> sizes = self.sizes().vec();
+  sizes.push_back(a[1].toInt());
+  return {at::empty(sizes, self.options())};
+}
+
+Values dot(const Values &a) {
+  const at::Tensor self = a[0].toTensor(), other = a[1].toTensor();
+  TORCH_CHECK(self.dim() == 1 && other.dim() == 1, "1D tensors expected, but got ", self.dim(),
+              "D and ", other.dim(), "D tensors");
+  TORCH_CHECK(self.scalar_type() == other.scalar_type(),
+              "dot : expected both vectors to have same dtype, but found ", self.scalar_type(),
+              " and ", other.scalar_type());
+  TORCH_CHECK(self.numel() == other.numel(),
+              "inconsistent tensor size, expected tensor [", self.numel(), "] and src [",
+              other.numel(), "] to have the same number of elements, but got ", self.numel(),
+              " and ", other.numel(), " elements respectively");
+  return one(a);
+}
 
 } // namespace
 
 const std::vector<NamedRule> kIndexRules = {
     {"aten::index.Tensor", index},
     {"aten::index_select", index_select},
+    {"aten::one_hot", one_hot},
+    {"aten::flip", moved},
+    {"aten::take", take},
+    {"aten::unfold_backward", unfold_backward},
+    {"aten::searchsorted.Tensor", searchsorted},
+    {"aten::bucketize.Tensor", bucketize},
+    {"aten::var.correction", variance},
+    {"aten::std.correction", variance},
+    {"aten::var_mean.correction", variance_and_mean},
+    {"aten::std_mean.correction", variance_and_mean},
+    {"aten::prod", product},
+    {"aten::nansum", nansum},
+    {"aten::count_nonzero.dim_IntList", count_nonzero},
     {"aten::repeat", repeat},
     {"aten::embedding_dense_backward", embedding_backward},
     {"aten::max", one},
     {"aten::min", one},
     {"aten::median", one},
     {"aten::nanmedian", one},
-    {"aten::dot", one},
+    {"aten::dot", dot},
 };
 
 } // namespace tracehost::shapes

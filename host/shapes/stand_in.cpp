@@ -4,7 +4,9 @@
 
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <ATen/core/grad_mode.h>
+#include <ATen/SparseCsrTensorUtils.h>
 #include <ATen/ops/as_strided.h>
+#include <ATen/ops/zeros.h>
 #include <c10/core/Allocator.h>
 #include <c10/core/InferenceMode.h>
 #include <c10/core/TensorOptions.h>
@@ -85,6 +87,10 @@ bool can_stand_in(const at::Tensor &t) {
          !t.unsafeGetTensorImpl()->is_python_dispatch() && t.unsafeGetTensorImpl()->has_storage();
 }
 
+bool is_sparse(const at::Tensor &t) {
+  return t.layout() == at::kSparse || at::sparse_csr::is_sparse_compressed(t);
+}
+
 bool is_stand_in(const at::Tensor &t) { return t.defined() && no_data(t) != nullptr; }
 
 at::Tensor stand_in(const Layout &layout, at::ScalarType dtype, c10::Device device) {
@@ -161,10 +167,14 @@ at::Tensor Twins::of(const at::Tensor &t) {
 }
 
 at::Tensor Twins::make(const at::Tensor &t) {
-  TORCH_CHECK_NOT_IMPLEMENTED(can_stand_in(t), "no stand-in can be made of a tensor of layout ",
-                              t.layout());
-  const WithoutData mode;
   const c10::InferenceMode inference(t.is_inference());
+  if (is_sparse(t)) {
+    const WithData for_real;
+    return at::zeros(t.sizes(), t.options()).set_requires_grad(t.requires_grad());
+  }
+  TORCH_CHECK_NOT_IMPLEMENTED(can_stand_in(t), "a tensor of layout ", t.layout(),
+                              " does not run without data");
+  const WithoutData mode;
   const at::Tensor whole = t.is_view() ? at::Tensor(t._base()) : at::Tensor();
   if (whole.defined() && can_stand_in(whole) && t.requires_grad()) {
     const at::AutoGradMode grad(true);

@@ -19,8 +19,10 @@
 
 namespace tracehost::shapes {
 
-/// Of a tensor that is not strided, no stand-in can be made: sparse, nested, quantized.
+/// Only of a strided tensor a stand-in can be made.
 bool can_stand_in(const at::Tensor &t);
+/// A sparse tensor has no stand-in, and needs none: one without elements takes little room.
+bool is_sparse(const at::Tensor &t);
 
 bool is_stand_in(const at::Tensor &t);
 
@@ -54,7 +56,8 @@ void take_over(const at::Tensor &t, const at::Tensor &meta);
 /// Tensors that share memory get stand-ins that share memory. The tensors are held.
 class Twins {
 public:
-  /// Requires: no op is recorded, and can_stand_in(t).
+  /// The twin of a sparse tensor is a sparse one without elements. Throws NotImplementedError for
+  /// what is neither sparse nor strided. Requires: no op is recorded.
   at::Tensor of(const at::Tensor &t);
 
 private:

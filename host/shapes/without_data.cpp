@@ -64,6 +64,13 @@ public:
     return !tensors_.empty();
   }
 
+  bool any_sparse() const {
+    for (const at::Tensor &t : tensors_)
+      if (is_sparse(t))
+        return true;
+    return false;
+  }
+
   /// Where the results are: where the op is told to put them, or with its tensors. A tensor of one
   /// element on the CPU goes with any.
   c10::Device device() const {
@@ -288,6 +295,8 @@ Stack with_data(const c10::OperatorHandle &op, Arguments &arguments) {
   const WithData for_real;
   Stack stack = arguments.with(
       [](const at::Tensor &t) {
+        if (is_sparse(t))
+          return t;
         if (!is_stand_in(t) && !t.is_meta())
           return t.clone();
         return at::empty_strided(t.sizes(), t.strides(),
@@ -304,9 +313,12 @@ Stack with_data(const c10::OperatorHandle &op, Arguments &arguments) {
   for (c10::IValue &result : stack)
     result = replaced(result, [&](const at::Tensor &t) {
       if (const at::Tensor argument = arguments.same(t); argument.defined()) {
-        take_over(argument, as_meta(t));
+        if (!is_sparse(argument))
+          take_over(argument, as_meta(t));
         return argument;
       }
+      if (is_sparse(t))
+        return t;
       if (!can_stand_in(t))
         refuse(op, " where it gives a tensor that is not strided");
       return alike(t, device);
@@ -356,6 +368,8 @@ void dispatch(const c10::OperatorHandle &op, c10::DispatchKeySet, Stack *stack) 
     const WithData for_real;
     results = arguments.values();
     op.callBoxed(results);
+  } else if (arguments.any_sparse()) {
+    results = with_data(op, arguments);
   } else {
     const c10::Device device =
         arguments.tensors().empty() ? arguments.device() : arguments.device_of_tensors();
@@ -426,12 +440,13 @@ Values by_composite(const char *name, const char *overload, Values values) {
 }
 
 bool runs_above(const c10::OperatorHandle &op) {
-  return op.schema().name() == "aten::max_pool1d";
+  const std::string &name = op.schema().name();
+  return name == "aten::max_pool1d" || name == "aten::one_hot";
 }
 
 void run_above(const c10::OperatorHandle &op, Stack &stack) {
-  Values values = torch::jit::pop(stack, op.schema().arguments().size());
-  stack.push_back(rule_for("aten::max_pool1d")(values).front());
+  const Values values = torch::jit::pop(stack, op.schema().arguments().size());
+  stack.push_back(rule_for(op.schema().name())(values).front());
 }
 
 void check_memory_read(const c10::OperatorHandle &op, const c10::Error &error) {

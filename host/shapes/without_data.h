@@ -51,7 +51,7 @@ private:
 };
 
 /// Zeros that the way "data" makes for one op.
-inline constexpr std::int64_t kMostElements = std::int64_t{1} << 22;
+inline constexpr std::int64_t kMostElements = std::int64_t{1} << 24;
 
 /// Whether this thread is inside of a meta kernel in Python, of an op that is not torch's: what runs
 /// there is not the body.

@@ -1,5 +1,7 @@
 #include "signature/value_guard.h"
 
+#include "shapes/stand_in.h"
+
 #include "signature/signature.h"
 
 #include <ATen/core/LegacyTypeDispatch.h>
@@ -48,7 +50,7 @@ std::string element_text(const c10::Scalar &element) {
 
 bool can_be_guarded(const at::Tensor &t) {
   return t.numel() <= kMostGuarded && t.layout() == at::kStrided && !t.is_quantized() &&
-         !t.is_meta() && !t.is_nested() && !t.key_set().has(c10::DispatchKey::Python);
+         !shapes::is_stand_in(t) && !t.is_meta() && !t.is_nested() && !t.key_set().has(c10::DispatchKey::Python);
 }
 
 ValueGuard guard_of(std::uint32_t input, const at::Tensor &t) {

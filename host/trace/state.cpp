@@ -82,7 +82,8 @@ void check_memory_read(const at::Tensor &t, const std::string &how) {
 
 void Scope::check_memory_read(const at::Tensor &t, const std::string &how) {
   const auto shares = [&](const at::Tensor &input) {
-    return input.has_storage() && input.storage().is_alias_of(t.storage());
+    return input.has_storage() &&
+           input.storage().unsafeGetStorageImpl() == t.storage().unsafeGetStorageImpl();
   };
   const auto captured = [&](const Capture &capture) { return shares(capture.tensor); };
   if (!on_stand_ins_ && t.has_storage() && std::none_of(slots_.begin(), slots_.end(), shares) &&

@@ -7,7 +7,7 @@ import pytest
 from conftest import ROOT
 
 ORDER = [
-    "include", "signature", "event", "program", "cache", "shapes", "trace", "staging", "validate", "function", "report", "archive",
+    "include", "shapes", "signature", "event", "program", "cache", "trace", "staging", "validate", "function", "report", "archive",
     "runtime", "interpreter", "embed", "cli",
 ]  # fmt: skip
 # interpreter/ is libpython and nothing else; cli/ is interpreter/ and nothing else of ours: the binary must not need torch.

@@ -1,0 +1,144 @@
+"""Ops without data give what they give with data: sizes, strides, offset, dtype, device, over torch's own samples."""
+
+import re
+import warnings
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import torch
+from tracehost import _tracehost
+
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore")
+    from torch.testing._internal.common_methods_invocations import op_db
+from torch.utils import _pytree as tree
+
+DTYPES = (torch.float32, torch.int64, torch.complex64, torch.bool)
+SAMPLES = 12
+# An op that is refused without data, for some of its samples at least, with the reason.
+SIZE_BY_VALUES = "the sizes of its result depend on values"
+READS_VALUES = "it reads a value"
+ITS_OWN_CODE = "its code reads memory beside its ops"
+REFUSED = {
+    "__getitem__": SIZE_BY_VALUES,
+    "_segment_reduce": READS_VALUES,
+    "_unsafe_masked_index": SIZE_BY_VALUES,
+    "allclose": READS_VALUES,
+    "argwhere": SIZE_BY_VALUES,
+    "bincount": SIZE_BY_VALUES,
+    "cholesky_inverse": "it refuses zeros",
+    "combinations": SIZE_BY_VALUES,
+    "cov": READS_VALUES,
+    "equal": READS_VALUES,
+    "geqrf": ITS_OWN_CODE,
+    "istft": READS_VALUES,
+    "item": READS_VALUES,
+    "ldexp": ITS_OWN_CODE,
+    "linalg.lstsq": ITS_OWN_CODE,
+    "linspace": READS_VALUES,
+    "logspace": READS_VALUES,
+    "masked_select": SIZE_BY_VALUES,
+    "narrow": READS_VALUES,
+    "nn.functional.ctc_loss": READS_VALUES,
+    "nn.functional.gaussian_nll_loss": READS_VALUES,
+    "nn.functional.max_pool1d": "its code runs above ours: in a trace it is called differently",
+    "nn.functional.one_hot": SIZE_BY_VALUES,
+    "nonzero": SIZE_BY_VALUES,
+    "quantile": READS_VALUES,
+    "nanquantile": READS_VALUES,
+    "repeat_interleave": SIZE_BY_VALUES,
+    "tensor_split": READS_VALUES,
+    "unique": SIZE_BY_VALUES,
+    "unique_consecutive": SIZE_BY_VALUES,
+}
+# What eager refuses and a shape does not tell: the graph raises it when it runs.
+RAISED_LATER = {
+    "aminmax": "out= tensors overlap",
+    "as_strided_scatter": "the view is larger than the storage",
+    "cat": "out= overlaps an input",
+    "cauchy": "the range of a number",
+    "exponential": "the range of a number",
+    "gather": "an index is out of range",
+    "geometric": "the range of a number",
+    "kthvalue": "out= overlaps the input",
+    "log_normal": "the range of a number",
+    "masked_fill": "the kernel checks the value's dimensions",
+    "masked_scatter": "the kernel checks the mask's dtype",
+    "nn.functional.gelu": "the kernel checks a text",
+    "nn.functional.huber_loss": "the range of a number",
+    "scatter": "an index is out of range",
+    "scatter_add": "an index is out of range",
+    "take": "out= overlaps the input",
+}
+
+BY_NAME: dict[str, list[Any]] = {}
+for _op in op_db:
+    BY_NAME.setdefault(_op.name, []).append(_op)
+
+
+def twin(value: Any) -> Any:
+    return _tracehost.twin(value) if isinstance(value, torch.Tensor) else value
+
+
+def described(result: Any) -> list[Any]:
+    """What a program can ask of each tensor without its values."""
+    found: list[Any] = []
+    for leaf in tree.tree_leaves(result):
+        if not isinstance(leaf, torch.Tensor):
+            found.append(type(leaf))
+        elif leaf.layout != torch.strided:
+            found.append((leaf.shape, leaf.layout, leaf.dtype))
+        else:
+            found.append((leaf.shape, leaf.stride(), leaf.storage_offset(), leaf.dtype, leaf.device))
+    return found
+
+
+def samples(op: Any) -> Iterator[Any]:
+    for dtype in DTYPES:
+        if dtype in op.dtypes:
+            yield from list(op.sample_inputs("cpu", dtype, requires_grad=False))[:SAMPLES]
+
+
+def without_data(op: Any, sample: Any) -> Any:
+    args, kwargs = tree.tree_map(twin, ((sample.input, *sample.args), dict(sample.kwargs)))
+    with _tracehost.WithoutData():
+        return op(*args, **kwargs)
+
+
+def needs_data(error: Exception) -> bool:
+    return re.search("without data", str(error)) is not None
+
+
+@pytest.mark.parametrize("name", sorted(BY_NAME))
+def test_an_op_without_data_gives_the_like(name):
+    for op in BY_NAME[name]:
+        for sample in samples(op):
+            try:
+                expected = op(sample.input, *sample.args, **sample.kwargs)
+            except Exception:
+                with pytest.raises(Exception):  # noqa: B017: whatever eager raises
+                    without_data(op, sample)
+                continue
+            try:
+                found = without_data(op, sample)
+            except Exception as error:
+                assert needs_data(error), error
+                assert name in REFUSED, error
+                continue
+            assert described(found) == described(expected), sample
+
+
+@pytest.mark.parametrize("name", sorted(n for n, ops in BY_NAME.items() if any(o.error_inputs_func for o in ops)))
+def test_what_eager_refuses_for_its_shapes_is_refused_without_data(name):
+    for op in BY_NAME[name]:
+        for case in op.error_inputs("cpu") if op.error_inputs_func else ():
+            sample = case.sample_input
+            try:
+                op(sample.input, *sample.args, **sample.kwargs)
+            except Exception:
+                try:
+                    found = without_data(op, sample)
+                except Exception:
+                    continue
+                assert name in RAISED_LATER, case.error_regex
