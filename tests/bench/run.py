@@ -17,6 +17,10 @@ PARTS = {  # name: module, and what it measures
     ),
     "instructions": ("instructions", "the host's share of a call, counted by callgrind"),
     "import": ("startup", "import tracehost, start of the host"),
+    "traces": (
+        "traces",
+        "plain traces, of declared sizes, of branches, from specs, first and warm, beside others",
+    ),
     "autograph": ("autograph", "conversion of a function, choice of a callee"),
     "control_flow": ("control_flow", "staging of an if and of loops, long loops, the first one"),
     "training": ("training", "a whole training step, eager and in one Function"),

@@ -14,6 +14,7 @@ with warnings.catch_warnings():
     from torch.testing._internal.common_methods_invocations import op_db
 from torch.utils import _pytree as tree
 
+pytestmark = pytest.mark.filterwarnings("ignore")
 DTYPES = (torch.float32, torch.int64, torch.complex64, torch.bool)
 SAMPLES = 12
 # An op that is refused without data, for some of its samples at least, with the reason.
@@ -64,6 +65,7 @@ RAISED_LATER = {
     "kthvalue": "out= overlaps the input",
     "log_normal": "the range of a number",
     "masked_fill": "the kernel checks the value's dimensions",
+    "multinomial": "it checks how many can be drawn",
     "masked_scatter": "the kernel checks the mask's dtype",
     "nn.functional.gelu": "the kernel checks a text",
     "nn.functional.huber_loss": "the range of a number",
