@@ -42,9 +42,12 @@ void Cache::List::insert(SpecializationRef added) {
 
 void Cache::List::note_narrower() {
   narrower_.assign(all_.size(), {});
+  std::vector<bool> ordered; // whether it may come before or after others
+  for (const auto &s : all_)
+    ordered.push_back(s->signature.relaxed() || !s->above.empty() || !s->below.empty());
   for (std::uint32_t i = 0; i < all_.size(); ++i)
     for (std::uint32_t j = 0; j < i; ++j)
-      if (comes_before(*all_[j], *all_[i]))
+      if ((ordered[i] || ordered[j]) && comes_before(*all_[j], *all_[i]))
         narrower_[i].push_back(j);
 }
 
@@ -64,8 +67,13 @@ Cache::Evicted Cache::publish(SpecializationRef added) {
     eviction_.tick(list_->all_);
     eviction_.enter(*added, hash);
     auto next = std::make_shared<List>();
-    for (const auto &s : *list_)
-      (s->signature.alive() ? next->all_ : evicted).push_back(s);
+    const std::size_t count = list_->size(), from = count ? swept_ % count : 0;
+    swept_ = from + kSwept;
+    for (std::size_t i = 0; i < count; ++i) {
+      const bool swept = (i + count - from) % count < kSwept;
+      const auto &s = (*list_)[i];
+      (swept && !s->signature.alive() ? evicted : next->all_).push_back(s);
+    }
     while (!next->empty() && next->size() + 1 > limit_) {
       const auto least =
           next->all_.begin() + static_cast<std::ptrdiff_t>(eviction_.least(next->all_));

@@ -83,6 +83,11 @@ public:
 
 private:
   mutable std::mutex mutex_;
+  /// Of so many a publication looks whether what they refer to is alive: a miss does not grow with
+  /// the cache.
+  static constexpr std::size_t kSwept = 16;
+  std::size_t swept_ = 0; ///< where the next one begins
+
   std::shared_ptr<const List> list_; ///< replaced, never changed
   std::uint64_t version_ = 0;
   Eviction eviction_;

@@ -271,38 +271,45 @@ FunctionCore::Made FunctionCore::trace(Body &body, Request &request, Signature s
   return all;
 }
 
-/// The arguments of each are compared first, and its surroundings without a text. Paths and texts
-/// of surroundings are made only of those that can be the nearest: their number does not grow with
-/// the cache.
+/// The arguments of each are compared first. Surroundings are compared of those alone that can be
+/// the nearest, paths and texts of them made of fewer still: neither grows with the cache.
 Nearest FunctionCore::nearest(Body &body, Request &request, const Signature &signature,
                               SpecializationRef &found, std::vector<std::uint64_t> *alike) {
   const auto list = cache_.list()->by_age();
-  Nearest result;
-  std::vector<std::pair<int, std::size_t>> changed; // the least distance, the index
+  struct Candidate {
+    int least; ///< its distance, by arguments
+    std::size_t index;
+    std::vector<Difference> differing;
+  };
+  std::vector<Candidate> candidates;
+  for (std::size_t i = 0; i < list.size(); ++i) {
+    auto differing = differences(list[i]->signature, signature);
+    candidates.push_back({distance(differing), i, std::move(differing)});
+  }
+  std::sort(candidates.begin(), candidates.end(), [](const Candidate &a, const Candidate &b) {
+    return a.least != b.least ? a.least < b.least : a.index > b.index;
+  });
   const auto complete = [&](std::size_t i) {
     Signature now = signature;
     body.environment(*list[i], request, now);
     return differences(list[i]->signature, now);
   };
-  for (std::size_t i = 0; i < list.size(); ++i) {
+  Nearest result;
+  for (auto &[least, i, differing] : candidates) {
+    const bool declarable = alike && only_declarable(differing);
+    if (!declarable && !result.may_be(i, least))
+      continue;
     const auto surroundings = body.surroundings(*list[i], request);
-    auto differing = surroundings == Body::Surroundings::unknown
-                         ? complete(i)
-                         : differences(list[i]->signature, signature);
     if (surroundings == Body::Surroundings::changed) {
-      changed.emplace_back(distance(differing) + least_distance(), i);
+      if (result.may_be(i, least + least_distance()))
+        result.consider(i, complete(i));
       continue;
     }
+    if (surroundings == Body::Surroundings::unknown)
+      differing = complete(i);
     if (alike && only_declarable(differing))
       alike->push_back(list[i]->number);
     result.consider(i, std::move(differing));
-  }
-  std::sort(changed.begin(), changed.end(), [](const auto &a, const auto &b) {
-    return a.first != b.first ? a.first < b.first : a.second > b.second;
-  });
-  for (const auto &[least, i] : changed) {
-    if (result.may_be(i, least))
-      result.consider(i, complete(i));
   }
   if (!list.empty())
     found = list[result.index];
