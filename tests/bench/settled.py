@@ -3,6 +3,7 @@ people have."""
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 
 import torch
@@ -43,15 +44,16 @@ def graphs() -> dict[str, tuple[Callable[[torch.Tensor], torch.Tensor], torch.Te
         "150 ops, 3x3": (chain, torch.rand(3, 3)),
         "150 ops, 300x300": (chain, torch.rand(300, 300)),
         "RNN of 16 steps": (rnn(16, 64), torch.rand(8, 64)),
-        "MLP": (lambda x: mlp(x), torch.rand(32, 64)),
-        "transformer layer": (lambda x: layer(x), torch.rand(4, 16, 64)),
+        "MLP": (mlp.requires_grad_(False), torch.rand(32, 64)),
+        "transformer layer": (layer.requires_grad_(False), torch.rand(4, 16, 64)),
     }
 
 
 def run(report: Report, repeats: int) -> None:
     torch.set_num_threads(1)
     torch.manual_seed(0)
-    with torch.no_grad():
+    with torch.no_grad(), warnings.catch_warnings():
+        warnings.simplefilter("ignore", FutureWarning)  # torch.jit.trace is deprecated
         for name, (body, x) in graphs().items():
             rivals = {
                 "eager": body,
