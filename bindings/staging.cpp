@@ -145,7 +145,8 @@ TensorArray::Index index_of(py::handle i) {
 /// What `tracehost.TensorArray` is while a function is traced.
 class PyTensorArray {
 public:
-  explicit PyTensorArray(std::int64_t size) : array_(called([&] { return TensorArray(size); })) {}
+  explicit PyTensorArray(py::handle size)
+      : array_(called([&] { return TensorArray(index_of(size)); })) {}
 
   void append(py::handle value) {
     called([&] { array_.append(tensor(value)); });
@@ -206,7 +207,7 @@ void add_staging(py::module_ &module) {
       .def("uses", &PyLoop::uses)
       .def("finish", &PyLoop::finish);
   py::class_<PyTensorArray>(module, "TensorArray")
-      .def(py::init<std::int64_t>())
+      .def(py::init<py::handle>())
       .def("append", &PyTensorArray::append)
       .def("write", &PyTensorArray::write)
       .def("unstack", &PyTensorArray::unstack)

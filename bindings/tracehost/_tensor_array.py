@@ -28,10 +28,11 @@ class TensorArray:
     Args:
         dtype: of each element. Python numbers are converted to it, tensors must have it.
         size: how many elements. 0: it grows, by `append` or by `write` beyond its end. Else it keeps this
-            size and `append` is an error; then the first size of `stack()` is known in a trace.
+            size and `append` is an error; then the first size of `stack()` is known in a trace. An integer
+            tensor of one element: it keeps that size, which may be another one at each call of a graph.
 
-    Where a graph decides how many elements a growing array has, that is no number while it is traced:
-    `size()` is a 0-dim tensor, and the first size of `stack()` can't be read.
+    Where a graph decides how many elements an array has, that is no number while it is traced: `size()`
+    is a 0-dim tensor, and the first size of `stack()` can't be read.
 
     All elements have the shape of the first one; a value of another shape or dtype is a ValueError that
     names both. Where a loop or branch of the graph reads, an element must have been written before it,
@@ -41,14 +42,20 @@ class TensorArray:
     def __init__(self, dtype: torch.dtype = torch.float32, size: Any = 0) -> None:
         if not isinstance(dtype, torch.dtype):
             raise TypeError(f"TensorArray takes a torch.dtype, got {dtype!r}")
-        size = operator.index(size)
-        if size < 0:
-            raise ValueError(f"TensorArray's size must be at least 0, not {size}")
         self.dtype = dtype
-        self._fixed = size > 0
         self._items: list[torch.Tensor | None] = []
         self._staged: Any = None
-        if _tracehost.recording():
+        recording = _tracehost.recording()
+        by_value = is_tensor(size)
+        if by_value:
+            self._check_integer(size, "size")
+            size = size.reshape(()) if recording else int(size)
+        else:
+            size = operator.index(size)
+        if not is_tensor(size) and size < 0:
+            raise ValueError(f"TensorArray's size must be at least 0, not {size}")
+        self._fixed = by_value or size > 0
+        if recording:
             self._staged = _tracehost.TensorArray(size)
         else:
             self._items = [None] * size
@@ -225,16 +232,20 @@ class TensorArray:
     def _index(self, index: Any) -> Any:
         if not is_tensor(index):
             return operator.index(index)
-        integer = (index.dim() == 0 or index.numel() == 1) and not index.dtype.is_floating_point
-        if not integer or index.dtype.is_complex or index.dtype == torch.bool:
-            raise TypeError(
-                f"a TensorArray's index is an integer or an integer tensor of one element, not a "
-                f"{dtype_name(index.dtype)} tensor of shape {list(index.shape)}"
-            )
+        self._check_integer(index, "index")
         if self._staged is None:
             self._own()
             return int(index)
         return index.reshape(()) if index.dim() else index
+
+    @staticmethod
+    def _check_integer(number: torch.Tensor, what: str) -> None:
+        integer = (number.dim() == 0 or number.numel() == 1) and not number.dtype.is_floating_point
+        if not integer or number.dtype.is_complex or number.dtype == torch.bool:
+            raise TypeError(
+                f"a TensorArray's {what} is an integer or an integer tensor of one element, not a "
+                f"{dtype_name(number.dtype)} tensor of shape {list(number.shape)}"
+            )
 
     def _own(self) -> list[torch.Tensor | None]:
         """The Python list, where no graph has to do what is done to it."""

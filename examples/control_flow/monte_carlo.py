@@ -9,7 +9,7 @@ def paths(spot, volatility, steps):
     """Prices at each of `steps` times within a year, for 256 samples: [steps, 256]."""
     price = spot.expand(256)
     dt = 1 / steps
-    prices = tracehost.TensorArray(torch.float32, size=0)
+    prices = tracehost.TensorArray(torch.float32, size=steps)
     for i in tracehost.range(steps):
         noise = torch.randn(256)
         price = price * torch.exp(-(volatility**2) / 2 * dt + volatility * torch.sqrt(dt) * noise)

@@ -67,11 +67,14 @@ def _run(program: Program) -> tuple[Cost, list[Any], list[str]]:
 def compare(title: str, before: Program, after: Program, *, traces: tuple[int, int]) -> None:
     """Runs both, asserts the numbers of traces and that the results are equal, prints a table.
 
-    With --json: one line for `run.py` in place of the table.
+    For `run.py`: with --json one line in place of the table; with --first before or --first after only the
+    milliseconds of that one, as the first that the process traces.
     """
     torch.set_num_threads(1)
-    # What a process pays once belongs to neither: its first trace, and the shape functions that torch
-    # imports when sizes are relaxed for the first time (about 1.4 s and 26 MB).
+    if "--first" in sys.argv:
+        print(first_ms(before if sys.argv[-1] == "before" else after))
+        sys.exit()
+    # What a process pays once belongs to neither: its first traces.
     any_size = [tracehost.TensorSpec([None])]
     tracehost.function(lambda x: x * 2, name="warm up", input_signature=any_size)(torch.ones(3))
     cost_before, results_before, told = _run(before)
@@ -89,6 +92,16 @@ def compare(title: str, before: Program, after: Program, *, traces: tuple[int, i
     print(table([("before", cost_before), ("after", cost_after)]))
     for line in told[0].splitlines() if told else []:
         print("  what tracehost says before: " + line.strip())
+
+
+def first_ms(program: Program) -> float:
+    """Of all calls."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", tracehost.RetraceWarning)
+        start = time.perf_counter()
+        for call in program.calls:
+            call()
+        return (time.perf_counter() - start) * 1e3
 
 
 def table(rows: list[tuple[str, Cost]]) -> str:

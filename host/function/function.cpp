@@ -228,6 +228,19 @@ Signature FunctionCore::relaxed(Body &body, Request &request, const Signature &s
   return result;
 }
 
+namespace {
+
+/// Whether gradients may be asked of a run; the body may begin them as well.
+bool has_gradients(const Signature &signature) {
+  const auto wants = [](const TensorMeta &meta) { return meta.requires_grad; };
+  return signature.context.grad &&
+         (std::any_of(signature.slots.begin(), signature.slots.end(), wants) ||
+          std::any_of(signature.captures.begin(), signature.captures.end(),
+                      [&](const auto &capture) { return wants(capture.meta); }));
+}
+
+} // namespace
+
 FunctionCore::Made FunctionCore::trace(Body &body, Request &request, Signature signature,
                                        const Missed &missed, const std::vector<at::Tensor> &slots) {
   auto made = std::make_shared<Specialization>();
@@ -257,8 +270,8 @@ FunctionCore::Made FunctionCore::trace(Body &body, Request &request, Signature s
   made->front_end = body.finish(request, signature, traced);
   made->signature = std::move(signature);
   made->outputs = std::move(result.outputs);
-  made->program =
-      std::make_unique<Program>(traced.graph, counters_->identity.name, result.tensors.size());
+  made->program = std::make_unique<Program>(traced.graph, counters_->identity.name,
+                                            result.tensors.size(), !has_gradients(made->signature));
   made->first_call = body.caller();
   Made all{made, std::move(traced.notes), {}};
   const bool serves_later = !made->front_end || made->front_end->once.empty();

@@ -7,6 +7,7 @@
 namespace tracehost {
 
 TensorArrayList array_new(std::int64_t size) {
+  TORCH_CHECK_VALUE(size >= 0, "TensorArray's size must be at least 0, not ", size);
   TensorArrayList list;
   list.resize(static_cast<std::size_t>(size));
   return list;

@@ -1,5 +1,6 @@
 #include "program/merge.h"
 
+#include "program/autograd_ops.h"
 #include "program/modes.h"
 
 #include <ATen/core/dispatch/Dispatcher.h>
@@ -156,16 +157,18 @@ bool is_pure(const jit::Node &node) {
 
 } // namespace
 
-void merge_equal(jit::Block &block) {
+namespace {
+
+void merge(jit::Block &block) {
   Table table;
   for (auto it = block.nodes().begin(); it != block.nodes().end();) {
     jit::Node *node = *it++;
     for (jit::Block *inner : node->blocks())
-      merge_equal(*inner);
+      merge(*inner);
     if (is_pure(*node))
       continue;
-    if (!node->kind().is_aten() || !node->blocks().empty() || is_mode(*node) || writes(*node) ||
-        node->kind() == c10::Symbol::fromQualString("aten::set_grad_enabled")) {
+    if (!node->kind().is_aten() || !node->blocks().empty() || is_mode(*node) ||
+        writes(*node)) {
       table.clear();
       continue;
     }
@@ -178,6 +181,27 @@ void merge_equal(jit::Block &block) {
     node->replaceAllUsesWith(earlier);
     node->destroy();
   }
+}
+
+/// Whether the body itself has gradients, of tensors that it makes.
+bool begins_gradients(const jit::Block &block) {
+  static const auto switches = c10::Symbol::fromQualString("aten::set_grad_enabled");
+  static const auto requires_grad = c10::Symbol::fromQualString("tracehost::requires_grad_");
+  for (const jit::Node *node : block.nodes()) {
+    if (node->kind() == requires_grad || node->kind() == switches || is_autograd_op(*node))
+      return true;
+    for (const jit::Block *inner : node->blocks())
+      if (begins_gradients(*inner))
+        return true;
+  }
+  return false;
+}
+
+} // namespace
+
+void merge_equal(jit::Block &block) {
+  if (!begins_gradients(block))
+    merge(block);
 }
 
 } // namespace tracehost

@@ -120,14 +120,15 @@ void convert_truths(torch::jit::Block *block) {
   }
 }
 
-void prepare(const std::shared_ptr<torch::jit::Graph> &graph) {
+void prepare(const std::shared_ptr<torch::jit::Graph> &graph, bool merges) {
   torch::jit::Inline(*graph);
   drop_identities(graph->block());
   torch::jit::LowerSimpleTuples(graph->block());
   torch::jit::EliminateDeadCode(graph->block()); // trace/tracer.cpp says why this one
   detach_randint_like(graph->block());
   convert_numbers(graph->block());
-  merge_equal(*graph->block());
+  if (merges)
+    merge_equal(*graph->block());
   // Types still carry the sizes of the traced call; later passes and reports must not rely on them.
   torch::jit::EraseShapeInformation(graph);
   // No ConstantPooling: it merges a number (`x + 1`) with an equal 0-dim tensor, whose dtype weighs

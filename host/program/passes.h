@@ -13,6 +13,7 @@ namespace tracehost {
 void convert_truths(torch::jit::Block *block);
 
 /// What a traced graph goes through before it runs; keeps the order of ops with effects.
-void prepare(const std::shared_ptr<torch::jit::Graph> &graph);
+/// `merges`: as of Program.
+void prepare(const std::shared_ptr<torch::jit::Graph> &graph, bool merges);
 
 } // namespace tracehost

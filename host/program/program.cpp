@@ -162,10 +162,11 @@ void mark(jit::Block &block) {
 
 } // namespace
 
-Program::Program(std::shared_ptr<jit::Graph> graph, const std::string &name, std::size_t outputs)
+Program::Program(std::shared_ptr<jit::Graph> graph, const std::string &name, std::size_t outputs,
+                 bool merges)
     : impl_(std::make_unique<Impl>()) {
   const c10::InferenceMode off(false); // constants that passes make serve any op
-  prepare(graph);
+  prepare(graph, merges);
   impl_->outputs = outputs;
   impl_->dropped = graph->outputs().size() - outputs;
   const bool far = worth_dropping_gil(*graph->block(), impl_->ops);

@@ -36,15 +36,25 @@ const jit::Block *block_here(jit::Value *value) {
 
 } // namespace
 
-TensorArray::TensorArray(std::int64_t size)
-    : trace_(tracer::getTracingState()), count_(size), fixed_(size > 0) {
-  auto &graph = *tracer::getTracingState()->graph;
-  value_ = graph.insertConstant(size);
-  value_ = insert(ours("new"), {value_}, 1)->output();
+TensorArray::TensorArray(const Index &size)
+    : trace_(tracer::getTracingState()), by_value_(std::holds_alternative<at::Tensor>(size)) {
+  jit::Value *length = nullptr;
+  if (by_value_) {
+    const auto &t = std::get<at::Tensor>(size);
+    trace::record_modes();
+    length = int_of(t);
+    if (trace::without_data())
+      trace::stand_in_for(t); // the block uses it
+  } else {
+    count_ = std::get<std::int64_t>(size);
+    length = tracer::getTracingState()->graph->insertConstant(count_);
+  }
+  fixed_ = by_value_ || count_ > 0;
+  value_ = insert(ours("new"), {length}, 1)->output();
   value_->setType(c10::ListType::ofTensors());
   handle_ = value_->wrap();
   if (!trace::without_data())
-    list_ = array_new(size);
+    list_ = array_new(number(size));
 }
 
 /// Whether what is done now is recorded; false: as with a plain list.
@@ -68,7 +78,8 @@ bool TensorArray::has_data() const { return list_ && !trace::without_data(); }
 
 /// Whether the number of elements is the same in each call, here.
 bool TensorArray::counts_here() const {
-  return fixed_ || (!elsewhere_ && block_here(value_) == value_->node()->owningBlock());
+  return !by_value_ &&
+         (fixed_ || (!elsewhere_ && block_here(value_) == value_->node()->owningBlock()));
 }
 
 void TensorArray::grown() {

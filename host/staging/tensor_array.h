@@ -46,8 +46,8 @@ public:
     bool inexact; ///< its sizes
   };
 
-  /// `size` 0: it grows. Requires: trace::recording().
-  explicit TensorArray(std::int64_t size);
+  /// `size` 0: it grows; a tensor: fixed, by its value at each call. Requires: trace::recording().
+  explicit TensorArray(const Index &size);
 
   void append(const at::Tensor &value);
   void write(const Index &index, const at::Tensor &value);
@@ -79,7 +79,8 @@ private:
   std::optional<TensorArrayList> list_; ///< where the trace has data
   std::optional<Element> element_;
   std::int64_t count_ = 0; ///< where it is known without data
-  bool fixed_;
+  bool by_value_;         ///< its size is a tensor's value
+  bool fixed_ = false;
   bool elsewhere_ = false; ///< another block than its own has written
 };
 

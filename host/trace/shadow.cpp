@@ -143,6 +143,13 @@ std::optional<Shadow::Trouble> Shadow::run(jit::Node *node) {
   for (std::size_t p = 0; p < points_.count(); ++p) {
     if (!(alive >> p & 1))
       continue;
+    if (!leaves && p > SizePoints::real) { // no open size reaches it: once is enough
+      for (Entry &output : outputs) {
+        output.at[p] = output.at[SizePoints::real];
+        output.known |= (output.known & 1U) << p;
+      }
+      continue;
+    }
     std::vector<c10::IValue> values;
     for (const Entry *input : inputs)
       values.push_back(input->at[p]);
