@@ -21,9 +21,7 @@ std::string shape_text(const c10::IntArrayRef sizes) {
 }
 
 /// Classes of tensors that ops treat alike.
-bool is_plain(const void *type) {
-  return type == THPVariableClass || type == ParameterClass;
-}
+bool is_plain(const void *type) { return type == THPVariableClass || type == ParameterClass; }
 
 /// Whether a graph that was made for `meta` is right for `object`: all that tensors are compared by
 /// but requires_grad, which ops find out themselves.

@@ -88,8 +88,7 @@ bool is_process_wide(std::string_view name) {
 
 } // namespace
 
-Profile::Profile(Recorder &recorder)
-    : recorder_(recorder), outer_(std::exchange(innermost, this)) {
+Profile::Profile(Recorder &recorder) : recorder_(recorder), outer_(std::exchange(innermost, this)) {
   find_interruptions();
   PyThreadState *thread = PyThreadState_Get();
   previous_ = thread->c_profilefunc;

@@ -157,9 +157,7 @@ std::string path_of(const Change &change, const Graph &graph) {
 }
 
 bool stores_stand_in(const Change &change, const Graph &graph, bool (*is_it)(PyObject *)) {
-  const auto stands = [is_it](PyObject *object) {
-    return is_tensor(object) && is_it(object);
-  };
+  const auto stands = [is_it](PyObject *object) { return is_tensor(object) && is_it(object); };
   const Container &c = graph.containers[change.container];
   if (c.place == Place::set || c.place == Place::deque) { // which elements are new is not told
     const Owned elements(PySequence_List(graph.objects[c.object].object));

@@ -16,11 +16,6 @@ bool is_collection(PyObject *value) {
          PyAnySet_CheckExact(value) || is_deque(value);
 }
 
-bool changes_unseen(PyObject *value) {
-  return Py_TYPE(value)->tp_hash == PyObject_HashNotImplemented || PyIter_Check(value) ||
-         is_of_a_thread(value);
-}
-
 bool is_opaque(PyObject *value) {
   PyTypeObject *type = Py_TYPE(value);
   if (changes_unseen(value))
@@ -59,6 +54,14 @@ std::string_view module_of(PyTypeObject *type) {
 }
 
 } // namespace
+
+bool changes_unseen(PyObject *value) {
+  PyTypeObject *type = Py_TYPE(value);
+  // How torch calls a custom op: a dataclass without a hash, which is replaced as a whole.
+  const bool of_op = module_of(type) == "torch._ops";
+  return (type->tp_hash == PyObject_HashNotImplemented && !of_op) || PyIter_Check(value) ||
+         is_of_a_thread(value);
+}
 
 bool is_own_type(PyTypeObject *type) {
   return std::string_view(type->tp_name).starts_with("tracehost.") ||

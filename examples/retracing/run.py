@@ -1,6 +1,6 @@
 """Runs every pattern of this folder in a process of its own, and prints one table: what retraced, what cured it.
 
-    scripts/run examples/retracing/run.py
+scripts/run examples/retracing/run.py
 """
 
 import json
@@ -25,7 +25,6 @@ patterns = [
 ]
 
 
-
 def run(name: str, *options: str) -> str:
     """The last line that the pattern prints, in a process of its own."""
     path = Path(__file__).with_name(name + ".py")
@@ -48,7 +47,9 @@ def verdict(before: float, after: float) -> str:
     return "no gain" if after < 1.1 * before else f"costs {after / before:.1f}x"
 
 
-print(f"{'':34}{'traces':>12}{'warm ms':>18}{'':>14}{'first ms':>18}{'':>14}{'heap KiB':>14}{'p99 us':>9}")
+print(
+    f"{'':34}{'traces':>12}{'warm ms':>18}{'':>14}{'first ms':>18}{'':>14}{'heap KiB':>14}{'p99 us':>9}"
+)
 for name in patterns:
     row = json.loads(run(name, "--json"))
     (traces, ms, kib, _), (traces_after, ms_after, kib_after, p99) = row["before"], row["after"]
@@ -59,4 +60,6 @@ for name in patterns:
         f"{change(first, first_after):>18}{verdict(first, first_after):>14}"
         f"{change(kib, kib_after, 0):>14}{p99:9.1f}"
     )
-print("\nwarm: in a process that has traced before. first: the pattern's calls are the first that are traced.")
+print(
+    "\nwarm: in a process that has traced before. first: the pattern's calls are the first that are traced."
+)

@@ -98,7 +98,8 @@ private:
     std::string text;
     if (node.kind() == c10::prim::Constant)
       text = constant(value);
-    if (node.kind() == c10::prim::ListConstruct && value.type()->kind() == c10::TypeKind::ListType) {
+    if (node.kind() == c10::prim::ListConstruct &&
+        value.type()->kind() == c10::TypeKind::ListType) {
       text = "[" + value.type()->str();
       for (const jit::Value *item : node.inputs())
         text += ',' + name(*item);
@@ -167,8 +168,7 @@ void merge(jit::Block &block) {
       merge(*inner);
     if (is_pure(*node))
       continue;
-    if (!node->kind().is_aten() || !node->blocks().empty() || is_mode(*node) ||
-        writes(*node)) {
+    if (!node->kind().is_aten() || !node->blocks().empty() || is_mode(*node) || writes(*node)) {
       table.clear();
       continue;
     }

@@ -28,7 +28,7 @@ struct NamedRule {
   std::string_view op;
   Rule rule;
 };
-extern const std::vector<NamedRule> kFactoryRules, kElementwiseRules, kIndexRules,
-    kNetworkRules, kConvolutionRules, kRecurrentRules;
+extern const std::vector<NamedRule> kFactoryRules, kElementwiseRules, kIndexRules, kNetworkRules,
+    kConvolutionRules, kRecurrentRules;
 
 } // namespace tracehost::shapes

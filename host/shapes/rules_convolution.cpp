@@ -9,14 +9,17 @@ namespace tracehost::shapes {
 namespace {
 
 at::MemoryFormat format_of(const at::Tensor &input, const at::Tensor &weight) {
-  const auto last = input.dim() == 4 ? at::MemoryFormat::ChannelsLast : at::MemoryFormat::ChannelsLast3d;
-  const bool is_last = (input.dim() == 4 || input.dim() == 5) &&
-                       (input.suggest_memory_format() == last || weight.suggest_memory_format() == last);
+  const auto last =
+      input.dim() == 4 ? at::MemoryFormat::ChannelsLast : at::MemoryFormat::ChannelsLast3d;
+  const bool is_last =
+      (input.dim() == 4 || input.dim() == 5) &&
+      (input.suggest_memory_format() == last || weight.suggest_memory_format() == last);
   return is_last ? last : at::MemoryFormat::Contiguous;
 }
 
 at::Tensor forward(const at::Tensor &input, const at::Tensor &weight,
-                   const std::vector<std::int64_t> &padding, const std::vector<std::int64_t> &stride,
+                   const std::vector<std::int64_t> &padding,
+                   const std::vector<std::int64_t> &stride,
                    const std::vector<std::int64_t> &dilation) {
   const auto sizes =
       at::native::conv_output_size(input.sizes(), weight.sizes(), padding, stride, dilation);
@@ -48,9 +51,9 @@ Values slow(const Values &a) {
 /// (input, weight, kernel_size, bias, stride, padding, output_padding, dilation)
 Values slow_transposed(const Values &a) {
   const at::Tensor input = a[0].toTensor(), weight = a[1].toTensor();
-  const auto sizes = at::native::conv_input_size(input.sizes(), weight.sizes(), a[5].toIntVector(),
-                                                 a[6].toIntVector(), a[4].toIntVector(),
-                                                 a[7].toIntVector(), 1);
+  const auto sizes =
+      at::native::conv_input_size(input.sizes(), weight.sizes(), a[5].toIntVector(),
+                                  a[6].toIntVector(), a[4].toIntVector(), a[7].toIntVector(), 1);
   return {at::empty(sizes, input.options())};
 }
 
@@ -64,12 +67,12 @@ Values chosen(const Values &a) {
     auto list = value.toIntVector();
     return list.size() == 1 ? std::vector<std::int64_t>(spatial, list[0]) : list;
   };
-  const auto sizes = at::native::conv_input_size(
-      input.sizes(), weight.sizes(), for_all(a[4]), for_all(a[7]), for_all(a[3]), for_all(a[5]),
-      a[8].toInt());
+  const auto sizes =
+      at::native::conv_input_size(input.sizes(), weight.sizes(), for_all(a[4]), for_all(a[7]),
+                                  for_all(a[3]), for_all(a[5]), a[8].toInt());
   for (const std::int64_t size : sizes)
-    TORCH_CHECK(size >= 0, "Given input of size ", input.sizes(), ", the transposed kernel of size ",
-                weight.sizes(), " gives none");
+    TORCH_CHECK(size >= 0, "Given input of size ", input.sizes(),
+                ", the transposed kernel of size ", weight.sizes(), " gives none");
   return {at::empty(sizes, input.options().memory_format(format_of(input, weight)))};
 }
 
@@ -85,8 +88,8 @@ Values convolution_backward(const Values &a) {
   if (mask.get(1))
     results[1] = at::empty(weight.sizes(), weight.options().memory_format(format));
   if (mask.get(2))
-    results[2] = at::empty({a[7].toBool() ? weight.size(1) * a[9].toInt() : weight.size(0)},
-                           grad.options());
+    results[2] =
+        at::empty({a[7].toBool() ? weight.size(1) * a[9].toInt() : weight.size(0)}, grad.options());
   return results;
 }
 

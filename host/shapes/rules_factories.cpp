@@ -22,8 +22,9 @@ c10::Device device_of(const c10::IValue &device) {
 }
 
 void check_strided(const c10::IValue &layout) {
-  TORCH_CHECK_NOT_IMPLEMENTED(layout.isNone() || layout.toLayout() == c10::kStrided,
-                              "aten::empty does not run without data in a layout that is not strided");
+  TORCH_CHECK_NOT_IMPLEMENTED(
+      layout.isNone() || layout.toLayout() == c10::kStrided,
+      "aten::empty does not run without data in a layout that is not strided");
 }
 
 at::Tensor make(c10::IntArrayRef sizes, c10::IntArrayRef strides, const c10::IValue &dtype,
@@ -41,8 +42,8 @@ Values empty(const Values &arguments) {
   check_strided(arguments[2]);
   for (const std::int64_t size : sizes)
     TORCH_CHECK(size >= 0, "Trying to create tensor with negative dimension ", size, ": ", sizes);
-  const auto format = arguments[5].isNone() ? c10::MemoryFormat::Contiguous
-                                            : arguments[5].toMemoryFormat();
+  const auto format =
+      arguments[5].isNone() ? c10::MemoryFormat::Contiguous : arguments[5].toMemoryFormat();
   c10::DimVector strides;
   if (format == c10::MemoryFormat::ChannelsLast)
     strides = c10::DimVector(c10::get_channels_last_strides_2d(sizes));
@@ -68,6 +69,12 @@ Values scalar_tensor(const Values &a) {
   return {at::scalar_tensor(a[0].toScalar(), options)};
 }
 
+/// (self): a literal, whose values the graph keeps.
+Values lift(const Values &a) {
+  const at::Tensor t = a[0].toTensor();
+  return {is_stand_in(t) || t.is_meta() || !can_stand_in(t) ? t : alike(t, t.device())};
+}
+
 /// (n, generator, out)
 Values randperm(const Values &arguments) {
   at::Tensor out = arguments[2].toTensor();
@@ -78,9 +85,9 @@ Values randperm(const Values &arguments) {
 Values multinomial(const Values &arguments) {
   const at::Tensor self = arguments[0].toTensor();
   TORCH_CHECK(self.dim() == 1 || self.dim() == 2, "prob_dist must be 1 or 2 dim");
-  TORCH_CHECK(at::isFloatingType(self.scalar_type()),
-              "multinomial only supports floating-point dtypes for input, got: ",
-              self.scalar_type());
+  TORCH_CHECK(
+      at::isFloatingType(self.scalar_type()),
+      "multinomial only supports floating-point dtypes for input, got: ", self.scalar_type());
   const std::int64_t count = arguments[1].toInt();
   return {self.dim() == 1 ? at::empty({count}, self.options().dtype(at::kLong))
                           : at::empty({self.size(0), count}, self.options().dtype(at::kLong))};
@@ -100,6 +107,8 @@ const std::vector<NamedRule> kFactoryRules = {
     {"aten::empty.memory_format", empty},
     {"aten::empty_strided", empty_strided},
     {"aten::scalar_tensor", scalar_tensor},
+    {"aten::lift_fresh", lift},
+    {"aten::lift", lift},
     {"aten::randperm.generator_out", randperm},
     {"aten::multinomial", multinomial},
     {"aten::poisson", like},

@@ -78,7 +78,9 @@ Values bucketize(const Values &a) {
   return searchsorted({a[1], a[0], a[2]});
 }
 
-at::Tensor real_of(const at::Tensor &t) { return t.is_complex() ? at::view_as_real(t).select(-1, 0) : t; }
+at::Tensor real_of(const at::Tensor &t) {
+  return t.is_complex() ? at::view_as_real(t).select(-1, 0) : t;
+}
 
 /// (self, dim, correction, keepdim)
 Values variance(const Values &a) {
@@ -134,10 +136,10 @@ Values dot(const Values &a) {
   TORCH_CHECK(self.scalar_type() == other.scalar_type(),
               "dot : expected both vectors to have same dtype, but found ", self.scalar_type(),
               " and ", other.scalar_type());
-  TORCH_CHECK(self.numel() == other.numel(),
-              "inconsistent tensor size, expected tensor [", self.numel(), "] and src [",
-              other.numel(), "] to have the same number of elements, but got ", self.numel(),
-              " and ", other.numel(), " elements respectively");
+  TORCH_CHECK(self.numel() == other.numel(), "inconsistent tensor size, expected tensor [",
+              self.numel(), "] and src [", other.numel(),
+              "] to have the same number of elements, but got ", self.numel(), " and ",
+              other.numel(), " elements respectively");
   return one(a);
 }
 

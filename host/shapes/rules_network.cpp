@@ -89,7 +89,8 @@ Values grid_sampler(const Values &a) {
   const at::Tensor input = a[0].toTensor(), grid = a[1].toTensor();
   TORCH_CHECK(input.dim() == grid.dim() && input.size(0) == grid.size(0),
               "grid_sampler(): expected grid and input to have the same batch size and rank, but "
-              "got ", input.sizes(), " and ", grid.sizes());
+              "got ",
+              input.sizes(), " and ", grid.sizes());
   std::vector<std::int64_t> sizes{input.size(0), input.size(1)};
   for (std::int64_t d = 1; d + 1 < grid.dim(); ++d)
     sizes.push_back(grid.size(d));
@@ -106,8 +107,8 @@ Values adaptive_pool(const Values &a) {
               "D tensor, but got ", self.sizes());
   std::vector<std::int64_t> result = self.sizes().vec();
   for (std::int64_t d = 1; d <= spatial; ++d)
-    TORCH_CHECK(self.size(-d) > 0, "adaptive_avg_pool: Expected input to have non-zero size, but got ",
-                self.sizes());
+    TORCH_CHECK(self.size(-d) > 0,
+                "adaptive_avg_pool: Expected input to have non-zero size, but got ", self.sizes());
   std::copy(sizes.begin(), sizes.end(), result.end() - spatial);
   return {at::empty(result, self.options().memory_format(self.suggest_memory_format()))};
 }
@@ -152,7 +153,8 @@ Values pixel_shuffle(const Values &a) {
   const std::int64_t factor = a[1].toInt();
   TORCH_CHECK(self.dim() >= 3 && factor > 0 && self.size(-3) % (factor * factor) == 0,
               "pixel_shuffle expects its input's 'channel' dimension to be divisible by the square "
-              "of upscale_factor, but got ", self.sizes(), " and ", factor);
+              "of upscale_factor, but got ",
+              self.sizes(), " and ", factor);
   std::vector<std::int64_t> sizes = self.sizes().vec();
   sizes[sizes.size() - 3] /= factor * factor;
   sizes[sizes.size() - 2] *= factor;

@@ -35,7 +35,8 @@ Values layers(const Values &a, bool has_cell) {
 Values lstm(const Values &a) { return layers(a, true); }
 Values without_cell(const Values &a) { return layers(a, false); }
 
-/// (input, weight0, weight1, weight2, weight3, hx, cx, reverse, batch_sizes, mode, hidden_size, ...)
+/// (input, weight0, weight1, weight2, weight3, hx, cx, reverse, batch_sizes, mode, hidden_size,
+/// ...)
 /// -> (output, hy, cy, workspace)
 Values mkldnn_layer(const Values &a) {
   const at::Tensor input = a[0].toTensor(), hx = a[5].toTensor(), cx = a[6].toTensor();

@@ -2,9 +2,9 @@
 
 #include "shapes/without_data.h"
 
+#include <ATen/SparseCsrTensorUtils.h>
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <ATen/core/grad_mode.h>
-#include <ATen/SparseCsrTensorUtils.h>
 #include <ATen/ops/as_strided.h>
 #include <ATen/ops/zeros.h>
 #include <c10/core/Allocator.h>
@@ -37,9 +37,8 @@ struct NoData final : c10::StorageImpl {
 
 NoData *no_data(const at::Tensor &t) {
   const auto *impl = t.unsafeGetTensorImpl();
-  return impl->has_storage()
-             ? dynamic_cast<NoData *>(impl->unsafe_storage().unsafeGetStorageImpl())
-             : nullptr;
+  return impl->has_storage() ? dynamic_cast<NoData *>(impl->unsafe_storage().unsafeGetStorageImpl())
+                             : nullptr;
 }
 
 at::Tensor make_tensor(StoragePtr storage, c10::DispatchKeySet keys, caffe2::TypeMeta dtype,

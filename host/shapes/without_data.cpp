@@ -45,7 +45,8 @@ c10::IValue replaced(const c10::IValue &value, const Replace &f) {
 class Arguments {
 public:
   Arguments(const c10::OperatorHandle &op, const Stack &stack)
-      : op_(op), count_(op.schema().arguments().size()), values_(stack.end() - static_cast<std::ptrdiff_t>(count_), stack.end()) {
+      : op_(op), count_(op.schema().arguments().size()),
+        values_(stack.end() - static_cast<std::ptrdiff_t>(count_), stack.end()) {
     for (const auto &value : values_)
       replaced(value, [&](const at::Tensor &t) {
         tensors_.push_back(t);
@@ -58,6 +59,8 @@ public:
 
   /// Numbers as tensors, which the code of an op has made of its arguments: a check of a range.
   bool is_constant() const {
+    if (op_.schema().name() == "aten::lift_fresh" || op_.schema().name() == "aten::lift")
+      return false;
     for (const at::Tensor &t : tensors_)
       if (is_stand_in(t) || t.is_meta() || t.numel() > 1)
         return false;
@@ -84,8 +87,9 @@ public:
         scalar_ = any;
         found = t.device();
       } else if (!any && *found != t.device() && !takes_mixed()) {
-        TORCH_CHECK(false, "Expected all tensors to be on the same device, but found at least two "
-                           "devices, ",
+        TORCH_CHECK(false,
+                    "Expected all tensors to be on the same device, but found at least two "
+                    "devices, ",
                     *found, " and ", t.device(), "! (", op_.schema().name(), ")");
       }
     }
@@ -180,8 +184,7 @@ bool is_for_meta(const c10::OperatorHandle &op) {
 /// Whether the op does nothing but write to its arguments, whose sizes stay.
 bool is_in_place(const c10::OperatorHandle &op) {
   const auto &schema = op.schema();
-  if (op.hasTag(at::Tag::inplace_view) || schema.name() == "aten::resize_" ||
-      !schema.is_mutable())
+  if (op.hasTag(at::Tag::inplace_view) || schema.name() == "aten::resize_" || !schema.is_mutable())
     return false;
   for (const auto &argument : schema.arguments())
     if (argument.is_out())
@@ -244,9 +247,9 @@ const Plan &plan_for(const c10::OperatorHandle &op, c10::Device device) {
   const auto *schema = &op.schema();
   if (const auto found = plans.find(schema); found != plans.end())
     return found->second;
-  const auto backend =
-      device.is_meta() ? c10::DispatchKey::CPU
-                       : c10::computeDispatchKey(std::nullopt, std::nullopt, device);
+  const auto backend = device.is_meta()
+                           ? c10::DispatchKey::CPU
+                           : c10::computeDispatchKey(std::nullopt, std::nullopt, device);
   return plans.emplace(schema, make_plan(op, backend)).first->second;
 }
 
@@ -306,7 +309,8 @@ Stack with_data(const c10::OperatorHandle &op, Arguments &arguments) {
       false);
   try {
     op.callBoxed(stack);
-  } catch (const c10::Error &error) { // of the zeros, or of the sizes: the caller's values may be fine
+  } catch (
+      const c10::Error &error) { // of the zeros, or of the sizes: the caller's values may be fine
     const std::string what = error.what_without_backtrace();
     refuse(op, fmt::format(" (on zeros: {})", what.substr(0, what.find('\n'))));
   }

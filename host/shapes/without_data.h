@@ -53,8 +53,8 @@ private:
 /// Zeros that the way "data" makes for one op.
 inline constexpr std::int64_t kMostElements = std::int64_t{1} << 24;
 
-/// Whether this thread is inside of a meta kernel in Python, of an op that is not torch's: what runs
-/// there is not the body.
+/// Whether this thread is inside of a meta kernel in Python, of an op that is not torch's: what
+/// runs there is not the body.
 bool in_python_kernel();
 
 /// Ops whose code runs above our key, with autograd on, and reads memory there: whoever dispatches

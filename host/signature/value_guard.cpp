@@ -50,7 +50,8 @@ std::string element_text(const c10::Scalar &element) {
 
 bool can_be_guarded(const at::Tensor &t) {
   return t.numel() <= kMostGuarded && t.layout() == at::kStrided && !t.is_quantized() &&
-         !shapes::is_stand_in(t) && !t.is_meta() && !t.is_nested() && !t.key_set().has(c10::DispatchKey::Python);
+         !shapes::is_stand_in(t) && !t.is_meta() && !t.is_nested() &&
+         !t.key_set().has(c10::DispatchKey::Python);
 }
 
 ValueGuard guard_of(std::uint32_t input, const at::Tensor &t) {

@@ -79,7 +79,7 @@ private:
   std::optional<TensorArrayList> list_; ///< where the trace has data
   std::optional<Element> element_;
   std::int64_t count_ = 0; ///< where it is known without data
-  bool by_value_;         ///< its size is a tensor's value
+  bool by_value_;          ///< its size is a tensor's value
   bool fixed_ = false;
   bool elsewhere_ = false; ///< another block than its own has written
 };

@@ -17,7 +17,7 @@ const auto kKeep = c10::Symbol::fromQualString("tracehost::keep");
 
 void Scope::made_in_block(const at::Tensor &t) {
   of_blocks_.insert_or_assign(t.unsafeGetTensorImpl(), t.getIntrusivePtr());
-  if (on_stand_ins_)
+  if (shapes::is_stand_in(t) || (on_stand_ins_ && shapes::is_sparse(t))) // a literal has data
     without_data_.emplace_back(t.getIntrusivePtr(), frontend_.here());
 }
 

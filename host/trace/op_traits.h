@@ -22,7 +22,7 @@ struct OpTraits {
       false; ///< changes a tensor behind the tracer's back (set_data, retain_grad ...)
   bool collective = false; ///< of torch.distributed, and not a functional one
   bool functional = false; ///< a functional collective
-  bool wraps = false;  ///< makes of its result a tensor that waits where it is used: not in a graph
+  bool wraps = false; ///< makes of its result a tensor that waits where it is used: not in a graph
   bool own_node = false; ///< the tracer makes no node of it, or another op's: own_nodes.cpp
 };
 

@@ -134,6 +134,7 @@ public:
   /// A block without data uses `t`, which is known.
   void meet(const at::Tensor &t);
   void made_in_block(const at::Tensor &t);
+  bool made_without_data(const at::Tensor &t) const;
   /// Of a tensor without data that a block has made, if any is alive: where.
   Site left_behind() const;
   using Weak = c10::weak_intrusive_ptr<c10::TensorImpl, c10::UndefinedTensorImpl>;

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 namespace tracehost::trace {
 
 namespace tracer = torch::jit::tracer;
@@ -26,8 +28,20 @@ template <class F> void replace_tensors(jit::Stack &stack, std::size_t from, con
 
 } // namespace
 
+/// A sparse tensor that an op has given without data: it has no elements, and needs no twin.
+bool Scope::made_without_data(const at::Tensor &t) const {
+  if (!shapes::is_sparse(t))
+    return false;
+  const auto &state = tracer::getTracingState();
+  if (!on_stand_ins_)
+    return state->hasValue(t) && state->getValue(t)->node()->kind() != c10::prim::Param;
+  return std::any_of(without_data_.begin(), without_data_.end(), [&](const auto &made) {
+    return made.first._unsafe_get_target() == t.unsafeGetTensorImpl();
+  });
+}
+
 at::Tensor Scope::stand_in(const at::Tensor &t) {
-  if (!without_data())
+  if (!without_data() || made_without_data(t))
     return t;
   at::Tensor twin;
   {

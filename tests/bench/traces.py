@@ -172,7 +172,9 @@ def run(report: Report, repeats: int) -> None:
         base, base_first = ms["30 ops"], first_ms("plain", "30 ops")
         for name in list(STAGED)[1:]:
             report.add(name, ms[name], "ms", 3 * base + 5)
-            report.add(f"{name}: first of the process", first_ms("plain", name), "ms", 3 * base_first + 5)
+            report.add(
+                f"{name}: first of the process", first_ms("plain", name), "ms", 3 * base_first + 5
+            )
         ms = misses_ms(repeats)
         report.add("a miss of an encoder of 4 layers, 1 live", ms[1], "ms")
         report.add(f"  {LIVE} live / 1 live", ms[LIVE] / ms[1], "x", 1.2)

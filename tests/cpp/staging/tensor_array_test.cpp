@@ -29,9 +29,7 @@ at::Tensor replay(const trace::Traced &traced, const Tensors &inputs) {
 
 class TensorArrayTest : public testing::Test {
 protected:
-  ~TensorArrayTest() override {
-    EXPECT_FALSE(trace::active());
-  }
+  ~TensorArrayTest() override { EXPECT_FALSE(trace::active()); }
   trace::Traced trace(const Tensors &slots, const std::function<at::Tensor()> &body) {
     return trace::trace(slots, {}, frontend, [&] { return Tensors{body()}; });
   }

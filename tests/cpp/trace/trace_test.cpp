@@ -63,10 +63,11 @@ TEST_F(TraceTest, WithoutDataOpsRunOnStandInsAndChangeNothing) {
   frontend.runs_nothing = true;
   const at::Tensor before = y.clone();
   const auto version = y._version();
-  const auto traced = trace({shapes::contiguous_stand_in({4}, at::kFloat, at::kCPU)}, {}, frontend, [&] {
-    y.add_(1);
-    return Tensors{at::stack({x, y}).sum(), y};
-  });
+  const auto traced =
+      trace({shapes::contiguous_stand_in({4}, at::kFloat, at::kCPU)}, {}, frontend, [&] {
+        y.add_(1);
+        return Tensors{at::stack({x, y}).sum(), y};
+      });
   EXPECT_TRUE(at::equal(y, before));
   EXPECT_EQ(y._version(), version);
   ASSERT_EQ(traced.captures.size(), 2);
