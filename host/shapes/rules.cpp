@@ -8,7 +8,7 @@ Rule rule_for(std::string_view op) {
   static const auto rules = [] {
     std::unordered_map<std::string_view, Rule> all;
     for (const auto *table : {&kFactoryRules, &kElementwiseRules, &kIndexRules, &kNetworkRules,
-                              &kConvolutionRules, &kRecurrentRules})
+                              &kConvolutionRules, &kRecurrentRules, &kCudaRules})
       for (const NamedRule &named : *table)
         all.emplace(named.op, named.rule);
     return all;

@@ -29,6 +29,6 @@ struct NamedRule {
   Rule rule;
 };
 extern const std::vector<NamedRule> kFactoryRules, kElementwiseRules, kIndexRules, kNetworkRules,
-    kConvolutionRules, kRecurrentRules;
+    kConvolutionRules, kRecurrentRules, kCudaRules;
 
 } // namespace tracehost::shapes

@@ -226,6 +226,9 @@ Plan make_plan(const c10::OperatorHandle &op, c10::DispatchKey backend) {
     return {Way::rule, rule, {}};
   if (op.hasTag(at::Tag::dynamic_output_shape))
     return {};
+  if (name == "aten::_fused_sdp_choice") // by the device, of sizes alone
+    if (auto kernel = cpp_kernel(op, backend))
+      return {Way::composite, nullptr, std::move(kernel)};
   if (auto kernel = cpp_kernel(op, c10::DispatchKey::Meta))
     return {Way::meta, nullptr, std::move(kernel)};
   const bool own = op.hasKernelForDispatchKey(backend);
