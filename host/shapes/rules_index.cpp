@@ -53,6 +53,14 @@ Values repeat(const Values &a) {
 
 Values moved(const Values &a) { return {at::empty_like(a[0].toTensor())}; }
 
+/// Of matrices, by columns, as LAPACK has them.
+Values factor(const Values &a) {
+  const at::Tensor self = a[0].toTensor();
+  TORCH_CHECK(self.dim() >= 2 && self.size(-1) == self.size(-2),
+              "A must be batches of square matrices, but they are ", self.sizes());
+  return {at::empty_like(self, at::MemoryFormat::Contiguous).mT()};
+}
+
 /// (self, index)
 Values take(const Values &a) {
   return {at::empty(a[1].toTensor().sizes(), a[0].toTensor().options())};
@@ -150,6 +158,8 @@ const std::vector<NamedRule> kIndexRules = {
     {"aten::index_select", index_select},
     {"aten::one_hot", one_hot},
     {"aten::flip", moved},
+    {"aten::cholesky", factor},
+    {"aten::cholesky_inverse", factor},
     {"aten::take", take},
     {"aten::unfold_backward", unfold_backward},
     {"aten::searchsorted.Tensor", searchsorted},

@@ -51,7 +51,7 @@ def views(x):
     row = y[1]
     expect(row.stride() == (1,) and row.shape == (4,))
     row.add_(1)
-    y[:, 2] = 5.0
+    y[:, 2].fill_(5.0)
     return y.unfold(0, 2, 1).sum(-1)
 
 
