@@ -58,7 +58,12 @@ Values factor(const Values &a) {
   const at::Tensor self = a[0].toTensor();
   TORCH_CHECK(self.dim() >= 2 && self.size(-1) == self.size(-2),
               "A must be batches of square matrices, but they are ", self.sizes());
-  return {at::empty_like(self, at::MemoryFormat::Contiguous).mT()};
+  const at::Tensor made = at::empty_like(self, at::MemoryFormat::Contiguous);
+  return {made.mT()};
+}
+Values cholesky(const Values &a) {
+  const at::Tensor self = a[0].toTensor();
+  return self.numel() ? factor(a) : Values{at::empty_like(self)};
 }
 
 /// (self, index)
@@ -158,7 +163,7 @@ const std::vector<NamedRule> kIndexRules = {
     {"aten::index_select", index_select},
     {"aten::one_hot", one_hot},
     {"aten::flip", moved},
-    {"aten::cholesky", factor},
+    {"aten::cholesky", cholesky},
     {"aten::cholesky_inverse", factor},
     {"aten::take", take},
     {"aten::unfold_backward", unfold_backward},
