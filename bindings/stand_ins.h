@@ -19,8 +19,8 @@ namespace tracehost::python {
 /// Problem: the body must run, as only it knows the ops, but must change no tensor, and a spec has
 /// none. Answer: a TensorSpec among the arguments is replaced by a stand-in (shapes/stand_in.h),
 /// with a size in place of None, and the body runs without data. Real tensors (arguments, captures)
-/// stay what the body sees; the op hook puts the twin of each in its place before an op runs, so
-/// that no op writes to the real one, nor to its version or its gradient's history.
+/// stay what the body sees. The op hook puts the twin of each in its place before an op runs. So no
+/// op writes to the real one, nor to its version or its gradient's history.
 ///
 ///     f(TensorSpec([None, 3]))     body:  w.add_(x.sum())   # x: stand-in [127, 3], w: a capture
 ///                                  op:    add_(twin of w, stand-in [])

@@ -2,6 +2,7 @@
 
 #include "program/autograd_ops.h"
 #include "program/modes.h"
+#include "shapes/kernels.h"
 
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <torch/csrc/jit/ir/constants.h>
@@ -34,13 +35,13 @@ bool writes(const jit::Node &node) {
 
 /// Ops that behave differently in training drop elements, and do not always say so.
 bool depends_on_more(const c10::FunctionSchema &schema) {
-  static const std::set<std::string_view> names = {
-      "generator", "train", "training", "use_input_stats", "dropout", "dropout_p", "p"};
+  static const std::set<std::string_view> names = {"train",   "training",  "use_input_stats",
+                                                   "dropout", "dropout_p", "p"};
   for (const auto &argument : schema.arguments())
     if (names.contains(argument.name()))
       return true;
   const auto op = c10::Dispatcher::singleton().findSchema({schema.name(), schema.overload_name()});
-  return !op || op->hasTag(at::Tag::nondeterministic_seeded);
+  return !op || shapes::draws(*op);
 }
 
 bool makes_alias(const c10::FunctionSchema &schema) {

@@ -43,4 +43,13 @@ std::optional<c10::KernelFunction> composite_kernel(const c10::OperatorHandle &o
   return std::nullopt;
 }
 
+bool draws(const c10::OperatorHandle &op) {
+  if (op.hasTag(at::Tag::nondeterministic_seeded))
+    return true;
+  for (const auto &argument : op.schema().arguments())
+    if (argument.name() == "generator")
+      return true;
+  return false;
+}
+
 } // namespace tracehost::shapes

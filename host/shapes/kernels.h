@@ -13,4 +13,7 @@ std::optional<c10::KernelFunction> cpp_kernel(const c10::OperatorHandle &op, c10
 /// Of the op's own code that calls other ops, for every device.
 std::optional<c10::KernelFunction> composite_kernel(const c10::OperatorHandle &op);
 
+/// Whether the op takes random numbers from a generator.
+bool draws(const c10::OperatorHandle &op);
+
 } // namespace tracehost::shapes

@@ -35,34 +35,32 @@ std::vector<std::int64_t> result_sizes(const at::Tensor &query, const at::Tensor
   return {query.size(0), query.size(1), query.size(2), value.size(3)};
 }
 
-/// (query, key, value, dropout_p, is_causal, return_debug_mask, scale)
-Values flash_attention(const Values &a) {
-  const at::Tensor query = a[0].toTensor(), key = a[1].toTensor(), value = a[2].toTensor();
-  return {
-      in_order_of(query, result_sizes(query, value)),
-      at::empty({query.size(0), query.size(1), query.size(2)}, query.options().dtype(at::kFloat)),
-      at::Tensor(),
-      at::Tensor(),
-      query.size(2),
-      key.size(2),
-      number(query),
-      number(query),
-      at::empty({0}, query.options())};
-}
-
-/// (query, key, value, attn_bias, compute_log_sumexp, ...)
-Values cudnn_attention(const Values &a) {
+/// Of (query, key, value, ...); `sums` and `mask`: the results that differ.
+Values attention_of(const Values &a, const std::vector<std::int64_t> &sums,
+                    const at::Tensor &mask) {
   const at::Tensor query = a[0].toTensor(), key = a[1].toTensor(), value = a[2].toTensor();
   return {in_order_of(query, result_sizes(query, value)),
-          at::empty({query.size(0), query.size(1), query.size(2), 1},
-                    query.options().dtype(at::kFloat)),
+          at::empty(sums, query.options().dtype(at::kFloat)),
           at::Tensor(),
           at::Tensor(),
           query.size(2),
           key.size(2),
           number(query),
           number(query),
-          at::Tensor()};
+          mask};
+}
+
+/// (query, key, value, dropout_p, is_causal, return_debug_mask, scale)
+Values flash_attention(const Values &a) {
+  const at::Tensor query = a[0].toTensor();
+  return attention_of(a, {query.size(0), query.size(1), query.size(2)},
+                      at::empty({0}, query.options()));
+}
+
+/// (query, key, value, attn_bias, compute_log_sumexp, ...)
+Values cudnn_attention(const Values &a) {
+  const at::Tensor query = a[0].toTensor();
+  return attention_of(a, {query.size(0), query.size(1), query.size(2), 1}, at::Tensor());
 }
 
 /// (query, key, value, attn_bias, compute_log_sumexp, ...)

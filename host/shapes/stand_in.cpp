@@ -41,9 +41,9 @@ NoData *no_data(const at::Tensor &t) {
                              : nullptr;
 }
 
-at::Tensor make_tensor(StoragePtr storage, c10::DispatchKeySet keys, caffe2::TypeMeta dtype,
+at::Tensor make_tensor(c10::Storage storage, c10::DispatchKeySet keys, caffe2::TypeMeta dtype,
                        const Layout &layout) {
-  auto t = at::detail::make_tensor<c10::TensorImpl>(c10::Storage(std::move(storage)), keys, dtype);
+  auto t = at::detail::make_tensor<c10::TensorImpl>(std::move(storage), keys, dtype);
   t.unsafeGetTensorImpl()->set_sizes_and_strides(layout.sizes, layout.strides, layout.offset);
   return t;
 }
@@ -96,7 +96,7 @@ at::Tensor stand_in(const Layout &layout, at::ScalarType dtype, c10::Device devi
   const auto type = c10::scalarTypeToTypeMeta(dtype);
   auto storage =
       c10::make_intrusive<NoData>(meta_storage(bytes_for(layout, type.itemsize())), device);
-  return make_tensor(std::move(storage), keys_of(dtype, device), type, layout);
+  return make_tensor(c10::Storage(std::move(storage)), keys_of(dtype, device), type, layout);
 }
 
 at::Tensor contiguous_stand_in(c10::IntArrayRef sizes, at::ScalarType dtype, c10::Device device) {
@@ -116,9 +116,7 @@ at::Tensor as_meta(const at::Tensor &t) {
   const Layout layout = layout_of(t);
   const c10::Storage meta =
       storage ? storage->meta : meta_storage(bytes_for(layout, t.dtype().itemsize()));
-  auto made = at::detail::make_tensor<c10::TensorImpl>(
-      c10::Storage(meta), keys_of(t.scalar_type(), c10::kMeta), t.dtype());
-  made.unsafeGetTensorImpl()->set_sizes_and_strides(layout.sizes, layout.strides, layout.offset);
+  at::Tensor made = make_tensor(meta, keys_of(t.scalar_type(), c10::kMeta), t.dtype(), layout);
   if (t.unsafeGetTensorImpl()->is_wrapped_number())
     made.unsafeGetTensorImpl()->set_wrapped_number(true);
   copy_bits(t, made);
@@ -133,8 +131,8 @@ at::Tensor from_meta(const at::Tensor &meta, c10::Device device, const at::Tenso
     storage = base.storage().getWeakStorageImpl().lock();
   else
     storage = c10::make_intrusive<NoData>(meta.storage(), device);
-  at::Tensor made = make_tensor(std::move(storage), keys_of(meta.scalar_type(), device),
-                                meta.dtype(), layout_of(meta));
+  at::Tensor made = make_tensor(c10::Storage(std::move(storage)),
+                                keys_of(meta.scalar_type(), device), meta.dtype(), layout_of(meta));
   copy_bits(meta, made);
   return made;
 }
@@ -184,8 +182,8 @@ at::Tensor Twins::make(const at::Tensor &t) {
   auto &storage = storages_[t.storage().unsafeGetStorageImpl()];
   if (!storage)
     storage = c10::make_intrusive<NoData>(meta_storage(t.storage().nbytes()), t.device());
-  at::Tensor twin =
-      make_tensor(storage, keys_of(t.scalar_type(), t.device()), t.dtype(), layout_of(t));
+  at::Tensor twin = make_tensor(c10::Storage(storage), keys_of(t.scalar_type(), t.device()),
+                                t.dtype(), layout_of(t));
   copy_bits(t, twin);
   if (!t.requires_grad())
     return twin;

@@ -45,8 +45,8 @@ c10::IValue replaced(const c10::IValue &value, const Replace &f) {
 class Arguments {
 public:
   Arguments(const c10::OperatorHandle &op, const Stack &stack)
-      : op_(op), count_(op.schema().arguments().size()),
-        values_(stack.end() - static_cast<std::ptrdiff_t>(count_), stack.end()) {
+      : op_(op), values_(stack.end() - static_cast<std::ptrdiff_t>(op.schema().arguments().size()),
+                         stack.end()) {
     for (const auto &value : values_)
       replaced(value, [&](const at::Tensor &t) {
         tensors_.push_back(t);
@@ -77,14 +77,15 @@ public:
   /// Where the results are: where the op is told to put them, or with its tensors. A tensor of one
   /// element on the CPU goes with any.
   c10::Device device() const {
+    for (const c10::IValue &value : values_)
+      if (value.isDevice())
+        return value.toDevice();
     std::optional<c10::Device> found;
-    for (std::size_t i = 0; i < values_.size(); ++i)
-      if (values_[i].isDevice())
-        return values_[i].toDevice();
+    bool scalar = false;
     for (const at::Tensor &t : tensors_) {
       const bool any = t.dim() == 0 && t.device().is_cpu();
-      if (!found || (found->is_cpu() && scalar_ && !any)) {
-        scalar_ = any;
+      if (!found || (found->is_cpu() && scalar && !any)) {
+        scalar = any;
         found = t.device();
       } else if (!any && *found != t.device() && !takes_mixed()) {
         TORCH_CHECK(false,
@@ -152,10 +153,8 @@ private:
   }
 
   const c10::OperatorHandle &op_;
-  std::size_t count_;
   std::vector<c10::IValue> values_;
   std::vector<at::Tensor> tensors_, counterparts_;
-  mutable bool scalar_ = false;
 };
 
 // ---- The ways
@@ -201,15 +200,6 @@ bool returns_tensors(const c10::FunctionSchema &schema) {
         result.type()->kind() == c10::TypeKind::ListType)
       return true;
   return schema.returns().empty();
-}
-
-bool draws(const c10::OperatorHandle &op) {
-  if (op.hasTag(at::Tag::nondeterministic_seeded))
-    return true;
-  for (const auto &argument : op.schema().arguments())
-    if (argument.name() == "generator")
-      return true;
-  return false;
 }
 
 bool of_torch(std::string_view name) {
@@ -259,7 +249,6 @@ const Plan &plan_for(const c10::OperatorHandle &op, c10::Device device) {
 /// The results of a kernel, as stand-ins: arguments where they are some, or share memory with some.
 void collect(const Arguments &arguments, c10::Device device, Stack &results) {
   arguments.take_over_sizes();
-  std::vector<std::pair<at::Tensor, at::Tensor>> made; // one for a result that occurs twice
   for (c10::IValue &result : results)
     result = replaced(result, [&](const at::Tensor &t) {
       if (const at::Tensor argument = arguments.same(t); argument.defined())
@@ -414,10 +403,6 @@ void dispatch(const c10::OperatorHandle &op, c10::DispatchKeySet, Stack *stack) 
 TORCH_LIBRARY_IMPL(_, Fake, m) {
   m.fallback(torch::CppFunction::makeFromBoxedFunction<&dispatch>());
 }
-
-} // namespace
-
-namespace {
 
 c10::impl::LocalDispatchKeySet keys_of_thread(bool with_data) {
   auto keys = c10::impl::tls_local_dispatch_key_set();

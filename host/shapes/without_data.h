@@ -10,12 +10,12 @@
 /// Runs ops without data: what each would give, by its sizes, strides, dtype and device.
 ///
 /// Problem: a branch that is not taken, a loop's body and a trace from specs are recorded without
-/// being run, and a trace at other sizes must not run them either. torch's FakeTensorMode does
-/// this in Python: its first op imports a second of modules, each further one takes 100 us.
-/// Answer: a kernel of ours for every op, on a dispatch key that this thread includes. It lies
-/// below autograd, autocast and the tracer, which see the ops as they do in eager, and above the
-/// kernels of the devices, none of which is reached. For each op it takes the first of these ways
-/// (way_of):
+/// being run. A trace with open sizes must not run its ops at other sizes either. torch's
+/// FakeTensorMode does this in Python: its first op imports a second of modules, each further one
+/// takes 100 us. Answer: a kernel of ours for every op, on a dispatch key that this thread
+/// includes. It lies below autograd, autocast and the tracer, which see the ops as they do in
+/// eager, and above the kernels of the devices, none of which is reached. For each op it takes the
+/// first of these ways (make_plan):
 ///
 ///     rule       one of ours (rules.h): torch has none in C++, or one that depends on the device
 ///     meta       torch's C++ meta kernel, which the op itself begins with

@@ -1,5 +1,7 @@
 #include "trace/op_traits.h"
 
+#include "shapes/kernels.h"
+
 #include "program/ops.h"
 #include "trace/op_tensors.h"
 
@@ -149,15 +151,6 @@ bool returns_only_plain_values(const c10::FunctionSchema &schema) {
   return true;
 }
 
-bool draws(const c10::OperatorHandle &op) {
-  if (op.hasTag(at::Tag::nondeterministic_seeded))
-    return true;
-  for (const auto &argument : op.schema().arguments())
-    if (argument.name() == "generator")
-      return true;
-  return false;
-}
-
 bool writes(const c10::Argument &argument) {
   const auto *alias = argument.alias_info();
   return alias && alias->isWrite();
@@ -187,7 +180,7 @@ OpTraits derive(const c10::OperatorHandle &op) {
   OpTraits t;
   t.reads_value =
       takes_tensor(schema) && returns_only_plain_values(schema) && !kMetadata.contains(name);
-  t.random = draws(op);
+  t.random = shapes::draws(op);
   t.raises = name.starts_with("aten::linalg_") || kRaises.contains(name);
   t.literal = kLiteral.contains(name);
   t.splits = kSplits.contains(name);
