@@ -64,6 +64,10 @@ template <class F> auto called(const F &f) -> decltype(f()) {
   }
 }
 
+using Line = std::pair<std::string, int>; ///< a file's name and a number
+
+Site site(const Line &line) { return {line.first, line.second}; }
+
 class PyBranches {
 public:
   explicit PyBranches(py::handle condition)
@@ -76,9 +80,8 @@ public:
   std::size_t run(int branch, const py::function &body) {
     return called([&] { return branches_.run(which(branch), [&] { return tensors(body()); }); });
   }
-  void raise(int branch, const std::string &type, const std::string &message,
-             const std::string &frames) {
-    called([&] { branches_.raise(which(branch), type, message, frames); });
+  void raise(int branch, const std::string &type, const std::string &message, const Line &line) {
+    called([&] { branches_.raise(which(branch), type, message, site(line)); });
   }
   py::object join(py::handle then, py::handle otherwise, py::handle actual) {
     return called(
@@ -218,8 +221,8 @@ void add_staging(py::module_ &module) {
   module.def("select", &select);
   module.def("row_count", &row_count);
   module.def("raise_error",
-             [](const std::string &type, const std::string &message, const std::string &frames) {
-               called([&] { staging::raise_error(type, message, frames); });
+             [](const std::string &type, const std::string &message, const Line &line) {
+               called([&] { staging::raise_error(type, message, site(line)); });
              });
   module.def("outer_frame", &outer_frame);
   module.def("sizes_now", [](py::handle t) { return tensor(t).sizes().vec(); });

@@ -5,6 +5,7 @@
 #include "program/autograd_ops.h"
 #include "program/callback.h"
 #include "program/modes.h"
+#include "program/places.h"
 
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/ops/scalar_tensor.h>
@@ -391,6 +392,15 @@ Lowered lower(const Program &program, std::size_t outputs, bool autocast, bool p
   return lowered;
 }
 
+/// `net.py:12` of a text that set_places() wrote; empty for an empty one.
+static std::string archived_place(const jit::SourceRange &range) {
+  const std::string text = range.source()->text_str().str();
+  const auto open = text.rfind('('), close = text.rfind("): ");
+  if (open == std::string::npos || close == std::string::npos || close < open)
+    return {};
+  return text.substr(0, open) + ":" + text.substr(open + 1, close - open - 1);
+}
+
 /// Nothing else of Python is called because an archive names it.
 static bool is_exception(std::string_view name) {
   constexpr std::string_view builtins = "builtins.";
@@ -402,11 +412,9 @@ static bool is_exception(std::string_view name) {
 }
 
 void raise(jit::Graph &graph) {
-  const auto none = std::make_shared<jit::Source>(std::string());
   each_node(graph.block(), [&](jit::Node *node) {
     const auto from = node->sourceRange().findSourceRangeThatGenerated();
-    const bool known = from && from->source() && from->source()->size() > 0;
-    node->setSourceRange(known ? *from : jit::SourceRange(none, 0, 0));
+    node->setSourceRange(place_range(from && from->source() ? archived_place(*from) : ""));
     if (node->kind() != c10::prim::RaiseException || node->inputs().size() != 2)
       return;
     const auto type = jit::toIValue(node->input(1));

@@ -6,11 +6,11 @@
 #include "program/modes.h"
 #include "program/ops.h"
 #include "program/passes.h"
+#include "program/places.h"
 
 #include <ATen/core/grad_mode.h>
 #include <c10/core/InferenceMode.h>
 #include <torch/csrc/jit/runtime/interpreter.h>
-#include <torch/csrc/jit/serialization/source_range_serialization.h>
 
 #include <cstring>
 #include <exception>
@@ -25,59 +25,6 @@ namespace tracehost {
 namespace jit = torch::jit;
 
 namespace {
-
-thread_local std::string failed;         ///< the user's line
-thread_local std::exception_ptr failure; ///< what the op threw
-
-/// The user's place of a node, `net.py:12`, and the way to what its op throws.
-///
-/// Problem: the interpreter throws a std::runtime_error with a text of its own in place of the op's
-/// exception. Answer: while it writes that text it handles the op's exception still, and asks the
-/// source of the failing node what it was generated from. That is this.
-class Origin final : public jit::SourceRangeUnpickler {
-public:
-  explicit Origin(std::string where) : where_(std::move(where)) {}
-  std::optional<jit::SourceRange> findSourceRangeThatGenerated(const jit::SourceRange &) override {
-    if (auto error = std::current_exception(); error) {
-      failure = std::move(error);
-      failed = where_;
-    }
-    return std::nullopt;
-  }
-
-private:
-  std::string where_;
-};
-
-/// The innermost frame that is not torch's or ours, of a text with one `/a/b/net.py(12): f` a line.
-std::string user_place(const std::string &frames) {
-  std::istringstream lines(frames);
-  for (std::string line; std::getline(lines, line);) {
-    const auto open = line.rfind('('), close = line.rfind("): ");
-    if (open == std::string::npos || close == std::string::npos || close < open)
-      continue;
-    const auto slash = line.rfind('/', open);
-    const std::string_view folder(line.data(), slash == std::string::npos ? 0 : slash + 1);
-    if (folder.find("-packages/torch/") == std::string_view::npos &&
-        folder.find("-packages/tracehost/") == std::string_view::npos)
-      return line.substr(folder.size(), open - folder.size()) + ":" +
-             line.substr(open + 1, close - open - 1);
-  }
-  return {};
-}
-
-/// `net.py:12`
-std::string short_place(const jit::SourceRange &range) {
-  if (range.source())
-    if (auto place = user_place(range.source()->text_str().str()); !place.empty())
-      return place;
-  if (const auto line = range.file_line_col()) {
-    const auto &[file, number, column] = *line;
-    const auto slash = file.rfind('/');
-    return file.substr(slash == std::string::npos ? 0 : slash + 1) + ":" + std::to_string(number);
-  }
-  return {};
-}
 
 void each_node(const jit::Block &block, const std::function<void(const jit::Node &)> &f) {
   for (const jit::Node *node : block.nodes()) {
@@ -132,26 +79,12 @@ struct Program::Impl {
 
 namespace {
 
-void mark(jit::Block &block) {
-  for (jit::Node *node : block.nodes()) {
-    for (jit::Block *inner : node->blocks())
-      mark(*inner);
-    if (node->kind() == c10::prim::Constant)
-      continue;
-    const std::string where = short_place(node->sourceRange());
-    const std::string text = where.empty() ? "?" : where;
-    auto source =
-        std::make_shared<jit::Source>(text, std::nullopt, 0, std::make_shared<Origin>(where));
-    node->setSourceRange(jit::SourceRange(std::move(source), 0, text.size()));
-  }
-}
-
 /// Throws what the op threw.
 [[noreturn]] void fail(const std::exception &interpreters) {
-  if (auto error = std::exchange(failure, nullptr))
+  if (auto error = take_op_error())
     std::rethrow_exception(error);
   // Not an op's: the message without the interpreter's own lines.
-  failed.clear();
+  take_op_place();
   std::string text = interpreters.what();
   if (const auto error = text.rfind("RuntimeError: "); error != std::string::npos)
     text.erase(0, error + std::strlen("RuntimeError: "));
@@ -172,7 +105,7 @@ Program::Program(std::shared_ptr<jit::Graph> graph, const std::string &name, std
   const bool far = worth_dropping_gil(*graph->block(), impl_->ops);
   impl_->long_running = far || impl_->ops >= 16;
   impl_->switches_modes = switches_modes(*graph->block());
-  mark(*graph->block());
+  complete_places(*graph->block());
   impl_->graph = std::move(graph);
   {
     const InterruptionChecks checks(*impl_->graph);
@@ -239,10 +172,6 @@ bool Program::runs_engine() const { return impl_->runs_engine; }
 bool Program::calls_python() const { return impl_->calls_python; }
 const torch::jit::Graph &Program::graph() const { return *impl_->graph; }
 std::shared_ptr<jit::Graph> Program::copy_graph() const { return impl_->graph->copy(); }
-std::string place_of(const jit::Node &node) {
-  std::string place(node.sourceRange().source() ? node.sourceRange().text().str() : std::string());
-  return place == "?" ? std::string() : place;
-}
-std::string Program::take_failed_at() { return std::exchange(failed, {}); }
+std::string Program::take_failed_at() { return take_op_place(); }
 
 } // namespace tracehost

@@ -44,7 +44,4 @@ private:
   std::unique_ptr<Impl> impl_;
 };
 
-/// The user's line of a node of a Program's graph, `net.py:12`; empty where it is not known.
-std::string place_of(const torch::jit::Node &node);
-
 } // namespace tracehost

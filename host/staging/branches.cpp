@@ -1,5 +1,6 @@
 #include "staging/branches.h"
 
+#include "program/places.h"
 #include "staging/identity.h"
 #include "trace/block.h"
 #include "trace/call.h"
@@ -45,19 +46,18 @@ std::size_t Branches::run(Branch branch, const Body &body) {
 }
 
 void Branches::raise(Branch branch, const std::string &type, const std::string &message,
-                     const std::string &frames) {
+                     const Site &where) {
   const jit::WithInsertPoint here(node_->blocks()[branch]);
-  raise_error(type, message, frames);
+  raise_error(type, message, where);
 }
 
-void raise_error(const std::string &type, const std::string &message, const std::string &frames) {
+void raise_error(const std::string &type, const std::string &message, const Site &where) {
   trace::forgive_failure();
   auto &graph = *jit::tracer::getTracingState()->graph;
   jit::Value *what = graph.insertConstant(type), *why = graph.insertConstant(message);
   jit::Node *raise =
       graph.create(c10::Symbol::fromQualString("tracehost::raise_error"), {what, why}, 0);
-  const auto source = std::make_shared<jit::Source>(frames);
-  raise->setSourceRange(jit::SourceRange(source, 0, frames.size()));
+  raise->setSourceRange(place_range(text(where)));
   graph.insertNode(raise);
 }
 

@@ -1,5 +1,7 @@
 #pragma once
 
+#include "event/event.h"
+
 #include <ATen/core/Tensor.h>
 #include <torch/csrc/jit/ir/ir.h>
 
@@ -36,10 +38,9 @@ public:
   /// Returns what its tensors are called in join(): first, first + 1 ... Throws Abandoned where the
   /// body has ended without the trace: its results count if it ran for real.
   std::size_t run(Branch branch, const Body &body);
-  /// Ends a branch that raises: it has no results. `frames`: the user's, innermost first, a line
-  /// `/a/net.py(12): f` each.
-  void raise(Branch branch, const std::string &type, const std::string &message,
-             const std::string &frames);
+  /// Ends a branch that raises: it has no results. `where`: the line
+  /// that raises.
+  void raise(Branch branch, const std::string &type, const std::string &message, const Site &where);
   /// One result. `actual`: the chosen branch's tensor (without data, the first's). Returns the
   /// tensor that stands for it from now on.
   at::Tensor join(std::size_t then, std::size_t otherwise, const at::Tensor &actual);
@@ -62,6 +63,6 @@ private:
 };
 
 /// What Branches::raise puts into a branch, here. Requires: trace::recording().
-void raise_error(const std::string &type, const std::string &message, const std::string &frames);
+void raise_error(const std::string &type, const std::string &message, const Site &where);
 
 } // namespace tracehost::staging

@@ -286,6 +286,14 @@ void Scope::literal(const at::Tensor &t) {
     made_in_block(t);
 }
 
+const jit::SourceRange &Scope::place() {
+  if (Site site = here(); !last_place_ || site != last_site_) {
+    last_place_ = place_range(site.line ? text(site) : std::string());
+    last_site_ = std::move(site);
+  }
+  return *last_place_;
+}
+
 void Scope::know(const at::Tensor &t) {
   const auto &state = tracer::getTracingState();
   if (state->hasValue(t))

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "program/callback.h"
+#include "program/places.h"
 #include "shapes/stand_in.h"
 #include "trace/frontend.h"
 #include "trace/gradients.h"
@@ -82,6 +83,8 @@ public:
   at::Tensor stand_in(const at::Tensor &t);
   bool without_data() const { return on_stand_ins_ > 0 || frontend_.without_data(); }
   Site here() { return frontend_.here(); }
+  /// Of the line that runs now. Ops of one line share a Source.
+  const jit::SourceRange &place();
   [[noreturn]] void refuse(Refusal why, const std::string &what);
   [[noreturn]] void refuse_sizes(const std::string &what);
   /// Whether `t`'s sizes follow from the signature, not from values (nonzero, a mask).
@@ -194,6 +197,8 @@ private:
   bool reading_size_ = false;                        ///< an op under way reads a traced size
   const ThreadModes at_call_ = ThreadModes::now();
   const ModeRecord modes_at_call_ = ModeRecord::now();
+  Site last_site_;
+  std::optional<jit::SourceRange> last_place_; ///< of last_site_
   bool refused_ = false;
   bool abandoned_ = false;
   Refusal why_ = Refusal::trace;

@@ -46,7 +46,7 @@ void audit(const jit::Block &block, Scope &scope) {
             Refusal::capture,
             fmt::format("a tensor of shape {} would be a constant of the graph, at {}. Make "
                         "it outside of the function, or by an op in it.",
-                        c10::str(value->toTensor().sizes()), use.user->sourceRange().str()));
+                        c10::str(value->toTensor().sizes()), place_of(*use.user)));
   }
 }
 
@@ -124,11 +124,37 @@ std::vector<at::Tensor> run_body(const std::function<std::vector<at::Tensor>()> 
   }
 }
 
+/// The place that torch's own bindings give a node: a line `/a/net.py(12): f` for each frame of
+/// Python, and the innermost one's file and line.
+jit::SourceRange all_frames() {
+  std::string frames;
+  std::optional<std::string> file;
+  std::size_t line = 0;
+  for (const jit::StackEntry &entry : tracer::pythonCallstack()) {
+    const auto place = entry.range.file_line_col();
+    if (!place)
+      continue;
+    frames += fmt::format("{}({}): {}\n", std::get<0>(*place), std::get<1>(*place), entry.filename);
+    if (!file) {
+      file = std::get<0>(*place);
+      line = std::get<1>(*place);
+    }
+  }
+  const std::size_t size = frames.size();
+  return {std::make_shared<jit::Source>(std::move(frames), file, line), 0, size};
+}
+
+/// What libtorch calls for each node that it records.
+void give_place(jit::Node *node) {
+  node->setSourceRange(current ? current->place() : all_frames());
+}
+
 } // namespace
 
 Traced trace(std::vector<at::Tensor> slots, const Relaxation &relaxation, Frontend &frontend,
              const std::function<std::vector<at::Tensor>()> &body, Witness *witness) {
   TORCH_INTERNAL_ASSERT(!current && !tracer::isTracing());
+  tracer::setRecordSourceLocation(give_place); // an import of torch sets its own
   const OwnCasts casts;
   Scope scope(slots, relaxation, frontend, witness);
   Current mark(scope);

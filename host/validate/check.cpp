@@ -1,5 +1,6 @@
 #include "validate/check.h"
 
+#include "program/places.h"
 #include "signature/signature.h"
 #include "validate/compare.h"
 #include "validate/culprit.h"

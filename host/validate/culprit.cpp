@@ -2,6 +2,7 @@
 
 #include "program/modes.h"
 #include "program/ops.h"
+#include "program/places.h"
 #include "program/program.h"
 
 #include <torch/csrc/jit/runtime/operator.h>

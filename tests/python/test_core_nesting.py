@@ -1,5 +1,8 @@
 """Functions that call Functions: inlined while tracing; recursion ends or is refused."""
 
+import subprocess
+import sys
+
 import pytest
 import torch
 import tracehost
@@ -148,6 +151,29 @@ def test_a_trace_within_a_grad_mode_of_the_outer_body():
         return a, inner(x)
 
     check(body, X.clone().requires_grad_())
+
+
+@pytest.mark.filterwarnings("ignore:.torch.jit.trace.:DeprecationWarning")
+@pytest.mark.filterwarnings("ignore:.torch.jit.trace.:FutureWarning")
+def test_graphs_of_torchs_own_trace_tell_their_lines_as_ever():
+    script = (
+        "import torch\n"
+        "{first}\n"
+        "def inner(x):\n    return x * 2\n"
+        "graph = torch.jit.trace(lambda x: inner(x) + 1, torch.ones(2)).graph\n"
+        "for node in graph.nodes(): print(node, node.sourceRange())\n"
+    )
+    ours = "import tracehost; tracehost.function(lambda x: x * 2)(torch.ones(2))"
+    without, after = (
+        subprocess.run(
+            [sys.executable, "-W", "ignore", "-c", script.format(first=first)],
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        for first in ("", ours)
+    )
+    assert "<string>(4): inner" in without and without == after
 
 
 @pytest.mark.filterwarnings("ignore:.torch.jit.trace.:DeprecationWarning")

@@ -42,25 +42,24 @@ def line() -> str:
     return "an unknown line" if frame is None else line_of(frame)
 
 
-def frames_of(error: BaseException) -> str:
-    """The user's frames that an exception has passed and goes to, innermost first, as the tracer writes them."""
+def place_of(error: BaseException) -> tuple[str, int]:
+    """File and line of the innermost of the user's frames that an exception has passed and goes to."""
     passed = [(f.f_code, number) for f, number in traceback.walk_tb(error.__traceback__)]
-    frames = [*reversed(passed), *((f.f_code, number) for f, number in traceback.walk_stack(None))]
-    return "".join(
-        f"{code.co_filename}({number}): {code.co_name}\n"
-        for code, number in frames
-        if _is_users(code)
-    )
+    for code, number in passed[::-1]:
+        if _is_users(code):
+            return code.co_filename, number
+    frame = next(user_frames(), None)
+    return (frame.f_code.co_filename, frame.f_lineno) if frame else ("", 0)
 
 
-def described(error: Exception) -> tuple[str, str, str]:
-    """What the graph raises in its place: class, text, frames."""
+def described(error: Exception) -> tuple[str, str, tuple[str, int]]:
+    """What the graph raises in its place: class, text, file and line."""
     kind = type(error)
     if len(error.args) == 1:
         text = str(error.args[0])
     else:
         text = str(error) if error.args else ""
-    return f"{kind.__module__}:{kind.__qualname__}", text, frames_of(error)
+    return f"{kind.__module__}:{kind.__qualname__}", text, place_of(error)
 
 
 def _catches(frame: types.FrameType) -> bool:

@@ -329,8 +329,9 @@ TEST_F(FunctionTest, AWrongGraphIsNotPublishedNorTriedAgain) {
   EXPECT_EQ(play(f, sly, {"2", "2", "2"}), "ouu");
   EXPECT_EQ(sly.runs, 1) << "a miss that is left alone is the front end's to run";
   EXPECT_THAT(sink.take(),
-              ElementsAre("created f", "mismatch (x: float32[2], n=2) output 0, element (1,): 8.0 "
-                                       "in the graph, 6.0 in the body by aten::mul hits 0"));
+              ElementsAre("created f",
+                          "mismatch (x: float32[2], n=2) output 0, element (1,): 8.0 "
+                          "in the graph, 6.0 in the body by aten::mul at net.py:12 hits 0"));
   EXPECT_EQ(f.counters()->mismatches, 1);
   EXPECT_EQ(f.counters()->traces, 0);
   EXPECT_EQ(f.counters()->eager, 1);
@@ -376,7 +377,7 @@ TEST_F(FunctionTest, ASpecializationThatIsFoundWrongIsDropped) {
   EXPECT_TRUE(f.cache().list()->empty());
   EXPECT_EQ(f.counters()->live, 0);
   EXPECT_THAT(sink.take(), testing::Contains(HasSubstr("6.0 in the graph, 12.0 in the body by "
-                                                       "aten::mul hits 4")));
+                                                       "aten::mul at net.py:12 hits 4")));
 }
 
 TEST_F(FunctionTest, OnlyWhatCanBeTheNearestIsToldAsText) {

@@ -1,3 +1,4 @@
+#include "program/places.h"
 #include "program/program.h"
 
 #include <ATen/ATen.h>
@@ -14,21 +15,13 @@ namespace {
 
 namespace jit = torch::jit;
 
-/// Nodes stand at lines 1, 2, ... of net.py, called through torch's own code.
+/// Nodes stand at lines 1, 2, ... of net.py.
 std::shared_ptr<jit::Graph> parse(const std::string &text) {
   auto graph = std::make_shared<jit::Graph>();
   jit::parseIR(text, graph.get());
   int line = 0;
-  for (jit::Node *node : graph->nodes()) {
-    const std::string frames = "/venv/site-packages/torch/nn/functional.py(999): inner\n"
-                               "/home/user/net.py(" +
-                               std::to_string(++line) +
-                               "): forward\n"
-                               "/home/user/train.py(50): <module>\n";
-    node->setSourceRange(jit::SourceRange(
-        std::make_shared<jit::Source>(frames, "/venv/site-packages/torch/nn/functional.py", 999), 0,
-        frames.size()));
-  }
+  for (jit::Node *node : graph->nodes())
+    node->setSourceRange(place_range("net.py:" + std::to_string(++line)));
   return graph;
 }
 

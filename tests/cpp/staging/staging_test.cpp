@@ -109,7 +109,7 @@ TEST_F(StagingTest, ABranchThatRaisesHasNoResults) {
     at::Tensor a;
     const auto i = branches.run(Branches::then, [&] { return Tensors{a = x * 2}; });
     branches.raise(Branches::otherwise, "builtins:ValueError", "negative",
-                   "/home/user/net.py(14): f\n");
+                   {"/home/user/net.py", 14});
     return Tensors{branches.join(i, Branches::kNone, a)};
   });
   EXPECT_TRUE(at::equal(replay(traced, 1, {x})[0], x * 2));

@@ -1,6 +1,7 @@
 #include "shapes/stand_in.h"
 #include "trace/tracer.h"
 
+#include "program/places.h"
 #include "program/program.h"
 #include "support/frontend.h"
 
@@ -46,6 +47,20 @@ protected:
   FakeFrontend frontend;
   at::Tensor x = at::arange(4, at::kFloat), y = at::ones(4);
 };
+
+TEST_F(TraceTest, EachNodeHasTheLineThatRunsAsItsPlace) {
+  const auto traced = trace({x}, {}, frontend, [&] {
+    frontend.line = 3;
+    const at::Tensor doubled = x * 2;
+    frontend.line = 4;
+    return Tensors{doubled.relu().sum()};
+  });
+  std::vector<std::string> places;
+  for (const auto *node : traced.graph->nodes())
+    if (node->kind() != c10::prim::Constant)
+      places.push_back(place_of(*node));
+  EXPECT_EQ(places, (std::vector<std::string>{"net.py:3", "net.py:4", "net.py:4"}));
+}
 
 TEST_F(TraceTest, RecordsWhatTheBodyDoesToItsSlots) {
   const auto traced = trace({x, y}, {}, frontend, [&] { return Tensors{x * 2 + y, y.sum()}; });
