@@ -11,6 +11,7 @@
 #include "function_type.h"
 #include "guards/introspection.h"
 #include "interruption.h"
+#include "numbers.h"
 #include "origin.h"
 #include "report/ledger.h"
 #include "requests.h"
@@ -19,7 +20,7 @@
 #include "switches.h"
 #include "tensor_patches.h"
 #include "tensor_spec.h"
-#include "traced_size.h"
+#include "traced_number.h"
 
 #include <pybind11/pybind11.h>
 
@@ -45,7 +46,7 @@ PYBIND11_MODULE(_tracehost, m) {
   tracehost::python::add_requests(m);
   tracehost::python::add_archives(m);
   tracehost::python::add_bridge(m);
-  tracehost::python::add_traced_size(m);
+  tracehost::python::add_traced_number(m);
   tracehost::python::add_staging(m);
   tracehost::python::add_stand_ins(m);
   tracehost::python::add_conversion(m);
@@ -53,6 +54,7 @@ PYBIND11_MODULE(_tracehost, m) {
   tracehost::python::add_callbacks(m);
   tracehost::python::add_engine(m);
   tracehost::python::add_switches(m);
+  tracehost::python::add_numbers(m);
   tracehost::python::add_events(m);
   m.def("report_table", [] { return tracehost::report::ledger().table(); });
   m.def("reset", [] { tracehost::report::ledger().reset(); });

@@ -15,7 +15,8 @@ if(core_sources)
   set_target_properties(tracehost_core PROPERTIES OUTPUT_NAME tracehost SOVERSION "${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR}"
     INSTALL_RPATH "$ORIGIN/../../torch/lib:$ORIGIN/${lib_to_site}/torch/lib" VISIBILITY_INLINES_HIDDEN ON)
   # Bound inside the library: its own functions are called directly, not by way of the PLT.
-  target_compile_options(tracehost_core PRIVATE -fno-semantic-interposition)
+  # A product is rounded before it is added to, on machines that could do both at once, too: the ops on numbers give CPython's bits.
+  target_compile_options(tracehost_core PRIVATE -fno-semantic-interposition -ffp-contract=off)
   target_link_options(tracehost_core PRIVATE -Wl,-Bsymbolic-functions
     "-Wl,--version-script=${CMAKE_CURRENT_LIST_DIR}/tracehost.map")
   add_library(tracehost_headers INTERFACE)

@@ -1,5 +1,8 @@
 #include "program/ops.h"
 
+#include "program/numbers.h"
+
+#include <ATen/ScalarOps.h>
 #include <ATen/core/Tensor.h>
 #include <torch/csrc/jit/runtime/custom_operator.h>
 #include <torch/library.h>
@@ -24,6 +27,28 @@ TORCH_LIBRARY_FRAGMENT(tracehost, m) {
 const torch::jit::RegisterOperators number({torch::jit::Operator(
     "tracehost::number(bool truth) -> Scalar", [](torch::jit::Stack &) {},
     c10::AliasAnalysisKind::FROM_SCHEMA)});
+
+void number_tensor(torch::jit::Stack &stack) {
+  at::Tensor t = c10::scalar_to_tensor(torch::jit::pop(stack).toScalar());
+  t.unsafeGetTensorImpl()->set_wrapped_number(true);
+  stack.emplace_back(std::move(t));
+}
+
+void number_kind(torch::jit::Stack &stack) {
+  const auto kind = static_cast<NumberKind>(torch::jit::pop(stack).toInt());
+  const c10::IValue &number = stack.back();
+  const bool holds = kind == NumberKind::boolean   ? number.isBool()
+                     : kind == NumberKind::integer ? number.isInt()
+                                                   : number.isDouble();
+  if (!holds)
+    throw LeavesNumbers("a number is of another type than it was at the trace");
+}
+
+const torch::jit::RegisterOperators
+    numbers({torch::jit::Operator("tracehost::py_tensor(Scalar number) -> Tensor", number_tensor,
+                                  c10::AliasAnalysisKind::PURE_FUNCTION),
+             torch::jit::Operator("tracehost::py_kind(Scalar number, int kind) -> Scalar",
+                                  number_kind, c10::AliasAnalysisKind::CONSERVATIVE)});
 
 } // namespace
 

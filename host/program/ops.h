@@ -10,8 +10,11 @@
 ///     tracehost::keep(Tensor t) -> ()                    does nothing: `t` is not removed
 ///     tracehost::raise_error(str type, str message) -> ()      throws a Raised
 ///     tracehost::number(bool truth) -> Scalar            the bool, for an op that takes a number
+///     tracehost::py_tensor(Scalar number) -> Tensor      0-dim, weighs in type promotion as a
+///     number tracehost::py_kind(Scalar number, int kind) -> Scalar    throws unless it is of that
+///     NumberKind
 ///
-/// Others: modes.h, state_ops.cpp, array_ops.h.
+/// Others: numbers.h, modes.h, state_ops.cpp, array_ops.h.
 
 namespace tracehost {
 
