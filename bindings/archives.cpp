@@ -10,7 +10,7 @@
 #include "guards/gil.h"
 #include "native_signature.h"
 #include "trace/tracer.h"
-#include "traced_size.h"
+#include "traced_number.h"
 #include "walk.h"
 
 #include <torch/csrc/autograd/python_variable.h>

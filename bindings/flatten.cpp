@@ -6,7 +6,7 @@
 #include "errors.h"
 #include "guards/gil.h"
 #include "guards/known.h"
-#include "traced_size.h"
+#include "traced_number.h"
 #include "user_type.h"
 
 #include <torch/csrc/DynamicTypes.h>
@@ -99,7 +99,7 @@ private:
   void context(PyObject *object);
   void further(PyObject *object, const ContainerType &type);
   void key(PyObject *object) {
-    PyTuple_Check(object) || is_traced_size(object) ? value(object) : leaf_node(object);
+    PyTuple_Check(object) || is_traced_number(object) ? value(object) : leaf_node(object);
   }
   void atom(PyObject *object, std::uint8_t mark);
   void tensor(PyObject *object, const TensorSpec *spec = nullptr);
@@ -233,7 +233,7 @@ void Flattener::value(PyObject *object) {
 }
 
 void Flattener::slow(PyObject *object) {
-  if (is_traced_size(object))
+  if (is_traced_number(object))
     return tensor(object);
   const auto known = types_.find(Py_TYPE(object));
   if (known != types_.end())

@@ -3,7 +3,7 @@
 #include "errors.h"
 #include "trace/lifted.h"
 #include "trace/tracer.h"
-#include "traced_size.h"
+#include "traced_number.h"
 
 #include <torch/csrc/autograd/python_variable.h>
 

@@ -32,7 +32,7 @@ struct PythonFunction {
   Binder binder;
   std::shared_ptr<const Parameters> parameters;
   bool watch; ///< Python values that the trace read are part of the signature
-  trace::ValueReads value_reads = trace::ValueReads::error;
+  trace::ValueReads value_reads = trace::ValueReads::trace;
   Stance stance = Stance::trace; ///< of its calls, where the process and the thread leave it open
   bool autograph = true;         ///< control flow on tensors becomes the graph's
   bool takes_arrays = false;     ///< it was called with numpy's: converted before the look-up

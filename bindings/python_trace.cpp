@@ -6,7 +6,7 @@
 #include "profile.h"
 #include "results.h"
 #include "trace/block.h"
-#include "traced_size.h"
+#include "traced_number.h"
 
 #include <torch/csrc/Exceptions.h>
 #include <torch/csrc/autograd/python_variable.h>
@@ -186,7 +186,7 @@ bool PythonCall::has_own_attributes(PyObject *tensor) const {
 /// exists keeps its object.
 bool PythonCall::can_be_wrapped(PyObject *tensor) const {
   return reinterpret_cast<PyObject *>(Py_TYPE(tensor)) == THPVariableClass ||
-         is_traced_size(tensor) ||
+         is_traced_number(tensor) ||
          std::find(miss().flattened.tensors.begin(), miss().flattened.tensors.end(), tensor) !=
              miss().flattened.tensors.end() ||
          Births::made_aside(tensor) || !miss().recorder->path_of(tensor).empty();

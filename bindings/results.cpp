@@ -4,7 +4,7 @@
 #include "atoms.h"
 #include "errors.h"
 #include "guards/gil.h"
-#include "traced_size.h"
+#include "traced_number.h"
 #include "tree.h"
 #include "walk.h"
 

@@ -11,7 +11,7 @@
 #include "trace/lifted.h"
 #include "trace/state.h"
 #include "trace/tracer.h"
-#include "traced_size.h"
+#include "traced_number.h"
 
 #include <ATen/WrapDimUtils.h>
 #include <torch/csrc/MemoryFormat.h>
@@ -84,7 +84,7 @@ PyObject *numel_method(PyObject *original, const char *name, Args args, std::siz
   trace::check_size_read(t, name);
   PyObject *plain = plain_method(original, name, args, nargsf, kwnames);
   const auto traced = plain ? trace::traced_numel(t) : std::nullopt;
-  return traced_instead(plain, traced ? make_traced_size(*traced) : nullptr);
+  return traced_instead(plain, traced ? make_traced_number(*traced) : nullptr);
 }
 
 PyObject *shape_property(PyObject *original, const char *name, PyObject *tensor, PyObject *value) {
@@ -149,6 +149,14 @@ PyObject *memory_method(PyObject *original, const char *name, Args args, std::si
                         PyObject *kwnames) {
   trace::read_values(THPVariable_Unpack(args[0]), std::string("Tensor.") + name, false);
   return plain_method(original, name, args, nargsf, kwnames);
+}
+
+PyObject *item_method(PyObject *original, const char *, Args args, std::size_t nargsf,
+                      PyObject *kwnames) {
+  const bool alone = PyVectorcall_NARGS(nargsf) == 1 && !kwnames;
+  if (alone && trace::traces_reads() && can_be_read(THPVariable_Unpack(args[0])))
+    return read_number(THPVariable_Unpack(args[0]));
+  return PyObject_Vectorcall(original, args, nargsf, kwnames);
 }
 
 PyObject *tolist_method(PyObject *original, const char *name, Args args, std::size_t nargsf,
@@ -354,7 +362,7 @@ reprfunc original_size_repr = nullptr; ///< torch.Size's
 PyObject *size_repr(PyObject *shape) {
   bool traced = false;
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(shape); ++i)
-    traced |= is_traced_size(PyTuple_GET_ITEM(shape, i));
+    traced |= is_traced_number(PyTuple_GET_ITEM(shape, i));
   if (!traced) [[likely]]
     return original_size_repr(shape);
   PyObject *items = PySequence_List(shape);
@@ -376,6 +384,7 @@ void install_tensor_patches() {
   for (const char *name : {"storage_offset", "_is_view"})
     forward_method(type, name, memory_place_method);
   forward_method(type, "contiguous", contiguous_method);
+  forward_method(type, "item", item_method);
   forward_method(type, "tolist", tolist_method);
   for (const char *name : {"numpy", "__array__"})
     forward_method(type, name, array_method);

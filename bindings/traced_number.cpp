@@ -1,22 +1,25 @@
-#include "traced_size.h"
+#include "traced_number.h"
 
 #include "errors.h"
 #include "guards/gil.h"
 #include "guards/reads.h"
 #include "trace/lifted.h"
+#include "trace/numbers.h"
 #include "trace/tracer.h"
 
 #include <torch/csrc/Size.h>
 #include <torch/csrc/autograd/python_variable.h>
 
+#include <optional>
 #include <string>
+#include <vector>
 
 namespace tracehost::python {
 namespace {
 
 namespace py = pybind11;
 
-PyTypeObject *size_class = nullptr; ///< lives as long as the package
+PyTypeObject *number_class = nullptr; ///< lives as long as the package
 
 const at::Tensor &unpack(py::handle object) {
   if (!THPVariable_Check(object.ptr()))
@@ -24,14 +27,60 @@ const at::Tensor &unpack(py::handle object) {
   return THPVariable_Unpack(object.ptr());
 }
 
-bool live(py::handle size) { return trace::recording() && trace::is_traced_size(unpack(size)); }
+bool is_live_size(py::handle number) {
+  return trace::recording() && trace::is_traced_size(unpack(number));
+}
+
+bool is_live(py::handle number) {
+  return trace::recording() &&
+         (trace::is_traced_number(unpack(number)) || trace::is_traced_size(unpack(number)));
+}
+
+/// Of an exact bool, int in the range of int64, or float; nullopt for all else.
+std::optional<c10::IValue> operand(py::handle value) {
+  PyObject *object = value.ptr();
+  if (is_traced_number(object) && is_live(value))
+    return c10::IValue(unpack(value));
+  if (is_traced_number(object))
+    return operand(py::reinterpret_steal<py::object>(number_of(unpack(value))));
+  if (PyBool_Check(object))
+    return c10::IValue(object == Py_True);
+  if (PyFloat_CheckExact(object))
+    return c10::IValue(PyFloat_AS_DOUBLE(object));
+  int overflow = 0;
+  if (!PyLong_CheckExact(object))
+    return std::nullopt;
+  const long long number = PyLong_AsLongLongAndOverflow(object, &overflow);
+  return overflow ? std::nullopt : std::optional(c10::IValue(static_cast<std::int64_t>(number)));
+}
+
+/// What the op gives for numbers of which one is traced; NotImplemented where the graph can't have
+/// it: an operand or the result is neither bool, int of 64 bits nor float.
+py::object compute(const std::string &name, const py::args &arguments) {
+  const NumberOp *op = find_number_op(name);
+  if (!op)
+    throw py::value_error("no such op of numbers: " + name);
+  std::vector<c10::IValue> operands;
+  for (const py::handle argument : arguments) {
+    auto value = operand(argument);
+    if (!value)
+      return py::reinterpret_borrow<py::object>(Py_NotImplemented);
+    operands.push_back(std::move(*value));
+  }
+  try {
+    return py::reinterpret_steal<py::object>(
+        make_traced_number(trace::compute_number(*op, operands)));
+  } catch (const LeavesNumbers &) {
+    return py::reinterpret_borrow<py::object>(Py_NotImplemented);
+  }
+}
 
 } // namespace
 
-bool is_traced_size(PyObject *object) { return size_class && Py_TYPE(object) == size_class; }
+bool is_traced_number(PyObject *object) { return number_class && Py_TYPE(object) == number_class; }
 
 bool is_number(PyObject *tensor) {
-  if (is_traced_size(tensor))
+  if (is_traced_number(tensor))
     return true;
   PyObject **attributes = _PyObject_GetDictPtr(tensor);
   if (!attributes || !*attributes)
@@ -47,21 +96,24 @@ PyObject *number_of(const at::Tensor &t) {
                                     : PyFloat_FromDouble(number.toDouble());
 }
 
-PyObject *make_traced_size(const at::Tensor &size) {
+PyObject *make_traced_number(const at::Tensor &size) {
   py::object result;
   {
     const trace::PausedWithData paused;
     const auto plain = py::reinterpret_steal<py::object>(THPVariable_Wrap(size));
-    const py::handle type(reinterpret_cast<PyObject *>(size_class));
+    const py::handle type(reinterpret_cast<PyObject *>(number_class));
     result = type.attr("_make_subclass")(type, plain);
   }
-  trace::same_value(size, THPVariable_Unpack(result.ptr()));
+  const at::Tensor &made = THPVariable_Unpack(result.ptr());
+  if (size.unsafeGetTensorImpl()->is_wrapped_number())
+    made.unsafeGetTensorImpl()->set_wrapped_number(true);
+  trace::same_value(size, made);
   return result.release().ptr();
 }
 
 PyObject *traced_size_of(const at::Tensor &tensor, std::int64_t dimension) {
   const auto size = trace::traced_size(tensor, dimension);
-  return size ? make_traced_size(*size) : nullptr;
+  return size ? make_traced_number(*size) : nullptr;
 }
 
 PyObject *traced_shape_of(const at::Tensor &tensor) {
@@ -93,10 +145,25 @@ static std::int64_t pinned(const at::Tensor &size, const std::string &why) {
   }
 }
 
+/// The number itself, a new reference: of a size that makes dimensions exact, of a number that was
+/// read from a tensor it is refused. Where the body goes on without a trace, it has the number.
+static PyObject *needed(const at::Tensor &number, const std::string &how) {
+  if (trace::active() && !trace::abandoned()) {
+    if (trace::is_traced_size(number))
+      return PyLong_FromLongLong(pinned(number, how + " of a size"));
+    try {
+      trace::check_not_traced(number, how);
+    } catch (const trace::Abandoned &) {
+    }
+  }
+  const trace::PausedWithData paused;
+  return number_of(number);
+}
+
 PyObject *pin_sizes(PyObject *object, const std::string &why) {
   auto held = py::reinterpret_steal<py::object>(object);
   const auto pin = [&](PyObject *size) { return py::int_(pinned(THPVariable_Unpack(size), why)); };
-  if (is_traced_size(object))
+  if (is_traced_number(object))
     return pin(object).release().ptr();
   if (Py_TYPE(object) != &THPSizeType)
     return held.release().ptr();
@@ -104,7 +171,7 @@ PyObject *pin_sizes(PyObject *object, const std::string &why) {
   for (std::size_t d = 0; d < sizes.size(); ++d) {
     PyObject *size = PyTuple_GET_ITEM(object, d);
     sizes[d] =
-        is_traced_size(size) ? py::object(pin(size)) : py::reinterpret_borrow<py::object>(size);
+        is_traced_number(size) ? py::object(pin(size)) : py::reinterpret_borrow<py::object>(size);
   }
   PyObject *result = PyObject_CallOneArg(reinterpret_cast<PyObject *>(&THPSizeType), sizes.ptr());
   if (!result)
@@ -112,24 +179,54 @@ PyObject *pin_sizes(PyObject *object, const std::string &why) {
   return result;
 }
 
-void add_traced_size(py::module_ &m) {
-  m.def("_set_size_class",
-        [](py::type type) { size_class = reinterpret_cast<PyTypeObject *>(type.release().ptr()); });
-  // Whether a size still stands for a value of the graph being traced.
-  m.def("_size_is_live", [](py::handle size) { return live(size); });
+PyObject *read_number(const at::Tensor &t) { return make_traced_number(trace::read_number(t)); }
+
+bool can_be_read(const at::Tensor &t) {
+  return trace::recording() && !trace::abandoned() && t.numel() == 1 &&
+         trace::number_kind(t.scalar_type()) && !trace::is_traced_size(t);
+}
+
+void add_traced_number(py::module_ &m) {
+  m.def("_set_number_class", [](py::type type) {
+    number_class = reinterpret_cast<PyTypeObject *>(type.release().ptr());
+  });
+  // Whether a number still stands for a value of the graph being traced.
+  m.def("_number_is_live", [](py::handle number) { return is_live(number); });
+  m.def("_number_is_size", [](py::handle number) { return is_live_size(number); });
+  m.def("_number_is_read", [](py::handle number) {
+    return trace::recording() && trace::is_traced_number(unpack(number));
+  });
+  m.def("_number_tensor", [](py::handle number) {
+    return py::reinterpret_steal<py::object>(
+        THPVariable_Wrap(trace::tensor_of_number(unpack(number))));
+  });
+  m.def("_read_number",
+        [](py::handle t) { return py::reinterpret_steal<py::object>(read_number(unpack(t))); });
+  m.def("_can_be_read",
+        [](py::handle t) { return can_be_read(unpack(t)) && trace::traces_reads(); });
+  m.def("_number_op", &compute);
+  m.def("_number_needed", [](py::handle number, const std::string &how) {
+    return py::reinterpret_steal<py::object>(needed(unpack(number), how));
+  });
   m.def("_as_size", [](py::object tensor) {
-    return live(tensor) ? py::reinterpret_steal<py::object>(make_traced_size(unpack(tensor)))
-                        : tensor;
+    return is_live_size(tensor)
+               ? py::reinterpret_steal<py::object>(make_traced_number(unpack(tensor)))
+               : tensor;
   });
   m.def("_pin_size",
         [](py::handle size, const std::string &why) { return pinned(unpack(size), why); });
-  m.def("_size_is_shown", [](py::handle size) { return !live(size) || Reads::printing(); });
-  m.def("_size_index", [](py::handle size) { return trace::index_of_size(unpack(size)); });
-  m.def("_size_value", [](py::handle size) {
-    if (trace::lifted())
-      return trace::pin_size(unpack(size), "a size in init_scope");
+  m.def("_number_is_shown",
+        [](py::handle number) { return !is_live(number) || Reads::printing(); });
+  m.def("_number_index", [](py::handle number) {
+    if (trace::recording() && trace::is_traced_number(unpack(number)))
+      return trace::index_of_number(unpack(number));
+    return trace::index_of_size(unpack(number));
+  });
+  m.def("_number_value", [](py::handle number) {
+    if (trace::lifted() && is_live_size(number))
+      return py::object(py::int_(trace::pin_size(unpack(number), "a size in init_scope")));
     const trace::PausedWithData paused;
-    return unpack(size).item().toLong();
+    return py::reinterpret_steal<py::object>(number_of(unpack(number)));
   });
 }
 

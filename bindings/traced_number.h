@@ -6,18 +6,24 @@
 
 #include <string>
 
-/// Sizes that may differ at a later call, as a traced body sees them: tensors of the class
-/// tracehost._sizes.TracedSize, which does what an int does. Requires for all: GIL held.
+/// Numbers that may differ at a later call, as a traced body sees them: those it reads from tensors
+/// (trace/numbers.h), and sizes. They are tensors of the class
+/// tracehost._traced_number.TracedNumber, which does what a bool, an int or a float does. Requires
+/// for all: GIL held.
 
 namespace tracehost::python {
 
 /// What that class is made of, for the module.
-void add_traced_size(pybind11::module_ &module);
+void add_traced_number(pybind11::module_ &module);
 
-/// A new reference; throws where Python raises. Requires: recording.
-PyObject *make_traced_size(const at::Tensor &size);
-bool is_traced_size(PyObject *object);
-/// Whether a tensor is a Python number to the user: a traced size, or a number that a staged block
+/// A new reference, of a traced number or size; throws where Python raises. Requires: recording.
+PyObject *make_traced_number(const at::Tensor &size);
+/// What `t.item()` is, a new reference. Requires: can_be_read(t).
+PyObject *read_number(const at::Tensor &t);
+/// Whether item() of `t` is a number of the graph. Not of a traced size, which is one already.
+bool can_be_read(const at::Tensor &t);
+bool is_traced_number(PyObject *object);
+/// Whether a tensor is a Python number to the user: a traced number, or one that a staged block
 /// made a tensor.
 bool is_number(PyObject *tensor);
 /// Of a tensor of one element, the bool, int or float: a new reference.

@@ -2,7 +2,7 @@
 
 #include "births.h"
 #include "guards/known.h"
-#include "traced_size.h"
+#include "traced_number.h"
 
 #include <algorithm>
 #include <unordered_set>
@@ -41,7 +41,7 @@ template <class Predicate> bool leads_to(PyObject *value, Predicate is_it) {
 }
 
 bool is_graph_number(PyObject *object) {
-  return is_traced_size(object) || (is_tensor(object) && is_number(object));
+  return is_traced_number(object) || (is_tensor(object) && is_number(object));
 }
 
 /// Same object, or for plain values an equal one. `before` is alive: the slot holds it.

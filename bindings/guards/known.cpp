@@ -2,7 +2,7 @@
 
 #include "guards/gil.h"
 #include "origin.h"
-#include "traced_size.h"
+#include "traced_number.h"
 
 #include <torch/csrc/autograd/python_variable.h>
 
@@ -52,7 +52,7 @@ const Known &known() {
 
 bool is_tensor(PyObject *object) {
   PyTypeObject *type = Py_TYPE(object);
-  if (is_traced_size(object)) // a number
+  if (is_traced_number(object)) // a number
     return false;
   return type == reinterpret_cast<PyTypeObject *>(THPVariableClass) ||
          type == reinterpret_cast<PyTypeObject *>(ParameterClass) ||

@@ -11,7 +11,7 @@
 #include "guards/reads.h"
 #include "guards/stores.h"
 #include "origin.h"
-#include "traced_size.h"
+#include "traced_number.h"
 
 #include <torch/csrc/autograd/python_variable.h>
 
@@ -292,7 +292,7 @@ void Recorder::replace_keys() {
   const Graph &graph = state_->paths.graph();
   for (Change &change : state_->changes) {
     const Container &c = graph.containers[change.container];
-    if (!change.key || !is_traced_size(change.key.get()) || c.place != Place::entries)
+    if (!change.key || !is_traced_number(change.key.get()) || c.place != Place::entries)
       continue;
     PyObject *dict = graph.objects[c.object].object;
     const Owned value(Py_XNewRef(PyDict_GetItemWithError(dict, change.key.get())));

@@ -28,7 +28,7 @@ _check()
 from . import _engine as _engine  # noqa: E402  (autograd's, in a trace)
 from . import _html as _html  # noqa: E402  (what notebooks show)
 from . import _introspection as _introspection  # noqa: E402  (methods of Function)
-from . import _sizes as _sizes  # noqa: E402  (tells _tracehost its class)
+from . import _traced_number as _traced_number  # noqa: E402  (tells _tracehost its class)
 from . import _variables as _variables  # noqa: E402  (what they say of calls)
 from . import autograph, testing  # noqa: E402
 from ._archive import Archive, ArchivedFunction, load, save  # noqa: E402

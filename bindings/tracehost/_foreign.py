@@ -10,7 +10,7 @@ from torch.utils import _pytree
 
 from . import _tracehost
 from ._errors import TraceError
-from ._sizes import TracedSize
+from ._traced_number import TracedNumber
 
 
 def call(function: Callable[..., Any], name: str, args: Any, kwargs: Any) -> Any:
@@ -45,7 +45,7 @@ class Call:
         for leaf in leaves:
             if isinstance(leaf, torch.Tensor):
                 self.tensors.append(leaf)
-                leaf = _SIZE if type(leaf) is TracedSize else _TENSOR
+                leaf = _SIZE if type(leaf) is TracedNumber else _TENSOR
             self.leaves.append(leaf)
 
     def __call__(self, tensors: list[torch.Tensor]) -> list[torch.Tensor]:

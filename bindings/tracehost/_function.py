@@ -25,7 +25,7 @@ _STILL_TO_COME = {
 }
 
 # In the order of trace::ValueReads.
-_VALUE_READS = ("error", "guard", "bake")
+_VALUE_READS = ("trace", "error", "guard", "bake")
 
 # As Function takes them; N: itself.
 _VALIDATE: dict[Any, int] = {"off": 0, "first": -1}
@@ -63,7 +63,7 @@ def function(
     watch: bool = True,
     reduce_retracing: bool = False,
     autograph: bool = True,
-    value_reads: str = "error",
+    value_reads: str = "trace",
     validate: str | int = "first",
     **options: Any,
 ) -> Any:
@@ -119,7 +119,9 @@ def function(
     if limit < 1:
         raise ValueError(f"limit must be at least 1, got {limit}")
     if value_reads not in _VALUE_READS:
-        raise ValueError(f"value_reads must be 'error', 'guard' or 'bake', got {value_reads!r}")
+        raise ValueError(
+            f"value_reads must be 'trace', 'error', 'guard' or 'bake', got {value_reads!r}"
+        )
     _check_validate(validate)
     decorate = functools.partial(
         function,

@@ -10,7 +10,7 @@ import torch
 
 from . import _tracehost
 from ._errors import SignatureError
-from ._sizes import TracedSize
+from ._traced_number import TracedNumber
 from ._tracehost import TensorSpec
 from ._values import Unfit, as_tensor
 
@@ -89,8 +89,8 @@ class Call:
             self.numbers = None
 
     def _add(self, i: int, value: Any) -> None:
-        if type(value) is TracedSize:
-            if _tracehost._size_is_live(value) and _tracehost.inside_function():
+        if type(value) is TracedNumber:
+            if _tracehost._number_is_size(value) and _tracehost.inside_function():
                 self.tensors.append(value)
                 self.numbers.append(_size)
             else:
@@ -211,6 +211,6 @@ def _shapes(shape: Any, single: bool, count: int) -> list[list[int | None] | Non
 
 
 def _size_of(size: Any) -> int | None:
-    if type(size) is TracedSize:
+    if type(size) is TracedNumber:
         return _tracehost._pin_size(size, "a py_function's shape")
     return None if size is None else int(size)

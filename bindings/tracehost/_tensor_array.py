@@ -8,8 +8,8 @@ from typing import Any
 import torch
 
 from . import _tracehost
-from ._sizes import TracedSize
-from .autograph._state import dtype_name, is_marked, is_number, is_tensor, mark_number
+from ._traced_number import TracedNumber
+from .autograph._state import as_number, as_tensor, dtype_name, is_number, is_read, is_tensor
 from .autograph._where import line, refuse
 
 
@@ -46,6 +46,7 @@ class TensorArray:
         self._items: list[torch.Tensor | None] = []
         self._staged: Any = None
         recording = _tracehost.recording()
+        size = as_tensor(size)
         by_value = is_tensor(size)
         if by_value:
             self._check_integer(size, "size")
@@ -179,13 +180,11 @@ class TensorArray:
         if self._staged is None:
             return len(self._items)
         size = self._staged.size()
-        return mark_number(size) if is_tensor(size) else size
+        return as_number(size) if is_tensor(size) else size
 
     def __len__(self) -> int:
         size = self.size()
-        if not is_tensor(size):
-            return size
-        if not _tracehost.recording():
+        if not is_read(size):
             return int(size)
         refuse(
             f"len() of a TensorArray at {line()} needs the number of its elements, which the graph decides. Use "
@@ -199,10 +198,10 @@ class TensorArray:
     # ---- Checks
 
     def _element(self, value: Any) -> torch.Tensor:
-        if is_number(value) or type(value) is TracedSize:
+        if is_read(value):
+            value = as_tensor(value).to(self.dtype)
+        elif is_number(value) or type(value) is TracedNumber:
             value = torch.full((), value, dtype=self.dtype)
-        elif is_marked(value):
-            value = value.to(self.dtype)
         elif not is_tensor(value):
             raise TypeError(
                 f"a TensorArray takes tensors and numbers, not a {type(value).__name__}"
@@ -230,6 +229,7 @@ class TensorArray:
         return next((tuple(x.shape) for x in self._items if x is not None), None), False
 
     def _index(self, index: Any) -> Any:
+        index = as_tensor(index)
         if not is_tensor(index):
             return operator.index(index)
         self._check_integer(index, "index")

@@ -1,7 +1,8 @@
-"""The size of a dimension that may differ at a later call, as a traced body sees it."""
+"""A number that may differ at a later call, as a traced body sees it: read from a tensor, or a size."""
 
 from __future__ import annotations
 
+import math
 import numbers
 import operator
 from collections.abc import Callable
@@ -12,70 +13,86 @@ import torch
 from . import _tracehost
 
 _SMALL = range(-(2**63), 2**63)
+_CLASSES: dict[torch.dtype, type] = {torch.bool: bool, torch.int64: int, torch.float64: float}
 
 
-class TracedSize(torch.Tensor):
-    """An int in all that a body does with a size; the graph has it as a 0-dim int64 tensor.
+class TracedNumber(torch.Tensor):
+    """A bool, an int or a float in all that a body does with it; the graph has it as a scalar.
 
-    Integer arithmetic is recorded, a comparison becomes a condition of the trace, and what needs
-    the number itself (int(), range(), a float) makes the dimension exact. After the trace it is
-    the number that it was.
+    Python's arithmetic and comparisons are recorded. What needs the number itself (a float for C
+    code, a key, a text) is refused. Of a size it makes the dimension exact, and a comparison of sizes
+    becomes a condition of the trace. After the trace it is the number that it was.
     """
 
     __torch_function__ = torch._C._disabled_torch_function_impl
 
     @property
     def __class__(self) -> type:  # isinstance(x.shape[0], int), as in eager code
-        return int
+        return _CLASSES[torch.Tensor.dtype.__get__(self)]  # type: ignore[attr-defined]
 
     def __bool__(self) -> bool:
-        return self != 0
+        if _tracehost._number_is_size(self):
+            return bool(self != 0)
+        return bool(_needed(self, "bool()"))
 
     def __int__(self) -> int:
-        return _tracehost._pin_size(self, "int() of a size")
+        return int(_needed(self, "int()"))
 
     def __float__(self) -> float:
-        return float(_tracehost._pin_size(self, "float() of a size"))
+        return float(_needed(self, "float()"))
 
     def __complex__(self) -> complex:
-        return complex(_tracehost._pin_size(self, "complex() of a size"))
+        return complex(_needed(self, "complex()"))
 
     def __index__(self) -> int:
-        return _tracehost._size_index(self)
+        if self.__class__ is float:
+            raise TypeError("'float' object cannot be interpreted as an integer")
+        return _tracehost._number_index(self)
 
     def __hash__(self) -> int:
-        return hash(_tracehost._pin_size(self, "a dict, a set or hash()"))
+        return hash(_needed(self, "a dict, a set or hash()"))
 
     def __repr__(self) -> str:
-        if _tracehost._size_is_shown(self):  # by print(): at the trace alone
-            return str(_tracehost._size_value(self))
-        return str(_tracehost._pin_size(self, "the text of a size"))
+        return str(_shown(self))
 
     def __str__(self) -> str:
         return repr(self)
 
     def __format__(self, spec: str) -> str:
-        return format(_tracehost._pin_size(self, "the text of a size"), spec)
+        return format(_shown(self), spec)
 
-    def __pos__(self) -> TracedSize:
-        return self
+    def __pos__(self) -> Any:
+        return +int(self) if self.__class__ is bool else self
 
     def __neg__(self) -> Any:
-        return 0 - self
+        return 0 - self if _tracehost._number_is_size(self) else compute("neg", operator.neg, self)
 
     def __abs__(self) -> Any:
-        return self if self >= 0 else -self
+        if _tracehost._number_is_size(self):
+            return self if self >= 0 else -self
+        return compute("abs", abs, self)
 
     def __invert__(self) -> Any:
-        return -self - 1
+        if _tracehost._number_is_size(self):
+            return -self - 1
+        return compute("invert", operator.invert, self)
 
-    def __trunc__(self) -> TracedSize:
-        return self
+    def __trunc__(self) -> Any:
+        return self if _tracehost._number_is_size(self) else compute("trunc", math.trunc, self)
 
-    __floor__ = __ceil__ = __trunc__
+    def __floor__(self) -> Any:
+        return self if _tracehost._number_is_size(self) else compute("floor", math.floor, self)
+
+    def __ceil__(self) -> Any:
+        return self if _tracehost._number_is_size(self) else compute("ceil", math.ceil, self)
 
     def __round__(self, digits: int | None = None) -> Any:
-        return self if digits is None or digits >= 0 else round(_pinned(self, "round()"), digits)
+        if _tracehost._number_is_size(self):
+            whole = digits is None or digits >= 0
+            return self if whole else round(_needed(self, "round()"), digits)
+        if digits is None:
+            return compute("round", round, self)
+        return compute("round_to", round, self, digits)
 
     def __divmod__(self, other: Any) -> Any:
         return self // other, self % other
@@ -83,44 +100,92 @@ class TracedSize(torch.Tensor):
     def __rdivmod__(self, other: Any) -> Any:
         return other // self, other % self
 
-    def __copy__(self) -> TracedSize:
+    def __copy__(self) -> TracedNumber:
         return self
 
-    def __deepcopy__(self, memo: dict) -> TracedSize:
+    def __deepcopy__(self, memo: dict) -> TracedNumber:
         return self
 
     def __reduce_ex__(self, protocol: Any) -> Any:
-        return int, (_tracehost._pin_size(self, "pickling"),)
+        return self.__class__, (_needed(self, "pickling"),)
 
     def __array__(self, *args: Any, **kwargs: Any) -> Any:
         import numpy
 
-        return numpy.asarray(_tracehost._pin_size(self, "a numpy array"), *args, **kwargs)
+        return numpy.asarray(_needed(self, "a numpy array"), *args, **kwargs)
 
-    def item(self) -> int:
-        return _tracehost._pin_size(self, "item() of a size")
+    def item(self) -> Any:
+        return _needed(self, "item()") if _tracehost._number_is_size(self) else self
 
     tolist = item
 
-    def bit_length(self) -> int:
-        return _tracehost._pin_size(self, "bit_length()").bit_length()
+    def is_integer(self) -> Any:
+        return self == compute("floor", math.floor, self)
+
+    @property
+    def real(self) -> Any:
+        return self
+
+    @property
+    def imag(self) -> Any:
+        return 0.0 if self.__class__ is float else 0
+
+    def conjugate(self) -> Any:
+        return self
+
+    def __getattr__(self, name: str) -> Any:
+        """What a number has and a tensor has not: bit_length, hex, numerator ..."""
+        if name.startswith("_") or not hasattr(self.__class__, name):
+            raise AttributeError(
+                f"{self.__class__.__name__!r} object has no attribute {name!r}", name=name, obj=self
+            )
+        return getattr(_needed(self, f"its {name}"), name)
 
 
-def _pinned(value: Any, why: str) -> Any:
-    return _tracehost._pin_size(value, why) if type(value) is TracedSize else value
+def _needed(value: Any, why: str) -> Any:
+    """The number itself. Of a size it is pinned; of a number that was read from a tensor, refused."""
+    return _tracehost._number_needed(value, why) if type(value) is TracedNumber else value
+
+
+def _shown(value: TracedNumber) -> Any:
+    """For a text: of print() the number of this call."""
+    if _tracehost._number_is_shown(value):
+        return _tracehost._number_value(value)
+    return _needed(value, "the text")
+
+
+def compute(name: str, function: Callable, *operands: Any) -> Any:
+    """`function(*operands)`, Python's own, which the graph has by the op `name` where it can."""
+    if any(_tracehost._number_is_read(x) for x in operands if type(x) is TracedNumber):
+        result = _tracehost._number_op(name, *operands)
+        if result is not NotImplemented:
+            return result
+    return function(*(_needed(x, f"{name.removeprefix('math_')}()") for x in operands))
+
+
+def _is_size(value: Any) -> bool:
+    """Of what stands beside a size: no number of the graph that is none."""
+    if type(value) is TracedNumber:
+        return not _tracehost._number_is_live(value) or _tracehost._number_is_size(value)
+    return True
 
 
 def _integer(value: Any) -> Any:
     """What a traced op takes beside a size, or None: a size, an int."""
-    if type(value) is TracedSize:
-        return value if _tracehost._size_is_live(value) else _tracehost._size_value(value)
+    if type(value) is TracedNumber:
+        if not _tracehost._number_is_live(value):
+            value = _tracehost._number_value(value)
+        elif not _tracehost._number_is_size(value):
+            return None
+        else:
+            return value
     if type(value) is not int and isinstance(value, numbers.Integral):
         value = int(value)
     return value if type(value) is int and value in _SMALL else None
 
 
 def _is_zero(value: Any) -> bool:
-    return (_tracehost._size_value(value) if type(value) is TracedSize else value) == 0
+    return (_tracehost._number_value(value) if type(value) is TracedNumber else value) == 0
 
 
 def _promotes(tensor: torch.Tensor) -> bool:
@@ -131,48 +196,55 @@ def _promotes(tensor: torch.Tensor) -> bool:
 
 
 def _operator(name: str, function: Callable, symbol: str, records: Callable) -> None:
-    """Defines `size <op> other`, reflected and in place. `records(left, right)`: whether the graph
-    can have it."""
+    """Defines `number <op> other`, reflected and in place. `records(left, right)`: whether the algebra of
+    sizes has it."""
 
-    def compute(size: TracedSize, left: Any, right: Any, other: Any) -> Any:
-        if isinstance(other, torch.Tensor) and type(other) is not TracedSize:
-            if not _promotes(other) and not (name == "pow" and other is left):
+    def of_size(size: TracedNumber, left: Any, right: Any, other: Any) -> Any:
+        partner = _integer(other)
+        if partner is None or not records(left, right):
+            return None
+        method = f"__{name}__" if left is size else f"__r{name}__"
+        return _tracehost._as_size(getattr(torch.Tensor, method)(size, partner))
+
+    def apply(number: TracedNumber, left: Any, right: Any, other: Any) -> Any:
+        of_sizes = _tracehost._number_is_size(number) and _is_size(other)
+        if isinstance(other, torch.Tensor) and type(other) is not TracedNumber:
+            if not (of_sizes and _promotes(other)) and not (name == "pow" and other is left):
                 return NotImplemented
         elif not isinstance(other, numbers.Number):
             return NotImplemented
-        elif _tracehost._size_is_live(size):
-            partner = _integer(other)
-            if partner is not None and records(left, right):
-                method = f"__{name}__" if left is size else f"__r{name}__"
-                return _tracehost._as_size(getattr(torch.Tensor, method)(size, partner))
-        why = f"{symbol} of a size"
-        return function(_pinned(left, why), _pinned(right, why))
+        elif not of_sizes:
+            return compute(name, function, left, right)
+        elif (result := of_size(number, left, right, other)) is not None:
+            return result
+        return function(_needed(left, symbol), _needed(right, symbol))
 
-    def forward(self: TracedSize, other: Any) -> Any:
-        return compute(self, self, other, other)
+    def forward(self: TracedNumber, other: Any) -> Any:
+        return apply(self, self, other, other)
 
-    def reflected(self: TracedSize, other: Any) -> Any:
-        return compute(self, other, self, other)
+    def reflected(self: TracedNumber, other: Any) -> Any:
+        return apply(self, other, self, other)
 
-    setattr(TracedSize, f"__{name}__", forward)
-    setattr(TracedSize, f"__i{name}__", forward)
-    setattr(TracedSize, f"__r{name}__", reflected)
+    setattr(TracedNumber, f"__{name}__", forward)
+    setattr(TracedNumber, f"__i{name}__", forward)
+    setattr(TracedNumber, f"__r{name}__", reflected)
 
 
 def _comparison(name: str, function: Callable, symbol: str) -> None:
     traced = getattr(torch.Tensor, f"__{name}__")
 
-    def compare(self: TracedSize, other: Any) -> Any:
-        if isinstance(other, torch.Tensor) and type(other) is not TracedSize:
+    def compare(self: TracedNumber, other: Any) -> Any:
+        if isinstance(other, torch.Tensor) and type(other) is not TracedNumber:
             return NotImplemented
         if not isinstance(other, numbers.Number):
             return NotImplemented
-        partner = _integer(other)
-        if _tracehost._size_is_live(self) and partner is not None:
+        if not (_tracehost._number_is_size(self) and _is_size(other)):
+            return compute(name, function, self, other)
+        if (partner := _integer(other)) is not None:
             return bool(traced(self, partner))
-        return function(_pinned(self, f"{symbol} of a size"), _pinned(other, ""))
+        return function(_needed(self, symbol), _needed(other, symbol))
 
-    setattr(TracedSize, f"__{name}__", compare)
+    setattr(TracedNumber, f"__{name}__", compare)
 
 
 def _define() -> None:
@@ -215,4 +287,4 @@ def _define() -> None:
 
 
 _define()
-_tracehost._set_size_class(TracedSize)
+_tracehost._set_number_class(TracedNumber)

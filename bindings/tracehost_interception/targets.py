@@ -101,7 +101,7 @@ def _count(text: str) -> int:
 
 
 def _reads(text: str) -> str:
-    return {name: name for name in ("error", "guard", "bake")}[text]
+    return {name: name for name in ("trace", "error", "guard", "bake")}[text]
 
 
 # Those of tracehost.function that are plain, with what they take.
@@ -111,7 +111,7 @@ _OPTIONS: dict[str, tuple[Callable[[str], Any], str]] = {
     "watch": (_flag, "true or false"),
     "limit": (_count, "a whole number from 1 on"),
     "validate": (_validate, "off, first or a whole number from 1 on"),
-    "value_reads": (_reads, "error, guard or bake"),
+    "value_reads": (_reads, "trace, error, guard or bake"),
     "name": (str, "a name"),
 }
 

@@ -58,6 +58,11 @@ void Scope::leave_stand_ins() {
     twins_ = {};
 }
 
+void Scope::meet(jit::Value *scalar, const c10::IValue &value) {
+  if (on_stand_ins_)
+    met.emplace(scalar, value);
+}
+
 void Scope::meet(const at::Tensor &t) {
   if (on_stand_ins_)
     met.emplace(tracer::getTracingState()->getValue(t), t);

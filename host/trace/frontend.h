@@ -40,7 +40,7 @@ public:
   /// The path by which the body may reach `tensor` besides; empty: none.
   virtual std::string path_of(const at::Tensor & /*tensor*/) { return {}; }
 
-  virtual ValueReads value_reads() const { return ValueReads::error; }
+  virtual ValueReads value_reads() const { return ValueReads::trace; }
 
   /// Whether a refused body goes on without being recorded, from the place where it was refused.
   virtual bool goes_on() const { return false; }

@@ -52,7 +52,7 @@ void Scope::unrecorded(const c10::OperatorHandle &op, const jit::Stack &stack) {
                   return;
                 if (relaxed && relaxed->is_size(t))
                   relaxed->pin(t, "torch.tensor() of a size");
-                else if (reads && reads_as_ != ValueReads::error)
+                else if (reads && !refuses_reads())
                   read(t, op.schema().name(), true);
                 else if (reads)
                   refuse_read(&t, op.schema().name());
@@ -249,6 +249,8 @@ void Scope::after(const c10::OperatorHandle &op, const jit::Stack &stack) {
                 if (blocks && depth == 0)
                   made_in_block(t);
               });
+  if (op_depth() == 0 && !numbers_read_.empty())
+    settle_numbers(&op);
   if (witness_ && op_depth() == 0)
     witness_->after(op, stack);
   if (!relaxed || op_depth() > 0)
@@ -333,6 +335,7 @@ void Scope::close() {
   }
   if (abandoned_)
     throw Abandoned(what_);
+  settle_numbers(nullptr);
   repeat_refusal();
   if (!raised.empty())
     refuse(Refusal::trace, raised);

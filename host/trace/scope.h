@@ -85,10 +85,13 @@ public:
   Site here() { return frontend_.here(); }
   /// Of the line that runs now. Ops of one line share a Source.
   const jit::SourceRange &place();
+  ValueReads reads_as() const { return reads_as_; }
   [[noreturn]] void refuse(Refusal why, const std::string &what);
   [[noreturn]] void refuse_sizes(const std::string &what);
   /// Whether `t`'s sizes follow from the signature, not from values (nonzero, a mask).
   bool exact(const at::Tensor &t) const;
+  /// C code asks for the value of a traced number, maybe for the op that comes. value_reads.cpp.
+  void read_by_c_code(const at::Tensor &number);
   void repeat_refusal() const;
   /// The body reads the value of `t`: refused, guarded or baked, as the user said. `as_numbers`: it
   /// gets nothing but numbers. value_reads.cpp.
@@ -136,6 +139,7 @@ public:
   void leave_stand_ins();
   /// A block without data uses `t`, which is known.
   void meet(const at::Tensor &t);
+  void meet(jit::Value *scalar, const c10::IValue &value);
   void made_in_block(const at::Tensor &t);
   bool made_without_data(const at::Tensor &t) const;
   /// Of a tensor without data that a block has made, if any is alive: where.
@@ -165,6 +169,9 @@ private:
   void bake(const at::Tensor &t, const std::string &how);
   std::optional<std::pair<std::uint32_t, at::Tensor>> input_of(const at::Tensor &t) const;
   std::string input_name(std::uint32_t input) const;
+  bool refuses_reads() const { return reads_as_ <= ValueReads::error; }
+  bool reads_number(const c10::OperatorHandle &op, const jit::Stack &stack);
+  void settle_numbers(const c10::OperatorHandle *op);
   bool reads_size(const c10::OperatorHandle &op, const jit::Stack &stack);
   void check_reached_by_grad_alone(const at::Tensor &grad);
   void note_grads();
@@ -174,8 +181,10 @@ private:
   const std::vector<at::Tensor> slots_;
   const std::vector<std::string> names_; ///< of the slots
   const ValueReads reads_as_;
-  std::optional<InputReads> inputs_; ///< where reads are guarded
-  bool stale_stash_ = false;         ///< of arguments that were read as numbers
+  std::optional<InputReads> inputs_;             ///< where reads are guarded
+  std::unordered_set<const jit::Node *> parsed_; ///< of the parser's nodes, those that an op has
+  std::vector<jit::Value *> numbers_read_;       ///< by the argument parser, for the op that comes
+  bool stale_stash_ = false;                     ///< of arguments that were read as numbers
   std::vector<std::pair<at::Tensor, at::Tensor>> substituted_; ///< by the last op, with stand-ins
   std::unordered_map<const c10::TensorImpl *, jit::Value *> captured_; ///< hidden inputs
   jit::Node *own_node_ = nullptr; ///< of the op under way that record() has made one for

@@ -1,3 +1,4 @@
+#include "trace/numbers.h"
 #include "trace/scope.h"
 
 #include <fmt/format.h>
@@ -78,6 +79,8 @@ void Scope::substitute(const c10::OperatorHandle &op, jit::Stack &stack) {
   const bool literal = traits(op).literal;
   replace_tensors(stack, stack.size() - op.schema().arguments().size(), [&](const at::Tensor &t) {
     const auto *impl = t.unsafeGetTensorImpl();
+    if (is_traced_number(t) && !shapes::is_stand_in(t))
+      meet(t);
     if (impl->is_wrapped_number() || (literal && impl->pyobj_slot()->load_pyobj() == nullptr))
       return t;
     at::Tensor twin = stand_in(t);

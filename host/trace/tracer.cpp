@@ -4,6 +4,7 @@
 #include "trace/ancestry.h"
 #include "trace/argument_stash.h"
 #include "trace/block.h"
+#include "trace/numbers.h"
 #include "trace/scope.h"
 
 #include <torch/csrc/jit/ir/constants.h>
@@ -110,7 +111,7 @@ std::vector<at::Tensor> run_body(const std::function<std::vector<at::Tensor>()> 
       scope.note_leaf(t);
       const bool is_size = scope.relaxed && scope.relaxed->is_size(t);
       scope.result.size_outputs.push_back(is_size);
-      if (!is_size)
+      if (!is_size && !is_traced_number(t))
         t = scope.stand_in(t);
     }
     return results;
@@ -166,6 +167,7 @@ Traced trace(std::vector<at::Tensor> slots, const Relaxation &relaxation, Fronte
   for (std::size_t i = 0; i < results.size(); ++i)
     graph.registerOutput(recording.state->getOutput(results[i], i));
   tracer::setTracingState(nullptr);
+  fold_numbers(*graph.block());
   convert_truths(graph.block());
   // Not the variant that asks which memory a write reaches: of a loop's result it does not see that
   // it is what the loop began with. All writes stay, as in eager.
@@ -185,6 +187,7 @@ bool abandoned() { return current && current->abandoned(); }
 Paused::Paused() : state_(tracer::getTracingState()) { set_tracing_state(nullptr); }
 Paused::~Paused() { set_tracing_state(std::static_pointer_cast<tracer::TracingState>(state_)); }
 
+bool traces_reads() { return current->reads_as() == ValueReads::trace; }
 void refuse_read(const std::string &what) { current->refuse(Refusal::value_read, what); }
 void refuse(Refusal why, const std::string &message) { current->refuse(why, message); }
 void repeat_refusal() { current->repeat_refusal(); }

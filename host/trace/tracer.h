@@ -120,6 +120,8 @@ class PausedWithData : Paused {
 /// A read that no op shows (tolist, numpy, data_ptr ...): refused, guarded or baked, as the user
 /// said; `as_numbers`: the body gets nothing but numbers. Requires: recording().
 void read_values(const at::Tensor &t, const std::string &how, bool as_numbers);
+/// Whether item() gives a number of the graph (ValueReads::trace). Requires: active().
+bool traces_reads();
 /// A read of what differs at each call (_version): refuses. Requires: recording().
 [[noreturn]] void refuse_read(const std::string &what);
 /// Anything else that is not recorded. Requires: active().

@@ -215,7 +215,7 @@ def test_what_was_done_to_tensors_before_a_refusal_stays():
         x.add_(1)
         return x * x.sum().item()  # here
 
-    f = tracehost.function(body)
+    f = tracehost.function(body, value_reads="error")
     x = torch.zeros(2)
     with pytest.raises(tracehost.ValueReadError, match=place(body)):
         f(x)

@@ -112,7 +112,7 @@ READS = {
 @pytest.mark.parametrize("name", READS)
 def test_a_read_is_refused_with_its_line(name):
     body = READS[name]
-    f = tracehost.function(body)
+    f = tracehost.function(body, value_reads="error")
     for _ in range(2):
         with pytest.raises(tracehost.ValueReadError) as error:
             f(X)
@@ -157,13 +157,13 @@ def test_what_autograph_stages_is_no_read(body):
 
 def test_the_line_is_the_readers_own_in_a_helper():
     with pytest.raises(tracehost.ValueReadError, match=place(inner_helper)):
-        tracehost.function(lambda x: inner_helper(x) * x)(X)
+        tracehost.function(lambda x: inner_helper(x) * x, value_reads="error")(X)
 
 
 def test_a_read_of_a_captured_tensor_is_refused_too():
     weight = torch.ones(3)
     with pytest.raises(tracehost.ValueReadError):
-        tracehost.function(lambda x: x * weight.sum().item())(X)
+        tracehost.function(lambda x: x * weight.sum().item(), value_reads="error")(X)
     with pytest.raises(tracehost.ValueReadError):
         tracehost.function(lambda x: x * weight.tolist()[0])(X)
 
@@ -179,7 +179,7 @@ def test_a_read_that_the_body_catches_is_refused_all_the_same(name):
             return x * 2
         return x * 3
 
-    f = tracehost.function(body)
+    f = tracehost.function(body, value_reads="error")
     with pytest.raises(tracehost.ValueReadError, match="test_core_reads.py"):
         f(X)
     assert f.tracing_count() == 0
@@ -193,14 +193,14 @@ def test_a_read_that_the_body_replaces_by_its_own_exception_is_refused_all_the_s
             raise RuntimeError("no number") from error
 
     with pytest.raises(tracehost.ValueReadError, match="test_core_reads.py"):
-        tracehost.function(body)(X)
+        tracehost.function(body, value_reads="error")(X)
 
 
 def test_the_cache_is_as_before_a_refused_read():
     def body(x, read):
         return x * float(x.sum()) if read else x * 2
 
-    f = tracehost.function(body, limit=1)
+    f = tracehost.function(body, limit=1, value_reads="error")
     assert torch.equal(f(X, False), X * 2)
     for _ in range(3):
         with pytest.raises(tracehost.ValueReadError):

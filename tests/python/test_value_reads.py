@@ -88,9 +88,9 @@ def returning(read):
 
 @pytest.mark.parametrize("name", [*NUMBERS, *OTHERS])
 @pytest.mark.parametrize("autograph", [True, False])
-def test_a_read_is_an_error_by_default(name, autograph):
+def test_a_read_can_be_an_error(name, autograph):
     read = {**NUMBERS, **OTHERS}[name]
-    f = tracehost.function(returning(read), autograph=autograph)
+    f = tracehost.function(returning(read), autograph=autograph, value_reads="error")
     with pytest.raises(tracehost.ValueReadError) as error:
         f(N)
     assert f" at test_value_reads.py:{read.__code__.co_firstlineno}" in str(error.value)
@@ -153,7 +153,7 @@ def scaled(x, n):
 
 def test_the_error_names_the_input_and_the_remedies():
     with pytest.raises(tracehost.ValueReadError) as error:
-        tracehost.function(scaled)(X, N)
+        tracehost.function(scaled, value_reads="error")(X, N)
     assert str(error.value) == (
         f"the body reads the value of 'n' (aten::item) at {place(scaled)}, which a graph can't "
         "repeat. Keep the computation in tensors (torch.where, masks; under autograph, if, while "
@@ -394,7 +394,9 @@ def test_print_never_fails_and_says_where_there_is_no_data(capsys):
 def test_the_option_is_checked_and_kept():
     with pytest.raises(ValueError) as error:
         tracehost.function(scaled, value_reads="eager")
-    assert str(error.value) == "value_reads must be 'error', 'guard' or 'bake', got 'eager'"
+    assert str(error.value) == (
+        "value_reads must be 'trace', 'error', 'guard' or 'bake', got 'eager'"
+    )
     with pytest.raises(ValueError):
         tracehost.function(value_reads=True)
     module = torch.nn.Linear(2, 2)

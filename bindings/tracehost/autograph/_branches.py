@@ -21,7 +21,7 @@ from .._tracehost import Branches, abandoned, sizes_now, without_data
 from ._containers import Containers, Grows
 from ._containers import bodies as loop_bodies
 from ._join import ELSE, THEN, Join, Outcome, State, Thunk
-from ._state import is_own, is_tensor, kind, take_apart
+from ._state import as_tensor, is_own, is_tensor, kind, take_apart
 from ._where import check_not_caught, described, line, refuse, refuse_if_caught
 
 
@@ -48,6 +48,7 @@ def stage(
 ) -> None:
     """`watched`: the user's code, where `bodies` only call it."""
     where = line()
+    cond = as_tensor(cond)
     check_condition(cond, what, where)
     branches = Branches(cond)
     before = get_state()

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import builtins
 import functools
+import math
 from collections.abc import Callable, Iterable
 from types import BuiltinFunctionType, CellType, FunctionType, MethodType
 from typing import Any
 
 from .. import _tracehost
 from .._tensor_array import TensorArray
+from .._traced_number import compute
 from . import _staging
 from ._compile import converted, copy_of
 from ._explicit import cond, while_loop
 from ._policy import is_refused
 from ._staging import is_staged
+from ._state import is_read, is_tensor
 
 
 def _any_staged(values: Iterable[Any]) -> bool:
@@ -50,6 +53,13 @@ def _extreme(name: str) -> Callable[..., Any]:
         values = args
         if len(args) == 1 and isinstance(args[0], (list, tuple)):
             values = tuple(args[0])
+        if (
+            values
+            and not options
+            and any(is_read(v) for v in values)
+            and not any(map(is_tensor, values))
+        ):
+            return functools.reduce(lambda a, b: compute(name, plain, a, b), values)
         if _any_staged(values):
             return getattr(_staging, name + "_")(*args, **options)
         return plain(*args, **_with_key(options))
@@ -78,7 +88,28 @@ def _reduce(*args: Any) -> Any:
     return functools.reduce(call(args[0]), *args[1:]) if args else functools.reduce()  # type: ignore[call-arg]
 
 
+def read(value: Any) -> Any:
+    """What item() is, of a tensor of one element that may be read; else the value itself."""
+    return value.item() if is_tensor(value) and _tracehost._can_be_read(value) else value
+
+
+def _number(name: str, plain: Callable[..., Any], count: int = 1) -> Callable[..., Any]:
+    """`plain(x)`, of a tensor of one element as well, which the graph has by the op `name`."""
+
+    def number(*args: Any, **options: Any) -> Any:
+        if len(args) == count and not options:
+            values = [read(a) for a in args]
+            if any(is_read(v) for v in values):
+                return compute(name, plain, *values)
+        return plain(*args, **options)
+
+    return number
+
+
 _TYPES: dict[type, Callable[..., Any]] = {
+    int: _number("int", int),
+    float: _number("float", float),
+    bool: _number("truth", bool),
     range: _range,
     enumerate: _enumerate,
     zip: _zip,
@@ -92,6 +123,18 @@ _BUILTINS: dict[Any, Callable[..., Any]] = {
     sorted: _sorted,
     functools.reduce: _reduce,
 }
+
+
+def _add_math() -> None:
+    known = _tracehost.number_ops()
+    for name, function in vars(math).items():
+        if f"math_{name}" in known:
+            _BUILTINS[function] = _number(f"math_{name}", function, known[f"math_{name}"])
+    one, two = _BUILTINS[math.log], _number("math_log_base", math.log, 2)
+    _BUILTINS[math.log] = lambda *args: (two if len(args) == 2 else one)(*args)
+
+
+_add_math()
 
 
 def _cond(pred: Any, true_fn: Any, false_fn: Any, operands: Any = ()) -> Any:

@@ -16,13 +16,13 @@ from ._lists import StagedList
 from ._options import LoopOptions
 from ._state import (
     Parts,
+    as_number,
     common_dtype,
     dtype_of,
     is_marked,
     is_number,
     is_tensor,
     kind,
-    mark_number,
     poison,
     promoted,
     same,
@@ -32,16 +32,6 @@ from ._undefined import RETURN_VALUE, is_undefined
 from ._where import check_not_caught, described, line, refuse, refuse_if_caught
 
 _ATTEMPTS = 8
-_OTHER_DTYPES = (
-    torch.float16,
-    torch.bfloat16,
-    torch.float32,
-    torch.float64,
-    torch.int8,
-    torch.int16,
-    torch.int32,
-    torch.uint8,
-)
 
 GetState = Callable[[], State]
 SetState = Callable[[State], None]
@@ -81,10 +71,8 @@ class StagedLoop:
         self.before = list(before)
         self.missing: dict[int, Parts] = {}  # results that `return` gives in the body: of this form
         self.wider: dict[tuple[int, int], torch.dtype] = {}
-        self.as_numbers = (
-            False  # the body is staged with Python's numbers, to see what becomes of them
-        )
-        self.settled = False
+        # of numbers that the body makes tensors: dtype and device
+        self.tensors: dict[tuple[int, int], tuple[torch.dtype, torch.device]] = {}
         self.local: set[int] = set()  # variables that only the body assigns
 
     # -- before the body
@@ -104,9 +92,11 @@ class StagedLoop:
                 dtype = self.wider.get((v, i)) or (
                     dtype_of(leaf) if is_number(leaf) else leaf.dtype
                 )
+                device = None
+                if (v, i) in self.tensors:
+                    number, (dtype, device) = False, self.tensors[v, i]
                 self.carried.append(_Carried(v, i, dtype, number))
-                if is_number(leaf):
-                    leaf = promoted(leaf, dtype)
+                leaf = promoted(leaf, dtype, device) if is_number(leaf) else leaf.to(device)
                 initial.append(leaf if leaf.dtype == dtype else leaf.to(dtype))
         return initial
 
@@ -130,9 +120,7 @@ class StagedLoop:
         """The variables, with these tensors in the carried places."""
         leaves = [list(p.leaves) for p in self.parts]
         for c, t in zip(self.carried, tensors):
-            if self.as_numbers and is_number(leaves[c.variable][c.leaf]):
-                continue
-            leaves[c.variable][c.leaf] = mark_number(t) if c.number else t
+            leaves[c.variable][c.leaf] = as_number(t) if c.number else t
         return tuple(
             old if not any(c.variable == v for c in self.carried) else p.put(leaves[v])
             for v, (old, p) in enumerate(zip(self.before, self.parts))
@@ -145,30 +133,11 @@ class StagedLoop:
         after = [take_apart(v) for v in state]
         for v, name in enumerate(self.names):
             self._check_variable(v, name, state[v], after[v])
-        if self.as_numbers:
-            self._learn(after)
-            raise _Retry
         result = []
         for c, open_, before in zip(self.carried, varying, self._inputs):
             leaf = after[c.variable].leaves[c.leaf] if c.variable not in self.local else before
             result.append(self._check_leaf(c, open_, before, leaf))
         return result
-
-    def _learn(self, after: list[Parts]) -> None:
-        """`s = 0.0` with a float16 tensor added is a float16 one from the first iteration on."""
-        self.as_numbers = False
-        for c in self.carried:
-            leaf = after[c.variable].leaves[c.leaf] if c.variable not in self.local else None
-            if is_number(self.parts[c.variable].leaves[c.leaf]) and is_tensor(leaf):
-                self.wider[c.variable, c.leaf] = leaf.dtype
-
-    def unsettled(self, loop: Loop) -> bool:
-        """Whether a number's dtype depends on tensors of another width than numbers have."""
-        if self.settled or not any(is_number(x) for p in self.parts for x in p.leaves):
-            return False
-        self.settled = True
-        usual = (torch.get_default_dtype(), torch.int64, torch.bool)
-        return any(loop.uses(dtype) for dtype in _OTHER_DTYPES if dtype not in usual)
 
     def _check_variable(self, v: int, name: str, now: Any, parts: Parts) -> None:
         before = self.before[v]
@@ -202,6 +171,9 @@ class StagedLoop:
                 self.wider[c.variable, c.leaf] = dtype
                 raise _Retry
             now = promoted(now, c.dtype, before.device)
+        if c.number and not is_marked(now):  # `s = 0.0`, then `s = s + x`
+            self.tensors[c.variable, c.leaf] = now.dtype, now.device
+            raise _Retry
         if now.dtype != c.dtype:
             wider = torch.promote_types(c.dtype, now.dtype)
             if c.number and wider != c.dtype:
@@ -274,12 +246,11 @@ class StagedLoop:
                 with bodies:
                     loop.body(varying, body)
                 grows = self.containers.growing()
-                if grows is None and not self.unsettled(loop):
+                if grows is None:
                     self.set_state(tuple(self.before))
                     self.containers.check(f"the body of a {self.what} over a tensor")
                     self.set_state(self._after(self.state(self._results(loop))))
                     return True
-                self.as_numbers = grows is None
             except _Retry:
                 grows = self.containers.growing()
             except Grows as found:  # of a loop or branch inside

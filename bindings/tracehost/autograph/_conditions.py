@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import operator
 from typing import Any
 
 import torch
 
+from .._traced_number import compute
 from ._branches import check_condition, stage
 from ._join import State, Thunk
-from ._state import is_tensor, promoted
+from ._state import as_tensor, is_read, is_tensor, promoted
 from ._undefined import ld
 from ._where import line
 
@@ -53,6 +55,7 @@ def or_(left: torch.Tensor, right: Thunk) -> Any:
 
 def _truth(value: Any, what: str) -> torch.Tensor:
     """As a 0-dim bool tensor."""
+    value = as_tensor(value)
     if not is_tensor(value):
         return promoted(bool(value), torch.bool)
     check_condition(value, what, line())
@@ -61,25 +64,30 @@ def _truth(value: Any, what: str) -> torch.Tensor:
 
 
 def and_test(left: torch.Tensor, right: Thunk) -> Any:
+    left = as_tensor(left)
     false = torch.zeros((), dtype=torch.bool, device=left.device)
     watched = (right,)
     return choose(left, lambda: _truth(right(), "'and'"), lambda: false, "'and'", watched)
 
 
 def or_test(left: torch.Tensor, right: Thunk) -> Any:
+    left = as_tensor(left)
     true = torch.ones((), dtype=torch.bool, device=left.device)
     return choose(left, lambda: true, lambda: _truth(right(), "'or'"), "'or'", (right,))
 
 
 def truth_tensor(value: Any, what: str) -> torch.Tensor | None:
     """A condition as a tensor of one element; None: true for good."""
+    value = as_tensor(value)
     if is_tensor(value):
         check_condition(value, what, line())
         return value
     return None if value else promoted(False, torch.bool)
 
 
-def not_(value: torch.Tensor) -> torch.Tensor:
+def not_(value: Any) -> Any:
+    if is_read(value):
+        return compute("not", operator.not_, value)
     check_condition(value, "'not'", line())
     result = torch.logical_not(value).reshape(())
     result._tracehost_not = value  # type: ignore[attr-defined]

@@ -10,14 +10,24 @@ from typing import Any
 
 import torch
 
-from .._sizes import TracedSize
+from .._traced_number import TracedNumber
 from .._tracehost import recording
 from ._conditions import choose
 from ._iterables import range_
 from ._join import State
 from ._loops import staged_while
 from ._options import LoopOptions
-from ._state import dtype_of, is_number, is_tensor, promoted, take_apart
+from ._state import (
+    as_number,
+    as_tensor,
+    dtype_of,
+    is_marked,
+    is_number,
+    is_read,
+    is_tensor,
+    promoted,
+    take_apart,
+)
 
 
 def range(*args: Any) -> Any:
@@ -57,7 +67,8 @@ def range(*args: Any) -> Any:
 
 def _integer(value: Any) -> Any:
     """An int or a tensor."""
-    if type(value) is TracedSize:
+    value = as_tensor(value)
+    if type(value) is TracedNumber:
         return torch.add(value, torch.zeros((), dtype=torch.int64))  # a tensor to the graph
     return value if is_tensor(value) else operator.index(value)
 
@@ -94,7 +105,7 @@ def cond(
         _check_callable("cond", name, function)
     if not isinstance(operands, (tuple, list)):
         raise TypeError(f"cond takes operands as a tuple or list, got {_kind(operands)}")
-    if not (is_tensor(pred) and recording()):
+    if not ((is_tensor(pred) or is_read(pred)) and recording()):
         return true_fn(*operands) if pred else false_fn(*operands)
     return choose(
         pred,
@@ -174,7 +185,7 @@ def while_loop(
     names = tuple(f"loop_vars[{i}]" for i, _ in enumerate(loop_vars))
     while is_tensor(limit) or limit is None or limit > 0:
         first = test()
-        if is_tensor(first) and recording():
+        if (is_tensor(first) or is_read(first)) and recording():
             options = LoopOptions(options.shape_invariants, limit)
             staged_while(
                 first, test, step, get, put, names, options, "while_loop", watched=(cond, body)
@@ -215,7 +226,12 @@ def _with_tensors(value: Any) -> Any:
     if not any(is_number(leaf) for leaf in parts.leaves):
         return value
     return parts.put(
-        [promoted(leaf, dtype_of(leaf)) if is_number(leaf) else leaf for leaf in parts.leaves]
+        [
+            as_number(promoted(leaf, dtype_of(leaf)) if is_number(leaf) else leaf)
+            if is_number(leaf) or is_marked(leaf)
+            else leaf
+            for leaf in parts.leaves
+        ]
     )
 
 
@@ -226,6 +242,7 @@ def _like(container: Any) -> Callable[[State], Any]:
 
 
 def _options(loop_vars: Any, invariants: Any, maximum: Any) -> LoopOptions:
+    maximum = as_tensor(maximum)
     if not is_tensor(maximum) and maximum is not None:
         maximum = operator.index(maximum)
         if maximum < 0:

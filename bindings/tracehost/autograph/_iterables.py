@@ -12,7 +12,7 @@ import torch
 
 from .._tracehost import row_count, select, sizes_now
 from ._conditions import if_exp
-from ._state import is_tensor, mark_number
+from ._state import as_number, as_tensor, is_tensor
 from ._where import line, refuse
 
 
@@ -64,7 +64,7 @@ class Range(Staged):
     def item(self, index: torch.Tensor) -> torch.Tensor:
         plain = not is_tensor(self.start) and self.start == 0 and not is_tensor(self.step)
         item = index if plain and self.step == 1 else self.start + index * self.step
-        return mark_number(item if item.dtype == self.dtype else item.to(self.dtype))
+        return as_number(item if item.dtype == self.dtype else item.to(self.dtype))
 
     def plain(self) -> Any:
         return range(int(self.start), int(self.stop), int(self.step))
@@ -104,7 +104,7 @@ class Enumerate(Staged):
 
     def item(self, index: torch.Tensor) -> Any:
         plain = not is_tensor(self.start) and self.start == 0
-        return mark_number(index if plain else index + self.start), self.inner.item(index)
+        return as_number(index if plain else index + self.start), self.inner.item(index)
 
     def plain(self) -> Any:
         return builtins.enumerate(self.inner.plain(), int(self.start))
@@ -145,7 +145,8 @@ def _is_one(iterable: Any) -> bool:
 
 
 def range_(*args: Any) -> Range:
-    """Of integers and 0-dim integer tensors."""
+    """Of integers, traced ones too, and 0-dim integer tensors."""
+    args = tuple(as_tensor(a) for a in args)
     for a in args:
         if is_tensor(a) and (
             math.prod(sizes_now(a)) != 1 or a.dtype.is_floating_point or a.dtype.is_complex
@@ -162,7 +163,7 @@ def range_(*args: Any) -> Range:
 
 def enumerate_(iterable: Any, start: Any = 0) -> Any:
     return (
-        Enumerate(staged(iterable), start)
+        Enumerate(staged(iterable), as_tensor(start))
         if _is_one(iterable)
         else builtins.enumerate(iterable, start)
     )
@@ -189,9 +190,10 @@ def zip_(*iterables: Any, strict: bool = False) -> Any:
 
 
 def len_(x: Any) -> Any:
-    """The first size: an int, or a traced size."""
+    """The first size, or the number of items: an int, or a traced one."""
     if isinstance(x, Staged):
-        return x.count()
+        count = x.count()
+        return as_number(count) if is_tensor(count) else count
     if x.dim() == 0:
         raise TypeError("len() of a 0-d tensor")
     return x.shape[0]

@@ -11,12 +11,13 @@ from .._tracehost import Branches, sizes_now
 from ._state import (
     Parts,
     Poison,
+    as_number,
     common_dtype,
     is_marked,
     is_number,
     is_tensor,
     kind,
-    mark_number,
+    mark,
     poison,
     promoted,
     same,
@@ -79,8 +80,8 @@ class Join:
         return tuple(state)
 
     @staticmethod
-    def _keep(leaf: torch.Tensor, result: torch.Tensor) -> torch.Tensor:
-        return mark_number(result) if is_marked(leaf) else result
+    def _keep(leaf: torch.Tensor, result: torch.Tensor) -> Any:
+        return as_number(result) if is_marked(leaf) else result
 
     def _plan(self, v: int, then: Outcome, other: Outcome) -> Any:
         """An object: the variable's value after the If. A list: dtype of each leaf to join, or None."""
@@ -144,13 +145,14 @@ class Join:
         parts = given.parts[v]
         made: list[torch.Tensor] = []
 
-        def zeros() -> list[torch.Tensor]:
+        def make_zeros() -> list[torch.Tensor]:
             for leaf in parts.leaves:
                 if is_tensor(leaf):
-                    made.append(torch.zeros(sizes_now(leaf), dtype=leaf.dtype, device=leaf.device))
+                    zeros = torch.zeros(sizes_now(leaf), dtype=leaf.dtype, device=leaf.device)
+                    made.append(mark(zeros) if is_marked(leaf) else zeros)
             return made
 
-        first = self._branches.run(branch, zeros)
+        first = self._branches.run(branch, make_zeros)
         supply = iter(made)
         leaves = [next(supply) if is_tensor(leaf) else leaf for leaf in parts.leaves]
         missing.parts[v] = Parts(leaves, parts.spec)
@@ -173,9 +175,7 @@ class Join:
         def make() -> list[torch.Tensor]:
             for v, i, dtype in wanted:
                 leaf = outcome.parts[v].leaves[i]
-                made.append(
-                    mark_number(leaf.to(dtype)) if is_tensor(leaf) else promoted(leaf, dtype)
-                )
+                made.append(mark(leaf.to(dtype)) if is_tensor(leaf) else promoted(leaf, dtype))
             return made
 
         first = self._branches.run(branch, make)
@@ -192,7 +192,7 @@ class Join:
                 continue
             x, y = then.parts[v].leaves[i], other.parts[v].leaves[i]
             result = self._branches.join(then.handles[v, i], other.handles[v, i], leaves[i])
-            leaves[i] = mark_number(result) if is_marked(x) and is_marked(y) else result
+            leaves[i] = as_number(result) if is_marked(x) and is_marked(y) else result
         return actual.parts[v].put(leaves)
 
 

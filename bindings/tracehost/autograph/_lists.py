@@ -8,6 +8,7 @@ import torch
 
 from ._containers import Grows
 from ._iterables import Staged
+from ._state import as_tensor
 from ._where import line, refuse
 
 
@@ -28,7 +29,7 @@ class StagedList(Staged):
         self.array.append(value)
 
     def count(self) -> Any:
-        return self.array.size()
+        return as_tensor(self.array.size())
 
     def item(self, index: torch.Tensor) -> Any:
         return self.array.read(index)

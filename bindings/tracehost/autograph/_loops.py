@@ -19,13 +19,13 @@ from ._containers import Containers
 from ._iterables import least, staged
 from ._join import Thunk
 from ._options import LoopOptions
-from ._state import is_tensor, kind
+from ._state import as_tensor, is_read, is_tensor, kind
 from ._where import line, refuse
 
 
 def _maximum(options: LoopOptions) -> Any:
     """An int, -1 for any number; or a 0-dim int64 tensor."""
-    value = options.maximum_iterations
+    value = as_tensor(options.maximum_iterations)
     if value is None:
         return -1
     if is_tensor(value):
@@ -63,6 +63,7 @@ def staged_while(
     watched: tuple[Callable[..., Any], ...],
 ) -> None:
     """`watched`: the user's code, which `test` and `body` may only call."""
+    first = as_tensor(first)
     check_condition(first, what, line())
     containers = Containers(*watched)
     loop = StagedLoop(names, options, what, get_state, set_state, containers)
@@ -127,7 +128,7 @@ def for_rest(
     """The iterations of a Python iterable after a traced break or return: each one in an if."""
     for item in rest:
         go_on = extra_test()
-        if is_tensor(go_on):
+        if is_tensor(go_on) or is_read(go_on):
             if_stmt(
                 go_on,
                 lambda item=item: body(item),

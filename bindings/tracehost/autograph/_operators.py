@@ -17,6 +17,7 @@ from ._numbers import in_place
 from ._options import NO_OPTIONS, LoopOptions, loop_options
 from ._places import get_attribute, get_item, set_attribute, set_item
 from ._staging import is_staged
+from ._state import is_tensor
 from ._undefined import Undefined, is_undefined, ld, ldf, ldu
 
 __all__ = [
@@ -173,7 +174,7 @@ def or_test(left: Any, right: Body) -> Any:
 
 def subscripted(value: Any) -> Any:
     """What stands in place of `x` in `x[key]`."""
-    return _staging.Subscripted(value) if is_staged(value) else value
+    return _staging.Subscripted(value) if is_staged(value) and is_tensor(value) else value
 
 
 def not_(value: Any) -> Any:
@@ -216,8 +217,6 @@ KEY = _Key()
 
 def aug(sign: str, target: Any, value: Any) -> Any:
     """What `target sign= value` assigns: `aug("+", x, 1)`."""
-    if is_staged(target):
-        return _staging.aug(sign, target, value)
     return in_place(sign, target, value)
 
 

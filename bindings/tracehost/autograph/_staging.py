@@ -9,9 +9,8 @@ from ._branches import if_stmt
 from ._conditions import and_, and_test, assert_stmt, if_exp, not_, or_, or_test
 from ._iterables import Staged, enumerate_, len_, max_, min_, range_, zip_
 from ._loops import for_rest, for_stmt, while_stmt
-from ._numbers import aug
 from ._returns import return_value
-from ._state import is_tensor
+from ._state import is_read, is_tensor
 from ._subscripts import Subscripted
 
 __all__ = [
@@ -19,7 +18,6 @@ __all__ = [
     "and_",
     "and_test",
     "assert_stmt",
-    "aug",
     "enumerate_",
     "for_rest",
     "for_stmt",
@@ -41,4 +39,4 @@ __all__ = [
 
 def is_staged(value: Any) -> bool:
     """Whether the value is a tensor (or a range, enumerate, zip over one) of this thread's trace."""
-    return (is_tensor(value) or isinstance(value, Staged)) and recording()
+    return (is_tensor(value) or isinstance(value, Staged) or is_read(value)) and recording()

@@ -1,7 +1,8 @@
 """The variables of a staged block: taken apart into leaves, put together again.
 
-A variable is a tensor, a Python value, or a container of them. What a graph can carry are tensors; Python
-numbers become 0-dim tensors where blocks disagree about them; everything else has to stay the same.
+A variable is a tensor, a Python value, or a container of them. What a graph can carry are tensors; numbers of
+the graph are 0-dim tensors at the borders of a block (bool, int64, float64), and so are Python numbers that
+blocks disagree about; everything else has to stay the same.
 """
 
 from __future__ import annotations
@@ -13,8 +14,15 @@ from typing import Any
 import torch
 from torch.utils import _pytree
 
-from .._sizes import TracedSize
-from .._tracehost import abandoned, sizes_now, without_data
+from .._traced_number import TracedNumber
+from .._tracehost import (
+    _number_is_read,
+    _number_tensor,
+    _read_number,
+    abandoned,
+    sizes_now,
+    without_data,
+)
 from ._undefined import PREFIX, Undefined, is_undefined
 from ._where import refuse
 
@@ -74,16 +82,30 @@ class Parts:
 
 
 def take_apart(value: Any) -> Parts:
+    """Numbers of the graph are tensors among the leaves."""
     if is_undefined(value) or is_tensor(value) or type(value) in _PLAIN:
         return Parts([value], _LEAF)
-    return Parts(*_pytree.tree_flatten(value))
+    if is_read(value):
+        return Parts([mark(_number_tensor(value))], _LEAF)
+    leaves, spec = _pytree.tree_flatten(value)
+    return Parts([mark(_number_tensor(x)) if is_read(x) else x for x in leaves], spec)
 
 
 _LEAF = _pytree.tree_flatten(0)[1]
 
 
 def is_tensor(value: Any) -> bool:
-    return isinstance(value, torch.Tensor) and type(value) is not TracedSize
+    return isinstance(value, torch.Tensor) and type(value) is not TracedNumber
+
+
+def is_read(value: Any) -> bool:
+    """A number of the graph, that is no size."""
+    return type(value) is TracedNumber and _number_is_read(value)
+
+
+def as_tensor(value: Any) -> Any:
+    """Of a number of the graph a 0-dim tensor; else the value itself."""
+    return _number_tensor(value) if is_read(value) else value
 
 
 def is_number(value: Any) -> bool:
@@ -109,6 +131,8 @@ def kind(value: Any) -> str:
     if is_tensor(value):
         dtype = dtype_name(value.dtype)
         return f"{'an' if dtype[0] == 'i' else 'a'} {dtype} tensor of shape {sizes_now(value)}"
+    if is_read(value):
+        return f"a traced {value.__class__.__name__}"
     if type(value) in _PLAIN and not isinstance(value, (torch.dtype, torch.device)):
         return f"{type(value).__name__} {value!r}" if value is not None else "None"
     return f"a {type(value).__name__}"
@@ -118,11 +142,11 @@ def dtype_name(dtype: torch.dtype) -> str:
     return str(dtype).removeprefix("torch.")
 
 
-# ---- Numbers as tensors
+# ---- Numbers as tensors, at the borders of a block
 
 
-def mark_number(t: torch.Tensor) -> torch.Tensor:
-    """A tensor that is a Python number to the user: `i += 1` makes another one, and changes none in place."""
+def mark(t: torch.Tensor) -> torch.Tensor:
+    """A tensor that is a number to the user, inside of the block and behind it."""
     t._tracehost_number = True  # type: ignore[attr-defined]
     return t
 
@@ -131,28 +155,32 @@ def is_marked(t: Any) -> bool:
     return is_tensor(t) and "_tracehost_number" in t.__dict__
 
 
+def as_number(t: torch.Tensor) -> Any:
+    """The number that the user sees in place of a 0-dim tensor."""
+    return _read_number(t)
+
+
 def dtype_of(number: Any) -> torch.dtype:
     if type(number) is bool:
         return torch.bool
-    return torch.int64 if type(number) is int else torch.get_default_dtype()
+    return torch.int64 if type(number) is int else torch.float64
 
 
 def promoted(number: Any, dtype: torch.dtype, device: Any = None) -> torch.Tensor:
     """A new 0-dim tensor each time the graph runs."""
     if type(number) is bool:
         number = int(number)  # TorchScript's full takes numbers
-    return mark_number(torch.full((), number, dtype=dtype, device=device or "cpu"))
+    return mark(torch.full((), number, dtype=dtype, device=device or "cpu"))
 
 
 def common_dtype(a: Any, b: Any) -> torch.dtype | None:
     """Of a number and a number or tensor that are to be one tensor; None: they can't be."""
-    if is_tensor(a) and is_tensor(b):
-        return a.dtype if a.dtype == b.dtype else None
-    if is_tensor(b):
-        a, b = b, a
-    if not is_tensor(a):
-        return torch.promote_types(dtype_of(a), dtype_of(b))
-    if is_marked(a):
-        return torch.promote_types(a.dtype, dtype_of(b))
-    fits = torch.can_cast(dtype_of(b), a.dtype) or (type(b) is float and a.dtype.is_floating_point)
-    return a.dtype if fits else None
+    numbers = [x for x in (a, b) if not is_tensor(x) or is_marked(x)]
+    dtypes = [x.dtype if is_tensor(x) else dtype_of(x) for x in (a, b)]
+    if len(numbers) == 2:
+        return torch.promote_types(*dtypes)
+    if not numbers:
+        return dtypes[0] if dtypes[0] == dtypes[1] else None
+    number, tensor = dtypes if numbers[0] is a else reversed(dtypes)
+    fits = torch.can_cast(number, tensor) or (number.is_floating_point and tensor.is_floating_point)
+    return tensor if fits else None

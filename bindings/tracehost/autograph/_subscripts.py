@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from .._tracehost import select
-from ._state import is_tensor
+from ._state import as_tensor, is_tensor
 
 
 def _is_index(part: Any) -> bool:
@@ -53,7 +53,7 @@ class Subscripted:
 
     def _selected(self, key: Any) -> tuple[Any, Any]:
         """The tensor with its traced integers selected, and the rest of the key."""
-        parts = key if isinstance(key, tuple) else (key,)
+        parts = tuple(as_tensor(p) for p in (key if isinstance(key, tuple) else (key,)))
         if not any(_is_index(p) for p in parts):
             return self._tensor, key
         tensor = self._tensor

@@ -1,0 +1,242 @@
+#include "trace/numbers.h"
+
+#include "shapes/stand_in.h"
+#include "trace/lifted.h"
+#include "trace/scope.h"
+
+#include <ATen/ops/scalar_tensor.h>
+#include <torch/csrc/jit/ir/constants.h>
+
+#include <fmt/format.h>
+
+namespace tracehost::trace {
+
+namespace tracer = torch::jit::tracer;
+
+namespace {
+
+const auto kTensor = c10::Symbol::fromQualString("tracehost::py_tensor");
+
+/// A bool is a Scalar: TorchScript takes no `bool` for one.
+c10::TypePtr type_of(NumberKind kind) {
+  switch (kind) {
+  case NumberKind::boolean:
+    return c10::NumberType::get();
+  case NumberKind::integer:
+    return c10::IntType::get();
+  default:
+    return c10::FloatType::get();
+  }
+}
+
+at::ScalarType dtype_of(NumberKind kind) {
+  switch (kind) {
+  case NumberKind::boolean:
+    return at::kBool;
+  case NumberKind::integer:
+    return at::kLong;
+  default:
+    return at::kDouble;
+  }
+}
+
+NumberKind kind_of(const c10::IValue &value) {
+  return value.isBool()  ? NumberKind::boolean
+         : value.isInt() ? NumberKind::integer
+                         : NumberKind::real;
+}
+
+/// The scalar that a 0-dim tensor was made of; null: it was made of none.
+jit::Value *scalar_behind(jit::Value *tensor) {
+  const auto kind = tensor->node()->kind();
+  return kind == kTensor || kind == c10::prim::NumToTensor ? tensor->node()->input(0) : nullptr;
+}
+
+/// As a scalar of the graph: a traced number, or a size, which may be a tensor that ops computed.
+jit::Value *scalar_of(const at::Tensor &number) {
+  jit::Value *tensor = tracer::getTracingState()->getValue(number);
+  if (jit::Value *scalar = scalar_behind(tensor)) {
+    if (const auto value = value_of_number(number))
+      current->meet(scalar, *value);
+    return scalar;
+  }
+  jit::Graph &graph = *tensor->owningGraph();
+  return graph.insert(c10::aten::Int, {tensor});
+}
+
+jit::Value *constant(jit::Graph &graph, const c10::IValue &number) {
+  jit::Value *value = graph.insertConstant(number);
+  if (!number.isBool())
+    return value;
+  const auto symbol = c10::Symbol::fromQualString("tracehost::number");
+  value = graph.insertNode(graph.create(symbol, {value}))->output();
+  return value->setType(c10::NumberType::get());
+}
+
+/// The traced number that `scalar` is, with its value in this call, or none.
+at::Tensor number(jit::Value *scalar, NumberKind kind, const std::optional<c10::IValue> &value) {
+  scalar->setType(type_of(kind));
+  jit::Graph &graph = *scalar->owningGraph();
+  jit::Node *node = graph.insertNode(graph.create(kTensor, {scalar}));
+  tracer::recordSourceLocation(node);
+  at::Tensor result;
+  {
+    const PausedWithData paused;
+    const auto dtype = dtype_of(kind);
+    result = value ? at::scalar_tensor(value->toScalar(), at::TensorOptions(dtype))
+                   : shapes::contiguous_stand_in({}, dtype, at::kCPU);
+  }
+  result.unsafeGetTensorImpl()->set_wrapped_number(true);
+  tracer::getTracingState()->setValue(result, node->output());
+  return result;
+}
+
+} // namespace
+
+std::optional<NumberKind> number_kind(at::ScalarType dtype) {
+  if (dtype == at::kBool)
+    return NumberKind::boolean;
+  if (at::isIntegralType(dtype, false))
+    return NumberKind::integer;
+  return at::isFloatingType(dtype) ? std::optional(NumberKind::real) : std::nullopt;
+}
+
+bool is_traced_number(const at::Tensor &t) {
+  const auto &state = tracer::getTracingState();
+  return t.defined() && t.unsafeGetTensorImpl()->is_wrapped_number() && state &&
+         state->hasValue(t) && state->getValue(t)->node()->kind() == kTensor;
+}
+
+at::Tensor read_number(const at::Tensor &t) {
+  current->know(t);
+  const NumberKind kind = *number_kind(t.scalar_type());
+  const bool no_data = current->without_data() || shapes::is_stand_in(t);
+  if (!shapes::is_stand_in(t))
+    current->meet(t);
+  current->record_modes();
+  jit::Graph &graph = *tracer::getTracingState()->graph;
+  jit::Value *value = tracer::getTracingState()->getValue(t);
+  jit::Node *node = graph.insertNode(graph.create(c10::aten::item, {value}));
+  tracer::recordSourceLocation(node);
+  std::optional<c10::IValue> actual;
+  if (!no_data) {
+    const PausedWithData paused;
+    actual = c10::IValue(t.item());
+  }
+  return number(node->output(), kind, actual);
+}
+
+at::Tensor tensor_of_number(const at::Tensor &number) {
+  jit::Graph &graph = *tracer::getTracingState()->graph;
+  jit::Node *node = graph.insertNode(graph.createNumToTensor(scalar_of(number)));
+  tracer::recordSourceLocation(node);
+  at::Tensor result;
+  {
+    const PausedWithData paused;
+    result = shapes::is_stand_in(number)
+                 ? shapes::contiguous_stand_in({}, number.scalar_type(), at::kCPU)
+                 : at::scalar_tensor(number.item(), number.options());
+  }
+  tracer::getTracingState()->setValue(result, node->output());
+  return result;
+}
+
+std::optional<c10::IValue> value_of_number(const at::Tensor &number) {
+  if (shapes::is_stand_in(number))
+    return std::nullopt;
+  const PausedWithData paused;
+  return c10::IValue(number.item());
+}
+
+at::Tensor compute_number(const NumberOp &op, const std::vector<c10::IValue> &operands) {
+  jit::Graph &graph = *tracer::getTracingState()->graph;
+  std::vector<jit::Value *> scalars;
+  std::vector<c10::IValue> values;
+  std::vector<NumberKind> kinds;
+  bool known = true;
+  for (const c10::IValue &operand : operands) {
+    if (!operand.isTensor()) {
+      scalars.push_back(constant(graph, operand));
+      values.push_back(operand);
+      kinds.push_back(kind_of(operand));
+      continue;
+    }
+    const at::Tensor &t = operand.toTensor();
+    scalars.push_back(scalar_of(t));
+    kinds.push_back(*number_kind(t.scalar_type()));
+    auto value = value_of_number(t);
+    known &= value.has_value();
+    values.push_back(value.value_or(c10::IValue()));
+  }
+  std::optional<c10::IValue> result;
+  if (known)
+    result = apply_number_op(op, values);
+  std::optional<NumberKind> kind = kind_of_result(op, kinds);
+  if (!kind && !result)
+    current->refuse(Refusal::value_read,
+                    fmt::format("the type of a number ({}) at {} depends on values, in a branch or "
+                                "loop that is staged, or in a trace from specs. Give it one type "
+                                "(float(), int()).",
+                                op.name, text(current->here())));
+  jit::Node *node = graph.insertNode(
+      graph.create(c10::Symbol::fromQualString("tracehost::py_" + std::string(op.name)), scalars));
+  tracer::recordSourceLocation(node);
+  jit::Value *scalar = node->output();
+  if (!kind) { // a later call's may be of another type
+    kind = kind_of(*result);
+    node->output()->setType(c10::NumberType::get());
+    jit::Value *expected = graph.insertConstant(static_cast<std::int64_t>(*kind));
+    jit::Node *check = graph.insertNode(
+        graph.create(c10::Symbol::fromQualString("tracehost::py_kind"), {scalar, expected}));
+    tracer::recordSourceLocation(check);
+    scalar = check->output();
+  }
+  return number(scalar, *kind, result);
+}
+
+std::int64_t index_of_number(const at::Tensor &number) {
+  const auto value = value_of_number(number);
+  if (!value || !tracer_records())
+    refuse_number(number, "as an index");
+  current->read_by_c_code(number);
+  return value->toInt();
+}
+
+void refuse_number(const at::Tensor &, const std::string &how) {
+  current->refuse(Refusal::value_read,
+                  fmt::format("the body needs the value of a number that it has read from a tensor "
+                              "({}) at {}, which a graph can't repeat. Keep the computation in "
+                              "numbers and tensors (torch.where, masks; under autograph, if, while "
+                              "and range() take them), or move the read out of the function.",
+                              how, text(current->here())));
+  std::terminate(); // refuse() throws
+}
+
+void check_not_traced(const at::Tensor &t, const std::string &how) {
+  const Resumed resumed;
+  if (is_traced_number(t))
+    refuse_number(t, how);
+}
+
+void fold_numbers(jit::Block &block) {
+  const auto implicit = c10::Symbol::fromQualString("aten::ScalarImplicit");
+  for (auto it = block.nodes().begin(); it != block.nodes().end();) {
+    jit::Node *node = *it++;
+    for (jit::Block *inner : node->blocks())
+      fold_numbers(*inner);
+    const auto kind = node->kind();
+    const bool reads = kind == implicit || kind == c10::aten::Int || kind == c10::aten::Float;
+    if (!reads || node->inputs().size() != 1 || node->input()->node()->kind() != kTensor)
+      continue;
+    jit::Value *scalar = node->input()->node()->input(0);
+    const bool same = kind == implicit ||
+                      (kind == c10::aten::Int && scalar->type() == c10::IntType::get()) ||
+                      (kind == c10::aten::Float && scalar->type() == c10::FloatType::get());
+    if (!same)
+      continue;
+    node->output()->replaceAllUsesWith(scalar);
+    node->destroy();
+  }
+}
+
+} // namespace tracehost::trace

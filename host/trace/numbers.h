@@ -1,0 +1,57 @@
+#pragma once
+
+#include "program/numbers.h"
+
+#include <ATen/core/Tensor.h>
+#include <torch/csrc/jit/ir/ir.h>
+
+#include <optional>
+#include <string>
+#include <vector>
+
+/// Numbers that the body reads from tensors, and what Python computes of them.
+///
+/// Problem: `x.sum().item() * 2` leaves torch. libtorch's tracer would see a read, and then a
+/// constant. Answer: the body gets a *traced number*. To Python it is a number (bindings/); here it
+/// is a 0-dim tensor (bool, int64 or float64) that weighs in type promotion as a number does. The
+/// graph computes with scalars; a tensor is made of one only where an op takes it as a tensor.
+///
+///     n = x.sum().item()         %2 : float = aten::item(%1)
+///     m = n * 2                  %3 : float = tracehost::py_mul(%2, 2)
+///     y = x * m                  %4 : Tensor = tracehost::py_tensor(%3);  aten::mul(%x, %4)
+///     z = torch.full((3,), m)    aten::full([3], %3)
+///
+/// Into the last one the number comes by libtorch's argument parser, which puts an
+/// `aten::ScalarImplicit(%4)` behind %4 and reads the value besides. fold_numbers() takes that out.
+
+namespace tracehost::trace {
+
+/// What `t.item()` is. Requires: recording(), `t` has one element, of a dtype with a NumberKind.
+at::Tensor read_number(const at::Tensor &t);
+/// Nullopt: of a complex or quantised tensor, which is no number of a graph.
+std::optional<NumberKind> number_kind(at::ScalarType dtype);
+/// Whether `t` is a number of the trace under way.
+bool is_traced_number(const at::Tensor &t);
+/// What `op` gives: `operands` are traced numbers and sizes, as tensors, and bools, ints and
+/// doubles, at least one of them traced. Throws what the op does (Raised, LeavesNumbers). Requires:
+/// recording().
+at::Tensor compute_number(const NumberOp &op, const std::vector<c10::IValue> &operands);
+/// A tensor of the same value, which weighs in type promotion as a tensor. Requires: recording().
+at::Tensor tensor_of_number(const at::Tensor &number);
+/// What a traced number is in this call; nullopt where it has no data.
+std::optional<c10::IValue> value_of_number(const at::Tensor &number);
+/// The value, for C code that may be on its way to an op, which has the number from the graph
+/// then (`x[:n]`); it is refused otherwise. Requires: recording().
+std::int64_t index_of_number(const at::Tensor &number);
+/// refuse_number() where `t` is a number of the trace, also where torch has switched the tracer off
+/// for a moment (torch.tensor(...)). Requires: active().
+void check_not_traced(const at::Tensor &t, const std::string &how);
+/// The body needs the value of a number itself: refused. `how`: `float()`, `a dict key`. Requires:
+/// recording().
+[[noreturn]] void refuse_number(const at::Tensor &number, const std::string &how);
+
+/// The scalar in place of a tensor that was made of one, and of what libtorch's argument parser
+/// reads from that.
+void fold_numbers(torch::jit::Block &block);
+
+} // namespace tracehost::trace

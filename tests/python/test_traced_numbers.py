@@ -1,0 +1,234 @@
+"""Numbers that a body reads from tensors are part of the graph: right at values other than the trace's."""
+
+import math
+
+import pytest
+import torch
+import tracehost
+from core_support import check
+from test_core_reads import READS
+from test_value_reads import NUMBERS, OTHERS
+
+pytestmark = pytest.mark.filterwarnings("ignore::tracehost.RetraceWarning")
+
+X = torch.tensor([1.0, 2.5, -3.0])
+INPUTS = [X, X * 2 + 0.1, -X, X + 7, X * 0.3]
+
+
+def same(a, b):
+    if isinstance(a, torch.Tensor):
+        return a.dtype == b.dtype and torch.equal(a, b)
+    if isinstance(a, (tuple, list)):
+        return type(a) is type(b) and len(a) == len(b) and all(map(same, a, b))
+    return type(a) is type(b) and (a == b or (a != a and b != b))
+
+
+def check_numbers(body, inputs=INPUTS, traces=1):
+    f = tracehost.function(body)
+    for x in inputs:
+        expected, got = body(x), f(x)
+        assert same(expected, got), f"{x}: {got!r}, expected {expected!r}"
+    assert f.tracing_count() == traces, f.report()
+
+
+BODIES = {
+    "item": lambda x: x.sum().item(),
+    "item of int": lambda x: x.to(torch.int32).sum().item(),
+    "item of bool": lambda x: (x.sum() > 0).item(),
+    "item of half": lambda x: x.sum().half().item(),
+    "arithmetic": lambda x: (x.sum().item() * 2 + 1) / 3 - 0.5,
+    "reflected": lambda x: 2 - (1 + x.sum().item()) * 3,
+    "power": lambda x: abs(x.sum().item()) ** 0.5,
+    "of ints": lambda x: (x.to(torch.int64).sum().item() * 7 + 3) // 4 % 5,
+    "negative": lambda x: -x.sum().item(),
+    "rounded": lambda x: round(x.sum().item(), 2),
+    "rounded to int": lambda x: round(x.sum().item()),
+    "float": lambda x: float(x.sum()),
+    "int": lambda x: int(x.sum()),
+    "bool": lambda x: bool(x.sum() > 0),
+    "compared": lambda x: x.sum().item() > 0.3,
+    "not": lambda x: not (x.sum().item() > 0.3),
+    "math": lambda x: math.sqrt(abs(x.sum().item())) + math.exp(-abs(float(x[0]))),
+    "math of a tensor": lambda x: math.cos(x.sum()),
+    "log of a base": lambda x: math.log(abs(x.sum().item()) + 1, 2),
+    "floor": lambda x: math.floor(x.sum().item()) + math.ceil(x[1].item()),
+    "min and max": lambda x: (min(x[0].item(), x[1].item()), max(x[0].item(), 1.0)),
+    "times a tensor": lambda x: x * x.sum().item(),
+    "a tensor times it": lambda x: x.sum().item() * x,
+    "beside an int tensor": lambda x: torch.arange(3) * x.sum().item(),
+    "a bool beside a tensor": lambda x: x * (x.sum().item() > 0),
+    "in place": lambda x: (x + 0).mul_(x.sum().item()).add_(x[0].item()),
+    "a full tensor": lambda x: torch.full((3,), x.sum().item()),
+    "alpha": lambda x: torch.add(x, x, alpha=x.sum().item()),
+    "clamp": lambda x: x.clamp(x.min().item() / 2, x.max().item() / 2),
+    "where": lambda x: torch.where(x > x.mean().item(), x, 0.0),
+    "a slice": lambda x: x[: int((x > 0).sum())] * 2,
+    "arange": lambda x: torch.arange(int(x.abs().sum().item())),
+    "branch": lambda x: x * 2 if x.sum().item() > 0.3 else x - 1,
+    "and": lambda x: x * 2 if x.sum().item() > 0.3 and x[0].item() > 1 else x - 1,
+    "several": lambda x: {"loss": x.sum().item(), "rest": [x, x.mean().item()]},
+}
+
+
+@pytest.mark.parametrize("name", BODIES)
+def test_a_number_that_is_read_is_part_of_the_graph(name):
+    check_numbers(BODIES[name])
+
+
+def test_a_number_is_a_number_to_the_body():
+    def body(x):
+        n = x.sum().item()
+        assert isinstance(n, float) and not isinstance(n, int)
+        assert isinstance(x.to(torch.int64).sum().item(), int)
+        return n
+
+    check_numbers(body)
+
+
+def test_a_branch_assigns_numbers():
+    def body(x):
+        n = x.sum().item()
+        if n > 0.3:
+            m = n * 2
+        else:
+            m = 1.5
+        return m, x * m
+
+    check_numbers(body)
+
+
+def test_a_loop_carries_a_number():
+    def body(x):
+        n, count = abs(x.sum().item()) + 1, 0
+        while n < 100:
+            n = n * 1.5 + 0.1
+            count += 1
+        return n, count, x * n
+
+    check_numbers(body)
+
+
+def test_a_loop_goes_to_a_number():
+    def body(x):
+        s = 0.0
+        for i in range(int(x.abs().sum())):
+            s = s + i * 0.5
+        return s
+
+    check_numbers(body)
+
+
+def test_what_python_raises_the_graph_raises():
+    @tracehost.function
+    def f(x):
+        return 1 / x.sum().item()
+
+    assert f(X) == 1 / X.sum().item()
+    with pytest.raises(ZeroDivisionError, match="float division by zero") as raised:
+        f(X * 0)
+    assert "test_traced_numbers.py" in raised.value.__notes__[0]
+    assert f.tracing_count() == 1
+
+
+def test_gradients_go_past_a_number():
+    def body(x):
+        return (x * x.detach().sum().item()).sum()
+
+    x = X.clone().requires_grad_()
+    f = tracehost.function(body)
+    for scale in (1.0, 2.0, -3.0):
+        y = (x.detach() * scale).requires_grad_()
+        z = y.detach().clone().requires_grad_()
+        f(y).backward()
+        body(z).backward()
+        assert torch.equal(y.grad, z.grad)
+
+
+def test_a_number_of_a_capture():
+    scale = torch.tensor(2.0)
+    f = tracehost.function(lambda x: x * scale.item())
+    assert torch.equal(f(X), X * 2)
+    scale.fill_(5.0)
+    assert torch.equal(f(X), X * 5) and f.tracing_count() == 1
+
+
+def test_a_state_that_a_number_is_stored_to():
+    class Log:
+        last = 0.0
+
+    log = Log()
+
+    @tracehost.function
+    def f(x):
+        log.last = x.sum().item()
+        return x * 2
+
+    for x in INPUTS:
+        f(x)
+        assert type(log.last) is float and log.last == x.sum().item()
+    assert f.tracing_count() == 1
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        lambda x: {x.sum().item(): 1}[x.sum().item()] * x,
+        lambda x: x * len(str(x.sum().item())),
+        lambda x: x * [1.0, 2.0][int(x[0].item() > 0)],
+    ],
+)
+def test_what_needs_the_value_is_refused(body):
+    with pytest.raises(tracehost.ValueReadError, match=r"test_traced_numbers\.py:\d+"):
+        tracehost.function(body)(X)
+
+
+# Reads whose value the graph has, with autograph; the others are refused.
+TRACED = {
+    "bool", "computed int", "detached", "divmod", "float", "int", "isinstance", "item", "map int", "math",
+    "math of one", "math.comb", "math.factorial", "math.floor", "math.isnan", "math.sqrt", "max", "max of tensors",
+    "round", "round of one",
+}  # fmt: skip
+# C code asks for the very class of a number: Python's own TypeError.
+OF_THE_CLASS = {"json", "json of a tensor", "statistics"}
+OF_A_NUMBER = [torch.tensor(n) for n in (2, 5, 3, 1)]
+OF_A_VECTOR = [torch.arange(4.0), torch.arange(4.0) + 1, torch.tensor([2.0, 0.0, 1.0, 2.0])]
+EACH = [
+    *((name, read, OF_A_NUMBER) for name, read in {**NUMBERS, **OTHERS}.items()),
+    *((name, read, OF_A_VECTOR) for name, read in READS.items()),
+]
+
+
+@pytest.mark.parametrize(("name", "read", "inputs"), EACH, ids=[e[0] for e in EACH])
+@pytest.mark.parametrize("autograph", [True, False])
+def test_a_read_is_right_or_refused(name, read, inputs, autograph):
+    f = tracehost.function(read, autograph=autograph)
+    try:
+        f(inputs[0].clone())
+    except tracehost.ValueReadError:
+        assert not autograph or name not in TRACED
+        return
+    except TypeError:
+        assert name in OF_THE_CLASS
+        return
+    assert name in TRACED
+    for x in inputs:
+        assert same(read(x), f(x))
+    assert f.tracing_count() == 1
+
+
+def test_value_reads_error_refuses_all():
+    f = tracehost.function(lambda x: x.sum().item(), value_reads="error")
+    with pytest.raises(tracehost.ValueReadError):
+        f(X)
+
+
+def test_a_print_shows_the_value_of_the_trace(capsys):
+    @tracehost.function
+    def f(x):
+        print("sum", x.sum().item())
+        return x * 2
+
+    check(f.python_function, X)
+    capsys.readouterr()
+    f(X)
+    assert capsys.readouterr().out == "sum 0.5\n"
