@@ -4,8 +4,8 @@
 
 namespace tracehost::python {
 
-/// Refuses code of torch.optim that can't be part of a graph, when it is called in a body: what
-/// reads values (Adam without fused or capturable), and what has not been shown equal to eager.
+/// Refuses code of torch.optim that can't be part of a graph, when it is called in a body: LBFGS,
+/// and schedulers, which keep their state in Python numbers.
 /// Requires: recording.
 void check_optimizer(PyFrameObject *frame);
 

@@ -133,6 +133,7 @@ public:
   bool has_run() const { return miss_ && miss_->recorder; }
 
   Site here() override;
+  trace::Instruction instruction() override;
   Site catches() override;
   std::string why_not_staged() override;
   trace::ValueReads value_reads() const override { return function_.value_reads; }

@@ -4,6 +4,7 @@
 #include "errors.h"
 #include "frames.h"
 #include "guards/gil.h"
+#include "origin.h"
 
 #include <torch/csrc/autograd/python_variable.h>
 
@@ -16,6 +17,22 @@ namespace tracehost::python {
 Site PythonCall::here() {
   const WithGil gil;
   return user_line();
+}
+
+trace::Instruction PythonCall::instruction() {
+  const WithGil gil;
+  PyFrameObject *frame = PyThreadState_GetFrame(PyThreadState_Get());
+  trace::Instruction now;
+  while (frame && !now.frame) {
+    PyCodeObject *code = PyFrame_GetCode(frame);
+    if (origin_of(code) != Origin::tracehost) // TracedNumber.__float__ is asked by that one's call
+      now = {frame, PyFrame_GetLasti(frame)};
+    Py_DECREF(code);
+    PyFrameObject *back = now.frame ? nullptr : PyFrame_GetBack(frame);
+    Py_DECREF(frame);
+    frame = back;
+  }
+  return now;
 }
 
 Site PythonCall::catches() {

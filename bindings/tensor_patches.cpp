@@ -9,6 +9,7 @@
 #include "trace/call.h"
 #include "trace/gradients.h"
 #include "trace/lifted.h"
+#include "trace/numbers.h"
 #include "trace/state.h"
 #include "trace/tracer.h"
 #include "traced_number.h"
@@ -62,11 +63,39 @@ PyObject *traced_instead(PyObject *plain, PyObject *traced) {
   return traced;
 }
 
+/// Whether the body gets traced numbers for the sizes of `t`, which depend on values; refused where
+/// it may not.
+bool has_read_sizes(const at::Tensor &t, const char *name) {
+  if (!trace::recording() || trace::has_exact_sizes(t))
+    return false;
+  if (!trace::traces_reads())
+    trace::check_size_read(t, name);
+  return trace::traces_reads();
+}
+
+PyObject *read_shape(const at::Tensor &t) {
+  py::tuple sizes(static_cast<std::size_t>(t.dim()));
+  for (std::int64_t d = 0; d < t.dim(); ++d)
+    sizes[static_cast<std::size_t>(d)] =
+        py::reinterpret_steal<py::object>(make_traced_number(trace::read_size(t, d)));
+  PyObject *result = PyObject_CallOneArg(reinterpret_cast<PyObject *>(&THPSizeType), sizes.ptr());
+  if (!result)
+    rethrow();
+  return result;
+}
+
 PyObject *size_method(PyObject *original, const char *name, Args args, std::size_t nargsf,
                       PyObject *kwnames) {
   const at::Tensor &t = THPVariable_Unpack(args[0]);
-  trace::check_size_read(t, name);
+  const bool read = has_read_sizes(t, name);
   PyObject *plain = plain_method(original, name, args, nargsf, kwnames);
+  if (plain && read) {
+    const bool all = !PyLong_Check(plain);
+    return traced_instead(
+        plain, all ? read_shape(t)
+                   : make_traced_number(
+                         trace::read_size(t, at::maybe_wrap_dim(PyLong_AsLong(args[1]), t.dim()))));
+  }
   if (!plain || !trace::relaxing()) [[likely]]
     return plain;
   if (!PyLong_Check(plain))
@@ -81,7 +110,8 @@ PyObject *size_method(PyObject *original, const char *name, Args args, std::size
 PyObject *numel_method(PyObject *original, const char *name, Args args, std::size_t nargsf,
                        PyObject *kwnames) {
   const at::Tensor &t = THPVariable_Unpack(args[0]);
-  trace::check_size_read(t, name);
+  if (has_read_sizes(t, name))
+    return make_traced_number(trace::read_numel(t));
   PyObject *plain = plain_method(original, name, args, nargsf, kwnames);
   const auto traced = plain ? trace::traced_numel(t) : std::nullopt;
   return traced_instead(plain, traced ? make_traced_number(*traced) : nullptr);
@@ -89,7 +119,8 @@ PyObject *numel_method(PyObject *original, const char *name, Args args, std::siz
 
 PyObject *shape_property(PyObject *original, const char *name, PyObject *tensor, PyObject *value) {
   const at::Tensor &t = THPVariable_Unpack(tensor);
-  trace::check_size_read(t, name);
+  if (!value && has_read_sizes(t, name))
+    return read_shape(t);
   PyObject *plain = plain_property(original, name, tensor, value);
   return plain ? traced_instead(plain, traced_shape_of(t)) : nullptr;
 }

@@ -3,6 +3,7 @@
 #include "errors.h"
 #include "guards/gil.h"
 #include "guards/reads.h"
+#include "trace/block.h"
 #include "trace/lifted.h"
 #include "trace/numbers.h"
 #include "trace/tracer.h"
@@ -217,6 +218,21 @@ void add_traced_number(py::module_ &m) {
         [](py::handle size, const std::string &why) { return pinned(unpack(size), why); });
   m.def("_number_is_shown",
         [](py::handle number) { return !is_live(number) || Reads::printing(); });
+  // The value, on its way to an op as a constant.
+  m.def("_number_given", [](py::handle number) {
+    trace::give_number(unpack(number));
+    const trace::PausedWithData paused;
+    return py::reinterpret_steal<py::object>(number_of(unpack(number)));
+  });
+  m.def("_number_float", [](py::handle number) {
+    if (trace::recording() && trace::is_traced_number(unpack(number)))
+      return py::float_(trace::real_of_number(unpack(number)));
+    return py::float_(py::reinterpret_steal<py::object>(needed(unpack(number), "float()")));
+  });
+  m.def("_number_has_no_text", [](py::handle number) {
+    const bool in_block = trace::active() && trace::in_block() && trace::without_data();
+    return in_block || !trace::value_of_number(unpack(number));
+  });
   m.def("_number_index", [](py::handle number) {
     if (trace::recording() && trace::is_traced_number(unpack(number)))
       return trace::index_of_number(unpack(number));

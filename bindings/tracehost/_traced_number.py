@@ -39,7 +39,7 @@ class TracedNumber(torch.Tensor):
         return int(_needed(self, "int()"))
 
     def __float__(self) -> float:
-        return float(_needed(self, "float()"))
+        return _tracehost._number_float(self)
 
     def __complex__(self) -> complex:
         return complex(_needed(self, "complex()"))
@@ -59,7 +59,8 @@ class TracedNumber(torch.Tensor):
         return repr(self)
 
     def __format__(self, spec: str) -> str:
-        return format(_shown(self), spec)
+        shown = _shown(self)
+        return shown if isinstance(shown, str) else format(shown, spec)
 
     def __pos__(self) -> Any:
         return +int(self) if self.__class__ is bool else self
@@ -148,7 +149,10 @@ def _needed(value: Any, why: str) -> Any:
 
 
 def _shown(value: TracedNumber) -> Any:
-    """For a text: of print() the number of this call."""
+    """For a text: of print() the number of this call. In a block that is not run, nothing can use the text but
+    what the block raises."""
+    if _tracehost._number_has_no_text(value):
+        return f"<traced {value.__class__.__name__}>"
     if _tracehost._number_is_shown(value):
         return _tracehost._number_value(value)
     return _needed(value, "the text")

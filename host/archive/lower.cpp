@@ -5,6 +5,7 @@
 #include "program/autograd_ops.h"
 #include "program/callback.h"
 #include "program/modes.h"
+#include "program/numbers.h"
 #include "program/places.h"
 
 #include <ATen/core/dispatch/Dispatcher.h>
@@ -358,11 +359,30 @@ void drop_outputs(jit::Graph &graph, std::size_t outputs) {
   }
 }
 
+/// A load takes types from schemas, where numbers are Scalars: an int and a float say so.
+void type_numbers(jit::Node *node) {
+  const bool makes_number =
+      is_number_op(node->kind().toQualString()) || node->kind() == c10::aten::item;
+  if (!makes_number || node->outputs().size() != 1)
+    return;
+  jit::Value *output = node->output();
+  const bool integer = output->type() == c10::IntType::get();
+  if (!integer && output->type() != c10::FloatType::get())
+    return;
+  output->setType(c10::NumberType::get());
+  jit::Node *typed =
+      node->owningGraph()->create(integer ? c10::aten::Int : c10::aten::Float, {output});
+  typed->output()->setType(integer ? c10::TypePtr(c10::IntType::get()) : c10::FloatType::get());
+  typed->insertAfter(node);
+  typed->setSourceRange(node->sourceRange());
+  output->replaceAllUsesAfterNodeWith(typed, typed->output());
+}
+
 void describe(Lowered &lowered) {
   each_node(lowered.graph->block(), [&](jit::Node *node) {
     const std::string space = node->kind().ns().toUnqualString();
     auto &known = lowered.libraries;
-    if (space != "aten" && space != "prim" &&
+    if (space != "aten" && space != "prim" && space != "tracehost" &&
         std::find(known.begin(), known.end(), space) == known.end())
       known.push_back(space);
     lowered.sets_modes |= std::string_view(node->kind().toQualString()) == "aten::set_grad_enabled";
@@ -386,6 +406,7 @@ Lowered lower(const Program &program, std::size_t outputs, bool autocast, bool p
   drop_outputs(graph, outputs);
   each_node(graph.block(), lower_node);
   each_node(graph.block(), [&](jit::Node *node) { lower_numbers(node, what); });
+  each_node(graph.block(), type_numbers);
   lift_constants(lowered, inputs);
   describe(lowered);
   set_places(graph, places);

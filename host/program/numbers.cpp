@@ -134,6 +134,14 @@ const NumberOp *find_number_op(std::string_view name) {
   return found == all.end() ? nullptr : *found;
 }
 
+bool is_number_op(std::string_view kind) {
+  constexpr std::string_view prefix = "tracehost::py_";
+  if (!kind.starts_with(prefix))
+    return false;
+  const std::string_view name = kind.substr(prefix.size());
+  return name == "tensor" || name == "kind" || find_number_op(name);
+}
+
 c10::IValue apply_number_op(const NumberOp &op, c10::ArrayRef<c10::IValue> arguments) {
   TORCH_CHECK_TYPE(arguments.size() == op.arity, op.name, " takes ", op.arity, " numbers, not ",
                    arguments.size());

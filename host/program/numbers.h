@@ -84,6 +84,9 @@ const std::vector<const NumberOp *> &number_ops();
 /// Null: there is none of that name.
 const NumberOp *find_number_op(std::string_view name);
 
+/// Whether a node of this kind computes with numbers alone (`tracehost::py_add`).
+bool is_number_op(std::string_view kind);
+
 /// Throws Raised, LeavesNumbers. Requires: as many arguments as the op's arity, each an int, a
 /// float or a bool.
 c10::IValue apply_number_op(const NumberOp &op, c10::ArrayRef<c10::IValue> arguments);

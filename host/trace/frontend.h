@@ -17,6 +17,13 @@ enum class Refusal {
   trace,      ///< everything else that is not recorded
 };
 
+/// A step of the body's code; equal only while one call of C code lasts.
+struct Instruction {
+  const void *frame = nullptr;
+  int offset = 0;
+  bool operator==(const Instruction &) const = default;
+};
+
 /// What a trace asks of whoever wrote the body: Python's bindings, or a fake in tests.
 class Frontend {
 public:
@@ -24,6 +31,8 @@ public:
 
   /// The user's line that runs now; the last known one where none can be told.
   virtual Site here() = 0;
+
+  virtual Instruction instruction() { return {}; }
 
   /// The user's line that may catch what an op raises that runs now; line 0: none.
   virtual Site catches() { return {}; }

@@ -126,6 +126,33 @@ at::Tensor read_number(const at::Tensor &t) {
   return number(node->output(), kind, actual);
 }
 
+namespace {
+
+at::Tensor size_read(const at::Tensor &t, jit::Node *node, std::int64_t actual) {
+  tracer::recordSourceLocation(node);
+  tracer::getTracingState()->graph->insertNode(node);
+  const bool no_data = shapes::is_stand_in(t);
+  if (!no_data)
+    current->meet(t);
+  return number(node->output(), NumberKind::integer,
+                no_data ? std::nullopt : std::optional(c10::IValue(actual)));
+}
+
+} // namespace
+
+at::Tensor read_size(const at::Tensor &t, std::int64_t dimension) {
+  jit::Graph &graph = *tracer::getTracingState()->graph;
+  jit::Value *value = tracer::getTracingState()->getValue(t);
+  return size_read(t, graph.create(c10::aten::size, {value, graph.insertConstant(dimension)}),
+                   t.size(dimension));
+}
+
+at::Tensor read_numel(const at::Tensor &t) {
+  jit::Graph &graph = *tracer::getTracingState()->graph;
+  jit::Value *value = tracer::getTracingState()->getValue(t);
+  return size_read(t, graph.create(c10::Symbol::aten("numel"), {value}), t.numel());
+}
+
 at::Tensor tensor_of_number(const at::Tensor &number) {
   jit::Graph &graph = *tracer::getTracingState()->graph;
   jit::Node *node = graph.insertNode(graph.createNumToTensor(scalar_of(number)));
@@ -198,8 +225,24 @@ std::int64_t index_of_number(const at::Tensor &number) {
   const auto value = value_of_number(number);
   if (!value || !tracer_records())
     refuse_number(number, "as an index");
-  current->read_by_c_code(number);
+  current->read_by_c_code(number, false);
   return value->toInt();
+}
+
+void give_number(const at::Tensor &number) {
+  if (!value_of_number(number))
+    refuse_number(number,
+                  "as an argument of an op, where it has no value: in a branch or loop that "
+                  "is staged, or in a trace from specs");
+  current->read_by_c_code(number, true);
+}
+
+double real_of_number(const at::Tensor &number) {
+  const auto value = value_of_number(number);
+  if (!value || !value->isDouble() || !tracer_records())
+    refuse_number(number, "float()");
+  current->read_by_c_code(number, true);
+  return value->toDouble();
 }
 
 void refuse_number(const at::Tensor &, const std::string &how) {

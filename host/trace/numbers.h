@@ -28,6 +28,10 @@ namespace tracehost::trace {
 
 /// What `t.item()` is. Requires: recording(), `t` has one element, of a dtype with a NumberKind.
 at::Tensor read_number(const at::Tensor &t);
+/// `t.size(dimension)` and `t.numel()`, of a tensor whose sizes depend on values. Requires:
+/// recording().
+at::Tensor read_size(const at::Tensor &t, std::int64_t dimension);
+at::Tensor read_numel(const at::Tensor &t);
 /// Nullopt: of a complex or quantised tensor, which is no number of a graph.
 std::optional<NumberKind> number_kind(at::ScalarType dtype);
 /// Whether `t` is a number of the trace under way.
@@ -43,6 +47,10 @@ std::optional<c10::IValue> value_of_number(const at::Tensor &number);
 /// The value, for C code that may be on its way to an op, which has the number from the graph
 /// then (`x[:n]`); it is refused otherwise. Requires: recording().
 std::int64_t index_of_number(const at::Tensor &number);
+/// The same of a float (`F.dropout(x, p=n)`).
+double real_of_number(const at::Tensor &number);
+/// The op that is called next has the value as a constant. Requires: recording().
+void give_number(const at::Tensor &number);
 /// refuse_number() where `t` is a number of the trace, also where torch has switched the tracer off
 /// for a moment (torch.tensor(...)). Requires: active().
 void check_not_traced(const at::Tensor &t, const std::string &how);

@@ -191,12 +191,12 @@ OpTraits derive(const c10::OperatorHandle &op) {
   t.reshapes = op.hasTag(at::Tag::inplace_view) || t.resizes || name == "tracehost::set_data" ||
                name == "tracehost::requires_grad_";
   t.detaches = name == "aten::detach_";
-  t.unrecorded = kUnrecorded.contains(name) || takes_list_of_numbers(schema);
+  t.unrecorded = kUnrecorded.contains(name);
   t.collective = name.starts_with("c10d::");
   t.functional = communicates(name);
   t.wraps = name == "_c10d_functional::_wrap_tensor_autograd";
   t.aside = name.starts_with("profiler::");
-  t.own_node = t.functional || kMisnamed.contains(name) ||
+  t.own_node = t.functional || kMisnamed.contains(name) || takes_list_of_numbers(schema) ||
                (takes_tensor(schema) && schema.returns().empty());
   return t;
 }

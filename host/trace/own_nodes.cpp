@@ -5,9 +5,10 @@
 #include <fmt/format.h>
 
 /// Ops of which libtorch's tracer makes no node: those that return nothing (`_fused_adam_`,
-/// `_foreach_add_`, custom ops that only write), functional collectives, whose schemas have
-/// arguments of any type, and without data `convolution`, of which it records a part that is never
-/// reached there. And those that it records by the name of another op: `fill`, `zero`.
+/// `_foreach_add_`, custom ops that only write), those that take a list of numbers, functional
+/// collectives, whose schemas have arguments of any type, and without data `convolution`, of which
+/// it records a part that is never reached there. And those that it records by the name of another
+/// op: `fill`, `zero`.
 
 namespace tracehost::trace {
 
@@ -29,11 +30,18 @@ jit::Value *value_of(const c10::IValue &argument, const c10::Type &type, jit::Gr
     std::vector<jit::Value *> values;
     for (const c10::IValue &element : argument.toListRef())
       values.push_back(element.isNone() ? none(graph) : value_of(element.toTensor(), graph));
-    const auto list = type.cast<c10::ListType>();
+    const auto of_tensors = type.cast<c10::ListType>();
     return graph
-        .insertNode(
-            graph.createList(list ? list->getElementType() : c10::TensorType::get(), values))
+        .insertNode(graph.createList(
+            of_tensors ? of_tensors->getElementType() : c10::TensorType::get(), values))
         ->output();
+  }
+  const auto list = type.cast<c10::ListType>();
+  if (argument.isList() && list && list->getElementType()->kind() == c10::TypeKind::NumberType) {
+    std::vector<jit::Value *> numbers;
+    for (const c10::IValue &number : argument.toListRef())
+      numbers.push_back(graph.insertConstant(number));
+    return graph.insertNode(graph.createList(c10::NumberType::get(), numbers))->output();
   }
   return jit::tryInsertConstant(graph, argument).value_or(nullptr);
 }

@@ -90,8 +90,9 @@ public:
   [[noreturn]] void refuse_sizes(const std::string &what);
   /// Whether `t`'s sizes follow from the signature, not from values (nonzero, a mask).
   bool exact(const at::Tensor &t) const;
-  /// C code asks for the value of a traced number, maybe for the op that comes. value_reads.cpp.
-  void read_by_c_code(const at::Tensor &number);
+  /// C code asks for the value of a traced number, maybe for the op that comes. `as_constant`: the
+  /// op has the value as a constant then. number_arguments.cpp.
+  void read_by_c_code(const at::Tensor &number, bool as_constant);
   void repeat_refusal() const;
   /// The body reads the value of `t`: refused, guarded or baked, as the user said. `as_numbers`: it
   /// gets nothing but numbers. value_reads.cpp.
@@ -171,6 +172,14 @@ private:
   std::string input_name(std::uint32_t input) const;
   bool refuses_reads() const { return reads_as_ <= ValueReads::error; }
   bool reads_number(const c10::OperatorHandle &op, const jit::Stack &stack);
+  /// A number that C code has read. number_arguments.cpp.
+  struct NumberRead {
+    jit::Value *tensor;
+    std::optional<c10::IValue> value; ///< the parser has this, and has put no node behind `tensor`
+    Instruction by;
+  };
+  bool takes_parsed(const c10::OperatorHandle &op, const NumberRead &read);
+  bool takes_constants(const c10::OperatorHandle &op, std::vector<NumberRead> &reads);
   void settle_numbers(const c10::OperatorHandle *op);
   bool reads_size(const c10::OperatorHandle &op, const jit::Stack &stack);
   void check_reached_by_grad_alone(const at::Tensor &grad);
@@ -183,7 +192,7 @@ private:
   const ValueReads reads_as_;
   std::optional<InputReads> inputs_;             ///< where reads are guarded
   std::unordered_set<const jit::Node *> parsed_; ///< of the parser's nodes, those that an op has
-  std::vector<jit::Value *> numbers_read_;       ///< by the argument parser, for the op that comes
+  std::vector<NumberRead> numbers_read_;         ///< by C code, maybe for the op that comes
   bool stale_stash_ = false;                     ///< of arguments that were read as numbers
   std::vector<std::pair<at::Tensor, at::Tensor>> substituted_; ///< by the last op, with stand-ins
   std::unordered_map<const c10::TensorImpl *, jit::Value *> captured_; ///< hidden inputs

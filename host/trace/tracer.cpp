@@ -195,6 +195,7 @@ void check_size_read(const at::Tensor &t, const std::string &what) {
   if (!current->exact(t))
     current->refuse_sizes(what);
 }
+bool has_exact_sizes(const at::Tensor &t) { return current->exact(t); }
 void note_strides_read() { current->result.reads_strides = true; }
 void note_strides_read(const at::Tensor &t) {
   note_strides_read();

@@ -132,6 +132,8 @@ bool traces_reads();
 void repeat_refusal();
 /// Refuses where a size of `t` depends on values (nonzero, a mask as index). Requires: recording().
 void check_size_read(const at::Tensor &t, const std::string &what);
+/// Whether the sizes of `t` follow from the signature. Requires: recording().
+bool has_exact_sizes(const at::Tensor &t);
 /// Strides, contiguity or storage offset / is_leaf are read: they become part of the signature.
 void note_strides_read();
 /// As well, of a tensor whose sizes may be relaxed: what would differ at another size is pinned.

@@ -1,13 +1,10 @@
 #include "trace/value_reads.h"
 
-#include "trace/numbers.h"
 #include "trace/scope.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <string_view>
-#include <utility>
 
 namespace tracehost::trace {
 
@@ -51,14 +48,6 @@ void InputReads::guard(std::uint32_t input, const at::Tensor &t, const Site &whe
 }
 
 // ---- What the Scope makes of a read
-
-/// Whether libtorch's argument parser has made the node of `tensor`, for an op's argument.
-static bool is_parsed(const jit::Node &node, const jit::Value *tensor) {
-  const auto kind = node.kind();
-  return (kind == c10::aten::Int || kind == c10::aten::Float ||
-          kind == c10::Symbol::fromQualString("aten::ScalarImplicit")) &&
-         node.inputs().size() == 1 && node.inputs()[0] == tensor;
-}
 
 /// The input of the graph that `t` is, or is detached from, with that input's tensor.
 std::optional<std::pair<std::uint32_t, at::Tensor>> Scope::input_of(const at::Tensor &t) const {
@@ -192,59 +181,6 @@ bool Scope::runs_aside(const c10::OperatorHandle &op, const jit::Stack &stack) {
   });
   stale_stash_ = true;
   return true;
-}
-
-/// libtorch's argument parser reads a traced number for an op, which comes next and has it from the
-/// graph; it is refused there if the op does not.
-bool Scope::reads_number(const c10::OperatorHandle &op, const jit::Stack &stack) {
-  const std::string_view name = op.schema().name();
-  if ((name != "aten::item" && name != "aten::_local_scalar_dense" && name != "aten::is_nonzero") ||
-      !is_traced_number(stack.back().toTensor()))
-    return false;
-  const at::Tensor &t = stack.back().toTensor();
-  if (name == "aten::is_nonzero")
-    refuse_number(t, "bool()");
-  if (shapes::is_stand_in(t))
-    refuse_number(t, "as an argument of an op, where it has no value: in a branch or loop that is "
-                     "staged, or in a trace from specs");
-  numbers_read_.push_back(tracer::getTracingState()->getValue(t));
-  return true;
-}
-
-void Scope::read_by_c_code(const at::Tensor &number) {
-  numbers_read_.push_back(tracer::getTracingState()->getValue(number));
-}
-
-/// Whether an op's results are of the sizes that its numbers say.
-static bool is_size_argument(const c10::FunctionSchema &schema, std::size_t i) {
-  if (i >= schema.arguments().size())
-    return true;
-  const auto kind = schema.arguments()[i].type()->kind();
-  const std::string_view name = schema.name();
-  return (kind != c10::TypeKind::NumberType && kind != c10::TypeKind::FloatType &&
-          kind != c10::TypeKind::BoolType) ||
-         name == "aten::arange" || name == "aten::range";
-}
-
-/// After an op that the body calls: the numbers that were read before it are among its arguments.
-void Scope::settle_numbers(const c10::OperatorHandle *op) {
-  for (jit::Value *tensor : std::exchange(numbers_read_, {})) {
-    bool found = false;
-    for (jit::Node *node = tensor->node()->next(); !found && is_parsed(*node, tensor);
-         node = node->next())
-      for (const auto &use : node->output()->uses()) {
-        found |= op && parsed_.insert(node).second;
-        if (found && is_size_argument(op->schema(), use.offset))
-          for (jit::Value *output : use.user->outputs())
-            inexact.insert(output);
-      }
-    if (!found)
-      refuse(Refusal::value_read,
-             fmt::format("a number that the body has read from a tensor is used by C code at {}, "
-                         "which a graph can't repeat. Keep the computation in tensors, or move "
-                         "the read out of the function.",
-                         text(frontend_.here())));
-  }
 }
 
 void read_values(const at::Tensor &t, const std::string &how, bool as_numbers) {

@@ -1,6 +1,7 @@
 #include "validate/culprit.h"
 
 #include "program/modes.h"
+#include "program/numbers.h"
 #include "program/ops.h"
 #include "program/places.h"
 #include "program/program.h"
@@ -90,8 +91,8 @@ std::string unrepeatable(const jit::Block &block) {
   const jit::Node *found = find(block, [](const jit::Node &node) {
     const std::string_view name = node.kind().toQualString();
     // Of a collective: each rank has to run it as often.
-    return communicates(name) ||
-           (name.starts_with("tracehost::") && !kRepeatable.contains(name) && !is_mode(node));
+    return communicates(name) || (name.starts_with("tracehost::") && !is_number_op(name) &&
+                                  !kRepeatable.contains(name) && !is_mode(node));
   });
   return found ? found->kind().toQualString() : std::string();
 }

@@ -180,7 +180,23 @@ def _holds(cell: CellType, value: Any) -> bool:
 
 
 def _of_builtin(f: Any) -> Any:
+    if getattr(f, "__name__", "").startswith("_foreach_"):
+        return _with_lists_of_numbers(f)
     return _BUILTINS.get(f, f)
+
+
+def _with_lists_of_numbers(f: Any) -> Any:
+    """torch's argument parser takes no list of tensors for a list of numbers."""
+
+    def given(value: Any) -> Any:
+        if isinstance(value, (list, tuple)) and any(is_read(v) for v in value):
+            return [_tracehost._number_given(v) if is_read(v) else v for v in value]
+        return value
+
+    def call_with_values(*args: Any, **options: Any) -> Any:
+        return f(*map(given, args), **{name: given(value) for name, value in options.items()})
+
+    return call_with_values
 
 
 def _add_torch() -> None:
@@ -196,7 +212,28 @@ _add_torch()
 
 
 def _of_class(f: Any) -> Any:
-    return _TYPES.get(f, f)
+    """A class whose __init__ is converted: what type.__call__ does, with that one."""
+    if f in _TYPES:
+        return _TYPES[f]
+    init = f.__init__
+    if type(init) is not FunctionType or type(f).__call__ is not type.__call__:
+        return f
+    made = converted(init)
+    return f if made is init else _maker(f, made)
+
+
+def _maker(kind: Any, init: FunctionType) -> Callable[..., Any]:
+    def make(*args: Any, **kwargs: Any) -> Any:
+        made = kind.__new__(kind, *args, **kwargs)
+        if not issubclass(type(made), kind):
+            return made
+        given = init if type(made) is kind else call(type(made).__init__)
+        result = given(made, *args, **kwargs)
+        if result is not None:
+            raise TypeError(f"__init__() should return None, not {type(result).__name__!r}")
+        return made
+
+    return make
 
 
 def _of_method(f: Any) -> Any:
@@ -218,7 +255,7 @@ def _of_object(f: Any) -> Any:
     """A callable object whose class defines __call__ in Python. A module's is torch's own, with its hooks."""
     kind = type(f)
     if issubclass(kind, type):
-        return f
+        return _of_class(f)
     function = getattr(kind, "__call__", None)  # noqa: B004 (the class's, not the object's)
     if type(function) is not FunctionType:
         return f

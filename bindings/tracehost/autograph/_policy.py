@@ -10,8 +10,9 @@ from types import CodeType, FunctionType
 from typing import Any
 
 from .._tracehost import origin
+from ._libraries import CONVERTED
 
-_packages: set[str] = set()
+_packages: set[str] = set(CONVERTED)
 _asked_for: weakref.WeakSet[Any] = weakref.WeakSet()
 _refused: dict[int, weakref.ref[CodeType]] = {}
 
@@ -102,7 +103,8 @@ def left_alone(function: FunctionType) -> str | None:
     if is_refused(function):
         return "it is marked do_not_convert"
     module = function.__globals__.get("__name__") or ""
-    if _packages and any(module == p or module.startswith(p + ".") for p in _packages):
+    name = f"{module}.{function.__qualname__}."
+    if any(name.startswith(p + ".") for p in _packages):
         return None
     if not _is_library(code):
         return None

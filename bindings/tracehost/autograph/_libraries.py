@@ -1,0 +1,21 @@
+"""Library code that autograph converts as it does the user's own.
+
+It asks for values in plain `if`s (a step count, a mask, arguments that are checked), which become part of the
+graph then. Modules, classes or functions; of torch.nn.modules only what asks, as converted code takes longer to
+trace. tests/python/test_converted_libraries.py has one test an entry.
+"""
+
+CONVERTED = (
+    "torch.amp",
+    "torch.distributions",
+    "torch.nn.modules.adaptive",
+    "torch.nn.modules.batchnorm",
+    "torch.nn.modules.loss",
+    "torch.nn.modules.rnn",
+    "torch.nn.modules.transformer.Transformer",
+    "torch.nn.modules.transformer.TransformerDecoder",
+    "torch.nn.modules.transformer.TransformerEncoder",
+    "torch.nn.modules.transformer._detect_is_causal_mask",
+    "torch.nn.utils",
+    "torch.optim",
+)

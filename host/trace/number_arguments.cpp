@@ -1,0 +1,214 @@
+#include "trace/numbers.h"
+#include "trace/scope.h"
+
+#include <torch/csrc/jit/ir/constants.h>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+#include <string_view>
+#include <utility>
+
+/// Traced numbers on their way into an op.
+///
+/// Problem: libtorch's argument parser reads a number for the op that it calls next, and so does
+/// other C code that has nothing to do with an op. Answer: each read waits for the next op.
+///
+///     torch.full((3,), n)    the parser puts aten::ScalarImplicit(%n) behind %n: the op uses that
+///     F.dropout(x, p=n)      the parser calls n.__float__(): the op's node has n's value as a
+///                            constant, and was called by the very instruction that asked
+///     [1.0, 2.0][n] * x      neither: refused
+///
+/// A constant stands for a number if the op has as many of that value as were read; else nobody can
+/// tell which is which.
+
+namespace tracehost::trace {
+
+namespace tracer = torch::jit::tracer;
+
+namespace {
+
+const auto kScalarImplicit = c10::Symbol::fromQualString("aten::ScalarImplicit");
+
+/// Whether libtorch's argument parser has made the node of `tensor`, for an op's argument.
+bool is_parsed(const jit::Node &node, const jit::Value *tensor) {
+  const auto kind = node.kind();
+  return (kind == c10::aten::Int || kind == c10::aten::Float || kind == kScalarImplicit) &&
+         node.inputs().size() == 1 && node.inputs()[0] == tensor;
+}
+
+/// Whether an op's results are of the sizes that its numbers say.
+bool is_size_argument(const c10::FunctionSchema &schema, std::size_t i) {
+  if (i >= schema.arguments().size())
+    return true;
+  const auto kind = schema.arguments()[i].type()->kind();
+  const std::string_view name = schema.name();
+  return (kind != c10::TypeKind::NumberType && kind != c10::TypeKind::FloatType &&
+          kind != c10::TypeKind::BoolType) ||
+         name == "aten::arange" || name == "aten::range";
+}
+
+/// Of one type, and equal to the bit.
+bool same_number(const c10::IValue &a, const c10::IValue &b) {
+  if (a.isDouble() && b.isDouble()) {
+    const double x = a.toDouble(), y = b.toDouble();
+    return std::memcmp(&x, &y, sizeof x) == 0;
+  }
+  return (a.isInt() && b.isInt() && a.toInt() == b.toInt()) ||
+         (a.isBool() && b.isBool() && a.toBool() == b.toBool());
+}
+
+/// A number among a node's inputs: an input itself, or an element of one.
+struct Place {
+  std::size_t input;
+  int element; ///< -1: the input itself
+};
+
+/// The elements of a list of numbers that is one constant, or made of constants.
+std::vector<c10::IValue> numbers_in(const jit::Value *value) {
+  std::vector<c10::IValue> found;
+  if (value->node()->kind() == c10::prim::ListConstruct) {
+    for (const jit::Value *item : value->node()->inputs())
+      found.push_back(jit::toIValue(item).value_or(c10::IValue()));
+  } else if (const auto list = jit::toIValue(value); list && list->isList()) {
+    for (const c10::IValue &item : list->toListRef())
+      found.push_back(item);
+  }
+  return found;
+}
+
+std::vector<Place> places_of(const jit::Node &node, const c10::IValue &number) {
+  std::vector<Place> found;
+  for (std::size_t i = 0; i < node.inputs().size(); ++i) {
+    const jit::Value *input = node.inputs()[i];
+    if (const auto constant = jit::toIValue(input); constant && same_number(*constant, number))
+      found.push_back({i, -1});
+    const auto items = numbers_in(input);
+    for (std::size_t e = 0; e < items.size(); ++e)
+      if (same_number(items[e], number))
+        found.push_back({i, static_cast<int>(e)});
+  }
+  return found;
+}
+
+/// Puts `scalar` into that place.
+void replace(jit::Node &node, const Place &place, jit::Value *scalar) {
+  if (place.element < 0) {
+    node.replaceInput(place.input, scalar);
+    return;
+  }
+  jit::Graph &graph = *node.owningGraph();
+  const jit::WithInsertPoint here(&node);
+  jit::Value *list = node.input(place.input);
+  std::vector<jit::Value *> items;
+  if (list->node()->kind() == c10::prim::ListConstruct)
+    items = list->node()->inputs().vec();
+  else
+    for (const c10::IValue &item : numbers_in(list))
+      items.push_back(graph.insertConstant(item));
+  items[static_cast<std::size_t>(place.element)] = scalar;
+  node.replaceInput(place.input,
+                    graph.insertNode(graph.createList(c10::NumberType::get(), items))->output());
+}
+
+jit::Node *node_of(const c10::OperatorHandle &op) {
+  jit::Node *node = tracer::getTracingState()->graph->insertPoint()->prev();
+  while (node->kind() == c10::prim::ListUnpack)
+    node = node->prev();
+  return node->kind().toQualString() == op.schema().name() ? node : nullptr;
+}
+
+} // namespace
+
+bool Scope::reads_number(const c10::OperatorHandle &op, const jit::Stack &stack) {
+  const std::string_view name = op.schema().name();
+  if ((name != "aten::item" && name != "aten::_local_scalar_dense" && name != "aten::is_nonzero") ||
+      !is_traced_number(stack.back().toTensor()))
+    return false;
+  const at::Tensor &t = stack.back().toTensor();
+  if (name == "aten::is_nonzero")
+    refuse_number(t, "bool()");
+  if (shapes::is_stand_in(t))
+    refuse_number(t, "as an argument of an op, where it has no value: in a branch or loop that is "
+                     "staged, or in a trace from specs");
+  read_by_c_code(t, false);
+  return true;
+}
+
+void Scope::read_by_c_code(const at::Tensor &number, bool as_constant) {
+  numbers_read_.push_back({tracer::getTracingState()->getValue(number),
+                           as_constant ? value_of_number(number) : std::nullopt,
+                           frontend_.instruction()});
+}
+
+/// Whether the parser has made a node for it that the op uses.
+bool Scope::takes_parsed(const c10::OperatorHandle &op, const NumberRead &read) {
+  for (jit::Node *node = read.tensor->node()->next(); is_parsed(*node, read.tensor);
+       node = node->next()) {
+    if (node->output()->uses().empty() || !parsed_.insert(node).second)
+      continue;
+    for (const auto &use : node->output()->uses())
+      if (is_size_argument(op.schema(), use.offset))
+        for (jit::Value *output : use.user->outputs())
+          inexact.insert(output);
+    return true;
+  }
+  return false;
+}
+
+/// Whether the op's node has constants of the values that were read, which become the numbers.
+bool Scope::takes_constants(const c10::OperatorHandle &op, std::vector<NumberRead> &reads) {
+  jit::Node *node = node_of(op);
+  while (node && !reads.empty()) {
+    std::vector<NumberRead> equal;
+    const c10::IValue value = *reads.front().value;
+    std::erase_if(reads, [&](const NumberRead &read) {
+      const bool same = same_number(*read.value, value);
+      if (same)
+        equal.push_back(read);
+      return same;
+    });
+    const auto places = places_of(*node, value);
+    const bool one_list = std::all_of(places.begin(), places.end(), [&](const Place &place) {
+      return place.element >= 0 && place.input == places[0].input;
+    });
+    const bool one_number = std::all_of(equal.begin(), equal.end(), [&](const NumberRead &read) {
+      return read.tensor == equal[0].tensor;
+    });
+    if (places.size() != equal.size() || !(one_list || one_number))
+      return false;
+    for (std::size_t i = 0; i < places.size(); ++i) {
+      replace(*node, places[i], equal[i].tensor->node()->input(0));
+      if (is_size_argument(op.schema(), places[i].input) && !op.schema().returns().empty() &&
+          !value.isDouble())
+        for (jit::Value *output : node->outputs())
+          inexact.insert(output);
+    }
+  }
+  return reads.empty();
+}
+
+/// After an op that the body calls, or at its end: what was read before has to be among the op's
+/// arguments.
+void Scope::settle_numbers(const c10::OperatorHandle *op) {
+  std::vector<NumberRead> as_constants;
+  bool taken = true;
+  for (NumberRead &read : std::exchange(numbers_read_, {})) {
+    if (!op || read.by != frontend_.instruction())
+      taken = false;
+    else if (read.value)
+      as_constants.push_back(std::move(read));
+    else
+      taken &= takes_parsed(*op, read);
+  }
+  if (taken && (as_constants.empty() || takes_constants(*op, as_constants)))
+    return;
+  refuse(Refusal::value_read,
+         fmt::format("a number that the body has read from a tensor is used by C code at {}, "
+                     "which a graph can't repeat. Keep the computation in tensors, or move "
+                     "the read out of the function.",
+                     text(frontend_.here())));
+}
+
+} // namespace tracehost::trace
