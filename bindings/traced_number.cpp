@@ -147,13 +147,13 @@ static std::int64_t pinned(const at::Tensor &size, const std::string &why) {
 }
 
 /// The number itself, a new reference: of a size that makes dimensions exact, of a number that was
-/// read from a tensor it is refused. Where the body goes on without a trace, it has the number.
+/// read from a tensor the graph checks it. Where the body goes on without a trace, it has the number.
 static PyObject *needed(const at::Tensor &number, const std::string &how) {
   if (trace::active() && !trace::abandoned()) {
     if (trace::is_traced_size(number))
       return PyLong_FromLongLong(pinned(number, how + " of a size"));
     try {
-      trace::check_not_traced(number, how);
+      trace::need_number(number, how);
     } catch (const trace::Abandoned &) {
     }
   }

@@ -33,6 +33,8 @@ class TracedNumber(torch.Tensor):
     def __bool__(self) -> bool:
         if _tracehost._number_is_size(self):
             return bool(self != 0)
+        if self.__class__ is float:
+            return bool(_needed(compute("truth", bool, self), "bool()"))
         return bool(_needed(self, "bool()"))
 
     def __int__(self) -> int:
@@ -144,7 +146,7 @@ class TracedNumber(torch.Tensor):
 
 
 def _needed(value: Any, why: str) -> Any:
-    """The number itself. Of a size it is pinned; of a number that was read from a tensor, refused."""
+    """The number itself. A size is pinned; a bool or int that was read from a tensor, the graph checks."""
     return _tracehost._number_needed(value, why) if type(value) is TracedNumber else value
 
 

@@ -122,6 +122,11 @@ void check(jit::Graph &graph, bool autocast, const std::string &what) {
       refuse(what, *node, "inference_mode()",
              "is switched by no op of TorchScript. Use torch.no_grad() in the body, or enter it "
              "around the call");
+    if (node->kind() == c10::Symbol::fromQualString("tracehost::check_number"))
+      refuse(
+          what, *node, "a number",
+          "is one that the graph was made for: another value needs another graph, which is found "
+          "from Python alone. Keep the computation in numbers and tensors there");
     if (autocast && casts_inside(*node))
       refuse(what, *node, name,
              "casts inside, by the autocast that it runs under, which no op of TorchScript sets. "

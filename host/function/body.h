@@ -5,6 +5,7 @@
 #include "signature/signature.h"
 #include "trace/tracer.h"
 
+#include <algorithm>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -28,7 +29,13 @@ public:
   /// Whether relaxed sizes come from reduce_retracing, and may be pinned by the trace; false where
   /// the user asked for them (input_signature, a TensorSpec).
   bool may_pin = true;
-  Stance stance = Stance::trace;            ///< set by the front end before the call
+  Stance stance = Stance::trace; ///< set by the front end before the call
+  /// Those that verify, and that another number was found for while they ran.
+  std::vector<SpecializationRef> failed;
+  bool has_failed(const Specialization &one) const {
+    return !failed.empty() && std::any_of(failed.begin(), failed.end(),
+                                          [&](const auto &f) { return f.get() == &one; });
+  }
   std::string refusal;                      ///< after Outcome::went_on: why there is no graph
   std::unique_ptr<const Mismatch> mismatch; ///< after the call: its graph was wrong
 };

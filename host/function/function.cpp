@@ -1,5 +1,6 @@
 #include "function/function.h"
 
+#include "program/ops.h"
 #include "signature/relax.h"
 #include "trace/modes.h"
 #include "trace/tracer.h"
@@ -56,10 +57,33 @@ FunctionCore::FunctionCore(Identity identity, std::size_t limit, Sink &sink,
 
 FunctionCore::Outcome FunctionCore::call(Body &body, Request &request, torch::jit::Stack &stack,
                                          SpecializationRef &served) {
-  served = look_up(body, request, stack);
-  if (!served) [[unlikely]]
-    return miss(body, request, stack, served);
-  return hit(body, request, stack, served);
+  try {
+    served = look_up(body, request, stack);
+    if (!served) [[unlikely]]
+      return miss(body, request, stack, served);
+    return hit(body, request, stack, served);
+  } catch (const CheckFailed &) {
+    return call_without(body, request, stack, served);
+  }
+}
+
+/// A check of `served` has failed: nothing has changed, and the graph for another value may serve,
+/// or one more is traced.
+FunctionCore::Outcome FunctionCore::call_without(Body &body, Request &request,
+                                                 torch::jit::Stack &stack,
+                                                 SpecializationRef &served) {
+  for (;;) {
+    Program::take_failed_at();
+    counters_->hits.fetch_sub(1, std::memory_order_relaxed);
+    served->hits.fetch_sub(1, std::memory_order_relaxed);
+    request.failed.push_back(served);
+    stack.clear();
+    try {
+      served = look_up(body, request, stack);
+      return served ? hit(body, request, stack, served) : miss(body, request, stack, served);
+    } catch (const CheckFailed &) { // the one that look_up() has found now
+    }
+  }
 }
 
 FunctionCore::Outcome FunctionCore::hit(Body &body, Request &request, torch::jit::Stack &stack,
@@ -76,8 +100,9 @@ SpecializationRef FunctionCore::look_up(Body &body, Request &request, torch::jit
   const auto list = cache_.list();
   const auto stamp = calls_.fetch_add(1, std::memory_order_relaxed);
   const std::size_t last = last_.load(std::memory_order_relaxed);
-  const std::size_t found =
-      list->find(last, [&](Specialization &one) { return body.verify(one, request, stack); });
+  const std::size_t found = list->find(last, [&](Specialization &one) {
+    return !request.has_failed(one) && body.verify(one, request, stack);
+  });
   if (found == list->size()) [[unlikely]]
     return nullptr;
   if (found != last)
@@ -230,6 +255,23 @@ Signature FunctionCore::relaxed(Body &body, Request &request, const Signature &s
 
 namespace {
 
+/// `failed`: those that would serve the request, were the numbers others.
+trace::Outcomes outcomes_of(const Cache::List &list, std::size_t failed) {
+  trace::Outcomes result{{}, failed};
+  for (const auto &one : list)
+    for (const CheckedNumber &checked : one->signature.checked)
+      result.values[checked.where].insert(checked.value);
+  return result;
+}
+
+/// Of two Signatures that differ in nothing else: the first value that does.
+std::vector<Difference> checked_differently(const Signature &before, const Signature &after) {
+  for (std::size_t i = 0; i < std::min(before.checked.size(), after.checked.size()); ++i)
+    if (const CheckedNumber &a = before.checked[i], &b = after.checked[i]; a != b)
+      return {{Cause::read, "a number that the body reads", -1, a.value, b.value, -1, b.where}};
+  return {};
+}
+
 /// Whether gradients may be asked of a run; the body may begin them as well.
 bool has_gradients(const Signature &signature) {
   const auto wants = [](const TensorMeta &meta) { return meta.requires_grad; };
@@ -248,6 +290,7 @@ FunctionCore::Made FunctionCore::trace(Body &body, Request &request, Signature s
   std::optional<validate::Originals> originals;
   if (validates(missed))
     originals.emplace(policy_);
+  const trace::Outcomes outcomes = outcomes_of(*cache_.list(), request.failed.size());
   const auto modes = trace::ThreadModes::now();
   auto traced = trace::trace(
       slots, relaxation(signature, request), body.frontend(),
@@ -255,7 +298,7 @@ FunctionCore::Made FunctionCore::trace(Body &body, Request &request, Signature s
         result = body.run(request);
         return result.tensors;
       },
-      originals ? &*originals : nullptr);
+      originals ? &*originals : nullptr, &outcomes);
   for (const trace::Pin &p : traced.pins) {
     const auto [slot, dimension] = p.dimension;
     made->pinned.push_back(
@@ -265,6 +308,7 @@ FunctionCore::Made FunctionCore::trace(Body &body, Request &request, Signature s
   signature.conditions = std::move(traced.conditions);
   signature.values = std::move(traced.values);
   signature.grads = traced.grads;
+  signature.checked = std::move(traced.checked);
   signature.reads_strides = traced.reads_strides;
   signature.reads_leaf = traced.reads_leaf;
   made->front_end = body.finish(request, signature, traced);
@@ -346,6 +390,8 @@ void FunctionCore::publish(Body &body, Request &request, const Missed &missed,
   SpecializationRef before;
   event.differences = nearest(body, request, missed.signature, before, &event.alike).differences;
   event.first = !before;
+  if (before && event.differences.empty())
+    event.differences = checked_differently(before->signature, made->signature);
 
   made->number = counters_->traces.fetch_add(1, std::memory_order_relaxed) + 1;
   made->bytes = estimated_bytes(*made);

@@ -79,6 +79,8 @@ private:
     validate::Verdict verdict;
   };
 
+  Outcome call_without(Body &body, Request &request, torch::jit::Stack &stack,
+                       SpecializationRef &served);
   SpecializationRef look_up(Body &body, Request &request, torch::jit::Stack &stack);
   SpecializationRef look_up(Body &body, Request &request, const Signature &signature);
   Outcome hit(Body &body, Request &request, torch::jit::Stack &stack,

@@ -34,6 +34,16 @@ void number_tensor(torch::jit::Stack &stack) {
   stack.emplace_back(std::move(t));
 }
 
+/// Of one type and equal: the graph was made for that number alone.
+void check_number(torch::jit::Stack &stack) {
+  const c10::IValue expected = torch::jit::pop(stack), number = torch::jit::pop(stack);
+  if (number.isBool() ? expected.isBool() && number.toBool() == expected.toBool()
+                      : number.isInt() && expected.isInt() && number.toInt() == expected.toInt())
+    return;
+  throw CheckFailed(c10::str("a number that the graph was made for has another value: ", number,
+                             ", not ", expected));
+}
+
 void number_kind(torch::jit::Stack &stack) {
   const auto kind = static_cast<NumberKind>(torch::jit::pop(stack).toInt());
   const c10::IValue &number = stack.back();
@@ -41,12 +51,14 @@ void number_kind(torch::jit::Stack &stack) {
                      : kind == NumberKind::integer ? number.isInt()
                                                    : number.isDouble();
   if (!holds)
-    throw LeavesNumbers("a number is of another type than it was at the trace");
+    throw CheckFailed("a number is of another type than the graph was made for");
 }
 
 const torch::jit::RegisterOperators
     numbers({torch::jit::Operator("tracehost::py_tensor(Scalar number) -> Tensor", number_tensor,
                                   c10::AliasAnalysisKind::PURE_FUNCTION),
+             torch::jit::Operator("tracehost::check_number(Scalar number, Scalar expected) -> ()",
+                                  check_number, c10::AliasAnalysisKind::CONSERVATIVE),
              torch::jit::Operator("tracehost::py_kind(Scalar number, int kind) -> Scalar",
                                   number_kind, c10::AliasAnalysisKind::CONSERVATIVE)});
 

@@ -10,9 +10,10 @@
 ///     tracehost::keep(Tensor t) -> ()                    does nothing: `t` is not removed
 ///     tracehost::raise_error(str type, str message) -> ()      throws a Raised
 ///     tracehost::number(bool truth) -> Scalar            the bool, for an op that takes a number
-///     tracehost::py_tensor(Scalar number) -> Tensor      0-dim, weighs in type promotion as a
-///     number tracehost::py_kind(Scalar number, int kind) -> Scalar    throws unless it is of that
-///     NumberKind
+///     tracehost::py_tensor(Scalar number) -> Tensor      0-dim, promotes types as a number does
+///     tracehost::py_kind(Scalar number, int kind) -> Scalar    throws if it is of another
+///     NumberKind tracehost::check_number(Scalar number, Scalar expected) -> ()    throws
+///     CheckFailed
 ///
 /// Others: numbers.h, modes.h, state_ops.cpp, array_ops.h.
 
@@ -28,6 +29,13 @@ public:
 
 private:
   std::string type_;
+};
+
+/// A number is another one than the graph was made for. Nothing was changed before: another graph
+/// may serve the call.
+class CheckFailed : public std::runtime_error {
+public:
+  using std::runtime_error::runtime_error;
 };
 
 /// Whether the op of this qualified name is one of torch's functional collectives

@@ -242,7 +242,11 @@ std::string text(const Signature &signature) {
     result += result.empty() ? "" : ", ";
     result += parameter(signature, index++) + (is_meta ? ": " : "=") + value;
   }
-  return "(" + result + ")";
+  result = "(" + result + ")";
+  for (const CheckedNumber &checked : signature.checked)
+    result += fmt::format("{} {} at {}", &checked == signature.checked.data() ? " with" : ",",
+                          checked.value, checked.where);
+  return result;
 }
 
 std::string text(const Signature &signature, const Node &node) {

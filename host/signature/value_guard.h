@@ -13,6 +13,13 @@
 
 namespace tracehost {
 
+/// A number that the body computes and that a graph was made for.
+struct CheckedNumber {
+  std::string where; ///< the line that needs it, `net.py:12`
+  std::string value; ///< `True`, `3`
+  bool operator==(const CheckedNumber &) const = default;
+};
+
 /// How many elements a guarded tensor may have: they are compared at each call.
 inline constexpr std::int64_t kMostGuarded = 64;
 

@@ -14,6 +14,7 @@ void Scope::prepare_call(const std::vector<at::Tensor> &inputs) {
     know(t);
   if (inputs_)
     inputs_->before_call();
+  note_effect("a call of Python or of the autograd engine");
 }
 
 void Scope::record_call(c10::intrusive_ptr<Callback> callback,

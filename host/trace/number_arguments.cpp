@@ -18,10 +18,10 @@
 ///     torch.full((3,), n)    the parser puts aten::ScalarImplicit(%n) behind %n: the op uses that
 ///     F.dropout(x, p=n)      the parser calls n.__float__(): the op's node has n's value as a
 ///                            constant, and was called by the very instruction that asked
-///     [1.0, 2.0][n] * x      neither: refused
+///     [1.0, 2.0][n] * x      neither
 ///
 /// A constant stands for a number if the op has as many of that value as were read; else nobody can
-/// tell which is which.
+/// tell which is which. What no op takes, the graph checks (speculation.cpp).
 
 namespace tracehost::trace {
 
@@ -128,7 +128,7 @@ bool Scope::reads_number(const c10::OperatorHandle &op, const jit::Stack &stack)
     return false;
   const at::Tensor &t = stack.back().toTensor();
   if (name == "aten::is_nonzero")
-    refuse_number(t, "bool()");
+    return false;
   if (shapes::is_stand_in(t))
     refuse_number(t, "as an argument of an op, where it has no value: in a branch or loop that is "
                      "staged, or in a trace from specs");
@@ -137,9 +137,8 @@ bool Scope::reads_number(const c10::OperatorHandle &op, const jit::Stack &stack)
 }
 
 void Scope::read_by_c_code(const at::Tensor &number, bool as_constant) {
-  numbers_read_.push_back({tracer::getTracingState()->getValue(number),
-                           as_constant ? value_of_number(number) : std::nullopt,
-                           frontend_.instruction()});
+  numbers_read_.push_back({tracer::getTracingState()->getValue(number), *value_of_number(number),
+                           as_constant, frontend_.instruction()});
 }
 
 /// Whether the parser has made a node for it that the op uses.
@@ -157,14 +156,16 @@ bool Scope::takes_parsed(const c10::OperatorHandle &op, const NumberRead &read) 
   return false;
 }
 
-/// Whether the op's node has constants of the values that were read, which become the numbers.
-bool Scope::takes_constants(const c10::OperatorHandle &op, std::vector<NumberRead> &reads) {
+/// The op's node has constants of the values that were read, which become the numbers. Leaves those
+/// in `reads` that it has not, or of which nobody can tell which constant they are.
+void Scope::take_constants(const c10::OperatorHandle &op, std::vector<NumberRead> &reads) {
   jit::Node *node = node_of(op);
+  std::vector<NumberRead> left;
   while (node && !reads.empty()) {
     std::vector<NumberRead> equal;
-    const c10::IValue value = *reads.front().value;
+    const c10::IValue value = reads.front().value;
     std::erase_if(reads, [&](const NumberRead &read) {
-      const bool same = same_number(*read.value, value);
+      const bool same = same_number(read.value, value);
       if (same)
         equal.push_back(read);
       return same;
@@ -176,39 +177,35 @@ bool Scope::takes_constants(const c10::OperatorHandle &op, std::vector<NumberRea
     const bool one_number = std::all_of(equal.begin(), equal.end(), [&](const NumberRead &read) {
       return read.tensor == equal[0].tensor;
     });
-    if (places.size() != equal.size() || !(one_list || one_number))
-      return false;
+    if (places.size() != equal.size() || !(one_list || one_number)) {
+      left.insert(left.end(), equal.begin(), equal.end());
+      continue;
+    }
     for (std::size_t i = 0; i < places.size(); ++i) {
       replace(*node, places[i], equal[i].tensor->node()->input(0));
-      if (is_size_argument(op.schema(), places[i].input) && !op.schema().returns().empty() &&
-          !value.isDouble())
+      if (is_size_argument(op.schema(), places[i].input) && !value.isDouble())
         for (jit::Value *output : node->outputs())
           inexact.insert(output);
     }
   }
-  return reads.empty();
+  reads.insert(reads.end(), left.begin(), left.end());
 }
 
-/// After an op that the body calls, or at its end: what was read before has to be among the op's
-/// arguments.
+/// After an op that the body calls, or at its end: what was read before is among the op's
+/// arguments, or C code has the value itself.
 void Scope::settle_numbers(const c10::OperatorHandle *op) {
-  std::vector<NumberRead> as_constants;
-  bool taken = true;
+  std::vector<NumberRead> as_constants, left;
   for (NumberRead &read : std::exchange(numbers_read_, {})) {
-    if (!op || read.by != frontend_.instruction())
-      taken = false;
-    else if (read.value)
+    if (op && read.by == frontend_.instruction() && read.as_constant)
       as_constants.push_back(std::move(read));
-    else
-      taken &= takes_parsed(*op, read);
+    else if (!op || read.by != frontend_.instruction() || !takes_parsed(*op, read))
+      left.push_back(std::move(read));
   }
-  if (taken && (as_constants.empty() || takes_constants(*op, as_constants)))
-    return;
-  refuse(Refusal::value_read,
-         fmt::format("a number that the body has read from a tensor is used by C code at {}, "
-                     "which a graph can't repeat. Keep the computation in tensors, or move "
-                     "the read out of the function.",
-                     text(frontend_.here())));
+  if (!as_constants.empty())
+    take_constants(*op, as_constants);
+  left.insert(left.end(), as_constants.begin(), as_constants.end());
+  for (const NumberRead &read : left)
+    speculate(read.tensor->node()->input(0), read.value, "by C code");
 }
 
 } // namespace tracehost::trace

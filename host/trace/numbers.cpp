@@ -246,19 +246,25 @@ double real_of_number(const at::Tensor &number) {
 }
 
 void refuse_number(const at::Tensor &, const std::string &how) {
-  current->refuse(Refusal::value_read,
-                  fmt::format("the body needs the value of a number that it has read from a tensor "
-                              "({}) at {}, which a graph can't repeat. Keep the computation in "
-                              "numbers and tensors (torch.where, masks; under autograph, if, while "
-                              "and range() take them), or move the read out of the function.",
-                              how, text(current->here())));
+  current->refuse(
+      Refusal::value_read,
+      fmt::format("the body needs the value of a number that it has read from a tensor "
+                  "({}) at {}, where it has none: in a branch or loop that is staged, or "
+                  "in a trace from specs. Keep the computation in numbers and tensors "
+                  "(torch.where, masks; under autograph, if, while and range() take "
+                  "them), or trace with values.",
+                  how, text(current->here())));
   std::terminate(); // refuse() throws
 }
 
-void check_not_traced(const at::Tensor &t, const std::string &how) {
+void need_number(const at::Tensor &t, const std::string &how) {
   const Resumed resumed;
-  if (is_traced_number(t))
+  if (!is_traced_number(t))
+    return;
+  const auto value = value_of_number(t);
+  if (!value)
     refuse_number(t, how);
+  current->speculate(scalar_of(t), *value, how);
 }
 
 void fold_numbers(jit::Block &block) {

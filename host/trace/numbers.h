@@ -51,11 +51,12 @@ std::int64_t index_of_number(const at::Tensor &number);
 double real_of_number(const at::Tensor &number);
 /// The op that is called next has the value as a constant. Requires: recording().
 void give_number(const at::Tensor &number);
-/// refuse_number() where `t` is a number of the trace, also where torch has switched the tracer off
-/// for a moment (torch.tensor(...)). Requires: active().
-void check_not_traced(const at::Tensor &t, const std::string &how);
-/// The body needs the value of a number itself: refused. `how`: `float()`, `a dict key`. Requires:
-/// recording().
+/// The body needs the value of `t`, if that is a number of the trace: the graph checks it, or it is
+/// refused (speculation.cpp). Also where torch has switched the tracer off for a moment
+/// (torch.tensor(...)). Requires: active().
+void need_number(const at::Tensor &t, const std::string &how);
+/// The body needs the value of a number that has none in this trace: refused. `how`: `float()`, `a
+/// dict key`. Requires: recording().
 [[noreturn]] void refuse_number(const at::Tensor &number, const std::string &how);
 
 /// The scalar in place of a tensor that was made of one, and of what libtorch's argument parser

@@ -184,6 +184,7 @@ OpTraits derive(const c10::OperatorHandle &op) {
   t.raises = name.starts_with("aten::linalg_") || kRaises.contains(name);
   t.literal = kLiteral.contains(name);
   t.splits = kSplits.contains(name);
+  t.drops_dimensions = name.starts_with("aten::squeeze");
   t.inexact = op.hasTag(at::Tag::dynamic_output_shape) || kInexact.contains(name);
   t.writes = std::any_of(schema.arguments().begin(), schema.arguments().end(),
                          [](const c10::Argument &a) { return writes(a) || is_statistic(a); });

@@ -12,12 +12,13 @@ struct OpTraits {
   bool raises = false;      ///< some values make it raise
   bool literal = false;     ///< an op that torch.tensor() and its kin end with
   bool splits = false;      ///< returns as many tensors as its input has sizes
-  bool inexact = false;     ///< the result's sizes depend on values: inexact_with() decides
-  bool writes = false;      ///< into some of its arguments: is_written() tells which
-  bool aside = false;       ///< no part of a graph: marks a region for the profiler
-  bool resizes = false;     ///< resize_ and its kin, of which the tracer makes no node
-  bool reshapes = false;    ///< changes what its first argument is: `t_`, `detach_`, `set_`
-  bool detaches = false;    ///< detach_
+  bool drops_dimensions = false; ///< those of size 1: its result may have none at one call alone
+  bool inexact = false;          ///< the result's sizes depend on values: inexact_with() decides
+  bool writes = false;           ///< into some of its arguments: is_written() tells which
+  bool aside = false;            ///< no part of a graph: marks a region for the profiler
+  bool resizes = false;          ///< resize_ and its kin, of which the tracer makes no node
+  bool reshapes = false;         ///< changes what its first argument is: `t_`, `detach_`, `set_`
+  bool detaches = false;         ///< detach_
   bool unrecorded =
       false; ///< changes a tensor behind the tracer's back (set_data, retain_grad ...)
   bool collective = false; ///< of torch.distributed, and not a functional one

@@ -104,6 +104,8 @@ void Scope::before(const c10::OperatorHandle &op, const jit::Stack &stack) {
   if (op_traits.reshapes && !may_be_others.empty() && op_depth() == 0)
     check_reshaped(op, stack[stack.size() - schema.arguments().size()].toTensor());
   record_modes();
+  if (op_depth() == 0)
+    note_effects(op, stack);
   const auto count = schema.arguments().size();
   const auto &state = tracer::getTracingState();
   each_tensor(c10::ArrayRef<c10::IValue>(stack).slice(stack.size() - count),
@@ -242,7 +244,7 @@ void Scope::after(const c10::OperatorHandle &op, const jit::Stack &stack) {
                          fmt::format("{} at {} is not recorded by libtorch's tracer. Do it outside "
                                      "of the function.",
                                      schema.name(), text(frontend_.here())));
-                if (inexact && t.dim() > 0)
+                if (inexact && (t.dim() > 0 || traits(op).drops_dimensions))
                   this->inexact.insert(state->getValue(t));
                 if (kept)
                   keep(state->getValue(t));
@@ -309,6 +311,8 @@ void Scope::know(const at::Tensor &t) {
   state->setValue(t, input);
   captured_.emplace(t.unsafeGetTensorImpl(), input);
   result.captures.push_back({t, std::move(path)});
+  if (t.has_storage())
+    outside_.insert(t.storage().unsafeGetStorageImpl());
   if (witness_)
     witness_->met(t);
   if (inputs_)

@@ -48,6 +48,9 @@ public:
         Witness *witness)
       : modes(ModeRecord::now()), frontend_(frontend), witness_(witness), slots_(slots),
         names_(relaxation.names), reads_as_(frontend.value_reads()) {
+    for (const at::Tensor &t : slots)
+      if (t.has_storage())
+        outside_.insert(t.storage().unsafeGetStorageImpl());
     if (witness_)
       for (const at::Tensor &t : slots)
         witness_->met(t);
@@ -108,6 +111,15 @@ public:
   void detached(const at::Tensor &t);
   void check_memory_read(const at::Tensor &t, const std::string &how);
   void check_reshaped(const c10::OperatorHandle &op, const at::Tensor &t);
+
+  // Numbers whose value the body needs: speculation.cpp.
+  /// The trace goes on with `actual`, and the graph checks it here. `how`: `bool()`.
+  void speculate(jit::Value *scalar, const c10::IValue &actual, const std::string &how);
+  /// Whether an op that reads values becomes a checked number; then it runs aside.
+  bool speculates(const c10::OperatorHandle &op, const jit::Stack &stack);
+  /// Something is about to change that a graph could not take back.
+  void note_effect(const std::string &what);
+  const Outcomes *outcomes = nullptr;
 
   // Parts of the body that are not recorded as ops: lifted.cpp, call.cpp.
   void lift();
@@ -170,16 +182,18 @@ private:
   void bake(const at::Tensor &t, const std::string &how);
   std::optional<std::pair<std::uint32_t, at::Tensor>> input_of(const at::Tensor &t) const;
   std::string input_name(std::uint32_t input) const;
+  void note_effects(const c10::OperatorHandle &op, const jit::Stack &stack);
   bool refuses_reads() const { return reads_as_ <= ValueReads::error; }
   bool reads_number(const c10::OperatorHandle &op, const jit::Stack &stack);
   /// A number that C code has read. number_arguments.cpp.
   struct NumberRead {
     jit::Value *tensor;
-    std::optional<c10::IValue> value; ///< the parser has this, and has put no node behind `tensor`
+    c10::IValue value;
+    bool as_constant; ///< the parser has the value, and has put no node behind `tensor`
     Instruction by;
   };
   bool takes_parsed(const c10::OperatorHandle &op, const NumberRead &read);
-  bool takes_constants(const c10::OperatorHandle &op, std::vector<NumberRead> &reads);
+  void take_constants(const c10::OperatorHandle &op, std::vector<NumberRead> &reads);
   void settle_numbers(const c10::OperatorHandle *op);
   bool reads_size(const c10::OperatorHandle &op, const jit::Stack &stack);
   void check_reached_by_grad_alone(const at::Tensor &grad);
@@ -193,7 +207,9 @@ private:
   std::optional<InputReads> inputs_;             ///< where reads are guarded
   std::unordered_set<const jit::Node *> parsed_; ///< of the parser's nodes, those that an op has
   std::vector<NumberRead> numbers_read_;         ///< by C code, maybe for the op that comes
-  bool stale_stash_ = false;                     ///< of arguments that were read as numbers
+  std::string effect_;                           ///< the first: `aten::add_ at net.py:12`
+  std::unordered_set<const c10::StorageImpl *> outside_; ///< memory of what was there before
+  bool stale_stash_ = false;                             ///< of arguments that were read as numbers
   std::vector<std::pair<at::Tensor, at::Tensor>> substituted_; ///< by the last op, with stand-ins
   std::unordered_map<const c10::TensorImpl *, jit::Value *> captured_; ///< hidden inputs
   jit::Node *own_node_ = nullptr; ///< of the op under way that record() has made one for

@@ -153,11 +153,13 @@ void give_place(jit::Node *node) {
 } // namespace
 
 Traced trace(std::vector<at::Tensor> slots, const Relaxation &relaxation, Frontend &frontend,
-             const std::function<std::vector<at::Tensor>()> &body, Witness *witness) {
+             const std::function<std::vector<at::Tensor>()> &body, Witness *witness,
+             const Outcomes *outcomes) {
   TORCH_INTERNAL_ASSERT(!current && !tracer::isTracing());
   tracer::setRecordSourceLocation(give_place); // an import of torch sets its own
   const OwnCasts casts;
   Scope scope(slots, relaxation, frontend, witness);
+  scope.outcomes = outcomes;
   Current mark(scope);
   const Recording recording(slots);
   jit::Graph &graph = *recording.state->graph;

@@ -8,8 +8,10 @@
 #include <torch/csrc/jit/ir/ir.h>
 
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -69,6 +71,7 @@ struct Traced {
   std::vector<Pin> pins;
   std::vector<ValueGuard> values; ///< of inputs, that the body read
   std::vector<GradRead> grads;    ///< of inputs, as they were before the call
+  std::vector<CheckedNumber> checked;
   std::vector<BakedRead> baked;
   std::vector<BakedRead> caught;  ///< ops that some values make raise, in a `try`
   std::vector<BakedRead> draws;   ///< of random numbers that are not torch's
@@ -78,13 +81,24 @@ struct Traced {
 
 class Witness;
 
+/// The values that a Function's graphs were made for already.
+struct Outcomes {
+  std::map<std::string, std::set<std::string>> values; ///< by the line that needs them
+  std::size_t graphs = 0;                              ///< live ones of this signature
+  // Beyond these a line is refused.
+  static constexpr std::size_t most_values = 8;
+  static constexpr std::size_t most_graphs = 16;
+};
+
 /// Runs `body` under the tracer with `slots` (distinct tensors) as inputs. `body` uses those very
 /// tensors and returns the tensors of its result, each traced or reachable. Exceptions of the body
 /// pass through; the thread is then as before.
-/// `witness` (null: none) sees what the body does to tensors.
+/// `witness` (null: none) sees what the body does to tensors. `outcomes` (null: none) are those of
+/// earlier graphs.
 /// Requires: no trace active on this thread.
 Traced trace(std::vector<at::Tensor> slots, const Relaxation &relaxation, Frontend &frontend,
-             const std::function<std::vector<at::Tensor>()> &body, Witness *witness = nullptr);
+             const std::function<std::vector<at::Tensor>()> &body, Witness *witness = nullptr,
+             const Outcomes *outcomes = nullptr);
 
 /// Thrown in place of the front end's exception where it goes on without a graph
 /// (Frontend::goes_on): nothing is recorded any more. Whoever calls what may refuse catches it, and

@@ -12,10 +12,6 @@ CONVERTED = (
     "torch.nn.modules.batchnorm",
     "torch.nn.modules.loss",
     "torch.nn.modules.rnn",
-    "torch.nn.modules.transformer.Transformer",
-    "torch.nn.modules.transformer.TransformerDecoder",
-    "torch.nn.modules.transformer.TransformerEncoder",
-    "torch.nn.modules.transformer._detect_is_causal_mask",
     "torch.nn.utils",
     "torch.optim",
 )

@@ -25,6 +25,7 @@ public:
     trace::Refusal why;
   };
 
+  trace::ValueReads value_reads() const override { return reads; }
   Site here() override { return {"/home/user/net.py", line}; }
   bool without_data() const override { return runs_nothing; }
   std::string capture_path(const at::Tensor &tensor) override {
@@ -39,6 +40,7 @@ public:
 
   bool goes_on() const override { return go_on; }
 
+  trace::ValueReads reads = trace::ValueReads::error;
   int line = 12;
   bool go_on = false;      ///< a refused body goes on without a graph
   bool known_only = false; ///< refuses captures

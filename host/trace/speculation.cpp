@@ -1,0 +1,156 @@
+#include "trace/numbers.h"
+#include "trace/op_tensors.h"
+#include "trace/scope.h"
+
+#include <fmt/format.h>
+
+#include <string_view>
+
+/// Numbers whose value the body needs.
+///
+/// Problem: an `if` of library code, a dict key or C code needs the value itself, and a later call
+/// may have another one. Answer: the trace goes on with the value of this call, and the graph
+/// checks it at that place. A call whose check fails leaves nothing behind; then the graph for
+/// another value is tried, or one more is traced (function/).
+///
+///     if mask.any():          %2 : bool = aten::is_nonzero(%1)
+///         y = f(x)            tracehost::check_number(%2, True)
+///
+/// So nothing may have changed before a check that could not be taken back: a tensor from outside,
+/// a generator, a `.grad`. Such a body is refused with both lines. Floats are not checked: each
+/// call would have another one.
+
+namespace tracehost::trace {
+
+namespace tracer = torch::jit::tracer;
+
+namespace {
+
+/// As Python writes it.
+std::string text_of(const c10::IValue &number) {
+  if (number.isBool())
+    return number.toBool() ? "True" : "False";
+  return std::to_string(number.toInt());
+}
+
+} // namespace
+
+void Scope::note_effect(const std::string &what) {
+  if (effect_.empty())
+    effect_ = fmt::format("{} at {}", what, text(frontend_.here()));
+}
+
+/// Dropout of nothing, or of a module that is not trained, draws nothing.
+static bool draws(const c10::OperatorHandle &op, const jit::Stack &stack) {
+  if (!traits(op).random)
+    return false;
+  const auto &arguments = op.schema().arguments();
+  for (std::size_t i = 0; i < arguments.size(); ++i) {
+    const c10::IValue &given = stack[stack.size() - arguments.size() + i];
+    const std::string &name = arguments[i].name();
+    if ((name == "dropout_p" || name == "dropout" || name == "p") && given.isDouble() &&
+        given.toDouble() == 0)
+      return false;
+    if ((name == "train" || name == "training") && given.isBool() && !given.toBool())
+      return false;
+  }
+  return true;
+}
+
+void Scope::note_effects(const c10::OperatorHandle &op, const jit::Stack &stack) {
+  if (!effect_.empty())
+    return;
+  const OpTraits &of = traits(op);
+  const std::string &name = op.schema().name();
+  if (draws(op, stack) || of.functional || of.unrecorded || name.starts_with("tracehost::set"))
+    return note_effect(name);
+  if (!of.writes)
+    return;
+  each_written(op, stack, [&](const at::Tensor &t) {
+    if (blocks || !t.has_storage() || outside_.contains(t.storage().unsafeGetStorageImpl()))
+      note_effect(name);
+  });
+}
+
+void Scope::speculate(jit::Value *scalar, const c10::IValue &actual, const std::string &how) {
+  const std::string where = text(frontend_.here());
+  const auto refuse_it = [&](const std::string &why) {
+    refuse(
+        Refusal::value_read,
+        fmt::format("the body needs the value of a number that it has read from a tensor ({}) at "
+                    "{}{}. Keep the computation in numbers and tensors (torch.where, masks; under "
+                    "autograph, if, while and range() take them), or move the read out of the "
+                    "function.",
+                    how, where, why));
+  };
+  if (actual.isDouble())
+    return refuse_it(": a float, which a later call would hardly have again");
+  if (!effect_.empty())
+    return refuse_it(fmt::format(
+        ", after {}, which could not be taken back for a call with another value", effect_));
+  const std::string value = text_of(actual);
+  if (outcomes) {
+    const auto known = outcomes->values.find(where);
+    if (known != outcomes->values.end() && !known->second.contains(value) &&
+        known->second.size() >= Outcomes::most_values)
+      return refuse_it(
+          fmt::format(", which has had {} values, one graph each", known->second.size()));
+    if (outcomes->graphs >= Outcomes::most_graphs)
+      return refuse_it(fmt::format(", and {} graphs for other values serve these arguments already",
+                                   outcomes->graphs));
+  }
+  jit::Graph &graph = *tracer::getTracingState()->graph;
+  jit::Value *expected = graph.insertConstant(actual);
+  if (actual.isBool()) {
+    const auto symbol = c10::Symbol::fromQualString("tracehost::number");
+    expected = graph.insertNode(graph.create(symbol, {expected}))->output();
+    expected->setType(c10::NumberType::get());
+  }
+  jit::Node *check = graph.insertNode(
+      graph.create(c10::Symbol::fromQualString("tracehost::check_number"), {scalar, expected}, 0));
+  tracer::recordSourceLocation(check);
+  result.checked.push_back({where, value});
+}
+
+/// A read of a tensor by code that needs the value at once: an `if`, an index, torch.equal().
+bool Scope::speculates(const c10::OperatorHandle &op, const jit::Stack &stack) {
+  const auto &schema = op.schema();
+  const std::string_view name = schema.name();
+  if (without_data() || schema.returns().size() != 1)
+    return false;
+  const auto arguments =
+      c10::ArrayRef<c10::IValue>(stack).slice(stack.size() - schema.arguments().size());
+  bool right = true, any = false;
+  each_tensor(arguments, [&](const at::Tensor &t) {
+    any = true;
+    right &= !shapes::is_stand_in(t) && t.layout() == at::kStrided &&
+             !t.key_set().has(c10::DispatchKey::Python) && !(relaxed && relaxed->is_size(t));
+  });
+  const bool scalar = name == "aten::item" || name == "aten::_local_scalar_dense";
+  const auto kind = schema.returns()[0].type()->kind();
+  if (!any || !right || (kind != c10::TypeKind::BoolType && !scalar))
+    return false;
+  if (scalar || name == "aten::is_nonzero") {
+    const at::Tensor &t = stack.back().toTensor();
+    if (t.numel() != 1 || (scalar && !at::isIntegralType(t.scalar_type(), true)))
+      return false; // eager's error, or a float
+  }
+  each_tensor(arguments, [&](const at::Tensor &t) {
+    if (!t.unsafeGetTensorImpl()->is_wrapped_number())
+      know(t);
+  });
+  jit::Stack copy(arguments.begin(), arguments.end());
+  {
+    const PausedWithData paused;
+    const Aside aside;
+    op.callBoxed(&copy);
+  }
+  record(op, stack); // libtorch's tracer makes no node for a read
+  jit::Value *value = own_node_->addOutput()->setType(c10::NumberType::get());
+  const c10::IValue &read = copy.back();
+  speculate(value, read.isScalar() ? c10::IValue(read.toScalar()) : read,
+            name == "aten::is_nonzero" ? "bool()" : std::string(name));
+  return true;
+}
+
+} // namespace tracehost::trace
