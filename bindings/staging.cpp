@@ -83,6 +83,7 @@ public:
   void raise(int branch, const std::string &type, const std::string &message, const Line &line) {
     called([&] { branches_.raise(which(branch), type, message, site(line)); });
   }
+  void discard() { branches_.discard(); }
   py::object join(py::handle then, py::handle otherwise, py::handle actual) {
     return called(
         [&] { return wrap(branches_.join(index(then), index(otherwise), tensor(actual))); });
@@ -202,6 +203,7 @@ void add_staging(py::module_ &module) {
       .def_property_readonly("condition", &PyBranches::condition)
       .def("run", &PyBranches::run)
       .def("raise_", &PyBranches::raise)
+      .def("discard", &PyBranches::discard)
       .def("join", &PyBranches::join);
   py::class_<PyLoop>(module, "Loop")
       .def(py::init<py::handle, py::handle, std::int64_t, const py::list &>())
@@ -228,6 +230,8 @@ void add_staging(py::module_ &module) {
   module.def("sizes_now", [](py::handle t) { return tensor(t).sizes().vec(); });
   module.def("recording", &trace::recording);
   module.def("abandoned", &trace::abandoned);
+  module.def("forgive_refusal", &trace::forgive_refusal);
+  module.def("traces_reads", [] { return trace::active() && trace::traces_reads(); });
   module.def("reaches", [](py::handle object) { return Profile::reaches(object.ptr()); });
   module.def("without_data", [] { return trace::active() && trace::without_data(); });
   module.def("is_relaxing", [] { return trace::active() && trace::relaxing(); });

@@ -190,33 +190,8 @@ PyObject *item_method(PyObject *original, const char *, Args args, std::size_t n
   return PyObject_Vectorcall(original, args, nargsf, kwnames);
 }
 
-/// Nested lists of `leaves`, from `at` on.
-py::object nested(const std::vector<py::object> &leaves, c10::IntArrayRef sizes, std::size_t &at) {
-  if (sizes.empty())
-    return leaves[at++];
-  py::list result;
-  for (std::int64_t i = 0; i < sizes[0]; ++i)
-    result.append(nested(leaves, sizes.slice(1), at));
-  return result;
-}
-
-constexpr std::int64_t kMostListed = 64; ///< numbers of a tolist() that become traced numbers
-
-/// tolist() as traced numbers. Requires: exact sizes, a dtype with a NumberKind.
-PyObject *traced_list(const at::Tensor &t) {
-  std::vector<py::object> leaves;
-  for (const at::Tensor &element : t.reshape({-1}).unbind(0))
-    leaves.push_back(py::reinterpret_steal<py::object>(read_number(element)));
-  std::size_t at = 0;
-  return nested(leaves, t.sizes(), at).release().ptr();
-}
-
 PyObject *tolist_method(PyObject *original, const char *name, Args args, std::size_t nargsf,
                         PyObject *kwnames) {
-  const at::Tensor &t = THPVariable_Unpack(args[0]);
-  if (trace::recording() && trace::traces_reads() && trace::number_kind(t.scalar_type()) &&
-      t.numel() <= kMostListed && trace::has_exact_sizes(t) && !trace::relaxing())
-    return traced_list(t);
   trace::read_values(THPVariable_Unpack(args[0]), "Tensor.tolist", true);
   return plain_method(original, name, args, nargsf, kwnames);
 }

@@ -45,6 +45,11 @@ std::size_t Branches::run(Branch branch, const Body &body) {
   return first;
 }
 
+void Branches::discard() {
+  trace::forget(node_);
+  node_->destroy();
+}
+
 void Branches::raise(Branch branch, const std::string &type, const std::string &message,
                      const Site &where) {
   const jit::WithInsertPoint here(node_->blocks()[branch]);

@@ -41,6 +41,8 @@ public:
   /// Ends a branch that raises: it has no results. `where`: the line
   /// that raises.
   void raise(Branch branch, const std::string &type, const std::string &message, const Site &where);
+  /// There is no If after all: the trace goes on with one of its branches, which runs behind this.
+  void discard();
   /// One result. `actual`: the chosen branch's tensor (without data, the first's). Returns the
   /// tensor that stands for it from now on.
   at::Tensor join(std::size_t then, std::size_t otherwise, const at::Tensor &actual);

@@ -97,6 +97,11 @@ public:
   /// op has the value as a constant then. number_arguments.cpp.
   void read_by_c_code(const at::Tensor &number, bool as_constant);
   void repeat_refusal() const;
+  void forgive_refusal() {
+    refused_ = false;
+    raised.clear();
+    numbers_read_.clear();
+  }
   /// The body reads the value of `t`: refused, guarded or baked, as the user said. `as_numbers`: it
   /// gets nothing but numbers. value_reads.cpp.
   void read(const at::Tensor &t, const std::string &how, bool as_numbers);

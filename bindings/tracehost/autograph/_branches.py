@@ -15,13 +15,20 @@ from typing import NoReturn
 
 import torch
 
-from .._errors import Error
+from .._errors import Error, ValueReadError
 from .._stand_ins import needs_data
-from .._tracehost import Branches, abandoned, sizes_now, without_data
+from .._tracehost import (
+    Branches,
+    abandoned,
+    forgive_refusal,
+    sizes_now,
+    traces_reads,
+    without_data,
+)
 from ._containers import Containers, Grows
 from ._containers import bodies as loop_bodies
 from ._join import ELSE, THEN, Join, Outcome, State, Thunk
-from ._state import as_tensor, is_own, is_tensor, kind, take_apart
+from ._state import as_number, as_tensor, is_own, is_tensor, kind, take_apart
 from ._where import check_not_caught, described, line, refuse, refuse_if_caught
 
 
@@ -62,7 +69,8 @@ def stage(
         bodies[THEN if chosen else ELSE]()
         ended = True
 
-    for branch in (THEN, ELSE):
+    # The one that is not run comes first: where it needs data, the other one is all that the graph gets.
+    for branch in (ELSE, THEN) if chosen else (THEN, ELSE):
         set_state(_knowing(before, names, cond, branch))
         real = chosen is (branch == THEN)
         try:
@@ -70,7 +78,13 @@ def stage(
             outcomes[branch] = _run(branches, branch, body, get_state, real)
         except RecursionError:
             refuse_endless(what, where)
-        except Exception:
+        except Exception as error:
+            if not real and chosen is not None and _wants_data(error):
+                forgive_refusal()
+                branches.discard()
+                set_state(before)
+                body = bodies[THEN if bool(as_number(cond.reshape(()))) else ELSE]
+                break
             if not abandoned() or without_data():
                 raise
             if not real:  # refused without data: as if there were no trace
@@ -83,6 +97,11 @@ def stage(
         if loop_bodies.under_way and (grows := containers.growing()):
             raise grows  # in a loop: it can make a list of the graph of it
         containers.check(f"a branch of the {what}")
+    else:
+        body = None
+    if body is not None:
+        body()
+        return
     then, other = outcomes[THEN], outcomes[ELSE]
     if then.error is not None and other.error is not None:
         raise then.error
@@ -138,6 +157,8 @@ def _run(
         if real:
             refuse_if_caught(error, f"a branch at {line()}")
             raise
+        if _wants_data(error):
+            raise
         check_runs_without_data(error)
         check_not_caught(error, f"a branch at {line()}")
         outcome.error = error
@@ -145,6 +166,13 @@ def _run(
         return outcome
     outcome.number(range(len(outcome.parts)), first)
     return outcome
+
+
+def _wants_data(error: Exception) -> bool:
+    """Whether a branch failed as it has no data, in a trace that may check the condition instead."""
+    if abandoned() or not traces_reads():
+        return False
+    return needs_data(error) is not None or type(error) is ValueReadError
 
 
 def check_runs_without_data(error: Exception) -> None:
