@@ -91,10 +91,13 @@ def function(
         autograph: `if`, `while` and `for` on tensors, `and`, `or`, `not`, conditional expressions and
             asserts become part of the graph, in the function and in what it calls of the user's own code.
             False: the body runs as it is, and a condition on a tensor is an error.
-        value_reads: what int(t), t.item(), t.tolist() ... of a traced tensor do. "error": a
-            ValueReadError. "guard": of an input, its value (up to 64 elements) is part of the signature
-            from then on, one trace a value; each call compares it, which waits for a GPU. "bake": the
-            graph keeps the value of the call that traces, with a TraceWarning.
+        value_reads: what int(t), t.item(), t.tolist() ... of a traced tensor do. "trace": t.item(), and
+            under autograph int(t), float(t), bool(t), round, min, max and math, give numbers that each call
+            computes anew; what needs the value itself (a dict key, a list index, t.tolist()) is a
+            ValueReadError. "error": each read is a ValueReadError. "guard": of an input, its value (up to
+            64 elements) is part of the signature from then on, one trace a value; each call compares it,
+            which waits for a GPU. "bake": the graph keeps the value of the call that traces, with a
+            TraceWarning.
         validate: "first": after a trace the graph runs once more, on copies of what it writes, and has to
             give what the body gave: values, dtypes, strides, requires_grad, aliasing, what is left in
             inputs. If it does not, a TraceWarning says where, and calls with that signature run as plain
@@ -109,7 +112,7 @@ def function(
     Raises:
         TypeError: `func` is not callable, or a class, a coroutine or a generator function; an option is unknown or not supported yet, or `input_signature`
             does not fit the parameters.
-        ValueError: `limit` or `validate` is less than 1; `value_reads` is none of the three.
+        ValueError: `limit` or `validate` is less than 1; `value_reads` is none of the four.
     """
     reduce_retracing = options.pop("experimental_relax_shapes", None) or reduce_retracing
     goes_on = options.pop(GOES_ON, False)

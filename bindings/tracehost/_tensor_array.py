@@ -31,8 +31,8 @@ class TensorArray:
             size and `append` is an error; then the first size of `stack()` is known in a trace. An integer
             tensor of one element: it keeps that size, which may be another one at each call of a graph.
 
-    Where a graph decides how many elements an array has, that is no number while it is traced: `size()`
-    is a 0-dim tensor, and the first size of `stack()` can't be read.
+    Where a graph decides how many elements an array has, `size()` is a traced int, and so is the first
+    size of `stack()`.
 
     All elements have the shape of the first one; a value of another shape or dtype is a ValueError that
     names both. Where a loop or branch of the graph reads, an element must have been written before it,
@@ -176,7 +176,7 @@ class TensorArray:
         return self
 
     def size(self) -> Any:
-        """How many elements: an int; a 0-dim int64 tensor where a graph decides it."""
+        """How many elements: an int; a traced int where a graph decides it."""
         if self._staged is None:
             return len(self._items)
         size = self._staged.size()

@@ -18,7 +18,7 @@ Call = Sequence[torch.Tensor]
 
 
 def _tensors(value: Any) -> list[torch.Tensor]:
-    """Python's numbers too: those that control flow changes are 0-dim tensors in a graph."""
+    """Python's numbers too, to be compared as tensors are."""
     return [torch.as_tensor(leaf) for leaf in tree_leaves(value)]
 
 

@@ -51,7 +51,7 @@ def fails(x):
 
 @tracehost.function
 def reads(x):
-    return x * float(x.sum())
+    return x * x.sum().tolist()
 
 
 @tracehost.function

@@ -241,18 +241,31 @@ def test_sizes_as_arguments_of_ops(body):
     check(body, torch.randn(4, 6, requires_grad=True))
 
 
-@pytest.mark.parametrize(
-    "body",
-    [
-        lambda x: x.nonzero().shape[0] * x,
-        lambda x: x * len(x[x > 0]),
-        lambda x: x * torch.unique(x).numel(),
-        lambda x: list(x.masked_select(x > 0)),
-    ],
-)
-def test_sizes_that_depend_on_values_are_refused(body):
+OF_VALUES = [
+    lambda x: x.nonzero().shape[0] * x,
+    lambda x: x * len(x[x > 0]),
+    lambda x: x * torch.unique(x).numel(),
+]
+
+
+@pytest.mark.parametrize("body", OF_VALUES)
+def test_sizes_that_depend_on_values_are_numbers_of_the_graph(body):
+    f = tracehost.function(body)
+    for x in (torch.ones(3), torch.tensor([1.0, -1.0, 0.0]), -torch.ones(3)):
+        assert torch.equal(f(x), body(x))
+    assert f.tracing_count() == 1
+
+
+@pytest.mark.parametrize("body", OF_VALUES)
+def test_sizes_that_depend_on_values_are_reads(body):
     with pytest.raises(tracehost.ValueReadError, match=r"depends on a tensor's values"):
-        tracehost.function(body)(torch.ones(3))
+        tracehost.function(body, value_reads="error")(torch.ones(3))
+
+
+def test_a_loop_of_python_over_a_size_that_depends_on_values_is_refused():
+    f = tracehost.function(lambda x: list(x.masked_select(x > 0)))
+    with pytest.raises(tracehost.ValueReadError, match=r"depends on a tensor's values"):
+        f(torch.ones(3))
 
 
 def test_results_whose_size_depends_on_values_come_back_right():

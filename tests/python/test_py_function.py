@@ -420,8 +420,19 @@ def test_what_the_body_stores_is_still_seen():
 # ---- sizes ---------------------------------------------------------------------------------------
 
 
-def test_sizes_of_its_result_are_not_known():
-    @tracehost.function
+def test_sizes_of_its_result_are_numbers_of_the_graph():
+    def body(x):
+        y = py_function(lambda t: t[t > 0], [x], F32)
+        return y + y.shape[0], y.shape[0]
+
+    f = tracehost.function(body)
+    for x in (X, -X, X + 1, X - 1):
+        assert_same(f(x), body(x))
+    assert f.tracing_count() == 1
+
+
+def test_sizes_of_its_result_are_refused_where_reads_are():
+    @tracehost.function(value_reads="error")
     def f(x):
         y = py_function(lambda t: t * 2, [x], F32)
         return y + y.shape[0]  # here

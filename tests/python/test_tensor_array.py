@@ -342,17 +342,25 @@ def test_wrong_use(traced, wrong, error, text):
     assert str(caught.value) == text
 
 
-def test_what_a_graph_decides_is_no_number():
-    @tracehost.function
+def test_the_size_that_a_graph_decides_is_a_number_of_the_graph():
     def first_size(x, n):
         out = tracehost.TensorArray()
         for _ in tracehost.range(n):
             out.append(x)
-        return x * out.stack().shape[0]
+        return x * out.stack().shape[0], out.stack().shape[0]
 
+    f = tracehost.function(first_size)
+    for count in (2, 5, 1):
+        y, size = f(X, n(count))
+        assert type(size) is int and size == count
+        assert torch.equal(y, X * count)
+    assert f.tracing_count() == 1
+    refused = tracehost.function(first_size, value_reads="error")
     with pytest.raises(tracehost.ValueReadError, match="test_tensor_array.py"):
-        first_size(X, n(2))
+        refused(X, n(2))
 
+
+def test_what_a_graph_decides_is_no_number():
     @tracehost.function
     def unrolled(x, n):
         out = tracehost.TensorArray()

@@ -186,7 +186,7 @@ def test_what_needs_the_value_is_refused(body):
 TRACED = {
     "bool", "computed int", "detached", "divmod", "float", "int", "isinstance", "item", "map int", "math",
     "math of one", "math.comb", "math.factorial", "math.floor", "math.isnan", "math.sqrt", "max", "max of tensors",
-    "round", "round of one",
+    "one_hot", "round", "round of one", "unique size",
 }  # fmt: skip
 # C code asks for the very class of a number: Python's own TypeError.
 OF_THE_CLASS = {"json", "json of a tensor", "statistics"}

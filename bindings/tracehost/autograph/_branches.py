@@ -2,7 +2,7 @@
 
 The branch that is taken runs for real, the other one on stand-ins without data. A variable
 that both leave as it was needs nothing; two tensors become one result of the If; numbers that differ become
-0-dim tensors. What can't be joined is an error only where it is used (`_join.py`).
+traced numbers. What can't be joined is an error only where it is used (`_join.py`).
 
 An exception that the branch not taken raises becomes part of the graph: raised when that branch is.
 """

@@ -42,8 +42,7 @@ def range(*args: Any) -> Any:
         *args: `stop`, or `start, stop`, or `start, stop, step`: ints, sizes of tensors, or integer tensors
             of one element. The step must not be zero.
 
-    In a trace the items are 0-dim tensors, of the dtype of the tensors among `args`, int64 if there is
-    none: an index, an operand, the value of another variable.
+    In a trace the items are traced ints: an index, an operand, the value of another variable.
 
     Raises:
         TypeError: an argument is no integer, or there are none or more than three.
@@ -89,8 +88,8 @@ def cond(
     Args:
         pred: a bool, or a tensor of one element.
         true_fn, false_fn: what they return must agree: the same containers; tensors of one dtype, device
-            and number of dimensions in the same places (sizes may differ); numbers, which become 0-dim
-            tensors where they differ; all else equal.
+            and number of dimensions in the same places (sizes may differ); numbers, which become traced
+            numbers where they differ; all else equal.
         operands: a tuple or list; passed by place.
 
     Returns:
@@ -125,9 +124,9 @@ def while_loop(
 ) -> Any:
     """`while cond(*loop_vars): loop_vars = body(*loop_vars)`; a loop of the graph in a traced function.
 
-    In a traced function, with autograph or without, numbers among the loop variables become 0-dim tensors,
-    and if `cond` gives a tensor, the loop becomes one of the graph: `body` is called once while it is
-    traced (up to three times where a number's dtype must be found), on tensors without data. Where
+    In a traced function, with autograph or without, numbers among the loop variables become traced
+    numbers, and if `cond` gives a tensor, the loop becomes one of the graph: `body` is called once while it is
+    traced (up to three times where a number's type must be found), on tensors without data. Where
     `cond` gives a Python value, Python runs the loop: its iterations are unrolled. Outside of a trace
     it is a plain loop.
 
