@@ -3,6 +3,7 @@
 #include "errors.h"
 #include "guards/gil.h"
 #include "guards/reads.h"
+#include "program/ops.h"
 #include "trace/block.h"
 #include "trace/lifted.h"
 #include "trace/numbers.h"
@@ -73,6 +74,9 @@ py::object compute(const std::string &name, const py::args &arguments) {
         make_traced_number(trace::compute_number(*op, operands)));
   } catch (const LeavesNumbers &) {
     return py::reinterpret_borrow<py::object>(Py_NotImplemented);
+  } catch (const Raised &) {
+    set_from_current_exception();
+    throw py::error_already_set();
   }
 }
 
@@ -147,7 +151,8 @@ static std::int64_t pinned(const at::Tensor &size, const std::string &why) {
 }
 
 /// The number itself, a new reference: of a size that makes dimensions exact, of a number that was
-/// read from a tensor the graph checks it. Where the body goes on without a trace, it has the number.
+/// read from a tensor the graph checks it. Where the body goes on without a trace, it has the
+/// number.
 static PyObject *needed(const at::Tensor &number, const std::string &how) {
   if (trace::active() && !trace::abandoned()) {
     if (trace::is_traced_size(number))
@@ -220,9 +225,10 @@ void add_traced_number(py::module_ &m) {
         [](py::handle number) { return !is_live(number) || Reads::printing(); });
   // The value, on its way to an op as a constant.
   m.def("_number_given", [](py::handle number) {
-    trace::give_number(unpack(number));
-    const trace::PausedWithData paused;
-    return py::reinterpret_steal<py::object>(number_of(unpack(number)));
+    const c10::IValue value = trace::give_number(unpack(number));
+    return value.isDouble() ? py::object(py::float_(value.toDouble()))
+           : value.isBool() ? py::object(py::bool_(value.toBool()))
+                            : py::object(py::int_(value.toInt()));
   });
   m.def("_number_float", [](py::handle number) {
     if (trace::recording() && trace::is_traced_number(unpack(number)))

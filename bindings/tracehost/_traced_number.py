@@ -13,6 +13,7 @@ import torch
 from . import _tracehost
 
 _SMALL = range(-(2**63), 2**63)
+_dtype_of = torch.Tensor.dtype.__get__  # type: ignore[attr-defined]
 _CLASSES: dict[torch.dtype, type] = {torch.bool: bool, torch.int64: int, torch.float64: float}
 
 
@@ -28,7 +29,7 @@ class TracedNumber(torch.Tensor):
 
     @property
     def __class__(self) -> type:  # isinstance(x.shape[0], int), as in eager code
-        return _CLASSES[torch.Tensor.dtype.__get__(self)]  # type: ignore[attr-defined]
+        return _CLASSES[_dtype_of(self)]
 
     def __bool__(self) -> bool:
         if _tracehost._number_is_size(self):
@@ -136,13 +137,19 @@ class TracedNumber(torch.Tensor):
     def conjugate(self) -> Any:
         return self
 
-    def __getattr__(self, name: str) -> Any:
-        """What a number has and a tensor has not: bit_length, hex, numerator ..."""
-        if name.startswith("_") or not hasattr(self.__class__, name):
+    def __getattribute__(self, name: str) -> Any:
+        """What a number has; not what a tensor has."""
+        if name in _OWN or name.startswith("__"):
+            return super().__getattribute__(name)
+        kind = _CLASSES[_dtype_of(self)]
+        if not hasattr(kind, name):
             raise AttributeError(
-                f"{self.__class__.__name__!r} object has no attribute {name!r}", name=name, obj=self
+                f"{kind.__name__!r} object has no attribute {name!r}", name=name, obj=self
             )
         return getattr(_needed(self, f"its {name}"), name)
+
+
+_OWN = frozenset(name for name in vars(TracedNumber) if not name.startswith("_"))
 
 
 def _needed(value: Any, why: str) -> Any:
@@ -215,6 +222,8 @@ def _operator(name: str, function: Callable, symbol: str, records: Callable) -> 
     def apply(number: TracedNumber, left: Any, right: Any, other: Any) -> Any:
         of_sizes = _tracehost._number_is_size(number) and _is_size(other)
         if isinstance(other, torch.Tensor) and type(other) is not TracedNumber:
+            if name == "pow" and other is left and _tracehost._number_is_read(number):
+                return torch.pow(other, _tracehost._number_given(number))
             if not (of_sizes and _promotes(other)) and not (name == "pow" and other is left):
                 return NotImplemented
         elif not isinstance(other, numbers.Number):

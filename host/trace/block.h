@@ -32,7 +32,8 @@ void settle_kept(torch::jit::Graph &graph);
 /// The graph has the thread's modes from here on; before a block, so that it begins with them.
 /// Requires: recording().
 void record_modes();
-/// What was refused in a block that is not run is no part of the trace any more. Requires: active().
+/// What was refused in a block that is not run is no part of the trace any more. Requires:
+/// active().
 void forgive_refusal();
 /// What has failed in a block is raised by the graph, where it is reached: no reason to refuse.
 /// Requires: active().

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cstring>
 #include <string_view>
+#include <unordered_set>
 #include <utility>
 
 /// Traced numbers on their way into an op.
@@ -37,6 +38,23 @@ bool is_parsed(const jit::Node &node, const jit::Value *tensor) {
   return (kind == c10::aten::Int || kind == c10::aten::Float || kind == kScalarImplicit) &&
          node.inputs().size() == 1 && node.inputs()[0] == tensor;
 }
+
+// Ops that take a Python number in place of a tensor, and compute the same of either.
+const std::unordered_set<std::string_view> kTakeNumbers = {
+    "add",         "sub",         "mul",
+    "div",         "rsub",        "floor_divide",
+    "remainder",   "fmod",        "eq",
+    "ne",          "lt",          "le",
+    "gt",          "ge",          "where",
+    "masked_fill", "fill",        "index_put",
+    "copy",        "clamp",       "clamp_min",
+    "clamp_max",   "bitwise_and", "bitwise_or",
+    "bitwise_xor", "__and__",     "__or__",
+    "__xor__",     "__lshift__",  "__rshift__",
+    "copysign",    "xlogy",       "lerp",
+    "index_fill",  "true_divide", "multiply",
+    "subtract",    "divide",      "_index_put_impl",
+    "logical_and", "logical_or",  "logical_xor"};
 
 /// Whether an op's results are of the sizes that its numbers say.
 bool is_size_argument(const c10::FunctionSchema &schema, std::size_t i) {
@@ -121,6 +139,29 @@ jit::Node *node_of(const c10::OperatorHandle &op) {
 
 } // namespace
 
+/// A number is a tensor to libtorch, and eager's ops refuse it as one. So do we, where it is not
+/// beside a tensor.
+void Scope::check_numbers(const c10::OperatorHandle &op, const jit::Stack &stack) {
+  bool number = false, tensor = false;
+  each_tensor(
+      c10::ArrayRef<c10::IValue>(stack).slice(stack.size() - op.schema().arguments().size()),
+      [&](const at::Tensor &t) { (is_traced_number(t) ? number : tensor) = true; });
+  std::string_view name = op.schema().name();
+  if (!number || !name.starts_with("aten::"))
+    return;
+  name.remove_prefix(6);
+  if (name.ends_with('_') && !name.ends_with("__"))
+    name.remove_suffix(1);
+  if (tensor && kTakeNumbers.contains(name))
+    return;
+  refuse(
+      Refusal::value_read,
+      fmt::format("a number that the body has read from a tensor is given to {} at {}, which "
+                  "takes tensors alone, or takes a number by other arithmetic than a tensor. Give "
+                  "it the tensor that was read, or torch.tensor() of the number.",
+                  op.schema().name(), text(frontend_.here())));
+}
+
 bool Scope::reads_number(const c10::OperatorHandle &op, const jit::Stack &stack) {
   const std::string_view name = op.schema().name();
   if ((name != "aten::item" && name != "aten::_local_scalar_dense" && name != "aten::is_nonzero") ||
@@ -132,13 +173,13 @@ bool Scope::reads_number(const c10::OperatorHandle &op, const jit::Stack &stack)
   if (shapes::is_stand_in(t))
     refuse_number(t, "as an argument of an op, where it has no value: in a branch or loop that is "
                      "staged, or in a trace from specs");
-  read_by_c_code(t, false);
+  read_by_c_code(t, *value_of_number(t), false);
   return true;
 }
 
-void Scope::read_by_c_code(const at::Tensor &number, bool as_constant) {
-  numbers_read_.push_back({tracer::getTracingState()->getValue(number), *value_of_number(number),
-                           as_constant, frontend_.instruction()});
+void Scope::read_by_c_code(const at::Tensor &number, const c10::IValue &value, bool as_constant) {
+  numbers_read_.push_back({number, tracer::getTracingState()->getValue(number), value, as_constant,
+                           frontend_.instruction(), frontend_.here()});
 }
 
 /// Whether the parser has made a node for it that the op uses.
@@ -204,8 +245,11 @@ void Scope::settle_numbers(const c10::OperatorHandle *op) {
   if (!as_constants.empty())
     take_constants(*op, as_constants);
   left.insert(left.end(), as_constants.begin(), as_constants.end());
-  for (const NumberRead &read : left)
-    speculate(read.tensor->node()->input(0), read.value, "by C code");
+  for (const NumberRead &read : left) {
+    if (shapes::is_stand_in(read.number))
+      refuse_number(read.number, "by C code");
+    speculate(read.tensor->node()->input(0), read.value, "by C code", text(read.where));
+  }
 }
 
 } // namespace tracehost::trace

@@ -225,23 +225,25 @@ std::int64_t index_of_number(const at::Tensor &number) {
   const auto value = value_of_number(number);
   if (!value || !tracer_records())
     refuse_number(number, "as an index");
-  current->read_by_c_code(number, false);
+  current->read_by_c_code(number, *value, false);
   return value->toInt();
 }
 
-void give_number(const at::Tensor &number) {
-  if (!value_of_number(number))
-    refuse_number(number,
-                  "as an argument of an op, where it has no value: in a branch or loop that "
-                  "is staged, or in a trace from specs");
-  current->read_by_c_code(number, true);
+c10::IValue give_number(const at::Tensor &number) {
+  const auto value = value_of_number(number);
+  // Without data any value does that no other argument has: the op's node gets the number.
+  const c10::IValue given = value                                 ? *value
+                            : number.scalar_type() == at::kDouble ? c10::IValue(0.8271639450172)
+                                                                  : c10::IValue(std::int64_t{3});
+  current->read_by_c_code(number, given, true);
+  return given;
 }
 
 double real_of_number(const at::Tensor &number) {
   const auto value = value_of_number(number);
   if (!value || !value->isDouble() || !tracer_records())
     refuse_number(number, "float()");
-  current->read_by_c_code(number, true);
+  current->read_by_c_code(number, *value, true);
   return value->toDouble();
 }
 
@@ -264,7 +266,7 @@ void need_number(const at::Tensor &t, const std::string &how) {
   const auto value = value_of_number(t);
   if (!value)
     refuse_number(t, how);
-  current->speculate(scalar_of(t), *value, how);
+  current->speculate(scalar_of(t), *value, how, text(current->here()));
 }
 
 void fold_numbers(jit::Block &block) {

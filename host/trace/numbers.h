@@ -49,8 +49,9 @@ std::optional<c10::IValue> value_of_number(const at::Tensor &number);
 std::int64_t index_of_number(const at::Tensor &number);
 /// The same of a float (`F.dropout(x, p=n)`).
 double real_of_number(const at::Tensor &number);
-/// The op that is called next has the value as a constant. Requires: recording().
-void give_number(const at::Tensor &number);
+/// The value, for the op that is called next: it has that as a constant, which becomes the number.
+/// Requires: recording().
+c10::IValue give_number(const at::Tensor &number);
 /// The body needs the value of `t`, if that is a number of the trace: the graph checks it, or it is
 /// refused (speculation.cpp). Also where torch has switched the tracer off for a moment
 /// (torch.tensor(...)). Requires: active().

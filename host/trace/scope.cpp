@@ -104,8 +104,10 @@ void Scope::before(const c10::OperatorHandle &op, const jit::Stack &stack) {
   if (op_traits.reshapes && !may_be_others.empty() && op_depth() == 0)
     check_reshaped(op, stack[stack.size() - schema.arguments().size()].toTensor());
   record_modes();
-  if (op_depth() == 0)
+  if (op_depth() == 0) {
     note_effects(op, stack);
+    check_numbers(op, stack);
+  }
   const auto count = schema.arguments().size();
   const auto &state = tracer::getTracingState();
   each_tensor(c10::ArrayRef<c10::IValue>(stack).slice(stack.size() - count),

@@ -95,7 +95,7 @@ public:
   bool exact(const at::Tensor &t) const;
   /// C code asks for the value of a traced number, maybe for the op that comes. `as_constant`: the
   /// op has the value as a constant then. number_arguments.cpp.
-  void read_by_c_code(const at::Tensor &number, bool as_constant);
+  void read_by_c_code(const at::Tensor &number, const c10::IValue &value, bool as_constant);
   void repeat_refusal() const;
   void forgive_refusal() {
     refused_ = false;
@@ -119,7 +119,9 @@ public:
 
   // Numbers whose value the body needs: speculation.cpp.
   /// The trace goes on with `actual`, and the graph checks it here. `how`: `bool()`.
-  void speculate(jit::Value *scalar, const c10::IValue &actual, const std::string &how);
+  /// `where`: the line that needs it.
+  void speculate(jit::Value *scalar, const c10::IValue &actual, const std::string &how,
+                 const std::string &where);
   /// Whether an op that reads values becomes a checked number; then it runs aside.
   bool speculates(const c10::OperatorHandle &op, const jit::Stack &stack);
   /// Something is about to change that a graph could not take back.
@@ -188,14 +190,17 @@ private:
   std::optional<std::pair<std::uint32_t, at::Tensor>> input_of(const at::Tensor &t) const;
   std::string input_name(std::uint32_t input) const;
   void note_effects(const c10::OperatorHandle &op, const jit::Stack &stack);
+  void check_numbers(const c10::OperatorHandle &op, const jit::Stack &stack);
   bool refuses_reads() const { return reads_as_ <= ValueReads::error; }
   bool reads_number(const c10::OperatorHandle &op, const jit::Stack &stack);
   /// A number that C code has read. number_arguments.cpp.
   struct NumberRead {
-    jit::Value *tensor;
-    c10::IValue value;
-    bool as_constant; ///< the parser has the value, and has put no node behind `tensor`
+    at::Tensor number;
+    jit::Value *tensor; ///< that stands for it
+    c10::IValue value;  ///< that the code got
+    bool as_constant;   ///< the parser has the value, and has put no node behind `tensor`
     Instruction by;
+    Site where;
   };
   bool takes_parsed(const c10::OperatorHandle &op, const NumberRead &read);
   void take_constants(const c10::OperatorHandle &op, std::vector<NumberRead> &reads);

@@ -72,8 +72,8 @@ void Scope::note_effects(const c10::OperatorHandle &op, const jit::Stack &stack)
   });
 }
 
-void Scope::speculate(jit::Value *scalar, const c10::IValue &actual, const std::string &how) {
-  const std::string where = text(frontend_.here());
+void Scope::speculate(jit::Value *scalar, const c10::IValue &actual, const std::string &how,
+                      const std::string &where) {
   const auto refuse_it = [&](const std::string &why) {
     refuse(
         Refusal::value_read,
@@ -149,7 +149,7 @@ bool Scope::speculates(const c10::OperatorHandle &op, const jit::Stack &stack) {
   jit::Value *value = own_node_->addOutput()->setType(c10::NumberType::get());
   const c10::IValue &read = copy.back();
   speculate(value, read.isScalar() ? c10::IValue(read.toScalar()) : read,
-            name == "aten::is_nonzero" ? "bool()" : std::string(name));
+            name == "aten::is_nonzero" ? "bool()" : std::string(name), text(frontend_.here()));
   return true;
 }
 

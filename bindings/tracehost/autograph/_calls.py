@@ -9,15 +9,17 @@ from collections.abc import Callable, Iterable
 from types import BuiltinFunctionType, CellType, FunctionType, MethodType
 from typing import Any
 
+import torch
+
 from .. import _tracehost
 from .._tensor_array import TensorArray
-from .._traced_number import compute
+from .._traced_number import TracedNumber, compute
 from . import _staging
 from ._compile import converted, copy_of
 from ._explicit import cond, while_loop
 from ._policy import is_refused
 from ._staging import is_staged
-from ._state import is_read, is_tensor
+from ._state import as_tensor, is_read, is_tensor
 
 
 def _any_staged(values: Iterable[Any]) -> bool:
@@ -145,8 +147,16 @@ def _while_loop(cond: Any, body: Any, *args: Any, **options: Any) -> Any:
     return while_loop(call(cond), call(body), *args, **options)
 
 
-# Functions of ours that call the user's.
-_FUNCTIONS: dict[Any, Callable[..., Any]] = {cond: _cond, while_loop: _while_loop}
+def _is_tensor(value: Any) -> bool:
+    return isinstance(value, torch.Tensor) and type(value) is not TracedNumber
+
+
+# Functions of ours that call the user's; and a library's that asks for a class.
+_FUNCTIONS: dict[Any, Callable[..., Any]] = {
+    cond: _cond,
+    while_loop: _while_loop,
+    torch.is_tensor: _is_tensor,
+}
 
 
 def _of_function(f: Any) -> Any:
@@ -179,10 +189,57 @@ def _holds(cell: CellType, value: Any) -> bool:
         return False
 
 
+# Their overload for a number computes by another kernel than the one for a tensor.
+_OF_NUMBERS = {"pow", "pow_", "float_power", "float_power_", "quantile", "nanquantile"}
+
+
 def _of_builtin(f: Any) -> Any:
-    if getattr(f, "__name__", "").startswith("_foreach_"):
+    name = getattr(f, "__name__", "")
+    if name.startswith("_foreach_"):
         return _with_lists_of_numbers(f)
+    if name in _OF_NUMBERS:
+        return _with_numbers(f)
     return _BUILTINS.get(f, f)
+
+
+def _with_numbers(f: Any) -> Any:
+    def given(value: Any) -> Any:
+        return _tracehost._number_given(value) if is_read(value) else value
+
+    def call_with_values(*args: Any, **options: Any) -> Any:
+        return f(*map(given, args), **{name: given(value) for name, value in options.items()})
+
+    return call_with_values
+
+
+def _isinstance(value: Any, classes: Any) -> bool:
+    if type(value) is not TracedNumber:
+        return isinstance(value, classes)
+    return issubclass(value.__class__, classes)
+
+
+def _hasattr(value: Any, name: str) -> bool:
+    return hasattr(value.__class__ if type(value) is TracedNumber else value, name)
+
+
+def _type(*args: Any, **options: Any) -> Any:
+    if len(args) == 1 and type(args[0]) is TracedNumber:
+        return args[0].__class__
+    return type(*args, **options)
+
+
+def _tensor_of(plain: Callable[..., Any]) -> Callable[..., Any]:
+    """torch.tensor() and its kin of one number: of the dtype that a number gives."""
+
+    def made(data: Any, *args: Any, **options: Any) -> Any:
+        if not is_read(data):
+            return plain(data, *args, **options)
+        default = torch.get_default_dtype() if data.__class__ is float else None
+        dtype = options.pop("dtype", None) or default
+        tensor = as_tensor(data).clone()
+        return tensor.to(*args, dtype=dtype, **options) if dtype or options else tensor
+
+    return made
 
 
 def _with_lists_of_numbers(f: Any) -> Any:
@@ -200,11 +257,12 @@ def _with_lists_of_numbers(f: Any) -> Any:
 
 
 def _add_torch() -> None:
-    """What takes a list of the function's that a loop of the graph appends to."""
-    import torch
-
+    """What takes a list of the function's that a loop of the graph appends to, and what asks what a number is."""
     from . import _lists
 
+    _BUILTINS.update({f: _tensor_of(f) for f in (torch.tensor, torch.as_tensor, torch.asarray)})
+    _BUILTINS.update({isinstance: _isinstance, hasattr: _hasattr})
+    _TYPES[type] = _type
     _BUILTINS.update({torch.stack: _lists.stack, torch.cat: _lists.cat, torch.concat: _lists.cat})
 
 

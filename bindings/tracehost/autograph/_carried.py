@@ -23,6 +23,7 @@ from ._state import (
     is_number,
     is_tensor,
     kind,
+    mark,
     poison,
     promoted,
     same,
@@ -303,4 +304,5 @@ def _zeros(leaf: Any) -> Any:
     """What no path shows: until then, a result that is not there yet."""
     if is_number(leaf):
         return type(leaf)(0)
-    return torch.zeros(sizes_now(leaf), dtype=leaf.dtype, device=leaf.device)
+    zeros = torch.zeros(sizes_now(leaf), dtype=leaf.dtype, device=leaf.device)
+    return mark(zeros) if is_marked(leaf) else zeros

@@ -50,7 +50,7 @@ SIGNS: dict[type, str] = {
 }
 
 # These read the frame that calls them, or can't be anything that autograph converts.
-_DIRECT_CALLS = {"isinstance", "issubclass", "super", "type", "hasattr", "callable", "getattr"}
+_DIRECT_CALLS = {"issubclass", "super", "callable", "getattr"}
 
 
 def children(kind: type) -> tuple[str, ...]:
@@ -190,7 +190,13 @@ class Expressions:
         return nodes.operation("not_", [self.condition(node.operand)], nodes.where(node))
 
     def compare(self, node: ast.Compare) -> ast.expr:
-        if self.plain or len(node.ops) == 1:
+        if self.plain:
+            return self.generic(node)
+        if len(node.ops) == 1 and _asks_for_bool(node):
+            sign = nodes.constant(SIGNS[type(node.ops[0])], nodes.where(node))
+            operands = [self.expr(node.left), sign, self.expr(node.comparators[0])]
+            return nodes.operation("compare", operands, nodes.where(node))
+        if len(node.ops) == 1:
             return self.generic(node)
         if self._cannot_defer(node.comparators[1:]):
             return self._leave(node, "its := stands where no statement can come before")
@@ -256,6 +262,10 @@ class Expressions:
                 self._explicit_super(node)
             return self.generic(node)
         self.generic(node)
+        if _shows(function):
+            node.args = [_shown(a) for a in node.args]
+            for keyword in node.keywords:
+                keyword.value = _shown(keyword.value)
         node.func = nodes.operation("call", [node.func], nodes.where(function))
         return node
 
@@ -340,3 +350,45 @@ _HANDLERS: dict[type, Callable[[Any, Any], Any]] = {
     ast.DictComp: Expressions.comprehension,
     ast.GeneratorExp: Expressions.comprehension,
 }
+
+
+def _asks_for_bool(node: ast.Compare) -> bool:
+    """`x is True`, which a traced bool may be without being that object."""
+    right = node.comparators[0]
+    return isinstance(node.ops[0], (ast.Is, ast.IsNot)) and (
+        isinstance(right, ast.Constant) and isinstance(right.value, bool)
+    )
+
+
+_SHOW = {"print"}
+_METHODS_SHOW = {
+    "critical",
+    "debug",
+    "error",
+    "exception",
+    "info",
+    "log",
+    "set_description",
+    "set_postfix",
+    "warning",
+}
+
+
+def _shows(function: ast.expr) -> bool:
+    """Whether what it is given becomes a text for people: print(), a logger's methods."""
+    if isinstance(function, ast.Name):
+        return function.id in _SHOW
+    return isinstance(function, ast.Attribute) and function.attr in _METHODS_SHOW
+
+
+def _shown(argument: ast.expr) -> ast.expr:
+    """A number of the graph shows the value of the call that traces, in an f-string as well."""
+    at = nodes.where(argument)
+    if isinstance(argument, ast.Starred):
+        return argument
+    if not isinstance(argument, ast.JoinedStr):
+        return nodes.operation("shown", [argument], at)
+    for part in argument.values:
+        if isinstance(part, ast.FormattedValue):
+            part.value = nodes.operation("shown", [part.value], at)
+    return argument

@@ -11,13 +11,14 @@ import operator
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from .. import _tracehost
 from . import _staging
 from ._calls import call
 from ._numbers import in_place
 from ._options import NO_OPTIONS, LoopOptions, loop_options
 from ._places import get_attribute, get_item, set_attribute, set_item
 from ._staging import is_staged
-from ._state import is_tensor
+from ._state import is_read, is_tensor
 from ._undefined import Undefined, is_undefined, ld, ldf, ldu
 
 __all__ = [
@@ -49,6 +50,7 @@ __all__ = [
     "set_attribute",
     "set_item",
     "set_no_state",
+    "shown",
     "subscripted",
     "while_stmt",
 ]
@@ -183,6 +185,11 @@ def not_(value: Any) -> Any:
     return not value
 
 
+def _is_bool(left: Any, right: Any) -> bool:
+    """Whether a traced bool is asked whether it is True or False."""
+    return type(right) is bool and is_read(left) and left.__class__ is bool
+
+
 _COMPARISONS: dict[str, Callable[[Any, Any], Any]] = {
     "<": operator.lt,
     "<=": operator.le,
@@ -190,8 +197,8 @@ _COMPARISONS: dict[str, Callable[[Any, Any], Any]] = {
     ">=": operator.ge,
     "==": operator.eq,
     "!=": operator.ne,
-    "is": operator.is_,
-    "is not": operator.is_not,
+    "is": lambda left, right: left == right if _is_bool(left, right) else left is right,
+    "is not": lambda left, right: left != right if _is_bool(left, right) else left is not right,
     "in": lambda left, right: left in right,
     "not in": lambda left, right: left not in right,
 }
@@ -203,6 +210,28 @@ def compare(left: Any, sign: str, right: Any, *more: Any) -> Any:
     if not more:
         return result
     return and_(result, lambda: compare(right, more[0], more[1](), *more[2:]))
+
+
+class _Unknown:
+    """A number in a block that is not run."""
+
+    def __init__(self, kind: str) -> None:
+        self.text = f"<traced {kind}>"
+
+    def __repr__(self) -> str:
+        return self.text
+
+    def __format__(self, spec: str) -> str:
+        return self.text
+
+
+def shown(value: Any) -> Any:
+    """For a text that people read: of a number of the graph the value of this call."""
+    if not is_read(value):
+        return value
+    if _tracehost._number_has_no_text(value):
+        return _Unknown(value.__class__.__name__)
+    return _tracehost._number_value(value)
 
 
 class _Key:
