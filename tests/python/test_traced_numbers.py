@@ -1,5 +1,6 @@
 """Numbers that a body reads from tensors are part of the graph: right at values other than the trace's."""
 
+import logging
 import math
 
 import pytest
@@ -201,10 +202,20 @@ EACH = [
 @pytest.mark.parametrize(("name", "read", "inputs"), EACH, ids=[e[0] for e in EACH])
 @pytest.mark.parametrize("autograph", [True, False])
 def test_a_read_is_right_or_refused(name, read, inputs, autograph):
+    def outcome(function, x):
+        try:
+            return function(x.clone())
+        except tracehost.Error:
+            raise
+        except Exception as error:
+            if type(error) is TypeError:
+                raise
+            return type(error)
+
     f = tracehost.function(read, autograph=autograph)
     try:
         for x in inputs:
-            assert same(read(x.clone()), f(x.clone()))
+            assert same(outcome(read, x), outcome(f, x))
     except (tracehost.ValueReadError, tracehost.TraceError) as error:
         assert f"_reads.py:{read.__code__.co_firstlineno}" in str(error)  # noqa: PT017
         assert not autograph or name not in TRACED
@@ -230,3 +241,41 @@ def test_a_print_shows_the_value_of_the_trace(capsys):
     capsys.readouterr()
     f(X)
     assert capsys.readouterr().out == "sum 0.5\n"
+
+
+def test_texts_for_people_show_the_value_of_the_trace(capsys):
+    @tracehost.function
+    def f(x):
+        n = x.sum().item()
+        print(f"{n:.2f} and {n > 0}", n)
+        return x * n
+
+    for x in INPUTS:
+        assert torch.equal(f(x), x * x.sum().item())
+    assert capsys.readouterr().out == "0.50 and True 0.5\n"
+
+
+def test_a_logger_shows_the_value_of_the_trace(caplog):
+    log = logging.getLogger("numbers")
+
+    @tracehost.function
+    def f(x):
+        n = x.sum().item()
+        log.warning("%.1f", n)
+        log.warning(f"{n:.3f}")
+        return x * n
+
+    assert torch.equal(f(X), X * 0.5)
+    assert [r.getMessage() for r in caplog.records] == ["0.5", "0.500"]
+
+
+def test_a_function_with_the_name_of_what_shows_gets_the_number():
+    class Tool:
+        def log(self, n, base):
+            return math.log(abs(n) + 1, base)
+
+        def info(self, n):
+            return n * 2
+
+    tool = Tool()
+    check_numbers(lambda x: tool.log(x.sum().item(), 2) + tool.info(x[0].item()))

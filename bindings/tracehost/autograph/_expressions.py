@@ -262,11 +262,13 @@ class Expressions:
                 self._explicit_super(node)
             return self.generic(node)
         self.generic(node)
-        if _shows(function):
+        shows = _may_show(function)
+        if shows:
             node.args = [_shown(a) for a in node.args]
             for keyword in node.keywords:
                 keyword.value = _shown(keyword.value)
-        node.func = nodes.operation("call", [node.func], nodes.where(function))
+        operation = "call_shown" if shows else "call"
+        node.func = nodes.operation(operation, [node.func], nodes.where(function))
         return node
 
     def _explicit_super(self, node: ast.Call) -> None:
@@ -360,29 +362,17 @@ def _asks_for_bool(node: ast.Compare) -> bool:
     )
 
 
-_SHOW = {"print"}
-_METHODS_SHOW = {
-    "critical",
-    "debug",
-    "error",
-    "exception",
-    "info",
-    "log",
-    "set_description",
-    "set_postfix",
-    "warning",
-}
+_SHOW = {"print", "critical", "debug", "error", "exception", "info", "log", "warn", "warning"}
 
 
-def _shows(function: ast.expr) -> bool:
-    """Whether what it is given becomes a text for people: print(), a logger's methods."""
-    if isinstance(function, ast.Name):
-        return function.id in _SHOW
-    return isinstance(function, ast.Attribute) and function.attr in _METHODS_SHOW
+def _may_show(function: ast.expr) -> bool:
+    """Whether it has the name of what shows its arguments: print(), a logger's methods."""
+    name = function.id if isinstance(function, ast.Name) else getattr(function, "attr", None)
+    return name in _SHOW
 
 
 def _shown(argument: ast.expr) -> ast.expr:
-    """A number of the graph shows the value of the call that traces, in an f-string as well."""
+    """In an f-string each value by itself."""
     at = nodes.where(argument)
     if isinstance(argument, ast.Starred):
         return argument

@@ -11,12 +11,12 @@ import operator
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from .. import _tracehost
 from . import _staging
 from ._calls import call
 from ._numbers import in_place
 from ._options import NO_OPTIONS, LoopOptions, loop_options
 from ._places import get_attribute, get_item, set_attribute, set_item
+from ._shown import call_shown, shown
 from ._staging import is_staged
 from ._state import is_read, is_tensor
 from ._undefined import Undefined, is_undefined, ld, ldf, ldu
@@ -30,6 +30,7 @@ __all__ = [
     "assert_stmt",
     "aug",
     "call",
+    "call_shown",
     "compare",
     "for_stmt",
     "get_attribute",
@@ -210,28 +211,6 @@ def compare(left: Any, sign: str, right: Any, *more: Any) -> Any:
     if not more:
         return result
     return and_(result, lambda: compare(right, more[0], more[1](), *more[2:]))
-
-
-class _Unknown:
-    """A number in a block that is not run."""
-
-    def __init__(self, kind: str) -> None:
-        self.text = f"<traced {kind}>"
-
-    def __repr__(self) -> str:
-        return self.text
-
-    def __format__(self, spec: str) -> str:
-        return self.text
-
-
-def shown(value: Any) -> Any:
-    """For a text that people read: of a number of the graph the value of this call."""
-    if not is_read(value):
-        return value
-    if _tracehost._number_has_no_text(value):
-        return _Unknown(value.__class__.__name__)
-    return _tracehost._number_value(value)
 
 
 class _Key:
