@@ -321,7 +321,11 @@ FunctionCore::Made FunctionCore::trace(Body &body, Request &request, Signature s
   const bool serves_later = !made->front_end || made->front_end->once.empty();
   if (originals && serves_later) {
     const trace::ModesOfCall as_called(modes, false); // the body may have left others
-    all.verdict = validate(body, *made, result.tensors, *originals);
+    try {
+      all.verdict = validate(body, *made, result.tensors, *originals);
+    } catch (const CheckFailed &e) {
+      all.verdict = {validate::Verdict::Kind::wrong, e.what(), {}};
+    }
   }
   if (all.verdict.kind == validate::Verdict::Kind::skipped)
     all.notes.push_back("not validated: " + all.verdict.why);

@@ -1,5 +1,6 @@
 #include "function/function.h"
 
+#include "program/ops.h"
 #include "trace/modes.h"
 
 /// Function's side of validation: when a graph is compared with its body, and what follows.
@@ -65,7 +66,11 @@ FunctionCore::Outcome FunctionCore::hit_beside(Body &body, Request &request,
   Verdict verdict{Verdict::Kind::wrong, std::move(ran->different), {}};
   if (verdict.why.empty()) {
     const trace::ModesOfCall as_called(modes, false);
-    verdict = validate(body, *served, ran->tensors, originals);
+    try {
+      verdict = validate(body, *served, ran->tensors, originals);
+    } catch (const CheckFailed &) {
+      return Outcome::beside; // its graph would have left the call to another one
+    }
   } else
     counters_->validated.fetch_add(1, std::memory_order_relaxed);
   if (verdict.kind == Verdict::Kind::wrong) {

@@ -1,5 +1,6 @@
 #include "validate/check.h"
 
+#include "program/ops.h"
 #include "program/places.h"
 #include "signature/signature.h"
 #include "validate/compare.h"
@@ -72,6 +73,9 @@ public:
       run = this->run();
     } catch (const c10::OutOfMemoryError &) {
       return {Verdict::Kind::skipped, "there is not memory enough for it", {}};
+    } catch (const CheckFailed &) {
+      Program::take_failed_at();
+      throw; // the graph is for another value: whether that is wrong, the caller knows
     } catch (...) {
       const std::string where = Program::take_failed_at();
       if (originals_.lacks_history())

@@ -1,0 +1,212 @@
+"""Where a body needs the value of a number, the graph checks it: one graph a value, and no effect of a failed check."""
+
+import pytest
+import torch
+import tracehost
+from core_support import place
+from torch import nn
+
+pytestmark = pytest.mark.filterwarnings("ignore::tracehost.RetraceWarning")
+
+INPUTS = [torch.arange(4.0) * (-1) ** k + k % 5 for k in range(12)]
+
+
+def unstaged(x):
+    if x.sum() > 0:
+        return x * 2
+    return x - 1
+
+
+def key(x):
+    return {0: x, 1: x * 2, 2: x * 3}[int(x.abs().sum()) % 3]
+
+
+def index(x):
+    return x * [1.0, 2.0, 3.0][int(x.abs().sum()) % 3]
+
+
+def equal(x):
+    return x * 2 if torch.equal(x, x.abs()) else -x
+
+
+def in_place_on_its_own(x):
+    y = x + 0
+    y.add_(1)
+    return y if bool(y.sum() > 0) else -y
+
+
+def two_places(x):
+    a = 1 if x[0] > 1 else 2
+    b = 10 if x.sum() > 6 else 20
+    return x * (a + b)
+
+
+def loop(x):
+    n = 0
+    while x.sum() < 40:
+        x = x.abs() * 2 + 1
+        n += 1
+    return x, n
+
+
+@pytest.mark.parametrize(
+    ("body", "autograph", "traces"),
+    [
+        (unstaged, False, 2),
+        (key, True, 3),
+        (index, True, 3),
+        (equal, False, 2),
+        (in_place_on_its_own, False, 2),
+        (two_places, False, 4),
+        (loop, False, 5),
+    ],
+)
+def test_one_graph_a_value(body, autograph, traces):
+    f = tracehost.function(body, autograph=autograph)
+    for _ in range(2):
+        for x in INPUTS:
+            expected, got = body(x.clone()), f(x.clone())
+            assert str(expected) == str(got)
+    assert f.tracing_count() <= traces
+    stats = f.stats()
+    assert stats["hits"] + stats["traces"] == stats["calls"] == 24 and stats["mismatches"] == 0
+
+
+def test_a_call_whose_check_fails_leaves_no_effect():
+    total = torch.zeros(2)
+
+    def body(x):
+        kept = x * 2 if x.sum() > 0 else x - 1
+        total.add_(kept)
+        x.mul_(0)
+        return kept + torch.rand(2)
+
+    f = tracehost.function(body, autograph=False)
+    for sign in (1, -1, 1, 1, -1, -1, 1):
+        torch.manual_seed(3)
+        x, before = torch.ones(2) * sign, total.clone()
+        got = f(x)
+        assert torch.equal(x, torch.zeros(2) * sign)
+        torch.manual_seed(3)
+        kept = torch.ones(2) * (2 if sign > 0 else -2)
+        assert torch.equal(got, kept + torch.rand(2)) and torch.equal(total, before + kept)
+    assert f.tracing_count() == 2
+
+
+@pytest.mark.parametrize(
+    "effect", [lambda x: x.add_(1), lambda x: torch.rand(2), lambda x: x.sum().backward()]
+)
+def test_an_effect_before_a_check_is_refused_with_both_lines(effect):
+    def body(x):
+        effect(x)
+        return x if x.sum() > 0 else -x  # here
+
+    f = tracehost.function(body, autograph=False)
+    x = torch.ones(2, requires_grad=effect.__code__.co_names[-1] == "backward")
+    with pytest.raises(tracehost.ValueReadError) as error:
+        f(x)
+    assert f"(bool()) at {place(body)}, after " in str(error.value)
+    line = effect.__code__.co_firstlineno
+    assert f" at test_speculation.py:{line}, which could not be taken back" in str(error.value)
+
+
+def test_a_line_has_eight_values():
+    f = tracehost.function(lambda x: x * list(range(100))[int(x[0])])
+    for n in range(8):
+        assert torch.equal(f(torch.tensor([float(n)])), torch.tensor([float(n * n)]))
+    with pytest.raises(tracehost.ValueReadError, match="which has had 8 values, one graph each"):
+        f(torch.tensor([8.0]))
+    assert torch.equal(f(torch.tensor([5.0])), torch.tensor([25.0])) and f.tracing_count() == 8
+
+
+def test_what_is_told():
+    f = tracehost.function(unstaged, autograph=False)
+    f(torch.ones(2)), f(-torch.ones(2))
+    line = f"test_speculation.py:{unstaged.__code__.co_firstlineno + 1}"
+    assert (
+        f.specializations()[1].signature.endswith(f" with False at {line}")
+        or f"with False at {line}" in f.report()
+    )
+    cause = tracehost.events()[-1].causes[0]
+    assert cause.endswith("was True, is False")
+
+
+def test_validation_of_a_hit_leaves_a_failed_check_alone():
+    f = tracehost.function(unstaged, autograph=False, validate=1)
+    for sign in (1, -1, 1, -1, 1):
+        x = torch.ones(2) * sign
+        assert torch.equal(f(x), unstaged(x))
+    assert f.stats()["mismatches"] == 0
+
+
+def test_an_exception_of_the_body_after_a_check():
+    def body(x):
+        if x.sum() < 0:
+            raise ValueError("negative")
+        return x * 2
+
+    f = tracehost.function(body, autograph=False)
+    for _ in range(2):
+        assert torch.equal(f(torch.ones(2)), torch.ones(2) * 2)
+        with pytest.raises(ValueError, match="negative"):
+            f(-torch.ones(2))
+    assert f.tracing_count() == 1
+
+
+def test_a_graph_with_a_check_is_not_saved(tmp_path):
+    f = tracehost.function(unstaged, autograph=False)
+    f(torch.ones(2))
+    with pytest.raises(
+        tracehost.Error, match=r"a number at test_speculation\.py:\d+ is one that the graph"
+    ):
+        f.save(tmp_path / "f.thz")
+
+
+def test_where_there_is_no_value_it_is_refused():
+    f = tracehost.function(unstaged, autograph=False)
+    with pytest.raises(tracehost.ValueReadError, match=r"test_speculation\.py"):
+        f.get_concrete_function(tracehost.TensorSpec([2]))
+
+
+def mixture(x, expert):
+    y = torch.zeros_like(x)
+    m = x[:, 0] > 0
+    if m.any():
+        y[m] = expert(x[m])
+    return y
+
+
+def test_a_branch_that_needs_data_is_checked():
+    expert = nn.Linear(4, 4)
+    f = tracehost.function(lambda x: mixture(x, expert))
+    for k in range(6):
+        x = torch.randn(3, 4, generator=torch.Generator().manual_seed(k))
+        x = -x.abs() if k % 3 == 2 else x
+        assert torch.equal(f(x), mixture(x, expert))
+    assert f.tracing_count() <= 2
+
+
+def test_masks_of_a_transformer():
+    layer = nn.TransformerEncoderLayer(16, 2, 32, dropout=0.0, batch_first=True)
+    encoder = nn.TransformerEncoder(layer, 2, enable_nested_tensor=False)
+    mask = nn.Transformer.generate_square_subsequent_mask(5)
+    f = tracehost.function(lambda x, m: encoder(x, mask=m))
+    for k, m in enumerate((mask, mask * 0, mask, mask * 0)):
+        x = torch.randn(2, 5, 16, generator=torch.Generator().manual_seed(k))
+        assert torch.equal(f(x, m), encoder(x, mask=m))
+    assert f.tracing_count() == 2
+
+
+def test_packed_sequences():
+    lstm = nn.LSTM(4, 5, batch_first=True)
+
+    def body(x, lengths):
+        packed = nn.utils.rnn.pack_padded_sequence(
+            x, lengths, batch_first=True, enforce_sorted=False
+        )
+        return nn.utils.rnn.pad_packed_sequence(lstm(packed)[0], batch_first=True)[0]
+
+    f = tracehost.function(body)
+    for k, lengths in enumerate(([6, 3, 2], [6, 5, 1], [6, 3, 2])):
+        x = torch.randn(3, 6, 4, generator=torch.Generator().manual_seed(k))
+        assert torch.equal(f(x, torch.tensor(lengths)), body(x, torch.tensor(lengths)))
