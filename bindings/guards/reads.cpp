@@ -17,7 +17,20 @@ PyObject *interned(const char *text) { return PyUnicode_InternFromString(text); 
 
 } // namespace
 
-thread_local const void *Reads::prints_ = nullptr;
+thread_local const Frame *Reads::prints_ = nullptr;
+thread_local const std::uint16_t *Reads::prints_at_ = nullptr;
+
+/// A frame ends without another instruction where it returns what print() gives.
+bool Reads::printing() {
+  if (!prints_)
+    return false;
+  PyFrameObject *innermost = PyThreadState_GetFrame(PyThreadState_Get());
+  const Frame *frame = innermost ? frame_of(innermost) : nullptr;
+  Py_XDECREF(innermost);
+  while (frame && (frame != prints_ || frame->before != prints_at_))
+    frame = frame->previous;
+  return frame != nullptr;
+}
 
 void Reads::observe(const Frame &frame, const Instruction &instruction, bool called) {
   frame_ = &frame;

@@ -32,7 +32,7 @@ public:
   Reads(Paths &paths, Stores &stores) : paths_(paths), stores_(stores) {}
 
   /// Whether the body is in a call of print(), on this thread: what is shown need not be guarded.
-  static bool printing() { return prints_; }
+  static bool printing();
 
   /// `called`: of code that a node of the graph calls at each run. Its stores count alone.
   void observe(const Frame &frame, const Instruction &instruction, bool called);
@@ -99,7 +99,8 @@ private:
   PyObject *const *top_ = nullptr; ///< one past the last value of its stack
   bool called_ = false;
   std::vector<UnknownCall> unknown_;
-  static thread_local const void *prints_; ///< the frame that calls print(), or null
+  static thread_local const Frame *prints_;           ///< the frame that calls print(), or null
+  static thread_local const std::uint16_t *prints_at_; ///< where; the frame may be gone since
 };
 
 } // namespace tracehost::python

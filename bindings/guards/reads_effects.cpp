@@ -93,6 +93,7 @@ void Reads::apply_read(Effect effect, const Called &called, Arguments arguments)
   switch (effect) {
   case Effect::shows:
     prints_ = frame_;
+    prints_at_ = frame_->before;
     break;
   case Effect::length:
     if (first)
@@ -209,7 +210,7 @@ bool Reads::may_differ(Arguments arguments) const {
 }
 
 void Reads::note_unknown(const Called &called) {
-  if (prints_)
+  if (printing())
     return;
   const Origin origin = origin_of(frame_->code);
   UnknownCall call{called.shown(), user_line(),

@@ -19,7 +19,7 @@ class Program:
     inputs: list
     gradients: bool = True
     error: str | None = None
-    traces: int = 1  # over all inputs; more where a Python value is among the arguments
+    traces: int = 1  # over all inputs; more where a Python value is among the arguments, or numbers are checked
     fails_as_python: bool = False  # some input raises in plain Python: so must the graph
 
     @property
@@ -1655,7 +1655,7 @@ def annotated_variables(x: torch.Tensor) -> torch.Tensor:
     return y
 
 
-@program(*SIGNS, error="a generator")
+@program(*SIGNS, traces=2)
 def generator_with_tensor_condition(x):
     def values():
         if x.sum() > 0:
@@ -1678,7 +1678,7 @@ def generator_without_tensor_condition(x):
     return s
 
 
-@program(*SIGNS, error="comprehension")
+@program(*SIGNS, traces=3)
 def comprehension_filter_on_tensor(x):
     return sum([v for v in (x, -x) if v.sum() > 0])
 

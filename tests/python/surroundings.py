@@ -15,12 +15,7 @@ NOT_RIGHT = {
     "custom_iter_index": "SILENT",
     "sobol": "SILENT",
     # Control flow on tensors.
-    "neg_floordiv_mod": "WRONGERR",
-    "num_index_list": "REFUSED",
     "branch_dtype": "REFUSED",
-    "branch_broadcast_shape_use": "REFUSED",
-    "any_all": "REFUSED",
-    "tensor_in_list": "REFUSED",
     "try_op_error": "REFUSED",
     "cholesky_retry": "WRONGERR",
     # A branch that is staged stores a tensor outside.
@@ -28,8 +23,7 @@ NOT_RIGHT = {
     "leak_dict_branch": "REFUSED",
     "leak_attr_branch_obj": "REFUSED",
     "leak_hook_acts_branch": "REFUSED",
-    # A traced size is a tensor to isinstance(), and its number is needed where it is declared to be any.
-    "size_is_tensor": "SILENT",
+    # The number of a size is needed where it is declared to be any.
     "size_np_use": "REFUSED",
     "size_key_fstring": "REFUSED",
     # Draws of numpy's, told by a TraceWarning.
@@ -50,10 +44,8 @@ NOT_RIGHT = {
     "ema_averaged_model": "REFUSED",
     "greedy_decode": "REFUSED",
     "meta_storage_bytes": "REFUSED",
-    "moe_masked_index": "REFUSED",
     "mutable_default_cache": "REFUSED",
     "ndarray_torch_tensor": "REFUSED",
-    "rmsprop": "REFUSED",
     "rng_fork_inside": "REFUSED",
     "size_arith": "REFUSED",
     "size_chunk3": "REFUSED",
@@ -65,7 +57,6 @@ NOT_RIGHT = {
     "size_squeeze": "REFUSED",
     "sparse_nnz": "REFUSED",
     "subclass_plain": "REFUSED",
-    "transformer_eval_fastpath": "REFUSED",
 }
 
 # Two threads of a forked process call backward() for the first time at once. PyTorch then makes its autograd engine

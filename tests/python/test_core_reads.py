@@ -124,7 +124,7 @@ def test_a_read_is_refused_with_its_line(name):
 @pytest.mark.parametrize("body", [branch, loop, asserts, negated, both])
 def test_without_autograph_control_flow_on_a_tensor_is_refused_with_its_line(body):
     with pytest.raises(tracehost.ValueReadError) as error:
-        tracehost.function(body, autograph=False)(X)
+        tracehost.function(body, autograph=False, value_reads="error")(X)
     assert str(error.value) == (
         f"the body reads the value of a traced tensor (aten::is_nonzero) at {place(body)}, which a "
         "graph can't repeat. (It is not staged: autograph is off.) Keep the computation in tensors (torch.where, masks), or move the read "

@@ -100,7 +100,7 @@ def test_range_errors():
     with pytest.raises(tracehost.StagingError, match="takes integers and integer tensors"):
         floats(torch.tensor(2.0))
 
-    @tracehost.function(autograph=False)
+    @tracehost.function(autograph=False, value_reads="error")
     def unstaged(n):
         return [n + i for i in tracehost.range(n)]
 

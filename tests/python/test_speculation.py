@@ -190,8 +190,9 @@ def test_masks_of_a_transformer():
     layer = nn.TransformerEncoderLayer(16, 2, 32, dropout=0.0, batch_first=True)
     encoder = nn.TransformerEncoder(layer, 2, enable_nested_tensor=False)
     mask = nn.Transformer.generate_square_subsequent_mask(5)
+    other = torch.zeros(5, 5)
     f = tracehost.function(lambda x, m: encoder(x, mask=m))
-    for k, m in enumerate((mask, mask * 0, mask, mask * 0)):
+    for k, m in enumerate((mask, other, mask, other)):
         x = torch.randn(2, 5, 16, generator=torch.Generator().manual_seed(k))
         assert torch.equal(f(x, m), encoder(x, mask=m))
     assert f.tracing_count() == 2

@@ -229,21 +229,8 @@ def own_object(x):
     return Box(x * 2)
 
 
-def size_of_a_mask(x):
-    kept = x[x > 0]
-    return x.sum() / [7, 8, 9][kept.shape[0]]
-
-
 def read_in_a_branch(x):
     if x.sum() > 0:
-        x = x * x.sum().tolist()
-    else:
-        x = x - 1
-    return x + 1
-
-
-def read_in_the_other_branch(x):
-    if x.sum() < 0:
         x = x * x.sum().tolist()
     else:
         x = x - 1
@@ -319,9 +306,7 @@ calls_itself = tracehost.function(counts_down)
         seeds,
         other_class,
         own_object,
-        size_of_a_mask,
         read_in_a_branch,
-        read_in_the_other_branch,
         read_in_a_loop,
         read_in_a_loop_over_rows,
     ],

@@ -140,7 +140,7 @@ def test_range_of_a_tensor_in_code_that_is_not_staged():
         return [i * i for i in range(n)], n * 2
 
     with pytest.raises(tracehost.ValueReadError, match="the value of 'n'"):
-        tracehost.function(body, autograph=False)(N)
+        tracehost.function(body, autograph=False, value_reads="error")(N)
     f = tracehost.function(body, autograph=False, value_reads="guard")
     for count, value in [(1, 2), (2, 5), (2, 2)]:
         assert_same(f(torch.tensor(value)), body(torch.tensor(value)))

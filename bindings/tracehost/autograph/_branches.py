@@ -69,8 +69,7 @@ def stage(
         bodies[THEN if chosen else ELSE]()
         ended = True
 
-    # The one that is not run comes first: where it needs data, the other one is all that the graph gets.
-    for branch in (ELSE, THEN) if chosen else (THEN, ELSE):
+    for branch in (THEN, ELSE):
         set_state(_knowing(before, names, cond, branch))
         real = chosen is (branch == THEN)
         try:
@@ -79,7 +78,8 @@ def stage(
         except RecursionError:
             refuse_endless(what, where)
         except Exception as error:
-            if not real and chosen is not None and _wants_data(error):
+            # Only before the other one has run: nothing runs twice for real.
+            if branch == THEN and chosen is False and _wants_data(error):
                 forgive_refusal()
                 branches.discard()
                 set_state(before)

@@ -10,6 +10,7 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
+from ._subscripts import Subscripted
 from ._undefined import Undefined, is_undefined
 
 Base = Callable[[], Any]
@@ -17,7 +18,7 @@ Base = Callable[[], Any]
 
 def _is_tensor(value: Any) -> bool:
     torch = sys.modules.get("torch")
-    return torch is not None and isinstance(value, torch.Tensor)
+    return torch is not None and (isinstance(value, torch.Tensor) or type(value) is Subscripted)
 
 
 def get_attribute(base: Base, attribute: str, name: str) -> Any:

@@ -23,6 +23,10 @@ def _is_index(part: Any) -> bool:
     )
 
 
+def _is_mask(key: Any) -> bool:
+    return is_tensor(key) and key.dtype == torch.bool and key.dim() > 0
+
+
 def _taken(part: Any) -> int:
     """How many dimensions a part of a key stands for."""
     if part is None or isinstance(part, bool):
@@ -46,7 +50,10 @@ class Subscripted:
 
     def __setitem__(self, key: Any, value: Any) -> None:
         tensor, rest = self._selected(key)
-        tensor[... if rest == () else rest] = value
+        if _is_mask(rest) and is_tensor(value) and value.dtype == tensor.dtype and value.dim():
+            tensor.index_put_((rest,), value)  # torch's own way leaves out a first size of 1
+        else:
+            tensor[... if rest == () else rest] = value
 
     def __delitem__(self, key: Any) -> None:
         del self._tensor[key]
