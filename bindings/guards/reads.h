@@ -99,7 +99,7 @@ private:
   PyObject *const *top_ = nullptr; ///< one past the last value of its stack
   bool called_ = false;
   std::vector<UnknownCall> unknown_;
-  static thread_local const Frame *prints_;           ///< the frame that calls print(), or null
+  static thread_local const Frame *prints_;            ///< the frame that calls print(), or null
   static thread_local const std::uint16_t *prints_at_; ///< where; the frame may be gone since
 };
 

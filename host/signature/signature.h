@@ -50,8 +50,8 @@ struct Signature {
   std::vector<CaptureSpec> captures;
   std::vector<SizeCondition> conditions; ///< on relaxed dimensions; known only after a trace
   std::vector<ValueGuard> values;        ///< that the body read; as `captures`
-  std::vector<CheckedNumber> checked;    ///< that the graph checks while it runs; no request has any
-  std::vector<GradRead> grads;           ///< that the body read, by input; as `captures`
+  std::vector<CheckedNumber> checked; ///< that the graph checks while it runs; no request has any
+  std::vector<GradRead> grads;        ///< that the body read, by input; as `captures`
   bool reads_strides =
       false;               ///< the body read strides or contiguity: slots and captures compare them
   bool reads_leaf = false; ///< the body read is_leaf

@@ -44,6 +44,7 @@ NOT_RIGHT = {
     "ema_averaged_model": "REFUSED",
     "greedy_decode": "REFUSED",
     "meta_storage_bytes": "REFUSED",
+    "moe_masked_index": "REFUSED",
     "mutable_default_cache": "REFUSED",
     "ndarray_torch_tensor": "REFUSED",
     "rng_fork_inside": "REFUSED",
