@@ -119,7 +119,7 @@ BodyResult PythonCall::run(Request &) {
     repeat(rebound, result.tensors);
   {
     const trace::PausedWithData paused;
-    miss().recorder->replace_keys();
+    miss().recorder->replace_numbers();
   }
   return_as_eager(result);
   return result;

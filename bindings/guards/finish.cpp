@@ -166,7 +166,8 @@ void Finish::changed(const Change &change) {
                    "thread may have: the next call is traced again";
     return;
   }
-  if (storer.body && (was_read(change) || is_rewritten(change) || change.has_tensor)) {
+  if (storer.body &&
+      (was_read(change) || is_rewritten(change) || change.has_tensor || change.has_number)) {
     once_ = "the body changes " + path + (storer.where.line ? " at " + text(storer.where) : "") +
             ": the next call is traced with it";
     return;

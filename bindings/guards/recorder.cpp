@@ -234,7 +234,7 @@ bool can_be_repeated(const Change &change, const Graph &graph) {
       graph.containers[change.container].place == Place::items)
     return false;
   if (change.appended) // a list may grow by any value
-    return change.has_tensor && !is_lifted(change.now.get());
+    return (change.has_tensor || change.has_number) && !is_lifted(change.now.get());
   if (!change.now)
     return change.slot >= 0 && graph.containers[change.container].place != Place::items;
   return (change.has_tensor || change.now.get() == Py_None ||
@@ -288,8 +288,52 @@ std::string Recorder::take_back(bool (*is_it)(PyObject *)) {
   return first;
 }
 
-void Recorder::replace_keys() {
+/// Puts Python's numbers in place of those of the graph in lists and dicts, at any depth.
+static void replace_numbers_in(PyObject *value, int depth) {
+  constexpr int deepest = 20;
+  if (depth > deepest)
+    return;
+  const auto number = [](PyObject *item) {
+    return is_traced_number(item) ? number_of(THPVariable_Unpack(item)) : nullptr;
+  };
+  if (PyList_CheckExact(value)) {
+    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(value); ++i)
+      if (PyObject *made = number(PyList_GET_ITEM(value, i)))
+        PyList_SetItem(value, i, made);
+      else
+        replace_numbers_in(PyList_GET_ITEM(value, i), depth + 1);
+  } else if (PyDict_CheckExact(value)) {
+    const Owned keys(PyDict_Keys(value));
+    for (Py_ssize_t i = 0; keys && i < PyList_GET_SIZE(keys.get()); ++i) {
+      PyObject *item = PyDict_GetItemWithError(value, PyList_GET_ITEM(keys.get(), i));
+      if (!item)
+        continue;
+      if (const Owned made(number(item)); made)
+        PyDict_SetItem(value, PyList_GET_ITEM(keys.get(), i), made.get());
+      else
+        replace_numbers_in(item, depth + 1);
+    }
+  }
+  PyErr_Clear();
+}
+
+void Recorder::replace_numbers() {
   const Graph &graph = state_->paths.graph();
+  for (Change &change : state_->changes) {
+    if (!change.has_number || !change.now)
+      continue;
+    const Container &c = graph.containers[change.container];
+    PyObject *owner = graph.objects[c.object].object;
+    replace_numbers_in(owner, 0);
+    replace_numbers_in(change.now.get(), 0);
+    if (change.appended || !is_traced_number(change.now.get()))
+      continue;
+    Owned number(number_of(THPVariable_Unpack(change.now.get())));
+    const int index = change.slot < 0 ? -1 : c.slots[change.slot].index;
+    if (!number || !write(c.place, change.key.get(), index, owner, number.get()))
+      PyErr_Clear();
+    change.now = std::move(number);
+  }
   for (Change &change : state_->changes) {
     const Container &c = graph.containers[change.container];
     if (!change.key || !is_traced_number(change.key.get()) || c.place != Place::entries)

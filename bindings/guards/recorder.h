@@ -79,8 +79,9 @@ public:
   /// Instead of rebound(), or after it: puts back what held a tensor without data, of a class that
   /// `is_it` knows. The path and line of the first such store, or empty.
   std::string take_back(bool (*is_it)(PyObject *));
-  /// Puts numbers in place of the traced sizes that became keys of dicts. Requires: paused.
-  void replace_keys();
+  /// Puts numbers in place of those of the graph that the body has stored, or made keys of dicts.
+  /// Requires: paused.
+  void replace_numbers();
   /// Stores `value` in the slot in place of what the body stored there.
   void replace(const Rebound &rebound, PyObject *value);
   /// Puts back what rebound() slots held before: a request leaves no stand-ins behind.

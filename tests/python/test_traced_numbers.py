@@ -279,3 +279,24 @@ def test_a_function_with_the_name_of_what_shows_gets_the_number():
 
     tool = Tool()
     check_numbers(lambda x: tool.log(x.sum().item(), 2) + tool.info(x[0].item()))
+
+
+def test_a_total_that_is_read_and_stored_is_as_in_eager():
+    class Log:
+        total = 0.0
+
+    log = Log()
+    log.history = []
+
+    @tracehost.function
+    def f(x):
+        log.total = log.total + x.sum().item()
+        log.history.append(x[0].item())
+        return x * 2
+
+    total = 0.0
+    for n, x in enumerate(INPUTS):
+        f(x)
+        total += x.sum().item()
+        assert type(log.total) is float and log.total == total
+        assert log.history == [y[0].item() for y in INPUTS[: n + 1]]
