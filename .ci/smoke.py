@@ -38,7 +38,7 @@ def main() -> None:
         assert int(collatz(torch.tensor(n))) == steps, n
     assert collatz.tracing_count() == 1
 
-    @tracehost.function(autograph=False)
+    @tracehost.function(autograph=False, value_reads="error")
     def reads(x):
         return x + 1 if x.sum() > 0 else x
 
