@@ -20,9 +20,10 @@ _CLASSES: dict[torch.dtype, type] = {torch.bool: bool, torch.int64: int, torch.f
 class TracedNumber(torch.Tensor):
     """A bool, an int or a float in all that a body does with it; the graph has it as a scalar.
 
-    Python's arithmetic and comparisons are recorded. What needs the number itself (a float for C
-    code, a key, a text) is refused. Of a size it makes the dimension exact, and a comparison of sizes
-    becomes a condition of the trace. After the trace it is the number that it was.
+    Python's arithmetic and comparisons are recorded. Where the number itself is needed (C code, a key, a
+    text), the graph checks a bool or an int, and a float is refused. A size makes its dimension exact
+    there, and a comparison of sizes becomes a condition of the trace. After the trace it is the number
+    that it was.
     """
 
     __torch_function__ = torch._C._disabled_torch_function_impl

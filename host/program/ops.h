@@ -11,9 +11,8 @@
 ///     tracehost::raise_error(str type, str message) -> ()      throws a Raised
 ///     tracehost::number(bool truth) -> Scalar            the bool, for an op that takes a number
 ///     tracehost::py_tensor(Scalar number) -> Tensor      0-dim, promotes types as a number does
-///     tracehost::py_kind(Scalar number, int kind) -> Scalar    throws if it is of another
-///     NumberKind tracehost::check_number(Scalar number, Scalar expected) -> ()    throws
-///     CheckFailed
+///     tracehost::py_kind(Scalar number, int kind) -> Scalar    throws CheckFailed
+///     tracehost::check_number(Scalar number, Scalar expected) -> ()    throws CheckFailed
 ///
 /// Others: numbers.h, modes.h, state_ops.cpp, array_ops.h.
 

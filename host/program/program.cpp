@@ -15,7 +15,6 @@
 #include <cstring>
 #include <exception>
 #include <functional>
-#include <sstream>
 #include <stdexcept>
 #include <utility>
 #include <vector>

@@ -64,15 +64,6 @@ jit::Value *scalar_of(const at::Tensor &number) {
   return graph.insert(c10::aten::Int, {tensor});
 }
 
-jit::Value *constant(jit::Graph &graph, const c10::IValue &number) {
-  jit::Value *value = graph.insertConstant(number);
-  if (!number.isBool())
-    return value;
-  const auto symbol = c10::Symbol::fromQualString("tracehost::number");
-  value = graph.insertNode(graph.create(symbol, {value}))->output();
-  return value->setType(c10::NumberType::get());
-}
-
 /// The traced number that `scalar` is, with its value in this call, or none.
 at::Tensor number(jit::Value *scalar, NumberKind kind, const std::optional<c10::IValue> &value) {
   scalar->setType(type_of(kind));
@@ -92,6 +83,15 @@ at::Tensor number(jit::Value *scalar, NumberKind kind, const std::optional<c10::
 }
 
 } // namespace
+
+jit::Value *number_constant(jit::Graph &graph, const c10::IValue &number) {
+  jit::Value *value = graph.insertConstant(number);
+  if (!number.isBool())
+    return value;
+  const auto symbol = c10::Symbol::fromQualString("tracehost::number");
+  value = graph.insertNode(graph.create(symbol, {value}))->output();
+  return value->setType(c10::NumberType::get());
+}
 
 std::optional<NumberKind> number_kind(at::ScalarType dtype) {
   if (dtype == at::kBool)
@@ -183,7 +183,7 @@ at::Tensor compute_number(const NumberOp &op, const std::vector<c10::IValue> &op
   bool known = true;
   for (const c10::IValue &operand : operands) {
     if (!operand.isTensor()) {
-      scalars.push_back(constant(graph, operand));
+      scalars.push_back(number_constant(graph, operand));
       values.push_back(operand);
       kinds.push_back(kind_of(operand));
       continue;

@@ -42,6 +42,8 @@ bool is_traced_number(const at::Tensor &t);
 at::Tensor compute_number(const NumberOp &op, const std::vector<c10::IValue> &operands);
 /// A tensor of the same value, which weighs in type promotion as a tensor. Requires: recording().
 at::Tensor tensor_of_number(const at::Tensor &number);
+/// A number as a Scalar of the graph, which TorchScript takes no bool for.
+torch::jit::Value *number_constant(torch::jit::Graph &graph, const c10::IValue &number);
 /// What a traced number is in this call; nullopt where it has no data.
 std::optional<c10::IValue> value_of_number(const at::Tensor &number);
 /// The value, for C code that may be on its way to an op, which has the number from the graph

@@ -100,12 +100,7 @@ void Scope::speculate(jit::Value *scalar, const c10::IValue &actual, const std::
                                    outcomes->graphs));
   }
   jit::Graph &graph = *tracer::getTracingState()->graph;
-  jit::Value *expected = graph.insertConstant(actual);
-  if (actual.isBool()) {
-    const auto symbol = c10::Symbol::fromQualString("tracehost::number");
-    expected = graph.insertNode(graph.create(symbol, {expected}))->output();
-    expected->setType(c10::NumberType::get());
-  }
+  jit::Value *expected = number_constant(graph, actual);
   jit::Node *check = graph.insertNode(
       graph.create(c10::Symbol::fromQualString("tracehost::check_number"), {scalar, expected}, 0));
   tracer::recordSourceLocation(check);

@@ -147,15 +147,11 @@ def _while_loop(cond: Any, body: Any, *args: Any, **options: Any) -> Any:
     return while_loop(call(cond), call(body), *args, **options)
 
 
-def _is_tensor(value: Any) -> bool:
-    return isinstance(value, torch.Tensor) and type(value) is not TracedNumber
-
-
 # Functions of ours that call the user's; and a library's that asks for a class.
 _FUNCTIONS: dict[Any, Callable[..., Any]] = {
     cond: _cond,
     while_loop: _while_loop,
-    torch.is_tensor: _is_tensor,
+    torch.is_tensor: is_tensor,
 }
 
 
@@ -195,17 +191,27 @@ _OF_NUMBERS = {"pow", "pow_", "float_power", "float_power_", "quantile", "nanqua
 
 def _of_builtin(f: Any) -> Any:
     name = getattr(f, "__name__", "")
-    if name.startswith("_foreach_"):
-        return _with_lists_of_numbers(f)
+    if name.startswith(
+        "_foreach_"
+    ):  # torch's argument parser takes no list of tensors for one of numbers
+        return _with_values(f, _given_list)
     if name in _OF_NUMBERS:
-        return _with_numbers(f)
+        return _with_values(f, _given)
     return _BUILTINS.get(f, f)
 
 
-def _with_numbers(f: Any) -> Any:
-    def given(value: Any) -> Any:
-        return _tracehost._number_given(value) if is_read(value) else value
+def _given(value: Any) -> Any:
+    """The value of a number, which the op that is called next has from the graph; else `value`."""
+    return _tracehost._number_given(value) if is_read(value) else value
 
+
+def _given_list(value: Any) -> Any:
+    if isinstance(value, (list, tuple)) and any(is_read(v) for v in value):
+        return [_given(v) for v in value]
+    return value
+
+
+def _with_values(f: Any, given: Callable[[Any], Any]) -> Callable[..., Any]:
     def call_with_values(*args: Any, **options: Any) -> Any:
         return f(*map(given, args), **{name: given(value) for name, value in options.items()})
 
@@ -240,20 +246,6 @@ def _tensor_of(plain: Callable[..., Any]) -> Callable[..., Any]:
         return tensor.to(*args, dtype=dtype, **options) if dtype or options else tensor
 
     return made
-
-
-def _with_lists_of_numbers(f: Any) -> Any:
-    """torch's argument parser takes no list of tensors for a list of numbers."""
-
-    def given(value: Any) -> Any:
-        if isinstance(value, (list, tuple)) and any(is_read(v) for v in value):
-            return [_tracehost._number_given(v) if is_read(v) else v for v in value]
-        return value
-
-    def call_with_values(*args: Any, **options: Any) -> Any:
-        return f(*map(given, args), **{name: given(value) for name, value in options.items()})
-
-    return call_with_values
 
 
 def _add_torch() -> None:
