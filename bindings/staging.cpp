@@ -116,10 +116,6 @@ public:
     });
   }
   void discard() { loop_.discard(); }
-  /// Whether the body uses a tensor of such a dtype.
-  bool uses(py::handle dtype) const {
-    return loop_.uses(reinterpret_cast<THPDtype *>(dtype.ptr())->scalar_type);
-  }
   py::list finish() {
     const std::vector<at::Tensor> results = called([&] {
       const py::gil_scoped_release release; // the loop runs: other threads may as well
@@ -209,7 +205,6 @@ void add_staging(py::module_ &module) {
       .def(py::init<py::handle, py::handle, std::int64_t, const py::list &>())
       .def("body", &PyLoop::body)
       .def("discard", &PyLoop::discard)
-      .def("uses", &PyLoop::uses)
       .def("finish", &PyLoop::finish);
   py::class_<PyTensorArray>(module, "TensorArray")
       .def(py::init<py::handle>())

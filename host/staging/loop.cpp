@@ -115,11 +115,6 @@ void Loop::body(const Varying &varying,
   }
   scope.close();
   auto met = without_data.met();
-  for (const auto &[value, known] : met)
-    if (known.isTensor())
-      dtypes_.push_back(known.toTensor().scalar_type());
-  for (const at::Tensor &t : carried_)
-    dtypes_.push_back(t.scalar_type());
   if (has_data)
     known_ = std::move(met);
   else
@@ -133,10 +128,6 @@ std::optional<at::Tensor> row_count(const at::Tensor &t) {
   auto &graph = *value->owningGraph();
   jit::Value *size = graph.insert(c10::aten::size, {value, 0});
   return tensor_of(size, t.size(0));
-}
-
-bool Loop::uses(at::ScalarType dtype) const {
-  return std::find(dtypes_.begin(), dtypes_.end(), dtype) != dtypes_.end();
 }
 
 void Loop::discard() {

@@ -46,8 +46,6 @@ public:
   /// Runs the body: `index` 0-dim int64. Once.
   void body(const Varying &varying,
             const std::function<Next(const at::Tensor &index, const std::vector<at::Tensor> &)> &f);
-  /// After body(): whether it uses a tensor of this dtype from around the loop.
-  bool uses(at::ScalarType dtype) const;
   /// Nothing of it stays in the graph: for another attempt.
   void discard();
   /// The carried tensors after the last iteration. Once, after body().
@@ -61,7 +59,6 @@ private:
   std::vector<at::Tensor> carried_;
   std::vector<bool> inexact_;
   std::unordered_map<torch::jit::Value *, c10::IValue> known_; ///< what blocks use, with data
-  std::vector<at::ScalarType> dtypes_;                         ///< of what the body was given
 };
 
 /// How many rows `t` has, as a traced tensor; nullopt where each call has as many.
