@@ -49,7 +49,9 @@ std::string PythonCall::capture_path(const at::Tensor &tensor) {
   const WithGil gil;
   PyObject *object = object_of(tensor);
   const std::string line = text(user_line());
-  if (!object || miss().births->has(object))
+  const bool born =
+      object && miss().births->has(object) && !miss().recorder->gives(object);
+  if (!object || born)
     trace::refuse(
         trace::Refusal::capture,
         fmt::format(

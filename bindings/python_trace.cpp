@@ -65,7 +65,8 @@ BodyResult PythonCall::run(Request &) {
       miss().gives_tensors.push_back(roots.back().name + ".");
   }
   miss().recorder = std::make_unique<Recorder>(function_.callable, roots, miss().flattened.tensors,
-                                               function_.watch);
+                                               function_.watch,
+                                               request_ ? nullptr : &function_.numbers);
   miss().births.emplace();
   underway.push_back({&function_, &signature, PyThreadState_GetFrame(PyThreadState_Get())});
   struct Leave {
@@ -78,6 +79,7 @@ BodyResult PythonCall::run(Request &) {
     const Profile profile(*miss().recorder);
     miss().result = typed ? call_with_placeholders() : call_body();
   }
+  miss().recorder->body_ended();
   if (!miss().result) {
     // torch's argument parser, or the body, may have made another exception of a refusal.
     if (PyErr_ExceptionMatches(PyExc_Exception) && !is_refusal_set())
@@ -85,7 +87,7 @@ BodyResult PythonCall::run(Request &) {
     if (request_)
       put_back();
     else
-      miss().recorder->take_back(&is_stand_in);
+      leave_numbers();
     rethrow();
   }
   const std::string left = request_ ? std::string() : stand_ins_left();
@@ -123,6 +125,14 @@ BodyResult PythonCall::run(Request &) {
   }
   return_as_eager(result);
   return result;
+}
+
+/// The body has raised: what it stored before is Python's.
+void PythonCall::leave_numbers() {
+  const KeepError keep;
+  miss().recorder->take_back(&is_stand_in);
+  const trace::PausedWithData paused;
+  miss().recorder->replace_numbers();
 }
 
 /// Takes back what a staged block has stored without having run. What it is, for a message: empty

@@ -196,6 +196,11 @@ void add_traced_number(py::module_ &m) {
   m.def("_set_number_class", [](py::type type) {
     number_class = reinterpret_cast<PyTypeObject *>(type.release().ptr());
   });
+  // Whether the graph can check a condition before its effects: it follows from slots alone.
+  m.def("can_be_checked", [](py::handle number) {
+    return is_traced_number(number.ptr()) && trace::recording() && trace::traces_reads() &&
+           trace::can_be_checked(unpack(number));
+  });
   // Whether a number still stands for a value of the graph being traced.
   m.def("_number_is_live", [](py::handle number) { return is_live(number); });
   m.def("_number_is_size", [](py::handle number) { return is_live_size(number); });

@@ -57,7 +57,10 @@ void Finish::mark_captures() {
       continue;
     }
     Slot *slot = &graph_.containers[at->container].slots[at->slot];
-    slot->expect = Expect::capture;
+    const bool number = paths_.numbers().gives(captured_[i]);
+    slot->expect = number ? Expect::number : Expect::capture;
+    if (number)
+      slot->type = Py_TYPE(slot->value);
     slot->capture = static_cast<std::int32_t>(i);
     slot->needed = true;
     mark_way(at->container);
@@ -95,7 +98,7 @@ bool Finish::repeat(const Change &change, Rebound &rebound) {
   Slot *slot = change.slot < 0 ? nullptr : &c.slots[change.slot];
   const bool held_tensor =
       slot && (slot->expect == Expect::tensor || slot->expect == Expect::capture ||
-               slot->expect == Expect::same);
+               slot->expect == Expect::same || slot->expect == Expect::number);
   PyObject *key = change.key.get(); // one that may hold other things is not kept alive
   const bool can_be_told =
       (is_watched(change.container) || held_tensor) && (!key || !may_hold(key));
@@ -108,7 +111,7 @@ bool Finish::repeat(const Change &change, Rebound &rebound) {
             ": the next call is traced with it";
     return true;
   }
-  if (slot && !slot->needed && number)
+  if (slot && !slot->needed && !slot->read && number)
     slot->expect = Expect::any; // whatever is there is stored over
   if (slot)
     slot->needed = true;
@@ -280,7 +283,7 @@ std::shared_ptr<Environment> Finish::environment() {
       slot.answer = nullptr;
       if (typed && slot.expect == Expect::object)
         slot.expect = Expect::container; // any of its class, on the way to a capture
-      if (slot.expect != Expect::container && !slot.opaque)
+      if (slot.expect != Expect::container && slot.expect != Expect::number && !slot.opaque)
         slot.type = nullptr;
       if (slot.object >= 0 && (slot.expect == Expect::any || dropped_[slot.object])) {
         slot.object = -1;

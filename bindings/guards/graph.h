@@ -55,13 +55,14 @@ enum class Expect : std::uint8_t {
   tensor,    ///< some tensor
   capture,   ///< some tensor, which becomes captures()[index]
   same,      ///< the very tensor that is captures()[index], reached here by a second path
+  number,    ///< an int or float of exactly `type`: captures()[index] is a tensor of it
 };
 
 struct Slot {
   PyObject *key = nullptr;      ///< name, or a dict's key; strong in both owners; null for items
   PyObject *value = nullptr;    ///< Recorder: from before, strong. Environment: as of now, borrowed
   PyObject *keep = nullptr;     ///< Environment, where no dict tag vouches for `value`: see Watch
-  PyTypeObject *type = nullptr; ///< container, opaque: the exact type
+  PyTypeObject *type = nullptr; ///< container, opaque, number: the exact type
   mutable PyObject *answer = nullptr; ///< asked: what was said last; strong
   Node node;                          ///< leaf, object
   AtomRef atom;                       ///< owner of node's

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "guards/graph.h"
+#include "guards/number_slots.h"
 #include "guards/recorder.h"
 
 #include <Python.h>
@@ -25,7 +26,8 @@ namespace tracehost::python {
 /// pointers identify objects. Requires for every member: GIL held, on the thread that traces.
 class Paths {
 public:
-  Paths() = default;
+  /// `history`: of numbers that vary from call to call; null: none.
+  explicit Paths(const NumberHistory *history = nullptr) : numbers_(graph_, history) {}
   ~Paths();
   Paths(const Paths &) = delete;
   Paths &operator=(const Paths &) = delete;
@@ -114,6 +116,8 @@ public:
   /// The slot through which a tensor is reached, or null.
   const Position *tensor(PyObject *object) const;
 
+  NumberSlots &numbers() { return numbers_; }
+  const NumberSlots &numbers() const { return numbers_; }
   Graph &graph() { return graph_; }
   const Graph &graph() const { return graph_; }
 
@@ -151,6 +155,7 @@ private:
   }
 
   Graph graph_;
+  NumberSlots numbers_;
   std::unordered_map<PyObject *, int> objects_; ///< Graph::objects by pointer
   /// Seen in slots, and not yet led on from: functions, objects of C code.
   std::unordered_map<PyObject *, Position> leaves_;

@@ -160,6 +160,10 @@ Paths::Position Paths::add_slot(int c, int index, PyObject *key, PyObject *value
   s.value = Py_XNewRef(value);
   in.slots.push_back(std::move(s));
   classify(c, number);
+  if (PyObject *input = numbers_.take(c, number)) {
+    tensors_.emplace(input, Position{c, number});
+    numbers_.put();
+  }
   return {c, number};
 }
 

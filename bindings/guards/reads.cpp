@@ -1,6 +1,7 @@
 #include "guards/reads.h"
 
 #include "guards/gil.h"
+#include "guards/kinds.h"
 #include "guards/known.h"
 #include "origin.h"
 

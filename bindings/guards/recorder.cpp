@@ -23,7 +23,10 @@
 namespace tracehost::python {
 
 struct Recorder::State {
+  explicit State(NumberHistory *numbers) : paths(numbers), history(numbers) {}
+
   Paths paths;
+  NumberHistory *history;
   Stores stores{paths};
   Reads reads{paths, stores};
   bool watch_values = true;
@@ -49,6 +52,7 @@ struct Recorder::State {
   ~State();
 
   const UsersCode &users_code(PyCodeObject *code);
+  void note_numbers();
   void start(PyObject *callable, const std::string &name);
   void code(PyCodeObject *code);
   void function(PyObject *function);
@@ -125,8 +129,8 @@ void Recorder::State::method(PyFrameObject *frame, PyCodeObject *code) {
 }
 
 Recorder::Recorder(PyObject *function, std::span<const Root> roots,
-                   std::span<PyObject *const> tensors, bool watch_values)
-    : state_(std::make_unique<State>()) {
+                   std::span<PyObject *const> tensors, bool watch_values, NumberHistory *history)
+    : state_(std::make_unique<State>(watch_values ? history : nullptr)) {
   for (PyObject *tensor : tensors)
     state_->paths.given(tensor);
   state_->watch_values = watch_values;
@@ -201,6 +205,13 @@ bool Recorder::reaches(PyObject *object) const { return state_->paths.knows(obje
 
 const std::vector<PyObject *> &Recorder::asked() const { return state_->paths.asked(); }
 
+bool Recorder::gives(PyObject *tensor) const { return state_->paths.numbers().gives(tensor); }
+
+void Recorder::body_ended() {
+  const KeepError keep;
+  state_->paths.numbers().restore();
+}
+
 std::string Recorder::path_of(PyObject *tensor) {
   const Paths::Position *at = state_->paths.tensor(tensor);
   return at ? state_->paths.graph().path(at->container, at->slot) : std::string();
@@ -218,11 +229,15 @@ bool is_constant(PyObject *value) {
   return true;
 }
 
-/// Whether the body stores a value that it has not read before: then each call stores the same, or
-/// what the graph computes.
-bool is_new_number(const Change &change, const Container &c) {
-  const bool read = change.slot < 0 ? c.read : c.slots[change.slot].read;
-  return change.now && !read && (change.has_number || is_constant(change.now.get()));
+/// Whether the body stores a value that follows from what a call compares: then each call stores
+/// the same, or what the graph computes. What it replaces was not read, or is compared by value.
+bool is_known_value(const Change &change, const Container &c) {
+  if (!change.now || !(change.has_number || is_constant(change.now.get())))
+    return false;
+  if (change.slot < 0)
+    return !c.read;
+  const Slot &slot = c.slots[change.slot];
+  return !slot.read || (slot.value && is_plain(Py_TYPE(slot.value), slot.value));
 }
 
 /// A store of tensors, of None or a number, a deletion, tensors appended to a list.
@@ -238,7 +253,7 @@ bool can_be_repeated(const Change &change, const Graph &graph) {
   if (!change.now)
     return change.slot >= 0 && graph.containers[change.container].place != Place::items;
   return (change.has_tensor || change.now.get() == Py_None ||
-          is_new_number(change, graph.containers[change.container])) &&
+          is_known_value(change, graph.containers[change.container])) &&
          !is_lifted(change.now.get());
 }
 
@@ -363,12 +378,27 @@ void Recorder::replace(const Rebound &rebound, PyObject *value) {
   }
 }
 
+/// Slots that the body has read and then stored a number to: the next trace may take them as
+/// inputs.
+void Recorder::State::note_numbers() {
+  if (!history)
+    return;
+  for (const Change &change : changes) {
+    if (change.rebound < 0 || change.slot < 0)
+      continue;
+    const Slot &slot = paths.graph().containers[change.container].slots[change.slot];
+    if (slot.read && slot.value && change.now && !change.has_tensor)
+      history->note(paths.graph().path(change.container, change.slot), slot.value);
+  }
+}
+
 std::shared_ptr<Environment> Recorder::finish(std::span<PyObject *const> captured,
                                               std::vector<SideEffect> &side_effects) {
   State &s = *state_;
   for (const UnknownCall &call : s.reads.unknown_calls())
     s.paths.graph().unknown_calls.push_back(call.what + " at " + text(call.where));
   Finish finish(s.paths, s.stores, s.calls, captured);
+  s.note_numbers();
   auto environment = finish.run(s.watch_values, s.changes, s.rebound, side_effects);
   s.once = finish.once();
   if (!s.missed.empty())

@@ -31,6 +31,8 @@ struct Rebound {
   std::optional<OutputSpec> repeated;
 };
 
+class NumberHistory;
+
 /// Watches one trace: what the body reads and stores of what was there before.
 ///
 /// Problem: which attributes, globals and cells a body reads is known only while it runs, and the
@@ -43,9 +45,10 @@ class Recorder {
 public:
   /// `function`: the callable that is traced (function, bound method's function, nn.Module ...).
   /// `roots`: what paths may start from besides it: bound arguments. `tensors`: those among or in
-  /// the arguments. Both are borrowed for the Recorder's life. Runs no user code.
+  /// the arguments. Both are borrowed for the Recorder's life. `history`: numbers that earlier
+  /// traces found, to which this one adds; null: no number becomes an input. Runs no user code.
   Recorder(PyObject *function, std::span<const Root> roots, std::span<PyObject *const> tensors,
-           bool watch_values);
+           bool watch_values, NumberHistory *history = nullptr);
   ~Recorder();
   Recorder(const Recorder &) = delete;
   Recorder &operator=(const Recorder &) = delete;
@@ -65,6 +68,12 @@ public:
 
   /// The body did what no later call can, in words that follow "the body".
   void serves_once(std::string what);
+
+  /// The body has ended, by a result or an exception: slots that it only read hold again what they
+  /// held before.
+  void body_ended();
+  /// Whether the tensor is a graph's input for a slot that holds a number.
+  bool gives(PyObject *tensor) const;
 
   /// Tensors with a path that the body asked for their metadata: dtype, shape, device ...
   const std::vector<PyObject *> &asked() const;

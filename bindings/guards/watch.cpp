@@ -3,6 +3,9 @@
 #include "guards/gil.h"
 #include "guards/kinds.h"
 #include "guards/known.h"
+#include "guards/number_slots.h"
+
+#include <torch/csrc/autograd/python_variable.h>
 
 #include <algorithm>
 
@@ -458,6 +461,10 @@ bool Watch::matches(Slot &s, PyObject *now) {
       graph_.objects[s.object].object = now;
     }
     break;
+  case Expect::number:
+    if (!now || Py_TYPE(now) != s.type || !set_number(s.capture, now))
+      return false;
+    break;
   case Expect::tensor:
   case Expect::same:
   case Expect::capture:
@@ -472,6 +479,19 @@ bool Watch::matches(Slot &s, PyObject *now) {
     break;
   }
   s.value = now;
+  return true;
+}
+
+/// Of an int beyond int64, false.
+bool Watch::set_number(std::int32_t capture, PyObject *now) {
+  at::Tensor number = tensor_of_python_number(now);
+  PyObject *tensor = number.defined() ? THPVariable_Wrap(std::move(number)) : nullptr;
+  if (!tensor) {
+    PyErr_Clear();
+    return false;
+  }
+  Py_XSETREF(held_[capture], tensor);
+  captures_[capture] = tensor;
   return true;
 }
 

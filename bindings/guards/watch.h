@@ -79,6 +79,7 @@ private:
   bool settle_names(std::size_t container, PyObject *dict);
   bool learn_names(std::size_t container, PyObject *dict);
   bool matches(Slot &slot, PyObject *now);
+  bool set_number(std::int32_t capture, PyObject *now);
   bool vouched(const Container &container) const;
   bool are_own_defaults(const Container &container, const Slot &slot) const;
   void keep(const Container &container, Slot &slot);
@@ -94,7 +95,8 @@ private:
   std::vector<Node> root_nodes_;         ///< by object: arguments
   std::vector<AtomRef> root_atoms_;
   std::vector<PyObject *> captures_;
-  std::vector<PyObject *> held_; ///< captures without a path, strong
+  std::vector<PyObject *> held_; ///< captures without a path, and numbers as tensors; strong
+  std::vector<Owned> shown_;     ///< numbers as tensors, by current_captures()
   std::vector<Rebinding> rebindings_;
   std::vector<std::pair<std::int32_t, std::int32_t>>
       ties_; ///< slots that must equal another's value

@@ -3,7 +3,10 @@
 #include "guards/gil.h"
 #include "guards/kinds.h"
 #include "guards/known.h"
+#include "guards/number_slots.h"
 #include "results.h"
+
+#include <torch/csrc/autograd/python_variable.h>
 
 /// What an Environment watches, for Signatures and differences, and what it stores: nothing here is
 /// hot.
@@ -87,6 +90,12 @@ Node type_leaf(PyObject *object, std::vector<AtomRef> &atoms) {
 /// A list, tuple or dict whose container says what it is: its length or keys, or another type.
 bool is_told_below(const Slot &slot) { return slot.expect == Expect::container && slot.primary; }
 
+/// Nothing is expected, or it is told among the captures or below.
+bool is_no_leaf(const Slot &slot) {
+  return slot.expect == Expect::any || slot.expect == Expect::capture ||
+         slot.expect == Expect::number || is_told_below(slot);
+}
+
 /// The container itself, `self.fc._modules` where its elements are `self.fc.name`.
 std::string whole_path(const Graph &graph, const Container &c,
                        const std::vector<std::string> &prefixes) {
@@ -116,7 +125,7 @@ std::vector<WatchedSlot> Watch::recorded(std::vector<AtomRef> &atoms) const {
     const Container &c = graph_.containers[i];
     for (std::size_t s = 0; s < c.slots.size(); ++s) {
       const Slot &slot = c.slots[s];
-      if (slot.expect == Expect::any || slot.expect == Expect::capture || is_told_below(slot))
+      if (is_no_leaf(slot))
         continue;
       Node node = slot.node;
       if (slot.expect == Expect::container)
@@ -161,7 +170,7 @@ std::vector<WatchedSlot> Watch::current(PyObject *const *arguments, std::vector<
     for (std::size_t s = 0; s < c.slots.size(); ++s) {
       const Slot &slot = c.slots[s];
       PyObject *now = reader.value(c, slot);
-      if (slot.expect == Expect::any || slot.expect == Expect::capture || is_told_below(slot))
+      if (is_no_leaf(slot))
         continue;
       Node node;
       std::string path = graph_.path(static_cast<int>(i), static_cast<int>(s), prefixes[c.object]);
@@ -217,6 +226,7 @@ std::vector<WatchedSlot> Watch::current(PyObject *const *arguments, std::vector<
 }
 
 std::vector<PyObject *> Watch::current_captures(PyObject *const *arguments) {
+  shown_.clear();
   std::vector<PyObject *> result = held_;
   Reader reader(*this, arguments);
   for (const Container &c : graph_.containers)
@@ -224,6 +234,11 @@ std::vector<PyObject *> Watch::current_captures(PyObject *const *arguments) {
       PyObject *now = reader.value(c, s);
       if (s.expect == Expect::capture)
         result[s.capture] = now && is_tensor(now) ? now : nullptr;
+      if (s.expect != Expect::number)
+        continue;
+      at::Tensor number = now ? tensor_of_python_number(now) : at::Tensor();
+      result[s.capture] = number.defined() ? THPVariable_Wrap(std::move(number)) : nullptr;
+      shown_.emplace_back(result[s.capture]);
     }
   return result;
 }

@@ -126,6 +126,27 @@ at::Tensor read_number(const at::Tensor &t) {
   return number(node->output(), kind, actual);
 }
 
+at::Tensor number_of_slot(const at::Tensor &t) {
+  current->know(t);
+  return current->head().add([&] {
+    jit::Graph &graph = *tracer::getTracingState()->graph;
+    jit::Value *input = tracer::getTracingState()->getValue(t);
+    jit::Node *node = graph.insertNode(graph.create(c10::aten::item, {input}));
+    tracer::recordSourceLocation(node);
+    c10::IValue value;
+    {
+      const PausedWithData paused;
+      value = c10::IValue(t.item());
+    }
+    return number(node->output(), *number_kind(t.scalar_type()), value);
+  });
+}
+
+bool can_be_checked(const at::Tensor &number) {
+  return is_traced_number(number) && current->may_branch() &&
+         current->is_of_head(tracer::getTracingState()->getValue(number)->node()->input(0));
+}
+
 namespace {
 
 at::Tensor size_read(const at::Tensor &t, jit::Node *node, std::int64_t actual) {

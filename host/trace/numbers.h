@@ -28,6 +28,12 @@ namespace tracehost::trace {
 
 /// What `t.item()` is. Requires: recording(), `t` has one element, of a dtype with a NumberKind.
 at::Tensor read_number(const at::Tensor &t);
+/// The number in `t`, which holds what Python kept in a slot: read at the head of the graph, so
+/// that its checks come before all effects. Requires: recording(), `t` becomes a capture.
+at::Tensor number_of_slot(const at::Tensor &t);
+/// Whether the number follows from such slots alone, and one more graph for another value of it may
+/// serve the same arguments. Requires: recording().
+bool can_be_checked(const at::Tensor &number);
 /// `t.size(dimension)` and `t.numel()`, of a tensor whose sizes depend on values. Requires:
 /// recording().
 at::Tensor read_size(const at::Tensor &t, std::int64_t dimension);

@@ -5,6 +5,7 @@
 #include "shapes/stand_in.h"
 #include "trace/frontend.h"
 #include "trace/gradients.h"
+#include "trace/head.h"
 #include "trace/lifted.h"
 #include "trace/modes.h"
 #include "trace/op_hook.h"
@@ -127,6 +128,11 @@ public:
   /// Something is about to change that a graph could not take back.
   void note_effect(const std::string &what);
   const Outcomes *outcomes = nullptr;
+  /// Numbers of slots, and checks that follow from them alone.
+  Head &head() { return head_ ? *head_ : head_.emplace(*jit::tracer::getTracingState()->graph); }
+  bool is_of_head(const jit::Value *scalar) const { return head_ && head_->reaches(scalar); }
+  /// Whether one more graph, for another value, may serve the same arguments.
+  bool may_branch() const { return !outcomes || outcomes->graphs < Outcomes::most_graphs; }
 
   // Parts of the body that are not recorded as ops: lifted.cpp, call.cpp.
   void lift();
@@ -217,6 +223,7 @@ private:
   std::optional<InputReads> inputs_;             ///< where reads are guarded
   std::unordered_set<const jit::Node *> parsed_; ///< of the parser's nodes, those that an op has
   std::vector<NumberRead> numbers_read_;         ///< by C code, maybe for the op that comes
+  std::optional<Head> head_;
   std::string effect_;                           ///< the first: `aten::add_ at net.py:12`
   std::unordered_set<const c10::StorageImpl *> outside_; ///< memory of what was there before
   bool stale_stash_ = false;                             ///< of arguments that were read as numbers

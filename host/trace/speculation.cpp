@@ -17,8 +17,9 @@
 ///         y = f(x)            tracehost::check_number(%2, True)
 ///
 /// So nothing may have changed before a check that could not be taken back: a tensor from outside,
-/// a generator, a `.grad`. Such a body is refused with both lines. Floats are not checked: each
-/// call would have another one.
+/// a generator, a `.grad`. Such a body is refused with both lines. A check that follows from slots
+/// alone comes first in the graph (head.h). Floats are not checked: each call would have another
+/// one.
 
 namespace tracehost::trace {
 
@@ -85,7 +86,8 @@ void Scope::speculate(jit::Value *scalar, const c10::IValue &actual, const std::
   };
   if (actual.isDouble())
     return refuse_it(": a float, which a later call would hardly have again");
-  if (!effect_.empty())
+  const bool early = is_of_head(scalar);
+  if (!early && !effect_.empty())
     return refuse_it(fmt::format(
         ", after {}, which could not be taken back for a call with another value", effect_));
   const std::string value = text_of(actual);
@@ -95,15 +97,24 @@ void Scope::speculate(jit::Value *scalar, const c10::IValue &actual, const std::
         known->second.size() >= Outcomes::most_values)
       return refuse_it(
           fmt::format(", which has had {} values, one graph each", known->second.size()));
-    if (outcomes->graphs >= Outcomes::most_graphs)
+    if (!may_branch())
       return refuse_it(fmt::format(", and {} graphs for other values serve these arguments already",
                                    outcomes->graphs));
   }
-  jit::Graph &graph = *tracer::getTracingState()->graph;
-  jit::Value *expected = number_constant(graph, actual);
-  jit::Node *check = graph.insertNode(
-      graph.create(c10::Symbol::fromQualString("tracehost::check_number"), {scalar, expected}, 0));
-  tracer::recordSourceLocation(check);
+  const auto insert_check = [&] {
+    jit::Graph &graph = *tracer::getTracingState()->graph;
+    jit::Value *expected = number_constant(graph, actual);
+    jit::Node *check = graph.insertNode(graph.create(
+        c10::Symbol::fromQualString("tracehost::check_number"), {scalar, expected}, 0));
+    tracer::recordSourceLocation(check);
+    return check;
+  };
+  if (early) {
+    head().take(scalar);
+    head().add(insert_check);
+  } else {
+    insert_check();
+  }
   result.checked.push_back({where, value});
 }
 

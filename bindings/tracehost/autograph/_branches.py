@@ -4,6 +4,9 @@ The branch that is taken runs for real, the other one on stand-ins without data.
 that both leave as it was needs nothing; two tensors become one result of the If; numbers that differ become
 traced numbers. What can't be joined is an error only where it is used (`_join.py`).
 
+A condition that follows from counters and the like alone is not staged: the graph checks it before all
+effects, and another graph serves where it is not so. Such branches print, append and store as they like.
+
 An exception that the branch not taken raises becomes part of the graph: raised when that branch is.
 """
 
@@ -20,6 +23,7 @@ from .._stand_ins import needs_data
 from .._tracehost import (
     Branches,
     abandoned,
+    can_be_checked,
     forgive_refusal,
     sizes_now,
     traces_reads,
@@ -54,6 +58,9 @@ def stage(
     watched: tuple[Thunk, ...] = (),
 ) -> None:
     """`watched`: the user's code, where `bodies` only call it."""
+    if can_be_checked(cond):
+        bodies[THEN if cond else ELSE]()
+        return
     where = line()
     cond = as_tensor(cond)
     check_condition(cond, what, where)

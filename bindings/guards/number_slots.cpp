@@ -1,0 +1,115 @@
+#include "guards/number_slots.h"
+
+#include "trace/block.h"
+#include "trace/lifted.h"
+#include "trace/numbers.h"
+#include "trace/tracer.h"
+#include "traced_number.h"
+
+#include <ATen/EmptyTensor.h>
+#include <torch/csrc/autograd/python_variable.h>
+
+#include <algorithm>
+#include <cstdint>
+
+namespace tracehost::python {
+
+at::Tensor tensor_of_python_number(PyObject *value) {
+  const bool real = PyFloat_CheckExact(value);
+  if (!real && !PyLong_CheckExact(value))
+    return {};
+  int overflow = 0;
+  const std::int64_t integer = real ? 0 : PyLong_AsLongLongAndOverflow(value, &overflow);
+  if (overflow)
+    return {};
+  at::Tensor t = at::detail::empty_cpu({}, real ? at::kDouble : at::kLong);
+  if (real)
+    *t.mutable_data_ptr<double>() = PyFloat_AS_DOUBLE(value);
+  else
+    *t.mutable_data_ptr<std::int64_t>() = integer;
+  return t;
+}
+
+void NumberHistory::note(const std::string &path, PyObject *before) {
+  if (PyLong_CheckExact(before) || PyFloat_CheckExact(before))
+    first_.try_emplace(path, Owned(Py_NewRef(before)));
+}
+
+bool NumberHistory::varies(const std::string &path, PyObject *value) const {
+  const auto found = first_.find(path);
+  if (found == first_.end())
+    return false;
+  PyObject *first = found->second.get();
+  const bool same =
+      Py_TYPE(first) == Py_TYPE(value) && PyObject_RichCompareBool(first, value, Py_EQ) == 1;
+  return !same;
+}
+
+/// Whether write() can put a value there, and every read of it sees that.
+static bool is_writable(const Container &c, const Slot &slot, PyObject *owner) {
+  switch (c.place) {
+  case Place::instance:
+  case Place::globals:
+  case Place::entries:
+  case Place::members:
+  case Place::deque:
+    return true;
+  case Place::names: // a class's attribute, not a module's of C code
+    return PyType_Check(owner);
+  case Place::items:
+    return PyList_CheckExact(owner);
+  case Place::function:
+    return slot.index >= 0;
+  default:
+    return false;
+  }
+}
+
+PyObject *NumberSlots::take(int container, int slot) {
+  const Container &c = graph_.containers[container];
+  PyObject *value = c.slots[slot].value;
+  if (!history_ || history_->empty() || !value ||
+      !(PyLong_CheckExact(value) || PyFloat_CheckExact(value)) || graph_.objects[c.object].typed ||
+      graph_.objects[c.object].library || !trace::recording() || trace::lifted() ||
+      !history_->varies(graph_.path(container, slot), value))
+    return nullptr;
+  PyObject *owner = graph_.objects[c.object].object;
+  if (!is_writable(c, c.slots[slot], owner))
+    return nullptr;
+  at::Tensor number = tensor_of_python_number(value);
+  if (!number.defined())
+    return nullptr;
+  Taken taken{container, slot, Owned(THPVariable_Wrap(std::move(number))), Owned()};
+  if (!taken.tensor)
+    return nullptr;
+  taken_.push_back(std::move(taken));
+  return taken_.back().tensor.get();
+}
+
+void NumberSlots::put() {
+  Taken &taken = taken_.back();
+  taken.number = Owned(make_traced_number(trace::number_of_slot(THPVariable_Unpack(taken.tensor.get()))));
+  const Container &c = graph_.containers[taken.container];
+  const Slot &slot = c.slots[taken.slot];
+  if (!write(c.place, slot.key, slot.index, graph_.objects[c.object].object, taken.number.get()))
+    PyErr_Clear();
+}
+
+bool NumberSlots::gives(PyObject *tensor) const {
+  return std::any_of(taken_.begin(), taken_.end(),
+                     [&](const Taken &t) { return t.tensor.get() == tensor; });
+}
+
+void NumberSlots::restore() {
+  for (const Taken &taken : taken_) {
+    const Container &c = graph_.containers[taken.container];
+    const Slot &slot = c.slots[taken.slot];
+    PyObject *owner = graph_.objects[c.object].object;
+    PyObject *now = read(c, slot, owner, has_dict(c.place) ? dict_of(c.place, owner) : nullptr);
+    if (now && now == taken.number.get() &&
+        !write(c.place, slot.key, slot.index, owner, slot.value))
+      PyErr_Clear();
+  }
+}
+
+} // namespace tracehost::python
