@@ -13,7 +13,8 @@ namespace tracehost::python {
 /// Requires: GIL held.
 class NumberHistory {
 public:
-  /// The body has read `before` in the slot, and stored a number.
+  /// The body has read `before` in the slot, and stored another value. A number is noted; of a
+  /// tuple its numbers, as `path[0]` ...
   void note(const std::string &path, PyObject *before);
   /// Whether a trace that finds `value` there takes it as an input.
   bool varies(const std::string &path, PyObject *value) const;

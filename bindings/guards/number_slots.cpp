@@ -33,6 +33,8 @@ at::Tensor tensor_of_python_number(PyObject *value) {
 void NumberHistory::note(const std::string &path, PyObject *before) {
   if (PyLong_CheckExact(before) || PyFloat_CheckExact(before))
     first_.try_emplace(path, Owned(Py_NewRef(before)));
+  for (Py_ssize_t i = 0; PyTuple_CheckExact(before) && i < PyTuple_GET_SIZE(before); ++i)
+    note(path + "[" + std::to_string(i) + "]", PyTuple_GET_ITEM(before, i));
 }
 
 bool NumberHistory::varies(const std::string &path, PyObject *value) const {
@@ -65,16 +67,20 @@ static bool is_writable(const Container &c, const Slot &slot, PyObject *owner) {
   }
 }
 
+bool NumberSlots::takes(int container) const {
+  const Object &o = graph_.objects[graph_.containers[container].object];
+  return history_ && !history_->empty() && !o.typed && !o.library && trace::recording() &&
+         !trace::lifted();
+}
+
 PyObject *NumberSlots::take(int container, int slot) {
   const Container &c = graph_.containers[container];
   PyObject *value = c.slots[slot].value;
-  if (!history_ || history_->empty() || !value ||
-      !(PyLong_CheckExact(value) || PyFloat_CheckExact(value)) || graph_.objects[c.object].typed ||
-      graph_.objects[c.object].library || !trace::recording() || trace::lifted() ||
+  if (!value || !(PyLong_CheckExact(value) || PyFloat_CheckExact(value)) || !takes(container) ||
       !history_->varies(graph_.path(container, slot), value))
     return nullptr;
   PyObject *owner = graph_.objects[c.object].object;
-  if (!is_writable(c, c.slots[slot], owner))
+  if (owner != tuple_ && !is_writable(c, c.slots[slot], owner))
     return nullptr;
   at::Tensor number = tensor_of_python_number(value);
   if (!number.defined())
@@ -86,12 +92,45 @@ PyObject *NumberSlots::take(int container, int slot) {
   return taken_.back().tensor.get();
 }
 
+bool NumberSlots::begin_tuple(int container, int slot) {
+  const Container &c = graph_.containers[container];
+  PyObject *value = c.slots[slot].value;
+  if (!value || !PyTuple_CheckExact(value) || !takes(container) || tuple_ ||
+      !is_writable(c, c.slots[slot], graph_.objects[c.object].object))
+    return false;
+  const std::string path = graph_.path(container, slot);
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(value); ++i)
+    if (history_->varies(path + "[" + std::to_string(i) + "]", PyTuple_GET_ITEM(value, i)))
+      tuple_ = value;
+  return tuple_;
+}
+
+void NumberSlots::end_tuple(int container, int slot) {
+  PyObject *before = std::exchange(tuple_, nullptr);
+  Owned made(PyTuple_New(PyTuple_GET_SIZE(before)));
+  for (Py_ssize_t i = 0; made && i < PyTuple_GET_SIZE(before); ++i)
+    PyTuple_SET_ITEM(made.get(), i, Py_NewRef(PyTuple_GET_ITEM(before, i)));
+  for (const Taken &taken : taken_) {
+    const Container &c = graph_.containers[taken.container];
+    if (made && graph_.objects[c.object].object == before)
+      PyTuple_SetItem(made.get(), c.slots[taken.slot].index, Py_NewRef(taken.number.get()));
+  }
+  taken_.push_back({container, slot, Owned(), std::move(made)});
+  write_number(taken_.back());
+}
+
 void NumberSlots::put() {
   Taken &taken = taken_.back();
   taken.number = Owned(make_traced_number(trace::number_of_slot(THPVariable_Unpack(taken.tensor.get()))));
+  if (!tuple_)
+    write_number(taken);
+}
+
+void NumberSlots::write_number(const Taken &taken) {
   const Container &c = graph_.containers[taken.container];
   const Slot &slot = c.slots[taken.slot];
-  if (!write(c.place, slot.key, slot.index, graph_.objects[c.object].object, taken.number.get()))
+  if (!taken.number ||
+      !write(c.place, slot.key, slot.index, graph_.objects[c.object].object, taken.number.get()))
     PyErr_Clear();
 }
 
@@ -105,6 +144,8 @@ void NumberSlots::restore() {
     const Container &c = graph_.containers[taken.container];
     const Slot &slot = c.slots[taken.slot];
     PyObject *owner = graph_.objects[c.object].object;
+    if (PyTuple_Check(owner))
+      continue;
     PyObject *now = read(c, slot, owner, has_dict(c.place) ? dict_of(c.place, owner) : nullptr);
     if (now && now == taken.number.get() &&
         !write(c.place, slot.key, slot.index, owner, slot.value))

@@ -43,6 +43,10 @@ public:
   PyObject *take(int container, int slot);
   /// After take(), once the tensor's path is known: a traced number is put into the slot.
   void put();
+  /// A slot was found that holds a tuple of which some numbers are inputs: the body will find
+  /// another tuple there. Between the two all elements are recorded. False: it is left as it is.
+  bool begin_tuple(int container, int slot);
+  void end_tuple(int container, int slot);
   /// Whether take() has returned it.
   bool gives(PyObject *tensor) const;
   /// The body has ended: what it has not stored to holds Python's number again.
@@ -51,9 +55,13 @@ public:
 private:
   struct Taken {
     int container, slot;
-    Owned tensor; ///< the graph's input
+    Owned tensor; ///< the graph's input; null: a tuple with some
     Owned number; ///< what the body reads
   };
+  bool takes(int container) const;
+  void write_number(const Taken &taken);
+
+  PyObject *tuple_ = nullptr; ///< between begin_tuple() and end_tuple()
   Graph &graph_;
   const NumberHistory *history_;
   std::vector<Taken> taken_;

@@ -163,6 +163,9 @@ Paths::Position Paths::add_slot(int c, int index, PyObject *key, PyObject *value
   if (PyObject *input = numbers_.take(c, number)) {
     tensors_.emplace(input, Position{c, number});
     numbers_.put();
+  } else if (numbers_.begin_tuple(c, number)) {
+    whole(value, false);
+    numbers_.end_tuple(c, number);
   }
   return {c, number};
 }

@@ -219,25 +219,31 @@ std::string Recorder::path_of(PyObject *tensor) {
 
 namespace {
 
-/// A number, a string, a torch.Size of numbers.
-bool is_constant(PyObject *value) {
-  if (!PyTuple_CheckExact(value) && std::string_view(Py_TYPE(value)->tp_name) != "torch.Size")
+/// A number, a string, a torch.Size; a tuple, list or dict of such, which each call makes anew.
+bool is_constant(PyObject *value, int depth = 0) {
+  constexpr int deepest = 20; // of those that hold themselves, too
+  if (PyDict_CheckExact(value) && depth < deepest) {
+    PyObject *key, *item;
+    for (Py_ssize_t at = 0; PyDict_Next(value, &at, &key, &item);)
+      if (!is_plain(Py_TYPE(key), key) || !is_constant(item, depth + 1))
+        return false;
+    return true;
+  }
+  const bool tuple =
+      PyTuple_CheckExact(value) || std::string_view(Py_TYPE(value)->tp_name) == "torch.Size";
+  if ((!tuple && !PyList_CheckExact(value)) || depth >= deepest)
     return is_plain(Py_TYPE(value), value);
-  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(value); ++i)
-    if (!is_constant(PyTuple_GET_ITEM(value, i)))
+  for (Py_ssize_t i = 0; i < Py_SIZE(value); ++i)
+    if (!is_constant(PySequence_Fast_ITEMS(value)[i], depth + 1))
       return false;
   return true;
 }
 
 /// Whether the body stores a value that follows from what a call compares: then each call stores
-/// the same, or what the graph computes. What it replaces was not read, or is compared by value.
+/// the same, or what the graph computes. What it has read in the slot is compared, too.
 bool is_known_value(const Change &change, const Container &c) {
-  if (!change.now || !(change.has_number || is_constant(change.now.get())))
-    return false;
-  if (change.slot < 0)
-    return !c.read;
-  const Slot &slot = c.slots[change.slot];
-  return !slot.read || (slot.value && is_plain(Py_TYPE(slot.value), slot.value));
+  return change.now && (change.slot >= 0 || !c.read) &&
+         (change.has_number || is_constant(change.now.get()));
 }
 
 /// A store of tensors, of None or a number, a deletion, tensors appended to a list.
@@ -303,33 +309,41 @@ std::string Recorder::take_back(bool (*is_it)(PyObject *)) {
   return first;
 }
 
-/// Puts Python's numbers in place of those of the graph in lists and dicts, at any depth.
-static void replace_numbers_in(PyObject *value, int depth) {
+/// What holds Python's numbers in place of those of the graph: a number or tuple made anew, or null
+/// where `value` stays, a list or dict that is changed in place. At any depth.
+static Owned without_graph_numbers(PyObject *value, int depth = 0) {
   constexpr int deepest = 20;
+  if (is_traced_number(value))
+    return Owned(number_of(THPVariable_Unpack(value)));
   if (depth > deepest)
-    return;
-  const auto number = [](PyObject *item) {
-    return is_traced_number(item) ? number_of(THPVariable_Unpack(item)) : nullptr;
-  };
+    return Owned();
+  if (PyTuple_CheckExact(value)) {
+    Owned made;
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(value); ++i) {
+      Owned item = without_graph_numbers(PyTuple_GET_ITEM(value, i), depth + 1);
+      if (item && !made) {
+        const Owned list(PySequence_List(value));
+        made = Owned(list ? PyList_AsTuple(list.get()) : nullptr);
+      }
+      if (item && made)
+        PyTuple_SetItem(made.get(), i, item.release());
+    }
+    return made;
+  }
   if (PyList_CheckExact(value)) {
     for (Py_ssize_t i = 0; i < PyList_GET_SIZE(value); ++i)
-      if (PyObject *made = number(PyList_GET_ITEM(value, i)))
-        PyList_SetItem(value, i, made);
-      else
-        replace_numbers_in(PyList_GET_ITEM(value, i), depth + 1);
+      if (Owned item = without_graph_numbers(PyList_GET_ITEM(value, i), depth + 1))
+        PyList_SetItem(value, i, item.release());
   } else if (PyDict_CheckExact(value)) {
     const Owned keys(PyDict_Keys(value));
     for (Py_ssize_t i = 0; keys && i < PyList_GET_SIZE(keys.get()); ++i) {
       PyObject *item = PyDict_GetItemWithError(value, PyList_GET_ITEM(keys.get(), i));
-      if (!item)
-        continue;
-      if (const Owned made(number(item)); made)
+      if (const Owned made = item ? without_graph_numbers(item, depth + 1) : Owned())
         PyDict_SetItem(value, PyList_GET_ITEM(keys.get(), i), made.get());
-      else
-        replace_numbers_in(item, depth + 1);
     }
   }
   PyErr_Clear();
+  return Owned();
 }
 
 void Recorder::replace_numbers() {
@@ -339,13 +353,12 @@ void Recorder::replace_numbers() {
       continue;
     const Container &c = graph.containers[change.container];
     PyObject *owner = graph.objects[c.object].object;
-    replace_numbers_in(owner, 0);
-    replace_numbers_in(change.now.get(), 0);
-    if (change.appended || !is_traced_number(change.now.get()))
+    without_graph_numbers(owner);
+    Owned number = without_graph_numbers(change.now.get());
+    if (change.appended || !number)
       continue;
-    Owned number(number_of(THPVariable_Unpack(change.now.get())));
     const int index = change.slot < 0 ? -1 : c.slots[change.slot].index;
-    if (!number || !write(c.place, change.key.get(), index, owner, number.get()))
+    if (!write(c.place, change.key.get(), index, owner, number.get()))
       PyErr_Clear();
     change.now = std::move(number);
   }
@@ -387,7 +400,7 @@ void Recorder::State::note_numbers() {
     if (change.rebound < 0 || change.slot < 0)
       continue;
     const Slot &slot = paths.graph().containers[change.container].slots[change.slot];
-    if (slot.read && slot.value && change.now && !change.has_tensor)
+    if (slot.read && slot.value && change.now && (change.has_number || !change.has_tensor))
       history->note(paths.graph().path(change.container, change.slot), slot.value);
   }
 }

@@ -233,11 +233,7 @@ at::Tensor compute_number(const NumberOp &op, const std::vector<c10::IValue> &op
   if (!kind) { // a later call's may be of another type
     kind = kind_of(*result);
     node->output()->setType(c10::NumberType::get());
-    jit::Value *expected = graph.insertConstant(static_cast<std::int64_t>(*kind));
-    jit::Node *check = graph.insertNode(
-        graph.create(c10::Symbol::fromQualString("tracehost::py_kind"), {scalar, expected}));
-    tracer::recordSourceLocation(check);
-    scalar = check->output();
+    scalar = current->check_kind(scalar, *kind, op.name);
   }
   return number(scalar, *kind, result);
 }

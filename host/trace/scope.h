@@ -1,6 +1,7 @@
 #pragma once
 
 #include "program/callback.h"
+#include "program/numbers.h"
 #include "program/places.h"
 #include "shapes/stand_in.h"
 #include "trace/frontend.h"
@@ -123,6 +124,8 @@ public:
   /// `where`: the line that needs it.
   void speculate(jit::Value *scalar, const c10::IValue &actual, const std::string &how,
                  const std::string &where);
+  /// The same of its type, where values tell that (`min` of an int and a float): the checked number.
+  jit::Value *check_kind(jit::Value *scalar, NumberKind actual, std::string_view op);
   /// Whether an op that reads values becomes a checked number; then it runs aside.
   bool speculates(const c10::OperatorHandle &op, const jit::Stack &stack);
   /// Something is about to change that a graph could not take back.

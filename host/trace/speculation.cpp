@@ -118,6 +118,28 @@ void Scope::speculate(jit::Value *scalar, const c10::IValue &actual, const std::
   result.checked.push_back({where, value});
 }
 
+jit::Value *Scope::check_kind(jit::Value *scalar, NumberKind actual, std::string_view op) {
+  const bool early = is_of_head(scalar);
+  if (!early && !effect_.empty())
+    refuse(Refusal::value_read,
+           fmt::format("the type of a number ({}) at {} depends on values, after {}, which could "
+                       "not be taken back for a call with another type. Give it one type (float(), "
+                       "int()) before, or compute it earlier.",
+                       op, text(frontend_.here()), effect_));
+  const auto insert_check = [&] {
+    jit::Graph &graph = *tracer::getTracingState()->graph;
+    jit::Value *expected = graph.insertConstant(static_cast<std::int64_t>(actual));
+    jit::Node *check = graph.insertNode(
+        graph.create(c10::Symbol::fromQualString("tracehost::py_kind"), {scalar, expected}));
+    tracer::recordSourceLocation(check);
+    return check->output();
+  };
+  if (!early)
+    return insert_check();
+  head().take(scalar);
+  return head().add(insert_check);
+}
+
 /// A read of a tensor by code that needs the value at once: an `if`, an index, torch.equal().
 bool Scope::speculates(const c10::OperatorHandle &op, const jit::Stack &stack) {
   const auto &schema = op.schema();

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 
 from .._traced_number import compute
+from .._tracehost import can_be_checked
 from ._branches import check_condition, stage
 from ._join import State, Thunk
 from ._state import as_tensor, is_read, is_tensor, promoted
@@ -64,6 +65,8 @@ def _truth(value: Any, what: str) -> torch.Tensor:
 
 
 def and_test(left: torch.Tensor, right: Thunk) -> Any:
+    if can_be_checked(left):
+        return left and right()
     left = as_tensor(left)
     false = torch.zeros((), dtype=torch.bool, device=left.device)
     watched = (right,)
@@ -71,6 +74,8 @@ def and_test(left: torch.Tensor, right: Thunk) -> Any:
 
 
 def or_test(left: torch.Tensor, right: Thunk) -> Any:
+    if can_be_checked(left):
+        return left or right()
     left = as_tensor(left)
     true = torch.ones((), dtype=torch.bool, device=left.device)
     return choose(left, lambda: true, lambda: _truth(right(), "'or'"), "'or'", (right,))

@@ -192,7 +192,7 @@ class Expressions:
     def compare(self, node: ast.Compare) -> ast.expr:
         if self.plain:
             return self.generic(node)
-        if len(node.ops) == 1 and _asks_for_bool(node):
+        if len(node.ops) == 1 and _asks_of_number(node):
             sign = nodes.constant(SIGNS[type(node.ops[0])], nodes.where(node))
             operands = [self.expr(node.left), sign, self.expr(node.comparators[0])]
             return nodes.operation("compare", operands, nodes.where(node))
@@ -354,8 +354,10 @@ _HANDLERS: dict[type, Callable[[Any, Any], Any]] = {
 }
 
 
-def _asks_for_bool(node: ast.Compare) -> bool:
-    """`x is True`, which a traced bool may be without being that object."""
+def _asks_of_number(node: ast.Compare) -> bool:
+    """`x in y`; `x is True`, which a traced bool may be without being that object."""
+    if isinstance(node.ops[0], (ast.In, ast.NotIn)):
+        return True
     right = node.comparators[0]
     return isinstance(node.ops[0], (ast.Is, ast.IsNot)) and (
         isinstance(right, ast.Constant) and isinstance(right.value, bool)

@@ -13,6 +13,7 @@ from typing import Any
 
 from . import _staging
 from ._calls import call
+from ._membership import contains, lacks
 from ._numbers import in_place
 from ._options import NO_OPTIONS, LoopOptions, loop_options
 from ._places import get_attribute, get_item, set_attribute, set_item
@@ -200,8 +201,8 @@ _COMPARISONS: dict[str, Callable[[Any, Any], Any]] = {
     "!=": operator.ne,
     "is": lambda left, right: left == right if _is_bool(left, right) else left is right,
     "is not": lambda left, right: left != right if _is_bool(left, right) else left is not right,
-    "in": lambda left, right: left in right,
-    "not in": lambda left, right: left not in right,
+    "in": contains,
+    "not in": lacks,
 }
 
 
