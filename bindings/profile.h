@@ -24,6 +24,10 @@ public:
 
   /// Of the innermost trace of this thread: Recorder::reaches.
   static bool reaches(PyObject *object);
+  /// The same: Recorder::begin_block, settle_block, serves_once. Without a trace: nothing.
+  static std::size_t begin_block();
+  static std::string settle_block(std::size_t begin, bool put_back);
+  static void serves_once(std::string what);
 
   /// A block of code that a node of the graph calls, at each run: only what it may store is noted.
   class InCall {

@@ -8,6 +8,7 @@
 #include "staging/select.h"
 #include "staging/tensor_array.h"
 #include "trace/call.h"
+#include "trace/numbers.h"
 #include "trace/tracer.h"
 
 #include <pybind11/stl.h>
@@ -227,6 +228,10 @@ void add_staging(py::module_ &module) {
   module.def("abandoned", &trace::abandoned);
   module.def("forgive_refusal", &trace::forgive_refusal);
   module.def("traces_reads", [] { return trace::active() && trace::traces_reads(); });
+  module.def("begin_block", &Profile::begin_block);
+  module.def("settle_block", &Profile::settle_block);
+  module.def("serves_once", &Profile::serves_once);
+  module.def("may_check", [] { return trace::recording() && trace::may_check(); });
   module.def("reaches", [](py::handle object) { return Profile::reaches(object.ptr()); });
   module.def("without_data", [] { return trace::active() && trace::without_data(); });
   module.def("is_relaxing", [] { return trace::active() && trace::relaxing(); });

@@ -88,6 +88,9 @@ public:
   /// Instead of rebound(), or after it: puts back what held a tensor without data, of a class that
   /// `is_it` knows. The path and line of the first such store, or empty.
   std::string take_back(bool (*is_it)(PyObject *));
+  /// Around a staged block: see Stores.
+  std::size_t begin_block() const;
+  std::string settle_block(std::size_t begin, bool put_back);
   /// Puts numbers in place of those of the graph that the body has stored, or made keys of dicts.
   /// Requires: paused.
   void replace_numbers();

@@ -1,6 +1,10 @@
 #include "guards/stores.h"
 
 #include "frames.h"
+#include "guards/known.h"
+#include "trace/block.h"
+#include "trace/tracer.h"
+#include "traced_number.h"
 
 namespace tracehost::python {
 
@@ -12,6 +16,8 @@ std::uint64_t Stores::key(int container, int slot) {
 void Stores::note(Paths::Position at, bool called) {
   if (at.container < 0)
     return;
+  if (!called && trace::recording() && trace::in_block())
+    note_in_block(at);
   Container &c = paths_.graph().containers[at.container];
   c.stored = true;
   if (at.slot >= 0)
@@ -38,6 +44,73 @@ void Stores::note_unknown(int container) {
     if (s.expect == Expect::container && s.primary)
       if (const int inner = paths_.before_change(s.value); inner >= 0)
         note_unknown(inner);
+}
+
+void Stores::note_in_block(Paths::Position at) {
+  const Graph &graph = paths_.graph();
+  const Container &c = graph.containers[at.container];
+  const Object &o = graph.objects[c.object];
+  if (o.library || c.place == Place::inner) // a library's own affair; a cache, see changes.h
+    return;
+  PyObject *dict = has_dict(c.place) ? dict_of(c.place, o.object) : nullptr;
+  PyObject *before = at.slot < 0 ? nullptr : read(c, c.slots[at.slot], o.object, dict);
+  in_blocks_.push_back({at.container, at.slot, Owned(Py_XNewRef(before)),
+                        length_of(c.place, o.object), user_line()});
+}
+
+bool Stores::is_as_before(const InBlock &store) const {
+  const Container &c = paths_.graph().containers[store.container];
+  PyObject *owner = paths_.graph().objects[c.object].object;
+  if (store.slot >= 0) {
+    PyObject *dict = has_dict(c.place) ? dict_of(c.place, owner) : nullptr;
+    PyObject *now = read(c, c.slots[store.slot], owner, dict), *before = store.before.get();
+    if (now == before || !now || !before || Py_TYPE(now) != Py_TYPE(before) ||
+        !is_plain(Py_TYPE(now), now))
+      return now == before;
+    const int same = PyObject_RichCompareBool(now, before, Py_EQ);
+    PyErr_Clear();
+    return same == 1;
+  }
+  if (c.place == Place::entries)
+    return length_of(c.place, owner) == store.length;
+  if (c.place != Place::items || !PyList_Check(owner))
+    return true; // elements of a set or deque are no outputs of the graph: see finish.h
+  for (Py_ssize_t i = store.length; i < PyList_GET_SIZE(owner); ++i)
+    if (is_tensor(PyList_GET_ITEM(owner, i))) // a traced number is one, too
+      return false;
+  return true;
+}
+
+void Stores::put_back(const InBlock &store) {
+  const Container &c = paths_.graph().containers[store.container];
+  PyObject *owner = paths_.graph().objects[c.object].object;
+  const Slot *slot = store.slot < 0 ? nullptr : &c.slots[store.slot];
+  if (slot)
+    write(c.place, slot->key, slot->index, owner, store.before.get());
+  else if (c.place == Place::items && PyList_Check(owner))
+    PyList_SetSlice(owner, store.length, PyList_GET_SIZE(owner), nullptr);
+  PyErr_Clear();
+}
+
+std::string Stores::settle_block(std::size_t begin, bool puts_back) {
+  const KeepError keep;
+  std::string first;
+  std::vector<InBlock> stores(std::make_move_iterator(in_blocks_.begin() + begin),
+                              std::make_move_iterator(in_blocks_.end()));
+  in_blocks_.resize(begin);
+  std::unordered_map<std::uint64_t, bool> seen; // the first store to a slot knows what was there
+  for (const InBlock &store : stores) {
+    if (!seen.emplace(key(store.container, store.slot), true).second || is_as_before(store))
+      continue;
+    const Graph &graph = paths_.graph();
+    if (first.empty())
+      first = (store.slot < 0 ? graph.prefix(graph.containers[store.container].object)
+                              : graph.path(store.container, store.slot)) +
+              " at " + text(store.where);
+    if (puts_back)
+      put_back(store);
+  }
+  return first;
 }
 
 Storer Stores::of(int container, int slot) const {

@@ -3,7 +3,9 @@
 #include "guards/paths.h"
 
 #include <cstdint>
+#include <string>
 #include <unordered_map>
+#include <vector>
 
 namespace tracehost::python {
 
@@ -14,7 +16,13 @@ struct Storer {
   Site where;          ///< the user's line of the body's first store
 };
 
-/// The stores that were seen, by slot and by container. Requires: GIL held.
+/// The stores that were seen, by slot and by container.
+///
+/// A branch or loop that is staged runs once at the trace, whether or not it is taken. Variables
+/// that its own code assigns are set back behind it, and then joined. What else it has stored (in a
+/// function that it calls, in a dict) no later call could repeat: settle_block() finds that.
+///
+/// Requires: GIL held.
 class Stores {
 public:
   explicit Stores(Paths &paths) : paths_(paths) {}
@@ -27,8 +35,27 @@ public:
   /// Of the slot; else of its container.
   Storer of(int container, int slot) const;
 
+  /// Before a staged block runs: what settle_block() gets after it.
+  std::size_t begin_block() const { return in_blocks_.size(); }
+  /// After it, and after its variables are set back: path and line of the first slot that another
+  /// value is in now; empty if none. `put_back`: the block was not taken, so each gets what it held.
+  std::string settle_block(std::size_t begin, bool put_back);
+
 private:
+  /// A store in a staged block.
+  struct InBlock {
+    int container, slot;
+    Owned before;      ///< null: nothing was there
+    Py_ssize_t length; ///< of the container; -1 where it has none
+    Site where;
+  };
+
   static std::uint64_t key(int container, int slot);
+  void note_in_block(Paths::Position at);
+  bool is_as_before(const InBlock &store) const;
+  void put_back(const InBlock &store);
+
+  std::vector<InBlock> in_blocks_;
 
   Paths &paths_;
   std::unordered_map<std::uint64_t, Storer> seen_;

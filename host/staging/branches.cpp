@@ -12,7 +12,7 @@ namespace tracehost::staging {
 
 namespace jit = torch::jit;
 
-Branches::Branches(const at::Tensor &condition) {
+Branches::Branches(const at::Tensor &condition) : effect_(trace::first_effect()) {
   trace::record_modes();
   jit::Value *truth = truth_of(condition);
   auto &graph = *truth->owningGraph();
@@ -48,6 +48,7 @@ std::size_t Branches::run(Branch branch, const Body &body) {
 void Branches::discard() {
   trace::forget(node_);
   node_->destroy();
+  trace::set_first_effect(std::move(effect_));
 }
 
 void Branches::raise(Branch branch, const std::string &type, const std::string &message,

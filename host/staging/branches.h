@@ -8,6 +8,7 @@
 #include <array>
 #include <functional>
 #include <optional>
+#include <string>
 #include <vector>
 
 namespace tracehost::staging {
@@ -60,6 +61,7 @@ private:
   torch::jit::Value *output(Branch branch, std::size_t index);
 
   torch::jit::Node *node_ = nullptr;
+  std::string effect_; ///< the first one before
   std::optional<bool> condition_;
   std::array<std::vector<Left>, 2> left_;
 };

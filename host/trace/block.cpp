@@ -123,6 +123,8 @@ void settle_kept(jit::Graph &graph) {
 void note_made_in_block(const at::Tensor &t) { current->made_in_block(t); }
 Site left_behind() { return current->left_behind(); }
 void forgive_refusal() { current->forgive_refusal(); }
+std::string first_effect() { return current->first_effect(); }
+void set_first_effect(std::string effect) { current->set_first_effect(std::move(effect)); }
 void forgive_failure() { current->raised.clear(); }
 bool in_block() { return current->blocks > 0; }
 void record_modes() { current->record_modes(); }

@@ -38,6 +38,10 @@ void forgive_refusal();
 /// What has failed in a block is raised by the graph, where it is reached: no reason to refuse.
 /// Requires: active().
 void forgive_failure();
+/// What was changed first that could not be taken back, as `aten::add_ at net.py:12`; empty:
+/// nothing. A discarded block puts back what it was before. Requires: active().
+std::string first_effect();
+void set_first_effect(std::string effect);
 /// `t` belongs to the block that is recorded now. Requires: in_block().
 void note_made_in_block(const at::Tensor &t);
 /// Where a tensor without data was made that outlives its block, as something has stored it; line

@@ -276,6 +276,8 @@ void refuse_number(const at::Tensor &, const std::string &how) {
   std::terminate(); // refuse() throws
 }
 
+bool may_check() { return !current->without_data() && current->may_check(); }
+
 void need_number(const at::Tensor &t, const std::string &how) {
   const Resumed resumed;
   if (!is_traced_number(t))

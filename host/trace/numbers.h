@@ -60,6 +60,9 @@ double real_of_number(const at::Tensor &number);
 /// The value, for the op that is called next: it has that as a constant, which becomes the number.
 /// Requires: recording().
 c10::IValue give_number(const at::Tensor &number);
+/// Whether a check may stand here: nothing was changed before that could not be taken back, and one
+/// more graph may serve the same arguments. Requires: recording().
+bool may_check();
 /// The body needs the value of `t`, if that is a number of the trace: the graph checks it, or it is
 /// refused (speculation.cpp). Also where torch has switched the tracer off for a moment
 /// (torch.tensor(...)). Requires: active().

@@ -130,11 +130,14 @@ public:
   bool speculates(const c10::OperatorHandle &op, const jit::Stack &stack);
   /// Something is about to change that a graph could not take back.
   void note_effect(const std::string &what);
+  const std::string &first_effect() const { return effect_; }
+  void set_first_effect(std::string effect) { effect_ = std::move(effect); }
   const Outcomes *outcomes = nullptr;
   /// Numbers of slots, and checks that follow from them alone.
   Head &head() { return head_ ? *head_ : head_.emplace(*jit::tracer::getTracingState()->graph); }
   bool is_of_head(const jit::Value *scalar) const { return head_ && head_->reaches(scalar); }
   /// Whether one more graph, for another value, may serve the same arguments.
+  bool may_check() const { return effect_.empty() && may_branch(); }
   bool may_branch() const { return !outcomes || outcomes->graphs < Outcomes::most_graphs; }
 
   // Parts of the body that are not recorded as ops: lifted.cpp, call.cpp.

@@ -23,8 +23,12 @@ from .._stand_ins import needs_data
 from .._tracehost import (
     Branches,
     abandoned,
+    begin_block,
     can_be_checked,
     forgive_refusal,
+    may_check,
+    serves_once,
+    settle_block,
     sizes_now,
     traces_reads,
     without_data,
@@ -64,6 +68,9 @@ def stage(
     where = line()
     cond = as_tensor(cond)
     check_condition(cond, what, where)
+    if where in _STORING and may_check():
+        bodies[_checked(cond)]()
+        return
     branches = Branches(cond)
     before = get_state()
     containers = Containers(*(watched or bodies))
@@ -76,39 +83,47 @@ def stage(
         bodies[THEN if chosen else ELSE]()
         ended = True
 
-    for branch in (THEN, ELSE):
+    # The one that is not taken comes first: if it can't be staged, nothing has run for real.
+    for branch in (ELSE, THEN) if chosen else (THEN, ELSE):
         set_state(_knowing(before, names, cond, branch))
         real = chosen is (branch == THEN)
+        begin = begin_block()
+        wants_data = False
         try:
             body = real_body if real else bodies[branch]
             outcomes[branch] = _run(branches, branch, body, get_state, real)
         except RecursionError:
             refuse_endless(what, where)
         except Exception as error:
-            # Only before the other one has run: nothing runs twice for real.
-            if branch == THEN and chosen is False and _wants_data(error):
-                forgive_refusal()
-                branches.discard()
-                set_state(before)
-                body = bodies[THEN if bool(as_number(cond.reshape(()))) else ELSE]
-                break
-            if not abandoned() or without_data():
-                raise
-            if not real:  # refused without data: as if there were no trace
-                set_state(before)
-                bodies[THEN if chosen else ELSE]()
-            elif not ended:
-                raise
-            return
+            wants_data = not real and chosen is not None and _wants_data(error)
+            if not wants_data:
+                if not real:
+                    set_state(before)
+                    settle_block(begin, True)
+                if not abandoned() or without_data():
+                    raise
+                if not real:  # refused without data: as if there were no trace
+                    bodies[THEN if chosen else ELSE]()
+                elif not ended:
+                    raise
+                return
         set_state(before)
+        stored = settle_block(begin, not real)
+        if not real and chosen is not None and (stored or wants_data):
+            forgive_refusal()
+            branches.discard()
+            if stored and not may_check():
+                _refuse_store(stored, what, where)
+            bodies[_checked(cond)]()
+            return
+        if stored and not real:
+            _refuse_store(stored, what, where)
+        if stored:
+            _STORING.add(where)
+            serves_once(f"stores {stored} in a branch of the {what} at {where}")
         if loop_bodies.under_way and (grows := containers.growing()):
             raise grows  # in a loop: it can make a list of the graph of it
         containers.check(f"a branch of the {what}")
-    else:
-        body = None
-    if body is not None:
-        body()
-        return
     then, other = outcomes[THEN], outcomes[ELSE]
     if then.error is not None and other.error is not None:
         raise then.error
@@ -120,6 +135,23 @@ def stage(
             raise
         joined = actual.state  # refused: as if there were no trace
     set_state(joined)
+
+
+# Lines of ifs of which a branch was seen to store in a function that it calls: the graph checks these conditions.
+_STORING: set[str] = set()
+
+
+def _checked(cond: torch.Tensor) -> int:
+    """The branch that is taken; the graph checks that it is."""
+    return THEN if bool(as_number(cond.reshape(()))) else ELSE
+
+
+def _refuse_store(stored: str, what: str, where: str) -> NoReturn:
+    refuse(
+        f"a branch of the {what} at {where} stores {stored}, in code that it calls, and a graph can't tell "
+        "whether that branch is taken. Return the value and store it behind the block, or choose by a Python "
+        "value."
+    )
 
 
 def refuse_endless(what: str, where: str) -> NoReturn:

@@ -3,12 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NoReturn
 
 import torch
 
 from .._errors import Error
-from .._tracehost import Loop, TensorSpec, abandoned, raise_error, sizes_now, without_data
+from .._tracehost import (
+    Loop,
+    TensorSpec,
+    abandoned,
+    begin_block,
+    raise_error,
+    settle_block,
+    sizes_now,
+    without_data,
+)
 from ._branches import check_runs_without_data
 from ._containers import Containers, Grows, bodies
 from ._join import State
@@ -216,6 +225,13 @@ class StagedLoop:
             f"do for all iterations.{_cure(before, now)}"
         )
 
+    def _refuse_store(self, stored: str) -> NoReturn:
+        refuse(
+            f"the body of the {self.what} at {self.where} stores {stored}, in code that it calls, and a graph can't "
+            "repeat that for each iteration. Return the value, assign it to a variable in the body, and store it "
+            "behind the loop."
+        )
+
     # -- the whole
 
     def run(self, bounds: Bounds, iteration: Callable[[torch.Tensor], torch.Tensor | None]) -> bool:
@@ -243,12 +259,15 @@ class StagedLoop:
                 return condition, self.next(self.get_state(), varying)
 
             grows = None
+            begin = begin_block()
             try:
                 with bodies:
                     loop.body(varying, body)
                 grows = self.containers.growing()
                 if grows is None:
                     self.set_state(tuple(self.before))
+                    if stored := settle_block(begin, True):
+                        self._refuse_store(stored)
                     self.containers.check(f"the body of a {self.what} over a tensor")
                     self.set_state(self._after(self.state(self._results(loop))))
                     return True
@@ -264,6 +283,7 @@ class StagedLoop:
                     made.cell.cell_contents = list(made.items)
                 return False
             self.set_state(tuple(self.before))
+            settle_block(begin, True)
             loop.discard()
             if grows is not None and without_data():
                 raise grows  # the loop around needs it, too
