@@ -115,14 +115,7 @@ bool Profile::reaches(PyObject *object) {
   return innermost && innermost->recorder_.reaches(object);
 }
 
-std::size_t Profile::begin_block() { return innermost ? innermost->recorder_.begin_block() : 0; }
-std::string Profile::settle_block(std::size_t begin, bool put_back) {
-  return innermost ? innermost->recorder_.settle_block(begin, put_back) : std::string();
-}
-void Profile::serves_once(std::string what) {
-  if (innermost)
-    innermost->recorder_.serves_once(std::move(what));
-}
+Recorder *Profile::recorder() { return innermost ? &innermost->recorder_ : nullptr; }
 
 Profile::InCall::InCall() : profile_(innermost) {
   profile_->recorder_.begin_call();

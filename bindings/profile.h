@@ -24,10 +24,8 @@ public:
 
   /// Of the innermost trace of this thread: Recorder::reaches.
   static bool reaches(PyObject *object);
-  /// The same: Recorder::begin_block, settle_block, serves_once. Without a trace: nothing.
-  static std::size_t begin_block();
-  static std::string settle_block(std::size_t begin, bool put_back);
-  static void serves_once(std::string what);
+  /// The Recorder of the innermost trace of this thread; null: none.
+  static Recorder *recorder();
 
   /// A block of code that a node of the graph calls, at each run: only what it may store is noted.
   class InCall {

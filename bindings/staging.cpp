@@ -1,6 +1,7 @@
 #include "staging.h"
 
 #include "errors.h"
+#include "guards/block_stores.h"
 #include "profile.h"
 #include "python_call.h"
 #include "staging/branches.h"
@@ -228,9 +229,11 @@ void add_staging(py::module_ &module) {
   module.def("abandoned", &trace::abandoned);
   module.def("forgive_refusal", &trace::forgive_refusal);
   module.def("traces_reads", [] { return trace::active() && trace::traces_reads(); });
-  module.def("begin_block", &Profile::begin_block);
-  module.def("settle_block", &Profile::settle_block);
-  module.def("serves_once", &Profile::serves_once);
+  module.def("serves_once", [](std::string what) {
+    if (Recorder *recorder = Profile::recorder())
+      recorder->serves_once(std::move(what));
+  });
+  add_block_stores(module);
   module.def("may_check", [] { return trace::recording() && trace::may_check(); });
   module.def("reaches", [](py::handle object) { return Profile::reaches(object.ptr()); });
   module.def("without_data", [] { return trace::active() && trace::without_data(); });

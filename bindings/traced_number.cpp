@@ -38,6 +38,12 @@ bool is_live(py::handle number) {
          (trace::is_traced_number(unpack(number)) || trace::is_traced_size(unpack(number)));
 }
 
+/// A number that is used must not be of a block that is closed.
+void check_left(const at::Tensor &number) {
+  if (trace::recording() && !trace::is_traced_number(number) && !trace::is_traced_size(number))
+    trace::check_not_of_block(number);
+}
+
 /// Of an exact bool, int in the range of int64, or float; nullopt for all else.
 std::optional<c10::IValue> operand(py::handle value) {
   PyObject *object = value.ptr();
@@ -113,6 +119,8 @@ PyObject *make_traced_number(const at::Tensor &size) {
   if (size.unsafeGetTensorImpl()->is_wrapped_number())
     made.unsafeGetTensorImpl()->set_wrapped_number(true);
   trace::same_value(size, made);
+  if (trace::recording() && trace::in_block())
+    trace::note_made_in_block(made);
   return result.release().ptr();
 }
 
@@ -154,6 +162,7 @@ static std::int64_t pinned(const at::Tensor &size, const std::string &why) {
 /// read from a tensor the graph checks it. Where the body goes on without a trace, it has the
 /// number.
 static PyObject *needed(const at::Tensor &number, const std::string &how) {
+  check_left(number);
   if (trace::active() && !trace::abandoned()) {
     if (trace::is_traced_size(number))
       return PyLong_FromLongLong(pinned(number, how + " of a size"));
@@ -230,6 +239,7 @@ void add_traced_number(py::module_ &m) {
         [](py::handle number) { return !is_live(number) || Reads::printing(); });
   // The value, on its way to an op as a constant.
   m.def("_number_given", [](py::handle number) {
+    check_left(unpack(number));
     const c10::IValue value = trace::give_number(unpack(number));
     return value.isDouble() ? py::object(py::float_(value.toDouble()))
            : value.isBool() ? py::object(py::bool_(value.toBool()))
@@ -247,6 +257,7 @@ void add_traced_number(py::module_ &m) {
   m.def("_number_index", [](py::handle number) {
     if (trace::recording() && trace::is_traced_number(unpack(number)))
       return trace::index_of_number(unpack(number));
+    check_left(unpack(number));
     return trace::index_of_size(unpack(number));
   });
   m.def("_number_value", [](py::handle number) {

@@ -291,10 +291,7 @@ void Recorder::put_back() {
       python::put_back(change, state_->paths.graph());
 }
 
-std::size_t Recorder::begin_block() const { return state_->stores.begin_block(); }
-std::string Recorder::settle_block(std::size_t begin, bool put_back) {
-  return state_->stores.settle_block(begin, put_back);
-}
+Stores &Recorder::stores() { return state_->stores; }
 
 std::string Recorder::take_back(bool (*is_it)(PyObject *)) {
   State &s = *state_;

@@ -32,6 +32,7 @@ struct Rebound {
 };
 
 class NumberHistory;
+class Stores;
 
 /// Watches one trace: what the body reads and stores of what was there before.
 ///
@@ -88,9 +89,8 @@ public:
   /// Instead of rebound(), or after it: puts back what held a tensor without data, of a class that
   /// `is_it` knows. The path and line of the first such store, or empty.
   std::string take_back(bool (*is_it)(PyObject *));
-  /// Around a staged block: see Stores.
-  std::size_t begin_block() const;
-  std::string settle_block(std::size_t begin, bool put_back);
+  /// For staged blocks.
+  Stores &stores();
   /// Puts numbers in place of those of the graph that the body has stored, or made keys of dicts.
   /// Requires: paused.
   void replace_numbers();

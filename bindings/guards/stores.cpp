@@ -6,6 +6,8 @@
 #include "trace/tracer.h"
 #include "traced_number.h"
 
+#include <unordered_set>
+
 namespace tracehost::python {
 
 std::uint64_t Stores::key(int container, int slot) {
@@ -92,25 +94,45 @@ void Stores::put_back(const InBlock &store) {
   PyErr_Clear();
 }
 
-std::string Stores::settle_block(std::size_t begin, bool puts_back) {
+std::vector<BlockStore> Stores::in_block(std::size_t begin) const {
   const KeepError keep;
-  std::string first;
-  std::vector<InBlock> stores(std::make_move_iterator(in_blocks_.begin() + begin),
-                              std::make_move_iterator(in_blocks_.end()));
-  in_blocks_.resize(begin);
-  std::unordered_map<std::uint64_t, bool> seen; // the first store to a slot knows what was there
-  for (const InBlock &store : stores) {
-    if (!seen.emplace(key(store.container, store.slot), true).second || is_as_before(store))
+  const Graph &graph = paths_.graph();
+  std::vector<BlockStore> found;
+  std::unordered_set<std::uint64_t> seen; // the first store to a slot knows what was there
+  for (std::size_t i = begin; i < in_blocks_.size(); ++i) {
+    const InBlock &store = in_blocks_[i];
+    if (!seen.insert(key(store.container, store.slot)).second || is_as_before(store))
       continue;
-    const Graph &graph = paths_.graph();
-    if (first.empty())
-      first = (store.slot < 0 ? graph.prefix(graph.containers[store.container].object)
-                              : graph.path(store.container, store.slot)) +
-              " at " + text(store.where);
-    if (puts_back)
-      put_back(store);
+    const Container &c = graph.containers[store.container];
+    BlockStore &made = found.emplace_back();
+    made.container = store.container;
+    made.slot = store.slot;
+    made.where = store.where;
+    made.path = store.slot < 0 ? graph.prefix(c.object) : graph.path(store.container, store.slot);
+    if (store.slot < 0)
+      continue;
+    PyObject *owner = graph.objects[c.object].object;
+    PyObject *dict = has_dict(c.place) ? dict_of(c.place, owner) : nullptr;
+    made.before = Owned(Py_XNewRef(store.before.get()));
+    made.now = Owned(Py_XNewRef(read(c, c.slots[store.slot], owner, dict)));
   }
-  return first;
+  return found;
+}
+
+void Stores::end_block(std::size_t begin, bool puts_back) {
+  const KeepError keep;
+  for (std::size_t i = in_blocks_.size(); puts_back && i-- > begin;) // the first one last
+    put_back(in_blocks_[i]);
+  in_blocks_.resize(begin);
+}
+
+void Stores::store(const BlockStore &store, PyObject *value) {
+  paths_.read({store.container, store.slot}); // a branch may leave what was there
+  note({store.container, store.slot}, false);
+  const Container &c = paths_.graph().containers[store.container];
+  const Slot &slot = c.slots[store.slot];
+  if (!write(c.place, slot.key, slot.index, paths_.graph().objects[c.object].object, value))
+    PyErr_Clear();
 }
 
 Storer Stores::of(int container, int slot) const {

@@ -16,11 +16,19 @@ struct Storer {
   Site where;          ///< the user's line of the body's first store
 };
 
+/// A store in a staged block that its variables do not cover.
+struct BlockStore {
+  int container = -1, slot = -1; ///< slot -1: elements were added to the container
+  std::string path;
+  Site where;
+  Owned before, now; ///< of a slot; null: nothing
+};
+
 /// The stores that were seen, by slot and by container.
 ///
 /// A branch or loop that is staged runs once at the trace, whether or not it is taken. Variables
 /// that its own code assigns are set back behind it, and then joined. What else it has stored (in a
-/// function that it calls, in a dict) no later call could repeat: settle_block() finds that.
+/// function that it calls, in a dict) is found by in_block(), and becomes a variable of the block.
 ///
 /// Requires: GIL held.
 class Stores {
@@ -35,14 +43,16 @@ public:
   /// Of the slot; else of its container.
   Storer of(int container, int slot) const;
 
-  /// Before a staged block runs: what settle_block() gets after it.
+  /// Before a staged block runs: what in_block() and end_block() get.
   std::size_t begin_block() const { return in_blocks_.size(); }
-  /// After it, and after its variables are set back: path and line of the first slot that another
-  /// value is in now; empty if none. `put_back`: the block was not taken, so each gets what it held.
-  std::string settle_block(std::size_t begin, bool put_back);
+  /// Slots and containers that hold something else than before the block, each once.
+  std::vector<BlockStore> in_block(std::size_t begin) const;
+  /// After the block. `put_back`: each slot, and each list, gets what it held before.
+  void end_block(std::size_t begin, bool put_back);
+  /// What the slot of `store` holds behind the block.
+  void store(const BlockStore &store, PyObject *value);
 
 private:
-  /// A store in a staged block.
   struct InBlock {
     int container, slot;
     Owned before;      ///< null: nothing was there

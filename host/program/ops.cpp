@@ -2,10 +2,13 @@
 
 #include "program/numbers.h"
 
+#include <ATen/Context.h>
 #include <ATen/ScalarOps.h>
 #include <ATen/core/Tensor.h>
 #include <torch/csrc/jit/runtime/custom_operator.h>
 #include <torch/library.h>
+
+#include <mutex>
 
 namespace tracehost {
 namespace {
@@ -34,33 +37,59 @@ void number_tensor(torch::jit::Stack &stack) {
   stack.emplace_back(std::move(t));
 }
 
+void saved_generator(torch::jit::Stack &stack) {
+  at::Generator generator =
+      at::globalContext().defaultGenerator(torch::jit::pop(stack).toDevice());
+  const std::lock_guard lock(generator.mutex());
+  stack.emplace_back(generator.clone());
+}
+
+/// The generators get the states that were saved: the call is as if it had not begun.
+void put_back(const c10::IValue &drawn) {
+  for (const c10::IValue &value : drawn.toListRef()) {
+    const at::Generator saved = value.toGenerator();
+    at::Generator generator = at::globalContext().defaultGenerator(saved.device());
+    const std::lock_guard lock(generator.mutex());
+    generator.set_state(saved.get_state());
+  }
+}
+
 /// Of one type and equal: the graph was made for that number alone.
 void check_number(torch::jit::Stack &stack) {
+  const c10::IValue drawn = torch::jit::pop(stack);
   const c10::IValue expected = torch::jit::pop(stack), number = torch::jit::pop(stack);
   if (number.isBool() ? expected.isBool() && number.toBool() == expected.toBool()
                       : number.isInt() && expected.isInt() && number.toInt() == expected.toInt())
     return;
+  put_back(drawn);
   throw CheckFailed(c10::str("a number that the graph was made for has another value: ", number,
                              ", not ", expected));
 }
 
 void number_kind(torch::jit::Stack &stack) {
+  const c10::IValue drawn = torch::jit::pop(stack);
   const auto kind = static_cast<NumberKind>(torch::jit::pop(stack).toInt());
   const c10::IValue &number = stack.back();
   const bool holds = kind == NumberKind::boolean   ? number.isBool()
                      : kind == NumberKind::integer ? number.isInt()
                                                    : number.isDouble();
-  if (!holds)
-    throw CheckFailed("a number is of another type than the graph was made for");
+  if (holds)
+    return;
+  put_back(drawn);
+  throw CheckFailed("a number is of another type than the graph was made for");
 }
 
 const torch::jit::RegisterOperators
     numbers({torch::jit::Operator("tracehost::py_tensor(Scalar number) -> Tensor", number_tensor,
                                   c10::AliasAnalysisKind::PURE_FUNCTION),
-             torch::jit::Operator("tracehost::check_number(Scalar number, Scalar expected) -> ()",
-                                  check_number, c10::AliasAnalysisKind::CONSERVATIVE),
-             torch::jit::Operator("tracehost::py_kind(Scalar number, int kind) -> Scalar",
-                                  number_kind, c10::AliasAnalysisKind::CONSERVATIVE)});
+             torch::jit::Operator("tracehost::saved_generator(Device device) -> Generator",
+                                  saved_generator, c10::AliasAnalysisKind::CONSERVATIVE),
+             torch::jit::Operator(
+                 "tracehost::check_number(Scalar number, Scalar expected, Generator[] drawn) -> ()",
+                 check_number, c10::AliasAnalysisKind::CONSERVATIVE),
+             torch::jit::Operator(
+                 "tracehost::py_kind(Scalar number, int kind, Generator[] drawn) -> Scalar",
+                 number_kind, c10::AliasAnalysisKind::CONSERVATIVE)});
 
 } // namespace
 

@@ -11,8 +11,12 @@
 ///     tracehost::raise_error(str type, str message) -> ()      throws a Raised
 ///     tracehost::number(bool truth) -> Scalar            the bool, for an op that takes a number
 ///     tracehost::py_tensor(Scalar number) -> Tensor      0-dim, promotes types as a number does
-///     tracehost::py_kind(Scalar number, int kind) -> Scalar    throws CheckFailed
-///     tracehost::check_number(Scalar number, Scalar expected) -> ()    throws CheckFailed
+///     tracehost::py_kind(Scalar number, int kind, Generator[] drawn) -> Scalar
+///         throws CheckFailed
+///     tracehost::check_number(Scalar number, Scalar expected, Generator[] drawn) -> ()
+///         throws CheckFailed
+///     tracehost::saved_generator(Device device) -> Generator    a copy of the default one, to
+///         which `drawn` puts it back before a check throws
 ///
 /// Others: numbers.h, modes.h, state_ops.cpp, array_ops.h.
 

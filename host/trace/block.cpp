@@ -121,6 +121,7 @@ void settle_kept(jit::Graph &graph) {
 }
 
 void note_made_in_block(const at::Tensor &t) { current->made_in_block(t); }
+void check_not_of_block(const at::Tensor &t) { current->check_not_of_block(t); }
 Site left_behind() { return current->left_behind(); }
 void forgive_refusal() { current->forgive_refusal(); }
 std::string first_effect() { return current->first_effect(); }
@@ -144,6 +145,7 @@ InBlock::~InBlock() {
   --current->blocks;
   current->modes = modes_;
   state->leaveFrame();
+  current->know_slots(*state);
   forget_casts();
   before_->owningGraph()->setInsertPoint(before_);
   if (!current->abandoned() && !tracer::isTracing()) // an op that threw has left it so

@@ -44,6 +44,8 @@ std::string first_effect();
 void set_first_effect(std::string effect);
 /// `t` belongs to the block that is recorded now. Requires: in_block().
 void note_made_in_block(const at::Tensor &t);
+/// Refuses `t` if a block that is closed now has made it. Requires: recording(), `t` is not known.
+void check_not_of_block(const at::Tensor &t);
 /// Where a tensor without data was made that outlives its block, as something has stored it; line
 /// 0: nowhere. Requires: active(), no block is open.
 Site left_behind();

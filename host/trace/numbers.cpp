@@ -142,6 +142,18 @@ at::Tensor number_of_slot(const at::Tensor &t) {
   });
 }
 
+void keep_known(const at::Tensor &number) { current->keep_known(number); }
+
+void Scope::keep_known(const at::Tensor &number) {
+  slots_known_.emplace_back(number, tracer::getTracingState()->getValue(number));
+}
+
+void Scope::know_slots(tracer::TracingState &state) const {
+  for (const auto &[number, value] : slots_known_)
+    if (!state.hasValue(number))
+      state.setValue(number, value);
+}
+
 bool can_be_checked(const at::Tensor &number) {
   return is_traced_number(number) && current->may_branch() &&
          current->is_of_head(tracer::getTracingState()->getValue(number)->node()->input(0));

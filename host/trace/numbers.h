@@ -31,6 +31,8 @@ at::Tensor read_number(const at::Tensor &t);
 /// The number in `t`, which holds what Python kept in a slot: read at the head of the graph, so
 /// that its checks come before all effects. Requires: recording(), `t` becomes a capture.
 at::Tensor number_of_slot(const at::Tensor &t);
+/// `number` is one (made of what number_of_slot() gave): it is known behind staged blocks, too.
+void keep_known(const at::Tensor &number);
 /// Whether the number follows from such slots alone, and one more graph for another value of it may
 /// serve the same arguments. Requires: recording().
 bool can_be_checked(const at::Tensor &number);

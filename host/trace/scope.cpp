@@ -112,8 +112,10 @@ void Scope::before(const c10::OperatorHandle &op, const jit::Stack &stack) {
   const auto &state = tracer::getTracingState();
   each_tensor(c10::ArrayRef<c10::IValue>(stack).slice(stack.size() - count),
               [&](const at::Tensor &t) {
-                if (state->hasValue(t) || t.unsafeGetTensorImpl()->is_wrapped_number())
+                if (state->hasValue(t))
                   return;
+                if (t.unsafeGetTensorImpl()->is_wrapped_number())
+                  return check_not_of_block(t);
                 const bool fresh = t.unsafeGetTensorImpl()->pyobj_slot()->load_pyobj() == nullptr;
                 if (op_traits.literal && fresh)
                   literal(t);

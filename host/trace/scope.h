@@ -135,6 +135,9 @@ public:
   const Outcomes *outcomes = nullptr;
   /// Numbers of slots, and checks that follow from them alone.
   Head &head() { return head_ ? *head_ : head_.emplace(*jit::tracer::getTracingState()->graph); }
+  /// `number` is one of a slot: also known behind the block in which it was met first.
+  void keep_known(const at::Tensor &number);
+  void know_slots(jit::tracer::TracingState &state) const;
   bool is_of_head(const jit::Value *scalar) const { return head_ && head_->reaches(scalar); }
   /// Whether one more graph, for another value, may serve the same arguments.
   bool may_check() const { return effect_.empty() && may_branch(); }
@@ -173,6 +176,7 @@ public:
   void meet(const at::Tensor &t);
   void meet(jit::Value *scalar, const c10::IValue &value);
   void made_in_block(const at::Tensor &t);
+  void check_not_of_block(const at::Tensor &t);
   bool made_without_data(const at::Tensor &t) const;
   /// Of a tensor without data that a block has made, if any is alive: where.
   Site left_behind() const;
@@ -188,7 +192,6 @@ public:
 private:
   void literal(const at::Tensor &t);
   void keep(jit::Value *random);
-  void check_not_of_block(const at::Tensor &t);
   void check_substituted(const c10::OperatorHandle &op);
   void recorded(const c10::OperatorHandle &op, const jit::Stack &stack);
   void check_can_be_recorded(const c10::OperatorHandle &op);
@@ -202,6 +205,8 @@ private:
   std::optional<std::pair<std::uint32_t, at::Tensor>> input_of(const at::Tensor &t) const;
   std::string input_name(std::uint32_t input) const;
   void note_effects(const c10::OperatorHandle &op, const jit::Stack &stack);
+  void note_draw(const c10::OperatorHandle &op, const jit::Stack &stack);
+  jit::Value *drawn(bool early);
   void check_numbers(const c10::OperatorHandle &op, const jit::Stack &stack);
   bool refuses_reads() const { return reads_as_ <= ValueReads::error; }
   bool reads_number(const c10::OperatorHandle &op, const jit::Stack &stack);
@@ -230,6 +235,9 @@ private:
   std::unordered_set<const jit::Node *> parsed_; ///< of the parser's nodes, those that an op has
   std::vector<NumberRead> numbers_read_;         ///< by C code, maybe for the op that comes
   std::optional<Head> head_;
+  std::vector<std::pair<at::Tensor, jit::Value *>> slots_known_; ///< numbers of slots
+  /// Devices whose default generator the body has drawn from, with its copy, once a check needs it.
+  std::vector<std::pair<c10::Device, jit::Value *>> drawn_;
   std::string effect_;                           ///< the first: `aten::add_ at net.py:12`
   std::unordered_set<const c10::StorageImpl *> outside_; ///< memory of what was there before
   bool stale_stash_ = false;                             ///< of arguments that were read as numbers

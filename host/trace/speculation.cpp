@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <string_view>
 
 /// Numbers whose value the body needs.
@@ -17,7 +18,8 @@
 ///         y = f(x)            tracehost::check_number(%2, True)
 ///
 /// So nothing may have changed before a check that could not be taken back: a tensor from outside,
-/// a generator, a `.grad`. Such a body is refused with both lines. A check that follows from slots
+/// a generator of the user's, a `.grad`. Such a body is refused with both lines. The default generators
+/// are copied at the start, and put back. A check that follows from slots
 /// alone comes first in the graph (head.h). Floats are not checked: each call would have another
 /// one.
 
@@ -58,12 +60,54 @@ static bool draws(const c10::OperatorHandle &op, const jit::Stack &stack) {
   return true;
 }
 
+/// Draws from default generators can be taken back by a check that fails later.
+void Scope::note_draw(const c10::OperatorHandle &op, const jit::Stack &stack) {
+  const auto arguments = arguments_of(op, stack);
+  std::vector<c10::Device> devices{at::kCPU};
+  for (const c10::IValue &value : arguments) {
+    if (value.isGenerator() && value.toGenerator().defined())
+      return note_effect(op.schema().name());
+    if (value.isDevice())
+      devices.push_back(value.toDevice());
+  }
+  each_tensor(arguments, [&](const at::Tensor &t) { devices.push_back(t.device()); });
+  for (const c10::Device &device : devices) {
+    if (!device.is_cpu() && !device.is_cuda())
+      continue;
+    const auto same = [&](const auto &drawn) { return drawn.first == device; };
+    if (std::none_of(drawn_.begin(), drawn_.end(), same))
+      drawn_.emplace_back(device, nullptr);
+  }
+}
+
+/// The copies of generators that a check puts back, a list of the graph. `early`: the check comes
+/// before all draws.
+jit::Value *Scope::drawn(bool early) {
+  jit::Graph &graph = *tracer::getTracingState()->graph;
+  std::vector<jit::Value *> saved;
+  for (auto &[device, value] : drawn_) {
+    if (early)
+      break;
+    if (!value)
+      value = head().add([&, &device = device] {
+        const auto symbol = c10::Symbol::fromQualString("tracehost::saved_generator");
+        jit::Node *node =
+            graph.insertNode(graph.create(symbol, {graph.insertConstant(c10::IValue(device))}));
+        return node->output()->setType(c10::GeneratorType::get());
+      });
+    saved.push_back(value);
+  }
+  return graph.insertNode(graph.createList(c10::GeneratorType::get(), saved))->output();
+}
+
 void Scope::note_effects(const c10::OperatorHandle &op, const jit::Stack &stack) {
   if (!effect_.empty())
     return;
   const OpTraits &of = traits(op);
   const std::string &name = op.schema().name();
-  if (draws(op, stack) || of.functional || of.unrecorded || name.starts_with("tracehost::set"))
+  if (draws(op, stack))
+    note_draw(op, stack);
+  if (of.functional || of.unrecorded || name.starts_with("tracehost::set"))
     return note_effect(name);
   if (!of.writes)
     return;
@@ -104,8 +148,9 @@ void Scope::speculate(jit::Value *scalar, const c10::IValue &actual, const std::
   const auto insert_check = [&] {
     jit::Graph &graph = *tracer::getTracingState()->graph;
     jit::Value *expected = number_constant(graph, actual);
-    jit::Node *check = graph.insertNode(graph.create(
-        c10::Symbol::fromQualString("tracehost::check_number"), {scalar, expected}, 0));
+    jit::Node *check =
+        graph.insertNode(graph.create(c10::Symbol::fromQualString("tracehost::check_number"),
+                                      {scalar, expected, drawn(early)}, 0));
     tracer::recordSourceLocation(check);
     return check;
   };
@@ -130,7 +175,8 @@ jit::Value *Scope::check_kind(jit::Value *scalar, NumberKind actual, std::string
     jit::Graph &graph = *tracer::getTracingState()->graph;
     jit::Value *expected = graph.insertConstant(static_cast<std::int64_t>(actual));
     jit::Node *check = graph.insertNode(
-        graph.create(c10::Symbol::fromQualString("tracehost::py_kind"), {scalar, expected}));
+        graph.create(c10::Symbol::fromQualString("tracehost::py_kind"),
+                     {scalar, expected, drawn(early)}));
     tracer::recordSourceLocation(check);
     return check->output();
   };

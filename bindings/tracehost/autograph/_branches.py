@@ -23,20 +23,20 @@ from .._stand_ins import needs_data
 from .._tracehost import (
     Branches,
     abandoned,
-    begin_block,
     can_be_checked,
     forgive_refusal,
     may_check,
     serves_once,
-    settle_block,
     sizes_now,
     traces_reads,
     without_data,
 )
 from ._containers import Containers, Grows
 from ._containers import bodies as loop_bodies
-from ._join import ELSE, THEN, Join, Outcome, State, Thunk
+from ._join import ELSE, THEN, Join, Outcome, State, Thunk, extend
 from ._state import as_number, as_tensor, is_own, is_tensor, kind, take_apart
+from ._stores import BlockStores
+from ._undefined import ld
 from ._where import check_not_caught, described, line, refuse, refuse_if_caught
 
 
@@ -87,11 +87,11 @@ def stage(
     for branch in (ELSE, THEN) if chosen else (THEN, ELSE):
         set_state(_knowing(before, names, cond, branch))
         real = chosen is (branch == THEN)
-        begin = begin_block()
         wants_data = False
+        stores = BlockStores()
         try:
             body = real_body if real else bodies[branch]
-            outcomes[branch] = _run(branches, branch, body, get_state, real)
+            outcomes[branch] = _run(branches, branch, body, get_state, real, stores)
         except RecursionError:
             refuse_endless(what, where)
         except Exception as error:
@@ -99,7 +99,7 @@ def stage(
             if not wants_data:
                 if not real:
                     set_state(before)
-                    settle_block(begin, True)
+                stores.drop(put_back=not real)
                 if not abandoned() or without_data():
                     raise
                 if not real:  # refused without data: as if there were no trace
@@ -108,19 +108,20 @@ def stage(
                     raise
                 return
         set_state(before)
-        stored = settle_block(begin, not real)
-        if not real and chosen is not None and (stored or wants_data):
+        stores.end(real)
+        if not real and chosen is not None and (wants_data or not stores.can_be_joined()):
             forgive_refusal()
             branches.discard()
-            if stored and not may_check():
-                _refuse_store(stored, what, where)
+            if not wants_data and not may_check():
+                _refuse_store(stores, what, where)
             bodies[_checked(cond)]()
             return
-        if stored and not real:
-            _refuse_store(stored, what, where)
-        if stored:
+        if not stores.can_be_joined():
+            if not real:
+                _refuse_store(stores, what, where)
             _STORING.add(where)
-            serves_once(f"stores {stored} in a branch of the {what} at {where}")
+            serves_once(f"stores {stores.first()} in a branch of the {what} at {where}")
+            stores.found.clear()
         if loop_bodies.under_way and (grows := containers.growing()):
             raise grows  # in a loop: it can make a list of the graph of it
         containers.check(f"a branch of the {what}")
@@ -128,13 +129,17 @@ def stage(
     if then.error is not None and other.error is not None:
         raise then.error
     actual = other if chosen is False or then.error is not None else then
+    stored = extend(branches, len(names), outcomes)
+    paths = tuple(store.path for store in stored)
     try:
-        joined = Join(branches, names, where, what).states(then, other, actual)
+        joined = Join(branches, names + paths, where, what).states(then, other, actual)
     except Exception:
         if not abandoned() or without_data():
             raise
         joined = actual.state  # refused: as if there were no trace
-    set_state(joined)
+    set_state(joined[: len(names)])
+    for store, value in zip(stored, joined[len(names) :]):
+        store.set(ld(value))
 
 
 # Lines of ifs of which a branch was seen to store in a function that it calls: the graph checks these conditions.
@@ -146,9 +151,9 @@ def _checked(cond: torch.Tensor) -> int:
     return THEN if bool(as_number(cond.reshape(()))) else ELSE
 
 
-def _refuse_store(stored: str, what: str, where: str) -> NoReturn:
+def _refuse_store(stores: BlockStores, what: str, where: str) -> NoReturn:
     refuse(
-        f"a branch of the {what} at {where} stores {stored}, in code that it calls, and a graph can't tell "
+        f"a branch of the {what} at {where} stores {stores.first()}, in code that it calls, and a graph can't tell "
         "whether that branch is taken. Return the value and store it behind the block, or choose by a Python "
         "value."
     )
@@ -178,14 +183,19 @@ def _knowing(state: State, names: tuple[str, ...], cond: torch.Tensor, branch: i
 
 
 def _run(
-    branches: Branches, branch: int, thunk: Thunk, get_state: Callable[[], State], real: bool
+    branches: Branches,
+    branch: int,
+    thunk: Thunk,
+    get_state: Callable[[], State],
+    real: bool,
+    stores: BlockStores,
 ) -> Outcome:
-    outcome = Outcome()
+    outcome = Outcome(stores)
 
     def run() -> list[torch.Tensor]:
         thunk()
         outcome.state = get_state()
-        outcome.parts = [take_apart(value) for value in outcome.state]
+        outcome.parts = [*map(take_apart, outcome.state), *stores.take()]
         return [leaf for parts in outcome.parts for leaf in parts.leaves if is_tensor(leaf)]
 
     try:

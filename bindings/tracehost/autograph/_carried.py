@@ -12,9 +12,7 @@ from .._tracehost import (
     Loop,
     TensorSpec,
     abandoned,
-    begin_block,
     raise_error,
-    settle_block,
     sizes_now,
     without_data,
 )
@@ -38,6 +36,7 @@ from ._state import (
     same,
     take_apart,
 )
+from ._stores import BlockStores
 from ._undefined import RETURN_VALUE, is_undefined
 from ._where import check_not_caught, described, line, refuse, refuse_if_caught
 
@@ -225,9 +224,9 @@ class StagedLoop:
             f"do for all iterations.{_cure(before, now)}"
         )
 
-    def _refuse_store(self, stored: str) -> NoReturn:
+    def _refuse_store(self, stores: BlockStores) -> NoReturn:
         refuse(
-            f"the body of the {self.what} at {self.where} stores {stored}, in code that it calls, and a graph can't "
+            f"the body of the {self.what} at {self.where} stores {stores.first()}, in code that it calls, and a graph can't "
             "repeat that for each iteration. Return the value, assign it to a variable in the body, and store it "
             "behind the loop."
         )
@@ -259,15 +258,16 @@ class StagedLoop:
                 return condition, self.next(self.get_state(), varying)
 
             grows = None
-            begin = begin_block()
+            stores = BlockStores()
             try:
                 with bodies:
                     loop.body(varying, body)
                 grows = self.containers.growing()
                 if grows is None:
                     self.set_state(tuple(self.before))
-                    if stored := settle_block(begin, True):
-                        self._refuse_store(stored)
+                    stores.end(real=False)
+                    if stores.found:
+                        self._refuse_store(stores)
                     self.containers.check(f"the body of a {self.what} over a tensor")
                     self.set_state(self._after(self.state(self._results(loop))))
                     return True
@@ -283,7 +283,7 @@ class StagedLoop:
                     made.cell.cell_contents = list(made.items)
                 return False
             self.set_state(tuple(self.before))
-            settle_block(begin, True)
+            stores.drop()
             loop.discard()
             if grows is not None and without_data():
                 raise grows  # the loop around needs it, too

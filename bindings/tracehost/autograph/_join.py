@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from .._tracehost import Branches, sizes_now
+from .._tracehost import BlockStore, Branches, sizes_now
 from ._state import (
     Parts,
     Poison,
@@ -21,7 +21,9 @@ from ._state import (
     poison,
     promoted,
     same,
+    take_apart,
 )
+from ._stores import BlockStores
 from ._undefined import RETURN_VALUE, is_undefined
 
 Thunk = Callable[[], Any]
@@ -33,8 +35,9 @@ class Outcome:
     """What one branch leaves."""
 
     # No dataclass: the code that it generates would count as the user's in a trace.
-    def __init__(self) -> None:
+    def __init__(self, stores: BlockStores) -> None:
         self.state: State = ()
+        self.stores = stores  # beside the state; their parts follow those of the state
         self.parts: list[Parts] = []
         self.error: Exception | None = None
         # (variable, leaf) -> its tensor, as Branches.run calls it
@@ -47,6 +50,40 @@ class Outcome:
                 if is_tensor(leaf):
                     self.handles[v, i] = first
                     first += 1
+
+
+def extend(branches: Branches, variables: int, outcomes: dict[int, Outcome]) -> list[BlockStore]:
+    """Makes what either branch stored beside the state a part of both states."""
+    stores: dict[Any, BlockStore] = {}
+    for outcome in outcomes.values():
+        stores |= outcome.stores.found
+    for branch, outcome in outcomes.items():
+        if outcome.error is not None:
+            continue  # what comes after has the other one's
+        taken, outcome.parts = outcome.parts[variables:], outcome.parts[:variables]
+        handles = outcome.handles
+        outcome.handles = {at: h for at, h in handles.items() if at[0] < variables}
+        for v, (key, store) in enumerate(stores.items(), variables):
+            place = outcome.stores.place(key)
+            if place is not None:
+                outcome.parts.append(taken[place])
+                for i in range(len(taken[place].leaves)):
+                    if (variables + place, i) in handles:
+                        outcome.handles[v, i] = handles[variables + place, i]
+                outcome.state += (outcome.stores.found[key].now,)
+            else:
+                first = branches.run(
+                    branch, lambda store=store, outcome=outcome: _left(store, outcome)
+                )
+                outcome.number([v], first)
+                outcome.state += (store.before,)
+    return list(stores.values())
+
+
+def _left(store: BlockStore, outcome: Outcome) -> list[torch.Tensor]:
+    """A branch leaves the slot as it was."""
+    outcome.parts.append(take_apart(store.before))
+    return [leaf for leaf in outcome.parts[-1].leaves if is_tensor(leaf)]
 
 
 class Join:
