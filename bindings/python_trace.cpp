@@ -66,7 +66,7 @@ BodyResult PythonCall::run(Request &) {
   }
   miss().recorder = std::make_unique<Recorder>(function_.callable, roots, miss().flattened.tensors,
                                                function_.watch,
-                                               request_ ? nullptr : &function_.numbers);
+                                               request_ ? nullptr : &function_.history);
   miss().births.emplace();
   underway.push_back({&function_, &signature, PyThreadState_GetFrame(PyThreadState_Get())});
   struct Leave {

@@ -211,6 +211,10 @@ void add_traced_number(py::module_ &m) {
            trace::can_be_checked(unpack(number));
   });
   // Whether a number still stands for a value of the graph being traced.
+  m.def("_settle_kind", [](py::handle number) {
+    if (trace::recording())
+      trace::settle_kind(unpack(number));
+  });
   m.def("_number_is_live", [](py::handle number) { return is_live(number); });
   m.def("_number_is_size", [](py::handle number) { return is_live_size(number); });
   m.def("_number_is_read", [](py::handle number) {

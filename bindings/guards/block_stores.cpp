@@ -1,6 +1,7 @@
 #include "guards/block_stores.h"
 
 #include "guards/stores.h"
+#include "guards/trace_history.h"
 #include "profile.h"
 
 #include <string>
@@ -51,6 +52,17 @@ void add_block_stores(py::module_ &module) {
     return recorder ? recorder->stores().begin_block() : 0;
   });
   module.def("in_block", &in_block);
+  // Of ifs by their line: what an earlier trace of this Function has told.
+  module.def("note_storing", [](std::string where) {
+    Recorder *recorder = Profile::recorder();
+    if (TraceHistory *history = recorder ? recorder->history() : nullptr)
+      history->note_branch(std::move(where));
+  });
+  module.def("is_storing", [](const std::string &where) {
+    Recorder *recorder = Profile::recorder();
+    const TraceHistory *history = recorder ? recorder->history() : nullptr;
+    return history && history->has_branch(where);
+  });
   module.def("end_block", [](std::size_t begin, bool put_back) {
     if (Recorder *recorder = Profile::recorder())
       recorder->stores().end_block(begin, put_back);

@@ -30,14 +30,14 @@ at::Tensor tensor_of_python_number(PyObject *value) {
   return t;
 }
 
-void NumberHistory::note(const std::string &path, PyObject *before) {
+void TraceHistory::note(const std::string &path, PyObject *before) {
   if (PyLong_CheckExact(before) || PyFloat_CheckExact(before))
     first_.try_emplace(path, Owned(Py_NewRef(before)));
   for (Py_ssize_t i = 0; PyTuple_CheckExact(before) && i < PyTuple_GET_SIZE(before); ++i)
     note(path + "[" + std::to_string(i) + "]", PyTuple_GET_ITEM(before, i));
 }
 
-bool NumberHistory::varies(const std::string &path, PyObject *value) const {
+bool TraceHistory::varies(const std::string &path, PyObject *value) const {
   const auto found = first_.find(path);
   if (found == first_.end())
     return false;
@@ -69,7 +69,7 @@ static bool is_writable(const Container &c, const Slot &slot, PyObject *owner) {
 
 bool NumberSlots::takes(int container) const {
   const Object &o = graph_.objects[graph_.containers[container].object];
-  return history_ && !history_->empty() && !o.typed && !o.library && trace::recording() &&
+  return history_ && history_->has_numbers() && !o.typed && !o.library && trace::recording() &&
          !trace::lifted();
 }
 

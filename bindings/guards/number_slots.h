@@ -2,7 +2,7 @@
 
 #include "guards/gil.h"
 #include "guards/graph.h"
-#include "guards/number_history.h"
+#include "guards/trace_history.h"
 
 #include <ATen/core/Tensor.h>
 #include <Python.h>
@@ -36,7 +36,7 @@ at::Tensor tensor_of_python_number(PyObject *value);
 class NumberSlots {
 public:
   /// `history`: null takes none. It outlives this.
-  NumberSlots(Graph &graph, const NumberHistory *history) : graph_(graph), history_(history) {}
+  NumberSlots(Graph &graph, const TraceHistory *history) : graph_(graph), history_(history) {}
 
   /// A slot was found. If its number is an input: the tensor that the graph gets, borrowed; else
   /// null.
@@ -63,7 +63,7 @@ private:
 
   PyObject *tuple_ = nullptr; ///< between begin_tuple() and end_tuple()
   Graph &graph_;
-  const NumberHistory *history_;
+  const TraceHistory *history_;
   std::vector<Taken> taken_;
 };
 

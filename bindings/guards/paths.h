@@ -27,7 +27,7 @@ namespace tracehost::python {
 class Paths {
 public:
   /// `history`: of numbers that vary from call to call; null: none.
-  explicit Paths(const NumberHistory *history = nullptr) : numbers_(graph_, history) {}
+  explicit Paths(const TraceHistory *history = nullptr) : numbers_(graph_, history) {}
   ~Paths();
   Paths(const Paths &) = delete;
   Paths &operator=(const Paths &) = delete;

@@ -23,10 +23,10 @@
 namespace tracehost::python {
 
 struct Recorder::State {
-  explicit State(NumberHistory *numbers) : paths(numbers), history(numbers) {}
+  explicit State(TraceHistory *numbers) : paths(numbers), history(numbers) {}
 
   Paths paths;
-  NumberHistory *history;
+  TraceHistory *history;
   Stores stores{paths};
   Reads reads{paths, stores};
   bool watch_values = true;
@@ -129,7 +129,7 @@ void Recorder::State::method(PyFrameObject *frame, PyCodeObject *code) {
 }
 
 Recorder::Recorder(PyObject *function, std::span<const Root> roots,
-                   std::span<PyObject *const> tensors, bool watch_values, NumberHistory *history)
+                   std::span<PyObject *const> tensors, bool watch_values, TraceHistory *history)
     : state_(std::make_unique<State>(watch_values ? history : nullptr)) {
   for (PyObject *tensor : tensors)
     state_->paths.given(tensor);
@@ -292,6 +292,7 @@ void Recorder::put_back() {
 }
 
 Stores &Recorder::stores() { return state_->stores; }
+TraceHistory *Recorder::history() { return state_->history; }
 
 std::string Recorder::take_back(bool (*is_it)(PyObject *)) {
   State &s = *state_;

@@ -31,7 +31,7 @@ struct Rebound {
   std::optional<OutputSpec> repeated;
 };
 
-class NumberHistory;
+class TraceHistory;
 class Stores;
 
 /// Watches one trace: what the body reads and stores of what was there before.
@@ -49,7 +49,7 @@ public:
   /// the arguments. Both are borrowed for the Recorder's life. `history`: numbers that earlier
   /// traces found, to which this one adds; null: no number becomes an input. Runs no user code.
   Recorder(PyObject *function, std::span<const Root> roots, std::span<PyObject *const> tensors,
-           bool watch_values, NumberHistory *history = nullptr);
+           bool watch_values, TraceHistory *history = nullptr);
   ~Recorder();
   Recorder(const Recorder &) = delete;
   Recorder &operator=(const Recorder &) = delete;
@@ -91,6 +91,8 @@ public:
   std::string take_back(bool (*is_it)(PyObject *));
   /// For staged blocks.
   Stores &stores();
+  /// Null for a request.
+  TraceHistory *history();
   /// Puts numbers in place of those of the graph that the body has stored, or made keys of dicts.
   /// Requires: paused.
   void replace_numbers();

@@ -1,11 +1,13 @@
 #include "guards/stores.h"
 
 #include "frames.h"
+#include "guards/kinds.h"
 #include "guards/known.h"
 #include "trace/block.h"
 #include "trace/tracer.h"
 #include "traced_number.h"
 
+#include <algorithm>
 #include <unordered_set>
 
 namespace tracehost::python {
@@ -48,49 +50,81 @@ void Stores::note_unknown(int container) {
         note_unknown(inner);
 }
 
+/// A list, set, deque or dict, copied without its class's own code; null: none of these.
+static Owned copy_of(PyObject *container) {
+  Owned made(PyList_Check(container)     ? PyList_GetSlice(container, 0, PyList_GET_SIZE(container))
+             : PyDict_Check(container)   ? PyDict_Copy(container)
+             : PyAnySet_Check(container) ? PySet_New(container)
+             : is_deque(container)       ? PySequence_List(container)
+                                         : nullptr);
+  PyErr_Clear();
+  return made;
+}
+
+/// Whether it holds the same objects as its copy, in the same order.
+static bool is_copy(PyObject *copy, PyObject *container) {
+  if (PyDict_Check(container)) {
+    Entries now(container), then(copy);
+    bool same = PyDict_GET_SIZE(container) == PyDict_GET_SIZE(copy);
+    while (same && then.next())
+      same = now.next() && now.key() == then.key() && now.value() == then.value();
+    return same;
+  }
+  if (PyAnySet_Check(container))
+    return PySet_GET_SIZE(container) == PySet_GET_SIZE(copy) &&
+           PyObject_RichCompareBool(container, copy, Py_EQ) == 1;
+  const Owned list(PySequence_List(container));
+  bool same = list && PyList_GET_SIZE(list.get()) == PyList_GET_SIZE(copy);
+  for (Py_ssize_t i = 0; same && i < PyList_GET_SIZE(copy); ++i)
+    same = PyList_GET_ITEM(list.get(), i) == PyList_GET_ITEM(copy, i);
+  return same;
+}
+
 void Stores::note_in_block(Paths::Position at) {
   const Graph &graph = paths_.graph();
   const Container &c = graph.containers[at.container];
   const Object &o = graph.objects[c.object];
   if (o.library || c.place == Place::inner) // a library's own affair; a cache, see changes.h
     return;
+  const auto same = [&](const InBlock &s) { return s.container == at.container && s.slot < 0; };
+  if (at.slot < 0 && std::any_of(in_blocks_.begin() + static_cast<std::ptrdiff_t>(begin_),
+                                 in_blocks_.end(), same))
+    return; // it was copied before
   PyObject *dict = has_dict(c.place) ? dict_of(c.place, o.object) : nullptr;
-  PyObject *before = at.slot < 0 ? nullptr : read(c, c.slots[at.slot], o.object, dict);
-  in_blocks_.push_back({at.container, at.slot, Owned(Py_XNewRef(before)),
-                        length_of(c.place, o.object), user_line()});
+  Owned before = at.slot < 0 ? copy_of(o.object)
+                             : Owned(Py_XNewRef(read(c, c.slots[at.slot], o.object, dict)));
+  if (at.slot >= 0 || before)
+    in_blocks_.push_back({at.container, at.slot, std::move(before), user_line()});
 }
 
 bool Stores::is_as_before(const InBlock &store) const {
   const Container &c = paths_.graph().containers[store.container];
   PyObject *owner = paths_.graph().objects[c.object].object;
-  if (store.slot >= 0) {
-    PyObject *dict = has_dict(c.place) ? dict_of(c.place, owner) : nullptr;
-    PyObject *now = read(c, c.slots[store.slot], owner, dict), *before = store.before.get();
-    if (now == before || !now || !before || Py_TYPE(now) != Py_TYPE(before) ||
-        !is_plain(Py_TYPE(now), now))
-      return now == before;
-    const int same = PyObject_RichCompareBool(now, before, Py_EQ);
-    PyErr_Clear();
-    return same == 1;
-  }
-  if (c.place == Place::entries)
-    return length_of(c.place, owner) == store.length;
-  if (c.place != Place::items || !PyList_Check(owner))
-    return true; // elements of a set or deque are no outputs of the graph: see finish.h
-  for (Py_ssize_t i = store.length; i < PyList_GET_SIZE(owner); ++i)
-    if (is_tensor(PyList_GET_ITEM(owner, i))) // a traced number is one, too
-      return false;
-  return true;
+  if (store.slot < 0)
+    return is_copy(store.before.get(), owner);
+  PyObject *dict = has_dict(c.place) ? dict_of(c.place, owner) : nullptr;
+  PyObject *now = read(c, c.slots[store.slot], owner, dict), *before = store.before.get();
+  if (now == before || !now || !before || Py_TYPE(now) != Py_TYPE(before) ||
+      !is_plain(Py_TYPE(now), now))
+    return now == before;
+  const int same = PyObject_RichCompareBool(now, before, Py_EQ);
+  PyErr_Clear();
+  return same == 1;
 }
 
 void Stores::put_back(const InBlock &store) {
   const Container &c = paths_.graph().containers[store.container];
-  PyObject *owner = paths_.graph().objects[c.object].object;
+  PyObject *owner = paths_.graph().objects[c.object].object, *before = store.before.get();
   const Slot *slot = store.slot < 0 ? nullptr : &c.slots[store.slot];
-  if (slot)
-    write(c.place, slot->key, slot->index, owner, store.before.get());
-  else if (c.place == Place::items && PyList_Check(owner))
-    PyList_SetSlice(owner, store.length, PyList_GET_SIZE(owner), nullptr);
+  if (slot) {
+    write(c.place, slot->key, slot->index, owner, before);
+  } else if (PyList_Check(owner)) {
+    PyList_SetSlice(owner, 0, PyList_GET_SIZE(owner), before);
+  } else if (!is_copy(before, owner)) {
+    Py_XDECREF(PyObject_CallMethod(owner, "clear", nullptr));
+    const char *fill = is_deque(owner) ? "extend" : "update";
+    Py_XDECREF(PyObject_CallMethod(owner, fill, "O", before));
+  }
   PyErr_Clear();
 }
 
@@ -123,7 +157,8 @@ void Stores::end_block(std::size_t begin, bool puts_back) {
   const KeepError keep;
   for (std::size_t i = in_blocks_.size(); puts_back && i-- > begin;) // the first one last
     put_back(in_blocks_[i]);
-  in_blocks_.resize(begin);
+  in_blocks_.erase(in_blocks_.begin() + static_cast<std::ptrdiff_t>(begin), in_blocks_.end());
+  begin_ = 0;
 }
 
 void Stores::store(const BlockStore &store, PyObject *value) {

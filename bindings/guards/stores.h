@@ -44,7 +44,7 @@ public:
   Storer of(int container, int slot) const;
 
   /// Before a staged block runs: what in_block() and end_block() get.
-  std::size_t begin_block() const { return in_blocks_.size(); }
+  std::size_t begin_block() { return begin_ = in_blocks_.size(); }
   /// Slots and containers that hold something else than before the block, each once.
   std::vector<BlockStore> in_block(std::size_t begin) const;
   /// After the block. `put_back`: each slot, and each list, gets what it held before.
@@ -55,8 +55,7 @@ public:
 private:
   struct InBlock {
     int container, slot;
-    Owned before;      ///< null: nothing was there
-    Py_ssize_t length; ///< of the container; -1 where it has none
+    Owned before; ///< null: nothing was there. Slot -1: a copy of the container
     Site where;
   };
 
@@ -66,6 +65,7 @@ private:
   void put_back(const InBlock &store);
 
   std::vector<InBlock> in_blocks_;
+  std::size_t begin_ = 0; ///< of the innermost block that has begun last
 
   Paths &paths_;
   std::unordered_map<std::uint64_t, Storer> seen_;

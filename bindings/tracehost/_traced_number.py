@@ -30,6 +30,7 @@ class TracedNumber(torch.Tensor):
 
     @property
     def __class__(self) -> type:  # isinstance(x.shape[0], int), as in eager code
+        _tracehost._settle_kind(self)
         return _CLASSES[_dtype_of(self)]
 
     def __bool__(self) -> bool:
@@ -198,6 +199,11 @@ def _integer(value: Any) -> Any:
     return value if type(value) is int and value in _SMALL else None
 
 
+def _is_a_number(value: Any) -> bool:
+    """The type of a traced one may not be settled yet, and need not be."""
+    return type(value) is TracedNumber or isinstance(value, numbers.Number)
+
+
 def _is_zero(value: Any) -> bool:
     return (_tracehost._number_value(value) if type(value) is TracedNumber else value) == 0
 
@@ -227,7 +233,7 @@ def _operator(name: str, function: Callable, symbol: str, records: Callable) -> 
                 return torch.pow(other, _tracehost._number_given(number))
             if not (of_sizes and _promotes(other)) and not (name == "pow" and other is left):
                 return NotImplemented
-        elif not isinstance(other, numbers.Number):
+        elif not _is_a_number(other):
             return NotImplemented
         elif not of_sizes:
             return compute(name, function, left, right)
@@ -252,7 +258,7 @@ def _comparison(name: str, function: Callable, symbol: str) -> None:
     def compare(self: TracedNumber, other: Any) -> Any:
         if isinstance(other, torch.Tensor) and type(other) is not TracedNumber:
             return NotImplemented
-        if not isinstance(other, numbers.Number):
+        if not _is_a_number(other):
             return NotImplemented
         if not (_tracehost._number_is_size(self) and _is_size(other)):
             return compute(name, function, self, other)

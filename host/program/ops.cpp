@@ -66,10 +66,10 @@ void check_number(torch::jit::Stack &stack) {
                              ", not ", expected));
 }
 
-void number_kind(torch::jit::Stack &stack) {
+void check_kind(torch::jit::Stack &stack) {
   const c10::IValue drawn = torch::jit::pop(stack);
   const auto kind = static_cast<NumberKind>(torch::jit::pop(stack).toInt());
-  const c10::IValue &number = stack.back();
+  const c10::IValue number = torch::jit::pop(stack);
   const bool holds = kind == NumberKind::boolean   ? number.isBool()
                      : kind == NumberKind::integer ? number.isInt()
                                                    : number.isDouble();
@@ -88,8 +88,8 @@ const torch::jit::RegisterOperators
                  "tracehost::check_number(Scalar number, Scalar expected, Generator[] drawn) -> ()",
                  check_number, c10::AliasAnalysisKind::CONSERVATIVE),
              torch::jit::Operator(
-                 "tracehost::py_kind(Scalar number, int kind, Generator[] drawn) -> Scalar",
-                 number_kind, c10::AliasAnalysisKind::CONSERVATIVE)});
+                 "tracehost::check_kind(Scalar number, int kind, Generator[] drawn) -> ()",
+                 check_kind, c10::AliasAnalysisKind::CONSERVATIVE)});
 
 } // namespace
 

@@ -11,7 +11,7 @@
 ///     tracehost::raise_error(str type, str message) -> ()      throws a Raised
 ///     tracehost::number(bool truth) -> Scalar            the bool, for an op that takes a number
 ///     tracehost::py_tensor(Scalar number) -> Tensor      0-dim, promotes types as a number does
-///     tracehost::py_kind(Scalar number, int kind, Generator[] drawn) -> Scalar
+///     tracehost::check_kind(Scalar number, int kind, Generator[] drawn) -> ()
 ///         throws CheckFailed
 ///     tracehost::check_number(Scalar number, Scalar expected, Generator[] drawn) -> ()
 ///         throws CheckFailed

@@ -11,8 +11,7 @@ namespace {
 /// An op without effects that gives one scalar.
 bool is_of_numbers(const jit::Node *node) {
   static const auto number = c10::Symbol::fromQualString("tracehost::number");
-  static const auto kind = c10::Symbol::fromQualString("tracehost::py_kind");
-  return node->kind() == c10::prim::Constant || node->kind() == number || node->kind() == kind ||
+  return node->kind() == c10::prim::Constant || node->kind() == number ||
          is_number_op(node->kind().toQualString());
 }
 

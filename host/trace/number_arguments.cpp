@@ -145,7 +145,10 @@ void Scope::check_numbers(const c10::OperatorHandle &op, const jit::Stack &stack
   bool number = false, tensor = false;
   each_tensor(
       c10::ArrayRef<c10::IValue>(stack).slice(stack.size() - op.schema().arguments().size()),
-      [&](const at::Tensor &t) { (is_traced_number(t) ? number : tensor) = true; });
+      [&](const at::Tensor &t) {
+        settle_kind(t);
+        (is_traced_number(t) ? number : tensor) = true;
+      });
   std::string_view name = op.schema().name();
   if (!number || !name.starts_with("aten::"))
     return;
@@ -178,6 +181,7 @@ bool Scope::reads_number(const c10::OperatorHandle &op, const jit::Stack &stack)
 }
 
 void Scope::read_by_c_code(const at::Tensor &number, const c10::IValue &value, bool as_constant) {
+  settle_kind(number);
   numbers_read_.push_back({number, tracer::getTracingState()->getValue(number), value, as_constant,
                            frontend_.instruction(), frontend_.here()});
 }

@@ -9,6 +9,8 @@
 
 #include <fmt/format.h>
 
+#include <bit>
+
 namespace tracehost::trace {
 
 namespace tracer = torch::jit::tracer;
@@ -187,6 +189,7 @@ at::Tensor read_numel(const at::Tensor &t) {
 }
 
 at::Tensor tensor_of_number(const at::Tensor &number) {
+  settle_kind(number);
   jit::Graph &graph = *tracer::getTracingState()->graph;
   jit::Node *node = graph.insertNode(graph.createNumToTensor(scalar_of(number)));
   tracer::recordSourceLocation(node);
@@ -208,22 +211,57 @@ std::optional<c10::IValue> value_of_number(const at::Tensor &number) {
   return c10::IValue(number.item());
 }
 
+namespace {
+
+/// Of a scalar whose kind is told by values, all that it may have; as bits.
+Kinds kinds_of(const jit::Value *scalar, NumberKind kind) {
+  const auto found = current->loose.find(scalar);
+  return found == current->loose.end() ? bit(kind) : found->second;
+}
+
+/// What `op` may give for operands of these kinds.
+Kinds kinds_of_result(const NumberOp &op, const std::vector<Kinds> &operands) {
+  Kinds result = 0;
+  std::vector<NumberKind> chosen(operands.size());
+  const auto choose = [&](auto &self, std::size_t at) -> void {
+    if (at == operands.size()) {
+      if (const auto kind = kind_of_result(op, chosen)) {
+        result |= bit(*kind);
+        return;
+      }
+      for (const NumberKind kind : chosen) // one of the operands, or what a power gives
+        result |= bit(kind);
+      result |= op.name == "pow" ? bit(NumberKind::integer) | bit(NumberKind::real) : Kinds{0};
+      return;
+    }
+    for (const auto kind : {NumberKind::boolean, NumberKind::integer, NumberKind::real})
+      if (operands[at] & bit(kind)) {
+        chosen[at] = kind;
+        self(self, at + 1);
+      }
+  };
+  choose(choose, 0);
+  return result;
+}
+
+} // namespace
+
 at::Tensor compute_number(const NumberOp &op, const std::vector<c10::IValue> &operands) {
   jit::Graph &graph = *tracer::getTracingState()->graph;
   std::vector<jit::Value *> scalars;
   std::vector<c10::IValue> values;
-  std::vector<NumberKind> kinds;
+  std::vector<Kinds> kinds;
   bool known = true;
   for (const c10::IValue &operand : operands) {
     if (!operand.isTensor()) {
       scalars.push_back(number_constant(graph, operand));
       values.push_back(operand);
-      kinds.push_back(kind_of(operand));
+      kinds.push_back(bit(kind_of(operand)));
       continue;
     }
     const at::Tensor &t = operand.toTensor();
     scalars.push_back(scalar_of(t));
-    kinds.push_back(*number_kind(t.scalar_type()));
+    kinds.push_back(kinds_of(scalars.back(), *number_kind(t.scalar_type())));
     auto value = value_of_number(t);
     known &= value.has_value();
     values.push_back(value.value_or(c10::IValue()));
@@ -231,8 +269,8 @@ at::Tensor compute_number(const NumberOp &op, const std::vector<c10::IValue> &op
   std::optional<c10::IValue> result;
   if (known)
     result = apply_number_op(op, values);
-  std::optional<NumberKind> kind = kind_of_result(op, kinds);
-  if (!kind && !result)
+  const Kinds possible = kinds_of_result(op, kinds);
+  if (!std::has_single_bit(possible) && !result)
     current->refuse(Refusal::value_read,
                     fmt::format("the type of a number ({}) at {} depends on values, in a branch or "
                                 "loop that is staged, or in a trace from specs. Give it one type "
@@ -241,13 +279,25 @@ at::Tensor compute_number(const NumberOp &op, const std::vector<c10::IValue> &op
   jit::Node *node = graph.insertNode(
       graph.create(c10::Symbol::fromQualString("tracehost::py_" + std::string(op.name)), scalars));
   tracer::recordSourceLocation(node);
-  jit::Value *scalar = node->output();
-  if (!kind) { // a later call's may be of another type
-    kind = kind_of(*result);
+  const auto kind = result ? kind_of(*result)
+                           : static_cast<NumberKind>(std::countr_zero(possible));
+  at::Tensor made = number(node->output(), kind, result);
+  if (!std::has_single_bit(possible)) { // a later call's may be of another type
     node->output()->setType(c10::NumberType::get());
-    scalar = current->check_kind(scalar, *kind, op.name);
+    current->loose.emplace(node->output(), possible);
   }
-  return number(scalar, *kind, result);
+  return made;
+}
+
+void settle_kind(const at::Tensor &number) {
+  if (current->loose.empty() || !is_traced_number(number))
+    return;
+  jit::Value *scalar = tracer::getTracingState()->getValue(number)->node()->input(0);
+  if (!current->loose.contains(scalar))
+    return;
+  current->check_kind(scalar, *number_kind(number.scalar_type()));
+  if (current->blocks == 0) // else another path may not have checked
+    current->loose.erase(scalar);
 }
 
 std::int64_t index_of_number(const at::Tensor &number) {

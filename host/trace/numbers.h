@@ -26,6 +26,10 @@
 
 namespace tracehost::trace {
 
+/// Several NumberKinds, as bits.
+using Kinds = unsigned;
+inline Kinds bit(NumberKind kind) { return 1U << static_cast<unsigned>(kind); }
+
 /// What `t.item()` is. Requires: recording(), `t` has one element, of a dtype with a NumberKind.
 at::Tensor read_number(const at::Tensor &t);
 /// The number in `t`, which holds what Python kept in a slot: read at the head of the graph, so
@@ -48,6 +52,9 @@ bool is_traced_number(const at::Tensor &t);
 /// doubles, at least one of them traced. Throws what the op does (Raised, LeavesNumbers). Requires:
 /// recording().
 at::Tensor compute_number(const NumberOp &op, const std::vector<c10::IValue> &operands);
+/// The type of `number` counts from here on: where values tell it (`max` of an int and a float), the
+/// graph checks it. Requires: recording().
+void settle_kind(const at::Tensor &number);
 /// A tensor of the same value, which weighs in type promotion as a tensor. Requires: recording().
 at::Tensor tensor_of_number(const at::Tensor &number);
 /// A number as a Scalar of the graph, which TorchScript takes no bool for.

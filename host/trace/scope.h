@@ -124,8 +124,11 @@ public:
   /// `where`: the line that needs it.
   void speculate(jit::Value *scalar, const c10::IValue &actual, const std::string &how,
                  const std::string &where);
-  /// The same of its type, where values tell that (`min` of an int and a float): the checked number.
-  jit::Value *check_kind(jit::Value *scalar, NumberKind actual, std::string_view op);
+  /// The same of its type, where values tell that.
+  void check_kind(jit::Value *scalar, NumberKind actual);
+  /// Numbers whose type values tell (`min` of an int and a float), and the types that they may have.
+  /// While only numbers are computed of one, no check is needed.
+  std::unordered_map<const jit::Value *, unsigned> loose;
   /// Whether an op that reads values becomes a checked number; then it runs aside.
   bool speculates(const c10::OperatorHandle &op, const jit::Stack &stack);
   /// Something is about to change that a graph could not take back.

@@ -163,27 +163,29 @@ void Scope::speculate(jit::Value *scalar, const c10::IValue &actual, const std::
   result.checked.push_back({where, value});
 }
 
-jit::Value *Scope::check_kind(jit::Value *scalar, NumberKind actual, std::string_view op) {
+void Scope::check_kind(jit::Value *scalar, NumberKind actual) {
   const bool early = is_of_head(scalar);
   if (!early && !effect_.empty())
     refuse(Refusal::value_read,
-           fmt::format("the type of a number ({}) at {} depends on values, after {}, which could "
-                       "not be taken back for a call with another type. Give it one type (float(), "
+           fmt::format("the type of a number at {} depends on values, after {}, which could not be "
+                       "taken back for a call with another type. Give it one type (float(), "
                        "int()) before, or compute it earlier.",
-                       op, text(frontend_.here()), effect_));
+                       text(frontend_.here()), effect_));
   const auto insert_check = [&] {
     jit::Graph &graph = *tracer::getTracingState()->graph;
     jit::Value *expected = graph.insertConstant(static_cast<std::int64_t>(actual));
     jit::Node *check = graph.insertNode(
-        graph.create(c10::Symbol::fromQualString("tracehost::py_kind"),
-                     {scalar, expected, drawn(early)}));
+        graph.create(c10::Symbol::fromQualString("tracehost::check_kind"),
+                     {scalar, expected, drawn(early)}, 0));
     tracer::recordSourceLocation(check);
-    return check->output();
+    return check;
   };
-  if (!early)
-    return insert_check();
-  head().take(scalar);
-  return head().add(insert_check);
+  if (early) {
+    head().take(scalar);
+    head().add(insert_check);
+  } else {
+    insert_check();
+  }
 }
 
 /// A read of a tensor by code that needs the value at once: an `if`, an index, torch.equal().

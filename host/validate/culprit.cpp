@@ -22,7 +22,7 @@ const std::unordered_set<std::string_view> kRepeatable = {
     "tracehost::keep",          "tracehost::raise_error", "tracehost::array_new",
     "tracehost::array_write",   "tracehost::array_read",  "tracehost::array_written",
     "tracehost::array_unstack", "tracehost::number",      "tracehost::data",
-    "tracehost::check_number"};
+    "tracehost::check_number",  "tracehost::check_kind"};
 
 const std::unordered_set<std::string_view> kUninitialised = {
     "aten::empty",     "aten::empty_like",        "aten::empty_strided", "aten::empty_permuted",

@@ -1,9 +1,11 @@
-"""Tensors of a staged branch or loop have no data at the trace: none stays outside of the block, wherever the block puts it."""
+"""What a staged branch or loop stores in code that it calls: a branch does what eager does, a loop is refused. No tensor
+without data stays outside."""
 
 import collections
 import contextvars
 import functools
 import queue
+import re
 import threading
 import types
 
@@ -12,6 +14,10 @@ import torch
 import tracehost
 
 X = torch.ones(2)
+IN_A_LOOP = (
+    ", in code that it calls, and a graph can't repeat that for each iteration. Return the value, assign it to a variable "
+    "in the body, and store it behind the loop."
+)
 WHY = (
     "of a branch or loop that is staged, and that is not run at this call. Assign it to a variable there (in each branch), "
     "and store that behind the block."
@@ -57,14 +63,14 @@ C_QUEUE, QUEUE = queue.SimpleQueue(), queue.Queue()
 # What a branch does with its tensor `y`, and what the message calls the place.
 TAKEN_BACK = {
     "list": (lambda y: LIST.append(y), "LIST"),
-    "list, in front": (lambda y: LIST.insert(0, y), "LIST[0]"),
+    "list, in front": (lambda y: LIST.insert(0, y), "LIST"),
     "list, within an object": (lambda y: LIST.append(Holder(y)), "LIST"),
     "list, within a tuple": (lambda y: LIST.append((1, [y])), "LIST"),
-    "slice": (lambda y: LIST.__setitem__(slice(0, 0), [y]), "LIST[0]"),
-    "deque": (lambda y: DEQUE.append(y), "DEQUE[0]"),
-    "deque, in front": (lambda y: DEQUE.appendleft(y), "DEQUE[0]"),
+    "slice": (lambda y: LIST.__setitem__(slice(0, 0), [y]), "LIST"),
+    "deque": (lambda y: DEQUE.append(y), "DEQUE"),
+    "deque, in front": (lambda y: DEQUE.appendleft(y), "DEQUE"),
     "set": (lambda y: SET.add(y), "SET"),
-    "dict": (lambda y: TABLE.update(k=y), "TABLE['k']"),
+    "dict": (lambda y: TABLE.update(k=y), "TABLE"),
     "dict, a default": (lambda y: TABLE.setdefault("k", y), "TABLE['k']"),
     "defaultdict": (lambda y: GROUPS["k"].append(y), "GROUPS['k']"),
     "ChainMap": (lambda y: CHAIN.__setitem__("k", y), "CHAIN.maps[0]['k']"),
@@ -78,15 +84,19 @@ TAKEN_BACK = {
     "namespace": (lambda y: setattr(NAMES, "value", y), "NAMES.value"),
     "nonlocal": (lambda y: KEEP(y), "nonlocal kept (KEEP)"),
 }
-SEEN = {
-    "thread-local": lambda y: setattr(LOCAL, "value", y),
-    "context variable": lambda y: CONTEXT.set(y),
-    "queue of C code": lambda y: C_QUEUE.put(y),
+# The list holds the tensor by an object of its own.
+HELD = {
     "closure": lambda y: LIST.append(lambda: y),
     "generator": lambda y: LIST.append(i for i in [y]),
     "exception": lambda y: LIST.append(ValueError(y)),
     "partial": lambda y: LIST.append(functools.partial(print, y)),
     "method": lambda y: LIST.append(y.sum),
+}
+# What no slot shows.
+SEEN = {
+    "thread-local": lambda y: setattr(LOCAL, "value", y),
+    "context variable": lambda y: CONTEXT.set(y),
+    "queue of C code": lambda y: C_QUEUE.put(y),
 }
 
 
@@ -100,14 +110,30 @@ def outside():
     )
 
 
-@pytest.fixture(autouse=True)
-def as_before():
-    yield
-    del LIST[1:]
+def empty():
+    """As it was at first."""
+    LIST[:] = [1]
+    DEQUE.extend([1, 2])
+    SET.intersection_update({1})
+    for table in (TABLE, CHAIN):
+        table.pop("k", None)
     GROUPS.clear()
+    for holder in (HOLDER, SLOTTED, NAMES, stored_nonlocally):
+        vars(holder).pop("value", None) if hasattr(holder, "__dict__") else None
+    HOLDER.value = None
+    if hasattr(SLOTTED, "value"):
+        del SLOTTED.value
+    KEEP(None)
     for q in (QUEUE, C_QUEUE):
         while not q.empty():
             q.get()
+
+
+@pytest.fixture(autouse=True)
+def as_before():
+    empty()
+    yield
+    empty()
 
 
 def branch(store):
@@ -134,17 +160,58 @@ def loop(store):
     return body
 
 
-@pytest.mark.parametrize("block", [branch, loop])
+STORES = {name: store for name, (store, _) in TAKEN_BACK.items() if name != "queue"}
+# A later call can't make such an object, and the first one says so.
+TOLD = HELD | {"queue": TAKEN_BACK["queue"][0]}
+
+
+@pytest.mark.parametrize("case", STORES)
+def test_a_branch_stores_as_eager_does(case):
+    body = branch(STORES[case])
+
+    def run(step):
+        empty()
+        told = []
+        for x in (X, X * 2, -X, X, -X * 3, -X):
+            result = step(x)
+            text = re.sub(r"0x[0-9a-f]+", "", outside())
+            told.append((result.tolist(), text))
+        return told
+
+    f = tracehost.function(body)
+    assert run(f) == run(body)
+    assert f.stats()["hits"] > 0
+
+
+@pytest.mark.parametrize("case", TOLD)
+def test_a_branch_that_is_taken_tells_what_later_calls_will_not_do(case):
+    f = tracehost.function(branch(TOLD[case]))
+    before = outside()
+    f(X)
+    assert outside() == before
+    with pytest.warns(tracehost.SideEffectWarning, match="later calls run the graph and will not"):
+        f(-X)
+    assert outside() != before
+
+
 @pytest.mark.parametrize("case", TAKEN_BACK)
-def test_what_a_block_stores_is_taken_back_and_refused(case, block):
+def test_what_a_loop_stores_is_taken_back_and_refused(case):
     store, place = TAKEN_BACK[case]
     before = outside()
     with pytest.raises(tracehost.StagingError) as refused:
-        tracehost.function(block(store))(X)
+        tracehost.function(loop(store))(X)
     assert outside() == before
-    where = str(refused.value).partition(" at ")[0]
-    assert where.replace(" (test_staged_stores.py)", "") == place
-    assert str(refused.value).endswith(" gets a tensor " + WHY)
+    line = loop.__code__.co_firstlineno + 3
+    text = str(refused.value).replace(" (test_staged_stores.py)", "")
+    start = f"the body of the while at test_staged_stores.py:{line} stores {place} at test_staged_stores.py:"
+    assert text.startswith(start) and text.endswith(IN_A_LOOP)
+
+
+@pytest.mark.parametrize("case", HELD)
+def test_what_a_loop_keeps_in_a_list_is_refused(case):
+    with pytest.raises(tracehost.StagingError, match="stores LIST"):
+        tracehost.function(loop(HELD[case]))(X)
+    assert LIST == [1]
 
 
 @pytest.mark.parametrize("block", [branch, loop])

@@ -25,7 +25,9 @@ from .._tracehost import (
     abandoned,
     can_be_checked,
     forgive_refusal,
+    is_storing,
     may_check,
+    note_storing,
     serves_once,
     sizes_now,
     traces_reads,
@@ -68,7 +70,7 @@ def stage(
     where = line()
     cond = as_tensor(cond)
     check_condition(cond, what, where)
-    if where in _STORING and may_check():
+    if is_storing(where) and may_check():
         bodies[_checked(cond)]()
         return
     branches = Branches(cond)
@@ -112,14 +114,16 @@ def stage(
         if not real and chosen is not None and (wants_data or not stores.can_be_joined()):
             forgive_refusal()
             branches.discard()
-            if not wants_data and not may_check():
-                _refuse_store(stores, what, where)
+            if not wants_data:
+                note_storing(where)
+                if not may_check():
+                    _refuse_store(stores, what, where)
             bodies[_checked(cond)]()
             return
         if not stores.can_be_joined():
             if not real:
                 _refuse_store(stores, what, where)
-            _STORING.add(where)
+            note_storing(where)
             serves_once(f"stores {stores.first()} in a branch of the {what} at {where}")
             stores.found.clear()
         if loop_bodies.under_way and (grows := containers.growing()):
@@ -140,10 +144,6 @@ def stage(
     set_state(joined[: len(names)])
     for store, value in zip(stored, joined[len(names) :]):
         store.set(ld(value))
-
-
-# Lines of ifs of which a branch was seen to store in a function that it calls: the graph checks these conditions.
-_STORING: set[str] = set()
 
 
 def _checked(cond: torch.Tensor) -> int:
