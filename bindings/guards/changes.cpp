@@ -235,6 +235,11 @@ void take_back_stand_ins(const Change &change, const Graph &graph, bool (*is_it)
     put_back(change, graph);
 }
 
+bool is_check_of_optimizer(PyObject *name) {
+  return name && PyUnicode_CheckExact(name) &&
+         PyUnicode_CompareWithASCIIString(name, "_need_device_dtype_check_for_fused") == 0;
+}
+
 bool is_lifted(PyObject *value) {
   return Births::any_made_aside() && leads_to(value, Births::made_aside);
 }

@@ -36,6 +36,9 @@ void put_back(const Change &change, const Graph &graph);
 /// The same of a change that stores a stand-in: a set keeps all else that it got.
 void take_back_stand_ins(const Change &change, const Graph &graph, bool (*is_it)(PyObject *));
 
+/// The attribute by which torch.optim notes that it has checked its parameters once.
+bool is_check_of_optimizer(PyObject *name);
+
 /// Whether a value is, or leads to by elements and attributes, a tensor that a lifted block made.
 bool is_lifted(PyObject *value);
 

@@ -105,6 +105,12 @@ bool Finish::repeat(const Change &change, Rebound &rebound) {
   const bool number = change.now && !change.has_tensor && change.now.get() != Py_None;
   if (number && !can_be_told)
     return false;
+  if (stores_.is_read_by_call(slot ? slot->key : key, c.place) ||
+      stores_.of(change.container, change.slot).called) {
+    once_ = "code that the graph calls reads or stores " + rebound.path +
+            ", which the body stores: it is traced again";
+    return true;
+  }
   if (!rebound.repeated || !can_be_told || (change.appended && was_read(change))) {
     const std::string where = rebound.where.line ? " at " + text(rebound.where) : "";
     once_ = "the body made what " + rebound.path + " now is" + where +
@@ -188,9 +194,7 @@ void Finish::changed(const Change &change) {
 }
 
 void Finish::side_effect(const Change &change, SideEffect effect) {
-  // Of torch.optim: that a check was made, once for each optimizer.
-  if (effect.path.ends_with("._need_device_dtype_check_for_fused") ||
-      effect.path.find("._need_device_dtype_check_for_fused (") != std::string::npos)
+  if (is_check_of_optimizer(change.key.get()))
     return;
   const bool attribute = !is_collection(graph_.containers[change.container].place);
   auto &list = change.now || !attribute ? effects_ : gone_;

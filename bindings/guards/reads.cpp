@@ -42,7 +42,37 @@ void Reads::observe(const Frame &frame, const Instruction &instruction, bool cal
     prints_ = nullptr;
   if (!called)
     read();
+  else
+    read_in_call();
   store();
+}
+
+void Reads::read_in_call() {
+  switch (instruction_->action) {
+  case Action::load_attribute:
+    stores_.read_by_call(name(kAttributeShift));
+    break;
+  case Action::load_global:
+    stores_.read_by_call(name(1));
+    break;
+  case Action::load_name:
+    stores_.read_by_call(name());
+    break;
+  case Action::load_cell:
+  case Action::load_class_cell:
+    stores_.read_by_call(PyTuple_GET_ITEM(frame_->code->co_localsplusnames, instruction_->argument));
+    break;
+  case Action::load_item:
+  case Action::load_slice:
+  case Action::iterate:
+  case Action::call: // C code may read elements
+  case Action::call_names:
+  case Action::call_unpacked:
+    stores_.read_by_call(nullptr);
+    break;
+  default:
+    break;
+  }
 }
 
 void Reads::read() {

@@ -44,6 +44,7 @@ private:
   using Arguments = std::span<PyObject *const>;
 
   void read();
+  void read_in_call();
   void store();
   /// An operand of the instruction: 1 is the top of the stack.
   PyObject *operand(int from_top) const { return top_[-from_top]; }

@@ -248,6 +248,8 @@ bool is_known_value(const Change &change, const Container &c) {
 
 /// A store of tensors, of None or a number, a deletion, tensors appended to a list.
 bool can_be_repeated(const Change &change, const Graph &graph) {
+  if (is_check_of_optimizer(change.key.get())) // to compare it would trace the second step again
+    return false;
   if ((change.slot < 0 && !change.key && !change.appended) ||
       graph.objects[graph.containers[change.container].object].library)
     return false;
@@ -394,11 +396,33 @@ void Recorder::replace(const Rebound &rebound, PyObject *value) {
   }
 }
 
-/// Slots that the body has read and then stored a number to: the next trace may take them as
-/// inputs.
+/// A dict of `param_groups`: its learning rate changes between the calls.
+static bool is_group_of_optimizer(const Graph &graph, const Container &c) {
+  const Object &group = graph.objects[c.object];
+  if (c.place != Place::entries || group.container < 0)
+    return false;
+  const Object &groups = graph.objects[graph.containers[group.container].object];
+  if (groups.container < 0)
+    return false;
+  PyObject *name = graph.containers[groups.container].slots[groups.slot].key;
+  return name && PyUnicode_CheckExact(name) &&
+         PyUnicode_CompareWithASCIIString(name, "param_groups") == 0;
+}
+
+/// Slots that the body has read and then stored a number to, and floats of an optimizer's groups:
+/// the next trace may take them as inputs.
 void Recorder::State::note_numbers() {
   if (!history)
     return;
+  const Graph &graph = paths.graph();
+  for (std::size_t c = 0; c < graph.containers.size(); ++c)
+    for (std::size_t s = 0; is_group_of_optimizer(graph, graph.containers[c]) &&
+                            s < graph.containers[c].slots.size();
+         ++s) {
+      const Slot &slot = graph.containers[c].slots[s];
+      if (slot.read && slot.value && PyFloat_CheckExact(slot.value))
+        history->note(graph.path(static_cast<int>(c), static_cast<int>(s)), slot.value);
+    }
   for (const Change &change : changes) {
     if (change.rebound < 0 || change.slot < 0)
       continue;

@@ -12,6 +12,18 @@
 
 namespace tracehost::python {
 
+/// How a slot is told apart by read_by_call().
+static PyObject *name_of(PyObject *key, Place place) { return is_collection(place) ? nullptr : key; }
+
+void Stores::read_by_call(PyObject *name) {
+  if (stored_.contains(name))
+    stale_.insert(name);
+}
+
+bool Stores::is_read_by_call(PyObject *key, Place place) const {
+  return stale_.contains(name_of(key, place));
+}
+
 std::uint64_t Stores::key(int container, int slot) {
   return static_cast<std::uint64_t>(static_cast<std::uint32_t>(container)) << 32 |
          static_cast<std::uint32_t>(slot);
@@ -26,6 +38,8 @@ void Stores::note(Paths::Position at, bool called) {
   c.stored = true;
   if (at.slot >= 0)
     c.slots[at.slot].stored = true;
+  if (!called)
+    stored_.insert(at.slot < 0 ? nullptr : name_of(c.slots[at.slot].key, c.place));
   for (const int slot : {at.slot, -1}) {
     Storer &storer = seen_[key(at.container, slot)];
     if (called) {

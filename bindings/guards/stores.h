@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <string>
 #include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 namespace tracehost::python {
@@ -40,6 +41,13 @@ public:
   /// C code that is not known got the container, and those in it, and may store to them.
   void note_unknown(int container);
 
+  /// Code that the graph calls reads an attribute or variable of this name, or, if null, an
+  /// element. The graph stores to slots behind all calls, so what the body stored before is not
+  /// there yet.
+  void read_by_call(PyObject *name);
+  /// Whether the body had stored to such a slot.
+  bool is_read_by_call(PyObject *key, Place place) const;
+
   /// Of the slot; else of its container.
   Storer of(int container, int slot) const;
 
@@ -69,6 +77,8 @@ private:
 
   Paths &paths_;
   std::unordered_map<std::uint64_t, Storer> seen_;
+  /// Names of slots that the body has stored to, and those that calls then read; null: elements.
+  std::unordered_set<PyObject *> stored_, stale_;
 };
 
 } // namespace tracehost::python

@@ -93,8 +93,32 @@ def test_a_call_whose_check_fails_leaves_no_effect():
     assert f.tracing_count() == 2
 
 
+def test_draws_before_a_check_are_taken_back():
+    def body(x):
+        x = x + torch.rand(2)
+        if torch.rand(()) < 0.5:
+            x = x * torch.rand(2)
+        return x if x.sum() > 1 else -x - torch.rand(2)
+
+    f = tracehost.function(body, autograph=False)
+    for seed in range(40):
+        torch.manual_seed(seed)
+        got, after = f(torch.zeros(2)), torch.rand(1)
+        torch.manual_seed(seed)
+        assert torch.equal(got, body(torch.zeros(2))) and torch.equal(after, torch.rand(1))
+    assert 2 < f.tracing_count() <= 4
+
+
+GENERATOR = torch.Generator()
+
+
 @pytest.mark.parametrize(
-    "effect", [lambda x: x.add_(1), lambda x: torch.rand(2), lambda x: x.sum().backward()]
+    "effect",
+    [
+        lambda x: x.add_(1),
+        lambda x: torch.rand(2, generator=GENERATOR),
+        lambda x: x.sum().backward(),
+    ],
 )
 def test_an_effect_before_a_check_is_refused_with_both_lines(effect):
     def body(x):
