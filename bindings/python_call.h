@@ -7,8 +7,8 @@
 #include "function/function.h"
 #include "guards/environment.h"
 #include "guards/gil.h"
-#include "guards/trace_history.h"
 #include "guards/recorder.h"
+#include "guards/trace_history.h"
 #include "stand_ins.h"
 #include "user_value.h"
 #include "walk.h"
@@ -37,7 +37,7 @@ struct PythonFunction {
   Stance stance = Stance::trace; ///< of its calls, where the process and the thread leave it open
   bool autograph = true;         ///< control flow on tensors becomes the graph's
   bool takes_arrays = false;     ///< it was called with numpy's: converted before the look-up
-  TraceHistory history;         ///< of earlier traces
+  TraceHistory history;          ///< of earlier traces
   std::unordered_set<std::string> warned;   ///< paths of slots that a SideEffectWarning has named
   std::unordered_set<std::string> baked;    ///< lines that a TraceWarning has named
   std::unordered_set<std::string> wrong;    ///< ops that a TraceWarning of wrong graphs has named

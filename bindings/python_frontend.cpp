@@ -49,8 +49,7 @@ std::string PythonCall::capture_path(const at::Tensor &tensor) {
   const WithGil gil;
   PyObject *object = object_of(tensor);
   const std::string line = text(user_line());
-  const bool born =
-      object && miss().births->has(object) && !miss().recorder->gives(object);
+  const bool born = object && miss().births->has(object) && !miss().recorder->gives(object);
   if (!object || born)
     trace::refuse(
         trace::Refusal::capture,

@@ -64,9 +64,9 @@ BodyResult PythonCall::run(Request &) {
     if (is_typed && node > 0 && signature.nodes[node - 1].kind == Kind::custom)
       miss().gives_tensors.push_back(roots.back().name + ".");
   }
-  miss().recorder = std::make_unique<Recorder>(function_.callable, roots, miss().flattened.tensors,
-                                               function_.watch,
-                                               request_ ? nullptr : &function_.history);
+  miss().recorder =
+      std::make_unique<Recorder>(function_.callable, roots, miss().flattened.tensors,
+                                 function_.watch, request_ ? nullptr : &function_.history);
   miss().births.emplace();
   underway.push_back({&function_, &signature, PyThreadState_GetFrame(PyThreadState_Get())});
   struct Leave {

@@ -121,7 +121,8 @@ void NumberSlots::end_tuple(int container, int slot) {
 
 void NumberSlots::put() {
   Taken &taken = taken_.back();
-  taken.number = Owned(make_traced_number(trace::number_of_slot(THPVariable_Unpack(taken.tensor.get()))));
+  taken.number =
+      Owned(make_traced_number(trace::number_of_slot(THPVariable_Unpack(taken.tensor.get()))));
   trace::keep_known(THPVariable_Unpack(taken.number.get()));
   if (!tuple_)
     write_number(taken);

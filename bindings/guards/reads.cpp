@@ -60,7 +60,8 @@ void Reads::read_in_call() {
     break;
   case Action::load_cell:
   case Action::load_class_cell:
-    stores_.read_by_call(PyTuple_GET_ITEM(frame_->code->co_localsplusnames, instruction_->argument));
+    stores_.read_by_call(
+        PyTuple_GET_ITEM(frame_->code->co_localsplusnames, instruction_->argument));
     break;
   case Action::load_item:
   case Action::load_slice:

@@ -416,8 +416,8 @@ void Recorder::State::note_numbers() {
     return;
   const Graph &graph = paths.graph();
   for (std::size_t c = 0; c < graph.containers.size(); ++c)
-    for (std::size_t s = 0; is_group_of_optimizer(graph, graph.containers[c]) &&
-                            s < graph.containers[c].slots.size();
+    for (std::size_t s = 0;
+         is_group_of_optimizer(graph, graph.containers[c]) && s < graph.containers[c].slots.size();
          ++s) {
       const Slot &slot = graph.containers[c].slots[s];
       if (slot.read && slot.value && PyFloat_CheckExact(slot.value))

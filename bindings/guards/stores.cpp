@@ -13,7 +13,9 @@
 namespace tracehost::python {
 
 /// How a slot is told apart by read_by_call().
-static PyObject *name_of(PyObject *key, Place place) { return is_collection(place) ? nullptr : key; }
+static PyObject *name_of(PyObject *key, Place place) {
+  return is_collection(place) ? nullptr : key;
+}
 
 void Stores::read_by_call(PyObject *name) {
   if (stored_.contains(name))
@@ -101,8 +103,8 @@ void Stores::note_in_block(Paths::Position at) {
   if (o.library || c.place == Place::inner) // a library's own affair; a cache, see changes.h
     return;
   const auto same = [&](const InBlock &s) { return s.container == at.container && s.slot < 0; };
-  if (at.slot < 0 && std::any_of(in_blocks_.begin() + static_cast<std::ptrdiff_t>(begin_),
-                                 in_blocks_.end(), same))
+  if (at.slot < 0 &&
+      std::any_of(in_blocks_.begin() + static_cast<std::ptrdiff_t>(begin_), in_blocks_.end(), same))
     return; // it was copied before
   PyObject *dict = has_dict(c.place) ? dict_of(c.place, o.object) : nullptr;
   Owned before = at.slot < 0 ? copy_of(o.object)

@@ -13,8 +13,8 @@ namespace tracehost::python {
 
 /// What earlier traces of a Function have told about its body. Requires: GIL held.
 ///
-/// Numbers: what the body first found in a slot that it reads and stores, by path. Branches: lines of
-/// `if`s on tensors of which a branch stores in code that it calls, what can't be joined.
+/// Numbers: what the body first found in a slot that it reads and stores, by path. Branches: lines
+/// of `if`s on tensors of which a branch stores in code that it calls, what can't be joined.
 class TraceHistory {
 public:
   /// The body has read `before` in the slot, and stored another value. A number is noted; of a

@@ -38,8 +38,7 @@ void number_tensor(torch::jit::Stack &stack) {
 }
 
 void saved_generator(torch::jit::Stack &stack) {
-  at::Generator generator =
-      at::globalContext().defaultGenerator(torch::jit::pop(stack).toDevice());
+  at::Generator generator = at::globalContext().defaultGenerator(torch::jit::pop(stack).toDevice());
   const std::lock_guard lock(generator.mutex());
   stack.emplace_back(generator.clone());
 }
@@ -79,17 +78,16 @@ void check_kind(torch::jit::Stack &stack) {
   throw CheckFailed("a number is of another type than the graph was made for");
 }
 
-const torch::jit::RegisterOperators
-    numbers({torch::jit::Operator("tracehost::py_tensor(Scalar number) -> Tensor", number_tensor,
-                                  c10::AliasAnalysisKind::PURE_FUNCTION),
-             torch::jit::Operator("tracehost::saved_generator(Device device) -> Generator",
-                                  saved_generator, c10::AliasAnalysisKind::CONSERVATIVE),
-             torch::jit::Operator(
-                 "tracehost::check_number(Scalar number, Scalar expected, Generator[] drawn) -> ()",
-                 check_number, c10::AliasAnalysisKind::CONSERVATIVE),
-             torch::jit::Operator(
-                 "tracehost::check_kind(Scalar number, int kind, Generator[] drawn) -> ()",
-                 check_kind, c10::AliasAnalysisKind::CONSERVATIVE)});
+const torch::jit::RegisterOperators numbers(
+    {torch::jit::Operator("tracehost::py_tensor(Scalar number) -> Tensor", number_tensor,
+                          c10::AliasAnalysisKind::PURE_FUNCTION),
+     torch::jit::Operator("tracehost::saved_generator(Device device) -> Generator", saved_generator,
+                          c10::AliasAnalysisKind::CONSERVATIVE),
+     torch::jit::Operator(
+         "tracehost::check_number(Scalar number, Scalar expected, Generator[] drawn) -> ()",
+         check_number, c10::AliasAnalysisKind::CONSERVATIVE),
+     torch::jit::Operator("tracehost::check_kind(Scalar number, int kind, Generator[] drawn) -> ()",
+                          check_kind, c10::AliasAnalysisKind::CONSERVATIVE)});
 
 } // namespace
 

@@ -41,20 +41,15 @@ bool is_parsed(const jit::Node &node, const jit::Value *tensor) {
 
 // Ops that take a Python number in place of a tensor, and compute the same of either.
 const std::unordered_set<std::string_view> kTakeNumbers = {
-    "add",         "sub",         "mul",
-    "div",         "rsub",        "floor_divide",
-    "remainder",   "fmod",        "eq",
-    "ne",          "lt",          "le",
-    "gt",          "ge",          "where",
-    "masked_fill", "fill",        "index_put",
-    "copy",        "clamp",       "clamp_min",
-    "clamp_max",   "bitwise_and", "bitwise_or",
-    "bitwise_xor", "__and__",     "__or__",
-    "__xor__",     "__lshift__",  "__rshift__",
-    "copysign",    "xlogy",       "lerp",
-    "index_fill",  "true_divide", "multiply",
-    "subtract",    "divide",      "_index_put_impl",
-    "logical_and", "logical_or",  "logical_xor"};
+    "add", "sub", "mul", "div", "rsub", "floor_divide", "remainder", "fmod", "eq", "ne", "lt", "le",
+    "gt", "ge", "where", "masked_fill", "fill", "index_put", "copy", "clamp", "clamp_min",
+    "clamp_max", "bitwise_and", "bitwise_or", "bitwise_xor", "__and__", "__or__", "__xor__",
+    "__lshift__", "__rshift__", "copysign", "xlogy", "lerp", "index_fill", "true_divide",
+    "multiply", "subtract", "divide", "_index_put_impl", "logical_and", "logical_or", "logical_xor",
+    // Of each tensor in a list.
+    "_foreach_mul", "_foreach_div", "_foreach_add",
+    // A learning rate: read as a double again.
+    "_fused_sgd", "_fused_adam", "_fused_adamw", "_fused_adagrad"};
 
 /// Whether an op's results are of the sizes that its numbers say.
 bool is_size_argument(const c10::FunctionSchema &schema, std::size_t i) {
@@ -241,10 +236,12 @@ void Scope::take_constants(const c10::OperatorHandle &op, std::vector<NumberRead
 void Scope::settle_numbers(const c10::OperatorHandle *op) {
   std::vector<NumberRead> as_constants, left;
   for (NumberRead &read : std::exchange(numbers_read_, {})) {
-    if (op && read.by == frontend_.instruction() && read.as_constant)
-      as_constants.push_back(std::move(read));
-    else if (!op || read.by != frontend_.instruction() || !takes_parsed(*op, read))
-      left.push_back(std::move(read));
+    const bool of_op = op && read.by == frontend_.instruction();
+    if (of_op && !read.as_constant && takes_parsed(*op, read))
+      continue;
+    // The parser keeps nothing for an op that libtorch's tracer does not record.
+    const bool constant = of_op && (read.as_constant || traits(*op).own_node);
+    (constant ? as_constants : left).push_back(std::move(read));
   }
   if (!as_constants.empty())
     take_constants(*op, as_constants);

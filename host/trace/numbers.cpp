@@ -279,8 +279,7 @@ at::Tensor compute_number(const NumberOp &op, const std::vector<c10::IValue> &op
   jit::Node *node = graph.insertNode(
       graph.create(c10::Symbol::fromQualString("tracehost::py_" + std::string(op.name)), scalars));
   tracer::recordSourceLocation(node);
-  const auto kind = result ? kind_of(*result)
-                           : static_cast<NumberKind>(std::countr_zero(possible));
+  const auto kind = result ? kind_of(*result) : static_cast<NumberKind>(std::countr_zero(possible));
   at::Tensor made = number(node->output(), kind, result);
   if (!std::has_single_bit(possible)) { // a later call's may be of another type
     node->output()->setType(c10::NumberType::get());

@@ -52,8 +52,8 @@ bool is_traced_number(const at::Tensor &t);
 /// doubles, at least one of them traced. Throws what the op does (Raised, LeavesNumbers). Requires:
 /// recording().
 at::Tensor compute_number(const NumberOp &op, const std::vector<c10::IValue> &operands);
-/// The type of `number` counts from here on: where values tell it (`max` of an int and a float), the
-/// graph checks it. Requires: recording().
+/// The type of `number` counts from here on: where values tell it (`max` of an int and a float),
+/// the graph checks it. Requires: recording().
 void settle_kind(const at::Tensor &number);
 /// A tensor of the same value, which weighs in type promotion as a tensor. Requires: recording().
 at::Tensor tensor_of_number(const at::Tensor &number);

@@ -58,8 +58,10 @@ void Scope::record(const c10::OperatorHandle &op, const jit::Stack &stack) {
   for (std::size_t i = 0; i < arguments.size(); ++i) {
     const c10::IValue &argument = stack[first + i];
     const std::string &name = arguments[i].name();
-    if (argument.isInt()) { // it may come from a size that is traced
+    if (argument.isInt()) { // it may come from a size or number that is traced
       tracer::addInputs(node, name.c_str(), argument.toInt());
+    } else if (argument.isDouble()) {
+      tracer::addInputs(node, name.c_str(), at::Scalar(argument.toDouble()));
     } else if (argument.isIntList()) {
       tracer::addInputs(node, name.c_str(), c10::IntArrayRef(argument.toIntVector()));
     } else if (jit::Value *value = value_of(argument, *arguments[i].type(), graph)) {

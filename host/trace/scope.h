@@ -126,8 +126,8 @@ public:
                  const std::string &where);
   /// The same of its type, where values tell that.
   void check_kind(jit::Value *scalar, NumberKind actual);
-  /// Numbers whose type values tell (`min` of an int and a float), and the types that they may have.
-  /// While only numbers are computed of one, no check is needed.
+  /// Numbers whose type values tell (`min` of an int and a float), and the types that they may
+  /// have. While only numbers are computed of one, no check is needed.
   std::unordered_map<const jit::Value *, unsigned> loose;
   /// Whether an op that reads values becomes a checked number; then it runs aside.
   bool speculates(const c10::OperatorHandle &op, const jit::Stack &stack);
@@ -241,7 +241,7 @@ private:
   std::vector<std::pair<at::Tensor, jit::Value *>> slots_known_; ///< numbers of slots
   /// Devices whose default generator the body has drawn from, with its copy, once a check needs it.
   std::vector<std::pair<c10::Device, jit::Value *>> drawn_;
-  std::string effect_;                           ///< the first: `aten::add_ at net.py:12`
+  std::string effect_;                                   ///< the first: `aten::add_ at net.py:12`
   std::unordered_set<const c10::StorageImpl *> outside_; ///< memory of what was there before
   bool stale_stash_ = false;                             ///< of arguments that were read as numbers
   std::vector<std::pair<at::Tensor, at::Tensor>> substituted_; ///< by the last op, with stand-ins

@@ -18,10 +18,9 @@
 ///         y = f(x)            tracehost::check_number(%2, True)
 ///
 /// So nothing may have changed before a check that could not be taken back: a tensor from outside,
-/// a generator of the user's, a `.grad`. Such a body is refused with both lines. The default generators
-/// are copied at the start, and put back. A check that follows from slots
-/// alone comes first in the graph (head.h). Floats are not checked: each call would have another
-/// one.
+/// a generator of the user's, a `.grad`. Such a body is refused with both lines. The default
+/// generators are copied at the start, and put back. A check that follows from slots alone comes
+/// first in the graph (head.h). Floats are not checked: each call would have another one.
 
 namespace tracehost::trace {
 
@@ -174,9 +173,8 @@ void Scope::check_kind(jit::Value *scalar, NumberKind actual) {
   const auto insert_check = [&] {
     jit::Graph &graph = *tracer::getTracingState()->graph;
     jit::Value *expected = graph.insertConstant(static_cast<std::int64_t>(actual));
-    jit::Node *check = graph.insertNode(
-        graph.create(c10::Symbol::fromQualString("tracehost::check_kind"),
-                     {scalar, expected, drawn(early)}, 0));
+    jit::Node *check = graph.insertNode(graph.create(
+        c10::Symbol::fromQualString("tracehost::check_kind"), {scalar, expected, drawn(early)}, 0));
     tracer::recordSourceLocation(check);
     return check;
   };

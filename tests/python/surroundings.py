@@ -2,27 +2,10 @@
 REFUSED (an error of tracehost's)."""
 
 NOT_RIGHT = {
-    # Numbers that the body reads and then writes: told by a SideEffectWarning.
-    "meter_sum_count": "SILENT",
-    "replay_buffer_ring": "SILENT",
-    "kv_cache_static_pos": "SILENT",
-    "pending_flag_with_tensor": "SILENT",
-    "vqvae_ema": "SILENT",
-    "counter_subtract": "SILENT",
-    "counter_global": "SILENT",
-    "counter_warmup": "SILENT",
-    "defaultdict_count": "SILENT",
-    "custom_iter_index": "SILENT",
-    "sobol": "SILENT",
     # Control flow on tensors.
     "branch_dtype": "REFUSED",
     "try_op_error": "REFUSED",
     "cholesky_retry": "WRONGERR",
-    # A branch that is staged stores a tensor outside.
-    "leak_lru_branch": "REFUSED",
-    "leak_dict_branch": "REFUSED",
-    "leak_attr_branch_obj": "REFUSED",
-    "leak_hook_acts_branch": "REFUSED",
     # The number of a size is needed where it is declared to be any.
     "size_np_use": "REFUSED",
     "size_key_fstring": "REFUSED",
@@ -41,7 +24,6 @@ NOT_RIGHT = {
     "return_numpy": "REFUSED",
     "ao_quant_dynamic": "WRONGERR",
     # Refused with a line: what a graph can't do, or not yet.
-    "ema_averaged_model": "REFUSED",
     "greedy_decode": "REFUSED",
     "meta_storage_bytes": "REFUSED",
     "moe_masked_index": "REFUSED",
