@@ -262,6 +262,9 @@ void add_traced_number(py::module_ &m) {
     if (trace::recording() && trace::is_traced_number(unpack(number)))
       return trace::index_of_number(unpack(number));
     check_left(unpack(number));
+    // torch.tensor() reads with the tracer switched off.
+    if (trace::active() && !trace::abandoned() && !trace::is_traced_size(unpack(number)))
+      trace::need_number(unpack(number), "by C code");
     return trace::index_of_size(unpack(number));
   });
   m.def("_number_value", [](py::handle number) {

@@ -236,6 +236,14 @@ void Scope::take_constants(const c10::OperatorHandle &op, std::vector<NumberRead
 void Scope::settle_numbers(const c10::OperatorHandle *op) {
   std::vector<NumberRead> as_constants, left;
   for (NumberRead &read : std::exchange(numbers_read_, {})) {
+    if (op && traits(*op).splits && !read.value.isDouble()) { // it may say how many results there are
+      jit::Node *node = node_of(*op);
+      std::optional<jit::WithInsertPoint> before;
+      if (node)
+        before.emplace(node);
+      need_read(read);
+      continue;
+    }
     const bool of_op = op && read.by == frontend_.instruction();
     if (of_op && !read.as_constant && takes_parsed(*op, read))
       continue;
@@ -246,11 +254,14 @@ void Scope::settle_numbers(const c10::OperatorHandle *op) {
   if (!as_constants.empty())
     take_constants(*op, as_constants);
   left.insert(left.end(), as_constants.begin(), as_constants.end());
-  for (const NumberRead &read : left) {
-    if (shapes::is_stand_in(read.number))
-      refuse_number(read.number, "by C code");
-    speculate(read.tensor->node()->input(0), read.value, "by C code", text(read.where));
-  }
+  for (const NumberRead &read : left)
+    need_read(read);
+}
+
+void Scope::need_read(const NumberRead &read) {
+  if (shapes::is_stand_in(read.number))
+    refuse_number(read.number, "by C code");
+  speculate(read.tensor->node()->input(0), read.value, "by C code", text(read.where));
 }
 
 } // namespace tracehost::trace

@@ -222,6 +222,7 @@ private:
     Instruction by;
     Site where;
   };
+  void need_read(const NumberRead &read);
   bool takes_parsed(const c10::OperatorHandle &op, const NumberRead &read);
   void take_constants(const c10::OperatorHandle &op, std::vector<NumberRead> &reads);
   void settle_numbers(const c10::OperatorHandle *op);

@@ -17,9 +17,10 @@ from .._traced_number import TracedNumber, compute
 from . import _staging
 from ._compile import converted, copy_of
 from ._explicit import cond, while_loop
+from ._numbers import has_numbers, tensor_of_numbers
 from ._policy import is_refused
 from ._staging import is_staged
-from ._state import as_tensor, is_read, is_tensor
+from ._state import is_read, is_tensor
 
 
 def _any_staged(values: Iterable[Any]) -> bool:
@@ -235,17 +236,25 @@ def _type(*args: Any, **options: Any) -> Any:
 
 
 def _tensor_of(plain: Callable[..., Any]) -> Callable[..., Any]:
-    """torch.tensor() and its kin of one number: of the dtype that a number gives."""
+    """torch.tensor() and its kin of numbers, in lists or alone: of the dtype that numbers give."""
 
     def made(data: Any, *args: Any, **options: Any) -> Any:
-        if not is_read(data):
+        if not has_numbers(data):
             return plain(data, *args, **options)
-        default = torch.get_default_dtype() if data.__class__ is float else None
-        dtype = options.pop("dtype", None) or default
-        tensor = as_tensor(data).clone()
-        return tensor.to(*args, dtype=dtype, **options) if dtype or options else tensor
+        dtype = options.pop("dtype", None)
+        requires_grad = options.pop("requires_grad", False)
+        tensor = tensor_of_numbers(data)
+        if dtype is None and tensor.dtype == torch.float64:
+            dtype = torch.get_default_dtype()
+        if dtype or args or options:
+            tensor = tensor.to(*args, dtype=dtype, **options)
+        return tensor.requires_grad_() if requires_grad else tensor
 
     return made
+
+
+def _check(cond: Any, *message: Any) -> None:
+    torch._check(bool(cond), *message)
 
 
 def _add_torch() -> None:
@@ -253,7 +262,7 @@ def _add_torch() -> None:
     from . import _lists
 
     _BUILTINS.update({f: _tensor_of(f) for f in (torch.tensor, torch.as_tensor, torch.asarray)})
-    _BUILTINS.update({isinstance: _isinstance, hasattr: _hasattr})
+    _BUILTINS.update({isinstance: _isinstance, hasattr: _hasattr, torch._check: _check})
     _TYPES[type] = _type
     _BUILTINS.update({torch.stack: _lists.stack, torch.cat: _lists.cat, torch.concat: _lists.cat})
 

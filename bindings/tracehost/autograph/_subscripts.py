@@ -5,11 +5,13 @@ While it traces, torch's own indexing would ask for the integer's value. The oth
 
 from __future__ import annotations
 
+import operator
 from typing import Any
 
 import torch
 
 from .._tracehost import select
+from ._numbers import has_numbers, tensor_of_numbers
 from ._state import as_tensor, is_tensor
 
 
@@ -25,6 +27,11 @@ def _is_index(part: Any) -> bool:
 
 def _is_mask(key: Any) -> bool:
     return is_tensor(key) and key.dtype == torch.bool and key.dim() > 0
+
+
+def _without_lists(part: Any) -> Any:
+    """torch takes a list with a number of the graph for a tuple."""
+    return tensor_of_numbers(part) if type(part) is list and has_numbers(part) else part
 
 
 def _taken(part: Any) -> int:
@@ -60,9 +67,10 @@ class Subscripted:
 
     def _selected(self, key: Any) -> tuple[Any, Any]:
         """The tensor with its traced integers selected, and the rest of the key."""
-        parts = tuple(as_tensor(p) for p in (key if isinstance(key, tuple) else (key,)))
+        given = key if isinstance(key, tuple) else (key,)
+        parts = tuple(_without_lists(as_tensor(p)) for p in given)
         if not any(_is_index(p) for p in parts):
-            return self._tensor, key
+            return self._tensor, key if all(map(operator.is_, parts, given)) else parts
         tensor = self._tensor
         dims, known = [], sum(_taken(p) for p in parts if p is not Ellipsis)
         at = 0
