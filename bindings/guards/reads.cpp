@@ -1,9 +1,12 @@
 #include "guards/reads.h"
 
+#include "frames.h"
 #include "guards/gil.h"
 #include "guards/kinds.h"
 #include "guards/known.h"
 #include "origin.h"
+#include "trace/tracer.h"
+#include "traced_number.h"
 
 #include <array>
 
@@ -229,8 +232,29 @@ void Reads::load_super(PyObject *super, PyObject *name) {
     paths_.super_attribute(type.get(), self.get(), name);
 }
 
+/// torch takes a list with a tensor for a tuple, and a number of the graph is one. Converted code
+/// has made a tensor of the list.
+void Reads::check_index(PyObject *list) {
+  for (Py_ssize_t i = 0; i < PyList_GET_SIZE(list); ++i) {
+    if (!is_traced_number(PyList_GET_ITEM(list, i)))
+      continue;
+    try { // the body's end refuses again: CPython knows no exception of C++ here
+      trace::refuse(
+          trace::Refusal::value_read,
+          "a list with a number that the body has read from a tensor is an index at " +
+              text(user_line()) +
+              ", in code that is not converted. Make a tensor of it: torch.tensor(list).");
+    } catch (const std::exception &) {
+      PyErr_Clear();
+    }
+    return;
+  }
+}
+
 /// A dict of a subclass may store what is missing: defaultdict.
 void Reads::load_item(PyObject *container, PyObject *key) {
+  if (PyList_CheckExact(key) && is_tensor(container))
+    check_index(key);
   const Paths::Position at = paths_.item(container, key);
   paths_.read_item(at);
   if (at.container >= 0 && PyDict_Check(container) && !PyDict_CheckExact(container) &&

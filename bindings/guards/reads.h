@@ -55,6 +55,7 @@ private:
   void load_attribute(PyObject *owner, PyObject *name);
   void load_super(PyObject *super, PyObject *name);
   void load_item(PyObject *container, PyObject *key);
+  static void check_index(PyObject *list);
   void load_global(PyObject *name);
   void load_cell();
   void contains(PyObject *element, PyObject *container);

@@ -106,7 +106,19 @@ def outside():
     kept = KEEP.__closure__[0].cell_contents
     made = vars(stored_nonlocally), list(QUEUE.queue)
     return repr(
-        [made, LIST, DEQUE, sorted(map(str, SET)), TABLE, GROUPS, CHAIN, vars(HOLDER), vars(NAMES), slot, kept]
+        [
+            made,
+            LIST,
+            DEQUE,
+            sorted(map(str, SET)),
+            TABLE,
+            GROUPS,
+            CHAIN,
+            vars(HOLDER),
+            vars(NAMES),
+            slot,
+            kept,
+        ]
     )
 
 

@@ -257,4 +257,3 @@ def test_lbfgs_is_refused_by_name():
         f"the body runs torch.optim.LBFGS at test_training_steps.py:{line}, which chooses its next step by numbers that "
         "it computes. Call its step() outside of the function, with a function that computes the loss."
     )
-
