@@ -102,13 +102,15 @@ std::vector<PyObject *> Concrete::roots(const Arguments &given) const {
 std::vector<Owned> Concrete::holders(const Arguments &given) const {
   if (!state().rebinds)
     return {};
-  auto result = state().environment->holders(roots(given).data());
+  std::vector<PyObject *> from = roots(given);
+  from.push_back(
+      nullptr); // so that it is some place in memory: none would say that verify() has run
+  auto result = state().environment->holders(from.data());
   for (const Owned &holder : result)
     if (!holder)
-      raise(errors().capture,
-            fmt::format("{}: an object that it stores a tensor in is gone. Get a new "
-                        "ConcreteFunction.",
-                        name_));
+      raise(errors().capture, fmt::format("{}: an object that it stores to is gone. Get a new "
+                                          "ConcreteFunction.",
+                                          name_));
   return result;
 }
 

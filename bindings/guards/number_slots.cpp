@@ -112,7 +112,7 @@ void NumberSlots::end_tuple(int container, int slot) {
     PyTuple_SET_ITEM(made.get(), i, Py_NewRef(PyTuple_GET_ITEM(before, i)));
   for (const Taken &taken : taken_) {
     const Container &c = graph_.containers[taken.container];
-    if (made && graph_.objects[c.object].object == before)
+    if (made && taken.number && graph_.objects[c.object].object == before)
       PyTuple_SetItem(made.get(), c.slots[taken.slot].index, Py_NewRef(taken.number.get()));
   }
   taken_.push_back({container, slot, Owned(), std::move(made)});
@@ -121,9 +121,14 @@ void NumberSlots::end_tuple(int container, int slot) {
 
 void NumberSlots::put() {
   Taken &taken = taken_.back();
-  taken.number =
-      Owned(make_traced_number(trace::number_of_slot(THPVariable_Unpack(taken.tensor.get()))));
-  trace::keep_known(THPVariable_Unpack(taken.number.get()));
+  try { // CPython calls this between two instructions, and knows no exception of C++
+    taken.number =
+        Owned(make_traced_number(trace::number_of_slot(THPVariable_Unpack(taken.tensor.get()))));
+    trace::keep_known(THPVariable_Unpack(taken.number.get()));
+  } catch (const std::exception &) { // a refusal is repeated at the body's end
+    PyErr_Clear();
+    return;
+  }
   if (!tuple_)
     write_number(taken);
 }
