@@ -59,7 +59,6 @@ struct PythonState final : FrontEndState {
   std::size_t roots = 0;           ///< objects among the arguments
   std::vector<TensorMeta> outputs; ///< of the traced result's tensors
   bool runs_code = false;          ///< verifying it may run a user's `==`
-  bool rebinds = false;            ///< each run stores to slots that the body rebound
   std::size_t captures = 0; ///< hidden inputs; those past them are arguments reached by a path, too
   std::vector<const PythonCallback *> calls; ///< of the Program, which owns them
 

@@ -148,6 +148,17 @@ PyObject *traced_shape_of(const at::Tensor &tensor) {
   return result;
 }
 
+PyObject *value_of(PyObject *number) {
+  const auto value = trace::value_of_number(THPVariable_Unpack(number));
+  PyObject *made = !value            ? nullptr
+                   : value->isBool() ? PyBool_FromLong(value->toBool())
+                   : value->isInt()  ? PyLong_FromLongLong(value->toInt())
+                                     : PyFloat_FromDouble(value->toDouble());
+  if (!made)
+    PyErr_Clear();
+  return made;
+}
+
 /// Where that is refused and the body goes on without a trace, it goes on with the number.
 static std::int64_t pinned(const at::Tensor &size, const std::string &why) {
   try {

@@ -29,6 +29,10 @@ bool is_number(PyObject *tensor);
 /// Of a tensor of one element, the bool, int or float: a new reference.
 PyObject *number_of(const at::Tensor &t);
 
+/// What a traced number is in this call: a new reference, null where it has no data. No error is
+/// set.
+PyObject *value_of(PyObject *number);
+
 /// What holds only numbers, where `object` (stolen) is a traced size or a torch.Size with some.
 PyObject *pin_sizes(PyObject *object, const std::string &why);
 

@@ -4,6 +4,7 @@
 #include "guards/gil.h"
 #include "guards/kinds.h"
 #include "guards/known.h"
+#include "traced_number.h"
 
 /// Paths: the slots of lists, tuples, dicts, sets and deques, one of them or all.
 
@@ -22,6 +23,10 @@ void Paths::use(PyObject *object) {
 }
 
 Paths::Position Paths::item(PyObject *object, PyObject *key) {
+  if (is_traced_number(key)) { // the graph checks it, where C code asks for it
+    const Owned plain(value_of(key));
+    return plain ? item(object, plain.get()) : Position{whole(object, false), -1};
+  }
   use(object);
   const int c = collection(object);
   if (c < 0)

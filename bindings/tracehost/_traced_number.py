@@ -39,9 +39,9 @@ class TracedNumber(torch.Tensor):
     def __bool__(self) -> bool:
         if _tracehost._number_is_size(self):
             return bool(self != 0)
-        if self.__class__ is float:
-            return bool(_needed(compute("truth", bool, self), "bool()"))
-        return bool(_needed(self, "bool()"))
+        if self.__class__ is bool:
+            return bool(_needed(self, "bool()"))
+        return bool(_needed(compute("truth", bool, self), "bool()"))
 
     def __int__(self) -> int:
         return int(_needed(self, "int()"))

@@ -18,6 +18,7 @@ public:
   virtual ~FrontEndState() = default;
   /// Why the Specialization may serve its own call alone, a sentence; empty: it is published.
   std::string once;
+  bool rebinds = false; ///< each run stores to slots that the body rebound
 };
 
 /// How often a Specialization was used, as far as it decides what to evict: see cache/eviction.h.
@@ -37,6 +38,8 @@ struct Specialization {
   std::uint64_t trace_ns = 0;
   std::uint64_t number = 0; ///< counts the Function's traces: 1 for the first
   std::vector<PinnedSize> pinned;
+  /// Where it raises, the body can still run in its place, which stores what eager has by then.
+  bool raises_early = false;
   std::size_t bytes = 0; ///< estimated_bytes()
 
   /// By number: live ones whose user types are above, or below, its own. Before it is published.

@@ -64,11 +64,15 @@ FunctionCore::Outcome FunctionCore::call(Body &body, Request &request, torch::ji
     return hit(body, request, stack, served);
   } catch (const CheckFailed &) {
     return call_without(body, request, stack, served);
+  } catch (const Raised &) { // before the body's stores, which eager has made by then
+    if (!served || !served->raises_early)
+      throw;
+    return call_without(body, request, stack, served);
   }
 }
 
-/// A check of `served` has failed: nothing has changed, and the graph for another value may serve,
-/// or one more is traced.
+/// A check of `served` has failed, or it has raised before it changed anything: the graph for
+/// another value may serve, or one more is traced, whose body raises itself.
 FunctionCore::Outcome FunctionCore::call_without(Body &body, Request &request,
                                                  torch::jit::Stack &stack,
                                                  SpecializationRef &served) {
@@ -82,6 +86,9 @@ FunctionCore::Outcome FunctionCore::call_without(Body &body, Request &request,
       served = look_up(body, request, stack);
       return served ? hit(body, request, stack, served) : miss(body, request, stack, served);
     } catch (const CheckFailed &) { // the one that look_up() has found now
+    } catch (const Raised &) {
+      if (!served || !served->raises_early)
+        throw;
     }
   }
 }
@@ -317,6 +324,7 @@ FunctionCore::Made FunctionCore::trace(Body &body, Request &request, Signature s
   made->program = std::make_unique<Program>(traced.graph, counters_->identity.name,
                                             result.tensors.size(), !has_gradients(made->signature));
   made->first_call = body.caller();
+  made->raises_early = !traced.raises_late && made->front_end && made->front_end->rebinds;
   Made all{made, std::move(traced.notes), {}};
   const bool serves_later = !made->front_end || made->front_end->once.empty();
   if (originals && serves_later) {

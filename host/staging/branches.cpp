@@ -59,6 +59,7 @@ void Branches::raise(Branch branch, const std::string &type, const std::string &
 
 void raise_error(const std::string &type, const std::string &message, const Site &where) {
   trace::forgive_failure();
+  trace::note_raised();
   auto &graph = *jit::tracer::getTracingState()->graph;
   jit::Value *what = graph.insertConstant(type), *why = graph.insertConstant(message);
   jit::Node *raise =

@@ -17,6 +17,19 @@ namespace jit = torch::jit;
 
 namespace {
 
+/// Of a tensor, a number or a list of tensors.
+c10::TypePtr type_of(const c10::IValue &value) {
+  if (value.isTensor())
+    return c10::TensorType::get();
+  if (value.isInt())
+    return c10::IntType::get();
+  if (value.isDouble())
+    return c10::FloatType::get();
+  if (value.isBool()) // TorchScript takes no bool for a Scalar
+    return c10::NumberType::get();
+  return c10::ListType::ofTensors();
+}
+
 /// The graph of one node, with what it uses from around it as inputs or copied.
 class Extract {
 public:
@@ -34,9 +47,7 @@ private:
       return found->second;
     if (const auto found = known_.find(value); found != known_.end()) {
       inputs.emplace_back(found->second);
-      return values_[value] = graph_->addInput()->setType(
-                 found->second.isTensor() ? c10::TypePtr(c10::TensorType::get())
-                                          : c10::TypePtr(c10::ListType::ofTensors()));
+      return values_[value] = graph_->addInput()->setType(type_of(found->second));
     }
     TORCH_CHECK(value->node()->kind() != c10::prim::Param && value->node()->blocks().empty(),
                 "tracehost: a staged loop uses a value that has no tensor: ", *value->node());

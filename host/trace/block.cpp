@@ -127,6 +127,7 @@ void forgive_refusal() { current->forgive_refusal(); }
 std::string first_effect() { return current->first_effect(); }
 void set_first_effect(std::string effect) { current->set_first_effect(std::move(effect)); }
 void forgive_failure() { current->raised.clear(); }
+void note_raised() { current->result.raises_late = true; }
 bool in_block() { return current->blocks > 0; }
 void record_modes() { current->record_modes(); }
 void refuse_staging(const std::string &message) { current->refuse(Refusal::staging, message); }

@@ -38,6 +38,8 @@ void forgive_refusal();
 /// What has failed in a block is raised by the graph, where it is reached: no reason to refuse.
 /// Requires: active().
 void forgive_failure();
+/// The graph raises here what a block of the body has raised.
+void note_raised();
 /// What was changed first that could not be taken back, as `aten::add_ at net.py:12`; empty:
 /// nothing. A discarded block puts back what it was before. Requires: active().
 std::string first_effect();

@@ -46,6 +46,8 @@ const std::unordered_set<std::string_view> kTakeNumbers = {
     "clamp_max", "bitwise_and", "bitwise_or", "bitwise_xor", "__and__", "__or__", "__xor__",
     "__lshift__", "__rshift__", "copysign", "xlogy", "lerp", "index_fill", "true_divide",
     "multiply", "subtract", "divide", "_index_put_impl", "logical_and", "logical_or", "logical_xor",
+    // Where it starts.
+    "narrow",
     // Of each tensor in a list.
     "_foreach_mul", "_foreach_div", "_foreach_add",
     // A learning rate: read as a double again.
@@ -236,7 +238,8 @@ void Scope::take_constants(const c10::OperatorHandle &op, std::vector<NumberRead
 void Scope::settle_numbers(const c10::OperatorHandle *op) {
   std::vector<NumberRead> as_constants, left;
   for (NumberRead &read : std::exchange(numbers_read_, {})) {
-    if (op && traits(*op).splits && !read.value.isDouble()) { // it may say how many results there are
+    if (op && traits(*op).splits &&
+        !read.value.isDouble()) { // it may say how many results there are
       jit::Node *node = node_of(*op);
       std::optional<jit::WithInsertPoint> before;
       if (node)

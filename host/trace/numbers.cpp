@@ -281,6 +281,8 @@ at::Tensor compute_number(const NumberOp &op, const std::vector<c10::IValue> &op
   tracer::recordSourceLocation(node);
   const auto kind = result ? kind_of(*result) : static_cast<NumberKind>(std::countr_zero(possible));
   at::Tensor made = number(node->output(), kind, result);
+  if (op.raises)
+    current->note_raise();
   if (!std::has_single_bit(possible)) { // a later call's may be of another type
     node->output()->setType(c10::NumberType::get());
     current->loose.emplace(node->output(), possible);

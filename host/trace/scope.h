@@ -131,6 +131,8 @@ public:
   std::unordered_map<const jit::Value *, unsigned> loose;
   /// Whether an op that reads values becomes a checked number; then it runs aside.
   bool speculates(const c10::OperatorHandle &op, const jit::Stack &stack);
+  /// What is recorded now may raise.
+  void note_raise() { result.raises_late |= !effect_.empty() || !drawn_.empty(); }
   /// Something is about to change that a graph could not take back.
   void note_effect(const std::string &what);
   const std::string &first_effect() const { return effect_; }

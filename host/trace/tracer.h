@@ -66,6 +66,8 @@ struct Traced {
   std::size_t keep_alive = 0; ///< outputs past the body's: random results that nothing uses
   bool reads_strides = false;
   bool reads_leaf = false;
+  /// Something is changed, or drawn, before an op that raises what Python's arithmetic raises.
+  bool raises_late = false;
   std::vector<SizeCondition>
       conditions; ///< on the sizes of slots; those that hold always are not there
   std::vector<Pin> pins;

@@ -262,11 +262,60 @@ def in_a_helper():
     return body, lambda: (thing.best, thing.at)
 
 
+def counts_by_place():
+    thing = Thing(counts=[0] * 4, at=0)
+
+    def body(x):
+        thing.counts[thing.at % 4] += 1
+        thing.at += 1
+        return x * thing.counts[0] + thing.counts[1]
+
+    return body, lambda: (thing.counts, thing.at)
+
+
+def bound_of_a_loop():
+    thing = Thing(n=0)
+
+    def body(x):
+        thing.n += 1
+        i = 0
+        while i < thing.n:
+            x = x + i
+            i += 1
+        return x
+
+    return body, lambda: thing.n
+
+
+def any_number_is_true():
+    thing = Thing(n=0, on=True)
+
+    def body(x):
+        thing.n += 1
+        if thing.on and thing.n % 2 == 0 or thing.n == 5:
+            x = x * 3
+        return x + (thing.n or 7)
+
+    return body, lambda: thing.n
+
+
+def start_of_a_part():
+    thing = Thing(at=0, rows=torch.zeros(20, 2))
+
+    def body(x):
+        thing.rows.narrow(0, thing.at, 1).copy_(x[None])
+        thing.at += 1
+        return thing.rows.sum(0)
+
+    return body, lambda: thing.at
+
+
 # With the most traces that 12 calls may cost.
 PROGRAMS = {
     attribute: 2, a_float: 2, member: 2, class_attribute: 2, nonlocal_variable: 2, global_variable: 2, entry: 2,
     counter: 2, element: 2, pair: 2, in_a_list: 2, two_that_change_places: 3, best_so_far: 4, none_at_first: 3, ring: 2,
     logged: 3, through_a_method: 3, flag: 3, phase: 4, in_a_helper: 4,
+    counts_by_place: 10, bound_of_a_loop: 2, any_number_is_true: 4, start_of_a_part: 2,
 }  # fmt: skip
 
 
@@ -341,6 +390,23 @@ def test_a_value_of_another_type_or_size_is_another_trace():
         thing.n = value
         f(X)
         assert thing.n == after and type(thing.n) is type(after)
+
+
+def test_a_call_that_raises_stores_what_eager_stores():
+    thing = Thing(n=4)
+
+    @tracehost.function
+    def f(x):
+        thing.n -= 1
+        return x * (6 // thing.n)
+
+    for n in (3, 2, 1, 0, -1, -2):
+        if n == 0:
+            with pytest.raises(ZeroDivisionError):
+                f(X)
+        else:
+            assert torch.equal(f(X), X * (6 // n))
+        assert thing.n == n
 
 
 def test_a_number_that_leaves_int64_is_an_error():
