@@ -104,10 +104,8 @@ void Scope::before(const c10::OperatorHandle &op, const jit::Stack &stack) {
   if (op_traits.reshapes && !may_be_others.empty() && op_depth() == 0)
     check_reshaped(op, stack[stack.size() - schema.arguments().size()].toTensor());
   record_modes();
-  if (op_depth() == 0) {
-    note_effects(op, stack);
+  if (op_depth() == 0)
     check_numbers(op, stack);
-  }
   const auto count = schema.arguments().size();
   const auto &state = tracer::getTracingState();
   each_tensor(c10::ArrayRef<c10::IValue>(stack).slice(stack.size() - count),
@@ -122,6 +120,8 @@ void Scope::before(const c10::OperatorHandle &op, const jit::Stack &stack) {
                 else
                   know(t);
               });
+  if (op_depth() == 0) // each capture is known as such
+    note_effects(op, stack);
   if (witness_)
     witness_->before(op, stack);
   each_tensor(c10::ArrayRef<c10::IValue>(stack).slice(stack.size() - count),

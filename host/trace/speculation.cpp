@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <string_view>
 
 /// Numbers whose value the body needs.
@@ -184,6 +185,8 @@ void Scope::check_kind(jit::Value *scalar, NumberKind actual) {
   } else {
     insert_check();
   }
+  constexpr std::array kinds{"a bool", "an int", "a float"};
+  result.checked.push_back({text(frontend_.here()), kinds[static_cast<std::size_t>(actual)]});
 }
 
 /// A read of a tensor by code that needs the value at once: an `if`, an index, torch.equal().
