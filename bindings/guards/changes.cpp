@@ -44,8 +44,11 @@ bool is_graph_number(PyObject *object) {
   return is_traced_number(object) || (is_tensor(object) && is_number(object));
 }
 
-/// Same object, or for plain values an equal one. `before` is alive: the slot holds it.
+/// Same object, or for plain values an equal one. `before` is alive: the slot holds it. A later
+/// call may find another number in an input, and has to store this one.
 bool unchanged(const Slot &slot, PyObject *now) {
+  if (slot.input && slot.stored)
+    return false;
   return slot.value == now ||
          (slot.value && now && slot.expect == Expect::leaf && holds(slot.node, now));
 }

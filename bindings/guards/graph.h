@@ -76,6 +76,8 @@ struct Slot {
   bool opaque = false;  ///< what it holds may change unseen: `Environment::unwatched`
   bool read = false;    ///< the body has read what was there before the trace
   bool stored = false;  ///< the body has stored to it
+  bool input = false;   ///< its number is an input of the graph: it may hold any at a later call.
+                        ///< False again where the body has ended with that very number in it
 };
 
 /// Slot::index in Place::function that is no cell.

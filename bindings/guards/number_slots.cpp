@@ -148,14 +148,16 @@ bool NumberSlots::gives(PyObject *tensor) const {
 
 void NumberSlots::restore() {
   for (const Taken &taken : taken_) {
-    const Container &c = graph_.containers[taken.container];
-    const Slot &slot = c.slots[taken.slot];
+    Container &c = graph_.containers[taken.container];
+    Slot &slot = c.slots[taken.slot];
     PyObject *owner = graph_.objects[c.object].object;
     if (PyTuple_Check(owner))
       continue;
     PyObject *now = read(c, slot, owner, has_dict(c.place) ? dict_of(c.place, owner) : nullptr);
-    if (now && now == taken.number.get() &&
-        !write(c.place, slot.key, slot.index, owner, slot.value))
+    if (!now || now != taken.number.get())
+      continue;
+    slot.input = false;
+    if (!write(c.place, slot.key, slot.index, owner, slot.value))
       PyErr_Clear();
   }
 }

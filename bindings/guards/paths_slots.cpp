@@ -162,6 +162,7 @@ Paths::Position Paths::add_slot(int c, int index, PyObject *key, PyObject *value
   classify(c, number);
   if (PyObject *input = numbers_.take(c, number)) {
     tensors_.emplace(input, Position{c, number});
+    graph_.containers[c].slots[number].input = true;
     numbers_.put();
   } else if (numbers_.begin_tuple(c, number)) {
     whole(value, false);
