@@ -351,6 +351,21 @@ static Owned without_graph_numbers(PyObject *value, int depth = 0) {
   return Owned();
 }
 
+/// Keys of a dict, of which the body has added some.
+static void replace_keys(PyObject *dict) {
+  std::vector<std::pair<Owned, Owned>> traced; // with their values
+  PyObject *key, *value;
+  for (Py_ssize_t at = 0; PyDict_Next(dict, &at, &key, &value);)
+    if (is_traced_number(key))
+      traced.emplace_back(Owned(Py_NewRef(key)), Owned(Py_NewRef(value)));
+  for (const auto &[old, kept] : traced) {
+    const Owned number(number_of(THPVariable_Unpack(old.get())));
+    if (number && write(Place::entries, old.get(), -1, dict, nullptr))
+      write(Place::entries, number.get(), -1, dict, kept.get());
+    PyErr_Clear();
+  }
+}
+
 void Recorder::replace_numbers() {
   const Graph &graph = state_->paths.graph();
   for (Change &change : state_->changes) {
@@ -369,15 +384,11 @@ void Recorder::replace_numbers() {
   }
   for (Change &change : state_->changes) {
     const Container &c = graph.containers[change.container];
-    if (!change.key || !is_traced_number(change.key.get()) || c.place != Place::entries)
+    if (c.place != Place::entries)
       continue;
-    PyObject *dict = graph.objects[c.object].object;
-    const Owned value(Py_XNewRef(PyDict_GetItemWithError(dict, change.key.get())));
-    Owned number(number_of(THPVariable_Unpack(change.key.get())));
-    if (value && number && write(c.place, change.key.get(), -1, dict, nullptr))
-      write(c.place, number.get(), -1, dict, value.get());
-    PyErr_Clear();
-    change.key = std::move(number);
+    replace_keys(graph.objects[c.object].object);
+    if (change.key && is_traced_number(change.key.get()))
+      change.key = Owned(number_of(THPVariable_Unpack(change.key.get())));
   }
 }
 

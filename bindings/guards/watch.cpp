@@ -81,6 +81,8 @@ Watch::~Watch() {
   if (!python_alive()) {
     for (Rebinding &r : rebindings_)
       r.key.release();
+    for (Owned &number : shown_)
+      number.release();
     return;
   }
   const WithGil gil;

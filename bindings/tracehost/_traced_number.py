@@ -27,9 +27,8 @@ class TracedNumber(torch.Tensor):
     """
 
     __torch_function__ = torch._C._disabled_torch_function_impl
-    # A tensor has these; a number does not.
-    __iter__ = __len__ = __contains__ = __reversed__ = None  # type: ignore[assignment]
-    __getitem__ = __setitem__ = __delitem__ = None  # type: ignore[assignment]
+    # Library code asks whether a value is Iterable. torch's C code asks the other slots of a tensor, which stay.
+    __iter__ = __reversed__ = None  # type: ignore[assignment]
 
     @property
     def __class__(self) -> type:  # isinstance(x.shape[0], int), as in eager code

@@ -135,7 +135,7 @@ void Scope::speculate(jit::Value *scalar, const c10::IValue &actual, const std::
     return refuse_it(fmt::format(
         ", after {}, which could not be taken back for a call with another value", effect_));
   const std::string value = text_of(actual);
-  if (outcomes) {
+  if (outcomes && !early) { // a number of slots alone is no other than a guard on them
     const auto known = outcomes->values.find(where);
     if (known != outcomes->values.end() && !known->second.contains(value) &&
         known->second.size() >= Outcomes::most_values)
