@@ -300,3 +300,74 @@ def test_a_total_that_is_read_and_stored_is_as_in_eager():
         total += x.sum().item()
         assert type(log.total) is float and log.total == total
         assert log.history == [y[0].item() for y in INPUTS[: n + 1]]
+
+
+# ---- in containers, and lists of numbers ---------------------------------------------------------
+
+TABLE = torch.arange(30.0).reshape(6, 5)
+IN_LISTS = {
+    "in a dict": lambda n: n in {2: "a", 3.0: "b", "c": 4},
+    "in a set": lambda n: n in {1, 4, None},
+    "not in a frozenset": lambda n: n not in frozenset((2, 5)),
+    "in a list": lambda n: n in [1, "a", 3],
+    "in a range": lambda n: (n in range(1, 6, 2), n in range(5, 0, -2), n in range(0)),
+    "in nothing": lambda n: n in {},
+    "a tensor of a list": lambda n: torch.tensor([n, 2]),
+    "of ints and floats": lambda n: torch.tensor([[n, 2.5], [1, n * 0.5]]),
+    "of a dtype": lambda n: torch.tensor([n, 1], dtype=torch.float64),
+    "of bools": lambda n: torch.as_tensor([n > 2, True]),
+    "an index of a list": lambda n: TABLE[[n, 2]],
+    "a list in a key": lambda n: TABLE[1:, [n - 1, 0]],
+    "a list that is stored to": lambda n: TABLE.clone().index_fill_(0, torch.tensor([n]), 0.0),
+    "checked by torch": lambda n: torch._check(n > 0, lambda: "n is positive") or n,
+}
+
+
+@pytest.mark.parametrize("name", IN_LISTS)
+def test_numbers_in_containers(name):
+    body = IN_LISTS[name]
+    check_numbers(lambda t: body(t.item()), [torch.tensor(n) for n in (3, 1, 4, 2, 5)])
+
+
+@pytest.mark.parametrize("split", ["chunk", "tensor_split", "split"])
+def test_how_many_parts_there_are_is_checked(split):
+    f = tracehost.function(lambda t: [part.sum() for part in getattr(TABLE, split)(t.item())])
+    for n in (2, 3, 2, 1):
+        try:
+            got = f(torch.tensor(n))
+        except (
+            tracehost.ValueReadError
+        ) as refused:  # tensor_split takes a tensor, which a number is not
+            assert split == "tensor_split" and "test_traced_numbers.py" in str(refused)  # noqa: PT017
+            continue
+        assert same([part.sum() for part in getattr(TABLE, split)(n)], got)
+    assert f.tracing_count() <= 3
+
+
+def test_a_list_with_a_number_is_no_index_of_code_that_is_not_converted():
+    f = tracehost.function(lambda t: TABLE[[t.item(), 2]], autograph=False)
+    with pytest.raises(
+        tracehost.ValueReadError, match=r"a list with a number .* at test_traced_numbers.py:\d+"
+    ):
+        f(torch.tensor(1))
+
+
+def test_a_type_that_values_tell_is_checked_where_it_counts():
+    def body(t, x):
+        x.add_(1)
+        return 1 / max(1, t.item()) + x.sum().item()  # a float, whatever max() gives
+
+    f = tracehost.function(body)
+    for value in (0.5, 2.5, -1.0, 4.0):
+        x, y = torch.zeros(2), torch.zeros(2)
+        assert f(torch.tensor(value), x) == body(torch.tensor(value), y) and torch.equal(x, y)
+    assert f.tracing_count() == 1
+
+    def tensor_of(t, x):
+        x.add_(1)
+        return torch.arange(3) * max(1, t.item())
+
+    with pytest.raises(
+        tracehost.ValueReadError, match="the type of a number .* after aten::add_ at"
+    ):
+        tracehost.function(tensor_of)(torch.tensor(0.5), torch.zeros(2))

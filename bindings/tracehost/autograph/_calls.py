@@ -262,7 +262,8 @@ def _add_torch() -> None:
     from . import _lists
 
     _BUILTINS.update({f: _tensor_of(f) for f in (torch.tensor, torch.as_tensor, torch.asarray)})
-    _BUILTINS.update({isinstance: _isinstance, hasattr: _hasattr, torch._check: _check})
+    _BUILTINS.update({isinstance: _isinstance, hasattr: _hasattr})
+    _FUNCTIONS[torch._check] = _check
     _TYPES[type] = _type
     _BUILTINS.update({torch.stack: _lists.stack, torch.cat: _lists.cat, torch.concat: _lists.cat})
 
