@@ -21,12 +21,14 @@ namespace tracehost::python {
 /// Unchanged slots are watched. One that was rebound to a tensor or None, or emptied, stays watched
 /// as it was before, and each run stores it again. So `self.h` that held None is another trace than
 /// one that holds a tensor. A number that is stored and was not read is stored by each run,
-/// whatever was there. A tensor that was appended to a list is appended by each run. What code
-/// stores that the graph calls is stored again by each run.
+/// whatever was there; one that was read is compared, or an input (number_slots.h). A tensor that
+/// was appended to a list is appended by each run. What code stores that the graph calls is stored
+/// again by each run.
 ///
 /// A trace serves once where a later call can't do what this one did: change what the body has read
-/// (a cache, a list that is used up), store an object that only the body can make, or leave a slot
-/// alone that holds what a lifted block made (init_scope).
+/// (a cache, a list that is used up), store an object that only the body can make, leave a slot
+/// alone that holds what a lifted block made (init_scope), or store before code that the graph
+/// calls looks there.
 ///
 /// Any other change is a side effect of the trace alone, and the slot is given up. Where a
 /// capture's path goes through it, its value from before stays watched all the same, so that a

@@ -21,8 +21,8 @@ struct SideEffect {
   Site where;       ///< the line that stores it, when it can be told
 };
 
-/// A slot that the body emptied, or rebound to a tensor, None or a number that it had not read. A
-/// list, tuple or dict with a tensor in it counts as one.
+/// A slot that the body emptied, or rebound to a tensor, None, a number or a string. A list, tuple
+/// or dict of such counts as one.
 struct Rebound {
   std::string path; ///< `self.h`
   Site where;       ///< as SideEffect's
