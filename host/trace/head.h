@@ -31,12 +31,18 @@ public:
     }
     return result;
   }
+  /// `insert` makes a check of `scalar`: both belong to the head. Requires: reaches(scalar).
+  template <class Insert> auto check(torch::jit::Value *scalar, Insert insert) {
+    take(scalar);
+    return add(insert);
+  }
   /// Whether `scalar` follows from nodes of the head, constants and ops on numbers alone.
   bool reaches(const torch::jit::Value *scalar) const;
+
+private:
   /// Moves what `scalar` follows from here. Requires: reaches(scalar).
   void take(torch::jit::Value *scalar);
 
-private:
   torch::jit::Graph &graph_;
   torch::jit::Node *end_ = nullptr; ///< the last one; null: none
   std::unordered_set<const torch::jit::Node *> nodes_;

@@ -154,12 +154,7 @@ void Scope::speculate(jit::Value *scalar, const c10::IValue &actual, const std::
     tracer::recordSourceLocation(check);
     return check;
   };
-  if (early) {
-    head().take(scalar);
-    head().add(insert_check);
-  } else {
-    insert_check();
-  }
+  early ? head().check(scalar, insert_check) : insert_check();
   result.checked.push_back({where, value});
 }
 
@@ -179,12 +174,7 @@ void Scope::check_kind(jit::Value *scalar, NumberKind actual) {
     tracer::recordSourceLocation(check);
     return check;
   };
-  if (early) {
-    head().take(scalar);
-    head().add(insert_check);
-  } else {
-    insert_check();
-  }
+  early ? head().check(scalar, insert_check) : insert_check();
   constexpr std::array kinds{"a bool", "an int", "a float"};
   result.checked.push_back({text(frontend_.here()), kinds[static_cast<std::size_t>(actual)]});
 }

@@ -17,8 +17,8 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore:Converting a tensor with requires_grad"),
 ]
 
-# With the traces of 20 steps: the first one makes the optimizer's state, the second one has the numbers as inputs,
-# and each `if` on them may need a graph for its other side.
+# With the traces of 20 steps. The first one makes the optimizer's state. The second one has the numbers as inputs.
+# Each `if` on them may need a graph for its other side.
 SCHEDULERS = {
     "LambdaLR": (lambda o: schedulers.LambdaLR(o, lambda epoch: 0.95**epoch), 2),
     "MultiplicativeLR": (lambda o: schedulers.MultiplicativeLR(o, lambda epoch: 0.95), 2),
