@@ -3,6 +3,7 @@
 #include "errors.h"
 #include "program/numbers.h"
 #include "program/ops.h"
+#include "traced_number.h"
 
 #include <string>
 #include <vector>
@@ -31,21 +32,13 @@ c10::IValue ivalue_of_number(PyObject *number) {
   return {static_cast<std::int64_t>(value)};
 }
 
-py::object number_from_ivalue(const c10::IValue &value) {
-  if (value.isBool())
-    return py::bool_(value.toBool());
-  if (value.isDouble())
-    return py::float_(value.toDouble());
-  return py::int_(value.toInt());
-}
-
 py::object number_op(const std::string &name, const py::args &numbers) {
   const NumberOp &op = number_op_named(name);
   std::vector<c10::IValue> arguments;
   for (const py::handle number : numbers)
     arguments.push_back(ivalue_of_number(number.ptr()));
   try {
-    return number_from_ivalue(apply_number_op(op, arguments));
+    return py::reinterpret_steal<py::object>(python_number(apply_number_op(op, arguments)));
   } catch (const LeavesNumbers &) {
     return py::reinterpret_borrow<py::object>(Py_NotImplemented);
   } catch (const Raised &) {

@@ -148,12 +148,15 @@ PyObject *traced_shape_of(const at::Tensor &tensor) {
   return result;
 }
 
+PyObject *python_number(const c10::IValue &value) {
+  return value.isBool()  ? PyBool_FromLong(value.toBool())
+         : value.isInt() ? PyLong_FromLongLong(value.toInt())
+                         : PyFloat_FromDouble(value.toDouble());
+}
+
 PyObject *value_of(PyObject *number) {
   const auto value = trace::value_of_number(THPVariable_Unpack(number));
-  PyObject *made = !value            ? nullptr
-                   : value->isBool() ? PyBool_FromLong(value->toBool())
-                   : value->isInt()  ? PyLong_FromLongLong(value->toInt())
-                                     : PyFloat_FromDouble(value->toDouble());
+  PyObject *made = value ? python_number(*value) : nullptr;
   if (!made)
     PyErr_Clear();
   return made;
@@ -256,9 +259,7 @@ void add_traced_number(py::module_ &m) {
   m.def("_number_given", [](py::handle number) {
     check_left(unpack(number));
     const c10::IValue value = trace::give_number(unpack(number));
-    return value.isDouble() ? py::object(py::float_(value.toDouble()))
-           : value.isBool() ? py::object(py::bool_(value.toBool()))
-                            : py::object(py::int_(value.toInt()));
+    return py::reinterpret_steal<py::object>(python_number(value));
   });
   m.def("_number_float", [](py::handle number) {
     if (trace::recording() && trace::is_traced_number(unpack(number)))

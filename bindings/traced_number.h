@@ -1,6 +1,7 @@
 #pragma once
 
 #include <ATen/core/Tensor.h>
+#include <ATen/core/ivalue.h>
 #include <Python.h>
 #include <pybind11/pybind11.h>
 
@@ -29,6 +30,8 @@ bool is_number(PyObject *tensor);
 /// Of a tensor of one element, the bool, int or float: a new reference.
 PyObject *number_of(const at::Tensor &t);
 
+/// The bool, int or float that `value` is: a new reference, null with an error set.
+PyObject *python_number(const c10::IValue &value);
 /// What a traced number is in this call: a new reference, null where it has no data. No error is
 /// set.
 PyObject *value_of(PyObject *number);

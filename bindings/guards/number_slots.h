@@ -22,8 +22,8 @@
 ///                                 %2 : int = tracehost::py_add(%1, 1), hits store %2
 ///
 /// The body must read a traced number then. The slot is written just before the instruction that
-/// reads it: it holds the traced number from there to the end of the body, and what Python code
-/// expects before and after. Another thread that reads the slot meanwhile gets the traced number.
+/// reads it. It holds the traced number from there to the end of the body, and Python's number
+/// before and after. Another thread that reads the slot meanwhile gets the traced number.
 
 namespace tracehost::python {
 

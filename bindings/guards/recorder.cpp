@@ -314,8 +314,8 @@ std::string Recorder::take_back(bool (*is_it)(PyObject *)) {
   return first;
 }
 
-/// What holds Python's numbers in place of those of the graph: a number or tuple made anew, or null
-/// where `value` stays, a list or dict that is changed in place. At any depth.
+/// Puts Python's numbers in place of those of the graph, at any depth. A list or dict is changed in
+/// place: null. A number or a tuple is made anew, and returned.
 static Owned without_graph_numbers(PyObject *value, int depth = 0) {
   constexpr int deepest = 20;
   if (is_traced_number(value))
