@@ -98,9 +98,11 @@ Profile::Profile(Recorder &recorder) : recorder_(recorder), outer_(std::exchange
     rethrow();
   PyEval_SetProfile(on_event, self);
   Py_DECREF(self); // the thread holds it
+  complete_ = true;
 }
 
 Profile::~Profile() {
+  complete_ = false;
   if (std::string why = Observer::missed(); !why.empty())
     recorder_.missed(std::move(why));
   innermost = outer_;
@@ -201,6 +203,8 @@ bool Profile::is_aside(PyFrameObject *frame) const {
 }
 
 void Profile::on_instruction(const Frame &frame, int unit) {
+  if (!complete_)
+    return;
   const Instruction *instruction = recorder_.coming(frame, unit);
   if (!instruction || aside_ || shapes::in_python_kernel() || trace::abandoned())
     return;

@@ -54,6 +54,8 @@ private:
   /// modules only, a destructor, a callback of the collector or what writes for print comes in
   /// between.
   PyFrameObject *aside_ = nullptr;
+  /// Calls are told of as well. Without them, a callback of the collector looks like the body.
+  bool complete_ = false;
   bool in_call_ = false;
   Profile *outer_;                   ///< of this thread
   std::vector<Owned> interruptions_; ///< code objects of those that have no name of their own

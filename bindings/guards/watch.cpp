@@ -8,6 +8,7 @@
 #include <torch/csrc/autograd/python_variable.h>
 
 #include <algorithm>
+#include <utility>
 
 namespace tracehost::python {
 
@@ -83,6 +84,8 @@ Watch::~Watch() {
       r.key.release();
     for (Owned &number : shown_)
       number.release();
+    for (Owned &number : replaced_)
+      number.release();
     return;
   }
   const WithGil gil;
@@ -105,6 +108,7 @@ Watch::~Watch() {
   for (PyObject *tensor : held_)
     Py_XDECREF(tensor);
   rebindings_.clear();
+  replaced_.clear();
 }
 
 // ---- the fast way -------------------------------------------------------------------------------
@@ -165,6 +169,12 @@ std::size_t Watch::first_changed(PyObject *const *arguments, std::size_t from) c
 /// From a failed check on: reads again the containers that changed, as long as every object stays
 /// where the checks have it; else all.
 bool Watch::follow(PyObject *const *arguments, std::size_t at) {
+  if (!replaced_.empty()) {
+    free_replaced();
+    if (!settled_)
+      return settle(arguments);
+    at = first_changed(arguments, 0);
+  }
   moved_ = false;
   for (; at < checks_.size(); at = first_changed(arguments, at + 1)) {
     Check &check = checks_[at];
@@ -293,6 +303,7 @@ bool Watch::is_in_order(std::size_t container, PyObject *owner) const {
 // ---- the full pass ------------------------------------------------------------------------------
 
 bool Watch::settle(PyObject *const *arguments) {
+  free_replaced();
   settled_ = false;
   for (std::size_t i = 0; i < graph_.objects.size(); ++i) {
     Object &o = graph_.objects[i];
@@ -492,10 +503,13 @@ bool Watch::set_number(std::int32_t capture, PyObject *now) {
     PyErr_Clear();
     return false;
   }
-  Py_XSETREF(held_[capture], tensor);
-  captures_[capture] = tensor;
+  if (held_[capture])
+    replaced_.emplace_back(held_[capture]);
+  held_[capture] = captures_[capture] = tensor;
   return true;
 }
+
+void Watch::free_replaced() { const std::vector<Owned> freed = std::exchange(replaced_, {}); }
 
 /// After matches(), where no tag vouches for the value.
 void Watch::keep(const Container &c, Slot &s) {

@@ -80,6 +80,7 @@ private:
   bool learn_names(std::size_t container, PyObject *dict);
   bool matches(Slot &slot, PyObject *now);
   bool set_number(std::int32_t capture, PyObject *now);
+  void free_replaced();
   bool vouched(const Container &container) const;
   bool are_own_defaults(const Container &container, const Slot &slot) const;
   void keep(const Container &container, Slot &slot);
@@ -96,7 +97,10 @@ private:
   std::vector<AtomRef> root_atoms_;
   std::vector<PyObject *> captures_;
   std::vector<PyObject *> held_; ///< captures without a path, and numbers as tensors; strong
-  std::vector<Owned> shown_;     ///< numbers as tensors, by current_captures()
+  /// Numbers that set_number() replaced. To free a tensor gives up the GIL, and another thread may
+  /// then verify this very Watch: they are freed before a pass reads anything, never within one.
+  std::vector<Owned> replaced_;
+  std::vector<Owned> shown_; ///< numbers as tensors, by current_captures()
   std::vector<Rebinding> rebindings_;
   std::vector<std::pair<std::int32_t, std::int32_t>>
       ties_; ///< slots that must equal another's value

@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::tracehost.RetraceWarning"),
-    pytest.mark.filterwarnings("ignore::tracehost.SideEffectWarning"),  # hypothesis's gc callbacks
     pytest.mark.timeout(600),
 ]
 thorough = settings(

@@ -5,6 +5,7 @@ import abc
 import collections
 import ctypes
 import functools
+import gc
 import inspect
 
 import pytest
@@ -451,3 +452,31 @@ def test_a_nested_tensor_is_refused():
     f = tracehost.function(lambda x: x * 2)
     with pytest.raises(tracehost.TraceError, match="a nested tensor is passed"):
         f(torch.nested.nested_tensor([torch.ones(2), torch.ones(3)]))
+
+
+# ---- what runs in between ------------------------------------------------------------------------
+
+
+@pytest.mark.filterwarnings(
+    "error::tracehost.SideEffectWarning", "ignore::tracehost.RetraceWarning"
+)
+def test_callbacks_of_the_collector():
+    """They run wherever a collection happens to begin, also while a trace is set up, and read nothing for the body."""
+    seen = {"count": 0}
+
+    def callback(phase, info):
+        seen["count"] += 1
+
+    threshold = gc.get_threshold()
+    gc.callbacks.append(callback)
+    try:
+        for each in range(1, 60):
+            gc.set_threshold(each)
+            f = tracehost.function(lambda x: [x + 1, x * 2])
+            for _ in range(3):
+                f(X)
+            assert f.tracing_count() == 1
+    finally:
+        gc.callbacks.remove(callback)
+        gc.set_threshold(*threshold)
+    assert seen["count"] > 100

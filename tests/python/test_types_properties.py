@@ -27,7 +27,6 @@ from types_support import (
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::tracehost.RetraceWarning"),
-    pytest.mark.filterwarnings("ignore::tracehost.SideEffectWarning"),  # hypothesis's gc callbacks
 ]
 
 
