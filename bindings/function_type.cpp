@@ -337,13 +337,21 @@ PyObject *stats(PyObject *self, PyObject *) {
   if (!found)
     return nullptr;
   const Counters &c = *found;
-  return Py_BuildValue("{s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:d}", "calls",
+  Owned reasons(PyDict_New());
+  for (const auto &[why, count] : c.unvalidated_because.counts()) {
+    const Owned number(reasons ? PyLong_FromUnsignedLongLong(count) : nullptr);
+    if (!number || PyDict_SetItemString(reasons.get(), why.c_str(), number.get()) != 0)
+      return nullptr;
+  }
+  if (!reasons)
+    return nullptr;
+  return Py_BuildValue("{s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:O,s:K,s:d}", "calls",
                        c.hits.load() + c.traces.load() + c.eager.load(), "hits", c.hits.load(),
                        "traces", c.traces.load(), "eager", c.eager.load(), "inlined",
                        c.inlined.load(), "live", c.live.load(), "evicted", c.evicted.load(),
                        "validated", c.validated.load(), "unvalidated", c.unvalidated.load(),
-                       "mismatches", c.mismatches.load(), "trace_ms",
-                       static_cast<double>(c.trace_ns.load()) / 1e6);
+                       "unvalidated_because", reasons.get(), "mismatches", c.mismatches.load(),
+                       "trace_ms", static_cast<double>(c.trace_ns.load()) / 1e6);
 }
 
 PyObject *clear_cache(PyObject *self, PyObject *) {
@@ -412,7 +420,8 @@ PyMethodDef methods[] = {
     {"stats", stats, METH_NOARGS,
      "stats() -> dict\n\ncalls, hits, traces, eager (run without a graph), inlined, live, evicted, "
      "validated, unvalidated (graphs compared with the body, and those that were not), mismatches "
-     "(those found wrong): numbers; trace_ms: milliseconds."},
+     "(those found wrong): numbers; unvalidated_because: a dict of reasons and how often each "
+     "was given; trace_ms: milliseconds."},
     {"clear", clear_cache, METH_NOARGS,
      "clear()\n\nDrops all specializations, of a method those of all instances; counters stay."},
     {"__reduce__", reduce, METH_NOARGS, nullptr},

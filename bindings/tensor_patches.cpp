@@ -290,10 +290,12 @@ PyObject *data_property(PyObject *original, const char *, PyObject *tensor, PyOb
 
 /// A tensor with a gradient is an input of the graph, or made by it; the gradient is read there.
 PyObject *grad_property(PyObject *original, const char *name, PyObject *tensor, PyObject *value) {
+  const at::Tensor &t = THPVariable_Unpack(tensor);
+  if (value)
+    trace::meet(t);
   Owned result(plain_property(original, name, tensor, value));
   if (!result)
     return nullptr;
-  const at::Tensor &t = THPVariable_Unpack(tensor);
   if (value)
     trace::written_grad(t);
   else

@@ -125,9 +125,10 @@ def _report(self: Function) -> str:
         f"{stats['evicted']} evicted"
     ]
     if stats["validated"] or stats["unvalidated"]:
+        reasons = "; ".join(stats["unvalidated_because"])
         lines[0] += (
-            f"; validation: {stats['validated']} checked, {stats['unvalidated']} not checked, "
-            f"{stats['mismatches']} wrong"
+            f"; validation: {stats['validated']} checked, {stats['unvalidated']} not checked"
+            f"{f' ({reasons})' if reasons else ''}, {stats['mismatches']} wrong"
         )
     for specialization in self.specializations():
         lines += [f"  {line}" for line in str(specialization).split("\n")]

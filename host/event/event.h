@@ -1,6 +1,7 @@
 #pragma once
 
 #include "event/sketch.h"
+#include "event/tally.h"
 #include "signature/difference.h"
 
 #include <atomic>
@@ -46,6 +47,7 @@ struct Counters {
   // that were not made, and those that found a wrong graph.
   std::atomic<std::uint64_t> validated{0};
   std::atomic<std::uint64_t> unvalidated{0};
+  Tally unvalidated_because;
   std::atomic<std::uint64_t> mismatches{0};
 };
 

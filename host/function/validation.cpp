@@ -2,6 +2,7 @@
 
 #include "program/ops.h"
 #include "trace/modes.h"
+#include "validate/culprit.h"
 
 /// Function's side of validation: when a graph is compared with its body, and what follows.
 
@@ -25,9 +26,10 @@ Verdict FunctionCore::validate(Body &body, const Specialization &made,
       [&](const std::function<void()> &f) { body.blocking(f); },
       body.alone()};
   Verdict verdict = validate::check(originals, run);
-  auto &counter =
-      verdict.kind == Verdict::Kind::skipped ? counters_->unvalidated : counters_->validated;
-  counter.fetch_add(1, std::memory_order_relaxed);
+  const bool skipped = verdict.kind == Verdict::Kind::skipped;
+  (skipped ? counters_->unvalidated : counters_->validated).fetch_add(1, std::memory_order_relaxed);
+  if (skipped)
+    counters_->unvalidated_because.add(verdict.why);
   return verdict;
 }
 
@@ -52,6 +54,8 @@ FunctionCore::Outcome FunctionCore::hit_beside(Body &body, Request &request,
   validate::Originals originals(policy_);
   for (const c10::IValue &input : stack)
     originals.met(input.toTensor());
+  if (validate::runs_backward(*served->program->graph().block()))
+    originals.before_backward();
   const auto modes = trace::ThreadModes::now();
   std::optional<BesideResult> ran;
   {

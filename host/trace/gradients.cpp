@@ -135,11 +135,15 @@ void Scope::prepare_engine_call(const EngineCall &call) {
   std::vector<at::Tensor> tensors;
   each_defined(call, [&](const at::Tensor &t) { tensors.push_back(t); });
   prepare_call(tensors);
+  if (witness_)
+    witness_->before_backward();
   gradients.about_to_run(call);
 }
 
 void Scope::record_engine_call(const EngineCall &call, const Tensors &results) {
   gradients.has_run();
+  if (witness_)
+    witness_->after_backward();
   const auto &state = tracer::getTracingState();
   const auto values = [&](const Tensors &tensors) {
     std::vector<jit::Value *> found;
@@ -239,6 +243,7 @@ void record_engine_call(const EngineCall &call, const Tensors &results) {
   current->record_engine_call(call, results);
 }
 void read_grad(const at::Tensor &t) { current->read_grad(t); }
+void meet(const at::Tensor &t) { current->know(t); }
 void written_grad(const at::Tensor &t) { current->written_grad(t); }
 void retained_grad(const at::Tensor &t) { current->retained_grad(t); }
 

@@ -70,6 +70,9 @@ void record_engine_call(const EngineCall &call, const std::vector<at::Tensor> &r
 
 /// The body gets the `.grad` that `t` has now. Requires: recording().
 void read_grad(const at::Tensor &t);
+/// The body is about to set `t`'s `.grad`: what the gradient is now can still be seen. Requires:
+/// recording().
+void meet(const at::Tensor &t);
 /// The body has set `t`'s `.grad` to what it is now. Requires: recording().
 void written_grad(const at::Tensor &t);
 /// The body has called t.retain_grad(). Requires: recording().

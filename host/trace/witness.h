@@ -17,6 +17,9 @@ public:
   virtual void before(const c10::OperatorHandle &op, const torch::jit::Stack &stack) = 0;
   /// An op that is no part of the graph is about to run, in an init_scope block.
   virtual void before_lifted(const c10::OperatorHandle &op, const torch::jit::Stack &stack) = 0;
+  /// A backward pass of the body is about to run; has run. Its ops are not told of.
+  virtual void before_backward() = 0;
+  virtual void after_backward() = 0;
   /// An op of the body itself has run.
   virtual void after(const c10::OperatorHandle &op, const torch::jit::Stack &stack) = 0;
 };

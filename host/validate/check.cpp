@@ -2,6 +2,7 @@
 
 #include "program/ops.h"
 #include "program/places.h"
+#include "signature/grad_read.h"
 #include "signature/signature.h"
 #include "validate/compare.h"
 #include "validate/culprit.h"
@@ -59,7 +60,7 @@ class Check {
 public:
   Check(Originals &originals, const BodyRun &body)
       : originals_(originals), body_(body), generators_(originals.draws()),
-        graph_(body.program.graph()) {
+        graph_(body.program.graph()), gradients_(uses_gradients(*graph_.block())) {
     path_.nodes = body.outputs.nodes;
     path_.parameters = std::make_shared<Parameters>(Parameters{{"output"}, {}, {}});
   }
@@ -91,6 +92,8 @@ public:
       return settle(std::move(*found), run);
     if (auto found = of_inputs(run))
       return settle(std::move(*found), run);
+    if (auto found = of_gradients(run))
+      return settle(std::move(*found), run);
     if (!Draws::equal(run.draws, generators_.after_body))
       return disturbed() ? another_thread()
                          : wrong("the random generator is elsewhere after the graph than after "
@@ -103,7 +106,7 @@ private:
   Run run() {
     const at::AutoGradMode grad(at::GradMode::is_enabled()); // the graph may leave another
     Run made;
-    made.inputs = originals_.inputs();
+    made.inputs = originals_.inputs(gradients_);
     for (const at::Tensor &t : made.inputs)
       made.memories.push_back(memory_of(t));
     originals_.draws().rewind();
@@ -144,6 +147,42 @@ private:
                      last_writer(graph_.inputs()[i]));
     }
     return std::nullopt;
+  }
+
+  /// Of what is left in the `.grad` of inputs and results.
+  std::optional<Verdict> of_gradients(const Run &run) {
+    if (!gradients_)
+      return std::nullopt;
+    for (std::size_t i = 0; i < run.inputs.size(); ++i)
+      if (auto found = of_gradient(run.inputs[i], originals_.tensor(i), name(i)))
+        return found;
+    for (std::size_t i = 0; i < std::min(run.outputs.size(), body_.results.size()); ++i)
+      if (auto found = of_gradient(run.outputs[i], body_.results[i], output_name(i)))
+        return found;
+    return std::nullopt;
+  }
+
+  std::optional<Verdict> of_gradient(const at::Tensor &in_graph, const at::Tensor &in_body,
+                                     const std::string &name) {
+    const at::Tensor &graph = grad_of(in_graph), &body = grad_of(in_body);
+    if (graph.is_same(body)) // undefined, too
+      return std::nullopt;
+    std::string what;
+    values_ = false;
+    if (graph.defined() != body.defined()) {
+      what =
+          fmt::format("it is {} in the graph, and {} in the body",
+                      graph.defined() ? "a tensor" : "None", body.defined() ? "a tensor" : "None");
+    } else {
+      what = difference_of_kind(graph, body);
+      values_ = what.empty();
+      if (what.empty())
+        what = difference(graph, body);
+    }
+    if (what.empty())
+      return std::nullopt;
+    return wrong(fmt::format("what is left in '{}', {}", grad_path(name), what),
+                 last_backward(graph_));
   }
 
   /// `shares memory with 'x' (offset 3)`
@@ -188,7 +227,12 @@ private:
       const Run second = run();
       for (std::size_t i = 0; i < first.outputs.size(); ++i)
         if (!same_values(first.outputs[i], second.outputs[i]))
-          return {Verdict::Kind::skipped, "its ops do not give the same values twice", {}};
+          return not_the_same_twice();
+      for (std::size_t i = 0; gradients_ && i < first.inputs.size(); ++i) {
+        const at::Tensor &a = grad_of(first.inputs[i]), &b = grad_of(second.inputs[i]);
+        if (a.defined() && b.defined() && difference_of_kind(a, b).empty() && !same_values(a, b))
+          return not_the_same_twice();
+      }
     } catch (const std::exception &) { // the first run has told enough
     }
     return found;
@@ -198,6 +242,10 @@ private:
   bool disturbed() const { return !body_.alone; }
   static Verdict another_thread() {
     return {Verdict::Kind::skipped, "another thread may have drawn random numbers meanwhile", {}};
+  }
+
+  static Verdict not_the_same_twice() {
+    return {Verdict::Kind::skipped, "its ops do not give the same values twice", {}};
   }
 
   static Verdict wrong(std::string what, std::string culprit) {
@@ -221,8 +269,9 @@ private:
   const BodyRun &body_;
   const Redrawn generators_;
   const jit::Graph &graph_;
-  Signature path_;      ///< the result, as the one argument `output`
-  bool values_ = false; ///< the difference found last is one of values alone
+  const bool gradients_; ///< the graph reads or changes `.grad`s
+  Signature path_;       ///< the result, as the one argument `output`
+  bool values_ = false;  ///< the difference found last is one of values alone
 };
 
 } // namespace
@@ -233,6 +282,9 @@ Verdict check(Originals &originals, const BodyRun &body) {
         Verdict::Kind::skipped, fmt::format("the graph calls what can't be repeated ({})", op), {}};
   if (!originals.problem().empty())
     return {Verdict::Kind::skipped, originals.problem(), {}};
+  if (runs_backward(*body.program.graph().block()))
+    if (std::string why = originals.problem_of_backward(body.input_name); !why.empty())
+      return {Verdict::Kind::skipped, std::move(why), {}};
   return Check(originals, body).verdict();
 }
 

@@ -1,5 +1,6 @@
 #include "validate/culprit.h"
 
+#include "program/autograd_ops.h"
 #include "program/modes.h"
 #include "program/numbers.h"
 #include "program/ops.h"
@@ -17,12 +18,15 @@ namespace jit = torch::jit;
 
 namespace {
 
+constexpr const char *kRequiresGrad = "tracehost::requires_grad_";
+
 // Ops of ours that do nothing but with tensors and lists of the graph.
 const std::unordered_set<std::string_view> kRepeatable = {
-    "tracehost::keep",          "tracehost::raise_error", "tracehost::array_new",
-    "tracehost::array_write",   "tracehost::array_read",  "tracehost::array_written",
-    "tracehost::array_unstack", "tracehost::number",      "tracehost::data",
-    "tracehost::check_number",  "tracehost::check_kind"};
+    "tracehost::keep",           "tracehost::raise_error", "tracehost::array_new",
+    "tracehost::array_write",    "tracehost::array_read",  "tracehost::array_written",
+    "tracehost::array_unstack",  "tracehost::number",      "tracehost::data",
+    "tracehost::check_number",   "tracehost::check_kind",  kRequiresGrad,
+    "tracehost::saved_generator"};
 
 const std::unordered_set<std::string_view> kUninitialised = {
     "aten::empty",     "aten::empty_like",        "aten::empty_strided", "aten::empty_permuted",
@@ -92,10 +96,26 @@ std::string unrepeatable(const jit::Block &block) {
   const jit::Node *found = find(block, [](const jit::Node &node) {
     const std::string_view name = node.kind().toQualString();
     // Of a collective: each rank has to run it as often.
-    return communicates(name) || (name.starts_with("tracehost::") && !is_number_op(name) &&
-                                  !kRepeatable.contains(name) && !is_mode(node));
+    return communicates(name) ||
+           (name.starts_with("tracehost::") && !is_number_op(name) && !kRepeatable.contains(name) &&
+            !is_mode(node) && !is_autograd_op(node));
   });
   return found ? found->kind().toQualString() : std::string();
+}
+
+bool runs_backward(const jit::Block &block) { return find(block, runs_engine); }
+bool uses_gradients(const jit::Block &block) {
+  return find(block, [](const jit::Node &node) {
+    return is_autograd_op(node) || node.kind() == c10::Symbol::fromQualString(kRequiresGrad);
+  });
+}
+
+std::string last_backward(const jit::Graph &graph) {
+  const jit::Node *last = nullptr;
+  for (const jit::Node *node : graph.nodes())
+    if (runs_engine(*node))
+      last = node;
+  return last ? told(*last) : std::string();
 }
 
 const jit::Node *uninitialised(const jit::Block &block) {

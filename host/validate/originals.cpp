@@ -1,5 +1,6 @@
 #include "validate/originals.h"
 
+#include "signature/grad_read.h"
 #include "trace/op_tensors.h"
 #include "trace/op_traits.h"
 
@@ -52,6 +53,12 @@ bool resizes(std::string_view op) {
 void Originals::met(const at::Tensor &t) {
   if (!problem_.empty())
     return;
+  inputs_.push_back(described(t));
+  const at::Tensor &grad = grad_of(t);
+  grads_.push_back(grad.defined() ? described(grad) : Input());
+}
+
+Originals::Input Originals::described(const at::Tensor &t) {
   Input input;
   input.tensor = t;
   input.requires_grad = t.requires_grad();
@@ -71,7 +78,7 @@ void Originals::met(const at::Tensor &t) {
       memories_.push_back({storage, {}, {}, false});
     input.memory = static_cast<std::ptrdiff_t>(entry->second);
   }
-  inputs_.push_back(std::move(input));
+  return input;
 }
 
 void Originals::before(const c10::OperatorHandle &op, const torch::jit::Stack &stack) {
@@ -157,6 +164,7 @@ void Originals::give_up(std::string why) {
   known_.clear();
   for (Input &input : inputs_)
     input.memory = -1;
+  grads_.assign(inputs_.size(), Input());
 }
 
 bool Originals::is_written(std::size_t input) const {
@@ -168,7 +176,7 @@ bool Originals::is_written_aside(std::size_t input) const {
   return is_written(input) && memories_[static_cast<std::size_t>(inputs_[input].memory)].aside;
 }
 
-std::vector<at::Tensor> Originals::inputs() {
+std::vector<at::Tensor> Originals::inputs(bool gradients) {
   {
     const trace::Aside aside;
     for (Memory &memory : memories_)
@@ -177,14 +185,24 @@ std::vector<at::Tensor> Originals::inputs() {
   }
   std::vector<at::Tensor> result;
   const at::AutoGradMode grad(true);
-  for (std::size_t i = 0; i < inputs_.size(); ++i)
-    result.push_back(
-        is_written(i) ? rebuilt(inputs_[i], memories_[static_cast<std::size_t>(inputs_[i].memory)])
-                      : inputs_[i].tensor);
+  for (std::size_t i = 0; i < inputs_.size(); ++i) {
+    at::Tensor stands = as_it_was(inputs_[i]);
+    if (gradients && inputs_[i].is_leaf)
+      stands = with_own_grad(std::move(stands), inputs_[i], grads_[i]);
+    result.push_back(std::move(stands));
+  }
   bases_.clear();
   for (Memory &memory : memories_)
     memory.lent.reset();
   return result;
+}
+
+at::Tensor Originals::as_it_was(const Input &input) {
+  if (input.memory >= 0)
+    if (const Memory &memory = memories_[static_cast<std::size_t>(input.memory)];
+        memory.copy.defined())
+      return rebuilt(input, memory);
+  return input.tensor;
 }
 
 at::Tensor Originals::rebuilt(const Input &input, const Memory &memory) {

@@ -9,6 +9,7 @@
 
 #include <chrono>
 #include <cstddef>
+#include <functional>
 #include <optional>
 #include <string>
 #include <unordered_map>
@@ -25,6 +26,13 @@ namespace tracehost::validate {
 ///     def f(x, y):        y = x[0]     storages: one, copied before mul_
 ///         x.mul_(2)                    inputs(): x', y', views of the copy as x, y are of theirs
 ///         return x + y
+///
+/// A graph with a backward pass (validate/originals_gradients.cpp) would add to the `.grad` of the
+/// inputs themselves. Each leaf has a stand-in then: the same memory, unless it was written, with a
+/// `.grad` of its own, as it was before the body.
+///
+///     w.grad == 1         stand-in: w's memory, .grad a copy that is 1
+///     loss.backward()     body: w.grad == 3; graph: the stand-in's .grad == 3
 class Originals final : public trace::Witness {
 public:
   explicit Originals(const Policy &policy) : policy_(policy) {}
@@ -33,14 +41,19 @@ public:
   void before(const c10::OperatorHandle &op, const torch::jit::Stack &stack) override;
   void before_lifted(const c10::OperatorHandle &op, const torch::jit::Stack &stack) override;
   void after(const c10::OperatorHandle &op, const torch::jit::Stack &stack) override;
+  void before_backward() override;
+  void after_backward() override;
 
   /// The body's ops took so long, so far.
   void took(std::chrono::nanoseconds time);
   /// Why the graph can't be run on them, a sentence's rest; empty: it can.
   const std::string &problem() const { return problem_; }
+  /// Why a backward pass can't be run once more beside the body's, a sentence's rest; empty: it
+  /// can. `name`: of an input.
+  std::string problem_of_backward(const std::function<std::string(std::size_t)> &name) const;
   /// What stands for each input as it was: itself where it was not written, a copy else, which is
-  /// another one each time.
-  std::vector<at::Tensor> inputs();
+  /// another one each time. `gradients`: the graph reads or changes `.grad`s.
+  std::vector<at::Tensor> inputs(bool gradients);
 
   std::size_t size() const { return inputs_.size(); }
   const at::Tensor &tensor(std::size_t input) const { return inputs_[input].tensor; }
@@ -77,8 +90,11 @@ private:
   };
   void give_up(std::string why);
   void count(std::size_t bytes);
+  Input described(const at::Tensor &t);
   void note_writes(const c10::OperatorHandle &op, const torch::jit::Stack &stack, bool aside);
   void copy(const at::Tensor &written, bool aside);
+  at::Tensor as_it_was(const Input &input);
+  at::Tensor with_own_grad(at::Tensor stands, const Input &input, const Input &grad);
   at::Tensor rebuilt(const Input &input, const Memory &memory);
   at::Tensor copy_of(const Input &input, const Memory &memory);
   at::Tensor base_of(const Input &view, const Memory &memory);
@@ -91,6 +107,7 @@ private:
   std::string problem_;
   bool lacks_history_ = false;
   std::vector<Input> inputs_;
+  std::vector<Input> grads_; ///< of inputs, before the body; without a tensor: None
   std::vector<Memory> memories_;
   std::unordered_map<const c10::StorageImpl *, std::size_t> known_; ///< into memories_
   std::vector<std::pair<at::Tensor, at::Tensor>> bases_;            ///< and their copies
