@@ -1,6 +1,7 @@
 #include "program/ops.h"
 
 #include "program/numbers.h"
+#include "program/places.h"
 
 #include <ATen/Context.h>
 #include <ATen/ScalarOps.h>
@@ -53,29 +54,40 @@ void put_back(const c10::IValue &drawn) {
   }
 }
 
-/// Of one type and equal: the graph was made for that number alone.
-void check_number(torch::jit::Stack &stack) {
-  const c10::IValue drawn = torch::jit::pop(stack);
-  const c10::IValue expected = torch::jit::pop(stack), number = torch::jit::pop(stack);
-  if (number.isBool() ? expected.isBool() && number.toBool() == expected.toBool()
-                      : number.isInt() && expected.isInt() && number.toInt() == expected.toInt())
-    return;
-  put_back(drawn);
-  throw CheckFailed(c10::str("a number that the graph was made for has another value: ", number,
-                             ", not ", expected));
+std::string text_of(const c10::IValue &number) {
+  return number.isBool()  ? (number.toBool() ? "True" : "False")
+         : number.isInt() ? std::to_string(number.toInt())
+                          : c10::str(number);
 }
 
-void check_kind(torch::jit::Stack &stack) {
-  const c10::IValue drawn = torch::jit::pop(stack);
-  const auto kind = static_cast<NumberKind>(torch::jit::pop(stack).toInt());
-  const c10::IValue number = torch::jit::pop(stack);
-  const bool holds = kind == NumberKind::boolean   ? number.isBool()
-                     : kind == NumberKind::integer ? number.isInt()
-                                                   : number.isDouble();
-  if (holds)
-    return;
-  put_back(drawn);
-  throw CheckFailed("a number is of another type than the graph was made for");
+/// Of one type and equal: the graph was made for that number alone.
+torch::jit::Operation check_number(const torch::jit::Node *node) {
+  return [place = place_of(*node)](torch::jit::Stack &stack) {
+    const c10::IValue drawn = torch::jit::pop(stack);
+    const c10::IValue expected = torch::jit::pop(stack), number = torch::jit::pop(stack);
+    if (number.isBool() ? expected.isBool() && number.toBool() == expected.toBool()
+                        : number.isInt() && expected.isInt() && number.toInt() == expected.toInt())
+      return;
+    put_back(drawn);
+    throw FailedCheck{"a number that the graph was made for has another value: " +
+                          text_of(number) + ", not " + text_of(expected),
+                      place};
+  };
+}
+
+torch::jit::Operation check_kind(const torch::jit::Node *node) {
+  return [place = place_of(*node)](torch::jit::Stack &stack) {
+    const c10::IValue drawn = torch::jit::pop(stack);
+    const auto kind = static_cast<NumberKind>(torch::jit::pop(stack).toInt());
+    const c10::IValue number = torch::jit::pop(stack);
+    const bool holds = kind == NumberKind::boolean   ? number.isBool()
+                       : kind == NumberKind::integer ? number.isInt()
+                                                     : number.isDouble();
+    if (holds)
+      return;
+    put_back(drawn);
+    throw FailedCheck{"a number is of another type than the graph was made for", place};
+  };
 }
 
 const torch::jit::RegisterOperators numbers(

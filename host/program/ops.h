@@ -41,6 +41,13 @@ public:
   using std::runtime_error::runtime_error;
 };
 
+/// What an op of a check throws, for Program alone, which throws CheckFailed in its place. No
+/// std::exception: the interpreter would catch that, and print all of its stack (15 us).
+struct FailedCheck {
+  std::string what;
+  std::string place; ///< `net.py:12`
+};
+
 /// Whether the op of this qualified name is one of torch's functional collectives
 /// (torch.distributed._functional_collectives): all ranks have to run it, each as often.
 bool communicates(std::string_view op);

@@ -126,6 +126,10 @@ void Program::Impl::run(jit::Stack &stack) const {
   const bool grad = at::GradMode::is_enabled();
   try {
     jit::InterpreterState(code).run(stack);
+  } catch (const FailedCheck &check) {
+    at::GradMode::set_enabled(grad);
+    set_op_place(check.place);
+    throw CheckFailed(check.what);
   } catch (const std::exception &e) {
     at::GradMode::set_enabled(grad);
     fail(e);

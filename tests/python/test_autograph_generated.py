@@ -1,6 +1,7 @@
 """Programs made at random: the converted one does what Python does, whatever jumps out of what."""
 
 import linecache
+import types
 
 from autograph_support import outcome
 from hypothesis import HealthCheck, given, settings
@@ -156,6 +157,17 @@ def test_generated(parts, most_nested):
         _lower.MOST_NESTED = before
 
 
+def run(f, x):
+    tick.__defaults__[0][0] = 0
+    return outcome(f, (x,), LOG)
+
+
+def other_lines(f, x):
+    """CPython 3.11 gives an exception in `with` another line once it has specialized the code."""
+    new = types.FunctionType(f.__code__.replace(), f.__globals__, f.__name__, f.__defaults__)
+    return [run(new, x) for _ in range(20)]
+
+
 def check(parts):
     lines = [line for part in parts for line in part]
     try:
@@ -165,11 +177,8 @@ def check(parts):
     converted = convert_callable(f)
     assert converted is not f, _compile.conversion_of(f).reason
     for x in (0, 1, 3):
-        results = []
-        for each in (f, converted):
-            tick.__defaults__[0][0] = 0
-            results.append(outcome(each, (x,), LOG))
-        assert results[0] == results[1], source
+        plain, got = run(f, x), run(converted, x)
+        assert got == plain or got in other_lines(f, x), source
 
 
 def test_a_variable_of_a_comprehension_that_a_lambda_in_it_reads():

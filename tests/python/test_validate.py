@@ -736,7 +736,7 @@ def test_a_gradient_that_is_not_the_body_s_is_found():
     with pytest.warns(tracehost.TraceWarning) as caught:
         f(torch.ones(2))
     assert str(caught[0].message) == (
-        f"f ({place(f, 1)}): its graph would not do what the body did: what is left in 'w.grad (test_validate.py)', "
+        f"f ({place(f, 0)}): its graph would not do what the body did: what is left in 'nonlocal w.grad', "
         f"element (1,): 4.0 in the graph, 1.0 in the body (tracehost::backward at {place(f, 2)}). {WHAT_TO_DO}"
     )
     assert w.grad.tolist() == [1.0, 1.0]
@@ -765,8 +765,8 @@ def begun_outside():
 @pytest.mark.parametrize(
     ("make", "why"),
     [
-        (hooked, "'w (test_validate.py)' has hooks on its gradient"),
-        (hooked_after, "'w (test_validate.py)' has hooks on its gradient"),
+        (hooked, "'nonlocal w' has hooks on its gradient"),
+        (hooked_after, "'nonlocal w' has hooks on its gradient"),
         (begun_outside, "a backward pass may go on into what computed 'x' before the call"),
     ],
 )
