@@ -107,9 +107,20 @@ SpecializationRef FunctionCore::look_up(Body &body, Request &request, torch::jit
   const auto list = cache_.list();
   const auto stamp = calls_.fetch_add(1, std::memory_order_relaxed);
   const std::size_t last = last_.load(std::memory_order_relaxed);
+  c10::SmallVector<const Specialization *, 2> failed;
   const std::size_t found = list->find(last, [&](Specialization &one) {
-    return !request.has_failed(one) && body.verify(one, request, stack);
+    if (request.has_failed(one) || !body.verify(one, request, stack))
+      return false;
+    if (one.program->checks_hold(stack)) [[likely]]
+      return true;
+    failed.push_back(&one);
+    stack.clear();
+    return false;
   });
+  if (!failed.empty()) [[unlikely]]
+    for (const auto &one : *list)
+      if (std::find(failed.begin(), failed.end(), one.get()) != failed.end())
+        request.failed.push_back(one);
   if (found == list->size()) [[unlikely]]
     return nullptr;
   if (found != last)

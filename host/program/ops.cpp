@@ -60,17 +60,15 @@ std::string text_of(const c10::IValue &number) {
                           : c10::str(number);
 }
 
-/// Of one type and equal: the graph was made for that number alone.
 torch::jit::Operation check_number(const torch::jit::Node *node) {
   return [place = place_of(*node)](torch::jit::Stack &stack) {
     const c10::IValue drawn = torch::jit::pop(stack);
     const c10::IValue expected = torch::jit::pop(stack), number = torch::jit::pop(stack);
-    if (number.isBool() ? expected.isBool() && number.toBool() == expected.toBool()
-                        : number.isInt() && expected.isInt() && number.toInt() == expected.toInt())
+    if (is_number(number, expected))
       return;
     put_back(drawn);
-    throw FailedCheck{"a number that the graph was made for has another value: " +
-                          text_of(number) + ", not " + text_of(expected),
+    throw FailedCheck{"a number that the graph was made for has another value: " + text_of(number) +
+                          ", not " + text_of(expected),
                       place};
   };
 }
@@ -78,12 +76,8 @@ torch::jit::Operation check_number(const torch::jit::Node *node) {
 torch::jit::Operation check_kind(const torch::jit::Node *node) {
   return [place = place_of(*node)](torch::jit::Stack &stack) {
     const c10::IValue drawn = torch::jit::pop(stack);
-    const auto kind = static_cast<NumberKind>(torch::jit::pop(stack).toInt());
-    const c10::IValue number = torch::jit::pop(stack);
-    const bool holds = kind == NumberKind::boolean   ? number.isBool()
-                       : kind == NumberKind::integer ? number.isInt()
-                                                     : number.isDouble();
-    if (holds)
+    const c10::IValue kind = torch::jit::pop(stack), number = torch::jit::pop(stack);
+    if (is_of_kind(number, kind))
       return;
     put_back(drawn);
     throw FailedCheck{"a number is of another type than the graph was made for", place};
@@ -102,6 +96,18 @@ const torch::jit::RegisterOperators numbers(
                           check_kind, c10::AliasAnalysisKind::CONSERVATIVE)});
 
 } // namespace
+
+bool is_number(const c10::IValue &number, const c10::IValue &expected) {
+  return number.isBool() ? expected.isBool() && number.toBool() == expected.toBool()
+                         : number.isInt() && expected.isInt() && number.toInt() == expected.toInt();
+}
+
+bool is_of_kind(const c10::IValue &number, const c10::IValue &kind) {
+  const auto expected = static_cast<NumberKind>(kind.toInt());
+  return expected == NumberKind::boolean   ? number.isBool()
+         : expected == NumberKind::integer ? number.isInt()
+                                           : number.isDouble();
+}
 
 bool communicates(std::string_view op) {
   return op.starts_with("_c10d_functional::") || op.starts_with("_c10d_functional_autograd::");

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <ATen/core/ivalue.h>
+
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -40,6 +42,10 @@ class CheckFailed : public std::runtime_error {
 public:
   using std::runtime_error::runtime_error;
 };
+
+/// What the checks compare: of one type and equal; of one kind, a NumberKind.
+bool is_number(const c10::IValue &number, const c10::IValue &expected);
+bool is_of_kind(const c10::IValue &number, const c10::IValue &kind);
 
 /// What an op of a check throws, for Program alone, which throws CheckFailed in its place. No
 /// std::exception: the interpreter would catch that, and print all of its stack (15 us).

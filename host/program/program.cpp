@@ -2,6 +2,7 @@
 
 #include "program/autograd_ops.h"
 #include "program/callback.h"
+#include "program/early_checks.h"
 #include "program/interruption.h"
 #include "program/modes.h"
 #include "program/ops.h"
@@ -65,6 +66,7 @@ bool worth_dropping_gil(const jit::Block &block, std::size_t &ops) {
 struct Program::Impl {
   jit::Code code;
   std::shared_ptr<jit::Graph> graph;
+  EarlyChecks early_checks;
   std::size_t outputs = 0;
   std::size_t dropped = 0;
   std::size_t ops = 0;
@@ -110,6 +112,7 @@ Program::Program(std::shared_ptr<jit::Graph> graph, const std::string &name, std
     const InterruptionChecks checks(*impl_->graph);
     impl_->code = jit::Code(impl_->graph, name); // keeps a copy of the graph
   }
+  impl_->early_checks = EarlyChecks(*impl_->graph);
   each_node(*impl_->graph->block(), [&](const jit::Node &node) {
     impl_->runs_engine |= tracehost::runs_engine(node);
     if (!is_call(node))
@@ -134,6 +137,10 @@ void Program::Impl::run(jit::Stack &stack) const {
     at::GradMode::set_enabled(grad);
     fail(e);
   }
+}
+
+bool Program::checks_hold(const torch::jit::Stack &stack) const {
+  return impl_->early_checks.hold(stack);
 }
 
 void Program::run(torch::jit::Stack &stack) const {

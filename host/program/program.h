@@ -27,6 +27,10 @@ public:
   /// nodes switch (modes.h) are after any run as before it.
   void run(torch::jit::Stack &stack) const;
 
+  /// Hot. Whether the checks at the graph's start hold for the inputs on `stack`: run() would not
+  /// throw a CheckFailed there.
+  bool checks_hold(const torch::jit::Stack &stack) const;
+
   std::size_t ops() const;   ///< nodes but constants
   std::size_t bytes() const; ///< that it takes, roughly; the tensors that are constants included
   bool long_running() const; ///< runs without the GIL: many ops, a device other than CPU, backward

@@ -22,6 +22,7 @@ PARTS = {  # name: module, and what it measures
         "plain traces, of declared sizes, of branches, from specs, first and warm, beside others",
     ),
     "settled": ("settled", "settled calls of five graphs, against torch.jit.trace and eager"),
+    "counters": ("counters", "numbers that objects hold, two graphs that serve in turn"),
     "autograph": ("autograph", "conversion of a function, choice of a callee"),
     "control_flow": ("control_flow", "staging of an if and of loops, long loops, the first one"),
     "training": ("training", "a whole training step, eager and in one Function"),
