@@ -210,6 +210,31 @@ PyObject *pin_sizes(PyObject *object, const std::string &why) {
 
 PyObject *read_number(const at::Tensor &t) { return make_traced_number(trace::read_number(t)); }
 
+/// `elements`: those of the tensor that are left; takes as many as the dimensions from `depth` on
+/// hold.
+static py::object lists_of(c10::IntArrayRef sizes, std::size_t depth, const at::Tensor *&elements) {
+  if (depth == sizes.size())
+    return py::reinterpret_steal<py::object>(read_number(*elements++));
+  py::list made;
+  for (std::int64_t i = 0; i < sizes[depth]; ++i)
+    made.append(lists_of(sizes, depth + 1, elements));
+  return made;
+}
+
+PyObject *read_numbers(const at::Tensor &t) {
+  const std::vector<at::Tensor> elements =
+      t.dim() == 0 ? std::vector{t} : t.dim() == 1 ? t.unbind() : t.reshape({-1}).unbind();
+  const at::Tensor *next = elements.data();
+  return lists_of(t.sizes(), 0, next).release().ptr();
+}
+
+bool can_be_listed(const at::Tensor &t) {
+  constexpr std::int64_t kMost = 256;
+  return trace::recording() && !trace::abandoned() && trace::number_kind(t.scalar_type()) &&
+         !trace::is_traced_size(t) && t.layout() == at::kStrided && t.numel() <= kMost &&
+         trace::has_exact_sizes(t);
+}
+
 bool can_be_read(const at::Tensor &t) {
   return trace::recording() && !trace::abandoned() && t.numel() == 1 &&
          trace::number_kind(t.scalar_type()) && !trace::is_traced_size(t);

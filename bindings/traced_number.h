@@ -23,6 +23,11 @@ PyObject *make_traced_number(const at::Tensor &size);
 PyObject *read_number(const at::Tensor &t);
 /// Whether item() of `t` is a number of the graph. Not of a traced size, which is one already.
 bool can_be_read(const at::Tensor &t);
+/// What `t.tolist()` is: lists of numbers, as deep as `t` has dimensions; a new reference.
+/// Requires: can_be_listed(t).
+PyObject *read_numbers(const at::Tensor &t);
+/// Whether its numbers can be read and are few: each is some nodes of the graph.
+bool can_be_listed(const at::Tensor &t);
 bool is_traced_number(PyObject *object);
 /// Whether a tensor is a Python number to the user: a traced number, or one that a staged block
 /// made a tensor.
