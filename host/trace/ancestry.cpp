@@ -49,7 +49,58 @@ struct Search {
   }
 };
 
+/// Null where it says nothing of the node's results.
+const c10::FunctionSchema *schema_if_told(const jit::Node &node) {
+  const auto *schema = node.maybeSchema();
+  return schema && schema->returns().size() == node.outputs().size() ? schema : nullptr;
+}
+
+bool is_collection(const jit::Node &node) {
+  return node.kind() == c10::prim::ListUnpack || node.kind() == c10::prim::ListConstruct ||
+         node.kind() == c10::prim::TupleUnpack || node.kind() == c10::prim::TupleConstruct;
+}
+
+/// Adds to `search` what may share memory with `value`. False where that is an input or unknown.
+bool add_sharing(Search &search, const jit::Value &value) {
+  const jit::Node &node = *value.node();
+  if (node.kind() == c10::prim::If) {
+    for (const jit::Block *block : node.blocks())
+      search.add(block->outputs()[value.offset()]);
+    return true;
+  }
+  if (node.kind() == c10::prim::Loop) {
+    search.add_carried(node, value.offset());
+    return true;
+  }
+  if (is_collection(node)) {
+    for (const jit::Value *input : node.inputs())
+      search.add(input);
+    return true;
+  }
+  const auto *schema = schema_if_told(node);
+  if (!schema)
+    return false;
+  if (!schema->returns()[value.offset()].alias_info())
+    return true; // memory of its own
+  for (std::size_t i = 0; i < schema->arguments().size(); ++i)
+    if (schema->arguments()[i].alias_info())
+      search.add(node.input(i));
+  return true;
+}
+
 } // namespace
+
+bool may_share_memory_with_inputs(const jit::Value *tensor) {
+  Search search;
+  search.add(tensor);
+  while (!search.open.empty()) {
+    const jit::Value *value = search.open.back();
+    search.open.pop_back();
+    if (!add_sharing(search, *value))
+      return true;
+  }
+  return false;
+}
 
 std::unordered_set<const jit::Value *> ancestry(c10::ArrayRef<const jit::Value *> results) {
   Search search;

@@ -13,4 +13,8 @@ namespace tracehost::trace {
 std::unordered_set<const torch::jit::Value *>
 ancestry(c10::ArrayRef<const torch::jit::Value *> results);
 
+/// Whether `tensor` may share memory with an input of the graph or a constant, as far as schemas
+/// and blocks say. True of what a loop carries while it is recorded.
+bool may_share_memory_with_inputs(const torch::jit::Value *tensor);
+
 } // namespace tracehost::trace

@@ -1,3 +1,5 @@
+#include "shapes/without_data.h"
+#include "trace/ancestry.h"
 #include "trace/numbers.h"
 #include "trace/op_tensors.h"
 #include "trace/scope.h"
@@ -112,7 +114,11 @@ void Scope::note_effects(const c10::OperatorHandle &op, const jit::Stack &stack)
   if (!of.writes)
     return;
   each_written(op, stack, [&](const at::Tensor &t) {
-    if (blocks || !t.has_storage() || outside_.contains(t.storage().unsafeGetStorageImpl()))
+    const bool outside = !t.has_storage() ||
+                         (shapes::is_stand_in(t)
+                              ? may_share_memory_with_inputs(tracer::getTracingState()->getValue(t))
+                              : outside_.contains(t.storage().unsafeGetStorageImpl()));
+    if (outside)
       note_effect(name);
   });
 }

@@ -235,3 +235,42 @@ def test_packed_sequences():
     for k, lengths in enumerate(([6, 3, 2], [6, 5, 1], [6, 3, 2])):
         x = torch.randn(3, 6, 4, generator=torch.Generator().manual_seed(k))
         assert torch.equal(f(x, torch.tensor(lengths)), body(x, torch.tensor(lengths)))
+
+
+def of_its_own(x):
+    y = torch.zeros(3)
+    if x.sum() > 0:
+        y[1:].add_(1)
+    return y
+
+
+def of_a_list(x):
+    rows = list(torch.zeros(2, 3))
+    if x.sum() > 0:
+        rows[1].add_(1)
+    return rows[1]
+
+
+@pytest.mark.parametrize("write", [of_its_own, of_a_list])
+def test_a_staged_branch_that_writes_what_the_body_made_has_no_effect(write):
+    def body(x):
+        y = write(x)
+        return {True: y * 2, False: y - 1}[(y.sum() > 1).item()]
+
+    f = tracehost.function(body)
+    for sign in (1, -1, 1, -1):
+        x = torch.ones(3) * sign
+        assert torch.equal(f(x), body(x))
+    assert f.tracing_count() == 2
+
+
+def test_a_staged_branch_that_writes_an_input_has():
+    def body(x, y):
+        z = y.view(3)
+        if x.sum() > 0:
+            z[1:].add_(1)
+        return {True: z * 2, False: z - 1}[(z.sum() > 1).item()]
+
+    f = tracehost.function(body)
+    with pytest.raises(tracehost.ValueReadError, match="after aten::add_ at"):
+        f(torch.ones(3), torch.zeros(3))
