@@ -46,7 +46,7 @@ from ._switches import (  # noqa: E402
     stance,
 )
 from ._tensor_array import TensorArray  # noqa: E402
-from ._tracehost import TensorSpec  # noqa: E402
+from ._tensor_spec import TensorSpec  # noqa: E402
 from ._versions import VERSION as __version__  # noqa: E402
 from .autograph._explicit import cond, range, while_loop  # noqa: E402
 

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 
 from . import _tracehost
+from ._dtypes import dtype_of, is_dtype
 from ._errors import SignatureError
 from ._traced_number import TracedNumber
 from ._tracehost import TensorSpec
@@ -75,7 +76,7 @@ class Call:
         self.func = func
         self.name = name or getattr(func, "__name__", None) or type(func).__name__
         self.where: str | None = None
-        self.single = isinstance(dtype, torch.dtype)
+        self.single = is_dtype(dtype)
         self.dtypes = _dtypes(dtype)
         self.shapes = _shapes(shape, self.single, len(self.dtypes))
         self.tensors: list[torch.Tensor] | None = []
@@ -190,15 +191,10 @@ def _kind(value: Any) -> str:
 
 
 def _dtypes(dtype: Any) -> list[torch.dtype]:
-    if isinstance(dtype, torch.dtype):
-        return [dtype]
-    found = [] if dtype is None else list(dtype) if isinstance(dtype, (list, tuple)) else [dtype]
-    for each in found:
-        if not isinstance(each, torch.dtype):
-            raise TypeError(
-                f"py_function's dtype is a torch.dtype, a list of them or None, got {each!r}"
-            )
-    return found
+    if dtype is None:
+        return []
+    found = dtype if isinstance(dtype, (list, tuple)) else [dtype]
+    return [dtype_of(each, "py_function's dtype", ", a list of them or None") for each in found]
 
 
 def _shapes(shape: Any, single: bool, count: int) -> list[list[int | None] | None]:

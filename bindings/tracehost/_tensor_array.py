@@ -8,6 +8,7 @@ from typing import Any
 import torch
 
 from . import _tracehost
+from ._dtypes import dtype_of
 from ._traced_number import TracedNumber
 from .autograph._state import as_number, as_tensor, dtype_name, is_number, is_read, is_tensor
 from .autograph._where import line, refuse
@@ -39,10 +40,8 @@ class TensorArray:
     so that its shape is known: else it is a StagingError.
     """
 
-    def __init__(self, dtype: torch.dtype = torch.float32, size: Any = 0) -> None:
-        if not isinstance(dtype, torch.dtype):
-            raise TypeError(f"TensorArray takes a torch.dtype, got {dtype!r}")
-        self.dtype = dtype
+    def __init__(self, dtype: Any = torch.float32, size: Any = 0) -> None:
+        self.dtype = dtype_of(dtype, "TensorArray's dtype")
         self._items: list[torch.Tensor | None] = []
         self._staged: Any = None
         recording = _tracehost.recording()

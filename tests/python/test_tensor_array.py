@@ -328,7 +328,8 @@ def test_values_decide_errors(f, good, bad, error, text):
         (
             lambda a: tracehost.TensorArray(float),
             TypeError,
-            "TensorArray takes a torch.dtype, got <class 'float'>",
+            "TensorArray's dtype is a torch.dtype, its name ('float32') or numpy's, got <class 'float'> (type): "
+            "write 'float32' or 'float64'",
         ),
     ],
 )
