@@ -253,7 +253,8 @@ def declared(func, dtype=F32, shape=None):
             lambda t: t.numpy().astype("int32"),
             F32,
             None,
-            "returned an array of int32, not the declared torch.float32. Change one of them.",
+            "returned an array of int32, not the declared torch.float32. Return result.astype('float32'), or "
+            "declare torch.int32.",
         ),
         (
             lambda t: t[:2],
