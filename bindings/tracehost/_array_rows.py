@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Self
 
 import torch
@@ -122,7 +122,7 @@ class AllAtOnce:
             raise RuntimeError(
                 f"unstack() of {tensor.shape[0]} rows into a TensorArray of size {len(self._items)}"
             )
-        self._own()[:] = tensor.unbind(0)
+        self._items[:] = tensor.unbind(0)
         return self
 
     def scatter(self, indices: Any, value: torch.Tensor) -> Self:
@@ -158,7 +158,7 @@ class AllAtOnce:
             )
         for piece in pieces[:1]:
             self._check(piece, tuple(piece.shape))
-        self._own()[:] = pieces
+        self._items[:] = pieces
         return self
 
 
@@ -177,9 +177,18 @@ def _scatter(array: AllAtOnce, indices: Any, value: torch.Tensor) -> None:
             array.write(index, row)
         return
 
-    def write(i: Any) -> Any:
+    def row(i: Any) -> tuple[Any, Any]:
         at = as_tensor(i)
-        array.write(_tracehost.select(indices, 0, at), _tracehost.select(value, 0, at))
+        return _tracehost.select(indices, 0, at), _tracehost.select(value, 0, at)
+
+    put_each(array, count, row)
+
+
+def put_each(array: AllAtOnce, count: Any, element: Callable[[Any], tuple[Any, Any]]) -> None:
+    """One loop of the graph: `element(i)` is an index and what is written there."""
+
+    def write(i: Any) -> Any:
+        array.write(*element(i))
         return i + 1
 
     while_loop(lambda i: i < count, write, (0,))

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from . import _tracehost
-from ._array_rows import AllAtOnce, number_of
+from ._array_rows import AllAtOnce, number_of, put_each
 from ._dtypes import dtype_of
 from ._elements import Elements, check_integer
 from ._traced_number import TracedNumber, compute
@@ -78,10 +78,10 @@ class TensorArray(AllAtOnce):
         self._fixed = (by_value or size > 0) if dynamic_size is None else not dynamic_size
         # Of one that grows: how many elements there are at least.
         self._least = 0 if self._fixed else as_number(size) if by_value else size
-        self._items: list[torch.Tensor | None] = []
+        self._list: list[torch.Tensor | None] = []  # outside of traces
         self._staged: Any = None
         if not recording:
-            self._items = [None] * size
+            self._list = [None] * size
         elif not self._fixed:
             self._staged = _tracehost.TensorArray(0)
             if by_value:
@@ -92,17 +92,19 @@ class TensorArray(AllAtOnce):
                 size if keeps else torch.zeros((), dtype=torch.int64)
             )
         if self._elements.full_shape is not None:
-            self._fill(as_number(size) if by_value else size, device)
+            zero = torch.zeros(self._elements.full_shape, dtype=self.dtype, device=device)
+            self._elements.device = zero.device
+            self._fill(as_number(size) if by_value else size, zero)
 
-    def _fill(self, count: Any, device: Any) -> None:
-        """With zeros, as tf has them; a graph learns what an element is from none of them, too."""
-        rows = torch.zeros((count, *self._elements.full_shape), dtype=self.dtype, device=device)
-        self._elements.device = rows.device
+    def _fill(self, count: Any, zero: torch.Tensor) -> None:
+        """As tf has it; a graph learns what an element is from none of them, too."""
         self._least = 0
-        if self._staged is None:
-            self._items[:] = rows.unbind(0)
+        if is_read(count):
+            put_each(self, count, lambda i: (i, torch.zeros_like(zero)))
+        elif self._staged is not None:
+            self._staged.unstack(zero.new_zeros((count, *zero.shape)))
         else:
-            self._staged.unstack(rows)
+            self._list[:] = zero.new_zeros((count, *zero.shape)).unbind(0)
 
     @property
     def dtype(self) -> torch.dtype:
@@ -142,7 +144,7 @@ class TensorArray(AllAtOnce):
                 f"element {index} is written to a TensorArray of size {size}. Give it a larger size, or none "
                 "(TensorArray(dtype)): then it grows."
             )
-        items = self._own()
+        items = self._items
         items += [None] * (at + 1 - size)
         items[at] = value
         return self
@@ -158,11 +160,13 @@ class TensorArray(AllAtOnce):
                 "append to a TensorArray whose size is given. Use write(index, value), or give it no size "
                 "(TensorArray(dtype)): then it grows."
             )
+        if type(self._least) is not int or self._least:
+            return self.write(self.size(), value)
         value = self._element(value)
         if self._staged is not None:
             self._staged.append(value)
         else:
-            self._own().append(value)
+            self._items.append(value)
         return self
 
     def read(self, index: Any) -> torch.Tensor:
@@ -229,18 +233,18 @@ class TensorArray(AllAtOnce):
             return operator.index(index)
         check_integer(index, "index")
         if self._staged is None:
-            self._own()
             return int(index)
         return index.reshape(()) if index.dim() else index
 
-    def _own(self) -> list[torch.Tensor | None]:
-        """The Python list, where no graph has to do what is done to it."""
-        if _tracehost.without_data():
+    @property
+    def _items(self) -> list[torch.Tensor | None]:
+        """The Python list, where there is no graph, which would keep what it holds at the trace."""
+        if _tracehost.recording():
             refuse(
-                f"a TensorArray that was made outside of the traced function is used at {line()} in a branch or "
-                "loop of the graph. Make it in the function."
+                f"a TensorArray that was made outside of the traced function is used at {line()}. Make it in the "
+                "function, of a tensor that is passed: TensorArray(dtype).unstack(tensor)."
             )
-        return self._items
+        return self._list
 
 
 def _size(size: Any, recording: bool) -> Any:

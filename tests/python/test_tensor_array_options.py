@@ -67,20 +67,30 @@ def test_fewer_than_its_first_size():
         return out.size() * 1
 
     same(f, (X, n(1)), (X, n(3)), (X, n(5)))
-    unrolled = tracehost.function(lambda x: TensorArray(size=3, dynamic_size=True).append(x).size())
-    assert unrolled(X) == 3
+    same(lambda x: TensorArray(size=3, dynamic_size=True).append(x).size(), (X,), (X,))
     for call in (lambda x: grows_from(3, 2, x), tracehost.function(lambda x: grows_from(3, 2, x))):
         with pytest.raises(RuntimeError, match="stack\\(\\) of a TensorArray"):
             call(X)
 
 
-def test_append_after_the_first_size():
-    def f(x):
+def test_append_comes_after_the_first_size():
+    def f(x, count):
         out = TensorArray(size=2, dynamic_size=True)
-        out.write(0, x).write(1, x * 2)
-        return out.write(2, x * 3).stack()
+        out.append(x)
+        for i in tracehost.range(count):
+            out.append(x * i)
+        return out.write(0, -x).write(1, x * 2).stack(), out.size() * 1
 
-    same(f, (X,), (-X,))
+    same(f, (X, n(2)), (X, n(0)), (X, n(3)))
+    same(lambda x, size, count: f(x, count), (X, n(2), n(1)), (X, n(2), n(0)))
+
+    def traced(x, size):
+        out = TensorArray(size=size, dynamic_size=True).append(x)
+        for i in tracehost.range(size):
+            out.write(i, x * i)
+        return out.append(x).stack()
+
+    same(traced, (X, n(2)), (X, n(0)), (X, n(3)))
 
 
 def test_a_size_of_none_that_may_not_grow():
