@@ -56,6 +56,7 @@ from ._versions import VERSION as __version__  # noqa: E402
 from .autograph._cases import case, switch_case  # noqa: E402
 from .autograph._explicit import cond, range, while_loop  # noqa: E402
 
+# Without print: `from tracehost import *` leaves Python's.
 __all__ = [
     "Archive",
     "ArchiveError",
@@ -88,7 +89,6 @@ __all__ = [
     "map_fn",
     "no_retrace",
     "numpy_function",
-    "print",
     "py_function",
     "range",
     "report",

@@ -23,3 +23,6 @@ def __init__(
 
 
 TensorSpec.__init__ = __init__  # type: ignore[method-assign]
+TensorSpec.__doc__ = (TensorSpec.__doc__ or "").replace(
+    "dtype: a torch.dtype.", "dtype: a torch.dtype, its name ('float32'), or numpy's."
+)

@@ -62,3 +62,11 @@ def test_the_signature_of_tensor_array():
         ("*, " if p.name == "infer_shape" else "") + f"{p.name}={p.default}" for p in parameters
     )
     assert " ".join(shown.split()) == ours
+
+
+def test_import_of_all_names_leaves_pythons_print():
+    names = {}
+    exec("from tracehost import *", names)
+    assert "print" not in names and names["map_fn"] is tracehost.map_fn
+    assert all(hasattr(tracehost, name) for name in tracehost.__all__)
+    assert sorted(set(tracehost.__all__)) == sorted(tracehost.__all__)
