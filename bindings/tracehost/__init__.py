@@ -38,7 +38,7 @@ from ._init_scope import init_scope  # noqa: E402
 from ._map_fn import map_fn  # noqa: E402
 from ._monitor import trace_monitor  # noqa: E402
 from ._numpy_function import numpy_function  # noqa: E402
-from ._print import print  # noqa: E402
+from ._print import print as print  # noqa: E402
 from ._py_function import py_function  # noqa: E402
 from ._report import Event, events, report, reset  # noqa: E402
 from ._scan import scan  # noqa: E402
