@@ -9,7 +9,7 @@ from typing import Any, Self
 import torch
 
 from . import _tracehost
-from ._elements import Elements
+from ._elements import ROW, Elements
 from .autograph._conditions import choose, raise_if
 from .autograph._explicit import while_loop
 from .autograph._state import as_number, as_tensor, is_tensor
@@ -113,7 +113,7 @@ class AllAtOnce:
         """
         if not is_tensor(tensor) or tensor.dim() == 0:
             raise TypeError("unstack takes a tensor of at least one dimension")
-        self._check(tensor, tuple(_tracehost.sizes_now(tensor)[1:]))
+        self._check(tensor, ROW)
         self._least = 0
         if self._staged is not None:
             self._staged.unstack(tensor)
@@ -157,7 +157,7 @@ class AllAtOnce:
                 f"split() into {len(pieces)} pieces of a TensorArray of size {len(self._items)}"
             )
         for piece in pieces[:1]:
-            self._check(piece, tuple(piece.shape))
+            self._check(piece)
         self._items[:] = pieces
         return self
 
@@ -181,17 +181,17 @@ def _scatter(array: AllAtOnce, indices: Any, value: torch.Tensor) -> None:
         at = as_tensor(i)
         return _tracehost.select(indices, 0, at), _tracehost.select(value, 0, at)
 
-    put_each(array, count, row)
+    put_each(array.write, count, row)
 
 
-def put_each(array: AllAtOnce, count: Any, element: Callable[[Any], tuple[Any, Any]]) -> None:
-    """One loop of the graph: `element(i)` is an index and what is written there."""
+def put_each(put: Callable[..., Any], count: Any, element: Callable[[Any], Any]) -> None:
+    """One loop of the graph: `element(i)` is an index and what is put there."""
 
-    def write(i: Any) -> Any:
-        array.write(*element(i))
+    def body(i: Any) -> Any:
+        put(*element(i))
         return i + 1
 
-    while_loop(lambda i: i < count, write, (0,))
+    while_loop(lambda i: i < count, body, (0,))
 
 
 def _pieces(value: torch.Tensor, lengths: Any, elements: Elements, staged: bool) -> Any:
@@ -205,9 +205,9 @@ def _pieces(value: torch.Tensor, lengths: Any, elements: Elements, staged: bool)
     sizes = [operator.index(n) for n in lengths]
     if min(sizes, default=0) < 0 or sum(sizes) != value.shape[0]:
         raise ValueError(f"split of {value.shape[0]} rows into pieces of {sizes}")
-    rest = tuple(_tracehost.sizes_now(value)[1:])
     for size in sizes:
-        elements.check(value, (size, *rest), ((sizes[0], *rest), False), staged)
+        first = (sizes[0], *_tracehost.sizes_now(value)[1:])
+        elements.check(value, size, (first, False), staged)
     if staged:
         return value.unflatten(0, (len(sizes), sizes[0] if sizes else 1))
     return list(torch.split(value, sizes))

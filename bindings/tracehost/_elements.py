@@ -8,10 +8,14 @@ from typing import Any
 import torch
 
 from ._traced_number import TracedNumber
-from .autograph._state import as_tensor, dtype_name, is_number, is_read, is_tensor
+from ._tracehost import _number_is_size, recording, row_count, sizes_now
+from .autograph._conditions import raise_if
+from .autograph._containers import bodies
+from .autograph._state import as_number, as_tensor, dtype_name, is_number, is_read, is_tensor
 from .autograph._where import line, refuse
 
 _KINDS = (bool, int, float)
+ROW = -1
 
 
 class Elements:
@@ -45,9 +49,11 @@ class Elements:
             return as_tensor(value).to(self.dtype)
         return torch.full((), value, dtype=self.dtype)
 
-    def check(self, of: torch.Tensor, shape: Sequence[int], known: Any, staged: bool) -> None:
-        """An element, or a part of `of`. `known`: the shape of those before, or None, and whether it may be
-        another one."""
+    def check(self, of: torch.Tensor, part: Any, known: Any, staged: bool) -> None:
+        """`of` itself, or ROW of it, or a piece of so many rows.
+
+        `known`: the shape of the elements before, or None, and whether it may be another one.
+        """
         dtype = of.dtype
         if dtype != self.dtype:
             raise ValueError(
@@ -59,12 +65,13 @@ class Elements:
                 f"an element on {of.device} is written to a TensorArray whose zeros are on {self.device}. Give "
                 f"the array device={str(of.device)!r}."
             )
-        shape = tuple(shape)
-        if self.shape is not None and not _fits(shape, self.shape):
-            raise ValueError(
-                f"an element of shape {list(shape)} is written to a TensorArray whose element_shape is "
-                f"{list(self.shape)}"
-            )
+        shape = _of_part(sizes_now(of), part)
+        if self.shape is not None:
+            what = f"is written to a TensorArray whose element_shape is {list(self.shape)}"
+            if not fits(shape, self.shape):
+                raise ValueError(f"an element of shape {list(shape)} {what}")
+            another = ValueError(f"an element of another shape {what}")
+            check_at_each_call(of, self.shape[1:] if _is_piece(part) else self.shape, another)
         before, inexact = known
         if before is None or before == shape or (inexact and len(before) == len(shape)):
             return
@@ -110,5 +117,45 @@ def _checked_shape(shape: Any) -> tuple[int | None, ...]:
     return tuple(None if n is None else int(n) for n in shape)
 
 
-def _fits(shape: tuple[int, ...], declared: tuple[int | None, ...]) -> bool:
-    return len(shape) == len(declared) and all(d in (None, n) for n, d in zip(shape, declared))
+def fits(shape: Sequence[int], declared: Sequence[int | None] | None) -> bool:
+    """Whether a shape, as it is now, is as declared."""
+    return declared is None or (
+        len(shape) == len(declared) and all(d in (None, n) for n, d in zip(shape, declared))
+    )
+
+
+def check_at_each_call(
+    of: torch.Tensor, declared: Sequence[int | None] | None, error: Exception
+) -> None:
+    """Of last sizes that fit now, and may differ at another call: the graph raises `error` where they do not."""
+    declared = declared or ()
+    for d, wanted in enumerate(declared, of.dim() - len(declared)):
+        if wanted is not None and recording() and (size := _open_size(of, d)) is not None:
+            raise_if(size != wanted, error)
+
+
+def _open_size(of: torch.Tensor, d: int) -> Any:
+    """A size as a number of the graph; None: it is always the same."""
+    if bodies.under_way:  # of what a loop's body makes, row_count alone keeps nothing alive
+        count = row_count(of.movedim(d, 0) if d else of)
+        return None if count is None else as_number(count)
+    size = of.shape[d]
+    return size if type(size) is TracedNumber else None
+
+
+def traced(number: Any) -> Any:
+    """Of a number of the graph, a size too, a 0-dim tensor."""
+    number = as_tensor(number)
+    if type(number) is TracedNumber and recording() and _number_is_size(number):
+        return torch.add(number, torch.zeros((), dtype=torch.int64))
+    return number
+
+
+def _is_piece(part: int | None) -> bool:
+    return part not in (None, ROW)
+
+
+def _of_part(sizes: Sequence[int], part: int | None) -> tuple[int, ...]:
+    if _is_piece(part):
+        return (part, *sizes[1:])  # type: ignore[arg-type]
+    return tuple(sizes)[1:] if part == ROW else tuple(sizes)

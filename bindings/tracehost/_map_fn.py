@@ -8,6 +8,7 @@ from typing import Any, NoReturn
 import torch
 
 from ._dtypes import dtype_of, is_dtype
+from ._elements import check_at_each_call, fits
 from ._rows import Rows, dtypes_in, each_row
 from ._tensor_array import TensorArray
 from ._tracehost import TensorSpec, sizes_now
@@ -141,11 +142,8 @@ def _array(declared: Any, count: Any, device: torch.device) -> TensorArray:
 def _check_shape(declared: Any, leaf: torch.Tensor, where: str) -> None:
     if not isinstance(declared, TensorSpec):
         return
-    sizes, shape = sizes_now(leaf), declared.shape
-    fits = shape is None or (
-        len(sizes) == len(shape) and all(d in (None, n) for d, n in zip(shape, sizes))
-    )
-    if not fits or declared.device not in (None, leaf.device):
-        raise ValueError(
-            f"map_fn at {where}: fn returns {kind(leaf)} on {leaf.device}, and {declared!r} is declared"
-        )
+    what = f"and {declared!r} is declared"
+    if not fits(sizes_now(leaf), declared.shape) or declared.device not in (None, leaf.device):
+        raise ValueError(f"map_fn at {where}: fn returns {kind(leaf)} on {leaf.device}, {what}")
+    another = ValueError(f"map_fn at {where}: fn returns a tensor of another shape, {what}")
+    check_at_each_call(leaf, declared.shape, another)

@@ -12,7 +12,7 @@ from ._tensor_array import TensorArray
 from ._tracehost import recording
 from ._trees import flatten, mapped
 from .autograph._explicit import while_loop
-from .autograph._state import dtype_of, is_tensor, kind
+from .autograph._state import is_tensor, kind
 
 
 class Rows:
@@ -68,6 +68,10 @@ def dtypes_in(value: Any) -> Any:
 def _dtype(leaf: Any) -> Any:
     if is_tensor(leaf):
         return leaf.dtype
-    if isinstance(leaf, (bool, int, float)):
-        return torch.get_default_dtype() if leaf.__class__ is float else dtype_of(leaf)
-    return leaf.__class__
+    return dtype_of_number(leaf) or leaf.__class__
+
+
+def dtype_of_number(value: Any) -> torch.dtype | None:
+    """The one that torch.tensor gives a number, a traced one too; None: it is none."""
+    kinds = {bool: torch.bool, int: torch.int64, float: torch.get_default_dtype()}
+    return kinds.get(value.__class__)

@@ -7,14 +7,14 @@ from typing import Any
 
 import torch
 
-from ._rows import Rows, dtypes_in, each_row
+from ._elements import Elements
+from ._rows import Rows, dtype_of_number, dtypes_in, each_row
 from ._tensor_array import TensorArray
-from ._traced_number import TracedNumber
 from ._tracehost import sizes_now
 from ._trees import flatten
 from .autograph._conditions import raise_if
 from .autograph._explicit import check_callable
-from .autograph._state import is_number, is_tensor, kind
+from .autograph._state import is_tensor, kind
 from .autograph._where import line
 
 
@@ -52,28 +52,29 @@ def scan(
     """
     check_callable("scan", "fn", fn)
     rows, where = Rows("scan", elems), line()
-    if initializer is None:
+    skip = int(initializer is None)  # rows before the loop
+    if skip:
         _check_count(rows.count, where)
-    first = (rows.count - 1 if reverse else 0) if initializer is None else None
-    value = rows.row(first) if initializer is None else initializer
-    leaves, spec = flatten(value)
+
+    def place(i: Any) -> Any:
+        return rows.count - 1 - i if reverse else i
+
+    leaves, spec = flatten(rows.row(place(0)) if skip else initializer)
     state = tuple(_tensor(leaf) for leaf in leaves)
     arrays = [_array(leaf, rows.count) for leaf in state]
-    skip = initializer is None
     if skip:
         for array, leaf in zip(arrays, state):
-            array.write(first, leaf)
+            array.put(place(0), leaf)
 
     def step(i: Any, *state: torch.Tensor) -> tuple[torch.Tensor, ...]:
-        i = i + 1 if skip else i
-        at = rows.count - 1 - i if reverse else i
+        at = place(i + skip)
         result = fn(spec.unflatten(state), rows.row(at))
         state = _checked(result, spec, state, where)
         for array, leaf in zip(arrays, state):
-            array.write(at, leaf)
+            array.put(at, leaf)
         return state
 
-    each_row(rows.count - 1 if skip else rows.count, step, state)
+    each_row(rows.count - skip, step, state)
     return spec.unflatten([array.stack() for array in arrays])
 
 
@@ -85,15 +86,17 @@ def _check_count(count: Any, where: str) -> None:
 def _array(leaf: torch.Tensor, count: Any) -> TensorArray:
     if type(count) is int and count > 0:
         return TensorArray(leaf.dtype, count)
-    return TensorArray(leaf.dtype, element_shape=sizes_now(leaf), device=leaf.device)
+    exact = all(type(size) is int for size in leaf.shape)
+    shape = list(leaf.shape) if exact else None  # else no rows are an error of the graph's
+    return TensorArray(leaf.dtype, element_shape=shape, device=leaf.device)
 
 
 def _tensor(leaf: Any) -> torch.Tensor:
     if is_tensor(leaf):
         return leaf
-    if is_number(leaf) or type(leaf) is TracedNumber:
-        kinds = {bool: torch.bool, int: torch.int64, float: torch.get_default_dtype()}
-        return TensorArray(kinds[leaf.__class__]).as_element(leaf)
+    dtype = dtype_of_number(leaf)
+    if dtype is not None:
+        return Elements(dtype, None, False).tensor(leaf)
     raise TypeError(f"scan takes tensors and numbers as its initializer, got {kind(leaf)}")
 
 

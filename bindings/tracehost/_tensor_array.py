@@ -11,10 +11,10 @@ import torch
 from . import _tracehost
 from ._array_rows import AllAtOnce, number_of, put_each
 from ._dtypes import dtype_of
-from ._elements import Elements, check_integer
-from ._traced_number import TracedNumber, compute
+from ._elements import Elements, check_integer, traced
+from ._traced_number import compute
 from .autograph._conditions import raise_if
-from .autograph._state import as_number, as_tensor, is_read, is_tensor
+from .autograph._state import as_number, is_read, is_tensor
 from .autograph._where import line, refuse
 
 
@@ -100,7 +100,7 @@ class TensorArray(AllAtOnce):
         """As tf has it; a graph learns what an element is from none of them, too."""
         self._least = 0
         if is_read(count):
-            put_each(self, count, lambda i: (i, torch.zeros_like(zero)))
+            put_each(self.put, count, lambda i: (i, torch.zeros_like(zero)))
         elif self._staged is not None:
             self._staged.unstack(zero.new_zeros((count, *zero.shape)))
         else:
@@ -148,6 +148,13 @@ class TensorArray(AllAtOnce):
         items += [None] * (at + 1 - size)
         items[at] = value
         return self
+
+    def put(self, index: Any, value: torch.Tensor) -> None:
+        """`write` of what is known to fit."""
+        if self._staged is None:
+            self.write(index, value)
+        else:
+            self._staged.write(self._index(index), value)
 
     def append(self, value: Any) -> TensorArray:
         """Write one element more; returns the array.
@@ -216,11 +223,11 @@ class TensorArray(AllAtOnce):
 
     def _element(self, value: Any) -> torch.Tensor:
         value = self.as_element(value)
-        self._check(value, tuple(_tracehost.sizes_now(value)))
+        self._check(value)
         return value
 
-    def _check(self, of: torch.Tensor, shape: tuple[int, ...]) -> None:
-        self._elements.check(of, shape, self._shape(), self._staged is not None)
+    def _check(self, of: torch.Tensor, part: int | None = None) -> None:
+        self._elements.check(of, part, self._shape(), self._staged is not None)
 
     def _shape(self) -> tuple[tuple[int, ...] | None, bool]:
         if self._staged is not None:
@@ -228,7 +235,7 @@ class TensorArray(AllAtOnce):
         return next((tuple(x.shape) for x in self._items if x is not None), None), False
 
     def _index(self, index: Any) -> Any:
-        index = _traced(index)
+        index = traced(index)
         if not is_tensor(index):
             return operator.index(index)
         check_integer(index, "index")
@@ -249,7 +256,7 @@ class TensorArray(AllAtOnce):
 
 def _size(size: Any, recording: bool) -> Any:
     """What the user gives as an int, or a 0-dim tensor that the graph has."""
-    size = _traced(0 if size is None else size)
+    size = traced(0 if size is None else size)
     if is_tensor(size):
         check_integer(size, "size")
         if recording:
@@ -258,15 +265,3 @@ def _size(size: Any, recording: bool) -> Any:
     if size < 0:
         raise ValueError(f"TensorArray's size must be at least 0, not {size}")
     return size
-
-
-def _traced(number: Any) -> Any:
-    """Of a number of the graph, a size too, a 0-dim tensor."""
-    number = as_tensor(number)
-    if (
-        type(number) is TracedNumber
-        and _tracehost.recording()
-        and _tracehost._number_is_size(number)
-    ):
-        return torch.add(number, torch.zeros((), dtype=torch.int64))
-    return number

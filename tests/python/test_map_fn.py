@@ -261,3 +261,25 @@ def test_what_it_raises_at_a_row():
     torch.testing.assert_close(staged(rows(2)), f(rows(2)))
     with pytest.raises(ValueError, match="negative"):
         staged(-rows(2))
+
+
+def test_a_declared_size_is_compared_at_each_call():
+    def f(xs):
+        return map_fn(lambda x: x * 2, xs, fn_output_signature=TensorSpec([2]))
+
+    line = f.__code__.co_firstlineno + 1
+    text = (
+        f"map_fn at test_map_fn.py:{line}: fn returns {{}}, and TensorSpec(shape=(2,), dtype=torch.float32, "
+        "name=None) is declared"
+    )
+    staged = tracehost.function(f, input_signature=[TensorSpec([3, None])])
+    for call, what in (
+        (f, "a float32 tensor of shape [5] on cpu"),
+        (staged, "a float32 tensor of shape [5] on cpu"),
+        (staged, "a tensor of another shape"),
+    ):
+        with pytest.raises(ValueError) as caught:
+            call(rows(3, 5))
+        assert str(caught.value).split("\n")[0] == text.format(what)
+        if call is staged:
+            torch.testing.assert_close(staged(rows(3)), rows(3) * 2)

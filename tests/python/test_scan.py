@@ -149,3 +149,16 @@ AT = "scan at test_scan.py:{}: "
 )
 def test_wrong_use(f, error, text):
     same_error(f, (rows(3),), error, text.format(f.__code__.co_firstlineno))
+
+
+def test_sizes_that_may_all_differ():
+    def f(xs):
+        return scan(lambda a, x: a + x, xs, xs.sum(0) * 0)
+
+    staged = tracehost.function(f, input_signature=[TensorSpec([None, None])])
+    for shape in ((3, 2), (2, 5), (1, 1)):
+        torch.testing.assert_close(staged(torch.ones(shape)), f(torch.ones(shape)))
+    assert f(torch.ones(0, 4)).shape == (0, 4)
+    with pytest.raises(RuntimeError, match="stack\\(\\) of a TensorArray without elements"):
+        staged(torch.ones(0, 4))
+    assert staged.tracing_count() <= 2

@@ -203,6 +203,22 @@ def test_an_element_of_another_shape(shape, x):
     )
 
 
+def test_the_element_shape_is_compared_at_each_call():
+    def f(x):
+        return TensorArray(element_shape=[2]).append(x).stack()
+
+    for f, size in ((f, 3), (lambda x: TensorArray(element_shape=[2]).unstack(x[None]).stack(), 4)):
+        staged = tracehost.function(f, input_signature=[TensorSpec([None])])
+        for call in (f, staged, staged):
+            with pytest.raises(ValueError) as caught:
+                call(torch.ones(size))
+            assert str(caught.value).split("\n")[0] == (
+                f"an element of shape [{size}] is written to a TensorArray whose element_shape is [2]"
+            )
+            if call is staged:
+                same(f, (X,), staged=staged, grad=False)
+
+
 @pytest.mark.parametrize("shape", [3, "2", [2.0], [-1], [True], torch.tensor([2])])
 def test_what_is_no_element_shape(shape):
     with pytest.raises(TypeError, match="element_shape is a list of sizes"):

@@ -258,6 +258,8 @@ def test_a_training_step(capsys):
         lambda xs: map_fn(lambda x: x * 2, xs),
         lambda xs: scan(lambda a, x: a + x, xs),
         lambda xs: scan(lambda a, x: a + x, xs, reverse=True),
+        lambda xs: scan(lambda a, x: a + x, xs, torch.ones(2)),
+        lambda xs: map_fn(lambda x: x.sum(), xs, fn_output_signature=TensorSpec([])),
         lambda xs: TensorArray("float32", xs.shape[0], element_shape=[2]).write(0, xs[0]).stack(),
         lambda xs: switch_case(xs.sum().long(), [lambda: xs, lambda: xs * 2]),
         lambda xs: case([(xs.sum() > 9, lambda: xs)], lambda: xs * 2),

@@ -111,7 +111,7 @@ def raise_if(cond: Any, error: Exception) -> None:
     """Of what tracehost itself checks; by a number of the graph: raised by the calls where it holds."""
 
     def fail() -> None:
-        raise error
+        raise type(error)(*error.args)  # a new one: its traceback must not hold what holds it
 
     if not (is_tensor(cond) or is_read(cond)):
         return fail() if cond else None
