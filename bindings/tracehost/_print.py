@@ -30,6 +30,7 @@ def print(
 
     In a body that is traced it becomes one op of the graph, in its place among the others: Python's print
     prints at the trace only. Also in branches and loops of the graph. Outside of a trace it prints at once.
+    A graph with one runs in this process only: it can't be saved.
 
     Args:
         *inputs: tensors, numbers, and tuples, lists and dicts of them, which show the values of each run, as
@@ -101,7 +102,7 @@ class _Stream:
 
     def __init__(self, given: Any) -> None:
         self.standard = "stderr" if given is None else None
-        if given is not None and given in (sys.stdout, sys.stderr):
+        if given is sys.stdout or given is sys.stderr:
             self.standard = "stdout" if given is sys.stdout else "stderr"
         self.given = given if self.standard is None else None
         is_path = isinstance(given, str) and given.startswith("file://")

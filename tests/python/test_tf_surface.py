@@ -295,6 +295,21 @@ def test_any_rank():
     assert f.tracing_count() == 3
 
 
+def test_a_type_that_is_registered_later_makes_no_trace():
+    def f(x):
+        found = tracehost.cond(x.sum() > 0, lambda: {"a": x, "b": 1}, lambda: {"a": -x, "b": 2})
+        rows = map_fn(lambda pair: (pair[0], pair[1] * 2), (x, x))
+        return found, rows, scan(lambda a, y: a + y, x)
+
+    class Registered:
+        pass
+
+    staged = tracehost.function(f)
+    same(f, (X,), staged=staged)
+    torch.utils._pytree.register_pytree_node(Registered, lambda r: ([], None), lambda *_: None)
+    same(f, (X,), (-X,), staged=staged)
+
+
 # ---- Prints
 
 
