@@ -35,10 +35,15 @@ from ._archive import Archive, ArchivedFunction, load, save  # noqa: E402
 from ._concrete import ConcreteFunction  # noqa: E402
 from ._function import Function, function  # noqa: E402
 from ._init_scope import init_scope  # noqa: E402
+from ._map_fn import map_fn  # noqa: E402
 from ._monitor import trace_monitor  # noqa: E402
+from ._numpy_function import numpy_function  # noqa: E402
+from ._print import print as print  # noqa: E402
 from ._py_function import py_function  # noqa: E402
 from ._report import Event, events, report, reset  # noqa: E402
+from ._scan import scan  # noqa: E402
 from ._switches import (  # noqa: E402
+    executing_eagerly,
     functions_run_eagerly,
     inside_function,
     no_retrace,
@@ -46,10 +51,12 @@ from ._switches import (  # noqa: E402
     stance,
 )
 from ._tensor_array import TensorArray  # noqa: E402
-from ._tracehost import TensorSpec  # noqa: E402
+from ._tensor_spec import TensorSpec  # noqa: E402
 from ._versions import VERSION as __version__  # noqa: E402
+from .autograph._cases import case, switch_case  # noqa: E402
 from .autograph._explicit import cond, range, while_loop  # noqa: E402
 
+# Without print: `from tracehost import *` leaves Python's.
 __all__ = [
     "Archive",
     "ArchiveError",
@@ -70,21 +77,27 @@ __all__ = [
     "ValueReadError",
     "__version__",
     "autograph",
+    "case",
     "cond",
     "events",
+    "executing_eagerly",
     "function",
     "functions_run_eagerly",
     "init_scope",
     "inside_function",
     "load",
+    "map_fn",
     "no_retrace",
+    "numpy_function",
     "py_function",
     "range",
     "report",
     "reset",
     "run_functions_eagerly",
     "save",
+    "scan",
     "stance",
+    "switch_case",
     "testing",
     "trace_monitor",
     "while_loop",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import difflib
 import functools
 import inspect
 import os
@@ -16,7 +17,7 @@ from typing import Any
 import torch
 
 from ._signature import Declaration
-from ._tracehost import Function
+from ._tracehost import Function, TensorSpec
 
 # Options whose part of tracehost is not there yet, with the only value that is taken until then.
 _STILL_TO_COME = {
@@ -45,6 +46,10 @@ _OF_TF = (
 )
 
 
+# Names that options of tf.function have had, for what is one here.
+_RENAMED = {"experimental_relax_shapes": "reduce_retracing"}
+
+
 class _ClassMethod(classmethod):
     """A Function for each class, which knows its class. From Python 3.13 on classmethod itself makes one
     for all, as it no longer has what it wraps bind the class."""
@@ -56,8 +61,8 @@ class _ClassMethod(classmethod):
 
 def function(
     func: Callable[..., Any] | None = None,
-    *,
     input_signature: Any = None,
+    *,
     name: str | None = None,
     limit: int = 64,
     watch: bool = True,
@@ -149,7 +154,7 @@ def function(
     if isinstance(func, functools.cached_property):
         return functools.cached_property(decorate(func.func))
     if not callable(func):
-        raise TypeError(f"{func!r} is not a callable object")
+        raise TypeError(_not_callable(func))
     code_owner = _innermost(func)
     _check_callable(func)
     file, line = _definition(code_owner)
@@ -212,12 +217,29 @@ def _check_options(options: dict[str, Any]) -> None:
         if option in _OF_TF:
             raise TypeError(f"tracehost.function: {option} has no counterpart here; leave it out")
         if option not in _STILL_TO_COME:
-            raise TypeError(f"tracehost.function has no option {option!r}")
+            raise TypeError(f"tracehost.function has no option {option!r}{_meant(option)}")
         if value != _STILL_TO_COME[option]:
             only = _STILL_TO_COME[option]
             raise TypeError(
                 f"tracehost.function: {option}={value!r} is not supported yet; leave it out ({only!r})"
             )
+
+
+def _meant(option: str) -> str:
+    known = [name for name in inspect.signature(function).parameters if name != "options"]
+    near = difflib.get_close_matches(option, [*known[1:], *_RENAMED], 1)
+    return f"; did you mean {_RENAMED.get(near[0], near[0])!r}?" if near else ""
+
+
+def _not_callable(func: Any) -> str:
+    """Why it is none; of what belongs into input_signature how that is given."""
+    if not isinstance(func, (list, tuple, TensorSpec)):
+        return f"{func!r} is not a callable object"
+    specs = [func] if isinstance(func, TensorSpec) else func
+    return (
+        f"tracehost.function takes a function first, got {func!r}. Is that its input_signature? Then write "
+        f"@tracehost.function(input_signature={specs!r})"
+    )
 
 
 def _check_callable(func: Any) -> None:

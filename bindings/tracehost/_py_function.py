@@ -9,6 +9,7 @@ from typing import Any
 import torch
 
 from . import _tracehost
+from ._dtypes import dtype_of, is_dtype
 from ._errors import SignatureError
 from ._traced_number import TracedNumber
 from ._tracehost import TensorSpec
@@ -16,15 +17,18 @@ from ._values import Unfit, as_tensor
 
 Shape = Iterable["int | None"]
 _NUMBERS = (bool, int, float, complex)
+_MISSING: Any = type("_Missing", (), {"__repr__": lambda self: "<required>"})()
 
 
 def py_function(
     func: Callable[..., Any],
-    inputs: Sequence[Any],
-    dtype: torch.dtype | Sequence[torch.dtype] | None,
+    inputs: Sequence[Any] = _MISSING,
+    dtype: Any = _MISSING,
     *,
     shape: Shape | Sequence[Shape | None] | None = None,
     name: str | None = None,
+    inp: Sequence[Any] = _MISSING,
+    Tout: Any = _MISSING,
 ) -> Any:
     """Call `func(*inputs)` at every run, from the graph too.
 
@@ -40,61 +44,104 @@ def py_function(
 
     Args:
         func: any callable. The graph keeps it for as long as it lives itself.
-        inputs: a list or tuple of tensors and numbers, passed by place. A number is part of the trace,
-            a size that may differ is passed as the int it is then.
-        dtype: of the result; a list or tuple: `func` returns as many; None or []: it returns nothing. A
-            number or a numpy array is converted, a tensor of another dtype is an error.
+        inputs: a list or tuple of tensors and numbers, passed by place. A number is part of the trace; one
+            that each call computes anew, and a size that may differ, is passed as the number it is then.
+        dtype: of the result, as TensorSpec takes it; a list or tuple: `func` returns as many; None or []: it
+            returns nothing. A number or a numpy array is converted, a tensor of another dtype is an error.
         shape: of the result, None for a size that may differ, or a list of them for several results.
             Checked at each run. Only with it can the body read sizes of the result (`y.shape[0]`), and
             can `get_concrete_function` trace the body without calling `func`.
         name: in messages and in the graph; by default the function's.
+        inp, Tout: tf's names of `inputs` and `dtype`.
 
     Returns:
         A tensor, a list of tensors, or None.
 
     Raises:
+        TypeError: `func` is not callable, an input is no tensor or number, `dtype` is none.
         SignatureError: `func` returned something else than declared.
     """
-    call = Call(func, inputs, dtype, shape, name)
+    inputs = _either("inputs", inputs, "inp", inp)
+    return at_each_run(Call(func, inputs, _either("dtype", dtype, "Tout", Tout), shape, name))
+
+
+def _either(ours: str, value: Any, tfs: str, other: Any) -> Any:
+    if value is _MISSING and other is _MISSING:
+        raise TypeError(f"py_function() missing a required argument: '{ours}'")
+    if value is not _MISSING and other is not _MISSING:
+        raise TypeError(f"py_function() got both '{ours}' and '{tfs}', which are the same")
+    return other if value is _MISSING else value
+
+
+def at_each_run(call: Call) -> Any:
+    """Calls it now; in a trace it becomes an op, and its results those of the op."""
     if not _tracehost.inside_function():
         return call.structured(call(call.tensors))
     tensors, call.tensors = call.tensors, None
+    if _tracehost.without_data():
+        tensors = [_of_block(t) for t in tensors]
     call.where = _tracehost.here()
     declared = list(zip(call.dtypes, call.shapes))
     return call.structured(_tracehost.record_call(call, tensors, call.name, declared))
 
 
+def _of_block(tensor: torch.Tensor) -> torch.Tensor:
+    """An op that reads it: a loop asks those what it needs from outside, to be run."""
+    if type(tensor) is TracedNumber:
+        return torch.add(tensor, torch.zeros((), dtype=torch.int64))
+    return torch.ops.aten.alias(tensor)
+
+
 class Call:
     """One py_function: what the graph keeps of it."""
 
-    __slots__ = ("dtypes", "func", "name", "numbers", "shapes", "single", "tensors", "where")
+    __slots__ = (
+        "count",
+        "dtypes",
+        "func",
+        "name",
+        "numbers",
+        "shapes",
+        "single",
+        "tensors",
+        "where",
+    )
+
+    what = "py_function"  # to the user
 
     def __init__(self, func: Any, inputs: Any, dtype: Any, shape: Any, name: str | None) -> None:
         if not callable(func):
-            raise TypeError(f"py_function takes a callable, got {func!r}")
+            raise TypeError(f"{self.what} takes a callable, got {func!r}")
         self.func = func
         self.name = name or getattr(func, "__name__", None) or type(func).__name__
         self.where: str | None = None
-        self.single = isinstance(dtype, torch.dtype)
-        self.dtypes = _dtypes(dtype)
-        self.shapes = _shapes(shape, self.single, len(self.dtypes))
+        self.single = is_dtype(dtype)
+        self.dtypes = _dtypes(dtype, self.what)
+        self.shapes = _shapes(shape, self.what, self.single, len(self.dtypes))
         self.tensors: list[torch.Tensor] | None = []
         # By place: a number, or what makes an argument of the next tensor. None: all are tensors.
         self.numbers: list[Any] | None = []
+        scalars: list[torch.Tensor] = []  # numbers of the graph; they follow the tensors
         if not isinstance(inputs, (list, tuple)):
-            raise TypeError(f"py_function takes a list of inputs, got {type(inputs).__name__}")
+            raise TypeError(f"{self.what} takes a list of inputs, got {type(inputs).__name__}")
         for i, value in enumerate(inputs):
-            self._add(i, value)
+            self._add(i, value, scalars)
+        self.count = len(self.tensors)
+        self.tensors += scalars
         if all(kind is _tensor for kind in self.numbers):
             self.numbers = None
 
-    def _add(self, i: int, value: Any) -> None:
+    def _add(self, i: int, value: Any, scalars: list[torch.Tensor]) -> None:
         if type(value) is TracedNumber:
-            if _tracehost._number_is_size(value) and _tracehost.inside_function():
-                self.tensors.append(value)
+            inside = _tracehost.inside_function()
+            if inside and _tracehost._number_is_size(value):
+                scalars.append(value)
                 self.numbers.append(_size)
+            elif inside and _tracehost._number_is_read(value):
+                scalars.append(_tracehost._number_tensor(value))
+                self.numbers.append(_item)
             else:
-                self.numbers.append(int(value))
+                self.numbers.append(value.__class__(value))
         elif isinstance(value, torch.Tensor):
             self.tensors.append(value)
             self.numbers.append(_tensor)
@@ -102,7 +149,7 @@ class Call:
             self.numbers.append(value)
         else:
             raise TypeError(
-                f"py_function takes tensors and numbers, input {i} is of type "
+                f"{self.what} takes tensors and numbers, input {i} is of type "
                 f"{type(value).__name__}. Let the function reach it by itself: a closure, a partial."
             )
 
@@ -110,9 +157,12 @@ class Call:
         if self.numbers is None:
             result = self.func(*tensors)
         else:
-            each = iter(tensors)
+            each, scalars = iter(tensors), iter(tensors[self.count :])
             result = self.func(
-                *(v(next(each)) if v is _tensor or v is _size else v for v in self.numbers)
+                *(
+                    next(each) if v is _tensor else v(next(scalars)) if v in (_size, _item) else v
+                    for v in self.numbers
+                )
             )
         if self.single:
             return [self._checked(result, 0)]
@@ -154,8 +204,11 @@ class Call:
         if numpy is not None and isinstance(value, (numpy.ndarray, numpy.generic)):
             made = torch.as_tensor(value)
             if made.dtype is not dtype:
+                name = str(dtype).removeprefix("torch.")
                 self._refuse(
-                    f"returned an array of {value.dtype}{self._of(i)}, not the declared {dtype}"
+                    f"returned an array of {value.dtype}{self._of(i)}, not the declared {dtype}",
+                    f"{made.dtype}",
+                    f"result.astype('{name}')" if hasattr(numpy, name) else "a tensor of it",
                 )
             return made
         if not isinstance(value, _NUMBERS):
@@ -171,7 +224,7 @@ class Call:
     def _refuse(self, what: str, declare: str = "", convert: str = "") -> Any:
         where = self.where or _tracehost.here()
         remedy = f" Return {convert}, or declare {declare}." if convert else " Change one of them."
-        raise SignatureError(f"py_function '{self.name}' at {where} {what}.{remedy}")
+        raise SignatureError(f"{self.what} '{self.name}' at {where} {what}.{remedy}")
 
 
 def _tensor(tensor: torch.Tensor) -> torch.Tensor:
@@ -182,6 +235,10 @@ def _size(tensor: torch.Tensor) -> int:
     return int(tensor)
 
 
+def _item(tensor: torch.Tensor) -> bool | int | float:
+    return tensor.item()
+
+
 def _kind(value: Any) -> str:
     if value is None:
         return "None"
@@ -189,28 +246,23 @@ def _kind(value: Any) -> str:
     return f"{'an' if name[0] in 'aeiouAEIOU' else 'a'} {name}"
 
 
-def _dtypes(dtype: Any) -> list[torch.dtype]:
-    if isinstance(dtype, torch.dtype):
-        return [dtype]
-    found = [] if dtype is None else list(dtype) if isinstance(dtype, (list, tuple)) else [dtype]
-    for each in found:
-        if not isinstance(each, torch.dtype):
-            raise TypeError(
-                f"py_function's dtype is a torch.dtype, a list of them or None, got {each!r}"
-            )
-    return found
+def _dtypes(dtype: Any, what: str) -> list[torch.dtype]:
+    if dtype is None:
+        return []
+    found = dtype if isinstance(dtype, (list, tuple)) else [dtype]
+    return [dtype_of(each, f"{what}'s dtype", ", a list of them or None") for each in found]
 
 
-def _shapes(shape: Any, single: bool, count: int) -> list[list[int | None] | None]:
+def _shapes(shape: Any, what: str, single: bool, count: int) -> list[list[int | None] | None]:
     if shape is None:
         return [None] * count
     given = [shape] if single else list(shape)
     if len(given) != count:
-        raise ValueError(f"py_function has {count} results, and {len(given)} shapes")
-    return [None if one is None else [_size_of(size) for size in one] for one in given]
+        raise ValueError(f"{what} has {count} results, and {len(given)} shapes")
+    return [None if one is None else [_size_of(size, what) for size in one] for one in given]
 
 
-def _size_of(size: Any) -> int | None:
+def _size_of(size: Any, what: str) -> int | None:
     if type(size) is TracedNumber:
-        return _tracehost._pin_size(size, "a py_function's shape")
+        return _tracehost._pin_size(size, f"a {what}'s shape")
     return None if size is None else int(size)

@@ -108,3 +108,12 @@ def functions_run_eagerly() -> bool:
 def inside_function() -> bool:
     """Whether the code that asks runs in a body that is being traced, on this thread."""
     return _tracehost.inside_function()
+
+
+def executing_eagerly() -> bool:
+    """Whether the code that asks runs as plain Python: not in a body that is being traced, on this thread.
+
+    True outside of Functions, under `run_functions_eagerly(True)`, in `init_scope`, and in what `py_function`
+    calls. A body asks at the trace, where it is False.
+    """
+    return not _tracehost.inside_function()

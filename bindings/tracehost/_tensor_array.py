@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import operator
+from collections.abc import Sequence
 from typing import Any
 
 import torch
 
 from . import _tracehost
-from ._traced_number import TracedNumber
-from .autograph._state import as_number, as_tensor, dtype_name, is_number, is_read, is_tensor
+from ._array_rows import AllAtOnce, number_of, put_each
+from ._dtypes import dtype_of
+from ._elements import Elements, check_integer, traced
+from ._traced_number import compute
+from .autograph._conditions import raise_if
+from .autograph._state import as_number, is_read, is_tensor
 from .autograph._where import line, refuse
 
 
-class TensorArray:
+class TensorArray(AllAtOnce):
     """Tensors of one dtype and shape by number, written and read in loops, stacked afterwards.
 
     While a function is traced it is a list of the graph, which changes in place: a loop or branch of the
@@ -26,40 +31,96 @@ class TensorArray:
         return out.stack()
 
     Args:
-        dtype: of each element. Python numbers are converted to it, tensors must have it.
-        size: how many elements. 0: it grows, by `append` or by `write` beyond its end. Else it keeps this
-            size and `append` is an error; then the first size of `stack()` is known in a trace. An integer
-            tensor of one element: it keeps that size, which may be another one at each call of a graph.
+        dtype: of each element, as TensorSpec takes it. Python numbers are converted to it, tensors must have
+            it.
+        size: how many elements at first: an int, a size of a tensor, or an integer tensor of one element,
+            which may be another one at each call of a graph. An int that stays is the first size of `stack()`
+            that a trace knows.
+        dynamic_size: True: it grows, by `append` or by `write` beyond its end. False: it keeps its size, and
+            `append` is an error. None: it grows if `size` is 0 or left out.
+        clear_after_read: taken as tf does; elements may be read any number of times.
+        infer_shape: False: outside of a trace elements may have different shapes; `concat` joins them.
+        element_shape: a list of sizes, None for any, that each element must have. Where no size is None, the
+            elements of a given size are zeros until they are written, and `stack()` of no elements has a shape.
+        device: of those zeros, and with them of all elements. None: the default one.
+        name: taken as tf does.
 
     Where a graph decides how many elements an array has, `size()` is a traced int, and so is the first
     size of `stack()`.
 
     All elements have the shape of the first one; a value of another shape or dtype is a ValueError that
-    names both. Where a loop or branch of the graph reads, an element must have been written before it,
-    so that its shape is known: else it is a StagingError.
+    names both. Where a loop or branch of the graph reads, an element must have been written before it, or
+    `element_shape` be given in full, so that its shape is known: else it is a StagingError.
+
+    Raises:
+        TypeError: `dtype` is none; `size` is no integer; `element_shape` is no list of sizes.
+        ValueError: `size` is negative.
     """
 
-    def __init__(self, dtype: torch.dtype = torch.float32, size: Any = 0) -> None:
-        if not isinstance(dtype, torch.dtype):
-            raise TypeError(f"TensorArray takes a torch.dtype, got {dtype!r}")
-        self.dtype = dtype
-        self._items: list[torch.Tensor | None] = []
-        self._staged: Any = None
+    def __init__(
+        self,
+        dtype: Any = torch.float32,
+        size: Any = None,
+        dynamic_size: bool | None = None,
+        clear_after_read: bool | None = None,
+        *,
+        infer_shape: bool = True,
+        element_shape: Sequence[int | None] | None = None,
+        device: Any = None,
+        name: str | None = None,
+    ) -> None:
+        self._elements = Elements(
+            dtype_of(dtype, "TensorArray's dtype"), element_shape, not infer_shape
+        )
         recording = _tracehost.recording()
-        size = as_tensor(size)
+        size = _size(size, recording)
         by_value = is_tensor(size)
-        if by_value:
-            self._check_integer(size, "size")
-            size = size.reshape(()) if recording else int(size)
+        self._fixed = (by_value or size > 0) if dynamic_size is None else not dynamic_size
+        # Of one that grows: how many elements there are at least.
+        self._least = 0 if self._fixed else as_number(size) if by_value else size
+        self._list: list[torch.Tensor | None] = []  # outside of traces
+        self._staged: Any = None
+        if not recording:
+            self._list = [None] * size
+        elif not self._fixed:
+            self._staged = _tracehost.TensorArray(0)
+            if by_value:
+                raise_if(self._least < 0, ValueError("TensorArray's size must be at least 0"))
         else:
-            size = operator.index(size)
-        if not is_tensor(size) and size < 0:
-            raise ValueError(f"TensorArray's size must be at least 0, not {size}")
-        self._fixed = by_value or size > 0
-        if recording:
-            self._staged = _tracehost.TensorArray(size)
+            keeps = by_value or size > 0  # an int of 0 would let it grow
+            self._staged = _tracehost.TensorArray(
+                size if keeps else torch.zeros((), dtype=torch.int64)
+            )
+        if self._elements.full_shape is not None:
+            zero = torch.zeros(self._elements.full_shape, dtype=self.dtype, device=device)
+            self._elements.device = zero.device
+            self._fill(as_number(size) if by_value else size, zero)
+
+    def _fill(self, count: Any, zero: torch.Tensor) -> None:
+        """As tf has it; a graph learns what an element is from none of them, too."""
+        self._least = 0
+        if is_read(count):
+            put_each(self.put, count, lambda i: (i, torch.zeros_like(zero)))
+        elif self._staged is not None:
+            self._staged.unstack(zero.new_zeros((count, *zero.shape)))
         else:
-            self._items = [None] * size
+            self._list[:] = zero.new_zeros((count, *zero.shape)).unbind(0)
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """Of each element."""
+        return self._elements.dtype
+
+    @property
+    def element_shape(self) -> tuple[int | None, ...] | None:
+        """As declared, else that of the elements that are written; None: not known."""
+        declared = self._elements.shape
+        return self._shape()[0] if declared is None else declared
+
+    @property
+    def dynamic_size(self) -> bool:
+        """Whether it grows."""
+        return not self._fixed
 
     def __repr__(self) -> str:
         return f"TensorArray(dtype={self.dtype})"
@@ -83,10 +144,17 @@ class TensorArray:
                 f"element {index} is written to a TensorArray of size {size}. Give it a larger size, or none "
                 "(TensorArray(dtype)): then it grows."
             )
-        items = self._own()
+        items = self._items
         items += [None] * (at + 1 - size)
         items[at] = value
         return self
+
+    def put(self, index: Any, value: torch.Tensor) -> None:
+        """`write` of what is known to fit."""
+        if self._staged is None:
+            self.write(index, value)
+        else:
+            self._staged.write(self._index(index), value)
 
     def append(self, value: Any) -> TensorArray:
         """Write one element more; returns the array.
@@ -99,11 +167,13 @@ class TensorArray:
                 "append to a TensorArray whose size is given. Use write(index, value), or give it no size "
                 "(TensorArray(dtype)): then it grows."
             )
+        if type(self._least) is not int or self._least:
+            return self.write(self.size(), value)
         value = self._element(value)
         if self._staged is not None:
             self._staged.append(value)
         else:
-            self._own().append(value)
+            self._items.append(value)
         return self
 
     def read(self, index: Any) -> torch.Tensor:
@@ -123,64 +193,14 @@ class TensorArray:
             raise IndexError(f"element {index} of a TensorArray is read before it is written")
         return value
 
-    def stack(self) -> torch.Tensor:
-        """All elements along a new dimension 0.
-
-        Raises:
-            RuntimeError: there is none (as torch.stack of an empty list), or one is not written.
-        """
-        if self._staged is not None:
-            return self._staged.stack()
-        if not self._items:
-            raise RuntimeError(
-                "stack() of a TensorArray without elements: there is no shape to give the result. Ask size() "
-                "first, or write an element before."
-            )
-        for i, value in enumerate(self._items):
-            if value is None:
-                raise RuntimeError(
-                    f"stack() of a TensorArray whose element {i} of {len(self._items)} is not written"
-                )
-        return torch.stack(self._items)  # type: ignore[arg-type]
-
-    def gather(self, indices: Any) -> torch.Tensor:
-        """The elements of these numbers along a new dimension 0: a list of ints, or a 1-dim integer tensor.
-
-        With a tensor all elements must be written.
-
-        Raises:
-            IndexError: there is no such element, or it is not written yet.
-        """
-        if is_tensor(indices):
-            return torch.index_select(self.stack(), 0, indices)
-        return torch.stack([self.read(i) for i in indices])
-
-    def unstack(self, tensor: torch.Tensor) -> TensorArray:
-        """Put the tensor's rows in place of all elements; returns the array.
-
-        Raises:
-            ValueError: the rows differ from the elements before in dtype or shape.
-            RuntimeError: the size is given, and there are more or fewer rows.
-        """
-        if not is_tensor(tensor) or tensor.dim() == 0:
-            raise TypeError("unstack takes a tensor of at least one dimension")
-        self._check(tensor.dtype, tuple(_tracehost.sizes_now(tensor)[1:]))
-        if self._staged is not None:
-            self._staged.unstack(tensor)
-            return self
-        if self._fixed and tensor.shape[0] != len(self._items):
-            raise RuntimeError(
-                f"unstack() of {tensor.shape[0]} rows into a TensorArray of size {len(self._items)}"
-            )
-        self._own()[:] = tensor.unbind(0)
-        return self
-
     def size(self) -> Any:
         """How many elements: an int; a traced int where a graph decides it."""
         if self._staged is None:
             return len(self._items)
-        size = self._staged.size()
-        return as_number(size) if is_tensor(size) else size
+        size, least = number_of(self._staged.size()), self._least
+        if type(least) is int and (least == 0 or type(size) is int):
+            return max(size, least) if least else size
+        return compute("max", max, size, least)
 
     def __len__(self) -> int:
         size = self.size()
@@ -188,7 +208,7 @@ class TensorArray:
             return int(size)
         refuse(
             f"len() of a TensorArray at {line()} needs the number of its elements, which the graph decides. Use "
-            "its size(), a tensor."
+            "its size(), a traced number."
         )
 
     def __iter__(self) -> Any:
@@ -197,31 +217,17 @@ class TensorArray:
 
     # ---- Checks
 
+    def as_element(self, value: Any) -> torch.Tensor:
+        """A number as a tensor of the array's dtype; a tensor as it is."""
+        return self._elements.tensor(value)
+
     def _element(self, value: Any) -> torch.Tensor:
-        if is_read(value):
-            value = as_tensor(value).to(self.dtype)
-        elif is_number(value) or type(value) is TracedNumber:
-            value = torch.full((), value, dtype=self.dtype)
-        elif not is_tensor(value):
-            raise TypeError(
-                f"a TensorArray takes tensors and numbers, not a {type(value).__name__}"
-            )
-        self._check(value.dtype, tuple(_tracehost.sizes_now(value)))
+        value = self.as_element(value)
+        self._check(value)
         return value
 
-    def _check(self, dtype: torch.dtype, shape: tuple[int, ...]) -> None:
-        if dtype != self.dtype:
-            raise ValueError(
-                f"a {dtype_name(dtype)} tensor is written to a TensorArray of {dtype_name(self.dtype)}. "
-                "Convert it, or give the array its dtype."
-            )
-        known, inexact = self._shape()
-        if known is None or known == shape or (inexact and len(known) == len(shape)):
-            return
-        raise ValueError(
-            f"an element of shape {list(shape)} is written to a TensorArray whose elements have shape "
-            f"{list(known)}"
-        )
+    def _check(self, of: torch.Tensor, part: int | None = None) -> None:
+        self._elements.check(of, part, self._shape(), self._staged is not None)
 
     def _shape(self) -> tuple[tuple[int, ...] | None, bool]:
         if self._staged is not None:
@@ -229,29 +235,33 @@ class TensorArray:
         return next((tuple(x.shape) for x in self._items if x is not None), None), False
 
     def _index(self, index: Any) -> Any:
-        index = as_tensor(index)
+        index = traced(index)
         if not is_tensor(index):
             return operator.index(index)
-        self._check_integer(index, "index")
+        check_integer(index, "index")
         if self._staged is None:
-            self._own()
             return int(index)
         return index.reshape(()) if index.dim() else index
 
-    @staticmethod
-    def _check_integer(number: torch.Tensor, what: str) -> None:
-        integer = (number.dim() == 0 or number.numel() == 1) and not number.dtype.is_floating_point
-        if not integer or number.dtype.is_complex or number.dtype == torch.bool:
-            raise TypeError(
-                f"a TensorArray's {what} is an integer or an integer tensor of one element, not a "
-                f"{dtype_name(number.dtype)} tensor of shape {list(number.shape)}"
-            )
-
-    def _own(self) -> list[torch.Tensor | None]:
-        """The Python list, where no graph has to do what is done to it."""
-        if _tracehost.without_data():
+    @property
+    def _items(self) -> list[torch.Tensor | None]:
+        """The Python list, where there is no graph, which would keep what it holds at the trace."""
+        if _tracehost.recording():
             refuse(
-                f"a TensorArray that was made outside of the traced function is used at {line()} in a branch or "
-                "loop of the graph. Make it in the function."
+                f"a TensorArray that was made outside of the traced function is used at {line()}. Make it in the "
+                "function, of a tensor that is passed: TensorArray(dtype).unstack(tensor)."
             )
-        return self._items
+        return self._list
+
+
+def _size(size: Any, recording: bool) -> Any:
+    """What the user gives as an int, or a 0-dim tensor that the graph has."""
+    size = traced(0 if size is None else size)
+    if is_tensor(size):
+        check_integer(size, "size")
+        if recording:
+            return size.reshape(())
+    size = operator.index(size)
+    if size < 0:
+        raise ValueError(f"TensorArray's size must be at least 0, not {size}")
+    return size

@@ -89,9 +89,66 @@ def test_options_still_to_come_are_refused_by_name(option):
     assert text.startswith(f"tracehost.function: {name}={value!r} is not supported yet")
 
 
-def test_unknown_options_and_wrong_values():
-    with pytest.raises(TypeError, match="tracehost.function has no option 'limits'"):
-        tracehost.function(plain, limits=3)
+@pytest.mark.parametrize(
+    ("option", "meant"),
+    [
+        ("limits", "limit"),
+        ("input_signatures", "input_signature"),
+        ("signature", "input_signature"),
+        ("reduce_retrace", "reduce_retracing"),
+        ("experimental_relax_shape", "reduce_retracing"),
+        ("auto_graph", "autograph"),
+        ("value_read", "value_reads"),
+        ("fn", None),
+        ("option", None),
+        ("mode", None),
+    ],
+)
+def test_a_misspelt_option(option, meant):
+    text = f"tracehost.function has no option {option!r}"
+    if meant:
+        text += f"; did you mean {meant!r}?"
+    for make in (
+        lambda: tracehost.function(**{option: 3}),
+        lambda: tracehost.function(plain, **{option: 3}),
+    ):
+        with pytest.raises(TypeError) as caught:
+            make()
+        assert str(caught.value) == text
+
+
+SPEC = tracehost.TensorSpec([2])
+SHOWN = "TensorSpec(shape=(2,), dtype=torch.float32, name=None)"
+
+
+@pytest.mark.parametrize(
+    ("given", "shown", "signature"),
+    [
+        ([SPEC], f"[{SHOWN}]", f"[{SHOWN}]"),
+        (({"a": SPEC},), f"({{'a': {SHOWN}}},)", f"({{'a': {SHOWN}}},)"),
+        (SPEC, SHOWN, f"[{SHOWN}]"),
+        ([], "[]", "[]"),
+    ],
+)
+def test_a_signature_in_place_of_the_function(given, shown, signature):
+    with pytest.raises(TypeError) as caught:
+        tracehost.function(given)
+    assert str(caught.value) == (
+        f"tracehost.function takes a function first, got {shown}. Is that its input_signature? Then write "
+        f"@tracehost.function(input_signature={signature})"
+    )
+    remedy = str(caught.value).rpartition("(input_signature=")[2][:-1]
+    names = {"TensorSpec": tracehost.TensorSpec, "torch": torch}
+    assert tracehost.function(input_signature=eval(remedy, names)) is not None
+
+
+def test_the_signature_may_come_second():
+    f = tracehost.function(lambda x: x * 2, [tracehost.TensorSpec([None])])
+    assert [f(torch.ones(n)).tolist() for n in (1, 2)] == [[2.0], [2.0, 2.0]]
+    assert f.tracing_count() == 1
+
+
+def test_wrong_values_of_options():
     with pytest.raises(ValueError, match="limit must be at least 1, got 0"):
         tracehost.function(plain, limit=0)
     with pytest.raises(ValueError, match="limit must be at least 1, got -1"):

@@ -78,8 +78,16 @@ SIZES = "TensorSpec: sizes are from 0 to 2**63 - 1, or None for any; got shape "
         ),
         (([2, -1],), ValueError, SIZES + "[2, -1] (list)"),
         (([2**63],), ValueError, SIZES + "[9223372036854775808] (list)"),
-        (([1], "float32"), TypeError, "TensorSpec: dtype is a torch.dtype, got 'float32' (str)"),
-        (([1], None), TypeError, "TensorSpec: dtype is a torch.dtype, got None"),
+        (
+            ([1], "float3"),
+            TypeError,
+            "TensorSpec: dtype: torch has no dtype 'float3'; did you mean 'float32'?",
+        ),
+        (
+            ([1], None),
+            TypeError,
+            "TensorSpec: dtype is a torch.dtype, its name ('float32') or numpy's, got None",
+        ),
         (
             ([1], torch.int32, 0),
             TypeError,

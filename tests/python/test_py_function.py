@@ -253,7 +253,8 @@ def declared(func, dtype=F32, shape=None):
             lambda t: t.numpy().astype("int32"),
             F32,
             None,
-            "returned an array of int32, not the declared torch.float32. Change one of them.",
+            "returned an array of int32, not the declared torch.float32. Return result.astype('float32'), or "
+            "declare torch.int32.",
         ),
         (
             lambda t: t[:2],
@@ -304,9 +305,9 @@ def test_results_are_checked_at_the_trace_and_at_each_run(bad, dtype, shape, say
         (
             (len, [X], float),
             TypeError,
-            "dtype is a torch.dtype, a list of them or None, got <class",
+            "is a torch.dtype, its name \\('float32'\\) or numpy's, a list of them or None, got <class",
         ),
-        ((len, [X], [F32, 1]), TypeError, "dtype is a torch.dtype, a list of them or None, got 1"),
+        ((len, [X], [F32, 1]), TypeError, "a list of them or None, got 1"),
     ],
 )
 def test_bad_calls(args, error, says):

@@ -328,7 +328,8 @@ def test_values_decide_errors(f, good, bad, error, text):
         (
             lambda a: tracehost.TensorArray(float),
             TypeError,
-            "TensorArray takes a torch.dtype, got <class 'float'>",
+            "TensorArray's dtype is a torch.dtype, its name ('float32') or numpy's, got <class 'float'> (type): "
+            "write 'float32' or 'float64'",
         ),
     ],
 )
@@ -397,6 +398,76 @@ def test_an_array_from_outside_is_not_written_by_a_loop():
     with pytest.raises(tracehost.StagingError, match="made outside of the traced function"):
         f(X, n(2))
     assert len(outside) == 0
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        lambda a, x: a.read(0) + x,
+        lambda a, x: a.stack() + x,
+        lambda a, x: a.concat() + x,
+        lambda a, x: a.gather([0]) + x,
+        lambda a, x: x * a.size(),
+        lambda a, x: x * len(a),
+        lambda a, x: sum(a) + x,
+        lambda a, x: a.append(x).stack(),
+        lambda a, x: a.write(0, x).stack(),
+        lambda a, x: a.unstack(x[None]).stack(),
+        lambda a, x: a.scatter([0], x[None]).stack(),
+        lambda a, x: a.split(x[None], [1]).stack(),
+    ],
+)
+@pytest.mark.parametrize("passed", [True, False])
+def test_an_array_from_outside_is_not_used(use, passed):
+    array = tracehost.TensorArray().append(X)
+    line = use.__code__.co_firstlineno
+    f = tracehost.function(use if passed else lambda x: use(array, x))
+    with pytest.raises(tracehost.StagingError) as caught:
+        f(*([array] if passed else []), X)
+    assert str(caught.value).split("\n")[0] == (
+        f"a TensorArray that was made outside of the traced function is used at test_tensor_array.py:{line}. Make "
+        "it in the function, of a tensor that is passed: TensorArray(dtype).unstack(tensor)."
+    )
+    assert array.stack().tolist() == [[1.0, 2.0]]
+
+
+def test_an_array_from_outside_in_python_of_the_graph():
+    array = tracehost.TensorArray()
+    f = tracehost.function(
+        lambda x: tracehost.py_function(lambda t: array.append(t) and None, [x], None)
+    )
+    for k in (1, 2):
+        f(X * k)
+    assert array.stack().tolist() == [[1.0, 2.0], [2.0, 4.0]]
+
+
+@pytest.mark.parametrize("autograph", [True, False])
+def test_as_a_loop_variable_and_the_result_of_branches(autograph):
+    def f(x, n):
+        out = tracehost.TensorArray("float32", size=0, dynamic_size=True)
+        out = tracehost.cond(n > 1, lambda: out.write(0, x), lambda: out.write(0, -x))
+        i, out = tracehost.while_loop(
+            lambda i, out: i < n, lambda i, out: (i + 1, out.write(i, out.read(0) * i)), [1, out]
+        )
+        return out.stack()
+
+    staged = tracehost.function(f, autograph=autograph)
+    for count in (3, 0, 2):
+        torch.testing.assert_close(staged(X, n(count)), f(X, n(count)))
+    assert staged.tracing_count() == 1
+
+
+def test_where_the_trace_is_given_up():
+    def f(x):
+        out = tracehost.TensorArray(size=2, element_shape=[2]).write(0, x)
+        grows = tracehost.TensorArray(size=1, dynamic_size=True).write(0, -x)
+        y = sum(x.tolist())
+        doubled = tracehost.map_fn(lambda t: t * 2, out.stack())
+        return grows.append(x).stack() * y, doubled, out.scatter([1], x[None]).concat()
+
+    with tracehost.stance("eager_on_error"), pytest.warns(tracehost.TraceWarning):
+        result = tracehost.function(f)(X)
+    torch.testing.assert_close(result, f(X))
 
 
 def test_an_array_made_in_a_block_stays_there():

@@ -12,9 +12,11 @@ from typing import Any
 import torch
 
 from .. import _tracehost
+from .._map_fn import map_fn
+from .._scan import scan
 from .._tensor_array import TensorArray
 from .._traced_number import TracedNumber, compute
-from . import _staging
+from . import _cases, _staging
 from ._compile import converted, copy_of
 from ._explicit import cond, while_loop
 from ._numbers import has_numbers, tensor_of_numbers
@@ -148,10 +150,36 @@ def _while_loop(cond: Any, body: Any, *args: Any, **options: Any) -> Any:
     return while_loop(call(cond), call(body), *args, **options)
 
 
+def _case(pred_fn_pairs: Any, default: Any = None, exclusive: Any = False) -> Any:
+    pairs = [(pred, call(f)) for pred, f in _cases.checked_pairs(pred_fn_pairs, default)]
+    return _cases.case(pairs, _given_call(default), exclusive)
+
+
+def _switch_case(branch_index: Any, branch_fns: Any, default: Any = None) -> Any:
+    functions = {n: call(f) for n, f in _cases.numbered(branch_fns).items()}
+    return _cases.switch_case(branch_index, functions, _given_call(default))
+
+
+def _given_call(f: Any) -> Any:
+    return None if f is None else call(f)
+
+
+def _map_fn(fn: Any, *args: Any, **options: Any) -> Any:
+    return map_fn(call(fn), *args, **options)
+
+
+def _scan(fn: Any, *args: Any, **options: Any) -> Any:
+    return scan(call(fn), *args, **options)
+
+
 # Functions of ours that call the user's; and a library's that asks for a class.
 _FUNCTIONS: dict[Any, Callable[..., Any]] = {
     cond: _cond,
     while_loop: _while_loop,
+    _cases.case: _case,
+    _cases.switch_case: _switch_case,
+    map_fn: _map_fn,
+    scan: _scan,
     torch.is_tensor: is_tensor,
 }
 

@@ -107,5 +107,16 @@ def assert_stmt(cond: torch.Tensor, message: Thunk | None) -> None:
     stage(cond, (_nothing, fail), tuple, _nothing, (), "assert", watched)
 
 
+def raise_if(cond: Any, error: Exception) -> None:
+    """Of what tracehost itself checks; by a number of the graph: raised by the calls where it holds."""
+
+    def fail() -> None:
+        raise type(error)(*error.args)  # a new one: its traceback must not hold what holds it
+
+    if not (is_tensor(cond) or is_read(cond)):
+        return fail() if cond else None
+    choose(cond, fail, _nothing, "check")
+
+
 def _nothing(*_: Any) -> None:
     pass

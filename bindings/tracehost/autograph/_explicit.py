@@ -101,7 +101,7 @@ def cond(
             Python container in place.
     """
     for name, function in (("true_fn", true_fn), ("false_fn", false_fn)):
-        _check_callable("cond", name, function)
+        check_callable("cond", name, function)
     if not isinstance(operands, (tuple, list)):
         raise TypeError(f"cond takes operands as a tuple or list, got {_kind(operands)}")
     if not ((is_tensor(pred) or is_read(pred)) and recording()):
@@ -151,8 +151,8 @@ def while_loop(
             one), the condition has more than one element, or a function changes a Python container in
             place.
     """
-    _check_callable("while_loop", "cond", cond)
-    _check_callable("while_loop", "body", body)
+    check_callable("while_loop", "cond", cond)
+    check_callable("while_loop", "body", body)
     if not isinstance(loop_vars, (tuple, list)):
         raise TypeError(f"while_loop takes loop_vars as a tuple or list, got {_kind(loop_vars)}")
     options = _options(loop_vars, shape_invariants, maximum_iterations)
@@ -257,7 +257,7 @@ def _options(loop_vars: Any, invariants: Any, maximum: Any) -> LoopOptions:
     return LoopOptions(named, maximum)
 
 
-def _check_callable(what: str, name: str, function: Any) -> None:
+def check_callable(what: str, name: str, function: Any) -> None:
     if not callable(function):
         raise TypeError(f"{what} takes a callable as {name}, got {_kind(function)}")
 

@@ -12,7 +12,6 @@ from collections.abc import Sequence
 from typing import Any
 
 import torch
-from torch.utils import _pytree
 
 from .._traced_number import TracedNumber
 from .._tracehost import (
@@ -23,6 +22,7 @@ from .._tracehost import (
     sizes_now,
     without_data,
 )
+from .._trees import LEAF, Spec, flatten
 from ._undefined import PREFIX, Undefined, is_undefined
 from ._where import refuse
 
@@ -74,24 +74,21 @@ class Parts:
     """A variable's leaves and what they hang on."""
 
     # No dataclass: the code that it generates would count as the user's in a trace.
-    def __init__(self, leaves: list[Any], spec: Any) -> None:
+    def __init__(self, leaves: list[Any], spec: Spec) -> None:
         self.leaves, self.spec = leaves, spec
 
     def put(self, leaves: Sequence[Any]) -> Any:
-        return _pytree.tree_unflatten(list(leaves), self.spec)
+        return self.spec.unflatten(leaves)
 
 
 def take_apart(value: Any) -> Parts:
     """Numbers of the graph are tensors among the leaves."""
     if is_undefined(value) or is_tensor(value) or type(value) in _PLAIN:
-        return Parts([value], _LEAF)
+        return Parts([value], LEAF)
     if is_read(value):
-        return Parts([mark(_number_tensor(value))], _LEAF)
-    leaves, spec = _pytree.tree_flatten(value)
+        return Parts([mark(_number_tensor(value))], LEAF)
+    leaves, spec = flatten(value)
     return Parts([mark(_number_tensor(x)) if is_read(x) else x for x in leaves], spec)
-
-
-_LEAF = _pytree.tree_flatten(0)[1]
 
 
 def is_tensor(value: Any) -> bool:

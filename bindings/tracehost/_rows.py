@@ -1,0 +1,77 @@
+"""The rows of nested tensors, one after the other: what map_fn and scan go over."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from ._arrays import tensor_of
+from ._tensor_array import TensorArray
+from ._tracehost import recording
+from ._trees import flatten, mapped
+from .autograph._explicit import while_loop
+from .autograph._state import is_tensor, kind
+
+
+class Rows:
+    """Tensors, numpy arrays, and containers of them, all of one first size."""
+
+    def __init__(self, what: str, elems: Any) -> None:
+        leaves, self.spec = flatten(elems)
+        self.tensors = [_tensor(what, leaf) for leaf in leaves]
+        if not self.tensors:
+            raise ValueError(f"{what} takes at least one tensor as elems, got {elems!r}")
+        self.count = self.tensors[0].shape[0]
+        for tensor in self.tensors[1:]:
+            if tensor.shape[0] != self.count:
+                raise ValueError(
+                    f"{what} takes tensors of one first size, got {self.count} and {tensor.shape[0]}"
+                )
+        self._arrays = [TensorArray(t.dtype).unstack(t) for t in self.tensors]
+
+    def row(self, i: Any) -> Any:
+        return self.spec.unflatten([array.read(i) for array in self._arrays])
+
+
+def each_row(count: Any, step: Callable[..., Any], state: tuple[Any, ...] = ()) -> Any:
+    """`state = step(i, *state)` for each number of a row; in a trace one loop of the graph."""
+    if recording():
+
+        def body(i: Any, *state: Any) -> Any:
+            return (i + 1, *step(i, *state))
+
+        return while_loop(lambda i, *_: i < count, body, (0, *state))[1:]
+    for i in range(count):
+        state = step(i, *state)
+    return state
+
+
+def _tensor(what: str, leaf: Any) -> torch.Tensor:
+    if type(leaf).__module__ == "numpy" and hasattr(leaf, "dtype"):
+        leaf = tensor_of(leaf)
+    if not is_tensor(leaf):
+        raise TypeError(f"{what} takes tensors as elems, in containers or alone, got {kind(leaf)}")
+    if leaf.dim() == 0:
+        raise ValueError(
+            f"{what} takes tensors of at least one dimension as elems, got {kind(leaf)}"
+        )
+    return leaf
+
+
+def dtypes_in(value: Any) -> Any:
+    """For messages: containers as they are, dtypes in place of tensors and numbers."""
+    return mapped(_dtype, value)
+
+
+def _dtype(leaf: Any) -> Any:
+    if is_tensor(leaf):
+        return leaf.dtype
+    return dtype_of_number(leaf) or leaf.__class__
+
+
+def dtype_of_number(value: Any) -> torch.dtype | None:
+    """The one that torch.tensor gives a number, a traced one too; None: it is none."""
+    kinds = {bool: torch.bool, int: torch.int64, float: torch.get_default_dtype()}
+    return kinds.get(value.__class__)
