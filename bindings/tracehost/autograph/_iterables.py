@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import builtins
 import functools
+import itertools
 import math
 from collections.abc import Callable
 from typing import Any
@@ -26,6 +27,10 @@ class Staged:
     def item(self, index: torch.Tensor) -> Any:
         """The item of a traced index; in a loop's body."""
         raise NotImplementedError
+
+    def first(self, index: int) -> Any:
+        """The item of a known index, where count() is an int; outside of the loop."""
+        return next(itertools.islice(self.plain(), index, None))
 
     def plain(self) -> Any:
         """What Python iterates in its place."""
@@ -88,6 +93,9 @@ class Rows(Staged):
     def item(self, index: torch.Tensor) -> torch.Tensor:
         return select(self.tensor, 0, index)
 
+    def first(self, index: int) -> torch.Tensor:
+        return self.tensor.select(0, index)
+
     def plain(self) -> Any:
         return self.tensor
 
@@ -106,6 +114,10 @@ class Enumerate(Staged):
         plain = not is_tensor(self.start) and self.start == 0
         return as_number(index if plain else index + self.start), self.inner.item(index)
 
+    def first(self, index: int) -> Any:
+        start = as_number(self.start) if is_tensor(self.start) else self.start
+        return start + index, self.inner.first(index)
+
     def plain(self) -> Any:
         return builtins.enumerate(self.inner.plain(), int(self.start))
 
@@ -122,6 +134,9 @@ class Zip(Staged):
 
     def item(self, index: torch.Tensor) -> Any:
         return tuple(i.item(index) for i in self.inner)
+
+    def first(self, index: int) -> Any:
+        return tuple(i.first(index) for i in self.inner)
 
     def plain(self) -> Any:
         return builtins.zip(*(i.plain() for i in self.inner))

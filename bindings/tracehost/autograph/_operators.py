@@ -112,10 +112,13 @@ def for_stmt(
     get_state: GetState,
     set_state: SetState,
     names: Names,
+    used: Names,
     options: LoopOptions,
 ) -> None:
+    """`used`: of the names, those that are read behind the loop."""
     if is_staged(iterable):
-        _staging.for_stmt(iterable, extra_test, body, get_state, set_state, names, options)
+        state = get_state, set_state, names, used, options
+        _staging.for_stmt(iterable, extra_test, body, *state)
         return
     if extra_test is None:
         for item in iterable:

@@ -9,6 +9,7 @@ from . import _nodes as nodes
 from ._blocks import collect
 from ._control import Control
 from ._expressions import SIGNS
+from ._liveness import note_used
 from ._lower import Lowering, is_plain
 from ._refusal import decorated_do_not_convert, refusal
 from ._scopes import (
@@ -51,6 +52,8 @@ class Statements(Control):
         if self.text.walrus:
             scope.state.update(walrus_names(node.body))
         collect(lowered, scope, self.text.walrus)
+        if self.text.loops:
+            note_used(lowered, scope.globals | scope.nonlocals | scope.shared)
         scope.locals.update(name for name in scope.state if name.startswith("ag__"))
         scope.readers.clear()
         body = self.block(lowered)

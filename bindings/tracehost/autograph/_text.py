@@ -25,6 +25,7 @@ class Text:
         self.frames = any(name + "(" in source for name in FRAME_READERS)
         self.finals = "finally" in source
         self.deletes = "del " in source
+        self.loops = "for" in source
         self.branches = _BRANCH.search(source) is not None
         self._source = source
         self._lines: dict[str, list[int]] | None = None
