@@ -5,6 +5,7 @@ that the graph is traced from every path. `error` is a part of the message of a 
 """
 
 import contextlib
+import enum
 import functools
 from dataclasses import dataclass
 
@@ -1747,6 +1748,133 @@ def name_is_assigned_in_a_loop_of_a_branch(x, most):
             z = row * 3
         y = z
     return y
+
+
+# -- match on what is traced
+
+
+class _Kind(enum.IntEnum):
+    NONE = 0
+    SOME = 3
+
+
+@program(*COUNTS)
+def match_of_a_tensor(x, k):
+    match k:
+        case 0:
+            y = x
+        case 1 | 3:
+            y = x * 2
+        case _:
+            y = -x
+    return y
+
+
+@program(*COUNTS)
+def match_of_a_number(x, k):
+    match k.item():
+        case _Kind.NONE:
+            return x
+        case _Kind.SOME | 4 as found:
+            return x * found
+        case found if found > 4:
+            return x - found
+        case _:
+            return -x
+
+
+@program(*COUNTS)
+def match_with_guards(x, k):
+    match k:
+        case 0 | 1 as small if x.sum() > 3:
+            y = x + small
+        case _ if k > 5:
+            y = x - k
+        case other if other == 3 and x.sum() > 0:
+            y = x * other
+        case _:
+            y = x
+    return y
+
+
+@program(*SIGNS)
+def match_of_bools(x):
+    match (x.sum() > 0).item():
+        case True:
+            return x * 2
+        case False:
+            return x - 1
+        case None:
+            return x
+    return -x
+
+
+@program(*COUNTS)
+def match_in_a_loop(x, k):
+    odd = 0
+    for i in range(k):
+        match i % 3:
+            case 0:
+                continue
+            case 1:
+                odd += 1
+            case _:
+                x = x + i
+        if odd > 1:
+            break
+    return x, odd
+
+
+@program(*COUNTS)
+def match_without_a_case_that_fits(x, k):
+    match k:
+        case 1:
+            x = x * 2
+        case 3:
+            x = x * 3
+    return x
+
+
+@program(*COUNTS)
+def match_of_a_structure_with_a_guard(x, k):
+    match (x, k):
+        case [a]:
+            return a
+        case [a, b] if b > 2:
+            return a * b
+        case {"x": a}:
+            return a
+        case (a, torch.Tensor() as b):
+            return a - b
+
+
+@program(*COUNTS)
+def match_inside_of_a_match(x, k):
+    match k:
+        case 0:
+            return x
+        case _:
+            match (x.sum() + k) > 100:
+                case True:
+                    return x * 2
+    return x * 3
+
+
+def _by_kind(x, kind):
+    match kind:
+        case 0:
+            return x
+        case 1:
+            return x * 2
+        case 3:
+            return _by_kind(x, kind - 3) * 5
+        case _:
+            return x * 7
+
+
+@program((P, 0), (P, 3), (P, 1), (P, 2), (P, "a"), traces=5)
+def match_of_a_python_value(x, kind):
+    return _by_kind(x, kind)
 
 
 # -- with, try, del, match and the rest

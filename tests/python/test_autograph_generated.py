@@ -1,6 +1,8 @@
 """Programs made at random: the converted one does what Python does, whatever jumps out of what."""
 
+import contextlib
 import linecache
+import sys
 
 from autograph_support import outcome
 from hypothesis import HealthCheck, given, settings
@@ -76,6 +78,17 @@ def jumps(loop, final):
     return st.one_of(*plain)
 
 
+CASES = [
+    "0",
+    "1 | 2",
+    "None | 7",
+    "True",
+    "b if b > note(1)",
+    "_ if note(a)",
+    "1 | 2 as b if note(c)",
+] + ["int()", "int(b) if note(b)", "[a, b]", "{'k': c}", "3 as c", "(1 | 2) as a", "-1 | 0"]
+
+
 def statements(depth, loop, final):
     simple = st.one_of(
         st.tuples(st.sampled_from(NAMES), expressions).map(lambda p: [f"{p[0]} = {p[1]}"]),
@@ -128,6 +141,12 @@ def statements(depth, loop, final):
                 + ["    case b:", *indented(indented(p[1]))]
             )
         ),
+        st.tuples(expressions, st.sampled_from(CASES), inner, st.sampled_from(CASES), inner).map(
+            lambda p: (
+                [f"match {p[0]}:", f"    case {p[1]}:", *indented(indented(p[2]))]
+                + [f"    case {p[3]}:", *indented(indented(p[4]))]
+            )
+        ),
         blocks(depth - 1, False, final).map(
             lambda b: ["def inner(x, b=1):", "    nonlocal a", *indented(b), "c = inner(a)"]
         ),
@@ -156,6 +175,17 @@ def test_generated(parts, most_nested):
         _lower.MOST_NESTED = before
 
 
+@contextlib.contextmanager
+def one_instruction_at_a_time():
+    """Python 3.11 makes two instructions one after a few iterations, and then tells the line of the first for both."""
+    before = sys.gettrace()
+    sys.settrace(before or (lambda *_: None))
+    try:
+        yield
+    finally:
+        sys.settrace(before)
+
+
 def check(parts):
     lines = [line for part in parts for line in part]
     try:
@@ -168,8 +198,14 @@ def check(parts):
         results = []
         for each in (f, converted):
             tick.__defaults__[0][0] = 0
-            results.append(outcome(each, (x,), LOG))
+            with one_instruction_at_a_time():
+                results.append(outcome(each, (x,), LOG))
         assert results[0] == results[1], source
+
+
+def test_the_line_of_a_variable_that_is_not_there_behind_a_capture():
+    case = ["match a:", "    case 1:", "        continue", "    case b:", "        c += b"]
+    check([["while tick() and 1:", *indented(case), "    c = b"]])
 
 
 def test_a_variable_of_a_comprehension_that_a_lambda_in_it_reads():
