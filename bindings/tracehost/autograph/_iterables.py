@@ -1,4 +1,4 @@
-"""What a staged for goes over: range, enumerate and zip of tensors; and len, min, max of them."""
+"""What a staged for goes over: range, enumerate and zip of tensors; and len of them."""
 
 from __future__ import annotations
 
@@ -6,13 +6,11 @@ import builtins
 import functools
 import itertools
 import math
-from collections.abc import Callable
 from typing import Any
 
 import torch
 
 from .._tracehost import row_count, select, sizes_now
-from ._conditions import if_exp
 from ._state import as_number, as_tensor, is_tensor
 from ._where import line, refuse
 
@@ -212,35 +210,3 @@ def len_(x: Any) -> Any:
     if x.dim() == 0:
         raise TypeError("len() of a 0-d tensor")
     return x.shape[0]
-
-
-def _extreme(
-    function: Callable[..., Any], better: Callable[[Any, Any], Any], args: Any, kw: Any
-) -> Any:
-    if kw or len(args) == 0:
-        return function(*args, **kw)
-    if len(args) == 1:
-        (values,) = args
-        if is_tensor(values):
-            if values.dim() == 0 or sizes_now(values)[0] == 0:
-                return function(values)  # Python's own error
-            values = values.unbind(0)
-        values = list(values)
-    else:
-        values = list(args)
-    result = values[0]
-    for value in values[1:]:
-        cond = better(value, result)
-        if is_tensor(cond):
-            result = if_exp(cond, lambda v=value: v, lambda r=result: r)
-        else:
-            result = value if cond else result
-    return result
-
-
-def min_(*args: Any, **kw: Any) -> Any:
-    return _extreme(builtins.min, lambda a, b: a < b, args, kw)
-
-
-def max_(*args: Any, **kw: Any) -> Any:
-    return _extreme(builtins.max, lambda a, b: a > b, args, kw)

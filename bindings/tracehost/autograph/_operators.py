@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from . import _staging
+from ._asking import asked
 from ._calls import call
 from ._membership import contains, lacks
 from ._numbers import in_place
@@ -28,6 +29,7 @@ __all__ = [
     "Undefined",
     "and_",
     "and_test",
+    "asked",
     "assert_stmt",
     "aug",
     "call",
