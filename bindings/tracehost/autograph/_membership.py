@@ -59,12 +59,12 @@ def _is_short_sequence(container: Any) -> bool:
 def _is_element(value: Any, elements: list | tuple) -> Any:
     """In turn: an element that is the value decides, and so does one that equals it in Python."""
     if not all(map(_fits, elements)) or not _fits(value):
-        return any(element is value or checked(element == value) for element in elements)
+        return any(operator.is_(e, value) or checked(e == value) for e in elements)
     flags: list[Any] = []
     for element in elements:
-        if element is value:
-            return True
         equal = element == value
+        if operator.is_(element, value):  # the signature says which tensors are one
+            return True
         if is_tensor(equal) or is_read(equal):
             flags.append(truth(equal))
         elif equal:
