@@ -236,6 +236,27 @@ def test_no_value_is_read(name):
     assert staged.tracing_count() == 1
 
 
+def test_sorted_in_a_branch_that_the_trace_did_not_run_raises_where_a_key_is_nan():
+    @tracehost.function
+    def f(x):
+        if x[0] > 0:
+            return sorted(x)
+        return sorted(x, reverse=True)
+
+    for x in VECTORS:
+        same(f.python_function(x), f(x))
+    line = f.python_function.__code__.co_firstlineno + 4
+    with pytest.raises(ValueError) as raised:
+        f(t(-1.0, NAN, 2.0))
+    assert str(raised.value) == (
+        f"sorted() at test_builtins_of_tensors.py:{line} has a NaN among its keys, in a branch or loop that the trace did "
+        "not run: then there is no order. Sort outside of the block, or give a key that is never NaN."
+    )
+    assert f.tracing_count() == 1
+    same(sorted(MISSING[1]), f(MISSING[1]))  # in the branch that it ran, the graph checks
+    assert f.tracing_count() == 2
+
+
 def test_objects_are_chosen_by_a_traced_key():
     names = ["a", "b", "c"]
 

@@ -309,6 +309,82 @@ def test_a_shape_that_is_declared_is_kept():
     )
 
 
+def test_under_a_size_that_is_declared_any_a_size_that_changes_is_declared_too():
+    def grows(x, k):
+        for _ in range(k):
+            x = torch.cat([x, x[:1] * 2])
+        return x
+
+    def declared(x, k):
+        for _ in range(k):
+            tracehost.autograph.set_loop_options(shape_invariants=[(x, [None])])
+            x = torch.cat([x, x[:1] * 2])
+        return x
+
+    signature = [tracehost.TensorSpec([None]), tracehost.TensorSpec([], torch.int64)]
+    line = grows.__code__.co_firstlineno + 1
+    with pytest.raises(tracehost.StagingError) as refused:
+        tracehost.function(grows, input_signature=signature)(P, n(3))
+    assert str(refused.value) == (
+        f"the shape of 'x' changes in the for at test_control_flow_errors.py:{line} over a tensor, from [3] to [4]. If "
+        "that is meant, write as the first line of its body: "
+        "tracehost.autograph.set_loop_options(shape_invariants=[(x, [None])])"
+    )
+    staged = tracehost.function(declared, input_signature=signature)
+    for x, k in ((P, 3), (P[:1], 2), (P, 0)):
+        torch.testing.assert_close(staged(x, n(k)), grows(x, k))
+    assert staged.tracing_count() == 1
+
+
+def test_under_a_size_that_is_declared_any_a_loop_may_have_no_iteration():
+    @tracehost.function(input_signature=[tracehost.TensorSpec([None, 2])])
+    def staged(x):
+        for row in x:
+            y = row * 2
+        return y
+
+    line = staged.__wrapped__.__code__.co_firstlineno + 2
+    with pytest.raises(tracehost.StagingError) as refused:
+        staged(torch.ones(3, 2))
+    assert str(refused.value) == (
+        f"'y' is assigned only inside of the for at test_control_flow_errors.py:{line}, which may have no iteration; "
+        "give it a value before it."
+    )
+
+
+def passes_temporaries(x):
+    total = x[0] * 0
+    for i, row in enumerate(x):
+        print("body")
+        part = row * i
+        total = total + part
+    for i, row in enumerate(x):
+        part = row + i
+        total = total + part
+    return total
+
+
+def uses_a_name_behind(x):
+    total = x[0] * 0
+    for i, row in enumerate(x):
+        print("body")
+        part = row * i
+        total = total + part
+    return total + part * i
+
+
+@pytest.mark.parametrize(("function", "runs"), [(passes_temporaries, 1), (uses_a_name_behind, 3)])
+def test_a_first_iteration_is_run_before_the_loop_only_where_that_is_needed(function, runs, capsys):
+    log = []
+    staged = tracehost.function(lambda x: function(x))
+    x = torch.arange(6.0).view(3, 2)
+    result = staged(x)
+    assert capsys.readouterr().out == "body\n" * runs  # 3: staged, run, staged again
+    torch.testing.assert_close(result, function(x))
+    torch.testing.assert_close(staged(x + 1), function(x + 1))
+    assert staged.tracing_count() == 1
+
+
 @pytest.mark.parametrize("op", ["t_", "squeeze_", "detach_", "requires_grad_"])
 def test_an_op_that_changes_what_a_joined_variable_is_is_refused(op):
     @tracehost.function

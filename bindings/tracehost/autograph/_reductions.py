@@ -16,12 +16,14 @@ from typing import Any
 import torch
 
 from .._traced_number import compute
-from .._tracehost import is_relaxing, row_count, select, sizes_now
+from .._tracehost import is_relaxing, may_check, row_count, select, sizes_now
 from ._asking import Asked
+from ._branches import stage
 from ._conditions import and_test, if_exp, or_test
 from ._iterables import Staged
 from ._numbers import tensor_of_numbers
 from ._state import as_number, as_tensor, is_number, is_read, is_tensor
+from ._where import line
 
 # Of a generator each element that is asked is in a branch of the one before.
 _MOST_NESTED = 32
@@ -235,5 +237,25 @@ def _column(keys: list[Any], values: list[Any]) -> torch.Tensor | None:
         return column
     if not column.dtype.is_floating_point:
         return None
-    # With NaN the order that Python finds depends on how it sorts.
-    return None if bool(as_number(torch.isnan(column).any())) else column
+    return column if _has_an_order(column) else None
+
+
+def _has_an_order(column: torch.Tensor) -> bool:
+    """Whether no key is NaN: with one, the order that Python finds depends on how it sorts."""
+    missing = torch.isnan(column).any()
+    if may_check():
+        return not bool(as_number(missing))
+    where = line()
+
+    def fail() -> None:
+        raise ValueError(
+            f"sorted() at {where} has a NaN among its keys, in a branch or loop that the trace did not run: then there is no order. "
+            "Sort outside of the block, or give a key that is never NaN."
+        )
+
+    stage(missing, (fail, _nothing), tuple, _nothing, (), "sorted()", (_nothing,))
+    return True
+
+
+def _nothing(*_: Any) -> None:
+    pass
