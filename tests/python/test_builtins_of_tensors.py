@@ -75,6 +75,8 @@ EXACT = {
     "all of a generator": lambda x: all(v > 0 for v in x),
     "any of rows of one": lambda x: any(x[:, None]),
     "any of nothing": lambda x: (any(x[:0]), all(x[:0]), any([]), all(())),
+    "any of a part that is gone over": lambda x: any(v > 2 for v in x[1:]),
+    "all of an expression that is gone over": lambda x: all(v > 2 for v in (x * 2)[:2]),
     "any of a dict's values": lambda x: any({"a": x[0] > 2, "b": x[1] > 2}.values()),
     "not any": lambda x: not any(x),
     "any and all": lambda x: any(x) and all(v > 0 for v in x),
@@ -255,6 +257,16 @@ def test_sorted_in_a_branch_that_the_trace_did_not_run_raises_where_a_key_is_nan
     assert f.tracing_count() == 1
     same(sorted(MISSING[1]), f(MISSING[1]))  # in the branch that it ran, the graph checks
     assert f.tracing_count() == 2
+
+
+def test_an_element_of_another_dtype_or_shape_is_chosen_by_a_check():
+    def body(x):
+        return max(x[0], x[1].long()), min([x[:1], x[2]])
+
+    staged = tracehost.function(body)
+    for x in VECTORS:
+        same(body(x), staged(x))
+    assert staged.tracing_count() > 1
 
 
 def test_objects_are_chosen_by_a_traced_key():

@@ -8,16 +8,15 @@ from __future__ import annotations
 
 import ast
 import builtins
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
-import torch
-
 from .._tracehost import recording
+from . import _nodes as nodes
+from ._iterables import Staged
 from ._state import is_tensor
 
 _ASKING = ("any", "all")
-_VIEWS = ("enumerate", "zip", "range", "reversed")
 _FUNCTIONS = ("abs", "len", "float", "int", "bool")
 _METHODS = (
     *(
@@ -74,30 +73,24 @@ _PARTS = (
 )
 
 
-def sources(node: ast.Call) -> list[str] | None:
-    """The variables that the generator goes over, if it is one of any() or all() that has no effect."""
+def is_asking(node: ast.Call) -> bool:
+    """Whether it is any() or all() of a generator that has no effect."""
     if not isinstance(node.func, ast.Name) or node.func.id not in _ASKING:
-        return None
+        return False
     if len(node.args) != 1 or node.keywords or not isinstance(node.args[0], ast.GeneratorExp):
-        return None
-    generator = node.args[0]
+        return False
+    first = node.args[0].generators[0]
+    simple = len(node.args[0].generators) == 1 and not first.ifs and not first.is_async
+    return simple and _is_pure(node.args[0].elt)
+
+
+def told(function: ast.expr, generator: Any) -> ast.expr:
+    """The argument: the generator as a function of what it goes over, which is known before it."""
+    at = nodes.where(generator)
     first = generator.generators[0]
-    if len(generator.generators) > 1 or first.ifs or first.is_async or not _is_pure(generator.elt):
-        return None
-    return _gone_over(first.iter)
-
-
-def _gone_over(node: ast.expr) -> list[str] | None:
-    if isinstance(node, ast.Name):
-        return [node.id]
-    if isinstance(node, (ast.Constant, ast.BinOp, ast.UnaryOp)) and _is_pure(node):
-        return []
-    if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Name) or node.keywords:
-        return None
-    found = [_gone_over(argument) for argument in node.args]
-    if node.func.id not in _VIEWS or any(part is None for part in found):
-        return None
-    return [name for part in found if part is not None for name in part]
+    gone_over, first.iter = first.iter, nodes.name(nodes.THUNK, at)
+    make = ast.Lambda(nodes.one_argument(nodes.THUNK, at), generator, **at)
+    return nodes.operation("asked", [function, make, gone_over], at)
 
 
 def _is_pure(node: ast.AST) -> bool:
@@ -119,10 +112,10 @@ class Asked:
         self.values = values
 
 
-def asked(function: Any, values: Any, gone_over: tuple[Any, ...]) -> Any:
+def asked(function: Any, make: Callable[[Any], Iterator[Any]], gone_over: Any) -> Any:
     """What generated code gives to `function` in place of the generator."""
-    if function not in (builtins.any, builtins.all) or not recording():
-        return values
-    if not all(is_tensor(x) or type(x) in (list, tuple, range, int, torch.Size) for x in gone_over):
-        return values
-    return Asked(values)
+    values = make(gone_over)
+    again = is_tensor(gone_over) or isinstance(gone_over, (list, tuple, range, dict, Staged))
+    if again and recording() and function in (builtins.any, builtins.all):
+        return Asked(values)
+    return values

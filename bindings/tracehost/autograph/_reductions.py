@@ -160,7 +160,8 @@ def _extreme_in_turn(values: list[Any], keys: list[Any], better: Callable[[Any, 
     result, best = values[0], keys[0]
     for value, key in zip(values[1:], keys[1:]):
         found = better(key, best)
-        if not _is_traced(found) or not _is_one_element(found):
+        differ = is_tensor(value) and is_tensor(result) and not _are_alike([value, result])
+        if not _is_traced(found) or not _is_one_element(found) or (differ and may_check()):
             result, best = (value, key) if checked(found) else (result, best)
         elif same:
             result = best = if_exp(found, lambda v=value: v, lambda r=result: r)
