@@ -12,6 +12,7 @@ import torch
 
 from . import _tracehost
 
+_COMPARISONS = ("eq", "ne", "lt", "le", "gt", "ge")
 _SMALL = range(-(2**63), 2**63)
 _dtype_of = torch.Tensor.dtype.__get__  # type: ignore[attr-defined]
 _CLASSES: dict[torch.dtype, type] = {torch.bool: bool, torch.int64: int, torch.float64: float}
@@ -206,6 +207,15 @@ def _is_a_number(value: Any) -> bool:
     return type(value) is TracedNumber or isinstance(value, numbers.Number)
 
 
+def _as_int(value: Any, *names: str) -> Any:
+    """Of a member of an IntEnum, and of what else has these methods of int, that int."""
+    kind = type(value)
+    if kind in (int, bool, float, TracedNumber) or not isinstance(value, int):
+        return value
+    own = all(getattr(kind, f"__{n}__") is getattr(int, f"__{n}__") for n in names)
+    return int.__int__(value) if own else value
+
+
 def _is_zero(value: Any) -> bool:
     return (_tracehost._number_value(value) if type(value) is TracedNumber else value) == 0
 
@@ -244,9 +254,11 @@ def _operator(name: str, function: Callable, symbol: str, records: Callable) -> 
         return function(_needed(left, symbol), _needed(right, symbol))
 
     def forward(self: TracedNumber, other: Any) -> Any:
+        other = _as_int(other, name, f"r{name}")
         return apply(self, self, other, other)
 
     def reflected(self: TracedNumber, other: Any) -> Any:
+        other = _as_int(other, name, f"r{name}")
         return apply(self, other, self, other)
 
     setattr(TracedNumber, f"__{name}__", forward)
@@ -262,6 +274,7 @@ def _comparison(name: str, function: Callable, symbol: str) -> None:
             return NotImplemented
         if not _is_a_number(other):
             return NotImplemented
+        other = _as_int(other, *_COMPARISONS)
         if not (_tracehost._number_is_size(self) and _is_size(other)):
             return compute(name, function, self, other)
         if (partner := _integer(other)) is not None:

@@ -5,12 +5,14 @@ that the graph is traced from every path. `error` is a part of the message of a 
 """
 
 import contextlib
+import enum
 import functools
 from dataclasses import dataclass
 
 import torch
 import torch.nn as nn
 import torch.nn.functional as F
+import tracehost
 
 
 @dataclass
@@ -1541,6 +1543,338 @@ def augmented_number_twice(x, k):
         i += 1
         i *= 1
     return x, i
+
+
+# -- loops whose sizes change
+
+
+@program(*COUNTS)
+def size_grows_in_a_for(x, k):
+    for _ in range(k):
+        x = torch.cat([x, x[-1:] * 0.5])
+    return x
+
+
+@program(*COUNTS)
+def size_grows_in_a_while(x, k):
+    i = 0
+    while i < k:
+        x = torch.cat([x, x.sum().reshape(1) * 0.1])
+        i += 1
+    return x, i
+
+
+@program((n(0),), (n(3),), (n(1),), (n(6),), gradients=False)
+def tokens_are_decoded(k):
+    tokens = torch.zeros((2, 1), dtype=torch.int64)
+    for i in range(k):
+        following = tokens[:, -1] * 2 + i
+        tokens = torch.cat([tokens, following[:, None]], 1)
+    return tokens
+
+
+@program(*COUNTS)
+def sizes_grow_in_a_cache(x, k):
+    cache = {"k": x[None], "v": x[None] * 2}
+    for i in range(k):
+        row = (cache["k"] * cache["v"]).mean(0) * 0.1
+        cache = {"k": torch.cat([cache["k"], row[None]]), "v": torch.cat([cache["v"], x[None] + i])}
+    return cache
+
+
+@program(*COUNTS)
+def size_grows_in_two_loops(x, k):
+    for _ in range(k):
+        for _ in range(k):
+            x = torch.cat([x, x[-1:] * 0.5])
+    return x
+
+
+@program(*COUNTS)
+def size_that_grows_is_read(x, k):
+    total = x.sum() * 0
+    for _ in range(k):
+        total = total + x.shape[0]
+        x = torch.cat([x, x[:1]])
+    return total, x.shape[0], len(x)
+
+
+@program(*COUNTS)
+def size_grows_in_the_other_branch_and_is_read(x, k):
+    total = x.sum() * 0
+    for _ in range(k):
+        total = total + x.shape[0]
+        if total < 0:
+            x = x + 1
+        else:
+            x = torch.cat([x, x[:1]])
+    return total
+
+
+@program(*COUNTS)
+def size_grows_along_a_chain(x, k):
+    a, b, c = x, x, x
+    for _ in range(k):
+        a, b, c = b, c, torch.cat([c, a[:1]])
+    return a, b, c
+
+
+@program(*COUNTS)
+def size_shrinks(x, k):
+    x = torch.cat([x, x])
+    for _ in range(k):
+        x = x[1:]
+    return x.sum(), x
+
+
+# -- loops whose first iteration differs
+
+
+@program(*ROWS)
+def state_begins_as_none(x):
+    state = None
+    for row in x:
+        state = row if state is None else state * 0.5 + row
+    return state
+
+
+@program(*ROWS)
+def states_begin_as_none(x):
+    state = None
+    for row in x:
+        h, c = (row * 0, row * 0) if state is None else state
+        h = torch.tanh(h + row)
+        c = c * 0.5 + h
+        state = (h, c)
+    return state
+
+
+@program(*[(x, n(k)) for x in ROWS for k in (0.0, 4.0, 100.0)])
+def state_begins_as_none_and_the_loop_breaks(x, most):
+    state = None
+    for row in x:
+        state = row if state is None else state + row
+        if state.sum() > most:
+            break
+    return state, row
+
+
+@program(*[(x, n(k)) for x in ROWS for k in (0.0, 4.0, 100.0)])
+def state_begins_as_none_and_the_loop_returns(x, most):
+    state = None
+    for row in x:
+        state = row if state is None else state + row
+        if state.sum() > most:
+            return state * 2
+    return state
+
+
+@program(*ROWS)
+def state_begins_as_none_twice(x):
+    before = now = None
+    for row in x:
+        before, now = now, row * 2
+    return now
+
+
+@program(*ROWS)
+def state_begins_as_none_in_a_loop_inside(x):
+    total = x[0] * 0
+    for i in tracehost.range(2):
+        state = None
+        for row in x:
+            state = row if state is None else state + row * i
+        total = total + state
+    return total, state
+
+
+class _Recurrent:
+    def __init__(self):
+        self.state = None
+
+    def run(self, x):
+        for row in x:
+            self.state = row if self.state is None else self.state + row
+        return self.state
+
+
+@program(*ROWS)
+def state_of_an_object_begins_as_none(x):
+    recurrent = _Recurrent()
+    return recurrent.run(x), recurrent.state
+
+
+@program(*ROWS)
+def state_begins_with_another_shape_and_dtype(x):
+    a, b, c = torch.zeros(1), torch.zeros(()), torch.zeros(2, dtype=torch.int64)
+    for row in x:
+        a, b, c = a + row, b + row, c + row
+    return a, b, c
+
+
+@program(*ROWS)
+def name_is_assigned_in_a_loop_alone(x):
+    for i, row in enumerate(x, 3):  # noqa: B007
+        y = row * i
+    return y, i, row
+
+
+@program(*[(x, n(k)) for x in ROWS for k in (0.0, 4.0, 100.0)])
+def name_is_assigned_in_a_loop_with_an_else(x, most):
+    for row in x:
+        y = row * 2
+        if y.sum() > most:
+            break
+    else:
+        y = y * 100
+    return y
+
+
+@program(*ROWS)
+def name_is_read_in_the_iteration_after(x):
+    total = x[0] * 0
+    for i, row in enumerate(x):
+        if i > 0:
+            total = total + last  # noqa: F821 (assigned in the iteration before)
+        last = row * 2
+    return total
+
+
+@program(*[(x, n(k)) for x in ROWS for k in (0.0, 100.0)])
+def name_is_assigned_in_a_loop_of_a_branch(x, most):
+    y = x[0]
+    if x.sum() > most:
+        for row in x:
+            z = row * 3
+        y = z
+    return y
+
+
+# -- match on what is traced
+
+
+class _Kind(enum.IntEnum):
+    NONE = 0
+    SOME = 3
+
+
+@program(*COUNTS)
+def match_of_a_tensor(x, k):
+    match k:
+        case 0:
+            y = x
+        case 1 | 3:
+            y = x * 2
+        case _:
+            y = -x
+    return y
+
+
+@program(*COUNTS)
+def match_of_a_number(x, k):
+    match k.item():
+        case _Kind.NONE:
+            return x
+        case _Kind.SOME | 4 as found:
+            return x * found
+        case found if found > 4:
+            return x - found
+        case _:
+            return -x
+
+
+@program(*COUNTS)
+def match_with_guards(x, k):
+    match k:
+        case 0 | 1 as small if x.sum() > 3:
+            y = x + small
+        case _ if k > 5:
+            y = x - k
+        case other if other == 3 and x.sum() > 0:
+            y = x * other
+        case _:
+            y = x
+    return y
+
+
+@program(*SIGNS)
+def match_of_bools(x):
+    match (x.sum() > 0).item():
+        case True:
+            return x * 2
+        case False:
+            return x - 1
+        case None:
+            return x
+    return -x
+
+
+@program(*COUNTS)
+def match_in_a_loop(x, k):
+    odd = 0
+    for i in range(k):
+        match i % 3:
+            case 0:
+                continue
+            case 1:
+                odd += 1
+            case _:
+                x = x + i
+        if odd > 1:
+            break
+    return x, odd
+
+
+@program(*COUNTS)
+def match_without_a_case_that_fits(x, k):
+    match k:
+        case 1:
+            x = x * 2
+        case 3:
+            x = x * 3
+    return x
+
+
+@program(*COUNTS)
+def match_of_a_structure_with_a_guard(x, k):
+    match (x, k):
+        case [a]:
+            return a
+        case [a, b] if b > 2:
+            return a * b
+        case {"x": a}:
+            return a
+        case (a, torch.Tensor() as b):
+            return a - b
+
+
+@program(*COUNTS)
+def match_inside_of_a_match(x, k):
+    match k:
+        case 0:
+            return x
+        case _:
+            match (x.sum() + k) > 100:
+                case True:
+                    return x * 2
+    return x * 3
+
+
+def _by_kind(x, kind):
+    match kind:
+        case 0:
+            return x
+        case 1:
+            return x * 2
+        case 3:
+            return _by_kind(x, kind - 3) * 5
+        case _:
+            return x * 7
+
+
+@program((P, 0), (P, 3), (P, 1), (P, 2), (P, "a"), traces=5)
+def match_of_a_python_value(x, kind):
+    return _by_kind(x, kind)
 
 
 # -- with, try, del, match and the rest

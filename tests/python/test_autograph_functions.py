@@ -210,7 +210,7 @@ def test_what_stays_inside_a_converted_function():
     code = f.__code__
     assert "generator" in _compile.unconverted(code, 4)
     assert "comprehension" in _compile.unconverted(code, 6)
-    assert "guard" in _compile.unconverted(code, 8)
+    assert _compile.unconverted(code, 8) is None
     assert _compile.unconverted(code, 10) is None
     inner = next(c for c in codes_below(code) if c.co_name == "generator")
     assert "generator" in _compile.unconverted(inner, 4)

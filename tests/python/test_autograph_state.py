@@ -56,7 +56,7 @@ class Rehearsal:
         body()
         assert len(get_state()) == len(names)
 
-    def for_stmt(self, iterable, extra_test, body, get_state, set_state, names, options):
+    def for_stmt(self, iterable, extra_test, body, get_state, set_state, names, used, options):
         for item in iterable:
             self._step(lambda item=item: body(item), get_state, set_state, names)
             if extra_test is not None and not extra_test():

@@ -1,6 +1,7 @@
 """Errors in staged code: those of the branch not taken wait until it is."""
 
 import contextlib
+import inspect
 import re
 
 import pytest
@@ -215,6 +216,173 @@ def test_the_dtype_that_a_loop_changes_is_named_with_what_to_write():
 
     with pytest.raises(tracehost.Error, match="an int64 tensor .* Convert it to torch.float32"):
         staged(n(3))
+
+
+def state_is_none(x, k):
+    state = None
+    for i in range(k):
+        state = (x * i, x) if state is None else (state[0] + i, state[1])
+    return state
+
+
+def tensor_is_none(x, k):
+    total = None
+    while k > 0:
+        total = x if total is None else total + x
+        k = k - 1
+    return total
+
+
+def name_of_a_for(x, k):
+    for i in range(k):
+        y = x * i
+    return y
+
+
+def name_of_a_while(x, k):
+    while k > 0:
+        y = x * k
+        k = k - 1
+    return y
+
+
+def name_read_before(x, k):
+    out = x
+    for i in range(k):
+        if i > 0:
+            out = out + y  # noqa: F821
+        y = x * i
+    return out
+
+
+FIRST_ITERATIONS = {
+    state_is_none: (
+        "'state' can't be carried from one iteration of the for at {} to the next: its structure changes, from None "
+        "to a tuple. The condition or the iterable is a tensor, so one body has to do for all iterations. Give it a "
+        "tuple of a float32 tensor of shape [3] and a float32 tensor of shape [3] before the loop."
+    ),
+    tensor_is_none: (
+        "'total' can't be carried from one iteration of the while at {} to the next: it is no tensor or number, from "
+        "None to a float32 tensor of shape [3]. The condition or the iterable is a tensor, so one body has to do for "
+        "all iterations. Give it a float32 tensor of shape [3] before the loop."
+    ),
+    name_of_a_for: (
+        "'y' is assigned only inside of the for at {}, which may have no iteration; give it a value before it."
+    ),
+    name_of_a_while: (
+        "'y' is assigned only inside of the while at {}, which may have no iteration; give it a value before it."
+    ),
+    name_read_before: (
+        "'y' is read in the body of the for at {} over a tensor before the body assigns it: the first iteration has no "
+        "value, and one body has to do for all. Give it a value before the loop."
+    ),
+}
+
+
+@pytest.mark.parametrize("function", FIRST_ITERATIONS)
+def test_a_loop_that_may_have_no_iteration_can_not_have_another_first_one(function):
+    source, first = inspect.getsourcelines(function)
+    loop = next(i for i, s in enumerate(source) if s.lstrip().startswith(("for", "while")))
+    staged = tracehost.function(function)
+    with pytest.raises(tracehost.StagingError) as refused:
+        staged(P, n(3))
+    assert str(refused.value) == FIRST_ITERATIONS[function].format(
+        f"test_control_flow_errors.py:{first + loop}"
+    )
+
+
+def test_a_shape_that_is_declared_is_kept():
+    @tracehost.function
+    def staged(x, k):
+        for _ in range(k):
+            tracehost.autograph.set_loop_options(shape_invariants=[(x, [3])])
+            x = torch.cat([x, x])
+        return x
+
+    line = staged.__wrapped__.__code__.co_firstlineno + 2
+    with pytest.raises(tracehost.StagingError) as refused:
+        staged(P, n(3))
+    assert str(refused.value) == (
+        f"the shape of 'x' changes in the for at test_control_flow_errors.py:{line} over a tensor, from [3] to [6]. If "
+        "that is meant, write as the first line of its body: "
+        "tracehost.autograph.set_loop_options(shape_invariants=[(x, [None])])"
+    )
+
+
+def test_under_a_size_that_is_declared_any_a_size_that_changes_is_declared_too():
+    def grows(x, k):
+        for _ in range(k):
+            x = torch.cat([x, x[:1] * 2])
+        return x
+
+    def declared(x, k):
+        for _ in range(k):
+            tracehost.autograph.set_loop_options(shape_invariants=[(x, [None])])
+            x = torch.cat([x, x[:1] * 2])
+        return x
+
+    signature = [tracehost.TensorSpec([None]), tracehost.TensorSpec([], torch.int64)]
+    line = grows.__code__.co_firstlineno + 1
+    with pytest.raises(tracehost.StagingError) as refused:
+        tracehost.function(grows, input_signature=signature)(P, n(3))
+    assert str(refused.value) == (
+        f"the shape of 'x' changes in the for at test_control_flow_errors.py:{line} over a tensor, from [3] to [4]. If "
+        "that is meant, write as the first line of its body: "
+        "tracehost.autograph.set_loop_options(shape_invariants=[(x, [None])])"
+    )
+    staged = tracehost.function(declared, input_signature=signature)
+    for x, k in ((P, 3), (P[:1], 2), (P, 0)):
+        torch.testing.assert_close(staged(x, n(k)), grows(x, k))
+    assert staged.tracing_count() == 1
+
+
+def test_under_a_size_that_is_declared_any_a_loop_may_have_no_iteration():
+    @tracehost.function(input_signature=[tracehost.TensorSpec([None, 2])])
+    def staged(x):
+        for row in x:
+            y = row * 2
+        return y
+
+    line = staged.__wrapped__.__code__.co_firstlineno + 2
+    with pytest.raises(tracehost.StagingError) as refused:
+        staged(torch.ones(3, 2))
+    assert str(refused.value) == (
+        f"'y' is assigned only inside of the for at test_control_flow_errors.py:{line}, which may have no iteration; "
+        "give it a value before it."
+    )
+
+
+def passes_temporaries(x):
+    total = x[0] * 0
+    for i, row in enumerate(x):
+        print("body")
+        part = row * i
+        total = total + part
+    for i, row in enumerate(x):
+        part = row + i
+        total = total + part
+    return total
+
+
+def uses_a_name_behind(x):
+    total = x[0] * 0
+    for i, row in enumerate(x):
+        print("body")
+        part = row * i
+        total = total + part
+    return total + part * i
+
+
+@pytest.mark.parametrize(("function", "runs"), [(passes_temporaries, 1), (uses_a_name_behind, 3)])
+def test_a_first_iteration_is_run_before_the_loop_only_where_that_is_needed(function, runs, capsys):
+    log = []
+    staged = tracehost.function(lambda x: function(x))
+    x = torch.arange(6.0).view(3, 2)
+    result = staged(x)
+    assert capsys.readouterr().out == "body\n" * runs  # 3: staged, run, staged again
+    torch.testing.assert_close(result, function(x))
+    torch.testing.assert_close(staged(x + 1), function(x + 1))
+    assert staged.tracing_count() == 1
 
 
 @pytest.mark.parametrize("op", ["t_", "squeeze_", "detach_", "requires_grad_"])

@@ -1,5 +1,6 @@
 """Numbers that a body reads from tensors are part of the graph: right at values other than the trace's."""
 
+import enum
 import logging
 import math
 
@@ -385,3 +386,43 @@ def test_a_type_that_values_tell_is_checked_where_it_counts():
         tracehost.ValueReadError, match="the type of a number .* after aten::add_ at"
     ):
         tracehost.function(tensor_of)(torch.tensor(0.5), torch.zeros(2))
+
+
+class Level(enum.IntEnum):
+    LOW = 1
+    HIGH = 3
+
+
+class Odd(int):
+    """Equals what is odd: no int to a comparison."""
+
+    def __eq__(self, other):
+        return other % 2 == self % 2
+
+    __hash__ = int.__hash__
+
+
+def test_a_member_of_an_int_enum_is_an_int_beside_a_traced_one():
+    def body(k):
+        n = k.item()
+        return (
+            n == Level.HIGH,
+            Level.LOW != n,
+            n > Level.LOW,
+            n + Level.HIGH,
+            Level.HIGH - n,
+            n in [Level.LOW],
+        )
+
+    f = tracehost.function(body)
+    for k in (3, 1, 0, -7):
+        expected, got = body(torch.tensor(k)), f(torch.tensor(k))
+        assert got == expected
+        assert [type(x) for x in got] == [type(x) for x in expected]
+    assert f.tracing_count() == 1
+
+    def asks_another(k):
+        return k.item() == Odd(3)
+
+    g = tracehost.function(asks_another)
+    assert [g(torch.tensor(k)) for k in (3, 4, 5)] == [True, False, True]

@@ -21,6 +21,7 @@ from ._compile import converted, copy_of
 from ._explicit import cond, while_loop
 from ._numbers import has_numbers, tensor_of_numbers
 from ._policy import is_refused
+from ._reductions import all_, any_, extreme, sorted_
 from ._staging import is_staged
 from ._state import is_read, is_tensor
 
@@ -51,30 +52,33 @@ def _len(value: Any) -> Any:
     return _staging.len_(value) if is_staged(value) else len(value)
 
 
-def _extreme(name: str) -> Callable[..., Any]:
-    plain = getattr(builtins, name)
+def _by_key(name: str) -> Callable[..., Any]:
+    """min or max."""
+    plain: Any = getattr(builtins, name)
+    find = extreme(name, lambda key: call(key))
 
-    def extreme(*args: Any, **options: Any) -> Any:
-        values = args
-        if len(args) == 1 and isinstance(args[0], (list, tuple)):
-            values = tuple(args[0])
-        if (
-            values
-            and not options
-            and any(is_read(v) for v in values)
-            and not any(map(is_tensor, values))
-        ):
-            return functools.reduce(lambda a, b: compute(name, plain, a, b), values)
-        if _any_staged(values):
-            return getattr(_staging, name + "_")(*args, **options)
+    def of(*args: Any, **options: Any) -> Any:
+        if _tracehost.recording() and args and not (options.keys() - {"key", "default"}):
+            return find(*args, **options)
         return plain(*args, **_with_key(options))
 
-    return extreme
+    return of
 
 
 def _with_key(options: dict[str, Any]) -> dict[str, Any]:
     key = options.get("key")
     return options if key is None else {**options, "key": call(key)}
+
+
+def _one(plain: Callable[..., Any], traced: Callable[[Any], Any]) -> Callable[..., Any]:
+    """any() and all()."""
+
+    def of(*args: Any, **options: Any) -> Any:
+        if len(args) == 1 and not options and _tracehost.recording():
+            return traced(args[0])
+        return plain(*args, **options)
+
+    return of
 
 
 def _map(*args: Any, **options: Any) -> Any:
@@ -86,6 +90,8 @@ def _filter(*args: Any) -> Any:
 
 
 def _sorted(*args: Any, **options: Any) -> Any:
+    if _tracehost.recording() and len(args) == 1 and not (options.keys() - {"key", "reverse"}):
+        return sorted_(args[0], call, **options)
     return sorted(*args, **_with_key(options))
 
 
@@ -123,8 +129,10 @@ _TYPES: dict[type, Callable[..., Any]] = {
 }
 _BUILTINS: dict[Any, Callable[..., Any]] = {
     len: _len,
-    min: _extreme("min"),
-    max: _extreme("max"),
+    any: _one(any, any_),
+    all: _one(all, all_),
+    min: _by_key("min"),
+    max: _by_key("max"),
     sorted: _sorted,
     functools.reduce: _reduce,
 }

@@ -1,4 +1,4 @@
-"""What a staged loop carries from one iteration to the next, over its attempts to find the dtypes."""
+"""What a staged loop carries from one iteration to the next: dtypes and sizes that its body tells."""
 
 from __future__ import annotations
 
@@ -7,19 +7,15 @@ from typing import Any, NoReturn
 
 import torch
 
-from .._errors import Error
 from .._tracehost import (
-    Loop,
     TensorSpec,
-    abandoned,
-    raise_error,
+    is_relaxing,
+    row_count,
     sizes_now,
-    without_data,
 )
-from ._branches import check_runs_without_data
-from ._containers import Containers, Grows, bodies
+from ._containers import Containers
 from ._join import State
-from ._lists import StagedList
+from ._loop_errors import LoopErrors
 from ._options import LoopOptions
 from ._state import (
     Parts,
@@ -29,27 +25,38 @@ from ._state import (
     is_marked,
     is_number,
     is_tensor,
-    kind,
     mark,
-    poison,
     promoted,
     same,
     take_apart,
 )
-from ._stores import BlockStores
-from ._undefined import RETURN_VALUE, is_undefined
-from ._where import check_not_caught, described, line, refuse, refuse_if_caught
-
-_ATTEMPTS = 8
+from ._undefined import RETURN_VALUE, Undefined, is_undefined
+from ._where import line
 
 GetState = Callable[[], State]
 SetState = Callable[[State], None]
-# iterations, the first condition, iterations at most; of the first two one is None
-Bounds = tuple[torch.Tensor | None, torch.Tensor | None, int]
 
 
-class _Retry(Exception):
+class Retry(Exception):
     """The body has to be staged again with what was learned."""
+
+
+class Peel(Exception):
+    """The first iteration differs from those after it: it has to be run before the loop."""
+
+
+class _Unassigned(Undefined):
+    """A variable that the body assigns, before it has. A read is noted."""
+
+    __slots__ = ("loop",)
+
+    def __init__(self, name: str, loop: Carrying) -> None:
+        super().__init__(name)
+        self.loop = loop
+
+    def read(self) -> Any:
+        self.loop.read_early.add(self.name)
+        return super().read()
 
 
 class _Carried:
@@ -61,8 +68,8 @@ class _Carried:
         self.number = number  # a Python number to the user
 
 
-class StagedLoop:
-    """One loop, over its attempts."""
+class Carrying:
+    """What one loop carries, as far as the attempts to stage it have told."""
 
     def __init__(
         self,
@@ -72,9 +79,13 @@ class StagedLoop:
         get_state: GetState,
         set_state: SetState,
         containers: Containers,
+        used: tuple[str, ...] = (),
+        can_peel: bool = False,
     ) -> None:
+        """`used`: variables that are read behind it. `can_peel`: it surely has an iteration."""
         self.names, self.what, self.where = names, what, line()
-        self.options = options
+        self.errors = LoopErrors(names, what, self.where)
+        self.options, self.used, self.can_peel = options, used, can_peel
         self.get_state, self.set_state, self.containers = get_state, set_state, containers
         self.first = before = get_state()
         self.before = list(before)
@@ -83,6 +94,8 @@ class StagedLoop:
         # of numbers that the body makes tensors: dtype and device
         self.tensors: dict[tuple[int, int], tuple[torch.dtype, torch.device]] = {}
         self.local: set[int] = set()  # variables that only the body assigns
+        self.read_early: set[str] = set()  # of these, what it reads before
+        self.resized: set[tuple[int, int]] = set()  # sizes differ from iteration to iteration
 
     # -- before the body
 
@@ -113,17 +126,20 @@ class StagedLoop:
         return [self._open(c, t) for c, t in zip(self.carried, initial)]
 
     def _open(self, c: _Carried, t: torch.Tensor) -> list[bool]:
-        shape = (self.options.shape_invariants or {}).get(self.names[c.variable])
-        if isinstance(shape, TensorSpec):
-            shape = shape.shape
+        shape = self._invariant(c)
         if shape is None:
-            return [False] * t.dim()
+            return [self._is_resized(c)] * t.dim()
         if len(shape) != t.dim() or any(s not in (None, n) for s, n in zip(shape, sizes_now(t))):
-            refuse(
-                f"the shape invariant {list(shape)} of '{self.names[c.variable]}' does not fit its value before "
-                f"the {self.what} at {self.where}, {kind(t)}"
-            )
-        return [s is None for s in shape]
+            self.errors.invariant(self.names[c.variable], list(shape), t)
+        return [s is None or self._is_resized(c) for s in shape]
+
+    def _is_resized(self, c: _Carried) -> bool:
+        return (c.variable, c.leaf) in self.resized
+
+    def _invariant(self, c: _Carried) -> Any:
+        """The shape that the user declares for it, or None."""
+        shape = (self.options.shape_invariants or {}).get(self.names[c.variable])
+        return shape.shape if isinstance(shape, TensorSpec) else shape
 
     def state(self, tensors: list[torch.Tensor]) -> State:
         """The variables, with these tensors in the carried places."""
@@ -135,6 +151,9 @@ class StagedLoop:
             for v, (old, p) in enumerate(zip(self.before, self.parts))
         )
 
+    def _in_body(self, state: State) -> State:
+        return tuple(_Unassigned(x.name, self) if type(x) is Undefined else x for x in state)
+
     # -- after the body
 
     def next(self, state: State, varying: list[list[bool]]) -> list[torch.Tensor]:
@@ -142,32 +161,47 @@ class StagedLoop:
         after = [take_apart(v) for v in state]
         for v, name in enumerate(self.names):
             self._check_variable(v, name, state[v], after[v])
-        result = []
+        result, known = [], len(self.resized)
         for c, open_, before in zip(self.carried, varying, self._inputs):
             leaf = after[c.variable].leaves[c.leaf] if c.variable not in self.local else before
             result.append(self._check_leaf(c, open_, before, leaf))
+        if len(self.resized) > known:
+            raise Retry
         return result
 
     def _check_variable(self, v: int, name: str, now: Any, parts: Parts) -> None:
         before = self.before[v]
         if is_undefined(before):
             if not is_undefined(now):
-                if name == RETURN_VALUE and all(is_tensor(x) or is_number(x) for x in parts.leaves):
-                    self.missing[v] = parts
-                    raise _Retry
-                self.local.add(v)
+                self._check_new(v, name, parts)
             return
         if is_undefined(now):
-            refuse(
-                f"'{name}' is deleted, or not assigned on each path, in the body of the {self.what} at "
-                f"{self.where} over a tensor; give it a value at the end of each iteration."
-            )
+            self._peel()
+            self.errors.not_assigned(name)
         if parts.spec != self.parts[v].spec:
             self._refuse_change(name, before, now, "its structure changes")
         for x, y in zip(self.parts[v].leaves, parts.leaves):
             fits = is_tensor(x) or is_number(x)
             if not (fits and (is_tensor(y) or is_number(y))) and not same(x, y):
                 self._refuse_change(name, x, y, "it is no tensor or number")
+
+    def _check_new(self, v: int, name: str, parts: Parts) -> None:
+        """Of a variable that the body assigns first."""
+        if name == RETURN_VALUE and all(is_tensor(x) or is_number(x) for x in parts.leaves):
+            self.missing[v] = parts
+            raise Retry
+        self.local.add(v)
+        if name in self.read_early:
+            self._peel()
+            self.errors.read_before(name)
+
+    def _peel(self) -> None:
+        if self.can_peel:
+            raise Peel
+
+    def _refuse_change(self, name: str, before: Any, now: Any, why: str) -> NoReturn:
+        self._peel()
+        self.errors.change(name, before, now, why)
 
     def _check_leaf(self, c: _Carried, open_: list[bool], before: torch.Tensor, now: Any) -> Any:
         name = self.names[c.variable]
@@ -178,16 +212,16 @@ class StagedLoop:
                 dtype = common_dtype(before, now) or c.dtype
             if dtype != c.dtype:
                 self.wider[c.variable, c.leaf] = dtype
-                raise _Retry
+                raise Retry
             now = promoted(now, c.dtype, before.device)
         if c.number and not is_marked(now):  # `s = 0.0`, then `s = s + x`
             self.tensors[c.variable, c.leaf] = now.dtype, now.device
-            raise _Retry
+            raise Retry
         if now.dtype != c.dtype:
             wider = torch.promote_types(c.dtype, now.dtype)
             if c.number and wider != c.dtype:
                 self.wider[c.variable, c.leaf] = wider
-                raise _Retry
+                raise Retry
             if not c.number and not is_marked(now):
                 self._refuse_change(name, before, now, "its dtype changes")
             now = now.to(c.dtype)
@@ -195,129 +229,26 @@ class StagedLoop:
             self._refuse_change(name, before, now, "its number of dimensions changes")
         if now.device != before.device:
             self._refuse_change(name, before, now, f"it moves from {before.device} to {now.device}")
-        old, new = sizes_now(before), sizes_now(now)
-        closed = [d for d, o in enumerate(open_) if not o and new[d] != old[d]]
-        if closed:
-            shape = [None if d in closed or o else s for d, (s, o) in enumerate(zip(old, open_))]
-            refuse(
-                f"the shape of '{name}' changes in the {self.what} at {self.where} over a tensor, from "
-                f"{old} to {new}. If that is meant, {self._remedy(c, shape)}"
-            )
+        self._check_sizes(c, open_, before, now)
         return now
 
-    def _remedy(self, c: _Carried, shape: list[int | None]) -> str:
-        if self.what == "while_loop":
-            each = ["None"] * len(self.names)
-            each[c.variable] = str(shape)
-            return f"pass shape_invariants=[{', '.join(each)}]"
-        name = self.names[c.variable]
-        return (
-            "write as the first line of its body: "
-            f"tracehost.autograph.set_loop_options(shape_invariants=[({name}, {shape})])"
-        )
-
-    def _refuse_change(self, name: str, before: Any, now: Any, why: str) -> None:
-        shown = "the value returned" if name == RETURN_VALUE else f"'{name}'"
-        refuse(
-            f"{shown} can't be carried from one iteration of the {self.what} at {self.where} to the next: {why}, "
-            f"from {kind(before)} to {kind(now)}. The condition or the iterable is a tensor, so one body has to "
-            f"do for all iterations.{_cure(before, now)}"
-        )
-
-    def _refuse_store(self, stores: BlockStores) -> NoReturn:
-        refuse(
-            f"the body of the {self.what} at {self.where} stores {stores.first()}, in code that it calls, and a graph can't "
-            "repeat that for each iteration. Return the value, assign it to a variable in the body, and store it "
-            "behind the loop."
-        )
-
-    # -- the whole
-
-    def run(self, bounds: Bounds, iteration: Callable[[torch.Tensor], torch.Tensor | None]) -> bool:
-        """False: the loop was refused, and the function goes on without a trace. Python has to run it."""
-        converted: list[Grows] = []
-        for _ in range(_ATTEMPTS):
-            initial = self.prepare()
-            varying = self.varying(initial)
-            loop = Loop(*bounds, initial)
-
-            def body(
-                index: torch.Tensor, tensors: list[torch.Tensor], varying: Any = varying
-            ) -> Any:
-                self._inputs = tensors
-                self.set_state(self.state(tensors))
-                try:
-                    condition = iteration(index)
-                except (Error, RecursionError, Grows, _Retry):
-                    raise
-                except Exception as error:  # of an iteration that may not be
-                    check_runs_without_data(error)
-                    check_not_caught(error, f"the body of the {self.what} at {self.where}")
-                    raise_error(*described(error))
-                    return None, tensors
-                return condition, self.next(self.get_state(), varying)
-
-            grows = None
-            stores = BlockStores()
-            try:
-                with bodies:
-                    loop.body(varying, body)
-                grows = self.containers.growing()
-                if grows is None:
-                    self.set_state(tuple(self.before))
-                    stores.end(real=False)
-                    if stores.found:
-                        self._refuse_store(stores)
-                    self.containers.check(f"the body of a {self.what} over a tensor")
-                    self.set_state(self._after(self.state(self._results(loop))))
-                    return True
-            except _Retry:
-                grows = self.containers.growing()
-            except Grows as found:  # of a loop or branch inside
-                grows = found
-            except Exception:
-                if not abandoned() or without_data():
-                    raise
-                self.set_state(self.first)
-                for made in converted:
-                    made.cell.cell_contents = list(made.items)
-                return False
-            self.set_state(tuple(self.before))
-            stores.drop()
-            loop.discard()
-            if grows is not None and without_data():
-                raise grows  # the loop around needs it, too
-            if grows is not None:
-                grows.cell.cell_contents = StagedList(grows)
-                converted.append(grows)
-        refuse(f"no dtype was found for the variables of the {self.what} at {self.where}")
-
-    def _results(self, loop: Loop) -> list[torch.Tensor]:
-        try:
-            return loop.finish()
-        except Exception as error:
-            refuse_if_caught(error, f"the {self.what} at {self.where}")
-            raise
-
-    def _after(self, state: State) -> State:
-        return tuple(
-            poison(
-                name,
-                f"'{name}' is assigned only inside of the {self.what} at {self.where}, which may have no "
-                "iteration; give it a value before it.",
-            )
-            if v in self.local
-            else value
-            for v, (name, value) in enumerate(zip(self.names, state))
-        )
+    def _check_sizes(
+        self, c: _Carried, open_: list[bool], before: torch.Tensor, now: torch.Tensor
+    ) -> None:
+        """A size that changes is found here: later iterations have another one."""
+        old, new = sizes_now(before), sizes_now(now)
+        closed = [d for d, o in enumerate(open_) if not o and new[d] != old[d]]
+        declared = self._invariant(c) is not None or self.what == "while_loop" or is_relaxing()
+        if closed and declared:
+            shape = [None if d in closed or o else s for d, (s, o) in enumerate(zip(old, open_))]
+            self.errors.shape(c.variable, old, new, shape)
+        if closed or (not any(open_) and _may_resize(now) and not _may_resize(before)):
+            self.resized.add((c.variable, c.leaf))
 
 
-def _cure(before: Any, now: Any) -> str:
-    if before is None and is_tensor(now):
-        return f" Give it {kind(now)} before the loop."
-    if is_tensor(before) and is_tensor(now) and before.dtype != now.dtype:
-        return f" Convert it to {now.dtype} before the loop, or back at the end of the body."
-    return ""
+def _may_resize(t: torch.Tensor) -> bool:
+    """Whether the sizes that it has here are none that the graph may rely on."""
+    return t.dim() > 0 and not is_relaxing() and row_count(t) is not None
 
 
 def _zeros(leaf: Any) -> Any:

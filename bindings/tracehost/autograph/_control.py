@@ -146,6 +146,7 @@ class Control(Expressions):
             state.getter(),
             setter,
             state.names(),
+            nodes.names_tuple([name for name in node.ag_state if name in node.ag_used], at),
             options,
         ]
         return [body, *define, ast.Expr(nodes.operation("for_stmt", arguments, at), **at)]

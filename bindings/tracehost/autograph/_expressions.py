@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from . import _nodes as nodes
+from ._asking import is_asking, told
 from ._blocks import place_text
 from ._lower import is_plain
 from ._scopes import (
@@ -261,7 +262,10 @@ class Expressions:
             if function.id == "super" and not node.args and not node.keywords:
                 self._explicit_super(node)
             return self.generic(node)
+        asking = is_asking(node)
         self.generic(node)
+        if asking:
+            node.args = [told(function, node.args[0])]
         shows = _may_show(function)
         if shows:
             node.args = [_shown(a) for a in node.args]

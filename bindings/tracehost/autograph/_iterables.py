@@ -1,17 +1,16 @@
-"""What a staged for goes over: range, enumerate and zip of tensors; and len, min, max of them."""
+"""What a staged for goes over: range, enumerate and zip of tensors; and len of them."""
 
 from __future__ import annotations
 
 import builtins
 import functools
+import itertools
 import math
-from collections.abc import Callable
 from typing import Any
 
 import torch
 
 from .._tracehost import row_count, select, sizes_now
-from ._conditions import if_exp
 from ._state import as_number, as_tensor, is_tensor
 from ._where import line, refuse
 
@@ -26,6 +25,10 @@ class Staged:
     def item(self, index: torch.Tensor) -> Any:
         """The item of a traced index; in a loop's body."""
         raise NotImplementedError
+
+    def first(self, index: int) -> Any:
+        """The item of a known index, where count() is an int; outside of the loop."""
+        return next(itertools.islice(self.plain(), index, None))
 
     def plain(self) -> Any:
         """What Python iterates in its place."""
@@ -88,6 +91,9 @@ class Rows(Staged):
     def item(self, index: torch.Tensor) -> torch.Tensor:
         return select(self.tensor, 0, index)
 
+    def first(self, index: int) -> torch.Tensor:
+        return self.tensor.select(0, index)
+
     def plain(self) -> Any:
         return self.tensor
 
@@ -106,6 +112,10 @@ class Enumerate(Staged):
         plain = not is_tensor(self.start) and self.start == 0
         return as_number(index if plain else index + self.start), self.inner.item(index)
 
+    def first(self, index: int) -> Any:
+        start = as_number(self.start) if is_tensor(self.start) else self.start
+        return start + index, self.inner.first(index)
+
     def plain(self) -> Any:
         return builtins.enumerate(self.inner.plain(), int(self.start))
 
@@ -122,6 +132,9 @@ class Zip(Staged):
 
     def item(self, index: torch.Tensor) -> Any:
         return tuple(i.item(index) for i in self.inner)
+
+    def first(self, index: int) -> Any:
+        return tuple(i.first(index) for i in self.inner)
 
     def plain(self) -> Any:
         return builtins.zip(*(i.plain() for i in self.inner))
@@ -197,35 +210,3 @@ def len_(x: Any) -> Any:
     if x.dim() == 0:
         raise TypeError("len() of a 0-d tensor")
     return x.shape[0]
-
-
-def _extreme(
-    function: Callable[..., Any], better: Callable[[Any, Any], Any], args: Any, kw: Any
-) -> Any:
-    if kw or len(args) == 0:
-        return function(*args, **kw)
-    if len(args) == 1:
-        (values,) = args
-        if is_tensor(values):
-            if values.dim() == 0 or sizes_now(values)[0] == 0:
-                return function(values)  # Python's own error
-            values = values.unbind(0)
-        values = list(values)
-    else:
-        values = list(args)
-    result = values[0]
-    for value in values[1:]:
-        cond = better(value, result)
-        if is_tensor(cond):
-            result = if_exp(cond, lambda v=value: v, lambda r=result: r)
-        else:
-            result = value if cond else result
-    return result
-
-
-def min_(*args: Any, **kw: Any) -> Any:
-    return _extreme(builtins.min, lambda a, b: a < b, args, kw)
-
-
-def max_(*args: Any, **kw: Any) -> Any:
-    return _extreme(builtins.max, lambda a, b: a > b, args, kw)

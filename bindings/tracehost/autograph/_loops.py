@@ -2,25 +2,33 @@
 
 What the body assigns is carried from one iteration to the next: tensors, and Python numbers as 0-dim
 tensors. A number's dtype is found by staging the body again where it turns out wider (`i = 0`, then
-`i = i + 0.5`), a result that `return` gives in the loop likewise.
+`i = i + 0.5`). A size that changes and a result that `return` gives in the loop are found likewise.
+
+Where the first iteration differs from the others (`state = None` before it), it is run before the loop, if
+the loop surely has one.
 """
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from typing import Any
 
 import torch
 
+from .._tracehost import is_relaxing
+from ._attempts import StagedLoop
 from ._branches import check_condition, if_stmt
-from ._carried import GetState, SetState, StagedLoop
+from ._carried import GetState, Peel, SetState
 from ._conditions import truth_tensor
 from ._containers import Containers
-from ._iterables import least, staged
+from ._iterables import Staged, least, staged
 from ._join import Thunk
 from ._options import LoopOptions
 from ._state import as_tensor, is_read, is_tensor, kind
 from ._where import line, refuse
+
+_MOST_PEELED = 3
 
 
 def _maximum(options: LoopOptions) -> Any:
@@ -89,31 +97,56 @@ def for_stmt(
     get_state: GetState,
     set_state: SetState,
     names: tuple[str, ...],
+    used: tuple[str, ...],
     options: LoopOptions,
 ) -> None:
     items = staged(iterable)
-    containers = Containers(body)
-    loop = StagedLoop(names, options, "for", get_state, set_state, containers)
     count: Any = items.count()
     maximum = _maximum(options)
     if is_tensor(maximum) or maximum >= 0:
         count = least(count, maximum)
-    count, most = (count, -1) if is_tensor(count) else (None, count)
+    first: torch.Tensor | None = None  # whether to go on behind the iterations that were run before
+    done = 0
+    while True:
+        runs = not (is_tensor(count) or is_tensor(first) or is_relaxing())
+        runs = runs and done < min(count, _MOST_PEELED)
+        state = get_state, set_state, Containers(body), used, runs
+        loop = StagedLoop(names, options, "for", *state)
+        bounds = (count, None, -1) if is_tensor(count) else (None, first, count - done)
+        try:
+            if not loop.run(bounds, _iteration(items, done, extra_test, body)):
+                _run_plain(items, done, maximum, extra_test, body)
+            return
+        except Peel:
+            body(items.first(done))
+        done += 1
+        go_on = True if extra_test is None else extra_test()
+        if done == count or not (is_tensor(go_on) or is_read(go_on) or go_on):
+            return
+        first = truth_tensor(go_on, "for")
 
+
+def _iteration(
+    items: Staged, done: int, extra_test: Thunk | None, body: Callable[[Any], Any]
+) -> Callable[[torch.Tensor], torch.Tensor | None]:
     def iteration(index: torch.Tensor) -> torch.Tensor | None:
-        body(items.item(index))
+        body(items.item(index + done if done else index))
         return None if extra_test is None else truth_tensor(extra_test(), "for")
 
-    if loop.run((count, None, most), iteration):
+    return iteration
+
+
+def _run_plain(
+    items: Staged, done: int, maximum: Any, extra_test: Thunk | None, body: Callable[[Any], Any]
+) -> None:
+    """The loop was refused: Python runs what is left of it."""
+    if done and extra_test is not None and not extra_test():
         return
-    left = int(maximum)
-    for item in items.plain():
-        if left == 0:
-            break
+    most = int(maximum) if int(maximum) >= 0 else None
+    for item in itertools.islice(items.plain(), done, most):
         body(item)
-        left -= 1
         if extra_test is not None and not extra_test():
-            break
+            return
 
 
 def for_rest(

@@ -16,7 +16,6 @@ from ._undefined import BREAK_FLAG, CONTINUE_FLAG, RETURN_FLAG, RETURN_VALUE
 # Beyond this depth of early exits the rest is guarded in place: code would grow with the depth's square.
 MOST_NESTED = 24
 
-_PLAIN_COMPARISONS = (ast.Is, ast.IsNot, ast.In, ast.NotIn)
 _PLAIN_CALLS = ("isinstance", "issubclass", "hasattr", "callable")
 
 
@@ -26,7 +25,7 @@ def is_plain(test: ast.expr) -> bool:
     if kind is ast.Constant:
         return True
     if kind is ast.Compare:
-        return len(test.ops) == 1 and isinstance(test.ops[0], _PLAIN_COMPARISONS)  # type: ignore[attr-defined]
+        return len(test.ops) == 1 and _is_plain_comparison(test)  # type: ignore[attr-defined, arg-type]
     if kind is ast.UnaryOp:
         return isinstance(test.op, ast.Not) and is_plain(test.operand)  # type: ignore[attr-defined]
     if kind is ast.BoolOp:
@@ -34,6 +33,22 @@ def is_plain(test: ast.expr) -> bool:
     if kind is ast.Call:
         return isinstance(test.func, ast.Name) and test.func.id in _PLAIN_CALLS  # type: ignore[attr-defined]
     return False
+
+
+def _is_plain_comparison(test: ast.Compare) -> bool:
+    """`y is None`, `"a" in y`; not `y is True`, `x in y`, which ask what is traced."""
+    right = test.comparators[0]
+    if isinstance(test.ops[0], (ast.Is, ast.IsNot)):
+        return not (isinstance(right, ast.Constant) and isinstance(right.value, bool))
+    if isinstance(test.ops[0], (ast.In, ast.NotIn)):
+        return _is_text(test.left) or _is_text(right)
+    return False
+
+
+def _is_text(node: ast.expr) -> bool:
+    return isinstance(node, ast.JoinedStr) or (
+        isinstance(node, ast.Constant) and isinstance(node.value, (str, bytes))
+    )
 
 
 def stays_a_loop(loop: ast.For | ast.While) -> bool:

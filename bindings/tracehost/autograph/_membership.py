@@ -1,4 +1,4 @@
-"""`n in container` of a traced number: one bool of the graph, where Python would ask the number for its hash."""
+"""`in` of what is traced: one bool of the graph, where Python would ask for a number or a truth."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ import operator
 from collections.abc import Iterable
 from typing import Any
 
-from ._state import is_read
+from .._tracehost import recording
+from ._reductions import checked, decided, truth
+from ._state import as_number, is_number, is_read, is_tensor
 
 # More elements are compared by Python, which asks for the number.
 _MOST = 256
@@ -17,6 +19,16 @@ _CONTAINERS = (*_SETS, list, tuple)
 
 def contains(value: Any, container: Any) -> Any:
     """What `value in container` is."""
+    if (
+        is_tensor(container)
+        and recording()
+        and (is_tensor(value) or is_number(value) or is_read(value))
+    ):
+        return as_number((value == container).any())
+    if _is_short_sequence(container) and (
+        is_tensor(value) or any(is_tensor(e) or is_read(e) for e in container)
+    ):
+        return _is_element(value, container)
     if not is_read(value):
         return value in container
     if type(container) is range:
@@ -36,6 +48,36 @@ def _is_plain(kind: type) -> bool:
     """Whether its `in` is that of a list, tuple, dict or set."""
     return any(
         issubclass(kind, base) and kind.__contains__ is base.__contains__ for base in _CONTAINERS
+    )
+
+
+def _is_short_sequence(container: Any) -> bool:
+    kind = type(container)
+    return issubclass(kind, (list, tuple)) and _is_plain(kind) and len(container) <= _MOST
+
+
+def _is_element(value: Any, elements: list | tuple) -> Any:
+    """In turn: an element that is the value decides, and so does one that equals it in Python."""
+    if not all(map(_fits, elements)) or not _fits(value):
+        return any(operator.is_(e, value) or checked(e == value) for e in elements)
+    flags: list[Any] = []
+    for element in elements:
+        equal = element == value
+        if operator.is_(element, value):  # the signature says which tensors are one
+            return True
+        if is_tensor(equal) or is_read(equal):
+            flags.append(truth(equal))
+        elif equal:
+            return True
+    return decided(flags, True)
+
+
+def _fits(value: Any) -> bool:
+    """Whether a comparison with it gives one truth, and does not fail."""
+    return (
+        value.numel() == 1
+        if is_tensor(value)
+        else is_read(value) or is_number(value) or value is None
     )
 
 

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from . import _staging
+from ._asking import asked
 from ._calls import call
 from ._membership import contains, lacks
 from ._numbers import in_place
@@ -28,6 +29,7 @@ __all__ = [
     "Undefined",
     "and_",
     "and_test",
+    "asked",
     "assert_stmt",
     "aug",
     "call",
@@ -112,10 +114,13 @@ def for_stmt(
     get_state: GetState,
     set_state: SetState,
     names: Names,
+    used: Names,
     options: LoopOptions,
 ) -> None:
+    """`used`: of the names, those that are read behind the loop."""
     if is_staged(iterable):
-        _staging.for_stmt(iterable, extra_test, body, get_state, set_state, names, options)
+        state = get_state, set_state, names, used, options
+        _staging.for_stmt(iterable, extra_test, body, *state)
         return
     if extra_test is None:
         for item in iterable:

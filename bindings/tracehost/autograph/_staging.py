@@ -7,7 +7,7 @@ from typing import Any
 from .._tracehost import recording
 from ._branches import if_stmt
 from ._conditions import and_, and_test, assert_stmt, if_exp, not_, or_, or_test
-from ._iterables import Staged, enumerate_, len_, max_, min_, range_, zip_
+from ._iterables import Staged, enumerate_, len_, range_, zip_
 from ._loops import for_rest, for_stmt, while_stmt
 from ._returns import return_value
 from ._state import is_read, is_tensor
@@ -25,8 +25,6 @@ __all__ = [
     "if_stmt",
     "is_staged",
     "len_",
-    "max_",
-    "min_",
     "not_",
     "or_",
     "or_test",

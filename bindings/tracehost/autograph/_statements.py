@@ -9,7 +9,9 @@ from . import _nodes as nodes
 from ._blocks import collect
 from ._control import Control
 from ._expressions import SIGNS
+from ._liveness import note_used
 from ._lower import Lowering, is_plain
+from ._match import Matches
 from ._refusal import decorated_do_not_convert, refusal
 from ._scopes import (
     FUNCTIONS,
@@ -21,7 +23,7 @@ from ._scopes import (
     walrus_names,
 )
 from ._text import Text
-from ._undefined import RETURN_FLAG, RETURN_VALUE
+from ._undefined import RETURN_FLAG, RETURN_VALUE, SUBJECT
 
 
 class Statements(Control):
@@ -41,6 +43,8 @@ class Statements(Control):
                 scope.shared |= scope.parent.shared - scope.locals
         has_docstring = ast.get_docstring(node, clean=False) is not None
         docstring, statements = node.body[:has_docstring], node.body[has_docstring:]
+        if self.text.matches:
+            statements = Matches().lowered(statements)
         lowering = Lowering(statements)
         lowered = lowering.run(statements, _end_of(node))
         if lowering.returns:
@@ -51,6 +55,8 @@ class Statements(Control):
         if self.text.walrus:
             scope.state.update(walrus_names(node.body))
         collect(lowered, scope, self.text.walrus)
+        if self.text.loops:
+            note_used(lowered, scope.globals | scope.nonlocals | scope.shared)
         scope.locals.update(name for name in scope.state if name.startswith("ag__"))
         scope.readers.clear()
         body = self.block(lowered)
@@ -62,7 +68,7 @@ class Statements(Control):
         first += nodes.declare(ast.Global, sorted(scope.globals), at)
         first += nodes.declare(ast.Nonlocal, sorted(scope.nonlocals), at)
         for name in sorted(scope.state & scope.locals - set(scope.parameters)):
-            is_flag = name.startswith("ag__") and name != RETURN_VALUE
+            is_flag = name.startswith("ag__") and not name.startswith((RETURN_VALUE, SUBJECT))
             value = nodes.constant(False, at) if is_flag else nodes.undefined(name, at)
             first.append(nodes.assign(name, value, at))
         return first
@@ -172,14 +178,9 @@ class Statements(Control):
         return [take, ast.Try(body, [], [], [unbind], **at)]
 
     def match(self, node: ast.Match) -> list[ast.stmt]:
+        """Of patterns without guards, of which none asks for the value of what is traced (`_match.py`)."""
         node.subject = self.expr(node.subject)
         for case in node.cases:
-            if case.guard is not None:
-                why = "the guard of a case stays Python's: test it in the case's body"
-                self.left.append((case.guard.lineno, case.guard.end_lineno or 0, why))
-                in_statement, self.in_statement = self.in_statement, False
-                case.guard = self.expr(case.guard)
-                self.in_statement = in_statement
             case.body = self.block(case.body) or [ast.Pass(**nodes.first_line(case.pattern))]
         return [node]
 

@@ -12,7 +12,7 @@ from ._scopes import DEFINITIONS, bound_names, inner_blocks
 FRAME_READERS = {"locals": 0, "vars": 0, "dir": 0, "eval": 1, "exec": 1}
 
 _WORD = re.compile(r"\w+")
-_BRANCH = re.compile(r"\b(if|while|for|and|or|assert)\b|<|>|==")
+_BRANCH = re.compile(r"\b(if|while|for|and|or|assert|match)\b|<|>|==")
 
 
 class Text:
@@ -25,6 +25,8 @@ class Text:
         self.frames = any(name + "(" in source for name in FRAME_READERS)
         self.finals = "finally" in source
         self.deletes = "del " in source
+        self.loops = "for" in source
+        self.matches = "match" in source
         self.branches = _BRANCH.search(source) is not None
         self._source = source
         self._lines: dict[str, list[int]] | None = None

@@ -11,6 +11,8 @@ RETURN_FLAG = "ag__do_return"
 RETURN_VALUE = "ag__retval"
 BREAK_FLAG = "ag__break_"
 CONTINUE_FLAG = "ag__continue_"
+MATCHED_FLAG = "ag__matched_"
+SUBJECT = "ag__subject_"  # of a match; no flag
 
 
 class Undefined:

@@ -1,0 +1,121 @@
+"""`any(v > 0 for v in x)`: generators of which each value may be computed in a branch of the one before.
+
+Such a generator has no effect but its values, as can be seen from its source, and nothing else takes from what it
+goes over. Of any other one Python asks the values, and the graph checks them.
+"""
+
+from __future__ import annotations
+
+import ast
+import builtins
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from .._tracehost import recording
+from . import _nodes as nodes
+from ._iterables import Staged
+from ._state import is_tensor
+
+_ASKING = ("any", "all")
+_FUNCTIONS = ("abs", "len", "float", "int", "bool")
+_METHODS = (
+    *(
+        "abs",
+        "all",
+        "any",
+        "argmax",
+        "argmin",
+        "bool",
+        "detach",
+        "dim",
+        "double",
+        "exp",
+        "float",
+        "int",
+    ),
+    *(
+        "isfinite",
+        "isinf",
+        "isnan",
+        "item",
+        "log",
+        "long",
+        "max",
+        "mean",
+        "min",
+        "norm",
+        "numel",
+        "size",
+    ),
+    *("sqrt", "square", "std", "sum", "var"),
+)
+_PARTS = (
+    *(
+        ast.Name,
+        ast.Constant,
+        ast.Attribute,
+        ast.Subscript,
+        ast.Slice,
+        ast.Tuple,
+        ast.BinOp,
+        ast.UnaryOp,
+    ),
+    *(
+        ast.Compare,
+        ast.BoolOp,
+        ast.IfExp,
+        ast.operator,
+        ast.unaryop,
+        ast.cmpop,
+        ast.boolop,
+        ast.Load,
+    ),
+)
+
+
+def is_asking(node: ast.Call) -> bool:
+    """Whether it is any() or all() of a generator that has no effect."""
+    if not isinstance(node.func, ast.Name) or node.func.id not in _ASKING:
+        return False
+    if len(node.args) != 1 or node.keywords or not isinstance(node.args[0], ast.GeneratorExp):
+        return False
+    first = node.args[0].generators[0]
+    simple = len(node.args[0].generators) == 1 and not first.ifs and not first.is_async
+    return simple and _is_pure(node.args[0].elt)
+
+
+def told(function: ast.expr, generator: Any) -> ast.expr:
+    """The argument: the generator as a function of what it goes over, which is known before it."""
+    at = nodes.where(generator)
+    first = generator.generators[0]
+    gone_over, first.iter = first.iter, nodes.name(nodes.THUNK, at)
+    make = ast.Lambda(nodes.one_argument(nodes.THUNK, at), generator, **at)
+    return nodes.operation("asked", [function, make, gone_over], at)
+
+
+def _is_pure(node: ast.AST) -> bool:
+    if isinstance(node, ast.Call):
+        function = node.func
+        if isinstance(function, ast.Attribute):
+            known = function.attr in _METHODS and _is_pure(function.value)
+        else:
+            known = isinstance(function, ast.Name) and function.id in _FUNCTIONS
+        parts: list[ast.AST] = [*node.args, *[k.value for k in node.keywords]]
+        return known and all(map(_is_pure, parts))
+    return isinstance(node, _PARTS) and all(map(_is_pure, ast.iter_child_nodes(node)))
+
+
+class Asked:
+    """A generator without effects, for any() and all()."""
+
+    def __init__(self, values: Iterator[Any]) -> None:
+        self.values = values
+
+
+def asked(function: Any, make: Callable[[Any], Iterator[Any]], gone_over: Any) -> Any:
+    """What generated code gives to `function` in place of the generator."""
+    values = make(gone_over)
+    again = is_tensor(gone_over) or isinstance(gone_over, (list, tuple, range, dict, Staged))
+    if again and recording() and function in (builtins.any, builtins.all):
+        return Asked(values)
+    return values
