@@ -106,7 +106,7 @@ Given Loaded::flat(const archive::Entry &entry, const py::tuple &values) {
     given.tensors.push_back(THPVariable_Unpack(tensor));
     s.slots.push_back(TensorMeta::of(given.tensors.back()));
   }
-  s.context = probe_context();
+  s.context = require_context();
   given.kept = std::move(flat.kept);
   return given;
 }

@@ -135,7 +135,7 @@ void Concrete::check_capture(std::size_t index, py::handle tensor) const {
 /// rest was decided at the trace.
 void Concrete::check_context() const {
   const Context &traced = signature().context;
-  const Context now = probe_context();
+  const Context now = require_context();
   if (traced == now)
     return;
   Context expected = traced;

@@ -6,6 +6,8 @@
 
 #include <torch/csrc/Exceptions.h>
 
+#include <structmember.h>
+
 #include <cstring>
 
 namespace tracehost::python {
@@ -270,6 +272,35 @@ std::shared_ptr<ContainerType> container_type(PyObject *object) {
     return PyType_HasFeature(type, Py_TPFLAGS_MAPPING) ? made(Form::mapping) : nullptr;
   auto record = made(Form::record);
   record->fields_ = std::move(fields);
+  return record;
+}
+
+/// The names of `__slots__`, of all classes that have some.
+static void names_of_slots(PyTypeObject *type, std::vector<PyObject *> &names) {
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(type->tp_mro); ++i) {
+    auto *base = reinterpret_cast<PyTypeObject *>(PyTuple_GET_ITEM(type->tp_mro, i));
+    PyObject *name = nullptr, *value = nullptr;
+    for (Py_ssize_t place = 0; (base->tp_flags & Py_TPFLAGS_HEAPTYPE) &&
+                               PyDict_Next(base->tp_dict, &place, &name, &value);) {
+      if (Py_TYPE(value) != &PyMemberDescr_Type)
+        continue;
+      const PyMemberDef *member = reinterpret_cast<PyMemberDescrObject *>(value)->d_member;
+      if (member->type == T_OBJECT_EX && !(member->flags & READONLY))
+        names.push_back(Py_NewRef(name));
+    }
+  }
+}
+
+std::shared_ptr<ContainerType> instance_type(PyObject *object) {
+  PyTypeObject *type = Py_TYPE(object);
+  const bool plain = (type->tp_flags & Py_TPFLAGS_HEAPTYPE) && !is_object(object, type) &&
+                     class_in_c(type) == &PyBaseObject_Type &&
+                     type->tp_new == PyBaseObject_Type.tp_new && !type->tp_finalize &&
+                     !type->tp_del;
+  if (!plain)
+    return nullptr;
+  auto record = std::make_shared<ContainerType>(type, Form::record);
+  names_of_slots(type, record->fields_);
   return record;
 }
 

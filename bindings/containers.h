@@ -67,6 +67,7 @@ public:
 
 private:
   friend std::shared_ptr<ContainerType> container_type(PyObject *object);
+  friend std::shared_ptr<ContainerType> instance_type(PyObject *object);
   void learn_names(PyObject *object, PyObject *with_keys);
   void learn_access() const;
 
@@ -87,6 +88,10 @@ private:
 /// up on its class; runs no code of its instance but a registered flatten function that names
 /// children. One for each class but custom ones, where it belongs to the object.
 std::shared_ptr<ContainerType> container_type(PyObject *object);
+
+/// How an instance of a user's class is taken apart that nothing else describes: its `__slots__`
+/// and its attributes. Null where it can't be made anew by object.__new__ and those.
+std::shared_ptr<ContainerType> instance_type(PyObject *object);
 
 /// The class in C that instances of `type` are laid out by: its tp_new makes one without __init__.
 PyTypeObject *class_in_c(PyTypeObject *type);

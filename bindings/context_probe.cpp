@@ -1,6 +1,7 @@
 #include "context_probe.h"
 
 #include "errors.h"
+#include "plain_calls.h"
 
 #include <ATen/PythonTorchFunctionTLS.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
@@ -15,13 +16,6 @@ namespace {
 
 namespace py = pybind11;
 
-[[noreturn]] void refuse_mode(const std::string &mode) {
-  raise(errors().trace,
-        fmt::format("a Function was called under {}, which a graph does not honour. "
-                    "Call it outside of that mode, or call its python_function.",
-                    mode));
-}
-
 [[gnu::cold]] std::int32_t default_device() {
   const py::list modes =
       py::module_::import("torch.overrides").attr("_get_current_function_mode_stack")();
@@ -30,7 +24,7 @@ namespace py = pybind11;
   std::int32_t device = 0;
   for (const py::handle mode : modes) {
     if (!py::isinstance(mode, device_context))
-      refuse_mode("the TorchFunction mode " + std::string(Py_TYPE(mode.ptr())->tp_name));
+      throw RunsPlain{"the TorchFunction mode " + std::string(Py_TYPE(mode.ptr())->tp_name)};
     const auto d = reinterpret_cast<THPDevice *>(mode.attr("device").ptr())->device;
     device = static_cast<std::int32_t>(d.type()) << 8 | (d.index() + 1);
   }
@@ -44,11 +38,22 @@ Context probe_context() {
   if (at::impl::PythonTorchFunctionTLS::stack_len() > 0) [[unlikely]]
     context.default_device = default_device();
   if (c10::impl::TorchDispatchModeTLS::stack_len() > 0) [[unlikely]]
-    refuse_mode("a TorchDispatch mode");
+    throw RunsPlain{"a TorchDispatch mode (make_fx, torch.export, fake tensors ...)"};
   if (c10::DispatchKeySet(c10::DispatchKeySet::RAW, context.included)
           .has(c10::DispatchKey::FuncTorchDynamicLayerFrontMode)) [[unlikely]]
-    refuse_mode("a functorch transform (vmap, grad, ...)");
+    throw RunsPlain{"a functorch transform (vmap, grad, ...)"};
   return context;
+}
+
+Context require_context() {
+  try {
+    return probe_context();
+  } catch (const RunsPlain &plain) {
+    raise(errors().trace,
+          fmt::format("a graph was asked for under {}, which it does not honour. Ask for it "
+                      "outside of that mode, or call the function's python_function.",
+                      plain.around));
+  }
 }
 
 } // namespace tracehost::python

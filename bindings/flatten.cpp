@@ -73,8 +73,9 @@ void check_leaf(PyObject *object, Purpose purpose) {
 class Flattener {
 public:
   Flattener(std::vector<Node> &nodes, std::vector<AtomRef> &atoms, std::vector<PyObject *> &tensors,
-            Purpose purpose, UserValues *values)
-      : nodes_(nodes), atoms_(atoms), tensors_(tensors), purpose_(purpose), values_(values) {}
+            Purpose purpose, UserValues *values, ResultObjects *result = nullptr)
+      : nodes_(nodes), atoms_(atoms), tensors_(tensors), purpose_(purpose), values_(values),
+        result_(result) {}
 
   void value(PyObject *object);
   std::size_t open(std::shared_ptr<const ContainerType> type);
@@ -93,6 +94,8 @@ public:
 private:
   void slow(PyObject *object);
   void typed(PyObject *object);
+  bool of_result(PyObject *object);
+  void again(PyObject *object, std::uint8_t what, Node::Payload payload);
   void container(PyObject *object, std::shared_ptr<ContainerType> type);
   void children(PyObject *object, const ContainerType &type);
   void dict(PyObject *object);
@@ -115,6 +118,7 @@ private:
   std::vector<PyObject *> &tensors_;
   const Purpose purpose_;
   UserValues *const values_;
+  ResultObjects *const result_; ///< null: none are expected
   bool in_context_ = false;
   std::unordered_map<const c10::TensorImpl *, std::uint32_t> slots_;
   std::unordered_map<PyTypeObject *, std::shared_ptr<ContainerType>> types_;
@@ -239,8 +243,10 @@ void Flattener::slow(PyObject *object) {
   if (known != types_.end())
     return container(object, known->second);
   if (has_user_type(Py_TYPE(object)))
-    return typed(object);
+    return of_result(object) ? void() : typed(object);
   auto type = container_type(object);
+  if ((!type || type->form() == Form::mapping) && of_result(object))
+    return;
   if (!type) {
     if (!in_context_)
       check_leaf(object, purpose_);
@@ -249,6 +255,40 @@ void Flattener::slow(PyObject *object) {
   if (type->form() != Form::custom)
     types_.emplace(Py_TYPE(object), type);
   container(object, std::move(type));
+}
+
+void Flattener::again(PyObject *object, std::uint8_t what, Node::Payload payload) {
+  Node node;
+  node.kind = Kind::again;
+  node.reserved[1] = what;
+  node.payload = payload;
+  add(node, object, 0);
+}
+
+/// An object of a result: whether it was given, or is one that can be made anew.
+bool Flattener::of_result(PyObject *object) {
+  if (!result_ || in_context_)
+    return false;
+  const auto given = std::find(result_->given.begin(), result_->given.end(), object);
+  if (given != result_->given.end()) {
+    const auto number = static_cast<std::uint32_t>(given - result_->given.begin());
+    again(object, kGiven, {.again = {0, number}});
+    return true;
+  }
+  if (const auto met = result_->made.find(object); met != result_->made.end()) {
+    if (nodes_[met->second.node].end == 0)
+      nesting_.enter(object); // throws: it contains itself
+    ++met->second.references;
+    nodes_[met->second.node].reserved[2] = kShared;
+    again(object, kShared, {.again = {met->second.node, 0}});
+    return true;
+  }
+  auto type = instance_type(object);
+  if (!type)
+    return false;
+  result_->made.emplace(object, ResultObjects::Made{static_cast<std::uint32_t>(nodes_.size()), 1});
+  container(object, std::move(type));
+  return true;
 }
 
 void Flattener::container(PyObject *object, std::shared_ptr<ContainerType> type) {
@@ -434,9 +474,9 @@ void flatten(const Binder &binder, const Bound &bound, PyObject *self, UserValue
   found.kept = std::move(walk.kept);
 }
 
-FlatValue flatten(PyObject *value, Purpose purpose, UserValues *values) {
+FlatValue flatten(PyObject *value, Purpose purpose, UserValues *values, ResultObjects *objects) {
   FlatValue result;
-  Flattener walk(result.nodes, result.atoms, result.tensors, purpose, values);
+  Flattener walk(result.nodes, result.atoms, result.tensors, purpose, values, objects);
   walk.value(value);
   result.objects = std::move(walk.objects);
   result.kept = std::move(walk.kept);

@@ -5,6 +5,7 @@
 #include "errors.h"
 #include "guards/gil.h"
 #include "instances.h"
+#include "plain_calls.h"
 #include "program/stack_pool.h"
 #include "python_call.h"
 #include "report/contrast.h"
@@ -147,6 +148,36 @@ bool warn_went_on(const PythonFunction &f, const PythonCall &call) {
   return nullptr;
 }
 
+/// What is around the call works on ops: its body runs, which is told once.
+[[gnu::noinline, gnu::cold]] PyObject *plain(PythonFunction &f, const Arguments &a,
+                                             const std::string &around) {
+  if (f.plain.insert(around).second) {
+    const std::string message =
+        fmt::format("{} runs as plain Python under {}, which needs the ops themselves. Calls "
+                    "outside of that run graphs.",
+                    f.name, around);
+    if (PyErr_WarnEx(errors().trace_warning, message.c_str(), 1) != 0)
+      return nullptr;
+  }
+  return eager(f, a);
+}
+
+PyObject *call_function(PyObject *self, PyObject *const *args, std::size_t nargsf,
+                        PyObject *kwnames);
+
+/// In a checkpoint. What can't be traced without data runs as plain Python.
+[[gnu::noinline, gnu::cold]] PyObject *call_traced_ahead(PyObject *self, const Arguments &a) {
+  PythonFunction &f = *cast(self)->function;
+  if (trace_ahead(self, a.args, a.nargsf, a.kwnames)) {
+    const TracedAhead once(f);
+    return call_function(self, a.args, a.nargsf, a.kwnames);
+  }
+  if (!PyErr_ExceptionMatches(errors().base))
+    return nullptr;
+  PyErr_Clear();
+  return plain(f, a, "torch.utils.checkpoint");
+}
+
 PyObject *call_function(PyObject *self, PyObject *const *args, std::size_t nargsf,
                         PyObject *kwnames) {
   PythonFunction &f = *cast(self)->function;
@@ -169,7 +200,11 @@ PyObject *call_function(PyObject *self, PyObject *const *args, std::size_t nargs
     const auto outcome = f.core->call(call, call, *stack, served);
     if (outcome != FunctionCore::Outcome::hit) [[unlikely]]
       return missed(f, call, outcome);
-    return build_result(served->outputs, *stack);
+    return build_result(served->outputs, *stack, call.roots());
+  } catch (const RunsPlain &mode) {
+    return plain(f, arguments, mode.around);
+  } catch (const TraceAhead &) {
+    return call_traced_ahead(self, arguments);
   } catch (...) {
     return failed(f, call, arguments);
   }

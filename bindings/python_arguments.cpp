@@ -2,6 +2,7 @@
 #include "conversion.h"
 #include "errors.h"
 #include "guards/gil.h"
+#include "plain_calls.h"
 #include "python_call.h"
 #include "user_type.h"
 
@@ -86,6 +87,8 @@ bool PythonCall::convert(const Conversion &conversion) {
   converted_ = std::move(made); // what was converted before was needed until here
   return true;
 }
+
+void PythonCall::missed(Request &) { check_what_is_around(function_); }
 
 bool PythonCall::adapt(Request &) {
   if (PyErr_Occurred()) // a user's `__eq__` was interrupted while a Specialization was verified

@@ -164,7 +164,8 @@ std::optional<BesideResult> PythonCall::run_beside(Request &, const Specializati
   BesideResult beside;
   std::vector<Owned> tensors;
   try {
-    const OutputSpec body = describe_result(miss().result, function_.name, tensors);
+    const OutputSpec body =
+        describe_result(miss().result, function_.name, tensors, {found_.roots, true});
     beside.different = difference(served.outputs, body, tensors, beside.tensors);
   } catch (const python_error &) {
     beside.different = current_error();

@@ -39,6 +39,7 @@ struct PythonFunction {
   bool takes_arrays = false;     ///< it was called with numpy's: converted before the look-up
   TraceHistory history;          ///< of earlier traces
   std::unordered_set<std::string> warned;   ///< paths of slots that a SideEffectWarning has named
+  std::unordered_set<std::string> plain;    ///< what a TraceWarning has named: modes around calls
   std::unordered_set<std::string> baked;    ///< lines that a TraceWarning has named
   std::unordered_set<std::string> wrong;    ///< ops that a TraceWarning of wrong graphs has named
   std::unique_ptr<Declaration> declaration; ///< null: no input_signature
@@ -98,6 +99,8 @@ public:
   void use(StandIns &stand_ins);
   /// By slot, the names of the specs that a request was made of. After flatten().
   std::vector<std::string> spec_names() const;
+  /// After a hit: the objects that paths start from, by their numbers; borrowed.
+  std::span<PyObject *const> roots() const { return found_.roots; }
   /// After Outcome::traced: the body's result, a new reference.
   PyObject *take_result() { return std::exchange(miss().result, nullptr); }
   /// After a trace: shows the SideEffectWarnings, one a slot and Function, and the TraceWarnings of
@@ -111,6 +114,7 @@ public:
 
   bool verify(Specialization &specialization, Request &request, torch::jit::Stack &stack) override;
   bool adapt(Request &request) override;
+  void missed(Request &request) override;
   Signature flatten(Request &request, std::vector<at::Tensor> &slots) override;
   Surroundings surroundings(const Specialization &specialization, Request &request) override;
   void environment(const Specialization &specialization, Request &request,

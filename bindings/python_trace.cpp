@@ -104,7 +104,8 @@ BodyResult PythonCall::run(Request &) {
   check_arguments_unchanged();
   BodyResult result;
   std::vector<Owned> tensors;
-  result.outputs = describe_result(miss().result, function_.name, tensors);
+  result.outputs =
+      describe_result(miss().result, function_.name, tensors, {miss().flattened.roots, true});
   for (const Owned &t : tensors) {
     if (!can_be_wrapped(t.get()))
       trace::refuse(
@@ -152,7 +153,8 @@ void PythonCall::return_as_eager() {
   std::vector<Owned> tensors;
   BodyResult result;
   try {
-    result.outputs = describe_result(miss().result, function_.name, tensors);
+    result.outputs =
+        describe_result(miss().result, function_.name, tensors, {miss().flattened.roots, true});
   } catch (const python_error &) {
     return; // no graph would have returned it
   }
@@ -176,7 +178,7 @@ void PythonCall::return_as_eager(const BodyResult &result) {
   if (!differs)
     return;
   const trace::PausedWithData paused;
-  Owned built(build_result(result.outputs, outputs));
+  Owned built(build_result(result.outputs, outputs, miss().flattened.roots));
   if (!built)
     rethrow();
   Py_XSETREF(miss().result, built.release());
@@ -211,7 +213,7 @@ void PythonCall::repeat(Rebound &rebound, std::vector<at::Tensor> &outputs) {
   std::vector<Owned> tensors;
   OutputSpec value;
   try {
-    value = describe_result(rebound.value, rebound.path, tensors);
+    value = describe_result(rebound.value, rebound.path, tensors, {});
   } catch (const python_error &) { // it holds an object that only the body can make
     return;
   }

@@ -35,7 +35,7 @@ public:
     if (!call_.bind())
       rethrow();
     call_.use(stand_ins_);
-    call_.context = probe_context();
+    call_.context = require_context();
   }
   PythonCall &operator*() { return call_; }
   PythonCall *operator->() { return &call_; }

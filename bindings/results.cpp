@@ -61,18 +61,29 @@ PyObject *constant(const Node &node) {
   return Py_NewRef(static_cast<const Constant *>(node.payload.atom)->object());
 }
 
+PyObject *given_object(const Node &node, std::span<PyObject *const> given) {
+  if (node.reserved[1] == kGiven && node.payload.again.root < given.size())
+    return Py_NewRef(given[node.payload.again.root]);
+  PyErr_SetString(PyExc_TypeError, "the result holds an object that was an argument, which is "
+                                   "known to calls of the Function alone. Call that.");
+  return nullptr;
+}
+
 struct Outputs {
   PyObject *tensor(const Node &node) const {
     const at::Tensor &t = stack[node.payload.slot].toTensor();
     return node.reserved[1] == kNumber ? number_of(t) : THPVariable_Wrap(t);
   }
   PyObject *object(const Node &node) const { return constant(node); }
+  PyObject *again(const Node &node, const Node &) const { return given_object(node, given); }
   torch::jit::Stack &stack;
+  std::span<PyObject *const> given;
 };
 
 struct Given {
   PyObject *tensor(const Node &node) const { return Py_NewRef(objects[node.payload.slot]); }
   PyObject *object(const Node &node) const { return constant(node); }
+  PyObject *again(const Node &node, const Node &) const { return given_object(node, {}); }
   const std::vector<PyObject *> &objects;
 };
 
@@ -112,9 +123,29 @@ bool same_node(const Node &a, const Node &b) {
   return x && y ? same_leaf(x->object(), y->object()) : same(a, b);
 }
 
+/// Whether a class or function is found in its module by its name: it is the same at each call.
+bool is_importable(PyObject *leaf) {
+  if (!PyType_Check(leaf) && !PyFunction_Check(leaf))
+    return false;
+  const Owned module(PyObject_GetAttrString(leaf, "__module__"));
+  const Owned name(module ? PyObject_GetAttrString(leaf, "__qualname__") : nullptr);
+  PyObject *holder = name && PyUnicode_Check(name.get()) && PyUnicode_Check(module.get())
+                         ? PyDict_GetItemWithError(PyImport_GetModuleDict(), module.get())
+                         : nullptr;
+  Owned found(Py_XNewRef(holder));
+  const std::string path = holder ? utf8(name.get()) : "";
+  for (std::size_t from = 0; found && from < path.size();) {
+    const std::size_t dot = std::min(path.find('.', from), path.size());
+    found = Owned(PyObject_GetAttrString(found.get(), path.substr(from, dot - from).c_str()));
+    from = dot + 1;
+  }
+  PyErr_Clear();
+  return found.get() == leaf;
+}
+
 /// Whether a later call can return this very leaf.
 bool can_return(PyObject *leaf, const Node &node) {
-  return (!node.reserved[0] && node.kind != Kind::again) || is_enum_member(leaf) ||
+  return !node.reserved[0] || is_enum_member(leaf) || is_importable(leaf) ||
          PyUnicode_Check(leaf) || PyLong_Check(leaf) || PyFloat_Check(leaf) ||
          PyComplex_Check(leaf) || PyBytes_Check(leaf);
 }
@@ -122,8 +153,8 @@ bool can_return(PyObject *leaf, const Node &node) {
 [[noreturn]] void refuse(const std::string &function, PyTypeObject *type) {
   raise(PyExc_TypeError,
         fmt::format("{} returned a {}, which a later call could not return anew. Return tensors, "
-                    "numbers, strings, None, dtypes, devices, enums, or tuples, lists, dicts and "
-                    "dataclasses of them.",
+                    "numbers, strings, None, dtypes, devices, enums, or tuples, lists, dicts, "
+                    "dataclasses and new objects of them.",
                     function, type->tp_name));
 }
 
@@ -138,10 +169,11 @@ bool is_factory(const std::vector<Node> &nodes, std::size_t index, PyObject *bef
 } // namespace
 
 OutputSpec describe_result(PyObject *result, const std::string &function,
-                           std::vector<Owned> &tensors) {
+                           std::vector<Owned> &tensors, const Returnable &returnable) {
   FlatValue flat;
+  ResultObjects objects{returnable.given, {}};
   try {
-    flat = flatten(result, Purpose::result);
+    flat = flatten(result, Purpose::result, nullptr, returnable.made ? &objects : nullptr);
   } catch (...) {
     rethrow_about("the result of " + function);
   }
@@ -160,7 +192,7 @@ OutputSpec describe_result(PyObject *result, const std::string &function,
     }
     PyObject *object = flat.objects[next++]; // a leaf, or a container's class
     PyObject *const name = std::exchange(before, object);
-    if (node.kind == Kind::further || node.kind == Kind::absent)
+    if (node.kind == Kind::further || node.kind == Kind::absent || node.kind == Kind::again)
       continue;
     if (node.is_container()) {
       if (!can_be_made(*static_cast<const ContainerType *>(node.payload.atom)))
@@ -176,6 +208,14 @@ OutputSpec describe_result(PyObject *result, const std::string &function,
   }
   for (PyObject *tensor : flat.tensors)
     tensors.emplace_back(Py_NewRef(tensor));
+  flat.kept.clear();
+  for (const auto &[object, made] : objects.made)
+    if (Py_REFCNT(object) != made.references)
+      raise(PyExc_TypeError,
+            fmt::format("{} returned a {} that something else refers to as well, so a later call "
+                        "could not return it anew. Return what it is made of, or an object that "
+                        "the body has made and kept nowhere.",
+                        function, Py_TYPE(object)->tp_name));
   return spec;
 }
 
@@ -222,11 +262,12 @@ PyObject *result_leaf(const Node &node) {
   return constant ? constant->object() : nullptr;
 }
 
-PyObject *build_result(const OutputSpec &spec, torch::jit::Stack &outputs) {
+PyObject *build_result(const OutputSpec &spec, torch::jit::Stack &outputs,
+                       std::span<PyObject *const> given) {
   if (spec.nodes.size() == 1 && spec.nodes[0].kind == Kind::tensor &&
       spec.nodes[0].reserved[1] != kNumber) [[likely]]
     return THPVariable_Wrap(std::move(outputs[spec.nodes[0].payload.slot]).toTensor());
-  Outputs leaves{outputs};
+  Outputs leaves{outputs, given};
   std::size_t at = 0;
   return Tree(spec.nodes, leaves).value(at);
 }

@@ -6,16 +6,26 @@
 #include <ATen/core/stack.h>
 #include <Python.h>
 
+#include <span>
 #include <vector>
 
 /// A Function's result as an OutputSpec, and back. Requires for all: GIL held.
 
 namespace tracehost::python {
 
-/// Describes what the body returned; `tensors` gets its distinct tensors in order.
-/// Throws TypeError for an object that a later call could not return anew.
+/// Which objects a result may have.
+struct Returnable {
+  std::span<PyObject *const> given; ///< arguments, or what is in them: later calls return theirs
+  /// Instances that the body has made: nothing but the result refers to them. Later calls make
+  /// others.
+  bool made = false;
+};
+
+/// Describes what the body returned, to which the caller has one reference; `tensors` gets its
+/// distinct tensors in order. Throws TypeError for an object that a later call could not return
+/// anew.
 OutputSpec describe_result(PyObject *result, const std::string &function,
-                           std::vector<Owned> &tensors);
+                           std::vector<Owned> &tensors, const Returnable &objects);
 
 /// Whether some of its numbers are computed by the graph.
 bool returns_numbers(const OutputSpec &spec);
@@ -30,7 +40,9 @@ std::string difference(const OutputSpec &graph, const OutputSpec &body,
 PyObject *result_leaf(const Node &node);
 
 /// The result of a hit: a new reference, or null with a Python error set. Consumes `outputs`.
-PyObject *build_result(const OutputSpec &spec, torch::jit::Stack &outputs);
+/// `given`: of the call, by their numbers at the trace; where they are not known, empty.
+PyObject *build_result(const OutputSpec &spec, torch::jit::Stack &outputs,
+                       std::span<PyObject *const> given = {});
 /// The same structure with other objects in place of its tensors.
 PyObject *build_result(const OutputSpec &spec, const std::vector<PyObject *> &in_place_of_tensors);
 

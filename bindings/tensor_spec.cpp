@@ -96,7 +96,7 @@ std::string parse_name(py::handle name) {
   return result;
 }
 
-TensorSpec make(py::handle shape, py::handle dtype, py::handle device, py::handle name) {
+TensorSpec make_spec(py::handle shape, py::handle dtype, py::handle device, py::handle name) {
   return {parse_shape(shape), parse_dtype(dtype), parse_device(device), parse_name(name)};
 }
 
@@ -202,7 +202,7 @@ void add_tensor_spec(py::module_ &module) {
   const py::object float32 = dtype_of(TensorSpec());
   py::class_<TensorSpec> type(module, "TensorSpec", py::is_final(), kDoc);
   type.attr("__module__") = "tracehost";
-  type.def(py::init(&make), py::arg("shape"), py::arg("dtype") = float32,
+  type.def(py::init(&make_spec), py::arg("shape"), py::arg("dtype") = float32,
            py::arg("device") = py::none(), py::arg("name") = py::none())
       .def_property_readonly("shape", &shape_of, "A tuple, None for any size; None: any rank.")
       .def_property_readonly("dtype", &dtype_of)

@@ -222,8 +222,9 @@ static py::object lists_of(c10::IntArrayRef sizes, std::size_t depth, const at::
 }
 
 PyObject *read_numbers(const at::Tensor &t) {
-  const std::vector<at::Tensor> elements =
-      t.dim() == 0 ? std::vector{t} : t.dim() == 1 ? t.unbind() : t.reshape({-1}).unbind();
+  const std::vector<at::Tensor> elements = t.dim() == 0   ? std::vector{t}
+                                           : t.dim() == 1 ? t.unbind()
+                                                          : t.reshape({-1}).unbind();
   const at::Tensor *next = elements.data();
   return lists_of(t.sizes(), 0, next).release().ptr();
 }

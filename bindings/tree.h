@@ -7,6 +7,7 @@
 
 #include <Python.h>
 
+#include <utility>
 #include <vector>
 
 namespace tracehost::python {
@@ -15,7 +16,8 @@ namespace tracehost::python {
 /// new references, null with an error set:
 ///
 ///     PyObject *tensor(const Node &node);
-///     PyObject *object(const Node &node);   // any other leaf
+///     PyObject *again(const Node &node, const Node &first);   // a Kind::again, and what it names
+///     PyObject *object(const Node &node);                     // any other leaf
 ///
 /// Requires: GIL held.
 template <class Leaves> class Tree {
@@ -27,9 +29,20 @@ public:
     const Node &node = nodes_[at++];
     if (node.kind == Kind::tensor)
       return leaves_.tensor(node);
-    if (node.is_container())
-      return container(node, at);
-    return leaves_.object(node.kind == Kind::again ? nodes_[node.payload.again.node] : node);
+    if (node.is_container()) {
+      const auto index = static_cast<std::uint32_t>(at - 1);
+      PyObject *made = container(node, at);
+      if (made && node.reserved[2] != 0) // once more in the tree
+        shared_.emplace_back(index, Owned(Py_NewRef(made)));
+      return made;
+    }
+    if (node.kind == Kind::again) {
+      for (const auto &[index, made] : shared_)
+        if (index == node.payload.again.node)
+          return Py_NewRef(made.get());
+      return leaves_.again(node, nodes_[node.payload.again.node]);
+    }
+    return leaves_.object(node);
   }
 
 private:
@@ -69,6 +82,7 @@ private:
 
   const std::vector<Node> &nodes_;
   Leaves &leaves_;
+  std::vector<std::pair<std::uint32_t, Owned>> shared_; ///< made, by their nodes
 };
 
 } // namespace tracehost::python

@@ -9,7 +9,9 @@
 #include <Python.h>
 #include <c10/util/SmallVector.h>
 
+#include <span>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 /// Python arguments as a Signature's tree, and the comparison with one. The two walks visit the
@@ -69,8 +71,23 @@ struct FlatValue {
 /// Arguments are refused where a later call could not be compared with them; a result's registered
 /// containers keep what their class calls context as it is.
 enum class Purpose : std::uint8_t { argument, result };
-/// `values`: null where objects of users' types are what they are.
-FlatValue flatten(PyObject *value, Purpose purpose, UserValues *values = nullptr);
+/// What a result's objects are that no container_type() takes apart.
+struct ResultObjects {
+  std::span<PyObject *const> given; ///< by their number: arguments, or what is in them
+  struct Made {
+    std::uint32_t node;    ///< where it was met first
+    Py_ssize_t references; ///< from the result
+  };
+  std::unordered_map<PyObject *, Made> made; ///< may be instances that the body has made
+};
+/// `values`: null where objects of users' types are what they are. `objects`: of a result.
+FlatValue flatten(PyObject *value, Purpose purpose, UserValues *values = nullptr,
+                  ResultObjects *objects = nullptr);
+
+/// Of a result, Node::reserved[1] of a Kind::again: an argument (payload.again.root), or the
+/// instance made for payload.again.node, whose own reserved[2] is kShared.
+inline constexpr std::uint8_t kGiven = 1;
+inline constexpr std::uint8_t kShared = 2;
 
 /// Throws the exception being handled; a SignatureError's message then starts with `subject`.
 [[noreturn]] void rethrow_about(const std::string &subject);

@@ -70,6 +70,8 @@ public:
   /// if one is another object now, so that a Specialization may serve after all. Throws on what
   /// does not fit. May run user code.
   virtual bool adapt(Request & /*request*/) { return false; }
+  /// No Specialization serves the call: the last moment to leave it, by an exception.
+  virtual void missed(Request & /*request*/) {}
 
   /// The request's Signature, without watched slots and captures; declared sizes are relaxed in it.
   /// Throws on what can't be compared.

@@ -176,6 +176,7 @@ FunctionCore::Outcome FunctionCore::miss(Body &body, Request &request, torch::ji
                                          SpecializationRef &served) {
   if (body.adapt(request) && (served = look_up(body, request, stack)))
     return hit(body, request, stack, served);
+  body.missed(request);
   const Stance stance = request.stance;
   if (stance == Stance::eager_on_miss || stance == Stance::fail_on_miss)
     return Outcome::unserved;

@@ -94,12 +94,25 @@ at::Tensor in_eager(at::Tensor t) {
 void set_inexact(jit::Value *value) { current->inexact.insert(value); }
 bool is_inexact(const jit::Value *value) { return current->inexact.contains(value); }
 
-void forget(jit::Node *node) {
+void forget(jit::Node *node) { current->forget(node); }
+
+/// Another node or value may get the same address.
+void Scope::forget(jit::Node *node) {
+  const auto forget_value = [this](jit::Value *value) {
+    inexact.erase(value);
+    loose.erase(value);
+    met.erase(value);
+    if (relaxed)
+      relaxed->forget(value);
+  };
+  parsed_.erase(node);
+  if (relaxed)
+    relaxed->forget(node);
   for (jit::Value *value : node->outputs())
-    current->inexact.erase(value);
+    forget_value(value);
   for (jit::Block *block : node->blocks()) {
     for (jit::Value *value : block->inputs())
-      current->inexact.erase(value);
+      forget_value(value);
     for (jit::Node *inner : block->nodes())
       forget(inner);
   }

@@ -449,6 +449,19 @@ void RelaxedSizes::split(const at::Tensor &t, std::int64_t dimension, std::int64
              frontend_.here());
 }
 
+void RelaxedSizes::forget(jit::Node *node) {
+  shadow_.forget(node);
+  stashed_.erase(node);
+  std::erase_if(shadow_.unknown, [&](const Shadow::Trouble &t) { return t.node == node; });
+  std::erase_if(shadow_.differences, [&](const Shadow::Trouble &t) { return t.node == node; });
+}
+
+void RelaxedSizes::forget(jit::Value *value) {
+  shadow_.forget(value);
+  given.erase(value);
+  std::erase_if(index_reads_, [&](const IndexRead &read) { return read.value == value; });
+}
+
 void RelaxedSizes::finish() {
   settle();
   advance();

@@ -45,6 +45,10 @@ public:
   /// chunk: how many there are depends on the size.
   void split(const at::Tensor &t, std::int64_t dimension, std::int64_t chunks);
 
+  /// The node, or the value, is about to be destroyed.
+  void forget(torch::jit::Node *node);
+  void forget(torch::jit::Value *value);
+
   /// After the body.
   void finish();
 

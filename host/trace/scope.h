@@ -83,6 +83,7 @@ public:
   void outside(const c10::OperatorHandle &op, const jit::Stack &stack) override;
 
   /// Makes sure that the tracer knows `t`, as a capture if need be.
+  void forget(jit::Node *node);
   void know(const at::Tensor &t);
   /// What stands for `t` where the trace has no data; the tracer knows it as it knows `t`.
   at::Tensor stand_in(const at::Tensor &t);

@@ -67,6 +67,16 @@ void Shadow::restart() {
 
 void Shadow::give_up(jit::Node *node) { given_up_.insert(node); }
 
+void Shadow::forget(jit::Node *node) {
+  given_up_.erase(node);
+  reported_.erase(node);
+  if (last_ != node)
+    return;
+  last_ = node->prev();
+  if (last_ == node->owningBlock()->return_node()) // it was the first
+    last_ = nullptr;
+}
+
 Shadow::Entry Shadow::input(jit::Value *value) {
   Entry entry;
   if (value->node() != value->owningGraph()->param_node()) {

@@ -58,6 +58,9 @@ public:
   void restart();
   /// The node's results count as not known from now on.
   void give_up(torch::jit::Node *node);
+  /// The node, or the value, is about to be destroyed.
+  void forget(torch::jit::Node *node);
+  void forget(torch::jit::Value *value) { entries_.erase(value); }
 
   /// What differs in kind, not size, at points that need not hold; read and cleared by the owner.
   std::vector<Trouble> differences;

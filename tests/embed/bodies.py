@@ -51,7 +51,7 @@ def fails(x):
 
 @tracehost.function
 def reads(x):
-    return x * x.sum().tolist()
+    return x * x.sum().numpy().tolist()
 
 
 @tracehost.function

@@ -26,7 +26,6 @@ NOT_RIGHT = {
     # Refused with a line: what a graph can't do, or not yet.
     "greedy_decode": "REFUSED",
     "meta_storage_bytes": "REFUSED",
-    "moe_masked_index": "REFUSED",
     "mutable_default_cache": "REFUSED",
     "ndarray_torch_tensor": "REFUSED",
     "rng_fork_inside": "REFUSED",

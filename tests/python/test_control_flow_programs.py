@@ -121,3 +121,22 @@ def test_table():
     assert len(set(names)) == len(names)
     assert all(autograph.to_code(p.function) for p in PROGRAMS)
     assert copy.deepcopy(PROGRAMS[0].inputs)
+
+
+@pytest.mark.parametrize("kind", ["declared", "reduced"])
+def test_a_loop_that_is_staged_again_under_open_sizes(kind):
+    """The first attempt, with an int, is taken out of the graph; nothing goes on to refer to its ops."""
+
+    def body(x, n):
+        k = 0
+        for i in range(n):
+            k = k + 0.5
+        return x * k
+
+    specs = [tracehost.TensorSpec([None, 2]), tracehost.TensorSpec([], torch.int64)]
+    f = tracehost.function(
+        body, **({"input_signature": specs} if kind == "declared" else {"reduce_retracing": True})
+    )
+    for size in (3, 4, 5, 6):
+        n = torch.tensor(size)
+        assert torch.equal(f(torch.ones(size, 2), n), torch.full((size, 2), size / 2))

@@ -67,7 +67,7 @@ def test_an_exception_of_a_nested_function_may_be_caught():
 
 
 def test_a_refusal_in_a_nested_function_is_the_outer_calls():
-    inner = tracehost.function(lambda x: x.tolist()[0])
+    inner = tracehost.function(lambda x: x.numpy().tolist()[0])
     outer = tracehost.function(lambda x: x * inner(x))
     with pytest.raises(tracehost.ValueReadError):
         outer(X)

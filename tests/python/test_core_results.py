@@ -189,7 +189,6 @@ def test_an_unused_and_an_untouched_argument():
         lambda x: object(),
         lambda x: iter([x]),
         lambda x: [lambda: x],
-        lambda x: {"f": helper},
         lambda x: torch.nn.Linear(2, 2),
         lambda x: x.numpy,
     ],
@@ -211,8 +210,8 @@ def test_the_words_for_a_result_that_cannot_be_repeated():
         f(X)
     assert str(error.value) == (
         f"body (test_core_results.py:{line}) returned a object, which a later call could not return "
-        "anew. Return tensors, numbers, strings, None, dtypes, devices, enums, or tuples, lists, dicts "
-        "and dataclasses of them."
+        "anew. Return tensors, numbers, strings, None, dtypes, devices, enums, or tuples, lists, dicts, "
+        "dataclasses and new objects of them."
     )
 
 

@@ -362,31 +362,6 @@ def test_refused_ones_run_eagerly_under_the_stance(name):
         assert torch.equal(a, b)
 
 
-def test_what_a_mode_was_entered_around_is_refused_at_the_call():
-    f = tracehost.function(lambda x: x + 1)
-    with Doubling(), pytest.raises(tracehost.TraceError, match="called under a TorchDispatch mode"):
-        f(X)
-
-
-@pytest.mark.parametrize("transform", ["vmap", "grad", "jvp"])
-def test_a_transform_around_a_function_is_refused(transform):
-    def body(x):
-        return (x**3).sum() if transform == "grad" else x**3
-
-    def transformed(f, x):
-        if transform == "vmap":
-            return torch.vmap(f)(x.repeat(2, 1))
-        if transform == "grad":
-            return torch.func.grad(f)(x)
-        return torch.func.jvp(f, (x,), (x,))[1]
-
-    f = tracehost.function(body)
-    f(X)
-    with pytest.raises(tracehost.TraceError, match="called under a functorch transform"):
-        transformed(f, X)
-    assert torch.equal(transformed(f.python_function, X), transformed(body, X))
-
-
 def test_forward_mode_around_a_function():
     from torch.autograd import forward_ad
 

@@ -222,7 +222,7 @@ def uses_a_result(x):
 
 def reads_a_list(x):
     with init_scope():
-        w = x.tolist()  # here
+        w = x.numpy().tolist()  # here
     return x + w[0]
 
 
@@ -244,7 +244,7 @@ def branches(x):
     [
         (uses_an_argument, "a traced tensor is used in init_scope (aten::mul)", "TraceError"),
         (uses_a_result, "a traced tensor is used in init_scope (aten::clone)", "TraceError"),
-        (reads_a_list, "reads the value of 'x' (Tensor.tolist)", "ValueReadError"),
+        (reads_a_list, "reads the value of 'x' (Tensor.numpy)", "ValueReadError"),
         (reads_a_number, "a traced tensor is used in init_scope (aten::sum)", "TraceError"),
         (branches, "a traced tensor is used in init_scope (aten::select)", "TraceError"),
     ],

@@ -409,7 +409,7 @@ def noted(x):
     log.append(1)
     return x
 @tracehost.function
-def reads(x): return x * x.sum().tolist()
+def reads(x): return x * x.sum().numpy().tolist()
 @tracehost.function
 def fails(x, i): return x[i]"""
 

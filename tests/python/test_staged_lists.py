@@ -134,7 +134,7 @@ def test_a_refused_loop_gives_the_list_back():
     def body(x, n):
         out = []
         for i in range(n):
-            out.append(x * x.tolist()[0][0] + i)
+            out.append(x * x.numpy().tolist()[0][0] + i)
         return torch.stack(out)
 
     f = tracehost.function(body)

@@ -461,7 +461,7 @@ def test_where_the_trace_is_given_up():
     def f(x):
         out = tracehost.TensorArray(size=2, element_shape=[2]).write(0, x)
         grows = tracehost.TensorArray(size=1, dynamic_size=True).write(0, -x)
-        y = sum(x.tolist())
+        y = sum(x.numpy().tolist())
         doubled = tracehost.map_fn(lambda t: t * 2, out.stack())
         return grows.append(x).stack() * y, doubled, out.scatter([1], x[None]).concat()
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from .._tracehost import recording
-from ._reductions import checked, decided, truth
+from ._reductions import checked, decided, reads_are_refused, truth
 from ._state import as_number, is_number, is_read, is_tensor
 
 # More elements are compared by Python, which asks for the number.
@@ -19,6 +19,8 @@ _CONTAINERS = (*_SETS, list, tuple)
 
 def contains(value: Any, container: Any) -> Any:
     """What `value in container` is."""
+    if reads_are_refused():
+        return value in container
     if (
         is_tensor(container)
         and recording()

@@ -16,7 +16,15 @@ from typing import Any
 import torch
 
 from .._traced_number import compute
-from .._tracehost import is_relaxing, may_check, row_count, select, sizes_now
+from .._tracehost import (
+    is_relaxing,
+    may_check,
+    recording,
+    row_count,
+    select,
+    sizes_now,
+    traces_reads,
+)
 from ._asking import Asked
 from ._branches import stage
 from ._conditions import and_test, if_exp, or_test
@@ -79,12 +87,21 @@ def truth(value: Any) -> Any:
     return bool(value)
 
 
+def reads_are_refused() -> bool:
+    """Whether the user wants no number of the graph (value_reads="error", "guard", "bake")."""
+    return recording() and not traces_reads()
+
+
 def any_(values: Any) -> Any:
-    return _decide(values, True)
+    return any(_plain(values)) if reads_are_refused() else _decide(values, True)
 
 
 def all_(values: Any) -> Any:
-    return _decide(values, False)
+    return all(_plain(values)) if reads_are_refused() else _decide(values, False)
+
+
+def _plain(values: Any) -> Any:
+    return values.values if isinstance(values, Asked) else values
 
 
 def _decide(values: Any, deciding: bool) -> Any:
@@ -210,7 +227,7 @@ def sorted_(values: Any, call: Callable[[Any], Any], key: Any = None, reverse: A
     whole = values if is_tensor(values) else None
     values = _listed(values)
     keys = values if key is None else [call(key)(value) for value in values]
-    column = _column(keys, values)
+    column = None if reads_are_refused() else _column(keys, values)
     if column is None:
         if len(keys) > 1 and all(map(is_tensor, keys)):
             checked(keys[1] < keys[0])  # the first question of Python's sort, and its error
