@@ -136,6 +136,27 @@ jit::Node *node_of(const c10::OperatorHandle &op) {
 
 } // namespace
 
+/// `x[i, j] = n` of a traced number: torch makes a number of Python's a tensor of x's dtype, and
+/// takes a tensor of that dtype alone. `stack`: of index_put_.
+void Scope::cast_number(jit::Stack &stack) {
+  const at::Tensor &self = stack[stack.size() - 4].toTensor();
+  c10::IValue &value = stack[stack.size() - 2];
+  const at::Tensor number = value.toTensor();
+  if (!is_traced_number(number) || number.scalar_type() == self.scalar_type())
+    return;
+  const auto &state = tracer::getTracingState();
+  jit::Value *cast = state->graph->insert(
+      c10::aten::to, {state->getValue(number), static_cast<std::int64_t>(self.scalar_type())});
+  tracer::recordSourceLocation(cast->node());
+  at::Tensor made;
+  {
+    const Paused paused;
+    made = number.to(self.scalar_type());
+  }
+  state->setValue(made, cast);
+  value = std::move(made);
+}
+
 /// A number is a tensor to libtorch, and eager's ops refuse it as one. So do we, where it is not
 /// beside a tensor.
 void Scope::check_numbers(const c10::OperatorHandle &op, const jit::Stack &stack) {

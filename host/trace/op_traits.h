@@ -7,11 +7,12 @@ namespace tracehost::trace {
 
 /// What the tracing scope has to know of an op, derived from its schema once.
 struct OpTraits {
-  bool reads_value = false; ///< returns a Python number or bool computed from a tensor's content
-  bool random = false;      ///< draws from a generator
-  bool raises = false;      ///< some values make it raise
-  bool literal = false;     ///< an op that torch.tensor() and its kin end with
-  bool splits = false;      ///< returns as many tensors as its input has sizes
+  bool reads_value = false;  ///< returns a Python number or bool computed from a tensor's content
+  bool random = false;       ///< draws from a generator
+  bool raises = false;       ///< some values make it raise
+  bool literal = false;      ///< an op that torch.tensor() and its kin end with
+  bool takes_number = false; ///< `x[i, j] = 1.0`: a 0-dim tensor that torch made of the number
+  bool splits = false;       ///< returns as many tensors as its input has sizes
   bool drops_dimensions = false; ///< those of size 1: its result may have none at one call alone
   bool inexact = false;          ///< the result's sizes depend on values: inexact_with() decides
   bool writes = false;           ///< into some of its arguments: is_written() tells which

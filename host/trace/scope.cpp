@@ -115,7 +115,7 @@ void Scope::before(const c10::OperatorHandle &op, const jit::Stack &stack) {
                 if (t.unsafeGetTensorImpl()->is_wrapped_number())
                   return check_not_of_block(t);
                 const bool fresh = t.unsafeGetTensorImpl()->pyobj_slot()->load_pyobj() == nullptr;
-                if (op_traits.literal && fresh)
+                if (fresh && (op_traits.literal || (op_traits.takes_number && t.dim() == 0)))
                   literal(t);
                 else
                   know(t);

@@ -197,6 +197,7 @@ public:
 
 private:
   void literal(const at::Tensor &t);
+  void cast_number(jit::Stack &stack);
   void keep(jit::Value *random);
   void check_substituted(const c10::OperatorHandle &op);
   void recorded(const c10::OperatorHandle &op, const jit::Stack &stack);

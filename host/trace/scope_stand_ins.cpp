@@ -73,6 +73,8 @@ bool Scope::is_of_sizes(const c10::OperatorHandle &op, const jit::Stack &stack) 
 }
 
 void Scope::substitute(const c10::OperatorHandle &op, jit::Stack &stack) {
+  if (traits(op).takes_number)
+    cast_number(stack);
   if (!without_data())
     return;
   substituted_.clear();

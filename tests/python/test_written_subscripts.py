@@ -1,0 +1,119 @@
+"""`x[i, j] = number`: the tensor that torch makes of a number is part of the graph."""
+
+from types import SimpleNamespace
+
+import pytest
+import torch
+import tracehost
+from core_support import assert_same
+
+pytestmark = pytest.mark.filterwarnings("ignore::tracehost.RetraceWarning")
+
+GRIDS = [torch.zeros(3, 3), torch.ones(3, 3), torch.arange(9.0).view(3, 3)]
+ROWS = [torch.tensor([0, 1]), torch.tensor([2, 1]), torch.tensor([2, 0])]
+
+
+def a_float(x, i):
+    x[i, i] = 1.5
+    return x
+
+
+def an_int(x, i):
+    x[i, i] = 2
+    return x
+
+
+def into_ints(x, i):
+    y = x.long()
+    y[i, i] = True
+    return y
+
+
+def a_mask(x, i):
+    x[x > 0] = 0.5
+    x[None, i, i] = 4
+    return x
+
+
+def added(x, i):
+    x[i, i] += 1.0
+    return x
+
+
+def a_number_of_the_graph(x, i):
+    x[i, i] = x.sum().item() / 2
+    return x
+
+
+def of_another_dtype(x, i):
+    y = x.long()
+    y[i, i] = i.sum().item() + 1
+    return y
+
+
+def in_a_branch(x, i):
+    if x.sum() > 2:
+        x[i, i] = 1.0
+    else:
+        x[i, i] = -1.0
+    return x
+
+
+def in_a_loop(x, i):
+    for k in i:
+        x[k, i] = 2.5
+    return x
+
+
+BODIES = [
+    a_float,
+    an_int,
+    into_ints,
+    a_mask,
+    added,
+    a_number_of_the_graph,
+    of_another_dtype,
+    in_a_branch,
+    in_a_loop,
+]
+
+
+@pytest.mark.parametrize("body", BODIES, ids=lambda body: body.__name__)
+@pytest.mark.parametrize("declared", [False, True])
+def test_a_number_is_written_at_tensors_of_indices(body, declared):
+    specs = [tracehost.TensorSpec([None, None]), tracehost.TensorSpec([None], torch.int64)]
+    f = tracehost.function(body, **({"input_signature": specs} if declared else {}))
+    for grid, rows in zip(GRIDS, ROWS, strict=True):
+        given, expected = grid.clone(), grid.clone()
+        assert_same(f(given, rows), body(expected, rows))
+        assert_same(given, expected)
+    assert f.tracing_count() == 1
+
+
+def test_a_number_that_an_object_holds():
+    thing = SimpleNamespace(value=1.0)
+
+    @tracehost.function
+    def f(x, i):
+        x[i, i] = thing.value
+        thing.value += 1
+        return x
+
+    for k, (grid, rows) in enumerate(zip(GRIDS * 2, ROWS * 2, strict=True)):
+        expected = grid.clone()
+        expected[rows, rows] = 1.0 + k
+        assert_same(f(grid.clone(), rows), expected)
+    assert f.tracing_count() == 2 and thing.value == 7.0
+
+
+def test_gradients_pass_by_what_was_written():
+    def body(x, i):
+        y = x * 2
+        y[i, i] = 1.0
+        return y
+
+    f = tracehost.function(body)
+    for _ in range(2):
+        x = torch.ones(3, 3, requires_grad=True)
+        f(x, ROWS[0]).sum().backward()
+        assert x.grad.diagonal().tolist() == [0.0, 0.0, 2.0]
