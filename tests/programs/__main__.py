@@ -51,7 +51,9 @@ def parsed() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="programs")
     parser.add_argument("--only", default="", help="rows whose name matches")
     parser.add_argument("--seconds", type=int, default=120, help="time limit of a row")
-    parser.add_argument("--json", type=Path, default=Path("models.jsonl"), help="a line for each row")
+    parser.add_argument(
+        "--json", type=Path, default=Path("models.jsonl"), help="a line for each row"
+    )
     parser.add_argument("--resume", action="store_true", help="go on after the rows in --json")
     parser.add_argument("--page", type=Path, help="the page to write")
     parser.add_argument("--debug", help="one row, with its traceback")
@@ -66,7 +68,9 @@ def in_a_process(name: str, seconds: int) -> dict:
     process.start()
     writer.close()
     try:
-        return reader.recv() if reader.poll(seconds) else failed(name, f"no result after {seconds} s")
+        return (
+            reader.recv() if reader.poll(seconds) else failed(name, f"no result after {seconds} s")
+        )
     except EOFError:
         process.join()
         return failed(name, f"the process ended with {process.exitcode}")

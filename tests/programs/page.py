@@ -47,7 +47,13 @@ def counted(results: list[dict]) -> str:
 
 
 def table(package: str, results: list[dict]) -> str:
-    lines = ["", f"## {package}", "", "| Program | Outcome | Traces | Time | |", "|---|---|---|---|---|"]
+    lines = [
+        "",
+        f"## {package}",
+        "",
+        "| Program | Outcome | Traces | Time | |",
+        "|---|---|---|---|---|",
+    ]
     for r in of(package, results):
         right = r["outcome"] == "right"
         measured = f"{r['traces']} | {r['ratio']}" if right else " | "

@@ -54,14 +54,20 @@ def training(make_model: Callable, inputs: Callable, loss_of: Callable) -> Maker
             optimizer.step()
             return loss.detach()
 
-        return Program(lambda index: step(**inputs(model, index)), lambda: trained(model, optimizer))
+        return Program(
+            lambda index: step(**inputs(model, index)), lambda: trained(model, optimizer)
+        )
 
     return make
 
 
 def trained(model: torch.nn.Module, optimizer: torch.optim.Optimizer) -> dict:
     gradients = {name: p.grad for name, p in model.named_parameters()}
-    return {"model": model.state_dict(), "gradients": gradients, "optimizer": optimizer.state_dict()}
+    return {
+        "model": model.state_dict(),
+        "gradients": gradients,
+        "optimizer": optimizer.state_dict(),
+    }
 
 
 def plain(make: Callable) -> Maker:

@@ -39,7 +39,9 @@ def smaller(config) -> dict:
     """The keywords that make a configuration of this class a small one, its inner configurations too."""
     known = {k: v for k, v in vars(config).items() if k not in KEPT_FROM_THE_CLASS}
     names = {config.attribute_map.get(k, k): v for k, v in SMALL.items() if hasattr(config, k)}
-    few = {k: v for k, v in names.items() if k in known and isinstance(known[k], int | float | None)}
+    few = {
+        k: v for k, v in names.items() if k in known and isinstance(known[k], int | float | None)
+    }
     inner = {k: smaller(v) for k, v in known.items() if hasattr(v, "attribute_map")}
     for key, part in inner.items():
         part["model_type"] = known[key].model_type
