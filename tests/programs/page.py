@@ -8,7 +8,7 @@ HEAD = """\
 
 Programs of popular packages, each beside a twin that runs eagerly: the same seed, the same 20 calls, other data each
 time. After each call results, parameters, gradients, buffers, the optimizer's state and torch's generator are equal to
-the bit, or the row is not right. `scripts/test --models` runs the rows and writes this page.
+the bit, or the row is not right; the first difference within rounding is told. `scripts/test --models` runs the rows and writes this page.
 
 | Word | Means |
 |---|---|

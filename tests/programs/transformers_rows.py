@@ -2,7 +2,7 @@
 
 import torch
 
-from programs.program import Maker, Program, inference, training
+from programs.program import Maker, Program, changing, inference, training
 from programs.tiny import config_of, inputs_of
 
 # The first 40 that SMALL (tiny.py) makes a model of that eager can call with its main inputs.
@@ -19,6 +19,7 @@ CACHING = (
 ).split()
 GENERATING = "gpt2 llama apertus arcee bart biogpt bloom cohere mistral qwen2".split()
 ENCODER_DECODER = ("bart",)
+PADDED = "albert bart bert gpt2 llama".split()
 
 
 def rows() -> dict[str, Maker]:
@@ -32,8 +33,14 @@ def rows() -> dict[str, Maker]:
         found[f"transformers/{name}/training, use_cache=False"] = training(
             model, inputs_of, squares
         )
+    for name in PADDED:
+        model = model_of(name, use_cache=False)
+        found[f"transformers/{name}/inference, padded"] = inference(model, padded)
+        found[f"transformers/{name}/training, padded"] = training(model, padded, squares)
+        found[f"transformers/{name}/changes"] = changing(model, padded, squares)
     for name in GENERATING:
         found[f"transformers/{name}/generate"] = generate(name)
+        found[f"transformers/{name}/generate, use_cache=False"] = generate(name, use_cache=False)
     return found
 
 
@@ -52,6 +59,13 @@ def model_of(name: str, use_cache: bool = True):
     return make
 
 
+def padded(model, index) -> dict[str, torch.Tensor]:
+    """Sentences of several lengths in most calls, of one length in the others: libraries ask whether a mask is full."""
+    given = inputs_of(model, index)
+    lengths = torch.tensor([[8], [8 - index % 3]])
+    return given | {"attention_mask": (torch.arange(8) < lengths).long()}
+
+
 def squares(model, **given) -> torch.Tensor:
     """A loss for any model: the mean square of the first result that has a gradient."""
     output = model(**given)
@@ -59,7 +73,7 @@ def squares(model, **given) -> torch.Tensor:
     return next(tensors).float().square().mean()
 
 
-def generate(name: str) -> Maker:
+def generate(name: str, **options) -> Maker:
     """model.generate() as it comes, with a decorated forward."""
 
     def make(decorate) -> Program:
@@ -71,7 +85,7 @@ def generate(name: str) -> Maker:
 
         def run(index):
             draw = torch.Generator().manual_seed(1000 + index)
-            return model.generate(torch.randint(3, 99, (2, 8), generator=draw))
+            return model.generate(torch.randint(3, 99, (2, 8), generator=draw), **options)
 
         return Program(run, model.state_dict)
 

@@ -3,7 +3,7 @@
 import torch
 from torch.nn.functional import cross_entropy
 
-from programs.program import Decorate, Maker, Program, inference, trained, training
+from programs.program import Decorate, Maker, Program, changing, inference, trained, training
 
 # Names of torchvision.models, with the size of the picture where 64 is none that they take.
 TORCHVISION = {
@@ -19,6 +19,7 @@ TIMM = (
     "test_byobnet test_convnext test_efficientnet test_mambaout test_nfnet test_resnet test_vit test_vit2 tinynet_e "
     "xcit_nano_12_p16_224"
 ).split()
+CHANGING = "test_byobnet test_convnext test_efficientnet test_nfnet test_resnet test_vit test_vit2 test_mambaout levit_128s pvt_v2_b0 fastvit_t8 convit_tiny".split()
 CLASSES = 10
 
 
@@ -37,6 +38,10 @@ def rows() -> dict[str, Maker]:
     for name in TIMM:
         found[f"timm/{name}/inference"] = inference(model_of_timm(name), of_model())
         found[f"timm/{name}/training"] = training(
+            model_of_timm(name), of_model(targets=True), classified
+        )
+    for name in CHANGING:
+        found[f"timm/{name}/changes"] = changing(
             model_of_timm(name), of_model(targets=True), classified
         )
     return found
