@@ -19,7 +19,7 @@ TIMM = (
     "test_byobnet test_convnext test_efficientnet test_mambaout test_nfnet test_resnet test_vit test_vit2 tinynet_e "
     "xcit_nano_12_p16_224"
 ).split()
-CHANGING = "test_byobnet test_convnext test_efficientnet test_nfnet test_resnet test_vit test_vit2 test_mambaout levit_128s pvt_v2_b0 fastvit_t8 convit_tiny".split()
+CHANGING = "test_byobnet test_convnext test_efficientnet test_nfnet test_resnet test_vit test_vit2 test_mambaout pvt_v2_b0 fastvit_t8 convit_tiny".split()
 CLASSES = 10
 
 

@@ -100,7 +100,7 @@ def test_the_page(tmp_path):
     refused = vars(one.Outcome("a/c/training", "refused", "TypeError: x | y", "f.py:3"))
     write_page(tmp_path / "models.md", [right, refused])
     text = (tmp_path / "models.md").read_text()
-    assert "| a | 1 | 1 | 0 | 0 | 1 |" in text
+    assert "| a | 1 | 1 | 0 | 0 | 0 |" in text
     assert "| b/inference | right | 1 | 0.5 |  |" in text
-    assert "| c/training | refused |  |  | TypeError: x \\| y f.py:3 |" in text
+    assert "| c/training | refused |  |  | TypeError: x \\| y (f.py:3) |" in text
     assert os.listdir(tmp_path) == ["models.md"]
