@@ -39,12 +39,17 @@ def inference(make_model: Callable, inputs: Callable) -> Maker:
     return make
 
 
-def training(make_model: Callable, inputs: Callable, loss_of: Callable) -> Maker:
-    """A whole training step: zero_grad, forward, loss, backward, AdamW; loss_of(model, **inputs)."""
+def training(
+    make_model: Callable,
+    inputs: Callable,
+    loss_of: Callable,
+    optimize: Callable = torch.optim.AdamW,
+) -> Maker:
+    """A whole training step: zero_grad, forward, loss, backward, the optimizer; loss_of(model, **inputs)."""
 
     def make(decorate: Decorate) -> Program:
         model = make_model().train()
-        optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
+        optimizer = optimize(model.parameters(), lr=1e-3)
 
         @decorate
         def step(**given):

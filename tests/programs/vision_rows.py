@@ -3,12 +3,12 @@
 import torch
 from torch.nn.functional import cross_entropy
 
-from programs.program import Decorate, Maker, Program, changing, inference, trained, training
+from programs.program import Decorate, Maker, Program, changing, inference, plain, trained, training
 
 # Names of torchvision.models, with the size of the picture where 64 is none that they take.
 TORCHVISION = {
     "alexnet": 64, "convnext_tiny": 64, "densenet121": 64, "efficientnet_b0": 64, "efficientnet_v2_s": 64,
-    "googlenet": 64, "inception_v3": 192, "mnasnet0_5": 64, "mobilenet_v2": 64, "mobilenet_v3_small": 64,
+    "googlenet": 64, "inception_v3": 299, "mnasnet0_5": 64, "mobilenet_v2": 64, "mobilenet_v3_small": 64,
     "regnet_x_400mf": 64, "resnet18": 64, "shufflenet_v2_x0_5": 64, "squeezenet1_0": 64, "swin_t": 64, "swin_v2_t": 64,
     "vgg11": 64, "vit_b_32": 224, "deeplabv3_mobilenet_v3_large": 64, "lraspp_mobilenet_v3_large": 64, "r3d_18": 32,
 }  # fmt: skip
@@ -20,6 +20,17 @@ TIMM = (
     "xcit_nano_12_p16_224"
 ).split()
 CHANGING = "test_byobnet test_convnext test_efficientnet test_nfnet test_resnet test_vit test_vit2 test_mambaout pvt_v2_b0 fastvit_t8 convit_tiny".split()
+OPTIMIZERS = "adabelief adafactor adan adopt lamb lion madgrad nadamw".split()
+TRANSFORMS = {
+    "ColorJitter": {"brightness": 0.3, "contrast": 0.3, "saturation": 0.3, "hue": 0.1},
+    "RandomRotation": {"degrees": 30},
+    "RandomAffine": {"degrees": 15, "translate": (0.1, 0.1)},
+    "RandomHorizontalFlip": {"p": 0.5},
+    "RandomErasing": {"p": 0.5},
+    "RandomResizedCrop": {"size": 16},
+    "GaussianBlur": {"kernel_size": 3},
+    "Normalize": {"mean": [0.5] * 3, "std": [0.5] * 3},
+}
 CLASSES = 10
 
 
@@ -44,7 +55,45 @@ def rows() -> dict[str, Maker]:
         found[f"timm/{name}/changes"] = changing(
             model_of_timm(name), of_model(targets=True), classified
         )
+    for name in OPTIMIZERS:
+        found[f"timm/{name}/optimizer"] = training(
+            model_of_timm("test_vit"), of_model(targets=True), classified, optimizer_of_timm(name)
+        )
+    found["timm/Mixup/data"] = plain(mixup)
+    for name, more in TRANSFORMS.items():
+        found[f"torchvision/{name}/transform"] = plain(transform(name, more))
     return found
+
+
+def optimizer_of_timm(name: str):
+    def make(parameters, lr):
+        from timm.optim import create_optimizer_v2
+
+        return create_optimizer_v2(list(parameters), opt=name, lr=lr, weight_decay=0.05)
+
+    return make
+
+
+def mixup():
+    """It draws from numpy's generator."""
+    from timm.data import Mixup
+
+    mix = Mixup(mixup_alpha=0.2, num_classes=CLASSES)
+    return lambda image, target: mix(image, target), lambda i: (*picture(i), torch.tensor([i % 10, 1]))  # fmt: skip
+
+
+def transform(name: str, more: dict):
+    def make():
+        from torchvision.transforms import v2
+
+        changed = getattr(v2, name)(**more)
+        return lambda image: changed(image), picture
+
+    return make
+
+
+def picture(index):
+    return (torch.rand(2, 3, 32, 32, generator=torch.Generator().manual_seed(1000 + index)),)
 
 
 def model_of_torchvision(name: str):
