@@ -1,10 +1,13 @@
 """torch's own Python code that asks for values: optimizers, distributions, modules. As eager, to the bit."""
 
+import sysconfig
+
 import pytest
 import torch
 import tracehost
 from torch import distributions as D
 from torch import nn
+from tracehost.autograph._policy import left_alone
 
 pytestmark = pytest.mark.filterwarnings("ignore::tracehost.RetraceWarning")
 
@@ -259,3 +262,15 @@ def test_batch_norm_with_a_cumulative_average():
 )
 def test_clipping(clip):
     check(clipped(clip), X, 2)
+
+
+@pytest.mark.parametrize(
+    "module, converted",
+    [("timm.optim.madgrad", True), ("torchvision.transforms.v2._color", True), ("timm.models.vit", False)],
+)  # fmt: skip
+def test_other_packages(module, converted):
+    """tests/programs has rows of them, with the packages themselves."""
+    of_package = {"__name__": module}
+    path = f"{sysconfig.get_paths()['purelib']}/{module.replace('.', '/')}.py"
+    exec(compile("def f(): pass", path, "exec"), of_package)
+    assert (left_alone(of_package["f"]) is None) == converted

@@ -235,3 +235,32 @@ print(f(torch.ones(1), 3).item(), f([torch.ones(1)], 2)[0].item() if False else 
         [sys.executable, "-W", "ignore", "-c", program], capture_output=True, text=True
     )
     assert done.stdout.split() == ["3.0", "1"], done.stderr
+
+
+def test_a_key_of_numpy_is_no_empty_key():
+    """Converted code compared a subscript's key with (), which of numpy's keys is an array."""
+    table = torch.arange(10.0)
+
+    @tracehost.function
+    def pick(x):
+        y = table.clone()
+        y[np.int64(1)] = 7.0
+        return x * table[np.int64(3)], y[np.uint8(1)], table[()] is table
+
+    for x in (torch.ones(2), torch.ones(2) * 2):
+        assert_same(pick(x), pick.python_function(x))
+    assert pick.tracing_count() == 1
+
+
+@pytest.mark.parametrize("key", [(), (torch.tensor(1),), (torch.tensor(1), np.int64(0))], ids=str)
+def test_keys_that_select_all(key):
+    rows = torch.arange(6.0).reshape(3, 2)
+
+    @tracehost.function
+    def pick(i):
+        part = rows[tuple(i if isinstance(k, torch.Tensor) else k for k in key)]
+        return part * 1, part is rows
+
+    for i in (torch.tensor(0), torch.tensor(2)):
+        assert_same(pick(i), pick.python_function(i))
+    assert pick.tracing_count() == 1

@@ -43,6 +43,11 @@ def _taken(part: Any) -> int:
     return 1
 
 
+def _is_empty(key: Any) -> bool:
+    """Not by ==, which is an array for numpy's keys."""
+    return isinstance(key, tuple) and len(key) == 0
+
+
 class Subscripted:
     """Stands in place of `x` in `x[key]`."""
 
@@ -53,14 +58,14 @@ class Subscripted:
 
     def __getitem__(self, key: Any) -> Any:
         tensor, rest = self._selected(key)
-        return tensor if rest == () else tensor[rest]
+        return tensor if tensor is not self._tensor and _is_empty(rest) else tensor[rest]
 
     def __setitem__(self, key: Any, value: Any) -> None:
         tensor, rest = self._selected(key)
         if _is_mask(rest) and is_tensor(value) and value.dtype == tensor.dtype and value.dim():
             tensor.index_put_((rest,), value)  # torch's own way leaves out a first size of 1
         else:
-            tensor[... if rest == () else rest] = value
+            tensor[... if _is_empty(rest) else rest] = value
 
     def __delitem__(self, key: Any) -> None:
         del self._tensor[key]
