@@ -217,7 +217,10 @@ PyObject *array_method(PyObject *original, const char *name, Args args, std::siz
   return done ? array.release() : nullptr;
 }
 
-PyObject *version_property(PyObject *, const char *name, PyObject *, PyObject *) {
+/// Of memory that the body made it counts the body's own writes.
+PyObject *version_property(PyObject *original, const char *name, PyObject *tensor, PyObject *) {
+  if (trace::made_its_memory(THPVariable_Unpack(tensor)))
+    return plain_property(original, name, tensor, nullptr);
   trace::refuse_read(
       fmt::format("the body reads Tensor.{} at {}, which differs at each call. Move the "
                   "read out of the function.",

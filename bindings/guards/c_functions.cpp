@@ -166,6 +166,7 @@ constexpr std::pair<std::string_view, Effect> kSwitches[] = {
     {"subclass_of", Effect::subclass_of},
     {"subclasses", Effect::subclasses},
     {"process_state", Effect::process_state},
+    {"context", Effect::context},
     {"threads", Effect::threads},
     {"store_attribute", Effect::store_attribute},
     {"store_item", Effect::store_item},
@@ -224,6 +225,8 @@ Effect found_of_method(PyObject *self, std::string_view name) {
     return Effect::outside;
   if (PyUnicode_Check(self) && (name == "format" || name == "format_map"))
     return Effect::pieces;
+  if (PyContextVar_CheckExact(self) && (name == "get" || name == "set" || name == "reset"))
+    return Effect::context;
   if (const Effect found = of_objects.find(name); found != Effect::unknown)
     return found;
   const std::string_view type =

@@ -32,6 +32,7 @@ enum class Effect : std::uint8_t {
   subclass_of,   ///< an abstract class, then a class
   subclasses,    ///< the classes below the first
   process_state, ///< called with nothing: a number that a later call asks for again
+  context,       ///< the value of a ContextVar
   outside,       ///< what no later call can compare: the clock, files, other programs
   threads,       ///< starts a thread, or gives to one or takes from one: code there is not seen
   // Stores.

@@ -190,6 +190,13 @@ PyObject *answer(const Slot &slot, PyObject *owner) {
     return PyObject_GetAttr(owner, slot.key);
   case Asked::method_of:
     return PyObject_CallMethodNoArgs(owner, slot.key);
+  case Asked::context: {
+    PyObject *value = nullptr;
+    // The variable stands for no value, as no program sets it to itself.
+    if (PyContextVar_Get(owner, owner, &value) == 0 && value == owner)
+      Py_CLEAR(value);
+    return value;
+  }
   case Asked::subclass: {
     const int is = PyObject_IsSubclass(slot.key, owner);
     return is < 0 ? nullptr : PyBool_FromLong(is);
@@ -302,13 +309,18 @@ bool write(Place place, PyObject *key, std::int32_t index, PyObject *owner, PyOb
   }
   case Place::deque:
     return PySequence_SetItem(owner, index, value) == 0;
+  case Place::asked:
+    if (index == Asked::context && value) {
+      const Owned token(PyContextVar_Set(owner, value));
+      return static_cast<bool>(token);
+    }
+    break;
   case Place::set:
   case Place::method:
   case Place::partial:
   case Place::referent:
   case Place::keys:
   case Place::inner:
-  case Place::asked:
     break;
   }
   PyErr_SetString(PyExc_SystemError, "tracehost: nothing can be stored in such a place");

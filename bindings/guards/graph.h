@@ -42,6 +42,7 @@ enum Asked : std::int32_t {
   attribute_of, ///< the attribute that the key names
   method_of,    ///< the method that the key names, called with nothing
   function,     ///< the object itself, called with nothing
+  context,      ///< what a ContextVar was set to; nothing where it was not
   subclass,     ///< whether the key, a class, is a subclass of it
 };
 

@@ -39,6 +39,8 @@ constexpr std::string_view kFixed[] = {
     "torch", "pybind11", "functools.",
     // What waits.
     "_thread.lock", "_thread.RLock", "_multiprocessing.SemLock",
+    // Whose value is asked for again.
+    "_contextvars.ContextVar", "ContextVar",
     // Where a trace prints.
     "_io.",
     // Generators of random numbers, the draws of which are told by a warning.
@@ -110,8 +112,7 @@ bool may_hold(PyObject *key) {
 }
 
 bool is_of_a_thread(PyObject *value) {
-  const std::string_view name = Py_TYPE(value)->tp_name;
-  return name == "_thread._local" || name == "_contextvars.ContextVar" || name == "ContextVar";
+  return std::string_view(Py_TYPE(value)->tp_name) == "_thread._local";
 }
 
 bool is_value(PyObject *element) {

@@ -217,8 +217,12 @@ void Paths::ask(PyObject *object, PyObject *name, Asked how) {
   probe.index = how;
   PyObject *answer = python::read(graph_.containers[c], probe, object, nullptr);
   const Owned keep(probe.answer);
-  if (answer && is_plain(Py_TYPE(answer), answer))
+  const bool may_lack = how == Asked::context;
+  if (answer ? is_plain(Py_TYPE(answer), answer) : may_lack)
     read(add_slot(c, how, name, answer));
+  else if (may_lack)
+    serves_once(std::string("reads the context variable ") + graph_.prefix(number) +
+                graph_.suffix(number) + ", which holds a " + Py_TYPE(answer)->tp_name);
   else
     unguarded(graph_.prefix(number) + graph_.suffix(number) + ", of type " +
               Py_TYPE(object)->tp_name);

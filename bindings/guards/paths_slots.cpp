@@ -200,6 +200,7 @@ void Paths::classify(int container, int slot) {
     } else if (PyType_Check(value)) {
       classes_.insert(reinterpret_cast<PyTypeObject *>(value));
     } else if (PyMethod_Check(value) || type == known().partial || PyWeakref_CheckRefExact(value) ||
+               PyContextVar_CheckExact(value) ||
                (has_user_attributes(type) && !is_of_a_thread(value))) {
       lead_on(container, slot, Expect::object);
     } else {

@@ -3,6 +3,7 @@
 #include "guards/known.h"
 #include "guards/reads.h"
 #include "origin.h"
+#include "trace/tracer.h"
 
 #include <utility>
 #include <vector>
@@ -41,6 +42,12 @@ bool is_slot_of_base(PyObject *found, std::string_view special) {
 /// A method that a C type gives an object: `super().__setattr__`.
 bool is_slot_wrapper(PyObject *callable) {
   return std::string_view(Py_TYPE(callable)->tp_name) == "method-wrapper";
+}
+
+/// numpy's generators are no builtins: no profile event tells of their methods.
+bool is_generator_of_numpy(PyObject *object) {
+  const std::string_view name = Py_TYPE(object)->tp_name;
+  return name == "numpy.random.mtrand.RandomState" || name == "numpy.random._generator.Generator";
 }
 
 } // namespace
@@ -191,6 +198,9 @@ void Reads::call_object(PyObject *callable, Arguments arguments) {
   const auto [of, own] =
       named ? std::pair<std::string_view, std::string_view>(utf8(module.get()), utf8(name.get()))
             : split(type->tp_name);
+  if (!arguments.empty() && arguments[0] && is_generator_of_numpy(arguments[0]) && !called_ &&
+      trace::recording())
+    trace::note_draw("numpy.random." + std::string(own));
   const Effect effect = effect_of(of, own);
   apply(effect == Effect::contents ? Effect::changes : effect, {.of = of, .name = own}, arguments);
 }

@@ -147,6 +147,10 @@ void Reads::apply_read(Effect effect, const Called &called, Arguments arguments)
   case Effect::process_state:
     ask_again(called, arguments);
     break;
+  case Effect::context: // set() and reset() as well: what it was before
+    if (first)
+      paths_.ask(first, Owned(PyUnicode_InternFromString("get")).get(), Asked::context);
+    break;
   case Effect::threads:
     paths_.serves_once("calls " + called.shown() + kOtherThread);
     break;

@@ -118,6 +118,7 @@ public:
   void resizes(const c10::OperatorHandle &op, const jit::Stack &stack);
   void detached(const at::Tensor &t);
   void check_memory_read(const at::Tensor &t, const std::string &how);
+  bool made_its_memory(const at::Tensor &t) const;
   void check_reshaped(const c10::OperatorHandle &op, const at::Tensor &t);
 
   // Numbers whose value the body needs: speculation.cpp.

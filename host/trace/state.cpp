@@ -80,14 +80,23 @@ void check_memory_read(const at::Tensor &t, const std::string &how) {
   note_strides_read(t); // what the body made lies as its inputs do
 }
 
-void Scope::check_memory_read(const at::Tensor &t, const std::string &how) {
+bool made_its_memory(const at::Tensor &t) {
+  current->know(t);
+  return current->made_its_memory(t);
+}
+
+bool Scope::made_its_memory(const at::Tensor &t) const {
   const auto shares = [&](const at::Tensor &input) {
     return input.has_storage() &&
            input.storage().unsafeGetStorageImpl() == t.storage().unsafeGetStorageImpl();
   };
   const auto captured = [&](const Capture &capture) { return shares(capture.tensor); };
-  if (!on_stand_ins_ && t.has_storage() && std::none_of(slots_.begin(), slots_.end(), shares) &&
-      std::none_of(result.captures.begin(), result.captures.end(), captured))
+  return !on_stand_ins_ && t.has_storage() && std::none_of(slots_.begin(), slots_.end(), shares) &&
+         std::none_of(result.captures.begin(), result.captures.end(), captured);
+}
+
+void Scope::check_memory_read(const at::Tensor &t, const std::string &how) {
+  if (made_its_memory(t))
     return;
   refuse(Refusal::value_read,
          fmt::format("the body reads Tensor.{} at {}, of memory that it did not make: another "

@@ -18,5 +18,7 @@ void set_requires_grad(const at::Tensor &t, bool on);
 /// The body asks what `t` is of its memory (`how`: storage_offset, _base): refused where that is an
 /// input's, of which the signature says nothing; else strides are part of it from now on.
 void check_memory_read(const at::Tensor &t, const std::string &how);
+/// Whether the body made `t`'s memory, as far as it is known. Requires: recording().
+bool made_its_memory(const at::Tensor &t);
 
 } // namespace tracehost::trace

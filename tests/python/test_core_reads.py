@@ -246,3 +246,23 @@ def test_identity_and_hash_are_no_reads():
         return x * table[x] + y * table[y], x is y, id(x) == id(y), x is None
 
     check(body, X, X + 1)
+
+
+def test_the_version_of_what_the_body_made():
+    def body(x):
+        y = x * 2
+        before = y._version
+        y.add_(1)
+        return y * (y._version - before)
+
+    f = tracehost.function(body)
+    assert torch.equal(f(X), body(X)) and torch.equal(f(X + 1), body(X + 1))
+    with pytest.raises(tracehost.ValueReadError, match="reads Tensor._version"):
+        tracehost.function(lambda x: x * x._version)(X)
+
+
+@pytest.mark.parametrize("autograph", [False, True])
+def test_draws_of_numpy_are_told(autograph):
+    f = tracehost.function(lambda x: x * np.random.beta(2.0, 2.0), autograph=autograph)
+    with pytest.warns(tracehost.TraceWarning, match="uses numpy.random.beta at test_core_reads.py"):
+        f(X)

@@ -3,11 +3,13 @@ they are, the clock, other threads, code that is not in the table."""
 
 import collections
 import concurrent.futures
+import contextvars
 import datetime
 import queue
 import threading
 import time
 import xml.etree.ElementTree
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -218,3 +220,90 @@ def test_each_effect_can_be_switched_off_and_on():
     for name in names:
         assert _tracehost.switch_effect(name, False) and _tracehost.switch_effect(name, True)
     assert not _tracehost.switch_effect("no such effect", False)
+
+
+# ---- context variables ---------------------------------------------------------------------------
+
+MODE = contextvars.ContextVar("mode", default=None)
+BARE = contextvars.ContextVar("bare")
+HELD = SimpleNamespace(scale=contextvars.ContextVar("scale", default=1.5))
+
+
+def asks_the_mode(x):
+    return x * 2 if MODE.get() is None else x
+
+
+def sets_and_resets(x):
+    token = MODE.set({"a": ()})
+    try:
+        return x * 2 if "a" in MODE.get() else x
+    finally:
+        MODE.reset(token)
+
+
+def gives_a_default(x):
+    return x * BARE.get(3)
+
+
+def catches_what_is_not_set(x):
+    try:
+        return x * BARE.get()
+    except LookupError:
+        return x
+
+
+def of_an_object(x):
+    return x * HELD.scale.get()
+
+
+CONTEXTS = {
+    asks_the_mode: (MODE, 1),
+    sets_and_resets: (MODE, 1),
+    gives_a_default: (BARE, 5.0),
+    catches_what_is_not_set: (BARE, 5.0),
+    of_an_object: (HELD.scale, 2.5),
+}
+
+
+@pytest.mark.parametrize("body", CONTEXTS, ids=lambda body: body.__name__)
+@pytest.mark.parametrize("autograph", [False, True])
+def test_a_context_variable_is_compared_at_each_call(body, autograph):
+    variable, value = CONTEXTS[body]
+    f = tracehost.function(body, autograph=autograph)
+
+    def calls(count):
+        for _ in range(2):
+            assert torch.equal(f(X), body(X))
+        assert f.tracing_count() == count
+
+    calls(1)
+    token = variable.set(value)
+    calls(2)
+    variable.reset(token)
+    calls(2)
+    other = contextvars.copy_context()
+    other.run(variable.set, value)
+    other.run(calls, 2)
+
+
+def test_a_context_variable_that_the_body_leaves_changed():
+    def body(x):
+        MODE.set((MODE.get() or 0) + 1)
+        return x * MODE.get()
+
+    f = tracehost.function(body)
+    assert [
+        contextvars.copy_context().run(lambda: [f(X)[0].item() for _ in range(3)]) for _ in range(2)
+    ] == [[1.0, 2.0, 3.0]] * 2
+
+
+def test_a_context_variable_that_holds_a_container_is_read_anew_by_each_call():
+    f = tracehost.function(asks_the_mode)
+
+    def calls():
+        for held in ({"k": 1}, {}, {"k": 2}):
+            MODE.set(held)
+            assert torch.equal(f(X), X)
+
+    contextvars.copy_context().run(calls)
+    assert torch.equal(f(X), X * 2)

@@ -95,7 +95,6 @@ HELD = {
 # What no slot shows.
 SEEN = {
     "thread-local": lambda y: setattr(LOCAL, "value", y),
-    "context variable": lambda y: CONTEXT.set(y),
     "queue of C code": lambda y: C_QUEUE.put(y),
 }
 
@@ -254,3 +253,12 @@ def test_what_nothing_keeps_is_no_reason_to_refuse():
     f = tracehost.function(body)
     assert torch.equal(f(X), X * 3) and torch.equal(f(-X), -X * 5)
     assert f.tracing_count() == 1
+
+
+@pytest.mark.parametrize("block", [branch, loop])
+def test_a_context_variable_that_a_block_sets_is_refused(block):
+    f = tracehost.function(block(lambda y: CONTEXT.set(y)))
+    with pytest.raises(
+        tracehost.StagingError, match="(CONTEXT.get.. .* gets a|something outside keeps the) tensor"
+    ):
+        contextvars.copy_context().run(f, X)

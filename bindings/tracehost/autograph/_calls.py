@@ -333,10 +333,6 @@ def _maker(kind: Any, init: FunctionType) -> Callable[..., Any]:
 
 
 def _of_method(f: Any) -> Any:
-    if type(f.__self__).__module__.startswith(
-        "numpy.random"
-    ):  # no builtins: no profile event tells of them
-        _tracehost.note_draw(f"numpy.random.{f.__name__}")
     function = f.__func__
     made = call(function)
     return f if made is function else MethodType(made, f.__self__)
