@@ -100,6 +100,7 @@ private:
   void children(PyObject *object, const ContainerType &type);
   void dict(PyObject *object);
   void context(PyObject *object);
+  void count_references(PyObject *object, const std::vector<PyObject *> &given);
   void further(PyObject *object, const ContainerType &type);
   void key(PyObject *object) {
     PyTuple_Check(object) || is_traced_number(object) ? value(object) : leaf_node(object);
@@ -267,7 +268,8 @@ void Flattener::again(PyObject *object, std::uint8_t what, Node::Payload payload
 
 /// An object of a result: whether it was given, or is one that can be made anew.
 bool Flattener::of_result(PyObject *object) {
-  if (!result_ || in_context_)
+  if (!result_ || in_context_ || PyType_Check(object) || PyFunction_Check(object) ||
+      is_enum_member(object)) // constants
     return false;
   const auto given = std::find(result_->given.begin(), result_->given.end(), object);
   if (given != result_->given.end()) {
@@ -344,8 +346,13 @@ void Flattener::children(PyObject *object, const ContainerType &type) {
     Owned found;
     auto items = type.apart(object, found);
     context(keep(std::move(found)));
+    std::vector<PyObject *> given;
     for (Owned &item : items)
-      value(keep(std::move(item)));
+      given.push_back(keep(std::move(item)));
+    for (PyObject *item : given)
+      value(item);
+    if (result_)
+      count_references(object, given);
     break;
   }
   case Form::typed:
@@ -363,6 +370,37 @@ void Flattener::dict(PyObject *object) {
 }
 
 /// What a registered flatten function gives besides the children: by value, whatever it is.
+/// How often an object refers to another by itself, or by its attributes.
+Py_ssize_t references(PyObject *from, PyObject *to) {
+  struct Count {
+    PyObject *to;
+    Py_ssize_t found = 0;
+  } count{to};
+  const visitproc visit = [](PyObject *object, void *arg) {
+    auto &state = *static_cast<Count *>(arg);
+    state.found += object == state.to;
+    return 0;
+  };
+  const auto ask = [&](PyObject *object) {
+    if (PyObject_IS_GC(object))
+      Py_TYPE(object)->tp_traverse(object, visit, &count);
+  };
+  ask(from);
+  if (PyObject **dict = _PyObject_GetDictPtr(from); dict && *dict)
+    ask(*dict);
+  return count.found;
+}
+
+/// A registered class gives children as it likes: it may hold one more often than it gives it
+/// (ModelOutput, as an item and as an attribute).
+void Flattener::count_references(PyObject *object, const std::vector<PyObject *> &given) {
+  for (auto &[child, made] : result_->made) {
+    const auto times = std::count(given.begin(), given.end(), child);
+    if (times > 0)
+      made.references += references(object, child) - times;
+  }
+}
+
 void Flattener::context(PyObject *object) {
   if (purpose_ == Purpose::result) { // goes back to the unflatten function as it is
     Node node;

@@ -3,12 +3,13 @@
 import dataclasses
 import threading
 import weakref
-from collections import UserDict
+from collections import OrderedDict, UserDict
 
 import pytest
 import torch
 import tracehost
 from core_support import assert_same
+from torch.utils._pytree import register_pytree_node
 
 pytestmark = pytest.mark.filterwarnings("ignore::tracehost.RetraceWarning")
 
@@ -57,6 +58,27 @@ class Answer:
     cache: object = None
 
 
+class ModelOutput(OrderedDict):
+    """Registered, and holds each value twice: as an item and as an attribute."""
+
+    def __setitem__(self, key, value):
+        super().__setitem__(key, value)
+        super().__setattr__(key, value)
+
+
+register_pytree_node(
+    ModelOutput,
+    lambda m: (list(m.values()), list(m)),
+    lambda values, names: ModelOutput(zip(names, values, strict=True)),
+)
+
+
+def model_output(x):
+    made = ModelOutput()
+    made["logits"], made["cache"] = x * 2, cached(x).cache
+    return made
+
+
 def shown(value):
     """What there is to compare: attributes of objects, with their classes."""
     if isinstance(value, (list, tuple)):
@@ -83,6 +105,7 @@ MADE = {
     "in containers": lambda x: {"a": [Output(x)], "b": (Slotted(x, x + 1), x)},
     "a class of the library": lambda x: UserDict(a=x * 2),
     "a cache": cached,
+    "in a registered class": model_output,
     "numbers of the graph": lambda x: Output(x.sum().item(), rounded=round(x.mean().item(), 2)),
     "no tensor at all": lambda x: Output(None),
     "a class and a function": lambda x: Output(x, kind=Layer, how=shown),
