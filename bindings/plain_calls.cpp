@@ -13,22 +13,23 @@ namespace {
 
 thread_local const PythonFunction *traced_ahead = nullptr;
 
-bool in_symbolic_trace() {
-  PyObject *module = PyDict_GetItemString(PyImport_GetModuleDict(), "torch.fx._symbolic_trace");
+/// What a function of a module answers when it is called with nothing; null where the module is not
+/// imported. Leaves no error.
+Owned asked(const char *module_name, const char *function) {
+  PyObject *module = PyDict_GetItemString(PyImport_GetModuleDict(), module_name); // borrowed
   const KeepError keep;
-  const Owned answer(module ? PyObject_CallMethod(module, "is_fx_symbolic_tracing", nullptr)
-                            : nullptr);
+  Owned answer(module ? PyObject_CallMethod(module, function, nullptr) : nullptr);
   PyErr_Clear();
-  return answer.get() == Py_True;
+  return answer;
+}
+
+bool in_symbolic_trace() {
+  return asked("torch.fx._symbolic_trace", "is_fx_symbolic_tracing").get() == Py_True;
 }
 
 /// torch.compile takes the frames of this thread, and so the body's.
 bool is_compiling() {
-  PyObject *module = PyDict_GetItemString(PyImport_GetModuleDict(), "torch._C._dynamo.eval_frame");
-  const KeepError keep;
-  const Owned callback(module ? PyObject_CallMethod(module, "get_eval_frame_callback", nullptr)
-                              : nullptr);
-  PyErr_Clear();
+  const Owned callback = asked("torch._C._dynamo.eval_frame", "get_eval_frame_callback");
   return callback && PyCallable_Check(callback.get());
 }
 

@@ -10,7 +10,7 @@
 /// told once.
 ///
 /// torch.utils.checkpoint runs a call twice, and the second run has to save the same tensors as the
-/// first. A trace runs the body and the next call the graph, which may save others: so a call in a
+/// first. A trace runs the body, and the next call the graph, which may save others. So a call in a
 /// checkpoint is traced ahead, without data, and runs its graph both times.
 ///
 /// Requires: GIL held.

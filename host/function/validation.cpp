@@ -2,7 +2,6 @@
 
 #include "program/ops.h"
 #include "trace/modes.h"
-#include "validate/culprit.h"
 
 /// Function's side of validation: when a graph is compared with its body, and what follows.
 
@@ -54,7 +53,7 @@ FunctionCore::Outcome FunctionCore::hit_beside(Body &body, Request &request,
   validate::Originals originals(policy_);
   for (const c10::IValue &input : stack)
     originals.met(input.toTensor());
-  if (validate::runs_backward(*served->program->graph().block()))
+  if (served->program->runs_engine())
     originals.before_backward();
   const auto modes = trace::ThreadModes::now();
   std::optional<BesideResult> ran;

@@ -60,27 +60,27 @@ std::string text_of(const c10::IValue &number) {
                           : c10::str(number);
 }
 
-torch::jit::Operation check_number(const torch::jit::Node *node) {
+std::string other_number(const c10::IValue &number, const c10::IValue &expected) {
+  return "a number that the graph was made for has another value: " + text_of(number) + ", not " +
+         text_of(expected);
+}
+
+std::string other_kind(const c10::IValue &, const c10::IValue &) {
+  return "a number is of another type than the graph was made for";
+}
+
+/// A check: `holds` compares a number with what the graph was made for, `told` says how they
+/// differ.
+template <bool (*holds)(const c10::IValue &, const c10::IValue &),
+          std::string (*told)(const c10::IValue &, const c10::IValue &)>
+torch::jit::Operation check(const torch::jit::Node *node) {
   return [place = place_of(*node)](torch::jit::Stack &stack) {
     const c10::IValue drawn = torch::jit::pop(stack);
     const c10::IValue expected = torch::jit::pop(stack), number = torch::jit::pop(stack);
-    if (is_number(number, expected))
+    if (holds(number, expected))
       return;
     put_back(drawn);
-    throw FailedCheck{"a number that the graph was made for has another value: " + text_of(number) +
-                          ", not " + text_of(expected),
-                      place};
-  };
-}
-
-torch::jit::Operation check_kind(const torch::jit::Node *node) {
-  return [place = place_of(*node)](torch::jit::Stack &stack) {
-    const c10::IValue drawn = torch::jit::pop(stack);
-    const c10::IValue kind = torch::jit::pop(stack), number = torch::jit::pop(stack);
-    if (is_of_kind(number, kind))
-      return;
-    put_back(drawn);
-    throw FailedCheck{"a number is of another type than the graph was made for", place};
+    throw FailedCheck{told(number, expected), place};
   };
 }
 
@@ -91,9 +91,9 @@ const torch::jit::RegisterOperators numbers(
                           c10::AliasAnalysisKind::CONSERVATIVE),
      torch::jit::Operator(
          "tracehost::check_number(Scalar number, Scalar expected, Generator[] drawn) -> ()",
-         check_number, c10::AliasAnalysisKind::CONSERVATIVE),
+         check<is_number, other_number>, c10::AliasAnalysisKind::CONSERVATIVE),
      torch::jit::Operator("tracehost::check_kind(Scalar number, int kind, Generator[] drawn) -> ()",
-                          check_kind, c10::AliasAnalysisKind::CONSERVATIVE)});
+                          check<is_of_kind, other_kind>, c10::AliasAnalysisKind::CONSERVATIVE)});
 
 } // namespace
 

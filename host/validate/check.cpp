@@ -282,7 +282,7 @@ Verdict check(Originals &originals, const BodyRun &body) {
         Verdict::Kind::skipped, fmt::format("the graph calls what can't be repeated ({})", op), {}};
   if (!originals.problem().empty())
     return {Verdict::Kind::skipped, originals.problem(), {}};
-  if (runs_backward(*body.program.graph().block()))
+  if (body.program.runs_engine())
     if (std::string why = originals.problem_of_backward(body.input_name); !why.empty())
       return {Verdict::Kind::skipped, std::move(why), {}};
   return Check(originals, body).verdict();

@@ -103,7 +103,6 @@ std::string unrepeatable(const jit::Block &block) {
   return found ? found->kind().toQualString() : std::string();
 }
 
-bool runs_backward(const jit::Block &block) { return find(block, runs_engine); }
 bool uses_gradients(const jit::Block &block) {
   return find(block, [](const jit::Node &node) {
     return is_autograd_op(node) || node.kind() == c10::Symbol::fromQualString(kRequiresGrad);

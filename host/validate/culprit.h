@@ -14,9 +14,7 @@ std::string last_writer(const torch::jit::Value *input);
 /// An op of the graph whose effects can't be repeated beside a call: `tracehost::py_function`;
 /// empty: it has none.
 std::string unrepeatable(const torch::jit::Block &block);
-/// Whether the graph runs a backward pass; whether it does, or reads or changes a `.grad` or
-/// `requires_grad`.
-bool runs_backward(const torch::jit::Block &block);
+/// Whether the graph runs a backward pass, or reads or changes a `.grad` or `requires_grad`.
 bool uses_gradients(const torch::jit::Block &block);
 /// The last backward pass of the graph, as maker() tells; empty: it has none.
 std::string last_backward(const torch::jit::Graph &graph);
