@@ -2,6 +2,7 @@
 
 #include "errors.h"
 #include "frames.h"
+#include "guards/kinds.h"
 #include "optimizers.h"
 #include "origin.h"
 #include "refused_calls.h"
@@ -54,20 +55,6 @@ bool is_ours(PyFrameObject *frame, bool &alone) {
   }
   Py_DECREF(code);
   return ours;
-}
-
-/// `random` or `numpy.random`, if `self` is a generator of theirs; else "".
-std::string foreign_generator(PyObject *self) {
-  if (!self || PyModule_Check(self))
-    return {};
-  for (const PyTypeObject *type = Py_TYPE(self); type; type = type->tp_base) {
-    const std::string_view name = type->tp_name;
-    if (name == "_random.Random")
-      return "random";
-    if (name == "numpy.random.mtrand.RandomState" || name == "numpy.random._generator.Generator")
-      return "numpy.random";
-  }
-  return {};
 }
 
 /// A function of torch._C that changes how ops of all threads work.

@@ -128,6 +128,19 @@ bool is_value(PyObject *element) {
           type->tp_hash != PyObject_HashNotImplemented);
 }
 
+std::string foreign_generator(PyObject *self) {
+  if (!self || PyModule_Check(self))
+    return {};
+  for (const PyTypeObject *type = Py_TYPE(self); type; type = type->tp_base) {
+    const std::string_view name = type->tp_name;
+    if (name == "_random.Random")
+      return "random";
+    if (name == "numpy.random.mtrand.RandomState" || name == "numpy.random._generator.Generator")
+      return "numpy.random";
+  }
+  return {};
+}
+
 bool is_getter(PyObject *callable) {
   const std::string_view name = Py_TYPE(callable)->tp_name;
   return name == "operator.attrgetter" || name == "operator.itemgetter";

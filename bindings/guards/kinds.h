@@ -2,6 +2,8 @@
 
 #include <Python.h>
 
+#include <string>
+
 /// What kind of thing an object is, where guards treat kinds in different ways. Runs no user code.
 
 namespace tracehost::python {
@@ -36,6 +38,8 @@ bool may_hold(PyObject *key);
 
 /// A thread-local or a context variable: another thread or context finds another value.
 bool is_of_a_thread(PyObject *value);
+/// `random` or `numpy.random`, if `self` is a generator of theirs; else "".
+std::string foreign_generator(PyObject *self);
 
 /// An element that a set's guard can hold: no change of it can go unseen, and it holds no argument.
 bool is_value(PyObject *element);

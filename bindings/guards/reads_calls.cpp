@@ -44,12 +44,6 @@ bool is_slot_wrapper(PyObject *callable) {
   return std::string_view(Py_TYPE(callable)->tp_name) == "method-wrapper";
 }
 
-/// numpy's generators are no builtins: no profile event tells of their methods.
-bool is_generator_of_numpy(PyObject *object) {
-  const std::string_view name = Py_TYPE(object)->tp_name;
-  return name == "numpy.random.mtrand.RandomState" || name == "numpy.random._generator.Generator";
-}
-
 } // namespace
 
 /// The stack: two words for what is called, its arguments, and the names of the last of these.
@@ -198,8 +192,9 @@ void Reads::call_object(PyObject *callable, Arguments arguments) {
   const auto [of, own] =
       named ? std::pair<std::string_view, std::string_view>(utf8(module.get()), utf8(name.get()))
             : split(type->tp_name);
-  if (!arguments.empty() && arguments[0] && is_generator_of_numpy(arguments[0]) && !called_ &&
-      trace::recording())
+  // Methods of numpy's generators are no builtins: no profile event tells of them.
+  const bool may_draw = !arguments.empty() && !called_ && trace::recording();
+  if (may_draw && foreign_generator(arguments[0]) == "numpy.random")
     trace::note_draw("numpy.random." + std::string(own));
   const Effect effect = effect_of(of, own);
   apply(effect == Effect::contents ? Effect::changes : effect, {.of = of, .name = own}, arguments);
