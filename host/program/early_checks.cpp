@@ -49,10 +49,6 @@ EarlyChecks::EarlyChecks(const jit::Graph &graph) {
         place(node->output(), std::move(*constant));
       continue;
     }
-    if (node->kind() == c10::prim::ListConstruct && node->inputs().empty()) { // no generators
-      place(node->output(), {});
-      continue;
-    }
     Step step;
     if (node->kind() == c10::aten::item) {
       const auto input = std::find(inputs.begin(), inputs.end(), node->input());

@@ -17,7 +17,7 @@ namespace tracehost {
 ///
 ///     %2 : int = aten::item(%capture_0)         a step
 ///     %3 = tracehost::py_mod(%2, %two)          a step
-///     = tracehost::check_number(%3, %one, %no)  a check
+///     = tracehost::check_number(%3, %one)  a check
 ///     %4 : Tensor = aten::mul(%x, %x)           the end
 class EarlyChecks {
 public:

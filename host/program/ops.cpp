@@ -3,13 +3,10 @@
 #include "program/numbers.h"
 #include "program/places.h"
 
-#include <ATen/Context.h>
 #include <ATen/ScalarOps.h>
 #include <ATen/core/Tensor.h>
 #include <torch/csrc/jit/runtime/custom_operator.h>
 #include <torch/library.h>
-
-#include <mutex>
 
 namespace tracehost {
 namespace {
@@ -38,22 +35,6 @@ void number_tensor(torch::jit::Stack &stack) {
   stack.emplace_back(std::move(t));
 }
 
-void saved_generator(torch::jit::Stack &stack) {
-  at::Generator generator = at::globalContext().defaultGenerator(torch::jit::pop(stack).toDevice());
-  const std::lock_guard lock(generator.mutex());
-  stack.emplace_back(generator.clone());
-}
-
-/// The generators get the states that were saved: the call is as if it had not begun.
-void put_back(const c10::IValue &drawn) {
-  for (const c10::IValue &value : drawn.toListRef()) {
-    const at::Generator saved = value.toGenerator();
-    at::Generator generator = at::globalContext().defaultGenerator(saved.device());
-    const std::lock_guard lock(generator.mutex());
-    generator.set_state(saved.get_state());
-  }
-}
-
 std::string text_of(const c10::IValue &number) {
   return number.isBool()  ? (number.toBool() ? "True" : "False")
          : number.isInt() ? std::to_string(number.toInt())
@@ -75,24 +56,18 @@ template <bool (*holds)(const c10::IValue &, const c10::IValue &),
           std::string (*told)(const c10::IValue &, const c10::IValue &)>
 torch::jit::Operation check(const torch::jit::Node *node) {
   return [place = place_of(*node)](torch::jit::Stack &stack) {
-    const c10::IValue drawn = torch::jit::pop(stack);
     const c10::IValue expected = torch::jit::pop(stack), number = torch::jit::pop(stack);
-    if (holds(number, expected))
-      return;
-    put_back(drawn);
-    throw FailedCheck{told(number, expected), place};
+    if (!holds(number, expected))
+      throw FailedCheck{told(number, expected), place};
   };
 }
 
 const torch::jit::RegisterOperators numbers(
     {torch::jit::Operator("tracehost::py_tensor(Scalar number) -> Tensor", number_tensor,
                           c10::AliasAnalysisKind::PURE_FUNCTION),
-     torch::jit::Operator("tracehost::saved_generator(Device device) -> Generator", saved_generator,
-                          c10::AliasAnalysisKind::CONSERVATIVE),
-     torch::jit::Operator(
-         "tracehost::check_number(Scalar number, Scalar expected, Generator[] drawn) -> ()",
-         check<is_number, other_number>, c10::AliasAnalysisKind::CONSERVATIVE),
-     torch::jit::Operator("tracehost::check_kind(Scalar number, int kind, Generator[] drawn) -> ()",
+     torch::jit::Operator("tracehost::check_number(Scalar number, Scalar expected) -> ()",
+                          check<is_number, other_number>, c10::AliasAnalysisKind::CONSERVATIVE),
+     torch::jit::Operator("tracehost::check_kind(Scalar number, int kind) -> ()",
                           check<is_of_kind, other_kind>, c10::AliasAnalysisKind::CONSERVATIVE)});
 
 } // namespace

@@ -13,14 +13,10 @@
 ///     tracehost::raise_error(str type, str message) -> ()      throws a Raised
 ///     tracehost::number(bool truth) -> Scalar            the bool, for an op that takes a number
 ///     tracehost::py_tensor(Scalar number) -> Tensor      0-dim, promotes types as a number does
-///     tracehost::check_kind(Scalar number, int kind, Generator[] drawn) -> ()
-///         throws CheckFailed
-///     tracehost::check_number(Scalar number, Scalar expected, Generator[] drawn) -> ()
-///         throws CheckFailed
-///     tracehost::saved_generator(Device device) -> Generator    a copy of the default one, to
-///         which `drawn` puts it back before a check throws
+///     tracehost::check_kind(Scalar number, int kind) -> ()           throws CheckFailed
+///     tracehost::check_number(Scalar number, Scalar expected) -> ()  throws CheckFailed
 ///
-/// Others: numbers.h, modes.h, state_ops.cpp, array_ops.h.
+/// Others: numbers.h, modes.h, state_ops.cpp, array_ops.h, undo.h.
 
 namespace tracehost {
 
@@ -36,8 +32,8 @@ private:
   std::string type_;
 };
 
-/// A number is another one than the graph was made for. Nothing was changed before: another graph
-/// may serve the call.
+/// A number is another one than the graph was made for. All is as it was before the call (undo.h):
+/// another graph may serve the call.
 class CheckFailed : public std::runtime_error {
 public:
   using std::runtime_error::runtime_error;

@@ -8,6 +8,7 @@
 #include "program/ops.h"
 #include "program/passes.h"
 #include "program/places.h"
+#include "program/undo.h"
 
 #include <ATen/core/grad_mode.h>
 #include <c10/core/InferenceMode.h>
@@ -74,8 +75,10 @@ struct Program::Impl {
   bool calls_python = false;
   bool runs_engine = false;
   bool switches_modes = false; ///< besides grad mode
+  bool saves = false;          ///< what a check may put back
 
   void run(jit::Stack &stack) const;
+  void interpret(jit::Stack &stack) const;
 };
 
 namespace {
@@ -106,6 +109,7 @@ Program::Program(std::shared_ptr<jit::Graph> graph, const std::string &name, std
   const bool far = worth_dropping_gil(*graph->block(), impl_->ops);
   impl_->long_running = far || impl_->ops >= 16;
   impl_->switches_modes = switches_modes(*graph->block());
+  impl_->saves = saves(*graph->block());
   complete_places(*graph->block());
   impl_->graph = std::move(graph);
   {
@@ -126,6 +130,18 @@ Program::Program(std::shared_ptr<jit::Graph> graph, const std::string &name, std
 Program::~Program() = default;
 
 void Program::Impl::run(jit::Stack &stack) const {
+  if (!saves)
+    return interpret(stack);
+  Undo undo;
+  try {
+    interpret(stack);
+  } catch (const CheckFailed &) {
+    undo.put_back();
+    throw;
+  }
+}
+
+void Program::Impl::interpret(jit::Stack &stack) const {
   const bool grad = at::GradMode::is_enabled();
   try {
     jit::InterpreterState(code).run(stack);

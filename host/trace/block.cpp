@@ -106,6 +106,7 @@ void Scope::forget(jit::Node *node) {
       relaxed->forget(value);
   };
   parsed_.erase(node);
+  saves_.forget(node);
   if (relaxed)
     relaxed->forget(node);
   for (jit::Value *value : node->outputs())

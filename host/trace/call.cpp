@@ -14,7 +14,6 @@ void Scope::prepare_call(const std::vector<at::Tensor> &inputs) {
     know(t);
   if (inputs_)
     inputs_->before_call();
-  note_effect("a call of Python or of the autograd engine");
 }
 
 void Scope::record_call(c10::intrusive_ptr<Callback> callback,
@@ -35,7 +34,10 @@ void Scope::record_call(c10::intrusive_ptr<Callback> callback,
     relaxed->after(outputs);
 }
 
-void prepare_call(const std::vector<at::Tensor> &inputs) { current->prepare_call(inputs); }
+void prepare_call(const std::vector<at::Tensor> &inputs) {
+  current->prepare_call(inputs);
+  current->note_effect("a call of Python");
+}
 
 void record_call(c10::intrusive_ptr<Callback> callback, const std::vector<at::Tensor> &inputs,
                  const std::vector<at::Tensor> &outputs) {

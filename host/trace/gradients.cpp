@@ -6,11 +6,14 @@
 
 #include <torch/csrc/autograd/function.h>
 #include <torch/csrc/autograd/functions/accumulate_grad.h>
+#include <torch/csrc/autograd/functions/tensor.h>
 #include <torch/csrc/autograd/variable.h>
 
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <string_view>
+#include <typeinfo>
 
 namespace tracehost::trace {
 
@@ -27,10 +30,10 @@ template <class F> void each_defined(const EngineCall &call, const F &f) {
         f(t);
 }
 
-/// The leaves that a backward pass from `roots` may reach.
-Tensors leaves_of(const Tensors &roots) {
-  using torch::autograd::Node;
-  Tensors leaves;
+using torch::autograd::Node;
+
+/// What a backward pass from `roots` may run.
+std::unordered_set<Node *> reached_from(const Tensors &roots) {
   std::unordered_set<Node *> seen;
   std::vector<Node *> todo;
   const auto add = [&](Node *node) {
@@ -40,14 +43,31 @@ Tensors leaves_of(const Tensors &roots) {
   for (const at::Tensor &t : roots)
     add(torch::autograd::impl::gradient_edge(t).function.get());
   while (!todo.empty()) {
-    Node *node = todo.back();
+    const Node *node = todo.back();
     todo.pop_back();
-    if (auto *leaf = dynamic_cast<torch::autograd::AccumulateGrad *>(node))
-      leaves.push_back(leaf->variable);
     for (const torch::autograd::Edge &edge : node->next_edges())
       add(edge.function.get());
   }
+  return seen;
+}
+
+/// The leaves that a backward pass from `roots` may reach.
+Tensors leaves_of(const Tensors &roots) {
+  Tensors leaves;
+  for (Node *node : reached_from(roots))
+    if (const auto *leaf = dynamic_cast<torch::autograd::AccumulateGrad *>(node))
+      leaves.push_back(leaf->variable);
   return leaves;
+}
+
+/// Whether the node is torch's own, and runs no hook.
+bool computes_alone(Node &node) {
+  const std::string_view type = typeid(node).name(); // mangled
+  const bool known = dynamic_cast<torch::autograd::AccumulateGrad *>(&node) ||
+                     dynamic_cast<torch::autograd::CopySlices *>(&node) ||
+                     type.find("torch8autograd9generated") != type.npos;
+  return known && node.pre_hooks().empty() && node.post_hooks().empty() &&
+         node.tensor_pre_hooks().empty() && node.retains_grad_hooks().empty();
 }
 
 std::int64_t version_of(const at::Tensor &t) {
@@ -130,11 +150,50 @@ std::vector<std::pair<at::Tensor, GradState>> Gradients::assumed() const {
   return result;
 }
 
+/// Whether putting back the `.grad`s of leaves is enough to take back the call; they are saved
+/// then.
+bool Scope::can_be_taken_back(const EngineCall &call) {
+  if (!effect_.empty())
+    return false;
+  std::unordered_set<const Node *>
+      outside; // of graphs from before the body, whose buffers it frees
+  const auto add = [&](const at::Tensor &t) {
+    if (t.defined() && t.requires_grad() && !t.is_leaf())
+      outside.insert(t.grad_fn().get());
+  };
+  for (const at::Tensor &t : slots_)
+    add(t);
+  for (const Capture &capture : result.captures)
+    add(capture.tensor);
+  const auto &state = tracer::getTracingState();
+  std::vector<std::pair<at::Tensor, bool>> leaves; // with whether the engine may add in place
+  for (Node *node : reached_from(call.roots)) {
+    if (!computes_alone(*node) || outside.contains(node))
+      return false;
+    const auto *accumulates = dynamic_cast<torch::autograd::AccumulateGrad *>(node);
+    if (!accumulates || !call.accumulates)
+      continue;
+    const at::Tensor &leaf = accumulates->variable, &grad = grad_of(leaf);
+    const bool dense = grad.defined() && grad.layout() == at::kStrided && grad.has_storage();
+    if (!state->hasValue(leaf) || (grad.defined() && !dense))
+      return false;
+    // Unless the body has set it, a gradient may be there at a later call alone.
+    const bool own = saves_.has_grad(*state->graph, leaf) &&
+                     !(dense && outside_.contains(grad.storage().unsafeGetStorageImpl()));
+    leaves.emplace_back(leaf, !own);
+  }
+  for (const auto &[leaf, adds] : leaves)
+    saves_.grad(*state->graph, leaf, state->getValue(leaf), adds);
+  return true;
+}
+
 void Scope::prepare_engine_call(const EngineCall &call) {
   check(call);
   std::vector<at::Tensor> tensors;
   each_defined(call, [&](const at::Tensor &t) { tensors.push_back(t); });
   prepare_call(tensors);
+  if (!can_be_taken_back(call))
+    note_effect("a call of the autograd engine");
   if (witness_)
     witness_->before_backward();
   gradients.about_to_run(call);
@@ -194,6 +253,8 @@ void Scope::read_grad(const at::Tensor &t) {
   } else if (is_new || !state->hasValue(grad)) {
     check_reached_by_grad_alone(grad);
     node = insert_read_grad(*state->graph, value, grad.requires_grad());
+    if (!gradients.is_sure(t) && grad.has_storage())
+      outside_.insert(grad.storage().unsafeGetStorageImpl());
     state->setValue(grad, node->output());
     gradients.is_known(t);
     if (inexact.contains(value))
@@ -220,6 +281,10 @@ void Scope::written_grad(const at::Tensor &t) {
   const at::Tensor &grad = grad_of(t);
   prepare_call(grad.defined() ? Tensors{t, grad} : Tensors{t});
   const auto &state = tracer::getTracingState();
+  if (shapes::is_stand_in(t))
+    note_effect("a .grad that is set");
+  else
+    saves_.grad(*state->graph, t, state->getValue(t));
   gradients.wrote(t);
   tracer::recordSourceLocation(insert_set_grad(*state->graph, state->getValue(t),
                                                grad.defined() ? state->getValue(grad) : nullptr));

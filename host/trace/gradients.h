@@ -42,6 +42,8 @@ public:
   bool runs() const { return runs_ > 0; } ///< whether the engine has run
   /// Tensors whose gradient the body read, with what it was before the call.
   std::vector<std::pair<at::Tensor, GradState>> assumed() const;
+  /// Whether the body has given `t` the `.grad` that it has, or added to it.
+  bool is_sure(const at::Tensor &t) const { return sure_.contains(t.unsafeGetTensorImpl()); }
 
 private:
   void met(const at::Tensor &t);

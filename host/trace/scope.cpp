@@ -357,6 +357,7 @@ void Scope::close() {
                                        problem));
   note_grads();
   record_modes();
+  saves_.close(*tracer::getTracingState()->graph);
 }
 
 } // namespace tracehost::trace

@@ -13,6 +13,7 @@
 #include "trace/op_tensors.h"
 #include "trace/op_traits.h"
 #include "trace/relaxed_sizes.h"
+#include "trace/saves.h"
 #include "trace/tracer.h"
 #include "trace/value_reads.h"
 #include "trace/witness.h"
@@ -134,8 +135,8 @@ public:
   /// Whether an op that reads values becomes a checked number; then it runs aside.
   bool speculates(const c10::OperatorHandle &op, const jit::Stack &stack);
   /// What is recorded now may raise.
-  void note_raise() { result.raises_late |= !effect_.empty() || !drawn_.empty(); }
-  /// Something is about to change that a graph could not take back.
+  void note_raise() { result.raises_late |= !effect_.empty() || !saves_.empty(); }
+  /// Something is about to change that a graph cannot take back.
   void note_effect(const std::string &what);
   const std::string &first_effect() const { return effect_; }
   void set_first_effect(std::string effect) { effect_ = std::move(effect); }
@@ -214,7 +215,7 @@ private:
   std::string input_name(std::uint32_t input) const;
   void note_effects(const c10::OperatorHandle &op, const jit::Stack &stack);
   void note_draw(const c10::OperatorHandle &op, const jit::Stack &stack);
-  jit::Value *drawn(bool early);
+  void insert_check(const char *name, jit::Value *scalar, const c10::IValue &expected);
   void check_numbers(const c10::OperatorHandle &op, const jit::Stack &stack);
   bool refuses_reads() const { return reads_as_ <= ValueReads::error; }
   bool reads_number(const c10::OperatorHandle &op, const jit::Stack &stack);
@@ -233,6 +234,7 @@ private:
   void settle_numbers(const c10::OperatorHandle *op);
   bool reads_size(const c10::OperatorHandle &op, const jit::Stack &stack);
   void check_reached_by_grad_alone(const at::Tensor &grad);
+  bool can_be_taken_back(const EngineCall &call);
   void note_grads();
 
   Frontend &frontend_;
@@ -245,9 +247,8 @@ private:
   std::vector<NumberRead> numbers_read_;         ///< by C code, maybe for the op that comes
   std::optional<Head> head_;
   std::vector<std::pair<at::Tensor, jit::Value *>> slots_known_; ///< numbers of slots
-  /// Devices whose default generator the body has drawn from, with its copy, once a check needs it.
-  std::vector<std::pair<c10::Device, jit::Value *>> drawn_;
-  std::string effect_;                                   ///< the first: `aten::add_ at net.py:12`
+  Saves saves_;                                                  ///< of what can be taken back
+  std::string effect_; ///< the first that cannot: `aten::resize_ at net.py:12`
   std::unordered_set<const c10::StorageImpl *> outside_; ///< memory of what was there before
   bool stale_stash_ = false;                             ///< of arguments that were read as numbers
   std::vector<std::pair<at::Tensor, at::Tensor>> substituted_; ///< by the last op, with stand-ins

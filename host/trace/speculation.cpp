@@ -20,10 +20,12 @@
 ///     if mask.any():          %2 : bool = aten::is_nonzero(%1)
 ///         y = f(x)            tracehost::check_number(%2, True)
 ///
-/// So nothing may have changed before a check that could not be taken back: a tensor from outside,
-/// a generator of the user's, a `.grad`. Such a body is refused with both lines. The default
-/// generators are copied at the start, and put back. A check that follows from slots alone comes
-/// first in the graph (head.h). Floats are not checked: each call would have another one.
+/// What changes before a check is saved, and put back by a check that fails (saves.h): values of
+/// tensors from outside, `.grad`s, states of generators. Some changes cannot be taken back: Python
+/// that is called, a backward pass through a graph from outside, an op that changes what a tensor
+/// is. A body with a check behind such a change is refused with both lines. A check that follows
+/// from slots alone comes first in the graph (head.h). Floats are not checked: each call would have
+/// another one.
 
 namespace tracehost::trace {
 
@@ -62,44 +64,39 @@ static bool draws(const c10::OperatorHandle &op, const jit::Stack &stack) {
   return true;
 }
 
-/// Draws from default generators can be taken back by a check that fails later.
 void Scope::note_draw(const c10::OperatorHandle &op, const jit::Stack &stack) {
   const auto arguments = arguments_of(op, stack);
   std::vector<c10::Device> devices{at::kCPU};
   for (const c10::IValue &value : arguments) {
     if (value.isGenerator() && value.toGenerator().defined())
-      return note_effect(op.schema().name());
+      return saves_.generator(value.toGenerator());
     if (value.isDevice())
       devices.push_back(value.toDevice());
   }
   each_tensor(arguments, [&](const at::Tensor &t) { devices.push_back(t.device()); });
   for (const c10::Device &device : devices) {
-    if (!device.is_cpu() && !device.is_cuda())
-      continue;
-    const auto same = [&](const auto &drawn) { return drawn.first == device; };
-    if (std::none_of(drawn_.begin(), drawn_.end(), same))
-      drawn_.emplace_back(device, nullptr);
+    if (device.is_cpu() || (device.is_cuda() && at::hasCUDA()))
+      saves_.generator(at::globalContext().defaultGenerator(device));
   }
 }
 
-/// The copies of generators that a check puts back, a list of the graph. `early`: the check comes
-/// before all draws.
-jit::Value *Scope::drawn(bool early) {
-  jit::Graph &graph = *tracer::getTracingState()->graph;
-  std::vector<jit::Value *> saved;
-  for (auto &[device, value] : drawn_) {
-    if (early)
-      break;
-    if (!value)
-      value = head().add([&, &device = device] {
-        const auto symbol = c10::Symbol::fromQualString("tracehost::saved_generator");
-        jit::Node *node =
-            graph.insertNode(graph.create(symbol, {graph.insertConstant(c10::IValue(device))}));
-        return node->output()->setType(c10::GeneratorType::get());
-      });
-    saved.push_back(value);
+/// Whether a copy of the values of `t` is enough to take back what the op does to `t`.
+static bool changes_values_alone(const c10::OperatorHandle &op, const jit::Stack &stack,
+                                 const at::Tensor &t) {
+  if (traits(op).reshapes || !std::string_view(op.schema().name()).starts_with("aten::") ||
+      t.layout() != at::kStrided || (!t.has_storage() && !shapes::is_stand_in(t)) ||
+      t.key_set().has(c10::DispatchKey::Python))
+    return false;
+  // An `out=` of another size is resized. What an op writes by its schema gets a history, where one
+  // of its arguments has one; running statistics get none.
+  bool plain = true, declared = false;
+  for (const c10::Argument &argument : op.schema().arguments()) {
+    plain &= !argument.is_out();
+    declared |= argument.alias_info() && argument.alias_info()->isWrite();
   }
-  return graph.insertNode(graph.createList(c10::GeneratorType::get(), saved))->output();
+  if (declared && at::GradMode::is_enabled())
+    each_tensor(arguments_of(op, stack), [&](const at::Tensor &u) { plain &= !u.requires_grad(); });
+  return plain;
 }
 
 void Scope::note_effects(const c10::OperatorHandle &op, const jit::Stack &stack) {
@@ -118,9 +115,31 @@ void Scope::note_effects(const c10::OperatorHandle &op, const jit::Stack &stack)
                          (shapes::is_stand_in(t)
                               ? may_share_memory_with_inputs(tracer::getTracingState()->getValue(t))
                               : outside_.contains(t.storage().unsafeGetStorageImpl()));
-    if (outside)
+    if (!outside)
+      return;
+    if (changes_values_alone(op, stack, t))
+      saves_.data(*tracer::getTracingState()->graph, t, tracer::getTracingState()->getValue(t));
+    else
       note_effect(name);
   });
+}
+
+/// A check: of `scalar`, which is what `expected` says.
+void Scope::insert_check(const char *name, jit::Value *scalar, const c10::IValue &expected) {
+  jit::Graph &graph = *tracer::getTracingState()->graph;
+  const auto insert = [&] {
+    jit::Value *constant = number_constant(graph, expected);
+    jit::Node *check =
+        graph.insertNode(graph.create(c10::Symbol::fromQualString(name), {scalar, constant}, 0));
+    tracer::recordSourceLocation(check);
+    return check;
+  };
+  if (is_of_head(scalar)) {
+    head().check(scalar, insert);
+    return;
+  }
+  saves_.need(graph, head());
+  insert();
 }
 
 void Scope::speculate(jit::Value *scalar, const c10::IValue &actual, const std::string &how,
@@ -151,36 +170,18 @@ void Scope::speculate(jit::Value *scalar, const c10::IValue &actual, const std::
       return refuse_it(fmt::format(", and {} graphs for other values serve these arguments already",
                                    outcomes->graphs));
   }
-  const auto insert_check = [&] {
-    jit::Graph &graph = *tracer::getTracingState()->graph;
-    jit::Value *expected = number_constant(graph, actual);
-    jit::Node *check =
-        graph.insertNode(graph.create(c10::Symbol::fromQualString("tracehost::check_number"),
-                                      {scalar, expected, drawn(early)}, 0));
-    tracer::recordSourceLocation(check);
-    return check;
-  };
-  early ? head().check(scalar, insert_check) : insert_check();
+  insert_check("tracehost::check_number", scalar, actual);
   result.checked.push_back({where, value});
 }
 
 void Scope::check_kind(jit::Value *scalar, NumberKind actual) {
-  const bool early = is_of_head(scalar);
-  if (!early && !effect_.empty())
+  if (!is_of_head(scalar) && !effect_.empty())
     refuse(Refusal::value_read,
            fmt::format("the type of a number at {} depends on values, after {}, which could not be "
                        "taken back for a call with another type. Give it one type (float(), "
                        "int()) before, or compute it earlier.",
                        text(frontend_.here()), effect_));
-  const auto insert_check = [&] {
-    jit::Graph &graph = *tracer::getTracingState()->graph;
-    jit::Value *expected = graph.insertConstant(static_cast<std::int64_t>(actual));
-    jit::Node *check = graph.insertNode(graph.create(
-        c10::Symbol::fromQualString("tracehost::check_kind"), {scalar, expected, drawn(early)}, 0));
-    tracer::recordSourceLocation(check);
-    return check;
-  };
-  early ? head().check(scalar, insert_check) : insert_check();
+  insert_check("tracehost::check_kind", scalar, static_cast<std::int64_t>(actual));
   constexpr std::array kinds{"a bool", "an int", "a float"};
   result.checked.push_back({text(frontend_.here()), kinds[static_cast<std::size_t>(actual)]});
 }

@@ -26,7 +26,8 @@ const std::unordered_set<std::string_view> kRepeatable = {
     "tracehost::array_write",    "tracehost::array_read",  "tracehost::array_written",
     "tracehost::array_unstack",  "tracehost::number",      "tracehost::data",
     "tracehost::check_number",   "tracehost::check_kind",  kRequiresGrad,
-    "tracehost::saved_generator"};
+    "tracehost::save_generator", "tracehost::save_grad",   "tracehost::save_data",
+    "tracehost::forget_saved"};
 
 const std::unordered_set<std::string_view> kUninitialised = {
     "aten::empty",     "aten::empty_like",        "aten::empty_strided", "aten::empty_permuted",

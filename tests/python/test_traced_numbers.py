@@ -382,10 +382,21 @@ def test_a_type_that_values_tell_is_checked_where_it_counts():
         x.add_(1)
         return torch.arange(3) * max(1, t.item())
 
+    f = tracehost.function(tensor_of)
+    for value in (0.5, 2.5, -1.0, 4.0):
+        x, y = torch.zeros(2), torch.zeros(2)
+        got, expected = f(torch.tensor(value), x), tensor_of(torch.tensor(value), y)
+        assert torch.equal(got, expected) and got.dtype == expected.dtype and torch.equal(x, y)
+    assert f.tracing_count() == 2
+
+    def resized(t, x):
+        x.resize_(4)
+        return torch.arange(3) * max(1, t.item())
+
     with pytest.raises(
-        tracehost.ValueReadError, match="the type of a number .* after aten::add_ at"
+        tracehost.ValueReadError, match="the type of a number .* after aten::resize_ at"
     ):
-        tracehost.function(tensor_of)(torch.tensor(0.5), torch.zeros(2))
+        tracehost.function(resized)(torch.tensor(0.5), torch.zeros(2))
 
 
 class Level(enum.IntEnum):

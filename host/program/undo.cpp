@@ -1,0 +1,116 @@
+#include "program/undo.h"
+
+#include "signature/grad_read.h"
+
+#include <ATen/core/LegacyTypeDispatch.h>
+#include <ATen/ops/clone.h>
+#include <torch/csrc/jit/runtime/custom_operator.h>
+
+#include <algorithm>
+#include <mutex>
+#include <string_view>
+
+namespace tracehost {
+
+namespace jit = torch::jit;
+
+constinit thread_local Undo *Undo::current = nullptr;
+
+void Undo::save_generator(const at::Generator &generator) {
+  if (!saved_.insert(generator.unsafeGetGeneratorImpl()).second)
+    return;
+  at::Generator of = generator;
+  const std::lock_guard lock(of.mutex());
+  generators_.emplace_back(generator, of.clone());
+}
+
+void Undo::save_grad(const at::Tensor &leaf, bool values) {
+  const at::Tensor &grad = grad_of(leaf);
+  if (values && grad.defined())
+    save_data(grad);
+  if (saved_.insert(leaf.unsafeGetTensorImpl()).second)
+    grads_.emplace_back(leaf, grad);
+}
+
+void Undo::save_data(const at::Tensor &t) {
+  for (const Data &data : data_)
+    if (data.tensor.is_same(t))
+      return;
+  const at::AutoDispatchBelowADInplaceOrView no_history;
+  data_.push_back({t, t.clone(), t.is_inference() ? -1 : t._version()});
+}
+
+void Undo::forget() {
+  generators_.clear();
+  grads_.clear();
+  data_.clear();
+  saved_.clear();
+}
+
+void Undo::put_back() {
+  for (auto &[generator, saved] : generators_) {
+    const std::lock_guard lock(generator.mutex());
+    generator.set_state(saved.get_state());
+  }
+  for (auto &[leaf, grad] : grads_)
+    leaf.mutable_grad() = grad;
+  // The newest first: two of them may be views of one memory.
+  for (auto data = data_.rbegin(); data != data_.rend(); ++data) {
+    const at::AutoDispatchBelowADInplaceOrView no_history; // and no new version
+    data->tensor.copy_(data->values);
+    if (data->version < 0)
+      continue;
+    c10::VariableVersion counter = data->tensor.unsafeGetTensorImpl()->version_counter();
+    counter.set_version(data->version);
+  }
+  forget();
+}
+
+namespace {
+
+void save_generator(jit::Stack &stack) {
+  const at::Generator generator = jit::pop(stack).toGenerator();
+  if (Undo::current)
+    Undo::current->save_generator(generator);
+}
+
+void save_grad(jit::Stack &stack) {
+  const bool values = jit::pop(stack).toBool();
+  const c10::IValue leaves = jit::pop(stack);
+  if (Undo::current)
+    for (const c10::IValue &leaf : leaves.toListRef())
+      Undo::current->save_grad(leaf.toTensor(), values);
+}
+
+void save_data(jit::Stack &stack) {
+  const at::Tensor t = jit::pop(stack).toTensor();
+  if (Undo::current)
+    Undo::current->save_data(t);
+}
+
+void forget_saved(jit::Stack &) {
+  if (Undo::current)
+    Undo::current->forget();
+}
+
+const jit::RegisterOperators
+    registered({jit::Operator("tracehost::save_generator(Generator g) -> ()", &save_generator,
+                              c10::AliasAnalysisKind::CONSERVATIVE),
+                jit::Operator("tracehost::save_grad(Tensor[] leaves, bool values) -> ()",
+                              &save_grad, c10::AliasAnalysisKind::CONSERVATIVE),
+                jit::Operator("tracehost::save_data(Tensor t) -> ()", &save_data,
+                              c10::AliasAnalysisKind::CONSERVATIVE),
+                jit::Operator("tracehost::forget_saved() -> ()", &forget_saved,
+                              c10::AliasAnalysisKind::CONSERVATIVE)});
+
+} // namespace
+
+bool saves(const jit::Block &block) {
+  return std::any_of(block.nodes().begin(), block.nodes().end(), [](const jit::Node *node) {
+    const auto inner = node->blocks();
+    return std::string_view(node->kind().toQualString()).starts_with("tracehost::save_") ||
+           std::any_of(inner.begin(), inner.end(), [](const jit::Block *b) { return saves(*b); });
+  });
+}
+
+} // namespace tracehost

@@ -1,0 +1,65 @@
+#pragma once
+
+#include <ATen/core/Generator.h>
+#include <ATen/core/Tensor.h>
+#include <torch/csrc/jit/ir/ir.h>
+
+#include <cstdint>
+#include <unordered_set>
+#include <utility>
+#include <vector>
+
+namespace tracehost {
+
+/// What a run has saved, so that a check that fails leaves the call without effect.
+///
+/// Problem: a body changes what was there before the call (`optimizer.zero_grad()`, the running
+/// mean of a BatchNorm, a draw), and then needs a number that the graph was made for. Another graph
+/// serves the call if the number differs. It must find all as it was. Answer: ops of the graph save
+/// before each such change. A check that fails puts everything back, the newest first.
+///
+///     tracehost::save_grad(Tensor[] leaves, bool values) -> ()  their `.grad`, and what it holds
+///     tracehost::set_grad(%w, None)
+///     tracehost::save_data(Tensor t)             a copy of its values, and its version
+///     aten::add_(%t, ...)
+///     tracehost::check_number(%n, 3)             may put back
+///     tracehost::forget_saved()                  behind the last check
+///
+///     tracehost::save_generator(Generator g)     a copy of its state
+///
+/// The ops are in a graph only where a check follows. Program::run owns one Undo for each run.
+class Undo {
+public:
+  Undo() : outer_(std::exchange(current, this)) {}
+  ~Undo() { current = outer_; }
+  Undo(const Undo &) = delete;
+  Undo &operator=(const Undo &) = delete;
+
+  /// Each keeps the first state that it is told of.
+  void save_generator(const at::Generator &generator);
+  /// `values`: what the gradient holds, too.
+  void save_grad(const at::Tensor &leaf, bool values);
+  void save_data(const at::Tensor &t);
+  void forget();
+  /// All is as it was when it was saved, versions included.
+  void put_back();
+
+  /// Of the run under way on this thread; null: of none that saves.
+  static thread_local Undo *current;
+
+private:
+  struct Data {
+    at::Tensor tensor, values;
+    std::int64_t version; ///< -1: an inference tensor, which has none
+  };
+  Undo *const outer_;
+  std::vector<std::pair<at::Generator, at::Generator>> generators_; ///< with a copy
+  std::vector<std::pair<at::Tensor, at::Tensor>> grads_;            ///< of leaves
+  std::vector<Data> data_;
+  std::unordered_set<const void *> saved_; ///< the generators and leaves, and tensors of data_
+};
+
+/// Whether ops of the graph save something.
+bool saves(const torch::jit::Block &block);
+
+} // namespace tracehost
