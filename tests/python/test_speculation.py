@@ -3,7 +3,6 @@
 import pytest
 import torch
 import tracehost
-from core_support import place
 from torch import nn
 
 pytestmark = pytest.mark.filterwarnings("ignore::tracehost.RetraceWarning")
