@@ -86,6 +86,10 @@ public:
     called([&] { branches_.raise(which(branch), type, message, site(line)); });
   }
   void discard() { branches_.discard(); }
+  bool can_be_checked() const { return branches_.can_be_checked(); }
+  void take(const py::function &check) {
+    called([&] { branches_.take([&] { check(); }); });
+  }
   py::object join(py::handle then, py::handle otherwise, py::handle actual) {
     return called(
         [&] { return wrap(branches_.join(index(then), index(otherwise), tensor(actual))); });
@@ -202,6 +206,8 @@ void add_staging(py::module_ &module) {
       .def("run", &PyBranches::run)
       .def("raise_", &PyBranches::raise)
       .def("discard", &PyBranches::discard)
+      .def("can_be_checked", &PyBranches::can_be_checked)
+      .def("take", &PyBranches::take)
       .def("join", &PyBranches::join);
   py::class_<PyLoop>(module, "Loop")
       .def(py::init<py::handle, py::handle, std::int64_t, const py::list &>())

@@ -4,6 +4,7 @@
 #include "staging/identity.h"
 #include "trace/block.h"
 #include "trace/call.h"
+#include "trace/numbers.h"
 #include "trace/tracer.h"
 
 #include <torch/csrc/jit/frontend/tracer.h>
@@ -51,6 +52,25 @@ void Branches::discard() {
   trace::set_first_effect(std::move(effect_));
 }
 
+bool Branches::can_be_checked() const {
+  std::string effect = trace::first_effect();
+  trace::set_first_effect(effect_);
+  const bool can = condition_ && trace::may_check();
+  trace::set_first_effect(std::move(effect));
+  return can;
+}
+
+void Branches::take(const std::function<void()> &check) {
+  std::string effect = trace::first_effect();
+  trace::set_first_effect(std::move(effect_));
+  {
+    const jit::WithInsertPoint before(node_);
+    check();
+  }
+  trace::set_first_effect(std::move(effect));
+  trace::take_block(node_, *condition_ ? then : otherwise);
+}
+
 void Branches::raise(Branch branch, const std::string &type, const std::string &message,
                      const Site &where) {
   const jit::WithInsertPoint here(node_->blocks()[branch]);
@@ -91,6 +111,8 @@ at::Tensor Branches::join(std::size_t first, std::size_t second, const at::Tenso
     trace::set_inexact(value);
   at::Tensor result = new_identity(actual);
   trace::bind(result, value);
+  if (trace::in_block())
+    trace::note_made_in_block(result);
   return result;
 }
 

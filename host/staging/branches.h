@@ -44,6 +44,11 @@ public:
   void raise(Branch branch, const std::string &type, const std::string &message, const Site &where);
   /// There is no If after all: the trace goes on with one of its branches, which runs behind this.
   void discard();
+  /// Whether the graph could check the condition, where it is now.
+  bool can_be_checked() const;
+  /// There is no If after all: what the chosen branch, which has run, recorded is part of what is
+  /// around it. `check` records a check of the condition. Requires: can_be_checked().
+  void take(const std::function<void()> &check);
   /// One result. `actual`: the chosen branch's tensor (without data, the first's). Returns the
   /// tensor that stands for it from now on.
   at::Tensor join(std::size_t then, std::size_t otherwise, const at::Tensor &actual);

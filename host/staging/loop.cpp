@@ -173,6 +173,8 @@ std::vector<at::Tensor> Loop::finish() {
   for (std::size_t i = 0; i < results.size(); ++i) {
     results[i] = new_identity(results[i]);
     trace::bind(results[i], node_->outputs()[i]);
+    if (trace::in_block())
+      trace::note_made_in_block(results[i]);
     if (inexact_[i])
       trace::set_inexact(node_->outputs()[i]);
   }

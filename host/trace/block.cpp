@@ -16,7 +16,8 @@ const auto kKeep = c10::Symbol::fromQualString("tracehost::keep");
 } // namespace
 
 void Scope::made_in_block(const at::Tensor &t) {
-  of_blocks_.insert_or_assign(t.unsafeGetTensorImpl(), t.getIntrusivePtr());
+  jit::Value *value = tracer::getTracingState()->getValue(t);
+  of_blocks_.insert_or_assign(t.unsafeGetTensorImpl(), std::pair{t.getIntrusivePtr(), value});
   if (shapes::is_stand_in(t) || (on_stand_ins_ && shapes::is_sparse(t))) // a literal has data
     without_data_.emplace_back(t.getIntrusivePtr(), frontend_.here());
 }
@@ -30,7 +31,7 @@ Site Scope::left_behind() const {
 
 void Scope::check_not_of_block(const at::Tensor &t) {
   const auto found = of_blocks_.find(t.unsafeGetTensorImpl());
-  if (found == of_blocks_.end() || found->second.expired())
+  if (found == of_blocks_.end() || found->second.first.expired())
     return;
   refuse(Refusal::staging,
          fmt::format("a tensor used at {} was made in a branch or loop that is staged, and left it "
@@ -95,6 +96,7 @@ void set_inexact(jit::Value *value) { current->inexact.insert(value); }
 bool is_inexact(const jit::Value *value) { return current->inexact.contains(value); }
 
 void forget(jit::Node *node) { current->forget(node); }
+void take_block(jit::Node *node, std::size_t taken) { current->take_block(node, taken); }
 
 /// Another node or value may get the same address.
 void Scope::forget(jit::Node *node) {
@@ -102,6 +104,9 @@ void Scope::forget(jit::Node *node) {
     inexact.erase(value);
     loose.erase(value);
     met.erase(value);
+    for (auto &[impl, made] : of_blocks_)
+      if (made.second == value)
+        made.second = nullptr;
     if (relaxed)
       relaxed->forget(value);
   };
@@ -117,6 +122,23 @@ void Scope::forget(jit::Node *node) {
     for (jit::Node *inner : block->nodes())
       forget(inner);
   }
+}
+
+void Scope::take_block(jit::Node *node, std::size_t taken) {
+  jit::Block *around = node->owningBlock(), *block = node->blocks()[taken];
+  const std::vector<jit::Node *> nodes(block->nodes().begin(), block->nodes().end());
+  for (jit::Node *inner : nodes)
+    inner->moveBefore(node);
+  forget(node);
+  node->destroy();
+  std::erase_if(of_blocks_, [&](const auto &entry) {
+    const auto &[tensor, value] = entry.second;
+    if (!value || value->node()->owningBlock() != around)
+      return false;
+    if (const auto alive = tensor.lock(); alive.defined())
+      bind(at::Tensor(alive), value);
+    return blocks == 0;
+  });
 }
 
 static void settle_kept(jit::Block &block, const std::unordered_set<const jit::Value *> &returned) {

@@ -26,6 +26,9 @@ void set_inexact(torch::jit::Value *value);
 void may_be_another(const at::Tensor &t, const at::Tensor &original);
 /// A node with blocks is about to be destroyed.
 void forget(torch::jit::Node *node);
+/// What block `taken` of the node has comes before the node, and the node is destroyed. Tensors
+/// that were made in the block are known around it. Requires: recording(), the node has no outputs.
+void take_block(torch::jit::Node *node, std::size_t taken);
 bool is_inexact(const torch::jit::Value *value);
 /// After the body: what kept random results of blocks that are used after all is dropped.
 void settle_kept(torch::jit::Graph &graph);

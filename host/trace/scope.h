@@ -185,6 +185,7 @@ public:
   void meet(jit::Value *scalar, const c10::IValue &value);
   void made_in_block(const at::Tensor &t);
   void check_not_of_block(const at::Tensor &t);
+  void take_block(jit::Node *node, std::size_t taken);
   bool made_without_data(const at::Tensor &t) const;
   /// Of a tensor without data that a block has made, if any is alive: where.
   Site left_behind() const;
@@ -256,7 +257,9 @@ private:
   jit::Node *own_node_ = nullptr; ///< of the op under way that record() has made one for
   std::vector<std::pair<Weak, Site>> without_data_; ///< tensors that blocks have made
   /// Tensors made in a block, of which only its end tells what they are.
-  std::unordered_map<const c10::TensorImpl *, c10::weak_intrusive_ptr<c10::TensorImpl>> of_blocks_;
+  std::unordered_map<const c10::TensorImpl *,
+                     std::pair<c10::weak_intrusive_ptr<c10::TensorImpl>, jit::Value *>>
+      of_blocks_; ///< with its value; null: taken out of the graph
   /// Tensors made in the body that were told to require gradients; no address is used twice.
   std::unordered_map<const c10::TensorImpl *, c10::weak_intrusive_ptr<c10::TensorImpl>> leaves_;
   jit::Node *resizing_ = nullptr; ///< of the resize_ under way

@@ -1408,7 +1408,7 @@ def list_item_in_branch(x):
     return items
 
 
-@program(*SIGNS, error="out")
+@program(*SIGNS, traces=2)
 def list_appended_in_branch(x):
     out = [x]
     if x.sum() > 0:

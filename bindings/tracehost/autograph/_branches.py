@@ -33,7 +33,7 @@ from .._tracehost import (
     traces_reads,
     without_data,
 )
-from ._containers import Containers, Grows
+from ._containers import Containers, Grows, refuse_change
 from ._containers import bodies as loop_bodies
 from ._join import ELSE, THEN, Join, Outcome, State, Thunk, extend
 from ._state import as_number, as_tensor, is_own, is_tensor, kind, take_apart
@@ -111,19 +111,33 @@ def stage(
                 return
         set_state(before)
         stores.end(real)
-        if not real and chosen is not None and (wants_data or not stores.can_be_joined()):
+        changed = [] if loop_bodies.under_way else containers.changed()
+        joins = stores.can_be_joined() and not changed
+        if not real and chosen is not None and (wants_data or not joins):
             forgive_refusal()
             branches.discard()
             if not wants_data:
                 note_storing(where)
+                if changed and not (
+                    _can_be_checked() and all(s.can_be_put_back() for s in changed)
+                ):
+                    refuse_change(changed[0], f"a branch of the {what}")
                 if not may_check():
                     _refuse_store(stores, what, where)
+            for snapshot in changed:
+                snapshot.put_back()
             bodies[_checked(cond)]()
             return
+        if real and not joins:
+            note_storing(where)
+            if traces_reads() and branches.can_be_checked():
+                branches.take(lambda: _checked(cond))
+                set_state(outcomes[branch].state)
+                stores.set_again()
+                return
         if not stores.can_be_joined():
             if not real:
                 _refuse_store(stores, what, where)
-            note_storing(where)
             serves_once(f"stores {stores.first()} in a branch of the {what} at {where}")
             stores.found.clear()
         if loop_bodies.under_way and (grows := containers.growing()):
@@ -144,6 +158,10 @@ def stage(
     set_state(joined[: len(names)])
     for store, value in zip(stored, joined[len(names) :]):
         store.set(ld(value))
+
+
+def _can_be_checked() -> bool:
+    return traces_reads() and may_check()
 
 
 def _checked(cond: torch.Tensor) -> int:

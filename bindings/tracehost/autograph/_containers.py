@@ -2,64 +2,21 @@
 
 from __future__ import annotations
 
-import collections
 import sys
 import threading
 import types
 import weakref
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Callable
+from typing import Any, NoReturn
 
 from torch.utils._pytree import tree_leaves
 
 from .._tracehost import reaches
+from ._snapshots import KINDS, Snapshot, items, snapshots
 from ._state import is_tensor
-from ._undefined import is_undefined
 from ._where import line, refuse
 
-_KINDS = (list, dict, set, collections.deque)
 _MOST = 10_000  # items that are compared
-_OPAQUE = (
-    type,
-    types.ModuleType,
-    types.FunctionType,
-    types.BuiltinFunctionType,
-    str,
-    bytes,
-    int,
-    float,
-)
-
-
-def _items(container: Any) -> list[Any]:
-    if isinstance(container, dict):
-        return [x for pair in container.items() for x in pair]
-    return list(container)
-
-
-def _found(name: str, value: Any) -> Iterator[tuple[str, Any]]:
-    if isinstance(value, _KINDS):
-        yield name, value
-    elif not isinstance(value, _OPAQUE) and not is_undefined(value):
-        for attribute, inner in list(getattr(value, "__dict__", {}).items()):
-            if isinstance(inner, _KINDS):
-                yield f"{name}.{attribute}", inner
-
-
-def _reached(function: Callable[..., Any]) -> Iterator[tuple[str, Any]]:
-    code = getattr(function, "__code__", None)
-    if code is None:
-        return
-    for name, cell in zip(code.co_freevars, function.__closure__ or ()):
-        try:
-            yield from _found(name, cell.cell_contents)
-        except ValueError:
-            continue  # not assigned yet
-    for name in code.co_names:
-        if name in function.__globals__:
-            value = function.__globals__[name]
-            if isinstance(value, _KINDS):
-                yield name, value
 
 
 def _lists(function: Callable[..., Any]) -> dict[int, types.CellType]:
@@ -102,46 +59,56 @@ _all: weakref.WeakSet[Containers] = weakref.WeakSet()
 
 
 class Containers:
-    """What the blocks' code reaches: variables, their attributes, globals."""
+    """What the blocks' code reaches: variables, what they hold, globals."""
 
     def __init__(self, *functions: Callable[..., Any]) -> None:
-        self._before: dict[int, tuple[str, Any, list[Any]]] = {}
+        self._before: dict[int, Snapshot] = {}
         self._cells: dict[int, types.CellType] = {}
         _all.add(self)
         for function in functions:
             self._cells |= _lists(function)
-            for name, container in _reached(function):
-                if id(container) not in self._before and len(container) <= _MOST:
-                    self._before[id(container)] = (name, container, _items(container))
+            for snapshot in snapshots(function, _MOST):
+                self._before.setdefault(id(snapshot.of), snapshot)
 
     def growing(self) -> Grows | None:
         """A list that nothing but a variable holds, with tensors appended: taken off again."""
-        for _name, container, before in self._before.values():
+        for snapshot in self._before.values():
+            container, before = snapshot.of, snapshot.state
             cell = self._cells.get(id(container))
             new = container[len(before) :] if type(container) is list else []
             if cell is None or not new or not all(is_tensor(x) for x in new):
                 continue
             kept = all(a is b for a, b in zip(container, before))
-            # The cell, the tuple of each snapshot, our variable, the question.
+            # The cell, the snapshots of all blocks, our variable, the question.
             known = 3 + sum(id(container) in c._before for c in list(_all))
             if kept and not reaches(container) and sys.getrefcount(container) <= known:
                 del container[len(before) :]
                 return Grows(cell, list(before), new[0].dtype)
         return None
 
+    def changed(self) -> list[Snapshot]:
+        """Those of the body's own that are not as they were. The state has been set back before."""
+        return [s for s in self._before.values() if s.is_changed() and not reaches(s.of)]
+
     def check(self, what: str) -> None:
         """Refuses if one is not as it was. The state has been set back before."""
-        for name, container, before in self._before.values():
-            now = _items(container)
-            if len(now) == len(before) and all(a is b for a, b in zip(now, before)):
-                continue
-            known = {id(x) for x in before}
-            new = [x for x in now if id(x) not in known]
-            if reaches(container) and not any(is_tensor(x) for x in tree_leaves(new)):
-                continue  # a log that outlives the trace: it changes at the trace only
-            kind = type(container).__name__
-            refuse(
-                f"{what} at {line()} changes the {kind} '{name}' in place, which a graph can't do. "
-                "Collect tensors in a tracehost.TensorArray, assign variables in its place, or change it "
-                "outside of the branch or loop."
-            )
+        for snapshot in self._before.values():
+            if snapshot.is_changed() and not _is_log(snapshot):
+                refuse_change(snapshot, what)
+
+
+def _is_log(snapshot: Snapshot) -> bool:
+    """It outlives the trace, and gets no tensors: it changes at the trace only."""
+    if not reaches(snapshot.of) or not isinstance(snapshot.of, KINDS):
+        return False
+    known = {id(x) for x in snapshot.state}
+    new = [x for x in items(snapshot.of) if id(x) not in known]
+    return not any(is_tensor(x) for x in tree_leaves(new))
+
+
+def refuse_change(snapshot: Snapshot, what: str) -> NoReturn:
+    refuse(
+        f"{what} at {line()} changes {snapshot.text()} in place, which a graph can't do. "
+        "Collect tensors in a tracehost.TensorArray, assign variables in its place, or change it "
+        "outside of the branch or loop."
+    )

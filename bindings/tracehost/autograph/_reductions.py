@@ -110,11 +110,11 @@ def _decide(values: Any, deciding: bool) -> Any:
         flags = values.reshape(-1) != 0
         return as_number(flags.any() if deciding else flags.all())
     if isinstance(values, Asked):
-        return _decide_in_turn(values.values, deciding, 0)
+        return _decide_in_turn(_Unnamed(values.values), deciding, 0)
     if not isinstance(values, _CONTAINERS):
-        return _decide_in_turn(iter(values), deciding, _MOST_NESTED)
+        return _decide_in_turn(_iterator(values), deciding, _MOST_NESTED)
     if not all(_is_one_element(v) for v in values if _is_traced(v)):
-        return _decide_in_turn(iter(values), deciding, _MOST_NESTED)
+        return _decide_in_turn(_iterator(values), deciding, _MOST_NESTED)
     flags: list[Any] = []
     for value in values:
         if _is_traced(value):
@@ -127,6 +127,24 @@ def _decide(values: Any, deciding: bool) -> Any:
 def decided(flags: list[Any], deciding: bool) -> Any:
     """Of traced bools."""
     return functools.reduce(operator.or_ if deciding else operator.and_, flags, not deciding)
+
+
+def _iterator(values: Any) -> Iterator[Any]:
+    found = iter(values)
+    return found if found is values else _Unnamed(found)
+
+
+class _Unnamed:
+    """An iterator that nothing of the user's sees: how far it is does not matter (`_snapshots.py`)."""
+
+    def __init__(self, values: Iterator[Any]) -> None:
+        self._values = values
+
+    def __iter__(self) -> Iterator[Any]:
+        return self
+
+    def __next__(self) -> Any:
+        return next(self._values)
 
 
 def _decide_in_turn(values: Iterator[Any], deciding: bool, depth: int) -> Any:

@@ -41,6 +41,12 @@ class BlockStores:
         self.found = {store.key: store for store in in_block(self._begin, _ABSENT)}
         end_block(self._begin, not real or self.can_be_joined())
 
+    def set_again(self) -> None:
+        """Behind end(): the block is part of what is around it, and what it stores stays."""
+        if self.can_be_joined():
+            for store in self.found.values():
+                store.set(store.now)
+
     def drop(self, put_back: bool = True) -> None:
         """The block is no part of the trace."""
         end_block(self._begin, put_back)
