@@ -123,7 +123,10 @@ int Profile::on_event(PyObject *self, PyFrameObject *frame, int what, PyObject *
       if (frame == profile->aside_)
         profile->aside_ = nullptr;
     } else if (what == PyTrace_C_CALL) {
+      InstanceCheck::calls(arg);
       profile->check_c_call(frame, arg);
+    } else {
+      InstanceCheck::returns();
     }
   } catch (const trace::Abandoned &) { // what was refused goes on
   } catch (...) {

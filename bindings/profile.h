@@ -3,6 +3,7 @@
 #include "guards/gil.h"
 #include "guards/observer.h"
 #include "guards/recorder.h"
+#include "instance_check.h"
 #include "trace/frontend.h"
 
 #include <Python.h>
@@ -50,6 +51,7 @@ private:
   bool is_aside(PyFrameObject *frame) const;
 
   Recorder &recorder_;
+  InstanceCheck instance_check_;
   /// Code under way that is not the body's, borrowed: a module that is being imported fills new
   /// modules only, a destructor, a callback of the collector or what writes for print comes in
   /// between.

@@ -100,7 +100,9 @@ bool PythonCall::adapt(Request &) {
   }
   if (!function_.declaration)
     return convert_arrays();
-  may_pin &= function_.value_reads == trace::ValueReads::guard;
+  const bool reads = function_.value_reads == trace::ValueReads::trace ||
+                     function_.value_reads == trace::ValueReads::guard;
+  pins = reads && pins != trace::Pins::none ? trace::Pins::reads : trace::Pins::none;
   const Owned made(function_.declaration->convert(function_.binder, bound_));
   if (!made)
     return false;

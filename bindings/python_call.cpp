@@ -23,7 +23,8 @@ PythonCall::~PythonCall() = default;
 void PythonCall::use(StandIns &stand_ins) {
   request_ = &stand_ins;
   convert([&](std::size_t, PyObject *value) { return stand_ins.replace(value); });
-  may_pin = !stand_ins.open();
+  if (stand_ins.open())
+    pins = trace::Pins::none;
 }
 
 Signature PythonCall::signature() {

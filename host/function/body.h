@@ -26,9 +26,8 @@ class Request {
 public:
   virtual ~Request() = default;
   Context context; ///< probed by the front end before the call
-  /// Whether relaxed sizes come from reduce_retracing, and may be pinned by the trace; false where
-  /// the user asked for them (input_signature, a TensorSpec).
-  bool may_pin = true;
+  /// What may make a relaxed size exact again: less where the user asked for it (input_signature).
+  trace::Pins pins = trace::Pins::all;
   Stance stance = Stance::trace; ///< set by the front end before the call
   /// Those that verify, and that another number was found for while they ran.
   std::vector<SpecializationRef> failed;

@@ -22,7 +22,7 @@ bool same_request(const Signature &a, const Signature &b) { return differences(a
 /// The relaxed dimensions of `signature`, for the tracer.
 trace::Relaxation relaxation(const Signature &signature, const Request &request) {
   trace::Relaxation result;
-  result.may_pin = request.may_pin;
+  result.pins = request.pins;
   for (std::uint32_t slot = 0; slot < signature.slots.size(); ++slot) {
     const auto &sizes = signature.slots[slot].sizes;
     result.names.push_back(path(signature, signature.first_node(slot)));

@@ -158,7 +158,7 @@ void RelaxedSizes::solve(const Shadow::Trouble &trouble) {
                               ? what + trouble.message
                               : fmt::format("{} fails at another size: {}", what, trouble.message);
   const Site where = frontend_.here();
-  if ((!relaxation_.may_pin && !trouble.in_kind) || symbols.empty()) {
+  if ((relaxation_.pins != Pins::all && !trouble.in_kind) || symbols.empty()) {
     note(fmt::format("{} at {} fails at other sizes ({})", what, text(where), trouble.message));
     shadow_.give_up(trouble.node);
     shadow_.restart();
@@ -200,7 +200,7 @@ void RelaxedSizes::pin_leaves(LeafSet leaves, const std::string &why, const Site
     const auto &leaf = points_.leaves()[i];
     if (!points_.contains(leaves, i) || leaf.pinned)
       continue;
-    if (!relaxation_.may_pin)
+    if (relaxation_.pins == Pins::none)
       refuse_(fmt::format("{} at {} needs the value of {}, which is declared to be of any size "
                           "(None). Keep it in torch operations, which take such a size as it is "
                           "(view, zeros, arange, slices), compare it in an `if`, or declare the "
@@ -447,6 +447,11 @@ void RelaxedSizes::split(const at::Tensor &t, std::int64_t dimension, std::int64
   const auto read = reader_.identify(sizes, graph());
   pin_leaves(read ? read->leaves : entry.leaves, "chunk, whose number of results is a size",
              frontend_.here());
+}
+
+void RelaxedSizes::split_by(jit::Value *size) {
+  advance();
+  pin_value(size, "split, whose number of results is a size", frontend_.here());
 }
 
 void RelaxedSizes::forget(jit::Node *node) {

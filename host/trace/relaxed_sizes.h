@@ -44,6 +44,8 @@ public:
   void read_contiguity(const at::Tensor &t);
   /// chunk: how many there are depends on the size.
   void split(const at::Tensor &t, std::int64_t dimension, std::int64_t chunks);
+  /// split, just recorded: how many there are depends on `size` of the parts, if it is traced.
+  void split_by(torch::jit::Value *size);
 
   /// The node, or the value, is about to be destroyed.
   void forget(torch::jit::Node *node);

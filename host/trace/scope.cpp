@@ -261,6 +261,11 @@ void Scope::after(const c10::OperatorHandle &op, const jit::Stack &stack) {
     witness_->after(op, stack);
   if (!relaxed || op_depth() > 0)
     return;
+  if (std::string_view(schema.name()) == "aten::split")
+    for (jit::Node *node = state->graph->insertPoint()->prev(); node != under_way_[0].before;
+         node = node->prev())
+      if (node->kind() == c10::aten::split)
+        relaxed->split_by(node->input(1));
   std::vector<at::Tensor> results;
   each_tensor(c10::ArrayRef<c10::IValue>(stack).slice(stack.size() - count),
               [&](const at::Tensor &t) { results.push_back(t); });

@@ -33,6 +33,13 @@
 
 namespace tracehost::trace {
 
+/// What makes a size of the slots exact again, one trace a size.
+enum class Pins : std::uint8_t {
+  none,  ///< a read of its number is refused: a trace without example data, value_reads="error"
+  reads, ///< where the number is read; an op that fails at other sizes raises there (declared)
+  all    ///< also an op that fails at other sizes (reduce_retracing)
+};
+
 /// Which sizes of the slots may differ at later calls.
 struct Relaxation {
   struct Dimension {
@@ -41,9 +48,7 @@ struct Relaxation {
     bool operator==(const Dimension &) const = default;
   };
   std::vector<Dimension> dimensions;
-  /// Whether a read of such a size makes it exact again (reduce_retracing). Else it is refused: the
-  /// user has declared it.
-  bool may_pin = true;
+  Pins pins = Pins::all;
   std::vector<std::string> names; ///< of each slot, for messages: `x`, `batch['image']`
 };
 

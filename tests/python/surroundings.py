@@ -6,9 +6,7 @@ NOT_RIGHT = {
     "branch_dtype": "REFUSED",
     "try_op_error": "REFUSED",
     "cholesky_retry": "WRONGERR",
-    # The number of a size is needed where it is declared to be any.
     "size_np_use": "REFUSED",
-    "size_key_fstring": "REFUSED",
     # Draws of numpy's, told by a TraceWarning.
     "np_random_shuffle": "SILENT",
     "np_rng_instance": "SILENT",
@@ -24,19 +22,10 @@ NOT_RIGHT = {
     "return_numpy": "REFUSED",
     "ao_quant_dynamic": "WRONGERR",
     # Refused with a line: what a graph can't do, or not yet.
-    "greedy_decode": "REFUSED",
     "meta_storage_bytes": "REFUSED",
     "mutable_default_cache": "REFUSED",
     "ndarray_torch_tensor": "REFUSED",
     "rng_fork_inside": "REFUSED",
-    "size_arith": "REFUSED",
-    "size_chunk3": "REFUSED",
-    "size_in_set": "REFUSED",
-    "size_interpolate": "REFUSED",
-    "size_key_tuple": "REFUSED",
-    "size_shape_result_decl": "REFUSED",
-    "size_split_half": "REFUSED",
-    "size_squeeze": "REFUSED",
     "sparse_nnz": "REFUSED",
     "subclass_plain": "REFUSED",
 }

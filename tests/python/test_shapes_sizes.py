@@ -1,6 +1,7 @@
 """Dimensions of any size: what a body may do with them, and what makes them exact again."""
 
 import math
+import re
 from collections import namedtuple
 
 import pytest
@@ -282,19 +283,32 @@ def test_declared_sizes_are_one_trace():
     assert f.tracing_count() == 1
 
 
-@pytest.mark.parametrize(
-    "body, why",
-    [
-        (lambda x: x * int(x.shape[0]), r"int\(\) of a size"),
-        (lambda x: x * x.shape[0] ** 0.5, r"\*\* of a size"),
-        (lambda x: [i for i in range(x.shape[0])] + [x + 1], r"len\(\), range\(\) or another use"),
-        (lambda x: list(x), r"aten::unbind \(which gives as many results as the size says\)"),
-        (lambda x: x.squeeze(0) * int(x.shape[0]), r"int\(\) of a size"),
-        (lambda x: x.t().contiguous().stride(), "its strides or offset"),
-    ],
-)
-def test_a_declared_size_is_not_read(body, why):
+READS_OF_A_SIZE = [
+    (lambda x: x * int(x.shape[0]), r"int\(\) of a size"),
+    (lambda x: x * x.shape[0] ** 0.5, r"\*\* of a size"),
+    (lambda x: [i for i in range(x.shape[0])] + [x + 1], r"len\(\), range\(\) or another use"),
+    (lambda x: list(x), r"aten::unbind \(which gives as many results as the size says\)"),
+    (lambda x: x.squeeze(0) * int(x.shape[0]), r"int\(\) of a size"),
+    (lambda x: x.t().contiguous().stride(), "its strides or offset"),
+]
+
+
+@pytest.mark.parametrize("body, why", READS_OF_A_SIZE)
+def test_a_declared_size_that_is_read_is_one_trace_a_size(body, why):
+    f = declared(body)
+    for count, rows in [(1, 8), (2, 3), (2, 8), (3, 1), (3, 3), (3, 1)]:
+        x = torch.randn(rows, 4)
+        assert same(f(x), body(x)) and f.tracing_count() == count
+    pinned = f.specializations()[0].pinned[0]
+    assert re.search(why, str(pinned)) and "x.shape[0]" in str(pinned)
+
+
+@pytest.mark.parametrize("body, why", READS_OF_A_SIZE)
+def test_a_declared_size_is_not_read_where_reads_are_errors(body, why):
+    f = tracehost.function(
+        body, input_signature=[tracehost.TensorSpec((None, 4))], value_reads="error"
+    )
     with pytest.raises(tracehost.ValueReadError, match=why) as caught:
-        declared(body)(torch.ones(8, 4))
+        f(torch.ones(8, 4))
     assert "needs the value of x.shape[0], which is declared to be of any size" in str(caught.value)
     assert "test_shapes_sizes.py:" in str(caught.value)

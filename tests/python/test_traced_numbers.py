@@ -437,3 +437,33 @@ def test_a_member_of_an_int_enum_is_an_int_beside_a_traced_one():
 
     g = tracehost.function(asks_another)
     assert [g(torch.tensor(k)) for k in (3, 4, 5)] == [True, False, True]
+
+
+def library_kinds(n):
+    """As code that is not converted asks."""
+    tensor = isinstance(n, torch.Tensor) or torch.is_tensor(n)
+    return [tensor, isinstance(n, (int, torch.Tensor)), isinstance(n, torch.nn.Parameter)]
+
+
+class Steps:
+    n = 0
+
+
+@pytest.mark.parametrize("autograph", [True, False])
+def test_a_number_is_no_tensor_to_isinstance(autograph):
+    steps = Steps()
+    told = []
+
+    def body(x, w):
+        steps.n += 1
+        told.append([library_kinds(n) for n in (steps.n, x.argmax().item(), x.shape[0], x, w)])
+        return x * steps.n
+
+    f = tracehost.function(body, autograph=autograph, reduce_retracing=True)
+    w = torch.nn.Parameter(torch.ones(1))
+    numbers = [[False, True, False]] * 3
+    for size in (2, 3, 4, 5):
+        f(torch.ones(size), w)
+        assert told[-1] == [*numbers, [True, True, False], [True, True, True]]
+    assert isinstance(w, torch.Tensor)
+    assert "__instancecheck__" not in vars(type(torch.Tensor))

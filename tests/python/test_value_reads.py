@@ -326,14 +326,15 @@ def test_a_request_from_specs_has_no_values():
         f.get_concrete_function(tracehost.TensorSpec([3]), spec)
 
 
-def test_a_declared_size_that_is_read_is_one_trace_a_size_under_guard():
+@pytest.mark.parametrize("value_reads", ["trace", "guard"])
+def test_a_declared_size_that_is_read_is_one_trace_a_size(value_reads):
     def body(x):
         return x * len(list(range(x.shape[0])))
 
     spec = [tracehost.TensorSpec([None], torch.float32)]
     with pytest.raises(tracehost.ValueReadError):
-        tracehost.function(body, input_signature=spec)(X)
-    f = tracehost.function(body, input_signature=spec, value_reads="guard")
+        tracehost.function(body, input_signature=spec, value_reads="error")(X)
+    f = tracehost.function(body, input_signature=spec, value_reads=value_reads)
     for count, size in [(1, 3), (1, 3), (2, 4), (2, 3), (2, 4)]:
         assert_same(f(torch.ones(size)), body(torch.ones(size)))
         assert f.tracing_count() == count

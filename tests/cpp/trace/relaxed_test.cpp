@@ -25,7 +25,7 @@ class TraceRelaxedTest : public testing::Test {
 protected:
   FakeFrontend frontend;
   at::Tensor x = at::arange(24, at::kFloat).view({8, 3});
-  Relaxation rows{{{0, 0}}, true, {"x", "y"}};
+  Relaxation rows{{{0, 0}}, Pins::all, {"x", "y"}};
 };
 
 TEST_F(TraceRelaxedTest, TellsTracedSizesFromExactOnes) {
