@@ -59,6 +59,7 @@ struct PythonState final : FrontEndState {
   std::shared_ptr<Environment> environment;
   std::size_t roots = 0;           ///< objects among the arguments
   std::vector<TensorMeta> outputs; ///< of the traced result's tensors
+  std::vector<PyObject *> absent;  ///< attributes that no tensor argument has; live for good
   bool runs_code = false;          ///< verifying it may run a user's `==`
   std::size_t captures = 0; ///< hidden inputs; those past them are arguments reached by a path, too
   std::vector<const PythonCallback *> calls; ///< of the Program, which owns them
@@ -151,6 +152,7 @@ public:
 private:
   bool captures_match(const Specialization &specialization, const PythonState &state,
                       std::span<PyObject *const> tensors);
+  bool are_absent(const std::vector<PyObject *> &names) const;
   bool conditions_hold(const Signature &signature) const;
   bool values_hold(const Signature &signature, const PythonState &state) const;
   std::optional<ValueGuard> current_value(const ValueGuard &guard, const Specialization &of,

@@ -313,6 +313,7 @@ std::shared_ptr<FrontEndState> PythonCall::finish(Request &, Signature &signatur
     miss().recorder->put_back();
   miss().births.reset();
   state->once = miss().recorder->once();
+  state->absent.assign(miss().recorder->absent().begin(), miss().recorder->absent().end());
   state->rebinds = !state->environment->rebindings().empty();
   state->calls = callbacks_of(*traced.graph->block());
   miss().baked = traced.baked;

@@ -25,6 +25,8 @@ bool PythonCall::verify(Specialization &specialization, Request &, torch::jit::S
   if ((signature.reads_strides || signature.reads_leaf) && !reads_match(signature, state))
       [[unlikely]]
     return false;
+  if (!state.absent.empty() && !are_absent(state.absent)) [[unlikely]]
+    return false;
   if (!signature.values.empty() && !values_hold(signature, state)) [[unlikely]]
     return false;
   if (!signature.grads.empty() && !grads_hold(signature, state)) [[unlikely]]
@@ -34,6 +36,19 @@ bool PythonCall::verify(Specialization &specialization, Request &, torch::jit::S
   const auto captured = state.environment->captures();
   for (std::size_t i = 0; i < state.captures; ++i)
     stack.emplace_back(THPVariable_Unpack(captured[i]));
+  return true;
+}
+
+/// hasattr(x, "jax"): of most tensors there is no dict to look into.
+bool PythonCall::are_absent(const std::vector<PyObject *> &names) const {
+  for (PyObject *t : found_.tensors) {
+    PyObject **attributes = _PyObject_GetDictPtr(t);
+    if (!attributes || !*attributes || !PyDict_GET_SIZE(*attributes))
+      continue;
+    for (PyObject *name : names)
+      if (PyDict_Contains(*attributes, name) != 0)
+        return false;
+  }
   return true;
 }
 

@@ -106,6 +106,9 @@ public:
   /// The first thing that the body does and no later call can, in words that follow "the body"; or
   /// empty.
   const std::string &once() const { return once_; }
+  /// Names of attributes that no tensor among the arguments had when the body asked; they live as
+  /// long as the process.
+  const std::unordered_set<PyObject *> &absent() const { return absent_; }
   /// Those that were asked, in that order.
   const std::vector<PyObject *> &asked() const { return asked_; }
 
@@ -164,6 +167,7 @@ private:
   std::unordered_set<PyObject *> asked_set_;
   std::unordered_map<PyObject *, Position> opaque_; ///< what may change unseen
   std::unordered_set<PyObject *> given_;
+  std::unordered_set<PyObject *> absent_;
   std::string once_;
   std::unordered_map<PyObject *, int> globals_; ///< containers by dict
   std::unordered_map<PyObject *, int> dicts_;   ///< containers of instances by `__dict__`

@@ -242,6 +242,16 @@ int Paths::tensor_object(PyObject *tensor) {
   return graph_.containers[c].slots[s].object;
 }
 
+/// The name as one object, which lives as long as the process: few names are asked for.
+static PyObject *kept_name(PyObject *name) {
+  static auto *kept = new std::unordered_set<PyObject *>; // under the GIL
+  Py_INCREF(name);
+  PyUnicode_InternInPlace(&name);
+  if (!kept->insert(name).second)
+    Py_DECREF(name);
+  return name;
+}
+
 /// An attribute that torch's classes do not have.
 Paths::Position Paths::tensor_attribute(PyObject *tensor, PyObject *name, bool stores) {
   class_attribute(Py_TYPE(tensor), name);
@@ -250,7 +260,13 @@ Paths::Position Paths::tensor_attribute(PyObject *tensor, PyObject *name, bool s
   if (const int object = tensor_object(tensor); object >= 0)
     return instance(object, name);
   const std::string_view text = utf8(name);
-  if (given_.contains(tensor) && text != "_is_param") // that is asked of any tensor, by isinstance
+  if (!given_.contains(tensor) || text == "_is_param") // which isinstance asks of any tensor
+    return {};
+  PyObject **attributes = _PyObject_GetDictPtr(tensor);
+  const bool there = attributes && *attributes && PyDict_Contains(*attributes, name) == 1;
+  if (!stores && !there)
+    absent_.insert(kept_name(name));
+  else
     serves_once(std::string(stores ? "stores" : "reads") + " the attribute '" + std::string(text) +
                 "' of a tensor that is passed to it");
   return {};

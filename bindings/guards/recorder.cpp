@@ -200,6 +200,7 @@ const std::vector<UnknownCall> &Recorder::unknown_calls() const {
 }
 
 const std::string &Recorder::once() const { return state_->once; }
+const std::unordered_set<PyObject *> &Recorder::absent() const { return state_->paths.absent(); }
 
 bool Recorder::reaches(PyObject *object) const { return state_->paths.knows(object); }
 

@@ -108,6 +108,8 @@ public:
   /// After finish(): why the trace can serve its own call alone, a sentence. Empty if it may be
   /// reused.
   const std::string &once() const;
+  /// Paths::absent.
+  const std::unordered_set<PyObject *> &absent() const;
 
 private:
   struct State;

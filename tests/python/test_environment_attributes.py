@@ -249,3 +249,24 @@ def test_getattr_with_a_variable():
     check(2)
     name = "scale"
     check(3)
+
+
+def test_an_attribute_that_no_tensor_argument_has():
+    """transformers asks hasattr(input_ids, "jax"): one trace, until a tensor comes that has it."""
+
+    def body(x, y):
+        return x * 3 if hasattr(x, "of_another_library") or hasattr(y, "units") else x * 2
+
+    f = tracehost.function(body)
+    plain, marked, other = torch.ones(2), torch.ones(2), torch.ones(2)
+    other.something = 1
+    for x in (plain, other, plain, other):
+        assert torch.equal(f(x, plain), body(x, plain)) and f.tracing_count() == 1
+    marked.of_another_library = True
+    for count, (x, y) in enumerate([(marked, plain), (marked, plain)], start=2):
+        assert torch.equal(f(x, y), body(x, y)) and f.tracing_count() == count
+    del marked.of_another_library
+    marked.units = "m"
+    assert torch.equal(f(plain, marked), body(plain, marked)) and f.tracing_count() == 4
+    del marked.units
+    assert torch.equal(f(marked, plain), body(marked, plain)) and f.tracing_count() == 4
