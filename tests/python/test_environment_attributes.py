@@ -258,10 +258,10 @@ def test_an_attribute_that_no_tensor_argument_has():
         return x * 3 if hasattr(x, "of_another_library") or hasattr(y, "units") else x * 2
 
     f = tracehost.function(body)
-    plain, marked, other = torch.ones(2), torch.ones(2), torch.ones(2)
+    plain, marked, other, last = (torch.ones(2) for _ in range(4))
     other.something = 1
     for x in (plain, other, plain, other):
-        assert torch.equal(f(x, plain), body(x, plain)) and f.tracing_count() == 1
+        assert torch.equal(f(x, last), body(x, last)) and f.tracing_count() == 1
     marked.of_another_library = True
     for count, (x, y) in enumerate([(marked, plain), (marked, plain)], start=2):
         assert torch.equal(f(x, y), body(x, y)) and f.tracing_count() == count
