@@ -1,5 +1,6 @@
 #include "trace/ancestry.h"
 
+#include <string_view>
 #include <vector>
 
 namespace tracehost::trace {
@@ -48,6 +49,27 @@ struct Search {
     }
   }
 };
+
+/// Ops that give a contiguous tensor, at offset 0 of its own memory, whatever the strides of what
+/// they get.
+const std::unordered_set<std::string_view> kContiguous = {
+    "aten::embedding", "aten::index_select", "aten::mm",    "aten::addmm",  "aten::bmm",
+    "aten::baddbmm",   "aten::linear",       "aten::zeros", "aten::ones",   "aten::full",
+    "aten::arange",    "aten::rand",         "aten::randn", "aten::randint"};
+
+bool may_have_strides(const jit::Value &value) {
+  switch (value.type()->kind()) {
+  case c10::TypeKind::IntType:
+  case c10::TypeKind::FloatType:
+  case c10::TypeKind::BoolType:
+  case c10::TypeKind::NumberType:
+  case c10::TypeKind::NoneType:
+  case c10::TypeKind::StringType:
+    return false;
+  default:
+    return value.node()->kind() != c10::Symbol::fromQualString("prim::NumToTensor");
+  }
+}
 
 /// Null where it says nothing of the node's results.
 const c10::FunctionSchema *schema_if_told(const jit::Node &node) {
@@ -98,6 +120,25 @@ bool may_share_memory_with_inputs(const jit::Value *tensor) {
     search.open.pop_back();
     if (!add_sharing(search, *value))
       return true;
+  }
+  return false;
+}
+
+bool may_lie_as_inputs(const jit::Value *tensor) {
+  Search search;
+  search.add(tensor);
+  while (!search.open.empty()) {
+    const jit::Value *value = search.open.back();
+    search.open.pop_back();
+    const jit::Node &node = *value->node();
+    const std::string_view name = node.kind().toQualString();
+    if (node.kind() == c10::prim::Constant || kContiguous.contains(name) ||
+        !may_have_strides(*value))
+      continue;
+    if (!node.blocks().empty() || !(name.starts_with("aten::") || is_collection(node)))
+      return true;
+    for (const jit::Value *input : node.inputs())
+      search.add(input);
   }
   return false;
 }

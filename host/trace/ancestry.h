@@ -17,4 +17,8 @@ ancestry(c10::ArrayRef<const torch::jit::Value *> results);
 /// and blocks say. True of what a loop carries while it is recorded.
 bool may_share_memory_with_inputs(const torch::jit::Value *tensor);
 
+/// Whether the strides of `tensor` may follow from those of an input, as far as ops are known. Not
+/// so behind an op that gives a contiguous tensor whatever it gets (mm, embedding).
+bool may_lie_as_inputs(const torch::jit::Value *tensor);
+
 } // namespace tracehost::trace

@@ -120,6 +120,9 @@ public:
   void detached(const at::Tensor &t);
   void check_memory_read(const at::Tensor &t, const std::string &how);
   bool made_its_memory(const at::Tensor &t) const;
+  /// Whether the strides of `t` may be others where an input's are.
+  bool may_lie_as_inputs(const at::Tensor &t) const;
+  bool sets_data = false; ///< `t.data = x` gives strides that no node tells
   void check_reshaped(const c10::OperatorHandle &op, const at::Tensor &t);
 
   // Numbers whose value the body needs: speculation.cpp.

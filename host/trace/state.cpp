@@ -1,5 +1,7 @@
 #include "trace/state.h"
 
+#include "trace/ancestry.h"
+
 #include "trace/scope.h"
 
 #include <ATen/core/dispatch/Dispatcher.h>
@@ -29,6 +31,8 @@ at::Tensor data_of(const at::Tensor &t) {
 }
 
 void set_data(const at::Tensor &t, const at::Tensor &data) {
+  if (current)
+    current->sets_data = true;
   static const auto set = op<void(const at::Tensor &, const at::Tensor &)>("tracehost::set_data");
   set.call(t, data);
 }
@@ -93,6 +97,11 @@ bool Scope::made_its_memory(const at::Tensor &t) const {
   const auto captured = [&](const Capture &capture) { return shares(capture.tensor); };
   return !on_stand_ins_ && t.has_storage() && std::none_of(slots_.begin(), slots_.end(), shares) &&
          std::none_of(result.captures.begin(), result.captures.end(), captured);
+}
+
+bool Scope::may_lie_as_inputs(const at::Tensor &t) const {
+  const auto &state = tracer::getTracingState();
+  return sets_data || !state->hasValue(t) || trace::may_lie_as_inputs(state->getValue(t));
 }
 
 void Scope::check_memory_read(const at::Tensor &t, const std::string &how) {

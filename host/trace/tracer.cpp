@@ -200,12 +200,14 @@ void check_size_read(const at::Tensor &t, const std::string &what) {
 bool has_exact_sizes(const at::Tensor &t) { return current->exact(t); }
 void note_strides_read() { current->result.reads_strides = true; }
 void note_strides_read(const at::Tensor &t) {
-  note_strides_read();
+  if (current->may_lie_as_inputs(t))
+    note_strides_read();
   if (current->relaxed)
     current->relaxed->read_strides(t);
 }
 void note_contiguity_read(const at::Tensor &t) {
-  note_strides_read();
+  if (current->may_lie_as_inputs(t))
+    note_strides_read();
   if (current->relaxed)
     current->relaxed->read_contiguity(t);
 }

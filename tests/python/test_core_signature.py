@@ -211,3 +211,45 @@ def test_cycles_and_deep_nesting_are_refused():
     shared = [1]
     f([shared, shared])
     assert f.tracing_count() == 1
+
+
+WEIGHT = torch.randn(50, 8, generator=torch.Generator().manual_seed(0))
+
+
+def embedded(i):
+    return torch.nn.functional.embedding(i, WEIGHT).contiguous() * 2
+
+
+def attention(i):
+    x = torch.nn.functional.linear(torch.nn.functional.embedding(i, WEIGHT), WEIGHT[:8])
+    heads = x.view(*x.shape[:2], 2, 4).transpose(1, 2)
+    weights = (heads @ heads.transpose(-2, -1)).softmax(-1)
+    return (weights @ heads).transpose(1, 2).contiguous().view(x.shape)
+
+
+def elementwise(i):
+    y = i * 2
+    return y.contiguous(), y.is_contiguous()
+
+
+def made_and_replaced(i):
+    made = torch.zeros(2, 8)
+    made.data = i.float()
+    return made.contiguous(), made.is_contiguous()
+
+
+@pytest.mark.parametrize(
+    "body, traces", [(embedded, 1), (attention, 1), (elementwise, 4), (made_and_replaced, 4)]
+)
+def test_strides_count_where_what_is_read_lies_as_an_input_does(body, traces):
+    base = torch.randint(0, 50, (2, 20), generator=torch.Generator().manual_seed(1))
+    f = tracehost.function(body)
+    for i in (
+        base[:, :8].clone(),
+        base[:, :8],
+        base.t()[:8].contiguous().t(),
+        base[:, :12].clone()[:, :8],
+    ):
+        for a, b in zip(f(i), body(i)):
+            assert torch.equal(a, b) if isinstance(b, torch.Tensor) else a == b
+    assert f.tracing_count() == traces
