@@ -255,8 +255,13 @@ std::optional<ReadSize> SizeReader::computed(const Values &wanted, const jit::Gr
     const Shadow::Entry &entry = shadow_.of(node->output());
     if (!entry.sure() || !integer(entry.at[0]) || !fits(values(node->output()), wanted))
       continue;
+    // `k = m.shape[1] + 0` has the values of m.shape[1], which is walked to tell what `k` is.
+    if (!walked_.insert(node).second)
+      continue;
     ReadSize found;
-    if (walk(node->output(), found))
+    const bool walks = walk(node->output(), found);
+    walked_.erase(node);
+    if (walks)
       return found;
   }
   return std::nullopt;

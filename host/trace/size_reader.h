@@ -4,6 +4,7 @@
 #include "trace/shadow.h"
 
 #include <optional>
+#include <unordered_set>
 #include <vector>
 
 namespace tracehost::trace {
@@ -46,6 +47,7 @@ private:
   const SizePoints &points_;
   std::size_t slots_;
   int depth_ = 0;
+  std::unordered_set<const torch::jit::Node *> walked_; ///< by computed(), from the outermost on
 };
 
 } // namespace tracehost::trace

@@ -312,3 +312,22 @@ def test_a_declared_size_is_not_read_where_reads_are_errors(body, why):
         f(torch.ones(8, 4))
     assert "needs the value of x.shape[0], which is declared to be of any size" in str(caught.value)
     assert "test_shapes_sizes.py:" in str(caught.value)
+
+
+def test_a_size_that_equals_one_computed_from_it():
+    """What tells the size of a view must not ask for that very size again."""
+
+    def body(i, m):
+        i = i.view(-1, i.shape[-1])
+        m = m.view(i.shape[0], -1)
+        k = m.shape[-1] + 0
+        if k - m.shape[-1] > 0:
+            return i * 2
+        return i + m
+
+    spec = tracehost.TensorSpec([None, None])
+    f = tracehost.function(body, input_signature=[spec, spec])
+    for rows, columns in ((2, 3), (2, 5), (4, 3), (1, 6)):
+        i, m = torch.randn(rows, columns), torch.randn(columns, rows)
+        assert same(f(i, m), body(i, m))
+    assert f.tracing_count() == 1
