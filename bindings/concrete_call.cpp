@@ -102,6 +102,10 @@ std::vector<PyObject *> Concrete::roots(const Arguments &given) const {
 std::vector<Owned> Concrete::holders(const Arguments &given) const {
   if (!state().rebinds)
     return {};
+  if (state().containers && !(*state().containers)->changes.empty())
+    raise(errors().trace, fmt::format("{}: the body changes an argument that is a list or dict, "
+                                      "which calls of the Function do. Call that.",
+                                      name_));
   std::vector<PyObject *> from = roots(given);
   from.push_back(
       nullptr); // so that it is some place in memory: none would say that verify() has run

@@ -124,10 +124,38 @@ void PythonCall::execute(const Specialization &specialization, torch::jit::Stack
   if (!state.rebinds) [[likely]]
     return run_program(specialization, state, stack);
   const auto holders = state.environment->holders(nullptr);
+  std::vector<Owned> changed;
+  if (state.containers) {
+    with_containers(specialization); // a change may take one out of another
+    for (const ContainerChange &change : (*state.containers)->changes) {
+      PyObject *found = find(change.path, bound_, function_.binder.fixed());
+      if (!found)
+        raise(PyExc_RuntimeError, function_.name + ": another thread has changed its arguments");
+      changed.emplace_back(Py_NewRef(found));
+    }
+  }
   run_program(specialization, state, stack);
   if (!state.environment->store(holders, stack))
     rethrow();
+  for (std::size_t i = 0; i < changed.size(); ++i) {
+    const ContainerChange &change = (*state.containers)->changes[i];
+    const Owned values(build_result(change.values, stack));
+    if (!values || !apply(change, changed[i].get(), values.get()))
+      rethrow();
+  }
   stack.resize(specialization.outputs.tensors);
+}
+
+std::span<PyObject *const> PythonCall::with_containers(const Specialization &served) {
+  if (!given_.empty() || !containers_.empty())
+    return given_;
+  given_.assign(found_.roots.begin(), found_.roots.end());
+  const auto &state = static_cast<const PythonState &>(*served.front_end);
+  for (const ContainerPath &path : (*state.containers)->given) {
+    containers_.emplace_back(Py_XNewRef(find(path, bound_, function_.binder.fixed())));
+    given_.push_back(containers_.back().get());
+  }
+  return given_;
 }
 
 void PythonCall::run_program(const Specialization &specialization, PythonState &state,
@@ -166,7 +194,7 @@ std::optional<BesideResult> PythonCall::run_beside(Request &, const Specializati
   std::vector<Owned> tensors;
   try {
     const OutputSpec body =
-        describe_result(miss().result, function_.name, tensors, {found_.roots, true});
+        describe_result(miss().result, function_.name, tensors, {given(served), true});
     beside.different = difference(served.outputs, body, tensors, beside.tensors);
   } catch (const python_error &) {
     beside.different = current_error();

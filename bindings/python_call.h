@@ -1,5 +1,6 @@
 #pragma once
 
+#include "argument_containers.h"
 #include "binding.h"
 #include "births.h"
 #include "callbacks.h"
@@ -57,10 +58,11 @@ struct PythonFunction {
 /// A Specialization's Python side.
 struct PythonState final : FrontEndState {
   std::shared_ptr<Environment> environment;
-  std::size_t roots = 0;           ///< objects among the arguments
-  std::vector<TensorMeta> outputs; ///< of the traced result's tensors
-  std::vector<PyObject *> absent;  ///< attributes that no tensor argument has; live for good
-  bool runs_code = false;          ///< verifying it may run a user's `==`
+  std::size_t roots = 0;                   ///< objects among the arguments
+  std::vector<TensorMeta> outputs;         ///< of the traced result's tensors
+  std::optional<ContainerUses> containers; ///< of the arguments, where there are any
+  std::vector<PyObject *> absent; ///< attributes that no tensor argument has; live for good
+  bool runs_code = false;         ///< verifying it may run a user's `==`
   std::size_t captures = 0; ///< hidden inputs; those past them are arguments reached by a path, too
   std::vector<const PythonCallback *> calls; ///< of the Program, which owns them
 
@@ -100,8 +102,12 @@ public:
   void use(StandIns &stand_ins);
   /// By slot, the names of the specs that a request was made of. After flatten().
   std::vector<std::string> spec_names() const;
-  /// After a hit: the objects that paths start from, by their numbers; borrowed.
-  std::span<PyObject *const> roots() const { return found_.roots; }
+  /// After a hit: the objects of the arguments that its result may hold, by their numbers;
+  /// borrowed.
+  std::span<PyObject *const> given(const Specialization &served) {
+    return static_cast<const PythonState &>(*served.front_end).containers ? with_containers(served)
+                                                                          : found_.roots;
+  }
   /// After Outcome::traced: the body's result, a new reference.
   PyObject *take_result() { return std::exchange(miss().result, nullptr); }
   /// After a trace: shows the SideEffectWarnings, one a slot and Function, and the TraceWarnings of
@@ -178,6 +184,13 @@ private:
   void return_as_eager();
   void return_as_eager(const BodyResult &result);
   void check_arguments_unchanged();
+  [[noreturn]] void refuse_change(std::size_t parameter);
+  std::span<PyObject *const> with_containers(const Specialization &served);
+  std::vector<PyObject *> given_at_trace() const;
+  void compare_containers();
+  void repeat_changes(BodyResult &result);
+  void repeat_change(ArgumentContainers::Container &container, BodyResult &result);
+  void note_given(OutputSpec &outputs);
   bool can_be_wrapped(PyObject *tensor) const;
   void repeat(Rebound &rebound, std::vector<at::Tensor> &outputs);
   void put_back();
@@ -197,6 +210,8 @@ private:
   };
   std::unique_ptr<Converted> converted_;
   Collected found_;
+  std::vector<Owned> containers_; ///< with_containers() holds them
+  std::vector<PyObject *> given_; ///< what it returned; empty: not yet
 
   StandIns *request_ = nullptr; ///< a request's; null: the call has example data
 
@@ -208,6 +223,8 @@ private:
     std::unique_ptr<Recorder> recorder;
     std::optional<Births> births;
     Flattened flattened;
+    std::optional<ArgumentContainers> containers; ///< as they were before the body ran
+    std::optional<ContainerUses> uses;
     UserValues values;       ///< what users' types make of their objects
     std::vector<Node> nodes; ///< of the arguments before the body ran
     std::vector<TensorMeta> outputs;

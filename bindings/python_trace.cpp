@@ -75,6 +75,8 @@ BodyResult PythonCall::run(Request &) {
       underway.pop_back();
     }
   } leave;
+  if (!converted_ && !request_)
+    miss().containers.emplace(bound_, function_.binder.fixed());
   {
     const Profile profile(*miss().recorder);
     miss().result = typed ? call_with_placeholders() : call_body();
@@ -101,11 +103,11 @@ BodyResult PythonCall::run(Request &) {
                               "run at this call. Assign it to a variable there (in each branch), "
                               "and store that behind the block.",
                               left));
-  check_arguments_unchanged();
+  compare_containers();
   BodyResult result;
   std::vector<Owned> tensors;
   result.outputs =
-      describe_result(miss().result, function_.name, tensors, {miss().flattened.roots, true});
+      describe_result(miss().result, function_.name, tensors, {given_at_trace(), true});
   for (const Owned &t : tensors) {
     if (!can_be_wrapped(t.get()))
       trace::refuse(
@@ -120,11 +122,13 @@ BodyResult PythonCall::run(Request &) {
   }
   for (Rebound &rebound : miss().recorder->rebound())
     repeat(rebound, result.tensors);
+  repeat_changes(result);
   {
     const trace::PausedWithData paused;
     miss().recorder->replace_numbers();
   }
   return_as_eager(result);
+  note_given(result.outputs);
   return result;
 }
 
@@ -154,7 +158,7 @@ void PythonCall::return_as_eager() {
   BodyResult result;
   try {
     result.outputs =
-        describe_result(miss().result, function_.name, tensors, {miss().flattened.roots, true});
+        describe_result(miss().result, function_.name, tensors, {given_at_trace(), true});
   } catch (const python_error &) {
     return; // no graph would have returned it
   }
@@ -178,7 +182,7 @@ void PythonCall::return_as_eager(const BodyResult &result) {
   if (!differs)
     return;
   const trace::PausedWithData paused;
-  Owned built(build_result(result.outputs, outputs, miss().flattened.roots));
+  Owned built(build_result(result.outputs, outputs, given_at_trace()));
   if (!built)
     rethrow();
   Py_XSETREF(miss().result, built.release());
@@ -266,11 +270,7 @@ void PythonCall::check_arguments_unchanged() {
                             : x.payload.integer == y.payload.integer;
     }
     if (!same)
-      trace::refuse(
-          trace::Refusal::trace,
-          fmt::format("{} changes its argument '{}', which later calls would not do. Change a "
-                      "copy, and return it.",
-                      function_.name, function_.parameters->names[p]));
+      refuse_change(p);
   }
 }
 
@@ -314,7 +314,10 @@ std::shared_ptr<FrontEndState> PythonCall::finish(Request &, Signature &signatur
   miss().births.reset();
   state->once = miss().recorder->once();
   state->absent.assign(miss().recorder->absent().begin(), miss().recorder->absent().end());
-  state->rebinds = !state->environment->rebindings().empty();
+  state->rebinds = !state->environment->rebindings().empty() ||
+                   (miss().uses && !(*miss().uses)->changes.empty());
+  if (miss().uses)
+    std::swap(**miss().uses, *state->containers.emplace());
   state->calls = callbacks_of(*traced.graph->block());
   miss().baked = traced.baked;
   miss().draws = traced.draws;

@@ -32,7 +32,7 @@ inline constexpr std::uint8_t kEqualRoot = 3;
 inline constexpr std::uint8_t kDefault = 1;
 
 /// How deep containers may be in each other.
-inline constexpr std::size_t kDeepest = 50;
+inline constexpr std::size_t kDeepest = 200;
 
 /// Containers around a value: refuses those that contain themselves or are too deep.
 class Nesting {

@@ -20,7 +20,7 @@ from ._tracehost import TensorSpec, tensor_text
 from ._values import Unfit, as_tensor
 
 _KIND = inspect.Parameter
-_DEEPEST = 50
+_DEEPEST = 200
 _ANYTHING = object()  # the constraint of `self`
 
 

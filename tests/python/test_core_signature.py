@@ -205,7 +205,7 @@ def test_cycles_and_deep_nesting_are_refused():
     deep = []
     for _ in range(5000):
         deep = [deep]
-    message = "argument 'tree': nested deeper than 50 levels, at a list. Use flatter data."
+    message = "argument 'tree': nested deeper than 200 levels, at a list. Use flatter data."
     with pytest.raises(tracehost.SignatureError, match=message):
         f(deep)
     shared = [1]

@@ -64,7 +64,7 @@ def test_its_leaves_are_specs():
 def test_a_signature_in_itself():
     endless = [S]
     endless.append(endless)
-    assert refusal(step, endless) == "input_signature is nested deeper than 50 levels."
+    assert refusal(step, endless) == "input_signature is nested deeper than 200 levels."
 
 
 def test_too_few_and_too_many():

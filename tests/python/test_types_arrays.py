@@ -219,7 +219,7 @@ def test_cycles_and_depth_with_an_array_in_them():
     deep = np.ones(1)
     for _ in range(500):
         deep = [deep, deep]
-    with pytest.raises(tracehost.SignatureError, match="nested deeper than 50 levels"):
+    with pytest.raises(tracehost.SignatureError, match="nested deeper than 200 levels"):
         f(deep)
 
 

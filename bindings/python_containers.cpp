@@ -1,0 +1,107 @@
+#include "python_call.h"
+#include "results.h"
+#include "traced_number.h"
+
+#include "trace/tracer.h"
+
+#include <torch/csrc/autograd/python_variable.h>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+/// What a trace does about lists and dicts among the arguments (argument_containers.h).
+
+namespace tracehost::python {
+
+void PythonCall::refuse_change(std::size_t parameter) {
+  trace::refuse(trace::Refusal::trace,
+                fmt::format("{} changes its argument '{}' in a way that later calls can't repeat. "
+                            "Change a copy, and return it.",
+                            function_.name, function_.parameters->names[parameter]));
+}
+
+/// Objects and containers of the arguments, by the numbers that a result has for them.
+std::vector<PyObject *> PythonCall::given_at_trace() const {
+  std::vector<PyObject *> result = miss().flattened.roots;
+  if (miss().containers)
+    for (PyObject *container : miss().containers->objects())
+      result.push_back(container);
+  return result;
+}
+
+/// Behind the body. Only lists and dicts may have changed.
+void PythonCall::compare_containers() {
+  if (!miss().containers || !miss().containers->compare())
+    return check_arguments_unchanged();
+  miss().containers->put_back();
+  struct Again {
+    ~Again() { containers.put_again(); }
+    const ArgumentContainers &containers;
+  } again{*miss().containers};
+  check_arguments_unchanged();
+}
+
+void PythonCall::repeat_changes(BodyResult &result) {
+  if (!miss().containers)
+    return;
+  for (ArgumentContainers::Container &container : miss().containers->all())
+    if (container.after)
+      repeat_change(container, result);
+}
+
+/// Makes the new values outputs of the graph.
+void PythonCall::repeat_change(ArgumentContainers::Container &container, BodyResult &result) {
+  const std::size_t parameter =
+      std::min(container.path.argument, function_.parameters->names.size() - 1);
+  auto found = miss().containers->change(container);
+  if (!found || miss().containers->share(found->second.get(), miss().result))
+    refuse_change(parameter);
+  auto &[change, values] = *found;
+  std::vector<Owned> tensors;
+  try {
+    change.values =
+        describe_result(values.get(), function_.name, tensors, {miss().flattened.roots, false});
+  } catch (const python_error &) {
+    refuse_change(parameter);
+  }
+  for (Node &node : change.values.nodes)
+    if (node.kind == Kind::tensor)
+      node.payload.slot += static_cast<std::uint32_t>(result.tensors.size());
+  bool differs = returns_numbers(change.values);
+  for (const Owned &t : tensors) {
+    if (!can_be_wrapped(t.get()))
+      refuse_change(parameter);
+    result.tensors.push_back(THPVariable_Unpack(t.get()));
+    differs |= !trace::in_eager(result.tensors.back()).is_same(result.tensors.back());
+  }
+  if (!miss().uses)
+    miss().uses.emplace();
+  if (differs) { // a number of the graph is one for the caller
+    const trace::PausedWithData paused;
+    torch::jit::Stack outputs;
+    for (const at::Tensor &t : result.tensors)
+      outputs.emplace_back(trace::in_eager(t));
+    const Owned built(build_result(change.values, outputs));
+    PyObject *object = container.object.get();
+    if (!built || !restore(object, container.before.get()) || !apply(change, object, built.get()))
+      rethrow();
+  }
+  (*miss().uses)->changes.push_back(std::move(change));
+}
+
+/// The result's containers get numbers right behind the roots.
+void PythonCall::note_given(OutputSpec &outputs) {
+  const std::size_t roots = miss().flattened.roots.size();
+  for (Node &node : outputs.nodes) {
+    if (node.kind != Kind::again || node.reserved[1] != kGiven || node.payload.again.root < roots)
+      continue;
+    if (!miss().uses)
+      miss().uses.emplace();
+    auto &given = (*miss().uses)->given;
+    given.push_back(copy(miss().containers->all()[node.payload.again.root - roots].path));
+    node.payload.again.root = static_cast<std::uint32_t>(roots + given.size() - 1);
+  }
+}
+
+} // namespace tracehost::python
