@@ -94,7 +94,6 @@ public:
 private:
   void slow(PyObject *object);
   void typed(PyObject *object);
-  bool is_given(PyObject *object);
   bool of_result(PyObject *object);
   void again(PyObject *object, std::uint8_t what, Node::Payload payload);
   void container(PyObject *object, std::shared_ptr<ContainerType> type);
@@ -241,8 +240,6 @@ void Flattener::value(PyObject *object) {
 void Flattener::slow(PyObject *object) {
   if (is_traced_number(object))
     return tensor(object);
-  if (result_ && (PyList_CheckExact(object) || PyDict_CheckExact(object)) && is_given(object))
-    return;
   const auto known = types_.find(Py_TYPE(object));
   if (known != types_.end())
     return container(object, known->second);
@@ -269,23 +266,17 @@ void Flattener::again(PyObject *object, std::uint8_t what, Node::Payload payload
   add(node, object, 0);
 }
 
-/// Of a result: whether it was given; then a later call gives its own.
-bool Flattener::is_given(PyObject *object) {
-  const auto given = std::find(result_->given.begin(), result_->given.end(), object);
-  if (given == result_->given.end() || in_context_)
-    return false;
-  const auto number = static_cast<std::uint32_t>(given - result_->given.begin());
-  again(object, kGiven, {.again = {0, number}});
-  return true;
-}
-
 /// An object of a result: whether it was given, or is one that can be made anew.
 bool Flattener::of_result(PyObject *object) {
   if (!result_ || in_context_ || PyType_Check(object) || PyFunction_Check(object) ||
       is_enum_member(object)) // constants
     return false;
-  if (is_given(object))
+  const auto given = std::find(result_->given.begin(), result_->given.end(), object);
+  if (given != result_->given.end()) {
+    const auto number = static_cast<std::uint32_t>(given - result_->given.begin());
+    again(object, kGiven, {.again = {0, number}});
     return true;
+  }
   if (const auto met = result_->made.find(object); met != result_->made.end()) {
     if (nodes_[met->second.node].end == 0)
       nesting_.enter(object); // throws: it contains itself
@@ -312,6 +303,12 @@ void Flattener::container(PyObject *object, std::shared_ptr<ContainerType> type)
     further(object, facts);
   close(at);
   nesting_.leave();
+  if (result_ && (PyList_CheckExact(object) || PyDict_CheckExact(object))) {
+    const auto &of = result_->containers;
+    const auto number = std::find(of.begin(), of.end(), object) - of.begin();
+    if (number < std::min<std::ptrdiff_t>(std::ssize(of), 255))
+      nodes_[at].reserved[1] = static_cast<std::uint8_t>(number + 1);
+  }
 }
 
 void Flattener::children(PyObject *object, const ContainerType &type) {

@@ -126,7 +126,7 @@ void PythonCall::execute(const Specialization &specialization, torch::jit::Stack
   const auto holders = state.environment->holders(nullptr);
   std::vector<Owned> changed;
   if (state.containers) {
-    with_containers(specialization); // a change may take one out of another
+    find_containers(specialization); // a change may take one out of another
     for (const ContainerChange &change : (*state.containers)->changes) {
       PyObject *found = find(change.path, bound_, function_.binder.fixed());
       if (!found)
@@ -146,16 +146,14 @@ void PythonCall::execute(const Specialization &specialization, torch::jit::Stack
   stack.resize(specialization.outputs.tensors);
 }
 
-std::span<PyObject *const> PythonCall::with_containers(const Specialization &served) {
-  if (!given_.empty() || !containers_.empty())
-    return given_;
-  given_.assign(found_.roots.begin(), found_.roots.end());
+std::span<PyObject *const> PythonCall::find_containers(const Specialization &served) {
   const auto &state = static_cast<const PythonState &>(*served.front_end);
-  for (const ContainerPath &path : (*state.containers)->given) {
-    containers_.emplace_back(Py_XNewRef(find(path, bound_, function_.binder.fixed())));
-    given_.push_back(containers_.back().get());
-  }
-  return given_;
+  if (containers_.empty())
+    for (const ContainerPath &path : (*state.containers)->given) {
+      containers_held_.emplace_back(Py_XNewRef(find(path, bound_, function_.binder.fixed())));
+      containers_.push_back(containers_held_.back().get());
+    }
+  return containers_;
 }
 
 void PythonCall::run_program(const Specialization &specialization, PythonState &state,
@@ -193,8 +191,8 @@ std::optional<BesideResult> PythonCall::run_beside(Request &, const Specializati
   BesideResult beside;
   std::vector<Owned> tensors;
   try {
-    const OutputSpec body =
-        describe_result(miss().result, function_.name, tensors, {given(served), true});
+    const OutputSpec body = describe_result(miss().result, function_.name, tensors,
+                                            {found_.roots, true, containers(served)});
     beside.different = difference(served.outputs, body, tensors, beside.tensors);
   } catch (const python_error &) {
     beside.different = current_error();

@@ -102,11 +102,12 @@ public:
   void use(StandIns &stand_ins);
   /// By slot, the names of the specs that a request was made of. After flatten().
   std::vector<std::string> spec_names() const;
-  /// After a hit: the objects of the arguments that its result may hold, by their numbers;
-  /// borrowed.
-  std::span<PyObject *const> given(const Specialization &served) {
-    return static_cast<const PythonState &>(*served.front_end).containers ? with_containers(served)
-                                                                          : found_.roots;
+  /// After a hit: the objects that paths start from, by their numbers; borrowed.
+  std::span<PyObject *const> roots() const { return found_.roots; }
+  /// After a hit: the lists and dicts of the arguments that its result holds, by their numbers.
+  std::span<PyObject *const> containers(const Specialization &served) {
+    const auto &state = static_cast<const PythonState &>(*served.front_end);
+    return state.containers ? find_containers(served) : std::span<PyObject *const>();
   }
   /// After Outcome::traced: the body's result, a new reference.
   PyObject *take_result() { return std::exchange(miss().result, nullptr); }
@@ -185,8 +186,8 @@ private:
   void return_as_eager(const BodyResult &result);
   void check_arguments_unchanged();
   [[noreturn]] void refuse_change(std::size_t parameter);
-  std::span<PyObject *const> with_containers(const Specialization &served);
-  std::vector<PyObject *> given_at_trace() const;
+  std::span<PyObject *const> find_containers(const Specialization &served);
+  std::vector<PyObject *> containers_at_trace() const;
   void compare_containers();
   void repeat_changes(BodyResult &result);
   void repeat_change(ArgumentContainers::Container &container, BodyResult &result);
@@ -210,8 +211,8 @@ private:
   };
   std::unique_ptr<Converted> converted_;
   Collected found_;
-  std::vector<Owned> containers_; ///< with_containers() holds them
-  std::vector<PyObject *> given_; ///< what it returned; empty: not yet
+  std::vector<Owned> containers_held_;
+  std::vector<PyObject *> containers_; ///< of find_containers(); empty: not called yet
 
   StandIns *request_ = nullptr; ///< a request's; null: the call has example data
 

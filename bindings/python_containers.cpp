@@ -21,13 +21,9 @@ void PythonCall::refuse_change(std::size_t parameter) {
                             function_.name, function_.parameters->names[parameter]));
 }
 
-/// Objects and containers of the arguments, by the numbers that a result has for them.
-std::vector<PyObject *> PythonCall::given_at_trace() const {
-  std::vector<PyObject *> result = miss().flattened.roots;
-  if (miss().containers)
-    for (PyObject *container : miss().containers->objects())
-      result.push_back(container);
-  return result;
+/// By the numbers that a result has for them.
+std::vector<PyObject *> PythonCall::containers_at_trace() const {
+  return miss().containers ? miss().containers->objects() : std::vector<PyObject *>();
 }
 
 /// Behind the body. Only lists and dicts may have changed.
@@ -90,17 +86,20 @@ void PythonCall::repeat_change(ArgumentContainers::Container &container, BodyRes
   (*miss().uses)->changes.push_back(std::move(change));
 }
 
-/// The result's containers get numbers right behind the roots.
+/// The result's containers are numbered among themselves from here on.
 void PythonCall::note_given(OutputSpec &outputs) {
-  const std::size_t roots = miss().flattened.roots.size();
   for (Node &node : outputs.nodes) {
-    if (node.kind != Kind::again || node.reserved[1] != kGiven || node.payload.again.root < roots)
+    if (!node.is_container() || !node.reserved[1])
       continue;
     if (!miss().uses)
       miss().uses.emplace();
     auto &given = (*miss().uses)->given;
-    given.push_back(copy(miss().containers->all()[node.payload.again.root - roots].path));
-    node.payload.again.root = static_cast<std::uint32_t>(roots + given.size() - 1);
+    if (given.size() == 255) { // a node has a byte for its number
+      node.reserved[1] = 0;
+      continue;
+    }
+    given.push_back(copy(miss().containers->all()[node.reserved[1] - 1U].path));
+    node.reserved[1] = static_cast<std::uint8_t>(given.size());
   }
 }
 

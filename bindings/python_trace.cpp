@@ -106,8 +106,8 @@ BodyResult PythonCall::run(Request &) {
   compare_containers();
   BodyResult result;
   std::vector<Owned> tensors;
-  result.outputs =
-      describe_result(miss().result, function_.name, tensors, {given_at_trace(), true});
+  result.outputs = describe_result(miss().result, function_.name, tensors,
+                                   {miss().flattened.roots, true, containers_at_trace()});
   for (const Owned &t : tensors) {
     if (!can_be_wrapped(t.get()))
       trace::refuse(
@@ -157,8 +157,8 @@ void PythonCall::return_as_eager() {
   std::vector<Owned> tensors;
   BodyResult result;
   try {
-    result.outputs =
-        describe_result(miss().result, function_.name, tensors, {given_at_trace(), true});
+    result.outputs = describe_result(miss().result, function_.name, tensors,
+                                     {miss().flattened.roots, true, containers_at_trace()});
   } catch (const python_error &) {
     return; // no graph would have returned it
   }
@@ -182,7 +182,7 @@ void PythonCall::return_as_eager(const BodyResult &result) {
   if (!differs)
     return;
   const trace::PausedWithData paused;
-  Owned built(build_result(result.outputs, outputs, given_at_trace()));
+  Owned built(build_result(result.outputs, outputs, miss().flattened.roots, containers_at_trace()));
   if (!built)
     rethrow();
   Py_XSETREF(miss().result, built.release());

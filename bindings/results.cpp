@@ -76,8 +76,13 @@ struct Outputs {
   }
   PyObject *object(const Node &node) const { return constant(node); }
   PyObject *again(const Node &node, const Node &) const { return given_object(node, given); }
+  /// A new reference; null: it is made anew.
+  PyObject *container(const Node &node) const {
+    const std::size_t number = node.reserved[1];
+    return number && number <= containers.size() ? Py_NewRef(containers[number - 1]) : nullptr;
+  }
   torch::jit::Stack &stack;
-  std::span<PyObject *const> given;
+  std::span<PyObject *const> given, containers;
 };
 
 struct Given {
@@ -171,7 +176,7 @@ bool is_factory(const std::vector<Node> &nodes, std::size_t index, PyObject *bef
 OutputSpec describe_result(PyObject *result, const std::string &function,
                            std::vector<Owned> &tensors, const Returnable &returnable) {
   FlatValue flat;
-  ResultObjects objects{returnable.given, {}};
+  ResultObjects objects{returnable.given, returnable.containers, {}};
   try {
     flat = flatten(result, Purpose::result, nullptr, returnable.made ? &objects : nullptr);
   } catch (...) {
@@ -263,11 +268,11 @@ PyObject *result_leaf(const Node &node) {
 }
 
 PyObject *build_result(const OutputSpec &spec, torch::jit::Stack &outputs,
-                       std::span<PyObject *const> given) {
+                       std::span<PyObject *const> given, std::span<PyObject *const> containers) {
   if (spec.nodes.size() == 1 && spec.nodes[0].kind == Kind::tensor &&
       spec.nodes[0].reserved[1] != kNumber) [[likely]]
     return THPVariable_Wrap(std::move(outputs[spec.nodes[0].payload.slot]).toTensor());
-  Outputs leaves{outputs, given};
+  Outputs leaves{outputs, given, containers};
   std::size_t at = 0;
   return Tree(spec.nodes, leaves).value(at);
 }

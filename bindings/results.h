@@ -19,6 +19,7 @@ struct Returnable {
   /// Instances that the body has made: nothing but the result refers to them. Later calls make
   /// others.
   bool made = false;
+  std::span<PyObject *const> containers = {}; ///< lists and dicts among the arguments
 };
 
 /// Describes what the body returned, to which the caller has one reference; `tensors` gets its
@@ -41,8 +42,10 @@ PyObject *result_leaf(const Node &node);
 
 /// The result of a hit: a new reference, or null with a Python error set. Consumes `outputs`.
 /// `given`: of the call, by their numbers at the trace; where they are not known, empty.
+/// `containers`: likewise; empty: they are made anew.
 PyObject *build_result(const OutputSpec &spec, torch::jit::Stack &outputs,
-                       std::span<PyObject *const> given = {});
+                       std::span<PyObject *const> given = {},
+                       std::span<PyObject *const> containers = {});
 /// The same structure with other objects in place of its tensors.
 PyObject *build_result(const OutputSpec &spec, const std::vector<PyObject *> &in_place_of_tensors);
 

@@ -30,6 +30,11 @@ public:
     if (node.kind == Kind::tensor)
       return leaves_.tensor(node);
     if (node.is_container()) {
+      if constexpr (requires { leaves_.container(node); })
+        if (PyObject *given = leaves_.container(node)) {
+          at = node.end;
+          return given;
+        }
       const auto index = static_cast<std::uint32_t>(at - 1);
       PyObject *made = container(node, at);
       if (made && node.reserved[2] != 0) // once more in the tree

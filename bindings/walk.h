@@ -74,6 +74,9 @@ enum class Purpose : std::uint8_t { argument, result };
 /// What a result's objects are that no container_type() takes apart.
 struct ResultObjects {
   std::span<PyObject *const> given; ///< by their number: arguments, or what is in them
+  /// Lists and dicts among the arguments. Each is taken apart as any other; its Node::reserved[1]
+  /// is its number here, from 1 on. Past the 255th they are not told from others.
+  std::span<PyObject *const> containers;
   struct Made {
     std::uint32_t node;    ///< where it was met first
     Py_ssize_t references; ///< from the result

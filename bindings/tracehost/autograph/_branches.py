@@ -36,6 +36,7 @@ from .._tracehost import (
 from ._containers import Containers, Grows, refuse_change
 from ._containers import bodies as loop_bodies
 from ._join import ELSE, THEN, Join, Outcome, State, Thunk, extend
+from ._snapshots import Snapshot
 from ._state import as_number, as_tensor, is_own, is_tensor, kind, take_apart
 from ._stores import BlockStores
 from ._undefined import ld
@@ -118,14 +119,9 @@ def stage(
             branches.discard()
             if not wants_data:
                 note_storing(where)
-                if changed and not (
-                    _can_be_checked() and all(s.can_be_put_back() for s in changed)
-                ):
-                    refuse_change(changed[0], f"a branch of the {what}")
-                if not may_check():
+                if not changed and not may_check():
                     _refuse_store(stores, what, where)
-            for snapshot in changed:
-                snapshot.put_back()
+            _put_back(changed, what)
             bodies[_checked(cond)]()
             return
         if real and not joins:
@@ -160,8 +156,14 @@ def stage(
         store.set(ld(value))
 
 
-def _can_be_checked() -> bool:
-    return traces_reads() and may_check()
+def _put_back(changed: list[Snapshot], what: str) -> None:
+    """What the branch that is not taken has changed, where the condition can be checked."""
+    can = traces_reads() and may_check()
+    for snapshot in changed:
+        if not can or not snapshot.can_be_put_back():
+            refuse_change(snapshot, f"a branch of the {what}")
+    for snapshot in changed:
+        snapshot.put_back()
 
 
 def _checked(cond: torch.Tensor) -> int:
