@@ -1,3 +1,4 @@
+#include "errors.h"
 #include "python_call.h"
 #include "results.h"
 #include "traced_number.h"

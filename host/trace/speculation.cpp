@@ -4,6 +4,7 @@
 #include "trace/op_tensors.h"
 #include "trace/scope.h"
 
+#include <ATen/Context.h>
 #include <fmt/format.h>
 
 #include <algorithm>
