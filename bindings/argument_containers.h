@@ -91,9 +91,9 @@ public:
   /// All contents as they were before the body; as they were after.
   void put_back() const;
   void put_again() const;
-  /// The change, with its new values (a tuple, a new reference); nullopt where a later call could
-  /// not do the same: keys that are no constants, an order that no store makes, one of the
-  /// arguments' own containers in another place.
+  /// The change, with its new values: a tuple, a new reference. Nullopt where a later call could
+  /// not do the same. The reasons: a key that is no constant; an order of keys that no store makes;
+  /// one of the arguments' own containers in another place.
   std::optional<std::pair<ContainerChange, Owned>> change(Container &container) const;
   /// Whether two values share a list or dict that is none of the arguments'.
   bool share(PyObject *a, PyObject *b) const;
