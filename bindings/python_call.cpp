@@ -119,10 +119,11 @@ std::optional<ValueGuard> PythonCall::current_value(const ValueGuard &guard,
   return ValueGuard{guard.input, guard.dtype, guard.scalar, {}, {}};
 }
 
-void PythonCall::execute(const Specialization &specialization, torch::jit::Stack &stack) {
+void PythonCall::execute(const Specialization &specialization, torch::jit::Stack &stack,
+                         Begun *begun) {
   auto &state = static_cast<PythonState &>(*specialization.front_end);
   if (!state.rebinds) [[likely]]
-    return run_program(specialization, state, stack);
+    return run_program(specialization, state, stack, begun);
   const auto holders = state.environment->holders(nullptr);
   std::vector<Owned> changed;
   if (state.containers) {
@@ -134,7 +135,7 @@ void PythonCall::execute(const Specialization &specialization, torch::jit::Stack
       changed.emplace_back(Py_NewRef(found));
     }
   }
-  run_program(specialization, state, stack);
+  run_program(specialization, state, stack, begun);
   if (!state.environment->store(holders, stack))
     rethrow();
   for (std::size_t i = 0; i < changed.size(); ++i) {
@@ -157,10 +158,10 @@ std::span<PyObject *const> PythonCall::find_containers(const Specialization &ser
 }
 
 void PythonCall::run_program(const Specialization &specialization, PythonState &state,
-                             torch::jit::Stack &stack) {
+                             torch::jit::Stack &stack, Begun *begun) {
   const auto runs = state.measured.load(std::memory_order_relaxed);
   if (runs == PythonState::kMeasured && !state.slow.load(std::memory_order_relaxed)) [[likely]] {
-    specialization.program->run(stack);
+    specialization.program->run(stack, begun);
     return;
   }
   // A second owner over the run: dropping a tensor's last one but Python's would take the GIL.
@@ -169,7 +170,7 @@ void PythonCall::run_program(const Specialization &specialization, PythonState &
   const auto start = Clock::now();
   {
     const pybind11::gil_scoped_release release;
-    specialization.program->run(stack);
+    specialization.program->run(stack, begun);
   }
   if (runs == PythonState::kMeasured)
     return;

@@ -132,7 +132,8 @@ public:
   BodyResult run(Request &request) override;
   std::shared_ptr<FrontEndState> finish(Request &request, Signature &signature,
                                         const trace::Traced &traced) override;
-  void execute(const Specialization &specialization, torch::jit::Stack &stack) override;
+  void execute(const Specialization &specialization, torch::jit::Stack &stack,
+               Begun *begun = nullptr) override;
   std::optional<BesideResult> run_beside(Request &request, const Specialization &served) override;
   bool alone() override;
   trace::Frontend &frontend() override { return *this; }
@@ -196,7 +197,7 @@ private:
   void repeat(Rebound &rebound, std::vector<at::Tensor> &outputs);
   void put_back();
   static void run_program(const Specialization &specialization, PythonState &state,
-                          torch::jit::Stack &stack);
+                          torch::jit::Stack &stack, Begun *begun);
 
   PythonFunction &function_;
   PyObject *const *args_;

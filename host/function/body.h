@@ -31,6 +31,7 @@ public:
   Stance stance = Stance::trace; ///< set by the front end before the call
   /// Those that verify, and that another number was found for while they ran.
   std::vector<SpecializationRef> failed;
+  std::shared_ptr<Begun> begun; ///< the run of the last of them; null: none, or it is of no use
   bool has_failed(const Specialization &one) const {
     return !failed.empty() && std::any_of(failed.begin(), failed.end(),
                                           [&](const auto &f) { return f.get() == &one; });
@@ -107,8 +108,10 @@ public:
                                                 const trace::Traced &traced) = 0;
 
   /// Runs a hit's Program; a front end may drop a lock of its own around it.
-  virtual void execute(const Specialization &specialization, torch::jit::Stack &stack) {
-    specialization.program->run(stack);
+  /// `begun`: as of Program::run.
+  virtual void execute(const Specialization &specialization, torch::jit::Stack &stack,
+                       Begun *begun = nullptr) {
+    specialization.program->run(stack, begun);
   }
 
   /// Runs the body as it is, outside of any trace, for a call that `served` serves, and keeps its

@@ -62,7 +62,8 @@ FunctionCore::Outcome FunctionCore::call(Body &body, Request &request, torch::ji
     if (!served) [[unlikely]]
       return miss(body, request, stack, served);
     return hit(body, request, stack, served);
-  } catch (const CheckFailed &) {
+  } catch (CheckFailed &check) {
+    request.begun = check.take_begun();
     return call_without(body, request, stack, served);
   } catch (const Raised &) { // before the body's stores, which eager has made by then
     if (!served || !served->raises_early)
@@ -84,8 +85,15 @@ FunctionCore::Outcome FunctionCore::call_without(Body &body, Request &request,
     stack.clear();
     try {
       served = look_up(body, request, stack);
-      return served ? hit(body, request, stack, served) : miss(body, request, stack, served);
-    } catch (const CheckFailed &) { // the one that look_up() has found now
+      if (served)
+        return hit(body, request, stack, served);
+      request.begun.reset(); // puts back what it has saved
+      const Outcome outcome = miss(body, request, stack, served);
+      if (outcome == Outcome::traced)
+        share_start(request, *served);
+      return outcome;
+    } catch (CheckFailed &check) { // the one that look_up() has found now
+      request.begun = check.take_begun();
     } catch (const Raised &) {
       if (!served || !served->raises_early)
         throw;
@@ -93,13 +101,25 @@ FunctionCore::Outcome FunctionCore::call_without(Body &body, Request &request,
   }
 }
 
+/// Calls for which `made` serves, and those of the graphs that have failed in its favour, may take
+/// turns.
+void FunctionCore::share_start(const Request &request, const Specialization &made) {
+  std::vector<std::shared_ptr<const Program>> programs;
+  for (const SpecializationRef &failed : request.failed)
+    programs.push_back(failed->program);
+  programs.push_back(made.program);
+  Program::share_start(programs);
+}
+
 FunctionCore::Outcome FunctionCore::hit(Body &body, Request &request, torch::jit::Stack &stack,
                                         const SpecializationRef &served) {
   counters_->hits.fetch_add(1, std::memory_order_relaxed);
   const auto before = served->hits.fetch_add(1, std::memory_order_relaxed);
-  if (policy_.every && (before + 1) % policy_.every == 0) [[unlikely]]
+  if (policy_.every && (before + 1) % policy_.every == 0) [[unlikely]] {
+    request.begun.reset();
     return hit_beside(body, request, stack, served);
-  body.execute(*served, stack);
+  }
+  body.execute(*served, stack, request.begun.get());
   return Outcome::hit;
 }
 
@@ -109,7 +129,13 @@ SpecializationRef FunctionCore::look_up(Body &body, Request &request, torch::jit
   const std::size_t last = last_.load(std::memory_order_relaxed);
   c10::SmallVector<const Specialization *, 2> failed;
   const std::size_t found = list->find(last, [&](Specialization &one) {
-    if (request.has_failed(one) || !body.verify(one, request, stack))
+    if (request.has_failed(one))
+      return false;
+    if (request.begun && one.program->start(*request.begun) == Program::Start::differs) {
+      failed.push_back(&one);
+      return false;
+    }
+    if (!body.verify(one, request, stack))
       return false;
     if (one.program->checks_hold(stack)) [[likely]]
       return true;

@@ -81,6 +81,7 @@ private:
 
   Outcome call_without(Body &body, Request &request, torch::jit::Stack &stack,
                        SpecializationRef &served);
+  static void share_start(const Request &request, const Specialization &made);
   SpecializationRef look_up(Body &body, Request &request, torch::jit::Stack &stack);
   SpecializationRef look_up(Body &body, Request &request, const Signature &signature);
   Outcome hit(Body &body, Request &request, torch::jit::Stack &stack,

@@ -9,6 +9,26 @@
 #include <torch/library.h>
 
 namespace tracehost {
+
+namespace {
+
+std::string text_of(const c10::IValue &number) {
+  return number.isBool()  ? (number.toBool() ? "True" : "False")
+         : number.isInt() ? std::to_string(number.toInt())
+                          : c10::str(number);
+}
+
+} // namespace
+
+std::string other_number(const c10::IValue &number, const c10::IValue &expected) {
+  return "a number that the graph was made for has another value: " + text_of(number) + ", not " +
+         text_of(expected);
+}
+
+std::string other_kind(const c10::IValue &, const c10::IValue &) {
+  return "a number is of another type than the graph was made for";
+}
+
 namespace {
 
 void keep(const at::Tensor &) {}
@@ -33,21 +53,6 @@ void number_tensor(torch::jit::Stack &stack) {
   at::Tensor t = c10::scalar_to_tensor(torch::jit::pop(stack).toScalar());
   t.unsafeGetTensorImpl()->set_wrapped_number(true);
   stack.emplace_back(std::move(t));
-}
-
-std::string text_of(const c10::IValue &number) {
-  return number.isBool()  ? (number.toBool() ? "True" : "False")
-         : number.isInt() ? std::to_string(number.toInt())
-                          : c10::str(number);
-}
-
-std::string other_number(const c10::IValue &number, const c10::IValue &expected) {
-  return "a number that the graph was made for has another value: " + text_of(number) + ", not " +
-         text_of(expected);
-}
-
-std::string other_kind(const c10::IValue &, const c10::IValue &) {
-  return "a number is of another type than the graph was made for";
 }
 
 /// A check: `holds` compares a number with what the graph was made for, `told` says how they

@@ -2,9 +2,11 @@
 
 #include <ATen/core/ivalue.h>
 
+#include <memory>
 #include <stdexcept>
 #include <string>
 #include <string_view>
+#include <utility>
 
 /// Ops of ours that graphs have; registered with libtorch under `tracehost::` when the library is
 /// loaded.
@@ -19,6 +21,8 @@
 /// Others: numbers.h, modes.h, state_ops.cpp, array_ops.h, undo.h.
 
 namespace tracehost {
+
+struct Begun; ///< pieces.h
 
 /// A Python exception that the graph raises, as `raise` or `assert` in a staged branch do.
 class Raised : public std::runtime_error {
@@ -36,12 +40,22 @@ private:
 /// another graph may serve the call.
 class CheckFailed : public std::runtime_error {
 public:
-  using std::runtime_error::runtime_error;
+  explicit CheckFailed(const std::string &what, std::shared_ptr<Begun> begun = nullptr)
+      : std::runtime_error(what), begun_(std::move(begun)) {}
+  /// The start of the run, from which another graph may go on; null: it must begin anew. Once.
+  std::shared_ptr<Begun> take_begun() { return std::move(begun_); }
+
+private:
+  std::shared_ptr<Begun> begun_;
 };
 
 /// What the checks compare: of one type and equal; of one kind, a NumberKind.
 bool is_number(const c10::IValue &number, const c10::IValue &expected);
 bool is_of_kind(const c10::IValue &number, const c10::IValue &kind);
+
+/// How `number` differs from what a check expects.
+std::string other_number(const c10::IValue &number, const c10::IValue &expected);
+std::string other_kind(const c10::IValue &number, const c10::IValue &kind);
 
 /// What an op of a check throws, for Program alone, which throws CheckFailed in its place. No
 /// std::exception: the interpreter would catch that, and print all of its stack (15 us).

@@ -7,6 +7,7 @@
 #include "program/modes.h"
 #include "program/ops.h"
 #include "program/passes.h"
+#include "program/pieces.h"
 #include "program/places.h"
 #include "program/undo.h"
 
@@ -14,9 +15,11 @@
 #include <c10/core/InferenceMode.h>
 #include <torch/csrc/jit/runtime/interpreter.h>
 
+#include <atomic>
 #include <cstring>
 #include <exception>
 #include <functional>
+#include <mutex>
 #include <stdexcept>
 #include <utility>
 #include <vector>
@@ -77,8 +80,14 @@ struct Program::Impl {
   bool switches_modes = false; ///< besides grad mode
   bool saves = false;          ///< what a check may put back
 
-  void run(jit::Stack &stack) const;
-  void interpret(jit::Stack &stack) const;
+  std::string name;
+  /// Null: the graph is run as a whole. Else of the newest of `chains`: runs may use older ones.
+  std::atomic<const Chain *> chain{nullptr};
+  std::mutex cutting; ///< guards chains
+  std::vector<std::unique_ptr<const Chain>> chains;
+
+  void run(jit::Stack &stack, Begun *begun) const;
+  void interpret(jit::Stack &stack, Begun *begun, Undo *undo) const;
 };
 
 namespace {
@@ -104,6 +113,7 @@ Program::Program(std::shared_ptr<jit::Graph> graph, const std::string &name, std
     : impl_(std::make_unique<Impl>()) {
   const c10::InferenceMode off(false); // constants that passes make serve any op
   prepare(graph, merges);
+  impl_->name = name;
   impl_->outputs = outputs;
   impl_->dropped = graph->outputs().size() - outputs;
   const bool far = worth_dropping_gil(*graph->block(), impl_->ops);
@@ -129,22 +139,31 @@ Program::Program(std::shared_ptr<jit::Graph> graph, const std::string &name, std
 }
 Program::~Program() = default;
 
-void Program::Impl::run(jit::Stack &stack) const {
+void Program::Impl::run(jit::Stack &stack, Begun *begun) const {
   if (!saves)
-    return interpret(stack);
+    return interpret(stack, begun, nullptr);
   Undo undo;
   try {
-    interpret(stack);
+    interpret(stack, begun, &undo);
   } catch (const CheckFailed &) {
     undo.put_back();
     throw;
   }
 }
 
-void Program::Impl::interpret(jit::Stack &stack) const {
+void Program::Impl::interpret(jit::Stack &stack, Begun *begun, Undo *undo) const {
   const bool grad = at::GradMode::is_enabled();
+  std::shared_ptr<Begun> left;
+  const Chain *cut = chain.load(std::memory_order_acquire);
   try {
-    jit::InterpreterState(code).run(stack);
+    if (begun && !(cut && cut->ended(*begun) && begun->read(stack))) {
+      begun->saved.put_back();
+      begun = nullptr;
+    }
+    if (cut) [[unlikely]]
+      left = cut->run(stack, begun, undo);
+    else
+      jit::InterpreterState(code).run(stack);
   } catch (const FailedCheck &check) {
     at::GradMode::set_enabled(grad);
     set_op_place(check.place);
@@ -153,23 +172,50 @@ void Program::Impl::interpret(jit::Stack &stack) const {
     at::GradMode::set_enabled(grad);
     fail(e);
   }
+  if (left) [[unlikely]] {
+    at::GradMode::set_enabled(grad);
+    cut->fail(std::move(left));
+  }
+}
+
+Program::Start Program::start(const Begun &begun) const {
+  const Chain *chain = impl_->chain.load(std::memory_order_acquire);
+  const Check *check = chain ? chain->ended(begun) : nullptr;
+  if (!check)
+    return Start::other;
+  return check->holds(begun.number) ? Start::same : Start::differs;
+}
+
+void Program::share_start(const std::vector<std::shared_ptr<const Program>> &programs) {
+  std::vector<const jit::Graph *> graphs;
+  for (const auto &program : programs)
+    graphs.push_back(program->impl_->graph.get());
+  auto chains = cut(graphs, programs.back()->impl_->name);
+  for (std::size_t i = 0; i < chains.size(); ++i) {
+    if (!chains[i])
+      continue;
+    Impl &impl = *programs[i]->impl_;
+    const std::lock_guard lock(impl.cutting);
+    impl.chains.push_back(std::move(chains[i]));
+    impl.chain.store(impl.chains.back().get(), std::memory_order_release);
+  }
 }
 
 bool Program::checks_hold(const torch::jit::Stack &stack) const {
   return impl_->early_checks.hold(stack);
 }
 
-void Program::run(torch::jit::Stack &stack) const {
+void Program::run(torch::jit::Stack &stack, Begun *begun) const {
   if (impl_->switches_modes) [[unlikely]] {
     bool grad = at::GradMode::is_enabled();
     {
       const ModesKept kept;
-      impl_->run(stack);
+      impl_->run(stack, begun);
       grad = at::GradMode::is_enabled();
     }
     at::GradMode::set_enabled(grad);
   } else {
-    impl_->run(stack);
+    impl_->run(stack, begun);
   }
   if (impl_->dropped) [[unlikely]]
     stack.resize(stack.size() - impl_->dropped);

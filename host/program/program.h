@@ -3,12 +3,16 @@
 #include <ATen/core/stack.h>
 #include <torch/csrc/jit/ir/ir.h>
 
+#include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
 namespace tracehost {
 
-/// A runnable graph. Immutable; may run on several threads at once.
+struct Begun; ///< a run that a check has ended (pieces.h)
+
+/// A runnable graph. What it computes never changes; may run on several threads at once.
 class Program {
 public:
   /// Takes over `graph` and prepares it: our own passes, then bytecode. `outputs`: how many of the
@@ -24,8 +28,22 @@ public:
   /// Consumes the inputs on `stack` and leaves the outputs. If an op fails: throws what the op
   /// threw (eager's type and message) with take_failed_at() telling the user's line; grad mode is
   /// then as before the run, tensors that ops wrote stay written. Other modes of the thread that
-  /// nodes switch (modes.h) are after any run as before it.
-  void run(torch::jit::Stack &stack) const;
+  /// nodes switch (modes.h) are after any run as before it. `begun`: a run of another Program.
+  /// This one goes on from there if it would have begun so; else `begun` puts back first what it
+  /// has saved.
+  void run(torch::jit::Stack &stack, Begun *begun = nullptr) const;
+
+  /// Whether this graph begins as the one whose run is `begun`.
+  enum class Start : std::uint8_t {
+    other,  ///< no: it runs from its start
+    same,   ///< yes, and its check holds
+    differs ///< yes, but it is for another number: run() would throw
+  };
+  Start start(const Begun &begun) const;
+
+  /// Programs of one signature: those that begin as the last one does run their common start once
+  /// from now on, where a check in one fails and another one serves.
+  static void share_start(const std::vector<std::shared_ptr<const Program>> &programs);
 
   /// Hot. Whether the checks at the graph's start hold for the inputs on `stack`: run() would not
   /// throw a CheckFailed there.

@@ -16,7 +16,7 @@ namespace jit = torch::jit;
 
 constinit thread_local Undo *Undo::current = nullptr;
 
-void Undo::save_generator(const at::Generator &generator) {
+void Saved::save_generator(const at::Generator &generator) {
   if (!saved_.insert(generator.unsafeGetGeneratorImpl()).second)
     return;
   at::Generator of = generator;
@@ -24,7 +24,7 @@ void Undo::save_generator(const at::Generator &generator) {
   generators_.emplace_back(generator, of.clone());
 }
 
-void Undo::save_grad(const at::Tensor &leaf, bool values) {
+void Saved::save_grad(const at::Tensor &leaf, bool values) {
   const at::Tensor &grad = grad_of(leaf);
   if (values && grad.defined())
     save_data(grad);
@@ -32,7 +32,7 @@ void Undo::save_grad(const at::Tensor &leaf, bool values) {
     grads_.emplace_back(leaf, grad);
 }
 
-void Undo::save_data(const at::Tensor &t) {
+void Saved::save_data(const at::Tensor &t) {
   for (const Data &data : data_)
     if (data.tensor.is_same(t))
       return;
@@ -40,14 +40,14 @@ void Undo::save_data(const at::Tensor &t) {
   data_.push_back({t, t.clone(), t.is_inference() ? -1 : t._version()});
 }
 
-void Undo::forget() {
+void Saved::forget() {
   generators_.clear();
   grads_.clear();
   data_.clear();
   saved_.clear();
 }
 
-void Undo::put_back() {
+void Saved::put_back() {
   for (auto &[generator, saved] : generators_) {
     const std::lock_guard lock(generator.mutex());
     generator.set_state(saved.get_state());
@@ -64,6 +64,16 @@ void Undo::put_back() {
     counter.set_version(data->version);
   }
   forget();
+}
+
+Saved Undo::take() {
+  Saved taken = std::move(*this);
+  forget();
+  return taken;
+}
+
+void Undo::take_over(Saved &&saved) {
+  static_cast<Saved &>(*this) = std::move(saved);
 }
 
 namespace {

@@ -28,13 +28,8 @@ namespace tracehost {
 ///     tracehost::save_generator(Generator g)     a copy of its state
 ///
 /// The ops are in a graph only where a check follows. Program::run owns one Undo for each run.
-class Undo {
+class Saved {
 public:
-  Undo() : outer_(std::exchange(current, this)) {}
-  ~Undo() { current = outer_; }
-  Undo(const Undo &) = delete;
-  Undo &operator=(const Undo &) = delete;
-
   /// Each keeps the first state that it is told of.
   void save_generator(const at::Generator &generator);
   /// `values`: what the gradient holds, too.
@@ -44,19 +39,34 @@ public:
   /// All is as it was when it was saved, versions included.
   void put_back();
 
-  /// Of the run under way on this thread; null: of none that saves.
-  static thread_local Undo *current;
-
 private:
   struct Data {
     at::Tensor tensor, values;
     std::int64_t version; ///< -1: an inference tensor, which has none
   };
-  Undo *const outer_;
   std::vector<std::pair<at::Generator, at::Generator>> generators_; ///< with a copy
   std::vector<std::pair<at::Tensor, at::Tensor>> grads_;            ///< of leaves
   std::vector<Data> data_;
   std::unordered_set<const void *> saved_; ///< the generators and leaves, and tensors of data_
+};
+
+/// What the run under way on this thread has saved.
+class Undo : public Saved {
+public:
+  Undo() : outer_(std::exchange(current, this)) {}
+  ~Undo() { current = outer_; }
+  Undo(const Undo &) = delete;
+  Undo &operator=(const Undo &) = delete;
+
+  /// For a run that goes on later, or has begun before.
+  Saved take();
+  void take_over(Saved &&saved);
+
+  /// Null: of none that saves.
+  static thread_local Undo *current;
+
+private:
+  Undo *const outer_;
 };
 
 /// Whether ops of the graph save something.

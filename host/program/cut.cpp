@@ -1,0 +1,431 @@
+#include "program/merge.h"
+#include "program/modes.h"
+#include "program/interruption.h"
+#include "program/pieces.h"
+#include "program/places.h"
+
+#include <torch/csrc/jit/ir/constants.h>
+#include <torch/csrc/jit/ir/node_hashing.h>
+#include <torch/csrc/jit/passes/dead_code_elimination.h>
+
+#include <algorithm>
+#include <deque>
+#include <string_view>
+#include <unordered_map>
+#include <unordered_set>
+
+/// How graphs are cut (pieces.h).
+///
+/// A piece is drafted from the graph that was made last; the others are compared with the draft, op
+/// by op. Of the ops that all calls run, each graph has only those that its own end needs. So an op
+/// that only computes may be missing in the draft, where it is then inserted, or in the graph.
+///
+///     last:  %a = sin(%x)               check(%n, 1)  return %a
+///     other:               %b = cos(%x) check(%n, 2)  return %b
+///     draft: %a = sin(%x)  %b = cos(%x)
+
+namespace tracehost {
+
+namespace jit = torch::jit;
+
+namespace {
+
+struct Draft;
+
+/// Where a value of a graph comes from, in terms that all graphs of the tree share.
+struct Origin {
+  Draft *piece = nullptr; ///< null: an input of the graph
+  jit::Value *value = nullptr;
+  std::size_t input = 0;
+
+  friend bool operator==(const Origin &, const Origin &) = default;
+};
+
+struct OriginHash {
+  std::size_t operator()(const Origin &origin) const {
+    return std::hash<const void *>()(origin.value) ^ origin.input;
+  }
+};
+
+/// A Piece in the making.
+struct Draft {
+  std::shared_ptr<jit::Graph> graph = std::make_shared<jit::Graph>();
+  std::vector<Origin> taken; ///< in the order of the graph's inputs
+  std::unordered_map<Origin, jit::Value *, OriginHash> inputs;
+  std::vector<jit::Value *> given;
+  jit::Value *number = nullptr; ///< null: a leaf
+  std::vector<Draft *> behind;
+  std::shared_ptr<const Piece> piece;
+};
+
+/// A graph on its way into the tree.
+struct Member {
+  const jit::Graph *graph = nullptr;
+  std::size_t index = 0;
+  std::vector<const jit::Node *> checks; ///< of the outermost block
+  const jit::Node *next = nullptr;       ///< the first node that is in no draft
+  std::unordered_map<const jit::Value *, Origin> origins;
+  std::vector<std::pair<Draft *, Check>> links;
+};
+
+/// The graph of this Member does not begin as the last one does.
+struct Unlike {
+  std::size_t index;
+};
+
+bool is_constant(const jit::Value *value) {
+  return value->node()->kind() == c10::prim::Constant;
+}
+
+bool is_named(const jit::Node &node, std::string_view name) {
+  return node.kind().toQualString() == name;
+}
+
+bool is_check(const jit::Node &node) {
+  return is_named(node, "tracehost::check_number") || is_named(node, "tracehost::check_kind");
+}
+
+Check check_of(const jit::Node &node) {
+  const jit::Value *expected = node.input(1);
+  if (is_named(*expected->node(), "tracehost::number")) // of a bool
+    expected = expected->node()->input();
+  return {is_named(node, "tracehost::check_kind"), *jit::toIValue(expected), place_of(node)};
+}
+
+bool same_constant(const jit::Value *a, const jit::Value *b) {
+  const auto held = jit::toIValue(a), other = jit::toIValue(b);
+  return (held && other && held->is(*other)) || jit::EqualNode()(a->node(), b->node());
+}
+
+/// A guard of a front end could see what the node does.
+bool can_be_seen(const jit::Node &node) {
+  return is_mode(node) || is_named(node, "tracehost::save_data") ||
+         is_named(node, "tracehost::save_grad");
+}
+
+/// The tree of pieces of some graphs.
+class Tree {
+public:
+  explicit Tree(const std::vector<const jit::Graph *> &graphs) {
+    for (std::size_t i = 0; i < graphs.size(); ++i)
+      if (graphs[i])
+        add(*graphs[i], i);
+  }
+
+  /// Throws Unlike.
+  void draft() {
+    std::vector<Member *> all;
+    for (Member &member : members_)
+      all.insert(all.begin(), &member); // the last graph is the pattern
+    split(std::move(all), nullptr, 0);
+  }
+  void compile(const std::string &name);
+  std::unique_ptr<Chain> chain(std::size_t index) const;
+
+private:
+  void add(const jit::Graph &graph, std::size_t index);
+  void split(std::vector<Member *> members, Draft *before, std::size_t check);
+  void begin(Draft &draft, Member &member, const jit::Node *end);
+  void begin_alike(Draft &draft, Member &member, const jit::Node *end);
+  void finish(Member &member, Draft *before);
+
+  Origin origin(const Member &member, const jit::Value *value) const;
+  jit::Value *value_in(Draft &draft, const Member &member, const jit::Value *value);
+  jit::Node *copy(Draft &draft, Member &member, const jit::Node *node);
+  void note(Draft &draft, Member &member, const jit::Node *node, jit::Node *in_draft);
+  bool same_value(const Draft &draft, const Member &member, const jit::Value *drafted,
+                  const jit::Value *value) const;
+  bool same_node(const Draft &draft, Member &member, const jit::Node *drafted,
+                 const jit::Node *node) const;
+  bool same_block(const Draft &draft, Member &member, const jit::Block *drafted,
+                  const jit::Block *block) const;
+
+  std::deque<Draft> drafts_;
+  std::deque<Member> members_;
+  std::unordered_map<const jit::Value *, Origin> of_inputs_; ///< of drafts' graphs
+  std::unordered_map<const jit::Value *, std::uint32_t> ids_;
+};
+
+void Tree::add(const jit::Graph &graph, std::size_t index) {
+  Member &member = members_.emplace_back();
+  member.graph = &graph;
+  member.index = index;
+  for (const jit::Node *node : graph.nodes())
+    if (is_check(*node))
+      member.checks.push_back(node);
+  for (std::size_t i = 0; i < graph.inputs().size(); ++i)
+    member.origins[graph.inputs()[i]] = {nullptr, nullptr, i};
+  member.next = *graph.nodes().begin();
+}
+
+/// The pieces from here to the leaves, of members with the same `check` checks behind them.
+void Tree::split(std::vector<Member *> members, Draft *before, std::size_t check) {
+  const auto agree = [&](std::size_t k) {
+    for (const Member *member : members)
+      if (k >= member->checks.size())
+        throw Unlike{member->index};
+    const Check first = check_of(*members[0]->checks[k]);
+    for (const Member *member : members) {
+      const Check other = check_of(*member->checks[k]);
+      if (other.of_kind != first.of_kind)
+        throw Unlike{member->index};
+      if (!other.holds(first.expected))
+        return false;
+    }
+    return true;
+  };
+  while (agree(check))
+    ++check;
+  Draft &draft = drafts_.emplace_back();
+  if (before)
+    before->behind.push_back(&draft);
+  begin(draft, *members[0], members[0]->checks[check]);
+  for (std::size_t i = 1; i < members.size(); ++i)
+    begin_alike(draft, *members[i], members[i]->checks[check]);
+  const Origin number = origin(*members[0], members[0]->checks[check]->input(0));
+  draft.number = value_in(draft, *members[0], members[0]->checks[check]->input(0));
+  std::vector<std::vector<Member *>> groups;
+  for (Member *member : members) {
+    const jit::Node *node = member->checks[check];
+    if (origin(*member, node->input(0)) != number)
+      throw Unlike{member->index};
+    const Check own = check_of(*node);
+    member->links.emplace_back(&draft, own);
+    member->next = node->next();
+    const auto group = std::find_if(groups.begin(), groups.end(), [&](const auto &with) {
+      return with[0]->links.back().second.holds(own.expected);
+    });
+    if (group == groups.end())
+      groups.push_back({member});
+    else
+      group->push_back(member);
+  }
+  for (auto &group : groups)
+    if (group.size() == 1)
+      finish(*group[0], &draft);
+    else
+      split(group, &draft, check + 1);
+}
+
+/// All nodes of the pattern up to `end`.
+void Tree::begin(Draft &draft, Member &member, const jit::Node *end) {
+  for (const jit::Node *node = member.next; node != end; node = node->next()) {
+    if (can_be_seen(*node))
+      throw Unlike{member.index};
+    if (node->kind() != c10::prim::Constant)
+      draft.graph->appendNode(copy(draft, member, node));
+  }
+}
+
+/// Finds the nodes of another graph up to `end` in the draft, in their order.
+void Tree::begin_alike(Draft &draft, Member &member, const jit::Node *end) {
+  jit::Node *at = *draft.graph->nodes().begin();
+  for (const jit::Node *node = member.next; node != end; node = node->next()) {
+    if (node->kind() == c10::prim::Constant)
+      continue;
+    jit::Node *found = at;
+    jit::Node *const last = draft.graph->return_node();
+    while (found != last && !same_node(draft, member, found, node) &&
+           (found->kind() == c10::prim::Constant || only_computes(*found)))
+      found = found->next();
+    if (found != last && same_node(draft, member, found, node)) {
+      note(draft, member, node, found);
+      at = found->next();
+    } else if (only_computes(*node)) {
+      copy(draft, member, node)->insertBefore(at);
+    } else {
+      throw Unlike{member.index};
+    }
+  }
+  for (; at != draft.graph->return_node(); at = at->next())
+    if (at->kind() != c10::prim::Constant && !only_computes(*at))
+      throw Unlike{member.index};
+}
+
+/// The leaf of one graph.
+void Tree::finish(Member &member, Draft *before) {
+  Draft &draft = drafts_.emplace_back();
+  before->behind.push_back(&draft);
+  for (const jit::Node *node = member.next; node != member.graph->return_node();
+       node = node->next())
+    if (node->kind() != c10::prim::Constant)
+      draft.graph->appendNode(copy(draft, member, node));
+  for (const jit::Value *output : member.graph->outputs())
+    draft.graph->registerOutput(value_in(draft, member, output));
+  member.links.emplace_back(&draft, Check{});
+}
+
+Origin Tree::origin(const Member &member, const jit::Value *value) const {
+  return member.origins.at(value);
+}
+
+/// `value` of the member's graph, as a value of the draft's.
+jit::Value *Tree::value_in(Draft &draft, const Member &member, const jit::Value *value) {
+  if (is_constant(value)) {
+    jit::Node *constant = draft.graph->createClone(const_cast<jit::Node *>(value->node()),
+                                                   [](jit::Value *v) { return v; });
+    draft.graph->prependNode(constant);
+    return constant->output();
+  }
+  const Origin from = origin(member, value);
+  if (from.piece == &draft)
+    return from.value;
+  const auto [known, added] = draft.inputs.try_emplace(from, nullptr);
+  if (added) {
+    known->second = draft.graph->addInput()->setType(value->type());
+    draft.taken.push_back(from);
+    of_inputs_[known->second] = from;
+    if (from.piece && ids_.try_emplace(from.value, static_cast<std::uint32_t>(ids_.size())).second)
+      from.piece->given.push_back(from.value);
+  }
+  return known->second;
+}
+
+jit::Node *Tree::copy(Draft &draft, Member &member, const jit::Node *node) {
+  jit::Node *copied =
+      draft.graph->createClone(const_cast<jit::Node *>(node), [&](jit::Value *value) {
+        return value_in(draft, member, value);
+      });
+  note(draft, member, node, copied);
+  return copied;
+}
+
+void Tree::note(Draft &draft, Member &member, const jit::Node *node, jit::Node *in_draft) {
+  for (std::size_t i = 0; i < node->outputs().size(); ++i)
+    member.origins[node->outputs()[i]] = {&draft, in_draft->outputs()[i], 0};
+}
+
+bool Tree::same_value(const Draft &draft, const Member &member, const jit::Value *drafted,
+                      const jit::Value *value) const {
+  if (is_constant(drafted) || is_constant(value))
+    return is_constant(drafted) && is_constant(value) && same_constant(drafted, value);
+  const auto input = of_inputs_.find(drafted);
+  const Origin from = input != of_inputs_.end()
+                          ? input->second
+                          : Origin{const_cast<Draft *>(&draft), const_cast<jit::Value *>(drafted)};
+  return origin(member, value) == from;
+}
+
+bool Tree::same_node(const Draft &draft, Member &member, const jit::Node *drafted,
+                     const jit::Node *node) const {
+  if (drafted->kind() != node->kind() || drafted->inputs().size() != node->inputs().size() ||
+      drafted->outputs().size() != node->outputs().size() ||
+      drafted->blocks().size() != node->blocks().size() || drafted->hasAttributes() ||
+      node->hasAttributes())
+    return false;
+  for (std::size_t i = 0; i < node->inputs().size(); ++i)
+    if (!same_value(draft, member, drafted->input(i), node->input(i)))
+      return false;
+  for (std::size_t i = 0; i < node->outputs().size(); ++i)
+    if (*drafted->outputs()[i]->type() != *node->outputs()[i]->type())
+      return false;
+  for (std::size_t i = 0; i < node->blocks().size(); ++i)
+    if (!same_block(draft, member, drafted->blocks()[i], node->blocks()[i]))
+      return false;
+  return true;
+}
+
+/// Node by node: nothing in a block is left out.
+bool Tree::same_block(const Draft &draft, Member &member, const jit::Block *drafted,
+                      const jit::Block *block) const {
+  if (drafted->inputs().size() != block->inputs().size() ||
+      drafted->outputs().size() != block->outputs().size())
+    return false;
+  const auto pair = [&](jit::Value *inner, const jit::Value *value) {
+    member.origins[value] = {const_cast<Draft *>(&draft), inner, 0};
+  };
+  for (std::size_t i = 0; i < block->inputs().size(); ++i)
+    pair(const_cast<jit::Value *>(drafted->inputs()[i]), block->inputs()[i]);
+  auto inner = drafted->nodes().begin();
+  for (const jit::Node *node : block->nodes()) {
+    if (inner == drafted->nodes().end())
+      return false;
+    if (node->kind() == c10::prim::Constant) {
+      if ((*inner)->kind() != c10::prim::Constant)
+        return false;
+    } else if (!same_node(draft, member, *inner, node)) {
+      return false;
+    }
+    for (std::size_t i = 0; i < node->outputs().size(); ++i)
+      pair(const_cast<jit::Value *>((*inner)->outputs()[i]), node->outputs()[i]);
+    ++inner;
+  }
+  if (inner != drafted->nodes().end())
+    return false;
+  for (std::size_t i = 0; i < block->outputs().size(); ++i)
+    if (!same_value(draft, member, drafted->outputs()[i], block->outputs()[i]))
+      return false;
+  return true;
+}
+
+void Tree::compile(const std::string &name) {
+  // From the leaves: a piece knows by then what those behind it take.
+  for (auto draft = drafts_.rbegin(); draft != drafts_.rend(); ++draft) {
+    std::unordered_set<const jit::Value *> later;
+    std::vector<const Draft *> behind(draft->behind.begin(), draft->behind.end());
+    while (!behind.empty()) {
+      const Draft *one = behind.back();
+      behind.pop_back();
+      for (const Origin &taken : one->taken)
+        later.insert(taken.value);
+      behind.insert(behind.end(), one->behind.begin(), one->behind.end());
+    }
+    auto piece = std::make_shared<Piece>();
+    for (const Origin &from : draft->taken)
+      piece->taken.push_back({!from.piece,
+                              from.piece ? ids_.at(from.value)
+                                         : static_cast<std::uint32_t>(from.input),
+                              !later.contains(from.value)});
+    for (jit::Value *value : draft->given) {
+      piece->given.push_back(ids_.at(value));
+      draft->graph->registerOutput(value);
+    }
+    if (draft->number)
+      draft->graph->registerOutput(draft->number);
+    jit::EliminateDeadCode(draft->graph->block()); // what the pattern's own checks were made of
+    const InterruptionChecks checks(*draft->graph);
+    piece->code = jit::Code(draft->graph, name);
+    draft->piece = std::move(piece);
+  }
+}
+
+std::unique_ptr<Chain> Tree::chain(std::size_t index) const {
+  for (const Member &member : members_) {
+    if (member.index != index)
+      continue;
+    auto chain = std::make_unique<Chain>();
+    chain->values = ids_.size();
+    for (const auto &[draft, check] : member.links)
+      chain->links.push_back({draft->piece, check});
+    return chain;
+  }
+  return nullptr;
+}
+
+} // namespace
+
+std::vector<std::unique_ptr<Chain>> cut(const std::vector<const jit::Graph *> &graphs,
+                                        const std::string &name) {
+  std::vector<const jit::Graph *> alike = graphs;
+  std::size_t left = graphs.size();
+  while (left > 1) {
+    Tree tree(alike);
+    try {
+      tree.draft();
+    } catch (const Unlike &one) {
+      if (one.index + 1 == graphs.size())
+        return {};
+      alike[one.index] = nullptr;
+      --left;
+      continue;
+    }
+    tree.compile(name);
+    std::vector<std::unique_ptr<Chain>> chains;
+    for (std::size_t i = 0; i < graphs.size(); ++i)
+      chains.push_back(tree.chain(i));
+    return chains;
+  }
+  return {};
+}
+
+} // namespace tracehost

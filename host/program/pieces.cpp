@@ -1,0 +1,101 @@
+#include "program/pieces.h"
+
+#include "program/places.h"
+
+#include <ATen/core/Tensor.h>
+#include <ATen/core/grad_mode.h>
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+namespace tracehost {
+
+namespace {
+
+/// One tensor, or a number that each call puts in a tensor of its own.
+bool is_same(const c10::IValue &a, const c10::IValue &b) {
+  const at::Tensor &t = a.toTensor(), &u = b.toTensor();
+  if (t.is_same(u))
+    return true;
+  const auto holds_number = [](const at::Tensor &number) {
+    return number.dim() == 0 && number.is_cpu() && !number.requires_grad() &&
+           number.layout() == at::kStrided;
+  };
+  return holds_number(t) && holds_number(u) && t.scalar_type() == u.scalar_type() &&
+         std::memcmp(t.const_data_ptr(), u.const_data_ptr(), t.itemsize()) == 0;
+}
+
+} // namespace
+
+std::shared_ptr<Begun> Chain::run(torch::jit::Stack &stack, Begun *begun, Undo *undo) const {
+  const torch::jit::Stack call = std::exchange(stack, {});
+  std::vector<c10::IValue> known(values);
+  torch::jit::Stack read(call.size());
+  std::size_t link = 0;
+  if (begun) {
+    link = begun->links;
+    known = std::move(begun->values);
+    read = std::move(begun->inputs);
+    read.resize(std::max(read.size(), call.size()));
+    at::GradMode::set_enabled(begun->grad);
+    if (undo)
+      undo->take_over(std::move(begun->saved));
+    begun->saved.forget();
+  }
+  for (;; ++link) {
+    const Piece &piece = *links[link].piece;
+    for (const Piece::Taken &taken : piece.taken) {
+      if (taken.input)
+        stack.push_back(read[taken.place] = call[taken.place]);
+      else
+        stack.push_back(taken.last ? std::move(known[taken.place]) : known[taken.place]);
+    }
+    const bool at_leaf = link + 1 == links.size();
+    if (at_leaf)
+      known.clear(); // what other graphs would need
+    torch::jit::InterpreterState(piece.code).run(stack);
+    if (at_leaf)
+      return nullptr;
+    c10::IValue number = torch::jit::pop(stack);
+    for (std::size_t i = 0; i < piece.given.size(); ++i)
+      known[piece.given[i]] = std::move(stack[i]);
+    stack.clear();
+    if (links[link].check.holds(number)) [[likely]]
+      continue;
+    auto left = std::make_shared<Begun>();
+    left->piece = links[link].piece;
+    left->links = link + 1;
+    left->number = std::move(number);
+    left->values = std::move(known);
+    left->inputs = std::move(read);
+    left->grad = at::GradMode::is_enabled();
+    if (undo)
+      left->saved = undo->take();
+    return left;
+  }
+}
+
+void Chain::fail(std::shared_ptr<Begun> begun) const {
+  const Check &check = *ended(*begun);
+  const c10::IValue &number = begun->number;
+  const std::string what = check.of_kind ? other_kind(number, check.expected)
+                                         : other_number(number, check.expected);
+  set_op_place(check.place);
+  throw CheckFailed(what, std::move(begun));
+}
+
+const Check *Chain::ended(const Begun &begun) const {
+  if (links.size() < begun.links || links[begun.links - 1].piece != begun.piece)
+    return nullptr;
+  return &links[begun.links - 1].check;
+}
+
+bool Begun::read(const torch::jit::Stack &call) const {
+  for (std::size_t i = 0; i < inputs.size(); ++i)
+    if (!inputs[i].isNone() && (i >= call.size() || !is_same(inputs[i], call[i])))
+      return false;
+  return true;
+}
+
+} // namespace tracehost

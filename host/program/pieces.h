@@ -1,0 +1,98 @@
+#pragma once
+
+#include "program/ops.h"
+#include "program/undo.h"
+
+#include <ATen/core/stack.h>
+#include <torch/csrc/jit/runtime/interpreter.h>
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+/// Graphs of one signature that begin alike, cut in pieces.
+///
+/// Problem: a check fails after most of the graph has run, and the graph for the other value begins
+/// with the same ops. Run from its start, a call would take twice as long. Answer: the graphs are
+/// cut at the first check that tells them apart. The pieces form a tree, and its root serves all.
+///
+///     graph 1: %y = f(%x)  check_number(%n, 1)  g(%y)        [f] - 1 - [g]
+///     graph 2: %y = f(%x)  check_number(%n, 2)  h(%y)            \ 2 - [h]
+///
+/// Each Program has its own Chain, from the root to its leaf. A run of graph 1 that finds 2 ends in
+/// a CheckFailed with a Begun: the values that any graph of the tree needs. The run of graph 2 goes
+/// on from there. If no graph does, the Begun puts back what its run has saved (undo.h).
+///
+/// A start is not shared past a change that a front end's guards could see: written tensors from
+/// outside, `.grad`, modes of the thread. Such graphs run from their start.
+
+namespace tracehost {
+
+/// A check that ends a piece.
+struct Check {
+  bool of_kind = false; ///< check_kind, not check_number
+  c10::IValue expected;
+  std::string place; ///< `net.py:12`
+
+  bool holds(const c10::IValue &number) const {
+    return of_kind ? is_of_kind(number, expected) : is_number(number, expected);
+  }
+};
+
+/// Ops between two checks. Immutable; Programs that begin alike share it.
+struct Piece {
+  struct Taken {
+    bool input;          ///< of the graph; else of an earlier piece
+    std::uint32_t place; ///< among the inputs, or in Begun::values
+    bool last;           ///< no piece behind this one takes it
+  };
+  torch::jit::Code code;            ///< takes `taken`; gives `given`, then the number of the check
+  std::vector<Taken> taken;
+  std::vector<std::uint32_t> given; ///< places in Begun::values
+};
+
+/// The pieces of one Program, the check behind each but the last.
+struct Chain {
+  struct Link {
+    std::shared_ptr<const Piece> piece;
+    Check check;
+  };
+  std::vector<Link> links;
+  std::size_t values = 0; ///< in the tree
+
+  /// The check that has ended `begun`; null: this chain begins otherwise.
+  const Check *ended(const Begun &begun) const;
+  /// Consumes the inputs on `stack`, leaves the outputs. `begun`: goes on, as ended() holds; null:
+  /// from the start. `undo`: of this run; null: it saves nothing. The result is null, unless a check
+  /// at the end of a piece has failed.
+  std::shared_ptr<Begun> run(torch::jit::Stack &stack, Begun *begun, Undo *undo) const;
+  /// Throws the CheckFailed of that check.
+  [[noreturn]] void fail(std::shared_ptr<Begun> begun) const;
+};
+
+/// What a run has computed up to a check that failed.
+struct Begun {
+  std::shared_ptr<const Piece> piece; ///< the last one that was run
+  std::size_t links = 0;              ///< so many pieces were run
+  c10::IValue number;                 ///< that the check is about
+  std::vector<c10::IValue> values;    ///< of pieces, at their places
+  torch::jit::Stack inputs;           ///< that were read, others None
+  Saved saved;                        ///< put back in the end, unless a run takes it over
+  bool grad = true;                   ///< grad mode at the check
+
+  Begun() = default;
+  Begun(const Begun &) = delete;
+  Begun &operator=(const Begun &) = delete;
+  ~Begun() { saved.put_back(); }
+
+  /// Whether a graph that is called with `call` would have begun with the same tensors.
+  bool read(const torch::jit::Stack &call) const;
+};
+
+/// Chains of graphs that begin alike, in the order of `graphs`; null for one that begins otherwise
+/// than the last one does. Empty if all others do.
+std::vector<std::unique_ptr<Chain>> cut(const std::vector<const torch::jit::Graph *> &graphs,
+                                        const std::string &name);
+
+} // namespace tracehost
