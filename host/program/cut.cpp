@@ -1,6 +1,6 @@
+#include "program/interruption.h"
 #include "program/merge.h"
 #include "program/modes.h"
-#include "program/interruption.h"
 #include "program/pieces.h"
 #include "program/places.h"
 
@@ -73,9 +73,7 @@ struct Unlike {
   std::size_t index;
 };
 
-bool is_constant(const jit::Value *value) {
-  return value->node()->kind() == c10::prim::Constant;
-}
+bool is_constant(const jit::Value *value) { return value->node()->kind() == c10::prim::Constant; }
 
 bool is_named(const jit::Node &node, std::string_view name) {
   return node.kind().toQualString() == name;
@@ -283,9 +281,8 @@ jit::Value *Tree::value_in(Draft &draft, const Member &member, const jit::Value 
 
 jit::Node *Tree::copy(Draft &draft, Member &member, const jit::Node *node) {
   jit::Node *copied =
-      draft.graph->createClone(const_cast<jit::Node *>(node), [&](jit::Value *value) {
-        return value_in(draft, member, value);
-      });
+      draft.graph->createClone(const_cast<jit::Node *>(node),
+                               [&](jit::Value *value) { return value_in(draft, member, value); });
   note(draft, member, node, copied);
   return copied;
 }
@@ -372,10 +369,9 @@ void Tree::compile(const std::string &name) {
     }
     auto piece = std::make_shared<Piece>();
     for (const Origin &from : draft->taken)
-      piece->taken.push_back({!from.piece,
-                              from.piece ? ids_.at(from.value)
-                                         : static_cast<std::uint32_t>(from.input),
-                              !later.contains(from.value)});
+      piece->taken.push_back(
+          {!from.piece, from.piece ? ids_.at(from.value) : static_cast<std::uint32_t>(from.input),
+           !later.contains(from.value)});
     for (jit::Value *value : draft->given) {
       piece->given.push_back(ids_.at(value));
       draft->graph->registerOutput(value);

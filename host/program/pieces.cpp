@@ -32,9 +32,9 @@ std::shared_ptr<Begun> Chain::run(torch::jit::Stack &stack, Begun *begun, Undo *
   const torch::jit::Stack call = std::exchange(stack, {});
   std::vector<c10::IValue> known(values);
   torch::jit::Stack read(call.size());
-  std::size_t link = 0;
+  std::vector<Begun::Step> steps;
   if (begun) {
-    link = begun->links;
+    steps = std::move(begun->steps);
     known = std::move(begun->values);
     read = std::move(begun->inputs);
     read.resize(std::max(read.size(), call.size()));
@@ -43,30 +43,29 @@ std::shared_ptr<Begun> Chain::run(torch::jit::Stack &stack, Begun *begun, Undo *
       undo->take_over(std::move(begun->saved));
     begun->saved.forget();
   }
-  for (;; ++link) {
-    const Piece &piece = *links[link].piece;
+  for (;;) {
+    const Link &link = links[steps.size()];
+    const Piece &piece = *link.piece;
     for (const Piece::Taken &taken : piece.taken) {
       if (taken.input)
         stack.push_back(read[taken.place] = call[taken.place]);
       else
         stack.push_back(taken.last ? std::move(known[taken.place]) : known[taken.place]);
     }
-    const bool at_leaf = link + 1 == links.size();
+    const bool at_leaf = steps.size() + 1 == links.size();
     if (at_leaf)
       known.clear(); // what other graphs would need
     torch::jit::InterpreterState(piece.code).run(stack);
     if (at_leaf)
       return nullptr;
-    c10::IValue number = torch::jit::pop(stack);
+    steps.push_back({link.piece, torch::jit::pop(stack)});
     for (std::size_t i = 0; i < piece.given.size(); ++i)
       known[piece.given[i]] = std::move(stack[i]);
     stack.clear();
-    if (links[link].check.holds(number)) [[likely]]
+    if (link.check.holds(steps.back().number)) [[likely]]
       continue;
     auto left = std::make_shared<Begun>();
-    left->piece = links[link].piece;
-    left->links = link + 1;
-    left->number = std::move(number);
+    left->steps = std::move(steps);
     left->values = std::move(known);
     left->inputs = std::move(read);
     left->grad = at::GradMode::is_enabled();
@@ -77,18 +76,22 @@ std::shared_ptr<Begun> Chain::run(torch::jit::Stack &stack, Begun *begun, Undo *
 }
 
 void Chain::fail(std::shared_ptr<Begun> begun) const {
-  const Check &check = *ended(*begun);
-  const c10::IValue &number = begun->number;
-  const std::string what = check.of_kind ? other_kind(number, check.expected)
-                                         : other_number(number, check.expected);
+  const Check &check = links[begun->steps.size() - 1].check;
+  const c10::IValue &number = begun->steps.back().number;
+  const std::string what =
+      check.of_kind ? other_kind(number, check.expected) : other_number(number, check.expected);
   set_op_place(check.place);
   throw CheckFailed(what, std::move(begun));
 }
 
-const Check *Chain::ended(const Begun &begun) const {
-  if (links.size() < begun.links || links[begun.links - 1].piece != begun.piece)
-    return nullptr;
-  return &links[begun.links - 1].check;
+Program::Start Chain::start(const Begun &begun) const {
+  for (std::size_t i = 0; i < begun.steps.size(); ++i) {
+    if (i >= links.size() || links[i].piece != begun.steps[i].piece)
+      return Program::Start::other;
+    if (!links[i].check.holds(begun.steps[i].number))
+      return Program::Start::differs;
+  }
+  return Program::Start::same;
 }
 
 bool Begun::read(const torch::jit::Stack &call) const {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "program/ops.h"
+#include "program/program.h"
 #include "program/undo.h"
 
 #include <ATen/core/stack.h>
@@ -47,7 +48,7 @@ struct Piece {
     std::uint32_t place; ///< among the inputs, or in Begun::values
     bool last;           ///< no piece behind this one takes it
   };
-  torch::jit::Code code;            ///< takes `taken`; gives `given`, then the number of the check
+  torch::jit::Code code; ///< takes `taken`; gives `given`, then the number of the check
   std::vector<Taken> taken;
   std::vector<std::uint32_t> given; ///< places in Begun::values
 };
@@ -61,11 +62,11 @@ struct Chain {
   std::vector<Link> links;
   std::size_t values = 0; ///< in the tree
 
-  /// The check that has ended `begun`; null: this chain begins otherwise.
-  const Check *ended(const Begun &begun) const;
-  /// Consumes the inputs on `stack`, leaves the outputs. `begun`: goes on, as ended() holds; null:
-  /// from the start. `undo`: of this run; null: it saves nothing. The result is null, unless a check
-  /// at the end of a piece has failed.
+  /// Whether a run of this chain would have begun as `begun` has, and goes on from there.
+  Program::Start start(const Begun &begun) const;
+  /// Consumes the inputs on `stack`, leaves the outputs. `begun`: goes on from there, where start()
+  /// is `same`; null: from the start. `undo`: of this run; null: it saves nothing. The result is
+  /// null, unless a check at the end of a piece has failed.
   std::shared_ptr<Begun> run(torch::jit::Stack &stack, Begun *begun, Undo *undo) const;
   /// Throws the CheckFailed of that check.
   [[noreturn]] void fail(std::shared_ptr<Begun> begun) const;
@@ -73,13 +74,15 @@ struct Chain {
 
 /// What a run has computed up to a check that failed.
 struct Begun {
-  std::shared_ptr<const Piece> piece; ///< the last one that was run
-  std::size_t links = 0;              ///< so many pieces were run
-  c10::IValue number;                 ///< that the check is about
-  std::vector<c10::IValue> values;    ///< of pieces, at their places
-  torch::jit::Stack inputs;           ///< that were read, others None
-  Saved saved;                        ///< put back in the end, unless a run takes it over
-  bool grad = true;                   ///< grad mode at the check
+  struct Step {
+    std::shared_ptr<const Piece> piece;
+    c10::IValue number; ///< for the check behind it; the last step's check failed
+  };
+  std::vector<Step> steps;
+  std::vector<c10::IValue> values; ///< of pieces, at their places
+  torch::jit::Stack inputs;        ///< that were read, others None
+  Saved saved;                     ///< put back in the end, unless a run takes it over
+  bool grad = true;                ///< grad mode at the check
 
   Begun() = default;
   Begun(const Begun &) = delete;

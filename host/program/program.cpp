@@ -15,6 +15,7 @@
 #include <c10/core/InferenceMode.h>
 #include <torch/csrc/jit/runtime/interpreter.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstring>
 #include <exception>
@@ -83,8 +84,9 @@ struct Program::Impl {
   std::string name;
   /// Null: the graph is run as a whole. Else of the newest of `chains`: runs may use older ones.
   std::atomic<const Chain *> chain{nullptr};
-  std::mutex cutting; ///< guards chains
+  std::mutex cutting; ///< guards what follows
   std::vector<std::unique_ptr<const Chain>> chains;
+  std::vector<std::weak_ptr<const Program>> tree; ///< whose chains were cut with the newest one
 
   void run(jit::Stack &stack, Begun *begun) const;
   void interpret(jit::Stack &stack, Begun *begun, Undo *undo) const;
@@ -156,7 +158,7 @@ void Program::Impl::interpret(jit::Stack &stack, Begun *begun, Undo *undo) const
   std::shared_ptr<Begun> left;
   const Chain *cut = chain.load(std::memory_order_acquire);
   try {
-    if (begun && !(cut && cut->ended(*begun) && begun->read(stack))) {
+    if (begun && !(cut && cut->start(*begun) == Start::same && begun->read(stack))) {
       begun->saved.put_back();
       begun = nullptr;
     }
@@ -180,17 +182,27 @@ void Program::Impl::interpret(jit::Stack &stack, Begun *begun, Undo *undo) const
 
 Program::Start Program::start(const Begun &begun) const {
   const Chain *chain = impl_->chain.load(std::memory_order_acquire);
-  const Check *check = chain ? chain->ended(begun) : nullptr;
-  if (!check)
-    return Start::other;
-  return check->holds(begun.number) ? Start::same : Start::differs;
+  return chain ? chain->start(begun) : Start::other;
 }
 
-void Program::share_start(const std::vector<std::shared_ptr<const Program>> &programs) {
+void Program::share_start(const std::vector<std::shared_ptr<const Program>> &alike) {
+  std::vector<std::shared_ptr<const Program>> programs = alike;
+  for (const auto &program : alike) {
+    Impl &impl = *program->impl_;
+    const std::lock_guard lock(impl.cutting);
+    for (const auto &other : impl.tree)
+      if (const auto alive = other.lock();
+          alive && std::find(programs.begin(), programs.end(), alive) == programs.end())
+        programs.insert(programs.begin(), alive); // the newest stays the last one
+  }
   std::vector<const jit::Graph *> graphs;
   for (const auto &program : programs)
     graphs.push_back(program->impl_->graph.get());
   auto chains = cut(graphs, programs.back()->impl_->name);
+  std::vector<std::weak_ptr<const Program>> tree;
+  for (std::size_t i = 0; i < chains.size(); ++i)
+    if (chains[i])
+      tree.emplace_back(programs[i]);
   for (std::size_t i = 0; i < chains.size(); ++i) {
     if (!chains[i])
       continue;
@@ -198,6 +210,7 @@ void Program::share_start(const std::vector<std::shared_ptr<const Program>> &pro
     const std::lock_guard lock(impl.cutting);
     impl.chains.push_back(std::move(chains[i]));
     impl.chain.store(impl.chains.back().get(), std::memory_order_release);
+    impl.tree = tree;
   }
 }
 

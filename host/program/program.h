@@ -43,7 +43,7 @@ public:
 
   /// Programs of one signature: those that begin as the last one does run their common start once
   /// from now on, where a check in one fails and another one serves.
-  static void share_start(const std::vector<std::shared_ptr<const Program>> &programs);
+  static void share_start(const std::vector<std::shared_ptr<const Program>> &alike);
 
   /// Hot. Whether the checks at the graph's start hold for the inputs on `stack`: run() would not
   /// throw a CheckFailed there.

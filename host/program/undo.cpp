@@ -72,9 +72,7 @@ Saved Undo::take() {
   return taken;
 }
 
-void Undo::take_over(Saved &&saved) {
-  static_cast<Saved &>(*this) = std::move(saved);
-}
+void Undo::take_over(Saved &&saved) { static_cast<Saved &>(*this) = std::move(saved); }
 
 namespace {
 
