@@ -9,6 +9,7 @@
 #include "function_type.h"
 #include "guards/gil.h"
 #include "native_signature.h"
+#include "program/ops.h"
 #include "trace/tracer.h"
 #include "traced_number.h"
 #include "walk.h"
@@ -205,30 +206,41 @@ py::object Loaded::call(const std::string &name, const py::tuple &values) const 
                                       "function that it was saved from.",
                                       name));
   Given given = flat(entry, values);
-  Nearest nearest;
-  SpecializationRef served = archive::serving(entry, given.signature, given.tensors, &nearest);
-  for (std::size_t i = 0; i < entry.specializations.size() && !served; ++i)
-    if (Given cast; cast_to(entry.specializations[i]->signature, entry, values, cast)) {
-      served = archive::serving(entry, cast.signature, cast.tensors);
-      if (served)
-        given = std::move(cast);
+  std::vector<SpecializationRef> failed;
+  std::string failed_check;
+  std::shared_ptr<Begun> begun;
+  for (;;) {
+    Nearest nearest;
+    SpecializationRef served =
+        archive::serving(entry, given.signature, given.tensors, &nearest, failed);
+    for (std::size_t i = 0; i < entry.specializations.size() && !served; ++i)
+      if (Given cast; cast_to(entry.specializations[i]->signature, entry, values, cast)) {
+        served = archive::serving(entry, cast.signature, cast.tensors, nullptr, failed);
+        if (served)
+          given = std::move(cast);
+      }
+    if (!served)
+      raise(errors().signature, archive::refusal(entry, given.signature, nearest) + failed_check);
+    torch::jit::Stack stack = archive::inputs(*served, given.tensors);
+    try {
+      std::optional<py::gil_scoped_release> released;
+      if (served->program->long_running())
+        released.emplace();
+      served->program->run(stack, begun.get());
+    } catch (CheckFailed &check) { // the graph for another number may serve
+      failed.push_back(served);
+      begun = check.take_begun();
+      failed_check = "\n  " + told(check, Program::take_failed_at());
+      continue;
+    } catch (...) {
+      set_from_failed_run(name);
+      rethrow();
     }
-  if (!served)
-    raise(errors().signature, archive::refusal(entry, given.signature, nearest));
-  torch::jit::Stack stack = archive::inputs(*served, given.tensors);
-  try {
-    std::optional<py::gil_scoped_release> released;
-    if (served->program->long_running())
-      released.emplace();
-    served->program->run(stack);
-  } catch (...) {
-    set_from_failed_run(name);
-    rethrow();
+    PyObject *made = result_of(*served, stack);
+    if (!made)
+      rethrow();
+    return py::reinterpret_steal<py::object>(made);
   }
-  PyObject *made = result_of(*served, stack);
-  if (!made)
-    rethrow();
-  return py::reinterpret_steal<py::object>(made);
 }
 
 /// (name, kind, has a default, default) for each parameter.

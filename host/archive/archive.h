@@ -90,9 +90,11 @@ std::string manifest(const std::string &path);
 /// themselves. Null: none; then `why` has the nearest one and its differences.
 ///
 /// `request` has one subtree for each parameter, defaults filled in, slots made by
-/// TensorMeta::of(tensor), and `context`; `tensors` are its slots.
+/// TensorMeta::of(tensor), and `context`; `tensors` are its slots. `failed`: those that a check has
+/// ended for this call.
 SpecializationRef serving(const Entry &entry, const Signature &request,
-                          c10::ArrayRef<at::Tensor> tensors, Nearest *why = nullptr);
+                          c10::ArrayRef<at::Tensor> tensors, Nearest *why = nullptr,
+                          const std::vector<SpecializationRef> &failed = {});
 
 /// Why none does, a sentence and what differs from the nearest, a line each.
 std::string refusal(const Entry &entry, const Signature &request, const Nearest &nearest);

@@ -7,6 +7,7 @@
 #include "program/modes.h"
 #include "program/numbers.h"
 #include "program/places.h"
+#include "program/undo.h"
 
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/ops/scalar_tensor.h>
@@ -122,11 +123,10 @@ void check(jit::Graph &graph, bool autocast, const std::string &what) {
       refuse(what, *node, "inference_mode()",
              "is switched by no op of TorchScript. Use torch.no_grad() in the body, or enter it "
              "around the call");
-    if (node->kind() == c10::Symbol::fromQualString("tracehost::check_number"))
-      refuse(
-          what, *node, "a number",
-          "is one that the graph was made for: another value needs another graph, which is found "
-          "from Python alone. Keep the computation in numbers and tensors there");
+    if (name == "tracehost::save_generator")
+      refuse(what, *node, "a number that the graph was made for",
+             "comes after a draw from a generator of the body's, which a program without Python "
+             "could not put back. Draw from the default generator, or after the number is read");
     if (autocast && casts_inside(*node))
       refuse(what, *node, name,
              "casts inside, by the autocast that it runs under, which no op of TorchScript sets. "
@@ -383,6 +383,25 @@ void type_numbers(jit::Node *node) {
   output->replaceAllUsesAfterNodeWith(typed, typed->output());
 }
 
+/// A load gives an op that takes a number an int in place of a bool.
+void keep_truths(jit::Node *node) {
+  const std::string_view name = node->kind().toQualString();
+  if (!is_number_op(name) && !is_check_or_save(name))
+    return;
+  for (std::size_t i = 0; i < node->inputs().size(); ++i) {
+    jit::Value *truth = node->input(i);
+    const c10::FunctionSchema *from = truth->node()->maybeSchema();
+    if (from && from->returns().size() == 1 && from->returns()[0].type() == c10::BoolType::get())
+      truth->setType(c10::BoolType::get()); // which a check has recorded as a number
+    if (truth->type() != c10::BoolType::get())
+      continue;
+    jit::Graph &graph = *node->owningGraph();
+    const jit::WithInsertPoint here(node);
+    jit::Value *integer = insert(graph, "aten::Int", {truth}, c10::IntType::get());
+    node->replaceInput(i, insert(graph, "tracehost::py_truth", {integer}, c10::NumberType::get()));
+  }
+}
+
 void describe(Lowered &lowered) {
   each_node(lowered.graph->block(), [&](jit::Node *node) {
     const std::string space = node->kind().ns().toUnqualString();
@@ -412,6 +431,7 @@ Lowered lower(const Program &program, std::size_t outputs, bool autocast, bool p
   each_node(graph.block(), lower_node);
   each_node(graph.block(), [&](jit::Node *node) { lower_numbers(node, what); });
   each_node(graph.block(), type_numbers);
+  each_node(graph.block(), keep_truths);
   lift_constants(lowered, inputs);
   describe(lowered);
   set_places(graph, places);

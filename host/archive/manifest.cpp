@@ -218,6 +218,7 @@ Json record_json(const Record &record) {
   const Signature &s = record.signature;
   Json arguments = Json::array(), slots = Json::array(), conditions = Json::array();
   Json values = Json::array(), captures = Json::array(), metas = Json::array();
+  Json checked = Json::array();
   for (std::size_t at = 0; at < s.nodes.size();)
     arguments.push_back(tree_json(s.nodes, at));
   for (const TensorMeta &slot : s.slots)
@@ -226,6 +227,8 @@ Json record_json(const Record &record) {
     conditions.push_back(condition_json(condition));
   for (const ValueGuard &guard : s.values)
     values.push_back(guard_json(guard));
+  for (const CheckedNumber &number : s.checked)
+    checked.push_back({{"where", number.where}, {"value", number.value}});
   for (std::size_t i = 0; i < s.captures.size(); ++i)
     captures.push_back({{"path", s.captures[i].path},
                         {"attribute", record.attributes[i]},
@@ -236,11 +239,17 @@ Json record_json(const Record &record) {
   Json result{{"tree", tree_json(record.outputs.nodes, at)},
               {"tensors", record.outputs.tensors},
               {"traced", std::move(metas)}};
-  return {{"method", record.method},          {"arguments", std::move(arguments)},
-          {"tensors", std::move(slots)},      {"conditions", std::move(conditions)},
-          {"values", std::move(values)},      {"context", context_json(s.context)},
-          {"reads_strides", s.reads_strides}, {"reads_leaf", s.reads_leaf},
-          {"sets_modes", record.sets_modes},  {"captures", std::move(captures)},
+  return {{"method", record.method},
+          {"arguments", std::move(arguments)},
+          {"tensors", std::move(slots)},
+          {"conditions", std::move(conditions)},
+          {"values", std::move(values)},
+          {"checked", std::move(checked)},
+          {"context", context_json(s.context)},
+          {"reads_strides", s.reads_strides},
+          {"reads_leaf", s.reads_leaf},
+          {"sets_modes", record.sets_modes},
+          {"captures", std::move(captures)},
           {"result", std::move(result)}};
 }
 
@@ -271,6 +280,10 @@ Record record_of(const Json &json, const std::shared_ptr<const Parameters> &para
     s.conditions.push_back(condition_of(condition, s.slots));
   for (const Json &guard : member(json, "values"))
     s.values.push_back(read_guard(guard, s));
+  if (json.contains("checked")) // by tracehost 0.1.0, none
+    for (const Json &number : json["checked"])
+      s.checked.push_back(
+          {member(number, "where").get<std::string>(), member(number, "value").get<std::string>()});
   s.context = context_of(member(json, "context"));
   s.reads_strides = member(json, "reads_strides").get<bool>();
   s.reads_leaf = member(json, "reads_leaf").get<bool>();

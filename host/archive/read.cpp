@@ -3,6 +3,8 @@
 #include "archive/lower.h"
 #include "archive/manifest.h"
 #include "program/numbers.h"
+#include "program/undo.h"
+#include "signature/difference.h"
 
 #include <ATen/EmptyTensor.h>
 #include <ATen/ops/empty.h>
@@ -188,7 +190,8 @@ private:
         if (const auto value = jit::toIValue(node->output()); value && value->isTensor())
           check_storage(value->toTensor());
       if (node->kind().ns().toUnqualString() == std::string_view("tracehost") &&
-          !is_number_op(node->kind().toQualString()))
+          !is_number_op(node->kind().toQualString()) &&
+          !is_check_or_save(node->kind().toQualString()))
         wrong(fmt::format("method '{}' has an op of tracehost's own", record.method));
       if (node->kind() != c10::prim::GetAttr)
         return;
@@ -271,6 +274,28 @@ void check_move(const Manifest &manifest, const Move &move) {
     }
 }
 
+/// Graphs of one signature that were made for other numbers: calls for either may take turns.
+void share_starts(const Entry &entry) {
+  const auto arguments = [](const Specialization &s) {
+    Signature result = s.signature;
+    result.captures.clear(); // the ends of the graphs may have their own
+    result.values.clear();
+    return result;
+  };
+  const auto &all = entry.specializations;
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    std::vector<std::shared_ptr<const Program>> alike;
+    for (std::size_t k = 0; k < i && !all[i]->signature.checked.empty(); ++k)
+      if (!all[k]->signature.checked.empty() &&
+          differences(arguments(*all[k]), arguments(*all[i])).empty())
+        alike.push_back(all[k]->program);
+    if (alike.empty())
+      continue;
+    alike.push_back(all[i]->program);
+    Program::share_start(alike);
+  }
+}
+
 Contents load(const std::string &path, std::optional<c10::Device> device) {
   const c10::InferenceMode off(false); // what is read serves any mode
   const auto file = std::make_shared<OpenFile>(path);
@@ -301,6 +326,7 @@ Contents load(const std::string &path, std::optional<c10::Device> device) {
     Entry entry{function.name, function.parameters, std::move(function.defaults), {}};
     for (Record &record : function.specializations)
       entry.specializations.push_back(loader.specialization(std::move(record), function.name));
+    share_starts(entry);
     contents.functions.push_back(std::move(entry));
   }
   return contents;

@@ -104,10 +104,12 @@ Signature seen_from(const Specialization &specialization, Signature request,
 }
 
 SpecializationRef serving(const Entry &entry, const Signature &request,
-                          c10::ArrayRef<at::Tensor> tensors, Nearest *why) {
+                          c10::ArrayRef<at::Tensor> tensors, Nearest *why,
+                          const std::vector<SpecializationRef> &failed) {
   SpecializationRef found;
   for (const SpecializationRef &s : entry.specializations)
-    if (serves(*s, request, tensors)) {
+    if (std::find(failed.begin(), failed.end(), s) == failed.end() &&
+        serves(*s, request, tensors)) {
       if (is_exact(*s, request, tensors))
         return s;
       if (!found)

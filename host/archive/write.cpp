@@ -206,6 +206,8 @@ private:
       condition.where.clear();
     for (ValueGuard &guard : signature.values)
       guard.where.clear();
+    for (CheckedNumber &number : signature.checked)
+      number.where.clear();
   }
 
   void note_devices(const Source &source, const Lowered &lowered) {

@@ -60,10 +60,14 @@ struct Draft {
 
 /// A graph on its way into the tree.
 struct Member {
+  struct CheckNode {
+    const jit::Node *node;
+    Check check;
+  };
   const jit::Graph *graph = nullptr;
   std::size_t index = 0;
-  std::vector<const jit::Node *> checks; ///< of the outermost block
-  const jit::Node *next = nullptr;       ///< the first node that is in no draft
+  std::vector<CheckNode> checks;   ///< of the outermost block
+  const jit::Node *next = nullptr; ///< the first node that is in no draft
   std::unordered_map<const jit::Value *, Origin> origins;
   std::vector<std::pair<Draft *, Check>> links;
 };
@@ -83,11 +87,15 @@ bool is_check(const jit::Node &node) {
   return is_named(node, "tracehost::check_number") || is_named(node, "tracehost::check_kind");
 }
 
-Check check_of(const jit::Node &node) {
-  const jit::Value *expected = node.input(1);
-  if (is_named(*expected->node(), "tracehost::number")) // of a bool
-    expected = expected->node()->input();
-  return {is_named(node, "tracehost::check_kind"), *jit::toIValue(expected), place_of(node)};
+/// A bool is made a number by an op: a trace's is tracehost::number, an archive's aten::item. None
+/// if it is no constant.
+c10::IValue expected_by(const jit::Node &check) {
+  const jit::Value *expected = check.input(1);
+  const jit::Node &made = *expected->node();
+  if (is_named(made, "tracehost::number") || is_named(made, "aten::item"))
+    expected = made.input(0);
+  const c10::IValue constant = jit::toIValue(expected).value_or(c10::IValue());
+  return constant.isTensor() ? c10::IValue(constant.toTensor().item()) : constant;
 }
 
 bool same_constant(const jit::Value *a, const jit::Value *b) {
@@ -150,7 +158,8 @@ void Tree::add(const jit::Graph &graph, std::size_t index) {
   member.index = index;
   for (const jit::Node *node : graph.nodes())
     if (is_check(*node))
-      member.checks.push_back(node);
+      member.checks.push_back(
+          {node, {is_named(*node, "tracehost::check_kind"), expected_by(*node), place_of(*node)}});
   for (std::size_t i = 0; i < graph.inputs().size(); ++i)
     member.origins[graph.inputs()[i]] = {nullptr, nullptr, i};
   member.next = *graph.nodes().begin();
@@ -162,10 +171,10 @@ void Tree::split(std::vector<Member *> members, Draft *before, std::size_t check
     for (const Member *member : members)
       if (k >= member->checks.size())
         throw Unlike{member->index};
-    const Check first = check_of(*members[0]->checks[k]);
+    const Check &first = members[0]->checks[k].check;
     for (const Member *member : members) {
-      const Check other = check_of(*member->checks[k]);
-      if (other.of_kind != first.of_kind)
+      const Check &other = member->checks[k].check;
+      if (other.of_kind != first.of_kind || other.expected.isNone())
         throw Unlike{member->index};
       if (!other.holds(first.expected))
         return false;
@@ -177,17 +186,16 @@ void Tree::split(std::vector<Member *> members, Draft *before, std::size_t check
   Draft &draft = drafts_.emplace_back();
   if (before)
     before->behind.push_back(&draft);
-  begin(draft, *members[0], members[0]->checks[check]);
+  begin(draft, *members[0], members[0]->checks[check].node);
   for (std::size_t i = 1; i < members.size(); ++i)
-    begin_alike(draft, *members[i], members[i]->checks[check]);
-  const Origin number = origin(*members[0], members[0]->checks[check]->input(0));
-  draft.number = value_in(draft, *members[0], members[0]->checks[check]->input(0));
+    begin_alike(draft, *members[i], members[i]->checks[check].node);
+  const jit::Value *checked = members[0]->checks[check].node->input(0);
+  draft.number = value_in(draft, *members[0], checked);
   std::vector<std::vector<Member *>> groups;
   for (Member *member : members) {
-    const jit::Node *node = member->checks[check];
-    if (origin(*member, node->input(0)) != number)
+    const auto &[node, own] = member->checks[check];
+    if (origin(*member, node->input(0)) != origin(*members[0], checked))
       throw Unlike{member->index};
-    const Check own = check_of(*node);
     member->links.emplace_back(&draft, own);
     member->next = node->next();
     const auto group = std::find_if(groups.begin(), groups.end(), [&](const auto &with) {

@@ -20,6 +20,10 @@ std::string text_of(const c10::IValue &number) {
 
 } // namespace
 
+std::string told(const CheckFailed &check, const std::string &place) {
+  return place.empty() ? std::string(check.what()) : check.what() + (", at " + place);
+}
+
 std::string other_number(const c10::IValue &number, const c10::IValue &expected) {
   return "a number that the graph was made for has another value: " + text_of(number) + ", not " +
          text_of(expected);

@@ -49,6 +49,9 @@ private:
   std::shared_ptr<Begun> begun_;
 };
 
+/// `a number ... has another value: 3, not 2, at net.py:12`; without a line where none is known.
+std::string told(const CheckFailed &check, const std::string &place);
+
 /// What the checks compare: of one type and equal; of one kind, a NumberKind.
 bool is_number(const c10::IValue &number, const c10::IValue &expected);
 bool is_of_kind(const c10::IValue &number, const c10::IValue &kind);

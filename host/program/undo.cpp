@@ -2,6 +2,7 @@
 
 #include "signature/grad_read.h"
 
+#include <ATen/Context.h>
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <ATen/ops/clone.h>
 #include <torch/csrc/jit/runtime/custom_operator.h>
@@ -82,6 +83,12 @@ void save_generator(jit::Stack &stack) {
     Undo::current->save_generator(generator);
 }
 
+void save_default_generator(jit::Stack &stack) {
+  const c10::Device device = jit::pop(stack).toDevice();
+  if (Undo::current)
+    Undo::current->save_generator(at::globalContext().defaultGenerator(device));
+}
+
 void save_grad(jit::Stack &stack) {
   const bool values = jit::pop(stack).toBool();
   const c10::IValue leaves = jit::pop(stack);
@@ -104,6 +111,8 @@ void forget_saved(jit::Stack &) {
 const jit::RegisterOperators
     registered({jit::Operator("tracehost::save_generator(Generator g) -> ()", &save_generator,
                               c10::AliasAnalysisKind::CONSERVATIVE),
+                jit::Operator("tracehost::save_default_generator(Device d) -> ()",
+                              &save_default_generator, c10::AliasAnalysisKind::CONSERVATIVE),
                 jit::Operator("tracehost::save_grad(Tensor[] leaves, bool values) -> ()",
                               &save_grad, c10::AliasAnalysisKind::CONSERVATIVE),
                 jit::Operator("tracehost::save_data(Tensor t) -> ()", &save_data,
@@ -112,6 +121,12 @@ const jit::RegisterOperators
                               c10::AliasAnalysisKind::CONSERVATIVE)});
 
 } // namespace
+
+bool is_check_or_save(std::string_view op) {
+  return op == "tracehost::check_number" || op == "tracehost::check_kind" ||
+         op == "tracehost::save_data" || op == "tracehost::save_default_generator" ||
+         op == "tracehost::forget_saved";
+}
 
 bool saves(const jit::Block &block) {
   return std::any_of(block.nodes().begin(), block.nodes().end(), [](const jit::Node *node) {

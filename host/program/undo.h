@@ -5,6 +5,7 @@
 #include <torch/csrc/jit/ir/ir.h>
 
 #include <cstdint>
+#include <string_view>
 #include <unordered_set>
 #include <utility>
 #include <vector>
@@ -26,6 +27,7 @@ namespace tracehost {
 ///     tracehost::forget_saved()                  behind the last check
 ///
 ///     tracehost::save_generator(Generator g)     a copy of its state
+///     tracehost::save_default_generator(Device d)
 ///
 /// The ops are in a graph only where a check follows. Program::run owns one Undo for each run.
 class Saved {
@@ -71,5 +73,9 @@ private:
 
 /// Whether ops of the graph save something.
 bool saves(const torch::jit::Block &block);
+
+/// Whether the op of this qualified name is a check, or saves for one: it needs nothing but the
+/// graph.
+bool is_check_or_save(std::string_view op);
 
 } // namespace tracehost

@@ -1,6 +1,7 @@
 #include "runtime/loaded.h"
 
 #include "archive/compare.h"
+#include "program/ops.h"
 #include "program/stack_pool.h"
 #include "report/contrast.h"
 #include "runtime/walk.h"
@@ -37,16 +38,16 @@ Context context_of_call(bool inference) {
 
 /// Keeps the thread's modes, on an exception, too.
 void execute(const Specialization &specialization, const std::string &name, bool inference,
-             torch::jit::Stack &stack) {
+             torch::jit::Stack &stack, Begun *begun = nullptr) {
   const Program &program = *specialization.program;
   try {
     if (inference && !program.runs_engine()) {
       const c10::InferenceMode on; // puts grad mode back, too
-      program.run(stack);
+      program.run(stack, begun);
       return;
     }
     const bool grad = at::GradMode::is_enabled();
-    program.run(stack);
+    program.run(stack, begun);
     if (at::GradMode::is_enabled() != grad) [[unlikely]] // a region of the body ends in its own
       at::GradMode::set_enabled(grad);
   } catch (c10::Error &e) {
@@ -64,14 +65,24 @@ struct Loaded::Call {
   const Bound &bound;
   const Context context;
   const bool inference;
-  bool exact = false; ///< grad mode and requires_grad take part
-  Slots slots;        ///< of the graph that was asked last
+  bool exact = false;                                 ///< grad mode and requires_grad take part
+  Slots slots;                                        ///< of the graph that was asked last
+  c10::SmallVector<const Specialization *, 2> failed; ///< those that a check has ended
+  std::shared_ptr<Begun> begun;                       ///< the run of the last of them
+  std::string why;                                    ///< that check
 
+  /// A check has ended its run, or would.
+  bool has_failed(const Specialization &one) const {
+    return std::find(failed.begin(), failed.end(), &one) != failed.end() ||
+           (begun && one.program->start(*begun) == Program::Start::differs);
+  }
   /// Hot. Whether it serves; then `slots` are its inputs before the captures.
   bool fits(const Specialization &specialization);
 };
 
 bool Loaded::Call::fits(const Specialization &specialization) {
+  if (!failed.empty() && has_failed(specialization)) [[unlikely]]
+    return false;
   const Signature &signature = specialization.signature;
   const Context &made = signature.context;
   if (archive::as_compared(specialization, context, inference) != made ||
@@ -112,35 +123,48 @@ Loaded::Loaded(const archive::Entry &entry, const std::string &path, Sink &sink)
 Value Loaded::call(std::span<const Argument> arguments, bool inference) {
   Bound bound;
   binder_.bind(arguments, bound);
-  auto result = run(bound, inference);
+  std::string failed_check;
+  auto result = run(bound, inference, failed_check);
   if (!result) [[unlikely]]
-    refuse(bound, inference);
+    refuse(bound, inference, failed_check);
   return std::move(*result);
 }
 
 std::optional<Value> Loaded::served(std::span<const Argument> arguments, bool inference) {
   Bound bound;
   binder_.bind(arguments, bound);
-  return run(bound, inference);
+  std::string failed_check;
+  return run(bound, inference, failed_check);
 }
 
-std::optional<Value> Loaded::run(const Bound &bound, bool inference) {
-  Call call{binder_, bound, context_of_call(inference), inference, by_gradients_, {}};
-  const Specialization *graph = serving(call);
-  if (!graph && by_gradients_) [[unlikely]] {
-    call.exact = false; // an op finds out by itself
-    graph = serving(call);
+std::optional<Value> Loaded::run(const Bound &bound, bool inference, std::string &failed_check) {
+  Call call{binder_, bound, context_of_call(inference), inference, by_gradients_, {}, {}, {}, {}};
+  for (;;) {
+    const Specialization *graph = serving(call);
+    if (!graph && call.exact) [[unlikely]] {
+      call.exact = false; // an op finds out by itself
+      graph = serving(call);
+    }
+    if (!graph) [[unlikely]] {
+      failed_check = std::move(call.why);
+      return std::nullopt;
+    }
+    PooledStack stack;
+    for (const at::Tensor *t : call.slots)
+      (*stack).emplace_back(*t);
+    for (const at::Tensor &capture : archive::state(*graph).captures)
+      (*stack).emplace_back(capture);
+    try {
+      execute(*graph, name(), inference, *stack, call.begun.get());
+    } catch (CheckFailed &check) { // the graph for another number may serve
+      call.failed.push_back(graph);
+      call.begun = check.take_begun();
+      call.why = told(check, Program::take_failed_at());
+      continue;
+    }
+    counters_->hits.fetch_add(1, std::memory_order_relaxed);
+    return value_of(graph->outputs.nodes, *stack);
   }
-  if (!graph) [[unlikely]]
-    return std::nullopt;
-  PooledStack stack;
-  for (const at::Tensor *t : call.slots)
-    (*stack).emplace_back(*t);
-  for (const at::Tensor &capture : archive::state(*graph).captures)
-    (*stack).emplace_back(capture);
-  counters_->hits.fetch_add(1, std::memory_order_relaxed);
-  execute(*graph, name(), inference, *stack);
-  return value_of(graph->outputs.nodes, *stack);
 }
 
 const Specialization *Loaded::serving(Call &call) {
@@ -154,7 +178,7 @@ const Specialization *Loaded::serving(Call &call) {
   return (*graphs_)[found].get();
 }
 
-void Loaded::refuse(const Bound &bound, bool inference) {
+void Loaded::refuse(const Bound &bound, bool inference, const std::string &failed_check) {
   Nearest nearest;
   std::string own;
   const auto list = graphs_->by_age();
@@ -171,6 +195,8 @@ void Loaded::refuse(const Bound &bound, bool inference) {
   const std::string at = text(closest.signature);
   std::string message = fmt::format("{}: none of {} graph{} serves this call.", name(), list.size(),
                                     list.size() == 1 ? "" : "s");
+  if (!failed_check.empty())
+    message += "\n  why      " + failed_check;
   for (const Difference &d : nearest.differences)
     message += "\n  why      " + report::contrast(d);
   message += fmt::format("\n  call     {}\n  nearest  {}", own, at);
@@ -184,7 +210,7 @@ void Loaded::refuse(const Bound &bound, bool inference) {
 void Loaded::warm_up(bool inference) {
   for (const auto &specialization : *graphs_) {
     const Signature &signature = specialization->signature;
-    if (signature.relaxed() || !signature.values.empty())
+    if (signature.relaxed() || !signature.values.empty() || !signature.checked.empty())
       continue;
     torch::jit::Stack stack;
     for (const TensorMeta &meta : signature.slots) {

@@ -34,9 +34,10 @@ public:
 
 private:
   struct Call;
-  std::optional<Value> run(const Bound &bound, bool inference);
+  /// nullopt: no graph serves; then `failed_check` tells of the last check that has ended a run.
+  std::optional<Value> run(const Bound &bound, bool inference, std::string &failed_check);
   const Specialization *serving(Call &call);
-  [[noreturn]] void refuse(const Bound &bound, bool inference);
+  [[noreturn]] void refuse(const Bound &bound, bool inference, const std::string &failed_check);
 
   Binder binder_;
   std::shared_ptr<Counters> counters_;

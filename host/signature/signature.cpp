@@ -244,8 +244,9 @@ std::string text(const Signature &signature) {
   }
   result = "(" + result + ")";
   for (const CheckedNumber &checked : signature.checked)
-    result += fmt::format("{} {} at {}", &checked == signature.checked.data() ? " with" : ",",
-                          checked.value, checked.where);
+    result += fmt::format(
+        "{} {}{}{}", &checked == signature.checked.data() ? " with" : ",", checked.value,
+        checked.where.empty() ? " as a number that it reads" : " at ", checked.where);
   return result;
 }
 

@@ -1,5 +1,7 @@
 #include "trace/saves.h"
 
+#include <ATen/Context.h>
+
 #include <algorithm>
 #include <string_view>
 
@@ -85,6 +87,9 @@ void Saves::need(jit::Graph &graph, Head &head) {
       continue;
     drawn.needed = true;
     head.add([&] {
+      const c10::Device device = drawn.generator.device();
+      if (drawn.generator == at::globalContext().defaultGenerator(device))
+        return insert(graph, "tracehost::save_default_generator", {graph.insertConstant(device)});
       jit::Value *generator = graph.insertConstant(c10::IValue(drawn.generator));
       return insert(graph, "tracehost::save_generator", {generator});
     });

@@ -4,6 +4,9 @@
 
 #include <ATen/ATen.h>
 #include <c10/core/InferenceMode.h>
+#include <torch/csrc/jit/ir/irparser.h>
+
+#include <fmt/format.h>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -105,6 +108,39 @@ TEST_F(RuntimeCall, BindsAsPythonDoes) {
                "f: argument 'n' was given twice. Its parameters are (x, n).");
   EXPECT_STREQ(refused([&] { f(x, 2, 3); }).what(),
                "f: it takes 2 arguments by place, more were given. Its parameters are (x, n).");
+}
+
+TEST_F(RuntimeCall, RunsTheGraphForTheNumberThatTheTensorHolds) {
+  const auto plus = [](std::int64_t n) {
+    auto graph = std::make_shared<torch::jit::Graph>();
+    torch::jit::parseIR(fmt::format(R"IR(graph(%x : Tensor):
+      %one : int = prim::Constant[value=1]()
+      %n : int = prim::Constant[value={}]()
+      %y : Tensor = aten::exp(%x)
+      %s : Scalar = aten::item(%x)
+      tracehost::check_number(%s, %n)
+      %z : Tensor = aten::add(%y, %n, %one)
+      return (%z))IR",
+                                    n),
+                        graph.get());
+    auto made = graph_for(call({{"x", tensor(0, meta({}))}}), {at::ones({})},
+                          [](const Tensors &in) -> Tensors { return {in[0] + 1}; });
+    made->program = std::make_unique<Program>(std::move(graph), "f", 1);
+    made->signature.checked = {{"net.py:3", std::to_string(n)}};
+    made->signature.slots[0] = TensorMeta::of(at::scalar_tensor(1, at::kLong));
+    return made;
+  };
+  const auto f = test::loaded({plus(1), plus(2)}, sink);
+  for (const std::int64_t n : {1, 2, 2, 1}) {
+    const at::Tensor number = at::scalar_tensor(n, at::kLong);
+    EXPECT_TRUE(at::equal(f(number), number.exp() + n));
+  }
+  EXPECT_EQ(f.stats().hits, 4);
+  EXPECT_EQ(f.stats().misses, 0);
+  EXPECT_THAT(
+      refused([&] { f(at::scalar_tensor(3, at::kLong)); }).what(),
+      HasSubstr("why      a number that the graph was made for has another value: 3, not "));
+  EXPECT_EQ(f.stats().misses, 1);
 }
 
 TEST_F(RuntimeCall, TakesTheMostSpecific) {
