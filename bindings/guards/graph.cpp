@@ -4,6 +4,7 @@
 #include "guards/gil.h"
 #include "guards/kinds.h"
 #include "guards/known.h"
+#include "guards/memory.h"
 
 #include <bit>
 
@@ -37,6 +38,8 @@ std::string step(const Container &c, PyObject *key, std::int32_t index) {
   case Place::partial:
     return std::string(".") + utf8(key);
   case Place::asked:
+    if (index == Asked::contents)
+      return ".data";
     if (index == Asked::subclass)
       return std::string(".__subclasscheck__(") + reinterpret_cast<PyTypeObject *>(key)->tp_name +
              ")";
@@ -197,6 +200,8 @@ PyObject *answer(const Slot &slot, PyObject *owner) {
       Py_CLEAR(value);
     return value;
   }
+  case Asked::contents:
+    return memory_of(owner);
   case Asked::subclass: {
     const int is = PyObject_IsSubclass(slot.key, owner);
     return is < 0 ? nullptr : PyBool_FromLong(is);

@@ -44,6 +44,7 @@ enum Asked : std::int32_t {
   function,     ///< the object itself, called with nothing
   context,      ///< what a ContextVar was set to; nothing where it was not
   subclass,     ///< whether the key, a class, is a subclass of it
+  contents,     ///< what is in its memory: see memory.h
 };
 
 /// What a slot must hold.

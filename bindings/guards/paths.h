@@ -150,6 +150,7 @@ private:
   Position member(int object, PyObject *descriptor, PyObject *name);
   void close(int container);
   void use(PyObject *object);
+  void read_memory(Slot &slot);
 
   /// Two numbers as the key of a table.
   static std::uint64_t pair_of(int high, int low) {

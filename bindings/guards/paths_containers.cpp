@@ -4,6 +4,7 @@
 #include "guards/gil.h"
 #include "guards/kinds.h"
 #include "guards/known.h"
+#include "guards/memory.h"
 #include "traced_number.h"
 
 /// Paths: the slots of lists, tuples, dicts, sets and deques, one of them or all.
@@ -176,11 +177,23 @@ void Paths::read(Position at) {
   Container &c = graph_.containers[at.container];
   if (at.slot >= 0) {
     c.slots[at.slot].read |= !c.slots[at.slot].stored;
-    return;
+    return read_memory(c.slots[at.slot]);
   }
   (c.stored ? c.read_later : c.read) = true;
   for (Slot &s : c.slots)
     s.read |= !s.stored;
+  const std::size_t count = c.slots.size();
+  for (std::size_t i = 0; i < count; ++i)
+    read_memory(graph_.containers[at.container].slots[i]);
+}
+
+/// What is in the array that a slot holds, which was read before the body could write to it.
+void Paths::read_memory(Slot &slot) {
+  if (!slot.read || !slot.value || !has_memory(slot.value))
+    return;
+  PyObject *object = slot.value;
+  slot.opaque = false;
+  ask(object, nullptr, Asked::contents);
 }
 
 void Paths::read_item(Position at) {

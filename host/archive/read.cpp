@@ -282,16 +282,22 @@ void share_starts(const Entry &entry) {
     result.values.clear();
     return result;
   };
+  const auto named = [](const Specialization &s) {
+    Program::Named result{s.program, state(s).attributes};
+    for (std::size_t i = s.signature.slots.size(); i-- > 0;)
+      result.inputs.insert(result.inputs.begin(), fmt::format("argument {}", i));
+    return result;
+  };
   const auto &all = entry.specializations;
   for (std::size_t i = 0; i < all.size(); ++i) {
-    std::vector<std::shared_ptr<const Program>> alike;
+    std::vector<Program::Named> alike;
     for (std::size_t k = 0; k < i && !all[i]->signature.checked.empty(); ++k)
       if (!all[k]->signature.checked.empty() &&
           differences(arguments(*all[k]), arguments(*all[i])).empty())
-        alike.push_back(all[k]->program);
+        alike.push_back(named(*all[k]));
     if (alike.empty())
       continue;
-    alike.push_back(all[i]->program);
+    alike.push_back(named(*all[i]));
     Program::share_start(alike);
   }
 }

@@ -5,6 +5,8 @@
 #include "trace/modes.h"
 #include "trace/tracer.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <optional>
 #include <stdexcept>
@@ -95,6 +97,7 @@ FunctionCore::Outcome FunctionCore::call_without(Body &body, Request &request,
     } catch (CheckFailed &check) { // the one that look_up() has found now
       request.begun = check.take_begun();
     } catch (const Raised &) {
+      request.begun.reset();
       if (!served || !served->raises_early)
         throw;
     }
@@ -104,10 +107,18 @@ FunctionCore::Outcome FunctionCore::call_without(Body &body, Request &request,
 /// Calls for which `made` serves, and those of the graphs that have failed in its favour, may take
 /// turns.
 void FunctionCore::share_start(const Request &request, const Specialization &made) {
-  std::vector<std::shared_ptr<const Program>> programs;
+  std::vector<Program::Named> programs;
+  const auto add = [&](const Specialization &one) {
+    const std::size_t slots = one.signature.slots.size();
+    Program::Named &named = programs.emplace_back(Program::Named{one.program, {}});
+    for (std::uint32_t i = 0; i < one.program->graph().inputs().size(); ++i)
+      named.inputs.push_back(i < slots || i - slots >= one.signature.captures.size()
+                                 ? fmt::format("argument {}", i)
+                                 : one.signature.input_path(i));
+  };
   for (const SpecializationRef &failed : request.failed)
-    programs.push_back(failed->program);
-  programs.push_back(made.program);
+    add(*failed);
+  add(made);
   Program::share_start(programs);
 }
 

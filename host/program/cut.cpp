@@ -8,8 +8,12 @@
 #include <torch/csrc/jit/ir/node_hashing.h>
 #include <torch/csrc/jit/passes/dead_code_elimination.h>
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <deque>
+#include <set>
+#include <string>
 #include <string_view>
 #include <unordered_map>
 #include <unordered_set>
@@ -36,7 +40,7 @@ struct Draft;
 struct Origin {
   Draft *piece = nullptr; ///< null: an input of the graph
   jit::Value *value = nullptr;
-  std::size_t input = 0;
+  std::size_t input = 0; ///< its place among the tree's
 
   friend bool operator==(const Origin &, const Origin &) = default;
 };
@@ -64,17 +68,20 @@ struct Member {
     const jit::Node *node;
     Check check;
   };
-  const jit::Graph *graph = nullptr;
+  const Beginning *start = nullptr;
   std::size_t index = 0;
   std::vector<CheckNode> checks;   ///< of the outermost block
   const jit::Node *next = nullptr; ///< the first node that is in no draft
   std::unordered_map<const jit::Value *, Origin> origins;
+  std::unordered_map<std::size_t, std::int32_t> inputs; ///< by their place among the tree's
   std::vector<std::pair<Draft *, Check>> links;
 };
 
-/// The graph of this Member does not begin as the last one does.
+/// The graph of this Member is not as the others are.
 struct Unlike {
   std::size_t index;
+  bool at_root = true;
+  std::size_t last = 0; ///< the check up to which it is; not at the root
 };
 
 bool is_constant(const jit::Value *value) { return value->node()->kind() == c10::prim::Constant; }
@@ -112,10 +119,13 @@ bool can_be_seen(const jit::Node &node) {
 /// The tree of pieces of some graphs.
 class Tree {
 public:
-  explicit Tree(const std::vector<const jit::Graph *> &graphs) {
+  using Ends = std::set<std::pair<std::size_t, std::size_t>>;
+
+  /// Null graphs are left out. `ends`: the members, with the check behind which they share nothing.
+  Tree(const std::vector<Beginning> &graphs, const Ends &ends) : ends_(ends) {
     for (std::size_t i = 0; i < graphs.size(); ++i)
-      if (graphs[i])
-        add(*graphs[i], i);
+      if (graphs[i].graph)
+        add(graphs[i], i);
   }
 
   /// Throws Unlike.
@@ -129,8 +139,11 @@ public:
   std::unique_ptr<Chain> chain(std::size_t index) const;
 
 private:
-  void add(const jit::Graph &graph, std::size_t index);
-  void split(std::vector<Member *> members, Draft *before, std::size_t check);
+  void add(const Beginning &start, std::size_t index);
+  static bool agree(const std::vector<Member *> &members, std::size_t k);
+  void split(std::vector<Member *> members, Draft *before, std::size_t last);
+  std::vector<std::vector<Member *>> by_number(const std::vector<Member *> &members, Draft &draft,
+                                               std::size_t check);
   void begin(Draft &draft, Member &member, const jit::Node *end);
   void begin_alike(Draft &draft, Member &member, const jit::Node *end);
   void finish(Member &member, Draft *before);
@@ -146,42 +159,55 @@ private:
   bool same_block(const Draft &draft, Member &member, const jit::Block *drafted,
                   const jit::Block *block) const;
 
+  const Ends &ends_;
   std::deque<Draft> drafts_;
   std::deque<Member> members_;
   std::unordered_map<const jit::Value *, Origin> of_inputs_; ///< of drafts' graphs
   std::unordered_map<const jit::Value *, std::uint32_t> ids_;
+  std::unordered_map<std::string, std::size_t> inputs_; ///< of all graphs
 };
 
-void Tree::add(const jit::Graph &graph, std::size_t index) {
+void Tree::add(const Beginning &start, std::size_t index) {
+  const jit::Graph &graph = *start.graph;
   Member &member = members_.emplace_back();
-  member.graph = &graph;
+  member.start = &start;
   member.index = index;
   for (const jit::Node *node : graph.nodes())
     if (is_check(*node))
       member.checks.push_back(
           {node, {is_named(*node, "tracehost::check_kind"), expected_by(*node), place_of(*node)}});
-  for (std::size_t i = 0; i < graph.inputs().size(); ++i)
-    member.origins[graph.inputs()[i]] = {nullptr, nullptr, i};
+  for (std::size_t i = 0; i < graph.inputs().size(); ++i) {
+    const std::string &name = start.inputs[i];
+    const bool once = std::count(start.inputs.begin(), start.inputs.end(), name) == 1;
+    // Of two that have one name, neither is known in another graph.
+    const auto key = once ? name : fmt::format("{}\n{}.{}", name, index, i);
+    const std::size_t place = inputs_.try_emplace(key, inputs_.size()).first->second;
+    member.inputs[place] = static_cast<std::int32_t>(i);
+    member.origins[graph.inputs()[i]] = {nullptr, nullptr, place};
+  }
   member.next = *graph.nodes().begin();
 }
 
-/// The pieces from here to the leaves, of members with the same `check` checks behind them.
-void Tree::split(std::vector<Member *> members, Draft *before, std::size_t check) {
-  const auto agree = [&](std::size_t k) {
-    for (const Member *member : members)
-      if (k >= member->checks.size())
-        throw Unlike{member->index};
-    const Check &first = members[0]->checks[k].check;
-    for (const Member *member : members) {
-      const Check &other = member->checks[k].check;
-      if (other.of_kind != first.of_kind || other.expected.isNone())
-        throw Unlike{member->index};
-      if (!other.holds(first.expected))
-        return false;
-    }
-    return true;
-  };
-  while (agree(check))
+/// Whether the check `k` of all members expects one number.
+bool Tree::agree(const std::vector<Member *> &members, std::size_t k) {
+  for (const Member *member : members)
+    if (k >= member->checks.size())
+      throw Unlike{member->index};
+  const Check &first = members[0]->checks[k].check;
+  for (const Member *member : members) {
+    const Check &other = member->checks[k].check;
+    if (other.of_kind != first.of_kind || other.expected.isNone())
+      throw Unlike{member->index};
+    if (!other.holds(first.expected))
+      return false;
+  }
+  return true;
+}
+
+/// The pieces from here to the leaves, of members that agree up to their check `last`.
+void Tree::split(std::vector<Member *> members, Draft *before, std::size_t last) {
+  std::size_t check = before ? last + 1 : 0;
+  while (agree(members, check))
     ++check;
   Draft &draft = drafts_.emplace_back();
   if (before)
@@ -189,12 +215,35 @@ void Tree::split(std::vector<Member *> members, Draft *before, std::size_t check
   begin(draft, *members[0], members[0]->checks[check].node);
   for (std::size_t i = 1; i < members.size(); ++i)
     begin_alike(draft, *members[i], members[i]->checks[check].node);
+  for (const Member *member : members)
+    for (const Origin &taken : draft.taken)
+      if (!taken.piece && !member->inputs.contains(taken.input))
+        throw Unlike{member->index}; // what another one computes needs it
+  for (auto &group : by_number(members, draft, check)) {
+    const auto ends = [&](const Member *member) { return ends_.contains({member->index, check}); };
+    if (group.size() == 1 || std::any_of(group.begin(), group.end(), ends)) {
+      for (Member *member : group)
+        finish(*member, &draft);
+      continue;
+    }
+    try {
+      split(group, &draft, check);
+    } catch (const Unlike &one) {
+      throw one.at_root ? Unlike{one.index, false, check} : one;
+    }
+  }
+}
+
+/// `draft` ends with the check of each member; those with one number go on together.
+std::vector<std::vector<Member *>> Tree::by_number(const std::vector<Member *> &members,
+                                                   Draft &draft, std::size_t check) {
   const jit::Value *checked = members[0]->checks[check].node->input(0);
   draft.number = value_in(draft, *members[0], checked);
   std::vector<std::vector<Member *>> groups;
   for (Member *member : members) {
     const auto &[node, own] = member->checks[check];
-    if (origin(*member, node->input(0)) != origin(*members[0], checked))
+    if (is_constant(node->input(0)) ||
+        origin(*member, node->input(0)) != origin(*members[0], checked))
       throw Unlike{member->index};
     member->links.emplace_back(&draft, own);
     member->next = node->next();
@@ -206,11 +255,7 @@ void Tree::split(std::vector<Member *> members, Draft *before, std::size_t check
     else
       group->push_back(member);
   }
-  for (auto &group : groups)
-    if (group.size() == 1)
-      finish(*group[0], &draft);
-    else
-      split(group, &draft, check + 1);
+  return groups;
 }
 
 /// All nodes of the pattern up to `end`.
@@ -252,11 +297,11 @@ void Tree::begin_alike(Draft &draft, Member &member, const jit::Node *end) {
 void Tree::finish(Member &member, Draft *before) {
   Draft &draft = drafts_.emplace_back();
   before->behind.push_back(&draft);
-  for (const jit::Node *node = member.next; node != member.graph->return_node();
+  for (const jit::Node *node = member.next; node != member.start->graph->return_node();
        node = node->next())
     if (node->kind() != c10::prim::Constant)
       draft.graph->appendNode(copy(draft, member, node));
-  for (const jit::Value *output : member.graph->outputs())
+  for (const jit::Value *output : member.start->graph->outputs())
     draft.graph->registerOutput(value_in(draft, member, output));
   member.links.emplace_back(&draft, Check{});
 }
@@ -399,6 +444,9 @@ std::unique_ptr<Chain> Tree::chain(std::size_t index) const {
       continue;
     auto chain = std::make_unique<Chain>();
     chain->values = ids_.size();
+    chain->inputs.assign(inputs_.size(), -1);
+    for (const auto &[place, own] : member.inputs)
+      chain->inputs[place] = own;
     for (const auto &[draft, check] : member.links)
       chain->links.push_back({draft->piece, check});
     return chain;
@@ -408,18 +456,21 @@ std::unique_ptr<Chain> Tree::chain(std::size_t index) const {
 
 } // namespace
 
-std::vector<std::unique_ptr<Chain>> cut(const std::vector<const jit::Graph *> &graphs,
-                                        const std::string &name) {
-  std::vector<const jit::Graph *> alike = graphs;
+std::vector<std::unique_ptr<Chain>> cut(std::vector<Beginning> graphs, const std::string &name) {
   std::size_t left = graphs.size();
+  Tree::Ends ends;
   while (left > 1) {
-    Tree tree(alike);
+    Tree tree(graphs, ends);
     try {
       tree.draft();
     } catch (const Unlike &one) {
+      if (!one.at_root) {
+        ends.emplace(one.index, one.last);
+        continue;
+      }
       if (one.index + 1 == graphs.size())
         return {};
-      alike[one.index] = nullptr;
+      graphs[one.index].graph = nullptr;
       --left;
       continue;
     }

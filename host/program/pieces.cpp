@@ -31,13 +31,12 @@ bool is_same(const c10::IValue &a, const c10::IValue &b) {
 std::shared_ptr<Begun> Chain::run(torch::jit::Stack &stack, Begun *begun, Undo *undo) const {
   const torch::jit::Stack call = std::exchange(stack, {});
   std::vector<c10::IValue> known(values);
-  torch::jit::Stack read(call.size());
+  torch::jit::Stack read(inputs.size());
   std::vector<Begun::Step> steps;
   if (begun) {
     steps = std::move(begun->steps);
     known = std::move(begun->values);
     read = std::move(begun->inputs);
-    read.resize(std::max(read.size(), call.size()));
     at::GradMode::set_enabled(begun->grad);
     if (undo)
       undo->take_over(std::move(begun->saved));
@@ -48,7 +47,7 @@ std::shared_ptr<Begun> Chain::run(torch::jit::Stack &stack, Begun *begun, Undo *
     const Piece &piece = *link.piece;
     for (const Piece::Taken &taken : piece.taken) {
       if (taken.input)
-        stack.push_back(read[taken.place] = call[taken.place]);
+        stack.push_back(read[taken.place] = call[static_cast<std::size_t>(inputs[taken.place])]);
       else
         stack.push_back(taken.last ? std::move(known[taken.place]) : known[taken.place]);
     }
@@ -85,6 +84,8 @@ void Chain::fail(std::shared_ptr<Begun> begun) const {
 }
 
 Program::Start Chain::start(const Begun &begun) const {
+  if (begun.steps.empty()) // another run has gone on from it
+    return Program::Start::other;
   for (std::size_t i = 0; i < begun.steps.size(); ++i) {
     if (i >= links.size() || links[i].piece != begun.steps[i].piece)
       return Program::Start::other;
@@ -94,9 +95,10 @@ Program::Start Chain::start(const Begun &begun) const {
   return Program::Start::same;
 }
 
-bool Begun::read(const torch::jit::Stack &call) const {
-  for (std::size_t i = 0; i < inputs.size(); ++i)
-    if (!inputs[i].isNone() && (i >= call.size() || !is_same(inputs[i], call[i])))
+bool Chain::reads_as(const Begun &begun, const torch::jit::Stack &call) const {
+  for (std::size_t i = 0; i < begun.inputs.size(); ++i)
+    if (!begun.inputs[i].isNone() &&
+        (inputs[i] < 0 || !is_same(begun.inputs[i], call[static_cast<std::size_t>(inputs[i])])))
       return false;
   return true;
 }

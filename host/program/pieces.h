@@ -45,7 +45,7 @@ struct Check {
 struct Piece {
   struct Taken {
     bool input;          ///< of the graph; else of an earlier piece
-    std::uint32_t place; ///< among the inputs, or in Begun::values
+    std::uint32_t place; ///< among the tree's inputs (Chain::inputs), or in Begun::values
     bool last;           ///< no piece behind this one takes it
   };
   torch::jit::Code code; ///< takes `taken`; gives `given`, then the number of the check
@@ -60,10 +60,13 @@ struct Chain {
     Check check;
   };
   std::vector<Link> links;
-  std::size_t values = 0; ///< in the tree
+  std::vector<std::int32_t> inputs; ///< of the tree: where the graph has each; -1: it has not
+  std::size_t values = 0;           ///< in the tree
 
   /// Whether a run of this chain would have begun as `begun` has, and goes on from there.
   Program::Start start(const Begun &begun) const;
+  /// Whether its start, called with `call`, would have read the tensors that `begun` has read.
+  bool reads_as(const Begun &begun, const torch::jit::Stack &call) const;
   /// Consumes the inputs on `stack`, leaves the outputs. `begun`: goes on from there, where start()
   /// is `same`; null: from the start. `undo`: of this run; null: it saves nothing. The result is
   /// null, unless a check at the end of a piece has failed.
@@ -80,7 +83,7 @@ struct Begun {
   };
   std::vector<Step> steps;
   std::vector<c10::IValue> values; ///< of pieces, at their places
-  torch::jit::Stack inputs;        ///< that were read, others None
+  torch::jit::Stack inputs;        ///< of the tree: those that were read, others None
   Saved saved;                     ///< put back in the end, unless a run takes it over
   bool grad = true;                ///< grad mode at the check
 
@@ -88,14 +91,16 @@ struct Begun {
   Begun(const Begun &) = delete;
   Begun &operator=(const Begun &) = delete;
   ~Begun() { saved.put_back(); }
+};
 
-  /// Whether a graph that is called with `call` would have begun with the same tensors.
-  bool read(const torch::jit::Stack &call) const;
+/// A graph that may begin as others do. `inputs`: as of Program::Named.
+struct Beginning {
+  const torch::jit::Graph *graph;
+  std::vector<std::string> inputs;
 };
 
 /// Chains of graphs that begin alike, in the order of `graphs`; null for one that begins otherwise
-/// than the last one does. Empty if all others do.
-std::vector<std::unique_ptr<Chain>> cut(const std::vector<const torch::jit::Graph *> &graphs,
-                                        const std::string &name);
+/// than the last one does. Empty if all others do. `name`: of their Function.
+std::vector<std::unique_ptr<Chain>> cut(std::vector<Beginning> graphs, const std::string &name);
 
 } // namespace tracehost

@@ -86,7 +86,11 @@ struct Program::Impl {
   std::atomic<const Chain *> chain{nullptr};
   std::mutex cutting; ///< guards what follows
   std::vector<std::unique_ptr<const Chain>> chains;
-  std::vector<std::weak_ptr<const Program>> tree; ///< whose chains were cut with the newest one
+  struct Other {
+    std::weak_ptr<const Program> program;
+    std::vector<std::string> inputs;
+  };
+  std::vector<Other> tree; ///< whose chains were cut with the newest one
 
   void run(jit::Stack &stack, Begun *begun) const;
   void interpret(jit::Stack &stack, Begun *begun, Undo *undo) const;
@@ -158,7 +162,7 @@ void Program::Impl::interpret(jit::Stack &stack, Begun *begun, Undo *undo) const
   std::shared_ptr<Begun> left;
   const Chain *cut = chain.load(std::memory_order_acquire);
   try {
-    if (begun && !(cut && cut->start(*begun) == Start::same && begun->read(stack))) {
+    if (begun && !(cut && cut->start(*begun) == Start::same && cut->reads_as(*begun, stack))) {
       begun->saved.put_back();
       begun = nullptr;
     }
@@ -185,28 +189,31 @@ Program::Start Program::start(const Begun &begun) const {
   return chain ? chain->start(begun) : Start::other;
 }
 
-void Program::share_start(const std::vector<std::shared_ptr<const Program>> &alike) {
-  std::vector<std::shared_ptr<const Program>> programs = alike;
-  for (const auto &program : alike) {
-    Impl &impl = *program->impl_;
+void Program::share_start(const std::vector<Named> &alike) {
+  std::vector<Named> all = alike;
+  const auto is_there = [&](const std::shared_ptr<const Program> &program) {
+    return std::any_of(all.begin(), all.end(),
+                       [&](const Named &one) { return one.program == program; });
+  };
+  for (const Named &one : alike) {
+    Impl &impl = *one.program->impl_;
     const std::lock_guard lock(impl.cutting);
-    for (const auto &other : impl.tree)
-      if (const auto alive = other.lock();
-          alive && std::find(programs.begin(), programs.end(), alive) == programs.end())
-        programs.insert(programs.begin(), alive); // the newest stays the last one
+    for (const Impl::Other &other : impl.tree)
+      if (const auto alive = other.program.lock(); alive && !is_there(alive))
+        all.insert(all.begin(), {alive, other.inputs}); // the newest stays the last one
   }
-  std::vector<const jit::Graph *> graphs;
-  for (const auto &program : programs)
-    graphs.push_back(program->impl_->graph.get());
-  auto chains = cut(graphs, programs.back()->impl_->name);
-  std::vector<std::weak_ptr<const Program>> tree;
+  std::vector<Beginning> starts;
+  for (const Named &one : all)
+    starts.push_back({one.program->impl_->graph.get(), one.inputs});
+  auto chains = cut(std::move(starts), all.back().program->impl_->name);
+  std::vector<Impl::Other> tree;
   for (std::size_t i = 0; i < chains.size(); ++i)
     if (chains[i])
-      tree.emplace_back(programs[i]);
+      tree.push_back({all[i].program, all[i].inputs});
   for (std::size_t i = 0; i < chains.size(); ++i) {
     if (!chains[i])
       continue;
-    Impl &impl = *programs[i]->impl_;
+    Impl &impl = *all[i].program->impl_;
     const std::lock_guard lock(impl.cutting);
     impl.chains.push_back(std::move(chains[i]));
     impl.chain.store(impl.chains.back().get(), std::memory_order_release);

@@ -41,9 +41,14 @@ public:
   };
   Start start(const Begun &begun) const;
 
+  /// A Program, and what its inputs are: two of one name are one tensor in a call of either.
+  struct Named {
+    std::shared_ptr<const Program> program;
+    std::vector<std::string> inputs;
+  };
   /// Programs of one signature: those that begin as the last one does run their common start once
   /// from now on, where a check in one fails and another one serves.
-  static void share_start(const std::vector<std::shared_ptr<const Program>> &alike);
+  static void share_start(const std::vector<Named> &alike);
 
   /// Hot. Whether the checks at the graph's start hold for the inputs on `stack`: run() would not
   /// throw a CheckFailed there.

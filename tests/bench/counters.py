@@ -28,22 +28,38 @@ def counting(every: int) -> Callable:
     return f
 
 
+def checked() -> Callable:
+    """The graph checks a number behind 20 matrix products; half of the inputs have the other one."""
+    weight = torch.eye(32)
+
+    @tracehost.function(autograph=False)
+    def f(x):
+        for _ in range(20):
+            x = torch.tanh(x @ weight)
+        return {True: x, False: -x}[bool(x.sum() > 0)]
+
+    return f
+
+
 def plain() -> Callable:
     return tracehost.function(lambda x: x * 2)
 
 
-def microseconds(functions: dict[str, Callable], repeats: int) -> dict[str, float]:
-    """Of a call, all in turn, the fastest of each."""
-    x = torch.ones(4)
+def microseconds(
+    functions: dict[str, Callable], inputs: list[torch.Tensor], repeats: int
+) -> dict[str, float]:
+    """Of a call with each of the inputs in turn, the fastest."""
     results = dict.fromkeys(functions, float("inf"))
     for f in functions.values():
         for _ in range(8):
-            f(x)
+            for x in inputs:
+                f(x)
     for _ in range(repeats):
         for name, f in functions.items():
             start = time.thread_time_ns()
-            for _ in range(CALLS):
-                f(x)
+            for _ in range(CALLS // len(inputs)):
+                for x in inputs:
+                    f(x)
             results[name] = min(results[name], (time.thread_time_ns() - start) / CALLS / 1e3)
     return results
 
@@ -51,7 +67,14 @@ def microseconds(functions: dict[str, Callable], repeats: int) -> dict[str, floa
 def run(report: Report, repeats: int) -> None:
     torch.set_num_threads(1)
     warnings.simplefilter("ignore", tracehost.RetraceWarning)
-    us = microseconds({"none": plain(), "one": counting(1), "in turn": counting(2)}, repeats)
+    x = torch.ones(4)
+    us = microseconds({"none": plain(), "one": counting(1), "in turn": counting(2)}, [x], repeats)
     report.add("a hit that counts", us["one"], "us")
     report.add("  / the same graph without a counter", us["one"] / us["none"], "x")
     report.add("  two graphs in turn / one of them", us["in turn"] / us["one"], "x", 1.5)
+    f, x = checked(), torch.rand(32, 32)
+    f(x), f(-x)
+    one = max(microseconds({"": f}, given, repeats)[""] for given in ([x, x], [-x, -x]))
+    report.add("a hit with a check behind 40 ops", one, "us")
+    in_turn = microseconds({"": f}, [x, -x], repeats)[""]
+    report.add("  two graphs in turn / one of them", in_turn / one, "x", 1.5)

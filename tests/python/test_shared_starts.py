@@ -176,6 +176,26 @@ def test_a_write_to_an_argument_is_put_back_instead():
     assert [ops(lambda x: f(x, total), x) for x in (first, second)] == [1, 2]
 
 
+def written_between(x, total):
+    y = torch.tanh(x)
+    if number(x) == "first":
+        return y
+    total.add_(y)
+    return y if number(total - total + x[0] * 3) == "second" else y + total
+
+
+def test_a_write_between_two_checks():
+    f = tracehost.function(written_between, autograph=False)
+    total, expected = torch.zeros(4, 4), torch.zeros(4, 4)
+    for x in inputs(False) * 2:
+        torch.testing.assert_close(f(x, total), written_between(x, expected), rtol=0, atol=0)
+        torch.testing.assert_close(total, expected, rtol=0, atol=0)
+    first, second = inputs(False)[:2]
+    f(first, total)
+    f(second, total)
+    assert [ops(lambda x: f(x, total), x) for x in (first, second)] == [1, 1]
+
+
 def test_an_error_behind_the_shared_start_tells_its_line():
     def body(x, index):
         y = torch.tanh(x)
