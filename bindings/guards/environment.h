@@ -82,7 +82,7 @@ public:
   virtual std::vector<WatchedSlot> current(PyObject *const *arguments,
                                            std::vector<AtomRef> &atoms) = 0;
   /// Paths to what may change unseen, with its class: objects of libraries that are compared by
-  /// identity alone (`TABLE (net.py): numpy.ndarray`), and what is too long to be watched whole.
+  /// identity alone (`ROWS (net.py): list_iterator`), and what is too long to be watched whole.
   virtual std::vector<std::string> unwatched() const = 0;
   /// For the garbage collector: each strong reference once. `seen`: the atoms visited already,
   /// which a Specialization's parts share.

@@ -151,15 +151,6 @@ def test_an_exception_of_the_body_after_a_check():
     assert f.tracing_count() == 1
 
 
-def test_a_graph_with_a_check_is_not_saved(tmp_path):
-    f = tracehost.function(unstaged, autograph=False)
-    f(torch.ones(2))
-    with pytest.raises(
-        tracehost.Error, match=r"a number at test_speculation\.py:\d+ is one that the graph"
-    ):
-        f.save(tmp_path / "f.thz")
-
-
 def test_where_there_is_no_value_it_is_refused():
     f = tracehost.function(unstaged, autograph=False)
     with pytest.raises(tracehost.ValueReadError, match=r"test_speculation\.py"):
