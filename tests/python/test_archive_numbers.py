@@ -53,7 +53,9 @@ def saved(path, body, *more, **options):
     return tracehost.load(path)[body.__name__]
 
 
-@pytest.mark.parametrize("body", [two_ends, a_condition, a_truth_in_arithmetic, drawn], ids=lambda body: body.__name__)
+@pytest.mark.parametrize(
+    "body", [two_ends, a_condition, a_truth_in_arithmetic, drawn], ids=lambda body: body.__name__
+)
 def test_each_value_has_its_graph(body, tmp_path):
     f = saved(tmp_path / "f.pt", body)
     for seed, x in enumerate(inputs()[:3] * 3):
