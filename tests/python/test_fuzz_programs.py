@@ -38,8 +38,22 @@ def test_a_program_that_reads_values_is_refused(result, tmp_path):
     assert replay(DIFFERENT.format(result), tmp_path / "program.py").state == "refused"
 
 
-def test_a_program_that_is_not_the_same_each_time_is_found(tmp_path, monkeypatch):
-    # What the clock says can't be seen by a trace: the replay must see it.
-    source = DIFFERENT.replace("def f", "import time\n\ndef f")
-    found = replay(source.format("a * time.perf_counter()"), tmp_path / "program.py")
-    assert found.state == "different" and "call 1" in found.text
+WRITER = """
+import numpy
+ARRAY = numpy.ones(2, dtype=numpy.float32)
+SHARED = torch.from_numpy(ARRAY)
+
+class Writer:
+    array = ARRAY
+
+    def __del__(self):
+        self.array[1] += 3
+
+def f"""
+
+
+def test_a_program_that_is_not_the_same_each_time_is_found(tmp_path):
+    # No guard sees what a finalizer writes: the replay must see the write that the second call misses.
+    source = DIFFERENT.replace("def f", WRITER)
+    found = replay(source.format("a * SHARED, Writer() and 1"), tmp_path / "program.py")
+    assert found.state == "different" and "call 2" in found.text
