@@ -2,10 +2,10 @@
 
 #include "trace/argument_stash.h"
 #include "trace/block.h"
+#include "trace/op_tensors.h"
 
 #include <torch/csrc/jit/ir/constants.h>
 
-#include <c10/core/CPUAllocator.h>
 #include <fmt/format.h>
 
 #include <exception>
@@ -120,6 +120,11 @@ void Scope::before(const c10::OperatorHandle &op, const jit::Stack &stack) {
                 else
                   know(t);
               });
+  if (op_traits.writes)
+    each_written(op, stack, [&](const at::Tensor &t) {
+      if (arrays_.holds(t))
+        refuse_shared(fmt::format("{} writes to", schema.name()));
+    });
   if (op_depth() == 0) // each capture is known as such
     note_effects(op, stack);
   if (witness_)
@@ -272,21 +277,26 @@ void Scope::after(const c10::OperatorHandle &op, const jit::Stack &stack) {
   relaxed->after(results);
 }
 
-/// Whether the memory is torch's own: not numpy's, a buffer's, another framework's.
-static bool owns_memory(const at::Tensor &t) {
-  if (!t.device().is_cpu() || !t.has_storage() || t.storage().nbytes() == 0)
-    return true;
-  return t.storage().data_ptr().get_deleter() == c10::GetCPUAllocator()->raw_deleter();
+void Scope::refuse_shared(const std::string &what) {
+  refuse(Refusal::capture,
+         fmt::format("{} the memory of a numpy array that the body makes a tensor of, at {}; a "
+                     "graph has a copy of the array. Copy it in the body too "
+                     "(torch.tensor(array)), or pass the array as an argument.",
+                     what, text(frontend_.here())));
+  std::terminate(); // refuse() throws
+}
+
+void Scope::check_returned(const at::Tensor &t) {
+  if (arrays_.holds(t))
+    refuse_shared("the body returns a tensor in");
 }
 
 void Scope::literal(const at::Tensor &t) {
-  if (!owns_memory(t))
-    refuse(Refusal::capture,
-           fmt::format(
-               "the body makes a tensor from memory that is not torch's (a numpy array?) at {}; "
-               "later calls would not see it change. Convert it outside of the function and "
-               "pass the tensor.",
-               text(frontend_.here())));
+  if (!ArrayMemory::is_torchs(t)) {
+    if (ArrayMemory::overlaps(t, outside_))
+      refuse_shared("an input is in");
+    arrays_.add(t);
+  }
   const auto &state = tracer::getTracingState();
   at::Tensor kept;
   {
@@ -314,6 +324,8 @@ void Scope::know(const at::Tensor &t) {
   if (const auto found = captured_.find(t.unsafeGetTensorImpl()); found != captured_.end())
     return bind(t, found->second); // met first in a block that is closed now
   check_not_of_block(t);
+  if (arrays_.holds(t))
+    refuse_shared("a tensor from outside is in");
   std::string path = frontend_.capture_path(t);
   jit::Value *input = state->graph->addInput("capture_" + std::to_string(result.captures.size()));
   input->setType(c10::TensorType::get());

@@ -4,6 +4,7 @@
 #include "program/numbers.h"
 #include "program/places.h"
 #include "shapes/stand_in.h"
+#include "trace/array_memory.h"
 #include "trace/frontend.h"
 #include "trace/gradients.h"
 #include "trace/head.h"
@@ -83,9 +84,11 @@ public:
   void unrecorded(const c10::OperatorHandle &op, const jit::Stack &stack) override;
   void outside(const c10::OperatorHandle &op, const jit::Stack &stack) override;
 
-  /// Makes sure that the tracer knows `t`, as a capture if need be.
   void forget(jit::Node *node);
+  /// Makes sure that the tracer knows `t`, as a capture if need be.
   void know(const at::Tensor &t);
+  /// Refuses a result in the memory of an array.
+  void check_returned(const at::Tensor &t);
   /// What stands for `t` where the trace has no data; the tracer knows it as it knows `t`.
   at::Tensor stand_in(const at::Tensor &t);
   bool without_data() const { return on_stand_ins_ > 0 || frontend_.without_data(); }
@@ -203,6 +206,7 @@ public:
 
 private:
   void literal(const at::Tensor &t);
+  [[noreturn]] void refuse_shared(const std::string &what);
   void cast_number(jit::Stack &stack);
   void keep(jit::Value *random);
   void check_substituted(const c10::OperatorHandle &op);
@@ -254,6 +258,7 @@ private:
   Saves saves_;                                                  ///< of what can be taken back
   std::string effect_; ///< the first that cannot: `aten::resize_ at net.py:12`
   std::unordered_set<const c10::StorageImpl *> outside_; ///< memory of what was there before
+  ArrayMemory arrays_;                                   ///< that the body made tensors of
   bool stale_stash_ = false;                             ///< of arguments that were read as numbers
   std::vector<std::pair<at::Tensor, at::Tensor>> substituted_; ///< by the last op, with stand-ins
   std::unordered_map<const c10::TensorImpl *, jit::Value *> captured_; ///< hidden inputs

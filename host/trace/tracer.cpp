@@ -108,6 +108,7 @@ std::vector<at::Tensor> run_body(const std::function<std::vector<at::Tensor>()> 
     scope.close();
     for (auto &t : results) {
       scope.know(t);
+      scope.check_returned(t);
       scope.note_leaf(t);
       const bool is_size = scope.relaxed && scope.relaxed->is_size(t);
       scope.result.size_outputs.push_back(is_size);
