@@ -20,13 +20,19 @@ ArrayMemory::Range ArrayMemory::range_of(const c10::StorageImpl &storage) {
   return {begin, begin + storage.nbytes()};
 }
 
-void ArrayMemory::add(const at::Tensor &t) { tensors_.push_back(t); }
+void ArrayMemory::add(const at::Tensor &t, std::string place) {
+  tensors_.emplace_back(t, std::move(place));
+}
 
-bool ArrayMemory::holds(const at::Tensor &t) const {
-  return !tensors_.empty() && t.has_storage() &&
-         std::any_of(tensors_.begin(), tensors_.end(), [&](const at::Tensor &array) {
-           return overlaps(array, {t.storage().unsafeGetStorageImpl()});
-         });
+const std::string *ArrayMemory::find(const at::Tensor &t) const {
+  if (tensors_.empty() || !t.has_storage())
+    return nullptr;
+  const std::unordered_set<const c10::StorageImpl *> storage{t.storage().unsafeGetStorageImpl()};
+  for (const auto &[array, place] : tensors_) {
+    if (overlaps(array, storage))
+      return &place;
+  }
+  return nullptr;
 }
 
 bool ArrayMemory::overlaps(const at::Tensor &t,

@@ -3,7 +3,9 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstddef>
+#include <string>
 #include <unordered_set>
+#include <utility>
 #include <vector>
 
 /// Memory of numpy arrays that the body has turned into tensors.
@@ -21,9 +23,10 @@ public:
   /// Whether the memory is of torch's own allocator, or of another device than the CPU.
   static bool is_torchs(const at::Tensor &t);
 
-  void add(const at::Tensor &t);
-  /// Whether `t` lies in the memory of a tensor that was added.
-  bool holds(const at::Tensor &t) const;
+  /// `place` is the line that made the tensor.
+  void add(const at::Tensor &t, std::string place);
+  /// The line that made a tensor in the memory that `t` lies in; null without one.
+  const std::string *find(const at::Tensor &t) const;
   /// Whether any of the storages lies in the memory of `t`.
   static bool overlaps(const at::Tensor &t,
                        const std::unordered_set<const c10::StorageImpl *> &storages);
@@ -36,7 +39,8 @@ private:
   };
   static Range range_of(const c10::StorageImpl &storage);
 
-  std::vector<at::Tensor> tensors_; ///< alive: no other tensor gets their memory
+  /// With their places. They are kept alive: no other tensor gets their memory.
+  std::vector<std::pair<at::Tensor, std::string>> tensors_;
 };
 
 } // namespace tracehost::trace

@@ -122,8 +122,9 @@ void Scope::before(const c10::OperatorHandle &op, const jit::Stack &stack) {
               });
   if (op_traits.writes)
     each_written(op, stack, [&](const at::Tensor &t) {
-      if (arrays_.holds(t))
-        refuse_shared(fmt::format("{} writes to", schema.name()));
+      if (const std::string *made = arrays_.find(t))
+        refuse_shared(fmt::format("{} at {} writes to", schema.name(), text(frontend_.here())),
+                      *made);
     });
   if (op_depth() == 0) // each capture is known as such
     note_effects(op, stack);
@@ -277,25 +278,27 @@ void Scope::after(const c10::OperatorHandle &op, const jit::Stack &stack) {
   relaxed->after(results);
 }
 
-void Scope::refuse_shared(const std::string &what) {
-  refuse(Refusal::capture,
-         fmt::format("{} the memory of a numpy array that the body makes a tensor of, at {}; a "
-                     "graph has a copy of the array. Copy it in the body too "
-                     "(torch.tensor(array)), or pass the array as an argument.",
-                     what, text(frontend_.here())));
+void Scope::refuse_shared(const std::string &what, const std::string &made_at) {
+  refuse(
+      Refusal::capture,
+      fmt::format("{} the memory of a numpy array that the body makes a tensor of at {}; a graph "
+                  "has a copy of the array. Copy it in the body too (torch.tensor(array)), or "
+                  "pass the array as an argument.",
+                  what, made_at));
   std::terminate(); // refuse() throws
 }
 
 void Scope::check_returned(const at::Tensor &t) {
-  if (arrays_.holds(t))
-    refuse_shared("the body returns a tensor in");
+  if (const std::string *made = arrays_.find(t))
+    refuse_shared("the body returns a tensor in", *made);
 }
 
 void Scope::literal(const at::Tensor &t) {
   if (!ArrayMemory::is_torchs(t)) {
+    const std::string place = text(frontend_.here());
     if (ArrayMemory::overlaps(t, outside_))
-      refuse_shared("an input is in");
-    arrays_.add(t);
+      refuse_shared("a tensor from outside shares", place);
+    arrays_.add(t, place);
   }
   const auto &state = tracer::getTracingState();
   at::Tensor kept;
@@ -324,8 +327,8 @@ void Scope::know(const at::Tensor &t) {
   if (const auto found = captured_.find(t.unsafeGetTensorImpl()); found != captured_.end())
     return bind(t, found->second); // met first in a block that is closed now
   check_not_of_block(t);
-  if (arrays_.holds(t))
-    refuse_shared("a tensor from outside is in");
+  if (const std::string *made = arrays_.find(t))
+    refuse_shared("a tensor from outside shares", *made);
   std::string path = frontend_.capture_path(t);
   jit::Value *input = state->graph->addInput("capture_" + std::to_string(result.captures.size()));
   input->setType(c10::TensorType::get());

@@ -206,7 +206,7 @@ public:
 
 private:
   void literal(const at::Tensor &t);
-  [[noreturn]] void refuse_shared(const std::string &what);
+  [[noreturn]] void refuse_shared(const std::string &what, const std::string &made_at);
   void cast_number(jit::Stack &stack);
   void keep(jit::Value *random);
   void check_substituted(const c10::OperatorHandle &op);

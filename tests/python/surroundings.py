@@ -6,7 +6,6 @@ NOT_RIGHT = {
     "branch_dtype": "REFUSED",
     "try_op_error": "REFUSED",
     "cholesky_retry": "WRONGERR",
-    "size_np_use": "REFUSED",
     # Draws of numpy's, told by a TraceWarning.
     "np_random_shuffle": "SILENT",
     "np_rng_instance": "SILENT",
@@ -22,7 +21,6 @@ NOT_RIGHT = {
     "ao_quant_dynamic": "WRONGERR",
     # Refused with a line: what a graph can't do, or not yet.
     "meta_storage_bytes": "REFUSED",
-    "ndarray_torch_tensor": "REFUSED",
     "rng_fork_inside": "REFUSED",
     "sparse_nnz": "REFUSED",
     "subclass_plain": "REFUSED",
