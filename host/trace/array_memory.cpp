@@ -2,7 +2,7 @@
 
 #include <c10/core/CPUAllocator.h>
 
-#include <algorithm>
+#include <cstddef>
 
 namespace tracehost::trace {
 
@@ -12,14 +12,6 @@ bool ArrayMemory::is_torchs(const at::Tensor &t) {
   return t.storage().data_ptr().get_deleter() == c10::GetCPUAllocator()->raw_deleter();
 }
 
-/// Empty for a storage without data, and for one of another device.
-ArrayMemory::Range ArrayMemory::range_of(const c10::StorageImpl &storage) {
-  if (!storage.device().is_cpu() || !storage.data())
-    return {};
-  const auto *begin = static_cast<const std::byte *>(storage.data());
-  return {begin, begin + storage.nbytes()};
-}
-
 void ArrayMemory::add(const at::Tensor &t, std::string place) {
   tensors_.emplace_back(t, std::move(place));
 }
@@ -27,20 +19,20 @@ void ArrayMemory::add(const at::Tensor &t, std::string place) {
 const std::string *ArrayMemory::find(const at::Tensor &t) const {
   if (tensors_.empty() || !t.has_storage())
     return nullptr;
-  const std::unordered_set<const c10::StorageImpl *> storage{t.storage().unsafeGetStorageImpl()};
+  const c10::StorageImpl &storage = *t.storage().unsafeGetStorageImpl();
   for (const auto &[array, place] : tensors_) {
-    if (overlaps(array, storage))
+    if (overlap(*array.storage().unsafeGetStorageImpl(), storage))
       return &place;
   }
   return nullptr;
 }
 
-bool ArrayMemory::overlaps(const at::Tensor &t,
-                           const std::unordered_set<const c10::StorageImpl *> &storages) {
-  const Range range = range_of(*t.storage().unsafeGetStorageImpl());
-  return std::any_of(storages.begin(), storages.end(), [&](const c10::StorageImpl *storage) {
-    return range_of(*storage).overlaps(range);
-  });
+bool ArrayMemory::overlap(const c10::StorageImpl &a, const c10::StorageImpl &b) {
+  const auto begin = [](const c10::StorageImpl &storage) {
+    return static_cast<const std::byte *>(storage.data());
+  };
+  return a.device().is_cpu() && b.device().is_cpu() && begin(a) && begin(b) &&
+         begin(a) < begin(b) + b.nbytes() && begin(b) < begin(a) + a.nbytes();
 }
 
 } // namespace tracehost::trace

@@ -2,9 +2,7 @@
 
 #include <ATen/core/Tensor.h>
 
-#include <cstddef>
 #include <string>
-#include <unordered_set>
 #include <utility>
 #include <vector>
 
@@ -27,18 +25,10 @@ public:
   void add(const at::Tensor &t, std::string place);
   /// The line that made a tensor in the memory that `t` lies in; null without one.
   const std::string *find(const at::Tensor &t) const;
-  /// Whether any of the storages lies in the memory of `t`.
-  static bool overlaps(const at::Tensor &t,
-                       const std::unordered_set<const c10::StorageImpl *> &storages);
+  /// Whether two storages on the CPU have a byte in common.
+  static bool overlap(const c10::StorageImpl &a, const c10::StorageImpl &b);
 
 private:
-  struct Range {
-    const std::byte *begin = nullptr;
-    const std::byte *end = nullptr;
-    bool overlaps(const Range &other) const { return begin < other.end && other.begin < end; }
-  };
-  static Range range_of(const c10::StorageImpl &storage);
-
   /// With their places. They are kept alive: no other tensor gets their memory.
   std::vector<std::pair<at::Tensor, std::string>> tensors_;
 };

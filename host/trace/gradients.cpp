@@ -253,8 +253,8 @@ void Scope::read_grad(const at::Tensor &t) {
   } else if (is_new || !state->hasValue(grad)) {
     check_reached_by_grad_alone(grad);
     node = insert_read_grad(*state->graph, value, grad.requires_grad());
-    if (!gradients.is_sure(t) && grad.has_storage())
-      outside_.insert(grad.storage().unsafeGetStorageImpl());
+    if (!gradients.is_sure(t))
+      note_outside(grad);
     state->setValue(grad, node->output());
     gradients.is_known(t);
     if (inexact.contains(value))

@@ -8,6 +8,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <exception>
 #include <string_view>
 
@@ -296,7 +297,11 @@ void Scope::check_returned(const at::Tensor &t) {
 void Scope::literal(const at::Tensor &t) {
   if (!ArrayMemory::is_torchs(t)) {
     const std::string place = text(frontend_.here());
-    if (ArrayMemory::overlaps(t, outside_))
+    const c10::StorageImpl &memory = *t.storage().unsafeGetStorageImpl();
+    const bool shared = std::any_of(outside_.begin(), outside_.end(), [&](const auto &known) {
+      return ArrayMemory::overlap(memory, *known.first);
+    });
+    if (shared)
       refuse_shared("a tensor from outside shares", place);
     arrays_.add(t, place);
   }
@@ -335,8 +340,7 @@ void Scope::know(const at::Tensor &t) {
   state->setValue(t, input);
   captured_.emplace(t.unsafeGetTensorImpl(), input);
   result.captures.push_back({t, std::move(path)});
-  if (t.has_storage())
-    outside_.insert(t.storage().unsafeGetStorageImpl());
+  note_outside(t);
   if (witness_)
     witness_->met(t);
   if (inputs_)

@@ -53,8 +53,7 @@ public:
       : modes(ModeRecord::now()), frontend_(frontend), witness_(witness), slots_(slots),
         names_(relaxation.names), reads_as_(frontend.value_reads()) {
     for (const at::Tensor &t : slots)
-      if (t.has_storage())
-        outside_.insert(t.storage().unsafeGetStorageImpl());
+      note_outside(t);
     if (witness_)
       for (const at::Tensor &t : slots)
         witness_->met(t);
@@ -205,6 +204,10 @@ public:
   std::unordered_map<jit::Value *, c10::IValue> met; ///< with data, that ops met on stand-ins
 
 private:
+  void note_outside(const at::Tensor &t) {
+    if (t.has_storage())
+      outside_.emplace(t.storage().unsafeGetStorageImpl(), t.storage());
+  }
   void literal(const at::Tensor &t);
   [[noreturn]] void refuse_shared(const std::string &what, const std::string &made_at);
   void cast_number(jit::Stack &stack);
@@ -257,9 +260,10 @@ private:
   std::vector<std::pair<at::Tensor, jit::Value *>> slots_known_; ///< numbers of slots
   Saves saves_;                                                  ///< of what can be taken back
   std::string effect_; ///< the first that cannot: `aten::resize_ at net.py:12`
-  std::unordered_set<const c10::StorageImpl *> outside_; ///< memory of what was there before
-  ArrayMemory arrays_;                                   ///< that the body made tensors of
-  bool stale_stash_ = false;                             ///< of arguments that were read as numbers
+  /// Memory of what was there before. Held: a body that assigns `.data` may let go of it.
+  std::unordered_map<const c10::StorageImpl *, c10::Storage> outside_;
+  ArrayMemory arrays_;       ///< that the body made tensors of
+  bool stale_stash_ = false; ///< of arguments that were read as numbers
   std::vector<std::pair<at::Tensor, at::Tensor>> substituted_; ///< by the last op, with stand-ins
   std::unordered_map<const c10::TensorImpl *, jit::Value *> captured_; ///< hidden inputs
   jit::Node *own_node_ = nullptr; ///< of the op under way that record() has made one for
