@@ -69,6 +69,46 @@ bool is_array(PyObject *object) {
           !PyBytes_Check(object));
 }
 
+bool is_constant_scalar(PyObject *object) {
+  const Numpy *types = numpy(); // a numpy.void is a view of some memory
+  return types && PyType_IsSubtype(Py_TYPE(object), types->scalar) &&
+         std::strcmp(Py_TYPE(object)->tp_name, "numpy.void") != 0 && is_array(object);
+}
+
+bool is_new_array(PyObject *object) {
+  const Numpy *types = numpy();
+  if (!types || Py_TYPE(object) != types->array)
+    return false;
+  const KeepError keep;
+  const Owned dtype(PyObject_GetAttrString(object, "dtype"));
+  const Owned holds(dtype ? PyObject_GetAttrString(dtype.get(), "hasobject") : nullptr);
+  if (holds.get() != Py_False)
+    return false;
+  Owned base(PyObject_GetAttrString(object, "base"));
+  while (base && base.get() != Py_None) {
+    if (Py_TYPE(base.get()) != types->array || Py_REFCNT(base.get()) != 2) // the view's, and ours
+      return false;
+    base = Owned(PyObject_GetAttrString(base.get(), "base"));
+  }
+  return static_cast<bool>(base);
+}
+
+PyObject *copy_of_array(PyObject *array) { return PyObject_CallMethod(array, "copy", "s", "K"); }
+
+bool same_array(PyObject *a, PyObject *b) {
+  if (Py_TYPE(a) != Py_TYPE(b))
+    return false;
+  const KeepError keep;
+  for (const char *name : {"dtype", "shape"}) {
+    const Owned x(PyObject_GetAttrString(a, name)), y(PyObject_GetAttrString(b, name));
+    if (!x || !y || PyObject_RichCompareBool(x.get(), y.get(), Py_EQ) != 1)
+      return false;
+  }
+  const Owned x(PyObject_CallMethod(a, "tobytes", nullptr)),
+      y(PyObject_CallMethod(b, "tobytes", nullptr));
+  return x && y && PyObject_RichCompareBool(x.get(), y.get(), Py_EQ) == 1;
+}
+
 bool has_arrays() { return numpy() != nullptr; }
 
 Rebuild tensors_for_arrays() {

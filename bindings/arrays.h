@@ -13,6 +13,16 @@ namespace tracehost::python {
 /// Requires: GIL held.
 bool is_array(PyObject *object);
 
+/// Whether it is a scalar of numpy that never changes, so that each call may return the same.
+bool is_constant_scalar(PyObject *object);
+/// Whether it is an array of plain values whose memory no other object holds. Requires: nothing but
+/// one result refers to it.
+bool is_new_array(PyObject *object);
+/// Another array with these values: a new reference, or null with an error set.
+PyObject *copy_of_array(PyObject *array);
+/// Whether two arrays, or two scalars, have the same class, dtype, shape and bytes.
+bool same_array(PyObject *a, PyObject *b);
+
 /// Whether the program has imported numpy.
 bool has_arrays();
 

@@ -45,6 +45,7 @@ py::object Concrete::call(const py::args &args, const py::kwargs &kwargs) {
   fill_roots(given);
   const auto captured = captures(given);
   const auto holders = this->holders(given);
+  const auto handed_out = this->handed_out(given);
   torch::jit::Stack stack;
   stack.reserve(given.tensors.size() + captured.size());
   for (const py::object &t : given.tensors)
@@ -60,7 +61,22 @@ py::object Concrete::call(const py::args &args, const py::kwargs &kwargs) {
   }
   if (!state().environment->store(holders, stack))
     rethrow();
-  PyObject *made = build_result(specialization_->outputs, stack);
+  return result_of(given, handed_out, stack);
+}
+
+/// An argument's own list or dict is made anew: a ConcreteFunction takes leaves.
+py::object Concrete::result_of(const Arguments &given, const std::vector<Owned> &handed_out,
+                               torch::jit::Stack &outputs) const {
+  std::vector<PyObject *> objects, containers;
+  for (const py::object &root : given.roots)
+    objects.push_back(root.ptr());
+  if (state().containers)
+    containers.resize((*state().containers)->given.size());
+  for (std::size_t i = 0; i < handed_out.size(); ++i) {
+    auto &into = i + state().containers_reached < handed_out.size() ? objects : containers;
+    into.push_back(handed_out[i].get());
+  }
+  PyObject *made = build_result(specialization_->outputs, outputs, objects, containers);
   if (!made)
     rethrow();
   return py::reinterpret_steal<py::object>(made);
@@ -113,6 +129,21 @@ std::vector<Owned> Concrete::holders(const Arguments &given) const {
   for (const Owned &holder : result)
     if (!holder)
       raise(errors().capture, fmt::format("{}: an object that it stores to is gone. Get a new "
+                                          "ConcreteFunction.",
+                                          name_));
+  return result;
+}
+
+/// Those of the result, before the run.
+std::vector<Owned> Concrete::handed_out(const Arguments &given) const {
+  if (!state().environment->hands_out())
+    return {};
+  std::vector<PyObject *> from = roots(given);
+  from.push_back(nullptr); // as in holders()
+  auto result = state().environment->handed_out(from.data());
+  for (const Owned &object : result)
+    if (!object)
+      raise(errors().capture, fmt::format("{}: an object that it returns is gone. Get a new "
                                           "ConcreteFunction.",
                                           name_));
   return result;

@@ -50,8 +50,11 @@ void check_leaf(PyObject *object, Purpose purpose) {
   };
   if (PyAnySet_Check(object))
     refuse("has no fixed order. Use a tuple, or sorted(...) of it.");
-  if (is_array(object))
+  if (is_array(object) && purpose == Purpose::argument)
     refuse("is no tensor. Use torch.as_tensor(value).");
+  if (is_array(object) && !is_constant_scalar(object))
+    refuse("has memory that something else has too, or holds objects. Return array.copy(), or of "
+           "objects array.tolist().");
   if (purpose == Purpose::result)
     return; // what can't come back is told by describe_result()
   if (PyWeakref_Check(object))
@@ -94,7 +97,9 @@ public:
 private:
   void slow(PyObject *object);
   void typed(PyObject *object);
+  bool from_outside(PyObject *object);
   bool of_result(PyObject *object);
+  void number_container(PyObject *object, std::size_t node);
   void again(PyObject *object, std::uint8_t what, Node::Payload payload);
   void container(PyObject *object, std::shared_ptr<ContainerType> type);
   void children(PyObject *object, const ContainerType &type);
@@ -240,6 +245,8 @@ void Flattener::value(PyObject *object) {
 void Flattener::slow(PyObject *object) {
   if (is_traced_number(object))
     return tensor(object);
+  if (result_ && !in_context_ && from_outside(object))
+    return;
   const auto known = types_.find(Py_TYPE(object));
   if (known != types_.end())
     return container(object, known->second);
@@ -266,17 +273,46 @@ void Flattener::again(PyObject *object, std::uint8_t what, Node::Payload payload
   add(node, object, 0);
 }
 
-/// An object of a result: whether it was given, or is one that can be made anew.
-bool Flattener::of_result(PyObject *object) {
-  if (!result_ || in_context_ || PyType_Check(object) || PyFunction_Check(object) ||
-      is_enum_member(object)) // constants
+/// The object's place in the list, where it may be put now.
+std::size_t place_in(std::vector<PyObject *> &list, PyObject *object) {
+  const auto found = std::find(list.begin(), list.end(), object);
+  if (found != list.end())
+    return static_cast<std::size_t>(found - list.begin());
+  list.push_back(object);
+  return list.size() - 1;
+}
+
+/// Whether each call may return this very object.
+bool is_constant(PyObject *object) {
+  if (PyType_Check(object) || PyFunction_Check(object) || is_enum_member(object))
+    return true;
+  if (has_user_type(Py_TYPE(object)) || container_type(object))
+    return false;
+  std::vector<AtomRef> atoms;
+  const Node node = leaf(object, atoms);
+  return node.kind != Kind::atom || !mark_of(object, node);
+}
+
+/// An object of a result that each call finds, and none makes.
+bool Flattener::from_outside(PyObject *object) {
+  if (is_constant(object))
     return false;
   const auto given = std::find(result_->given.begin(), result_->given.end(), object);
-  if (given != result_->given.end()) {
-    const auto number = static_cast<std::uint32_t>(given - result_->given.begin());
-    again(object, kGiven, {.again = {0, number}});
-    return true;
+  std::size_t number = static_cast<std::size_t>(given - result_->given.begin());
+  if (given == result_->given.end()) {
+    if (!result_->reached || result_->reached->as(object) != ReachedObjects::As::whole)
+      return false;
+    number += place_in(result_->reached->objects, object);
   }
+  again(object, kGiven, {.again = {0, static_cast<std::uint32_t>(number)}});
+  return true;
+}
+
+/// An object of a result that can be made anew.
+bool Flattener::of_result(PyObject *object) {
+  if (!result_ || in_context_ || PyType_Check(object) || PyFunction_Check(object) ||
+      is_enum_member(object))
+    return false;
   if (const auto met = result_->made.find(object); met != result_->made.end()) {
     if (nodes_[met->second.node].end == 0)
       nesting_.enter(object); // throws: it contains itself
@@ -285,12 +321,28 @@ bool Flattener::of_result(PyObject *object) {
     again(object, kShared, {.again = {met->second.node, 0}});
     return true;
   }
-  auto type = instance_type(object);
-  if (!type)
+  const bool array = is_new_array(object);
+  auto type = array ? nullptr : instance_type(object);
+  if (!array && !type)
     return false;
   result_->made.emplace(object, ResultObjects::Made{static_cast<std::uint32_t>(nodes_.size()), 1});
-  container(object, std::move(type));
+  array ? leaf_node(object) : container(object, std::move(type));
   return true;
+}
+
+/// Node::reserved[1] of a container from outside. A tuple is as good as another one.
+void Flattener::number_container(PyObject *object, std::size_t node) {
+  if (!result_ || PyTuple_Check(object))
+    return;
+  const auto &of = result_->containers;
+  auto number = static_cast<std::size_t>(std::find(of.begin(), of.end(), object) - of.begin());
+  if (number == of.size()) {
+    if (!result_->reached || result_->reached->as(object) == ReachedObjects::As::none)
+      return;
+    number += place_in(result_->reached->containers, object);
+  }
+  if (number < 255)
+    nodes_[node].reserved[1] = static_cast<std::uint8_t>(number + 1);
 }
 
 void Flattener::container(PyObject *object, std::shared_ptr<ContainerType> type) {
@@ -303,12 +355,7 @@ void Flattener::container(PyObject *object, std::shared_ptr<ContainerType> type)
     further(object, facts);
   close(at);
   nesting_.leave();
-  if (result_ && (PyList_CheckExact(object) || PyDict_CheckExact(object))) {
-    const auto &of = result_->containers;
-    const auto number = std::find(of.begin(), of.end(), object) - of.begin();
-    if (number < std::min<std::ptrdiff_t>(std::ssize(of), 255))
-      nodes_[at].reserved[1] = static_cast<std::uint8_t>(number + 1);
-  }
+  number_container(object, at);
 }
 
 void Flattener::children(PyObject *object, const ContainerType &type) {
@@ -375,7 +422,6 @@ void Flattener::dict(PyObject *object) {
   }
 }
 
-/// What a registered flatten function gives besides the children: by value, whatever it is.
 /// How often an object refers to another by itself, or by its attributes.
 Py_ssize_t references(PyObject *from, PyObject *to) {
   struct Count {
@@ -407,6 +453,7 @@ void Flattener::count_references(PyObject *object, const std::vector<PyObject *>
   }
 }
 
+/// What a registered flatten function gives besides the children: by value, whatever it is.
 void Flattener::context(PyObject *object) {
   if (purpose_ == Purpose::result) { // goes back to the unflatten function as it is
     Node node;

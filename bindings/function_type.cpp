@@ -200,7 +200,7 @@ PyObject *call_function(PyObject *self, PyObject *const *args, std::size_t nargs
     const auto outcome = f.core->call(call, call, *stack, served);
     if (outcome != FunctionCore::Outcome::hit) [[unlikely]]
       return missed(f, call, outcome);
-    return build_result(served->outputs, *stack, call.roots(), call.containers(*served));
+    return build_result(served->outputs, *stack, call.given(), call.containers(*served));
   } catch (const RunsPlain &mode) {
     return plain(f, arguments, mode.around);
   } catch (const TraceAhead &) {

@@ -122,8 +122,9 @@ std::optional<ValueGuard> PythonCall::current_value(const ValueGuard &guard,
 void PythonCall::execute(const Specialization &specialization, torch::jit::Stack &stack,
                          Begun *begun) {
   auto &state = static_cast<PythonState &>(*specialization.front_end);
-  if (!state.rebinds) [[likely]]
+  if (!state.does_more) [[likely]]
     return run_program(specialization, state, stack, begun);
+  find_handed_out(specialization);
   const auto holders = state.environment->holders(nullptr);
   std::vector<Owned> changed;
   if (state.containers) {
@@ -149,12 +150,34 @@ void PythonCall::execute(const Specialization &specialization, torch::jit::Stack
 
 std::span<PyObject *const> PythonCall::find_containers(const Specialization &served) {
   const auto &state = static_cast<const PythonState &>(*served.front_end);
-  if (containers_.empty())
+  if (std::exchange(containers_of_, &served) == &served)
+    return containers_;
+  containers_.clear();
+  if (state.containers)
     for (const ContainerPath &path : (*state.containers)->given) {
-      containers_held_.emplace_back(Py_XNewRef(find(path, bound_, function_.binder.fixed())));
-      containers_.push_back(containers_held_.back().get());
+      held_.emplace_back(Py_XNewRef(find(path, bound_, function_.binder.fixed())));
+      containers_.push_back(held_.back().get());
     }
   return containers_;
+}
+
+/// The objects from outside that the result holds: before the run, which may take them away.
+void PythonCall::find_handed_out(const Specialization &served) {
+  const auto &state = static_cast<const PythonState &>(*served.front_end);
+  if (!state.environment->hands_out())
+    return;
+  const std::size_t of_arguments = state.containers ? (*state.containers)->given.size() : 0;
+  find_containers(served);
+  containers_.resize(of_arguments); // a validated call asks twice
+  found_.roots.resize(state.roots);
+  auto objects = state.environment->handed_out(nullptr);
+  for (std::size_t i = 0; i < objects.size(); ++i) {
+    if (i + state.containers_reached < objects.size())
+      found_.roots.push_back(objects[i].get());
+    else
+      containers_.push_back(objects[i].get());
+    held_.push_back(std::move(objects[i]));
+  }
 }
 
 void PythonCall::run_program(const Specialization &specialization, PythonState &state,
@@ -183,6 +206,7 @@ void PythonCall::run_program(const Specialization &specialization, PythonState &
 }
 
 std::optional<BesideResult> PythonCall::run_beside(Request &, const Specialization &served) {
+  find_handed_out(served);
   {
     const InStance eager(Stance::eager); // the Functions that it calls are parts of the graph
     miss().result = call_body();
@@ -193,7 +217,7 @@ std::optional<BesideResult> PythonCall::run_beside(Request &, const Specializati
   std::vector<Owned> tensors;
   try {
     const OutputSpec body = describe_result(miss().result, function_.name, tensors,
-                                            {found_.roots, true, containers(served)});
+                                            {given(), true, containers(served)});
     beside.different = difference(served.outputs, body, tensors, beside.tensors);
   } catch (const python_error &) {
     beside.different = current_error();

@@ -27,6 +27,8 @@
 
 namespace tracehost::python {
 
+struct Returnable;
+
 /// What a Python Function is made of, besides the core's cache.
 struct PythonFunction {
   PyObject *callable; ///< what the user wrote; strong
@@ -61,8 +63,10 @@ struct PythonState final : FrontEndState {
   std::size_t roots = 0;                   ///< objects among the arguments
   std::vector<TensorMeta> outputs;         ///< of the traced result's tensors
   std::optional<ContainerUses> containers; ///< of the arguments, where there are any
-  std::vector<PyObject *> absent; ///< attributes that no tensor argument has; live for good
-  bool runs_code = false;         ///< verifying it may run a user's `==`
+  std::vector<PyObject *> absent;     ///< attributes that no tensor argument has; live for good
+  bool runs_code = false;             ///< verifying it may run a user's `==`
+  bool does_more = false;             ///< a run stores, or finds objects for its result
+  std::size_t containers_reached = 0; ///< of the environment's handed_out(): the last ones
   std::size_t captures = 0; ///< hidden inputs; those past them are arguments reached by a path, too
   std::vector<const PythonCallback *> calls; ///< of the Program, which owns them
 
@@ -102,12 +106,15 @@ public:
   void use(StandIns &stand_ins);
   /// By slot, the names of the specs that a request was made of. After flatten().
   std::vector<std::string> spec_names() const;
-  /// After a hit: the objects that paths start from, by their numbers; borrowed.
-  std::span<PyObject *const> roots() const { return found_.roots; }
-  /// After a hit: the lists and dicts of the arguments that its result holds, by their numbers.
+  /// After a hit: the objects that paths start from, then those from outside that its result holds,
+  /// by their numbers; borrowed.
+  std::span<PyObject *const> given() const { return found_.roots; }
+  /// After a hit: the lists and dicts of the arguments, then other containers from outside, that
+  /// its result holds, by their numbers.
   std::span<PyObject *const> containers(const Specialization &served) {
     const auto &state = static_cast<const PythonState &>(*served.front_end);
-    return state.containers ? find_containers(served) : std::span<PyObject *const>();
+    return state.containers || state.containers_reached ? find_containers(served)
+                                                        : std::span<PyObject *const>();
   }
   /// After Outcome::traced: the body's result, a new reference.
   PyObject *take_result() { return std::exchange(miss().result, nullptr); }
@@ -188,11 +195,15 @@ private:
   void check_arguments_unchanged();
   [[noreturn]] void refuse_change(std::size_t parameter);
   std::span<PyObject *const> find_containers(const Specialization &served);
+  Returnable returnable();
+  ReachedObjects::As reach(PyObject *object) const;
+  std::vector<PyObject *> given_at_trace() const;
   std::vector<PyObject *> containers_at_trace() const;
   void compare_containers();
   void repeat_changes(BodyResult &result);
   void repeat_change(ArgumentContainers::Container &container, BodyResult &result);
   void note_given(OutputSpec &outputs);
+  void find_handed_out(const Specialization &served);
   bool can_be_wrapped(PyObject *tensor) const;
   void repeat(Rebound &rebound, std::vector<at::Tensor> &outputs);
   void put_back();
@@ -212,8 +223,9 @@ private:
   };
   std::unique_ptr<Converted> converted_;
   Collected found_;
-  std::vector<Owned> containers_held_;
-  std::vector<PyObject *> containers_; ///< of find_containers(); empty: not called yet
+  std::vector<Owned> held_;            ///< objects that the call has found for its result
+  std::vector<PyObject *> containers_; ///< of find_containers()
+  const Specialization *containers_of_ = nullptr; ///< whose these are; null: not called yet
 
   StandIns *request_ = nullptr; ///< a request's; null: the call has example data
 
@@ -227,6 +239,9 @@ private:
     Flattened flattened;
     std::optional<ArgumentContainers> containers; ///< as they were before the body ran
     std::optional<ContainerUses> uses;
+    std::vector<PyObject *>
+        containers_before; ///< those of the arguments; borrowed from `containers`
+    ReachedObjects reached;
     UserValues values;       ///< what users' types make of their objects
     std::vector<Node> nodes; ///< of the arguments before the body ran
     std::vector<TensorMeta> outputs;

@@ -1,3 +1,4 @@
+#include "containers.h"
 #include "errors.h"
 #include "python_call.h"
 #include "results.h"
@@ -22,9 +23,52 @@ void PythonCall::refuse_change(std::size_t parameter) {
                             function_.name, function_.parameters->names[parameter]));
 }
 
+/// What the body's result may have besides new values.
+Returnable PythonCall::returnable() {
+  miss().containers_before =
+      miss().containers ? miss().containers->objects() : std::vector<PyObject *>();
+  miss().reached = {[this](PyObject *object) { return reach(object); }, {}, {}};
+  return {miss().flattened.roots, true, miss().containers_before, &miss().reached};
+}
+
+/// A container is taken apart if all that is in it can be made anew.
+ReachedObjects::As PythonCall::reach(PyObject *object) const {
+  using As = ReachedObjects::As;
+  if (!miss().recorder->reaches(object))
+    return As::none;
+  const auto has_parts = [](PyObject *of) {
+    const auto type = container_type(of);
+    return type && type->form() != Form::mapping ? As::parts : As::whole;
+  };
+  if (has_parts(object) == As::whole)
+    return As::whole;
+  ReachedObjects inner{
+      [&](PyObject *of) { return miss().recorder->reaches(of) ? has_parts(of) : As::none; },
+      {},
+      {}};
+  std::vector<Owned> tensors;
+  try {
+    describe_result(object, function_.name, tensors,
+                    {miss().flattened.roots, true, miss().containers_before, &inner});
+  } catch (const python_error &) {
+    return As::whole;
+  }
+  return As::parts;
+}
+
 /// By the numbers that a result has for them.
+std::vector<PyObject *> PythonCall::given_at_trace() const {
+  std::vector<PyObject *> result = miss().flattened.roots;
+  const auto &reached = miss().reached.objects;
+  result.insert(result.end(), reached.begin(), reached.end());
+  return result;
+}
+
 std::vector<PyObject *> PythonCall::containers_at_trace() const {
-  return miss().containers ? miss().containers->objects() : std::vector<PyObject *>();
+  std::vector<PyObject *> result = miss().containers_before;
+  const auto &reached = miss().reached.containers;
+  result.insert(result.end(), reached.begin(), reached.end());
+  return result;
 }
 
 /// Behind the body. Only lists and dicts may have changed.
@@ -87,21 +131,27 @@ void PythonCall::repeat_change(ArgumentContainers::Container &container, BodyRes
   (*miss().uses)->changes.push_back(std::move(change));
 }
 
-/// The result's containers are numbered among themselves from here on.
+/// The result's containers are numbered among themselves from here on: those of the arguments
+/// first, then those that the body has reached.
 void PythonCall::note_given(OutputSpec &outputs) {
+  const std::size_t before = miss().containers_before.size();
+  std::vector<std::size_t> used; // by their numbers among the arguments
+  for (const Node &node : outputs.nodes)
+    if (node.is_container() && node.reserved[1] && node.reserved[1] <= before)
+      used.push_back(node.reserved[1] - 1U);
   for (Node &node : outputs.nodes) {
     if (!node.is_container() || !node.reserved[1])
       continue;
-    if (!miss().uses)
-      miss().uses.emplace();
-    auto &given = (*miss().uses)->given;
-    if (given.size() == 255) { // a node has a byte for its number
-      node.reserved[1] = 0;
-      continue;
-    }
-    given.push_back(copy(miss().containers->all()[node.reserved[1] - 1U].path));
-    node.reserved[1] = static_cast<std::uint8_t>(given.size());
+    const std::size_t number = node.reserved[1] - 1U;
+    const auto place = number < before
+                           ? std::find(used.begin(), used.end(), number) - used.begin()
+                           : std::ssize(used) + static_cast<std::ptrdiff_t>(number - before);
+    node.reserved[1] = place < 255 ? static_cast<std::uint8_t>(place + 1) : 0; // it is a byte
   }
+  if (!used.empty() && !miss().uses)
+    miss().uses.emplace();
+  for (const std::size_t number : used)
+    (*miss().uses)->given.push_back(copy(miss().containers->all()[number].path));
 }
 
 } // namespace tracehost::python

@@ -106,8 +106,7 @@ BodyResult PythonCall::run(Request &) {
   compare_containers();
   BodyResult result;
   std::vector<Owned> tensors;
-  result.outputs = describe_result(miss().result, function_.name, tensors,
-                                   {miss().flattened.roots, true, containers_at_trace()});
+  result.outputs = describe_result(miss().result, function_.name, tensors, returnable());
   for (const Owned &t : tensors) {
     if (!can_be_wrapped(t.get()))
       trace::refuse(
@@ -157,8 +156,7 @@ void PythonCall::return_as_eager() {
   std::vector<Owned> tensors;
   BodyResult result;
   try {
-    result.outputs = describe_result(miss().result, function_.name, tensors,
-                                     {miss().flattened.roots, true, containers_at_trace()});
+    result.outputs = describe_result(miss().result, function_.name, tensors, returnable());
   } catch (const python_error &) {
     return; // no graph would have returned it
   }
@@ -182,7 +180,7 @@ void PythonCall::return_as_eager(const BodyResult &result) {
   if (!differs)
     return;
   const trace::PausedWithData paused;
-  Owned built(build_result(result.outputs, outputs, miss().flattened.roots, containers_at_trace()));
+  Owned built(build_result(result.outputs, outputs, given_at_trace(), containers_at_trace()));
   if (!built)
     rethrow();
   Py_XSETREF(miss().result, built.release());
@@ -308,7 +306,11 @@ std::shared_ptr<FrontEndState> PythonCall::finish(Request &, Signature &signatur
       captured.push_back(tensor);
       signature.captures.push_back({miss().recorder->path_of(tensor), meta_of(tensor)});
     }
-  state->environment = miss().recorder->finish(captured, miss().side_effects);
+  std::vector<PyObject *> handed_out = miss().reached.objects;
+  handed_out.insert(handed_out.end(), miss().reached.containers.begin(),
+                    miss().reached.containers.end());
+  state->containers_reached = miss().reached.containers.size();
+  state->environment = miss().recorder->finish(captured, handed_out, miss().side_effects);
   if (request_)
     miss().recorder->put_back();
   miss().births.reset();
@@ -316,6 +318,7 @@ std::shared_ptr<FrontEndState> PythonCall::finish(Request &, Signature &signatur
   state->absent.assign(miss().recorder->absent().begin(), miss().recorder->absent().end());
   state->rebinds = !state->environment->rebindings().empty() ||
                    (miss().uses && !(*miss().uses)->changes.empty());
+  state->does_more = state->rebinds || state->environment->hands_out();
   if (miss().uses)
     std::swap(**miss().uses, *state->containers.emplace());
   state->calls = callbacks_of(*traced.graph->block());

@@ -1,5 +1,6 @@
 #include "results.h"
 
+#include "arrays.h"
 #include "assemble.h"
 #include "atoms.h"
 #include "errors.h"
@@ -21,10 +22,17 @@
 namespace tracehost::python {
 namespace {
 
-/// Leaves come back as the very objects of the trace: they can't change.
+/// Leaves come back as the very objects of the trace: they can't change. An array can, so that each
+/// result gets a copy of one that nobody else has.
 class Constant final : public Atom {
 public:
-  explicit Constant(PyObject *object) : object_(Py_NewRef(object)) {}
+  /// Throws python_error.
+  explicit Constant(PyObject *object)
+      : copied_(is_new_array(object)),
+        object_(copied_ ? copy_of_array(object) : Py_NewRef(object)) {
+    if (!object_)
+      rethrow();
+  }
   ~Constant() override {
     if (!python_alive())
       return;
@@ -34,8 +42,11 @@ public:
   bool same(const Atom &other) const override { return this == &other; }
   std::string text() const override;
   PyObject *object() const { return object_; }
+  /// For a result: a new reference, or null with an error set.
+  PyObject *handed_out() const { return copied_ ? copy_of_array(object_) : Py_NewRef(object_); }
 
 private:
+  bool copied_;
   PyObject *object_;
 };
 
@@ -58,13 +69,13 @@ std::string Constant::text() const {
 constexpr std::uint8_t kNumber = 1;
 
 PyObject *constant(const Node &node) {
-  return Py_NewRef(static_cast<const Constant *>(node.payload.atom)->object());
+  return static_cast<const Constant *>(node.payload.atom)->handed_out();
 }
 
 PyObject *given_object(const Node &node, std::span<PyObject *const> given) {
   if (node.reserved[1] == kGiven && node.payload.again.root < given.size())
     return Py_NewRef(given[node.payload.again.root]);
-  PyErr_SetString(PyExc_TypeError, "the result holds an object that was an argument, which is "
+  PyErr_SetString(PyExc_TypeError, "the result holds an object from outside the body, which is "
                                    "known to calls of the Function alone. Call that.");
   return nullptr;
 }
@@ -79,7 +90,7 @@ struct Outputs {
   /// A new reference; null: it is made anew.
   PyObject *container(const Node &node) const {
     const std::size_t number = node.reserved[1];
-    return number && number <= containers.size() ? Py_NewRef(containers[number - 1]) : nullptr;
+    return number && number <= containers.size() ? Py_XNewRef(containers[number - 1]) : nullptr;
   }
   torch::jit::Stack &stack;
   std::span<PyObject *const> given, containers;
@@ -97,6 +108,8 @@ bool same_leaf(PyObject *a, PyObject *b) {
     return true;
   if (Py_TYPE(a) != Py_TYPE(b))
     return false;
+  if (is_array(a))
+    return same_array(a, b);
   if (PyFloat_CheckExact(a) && std::isnan(PyFloat_AS_DOUBLE(a)) && std::isnan(PyFloat_AS_DOUBLE(b)))
     return true;
   const int equal = PyObject_RichCompareBool(a, b, Py_EQ);
@@ -152,7 +165,7 @@ bool is_importable(PyObject *leaf) {
 bool can_return(PyObject *leaf, const Node &node) {
   return !node.reserved[0] || is_enum_member(leaf) || is_importable(leaf) ||
          PyUnicode_Check(leaf) || PyLong_Check(leaf) || PyFloat_Check(leaf) ||
-         PyComplex_Check(leaf) || PyBytes_Check(leaf);
+         PyComplex_Check(leaf) || PyBytes_Check(leaf) || is_array(leaf);
 }
 
 [[noreturn]] void refuse(const std::string &function, PyTypeObject *type) {
@@ -176,7 +189,7 @@ bool is_factory(const std::vector<Node> &nodes, std::size_t index, PyObject *bef
 OutputSpec describe_result(PyObject *result, const std::string &function,
                            std::vector<Owned> &tensors, const Returnable &returnable) {
   FlatValue flat;
-  ResultObjects objects{returnable.given, returnable.containers, {}};
+  ResultObjects objects{returnable.given, returnable.containers, returnable.reached, {}};
   try {
     flat = flatten(result, Purpose::result, nullptr, returnable.made ? &objects : nullptr);
   } catch (...) {

@@ -13,6 +13,8 @@
 
 namespace tracehost::python {
 
+struct ReachedObjects;
+
 /// Which objects a result may have.
 struct Returnable {
   std::span<PyObject *const> given; ///< arguments, or what is in them: later calls return theirs
@@ -20,6 +22,7 @@ struct Returnable {
   /// others.
   bool made = false;
   std::span<PyObject *const> containers = {}; ///< lists and dicts among the arguments
+  ReachedObjects *reached = nullptr; ///< what the body has found outside (walk.h); null: nothing
 };
 
 /// Describes what the body returned, to which the caller has one reference; `tensors` gets its
@@ -42,7 +45,7 @@ PyObject *result_leaf(const Node &node);
 
 /// The result of a hit: a new reference, or null with a Python error set. Consumes `outputs`.
 /// `given`: of the call, by their numbers at the trace; where they are not known, empty.
-/// `containers`: likewise; empty: they are made anew.
+/// `containers`: likewise; empty, or null: they are made anew.
 PyObject *build_result(const OutputSpec &spec, torch::jit::Stack &outputs,
                        std::span<PyObject *const> given = {},
                        std::span<PyObject *const> containers = {});

@@ -47,7 +47,11 @@ public:
           return Py_NewRef(made.get());
       return leaves_.again(node, nodes_[node.payload.again.node]);
     }
-    return leaves_.object(node);
+    const auto index = static_cast<std::uint32_t>(at - 1);
+    PyObject *made = leaves_.object(node);
+    if (made && node.reserved[2] != 0)
+      shared_.emplace_back(index, Owned(Py_NewRef(made)));
+    return made;
   }
 
 private:

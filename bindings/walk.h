@@ -9,6 +9,7 @@
 #include <Python.h>
 #include <c10/util/SmallVector.h>
 
+#include <functional>
 #include <span>
 #include <string>
 #include <unordered_map>
@@ -71,12 +72,24 @@ struct FlatValue {
 /// Arguments are refused where a later call could not be compared with them; a result's registered
 /// containers keep what their class calls context as it is.
 enum class Purpose : std::uint8_t { argument, result };
-/// What a result's objects are that no container_type() takes apart.
+/// Objects from outside that a result holds. Each hit returns the one that it finds by the path.
+struct ReachedObjects {
+  enum class As : std::uint8_t {
+    none,  ///< the body was not seen to reach the object
+    whole, ///< it is not taken apart
+    parts, ///< a container, taken apart as any other: an archive makes it anew
+  };
+  std::function<As(PyObject *)> as;
+  std::vector<PyObject *> objects;    ///< whole ones, numbered behind ResultObjects::given
+  std::vector<PyObject *> containers; ///< in parts, numbered behind ResultObjects::containers
+};
+/// What a result's objects are that are not simply taken apart.
 struct ResultObjects {
   std::span<PyObject *const> given; ///< by their number: arguments, or what is in them
   /// Lists and dicts among the arguments. Each is taken apart as any other; its Node::reserved[1]
   /// is its number here, from 1 on. Past the 255th they are not told from others.
   std::span<PyObject *const> containers;
+  ReachedObjects *reached = nullptr; ///< null: none
   struct Made {
     std::uint32_t node;    ///< where it was met first
     Py_ssize_t references; ///< from the result
@@ -87,8 +100,8 @@ struct ResultObjects {
 FlatValue flatten(PyObject *value, Purpose purpose, UserValues *values = nullptr,
                   ResultObjects *objects = nullptr);
 
-/// Of a result, Node::reserved[1] of a Kind::again: an argument (payload.again.root), or the
-/// instance made for payload.again.node, whose own reserved[2] is kShared.
+/// Of a result, Node::reserved[1] of a Kind::again: an object from outside (payload.again.root), or
+/// what was made for payload.again.node, whose own reserved[2] is kShared.
 inline constexpr std::uint8_t kGiven = 1;
 inline constexpr std::uint8_t kShared = 2;
 

@@ -73,6 +73,10 @@ public:
   /// What holds those slots: to ask before the run, which may run other code. `arguments`: reads
   /// the paths again, null where one is broken; without: verify() just returned true.
   virtual std::vector<Owned> holders(PyObject *const *arguments) const = 0;
+  /// Objects from outside that the result holds, in the order of Recorder::finish's `handed_out`:
+  /// to ask before the run, too. `arguments`: as for holders().
+  virtual std::vector<Owned> handed_out(PyObject *const *arguments) const = 0;
+  virtual std::size_t hands_out() const = 0; ///< how many these are
   /// After the run. False with an error set.
   virtual bool store(const std::vector<Owned> &holders, torch::jit::Stack &outputs) const = 0;
 

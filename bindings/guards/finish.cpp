@@ -18,9 +18,12 @@ std::string lifted_into(const std::string &path) {
 
 } // namespace
 
-Finish::Finish(Paths &paths, const Stores &stores, bool calls, std::span<PyObject *const> captured)
+Finish::Finish(Paths &paths, const Stores &stores, bool calls, std::span<PyObject *const> captured,
+               std::span<PyObject *const> handed_out)
     : paths_(paths), graph_(paths.graph()), stores_(stores), calls_(calls), captured_(captured),
-      held_(captured.size()) {}
+      held_(captured.size()) {
+  mark_handed_out(handed_out);
+}
 
 std::shared_ptr<Environment> Finish::run(bool watch_values, const std::vector<Change> &changes,
                                          std::vector<Rebound> &rebound,
@@ -82,6 +85,18 @@ void Finish::mark_way(int container) {
     const Object &o = graph_.objects[object];
     graph_.containers[o.container].slots[o.slot].needed = true;
     object = graph_.containers[o.container].object;
+  }
+}
+
+/// A later call finds them by the same paths.
+void Finish::mark_handed_out(std::span<PyObject *const> objects) {
+  for (PyObject *object : objects) {
+    const int number = paths_.number_of(object);
+    handed_out_.push_back(number);
+    if (const Object &o = graph_.objects[number]; o.container >= 0) {
+      graph_.containers[o.container].slots[o.slot].needed = true;
+      mark_way(o.container);
+    }
   }
 }
 
@@ -260,6 +275,11 @@ std::shared_ptr<Environment> Finish::environment() {
   std::vector<std::vector<std::int32_t>> slots;         ///< by their numbers before; -1: left out
   std::vector<bool> used(graph_.objects.size(), false); // else nothing is read through it
 
+  for (const std::int32_t object : handed_out_) {
+    used[object] = true;
+    if (dropped_[object])
+      once_ = "the body changes the way to what it returns: the next call is traced with it";
+  }
   for (std::size_t i = 0; i < graph_.containers.size(); ++i) {
     const Container &from = graph_.containers[i];
     if (dropped_[from.object]) {
@@ -355,8 +375,10 @@ std::shared_ptr<Environment> Finish::environment() {
     Py_XINCREF(tensor);
   for (Rebinding &r : rebindings_)
     r.container = kept.at(r.container);
+  for (std::int32_t &object : handed_out_)
+    object = numbers[object];
   return std::make_shared<Watch>(std::move(graph), watch_values_, std::move(held_),
-                                 std::move(rebindings_));
+                                 std::move(rebindings_), std::move(handed_out_));
 }
 
 } // namespace tracehost::python

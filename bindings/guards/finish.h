@@ -37,7 +37,8 @@ namespace tracehost::python {
 class Finish {
 public:
   /// `calls`: nodes of the graph call code, which may store to anything.
-  Finish(Paths &paths, const Stores &stores, bool calls, std::span<PyObject *const> captured);
+  Finish(Paths &paths, const Stores &stores, bool calls, std::span<PyObject *const> captured,
+         std::span<PyObject *const> handed_out);
 
   std::shared_ptr<Environment> run(bool watch_values, const std::vector<Change> &changes,
                                    std::vector<Rebound> &rebound,
@@ -48,6 +49,7 @@ public:
 
 private:
   void mark_captures();
+  void mark_handed_out(std::span<PyObject *const> objects);
   void mark_way(int container);
   void changed(const Change &change);
   bool is_watched(int container) const;
@@ -68,7 +70,8 @@ private:
   std::span<PyObject *const> captured_;
   std::vector<PyObject *> held_; ///< captures without a path; else null
   std::vector<Rebinding> rebindings_;
-  std::unordered_set<int> must_lack_; ///< containers to which each run adds what was not there
+  std::vector<std::int32_t> handed_out_; ///< objects of the graph that the result holds
+  std::unordered_set<int> must_lack_;    ///< containers to which each run adds what was not there
   std::vector<SideEffect> effects_;
   std::vector<SideEffect> gone_; ///< of attributes that are there no more
   bool lifted_ = false;

@@ -116,6 +116,8 @@ public:
   bool knows(PyObject *object) const {
     return objects_.contains(object) || leaves_.contains(object);
   }
+  /// What is known of it in the graph: its place among the objects, or -1.
+  int number_of(PyObject *object);
   /// The slot through which a tensor is reached, or null.
   const Position *tensor(PyObject *object) const;
 
@@ -129,7 +131,6 @@ private:
 
   int add_object(PyObject *object, int container, int slot);
   int root_object(PyObject *object, std::string name);
-  int number_of(PyObject *object);
   int class_object(PyTypeObject *type);
   int collection(PyObject *object);
   int container(int object, Place place);

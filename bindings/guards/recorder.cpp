@@ -445,11 +445,12 @@ void Recorder::State::note_numbers() {
 }
 
 std::shared_ptr<Environment> Recorder::finish(std::span<PyObject *const> captured,
+                                              std::span<PyObject *const> handed_out,
                                               std::vector<SideEffect> &side_effects) {
   State &s = *state_;
   for (const UnknownCall &call : s.reads.unknown_calls())
     s.paths.graph().unknown_calls.push_back(call.what + " at " + text(call.where));
-  Finish finish(s.paths, s.stores, s.calls, captured);
+  Finish finish(s.paths, s.stores, s.calls, captured, handed_out);
   s.note_numbers();
   auto environment = finish.run(s.watch_values, s.changes, s.rebound, side_effects);
   s.once = finish.once();

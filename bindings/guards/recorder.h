@@ -101,7 +101,9 @@ public:
   /// Puts back what rebound() slots held before: a request leaves no stand-ins behind.
   void put_back();
   /// After rebound(). `captured`: the tensors that became hidden inputs, in that order.
+  /// `handed_out`: objects that it reaches and the result holds.
   std::shared_ptr<Environment> finish(std::span<PyObject *const> captured,
+                                      std::span<PyObject *const> handed_out,
                                       std::vector<SideEffect> &side_effects);
   /// Calls of C code that is not in the table of c_functions.h.
   const std::vector<UnknownCall> &unknown_calls() const;

@@ -32,10 +32,10 @@ inline bool holds_still(const Slot &s, PyObject *now) {
 } // namespace
 
 Watch::Watch(Graph graph, bool watches, std::vector<PyObject *> captured,
-             std::vector<Rebinding> rebindings)
+             std::vector<Rebinding> rebindings, std::vector<std::int32_t> handed_out)
     : graph_(std::move(graph)), watches_(watches), items_(graph_.containers.size()),
       root_nodes_(graph_.objects.size()), captures_(captured), held_(std::move(captured)),
-      rebindings_(std::move(rebindings)) {
+      rebindings_(std::move(rebindings)), handed_out_(std::move(handed_out)) {
   for (std::size_t i = 0; i < graph_.objects.size(); ++i) {
     Object &o = graph_.objects[i];
     if (o.argument >= 0) {

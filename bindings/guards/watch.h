@@ -24,8 +24,9 @@ public:
   /// `graph`: slots hold references of their own on key and type, objects on their type; roots that
   /// are not arguments on the object (a weak reference if weak). `watches`: else only captures
   /// count. `captured`: tensors without a path, null for those with one; strong.
+  /// `handed_out`: objects of the graph.
   Watch(Graph graph, bool watches, std::vector<PyObject *> captured,
-        std::vector<Rebinding> rebindings);
+        std::vector<Rebinding> rebindings, std::vector<std::int32_t> handed_out);
   ~Watch() override;
   Watch(const Watch &) = delete;
   Watch &operator=(const Watch &) = delete;
@@ -41,6 +42,8 @@ public:
   std::vector<std::string> unwatched() const override;
   std::span<const Rebinding> rebindings() const override { return rebindings_; }
   std::vector<Owned> holders(PyObject *const *arguments) const override;
+  std::vector<Owned> handed_out(PyObject *const *arguments) const override;
+  std::size_t hands_out() const override { return handed_out_.size(); }
   bool store(const std::vector<Owned> &holders, torch::jit::Stack &outputs) const override;
   std::vector<WatchedSlot> recorded(std::vector<AtomRef> &atoms) const override;
   int traverse(visitproc visit, void *arg, std::unordered_set<const Atom *> &seen) const override;
@@ -102,6 +105,7 @@ private:
   std::vector<Owned> replaced_;
   std::vector<Owned> shown_; ///< numbers as tensors, by current_captures()
   std::vector<Rebinding> rebindings_;
+  std::vector<std::int32_t> handed_out_; ///< objects of graph_
   std::vector<std::pair<std::int32_t, std::int32_t>>
       ties_; ///< slots that must equal another's value
   std::vector<Check> checks_;

@@ -8,6 +8,8 @@
 
 #include <torch/csrc/autograd/python_variable.h>
 
+#include <optional>
+
 /// What an Environment watches, for Signatures and differences, and what it stores: nothing here is
 /// hot.
 
@@ -271,6 +273,21 @@ std::vector<Owned> Watch::holders(PyObject *const *arguments) const {
     result.emplace_back(
         Py_XNewRef(arguments ? found[r.container]
                              : present(graph_.objects[graph_.containers[r.container].object])));
+  return result;
+}
+
+std::vector<Owned> Watch::handed_out(PyObject *const *arguments) const {
+  std::vector<Owned> result;
+  std::optional<Reader> reader;
+  if (arguments && !handed_out_.empty()) {
+    reader.emplace(*this, arguments);
+    for (const Container &c : graph_.containers)
+      for (const Slot &s : c.slots)
+        reader->value(c, s);
+  }
+  for (const std::int32_t object : handed_out_)
+    result.emplace_back(
+        Py_XNewRef(reader ? reader->objects[object] : present(graph_.objects[object])));
   return result;
 }
 

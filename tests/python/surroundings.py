@@ -13,11 +13,7 @@ NOT_RIGHT = {
     "nested_tensor": "SILENT",
     # A numpy scalar that is passed is a tensor to the body.
     "numbers_bool_int_float": "SILENT",
-    # A list from outside, no argument, that is returned comes back as another list.
-    "return_global_list": "SILENT",
     # Other results.
-    "return_module": "REFUSED",
-    "return_numpy": "REFUSED",
     "ao_quant_dynamic": "WRONGERR",
     # Refused with a line: what a graph can't do, or not yet.
     "meta_storage_bytes": "REFUSED",

@@ -162,12 +162,7 @@ def test_an_object_that_was_passed_in_and_changed():
     assert f.tracing_count() <= 2
 
 
-REGISTRY = {"kept": Output(X)}
 KEPT = []
-
-
-def registered(x):
-    return next(iter(REGISTRY.values())), x
 
 
 def also_kept(x):
@@ -204,7 +199,6 @@ class Own:
 @pytest.mark.parametrize(
     ("body", "text"),
     [
-        (registered, "a Output that something else refers to as well"),
         (also_kept, "a Output that something else refers to as well"),
         (ring, "contains itself"),
         (with_a_lock, "a _thread.lock, which a later call could not return anew"),
