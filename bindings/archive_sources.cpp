@@ -108,6 +108,36 @@ OutputSpec native_outputs(const Concrete &concrete, const std::string &what) {
   return outputs;
 }
 
+/// An archive has tensors of its own, whose sizes are constants.
+void fix_sizes_of_captures(archive::Source &source, const std::string &what) {
+  struct NoSizes final : SizeSource {
+    std::int64_t size(std::int32_t, std::int32_t) const override { return kAnySize; }
+  };
+  const std::size_t slots = source.signature.slots.size();
+  std::erase_if(source.signature.conditions, [&](SizeCondition &condition) {
+    const std::string shown = text(condition, source.signature);
+    bool fixed = false, open = false;
+    for (SizeTerm &term : condition.expression) {
+      if (term.op != SizeTerm::Op::size)
+        continue;
+      const auto input = static_cast<std::size_t>(term.slot);
+      if (input < slots) {
+        open = true;
+        continue;
+      }
+      fixed = true;
+      term = {SizeTerm::Op::constant, -1, -1, source.captures[input - slots].size(term.dimension)};
+    }
+    if (!fixed || open)
+      return false;
+    if (!holds(condition, NoSizes()))
+      refuse(what, fmt::format("its graph is for sizes where {}, which is not so now. Trace it "
+                               "again",
+                               shown));
+    return true;
+  });
+}
+
 /// `shapes`: of the result's tensors, with None for sizes that follow from those that may be any.
 archive::Source source(Concrete &concrete, const py::list &shapes, const std::string &what) {
   archive::Source result;
@@ -130,6 +160,7 @@ archive::Source source(Concrete &concrete, const py::list &shapes, const std::st
     TensorMeta now = TensorMeta::of(result.captures.back());
     result.signature.captures[result.captures.size() - 1].meta = std::move(now);
   }
+  fix_sizes_of_captures(result, what);
   return result;
 }
 

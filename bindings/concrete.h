@@ -108,6 +108,7 @@ private:
   bool fits(std::uint32_t slot, pybind11::handle tensor, Unfit &why) const;
   bool conditions_hold(const Arguments &given, Unfit &why) const;
   void check_grads(const torch::jit::Stack &inputs) const;
+  void check_sizes(const torch::jit::Stack &inputs) const;
   /// Without the GIL where it is long, or has a backward pass.
   void run_program(torch::jit::Stack &stack) const;
   void fill_roots(Arguments &into) const;

@@ -53,6 +53,7 @@ py::object Concrete::call(const py::args &args, const py::kwargs &kwargs) {
   for (const py::object &t : captured)
     stack.emplace_back(THPVariable_Unpack(t.ptr()));
   check_grads(stack);
+  check_sizes(stack);
   try {
     run_program(stack);
   } catch (...) {

@@ -63,6 +63,24 @@ private:
   const std::vector<py::object> &tensors_;
 };
 
+class StackSizes final : public SizeSource {
+public:
+  explicit StackSizes(const torch::jit::Stack &inputs) : inputs_(inputs) {}
+  std::int64_t size(std::int32_t input, std::int32_t dimension) const override {
+    return inputs_[static_cast<std::size_t>(input)].toTensor().size(dimension);
+  }
+
+private:
+  const torch::jit::Stack &inputs_;
+};
+
+bool reads_capture(const SizeCondition &condition, std::size_t slots) {
+  return std::any_of(
+      condition.expression.begin(), condition.expression.end(), [&](const SizeTerm &term) {
+        return term.op == SizeTerm::Op::size && static_cast<std::size_t>(term.slot) >= slots;
+      });
+}
+
 } // namespace
 
 TensorSpec spec_of(const TensorMeta &meta) {
@@ -103,7 +121,7 @@ bool Concrete::fits(std::uint32_t slot, py::handle tensor, Unfit &why) const {
 bool Concrete::conditions_hold(const Arguments &given, Unfit &why) const {
   const SlotSizes sizes(given.tensors);
   for (const SizeCondition &condition : signature().conditions)
-    if (!tracehost::holds(condition, sizes))
+    if (!reads_capture(condition, given.tensors.size()) && !tracehost::holds(condition, sizes))
       return refuse_value(why, fmt::format("the graph is for sizes where {} ({})",
                                            text(condition, signature()), condition.where));
   for (const ValueGuard &guard : signature().values)
@@ -155,6 +173,17 @@ void Concrete::check_context() const {
         fmt::format("{} was traced with {} {}, and is called with {}. Request another "
                     "ConcreteFunction in that context.",
                     name_, differ[0].field, differ[0].before, differ[0].after));
+}
+
+/// Some conditions are on sizes of captures.
+void Concrete::check_sizes(const torch::jit::Stack &inputs) const {
+  const StackSizes sizes(inputs);
+  for (const SizeCondition &condition : signature().conditions)
+    if (!tracehost::holds(condition, sizes))
+      raise(errors().capture,
+            fmt::format("{}: the graph is for sizes where {} ({}), which captured tensors do not "
+                        "have now. Get a new ConcreteFunction.",
+                        name_, text(condition, signature()), condition.where));
 }
 
 /// A graph is right for the gradients that were there, or not, at its trace.

@@ -83,6 +83,16 @@ void PythonCall::environment(const Specialization &specialization, Request &,
       signature.grads.push_back(*now);
 }
 
+std::vector<at::Tensor> PythonCall::captures(const Specialization &specialization, Request &) {
+  const auto &state = static_cast<const PythonState &>(*specialization.front_end);
+  std::vector<at::Tensor> result;
+  if (state.roots != miss().flattened.roots.size())
+    return result;
+  for (PyObject *object : state.environment->current_captures(miss().flattened.roots.data()))
+    result.push_back(object ? THPVariable_Unpack(object) : at::Tensor());
+  return result;
+}
+
 std::optional<GradRead> PythonCall::current_grad(const GradRead &read, const Specialization &of,
                                                  const std::vector<PyObject *> &captures) const {
   const std::size_t slots = of.signature.slots.size();

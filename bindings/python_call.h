@@ -134,6 +134,7 @@ public:
   Surroundings surroundings(const Specialization &specialization, Request &request) override;
   void environment(const Specialization &specialization, Request &request,
                    Signature &signature) override;
+  std::vector<at::Tensor> captures(const Specialization &specialization, Request &request) override;
   bool join(Signature &earlier, Request &request, Signature &signature) override;
   void adopt(Request &request, const Signature &signature, std::vector<at::Tensor> &slots) override;
   BodyResult run(Request &request) override;
@@ -168,7 +169,8 @@ private:
   bool captures_match(const Specialization &specialization, const PythonState &state,
                       std::span<PyObject *const> tensors);
   bool are_absent(const std::vector<PyObject *> &names) const;
-  bool conditions_hold(const Signature &signature) const;
+  static bool conditions_hold(const Signature &signature, const PythonState &state,
+                              std::span<PyObject *const> slots);
   bool values_hold(const Signature &signature, const PythonState &state) const;
   std::optional<ValueGuard> current_value(const ValueGuard &guard, const Specialization &of,
                                           const std::vector<PyObject *> &slots,

@@ -13,14 +13,15 @@ bool PythonCall::verify(Specialization &specialization, Request &, torch::jit::S
   const Signature &signature = specialization.signature;
   if (!(signature.context == context) || !matches(signature, function_.binder, bound_, found_))
     return false;
-  if (!signature.conditions.empty() && !conditions_hold(signature)) [[unlikely]]
-    return false;
   auto &state = static_cast<PythonState &>(*specialization.front_end);
   if (state.runs_code) [[unlikely]]
     found_.protect();
   if (!state.environment->verify(found_.roots.data()))
     return false;
   if (!signature.captures.empty() && !captures_match(specialization, state, found_.tensors))
+    return false;
+  if (!signature.conditions.empty() && !conditions_hold(signature, state, found_.tensors))
+      [[unlikely]]
     return false;
   if ((signature.reads_strides || signature.reads_leaf) && !reads_match(signature, state))
       [[unlikely]]
@@ -52,17 +53,19 @@ bool PythonCall::are_absent(const std::vector<PyObject *> &names) const {
   return true;
 }
 
-bool PythonCall::conditions_hold(const Signature &signature) const {
+bool PythonCall::conditions_hold(const Signature &signature, const PythonState &state,
+                                 std::span<PyObject *const> slots) {
   struct Sizes final : SizeSource {
-    explicit Sizes(const Collected &found) : found(found) {}
-    std::int64_t size(std::int32_t slot, std::int32_t dimension) const override {
-      return THPVariable_Unpack(found.tensors[static_cast<std::size_t>(slot)])
-          .unsafeGetTensorImpl()
-          ->size(dimension);
+    Sizes(std::span<PyObject *const> slots, std::span<PyObject *const> captures)
+        : slots(slots), captures(captures) {}
+    std::int64_t size(std::int32_t input, std::int32_t dimension) const override {
+      const auto i = static_cast<std::size_t>(input);
+      PyObject *tensor = i < slots.size() ? slots[i] : captures[i - slots.size()];
+      return THPVariable_Unpack(tensor).unsafeGetTensorImpl()->size(dimension);
     }
-    const Collected &found;
+    std::span<PyObject *const> slots, captures;
   };
-  const Sizes sizes(found_);
+  const Sizes sizes(slots, state.environment->captures());
   for (const SizeCondition &condition : signature.conditions)
     if (!holds(condition, sizes))
       return false;
@@ -123,6 +126,8 @@ Body::Surroundings PythonCall::surroundings(const Specialization &specialization
   if (!state.environment->verify(given.roots.data()))
     return Surroundings::changed;
   const bool same = captures_match(specialization, state, given.tensors) &&
+                    given.tensors.size() == signature.slots.size() &&
+                    conditions_hold(signature, state, given.tensors) &&
                     captured_reads_match(signature, state);
   return same ? Surroundings::same : Surroundings::changed;
 }

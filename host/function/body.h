@@ -89,6 +89,13 @@ public:
   virtual void environment(const Specialization &specialization, Request &request,
                            Signature &signature) = 0;
 
+  /// The tensors of `specialization`'s captures as they are now, in the order of its Signature;
+  /// undefined where a path is broken, or there is none.
+  virtual std::vector<at::Tensor> captures(const Specialization & /*specialization*/,
+                                           Request & /*request*/) {
+    return {};
+  }
+
   /// Under reduce_retracing: puts the common supertypes of the user's types that differ in their
   /// place, in `earlier` and in `signature`, and the sizes that `signature` has with them in both.
   /// False if some have none. Runs user code.

@@ -22,7 +22,7 @@ std::uint64_t nanoseconds(std::chrono::steady_clock::duration duration) {
 bool same_request(const Signature &a, const Signature &b) { return differences(a, b).empty(); }
 
 /// The relaxed dimensions of `signature`, for the tracer.
-trace::Relaxation relaxation(const Signature &signature, const Request &request) {
+trace::Relaxation relaxed_dimensions(const Signature &signature, const Request &request) {
   trace::Relaxation result;
   result.pins = request.pins;
   for (std::uint32_t slot = 0; slot < signature.slots.size(); ++slot) {
@@ -245,7 +245,8 @@ SpecializationRef FunctionCore::obtain(Body &body, Request &request, const Misse
                                        const Lookup &look_up, bool &traced) {
   for (;;) {
     std::vector<at::Tensor> slots = missed.slots;
-    Signature target = relaxed(body, request, missed.signature, slots);
+    RelaxedCaptures captures;
+    Signature target = relaxed(body, request, missed.signature, slots, captures);
     std::uint64_t version = 0;
     Flights::Ref other;
     for (const auto &flight : flights_.under_way(version))
@@ -263,7 +264,7 @@ SpecializationRef FunctionCore::obtain(Body &body, Request &request, const Misse
         return served;
       const auto start = clock_();
       try {
-        Made made = trace(body, request, std::move(target), missed, slots);
+        Made made = trace(body, request, std::move(target), missed, slots, std::move(captures));
         made.specialization->trace_ns = nanoseconds(clock_() - start);
         if (made.verdict.kind == validate::Verdict::Kind::wrong) {
           counters_->eager.fetch_add(1, std::memory_order_relaxed);
@@ -286,11 +287,41 @@ SpecializationRef FunctionCore::obtain(Body &body, Request &request, const Misse
   }
 }
 
+namespace {
+
+/// Makes each size of the captures any size that differs from the earlier one's. `tensors`: of the
+/// captures of `now`, which are those of `before`.
+void relax_captures(const Signature &before, const Signature &now,
+                    const std::vector<at::Tensor> &tensors,
+                    std::vector<trace::Relaxation::Capture> &captures) {
+  for (std::size_t i = 0; i < std::min(before.captures.size(), tensors.size()); ++i) {
+    const auto &then = before.captures[i].meta.sizes;
+    if (!tensors[i].defined() || before.captures[i].held || before.captures[i].same_as_slot >= 0 ||
+        then.size() != static_cast<std::size_t>(tensors[i].dim()))
+      continue;
+    auto known = std::find_if(captures.begin(), captures.end(), [&](const auto &capture) {
+      return capture.tensor.is_same(tensors[i]);
+    });
+    for (std::size_t d = 0; d < then.size(); ++d) {
+      if (then[d] == now.captures[i].meta.sizes[d])
+        continue;
+      if (known == captures.end())
+        known = captures.insert(known, {tensors[i], now.captures[i].path, {}});
+      const auto dimension = static_cast<std::int32_t>(d);
+      auto &dimensions = known->dimensions;
+      if (std::find(dimensions.begin(), dimensions.end(), dimension) == dimensions.end())
+        dimensions.push_back(dimension);
+    }
+  }
+}
+
+} // namespace
+
 /// tf's rule for reduce_retracing (reference rows 3.20-3.26): one after the other, the earlier
 /// Signatures that differ in sizes and user types alone make those sizes any, and of the types
-/// common supertypes.
+/// common supertypes. The same is done to what the body reaches (`captures`).
 Signature FunctionCore::relaxed(Body &body, Request &request, const Signature &signature,
-                                std::vector<at::Tensor> &slots) {
+                                std::vector<at::Tensor> &slots, RelaxedCaptures &captures) {
   Signature result = signature;
   if (!counters_->identity.reduces || counters_->identity.declared)
     return result;
@@ -304,6 +335,7 @@ Signature FunctionCore::relaxed(Body &body, Request &request, const Signature &s
       continue;
     result = std::move(joined);
     relax(result, before);
+    relax_captures(before, now, body.captures(*earlier, request), captures);
   }
   body.adopt(request, result, slots);
   return result;
@@ -340,7 +372,8 @@ bool has_gradients(const Signature &signature) {
 } // namespace
 
 FunctionCore::Made FunctionCore::trace(Body &body, Request &request, Signature signature,
-                                       const Missed &missed, const std::vector<at::Tensor> &slots) {
+                                       const Missed &missed, const std::vector<at::Tensor> &slots,
+                                       RelaxedCaptures captures) {
   auto made = std::make_shared<Specialization>();
   BodyResult result;
   std::optional<validate::Originals> originals;
@@ -348,8 +381,10 @@ FunctionCore::Made FunctionCore::trace(Body &body, Request &request, Signature s
     originals.emplace(policy_);
   const trace::Outcomes outcomes = outcomes_of(*cache_.list(), request.failed.size());
   const auto modes = trace::ThreadModes::now();
+  auto relaxation = relaxed_dimensions(signature, request);
+  relaxation.captures = std::move(captures);
   auto traced = trace::trace(
-      slots, relaxation(signature, request), body.frontend(),
+      slots, relaxation, body.frontend(),
       [&] {
         result = body.run(request);
         return result.tensors;
@@ -357,6 +392,11 @@ FunctionCore::Made FunctionCore::trace(Body &body, Request &request, Signature s
       originals ? &*originals : nullptr, &outcomes);
   for (const trace::Pin &p : traced.pins) {
     const auto [slot, dimension] = p.dimension;
+    if (slot >= slots.size()) { // a capture has the sizes of the trace unless they are any
+      made->pinned.push_back(
+          {traced.captures[slot - slots.size()].path, dimension, p.why, p.where});
+      continue;
+    }
     made->pinned.push_back(
         {path(signature, signature.first_node(slot)), dimension, p.why, p.where});
     pin(signature, slot, static_cast<std::size_t>(dimension), slots[slot].size(dimension));
@@ -368,6 +408,8 @@ FunctionCore::Made FunctionCore::trace(Body &body, Request &request, Signature s
   signature.reads_strides = traced.reads_strides;
   signature.reads_leaf = traced.reads_leaf;
   made->front_end = body.finish(request, signature, traced);
+  for (const auto &[input, dimension] : traced.relaxed_captures)
+    signature.captures[input - slots.size()].meta.relax(static_cast<std::size_t>(dimension));
   made->signature = std::move(signature);
   made->outputs = std::move(result.outputs);
   made->program = std::make_unique<Program>(traced.graph, counters_->identity.name,

@@ -91,10 +91,11 @@ private:
   Outcome miss(Body &body, Request &request, torch::jit::Stack &stack, SpecializationRef &served);
   SpecializationRef obtain(Body &body, Request &request, const Missed &missed,
                            const Lookup &look_up, bool &traced);
+  using RelaxedCaptures = std::vector<trace::Relaxation::Capture>;
   Signature relaxed(Body &body, Request &request, const Signature &signature,
-                    std::vector<at::Tensor> &slots);
+                    std::vector<at::Tensor> &slots, RelaxedCaptures &captures);
   Made trace(Body &body, Request &request, Signature signature, const Missed &missed,
-             const std::vector<at::Tensor> &slots);
+             const std::vector<at::Tensor> &slots, RelaxedCaptures captures);
   // Validation: validation.cpp.
   bool validates(const Missed &missed) const;
   validate::Verdict validate(Body &body, const Specialization &made,

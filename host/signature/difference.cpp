@@ -235,8 +235,14 @@ private:
     struct Sizes final : SizeSource {
       explicit Sizes(const Signature &signature) : signature(signature) {}
       std::int64_t size(std::int32_t slot, std::int32_t dimension) const override {
-        return signature.slots[static_cast<std::size_t>(slot)]
-            .sizes[static_cast<std::size_t>(dimension)];
+        const auto input = static_cast<std::size_t>(slot), slots = signature.slots.size();
+        const auto at = static_cast<std::size_t>(dimension);
+        if (input < slots)
+          return signature.slots[input].sizes[at];
+        const auto &captures = signature.captures;
+        return input - slots < captures.size() && at < captures[input - slots].meta.sizes.size()
+                   ? captures[input - slots].meta.sizes[at]
+                   : kAnySize;
       }
       const Signature &signature;
     };
@@ -302,7 +308,11 @@ private:
       return;
     const auto metas = differences(a.meta, b->meta, a_.reads_strides, a_.reads_leaf);
     std::string before = a.meta.text(), after = b->meta.text();
+    int dimension = -1;
     if (!metas.empty()) {
+      if (std::all_of(metas.begin(), metas.end(),
+                      [](const Difference &d) { return d.cause == Cause::shape; }))
+        dimension = metas.front().dimension;
       if (before == after) { // strides, or a key that the text does not show
         before = metas.front().before;
         after = metas.front().after;
@@ -318,6 +328,7 @@ private:
     }
     found_.push_back({.cause = Cause::capture,
                       .path = a.path,
+                      .dimension = dimension,
                       .before = std::move(before),
                       .after = std::move(after)});
   }

@@ -32,7 +32,7 @@ const char *name(Cause cause); ///< "shape", "requires_grad" ...
 struct Difference {
   Cause cause;
   std::string path;       ///< the argument's, slot's or capture's path; the field for context
-  int dimension = -1;     ///< for Cause::shape
+  int dimension = -1;     ///< for Cause::shape; Cause::capture: the first, where only sizes differ
   std::string before;     ///< what the Specialization has, as text
   std::string after;      ///< what the request brought
   int rank = -1;          ///< for Cause::shape: number of dimensions

@@ -50,7 +50,8 @@ bool types_are_narrower(const Signature &a, const Signature &b) {
 
 bool only_sizes(const std::vector<Difference> &differences) {
   return std::all_of(differences.begin(), differences.end(), [](const Difference &d) {
-    return d.cause == Cause::shape || d.cause == Cause::condition;
+    return d.cause == Cause::shape || d.cause == Cause::condition ||
+           (d.cause == Cause::capture && d.dimension >= 0);
   });
 }
 

@@ -137,8 +137,8 @@ std::string text(const SizeCondition &condition, const Signature &signature) {
     if (term.op == Op::constant) {
       stack.emplace_back(std::to_string(term.value), binds);
     } else if (term.op == Op::size) {
-      const auto node = signature.first_node(static_cast<std::uint32_t>(term.slot));
-      stack.emplace_back(fmt::format("{}.shape[{}]", path(signature, node), term.dimension), binds);
+      const std::string input = signature.input_path(static_cast<std::uint32_t>(term.slot));
+      stack.emplace_back(fmt::format("{}.shape[{}]", input, term.dimension), binds);
     } else if (term.op == Op::logical_not) {
       stack.back() = {"not " + bracketed(stack.back(), binds), binds};
     } else {

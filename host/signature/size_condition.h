@@ -20,7 +20,7 @@ inline constexpr std::int64_t kAnySize = -1;
 struct SizeTerm {
   enum class Op : std::uint8_t {
     constant, ///< value
-    size,     ///< of slot `slot`, dimension `dimension`
+    size,     ///< of input `slot` (a slot or, past them, a capture), dimension `dimension`
     add,
     subtract,
     multiply,
@@ -53,7 +53,7 @@ struct SizeCondition {
   bool operator==(const SizeCondition &) const = default;
 };
 
-/// Reads the size of a dimension of a slot.
+/// Reads the size of a dimension of an input.
 class SizeSource {
 public:
   virtual ~SizeSource() = default;

@@ -51,13 +51,13 @@ private:
 RelaxedSizes::RelaxedSizes(const std::vector<at::Tensor> &slots, const Relaxation &relaxation,
                            Frontend &frontend, Traced &result,
                            std::function<void(const std::string &)> refuse)
-    : relaxation_(relaxation), frontend_(frontend), result_(result), refuse_(std::move(refuse)),
-      points_(slots, relaxation),
-      shadow_(points_, slots.size(),
+    : relaxation_(relaxation), slots_(slots.size()), frontend_(frontend), result_(result),
+      refuse_(std::move(refuse)), points_(slots, relaxation),
+      shadow_(points_,
               [slots, &result](std::size_t i) {
                 return i < slots.size() ? slots[i] : result.captures[i - slots.size()].tensor;
               }),
-      reader_(shadow_, points_, slots.size()) {}
+      reader_(shadow_, points_) {}
 
 jit::Graph &RelaxedSizes::graph() const { return *tracer::getTracingState()->graph; }
 
@@ -68,10 +68,30 @@ jit::Value *RelaxedSizes::value_of(const at::Tensor &t) const {
 
 std::string RelaxedSizes::name(const SizePoints::Leaf &leaf) const {
   const std::size_t slot = leaf.dimension.slot;
-  return fmt::format("{}.shape[{}]",
-                     slot < relaxation_.names.size() ? relaxation_.names[slot]
-                                                     : "input " + std::to_string(slot),
-                     leaf.dimension.dimension);
+  const std::string input = SizePoints::is_unmet(leaf.dimension.slot)
+                                ? relaxation_.captures[slot - SizePoints::unmet(0)].path
+                            : slot >= slots_                  ? result_.captures[slot - slots_].path
+                            : slot < relaxation_.names.size() ? relaxation_.names[slot]
+                                                              : "input " + std::to_string(slot);
+  return fmt::format("{}.shape[{}]", input, leaf.dimension.dimension);
+}
+
+void RelaxedSizes::captured(const at::Tensor &t, std::size_t input) {
+  const auto &captures = relaxation_.captures;
+  for (std::size_t i = 0; i < captures.size(); ++i) {
+    if (!captures[i].tensor.is_same(t))
+      continue;
+    const auto place = static_cast<std::uint32_t>(input);
+    points_.meet(i, place);
+    const auto unmet = static_cast<std::int32_t>(SizePoints::unmet(i));
+    for (SizeCondition &condition : result_.conditions)
+      for (SizeTerm &term : condition.expression)
+        if (term.op == Op::size && term.slot == unmet)
+          term.slot = static_cast<std::int32_t>(place);
+    for (Pin &pin : result_.pins)
+      if (pin.dimension.slot == SizePoints::unmet(i))
+        pin.dimension.slot = place;
+  }
 }
 
 void RelaxedSizes::note(const std::string &text) {
@@ -470,6 +490,17 @@ void RelaxedSizes::forget(jit::Value *value) {
 void RelaxedSizes::finish() {
   settle();
   advance();
+  // What the body never met is no input.
+  std::erase_if(result_.pins, [](const Pin &p) { return SizePoints::is_unmet(p.dimension.slot); });
+  std::erase_if(result_.conditions, [](const SizeCondition &c) {
+    return std::any_of(c.expression.begin(), c.expression.end(), [](const SizeTerm &term) {
+      return term.op == Op::size && SizePoints::is_unmet(static_cast<std::uint32_t>(term.slot));
+    });
+  });
+  for (const SizePoints::Leaf &leaf : points_.leaves())
+    if (const auto slot = leaf.dimension.slot;
+        !leaf.pinned && slot >= slots_ && !SizePoints::is_unmet(slot))
+      result_.relaxed_captures.push_back(leaf.dimension);
   // Of conditions on what became exact later, nothing is left to check.
   std::erase_if(result_.conditions, [&](const SizeCondition &c) {
     return std::all_of(c.expression.begin(), c.expression.end(), [&](const SizeTerm &term) {

@@ -23,6 +23,8 @@ public:
   RelaxedSizes(const std::vector<at::Tensor> &slots, const Relaxation &relaxation,
                Frontend &frontend, Traced &result, std::function<void(const std::string &)> refuse);
 
+  /// The body has met a tensor that is no slot; `input`: its place among the graph's inputs.
+  void captured(const at::Tensor &t, std::size_t input);
   /// Before an op of the body: reads of an index that no op took since are the body's own.
   void settle();
   /// After one, with its results.
@@ -85,6 +87,7 @@ private:
   std::string name(const SizePoints::Leaf &leaf) const;
 
   const Relaxation &relaxation_;
+  const std::size_t slots_;
   Frontend &frontend_;
   Traced &result_;
   std::function<void(const std::string &)> refuse_;

@@ -340,6 +340,8 @@ void Scope::know(const at::Tensor &t) {
   state->setValue(t, input);
   captured_.emplace(t.unsafeGetTensorImpl(), input);
   result.captures.push_back({t, std::move(path)});
+  if (relaxed)
+    relaxed->captured(t, input->offset());
   note_outside(t);
   if (witness_)
     witness_->met(t);

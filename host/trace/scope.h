@@ -59,7 +59,7 @@ public:
         witness_->met(t);
     if (reads_as_ == ValueReads::guard)
       inputs_.emplace(slots);
-    if (!relaxation.dimensions.empty())
+    if (!relaxation.dimensions.empty() || !relaxation.captures.empty())
       relaxed.emplace(slots, relaxation, frontend, result,
                       [this](const std::string &what) { refuse(Refusal::value_read, what); });
   }

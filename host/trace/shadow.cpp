@@ -88,7 +88,7 @@ Shadow::Entry Shadow::input(jit::Value *value) {
   entry.at.resize(points_.count());
   for (std::size_t p = 0; p < points_.count(); ++p) {
     std::vector<std::int64_t> sizes = actual.sizes().vec();
-    for (std::size_t i = 0; i < points_.leaves().size() && index < slots_; ++i)
+    for (std::size_t i = 0; i < points_.leaves().size(); ++i)
       if (const auto &leaf = points_.leaves()[i]; leaf.dimension.slot == index) {
         sizes[static_cast<std::size_t>(leaf.dimension.dimension)] = points_.size(i, p);
         if (!leaf.pinned)
@@ -115,8 +115,7 @@ LeafSet Shadow::size_leaf(jit::Node *node, LeafSet otherwise) const {
     return otherwise;
   const jit::Value *of = node->input(0);
   const auto dimension = jit::toIValue(node->input(1));
-  if (of->node()->kind() != c10::prim::Param || of->offset() >= slots_ || !dimension ||
-      dimension->toInt() < 0)
+  if (of->node() != of->owningGraph()->param_node() || !dimension || dimension->toInt() < 0)
     return otherwise;
   const int leaf = points_.leaf_at(static_cast<std::uint32_t>(of->offset()), dimension->toInt());
   return leaf < 0 || points_.leaves()[static_cast<std::size_t>(leaf)].pinned

@@ -47,8 +47,8 @@ public:
     bool in_kind = false; ///< it runs, but gives another number of dimensions or items
   };
   /// `input`: the tensor of a graph input, slot or capture.
-  Shadow(SizePoints &points, std::size_t slots, std::function<at::Tensor(std::size_t)> input)
-      : points_(points), slots_(slots), input_(std::move(input)) {}
+  Shadow(SizePoints &points, std::function<at::Tensor(std::size_t)> input)
+      : points_(points), input_(std::move(input)) {}
 
   /// Runs what was recorded since; stops at the first node that fails where it must hold.
   std::optional<Trouble> advance(torch::jit::Graph &graph);
@@ -75,7 +75,6 @@ private:
   LeafSet size_leaf(torch::jit::Node *node, LeafSet otherwise) const;
 
   SizePoints &points_;
-  std::size_t slots_;
   std::function<at::Tensor(std::size_t)> input_;
   std::unordered_map<torch::jit::Value *, Entry> entries_;
   std::unordered_set<torch::jit::Node *> given_up_, reported_;

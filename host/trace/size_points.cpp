@@ -19,14 +19,20 @@ bool is_prime(std::int64_t n) {
 SizePoints::SizePoints(const std::vector<at::Tensor> &slots, const Relaxation &relaxation) {
   for (const at::Tensor &t : slots)
     taken_.insert(t.sizes().begin(), t.sizes().end());
-  for (const auto &dimension : relaxation.dimensions) {
-    const std::int64_t size = slots[dimension.slot].size(dimension.dimension);
+  for (const auto &capture : relaxation.captures)
+    taken_.insert(capture.tensor.sizes().begin(), capture.tensor.sizes().end());
+  const auto add = [&](Relaxation::Dimension dimension, std::int64_t size) {
     const auto same = std::find_if(symbols_.begin(), symbols_.end(),
                                    [&](const Symbol &s) { return s.size == size; });
     leaves_.push_back({dimension, size, static_cast<std::size_t>(same - symbols_.begin())});
     if (same == symbols_.end())
       symbols_.push_back({size});
-  }
+  };
+  for (const auto &dimension : relaxation.dimensions)
+    add(dimension, slots[dimension.slot].size(dimension.dimension));
+  for (std::size_t i = 0; i < relaxation.captures.size(); ++i)
+    for (const std::int32_t dimension : relaxation.captures[i].dimensions)
+      add({unmet(i), dimension}, relaxation.captures[i].tensor.size(dimension));
   for (std::size_t s = 0; s < symbols_.size(); ++s) {
     attempt(s, 0);
     std::int64_t half = std::max<std::int64_t>(503, symbols_[s].size);
@@ -35,6 +41,12 @@ SizePoints::SizePoints(const std::vector<at::Tensor> &slots, const Relaxation &r
     symbols_[s].large = 2 * half; // even, as far may be odd
     taken_.insert(2 * half);
   }
+}
+
+void SizePoints::meet(std::size_t index, std::uint32_t input) {
+  for (Leaf &leaf : leaves_)
+    if (leaf.dimension.slot == unmet(index))
+      leaf.dimension.slot = input;
 }
 
 std::size_t SizePoints::count() const {

@@ -13,7 +13,8 @@ namespace tracehost::trace {
 /// A set of relaxed dimensions, a bit each; those from the 64th on share the last bit.
 using LeafSet = std::uint64_t;
 
-/// The relaxed dimensions of a trace, and the sizes at which each op is tried beside the trace.
+/// The relaxed dimensions of a trace's slots and captures, and the sizes at which each op is tried
+/// beside the trace.
 ///
 /// Dimensions that had equal sizes at the trace are of one *symbol*: they get equal sizes at the
 /// other points too, as `x + y` needs it.
@@ -42,6 +43,14 @@ public:
 
   SizePoints(const std::vector<at::Tensor> &slots, const Relaxation &relaxation);
 
+  /// Leaf::dimension.slot of capture `index` of the Relaxation until the body has met the tensor.
+  static constexpr std::uint32_t unmet(std::size_t index) {
+    return kUnmet + static_cast<std::uint32_t>(index);
+  }
+  static bool is_unmet(std::uint32_t slot) { return slot >= kUnmet; }
+  /// The body has met it: `input` is its place among the graph's inputs.
+  void meet(std::size_t index, std::uint32_t input);
+
   const std::vector<Leaf> &leaves() const { return leaves_; }
   std::size_t symbols() const { return symbols_.size(); }
   /// How many points differ from each other: lead and rest only where a symbol has two leaves.
@@ -67,6 +76,7 @@ public:
   int attempt(std::size_t symbol) const { return symbols_[symbol].attempt; }
 
 private:
+  static constexpr std::uint32_t kUnmet = 1U << 30;
   struct Symbol {
     std::int64_t size = 0;
     std::int64_t near = 0, far = 0, large = 0;

@@ -163,8 +163,8 @@ bool SizeReader::walk_operator(jit::Node *node, Op op, bool swapped, ReadSize &i
 
 bool SizeReader::walk_size(jit::Node *node, ReadSize &into) {
   jit::Value *of = node->input(0);
-  const bool slot = of->node() == of->owningGraph()->param_node() && of->offset() < slots_;
-  if (slot && node->kind() == c10::aten::size && node->inputs().size() == 2) {
+  const bool input = of->node() == of->owningGraph()->param_node();
+  if (input && node->kind() == c10::aten::size && node->inputs().size() == 2) {
     const auto dimension = jit::toIValue(node->input(1));
     const int leaf =
         dimension ? points_.leaf_at(static_cast<std::uint32_t>(of->offset()), dimension->toInt())
@@ -174,7 +174,7 @@ bool SizeReader::walk_size(jit::Node *node, ReadSize &into) {
       return true;
     }
   }
-  if (slot && node->kind() == c10::Symbol::aten("numel")) {
+  if (input && node->kind() == c10::Symbol::aten("numel")) {
     std::int64_t rest = 1;
     std::size_t factors = 0;
     const Shadow::Entry &entry = shadow_.of(of);

@@ -9,7 +9,7 @@
 
 namespace tracehost::trace {
 
-/// A value computed from sizes, as an expression over the slots' relaxed dimensions.
+/// A value computed from sizes, as an expression over the inputs' relaxed dimensions.
 struct ReadSize {
   SizeExpression expression;
   LeafSet leaves = 0;               ///< the relaxed dimensions that occur in it
@@ -21,8 +21,7 @@ struct ReadSize {
 /// graph has computed so far, and sums and products of sizes times a number, plus one.
 class SizeReader {
 public:
-  SizeReader(Shadow &shadow, const SizePoints &points, std::size_t slots)
-      : shadow_(shadow), points_(points), slots_(slots) {}
+  SizeReader(Shadow &shadow, const SizePoints &points) : shadow_(shadow), points_(points) {}
 
   /// Nullopt where it can't be told; of a comparison: one that was recorded as an op.
   std::optional<ReadSize> read(torch::jit::Value *value);
@@ -45,7 +44,6 @@ private:
 
   Shadow &shadow_;
   const SizePoints &points_;
-  std::size_t slots_;
   int depth_ = 0;
   std::unordered_set<const torch::jit::Node *> walked_; ///< by computed(), from the outermost on
 };

@@ -47,7 +47,14 @@ struct Relaxation {
     std::int32_t dimension = 0;
     bool operator==(const Dimension &) const = default;
   };
+  /// A tensor that the body reaches by a path, and its dimensions.
+  struct Capture {
+    at::Tensor tensor;
+    std::string path;
+    std::vector<std::int32_t> dimensions;
+  };
   std::vector<Dimension> dimensions;
+  std::vector<Capture> captures;
   Pins pins = Pins::all;
   std::vector<std::string> names; ///< of each slot, for messages: `x`, `batch['image']`
 };
@@ -74,7 +81,9 @@ struct Traced {
   /// Something is changed, or drawn, before an op that raises what Python's arithmetic raises.
   bool raises_late = false;
   std::vector<SizeCondition>
-      conditions; ///< on the sizes of slots; those that hold always are not there
+      conditions; ///< on the sizes of inputs; those that hold always are not there
+  /// Of captures, those of any size: inputs past the slots.
+  std::vector<Relaxation::Dimension> relaxed_captures;
   std::vector<Pin> pins;
   std::vector<ValueGuard> values; ///< of inputs, that the body read
   std::vector<GradRead> grads;    ///< of inputs, as they were before the call

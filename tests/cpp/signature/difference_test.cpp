@@ -160,7 +160,7 @@ TEST(Difference, ComesInTheOrderArgumentsContextWatchedCaptures) {
   EXPECT_THAT(told(before, after), ElementsAre("value n: 1 -> 2", "context grad mode: on -> off",
                                                "watched self.training: True -> False",
                                                "watched SCALE (train.py): nothing -> 2.0",
-                                               "capture self.w: float32[2] -> float32[3]"));
+                                               "capture self.w dim 0: float32[2] -> float32[3]"));
 }
 
 TEST(Difference, LeavesOutWatchedSlotsAndCapturesThatTheRequestLacks) {

@@ -109,6 +109,34 @@ TEST(Relax, ASizeConditionThatFailsIsADifferenceAndAnOpenOneIsNot) {
   EXPECT_TRUE(only_sizes(found));
 }
 
+TEST(Relax, OnlySizesOfACaptureDiffer) {
+  auto before = call({}), after = before;
+  before.captures.push_back({"self.w", meta({2, 3})});
+  after.captures.push_back({"self.w", meta({5, 3})});
+  EXPECT_TRUE(only_sizes(differences(before, after)));
+  after.captures[0].meta = meta({5});
+  EXPECT_FALSE(only_sizes(differences(before, after)));
+  after.captures[0].meta = meta({2, 3});
+  after.captures[0].same_as_slot = 0;
+  EXPECT_FALSE(only_sizes(differences(before, after)));
+}
+
+TEST(Relax, AConditionOnASizeOfACapture) {
+  using Op = SizeTerm::Op;
+  auto before = call({}), after = before;
+  before.captures.push_back({"self.w", meta({4})});
+  before.captures[0].meta.relax(0);
+  before.conditions.push_back(
+      {{{Op::size, 0, 0, 0}, {Op::constant, -1, -1, 4}, {Op::less_equal, -1, -1, 0}}, true, "f:1"});
+  after.captures.push_back({"self.w", meta({4})});
+  EXPECT_TRUE(differences(before, after).empty());
+  after.captures[0].meta = meta({5});
+  const auto found = differences(before, after);
+  ASSERT_EQ(found.size(), 1u);
+  EXPECT_EQ(found[0].before, "self.w.shape[0] <= 4");
+  EXPECT_EQ(found[0].after, "self.w.shape[0] > 4");
+}
+
 TEST(Relax, TheCacheAsksTheNarrowerFirst) {
   Cache cache(8);
   cache.publish(made({any, 3}));

@@ -25,7 +25,7 @@ class TraceRelaxedTest : public testing::Test {
 protected:
   FakeFrontend frontend;
   at::Tensor x = at::arange(24, at::kFloat).view({8, 3});
-  Relaxation rows{{{0, 0}}, Pins::all, {"x", "y"}};
+  Relaxation rows{{{0, 0}}, {}, Pins::all, {"x", "y"}};
 };
 
 TEST_F(TraceRelaxedTest, TellsTracedSizesFromExactOnes) {
@@ -58,6 +58,26 @@ TEST_F(TraceRelaxedTest, AComparisonBecomesACondition) {
   ASSERT_EQ(traced.conditions.size(), 2);
   EXPECT_EQ(traced.conditions[0].where, "net.py:12");
   EXPECT_TRUE(traced.pins.empty());
+}
+
+TEST_F(TraceRelaxedTest, ACaptureHasAnySize) {
+  const at::Tensor weight = at::ones({8, 3}), unused = at::ones({8});
+  rows.dimensions.clear();
+  rows.captures = {{unused, "self.unused", {0}}, {weight, "self.weight", {0}}};
+  const auto traced = trace({x}, rows, frontend, [&] {
+    EXPECT_FALSE(traced_size(x, 0));
+    const auto n = traced_size(weight, 0);
+    EXPECT_TRUE(n && is_traced_size(*n));
+    EXPECT_TRUE((*n > 4).is_nonzero());
+    return Tensors{weight * 2, *n};
+  });
+  EXPECT_EQ(traced.relaxed_captures, (std::vector{Relaxation::Dimension{1, 0}}));
+  ASSERT_EQ(traced.captures.size(), 1);
+  ASSERT_EQ(traced.conditions.size(), 1);
+  EXPECT_EQ(traced.conditions[0].expression[1].slot, 1);
+  const auto results = test::replay(traced, traced.size_outputs.size(), {x, at::ones({5, 3})});
+  EXPECT_EQ(results[0].size(0), 5);
+  EXPECT_EQ(results[1].item<std::int64_t>(), 5);
 }
 
 TEST_F(TraceRelaxedTest, AnItemPinsAndALaterSizeIsExact) {
