@@ -200,7 +200,9 @@ PyAtom::PyAtom(PyObject *object, Compare compare) : object_(object), compare_(co
     object_ = Py_NewRef(object);
     return;
   }
-  if (compare == Compare::weak_identity) {
+  if (compare == Compare::of_class)
+    function_ = Py_NewRef(reinterpret_cast<PyObject *>(Py_TYPE(object)));
+  if (compare == Compare::weak_identity || compare == Compare::of_class) {
     object_ = Py_TYPE(object)->tp_weaklistoffset ? PyWeakref_NewRef(object, nullptr) : nullptr;
     if (object_)
       return;
@@ -237,6 +239,8 @@ bool PyAtom::holds_another(PyObject *candidate) const {
   case Compare::method:
     return PyMethod_Check(candidate) && PyMethod_GET_SELF(candidate) == referent(object_) &&
            PyMethod_GET_FUNCTION(candidate) == function_;
+  case Compare::of_class:
+    return reinterpret_cast<PyObject *>(Py_TYPE(candidate)) == function_;
   case Compare::typed:
     return serves(object_, reinterpret_cast<PyTypeObject *>(function_), candidate);
   }
@@ -249,6 +253,7 @@ PyObject *PyAtom::object() const {
   case Compare::equality:
     return Py_NewRef(object_);
   case Compare::weak_identity:
+  case Compare::of_class:
     return Py_XNewRef(referent(object_));
   case Compare::method:
     return referent(object_) ? PyMethod_New(function_, referent(object_)) : nullptr;
@@ -288,6 +293,8 @@ bool PyAtom::same(const Atom &other) const {
     return false;
   if (this == that)
     return alive();
+  if (compare_ == Compare::of_class)
+    return function_ == that->function_;
   // One object has one plain weak reference, so weak references compare by pointer as well.
   if (object_ == that->object_)
     return function_ == that->function_ && alive();
@@ -354,6 +361,10 @@ std::string PyAtom::text() const {
              (PyFunction_Check(function_) ? ": " + function_text(function_) : std::string()) + ">";
     break;
   }
+  case Compare::of_class:
+    result =
+        std::string("<") + short_name(reinterpret_cast<PyTypeObject *>(function_)) + " object>";
+    break;
   case Compare::typed:
     result = std::string(short_name(reinterpret_cast<PyTypeObject *>(function_))) + "[" +
              repr(object_) + "]";

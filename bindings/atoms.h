@@ -22,6 +22,7 @@ public:
     equality, ///< held strongly, type identity and `==`: str, bytes, int beyond 64 bits, complex
     weak_identity, ///< held weakly: instances; never equal again once the object is gone
     method,        ///< bound method: same instance (weak) and same function
+    of_class,      ///< an instance held weakly: others of its class are as good (may_be_another())
     typed, ///< an instance of a class with `__tracehost_type__`: by what that gave (user_type.h)
   };
   PyAtom(PyObject *object, Compare compare);
@@ -58,8 +59,8 @@ protected:
 private:
   bool holds_another(PyObject *candidate) const;
 
-  PyObject *object_; ///< strong reference, or the weak reference object (weak_identity, method)
-  PyObject *function_ = nullptr; ///< method: the function; typed: the instance's class; strong
+  PyObject *object_; ///< strong, or the weak reference object (weak_identity, of_class, method)
+  PyObject *function_ = nullptr; ///< method: the function; typed, of_class: the class; strong
   Compare compare_;
   bool runs_code_ = false;
 };

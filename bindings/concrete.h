@@ -103,6 +103,7 @@ private:
                       Unfit &why) const;
   bool take_leaf(const Parameter &parameter, std::size_t node, pybind11::handle value,
                  Arguments &into, Unfit &why) const;
+  static bool is_traced(const Node &node, pybind11::handle value);
   bool is_again(const Node &node, pybind11::handle value, const Arguments &given) const;
   bool take_tensor(std::uint32_t slot, pybind11::object tensor, Arguments &into, Unfit &why) const;
   bool fits(std::uint32_t slot, pybind11::handle tensor, Unfit &why) const;

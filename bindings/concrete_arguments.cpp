@@ -207,13 +207,20 @@ bool Concrete::take_leaf(const Parameter &parameter, std::size_t at, py::handle 
   }
   if (node.reserved[0])
     into.objects[at] = py::reinterpret_borrow<py::object>(value);
-  const bool same =
-      node.kind == Kind::again ? is_again(node, value, into) : holds(node, value.ptr());
+  const bool same = node.kind == Kind::again         ? is_again(node, value, into)
+                    : node.reserved[0] == kAlikeRoot ? is_traced(node, value)
+                                                     : holds(node, value.ptr());
   if (!same)
     return refuse_value(why,
                         fmt::format("argument '{}': can not cast {} to Literal[{}]", parameter.name,
                                     shown_value(value), text(signature(), node)));
   return true;
+}
+
+/// Whether it is the object of the trace: what a body reads of objects, a ConcreteFunction does not
+/// compare.
+bool Concrete::is_traced(const Node &node, py::handle value) {
+  return py::reinterpret_steal<py::object>(python_value(node)).is(value);
 }
 
 /// Whether it is what was given in the place where the trace met that object first.

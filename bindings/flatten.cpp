@@ -5,6 +5,7 @@
 #include "containers.h"
 #include "errors.h"
 #include "guards/gil.h"
+#include "guards/kinds.h"
 #include "guards/known.h"
 #include "traced_number.h"
 #include "user_type.h"
@@ -87,6 +88,7 @@ public:
   /// By identity, whatever its class says.
   void instance(PyObject *object);
 
+  bool alike = false; ///< some objects are compared by their class: kAlikeRoot
   std::vector<PyObject *> roots;
   std::vector<std::size_t> root_nodes;
   std::vector<PyObject *> objects; ///< a leaf or a container's type for each node but tensors
@@ -146,7 +148,7 @@ std::size_t Flattener::open(std::shared_ptr<const ContainerType> type) {
 /// Appends a leaf; a mark makes it a root.
 void Flattener::add(Node node, PyObject *object, std::uint8_t mark) {
   const std::size_t index = nodes_.size();
-  if (mark == kTypedRoot || mark == kEqualRoot) {
+  if (mark == kTypedRoot || mark == kEqualRoot || mark == kAlikeRoot) {
     const auto [first, is_new] = met_.try_emplace(object, index, roots.size());
     if (!is_new) {
       node = {};
@@ -167,6 +169,14 @@ void Flattener::add(Node node, PyObject *object, std::uint8_t mark) {
 }
 
 void Flattener::leaf_node(PyObject *object) {
+  if (alike && !in_context_ && may_be_another(object)) {
+    const auto of_class = std::make_shared<PyAtom>(object, PyAtom::Compare::of_class);
+    Node node;
+    node.kind = Kind::atom;
+    node.payload.atom = of_class.get();
+    atoms_.push_back(of_class);
+    return add(node, object, kAlikeRoot);
+  }
   Node node = leaf(object, atoms_, in_context_);
   const bool may_lead = node.kind == Kind::atom && !in_context_;
   add(node, object, may_lead ? mark_of(object, node) : 0);
@@ -536,8 +546,9 @@ void rethrow_about(const std::string &subject) {
 }
 
 void flatten(const Binder &binder, const Bound &bound, PyObject *self, UserValues &values,
-             Signature &signature, Flattened &found) {
+             bool alike, Signature &signature, Flattened &found) {
   Flattener walk(signature.nodes, signature.atoms, found.tensors, Purpose::argument, &values);
+  walk.alike = alike;
   std::size_t place = 0;
   for (const Parameter &p : binder.parameters()) {
     const std::size_t first = signature.nodes.size();

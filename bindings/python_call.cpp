@@ -48,7 +48,9 @@ Signature PythonCall::flatten_as(UserValues &values, Flattened &found) {
   Signature signature;
   signature.parameters = function_.parameters;
   signature.context = context;
-  python::flatten(function_.binder, bound_, function_.bound_to(), values, signature, found);
+  const Identity &identity = function_.core->counters()->identity;
+  python::flatten(function_.binder, bound_, function_.bound_to(), values,
+                  identity.reduces && !identity.declared, signature, found);
   if (request_)
     request_->describe(signature, found.tensors);
   if (function_.declaration)

@@ -59,7 +59,8 @@ BodyResult PythonCall::run(Request &) {
     const std::size_t node = miss().flattened.root_nodes[i];
     const bool is_typed = signature.nodes[node].reserved[0] == kTypedRoot;
     roots.push_back({path(signature, node), miss().flattened.roots[i], static_cast<int>(i),
-                     is_typed, miss().flattened.roots[i] == function_.bound_to()});
+                     is_typed, signature.nodes[node].reserved[0] == kAlikeRoot,
+                     miss().flattened.roots[i] == function_.bound_to()});
     typed |= is_typed;
     if (is_typed && node > 0 && signature.nodes[node - 1].kind == Kind::custom)
       miss().gives_tensors.push_back(roots.back().name + ".");

@@ -27,6 +27,8 @@ inline constexpr std::uint8_t kRoot = 1;
 inline constexpr std::uint8_t kTypedRoot = 2;
 /// As kRoot, compared by its own equality: equal objects come in each other's place.
 inline constexpr std::uint8_t kEqualRoot = 3;
+/// As kRoot, compared by its class (may_be_another()): what is read of it is compared as well.
+inline constexpr std::uint8_t kAlikeRoot = 4;
 
 /// Node::reserved[1]: the leaf is the parameter's default, which is compared by identity first and
 /// leads nowhere: the very object is the same value.
@@ -57,9 +59,10 @@ struct Flattened {
 /// Fills nodes, atoms and slots. Throws SignatureError for what can't be compared: sets, arrays,
 /// cycles, trees deeper than kDeepest. `self`: null, or the instance whose method is called, which
 /// as first argument is compared by identity whatever its class says.
-/// `values`: what users' types make of their objects.
+/// `values`: what users' types make of their objects. `alike`: objects are compared by their class
+/// where others may come in their place.
 void flatten(const Binder &binder, const Bound &bound, PyObject *self, UserValues &values,
-             Signature &signature, Flattened &found);
+             bool alike, Signature &signature, Flattened &found);
 
 /// One value as a tree of its own.
 struct FlatValue {

@@ -216,6 +216,8 @@ std::string_view c_type_of(PyTypeObject *type) {
 Effect found_of_method(PyObject *self, std::string_view name) {
   static const Table of_containers = table_of(kOfContainers);
   static const Table of_objects = table_of(kOfObjects);
+  if (name == "__setattr__" || name == "__delattr__" || name == "__getattribute__")
+    return of_objects.find(name);
   if (PyDict_Check(self) || PyList_Check(self) || PyAnySet_CheckExact(self) || is_deque(self))
     return of_containers.find(name);
   const bool of_class = PyType_Check(self);

@@ -159,6 +159,13 @@ std::string path_of(const Change &change, const Graph &graph) {
                     : graph.prefix(c.object) + graph.suffix(c.object);
 }
 
+void visit_stored(const Change &change, const std::function<void(PyObject *)> &visit) {
+  leads_to(change.now.get(), [&](PyObject *object) {
+    visit(object);
+    return false;
+  });
+}
+
 bool stores_stand_in(const Change &change, const Graph &graph, bool (*is_it)(PyObject *)) {
   const auto stands = [is_it](PyObject *object) { return is_tensor(object) && is_it(object); };
   const Container &c = graph.containers[change.container];

@@ -3,6 +3,7 @@
 #include "guards/gil.h"
 #include "guards/graph.h"
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -26,6 +27,9 @@ struct Change {
 std::vector<Change> changes_of(const Graph &graph);
 /// `self.h`; of what was added to a list, or removed, the container's.
 std::string path_of(const Change &change, const Graph &graph);
+
+/// The value that it stores, and what that leads to by elements and attributes.
+void visit_stored(const Change &change, const std::function<void(PyObject *)> &visit);
 
 /// Whether it stores a stand-in, a tensor without data of a class that `is_it` knows: by elements
 /// and attributes, or as a result that functools.lru_cache keeps.

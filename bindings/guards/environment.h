@@ -24,6 +24,7 @@ struct Root {
   PyObject *object = nullptr; ///< borrowed
   int argument = -1;  ///< index into the bound arguments; -1: belongs to the function itself
   bool typed = false; ///< its class says what it is compared by: only tensors in it are read again
+  bool alike = false; ///< another of its class may come in its place
   bool instance = false; ///< a method's, compared by identity whatever its class says
 };
 

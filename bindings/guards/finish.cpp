@@ -29,6 +29,11 @@ std::shared_ptr<Environment> Finish::run(bool watch_values, const std::vector<Ch
                                          std::vector<Rebound> &rebound,
                                          std::vector<SideEffect> &side_effects) {
   watch_values_ = watch_values;
+  if (calls_ || !watch_values) // code that is called holds the very objects
+    for (Object &o : graph_.objects)
+      o.alike = false;
+  for (const Change &change : changes) // what is kept is that very object
+    visit_stored(change, [this](PyObject *object) { paths_.identified(object); });
   mark_captures();
   std::vector<const Change *> others;
   for (const Change &change : changes)
@@ -167,8 +172,20 @@ bool Finish::is_rewritten(const Change &change) const {
   return is_watched(change.container) && graph_.containers[change.container].rewritten;
 }
 
+/// A later call does not do to another object what this one did to the trace's.
+void Finish::tie_to_object(int container) {
+  for (int object = graph_.containers[container].object;;) {
+    Object &o = graph_.objects[object];
+    o.alike = false;
+    if (o.container < 0)
+      return;
+    object = graph_.containers[o.container].object;
+  }
+}
+
 void Finish::changed(const Change &change) {
   const std::string path = path_of(change, graph_);
+  tie_to_object(change.container);
   if (is_lifted(change.now.get())) {
     lifted_ = true;
     once_ = lifted_into(path);
@@ -280,6 +297,8 @@ std::shared_ptr<Environment> Finish::environment() {
     if (dropped_[object])
       once_ = "the body changes the way to what it returns: the next call is traced with it";
   }
+  for (std::size_t i = 0; i < graph_.objects.size(); ++i)
+    used[i] = used[i] || graph_.objects[i].by_class || (graph_.objects[i].alike && !dropped_[i]);
   for (std::size_t i = 0; i < graph_.containers.size(); ++i) {
     const Container &from = graph_.containers[i];
     if (dropped_[from.object]) {
@@ -305,8 +324,9 @@ std::shared_ptr<Environment> Finish::environment() {
       slot.value = nullptr;
       slot.keep = nullptr;
       slot.answer = nullptr;
-      if (typed && slot.expect == Expect::object)
-        slot.expect = Expect::container; // any of its class, on the way to a capture
+      const bool alike = slot.object >= 0 && graph_.objects[slot.object].alike;
+      if ((typed || alike) && slot.expect == Expect::object)
+        slot.expect = Expect::container; // any of its class
       if (slot.expect != Expect::container && slot.expect != Expect::number && !slot.opaque)
         slot.type = nullptr;
       if (slot.object >= 0 && (slot.expect == Expect::any || dropped_[slot.object])) {

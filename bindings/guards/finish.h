@@ -51,6 +51,7 @@ private:
   void mark_captures();
   void mark_handed_out(std::span<PyObject *const> objects);
   void mark_way(int container);
+  void tie_to_object(int container);
   void changed(const Change &change);
   bool is_watched(int container) const;
   bool was_read(const Change &change) const;

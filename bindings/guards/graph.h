@@ -110,6 +110,9 @@ struct Object {
   std::int32_t argument = -1; ///< root: among the arguments
   bool weak = false;          ///< root: held weakly (a function found running)
   bool typed = false;         ///< root, and what is reached first through one: only captures count
+  bool alike = false;         ///< root, and what is reached through one: another of its class may
+                              ///< come in its place, of which all that was read is the same
+  bool by_class = false;      ///< root: the arguments were compared by its class alone
   bool instance = false;      ///< root: a method's, compared by identity
   bool library = false; ///< of a library, by its path: what the trace changes is its own affair
   std::string name;     ///< root: how paths start

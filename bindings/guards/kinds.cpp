@@ -115,6 +115,18 @@ bool is_of_a_thread(PyObject *value) {
   return std::string_view(Py_TYPE(value)->tp_name) == "_thread._local";
 }
 
+bool may_be_another(PyObject *object) {
+  const PyTypeObject *type = Py_TYPE(object);
+  if (!has_user_attributes(Py_TYPE(object)) || PyType_Check(object) || !type->tp_weaklistoffset ||
+      type->tp_richcompare != PyBaseObject_Type.tp_richcompare ||
+      type->tp_hash != PyBaseObject_Type.tp_hash || is_collection(object) ||
+      is_of_a_thread(object) || PyObject_TypeCheck(object, known().nn_module))
+    return false;
+  PyObject *module = PyDict_GetItemWithError(type->tp_dict, known().module_name);
+  const std::string_view name = module && PyUnicode_Check(module) ? utf8(module) : "torch";
+  return name != "torch" && !name.starts_with("torch.");
+}
+
 bool is_value(PyObject *element) {
   if (PyTuple_CheckExact(element)) {
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(element); ++i)

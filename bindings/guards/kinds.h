@@ -47,6 +47,11 @@ bool is_value(PyObject *element);
 /// An operator.attrgetter or itemgetter.
 bool is_getter(PyObject *callable);
 
+/// An object of which others of its class may come in its place where all that is read of it is the
+/// same: an instance of a class of Python, compared by identity and nothing else. No module of
+/// torch.nn, no object of torch's own.
+bool may_be_another(PyObject *object);
+
 /// A field of a namedtuple.
 bool is_tuple_field(PyObject *descriptor);
 

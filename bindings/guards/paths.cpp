@@ -48,6 +48,7 @@ void Paths::root(const Root &root) {
   Object &o = graph_.objects[root_object(root.object, root.name)];
   o.argument = root.argument;
   o.typed = root.typed;
+  o.alike = o.by_class = root.alike;
   o.instance = root.instance;
 }
 
@@ -153,6 +154,14 @@ void Paths::identify(PyObject *a, PyObject *b) {
     unguarded("whether an argument is " + (at.container >= 0
                                                ? graph_.path(at.container, at.slot)
                                                : graph_.path(other.container, other.slot)));
+}
+
+void Paths::identified(PyObject *object) {
+  if (const auto found = objects_.find(object); found != objects_.end())
+    graph_.objects[found->second].alike = false;
+  else if (PyTuple_CheckExact(object))
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(object); ++i)
+      identified(PyTuple_GET_ITEM(object, i));
 }
 
 void Paths::callee(PyObject *callable) {

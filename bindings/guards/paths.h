@@ -78,6 +78,8 @@ public:
   void ask(PyObject *object, PyObject *name, Asked how);
   /// Dict that an object of C code keeps, or null: borrowed. What the body reads of it has a path.
   PyObject *inner(PyObject *object);
+  /// The body uses an object in a way that shows which one it is: as a key, or given to C code.
+  void identified(PyObject *object);
   /// The body reads something that no later call can compare: the trace serves its own call.
   void unguarded(const std::string &what) { serves_once("reads " + what + kCannotCompare); }
   /// What the body does and a later call can't, in words that follow "the body".

@@ -234,6 +234,8 @@ void Paths::lead_on(int container, int slot, Expect expect) {
   s.object = add_object(s.value, container, slot);
   graph_.objects[s.object].typed = graph_.objects[c.object].typed;
   graph_.objects[s.object].library = graph_.objects[c.object].library;
+  graph_.objects[s.object].alike =
+      graph_.objects[c.object].alike && (is_collection(s.value) || may_be_another(s.value));
 }
 
 } // namespace tracehost::python

@@ -202,6 +202,12 @@ PyObject *Reads::name(int shift) const {
 /// A local variable, cell or free variable by number.
 PyObject *Reads::variable() const { return frame_->variables[instruction_->argument]; }
 
+/// What tracehost notes of objects shows in no result.
+void Reads::identified(PyObject *object) {
+  if (!is_ours(frame_->globals))
+    paths_.identified(object);
+}
+
 bool Reads::is_ours(PyObject *globals) {
   const auto [found, fresh] = ours_.try_emplace(globals, false);
   if (fresh)
@@ -255,6 +261,7 @@ void Reads::check_index(PyObject *list) {
 void Reads::load_item(PyObject *container, PyObject *key) {
   if (PyList_CheckExact(key) && is_tensor(container))
     check_index(key);
+  identified(key);
   const Paths::Position at = paths_.item(container, key);
   paths_.read_item(at);
   if (at.container >= 0 && PyDict_Check(container) && !PyDict_CheckExact(container) &&
@@ -284,6 +291,7 @@ void Reads::load_cell() {
 }
 
 void Reads::contains(PyObject *element, PyObject *container) {
+  identified(element);
   if (PyDict_Check(container)) {
     const Paths::Position at = paths_.item(container, element);
     paths_.read_item(at);
@@ -337,6 +345,7 @@ void Reads::store_attribute(PyObject *owner, PyObject *name) {
 void Reads::store_item(PyObject *container, PyObject *key) {
   if (PySlice_Check(key))
     return store_slice(container);
+  identified(key);
   stores_.note(paths_.item(container, key), called_);
 }
 
@@ -348,6 +357,7 @@ void Reads::store_slice(PyObject *container) {
 
 /// What follows in a list moves up; what is iterated later lacks a key.
 void Reads::delete_item(PyObject *container, PyObject *key) {
+  identified(key);
   paths_.before_change(container);
   stores_.note(paths_.item(container, key), called_);
 }

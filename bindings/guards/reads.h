@@ -50,6 +50,7 @@ private:
   PyObject *operand(int from_top) const { return top_[-from_top]; }
   PyObject *name(int shift = 0) const;
   bool is_ours(PyObject *globals);
+  void identified(PyObject *object);
   PyObject *variable() const;
 
   void load_attribute(PyObject *owner, PyObject *name);

@@ -17,6 +17,28 @@ namespace {
 /// Follows what the body calls.
 constexpr const char *kOtherThread = ", and what another thread does is not observed";
 
+/// Whether the answer is the same for another object of the class that holds the same.
+bool asks_of_class(Effect effect, std::string_view of, std::string_view name) {
+  if (of == "_tracehost" || of.starts_with("tracehost")) // calls of converted code
+    return true;
+  switch (effect) {
+  case Effect::shows:
+  case Effect::length:
+  case Effect::attribute:
+  case Effect::attributes:
+  case Effect::store_attribute:
+  case Effect::instance_of:
+  case Effect::item: // keys are told apart where they are looked up
+  case Effect::store_item:
+    return true;
+  case Effect::elements:
+    return name != "set" && name != "frozenset" && name != "reduce";
+  default:
+    return effect == Effect::nothing &&
+           (name == "isinstance" || name == "type" || name == "callable" || name == "super");
+  }
+}
+
 } // namespace
 
 std::string Called::shown() const {
@@ -48,6 +70,12 @@ void Reads::use_getters(Arguments arguments) {
 
 /// What a called node stores is stored again, and counts; what it reads does not.
 void Reads::apply(Effect effect, const Called &called, Arguments arguments) {
+  const bool adds_to_own = effect == Effect::adds && called.name == "append" &&
+                           !arguments.empty() && arguments[0] && !paths_.knows(arguments[0]);
+  if (!adds_to_own && !asks_of_class(effect, called.of, called.name))
+    for (PyObject *argument : arguments)
+      if (argument)
+        identified(argument);
   if (apply_store(effect, called, arguments) || called_)
     return;
   use_getters(arguments);

@@ -220,7 +220,15 @@ std::string Recorder::path_of(PyObject *tensor) {
 
 namespace {
 
-/// A number, a string, a torch.Size; a tuple, list or dict of such, which each call makes anew.
+/// A dtype, a device: each is the same object, or equal, at every call.
+bool is_of_torch(PyObject *value) {
+  const std::string_view type = Py_TYPE(value)->tp_name;
+  return type == "torch.dtype" || type == "torch.device" || type == "torch.layout" ||
+         type == "torch.memory_format";
+}
+
+/// A number, a string, a dtype, a torch.Size; a tuple, list or dict of such, which each call makes
+/// anew.
 bool is_constant(PyObject *value, int depth = 0) {
   constexpr int deepest = 20; // of those that hold themselves, too
   if (PyDict_CheckExact(value) && depth < deepest) {
@@ -233,7 +241,7 @@ bool is_constant(PyObject *value, int depth = 0) {
   const bool tuple =
       PyTuple_CheckExact(value) || std::string_view(Py_TYPE(value)->tp_name) == "torch.Size";
   if ((!tuple && !PyList_CheckExact(value)) || depth >= deepest)
-    return is_plain(Py_TYPE(value), value);
+    return is_plain(Py_TYPE(value), value) || is_of_torch(value);
   for (Py_ssize_t i = 0; i < Py_SIZE(value); ++i)
     if (!is_constant(PySequence_Fast_ITEMS(value)[i], depth + 1))
       return false;

@@ -8,6 +8,7 @@
 #include <torch/csrc/autograd/python_variable.h>
 
 #include <algorithm>
+#include <unordered_map>
 #include <utility>
 
 namespace tracehost::python {
@@ -39,12 +40,15 @@ Watch::Watch(Graph graph, bool watches, std::vector<PyObject *> captured,
   for (std::size_t i = 0; i < graph_.objects.size(); ++i) {
     Object &o = graph_.objects[i];
     if (o.argument >= 0) {
-      if (!o.typed) // else another may come in its place; the arguments were compared already
+      if (!o.typed && !o.alike) // else another may come; the arguments were compared already
         root_nodes_[i] =
             o.instance ? weak_leaf(o.object, root_atoms_) : leaf(o.object, root_atoms_);
       o.object = nullptr;
     }
   }
+  for (std::size_t i = 0; i < graph_.objects.size(); ++i)
+    if (graph_.objects[i].alike)
+      alike_.push_back(static_cast<std::int32_t>(i));
   for (std::size_t c = 0; c < graph_.containers.size(); ++c) {
     Container &container = graph_.containers[c];
     for (std::size_t s = 0; s < container.slots.size(); ++s) {
@@ -208,6 +212,27 @@ bool Watch::ties_hold() const {
     if (graph_.containers[u.container].slots[u.slot].value ==
         graph_.containers[u.other_container].slots[u.other_slot].value)
       return false;
+  return alike_.empty() || are_apart();
+}
+
+/// Whether no object that came in another's place is found by a path at which the trace met another
+/// one: what is stored through one path would show through the other.
+bool Watch::are_apart() const {
+  std::unordered_map<PyObject *, std::int32_t> found;
+  for (const std::int32_t number : alike_)
+    if (!found.emplace(present(graph_.objects[number]), number).second)
+      return false;
+  const auto is_another = [&](PyObject *object, std::int32_t number) {
+    const auto one = found.find(object);
+    return one != found.end() && one->second != number;
+  };
+  for (std::size_t i = 0; i < graph_.objects.size(); ++i)
+    if (is_another(present(graph_.objects[i]), static_cast<std::int32_t>(i)))
+      return false;
+  for (const Container &c : graph_.containers)
+    for (const Slot &s : c.slots)
+      if (s.value && is_another(s.value, s.object))
+        return false;
   return true;
 }
 
@@ -308,7 +333,7 @@ bool Watch::settle(PyObject *const *arguments) {
   for (std::size_t i = 0; i < graph_.objects.size(); ++i) {
     Object &o = graph_.objects[i];
     if (o.argument >= 0) {
-      if (!o.typed && !holds(root_nodes_[i], arguments[o.argument]))
+      if (!o.typed && !o.alike && !holds(root_nodes_[i], arguments[o.argument]))
         return false;
       o.object = arguments[o.argument];
     } else if (o.container < 0 && o.weak && !referent(o.object)) {

@@ -74,6 +74,7 @@ private:
   bool follow(PyObject *const *arguments, std::size_t at);
   bool settle(PyObject *const *arguments);
   bool ties_hold() const;
+  bool are_apart() const;
   bool settle(std::size_t container);
   bool keeps_order(std::size_t container, PyObject *owner) const;
   bool is_in_order(std::size_t container, PyObject *owner) const;
@@ -107,7 +108,8 @@ private:
   std::vector<Rebinding> rebindings_;
   std::vector<std::int32_t> handed_out_; ///< objects of graph_
   std::vector<std::pair<std::int32_t, std::int32_t>>
-      ties_; ///< slots that must equal another's value
+      ties_;                        ///< slots that must equal another's value
+  std::vector<std::int32_t> alike_; ///< objects in whose place others may come
   std::vector<Check> checks_;
   bool settled_ = false;
   bool moved_ = false; ///< matches() found an object in another place than the checks have
