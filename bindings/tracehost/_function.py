@@ -92,7 +92,8 @@ def function(
             seldom used, large.
         reduce_retracing: from the second shape of a tensor on, the dimensions that differed may have
             any size: one more trace serves them all. What the body needs as numbers (int(n), range(n))
-            stays exact.
+            stays exact. The same holds for tensors that the body reaches by a path. Arguments that are
+            plain objects are compared by their class and by what the body reads of them.
         autograph: `if`, `while` and `for` on tensors, `and`, `or`, `not`, conditional expressions and
             asserts become part of the graph, in the function and in what it calls of the user's own code.
             False: the body runs as it is, and a condition on a tensor is an error.
