@@ -442,7 +442,7 @@ void RelaxedSizes::read_contiguity(const at::Tensor &t) {
     if (!entry.has(p) || !entry.has(0) ||
         entry.at[0].toTensor().is_contiguous() == entry.at[p].toTensor().is_contiguous())
       continue;
-    if (p != SizePoints::ones)
+    if (p < SizePoints::ones)
       return pin_leaves(entry.leaves, "whether it is contiguous", frontend_.here());
     shadow_.differences.push_back({value->node(), p, "contiguity", entry.leaves, true});
     collect();

@@ -56,12 +56,12 @@ def made(make, functions: list) -> tuple[Program, Program]:
     """The program with its function traced, and its twin."""
     import tracehost
 
-    def decorate(body):
-        functions.append(tracehost.function(body))
+    def decorate(body, **options):
+        functions.append(tracehost.function(body, **options))
         return functions[-1]
 
     programs = []
-    for how in (decorate, lambda body: body):
+    for how in (decorate, lambda body, **_: body):
         seed(0)
         programs.append(make(how))
     return tuple(programs)

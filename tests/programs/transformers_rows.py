@@ -74,14 +74,14 @@ def squares(model, **given) -> torch.Tensor:
 
 
 def generate(name: str, **options) -> Maker:
-    """model.generate() as it comes, with a decorated forward."""
+    """model.generate() as it comes, with a decorated forward. Its context grows with each token."""
 
     def make(decorate) -> Program:
         from transformers import AutoModelForCausalLM, AutoModelForSeq2SeqLM
 
         kind = AutoModelForSeq2SeqLM if name in ENCODER_DECODER else AutoModelForCausalLM
         model = kind.from_config(config_of(name)).eval()
-        model.forward = decorate(model.forward)
+        model.forward = decorate(model.forward, reduce_retracing=True)
 
         def run(index):
             draw = torch.Generator().manual_seed(1000 + index)

@@ -160,6 +160,19 @@ def test_a_cache_that_the_body_grows():
     assert f.tracing_count() == 3
 
 
+def test_contiguity_where_two_sizes_may_differ():
+    def body(x, y):
+        z = (x + y).transpose(0, 1)
+        return z.contiguous() * 2, z.is_contiguous()
+
+    f = tracehost.function(body, reduce_retracing=True)
+    for rows_of_x, rows_of_y in ((3, 3), (5, 5), (6, 6), (7, 7), (1, 1), (1, 7), (7, 1), (2, 2)):
+        x, y = torch.randn(rows_of_x, 4), torch.randn(rows_of_y, 4)
+        assert_same(f(x, y), body(x, y))
+        if rows_of_y == 7 and rows_of_x == 7:
+            assert f.tracing_count() == 2
+
+
 def test_gradients_of_captures_of_any_size():
     state = SimpleNamespace(w=rows(2).requires_grad_())
     f = tracehost.function(lambda x: (state.w * x).pow(2).sum(), reduce_retracing=True)
