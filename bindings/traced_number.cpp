@@ -90,6 +90,10 @@ py::object compute(const std::string &name, const py::args &arguments) {
 
 bool is_traced_number(PyObject *object) { return number_class && Py_TYPE(object) == number_class; }
 
+bool is_traced_number_class(PyObject *object) {
+  return number_class && object == reinterpret_cast<PyObject *>(number_class);
+}
+
 bool is_number(PyObject *tensor) {
   if (is_traced_number(tensor))
     return true;

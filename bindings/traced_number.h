@@ -29,6 +29,8 @@ PyObject *read_numbers(const at::Tensor &t);
 /// Whether its numbers can be read and are few: each is some nodes of the graph.
 bool can_be_listed(const at::Tensor &t);
 bool is_traced_number(PyObject *object);
+/// Whether it is their class: what `type(n)` gives in code that is not converted.
+bool is_traced_number_class(PyObject *object);
 /// Whether a tensor is a Python number to the user: a traced number, or one that a staged block
 /// made a tensor.
 bool is_number(PyObject *tensor);

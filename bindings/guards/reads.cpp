@@ -112,9 +112,11 @@ void Reads::read() {
     contains(operand(2), operand(1));
     break;
   case Action::identify:
+    check_identity(operand(2), operand(1));
     paths_.identify(operand(2), operand(1));
     break;
   case Action::compare:
+    check_types(operand(2), operand(1));
     paths_.whole(operand(2), true);
     paths_.whole(operand(1), true);
     break;
@@ -220,6 +222,7 @@ bool Reads::is_ours(PyObject *globals) {
 void Reads::load_attribute(PyObject *owner, PyObject *name) {
   if (Py_IS_TYPE(owner, &PySuper_Type))
     return load_super(owner, name);
+  check_use_of_type(owner);
   if (is_tensor(owner))
     paths_.read_metadata(owner);
   if (is_own_type(Py_TYPE(owner)) && is_ours(frame_->globals))
@@ -261,6 +264,7 @@ void Reads::check_index(PyObject *list) {
 void Reads::load_item(PyObject *container, PyObject *key) {
   if (PyList_CheckExact(key) && is_tensor(container))
     check_index(key);
+  check_lookup(key, container);
   identified(key);
   const Paths::Position at = paths_.item(container, key);
   paths_.read_item(at);
@@ -291,6 +295,7 @@ void Reads::load_cell() {
 }
 
 void Reads::contains(PyObject *element, PyObject *container) {
+  check_lookup(element, container);
   identified(element);
   if (PyDict_Check(container)) {
     const Paths::Position at = paths_.item(container, element);

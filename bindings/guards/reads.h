@@ -57,6 +57,12 @@ private:
   void load_super(PyObject *super, PyObject *name);
   void load_item(PyObject *container, PyObject *key);
   static void check_index(PyObject *list);
+  void refuse_number(const char *what, const char *instead);
+  void refuse_type();
+  void check_identity(PyObject *a, PyObject *b);
+  void check_types(PyObject *a, PyObject *b);
+  void check_lookup(PyObject *element, PyObject *container);
+  void check_use_of_type(PyObject *object);
   void load_global(PyObject *name);
   void load_cell();
   void contains(PyObject *element, PyObject *container);

@@ -154,6 +154,7 @@ void Reads::call_slot_wrapper(PyObject *wrapper, Arguments arguments) {
 
 /// A class that Python code makes runs its own `__new__` and `__init__`.
 void Reads::call_type(PyTypeObject *type, Arguments arguments) {
+  check_use_of_type(reinterpret_cast<PyObject *>(type));
   // C code gives its types names with their module.
   const bool of_c = !(type->tp_flags & Py_TPFLAGS_HEAPTYPE) ||
                     std::string_view(type->tp_name).find('.') != std::string_view::npos;

@@ -70,6 +70,9 @@ void Reads::use_getters(Arguments arguments) {
 
 /// What a called node stores is stored again, and counts; what it reads does not.
 void Reads::apply(Effect effect, const Called &called, Arguments arguments) {
+  for (PyObject *argument : arguments)
+    if (argument && !called_ && called.name != "get")
+      check_use_of_type(argument);
   const bool adds_to_own = effect == Effect::adds && called.name == "append" &&
                            !arguments.empty() && arguments[0] && !paths_.knows(arguments[0]);
   if (!adds_to_own && !asks_of_class(effect, called.of, called.name))
