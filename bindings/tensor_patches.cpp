@@ -4,6 +4,7 @@
 #include "errors.h"
 #include "forward.h"
 #include "frames.h"
+#include "library_questions.h"
 #include "signature/tensor_meta.h"
 #include "trace/block.h"
 #include "trace/call.h"
@@ -362,7 +363,7 @@ PyObject *tracing_state(PyObject *original, PyObject *) {
 PyObject *is_tracing(PyObject *original, PyObject *) {
   if (is_asked_by_module())
     return Py_NewRef(Py_True);
-  return trace::active() ? Py_NewRef(Py_False) : PyObject_CallNoArgs(original);
+  return trace::active() ? PyBool_FromLong(is_asked_about_device()) : PyObject_CallNoArgs(original);
 }
 
 /// Hides our traces from torch's Python code. Plain C functions: nn.Module asks at every call.

@@ -5,6 +5,7 @@
 #include "guards/reads.h"
 #include "program/ops.h"
 #include "trace/block.h"
+#include "trace/call.h"
 #include "trace/lifted.h"
 #include "trace/numbers.h"
 #include "trace/tracer.h"
