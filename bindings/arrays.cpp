@@ -23,7 +23,7 @@ PyTypeObject *class_of(PyObject *module, const char *name) {
 
 /// Null while the program has not imported numpy.
 const Numpy *numpy() {
-  static const Numpy *made = nullptr; // guarded by the GIL
+  static constinit const Numpy *made = nullptr; // guarded by the GIL
   if (made)
     return made;
   const KeepError keep;

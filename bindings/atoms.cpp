@@ -2,6 +2,7 @@
 
 #include "errors.h"
 #include "guards/gil.h"
+#include "guards/lazy.h"
 #include "user_type.h"
 
 #include <torch/csrc/Device.h>
@@ -23,16 +24,14 @@ struct HeapTypes {
 };
 
 const HeapTypes &heap_types() {
-  static const HeapTypes *made = nullptr; // guarded by the GIL
-  if (!made) {
+  static constinit Lazy<HeapTypes> made;
+  return made([] {
     const KeepError keep;
     Owned module(PyImport_ImportModule("enum"));
     PyObject *meta = module ? PyObject_GetAttrString(module.get(), "EnumMeta") : nullptr;
     PyErr_Clear();
-    made = new HeapTypes{meta && PyType_Check(meta) ? reinterpret_cast<PyTypeObject *>(meta)
-                                                    : nullptr};
-  }
-  return *made;
+    return HeapTypes{meta && PyType_Check(meta) ? reinterpret_cast<PyTypeObject *>(meta) : nullptr};
+  });
 }
 
 bool is_tensor(PyObject *object) {

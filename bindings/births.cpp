@@ -12,7 +12,7 @@ namespace {
 Births *active = nullptr; // under the GIL
 
 std::vector<PyTypeObject *> &noted_types() {
-  static std::vector<PyTypeObject *> types;
+  static constinit std::vector<PyTypeObject *> types;
   return types;
 }
 

@@ -3,6 +3,7 @@
 #include "archive_sources.h"
 #include "errors.h"
 #include "function_type.h"
+#include "guards/lazy.h"
 #include "report/ledger.h"
 #include "runtime/bridge.h"
 #include "tracehost/error.h"
@@ -151,9 +152,9 @@ public:
 } // namespace
 
 void add_bridge(py::module_ &module) {
-  static Bridge bridge; // holds no Python object
-  module.attr("bridge") =
-      py::capsule(static_cast<runtime::Bridge *>(&bridge), runtime::Bridge::kCapsule);
+  static constinit Lazy<Bridge> bridge; // holds no Python object
+  module.attr("bridge") = py::capsule(
+      static_cast<runtime::Bridge *>(&bridge([] { return Bridge(); })), runtime::Bridge::kCapsule);
 }
 
 } // namespace tracehost::python

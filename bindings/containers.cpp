@@ -2,6 +2,7 @@
 
 #include "errors.h"
 #include "guards/known.h"
+#include "guards/lazy.h"
 #include "origin.h"
 
 #include <torch/csrc/Exceptions.h>
@@ -30,23 +31,20 @@ PyObject *attribute(const char *module, const char *name) {
 }
 
 const Special &special() {
-  static const Special *made = nullptr; // guarded by the GIL
-  if (!made) {
+  static constinit Lazy<Special> made;
+  return made([] {
     const KeepError keep;
     const auto type = [](const char *module, const char *name) {
       return reinterpret_cast<PyTypeObject *>(attribute(module, name));
     };
-    const Special found{type("collections", "deque"),
-                        type("collections", "defaultdict"),
-                        type("types", "SimpleNamespace"),
-                        attribute("torch.utils._pytree", "SUPPORTED_NODES"),
-                        type("enum", "EnumMeta"),
-                        PyUnicode_InternFromString("__dataclass_fields__"),
-                        PyUnicode_InternFromString("__attrs_attrs__")};
-    if (!made)
-      made = new Special(found);
-  }
-  return *made;
+    return Special{type("collections", "deque"),
+                   type("collections", "defaultdict"),
+                   type("types", "SimpleNamespace"),
+                   attribute("torch.utils._pytree", "SUPPORTED_NODES"),
+                   type("enum", "EnumMeta"),
+                   PyUnicode_InternFromString("__dataclass_fields__"),
+                   PyUnicode_InternFromString("__attrs_attrs__")};
+  });
 }
 
 /// The class's entry in torch's registry, or null. What Python's own containers are registered with

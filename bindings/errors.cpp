@@ -1,5 +1,6 @@
 #include "errors.h"
 
+#include "guards/lazy.h"
 #include "program/ops.h"
 
 #include <torch/csrc/Exceptions.h>
@@ -14,15 +15,15 @@ namespace py = pybind11;
 
 const Errors &errors() {
   // Held for the process's life: exceptions may be raised until the interpreter ends.
-  static const Errors *found = [] {
+  static constinit Lazy<Errors> found;
+  return found([] {
     const py::module_ m = py::module_::import("tracehost._errors");
     const auto get = [&](const char *name) { return py::object(m.attr(name)).release().ptr(); };
-    return new Errors{
+    return Errors{
         get("Error"),        get("SignatureError"), get("ValueReadError"),    get("StagingError"),
         get("CaptureError"), get("TraceError"),     get("SideEffectWarning"), get("RetraceWarning"),
         get("TraceWarning")};
-  }();
-  return *found;
+  });
 }
 
 void raise(PyObject *type, const std::string &message) {

@@ -3,6 +3,7 @@
 #include "errors.h"
 #include "forward.h"
 #include "guards/gil.h"
+#include "guards/lazy.h"
 #include "trace/tracer.h"
 
 #include <pybind11/pybind11.h>
@@ -74,8 +75,9 @@ PyObject *get_of_applied(PyObject *self, PyObject *name) {
 
 // Never freed: an attribute of torch.autograd.Function for the process's life.
 PyTypeObject *apply_type() {
-  static PyTypeObject *made = [] {
-    static PyMemberDef members[] = {
+  static constinit Lazy<PyTypeObject *> made;
+  return made([] {
+    static constinit PyMemberDef members[] = {
         {"__vectorcalloffset__", T_PYSSIZET, offsetof(Apply, vectorcall), READONLY, nullptr}, {}};
     PyType_Slot slots[] = {{Py_tp_call, reinterpret_cast<void *>(PyVectorcall_Call)},
                            {Py_tp_descr_get, reinterpret_cast<void *>(bind_class)},
@@ -85,8 +87,7 @@ PyTypeObject *apply_type() {
     PyType_Spec spec{"tracehost._tracehost.apply", sizeof(Apply), 0,
                      Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_VECTORCALL, slots};
     return reinterpret_cast<PyTypeObject *>(PyType_FromSpec(&spec));
-  }();
-  return made;
+  });
 }
 
 PyObject *call_method(PyObject *original, const char *, PyObject *const *args, std::size_t nargsf,

@@ -1,6 +1,7 @@
 #include "forward.h"
 
 #include "errors.h"
+#include "guards/lazy.h"
 #include "trace/lifted.h"
 #include "trace/tracer.h"
 #include "traced_number.h"
@@ -146,8 +147,9 @@ int set_property(PyObject *self, PyObject *instance, PyObject *value) {
 
 // Never freed: they are attributes of torch.Tensor for the process's life.
 PyTypeObject *method_type() {
-  static PyTypeObject *made = [] {
-    static PyMemberDef members[] = {
+  static constinit Lazy<PyTypeObject *> made;
+  return made([] {
+    static constinit PyMemberDef members[] = {
         {"__vectorcalloffset__", T_PYSSIZET, offsetof(Method, vectorcall), READONLY, nullptr}, {}};
     PyType_Slot slots[] = {{Py_tp_call, reinterpret_cast<void *>(PyVectorcall_Call)},
                            {Py_tp_descr_get, reinterpret_cast<void *>(bind_method)},
@@ -159,20 +161,19 @@ PyTypeObject *method_type() {
                      Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_VECTORCALL | Py_TPFLAGS_METHOD_DESCRIPTOR,
                      slots};
     return reinterpret_cast<PyTypeObject *>(PyType_FromSpec(&spec));
-  }();
-  return made;
+  });
 }
 
 PyTypeObject *property_type() {
-  static PyTypeObject *made = [] {
+  static constinit Lazy<PyTypeObject *> made;
+  return made([] {
     PyType_Slot slots[] = {{Py_tp_descr_get, reinterpret_cast<void *>(get_property)},
                            {Py_tp_descr_set, reinterpret_cast<void *>(set_property)},
                            {0, nullptr}};
     PyType_Spec spec{"tracehost._tracehost.property", sizeof(Property), 0, Py_TPFLAGS_DEFAULT,
                      slots};
     return reinterpret_cast<PyTypeObject *>(PyType_FromSpec(&spec));
-  }();
-  return made;
+  });
 }
 
 PyObject *original_of(PyTypeObject *type, const char *name) {

@@ -15,7 +15,7 @@ bool Instances::may_have_one(PyObject *instance) {
 }
 
 PyObject *Instances::watch(PyObject *method, PyObject *instance) {
-  static PyMethodDef callback{"forget_instance", on_death, METH_O, nullptr};
+  static constinit PyMethodDef callback{"forget_instance", on_death, METH_O, nullptr};
   // The callback may come after the method's Function is gone, if somebody else holds the weak
   // reference.
   const Owned holder(PyWeakref_NewRef(method, nullptr));

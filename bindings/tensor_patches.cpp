@@ -368,8 +368,8 @@ PyObject *is_tracing(PyObject *original, PyObject *) {
 
 /// Hides our traces from torch's Python code. Plain C functions: nn.Module asks at every call.
 void hide_tracing() {
-  static PyMethodDef state{"_get_tracing_state", tracing_state, METH_NOARGS, nullptr};
-  static PyMethodDef tracing{"_is_tracing", is_tracing, METH_NOARGS, nullptr};
+  static constinit PyMethodDef state{"_get_tracing_state", tracing_state, METH_NOARGS, nullptr};
+  static constinit PyMethodDef tracing{"_is_tracing", is_tracing, METH_NOARGS, nullptr};
   py::module_ torch_c = py::module_::import("torch._C");
   const py::object module = py::module_::import("torch.nn").attr("Module");
   call_impl_code = py::object(module.attr("_call_impl").attr("__code__")).release().ptr();
@@ -389,9 +389,9 @@ PyObject *numel_function(PyObject *, Args args, Py_ssize_t count, PyObject *kwna
 }
 
 void forward_numel() {
-  static PyMethodDef method{"numel",
-                            reinterpret_cast<PyCFunction>(reinterpret_cast<void *>(numel_function)),
-                            METH_FASTCALL | METH_KEYWORDS, nullptr};
+  static constinit PyMethodDef method{
+      "numel", reinterpret_cast<PyCFunction>(reinterpret_cast<void *>(numel_function)),
+      METH_FASTCALL | METH_KEYWORDS, nullptr};
   const py::module_ torch = py::module_::import("torch");
   original_numel = py::object(torch.attr("numel")).release().ptr();
   torch.attr("numel") = py::reinterpret_steal<py::object>(PyCFunction_New(&method, nullptr));

@@ -3,6 +3,7 @@
 #include "atoms.h"
 #include "errors.h"
 #include "guards/known.h"
+#include "guards/lazy.h"
 
 #include <fmt/format.h>
 #include <torch/csrc/Exceptions.h>
@@ -20,9 +21,10 @@ struct Names {
 };
 
 const Names &names() {
-  static const Names *const made = new Names{
-      PyUnicode_InternFromString(kType), PyUnicode_InternFromString(kSubtype)}; // guarded by GIL
-  return *made;
+  static constinit Lazy<Names> made;
+  return made([] {
+    return Names{PyUnicode_InternFromString(kType), PyUnicode_InternFromString(kSubtype)};
+  });
 }
 
 /// An ordinary exception of a user's code counts as "no"; others stay set for the caller to find.

@@ -2,6 +2,7 @@
 
 #include "errors.h"
 #include "guards/known.h"
+#include "guards/lazy.h"
 #include "tensor_spec.h"
 #include "user_type.h"
 
@@ -19,13 +20,14 @@ std::string name_of(PyObject *type) { return Py_TYPE(type)->tp_name; }
 
 /// What `placeholder_value` and `cast` are given: a `tracehost._user_types.TypeContext`.
 Owned context_of(PyObject *value, const std::vector<Owned> &tensors, const char *argument) {
-  static PyObject *make = nullptr; // guarded by the GIL; never freed
-  if (!make) {
+  static constinit Lazy<PyObject *> type;
+  PyObject *make = type([] {
     const Owned module(PyImport_ImportModule("tracehost._user_types"));
-    make = module ? PyObject_GetAttrString(module.get(), "TypeContext") : nullptr;
-    if (!make)
+    PyObject *found = module ? PyObject_GetAttrString(module.get(), "TypeContext") : nullptr;
+    if (!found)
       rethrow();
-  }
+    return found;
+  });
   const Owned inputs(PyTuple_New(static_cast<Py_ssize_t>(tensors.size())));
   for (std::size_t i = 0; inputs && i < tensors.size(); ++i)
     PyTuple_SET_ITEM(inputs.get(), static_cast<Py_ssize_t>(i), Py_NewRef(tensors[i].get()));

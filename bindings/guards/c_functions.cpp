@@ -3,6 +3,7 @@
 #include "guards/gil.h"
 #include "guards/kinds.h"
 #include "guards/known.h"
+#include "guards/lazy.h"
 
 #include <algorithm>
 #include <iterator>
@@ -143,13 +144,13 @@ template <std::size_t N> Table table_of(const Row (&rows)[N]) {
 }
 
 const std::unordered_map<std::string_view, Table> &modules() {
-  static const auto made = [] {
+  static constinit Lazy<std::unordered_map<std::string_view, Table>> made;
+  return made([] {
     std::unordered_map<std::string_view, Table> tables;
     for (const Row &row : kFunctions)
       tables[row.module].add(row);
     return tables;
-  }();
-  return made;
+  });
 }
 
 constexpr std::pair<std::string_view, Effect> kSwitches[] = {
@@ -214,12 +215,12 @@ std::string_view c_type_of(PyTypeObject *type) {
 }
 
 Effect found_of_method(PyObject *self, std::string_view name) {
-  static const Table of_containers = table_of(kOfContainers);
-  static const Table of_objects = table_of(kOfObjects);
+  static constinit Lazy<Table> containers, objects;
+  const auto &of_objects = objects([] { return table_of(kOfObjects); });
   if (name == "__setattr__" || name == "__delattr__" || name == "__getattribute__")
     return of_objects.find(name);
   if (PyDict_Check(self) || PyList_Check(self) || PyAnySet_CheckExact(self) || is_deque(self))
-    return of_containers.find(name);
+    return containers([] { return table_of(kOfContainers); }).find(name);
   const bool of_class = PyType_Check(self);
   if (of_class && name == "__subclasses__")
     return Effect::subclasses;

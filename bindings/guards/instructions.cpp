@@ -2,6 +2,7 @@
 
 #include "guards/frame.h"
 #include "guards/gil.h"
+#include "guards/lazy.h"
 
 #include <algorithm>
 
@@ -193,7 +194,8 @@ int set_extra(PyObject *code, Py_ssize_t index, void *extra) {
 } // namespace
 
 const Instructions *instructions_of(PyCodeObject *code) {
-  static const Py_ssize_t index = request_index();
+  static constinit Lazy<Py_ssize_t> requested;
+  const Py_ssize_t index = requested(request_index);
   auto *object = reinterpret_cast<PyObject *>(code);
   void *kept = nullptr;
   const KeepError keep;

@@ -1,6 +1,7 @@
 #include "guards/known.h"
 
 #include "guards/gil.h"
+#include "guards/lazy.h"
 #include "origin.h"
 #include "traced_number.h"
 
@@ -20,34 +21,32 @@ PyTypeObject *type_of(const char *module, const char *name) {
   return found && PyType_Check(found) ? reinterpret_cast<PyTypeObject *>(found) : nullptr;
 }
 
-Known *make_known() {
-  auto *k = new Known{};
-  k->parameters = PyUnicode_InternFromString("_parameters");
-  k->buffers = PyUnicode_InternFromString("_buffers");
-  k->modules = PyUnicode_InternFromString("_modules");
-  k->module_name = PyUnicode_InternFromString("__module__");
-  k->slots = PyUnicode_InternFromString("__slots__");
-  k->dict = PyUnicode_InternFromString("__dict__");
-  k->nn_module = type_of("torch.nn", "Module");
-  k->partial = type_of("functools", "partial");
-  k->deque = type_of("collections", "deque");
-  k->lru_cache = type_of("functools", "_lru_cache_wrapper");
-  k->simple_namespace = type_of("types", "SimpleNamespace");
+Known make_known() {
+  Known k{};
+  k.parameters = PyUnicode_InternFromString("_parameters");
+  k.buffers = PyUnicode_InternFromString("_buffers");
+  k.modules = PyUnicode_InternFromString("_modules");
+  k.module_name = PyUnicode_InternFromString("__module__");
+  k.slots = PyUnicode_InternFromString("__slots__");
+  k.dict = PyUnicode_InternFromString("__dict__");
+  k.nn_module = type_of("torch.nn", "Module");
+  k.partial = type_of("functools", "partial");
+  k.deque = type_of("collections", "deque");
+  k.lru_cache = type_of("functools", "_lru_cache_wrapper");
+  k.simple_namespace = type_of("types", "SimpleNamespace");
   return k;
 }
 
 } // namespace
 
 const Known &known() {
-  static const Known *made = nullptr; // guarded by the GIL; an import may let go of it: made twice
-  if (!made) {
+  static constinit Lazy<Known> made;
+  return made([] {
     const KeepError keep;
-    const Known *fresh = make_known();
+    const Known fresh = make_known();
     PyErr_Clear();
-    if (!made)
-      made = fresh;
-  }
-  return *made;
+    return fresh;
+  });
 }
 
 bool is_tensor(PyObject *object) {

@@ -1,6 +1,7 @@
 #include "guards/opcodes.h"
 
 #include "guards/gil.h"
+#include "guards/lazy.h"
 
 #include <algorithm>
 #include <iterator>
@@ -235,15 +236,9 @@ Made make() {
   return made;
 }
 
-/// Read once; an import may let go of the GIL, so two threads may both make the table.
 Made &made() {
-  static Made *table = nullptr;
-  if (!table) {
-    auto *fresh = new Made(make());
-    if (!table)
-      table = fresh;
-  }
-  return *table;
+  static constinit Lazy<Made> table;
+  return table(make);
 }
 
 } // namespace

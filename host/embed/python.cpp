@@ -58,7 +58,7 @@ std::string failure() {
 }
 
 void watch_end() {
-  static PyMethodDef method{"tracehost_embed_ending", ending, METH_NOARGS, nullptr};
+  static constinit PyMethodDef method{"tracehost_embed_ending", ending, METH_NOARGS, nullptr};
   PyObject *function = PyCFunction_New(&method, nullptr);
   PyObject *atexit = PyImport_ImportModule("atexit");
   PyObject *done =

@@ -285,3 +285,35 @@ def test_clear_while_others_call():
     assert together(4, work) == [None] * 4
     stats = f.stats()
     assert stats["calls"] == 120 and stats["live"] == 1
+
+
+FIRST_ERRORS = """
+import threading, torch, tracehost
+start = threading.Barrier(8)
+seen = []
+
+@tracehost.function
+def f(x, n):
+    start.wait()
+    raise ValueError(n)
+
+def call(n):
+    try:
+        f(torch.ones(2), n)
+    except ValueError as error:
+        seen.append(error.args[0])
+
+threads = [threading.Thread(target=call, args=(n,)) for n in range(8)]
+for thread in threads:
+    thread.start()
+for thread in threads:
+    thread.join()
+print(sorted(seen))
+"""
+
+
+def test_the_first_errors_of_a_process_come_from_all_threads_at_once(run_host, tmp_path):
+    """Each imports what an error needs, and so gives up the GIL."""
+    (tmp_path / "program.py").write_text(FIRST_ERRORS)
+    done = run_host("program.py")
+    assert done.stdout == "[0, 1, 2, 3, 4, 5, 6, 7]\n", done.stderr

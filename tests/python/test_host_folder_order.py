@@ -1,4 +1,6 @@
-"""The order of the folders: one may include only those above it, and none above interpreter/ knows of Python."""
+"""The order of the folders: one may include only those above it, and none above interpreter/ knows of Python.
+
+And what holds for those that do."""
 
 import re
 from pathlib import Path
@@ -62,3 +64,23 @@ def test_bindings_use_the_core_and_not_the_host():
     for file in sources(ROOT / "bindings"):
         used = {folder_of(name) for kind, name in includes(file) if kind == '"' and "/" in name}
         assert not used & below, f"{file} includes {used & below}"
+
+
+# Up to what tells a variable from a function.
+STATIC_LOCAL = re.compile(
+    r"^\s+static (?!constexpr |constinit |thread_local )[^(={;]*[={;].*", re.MULTILINE
+)
+# Runs no Python.
+PLAIN_NEW = re.compile(r"= new [\w:<> *]+;")
+
+
+@pytest.mark.parametrize("folder", ["bindings", "host/interpreter", "host/embed"])
+def test_no_lock_of_cpp_is_held_where_python_may_run(folder):
+    """The initialiser of a `static` local runs under one: if it gives up the GIL, threads hang."""
+    found = [
+        f"{file.relative_to(ROOT)}: {line.strip()}"
+        for file in sources(ROOT / folder)
+        for line in STATIC_LOCAL.findall(file.read_text())
+        if file.suffix == ".cpp" and not PLAIN_NEW.search(line)
+    ]
+    assert not found, "make it `static constinit Lazy<T>` (bindings/guards/lazy.h): " + str(found)
