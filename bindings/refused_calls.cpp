@@ -35,6 +35,17 @@ constexpr std::string_view kDefaultDevice =
     "the body changes a setting of the whole process (set_default_device) at {}, which is not "
     "recorded in a graph. Use `with torch.device(...):`, or change it outside of the function.";
 
+constexpr std::string_view kReplicas =
+    "the body calls a module in DistributedDataParallel at {}; a graph would not tell it of the "
+    "call, and each rank would train alone. Make the function of the module inside, before it is "
+    "wrapped (net.forward = tracehost.function(net.forward)), and leave backward() outside.";
+constexpr std::string_view kShards =
+    "the body calls a module of FSDP at {}, whose parameters are gathered by hooks that are not "
+    "recorded in a graph. Make the function of the module's forward, before it is sharded "
+    "(net.forward = tracehost.function(net.forward)), and leave backward() outside.";
+constexpr std::string_view kProcesses =
+    "the body calls torch.distributed.{} at {}, which is not recorded in a graph. {}";
+
 struct Refused {
   std::string_view name;
   std::string_view why;
@@ -44,6 +55,35 @@ constexpr Refused kRefused[] = {
     {"_vmap_increment_nesting", kTransform}, {"_grad_increment_nesting", kTransform},
     {"_jvp_increment_nesting", kTransform},  {"_func_increment_nesting", kTransform},
 };
+
+struct Process {
+  std::string_view functions; ///< of torch.distributed, with a space between
+  std::string_view remedy;
+};
+constexpr Process kOfProcesses[] = {
+    {" send recv isend irecv batch_isend_irecv send_object_list recv_object_list ",
+     "Call it outside of the function, or exchange tensors by all_to_all_single."},
+    {" barrier monitored_barrier init_process_group destroy_process_group new_group "
+     "new_subgroups _coalescing_manager ",
+     "Call it outside of the function."},
+    {" all_gather_object gather_object broadcast_object_list scatter_object_list ",
+     "Call it outside of the function, and pass what it gives."},
+    {" reduce ", "Use all_reduce, or call it outside of the function."},
+    {" gather ", "Use all_gather, or call it outside of the function."},
+    {" scatter ", "Use broadcast, or call it outside of the function."},
+    {" reduce_scatter ", "Use reduce_scatter_tensor, or call it outside of the function."},
+    {" all_to_all ", "Use all_to_all_single, or call it outside of the function."},
+    {" all_reduce_coalesced all_gather_coalesced ",
+     "Call all_reduce or all_gather for each tensor, or call it outside of the function."},
+};
+
+/// Of a function of torch.distributed that has no place in a graph.
+std::string why_alone(std::string_view name) {
+  for (const Process &refused : kOfProcesses)
+    if (refused.functions.find(fmt::format(" {} ", name)) != std::string_view::npos)
+      return fmt::format(kProcesses, name, text(user_line()), refused.remedy);
+  return {};
+}
 
 /// Whether `self` of the method that `frame` runs is of a class of torch's: checkpointing and
 /// save_on_cpu change where saved tensors are, not what they are.
@@ -92,6 +132,12 @@ std::string why_refused(PyFrameObject *frame) {
     why = said(kHook);
   else if (name.ends_with(".compile_wrapper"))
     why = said(kCompiled);
+  else if (name == "DistributedDataParallel.forward")
+    why = said(kReplicas);
+  else if (name == "FSDPState._pre_forward" || name == "FullyShardedDataParallel.forward")
+    why = said(kShards);
+  else if (torchs && std::string_view(utf8(code->co_filename)).ends_with("/distributed_c10d.py"))
+    why = why_alone(name);
   Py_DECREF(code);
   return why;
 }

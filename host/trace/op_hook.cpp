@@ -1,7 +1,9 @@
 #include "trace/op_hook.h"
 
 #include "shapes/without_data.h"
+#include "trace/op_traits.h"
 #include "trace/tracer.h"
+#include "trace/written_collectives.h"
 
 #include <ATen/TracerMode.h>
 #include <ATen/core/LegacyTypeDispatch.h>
@@ -67,6 +69,11 @@ std::optional<c10::OperatorHandle> instead(const c10::OperatorHandle &op) {
   return hook && !hook->abandoned() && tracer_records() ? hook->instead(op) : std::nullopt;
 }
 
+bool communicates_instead(const c10::OperatorHandle &op, torch::jit::Stack &stack) {
+  return hook && !hook->abandoned() && tracer_records() && traits(op).collective &&
+         run_functional(op, stack);
+}
+
 void run(const c10::OperatorHandle &op, c10::DispatchKeySet keys, torch::jit::Stack *stack) {
   if (hook->is_of_sizes(op, *stack)) {
     const shapes::WithData for_real;
@@ -101,6 +108,8 @@ void dispatch(const c10::OperatorHandle &op, c10::DispatchKeySet keys, torch::ji
   }
   if (const auto other = instead(op))
     return other->callBoxed(stack);
+  if (communicates_instead(op, *stack))
+    return;
   if (!is_recorded(op, *stack)) {
     const bool real = hook && torch::jit::tracer::isTracing() && hook->keeps_data(op);
     op.redispatchBoxed(real ? below - kWithoutData : below, stack);

@@ -68,9 +68,9 @@ void Scope::check_can_be_recorded(const c10::OperatorHandle &op) {
                                        name, text(frontend_.here())));
   if (traits(op).collective)
     refuse(Refusal::trace,
-           fmt::format("a distributed collective ({}) at {} writes where no graph sees it. Use the "
-                       "functional one (torch.distributed._functional_collectives), or call it on "
-                       "the Function's results, outside of it.",
+           fmt::format("the body communicates with other processes ({}) at {} in a way that is not "
+                       "recorded in a graph. Use another collective (torch.distributed.all_reduce, "
+                       "broadcast, all_gather), or call it outside of the function.",
                        name, text(frontend_.here())));
 }
 
