@@ -56,11 +56,11 @@ constexpr Refused kRefused[] = {
     {"_jvp_increment_nesting", kTransform},  {"_func_increment_nesting", kTransform},
 };
 
-struct Process {
+struct OfProcesses {
   std::string_view functions; ///< of torch.distributed, with a space between
   std::string_view remedy;
 };
-constexpr Process kOfProcesses[] = {
+constexpr OfProcesses kOfProcesses[] = {
     {" send recv isend irecv batch_isend_irecv send_object_list recv_object_list ",
      "Call it outside of the function, or exchange tensors by all_to_all_single."},
     {" barrier monitored_barrier init_process_group destroy_process_group new_group "
@@ -79,7 +79,7 @@ constexpr Process kOfProcesses[] = {
 
 /// Of a function of torch.distributed that has no place in a graph.
 std::string why_alone(std::string_view name) {
-  for (const Process &refused : kOfProcesses)
+  for (const OfProcesses &refused : kOfProcesses)
     if (refused.functions.find(fmt::format(" {} ", name)) != std::string_view::npos)
       return fmt::format(kProcesses, name, text(user_line()), refused.remedy);
   return {};
