@@ -87,8 +87,8 @@ NodeRunner::NodeRunner(jit::Node *node) : node_(node) {
   schema_ = &op->schema();
   const auto handle =
       c10::Dispatcher::singleton().findSchema({schema_->name(), schema_->overload_name()});
-  if (handle && traits(*handle).inexact && node->kind() != c10::aten::index)
-    return; // its result's sizes depend on values; index without a mask can be run
+  if (handle && traits(*handle).inexact)
+    inexact_ = *handle;
   try {
     operation_ = op->getOperation(node);
   } catch (const std::exception &e) {
@@ -208,6 +208,10 @@ NodeRunner::Verdict NodeRunner::operation(std::vector<c10::IValue> inputs,
     of_sizes.emplace();
   const std::size_t results = schema_->returns().size();
   jit::Stack stack(std::make_move_iterator(inputs.begin()), std::make_move_iterator(inputs.end()));
+  if (inexact_ && inexact_with(*inexact_, stack)) {
+    message_ = "the sizes of its result depend on values";
+    return Verdict::unknown;
+  }
   (*operation_)(stack);
   outputs.assign(stack.end() - static_cast<std::ptrdiff_t>(std::min(results, stack.size())),
                  stack.end());

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/core/ivalue.h>
 #include <torch/csrc/jit/ir/ir.h>
 
@@ -40,6 +41,8 @@ private:
   torch::jit::Node *node_;
   std::optional<torch::jit::Operation> operation_;
   const c10::FunctionSchema *schema_ = nullptr;
+  /// Set where the sizes of its result may depend on values.
+  std::optional<c10::OperatorHandle> inexact_;
   std::string message_;
 };
 

@@ -173,6 +173,32 @@ def test_contiguity_where_two_sizes_may_differ():
             assert f.tracing_count() == 2
 
 
+CHOICES = {
+    "where": lambda x: torch.where(x > 0, x, x * 2),
+    "where of numbers": lambda x: torch.where(x > 0, x, 0.0),
+    "repeat_interleave": lambda x: torch.repeat_interleave(x, 2, dim=-1),
+    "one_hot": lambda x: torch.nn.functional.one_hot(x.long().clamp(0, 3), 4),
+}
+
+
+@pytest.mark.parametrize("name", CHOICES)
+def test_sizes_behind_an_op_that_could_depend_on_values(name):
+    def body(x):
+        y = CHOICES[name](x)
+        return (
+            y.transpose(0, -1).contiguous() * 2
+            if y.shape[0] >= y.shape[1] or y.is_contiguous()
+            else y
+        )
+
+    f = tracehost.function(body, reduce_retracing=True)
+    for n in (3, 4, 5, 6, 7):
+        assert_same(f(torch.ones(n, 2)), body(torch.ones(n, 2)))
+    assert f.tracing_count() <= 3
+    notes = [note for event in tracehost.events() if event.kind == "trace" for note in event.notes]
+    assert not any("sizes after it are not checked" in note for note in notes[-2:]), notes
+
+
 def test_gradients_of_captures_of_any_size():
     state = SimpleNamespace(w=rows(2).requires_grad_())
     f = tracehost.function(lambda x: (state.w * x).pow(2).sum(), reduce_retracing=True)
