@@ -149,8 +149,6 @@ public:
   Site caller() override;
   std::string current_error() override;
   bool has_result() const override { return miss_ && miss_->result; }
-  /// The frame around the innermost trace of this thread; borrowed, null: none.
-  static PyObject *outer_frame();
   /// Whether run() has begun.
   bool has_run() const { return miss_ && miss_->recorder; }
 

@@ -37,7 +37,7 @@ trace::Instruction PythonCall::instruction() {
 
 Site PythonCall::catches() {
   const WithGil gil;
-  return catching_line(reinterpret_cast<PyFrameObject *>(outer_frame()));
+  return catching_line();
 }
 
 std::string PythonCall::why_not_staged() {

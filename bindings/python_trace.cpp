@@ -2,6 +2,7 @@
 
 #include "atoms.h"
 #include "errors.h"
+#include "frames.h"
 #include "guards/gil.h"
 #include "profile.h"
 #include "results.h"
@@ -24,7 +25,6 @@ namespace {
 struct Underway {
   const PythonFunction *function;
   const Signature *signature;
-  PyFrameObject *outer; ///< strong; null: called from C++
 };
 thread_local std::vector<Underway> underway;
 
@@ -69,12 +69,10 @@ BodyResult PythonCall::run(Request &) {
       std::make_unique<Recorder>(function_.callable, roots, miss().flattened.tensors,
                                  function_.watch, request_ ? nullptr : &function_.history);
   miss().births.emplace();
-  underway.push_back({&function_, &signature, PyThreadState_GetFrame(PyThreadState_Get())});
+  const BodyFrames frames;
+  underway.push_back({&function_, &signature});
   struct Leave {
-    ~Leave() {
-      Py_XDECREF(reinterpret_cast<PyObject *>(underway.back().outer));
-      underway.pop_back();
-    }
+    ~Leave() { underway.pop_back(); }
   } leave;
   if (!converted_ && !request_)
     miss().containers.emplace(bound_, function_.binder.fixed());
@@ -343,10 +341,6 @@ std::shared_ptr<FrontEndState> PythonCall::finish(Request &, Signature &signatur
     if (const auto *own = dynamic_cast<const PyAtom *>(atom.get()))
       state->runs_code |= own->runs_code();
   return state;
-}
-
-PyObject *PythonCall::outer_frame() {
-  return underway.empty() ? nullptr : reinterpret_cast<PyObject *>(underway.back().outer);
 }
 
 bool is_being_traced(const PythonFunction &function) {

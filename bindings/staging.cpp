@@ -1,9 +1,9 @@
 #include "staging.h"
 
 #include "errors.h"
+#include "frames.h"
 #include "guards/block_stores.h"
 #include "profile.h"
-#include "python_call.h"
 #include "staging/branches.h"
 #include "staging/loop.h"
 #include "staging/select.h"
@@ -135,8 +135,8 @@ private:
 };
 
 /// The frame that has called the Function which this thread traces innermost.
-py::object outer_frame() {
-  PyObject *found = PythonCall::outer_frame();
+py::object frame_of_call() {
+  auto *found = reinterpret_cast<PyObject *>(python::outer_frame());
   return py::reinterpret_borrow<py::object>(found ? found : Py_None);
 }
 
@@ -229,7 +229,7 @@ void add_staging(py::module_ &module) {
              [](const std::string &type, const std::string &message, const Line &line) {
                called([&] { staging::raise_error(type, message, site(line)); });
              });
-  module.def("outer_frame", &outer_frame);
+  module.def("outer_frame", &frame_of_call);
   module.def("sizes_now", [](py::handle t) { return tensor(t).sizes().vec(); });
   module.def("recording", &trace::recording);
   module.def("abandoned", &trace::abandoned);

@@ -16,9 +16,14 @@ namespace tracehost {
 struct Site {
   std::string file;
   int line = 0;
+  /// Where that line has led to in an installed package: `text()` of the package's line. Empty if
+  /// the user's own line is what runs.
+  std::string inside{};
   bool operator==(const Site &) const = default;
 };
-std::string text(const Site &site); ///< `train.py:12`, the file's last component; `?` when unknown
+/// `train.py:12`, the file's last component; `timm/layers/drop.py:30` for a file of an installed
+/// package; `train.py:12 (in timm/layers/drop.py:30)`; `?` when unknown.
+std::string text(const Site &site);
 
 /// Who a Function is. Immutable. Functions decorated at one definition site share `site_key`.
 struct Identity {

@@ -1,6 +1,7 @@
 """Whose code is this: the file says it, never the name of a module or of a folder."""
 
 import statistics
+import sys
 import zipfile
 from pathlib import Path
 
@@ -121,3 +122,72 @@ def test_each_kind_of_file_has_its_origin():
         "/home/me/site-packages.py": "user",
     }
     assert {file: origin(file) for file in here} == here
+
+
+PACKAGE = """
+def read(x):
+    return x.numpy()
+
+
+def pick(x, i):
+    return x.index_select(0, i)
+
+
+def call(step, x):
+    return step(x)
+"""
+
+USES_PACKAGE = """
+import warnings, torch, tracehost
+from layers import drop
+
+@tracehost.function
+def f(x):
+    y = x * 2
+    return drop.read(y)
+
+@tracehost.function
+def g(x, i):
+    return drop.pick(x, i) * 2
+
+own = tracehost.function(drop.read)
+for call in (lambda: f(torch.ones(2)), lambda: own(torch.ones(2))):
+    try:
+        call()
+    except tracehost.ValueReadError as error:
+        print(str(error).partition(", which")[0])
+g(torch.ones(2), torch.tensor(0))
+try:
+    g(torch.ones(2), torch.tensor(5))
+except IndexError as error:
+    print(error.__notes__[0])
+
+@tracehost.function
+def size(x):
+    return x
+
+with warnings.catch_warnings(record=True) as seen:
+    warnings.simplefilter("always")
+    for n in range(1, 6):
+        drop.call(size, torch.ones(n))
+print(str(seen[0].message).splitlines()[1])
+print(seen[0].filename.rpartition("/")[2], seen[0].lineno)
+"""
+
+
+def test_the_users_line_comes_before_the_line_of_a_package(run_host, tmp_path):
+    version = f"python{sys.version_info[0]}.{sys.version_info[1]}"
+    packages = tmp_path / "base" / "lib" / version / "site-packages"
+    write(packages / "layers" / "__init__.py", "")
+    write(packages / "layers" / "drop.py", PACKAGE)
+    write(tmp_path / "main.py", USES_PACKAGE)
+    environment = {"PYTHONUSERBASE": str(tmp_path / "base"), "PYTHONPATH": str(packages)}
+    done = run_host(tmp_path / "main.py", env=environment)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines() == [
+        "the body reads the value of a traced tensor (Tensor.numpy) at main.py:8 (in layers/drop.py:3)",
+        "the body reads the value of 'x' (Tensor.numpy) at layers/drop.py:3",
+        "in g (main.py:10), the op at main.py:12 (in layers/drop.py:7)",
+        "  why   argument 'x', dimension 0, took 5 values (1, 2, 3, 4, 5), from main.py:33 (in layers/drop.py:11)",
+        "main.py 33",
+    ]
