@@ -533,4 +533,11 @@ PyObject *make_function_type() {
   return type;
 }
 
+void show_call(PyObject *type, PyObject *function) {
+  // Into the dict itself: an attribute that is set would take the vectorcall's place.
+  if (PyDict_SetItemString(reinterpret_cast<PyTypeObject *>(type)->tp_dict, "__call__", function))
+    rethrow();
+  PyType_Modified(reinterpret_cast<PyTypeObject *>(type));
+}
+
 } // namespace tracehost::python

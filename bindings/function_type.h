@@ -14,6 +14,10 @@ namespace tracehost::python {
 /// Makes the type; strong reference. Requires: GIL held. Throws.
 PyObject *make_function_type();
 
+/// `function` is what the attribute `__call__` of `type` is from now on. Calls are as before: they
+/// do not go by the attribute. Throws py::error_already_set.
+void show_call(PyObject *type, PyObject *function);
+
 /// What `object` counts; null if it is no Function. Lives as long as it. Requires: GIL held.
 const Counters *counters_of(PyObject *object);
 

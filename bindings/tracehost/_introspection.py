@@ -5,10 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+import torch
+
 from . import _tracehost
 from ._concrete import instance_of
 from ._stand_ins import attempt
-from ._tracehost import Function
+from ._tracehost import Function, show_call
 
 
 @dataclass(frozen=True)
@@ -135,6 +137,13 @@ def _report(self: Function) -> str:
     return "\n".join(lines) + "\n"
 
 
+def _call(self: Function, /, *args: Any, **kwargs: Any) -> Any:
+    """What reads a class's `__call__`, as torch.compile does, finds Python code and goes on into the body."""
+    if torch.compiler.is_compiling():
+        return self.python_function(*args, **kwargs)
+    return self(*args, **kwargs)
+
+
 def _explain(self: Function, /, *args: Any, **kwargs: Any) -> Explanation:
     """explain(*args, **kwargs) -> Explanation
 
@@ -152,6 +161,7 @@ def _explain(self: Function, /, *args: Any, **kwargs: Any) -> Explanation:
     return Explanation(**found)
 
 
+show_call(Function, _call)
 Function.explain = _explain
 Function.specializations = _specializations
 Function.report = _report

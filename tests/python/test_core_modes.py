@@ -258,6 +258,12 @@ TRANSFORMS = {
     ),
     "fake tensors": lambda f: fake_shape(f),
     "compile": lambda f: torch.compile(lambda x: f(x) + 1, backend="eager")(torch.full((2,), 3.0)),
+    "compile, one graph": lambda f: torch.compile(
+        lambda x: f(x) + 1, backend="eager", fullgraph=True
+    )(torch.full((2,), 3.0)),
+    "strict export": lambda f: torch.export.export(
+        Calling(f), (torch.ones(2),), strict=True
+    ).module()(torch.full((2,), 3.0)),
     "jit.trace": lambda f: torch.jit.trace(f, torch.ones(2))(torch.full((2,), 3.0)),
     "functional_call": lambda f: torch.func.functional_call(
         Calling(f), {}, (torch.full((2,), 3.0),)
@@ -309,6 +315,13 @@ def test_a_function_is_transparent_to_what_works_on_ops(name, traced):
     assert_same(TRANSFORMS[name](f), TRANSFORMS[name](body))
     x = torch.full((2,), 0.5)
     assert_same(f(x), body(x))
+
+
+def test_a_call_by_the_attribute_is_a_call():
+    f = tracehost.function(lambda x, n=1: x * n)
+    f(torch.ones(2), n=3)
+    assert_same(f.__call__(torch.ones(2), n=3), torch.full((2,), 3.0))
+    assert (f.stats()["hits"], f.tracing_count()) == (1, 1)
 
 
 @pytest.mark.filterwarnings("ignore::FutureWarning")
