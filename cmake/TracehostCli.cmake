@@ -15,7 +15,6 @@ tracehost_unity(tracehost_interpreter)
 
 add_library(tracehost_cli STATIC ${cli_sources})
 target_include_directories(tracehost_cli PUBLIC "${PROJECT_SOURCE_DIR}/host")
-target_include_directories(tracehost_cli SYSTEM PRIVATE "${TRACEHOST_TOMLPLUSPLUS}")
 target_link_libraries(tracehost_cli PUBLIC tracehost_interpreter PRIVATE Boost::program_options nlohmann_json::nlohmann_json)
 target_compile_definitions(tracehost_cli PRIVATE TRACEHOST_VERSION="${PROJECT_VERSION}"
   TRACEHOST_TORCH_OLDEST="${TRACEHOST_TORCH_OLDEST}" TRACEHOST_TORCH_NEWEST="${TRACEHOST_TORCH_NEWEST}")

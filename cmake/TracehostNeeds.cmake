@@ -30,11 +30,6 @@ if(CMAKE_CXX_COMPILER) # without one, packages are not found that are there
     if(NOT Boost_FOUND)
       list(APPEND missing libboost-program-options-dev)
     endif()
-    # Header-only here: its library of Debian would be one more to load.
-    find_path(TRACEHOST_TOMLPLUSPLUS toml++/toml.h)
-    if(NOT TRACEHOST_TOMLPLUSPLUS)
-      list(APPEND missing libtomlplusplus-dev)
-    endif()
   endif()
   if(TRACEHOST_BUILD_TESTS)
     find_package(GTest QUIET)

@@ -1,4 +1,7 @@
-"""The engine that survives its cells: an IPython kernel in a process of its own, which is our binary."""
+"""Runs a notebook's cells, one after another, in an IPython kernel: a process of its own, which is our binary.
+
+The runner survives what a cell does to the kernel. It knows files, options and reports; the engine does not.
+"""
 
 from __future__ import annotations
 
@@ -18,8 +21,8 @@ from jupyter_client.manager import AsyncKernelManager
 from nbclient import NotebookClient
 from nbclient.exceptions import DeadKernelError
 
-from .engine import Hooks, Outcome, outcome_of_error, statistics_of
 from .errors import CommandError
+from .outcome import Hooks, Outcome, outcome_of_error, statistics_of
 from .streams import add_error, add_stream
 
 ARGV = [sys.executable, "-Xfrozen_modules=off", "-m", "ipykernel_launcher", "-f", "{connection_file}"]  # fmt: skip

@@ -25,7 +25,6 @@ class Options:
     param: list[str] = field(default_factory=list)
     param_file: list[str] = field(default_factory=list)
     list_params: bool = False
-    engine: str = "kernel"
     cwd: str | None = None
     timeout: float | None = None
     start_timeout: float = 60.0
@@ -36,18 +35,13 @@ class Options:
     jobs: int = 1
 
 
-PACKAGES = {
-    "kernel": ["nbformat", "nbclient", "ipykernel"],
-    "inprocess": ["nbformat", "IPython:ipython", "matplotlib_inline:matplotlib-inline"],
-}
+PACKAGES = ["nbformat", "nbclient", "ipykernel"]
 
 
 def main(words: list[str], notebooks: list[str]) -> int:
     options = read(Options, words)
     if not notebooks:
         raise UsageError("'notebook' takes at least one notebook; try 'tracehost help notebook'")
-    if options.engine not in PACKAGES:
-        raise UsageError(f"--engine takes kernel or inprocess, got '{options.engine}'")
     if options.inplace and options.output is not None:
         raise UsageError("--inplace and --output say different things; give one of them")
     need("nbformat", what="tracehost notebook")
@@ -55,7 +49,7 @@ def main(words: list[str], notebooks: list[str]) -> int:
         for source in notebooks:
             sys.stdout.write(parameters.listing(document.read(source)))
         return 0
-    need(*PACKAGES[options.engine], what=f"tracehost notebook --engine {options.engine}")
+    need(*PACKAGES, what="tracehost notebook")
     if options.html is not None:
         need("nbconvert", what="--html")
     if len(notebooks) > 1:

@@ -1,4 +1,4 @@
-"""Runs a notebook's cells in an engine: saves, shows progress, tells at the end what was traced and why."""
+"""Runs a notebook's cells in a kernel: saves, shows progress, tells at the end what was traced and why."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from . import document
-from .engine import Engine, Hooks, Outcome
 from .errors import UsageError
+from .kernel_engine import KernelEngine
+from .outcome import Hooks, Outcome
 from .parameters import has_tag
 from .progress import Progress
 from .retraces import Retraces
@@ -28,7 +29,6 @@ class Runner:
     ) -> None:
         self._options, self._notebook, self._name = options, notebook, name
         self._folder, self._target = folder, target
-        # An engine in this process goes to another folder.
         self._path = None if target is None else target.absolute()
         self._html = options.html if options.html in (None, "-") else os.path.abspath(options.html)
         self._cells = [i for i, cell in enumerate(notebook.cells) if self._is_run(cell)]
@@ -72,21 +72,15 @@ class Runner:
             reraise(int(outcome.value))
         return code
 
-    def _engine(self) -> Engine:
+    def _engine(self) -> KernelEngine:
         options = self._options
         hooks = Hooks(self._progress.stream, self._save, self._progress.say, options.save_every)
         hooks.period = max(0.1, options.save_every)
-        if options.engine == "inprocess":
-            from .inprocess_engine import InprocessEngine
-
-            return InprocessEngine(self._notebook, self._folder, options.timeout, hooks)
-        from .kernel_engine import KernelEngine
-
         return KernelEngine(
             self._notebook, self._folder, options.timeout, options.start_timeout, hooks
         )
 
-    def _all_cells(self, engine: Engine) -> Outcome:
+    def _all_cells(self, engine: KernelEngine) -> Outcome:
         failed = Outcome("ok")
         for number, index in enumerate(self._cells, 1):
             cell = self._notebook.cells[index]

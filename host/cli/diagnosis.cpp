@@ -95,11 +95,11 @@ std::string joined(const Given &given) {
   return given.values.empty() ? "false" : text;
 }
 
-// `notebook.timeout = 60 (./tracehost.toml:3)`
+// `notebook.timeout = 60 (TRACEHOST_NOTEBOOK_TIMEOUT)`
 void print(const std::vector<Given> &settings) {
   std::cout << (settings.empty() ? "all settings are the defaults\n" : "settings:\n");
   for (const auto &given : settings)
-    std::cout << "  " << key(*given.option, given.command) << " = " << joined(given) << " ("
+    std::cout << "  " << full_name(*given.option, given.command) << " = " << joined(given) << " ("
               << given.origin << ")\n";
 }
 
@@ -113,7 +113,7 @@ void print_json(const Diagnosis &diagnosis, const std::vector<Given> &settings) 
     document["checks"].push_back(
         {{"verdict", word(finding.verdict)}, {"what", finding.what}, {"fix", finding.fix}});
   for (const auto &given : settings)
-    document["settings"].push_back({{"name", key(*given.option, given.command)},
+    document["settings"].push_back({{"name", full_name(*given.option, given.command)},
                                     {"values", given.values},
                                     {"origin", given.origin}});
   // A path need not be UTF-8.
@@ -132,8 +132,7 @@ std::optional<Finding> finding_of(const std::string &line) {
                  line.substr(first + 1, second - first - 1), line.substr(second + 1)};
 }
 
-int doctor(const in::Environment &environment, const std::vector<Given> &settings,
-           const Configuration &configuration, bool json) {
+int doctor(const in::Environment &environment, const std::vector<Given> &settings, bool json) {
   if (!json)
     std::cout << "tracehost " TRACEHOST_VERSION "\n";
   Diagnosis diagnosis(json);
@@ -142,9 +141,6 @@ int doctor(const in::Environment &environment, const std::vector<Given> &setting
   if (!diagnosis.failed())
     check_in_python(environment, diagnosis);
   diagnosis.add(check_variables(environ));
-  for (const auto &problem : configuration.problems)
-    diagnosis.add({problem.fatal ? Verdict::fail : Verdict::warn, problem.text,
-                   "correct it, or start with --no-config"});
   if (json)
     print_json(diagnosis, settings);
   else

@@ -1,12 +1,12 @@
 // `tracehost doctor`: does all that the host needs fit together, and what is set by whom?
 //
-// What files tell is checked first. Then a child process makes the checks that need a running
-// Python (bindings/tracehost_commands/doctor.py): it imports torch, once, and its lines are read as
-// they come.
+// What the installed files say is checked first. Then a child process makes the checks that need a
+// running Python (bindings/tracehost_commands/doctor.py): it imports torch, once, and its lines are
+// read as they come.
 #pragma once
 
-#include "cli/config.h"
 #include "cli/installation.h"
+#include "cli/settings.h"
 
 #include <string>
 #include <vector>
@@ -32,7 +32,7 @@ std::optional<Finding> finding_of(const std::string &line);
 
 // All checks, printed to stdout, and what is set; as one JSON document if `json`. The exit code.
 int doctor(const interpreter::Environment &environment, const std::vector<Given> &settings,
-           const Configuration &configuration, bool json);
+           bool json);
 
 std::string version_lines(const interpreter::Environment &environment);
 

@@ -1,7 +1,5 @@
 #include "cli/help.h"
 
-#include "cli/config.h"
-
 #include <algorithm>
 #include <sstream>
 #include <vector>
@@ -98,24 +96,21 @@ void list_options(std::ostream &out, Command command) {
 
 // By the example of an option: the command's own rather than one that all have, one with a value
 // rather than a flag.
-void tell_of_twins(std::ostream &out, Command command) {
+void tell_of_variables(std::ostream &out, Command command) {
   const OptionEntry *example = nullptr;
   const auto rank = [](const OptionEntry &option) {
     return (is_shared(option) ? 0 : 2) + (option.takes == Takes::value ? 1 : 0);
   };
   for (const auto &option : options())
-    if (applies(option, command) && has_key(option) &&
+    if (applies(option, command) && is_setting(option) &&
         (example == nullptr || rank(option) > rank(*example)))
       example = &option;
   if (example == nullptr)
     return;
-  std::string table;
-  if (!is_shared(*example))
-    table = " in [" + std::string(entry(command).name) + "]";
   out << '\n'
-      << wrapped("Each option can be set by a variable, as " + variable(*example, command) +
-                     ", or in tracehost.toml, as " + std::string(example->name) + table +
-                     ": `tracehost doctor` shows what is set, and where.",
+      << wrapped("Each option has an environment variable, too: --" + std::string(example->name) +
+                     " has " + variable(*example, command) +
+                     ". `tracehost doctor` shows what is set.",
                  80);
 }
 
@@ -140,7 +135,7 @@ std::string general_help() {
   list_options(out, Command::run);
   out << "\nOptions stand before the script; what follows the script belongs to it. Python's\n"
          "own short options (-u, -O, -W ARG, -X OPT, -i ...) are taken as well.\n";
-  tell_of_twins(out, Command::run);
+  tell_of_variables(out, Command::run);
   return out.str();
 }
 
@@ -152,7 +147,7 @@ std::string command_help(Command command) {
   if (!about.detail.empty())
     out << about.detail << '\n';
   list_options(out, command);
-  tell_of_twins(out, command);
+  tell_of_variables(out, command);
   return out.str();
 }
 

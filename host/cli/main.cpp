@@ -73,15 +73,6 @@ std::string unknown_word(const std::string &word) {
   return message + " (try 'tracehost help')";
 }
 
-// What is wrong in configuration files: a warning each, or the end.
-void tell_problems(const Configuration &configuration) {
-  for (const auto &problem : configuration.problems) {
-    if (problem.fatal)
-      throw UsageError(problem.text);
-    complain(problem.text, 0);
-  }
-}
-
 // -P: what lies in the current folder is not taken for a part of the command.
 std::vector<std::string> in_python(const Split &line, const Settings &settings) {
   std::vector<std::string> args{"-P", "-X", "faulthandler", "-m", "tracehost_commands"};
@@ -113,9 +104,7 @@ int command_line(const std::vector<std::string> &args) {
   if (line.command == Command::run && !settings.version && line.rest.empty() && ::isatty(0) == 1)
     return print(short_help());
 
-  const auto configuration = complete(settings);
-  if (line.command != Command::doctor)
-    tell_problems(configuration);
+  complete(settings);
   apply(settings);
   const auto *python = settings.find("python");
   std::string trouble;
@@ -126,8 +115,7 @@ int command_line(const std::vector<std::string> &args) {
   if (settings.version)
     return print(version_lines(*environment));
   if (line.command == Command::doctor)
-    return doctor(*environment, all_settings(settings, configuration), configuration,
-                  settings.is_on("json"));
+    return doctor(*environment, all_settings(settings), settings.is_on("json"));
   const auto words = is_in_python(line.command) ? in_python(line, settings) : line.rest;
   return interpreter::run_program(environment->executable.string(), words);
 }

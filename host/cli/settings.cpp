@@ -21,23 +21,6 @@ bool excludes(const Given &a, const Given &b) {
          a.option->group == b.option->group;
 }
 
-// What a source says to these commands, where no stronger one has said it.
-void add_layer(std::vector<Given> &given, const std::vector<Given> &layer, unsigned commands_of) {
-  const auto stronger = given.size();
-  for (const auto &one : layer) {
-    const bool wanted = is_shared(*one.option) ? (one.option->commands & commands_of) != 0
-                                               : (bit(one.command) & commands_of) != 0;
-    const bool said =
-        std::any_of(given.begin(), given.begin() + static_cast<std::ptrdiff_t>(stronger),
-                    [&](const Given &other) {
-                      return (other.option == one.option && other.command == one.command) ||
-                             excludes(other, one);
-                    });
-    if (wanted && !said)
-      given.push_back(one);
-  }
-}
-
 std::vector<std::string> lines_of(const std::string &text) {
   std::vector<std::string> result;
   std::istringstream in(text);
@@ -59,8 +42,9 @@ std::optional<Given> from_environment(const OptionEntry &option, Command command
   return given;
 }
 
-std::vector<Given> environment_layer(unsigned commands_of) {
-  std::vector<Given> layer;
+// Adds what variables say to these commands, where no option has said it.
+void add_variables(std::vector<Given> &given, unsigned commands_of) {
+  const auto said = static_cast<std::ptrdiff_t>(given.size());
   for (const auto &option : options()) {
     if (!is_setting(option) || (option.commands & commands_of) == 0)
       continue;
@@ -70,11 +54,14 @@ std::vector<Given> environment_layer(unsigned commands_of) {
                                                  (bit(command.command) & commands_of) != 0;
       if (!asked)
         continue;
-      if (auto given = from_environment(option, command.command))
-        layer.push_back(std::move(*given));
+      auto found = from_environment(option, command.command);
+      if (found && std::none_of(given.begin(), given.begin() + said, [&](const Given &other) {
+            return (other.option == found->option && other.command == found->command) ||
+                   excludes(other, *found);
+          }))
+        given.push_back(std::move(*found));
     }
   }
-  return layer;
 }
 
 void set(const std::string &name, const std::string &value) {
@@ -132,20 +119,17 @@ bool Settings::is_on(std::string_view name) const {
   return found != nullptr && found->is_on();
 }
 
-Configuration complete(Settings &settings) {
-  add_layer(settings.given, environment_layer(bit(settings.command)), bit(settings.command));
-  auto configuration = read_configuration(settings.text("config"), settings.is_on("no-config"));
-  for (const auto &layer : configuration.given)
-    add_layer(settings.given, layer, bit(settings.command));
-  return configuration;
+void complete(Settings &settings) { add_variables(settings.given, bit(settings.command)); }
+
+std::vector<Given> all_settings(const Settings &settings) {
+  auto all = settings.given;
+  add_variables(all, ~0U);
+  return all;
 }
 
-std::vector<Given> all_settings(const Settings &settings, const Configuration &configuration) {
-  auto all = settings.given;
-  add_layer(all, environment_layer(~0U), ~0U);
-  for (const auto &layer : configuration.given)
-    add_layer(all, layer, ~0U);
-  return all;
+std::string full_name(const OptionEntry &option, Command command) {
+  return (is_shared(option) ? "" : std::string(entry(command).name) + ".") +
+         std::string(option.name);
 }
 
 void apply(Settings &settings) {
@@ -157,7 +141,7 @@ void apply(Settings &settings) {
   for (auto &given : settings.given) {
     if (!is_shared(*given.option) || given.values.empty())
       continue;
-    make_absolute(given, "");
+    make_absolute(given);
     if (given.option->kind == Kind::output)
       apply_output(given);
     if (given.option->name == "trace" || given.option->name == "intercept")

@@ -1,12 +1,12 @@
 // What is set for a command, by whom, and how it reaches the program and its children: by
 // environment variables only.
 //
-// The order: option, variable, configuration files (config.h), default. What has been said by a
-// stronger source, or what excludes it there (--inplace, --output), is not said again.
+// An option wins over its variable, and over the variable of an option that it excludes (--inplace,
+// --output).
 #pragma once
 
-#include "cli/config.h"
 #include "cli/split.h"
+#include "cli/values.h"
 
 namespace tracehost::cli {
 
@@ -25,13 +25,15 @@ struct Settings {
 // The options of a split command line; throws UsageError.
 Settings parse(const Split &split);
 
-// Adds what variables and files say to this command. Throws UsageError where a variable is wrong,
-// or
-// --config cannot be read; problems within files are left in the result.
-Configuration complete(Settings &settings);
+// Adds what variables say to this command. Throws UsageError if a variable has a wrong value.
+void complete(Settings &settings);
 
-// All that differs from the defaults, for any command; `settings` are those of this one.
-std::vector<Given> all_settings(const Settings &settings, const Configuration &configuration);
+// All that differs from the defaults, for any command; `settings` are those of this one. Throws
+// UsageError if a variable has a wrong value.
+std::vector<Given> all_settings(const Settings &settings);
+
+// `python` of an option that all commands share, else `notebook.timeout`.
+std::string full_name(const OptionEntry &option, Command command);
 
 // Checks that files can be written, and sets the variables of what all commands share. Throws
 // UsageError.

@@ -31,7 +31,7 @@ enum class Kind {
   text,     // anything
   whole,    // a whole number from 0 on
   number,   // a number from 0 on
-  choice,   // one of the placeholder's words: `kernel|inprocess`
+  choice,   // one of the placeholder's words: `default|eager`
   limit,    // a whole number from 1 on, or `off`
   file,     // that is read; also `-`
   output,   // a file that is written; also `-`
@@ -87,7 +87,7 @@ bool is_shared(const OptionEntry &option);
 // The environment variable that says the same: TRACEHOST_PYTHON, TRACEHOST_NOTEBOOK_TIMEOUT.
 std::string variable(const OptionEntry &option, Command command);
 
-// The words of a choice: of `kernel|inprocess` two.
+// The words of a choice: of `default|eager` two.
 std::vector<std::string_view> choices(std::string_view placeholder);
 
 // The nearest of the table's names to a misspelt one, if it is near enough to be meant.

@@ -86,7 +86,7 @@ void check_values(Given &given, const std::string &said_by) {
   }
 }
 
-void make_absolute(Given &given, const std::string &folder) {
+void make_absolute(Given &given) {
   const auto kind = given.option->kind;
   if (kind != Kind::file && kind != Kind::output && kind != Kind::folder)
     return;
@@ -97,8 +97,7 @@ void make_absolute(Given &given, const std::string &folder) {
     if (value.starts_with("~/"))
       if (const char *home = std::getenv("HOME"))
         value = home + value.substr(1);
-    const auto path = folder.empty() ? fs::path(value) : fs::path(folder) / value;
-    value = fs::absolute(path, ignored).lexically_normal().string();
+    value = fs::absolute(value, ignored).lexically_normal().string();
   }
 }
 

@@ -18,22 +18,21 @@ struct Given {
   const OptionEntry *option;
   Command command;                 // whose it is; `run` for a shared one
   std::vector<std::string> values; // of a flag `true` or `false`; empty: said to be off
-  std::string origin;              // `--jobs`, `TRACEHOST_NOTEBOOK_JOBS`, `./tracehost.toml:3`
+  std::string origin;              // `--jobs`, `TRACEHOST_NOTEBOOK_JOBS`
 
   bool is_flag() const { return option->takes == Takes::nothing; }
   // A flag that is set, or a value that is there.
   bool is_on() const { return is_flag() ? values.front() == "true" : !values.empty(); }
 };
 
-// `a number from 0 on`, `kernel or inprocess`
+// `a number from 0 on`, `default, eager or fail_on_miss`
 std::string what_it_takes(const OptionEntry &option);
 
 // Throws UsageError unless each value is of the option's kind. `said_by` begins the message. The
 // values of a flag become `true` or `false`.
 void check_values(Given &given, const std::string &said_by);
 
-// A file's or folder's path, where it is one: absolute, from `folder` on (empty: the current one).
-// `-` stays, `~/` is the user's home.
-void make_absolute(Given &given, const std::string &folder);
+// Makes the path of a file or folder absolute. `-` stays, `~/` is the user's home.
+void make_absolute(Given &given);
 
 } // namespace tracehost::cli

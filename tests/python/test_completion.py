@@ -11,6 +11,7 @@ from conftest import HOST, clean_environment
 # What is typed (the last word is completed), and what is offered. FILES: all files and folders there;
 # {...}: at least these, beside which a shell may offer more files.
 FILES = "files"
+STANCES = ["default", "eager", "eager_on_error", "eager_on_miss", "fail_on_miss"]
 CASES = [
     ("", {"run", "notebook", "kernel", "completion", "help", "nice.py"}),
     ("noteb", ["notebook"]),
@@ -27,8 +28,8 @@ CASES = [
     ("notebook ", {"a.ipynb"}),
     ("notebook --allow", ["--allow-errors"]),
     ("notebook -p x=1 a.ipynb --inp", ["--inplace"]),
-    ("notebook --engine ", ["inprocess", "kernel"]),
-    ("notebook --engine=i", ["inprocess"]),
+    ("notebook --stance ", STANCES),
+    ("notebook --stance=f", ["fail_on_miss"]),
     ("notebook --cwd ", ["sub"]),
     ("notebook --timeout ", []),
     ("notebook -o ", FILES),
@@ -91,7 +92,7 @@ def check(answers, files):
         elif isinstance(wanted, set):
             fine = wanted <= got and not any(word.startswith("-") for word in got)
         else:
-            got = {word.removeprefix("--engine=") for word in got} - {"--report="}
+            got = {word.removeprefix("--stance=") for word in got} - {"--report="}
             fine = got == set(wanted)
         if not fine:
             wrong[typed] = sorted(got)
@@ -178,7 +179,7 @@ def test_tabs_at_a_prompt_of_bash(place):
     os.close(follower)
     keys = (
         "bind 'set bell-style none'; source ../scripts/bash; tracehost() { printf '<%s>' \"$@\"; echo; }\n"
-        "tracehost noteb\t--eng\ti\t--cwd=su\t a\t\n"
+        "tracehost noteb\t--stan\tf\t--cwd=su\t a\t\n"
         "tracehost --report=not\tni\t --rep no\t\n"
         "exit\n"
     )
@@ -191,7 +192,7 @@ def test_tabs_at_a_prompt_of_bash(place):
         pass
     os.close(leader)
     assert shell.wait(60) == 0
-    assert b"\n<notebook><--engine><inprocess><--cwd=sub/><a.ipynb>\r\n" in shown, shown.decode()
+    assert b"\n<notebook><--stance><fail_on_miss><--cwd=sub/><a.ipynb>\r\n" in shown, shown.decode()
     assert b"\n<--report=notes.txt><nice.py><--rep><notes.txt>\r\n" in shown, shown.decode()
 
 

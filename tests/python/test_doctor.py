@@ -50,9 +50,8 @@ def test_a_variable_that_is_misspelt(shown):
 
 
 def test_json(run_host, tmp_path):
-    (tmp_path / "tracehost.toml").write_text("[notebook]\nparam = ['a=1', 'b=2']\n")
     (tmp_path / "torch.py").write_text("__version__ = '0.1'\n")  # found out at once
-    env = {"XDG_CONFIG_HOME": str(tmp_path), "PYTHONPATH": str(tmp_path)}
+    env = {"TRACEHOST_NOTEBOOK_PARAM": "a=1\nb=2", "PYTHONPATH": str(tmp_path)}
     done = run_host("doctor", "--json", env=env)
     document = json.loads(done.stdout)
     assert (done.returncode, done.stderr) == (1, "")
@@ -61,7 +60,7 @@ def test_json(run_host, tmp_path):
     assert document["tracehost"] == tracehost.__version__
     assert {"verdict", "what", "fix"} == set(document["checks"][0])
     wanted = [
-        {"name": "notebook.param", "values": ["a=1", "b=2"], "origin": "./tracehost.toml:2"},
+        {"name": "notebook.param", "values": ["a=1", "b=2"], "origin": "TRACEHOST_NOTEBOOK_PARAM"},
         {"name": "doctor.json", "values": ["true"], "origin": "--json"},
     ]
     assert sorted(map(str, document["settings"])) == sorted(map(str, wanted))

@@ -125,6 +125,23 @@ def test_they_hold_in_a_notebook(run_host, tmp_path):
     nbformat = pytest.importorskip("nbformat")
     cells = [nbformat.v4.new_code_cell(PROGRAM)]
     nbformat.write(nbformat.v4.new_notebook(cells=cells), tmp_path / "n.ipynb")
-    (tmp_path / "tracehost.toml").write_text("eager = true\n[notebook]\nsave-every = 10\n")
-    done = run_host("notebook", "n.ipynb")
+    done = run_host("notebook", "n.ipynb", env={"TRACEHOST_EAGER": "1"})
     assert (done.returncode, done.stdout) == (0, "0 6\n"), done.stderr
+
+
+def test_a_command_in_python_gets_what_variables_say(run_host, tmp_path):
+    asked = ("kernel", "uninstall", "--prefix", "k")
+    kernels = tmp_path / "k/share/jupyter/kernels"
+    env = {"TRACEHOST_KERNEL_NAME": "from-a-variable"}
+    done = run_host(*asked, env=env)
+    assert done.stderr == f"tracehost: there is no kernel at {kernels}/from-a-variable\n"
+    done = run_host(*asked, "--name", "given", env=env)
+    assert done.stderr == f"tracehost: there is no kernel at {kernels}/given\n"
+
+
+def test_a_python_that_is_not_there_names_the_variable(run_host):
+    done = run_host("-c", "0", env={"TRACEHOST_PYTHON": "/no/such/python"})
+    assert done.returncode == 2
+    assert done.stderr.startswith(
+        "tracehost: no Python at '/no/such/python' (TRACEHOST_PYTHON); name an"
+    )

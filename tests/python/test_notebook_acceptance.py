@@ -1,4 +1,4 @@
-"""One notebook of all sorts of cells: both engines give what plain Jupyter tools give."""
+"""One notebook of all sorts of cells: `tracehost notebook` gives what plain Jupyter tools give."""
 
 import asyncio
 import copy
@@ -11,7 +11,6 @@ from jupyter_client.manager import AsyncKernelManager
 from nbclient import NotebookClient
 from notebook_support import ACCEPTANCE, comparable, load, notebook, save, texts
 
-ENGINES = ["kernel", "inprocess"]
 # By C code, a child, and past Python.
 WRITTEN = {1: ("stdout", "from C\n"), 2: ("stdout", "from a child\n"), 3: ("stderr", "raw\n")}
 
@@ -39,12 +38,12 @@ def expected(tmp_path_factory):
     return made
 
 
-@pytest.fixture(scope="module", params=ENGINES)
-def ran(request, host, tmp_path_factory):
+@pytest.fixture(scope="module")
+def ran(host, tmp_path_factory):
     """The result of `tracehost notebook`, with what it printed."""
     import subprocess
 
-    folder = tmp_path_factory.mktemp(request.param)
+    folder = tmp_path_factory.mktemp("ran")
     source = notebook(
         *ACCEPTANCE, kernelspec={"name": "no-such-kernel", "display_name": "x"}, mine=[1]
     )
@@ -56,7 +55,7 @@ def ran(request, host, tmp_path_factory):
     ]
     (folder / "all.ipynb").write_text(__import__("json").dumps(source))
     done = subprocess.run(
-        [host, "notebook", "--engine", request.param, "all.ipynb"],
+        [host, "notebook", "all.ipynb"],
         cwd=folder,
         env=clean_environment(),
         stdin=subprocess.DEVNULL,
@@ -153,6 +152,5 @@ def test_what_is_shown_while_it_runs(ran):
 
 def test_the_cells_run_in_the_host(run_host, tmp_path):
     save(tmp_path / "n.ipynb", notebook("import sys\nprint(sys.executable)"))
-    for engine in ENGINES:
-        done = run_host("notebook", "--engine", engine, "n.ipynb")
-        assert done.stdout == f"{sys.prefix}/bin/tracehost-python\n"
+    done = run_host("notebook", "n.ipynb")
+    assert done.stdout == f"{sys.prefix}/bin/tracehost-python\n"

@@ -41,7 +41,7 @@ def test_a_failed_cell(run):
 
 def test_errors_that_are_allowed(run):
     made = notebook("1 / 0", ("print('left out')", "slow"), "print('next')")
-    done, result = run(made, "--allow-errors", "--skip-tag", "slow", "--engine=inprocess")
+    done, result = run(made, "--allow-errors", "--skip-tag", "slow")
     assert (done.returncode, done.stdout) == (0, "next\n")
     assert [cell.execution_count for cell in result.cells] == [1, None, 2]
     assert (
@@ -49,13 +49,12 @@ def test_errors_that_are_allowed(run):
     )
 
 
-@pytest.mark.parametrize("engine", ["kernel", "inprocess"])
 @pytest.mark.parametrize(
     ("source", "code"),
     [("import sys; sys.exit(0)", 0), ("exit", 0), ("raise SystemExit('no')", 1)],
 )
-def test_a_notebook_that_ends_itself(run, engine, source, code):
-    done, result = run(notebook("1", source, "print('never')"), "--engine", engine)
+def test_a_notebook_that_ends_itself(run, source, code):
+    done, result = run(notebook("1", source, "print('never')"))
     assert (done.returncode, done.stdout) == (code, "")
     assert [cell.execution_count for cell in result.cells] == [1, 2, None]
 
@@ -68,15 +67,6 @@ def test_a_kernel_that_aborts(run):
     assert result.cells[1].outputs[-1].evalue == "the kernel died of SIGABRT"
 
 
-def test_a_cell_that_aborts_this_process(run):
-    """It ends as any program does, and the cells before are saved."""
-    made = notebook("print('one')", "import os; os.abort()", "print('three')")
-    done, result = run(made, "--engine=inprocess")
-    assert done.returncode == -signal.SIGABRT
-    assert [texts(cell) for cell in result.cells] == ["one\n", "", ""]
-    assert result.cells[0].execution_count == 1
-
-
 def test_a_kernel_that_dies_after_its_reply(run):
     """The cell that brought it about is named, not the next one."""
     cell = "import os, tracehost_commands.in_kernel as hidden\nhidden.after_cell = os.abort\nprint('one')"
@@ -87,8 +77,7 @@ def test_a_kernel_that_dies_after_its_reply(run):
     assert result.cells[1].outputs == []
 
 
-@pytest.mark.parametrize("engine", ["kernel", "inprocess"])
-def test_a_thread_that_reads_in_c_code(run, engine):
+def test_a_thread_that_reads_in_c_code(run):
     """It holds C's lock of its file until the last cell: from glibc 2.41 on exit() waits for that lock,
     of any program."""
     cell = (
@@ -97,7 +86,7 @@ def test_a_thread_that_reads_in_c_code(run, engine):
         "threading.Thread(target=libc.fgetc, args=(file,), daemon=True).start()\nprinted = libc.puts(b'from C')"
     )
     made = notebook(cell, "print('next')", "os.close(writer)")
-    done, result = run(made, "--timeout=60", "--engine", engine)
+    done, result = run(made, "--timeout=60")
     assert (done.returncode, done.stdout) == (0, "from C\nnext\n"), done.stderr
     assert texts(result.cells[0]) == "from C\n"
 
@@ -115,13 +104,6 @@ def test_a_cell_that_hangs_in_native_code(run):
     assert "tracehost: n.ipynb: cell 1 of 2: the cell ran longer than 2 s\n" in done.stderr
     assert texts(result.cells[0]).endswith("CellTimeoutError: the cell ran longer than 2 s\n")
     assert result.cells[1].outputs == []
-
-
-def test_a_timeout_in_this_process(run):
-    made = notebook("while True: pass", "print('never')")
-    done, result = run(made, "--timeout=0.3", "--engine=inprocess")
-    assert (done.returncode, done.stdout) == (124, "")
-    assert texts(result.cells[0]) == "CellTimeoutError: the cell ran longer than 0.3 s\n"
 
 
 @pytest.fixture
@@ -152,17 +134,15 @@ def started(host, tmp_path):
 
 def test_input_of_children_is_empty(run):
     made = notebook("import subprocess\nsubprocess.run('cat; echo end', shell=True, check=True);")
-    for engine in ("kernel", "inprocess"):
-        done, _ = run(made, "--engine", engine, "--timeout=60", stdin="typed\n")
-        assert (done.returncode, done.stdout) == (0, "end\n")
+    done, _ = run(made, "--timeout=60", stdin="typed\n")
+    assert (done.returncode, done.stdout) == (0, "end\n")
 
 
 WAITS = "import time\nprint('waits', flush=True)\ntime.sleep(600)"
 
 
-@pytest.mark.parametrize("engine", ["kernel", "inprocess"])
-def test_an_interrupt(started, tmp_path, engine):
-    process = started(notebook(WAITS, "print('never')"), "--engine", engine)
+def test_an_interrupt(started, tmp_path):
+    process = started(notebook(WAITS, "print('never')"))
     process.send_signal(signal.SIGINT)
     out, err = process.communicate(timeout=60)
     assert process.returncode == -signal.SIGINT and out == ""
@@ -198,9 +178,8 @@ def test_a_second_interrupt_kills(started, tmp_path):
     assert texts(load(tmp_path / "n.out.ipynb").cells[0]) == "hangs\n"
 
 
-@pytest.mark.parametrize("engine", ["kernel", "inprocess"])
-def test_termination(started, tmp_path, engine):
-    process = started(notebook(WAITS), "--engine", engine)
+def test_termination(started, tmp_path):
+    process = started(notebook(WAITS))
     process.terminate()
     process.communicate(timeout=60)
     assert process.returncode == -signal.SIGTERM
@@ -213,9 +192,8 @@ def test_it_is_saved_while_a_cell_runs(run):
         "import time\nprint('mark', 'er')\n"
         "while 'mark er' not in open('n.out.ipynb').read(): time.sleep(0.05)"
     )
-    for engine in ("kernel", "inprocess"):
-        done, _ = run(notebook(cell), "--save-every=0.2", "--timeout=60", "--engine", engine)
-        assert done.returncode == 0, done.stderr
+    done, _ = run(notebook(cell), "--save-every=0.2", "--timeout=60")
+    assert done.returncode == 0, done.stderr
 
 
 def test_a_full_disk_loses_nothing(host, tmp_path):
@@ -264,7 +242,7 @@ FULL = "No space left on device"
 def test_a_result_that_a_full_disk_does_not_take(small_disk, tmp_path):
     """What was saved stays, and all of it is kept elsewhere."""
     save(tmp_path / "n.ipynb", notebook("print('kept')", "print('x' * 60_000)", "print('last')"))
-    done, left = small_disk("tracehost notebook --engine=inprocess -o disk n.ipynb")
+    done, left = small_disk("tracehost notebook -o disk n.ipynb")
     assert done.returncode == 1
     said = f"tracehost: n.ipynb: cannot save to disk/n.ipynb: {FULL}; what was saved before is there, and it is tried again"
     assert done.stderr.count(said) == 1
@@ -282,7 +260,7 @@ def test_a_notebook_on_a_full_disk_stays_as_it_is(small_disk, tmp_path):
     save(tmp_path / "n.ipynb", notebook("open('ran', 'w')"))
     done, left = small_disk(
         "cp n.ipynb disk && head -c 100000 /dev/zero >disk/fill\n"
-        "tracehost notebook --engine=inprocess --cwd . --inplace disk/n.ipynb"
+        "tracehost notebook --cwd . --inplace disk/n.ipynb"
     )
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.endswith(f"tracehost: cannot write disk/n.ipynb: {FULL}\n")
@@ -297,7 +275,7 @@ def test_an_old_notebook_runs(run_host, tmp_path):
     ]  # fmt: skip
     old = {"nbformat": 3, "nbformat_minor": 0, "metadata": {"name": "old"}, "worksheets": [{"cells": cells}]}  # fmt: skip
     (tmp_path / "old.ipynb").write_text(json.dumps(old))
-    done = run_host("notebook", "--engine=inprocess", "old.ipynb")
+    done = run_host("notebook", "old.ipynb")
     assert (done.returncode, done.stdout) == (0, "ran\n"), done.stderr
     result = load(tmp_path / "old.out.ipynb")
     assert (result.nbformat, result.nbformat_minor) == (4, 5)
@@ -310,7 +288,7 @@ def test_a_folder_that_vanishes(run_host, tmp_path):
     (tmp_path / "results").mkdir()
     (tmp_path / "rescue").mkdir()
     env = {"TMPDIR": str(tmp_path / "rescue")}
-    done = run_host("notebook", "--engine=inprocess", "-o", "results", "n.ipynb", env=env)
+    done = run_host("notebook", "-o", "results", "n.ipynb", env=env)
     assert done.returncode == 1
     (rescued,) = (tmp_path / "rescue").glob("n-*.ipynb")
     assert f"-> {rescued} (not results/n.ipynb: No such file or directory)" in done.stderr
@@ -318,29 +296,28 @@ def test_a_folder_that_vanishes(run_host, tmp_path):
 
 
 def test_where_the_result_goes(run_host, tmp_path):
-    inside = ("--engine=inprocess",)
     made = notebook("print('one')")
     (tmp_path / "sub").mkdir()
     save(tmp_path / "sub" / "n.ipynb", notebook("import os\nprint(os.getcwd())"))
-    done = run_host("notebook", *inside, "-o", "-", "sub/n.ipynb")
+    done = run_host("notebook", "-o", "-", "sub/n.ipynb")
     assert texts(json_notebook(done.stdout).cells[0]) == f"{tmp_path}/sub\n"
     assert f"{tmp_path}/sub\n" in done.stderr
-    done = run_host("notebook", *inside, "--cwd", ".", "--inplace", "--html", "sub/n.ipynb")
+    done = run_host("notebook", "--cwd", ".", "--inplace", "--html", "sub/n.ipynb")
     assert done.stdout == f"{tmp_path}\n"
     assert texts(load(tmp_path / "sub" / "n.ipynb").cells[0]) == f"{tmp_path}\n"
     assert str(tmp_path) in (tmp_path / "sub" / "n.html").read_text()
 
     save(tmp_path / "n.ipynb", made)
     (tmp_path / "n.out.ipynb").write_text("{}")
-    done = run_host("notebook", *inside, "n.ipynb")
+    done = run_host("notebook", "n.ipynb")
     assert (done.returncode, done.stderr) == (
         2,
         "tracehost: n.out.ipynb is there, and not a result of tracehost; --force overwrites it\n",
     )
     assert (tmp_path / "n.out.ipynb").read_text() == "{}"
     for _ in range(2):  # the second time it is ours
-        assert run_host("notebook", *inside, *(["-f"] if _ == 0 else []), "n.ipynb").returncode == 0
-    done = run_host("notebook", *inside, "-", stdin=(tmp_path / "n.ipynb").read_text())
+        assert run_host("notebook", *(["-f"] if _ == 0 else []), "n.ipynb").returncode == 0
+    done = run_host("notebook", "-", stdin=(tmp_path / "n.ipynb").read_text())
     assert texts(json_notebook(done.stdout).cells[0]) == "one\n"
 
 
@@ -355,7 +332,7 @@ def test_parameters_reach_the_cells(run, tmp_path):
         ("a = 1\nb = 'x'", "parameters"), ("a = 99", "injected-parameters"), "print(a, b)"
     )
     (tmp_path / "p.yaml").write_text("a: 7\nb: [1, 2.5, null]\n")
-    options = ("--engine=inprocess", "-P", "p.yaml", "-p", "a=it's", "-p", "b=x=y")
+    options = ("-P", "p.yaml", "-p", "a=it's", "-p", "b=x=y")
     done, result = run(made, *options)
     assert done.stdout == "it's x=y\n"
     assert [cell.metadata.get("tags") for cell in result.cells] == [
@@ -385,7 +362,7 @@ for n in range(4):
 
 def test_too_many_retraces(run):
     made = notebook(STORM, "for n in range(3): step(torch.ones(n + 1))", "1")
-    done, result = run(made, "--max-retraces-per-cell=2", "--engine=inprocess")
+    done, result = run(made, "--max-retraces-per-cell=2")
     assert done.returncode == 3
     complaint = done.stderr[
         done.stderr.index("tracehost: n.ipynb: cell 1: 3 retraces") :
@@ -452,7 +429,7 @@ def test_places_are_told_by_cell(run):
 def test_several_notebooks(run_host, tmp_path):
     save(tmp_path / "a.ipynb", notebook("import os\nname = 'a'\nprint(os.getpid())"))
     save(tmp_path / "b.ipynb", notebook("import os\nprint(os.getpid(), 'name' in dir())\n1 / 0"))
-    done = run_host("notebook", "-j", "2", "--engine=inprocess", "a.ipynb", "b.ipynb")
+    done = run_host("notebook", "-j", "2", "a.ipynb", "b.ipynb")
     assert done.returncode == 1
     first, second = (load(tmp_path / f"{n}.out.ipynb").cells[0] for n in "ab")
     assert texts(first).strip() != texts(second).split()[0]
@@ -469,7 +446,6 @@ def test_several_notebooks(run_host, tmp_path):
 
 USAGE = [
     ([], "'notebook' takes at least one notebook; try 'tracehost help notebook'"),
-    (["--engine=x", "n.ipynb"], "--engine takes kernel or inprocess, got 'x'"),
     (["--timeout=x", "n.ipynb"], "--timeout takes a number from 0 on, got 'x'"),
     (["-j", "-1", "n.ipynb"], "--jobs takes a whole number from 0 on, got '-1'"),
     (["none.ipynb"], "cannot read none.ipynb: No such file or directory"),
@@ -513,7 +489,7 @@ def test_a_package_that_is_missing(run_host, tmp_path):
     done = run_host("notebook", "n.ipynb", env=env)
     assert (done.returncode, done.stderr) == (
         69,
-        "tracehost: tracehost notebook --engine kernel needs ipykernel, which is not installed: pip install ipykernel\n",
+        "tracehost: tracehost notebook needs ipykernel, which is not installed: pip install ipykernel\n",
     )
     assert run_host("kernel", "list", env=env).returncode == 69
     assert run_host("repl", "--ipython", env=env).returncode == 69
@@ -529,7 +505,7 @@ def test_the_package_needs_none_of_them(run_host):
 def test_the_runner_needs_no_torch(run_host):
     done = run_host(
         "-c",
-        "import sys, tracehost_commands.runner, tracehost_commands.kernel_engine, tracehost_commands.inprocess_engine\n"
+        "import sys, tracehost_commands.runner, tracehost_commands.kernel_engine\n"
         "print('torch' in sys.modules, 'tracehost' in sys.modules)",
     )
     assert done.stdout == "False False\n"
@@ -561,7 +537,7 @@ def test_a_bar_on_a_terminal(host, tmp_path):
     leader, follower = pty.openpty()
     fcntl.ioctl(follower, termios.TIOCSWINSZ, struct.pack("HHHH", 25, 80, 0, 0))
     process = subprocess.Popen(
-        [host, "notebook", "--engine=inprocess", "n.ipynb"],
+        [host, "notebook", "n.ipynb"],
         cwd=tmp_path,
         env=clean_environment(TERM="xterm"),
         stdin=subprocess.DEVNULL,

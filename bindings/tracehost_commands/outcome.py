@@ -1,4 +1,4 @@
-"""What an engine is: it runs one cell after another, and knows nothing of files, options and reports."""
+"""How a cell of a notebook ended, and what the engine reports while the cell runs."""
 
 from __future__ import annotations
 
@@ -6,15 +6,9 @@ import json
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any
 
 from .streams import plain
-
-# Asks a process what tracehost did in it since it was last asked; empty where it was never imported.
-STATISTICS = "getattr(__import__('sys').modules.get('tracehost._report'), 'since_last', str)()"
-
-# ipykernel's own words.
-NO_INPUT = "raw_input was called, but this frontend does not support input requests."
 
 
 @dataclass
@@ -44,7 +38,7 @@ class Outcome:
 
 @dataclass
 class Hooks:
-    """What an engine tells while a cell runs."""
+    """What the engine calls while a cell runs."""
 
     stream: Callable[[str, str], None]
     """stdout or stderr, and a text"""
@@ -53,16 +47,6 @@ class Hooks:
     say: Callable[[str], None]
     """a line for the user"""
     period: float = 30.0
-
-
-class Engine(Protocol):
-    language_info: dict[str, Any]
-
-    def start(self) -> None: ...
-
-    def run(self, cell: Any, index: int) -> Outcome: ...
-
-    def stop(self) -> None: ...
 
 
 def outcome_of_error(name: str, value: str, traceback: list[str], count: int | None) -> Outcome:
