@@ -460,6 +460,8 @@ PyMethodDef methods[] = {
     {"clear", clear_cache, METH_NOARGS,
      "clear()\n\nDrops all specializations, of a method those of all instances; counters stay."},
     {"__reduce__", reduce, METH_NOARGS, nullptr},
+    {"__class_getitem__", Py_GenericAlias, METH_O | METH_CLASS,
+     "Function[[int], Tensor], for annotations."},
     {}};
 
 PyGetSetDef properties[] = {

@@ -12,7 +12,7 @@ import sys
 import types
 import weakref
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Literal, ParamSpec, TypedDict, TypeVar, Unpack, overload
 
 import torch
 
@@ -59,8 +59,36 @@ class _ClassMethod(classmethod):
         return self.__func__.__get__(of, of)
 
 
+_P = ParamSpec("_P")
+_R = TypeVar("_R")
+_D = TypeVar("_D", bound=property | staticmethod | classmethod | functools.cached_property)
+
+
+class Options(TypedDict, total=False):
+    """The options of `function` by name, for type checkers."""
+
+    name: str | None
+    limit: int
+    watch: bool
+    reduce_retracing: bool
+    autograph: bool
+    value_reads: Literal["trace", "error", "guard", "bake"]
+    validate: int | Literal["off", "first"]
+    experimental_relax_shapes: bool
+
+
+@overload
+def function(func: _D, input_signature: Any = None, **options: Unpack[Options]) -> _D: ...
+@overload
 def function(
-    func: Callable[..., Any] | None = None,
+    func: Callable[_P, _R], input_signature: Any = None, **options: Unpack[Options]
+) -> Function[_P, _R]: ...
+@overload
+def function(
+    func: None = None, input_signature: Any = None, **options: Unpack[Options]
+) -> Callable[[Callable[_P, _R]], Function[_P, _R]]: ...
+def function(
+    func: Any = None,
     input_signature: Any = None,
     *,
     name: str | None = None,

@@ -1,0 +1,43 @@
+"""`_tracehost.pyi` names what the extension module has, and nothing else."""
+
+import ast
+from pathlib import Path
+
+import pytest
+import torch
+import tracehost
+from tracehost import _tracehost
+
+STUB = ast.parse(Path(tracehost.__file__).with_name("_tracehost.pyi").read_text())
+
+
+def names(body):
+    found = set()
+    for node in body:
+        if isinstance(node, ast.ClassDef | ast.FunctionDef):
+            found.add(node.name)
+        elif isinstance(node, ast.AnnAssign):
+            found.add(node.target.id)
+    return found
+
+
+def shown(names_):
+    return {name for name in names_ if not name.startswith("__")}
+
+
+def test_every_name_of_the_module():
+    assert names(STUB.body) == shown(vars(_tracehost))
+
+
+@pytest.mark.parametrize(
+    "declared", [node for node in STUB.body if isinstance(node, ast.ClassDef)], ids=lambda c: c.name
+)
+def test_every_name_of_a_class(declared):
+    actual = shown(vars(getattr(_tracehost, declared.name)))
+    assert shown(names(declared.body)) == actual - {"_pybind11_conduit_v1_", "_repr_html_"}
+
+
+def test_a_function_type_takes_parameters():
+    alias = tracehost.Function[[torch.Tensor], int]
+    assert alias.__origin__ is tracehost.Function
+    assert isinstance(tracehost.function(lambda x: 1), alias.__origin__)
