@@ -72,11 +72,12 @@ PyObject *python_value(const Node &node);
 /// Whether it is a member of an enum class. Requires: GIL held.
 bool is_enum_member(PyObject *object);
 
-/// Turns a leaf (None, bool, int, float, str, bytes, complex, Ellipsis, torch.dtype, torch.device,
-/// enum member, function, class, module, other object by its equality or identity) into a Node
-/// without extent; the atom it needs is appended to `atoms`. Tensors and containers are not leaves:
-/// they become an atom by weak identity here. Never runs user code. Requires: GIL held.
-/// `by_equality`: what has an `==` of its own is compared by it, hashable or not.
+/// Turns a leaf into a Node without extent, and appends the atom that the Node needs to `atoms`.
+/// Leaves are None, bool, int, float, str, bytes, complex, Ellipsis, torch.dtype, torch.device,
+/// enum members, functions, classes and modules. Any other object is one by its equality or
+/// identity. Tensors and containers are not leaves: they become an atom by weak identity here.
+/// Never runs user code. Requires: GIL held. `by_equality`: what has an `==` of its own is compared
+/// by it, hashable or not.
 Node leaf(PyObject *object, std::vector<AtomRef> &atoms, bool by_equality = false);
 
 /// Hot. Whether `object` is what the leaf `node` was made from. Pointers and scalars first; `==`

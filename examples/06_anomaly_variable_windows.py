@@ -4,7 +4,7 @@
 
 The years 1700 to 1900 train it; windows of 20 to 64 years from 1900 to 2008 are judged, in half of which
 fourteen years are in a wrong order. What it shows, and asserts:
-  1. windows that are padded to 32, 48 or 64 years are three traces, to train and to judge; as they are, they
+  1. windows that are padded to 32, 48 or 64 years are three traces, to train and to judge. As they are, they
      are a trace for each length that occurs;
   2. with a declared signature they are one trace, padded or not;
   3. the losses of training are those of plain PyTorch, bit for bit, and so are the scores;

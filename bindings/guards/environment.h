@@ -43,12 +43,11 @@ struct Rebinding {
 /// What one Specialization depends on beyond its arguments: watched slots and captures, each with
 /// the path to read it again. Made by Recorder, owned by the Specialization.
 ///
-/// Fast path: a watched container (instance dict, globals, class dict, module's _parameters ...) is
-/// unchanged while its dict version tag is; then every slot in it holds the same object as last
-/// time, which the container keeps alive, so captures are borrowed pointers. Containers are checked
-/// parents first. Only where a tag moved are the names of that container looked up again. Lists,
-/// cells and
-/// __slots__ have no tag: their few pointers are compared each time.
+/// Fast path: a watched container (instance dict, globals, class dict, a module's _parameters ...)
+/// is unchanged while its dict version tag is. Then every slot in it holds the same object as last
+/// time. The container keeps that object alive, so captures are borrowed pointers. Containers are
+/// checked parents first. Only where a tag moved are the names of that container looked up again.
+/// Lists, cells and __slots__ have no tag: their few pointers are compared each time.
 ///
 /// Holds no strong reference to an argument, nor to what is reached through one. Class, function
 /// and module objects, cells and globals dicts may be held strongly as the function itself holds

@@ -25,10 +25,10 @@ namespace tracehost::python {
 /// was appended to a list is appended by each run. What code stores that the graph calls is stored
 /// again by each run.
 ///
-/// A trace serves once where a later call can't do what this one did: change what the body has read
-/// (a cache, a list that is used up), store an object that only the body can make, leave a slot
-/// alone that holds what a lifted block made (init_scope), or store before code that the graph
-/// calls looks there.
+/// A trace serves once where a later call can't do what this one did. Such are: change what the
+/// body has read (a cache, a list that is used up), or store an object that only the body can make.
+/// Others are: leave a slot alone that holds what a lifted block made (init_scope), or store before
+/// code that the graph calls looks there.
 ///
 /// Any other change is a side effect of the trace alone, and the slot is given up. Where a
 /// capture's path goes through it, its value from before stays watched all the same, so that a

@@ -15,8 +15,8 @@ namespace tracehost::python {
 /// version tag (unique in the process: the same tag is the same dict with the same items) or by
 /// comparing pointers. Those pointers are borrowed, so an address may have been freed and taken
 /// again; where no tag vouches for them, Slot::keep does: the value itself if it can't hold others,
-/// else a weak reference. Full: containers in order, holders first; from each whose tag moved all
-/// names are read again, and what they lead to is settled in turn, so every pointer used was
+/// else a weak reference. Full: containers in order, holders first. From each one whose tag moved
+/// all names are read again, and what they lead to is settled in turn. So every pointer used was
 /// reached in this very call. A pass that fails leaves each container either settled or to be read
 /// again.
 class Watch final : public Environment {

@@ -21,13 +21,13 @@ class UnknownArgument:
 class ConcreteFunction:
     """One graph of a Function, with what is needed to call it.
 
-    Call it with the Python function's parameters, all of them, Python values as they were at the trace;
-    or flat, with one tensor for each tensor argument, by place or by name. dtypes, shapes, devices and
+    Call it with all of the Python function's parameters, with Python values as they were at the trace.
+    Or call it flat, with one tensor for each tensor argument, by place or by name. dtypes, shapes, devices and
     layouts are checked. requires_grad may differ: gradients flow as through eager code. It never traces.
 
     It is that trace: Python values that the body read then are not read again. Captured tensors are, at
     every call. Grad mode, inference mode and deterministic algorithms are those of the call, unless the
-    body sets grad mode itself; any other context (autocast, default dtype ...) has to be as at the trace.
+    body sets grad mode itself. Any other context (autocast, default dtype ...) has to be as at the trace.
     In a body that is being traced it becomes part of that graph, as a call of the Python function.
 
     It keeps working when the Function it came from is gone.

@@ -106,8 +106,8 @@ def function(
     a function, method, lambda, partial, any callable, or an `nn.Module`; of a property it is the getter.
 
     A call is compared by its tensors' dtype, shape, device, layout, requires_grad and which are the
-    same; by Python values' type and value; by grad mode, autocast and other contexts; and by the Python
-    values that the trace read from closures, globals and attributes. If no specialization fits, the body
+    same. Python values are compared by type and value, and so are those that the trace read from
+    closures, globals and attributes. Grad mode, autocast and other contexts count, too. If no specialization fits, the body
     runs once, for real, while its ops are recorded. Tensors that it reaches without being passed them
     (parameters, buffers, globals) are read again at every call.
 
@@ -122,8 +122,9 @@ def function(
             any size: one more trace serves them all. What the body needs as numbers (int(n), range(n))
             stays exact. The same holds for tensors that the body reaches by a path. Arguments that are
             plain objects are compared by their class and by what the body reads of them.
-        autograph: `if`, `while` and `for` on tensors, `and`, `or`, `not`, conditional expressions and
-            asserts become part of the graph, in the function and in what it calls of the user's own code.
+        autograph: `if`, `while`, `for`, `and`, `or`, `not`, conditional expressions and asserts on
+            tensors become part of the graph. That holds for the function and for the user's own code
+            that it calls.
             False: the body runs as it is, and a condition on a tensor is an error.
         value_reads: what int(t), t.item(), t.tolist() ... of a traced tensor do. "trace": t.item(), and
             under autograph int(t), float(t), bool(t), round, min, max and math, give numbers that each call

@@ -18,8 +18,8 @@ constexpr std::size_t most_causes = 3;
 /// Which remedies to show, with what each of them saves, alone and with the others: a batch's
 /// images and its labels may have to be padded both before the first trace is saved.
 ///
-/// Changes to the calls are shown with reduce_retracing, or with padding where that does not help;
-/// a declared signature, in place of padding, where it saves more than each of them.
+/// Changes to the calls are shown with reduce_retracing, or with padding where that does not help.
+/// A declared signature is shown in place of padding where it saves more than each of them.
 class Choice {
 public:
   Choice(std::span<const Finding> findings, const std::vector<Remedy> &remedies,

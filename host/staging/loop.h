@@ -17,7 +17,7 @@ namespace tracehost::staging {
 ///
 /// Problem: the graph needs the body once, whatever the number of iterations, zero too. Answer: the
 /// body is run once on stand-ins without data, which stand for what each iteration gets from the
-/// one before; then the finished loop itself, not the body, is run for the values with which the
+/// one before. Then the finished loop itself, not the body, is run for the values with which the
 /// trace goes on.
 ///
 ///     while s < 100:           body()     block(%i, %s.1): %s.2 = aten::mul(%s.1, 2)

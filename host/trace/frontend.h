@@ -41,9 +41,9 @@ public:
   /// full stop; empty if nothing is known.
   virtual std::string why_not_staged() { return {}; }
 
-  /// The path by which later calls reach `tensor`, which existed before the trace, and which no
-  /// recorded op made; a text for messages where it has none (it is then held). Calls refuse() for
-  /// a tensor that was born during the trace.
+  /// The path by which later calls reach `tensor`, which existed before the trace and which no
+  /// recorded op made. A text for messages if the tensor has no path; then it is held. Calls
+  /// refuse() for a tensor that was born during the trace.
   virtual std::string capture_path(const at::Tensor &tensor) = 0;
 
   /// The path by which the body may reach `tensor` besides; empty: none.

@@ -21,8 +21,8 @@
 ///                                     %g = tracehost::read_grad(%w)
 ///                                     return (%g)
 ///
-/// A `.grad` is state of a tensor that no graph input shows. Where the body reads one that neither
-/// a backward pass nor an assignment of its own has made sure of, what it was before the call
+/// A `.grad` is state of a tensor that no graph input shows. The body may read one that neither a
+/// backward pass nor an assignment of its own has made sure of. Then what it was before the call
 /// becomes part of the signature (Traced::grads).
 
 namespace tracehost::trace {

@@ -5,10 +5,10 @@
 #include <fmt/format.h>
 
 /// Ops of which libtorch's tracer makes no node: those that return nothing (`_fused_adam_`,
-/// `_foreach_add_`, custom ops that only write), those that take a list of numbers, functional
-/// collectives, whose schemas have arguments of any type, and without data `convolution`, of which
-/// it records a part that is never reached there. And those that it records by the name of another
-/// op: `fill`, `zero`.
+/// `_foreach_add_`, custom ops that only write), and those that take a list of numbers. Others are
+/// functional collectives, whose schemas have arguments of any type, and `convolution` without
+/// data, of which the tracer records a part that is never reached there. And those that it records
+/// by the name of another op: `fill`, `zero`.
 
 namespace tracehost::trace {
 

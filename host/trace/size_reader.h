@@ -17,8 +17,8 @@ struct ReadSize {
 };
 
 /// Reads expressions off the graph. A size of an intermediate tensor is known by its values at all
-/// points only: it is the one expression of the sizes that has these values, among those that the
-/// graph has computed so far, and sums and products of sizes times a number, plus one.
+/// points only: it is the one expression of the sizes that has these values. Searched are those
+/// that the graph has computed so far, and sums and products of sizes times a number, plus one.
 class SizeReader {
 public:
   SizeReader(Shadow &shadow, const SizePoints &points) : shadow_(shadow), points_(points) {}

@@ -3,7 +3,7 @@ InterpreterState::run executes in it. Counted by callgrind, so it is the same on
 compared with another's.
 
 One thing is left out of the count. A Function decides by the clock, at its first hits, whether a run is
-long enough to drop the GIL around it; under valgrind most are, so what that costs is taken off."""
+long enough to drop the GIL around it. Under valgrind most are, so what that costs is taken off."""
 
 from __future__ import annotations
 

@@ -2,8 +2,8 @@
 
     cd tests && tracehost -m sweep [--jobs N] [--only REGEX] [--sample] [--seconds 120] [--json FILE] [--resume]
 
-The exit status is 1 if an op differs from eager, crashes or hangs, if refused.toml is not exact, or if less
-than 97 % of the pairs are equal in all their calls.
+The exit status is 1 if an op differs from eager, crashes or hangs, or if refused.toml is not exact. It is 1
+too if less than 97 % of the pairs are equal in all their calls.
 """
 
 import argparse

@@ -34,7 +34,7 @@ def range(*args: Any) -> Any:
     """Like Python's range, and a loop of the graph while a function is traced.
 
     `for i in tracehost.range(n)` in a traced function is one loop in the graph, however large n is, for a
-    Python int too (`for i in range(3)` with Python's range is unrolled: three copies of its body). It
+    Python int too. `for i in range(3)` with Python's range is unrolled: three copies of its body. The loop
     needs autograph; without autograph a range of ints is Python's, one of a tensor is an error. Outside
     of a trace it is Python's range, tensors are read.
 
@@ -80,9 +80,9 @@ def cond(
 ) -> Any:
     """`true_fn(*operands)` if `pred`, else `false_fn(*operands)`; a branch of the graph if `pred` is traced.
 
-    In a traced function, with autograph or without, a tensor `pred` becomes an if of the graph: both
-    functions are called once while it is traced, the one that is not chosen on tensors without data, and
-    each call of the Function runs the one that its `pred` chooses. Outside of a trace, or if `pred` is a
+    In a traced function, with autograph or without, a tensor `pred` becomes an if of the graph. Both
+    functions are called once while it is traced, the one that is not chosen on tensors without data. Each
+    call of the Function runs the one that its `pred` chooses. Outside of a trace, or if `pred` is a
     Python value, it is a plain conditional.
 
     Args:

@@ -31,8 +31,8 @@ def set_loop_options(
     """Say what autograph can't see of a loop over tensors. Write it as the first statement of the loop's body.
 
     Args:
-        shape_invariants: pairs of a variable and the shape that it keeps in every iteration (a TensorSpec,
-            or a list of sizes with None where the size changes), or a dict with the variables' names:
+        shape_invariants: pairs of a variable and the shape that it keeps in every iteration, or a dict
+            with the variables' names. A shape is a TensorSpec, or a list of sizes, None where one changes:
             `[(x, [None, 3])]`, `{"x": [None, 3]}`.
         maximum_iterations: the loop ends after so many iterations, whatever its condition says.
 

@@ -1,8 +1,8 @@
 """The variables of a staged block: taken apart into leaves, put together again.
 
-A variable is a tensor, a Python value, or a container of them. What a graph can carry are tensors; numbers of
-the graph are 0-dim tensors at the borders of a block (bool, int64, float64), and so are Python numbers that
-blocks disagree about; everything else has to stay the same.
+A variable is a tensor, a Python value, or a container of them. A graph carries tensors.
+Numbers of the graph are 0-dim tensors at the borders of a block (bool, int64, float64), and so are Python
+numbers that blocks disagree about. Everything else has to stay the same.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Trains a classifier of hand-written digits and saves it for C++: train.py FOLDER
 
-digits.thz     the archive: predict(images, top), scores of the classes and the `top` best
-images.f32     360 images that it was not trained on, 64 floats each
-scores.f32     what Python computes for them, 10 floats each
+digits.thz     the archive: predict(images, top), scores of the classes and the `top` best.
+images.f32     360 images that it was not trained on, 64 floats each.
+scores.f32     what Python computes for them, 10 floats each.
 """
 
 import sys

@@ -13,9 +13,9 @@
 ///     // The first call traces in Python, later ones run the graph.
 ///     at::Tensor y = step(x, 3);
 ///
-/// A call that a graph serves runs on the calling thread without Python and without its lock, on
-/// what the graph depends on besides its arguments (parameters, attributes, globals) *as it was
-/// when Python was last asked*: by a call that no graph served, or by refresh(). Tensors that
+/// A call that a graph serves runs on the calling thread without Python and without its lock. What
+/// the graph depends on besides its arguments (parameters, attributes, globals) is *as it was when
+/// Python was last asked*: by a call that no graph served, or by refresh(). Tensors that
 /// Python changes in place are seen at once, as they are the same memory. Other calls wait for
 /// Python's lock, and trace; those that need the same trace wait for one.
 ///

@@ -54,9 +54,9 @@ TRACEHOST_API void launch(std::function<void()> task);
 /// called from any thread at any time.
 ///
 /// A call takes what a Python call takes, by Python's rules: arguments are bound to parameters by
-/// place or name, with defaults; tensors are compared by dtype, sizes, device and by which of them
-/// are the same; other values by type and value (`true`, `1` and `1.0` differ). Of the graphs that
-/// serve a call the most specific runs.
+/// place or name, with defaults. Tensors are compared by dtype, sizes, device and by which of them
+/// are the same. Other values are compared by type and value (`true`, `1` and `1.0` differ). Of the
+/// graphs that serve a call the most specific runs.
 class TRACEHOST_API Function {
 public:
   Function() = default;
