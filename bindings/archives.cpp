@@ -41,13 +41,14 @@ template <class F> auto translated(const F &f) {
 }
 
 /// `functions`: each as source_function() takes it.
-void write(const std::string &path, const py::list &functions, bool source_paths) {
+void write(const std::string &path, const py::list &functions, bool source_paths,
+           const std::map<std::string, std::string> &metadata) {
   std::vector<archive::SourceFunction> sources;
   for (const py::handle entry : functions)
     sources.push_back(source_function(entry, Unstored::refuse));
   translated([&] {
     const py::gil_scoped_release released;
-    archive::write(path, sources, source_paths);
+    archive::write(path, sources, source_paths, metadata);
   });
 }
 
@@ -362,6 +363,7 @@ void add_archives(py::module_ &module) {
         facts["torch"] = c.torch;
         facts["hash"] = c.hash;
         facts["device"] = c.device.str();
+        facts["metadata"] = c.metadata;
         return facts;
       });
 }

@@ -13,6 +13,8 @@
 
 #include <fmt/format.h>
 
+#include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -32,6 +34,21 @@ std::string qualified(PyTypeObject *type) {
   return of == "builtins" ? name : of + "." + name;
 }
 
+/// What a SignatureError says besides its message; empty where it does not.
+std::string told(PyObject *error, const char *name) {
+  const Owned text(PyObject_GetAttrString(error, name));
+  PyErr_Clear();
+  return text && PyUnicode_Check(text.get()) ? utf8(text.get()) : std::string();
+}
+
+/// `tracehost._embed.NotFound`; borrowed.
+PyObject *not_found() {
+  static constinit Lazy<PyObject *> found;
+  return found([] {
+    return py::object(py::module_::import("tracehost._embed").attr("NotFound")).release().ptr();
+  });
+}
+
 /// Throws the Python error that is set as an exception without Python.
 [[noreturn]] void throw_without_python() {
   PyObject *type = nullptr, *value = nullptr, *trace = nullptr;
@@ -43,7 +60,10 @@ std::string qualified(PyTypeObject *type) {
   PyErr_Clear();
   const std::string name = qualified(reinterpret_cast<PyTypeObject *>(type));
   if (PyErr_GivenExceptionMatches(type, errors().signature))
-    throw SignatureError(message, {}, {}, {}, {});
+    throw SignatureError(message, told(value, "parameter"), told(value, "expected"),
+                         told(value, "got"), told(value, "nearest"));
+  if (PyErr_GivenExceptionMatches(type, not_found()))
+    throw Error(message);
   std::string traceback;
   try {
     const py::object lines = py::module_::import("traceback")
@@ -73,7 +93,8 @@ class Callee final : public runtime::PythonCallee {
 public:
   Callee(py::object instance, py::object function)
       : instance_(std::move(instance)), function_(std::move(function)),
-        core_(python_function(function_.ptr())) {}
+        core_(python_function(function_.ptr())),
+        fit_(py::module_::import("tracehost._embed").attr("fitting")(function_)) {}
 
   const std::string &name() const override { return core_.core->counters()->identity.name; }
 
@@ -93,13 +114,15 @@ public:
         kept.push_back(to_python(argument.value));
         args.push_back(kept.back().get());
       }
+      if (!fit_.is_none())
+        fit(kept, args, names);
       const py::tuple keywords(names);
       PyObject *kwnames = keywords.empty() ? nullptr : keywords.ptr();
       const std::size_t positional = args.size() - keywords.size();
       check(args.data(), positional, kwnames);
       const Owned result(PyObject_Vectorcall(function_.ptr(), args.data(), positional, kwnames));
       if (!result)
-        rethrow();
+        complete_and_rethrow();
       return from_python(result.get(), "the result of " + name());
     });
   }
@@ -108,7 +131,7 @@ public:
     const Counters &counters = *core_.core->counters();
     return counters.traces.load() << 32 | counters.live.load();
   }
-  std::uint64_t traces() const override { return core_.core->counters()->traces.load(); }
+  std::shared_ptr<Counters> counters() const override { return core_.core->counters(); }
 
   archive::SourceFunction sources() override {
     return without_python([&] {
@@ -118,8 +141,21 @@ public:
   }
 
 private:
-  [[noreturn]] static void refuse(const std::string &why) {
-    throw SignatureError(why, {}, {}, {}, {});
+  [[noreturn]] void refuse(const std::string &why) {
+    core_.core->counters()->refused.fetch_add(1, std::memory_order_relaxed);
+    const auto told = py::cast<std::tuple<std::string, std::string, std::string, std::string>>(
+        py::module_::import("tracehost._embed").attr("misfit")(function_, why));
+    const auto &[parameter, expected, got, nearest] = told;
+    throw SignatureError(why, parameter, expected, got, nearest);
+  }
+
+  /// The Python error that is set; a SignatureError with the signature that was declared.
+  [[noreturn]] void complete_and_rethrow() {
+    py::error_already_set error;
+    if (error.matches(errors().signature))
+      py::module_::import("tracehost._embed").attr("complete")(function_, error.value());
+    error.restore();
+    rethrow();
   }
 
   /// What does not fit the parameters is not what the body raises.
@@ -131,9 +167,29 @@ private:
     refuse(py::cast<std::string>(py::str(error.value())));
   }
 
+  /// Dicts and strings become what the parameters' annotations say: instances of dataclasses,
+  /// members of enums.
+  void fit(std::vector<Owned> &kept, std::vector<PyObject *> &args, const py::list &names) {
+    py::list values;
+    for (PyObject *value : args)
+      values.append(py::handle(value));
+    try {
+      const py::list made = fit_(values, names);
+      for (std::size_t i = 0; i < args.size(); ++i) {
+        args[i] = made[i].ptr();
+        kept.emplace_back(Py_NewRef(args[i]));
+      }
+    } catch (py::error_already_set &error) {
+      if (error.matches(errors().signature))
+        core_.core->counters()->refused.fetch_add(1, std::memory_order_relaxed);
+      throw;
+    }
+  }
+
   py::object instance_; ///< a method's; null: none
   py::object function_;
   PythonFunction &core_; ///< function_'s
+  py::object fit_;       ///< None: no annotation asks for it
 };
 
 class Bridge final : public runtime::Bridge {

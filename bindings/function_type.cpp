@@ -138,6 +138,8 @@ bool warn_went_on(const PythonFunction &f, const PythonCall &call) {
 [[gnu::noinline, gnu::cold]] PyObject *failed(PythonFunction &f, const PythonCall &call,
                                               const Arguments &a) {
   set_from_failed_run(f.name);
+  if (!call.has_run() && PyErr_ExceptionMatches(errors().signature))
+    f.core->counters()->refused.fetch_add(1, std::memory_order_relaxed);
   // Arguments that can't be compared, or a mode that no graph honours. What does not fit a
   // declaration is the caller's mistake.
   if (call.stance == Stance::eager_on_error && !call.has_run() && !f.declaration &&
@@ -380,13 +382,14 @@ PyObject *stats(PyObject *self, PyObject *) {
   }
   if (!reasons)
     return nullptr;
-  return Py_BuildValue("{s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:O,s:K,s:d}", "calls",
-                       c.hits.load() + c.traces.load() + c.eager.load(), "hits", c.hits.load(),
-                       "traces", c.traces.load(), "eager", c.eager.load(), "inlined",
-                       c.inlined.load(), "live", c.live.load(), "evicted", c.evicted.load(),
-                       "validated", c.validated.load(), "unvalidated", c.unvalidated.load(),
-                       "unvalidated_because", reasons.get(), "mismatches", c.mismatches.load(),
-                       "trace_ms", static_cast<double>(c.trace_ns.load()) / 1e6);
+  return Py_BuildValue(
+      "{s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:O,s:K,s:d}", "calls",
+      c.hits.load() + c.traces.load() + c.eager.load() + c.failed.load() + c.refused.load(), "hits",
+      c.hits.load(), "traces", c.traces.load(), "eager", c.eager.load(), "failed", c.failed.load(),
+      "refused", c.refused.load(), "inlined", c.inlined.load(), "live", c.live.load(), "evicted",
+      c.evicted.load(), "validated", c.validated.load(), "unvalidated", c.unvalidated.load(),
+      "unvalidated_because", reasons.get(), "mismatches", c.mismatches.load(), "trace_ms",
+      static_cast<double>(c.trace_ns.load()) / 1e6);
 }
 
 PyObject *clear_cache(PyObject *self, PyObject *) {
@@ -453,7 +456,9 @@ PyMethodDef methods[] = {
     {"experimental_get_tracing_count", tracing_count, METH_NOARGS,
      "tf's name for tracing_count()."},
     {"stats", stats, METH_NOARGS,
-     "stats() -> dict\n\ncalls, hits, traces, eager (run without a graph), inlined, live, evicted, "
+     "stats() -> dict\n\ncalls, hits, traces, eager (run without a graph), failed (the graph "
+     "threw), "
+     "refused (a SignatureError), inlined, live, evicted, "
      "validated, unvalidated (graphs compared with the body, and those that were not), mismatches "
      "(those found wrong): numbers; unvalidated_because: a dict of reasons and how often each "
      "was given; trace_ms: milliseconds."},

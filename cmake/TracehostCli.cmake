@@ -42,7 +42,7 @@ if(TARGET tracehost_core)
   add_library(tracehost_embed SHARED ${embed_sources})
   set_target_properties(tracehost_embed PROPERTIES SOVERSION "${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR}"
     CXX_VISIBILITY_PRESET hidden VISIBILITY_INLINES_HIDDEN ON EXPORT_NAME embed)
-  target_link_options(tracehost_embed PRIVATE "-Wl,--version-script=${CMAKE_CURRENT_LIST_DIR}/tracehost.map")
+  target_link_options(tracehost_embed PRIVATE -Wl,-z,nodelete "-Wl,--version-script=${CMAKE_CURRENT_LIST_DIR}/tracehost.map")
   set(embed_rpath "$ORIGIN")
   if(NOT libpython_real MATCHES "^/(usr/)?lib(/|$)")
     list(APPEND embed_rpath "${TRACEHOST_LIBPYTHON_DIR}")

@@ -13,11 +13,12 @@ if(core_sources)
   # and in the prefix's own lib, where a program that links it brings PyTorch, or the prefix is a virtual environment.
   file(RELATIVE_PATH lib_to_site "${TRACEHOST_PYTHON_PREFIX}/${CMAKE_INSTALL_LIBDIR}" "${TRACEHOST_PYTHON_PURELIB}")
   set_target_properties(tracehost_core PROPERTIES OUTPUT_NAME tracehost SOVERSION "${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR}"
-    INSTALL_RPATH "$ORIGIN/../../torch/lib:$ORIGIN/${lib_to_site}/torch/lib" VISIBILITY_INLINES_HIDDEN ON)
+    INSTALL_RPATH "$ORIGIN:$ORIGIN/../../torch/lib:$ORIGIN/${lib_to_site}/torch/lib" VISIBILITY_INLINES_HIDDEN ON)
   # Bound inside the library: its own functions are called directly, not by way of the PLT.
   # A product is rounded before it is added to, on machines that could do both at once, too: the ops on numbers give CPython's bits.
   target_compile_options(tracehost_core PRIVATE -fno-semantic-interposition -ffp-contract=off)
-  target_link_options(tracehost_core PRIVATE -Wl,-Bsymbolic-functions
+  # Never unloaded: libtorch keeps what it has registered, and exit() what ending.cpp has.
+  target_link_options(tracehost_core PRIVATE -Wl,-Bsymbolic-functions -Wl,-z,nodelete
     "-Wl,--version-script=${CMAKE_CURRENT_LIST_DIR}/tracehost.map")
   add_library(tracehost_headers INTERFACE)
   target_include_directories(tracehost_headers INTERFACE "$<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/host/include>")

@@ -15,7 +15,7 @@ if(TRACEHOST_TORCH_MINOR VERSION_LESS TRACEHOST_TORCH_OLDEST OR TRACEHOST_TORCH_
 endif()
 message(STATUS "tracehost: torch ${TRACEHOST_PYTHON_TORCH_VERSION}, ${torch_dir}")
 
-foreach(lib torch torch_cpu c10 torch_python)
+foreach(lib torch torch_cpu c10 torch_python) # torch: a stub that brings the CUDA part where there is one
   if(NOT EXISTS "${torch_dir}/lib/lib${lib}.so")
     message(FATAL_ERROR "tracehost: ${torch_dir}/lib/lib${lib}.so is missing; reinstall torch ${TRACEHOST_TORCH_VERSION}")
   endif()
@@ -28,7 +28,8 @@ target_include_directories(tracehost::torch SYSTEM INTERFACE "${torch_dir}/inclu
 # The layout of at::RecordFunction depends on NDEBUG: without it, in any build type, callbacks read garbage.
 target_compile_definitions(tracehost::torch INTERFACE NDEBUG)
 target_link_options(tracehost::torch INTERFACE -Wl,--no-as-needed -Wl,--allow-shlib-undefined)
-target_link_libraries(tracehost::torch INTERFACE tracehost_wheel_torch tracehost_wheel_torch_cpu tracehost_wheel_c10)
+# Without CUDA's libraries: what is to use them brings them, as Python's torch does, or tracehost::cuda.
+target_link_libraries(tracehost::torch INTERFACE tracehost_wheel_torch_cpu tracehost_wheel_c10)
 
 # torch's bundled pybind11 lies in torch/include; the order above keeps any other one from being seen first.
 add_library(tracehost::torch_python INTERFACE IMPORTED)

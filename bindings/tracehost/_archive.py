@@ -35,6 +35,7 @@ def save(
     functions: Mapping[str, Function | ConcreteFunction | list[ConcreteFunction]],
     *,
     source_paths: bool = False,
+    metadata: Mapping[str, str] | None = None,
 ) -> None:
     """Write functions to a file that `tracehost.load`, C++ programs and plain `torch.jit.load` read.
 
@@ -46,6 +47,8 @@ def save(
     Args:
         functions: by name, what to write: a Function, a ConcreteFunction, or a list of ConcreteFunctions.
         source_paths: keep the names of files and the lines that ops came from, for messages.
+        metadata: your own, strings by strings: a version, the names of classes. `Archive.metadata`
+            has it in Python and in C++.
 
     Raises:
         ArchiveError: a graph can't be stored (it calls Python, runs a backward pass ...), a value among
@@ -55,6 +58,13 @@ def save(
         raise TypeError(
             "save(path, functions): functions is a dict of at least one name and Function"
         )
+    own = dict(metadata or {})
+    for key, value in own.items():
+        if not isinstance(key, str) or not isinstance(value, str):
+            raise TypeError(
+                f"save(metadata=...): strings by strings, got {key!r}: {value!r}. "
+                "Write other values as text, by json.dumps for example"
+            )
     entries = []
     for name, function in functions.items():
         if not isinstance(name, str) or not name.isidentifier():
@@ -62,7 +72,7 @@ def save(
         concretes = _concretes(name, function)
         callable_ = _tracehost.concrete_source(concretes[0]._core)[0]
         entries.append(entry(name, callable_, concretes))
-    _tracehost.write_archive(os.fspath(path), entries, bool(source_paths))
+    _tracehost.write_archive(os.fspath(path), entries, bool(source_paths), own)
 
 
 def entry(
@@ -191,6 +201,7 @@ class Archive(Mapping[str, ArchivedFunction]):
         self.tracehost: str = facts["tracehost"]  # versions that wrote it
         self.torch: str = facts["torch"]
         self.hash: str = facts["hash"]
+        self.metadata: dict[str, str] = facts["metadata"]  # of whoever saved it
         self.device = torch.device(facts["device"])
 
     def __getitem__(self, name: str) -> ArchivedFunction:

@@ -10,25 +10,33 @@ import types
 from typing import Any
 
 from . import _archive
-from ._tracehost import Function
+from ._embed_arguments import fitting
+from ._function import _signature
+from ._tracehost import Function, TensorSpec
+
+__all__ = ["NotFound", "complete", "entry", "find", "fitting", "misfit"]
+
+
+class NotFound(LookupError):
+    """No such file, module or Function."""
 
 
 def find(module: str, name: str) -> tuple[Any, Function]:
     """A Function, and before it the instance that it is a method of, or None.
 
     Raises:
-        LookupError: there is no such file, or no Function of that name in it.
+        NotFound: there is no such file, or no Function of that name in it.
     """
     found: Any = _loaded(module)
     for part in name.split("."):
         try:
             found = getattr(found, part)
         except AttributeError:
-            raise LookupError(f"{module} has no {name!r}: there is no {part!r}") from None
+            raise NotFound(f"{module} has no {name!r}: there is no {part!r}") from None
     method = isinstance(found, types.MethodType)
     function = found.__func__ if method else found
     if not isinstance(function, Function):
-        raise LookupError(
+        raise NotFound(
             f"{name!r} of {module} is a {type(found).__name__}, no Function: decorate it with "
             "@tracehost.function"
         )
@@ -40,9 +48,67 @@ def entry(function: Function) -> tuple[str, dict[str, Any], list[Any]]:
     return _archive.entry(function.name, function.python_function, _archive.live(function)[0])
 
 
+def complete(function: Function, error: Any) -> None:
+    """What a caller in C++ learns besides: the signature that was declared."""
+    if not error.nearest and function.input_signature is not None:
+        error.nearest = _declared(function)
+
+
+_BINDING = {
+    "missing a required": ("a value", "nothing"),
+    "multiple values": ("one value", "two"),
+    "unexpected keyword": ("no such argument", "a value"),
+    "too many positional": ("fewer arguments by place", "more"),
+    "without a name after": ("arguments by place first", "one behind an argument by name"),
+}
+
+
+def misfit(function: Function, why: str) -> tuple[str, str, str, str]:
+    """Parameter, expected, got and nearest signature of a call that does not fit the parameters."""
+    for part, (expected, got) in _BINDING.items():
+        if part in why:
+            named = why.rpartition("'")[0].rpartition("'")[2] if why.endswith("'") else ""
+            return named, expected, got, _declared(function)
+    return "", "", "", _declared(function)
+
+
+def _declared(function: Function) -> str:
+    """`(x: float32[None, 4], by=2)`: the parameters as they are declared."""
+    try:
+        parameters = list(_signature(function.python_function).parameters.values())
+    except (TypeError, ValueError):
+        return ""
+    specs = list(function.input_signature or ())
+    if parameters and parameters[0].name == "self":
+        del parameters[0]
+    shown = []
+    for p in parameters:
+        if specs:
+            shown.append(f"{p.name}: {_spec_text(specs.pop(0))}")
+        else:
+            shown.append(str(p.replace(annotation=p.empty)))
+    return f"({', '.join(shown)})"
+
+
+def _spec_text(spec: Any) -> str:
+    """As the signatures of archives are written."""
+    if isinstance(spec, TensorSpec):
+        sizes = "..." if spec.shape is None else ", ".join(map(str, spec.shape))
+        return f"{str(spec.dtype).removeprefix('torch.')}[{sizes}]"
+    if isinstance(spec, dict):
+        return "{" + ", ".join(f"{k!r}: {_spec_text(v)}" for k, v in spec.items()) + "}"
+    inner = ", ".join(map(_spec_text, spec))
+    return f"({inner})" if isinstance(spec, tuple) else f"[{inner}]"
+
+
 def _loaded(module: str) -> types.ModuleType:
     if not module.endswith(".py"):
-        return importlib.import_module(module)
+        try:
+            return importlib.import_module(module)
+        except ModuleNotFoundError as error:
+            if error.name is None or not f"{module}.".startswith(f"{error.name}."):
+                raise  # one that the module imports
+            raise NotFound(f"there is no module {module} on sys.path: {error}") from None
     path = _found(module)
     name = os.path.basename(path)[:-3]
     known = sys.modules.get(name)
@@ -64,4 +130,4 @@ def _found(file: str) -> str:
         path = os.path.join(folder, file)
         if os.path.isfile(path):
             return os.path.realpath(path)
-    raise LookupError(f"there is no file {file}, neither in {os.getcwd()} nor on sys.path")
+    raise NotFound(f"there is no file {file}, neither in {os.getcwd()} nor on sys.path")

@@ -21,6 +21,13 @@ class Error(_Told, Exception):
 class SignatureError(Error, TypeError):
     """An argument can't be compared, or does not fit a declared signature."""
 
+    parameter: str = ""
+    """which argument, where it does not fit: `batch['image']`"""
+    expected: str = ""
+    got: str = ""
+    nearest: str = ""
+    """the signature that comes closest; for callers in C++"""
+
 
 class ValueReadError(Error, TypeError):
     """The body reads a traced tensor's value, which a graph can't repeat."""

@@ -301,7 +301,9 @@ def _fit_tensor(spec: TensorSpec, value: Any, path: str, tracing: bool) -> torch
 
 
 def _mismatch(path: str, expected: str, got: str) -> SignatureError:
-    return SignatureError(f"argument '{path}': expected {expected}, got {got}")
+    error = SignatureError(f"argument '{path}': expected {expected}, got {got}")
+    error.parameter, error.expected, error.got = path, expected, got
+    return error
 
 
 def _shown(value: Any, spec: TensorSpec | None = None) -> str:

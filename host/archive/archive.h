@@ -7,6 +7,7 @@
 #include <ATen/core/Tensor.h>
 #include <c10/core/Device.h>
 
+#include <map>
 #include <memory>
 #include <optional>
 #include <stdexcept>
@@ -73,14 +74,32 @@ struct Contents {
   c10::Device traced_on = at::kCPU;
   c10::Device device = at::kCPU; ///< where it was loaded to
   std::vector<Entry> functions;
+  std::map<std::string, std::string> metadata; ///< the writer's own
 
   /// Null: it has none of that name.
   const Entry *find(const std::string &name) const;
 };
 
-/// Reads all of a file. `device`: where to put what was on the device of the trace. Throws Error,
-/// with a sentence that names the file, for anything that is wrong with it.
+/// Where an archive is.
+struct Input {
+  std::string path;                 ///< of `bytes`, if there are any: what messages call them
+  std::optional<std::string> bytes; ///< of a file
+};
+
+struct ReadOptions {
+  std::optional<c10::Device> device = std::nullopt; ///< for what was on the device of the trace
+  std::vector<std::string> functions = {};          ///< these alone; empty: all
+};
+
+/// Throws Error, with a sentence that names the file, for anything that is wrong with it.
+Contents read(const Input &input, const ReadOptions &options);
+/// Reads all of a file.
 Contents read(const std::string &path, std::optional<c10::Device> device = std::nullopt);
+
+/// Makes functions read other tensors (State::captures), by the names of State::attributes: their
+/// Specializations become new ones with the same Programs. Throws Error for a name that is not
+/// there, and for a tensor that the graphs are not for.
+void put_tensors(Contents &contents, const std::map<std::string, at::Tensor> &tensors);
 
 /// The manifest of a file alone, as JSON. Throws Error.
 std::string manifest(const std::string &path);

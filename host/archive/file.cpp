@@ -145,9 +145,22 @@ OpenFile::OpenFile(const std::string &path) {
   }
 }
 
-OpenFile::~OpenFile() { ::close(descriptor_); }
+OpenFile::OpenFile(const std::string &name, std::string bytes)
+    : bytes_(std::move(bytes)), size_(bytes_.size()) {
+  verify(name);
+}
+
+OpenFile::~OpenFile() {
+  if (descriptor_ >= 0)
+    ::close(descriptor_);
+}
 
 std::size_t OpenFile::read(std::uint64_t at, void *into, std::size_t count, const char *) const {
+  if (descriptor_ < 0) {
+    const std::size_t from = std::min<std::size_t>(at, size_), got = std::min(count, size_ - from);
+    std::copy_n(bytes_.data() + from, got, static_cast<char *>(into));
+    return got;
+  }
   std::size_t done = 0;
   while (done < count) {
     const ssize_t got = ::pread(descriptor_, static_cast<char *>(into) + done, count - done,

@@ -41,6 +41,8 @@ class OpenFile final : public caffe2::serialize::ReadAdapterInterface {
 public:
   /// Throws Error where there is no file, or it is no archive, or not as it was written.
   explicit OpenFile(const std::string &path);
+  /// The same of the bytes of a file, which go by `name` in messages.
+  OpenFile(const std::string &name, std::string bytes);
   ~OpenFile() override;
   OpenFile(const OpenFile &) = delete;
   OpenFile &operator=(const OpenFile &) = delete;
@@ -52,7 +54,8 @@ public:
 
 private:
   void verify(const std::string &path);
-  int descriptor_ = -1;
+  int descriptor_ = -1; ///< or `bytes_`
+  std::string bytes_;
   std::size_t size_ = 0;
   std::string hash_;
 };

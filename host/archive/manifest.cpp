@@ -354,10 +354,12 @@ std::string to_json(const Manifest &manifest) {
   Json functions = Json::array();
   for (const Manifest::Function &function : manifest.functions)
     functions.push_back(function_json(function));
-  const Json json{{"format", "tracehost archive"},   {"version", manifest.version},
-                  {"tracehost", manifest.tracehost}, {"torch", manifest.torch},
-                  {"device", manifest.device.str()}, {"payload", manifest.payload},
-                  {"libraries", manifest.libraries}, {"functions", std::move(functions)}};
+  Json json{{"format", "tracehost archive"},   {"version", manifest.version},
+            {"tracehost", manifest.tracehost}, {"torch", manifest.torch},
+            {"device", manifest.device.str()}, {"payload", manifest.payload},
+            {"libraries", manifest.libraries}, {"functions", std::move(functions)}};
+  if (!manifest.metadata.empty())
+    json["metadata"] = manifest.metadata;
   return json.dump(1) + "\n";
 }
 
@@ -379,6 +381,8 @@ Manifest from_json(const std::string &text) {
     manifest.payload = member(json, "payload").get<std::string>();
     manifest.device = c10::Device(member(json, "device").get<std::string>());
     manifest.libraries = member(json, "libraries").get<std::vector<std::string>>();
+    if (json.contains("metadata"))
+      manifest.metadata = json["metadata"].get<std::map<std::string, std::string>>();
     for (const Json &function : member(json, "functions"))
       manifest.functions.push_back(function_of(function));
     return manifest;

@@ -3,6 +3,7 @@
 #include "archive/archive.h"
 
 #include <cstddef>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -35,6 +36,7 @@ struct Manifest {
     std::vector<Record> specializations;
   };
   std::vector<Function> functions;
+  std::map<std::string, std::string> metadata; ///< of whoever saves it: nothing reads it here
 };
 
 std::string to_json(const Manifest &manifest);

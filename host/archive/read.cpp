@@ -302,11 +302,30 @@ void share_starts(const Entry &entry) {
   }
 }
 
-Contents load(const std::string &path, std::optional<c10::Device> device) {
+/// Leaves those functions alone that are asked for.
+void choose(Manifest &manifest, const std::vector<std::string> &names) {
+  if (names.empty())
+    return;
+  std::string known;
+  for (const Manifest::Function &function : manifest.functions)
+    known += (known.empty() ? "" : ", ") + function.name;
+  for (const std::string &name : names)
+    if (std::none_of(manifest.functions.begin(), manifest.functions.end(),
+                     [&](const auto &function) { return function.name == name; }))
+      throw Error(fmt::format("it has no function '{}'; it has {}", name, known));
+  std::erase_if(manifest.functions, [&](const Manifest::Function &function) {
+    return std::find(names.begin(), names.end(), function.name) == names.end();
+  });
+}
+
+Contents load(const Input &input, const ReadOptions &options) {
   const c10::InferenceMode off(false); // what is read serves any mode
-  const auto file = std::make_shared<OpenFile>(path);
+  const auto &[path, bytes] = input;
+  const auto file =
+      bytes ? std::make_shared<OpenFile>(path, *bytes) : std::make_shared<OpenFile>(path);
   Manifest manifest = from_json(manifest_text(file));
-  const Move move{manifest.device, device ? with_index(*device) : manifest.device};
+  choose(manifest, options.functions);
+  const Move move{manifest.device, options.device ? with_index(*options.device) : manifest.device};
   check_device(move.to, manifest);
   check_move(manifest, move);
   jit::Module module;
@@ -324,7 +343,8 @@ Contents load(const std::string &path, std::optional<c10::Device> device) {
                     "xxh3:" + file->hash(),
                     move.from,
                     move.to,
-                    {}};
+                    {},
+                    std::move(manifest.metadata)};
   Loader loader(std::move(module), move);
   for (Manifest::Function &function : manifest.functions) {
     if (contents.find(function.name))
@@ -370,8 +390,12 @@ template <class F> auto with_path(const std::string &path, const F &f) {
 
 } // namespace
 
+Contents read(const Input &input, const ReadOptions &options) {
+  return with_path(input.path, [&] { return load(input, options); });
+}
+
 Contents read(const std::string &path, std::optional<c10::Device> device) {
-  return with_path(path, [&] { return load(path, device); });
+  return read({path, std::nullopt}, {device, {}});
 }
 
 std::string manifest(const std::string &path) {

@@ -316,10 +316,11 @@ void write_zip(NewFile &file, Builder &builder) {
 
 } // namespace
 
-void write(const std::string &path, const std::vector<SourceFunction> &functions,
-           bool source_paths) {
+void write(const std::string &path, const std::vector<SourceFunction> &functions, bool source_paths,
+           const std::map<std::string, std::string> &metadata) {
   try {
     Builder builder(source_paths);
+    builder.manifest().metadata = metadata;
     for (const SourceFunction &function : functions)
       builder.add(function);
     builder.add_forward();

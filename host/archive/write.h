@@ -2,6 +2,7 @@
 
 #include "archive/archive.h"
 
+#include <map>
 #include <string>
 #include <vector>
 
@@ -27,9 +28,10 @@ struct SourceFunction {
 };
 
 /// Writes a file that read() reads; `path` is as it was until all of it is on the disk. Equal
-/// functions give equal bytes. `source_paths`: graphs keep the user's lines (`net.py:12`). Throws
-/// Error, for a graph that can't be stored with the op's name and line.
+/// functions give equal bytes. `source_paths`: graphs keep the user's lines (`net.py:12`).
+/// `metadata`: the user's own, UTF-8. Throws Error, for a graph that can't be stored with the op's
+/// name and line.
 void write(const std::string &path, const std::vector<SourceFunction> &functions,
-           bool source_paths = false);
+           bool source_paths = false, const std::map<std::string, std::string> &metadata = {});
 
 } // namespace tracehost::archive

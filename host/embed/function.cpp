@@ -36,7 +36,7 @@ Sink &silent() {
 class Imported final : public detail::Callable {
 public:
   explicit Imported(std::unique_ptr<PythonCallee> callee)
-      : callee_(std::move(callee)), name_(callee_->name()) {}
+      : callee_(std::move(callee)), name_(callee_->name()), counters_(callee_->counters()) {}
   ~Imported() override { release(std::move(callee_)); }
 
   Value call(std::span<const Argument> arguments, bool inference) override {
@@ -62,12 +62,21 @@ public:
     const auto known = known_.load(std::memory_order_acquire);
     return known ? known->signatures() : std::vector<std::string>();
   }
+  std::vector<GraphSpec> graphs() const override {
+    const auto known = known_.load(std::memory_order_acquire);
+    return known ? known->graphs() : std::vector<GraphSpec>();
+  }
+  std::vector<Parameter> parameters() const override {
+    const auto known = known_.load(std::memory_order_acquire);
+    return known ? known->parameters() : std::vector<Parameter>();
+  }
   Stats stats() const override {
     const auto known = known_.load(std::memory_order_acquire);
     return {.hits = hits_.load(std::memory_order_relaxed),
             .misses = asked_.load(std::memory_order_relaxed),
-            .traces = traces_.load(std::memory_order_relaxed),
-            .specializations = known ? known->stats().specializations : 0};
+            .traces = counters_->traces.load(std::memory_order_relaxed),
+            .specializations = known ? known->stats().specializations : 0,
+            .failures = counters_->failed.load(std::memory_order_relaxed)};
   }
 
 private:
@@ -93,17 +102,18 @@ private:
     std::shared_ptr<runtime::Loaded> made;
     if (!sources.specializations.empty())
       made =
-          std::make_shared<runtime::Loaded>(archive::live(std::move(sources)), "Python", silent());
+          std::make_shared<runtime::Loaded>(archive::live(std::move(sources)), counters_, silent());
     known_.store(std::move(made), std::memory_order_release);
-    traces_.store(callee_->traces(), std::memory_order_relaxed);
     seen_.store(state, std::memory_order_relaxed);
+    watch_process();
   }
 
   std::unique_ptr<PythonCallee> callee_;
   const std::string name_;
+  const std::shared_ptr<Counters> counters_;
   std::atomic<std::shared_ptr<runtime::Loaded>> known_; ///< null: none can run without Python
   std::atomic<std::uint64_t> seen_{0};                  ///< the callee's state that known_ is of
-  std::atomic<std::uint64_t> hits_{0}, asked_{0}, traces_{0};
+  std::atomic<std::uint64_t> hits_{0}, asked_{0};       ///< of this handle
 };
 
 } // namespace

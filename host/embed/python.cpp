@@ -1,13 +1,19 @@
 #include "embed/python.h"
 
 #include "interpreter/library.h"
+#include "program/interruption.h"
+#include "runtime/ending.h"
 #include "tracehost/embed.h"
 
 #include <atomic>
+#include <chrono>
 #include <condition_variable>
+#include <cstdio>
 #include <cstdlib>
 #include <mutex>
 #include <utility>
+
+#include <unistd.h>
 
 namespace tracehost {
 namespace embedding {
@@ -20,9 +26,15 @@ struct Python {
   std::condition_variable left;          ///< nobody is inside any more
   std::atomic<Bridge *> bridge{nullptr}; ///< owned by `_tracehost`; null: not started
   bool ours = false;                     ///< started here, not by the application
-  bool stopped = false, ended = false;
+  bool stopped = false, ended = false, exiting = false;
   std::size_t inside = 0; ///< calls
+  ::pid_t process = 0;    ///< that has started: a fork of it has none of its threads
 };
+
+constexpr auto kPatience = std::chrono::seconds(10); ///< of exit(), for what is in Python
+constexpr int kMostWatched = 1000;                   ///< exit() keeps a list of them
+
+thread_local std::size_t inside_here = 0; ///< calls of this thread
 
 Python &python() {
   static auto *only = new Python;
@@ -69,14 +81,30 @@ void watch_end() {
   PyErr_Clear();
 }
 
+/// A process has one Python: a second start() can't take another.
+std::string no_tracehost(const std::string &why) {
+  std::string result = "tracehost could not be imported by the embedded Python (" +
+                       interpreter::prefix() + "): " + why;
+  bool ours = false;
+  {
+    const std::lock_guard lock(python().mutex);
+    ours = python().ours;
+  }
+  result += ours ? "\nThis Python runs now, and a process has one: name the environment that has "
+                   "tracehost in the first start() of the process, "
+                   "tracehost::embed::start({.python = ...}), or in TRACEHOST_PYTHON."
+                 : "\nThe application has started this Python itself: put the site-packages folder "
+                   "that has tracehost on its sys.path, or into Options::path.";
+  return result;
+}
+
 /// Requires: GIL held.
 Bridge *find_bridge() {
   if (python().bridge)
     return python().bridge;
   PyObject *module = PyImport_ImportModule("tracehost");
   if (!module)
-    throw Error("tracehost could not be imported by the embedded Python: " + failure() +
-                "\nName the environment that has it: tracehost::embed::start({.python = ...}).");
+    throw Error(no_tracehost(failure()));
   Py_DECREF(module);
   auto *found = static_cast<Bridge *>(PyCapsule_Import(Bridge::kCapsule, 0));
   if (!found)
@@ -102,17 +130,56 @@ InPython::InPython() {
     const std::lock_guard lock(python().mutex);
     if (!python().bridge)
       throw Error("Python has not been started: tracehost::embed::start()");
+    if (python().exiting && inside_here == 0)
+      throw Error("this call needs Python, and the process is ending");
     check_runs();
     ++python().inside;
   }
+  ++inside_here;
   held_ = PyGILState_Ensure();
 }
 
 InPython::~InPython() {
   PyGILState_Release(held_);
+  --inside_here;
   const std::lock_guard lock(python().mutex);
-  if (--python().inside == 0)
-    python().left.notify_all();
+  --python().inside;
+  python().left.notify_all();
+}
+
+namespace {
+
+/// Of exit(). Python's atexit functions do not run: stop() runs them.
+void at_exit(int status, void *) {
+  {
+    const std::lock_guard lock(python().mutex);
+    if (python().exiting || python().ended || !python().bridge || python().process != ::getpid())
+      return;
+    python().exiting = true;
+  }
+  const bool held = Py_IsInitialized() && PyGILState_Check();
+  PyThreadState *own = held ? PyEval_SaveThread() : nullptr; // or those inside never leave
+  runtime::end_calls(status);
+  std::unique_lock lock(python().mutex);
+  if (!python().left.wait_for(lock, kPatience, [] { return python().inside == inside_here; })) {
+    std::fflush(nullptr); // an import that does not end
+    ::_exit(status);
+  }
+  lock.unlock();
+  if (own)
+    PyEval_RestoreThread(own);
+  if (!python().ours)
+    return;
+  PyGILState_Ensure(); // for good: threads of Python's stop here
+  interpreter::flush_streams();
+}
+
+} // namespace
+
+void watch_process() {
+  static std::atomic<int> watched{0};
+  if (watched.fetch_add(1, std::memory_order_relaxed) < kMostWatched)
+    ::on_exit(&at_exit, nullptr);
 }
 
 Bridge &InPython::bridge() const { return *python().bridge; }
@@ -121,7 +188,7 @@ void release(std::unique_ptr<PythonCallee> callee) {
   bool over = false;
   {
     const std::lock_guard lock(python().mutex);
-    over = python().ended || !Py_IsInitialized();
+    over = python().ended || python().exiting || !Py_IsInitialized();
   }
   if (over) {
     (void)callee.release();
@@ -152,6 +219,10 @@ void start(const Options &options) {
       const bool given = !options.python.empty() || !named;
       ours = interpreter::start_library(given ? options.python : named);
     }
+    if (ours) {
+      const std::lock_guard lock(python().mutex);
+      python().ours = true;
+    }
     embedding::Bridge *found = nullptr;
     {
       const embedding::Gil gil;
@@ -159,9 +230,10 @@ void start(const Options &options) {
       interpreter::add_to_path(options.path);
       found = embedding::find_bridge();
     }
+    embedding::watch_process();
     const std::lock_guard lock(python().mutex);
     python().bridge = found;
-    python().ours |= ours;
+    python().process = ::getpid();
   } catch (const Error &) {
     throw;
   } catch (const std::runtime_error &e) {
@@ -173,6 +245,8 @@ std::string report() {
   const embedding::InPython in;
   return in.bridge().report();
 }
+
+void interrupt() noexcept { tracehost::interrupt(); }
 
 void stop() {
   std::unique_lock lock(python().mutex);

@@ -30,6 +30,7 @@ struct Identity {
   std::string name;           ///< `step`
   Site definition;            ///< of the innermost wrapped function
   std::uint64_t site_key = 0; ///< one number a definition site (code object), process-wide
+  std::string archive{};      ///< of a function of an archive: the start of its hash, `1a2b3c4d`
   bool declared = false;      ///< has an input_signature
   bool reduces = false;       ///< reduce_retracing is in force
 };
@@ -41,7 +42,9 @@ std::uint64_t next_function_number();
 struct Counters {
   Identity identity;
   const std::uint64_t number = next_function_number();
-  std::atomic<std::uint64_t> hits{0};
+  std::atomic<std::uint64_t> hits{0};    ///< calls that a graph served to their end
+  std::atomic<std::uint64_t> failed{0};  ///< calls whose graph threw: an op, a `raise`
+  std::atomic<std::uint64_t> refused{0}; ///< calls that ended in a SignatureError
   std::atomic<std::uint64_t> traces{0};  ///< ever, evicted ones included, inlined ones not
   std::atomic<std::uint64_t> inlined{0}; ///< calls traced into another Function
   std::atomic<std::uint64_t> evicted{0};
@@ -99,6 +102,7 @@ struct FailEvent {
   Site call;
   std::string error;    ///< type and message
   bool went_on = false; ///< the body went on without a graph: the call itself did not fail
+  bool refused = false; ///< a SignatureError, which Counters::refused counts
 };
 
 /// A graph did not do what its body did. Nothing of it is kept, and calls with this signature run

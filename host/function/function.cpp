@@ -81,8 +81,6 @@ FunctionCore::Outcome FunctionCore::call_without(Body &body, Request &request,
                                                  SpecializationRef &served) {
   for (;;) {
     Program::take_failed_at();
-    counters_->hits.fetch_sub(1, std::memory_order_relaxed);
-    served->hits.fetch_sub(1, std::memory_order_relaxed);
     request.failed.push_back(served);
     stack.clear();
     try {
@@ -130,7 +128,23 @@ FunctionCore::Outcome FunctionCore::hit(Body &body, Request &request, torch::jit
     request.begun.reset();
     return hit_beside(body, request, stack, served);
   }
-  body.execute(*served, stack, request.begun.get());
+  const auto ended = [&](bool failed) {
+    counters_->hits.fetch_sub(1, std::memory_order_relaxed);
+    served->hits.fetch_sub(1, std::memory_order_relaxed);
+    counters_->failed.fetch_add(failed, std::memory_order_relaxed);
+  };
+  try {
+    body.execute(*served, stack, request.begun.get());
+  } catch (const CheckFailed &) { // another graph serves, or is traced
+    ended(false);
+    throw;
+  } catch (const Raised &) {
+    ended(!served->raises_early);
+    throw;
+  } catch (...) {
+    ended(true);
+    throw;
+  }
   return Outcome::hit;
 }
 

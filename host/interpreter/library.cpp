@@ -82,11 +82,22 @@ void end_library() {
   const KeepSigint keep;
   const Owned atexit(PyImport_ImportModule("atexit"));
   const Owned ran(atexit ? PyObject_CallMethod(atexit.get(), "_run_exitfuncs", nullptr) : nullptr);
+  flush_streams();
+}
+
+void flush_streams() {
   for (const char *name : {"stdout", "stderr"}) {
     PyObject *stream = PySys_GetObject(name);
     const Owned flushed(stream ? PyObject_CallMethod(stream, "flush", nullptr) : nullptr);
+    PyErr_Clear();
   }
+}
+
+std::string prefix() {
+  PyObject *text = PySys_GetObject("prefix"); // borrowed
+  const char *bytes = text ? PyUnicode_AsUTF8(text) : nullptr;
   PyErr_Clear();
+  return bytes ? bytes : "?";
 }
 
 } // namespace tracehost::interpreter

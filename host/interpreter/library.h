@@ -38,4 +38,10 @@ void add_to_path(const std::vector<std::string> &path);
 // flushed. The interpreter stays. Requires: GIL held.
 void end_library();
 
+// Of sys.stdout and sys.stderr. Requires: GIL held.
+void flush_streams();
+
+// sys.prefix: the environment that runs. Requires: GIL held.
+std::string prefix();
+
 } // namespace tracehost::interpreter

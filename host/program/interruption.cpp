@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <utility>
 
 namespace tracehost {
 
@@ -19,6 +20,8 @@ constexpr int kOpsBetween = 8;
 void interruptible(jit::Stack &) {
   using Clock = std::chrono::steady_clock;
   thread_local Clock::time_point last{};
+  if (Interruptible::interrupted()) [[unlikely]]
+    throw EndRun();
   const auto check = asks.load(std::memory_order_relaxed);
   if (!check)
     return;
@@ -29,11 +32,28 @@ void interruptible(jit::Stack &) {
   check();
 }
 
+std::atomic<std::uint64_t> interruptions{1};
+static_assert(std::atomic<std::uint64_t>::is_always_lock_free, "a handler may count");
+constexpr std::uint64_t kNobody = 0;
+thread_local std::uint64_t begun = kNobody; ///< interruptions when the innermost scope began
+
 const jit::RegisterOperators
     interruptible_registered({jit::Operator("tracehost::interruptible() -> ()", &interruptible,
                                             c10::AliasAnalysisKind::CONSERVATIVE)});
 
 } // namespace
+
+void interrupt() noexcept { interruptions.fetch_add(1, std::memory_order_relaxed); }
+
+Interruptible::Interruptible() noexcept
+    : outer_(std::exchange(begun, interruptions.load(std::memory_order_relaxed))) {
+  if (outer_ != kNobody)
+    begun = outer_; // what came meanwhile is the outer one's, too
+}
+Interruptible::~Interruptible() { begun = outer_; }
+bool Interruptible::interrupted() noexcept {
+  return begun != kNobody && begun != interruptions.load(std::memory_order_relaxed);
+}
 
 void set_interruption_check(void (*check)()) { asks = check; }
 

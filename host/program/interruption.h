@@ -2,6 +2,7 @@
 
 #include <torch/csrc/jit/ir/ir.h>
 
+#include <cstdint>
 #include <vector>
 
 /// Ctrl-C ends a run of a graph between two ops, as it ends eager code.
@@ -15,6 +16,26 @@ namespace tracehost {
 /// Asks for signals; throws to end the run. Runs on any thread, at most every 100 ms on each.
 /// Null: nobody asks, and programs made from then on have no such ops.
 void set_interruption_check(void (*check)());
+
+/// Ends the runs in Interruptible scopes of all threads. Safe in a signal's handler.
+void interrupt() noexcept;
+
+/// A call that interrupt() ends, if it comes while this lives: Program::run() throws Interrupted
+/// where a check stands. For calls from C++; Python's have their own signals.
+class Interruptible {
+public:
+  Interruptible() noexcept;
+  ~Interruptible();
+  Interruptible(const Interruptible &) = delete;
+  Interruptible &operator=(const Interruptible &) = delete;
+
+  static bool interrupted() noexcept; ///< the innermost one of this thread
+private:
+  std::uint64_t outer_;
+};
+
+/// What the op throws, for Program alone. No std::exception, as FailedCheck.
+struct EndRun {};
 
 /// The ops that ask, in the graph for a scope: while its bytecode is made.
 class InterruptionChecks {

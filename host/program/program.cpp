@@ -10,6 +10,7 @@
 #include "program/pieces.h"
 #include "program/places.h"
 #include "program/undo.h"
+#include "tracehost/error.h"
 
 #include <ATen/core/grad_mode.h>
 #include <c10/core/InferenceMode.h>
@@ -174,6 +175,9 @@ void Program::Impl::interpret(jit::Stack &stack, Begun *begun, Undo *undo) const
     at::GradMode::set_enabled(grad);
     set_op_place(check.place);
     throw CheckFailed(check.what);
+  } catch (const EndRun &) {
+    at::GradMode::set_enabled(grad);
+    throw Interrupted("interrupted");
   } catch (const std::exception &e) {
     at::GradMode::set_enabled(grad);
     fail(e);

@@ -31,8 +31,10 @@ public:
     text_ += fmt::format("# HELP {} {}\n# TYPE {} {}\n", name, help, name, type);
   }
   template <class Number> void sample(const Row &row, const std::string &label, Number value) {
-    text_ +=
-        fmt::format("{}{{function=\"{}\"{}}} {}\n", name_, escaped(row.function), label, value);
+    const std::string archive =
+        row.archive.empty() ? "" : fmt::format(",archive=\"{}\"", row.archive);
+    text_ += fmt::format("{}{{function=\"{}\"{}{}}} {}\n", name_, escaped(row.function), archive,
+                         label, value);
   }
   const std::vector<Row> &rows() const { return rows_; }
   std::string take() { return std::move(text_); }
@@ -42,11 +44,27 @@ private:
   std::string name_, text_;
 };
 
+/// A page has each label once: files of one name in two folders are told together.
+std::vector<Row> by_label(std::vector<Row> rows) {
+  std::vector<Row> result;
+  for (Row &row : rows) {
+    const auto known = std::find_if(result.begin(), result.end(), [&](const Row &other) {
+      return other.function == row.function && other.archive == row.archive;
+    });
+    if (known == result.end())
+      result.push_back(std::move(row));
+    else
+      *known += row;
+  }
+  return result;
+}
+
 std::string result(const char *name) { return fmt::format(",result=\"{}\"", name); }
 
 } // namespace
 
 std::string prometheus(std::vector<Row> rows, std::size_t most) {
+  rows = by_label(std::move(rows));
   std::stable_sort(rows.begin(), rows.end(),
                    [](const Row &a, const Row &b) { return a.calls > b.calls; });
   if (rows.size() > most) {
@@ -63,6 +81,7 @@ std::string prometheus(std::vector<Row> rows, std::size_t most) {
     page.sample(row, result("trace"), row.traces);
     page.sample(row, result("eager"), row.eager);
     page.sample(row, result("failed"), row.failures);
+    page.sample(row, result("refused"), row.refused);
   }
   page.family("tracehost_trace_seconds_total", "counter", "Time spent in traces.");
   for (const Row &row : rows)

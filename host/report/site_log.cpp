@@ -10,9 +10,10 @@ namespace tracehost::report {
 
 Totals Totals::of(const Counters &counters) {
   const auto read = [](const auto &counter) { return counter.load(std::memory_order_relaxed); };
-  return {read(counters.hits),      read(counters.traces),      read(counters.inlined),
-          read(counters.eager),     read(counters.live),        read(counters.trace_ns),
-          read(counters.validated), read(counters.unvalidated), read(counters.mismatches)};
+  return {read(counters.hits),        read(counters.traces),    read(counters.inlined),
+          read(counters.eager),       read(counters.live),      read(counters.trace_ns),
+          read(counters.failed),      read(counters.refused),   read(counters.validated),
+          read(counters.unvalidated), read(counters.mismatches)};
 }
 
 Totals &Totals::operator+=(const Totals &other) {
@@ -22,6 +23,8 @@ Totals &Totals::operator+=(const Totals &other) {
   eager += other.eager;
   live += other.live;
   nanoseconds += other.nanoseconds;
+  failed += other.failed;
+  refused += other.refused;
   validated += other.validated;
   unvalidated += other.unvalidated;
   mismatches += other.mismatches;
@@ -35,6 +38,8 @@ Totals Totals::since(const Totals &base) const {
           eager - base.eager,
           live,
           nanoseconds - base.nanoseconds,
+          failed - base.failed,
+          refused - base.refused,
           validated - base.validated,
           unvalidated - base.unvalidated,
           mismatches - base.mismatches};
@@ -179,7 +184,8 @@ std::optional<Row> SiteLog::row() {
   for (const Entry &entry : functions_)
     sums += Totals::of(*entry.counters).since(entry.base);
   Row row{.function = identity_.name + " (" + text(identity_.definition) + ")",
-          .calls = sums.hits + sums.traces + sums.eager + failures_,
+          .archive = identity_.archive,
+          .calls = sums.hits + sums.traces + sums.eager + failures_ + sums.failed + sums.refused,
           .hits = sums.hits,
           .traces = sums.traces,
           .inlined = sums.inlined,
@@ -189,7 +195,8 @@ std::optional<Row> SiteLog::row() {
           .unvalidated = sums.unvalidated,
           .mismatches = sums.mismatches,
           .eager = sums.eager,
-          .failures = failures_,
+          .failures = failures_ + sums.failed,
+          .refused = sums.refused,
           .cause = {}};
   if (row.calls == 0 && row.inlined == 0)
     return std::nullopt;

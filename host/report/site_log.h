@@ -17,6 +17,7 @@ namespace tracehost::report {
 /// Counters at one moment, or their growth since another.
 struct Totals {
   std::uint64_t hits = 0, traces = 0, inlined = 0, eager = 0, live = 0, nanoseconds = 0;
+  std::uint64_t failed = 0, refused = 0;
   std::uint64_t validated = 0, unvalidated = 0, mismatches = 0;
 
   static Totals of(const Counters &counters);
@@ -35,7 +36,7 @@ public:
   void add(std::shared_ptr<const Counters> function);
   TraceRecord::Origin on(const TraceEvent &event);
   void on(const EvictEvent &event);
-  void on(const FailEvent &event) { failures_ += !event.went_on; }
+  void on(const FailEvent &event) { failures_ += !event.went_on && !event.refused; }
 
   std::size_t limit() const { return limit_; }
   /// The oldest of those that are due.
@@ -70,7 +71,8 @@ private:
   Detector detector_;
   std::deque<TraceRecord> records_;
   std::deque<std::size_t> signatures_; ///< hashes, one for each of records_
-  std::uint64_t traces_ = 0, retraces_ = 0, failures_ = 0, nanoseconds_ = 0;
+  std::uint64_t traces_ = 0, retraces_ = 0, nanoseconds_ = 0;
+  std::uint64_t failures_ = 0; ///< misses that threw
   std::size_t limit_ = 64;
   std::deque<Warning> due_;
   bool told_of_eviction_ = false;

@@ -65,9 +65,9 @@ std::string validation(const Row &total) {
 } // namespace
 
 Row &Row::operator+=(const Row &other) {
-  for (const auto count :
-       {&Row::calls, &Row::hits, &Row::traces, &Row::inlined, &Row::live, &Row::nanoseconds,
-        &Row::validated, &Row::unvalidated, &Row::mismatches, &Row::eager, &Row::failures})
+  for (const auto count : {&Row::calls, &Row::hits, &Row::traces, &Row::inlined, &Row::live,
+                           &Row::nanoseconds, &Row::validated, &Row::unvalidated, &Row::mismatches,
+                           &Row::eager, &Row::failures, &Row::refused})
     this->*count += other.*count;
   return *this;
 }
@@ -78,6 +78,11 @@ std::string table(std::vector<Row> rows) {
   std::stable_sort(rows.begin(), rows.end(), [](const Row &a, const Row &b) {
     return a.nanoseconds != b.nanoseconds ? a.nanoseconds > b.nanoseconds : a.calls > b.calls;
   });
+  for (Row &row : rows) // archives of one name
+    if (!row.archive.empty() && std::count_if(rows.begin(), rows.end(), [&](const Row &other) {
+                                  return other.function == row.function;
+                                }) > 1)
+      row.function.insert(row.function.size() - 1, " " + row.archive);
   std::vector<Cells> lines = {header};
   for (const Row &row : rows)
     lines.push_back(cells(row));

@@ -5,20 +5,43 @@
 #include "runtime/loaded.h"
 
 #include <ATen/Context.h>
+#include <ATen/detail/CUDAHooksInterface.h>
 #include <fmt/format.h>
 #include <torch/csrc/inductor/aoti_torch/c/shim.h>
 
 #include <algorithm>
+#include <cstddef>
+#include <map>
 #include <optional>
+#include <string>
 #include <utility>
 
 namespace tracehost {
 inline namespace TRACEHOST_ABI {
 
 struct Archive::State {
-  std::string path, hash;
+  State(archive::Contents contents, const std::string &name);
+
+  archive::Contents contents;
+  std::string path;
   std::vector<std::pair<std::string, Function>> functions; ///< in the order of the file
+  std::map<std::string, at::Tensor> tensors;
 };
+
+Archive::State::State(archive::Contents from, const std::string &name)
+    : contents(std::move(from)), path(name) {
+  constexpr std::size_t kind = 5; // `xxh3:`
+  for (const archive::Entry &entry : contents.functions) {
+    functions.emplace_back(entry.name,
+                           Function(std::make_shared<runtime::Loaded>(entry, path, report::ledger(),
+                                                                      contents.hash.substr(kind))));
+    for (const SpecializationRef &specialization : entry.specializations) {
+      const archive::State &own = archive::state(*specialization);
+      for (std::size_t i = 0; i < own.captures.size(); ++i)
+        tensors.emplace(own.attributes[i], own.captures[i]);
+    }
+  }
+}
 
 namespace {
 
@@ -54,6 +77,11 @@ std::optional<at::Device> device_of(const std::string &text) {
     throw DeviceError(fmt::format("'{}' is no device: {}", text, e.what_without_backtrace()));
   }
   if (device->is_cuda()) {
+    if (!at::CUDAHooksRegistry()->Has("CUDAHooks"))
+      throw DeviceError(
+          fmt::format("there is no device '{}': this program has no CUDA libraries of "
+                      "PyTorch. Link tracehost::cuda (pkg-config: tracehost-cuda).",
+                      text));
     const auto count = at::detail::getCUDAHooks().deviceCount();
     if (std::max<int>(device->index(), 0) >= count)
       throw DeviceError(fmt::format("there is no device '{}': {} CUDA device{} can be used", text,
@@ -64,28 +92,57 @@ std::optional<at::Device> device_of(const std::string &text) {
 
 } // namespace
 
-Archive Archive::load(const std::string &path, const LoadOptions &options, int torch_major,
-                      int torch_minor) {
-  check_torch(torch_major, torch_minor);
-  const auto device = device_of(options.device);
-  auto state = std::make_shared<State>();
+namespace {
+
+archive::Contents read(const archive::Input &input, const LoadOptions &options) {
+  const archive::ReadOptions how{device_of(options.device), options.functions};
   try {
-    const archive::Contents contents = archive::read(path, device);
-    state->path = contents.path;
-    state->hash = contents.hash;
-    for (const archive::Entry &entry : contents.functions)
-      state->functions.emplace_back(
-          entry.name, Function(std::make_shared<runtime::Loaded>(entry, path, report::ledger())));
+    return archive::read(input, how);
   } catch (const archive::Error &e) {
     throw ArchiveError(e.what());
   }
+}
+
+} // namespace
+
+Archive Archive::load(const std::string &path, const LoadOptions &options, int torch_major,
+                      int torch_minor) {
+  check_torch(torch_major, torch_minor);
   Archive result;
-  result.state_ = std::move(state);
+  result.state_ = std::make_shared<State>(read({path, std::nullopt}, options), path);
   return result;
 }
 
+Archive Archive::load_from_memory(std::span<const char> bytes, const LoadOptions &options,
+                                  const std::string &name, int torch_major, int torch_minor) {
+  check_torch(torch_major, torch_minor);
+  Archive result;
+  result.state_ =
+      std::make_shared<State>(read({name, std::string(bytes.data(), bytes.size())}, options), name);
+  return result;
+}
+
+Archive Archive::with_tensors(const std::map<std::string, at::Tensor> &tensors) const {
+  archive::Contents contents = state().contents;
+  try {
+    archive::put_tensors(contents, tensors);
+  } catch (const archive::Error &e) {
+    throw Error(fmt::format("{}: {}", path(), e.what()));
+  }
+  Archive result;
+  result.state_ = std::make_shared<State>(std::move(contents), path());
+  return result;
+}
+
+const Archive::State &Archive::state() const {
+  if (!state_)
+    throw Error("a tracehost::Archive that holds nothing was used. Assign it what "
+                "tracehost::Archive::load gives.");
+  return *state_;
+}
+
 const Function &Archive::operator[](const std::string &name) const {
-  for (const auto &[own, function] : state_->functions)
+  for (const auto &[own, function] : state().functions)
     if (own == name)
       return function;
   std::string known;
@@ -95,19 +152,23 @@ const Function &Archive::operator[](const std::string &name) const {
 }
 
 bool Archive::contains(const std::string &name) const {
-  return std::any_of(state_->functions.begin(), state_->functions.end(),
+  return std::any_of(state().functions.begin(), state().functions.end(),
                      [&](const auto &function) { return function.first == name; });
 }
 
 std::vector<std::string> Archive::names() const {
   std::vector<std::string> result;
-  for (const auto &[name, function] : state_->functions)
+  for (const auto &[name, function] : state().functions)
     result.push_back(name);
   return result;
 }
 
-const std::string &Archive::path() const { return state_->path; }
-const std::string &Archive::hash() const { return state_->hash; }
+const std::string &Archive::path() const { return state().path; }
+const std::string &Archive::hash() const { return state().contents.hash; }
+const std::map<std::string, std::string> &Archive::metadata() const {
+  return state().contents.metadata;
+}
+const std::map<std::string, at::Tensor> &Archive::tensors() const { return state().tensors; }
 
 } // namespace TRACEHOST_ABI
 } // namespace tracehost

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "archive/write.h"
+#include "event/event.h"
 #include "tracehost/function.h"
 
 #include <cstdint>
@@ -23,7 +24,8 @@ public:
   virtual Value call(std::span<const Argument> arguments) = 0;
   /// Changes with each trace and each eviction.
   virtual std::uint64_t state() const = 0;
-  virtual std::uint64_t traces() const = 0;
+  /// The Function's own: calls from C++ are counted there, too.
+  virtual std::shared_ptr<Counters> counters() const = 0;
   /// What of it can run without Python, with captures as they are now: specializations whose
   /// watched slots still hold what they held. May have none.
   virtual archive::SourceFunction sources() = 0;
@@ -32,7 +34,7 @@ public:
 class Bridge {
 public:
   static constexpr const char *kCapsule = "tracehost._tracehost.bridge";
-  static constexpr int kVersion = 1;
+  static constexpr int kVersion = 2;
   int version = kVersion; ///< of this interface: the first member, whatever follows
 
   virtual ~Bridge() = default;

@@ -27,6 +27,8 @@ public:
   virtual void refresh() {}
   virtual const std::string &name() const = 0;
   virtual std::vector<std::string> signatures() const = 0;
+  virtual std::vector<GraphSpec> graphs() const = 0;
+  virtual std::vector<Parameter> parameters() const = 0;
   virtual Stats stats() const = 0;
 };
 

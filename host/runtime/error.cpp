@@ -11,6 +11,7 @@ inline namespace TRACEHOST_ABI {
 Error::~Error() = default;
 ArchiveError::~ArchiveError() = default;
 DeviceError::~DeviceError() = default;
+Interrupted::~Interrupted() = default;
 TraceError::~TraceError() = default;
 SignatureError::~SignatureError() = default;
 PythonError::~PythonError() = default;
@@ -20,8 +21,9 @@ SignatureError::SignatureError(const std::string &message, std::string parameter
     : Error(message), parameter_(std::move(parameter)), expected_(std::move(expected)),
       got_(std::move(got)), nearest_(std::move(nearest)) {}
 
-PythonError::PythonError(std::string type, const std::string &message, std::string traceback)
-    : Error(message + "\n" + traceback), type_(std::move(type)), traceback_(std::move(traceback)) {}
+PythonError::PythonError(std::string type, std::string message, std::string traceback)
+    : Error(traceback.empty() ? message : message + "\n" + traceback), type_(std::move(type)),
+      message_(std::move(message)), traceback_(std::move(traceback)) {}
 
 } // namespace TRACEHOST_ABI
 } // namespace tracehost

@@ -1,6 +1,8 @@
 #include "tracehost/function.h"
 
+#include "program/interruption.h"
 #include "runtime/callable.h"
+#include "runtime/ending.h"
 #include "runtime/signature_text.h"
 
 #include <ATen/Parallel.h>
@@ -18,6 +20,8 @@ detail::Callable &of(const std::shared_ptr<detail::Callable> &callable) {
 } // namespace
 
 Value Function::run(std::span<const Argument> arguments) const {
+  const runtime::Running call;
+  const Interruptible until_told;
   return of(callable_).call(arguments, inference_);
 }
 
@@ -28,6 +32,7 @@ Function Function::with_inference_mode(bool on) const {
 }
 
 void Function::warm_up(const std::vector<std::string> &signatures) const {
+  const runtime::Running call;
   if (signatures.empty())
     of(callable_).warm_up(inference_);
   for (const std::string &signature : signatures)
@@ -38,6 +43,8 @@ void Function::refresh() const { of(callable_).refresh(); }
 
 const std::string &Function::name() const { return of(callable_).name(); }
 std::vector<std::string> Function::signatures() const { return of(callable_).signatures(); }
+std::vector<GraphSpec> Function::graphs() const { return of(callable_).graphs(); }
+std::vector<Parameter> Function::parameters() const { return of(callable_).parameters(); }
 Stats Function::stats() const { return of(callable_).stats(); }
 
 namespace detail {

@@ -4,6 +4,9 @@
 #include "program/ops.h"
 #include "program/stack_pool.h"
 #include "report/contrast.h"
+#include "runtime/describe.h"
+#include "runtime/ending.h"
+#include "runtime/fields.h"
 #include "runtime/walk.h"
 
 #include <ATen/core/grad_mode.h>
@@ -51,6 +54,12 @@ void execute(const Specialization &specialization, const std::string &name, bool
     program.run(stack, begun);
     if (at::GradMode::is_enabled() != grad) [[unlikely]] // a region of the body ends in its own
       at::GradMode::set_enabled(grad);
+  } catch (const Raised &e) {
+    std::string type = e.type();
+    std::replace(type.begin(), type.end(), ':', '.');
+    if (type.starts_with("builtins."))
+      type.erase(0, 9);
+    throw PythonError(std::move(type), e.what(), {});
   } catch (c10::Error &e) {
     if (const auto where = Program::take_failed_at(); !where.empty())
       e.add_context(fmt::format("at {}, in {}", where, name));
@@ -98,11 +107,34 @@ bool Loaded::Call::fits(const Specialization &specialization) {
   });
 }
 
-Loaded::Loaded(const archive::Entry &entry, const std::string &path, Sink &sink)
-    : binder_(entry.name, entry.parameters, entry.defaults),
-      counters_(std::make_shared<Counters>()), sink_(sink) {
+namespace {
+
+constexpr std::size_t kShownOfHash = 8;
+
+std::shared_ptr<Counters> counters_of(const archive::Entry &entry, const std::string &path,
+                                      const std::string &hash) {
   if (entry.specializations.empty())
     throw ArchiveError(fmt::format("{}: function '{}' has no graphs", path, entry.name));
+  auto made = std::make_shared<Counters>();
+  made->identity = {.name = entry.name,
+                    .definition = {path, 0},
+                    .site_key = std::hash<std::string>()(path + '\n' + hash + '\n' + entry.name),
+                    .archive = hash.substr(0, kShownOfHash)};
+  return made;
+}
+
+} // namespace
+
+Loaded::Loaded(const archive::Entry &entry, const std::string &path, Sink &sink,
+               const std::string &hash)
+    : Loaded(entry, counters_of(entry, path, hash), sink) {
+  counters_->live.store(graphs_->size(), std::memory_order_relaxed);
+  sink_.created(counters_);
+}
+
+Loaded::Loaded(const archive::Entry &entry, std::shared_ptr<Counters> counters, Sink &sink)
+    : binder_(entry.name, entry.parameters, entry.defaults), counters_(std::move(counters)),
+      sink_(sink) {
   Cache cache(entry.specializations.size());
   const Signature &first = entry.specializations.front()->signature;
   std::uint64_t number = 0;
@@ -114,16 +146,20 @@ Loaded::Loaded(const archive::Entry &entry, const std::string &path, Sink &sink)
     cache.publish(s);
   }
   graphs_ = cache.list();
-  counters_->identity = {.name = entry.name,
-                         .definition = {path, 0},
-                         .site_key = std::hash<std::string>()(path + '\n' + entry.name)};
-  counters_->live.store(graphs_->size(), std::memory_order_relaxed);
-  sink_.created(counters_);
+}
+
+void Loaded::bind(std::span<const Argument> arguments, Bound &bound) {
+  try {
+    binder_.bind(arguments, bound);
+  } catch (const SignatureError &) {
+    counters_->refused.fetch_add(1, std::memory_order_relaxed);
+    throw;
+  }
 }
 
 Value Loaded::call(std::span<const Argument> arguments, bool inference) {
   Bound bound;
-  binder_.bind(arguments, bound);
+  bind(arguments, bound);
   std::string failed_check;
   auto result = run(bound, inference, failed_check);
   if (!result) [[unlikely]]
@@ -133,7 +169,7 @@ Value Loaded::call(std::span<const Argument> arguments, bool inference) {
 
 std::optional<Value> Loaded::served(std::span<const Argument> arguments, bool inference) {
   Bound bound;
-  binder_.bind(arguments, bound);
+  bind(arguments, bound);
   std::string failed_check;
   return run(bound, inference, failed_check);
 }
@@ -162,8 +198,13 @@ std::optional<Value> Loaded::run(const Bound &bound, bool inference, std::string
       call.begun = check.take_begun();
       call.why = told(check, Program::take_failed_at());
       continue;
+    } catch (...) {
+      counters_->failed.fetch_add(1, std::memory_order_relaxed);
+      throw;
     }
-    counters_->hits.fetch_add(1, std::memory_order_relaxed);
+    const auto before = counters_->hits.fetch_add(1, std::memory_order_relaxed);
+    if ((before & (before - 1)) == 0) [[unlikely]] // 0, 1, 2, 4 ...: ops make statics
+      watch_exit();
     return value_of(graph->outputs.nodes, *stack);
   }
 }
@@ -191,17 +232,23 @@ void Loaded::refuse(const Bound &bound, bool inference, const std::string &faile
     nearest.consider(i, list[i]->signature,
                      archive::seen_from(*list[i], std::move(request), tensors, inference));
   }
-  misses_.fetch_add(1, std::memory_order_relaxed);
+  counters_->refused.fetch_add(1, std::memory_order_relaxed);
   const Specialization &closest = *list[nearest.index];
   const std::string at = text(closest.signature);
   std::string message = fmt::format("{}: none of {} graph{} serves this call.", name(), list.size(),
                                     list.size() == 1 ? "" : "s");
   if (!failed_check.empty())
     message += "\n  why      " + failed_check;
+  const auto misfit = misfit_of_fields(closest.signature, binder_, bound);
+  if (misfit)
+    message += "\n  why      " + misfit->text();
   for (const Difference &d : nearest.differences)
-    message += "\n  why      " + report::contrast(d);
+    if (!misfit || d.path != misfit->path)
+      message += "\n  why      " + report::contrast(d);
   message += fmt::format("\n  call     {}\n  nearest  {}", own, at);
-  sink_.on(FailEvent{counters_, {}, "SignatureError: " + message, false});
+  sink_.on(FailEvent{counters_, {}, "SignatureError: " + message, false, true});
+  if (misfit)
+    throw SignatureError(message, misfit->path, misfit->expected, misfit->got, at);
   Difference first;
   if (!nearest.differences.empty())
     first = nearest.differences.front();
@@ -234,11 +281,21 @@ std::vector<std::string> Loaded::signatures() const {
   return result;
 }
 
+std::vector<GraphSpec> Loaded::graphs() const {
+  std::vector<GraphSpec> result;
+  for (const auto &specialization : *graphs_)
+    result.push_back(spec_of(*specialization));
+  return result;
+}
+
+std::vector<Parameter> Loaded::parameters() const { return parameters_of(binder_); }
+
 Stats Loaded::stats() const {
   return {.hits = counters_->hits.load(std::memory_order_relaxed),
-          .misses = misses_.load(std::memory_order_relaxed),
+          .misses = counters_->refused.load(std::memory_order_relaxed),
           .traces = 0,
-          .specializations = graphs_->size()};
+          .specializations = graphs_->size(),
+          .failures = counters_->failed.load(std::memory_order_relaxed)};
 }
 
 } // namespace tracehost::runtime

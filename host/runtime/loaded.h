@@ -21,8 +21,12 @@ namespace tracehost::runtime {
 /// is what it is in Python; a miss throws, with the nearest difference.
 class Loaded final : public detail::Callable {
 public:
-  /// `path`: of the archive, for messages and reports. `sink` outlives it.
-  Loaded(const archive::Entry &entry, const std::string &path, Sink &sink);
+  /// `path`: of the archive, for messages and reports; `hash`: of the archive, in hex. `sink`
+  /// outlives it.
+  Loaded(const archive::Entry &entry, const std::string &path, Sink &sink,
+         const std::string &hash = {});
+  /// Calls are counted there; what happens is told by whoever owns them.
+  Loaded(const archive::Entry &entry, std::shared_ptr<Counters> counters, Sink &sink);
 
   Value call(std::span<const Argument> arguments, bool inference) override;
   /// As call(); nullopt where no graph serves.
@@ -30,6 +34,8 @@ public:
   void warm_up(bool inference) override;
   const std::string &name() const override { return counters_->identity.name; }
   std::vector<std::string> signatures() const override;
+  std::vector<GraphSpec> graphs() const override;
+  std::vector<Parameter> parameters() const override;
   Stats stats() const override;
 
 private:
@@ -37,6 +43,7 @@ private:
   /// nullopt: no graph serves; then `failed_check` tells of the last check that has ended a run.
   std::optional<Value> run(const Bound &bound, bool inference, std::string &failed_check);
   const Specialization *serving(Call &call);
+  void bind(std::span<const Argument> arguments, Bound &bound);
   [[noreturn]] void refuse(const Bound &bound, bool inference, const std::string &failed_check);
 
   Binder binder_;
@@ -46,7 +53,6 @@ private:
   std::atomic<std::size_t> last_{0};          ///< index of the graph that served last; a hint
   /// The Specializations differ in grad mode or requires_grad: those of the call's are tried first.
   bool by_gradients_ = false;
-  std::atomic<std::uint64_t> misses_{0};
 };
 
 } // namespace tracehost::runtime

@@ -149,6 +149,8 @@ public:
   void warm_up(bool inference) override { now()->warm_up(inference); }
   const std::string &name() const override { return name_; }
   std::vector<std::string> signatures() const override { return now()->signatures(); }
+  std::vector<GraphSpec> graphs() const override { return now()->graphs(); }
+  std::vector<Parameter> parameters() const override { return now()->parameters(); }
   Stats stats() const override { return now()->stats(); }
 
 private:

@@ -53,10 +53,12 @@ std::string TensorMeta::text() const {
     result += ", requires_grad";
   if (!device.is_cpu())
     result += ", " + device.str();
-  if (const auto name = layout(); !name.starts_with("strided"))
-    result += ", " + name;
-  else
-    result += name.substr(7); // only what is added to it
+  const std::string name = layout();
+  const std::size_t comma = std::min(name.find(", "), name.size());
+  if (!name.starts_with("strided"))
+    result += ", " + name.substr(0, comma);
+  if (comma < name.size()) // in brackets: behind a comma it would be taken for an argument
+    result += " (" + name.substr(comma + 2) + ")";
   return result;
 }
 

@@ -1,7 +1,12 @@
 """What the cases import."""
 
+import enum
+import typing
+from dataclasses import dataclass
+
 import torch
 import tracehost
+from tracehost import TensorSpec
 
 
 @tracehost.function
@@ -57,3 +62,63 @@ def reads(x):
 @tracehost.function
 def calls_python(x):
     return tracehost.py_function(lambda t: t + 1, [x], torch.float32)
+
+
+@tracehost.function(input_signature=[TensorSpec([None, 4]), {"scale": TensorSpec([])}])
+def declared(x, options, by=2):
+    return x * options["scale"] * by
+
+
+class BadRoot(Exception):
+    pass
+
+
+@tracehost.function
+def root(x):
+    if x.sum() < 0:
+        raise BadRoot("no real root")
+    return x.sqrt()
+
+
+@tracehost.function
+def pick(table, index):
+    return table[index]
+
+
+class Mode(enum.Enum):
+    PLUS = 1
+    MINUS = 2
+
+
+@dataclass
+class Point:
+    x: torch.Tensor
+    scale: float = 1.0
+
+
+class Pair(typing.NamedTuple):
+    left: Point
+    right: "Point | None"
+
+
+@tracehost.function
+def measure(pair: Pair, points: list[Point], mode: Mode = Mode.PLUS):
+    total = pair.left.x * pair.left.scale
+    for point in points:
+        total = total + point.x * point.scale
+    if pair.right is not None:
+        total = total + pair.right.x
+    return total if mode is Mode.PLUS else -total
+
+
+@tracehost.function
+def prints(x):
+    print("traced for", tuple(x.shape))
+    return x + 1
+
+
+@tracehost.function
+def count(turns, last):
+    while turns < last:
+        turns.add_(1)
+    return turns * 2

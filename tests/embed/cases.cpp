@@ -1,6 +1,7 @@
 // A C++ application that embeds Python: one case a process, `tracehost_embed_cases NAME`. Exit code
 // 0: it passed.
 #include <tracehost/embed.h>
+#include <tracehost/tracehost.h>
 
 #include <ATen/ATen.h>
 #include <Python.h>
@@ -15,6 +16,8 @@
 #include <string>
 #include <thread>
 #include <vector>
+
+#include <unistd.h>
 
 namespace {
 
@@ -116,23 +119,173 @@ void what_python_raises_is_a_cpp_exception() {
     EXPECT(std::string(e.what()).starts_with("no such thing\nTraceback"));
     EXPECT(e.traceback().find("bodies.py") != std::string::npos);
   }
-  const Function scale = import("scale");
-  EXPECT(message_of<tracehost::SignatureError>([&] { scale(); }) ==
-         "scale() missing a required argument: 'x'");
-  EXPECT(message_of<tracehost::SignatureError>([&] { scale(kw("x", 1.0), 2); }) ==
-         "scale() got an argument without a name after 'x'");
-  EXPECT(message_of<tracehost::Error>([] {
-           import("plain");
-         }).find("decorate it with @tracehost.function") != std::string::npos);
-  EXPECT(message_of<tracehost::Error>([] {
-           import("nowhere");
-         }).find("bodies.py has no 'nowhere'") != std::string::npos);
-  EXPECT(message_of<tracehost::Error>([] {
-           tracehost::embed::import("none.py", "f");
-         }).find("there is no file none.py") != std::string::npos);
   EXPECT(message_of<tracehost::TraceError>([] {
            import("reads")(at::ones({2}));
          }).find("bodies.py:") != std::string::npos);
+}
+
+/// An Error and none of its kinds, whose text has no traceback.
+std::string plain_error_of(const std::function<void()> &act) {
+  try {
+    act();
+  } catch (const tracehost::PythonError &) {
+    return "a PythonError";
+  } catch (const tracehost::Error &e) {
+    return std::string(e.what()).find("Traceback") == std::string::npos ? e.what() : "a traceback";
+  }
+  return "nothing was thrown";
+}
+
+void what_is_not_there_is_an_error_that_says_so() {
+  EXPECT(plain_error_of([] { import("plain"); }) ==
+         "'plain' of bodies.py is a function, no Function: decorate it with @tracehost.function");
+  EXPECT(plain_error_of([] { import("nowhere"); }) ==
+         "bodies.py has no 'nowhere': there is no 'nowhere'");
+  EXPECT(plain_error_of([] { import("model.nowhere"); }) ==
+         "bodies.py has no 'model.nowhere': there is no 'nowhere'");
+  EXPECT(plain_error_of([] {
+           tracehost::embed::import("none.py", "f");
+         }).starts_with("there is no file none.py, neither in /"));
+  EXPECT(plain_error_of([] { tracehost::embed::import("none", "f"); }) ==
+         "there is no module none on sys.path: No module named 'none'");
+  EXPECT(plain_error_of([] {
+           tracehost::embed::import("bodies.none", "f");
+         }).starts_with("there is no module bodies.none on sys.path: No module named "));
+  try { // what a file imports is its own matter
+    tracehost::embed::import("imports_none.py", "f");
+    EXPECT(false);
+  } catch (const tracehost::PythonError &e) {
+    EXPECT(e.type() == "ModuleNotFoundError");
+  }
+}
+
+tracehost::SignatureError refused(const std::function<void()> &act) {
+  try {
+    act();
+  } catch (const tracehost::SignatureError &e) {
+    return e;
+  }
+  std::cerr << "was served" << std::endl;
+  std::exit(1);
+}
+
+void signature_errors_have_their_parts() {
+  const Function declared = import("declared");
+  const at::Tensor x = at::ones({3, 4}), one = at::ones({});
+  const tracehost::Map options{{"scale", one}};
+  const char *nearest = "(x: float32[None, 4], options: {'scale': float32[]}, by=2)";
+  for (int i = 0; i < 2; ++i) { // before there is a graph, and after
+    auto e = refused([&] { declared(at::ones({3, 5}), options); });
+    EXPECT(e.parameter() == "x");
+    EXPECT(e.got() == "float32[3, 5]");
+    EXPECT(e.expected() == "TensorSpec(shape=(None, 4), dtype=torch.float32, name=None)");
+    EXPECT(e.nearest() == nearest);
+    EXPECT(e.what() == "argument 'x': expected " + e.expected() + ", got float32[3, 5]");
+    e = refused([&] { declared(x, tracehost::Map{{"scale", "big"}}); });
+    EXPECT(e.parameter() == "options['scale']" && !e.expected().empty() && !e.got().empty());
+    e = refused([&] { declared(x); });
+    EXPECT(e.parameter() == "options" && e.expected() == "a value" && e.got() == "nothing");
+    declared(x, options);
+  }
+  const Function scale = import("scale");
+  auto e = refused([&] { scale(); });
+  EXPECT(std::string(e.what()) == "scale() missing a required argument: 'x'");
+  EXPECT(e.parameter() == "x" && e.expected() == "a value" && e.got() == "nothing");
+  EXPECT(e.nearest() == "(x, by=2)");
+  e = refused([&] { scale(kw("x", 1.0), 2); });
+  EXPECT(std::string(e.what()) == "scale() got an argument without a name after 'x'");
+}
+
+void a_raise_is_a_python_error_in_python_and_in_a_graph() {
+  const Function root = import("root");
+  for (int i = 0; i < 2; ++i)
+    try {
+      root(at::full({2}, -1.0));
+      EXPECT(false);
+    } catch (const tracehost::PythonError &e) {
+      EXPECT(e.type() == "bodies.BadRoot");
+      EXPECT(e.message() == "no real root");
+      EXPECT(at::equal(root(at::ones({2})).tensor(), at::ones({2})));
+    }
+}
+
+void maps_become_dataclasses_by_annotations() {
+  const Function measure = import("measure");
+  const at::Tensor x = at::ones({2});
+  const auto point = [&](double by, double scale) {
+    return tracehost::Map{{"x", x * by}, {"scale", scale}};
+  };
+  for (int i = 0; i < 2; ++i) {
+    EXPECT(at::equal(measure(tracehost::Map{{"left", point(1, 2)}, {"right", point(5, 1)}},
+                             tracehost::List{point(3, 1), point(4, 2)})
+                         .tensor(),
+                     x * (2 + 5 + 3 + 8)));
+    EXPECT(at::equal(measure(tracehost::Map{{"left", point(1, 2)}, {"right", std::nullopt}},
+                             tracehost::List{}, kw("mode", "Mode.MINUS"))
+                         .tensor(),
+                     x * -2));
+  }
+  EXPECT(measure.stats().traces == 2 && measure.stats().hits == 2);
+  // A default is the class's.
+  EXPECT(at::equal(
+      measure(tracehost::Map{{"left", tracehost::Map{{"x", x}}}, {"right", {}}}, tracehost::List{})
+          .tensor(),
+      x));
+  auto e = refused([&] {
+    measure(tracehost::Map{{"left", tracehost::Map{{"scale", 1.0}}}, {"right", {}}},
+            tracehost::List{});
+  });
+  EXPECT(e.parameter() == "pair.left" && e.expected() == "the field 'x'");
+  e = refused([&] {
+    measure(tracehost::Map{{"left", point(1, 1)}, {"right", {}}}, tracehost::List{}, "Mode.OTHER");
+  });
+  EXPECT(e.parameter() == "mode" && e.expected() == "one of Mode.PLUS, Mode.MINUS");
+}
+
+void calls_from_cpp_are_in_the_figures() {
+  const Function pick = import("pick");
+  const at::Tensor table = at::ones({3, 2});
+  const auto at_index = [](std::int64_t i) { return at::full({1}, i, at::kLong); };
+  for (int i = 0; i < 5; ++i)
+    pick(table, at_index(i % 3));
+  EXPECT(!message_of<std::exception>([&] { pick(table, at_index(7)); }).empty());
+  refused([&] { pick(table); });
+  const std::string metrics = tracehost::metrics_text();
+  for (const char *result :
+       {"\"hit\"} 4\n", "\"trace\"} 1\n", "\"failed\"} 1\n", "\"refused\"} 1\n"})
+    EXPECT(metrics.find(std::string("{function=\"pick (bodies.py:83)\",result=") + result) !=
+               std::string::npos ||
+           (std::cerr << metrics, false));
+  const std::string report = tracehost::embed::report();
+  EXPECT(report.find("pick (bodies.py:83)      7     4       1") != std::string::npos ||
+         (std::cerr << report, false));
+  EXPECT(pick.stats().hits == 4 && pick.stats().failures == 1 && pick.stats().traces == 1);
+}
+
+void interrupt_ends_a_graph_between_two_ops() {
+  std::signal(SIGALRM, [](int) { tracehost::embed::interrupt(); });
+  const Function count = import("count");
+  const at::Tensor few = at::full({}, 3), never = at::full({}, std::int64_t{1} << 62);
+  EXPECT(count(at::full({}, 0), few).tensor().item<std::int64_t>() == 6);
+  for (int i = 0; i < 2; ++i) {
+    const at::Tensor turns = at::full({}, 0);
+    alarm(1);
+    EXPECT(message_of<tracehost::Interrupted>([&] { count(turns, never); }) == "interrupted");
+    EXPECT(turns.item<std::int64_t>() > 3); // what was done is done
+    EXPECT(count(at::full({}, 0), few).tensor().item<std::int64_t>() == 6);
+  }
+  EXPECT(count.stats().traces == 1);
+  // On another thread, and not what begins later.
+  std::atomic<bool> ended{false};
+  std::thread other([&] {
+    EXPECT(message_of<tracehost::Interrupted>([&] { count(at::full({}, 0), never); }) ==
+           "interrupted");
+    ended = true;
+  });
+  while (!ended)
+    tracehost::embed::interrupt();
+  other.join();
+  EXPECT(count(at::full({}, 0), few).tensor().item<std::int64_t>() == 6);
 }
 
 void graphs_that_call_python_run_in_it() {
@@ -187,16 +340,77 @@ void an_application_that_embeds_python_itself() {
          std::string::npos);
 }
 
-void calls_while_the_process_ends() {
-  static const Function *scale = new Function(import("scale"));
-  (*scale)(at::ones({2}), 3);
+/// Threads that call for ever, each at least once before main() returns.
+void call_for_ever(const std::function<void(std::int64_t)> &call) {
+  static std::atomic<int> calls{0};
+  static std::function<void(std::int64_t)> *kept = new auto(call);
   for (int i = 0; i < 4; ++i)
-    std::thread([] {
-      for (std::int64_t n = 0;; ++n)
-        (*scale)(at::ones({2}), 3);
+    std::thread([i] {
+      for (std::int64_t n = 0;; ++n, ++calls)
+        (*kept)(1'000'000 * i + n);
     }).detach();
-  std::fflush(stdout);
-  std::_Exit(0);
+  while (calls < 20)
+    std::this_thread::yield();
+}
+
+void the_process_ends_while_threads_run_graphs() {
+  const Function scale = import("scale");
+  scale(at::ones({2}), 3);
+  call_for_ever([scale](std::int64_t) { scale(at::ones({2}), 3); });
+}
+
+void the_process_ends_while_threads_trace() {
+  const Function scale = import("scale");
+  call_for_ever([scale](std::int64_t n) { scale(at::ones({2}), n); });
+}
+
+/// A thread that is joined when statics are destroyed is told that the process ends.
+void a_static_that_joins_its_thread() {
+  struct Server {
+    std::atomic<bool> ends{false};
+    std::thread thread;
+    ~Server() {
+      ends = true;
+      thread.join();
+      std::puts("joined");
+    }
+  };
+  static Server server;
+  static const Function scale = import("scale");
+  scale(at::ones({2}), 3);
+  server.thread = std::thread([] {
+    try {
+      while (!server.ends)
+        scale(at::ones({2}), 3);
+    } catch (const tracehost::Error &e) { // where it has not ended by itself
+      EXPECT(e.what() ==
+             std::string("the process is ending, and what graphs run with is gone: no call "
+                         "begins any more"));
+    }
+  });
+}
+
+void what_python_prints_is_there_without_stop() { import("prints")(at::ones({2})); }
+
+void a_second_start_says_why_not() {
+  const auto start = [](const char *python) {
+    return plain_error_of([&] { tracehost::embed::start({.python = python ? python : ""}); });
+  };
+  const std::string first = start(nullptr);
+  EXPECT(first.starts_with("tracehost could not be imported by the embedded Python (/"));
+  EXPECT(
+      first.ends_with("This Python runs now, and a process has one: name the environment that has "
+                      "tracehost in the first start() of the process, "
+                      "tracehost::embed::start({.python = ...}), or in TRACEHOST_PYTHON."));
+  EXPECT(start(std::getenv("GOOD_PYTHON")) == first);
+}
+
+void a_second_start_finds_another_python() {
+  EXPECT(plain_error_of([] {
+           tracehost::embed::start({.python = "/none"});
+         }).starts_with("no Python at '/none'"));
+  tracehost::embed::start({.path = {std::getenv("BODIES")}});
+  EXPECT(at::equal(import("scale")(at::ones({2}), 3).tensor(), at::ones({2}) * 3));
 }
 
 void the_report_names_causes() {
@@ -220,7 +434,18 @@ const std::map<std::string, void (*)()> kCases = {
     CASE(ctrl_c_stays_the_applications),
     CASE(after_stop_only_what_needs_no_python_runs),
     CASE(an_application_that_embeds_python_itself),
-    CASE(calls_while_the_process_ends),
+    CASE(what_is_not_there_is_an_error_that_says_so),
+    CASE(signature_errors_have_their_parts),
+    CASE(a_raise_is_a_python_error_in_python_and_in_a_graph),
+    CASE(maps_become_dataclasses_by_annotations),
+    CASE(calls_from_cpp_are_in_the_figures),
+    CASE(interrupt_ends_a_graph_between_two_ops),
+    CASE(the_process_ends_while_threads_run_graphs),
+    CASE(the_process_ends_while_threads_trace),
+    CASE(a_static_that_joins_its_thread),
+    CASE(what_python_prints_is_there_without_stop),
+    CASE(a_second_start_says_why_not),
+    CASE(a_second_start_finds_another_python),
     CASE(the_report_names_causes),
 };
 
@@ -234,9 +459,8 @@ int main(int argc, char **argv) {
   if (argc != 3)
     return argc == 1 ? 0 : 2;
   const std::string name = argv[2];
-  if (name == "an_application_that_embeds_python_itself")
-    setenv("BODIES", argv[1], 1);
-  else
+  setenv("BODIES", argv[1], 1);
+  if (name != "an_application_that_embeds_python_itself" && !name.starts_with("a_second_start"))
     tracehost::embed::start({.path = {argv[1]}});
   kCases.at(name)();
   std::cout << "passed" << std::endl;

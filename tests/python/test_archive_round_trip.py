@@ -66,6 +66,19 @@ def test_a_method_keeps_its_module(keep):
     assert sorted(loaded.tensors()) == sorted(["first_weight", "first_bias", "norm_running_mean", "norm_running_var", "norm_weight", "norm_bias", "last_weight", "last_bias"])  # fmt: skip
 
 
+def test_strings_of_the_savers_own_come_back(tmp_path):
+    path, own = tmp_path / "f.pt", {"classes": "Käse,dog", "version": "7", "": ""}
+    tracehost.save(path, {"shift": archive_module.shift}, metadata=own)
+    assert tracehost.load(path).metadata == own
+    first = path.read_bytes()
+    tracehost.save(path, {"shift": archive_module.shift}, metadata=dict(reversed(own.items())))
+    assert path.read_bytes() == first
+    tracehost.save(path, {"shift": archive_module.shift})
+    assert tracehost.load(path).metadata == {}
+    with pytest.raises(TypeError, match=r"save\(metadata=...\): strings by strings, got 'n': 3"):
+        tracehost.save(path, {"shift": archive_module.shift}, metadata={"n": 3})
+
+
 def test_gradients_flow_into_the_archives_parameters(keep):
     net = Net().eval()
     x = torch.randn(5, 3)

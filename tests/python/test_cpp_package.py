@@ -222,9 +222,9 @@ def test_another_version_of_ours_is_refused(consume):
     assert done.returncode != 0 and "9.0" in words(done)
 
 
-def flags(package, *wanted):
+def flags(package, *wanted, module="tracehost"):
     env = clean_environment(PKG_CONFIG_PATH=str(package / "lib" / "pkgconfig"))
-    return passed(run("pkg-config", *wanted, "tracehost", env=env)).split()
+    return passed(run("pkg-config", *wanted, module, env=env)).split()
 
 
 @pytest.mark.skipif(not shutil.which("pkg-config"), reason="no pkg-config")
@@ -235,6 +235,100 @@ def test_pkg_config_finds_it_where_it_is(package):
     assert "-DNDEBUG" in compile_flags
     folders = [Path(f[2:]).resolve() for f in link_flags if f.startswith("-L")]
     assert (package / "lib").resolve() in folders
+
+
+def needed(file):
+    """The libraries that a file names itself, and where it looks for them."""
+    lines = passed(run("readelf", "-d", file)).splitlines()
+    names = {line.split("[")[1].rstrip("]") for line in lines if "(NEEDED)" in line}
+    paths = [
+        line.split("[")[1].rstrip("]") for line in lines if "RPATH" in line or "RUNPATH" in line
+    ]
+    return names, paths[0].split(":") if paths else []
+
+
+def test_a_program_for_the_cpu_names_no_cuda_library(digits, package):
+    for file in (
+        digits,
+        package / "lib" / "libtracehost.so",
+        package / "lib" / "libtracehost_embed.so",
+    ):
+        names, _ = needed(file)
+        assert not {n for n in names if "cuda" in n or n == "libtorch.so"}, (file, names)
+    libraries = passed(run("ldd", digits))
+    assert "libtorch_cpu.so" in libraries and "libtorch_cuda.so" not in libraries
+
+
+HAS_CUDA = (Path(torch.__file__).parent / "lib" / "libtorch_cuda.so").exists()
+
+
+@pytest.mark.skipif(not HAS_CUDA, reason="a PyTorch without CUDA")
+def test_a_program_for_cuda_names_its_libraries(consume, package, tmp_path):
+    passed(consume(components="runtime cuda"))
+    (tmp_path / "main.cpp").write_text(DEVICES)
+    source = tmp_path / "main.cpp"
+    compile_flags = flags(package, "--cflags")
+    for name, module in (("plain", "tracehost"), ("cuda", "tracehost-cuda")):
+        passed(run("g++", source, "-o", tmp_path / name, *compile_flags, *flags(package, "--libs", module=module)))  # fmt: skip
+    assert "libtorch_cuda.so" in needed(tmp_path / "cuda")[0]
+    assert passed(run(tmp_path / "plain")) == (
+        "there is no device 'cuda:99': this program has no CUDA libraries of PyTorch. Link tracehost::cuda "
+        "(pkg-config: tracehost-cuda).\n"
+    )
+    assert re.fullmatch(r"there is no device 'cuda:99': \d+ CUDA devices? can be used\n", passed(run(tmp_path / "cuda")))  # fmt: skip
+
+
+DEVICES = """#include <tracehost/tracehost.h>
+#include <iostream>
+int main() {
+  try {
+    tracehost::Archive::load("none.thz", {.device = "cuda:99"});
+  } catch (const tracehost::DeviceError &e) {
+    std::cout << e.what() << "\\n";
+  }
+}
+"""
+
+
+def test_libraries_in_one_folder_find_each_other(package):
+    for name in ("libtracehost.so", "libtracehost_embed.so"):
+        _, paths = needed(package / "lib" / name)
+        assert paths[0] == "$ORIGIN"
+    _, paths = needed(package / "lib" / "libtracehost.so")
+    assert all(path.startswith("$ORIGIN") for path in paths)
+
+
+EMBEDS = """#include <tracehost/embed.h>
+#include <ATen/ATen.h>
+#include <iostream>
+int main(int, char **argv) {
+  tracehost::embed::start({.path = {argv[1]}});
+  std::cout << at::Tensor(tracehost::embed::import("bodies.py", "scale")(at::ones({1}), 3)).item<float>() << "\\n";
+}
+"""
+
+
+@pytest.mark.skipif(not shutil.which("pkg-config"), reason="no pkg-config")
+def test_pkg_config_for_embedding_and_a_program_that_is_moved(package, tmp_path):
+    """Found by a path from the program: where it lies with the libraries does not matter."""
+    (tmp_path / "main.cpp").write_text(EMBEDS)
+    (tmp_path / "app" / "bin").mkdir(parents=True)
+    program = tmp_path / "app" / "bin" / "embeds"
+    relative = "--define-variable=rpath=$ORIGIN/../lib"
+    compile_flags = flags(package, "--cflags", module="tracehost-embed")
+    link_flags = flags(package, relative, "--libs", module="tracehost-embed")
+    passed(run("g++", tmp_path / "main.cpp", "-o", program, *compile_flags, *link_flags))
+    assert needed(program)[1] == ["$ORIGIN/../lib"]
+    lib = tmp_path / "app" / "lib"
+    lib.mkdir()
+    for file in (package / "lib").glob("libtracehost*.so.*"):
+        shutil.copy(file, lib)
+    for file in (Path(torch.__file__).parent / "lib").glob("*.so*"):
+        (lib / file.name).symlink_to(file)  # in place of copies of 2 GB
+    (tmp_path / "app").rename(tmp_path / "elsewhere")
+    moved = tmp_path / "elsewhere" / "bin" / "embeds"
+    done = run(moved, ROOT / "tests" / "embed", env={"TRACEHOST_PYTHON": sys.prefix}, cwd="/")
+    assert passed(done) == "3\n"
 
 
 @pytest.mark.parametrize("header", HEADERS)

@@ -58,6 +58,46 @@ def test_a_kernel_is_installed_and_runs(kernel, tmp_path, monkeypatch):
     assert kernel("list").stderr == "tracehost: no kernel is installed: tracehost kernel install\n"
 
 
+GRAPH = """
+import torch, tracehost
+
+@tracehost.function
+def count(turns, last):
+    while turns < last:
+        turns.add_(1)
+    return turns * 2
+
+count(torch.tensor(0), torch.tensor(3))
+turns = torch.tensor(0)
+"""
+
+
+def test_an_interrupt_ends_a_graph_and_leaves_its_function_usable(kernel, tmp_path, monkeypatch):
+    assert kernel("install", "--prefix", ".").returncode == 0
+    monkeypatch.setenv("JUPYTER_PATH", str(tmp_path / "share" / "jupyter"))
+    from jupyter_client.manager import start_new_kernel
+
+    manager, client = start_new_kernel(kernel_name="tracehost", env=clean_environment())
+
+    def run(code, hook=lambda message: None):
+        return client.execute_interactive(code, output_hook=hook, timeout=60)["content"]
+
+    try:
+        assert run(GRAPH)["status"] == "ok"
+        interrupting = run(  # the kernel tells when it is about to run the graph
+            "print('runs', flush=True); count(turns, torch.tensor(2 ** 62))",
+            lambda m: m["msg_type"] == "stream" and manager.interrupt_kernel(),
+        )
+        assert (interrupting["status"], interrupting["ename"]) == ("error", "KeyboardInterrupt")
+        usable = (
+            "assert count(torch.tensor(0), torch.tensor(3)) == 6 and count.tracing_count() == 1"
+        )
+        assert run(usable)["status"] == "ok"
+    finally:
+        client.stop_channels()
+        manager.shutdown_kernel(now=True)
+
+
 def test_where_a_kernel_goes(kernel, tmp_path):
     done = kernel("install", "--user", "--name", "my-own")
     assert done.stdout == f"installed {tmp_path}/user/kernels/my-own\n"

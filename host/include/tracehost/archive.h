@@ -4,7 +4,9 @@
 
 #include <torch/headeronly/version.h>
 
+#include <map>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -19,17 +21,27 @@ namespace tracehost {
 inline namespace TRACEHOST_ABI {
 
 struct LoadOptions {
-  std::string device = {}; ///< `cpu`, `cuda:1`; empty: where it was traced
+  std::string device = {};                 ///< `cpu`, `cuda:1`; empty: where it was traced
+  std::vector<std::string> functions = {}; ///< these alone; empty: all
 };
 
 /// What `tracehost.save` wrote in Python. A handle, cheap to copy; its Functions live on without
-/// it.
+/// it. One that holds nothing throws Error when it is asked for anything.
 class TRACEHOST_API Archive {
 public:
+  Archive() = default; ///< holds nothing
+  explicit operator bool() const { return state_ != nullptr; }
+
   /// Throws ArchiveError, DeviceError; Error where the program was compiled with another PyTorch
   /// than the library was.
   static Archive load(const std::string &path, const LoadOptions &options = {}) {
     return load(path, options, TORCH_VERSION_MAJOR, TORCH_VERSION_MINOR);
+  }
+  /// The same from the bytes of a file, which are copied: a std::string, a std::vector<char>.
+  /// `name` stands for the path in messages and figures.
+  static Archive load_from_memory(std::span<const char> bytes, const LoadOptions &options = {},
+                                  const std::string &name = "memory") {
+    return load_from_memory(bytes, options, name, TORCH_VERSION_MAJOR, TORCH_VERSION_MINOR);
   }
 
   /// Throws ArchiveError where it has none of that name.
@@ -39,9 +51,24 @@ public:
   const std::string &path() const;
   /// Of what was read: `xxh3:0123...`.
   const std::string &hash() const;
+  /// What `tracehost.save(..., metadata={...})` was given.
+  const std::map<std::string, std::string> &metadata() const;
+
+  /// The tensors that its functions read besides arguments (parameters, buffers, globals), by name.
+  /// They are the archive's own: what is written into them in place is seen by the next call, and
+  /// by calls that run meanwhile.
+  const std::map<std::string, at::Tensor> &tensors() const;
+  /// The same graphs on other tensors, without a file or a trace: others than the given ones stay.
+  /// Nothing is copied, and this archive is as it was: calls that run go on with its tensors.
+  /// Throws Error for a name that it has not, and for another dtype, other sizes or another device
+  /// than the graphs are for.
+  Archive with_tensors(const std::map<std::string, at::Tensor> &tensors) const;
 
 private:
   struct State;
+  const State &state() const;
+  static Archive load_from_memory(std::span<const char> bytes, const LoadOptions &options,
+                                  const std::string &name, int torch_major, int torch_minor);
   static Archive load(const std::string &path, const LoadOptions &options, int torch_major,
                       int torch_minor);
   std::shared_ptr<const State> state_;

@@ -6,7 +6,7 @@
 #include <string>
 
 /// What the library throws. What an op of a graph throws passes through as it is: a c10::Error, a
-/// std::exception. No exception holds a Python object.
+/// std::exception. A `raise` of a graph is a PythonError. No exception holds a Python object.
 
 namespace tracehost {
 inline namespace TRACEHOST_ABI {
@@ -47,6 +47,13 @@ public:
   ~ArchiveError() override;
 };
 
+/// A call that was interrupted: tracehost::embed::interrupt().
+class TRACEHOST_API Interrupted : public Error {
+public:
+  using Error::Error;
+  ~Interrupted() override;
+};
+
 /// A device that is not there, or that an archive can't be loaded to.
 class TRACEHOST_API DeviceError : public Error {
 public:
@@ -61,16 +68,24 @@ public:
   ~TraceError() override;
 };
 
-/// What Python code raised; what() ends with the traceback. Never of an archive.
+/// What Python code raised: a body, an import, or a `raise` or `assert` that a graph has, with
+/// Python or without. what() is the message, and the traceback behind it if there is one.
+///
+///     try {
+///       root(at::full({}, -1.0));
+///     } catch (const tracehost::PythonError &e) {
+///       // e.type() "ValueError"   e.message() "no real root"
+///     }
 class TRACEHOST_API PythonError : public Error {
 public:
-  PythonError(std::string type, const std::string &message, std::string traceback);
+  PythonError(std::string type, std::string message, std::string traceback);
   ~PythonError() override;
   const std::string &type() const { return type_; } ///< `ValueError`, `decoder.Overflow`
-  const std::string &traceback() const { return traceback_; }
+  const std::string &message() const { return message_; }
+  const std::string &traceback() const { return traceback_; } ///< empty where a graph raised
 
 private:
-  std::string type_, traceback_;
+  std::string type_, message_, traceback_;
 };
 
 } // namespace TRACEHOST_ABI

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "tracehost/spec.h"
 #include "tracehost/value.h"
 
 #include <cstdint>
@@ -38,10 +39,12 @@ struct Argument {
 inline Argument kw(std::string name, Value value) { return {std::move(name), std::move(value)}; }
 
 struct Stats {
-  std::uint64_t hits = 0;          ///< calls that a graph served
-  std::uint64_t misses = 0;        ///< calls that none did: each threw a SignatureError
+  std::uint64_t hits = 0;   ///< calls that a graph served to their end
+  std::uint64_t misses = 0; ///< calls that none did: of an archive's function, a SignatureError
+                            ///< each; of Python's, Python was asked
   std::uint64_t traces = 0;        ///< made in this process
   std::size_t specializations = 0; ///< graphs
+  std::uint64_t failures = 0;      ///< calls whose graph threw
 };
 
 namespace detail {
@@ -99,6 +102,10 @@ public:
   const std::string &name() const;
   /// Of each graph, most specific first: `(x: float32[None, 64], top=3)`.
   std::vector<std::string> signatures() const;
+  /// The same as data: what each graph takes, one Spec for each parameter, and gives.
+  std::vector<GraphSpec> graphs() const;
+  /// Of a function of Python: none before its first graph.
+  std::vector<Parameter> parameters() const;
   Stats stats() const;
 
   const std::shared_ptr<detail::Callable> &callable() const { return callable_; }

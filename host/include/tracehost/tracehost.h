@@ -7,5 +7,6 @@
 #include "tracehost/error.h"
 #include "tracehost/function.h"
 #include "tracehost/metrics.h"
+#include "tracehost/spec.h"
 #include "tracehost/value.h"
 #include "tracehost/watcher.h"

@@ -20,6 +20,7 @@ TEST(Metrics, AreInThePrometheusFormat) {
                          .nanoseconds = 1'500'000'000,
                          .eager = 3,
                          .failures = 2,
+                         .refused = 1,
                          .cause = {}}}),
             "# HELP tracehost_calls_total Calls, by what served them.\n"
             "# TYPE tracehost_calls_total counter\n"
@@ -27,6 +28,7 @@ TEST(Metrics, AreInThePrometheusFormat) {
             "tracehost_calls_total{function=\"step (train.py:12)\",result=\"trace\"} 5\n"
             "tracehost_calls_total{function=\"step (train.py:12)\",result=\"eager\"} 3\n"
             "tracehost_calls_total{function=\"step (train.py:12)\",result=\"failed\"} 2\n"
+            "tracehost_calls_total{function=\"step (train.py:12)\",result=\"refused\"} 1\n"
             "# HELP tracehost_trace_seconds_total Time spent in traces.\n"
             "# TYPE tracehost_trace_seconds_total counter\n"
             "tracehost_trace_seconds_total{function=\"step (train.py:12)\"} 1.5\n"
@@ -65,7 +67,37 @@ TEST(Metrics, CountFunctionsOfArchives) {
   EXPECT_THROW(f(at::ones(3)), SignatureError);
   const auto text = metrics_text();
   EXPECT_THAT(text, testing::HasSubstr("{function=\"counted (net.thz)\",result=\"hit\"} 2\n"));
-  EXPECT_THAT(text, testing::HasSubstr("{function=\"counted (net.thz)\",result=\"failed\"} 1\n"));
+  EXPECT_THAT(text, testing::HasSubstr("{function=\"counted (net.thz)\",result=\"failed\"} 0\n"));
+  EXPECT_THAT(text, testing::HasSubstr("{function=\"counted (net.thz)\",result=\"refused\"} 1\n"));
+  ledger().reset();
+}
+
+TEST(Metrics, TellArchivesOfOnePathApart) {
+  const auto graph =
+      test::graph_for(test::call({{"x", test::tensor(0, test::meta({2}))}}), {at::ones(2)},
+                      [](const test::Tensors &in) -> test::Tensors { return {in[0] + 1}; });
+  archive::Entry entry;
+  entry.name = "counted";
+  entry.parameters = graph->signature.parameters;
+  entry.specializations = {graph};
+  const auto loaded = [&](const char *path, const char *hash) {
+    return Function(std::make_shared<runtime::Loaded>(entry, path, ledger(), hash));
+  };
+  const Function before = loaded("/models/net.thz", "00112233445566778899aabbccddeeff"),
+                 after = loaded("/models/net.thz", "ffeeddccbbaa99887766554433221100"),
+                 copy = loaded("/backup/net.thz", "ffeeddccbbaa99887766554433221100");
+  before(at::ones(2));
+  after(at::ones(2));
+  after(at::ones(2));
+  copy(at::ones(2));
+  const auto text = metrics_text();
+  EXPECT_THAT(text, testing::HasSubstr("{function=\"counted (net.thz)\",archive=\"00112233\","
+                                       "result=\"hit\"} 1\n"));
+  EXPECT_THAT(text, testing::HasSubstr("{function=\"counted (net.thz)\",archive=\"ffeeddcc\","
+                                       "result=\"hit\"} 3\n"))
+      << "one label, one sample";
+  const auto table = ledger().table();
+  EXPECT_THAT(table, testing::HasSubstr("counted (net.thz 00112233)"));
   ledger().reset();
 }
 

@@ -254,6 +254,130 @@ TEST_F(RuntimeCall, PassesOnWhatAnOpThrows) {
   EXPECT_EQ(at::Tensor(f(at::full(1, 2, at::kLong))).item<std::int64_t>(), 2);
 }
 
+TEST_F(RuntimeCall, CountsWhatThrowsAsFailures) {
+  const auto f = test::loaded(
+      {graph_for(
+          call({{"i", tensor(0, meta({1}, at::kLong))}}), {at::zeros(1, at::kLong)},
+          [](const Tensors &in) -> Tensors { return {at::arange(3).index_select(0, in[0])}; })},
+      sink);
+  EXPECT_THROW(f(at::full(1, 9, at::kLong)), c10::Error);
+  f(at::full(1, 2, at::kLong));
+  EXPECT_THROW(f(1.5), SignatureError);
+  EXPECT_THROW(f(), SignatureError);
+  EXPECT_EQ(f.stats().hits, 1);
+  EXPECT_EQ(f.stats().failures, 1);
+  EXPECT_EQ(f.stats().misses, 2);
+}
+
+TEST_F(RuntimeCall, ThrowsWhatTheGraphRaisesByPythonsName) {
+  const auto raising = [](const char *type) {
+    auto graph = std::make_shared<torch::jit::Graph>();
+    torch::jit::parseIR(fmt::format(R"IR(graph(%x : Tensor):
+      %of : str = prim::Constant[value="{}"]()
+      %why : str = prim::Constant[value="no real root"]()
+      tracehost::raise_error(%of, %why)
+      return (%x))IR",
+                                    type),
+                        graph.get());
+    auto made = graph_for(call({{"x", tensor(0, meta({2}))}}), {at::ones(2)},
+                          [](const Tensors &in) -> Tensors { return {in[0] + 1}; });
+    made->program = std::make_unique<Program>(std::move(graph), "f", 1);
+    return made;
+  };
+  for (const auto &[type, name] :
+       {std::pair("builtins:ValueError", "ValueError"), std::pair("net:Bad.Root", "net.Bad.Root")})
+    try {
+      test::loaded({raising(type)}, sink)(x);
+      ADD_FAILURE() << "nothing was thrown";
+    } catch (const PythonError &e) {
+      EXPECT_EQ(e.type(), name);
+      EXPECT_EQ(e.message(), "no real root");
+      EXPECT_STREQ(e.what(), "no real root");
+      EXPECT_EQ(e.traceback(), "");
+    }
+}
+
+TEST_F(RuntimeCall, NamesTheFieldThatIsMissingOrTooMany) {
+  const auto record = [](Form form) {
+    return test::contained(form, {tensor(0, meta({2})), integer(1)}, {"image", "scale"});
+  };
+  const auto f = test::loaded(
+      {graph_for(call({{"batch", test::contained(Form::list, {record(Form::record)})},
+                       {"options", test::dict_of({{"top", integer(3)}})}}),
+                 {at::ones(2)}, [](const Tensors &in) -> Tensors { return {in[0] + 1}; })},
+      sink);
+  const Value options = Map{{"top", 3}};
+  f(List{Map{{"image", x}, {"scale", 1}}}, options);
+  auto e = refused([&] { f(List{Map{{"image", x}}}, options); });
+  EXPECT_EQ(e.parameter(), "batch[0]");
+  EXPECT_EQ(e.expected(), "the field 'scale'");
+  EXPECT_EQ(e.got(), "no such field");
+  EXPECT_THAT(e.what(), HasSubstr("\n  why      argument 'batch[0]' lacks the field 'scale'\n"));
+  e = refused([&] { f(List{Map{{"image", x}, {"scale", 1}, {"blur", true}}}, options); });
+  EXPECT_EQ(e.expected(), "no field 'blur'");
+  EXPECT_EQ(e.got(), "True");
+  EXPECT_THAT(e.what(), HasSubstr("\n  why      argument 'batch[0]' has the field 'blur', which "
+                                  "the graph does not take\n"));
+  e = refused([&] { f(List{Map{{"image", x}, {"scale", 1}}}, Map{{"tpo", 3}}); });
+  EXPECT_EQ(e.parameter(), "options");
+  EXPECT_EQ(e.expected(), "the field 'top'");
+}
+
+TEST_F(RuntimeCall, DoesNotWriteInferenceAsIfItWereAnArgument) {
+  const auto f = test::loaded({times(2)}, sink);
+  at::Tensor made;
+  {
+    const c10::InferenceMode on;
+    made = at::ones(3);
+  }
+  EXPECT_THAT(refused([&] { f(made, 2); }).what(),
+              HasSubstr("  call     (x: float32[3] (inference), n=2)\n"));
+}
+
+TEST_F(RuntimeCall, DescribesGraphsAsData) {
+  const auto signature = call(
+      {{"batch", test::contained(Form::record, {tensor(0, any_rows(2)), test::word("a")},
+                                 {"image", "name"})},
+       {"pair", test::contained(Form::tuple, {integer(1), test::dict_of({{"k", integer(2)}})})},
+       {"n", integer(5)}});
+  auto graph = graph_for(
+      signature, {at::ones({3, 2})},
+      [](const Tensors &in) -> Tensors {
+        return {in[0] + 1, in[0].sum()};
+      },
+      test::contained(Form::list, {tensor(0, {}), tensor(1, {})}));
+  auto state = std::make_shared<archive::State>(archive::state(*graph));
+  state->outputs = {any_rows(2), meta({}, at::kLong)};
+  graph->front_end = state;
+  graph->outputs.nodes.back().reserved[1] = archive::kComputed;
+  const auto f =
+      test::loaded({graph}, sink, {std::nullopt, std::nullopt, test::default_of(integer(5))});
+  const auto parameters = f.parameters();
+  ASSERT_EQ(parameters.size(), 3);
+  EXPECT_EQ(parameters[0].name, "batch");
+  EXPECT_FALSE(parameters[0].default_value);
+  EXPECT_EQ(parameters[2].default_value->integer(), 5);
+  ASSERT_EQ(f.graphs().size(), 1);
+  const GraphSpec spec = f.graphs()[0];
+  ASSERT_EQ(spec.arguments.size(), 3);
+  const Spec &batch = spec.arguments[0];
+  EXPECT_EQ(batch.kind, Value::Kind::map);
+  EXPECT_THAT(batch.keys, ElementsAre("image", "name"));
+  EXPECT_EQ(batch.items[0].kind, Value::Kind::tensor);
+  EXPECT_EQ(batch.items[0].dtype, at::kFloat);
+  EXPECT_THAT(batch.items[0].sizes, ElementsAre(Spec::kAnySize, 2));
+  EXPECT_EQ(batch.items[1].value->string(), "a");
+  const Spec &pair = spec.arguments[1];
+  EXPECT_EQ(pair.kind, Value::Kind::tuple);
+  EXPECT_EQ(pair.items[0].value->integer(), 1);
+  EXPECT_THAT(pair.items[1].keys, ElementsAre("k"));
+  EXPECT_EQ(pair.items[1].items[0].value->integer(), 2);
+  EXPECT_EQ(spec.result.kind, Value::Kind::list);
+  EXPECT_EQ(spec.result.items[0].dtype, at::kFloat);
+  EXPECT_EQ(spec.result.items[1].kind, Value::Kind::integer) << "a number that the graph computes";
+  EXPECT_FALSE(spec.result.items[1].value);
+}
+
 TEST_F(RuntimeCall, ComparesGradientsWhereTheGraphsDiffer) {
   auto off = times(2);
   off->signature.context.grad = false;

@@ -1,0 +1,136 @@
+"""Arguments of a C++ program: what annotations say that its maps and strings stand for.
+
+C++ has no dataclasses. It passes a map of the fields' names; where the parameter, or a field, a list's item or a
+dict's value in it, is annotated with a dataclass, a named tuple or an enum, that is made of it.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+import inspect
+import types
+import typing
+from collections.abc import Callable
+from typing import Any
+
+from ._errors import SignatureError
+from ._function import _signature
+
+_KIND = inspect._ParameterKind
+Fit = Callable[[Any, str], Any]
+
+
+def fitting(function: Any) -> Callable[[list[Any], list[str]], list[Any]] | None:
+    """fit(values, keywords) -> the values as annotated, the last ones those of `keywords`; None: as they are."""
+    body = function.python_function
+    try:
+        hints = typing.get_type_hints(body)
+        parameters = list(_signature(body).parameters.values())
+    except (
+        Exception
+    ):  # annotations that name nothing, callables without a signature: nothing to go by
+        return None
+    fits = {p.name: fit for p in parameters if (fit := _fit_of(hints.get(p.name)))}
+    if not fits:
+        return None
+    by_place = [
+        p.name for p in parameters if p.kind in (_KIND.POSITIONAL_ONLY, _KIND.POSITIONAL_OR_KEYWORD)
+    ]
+
+    def fit(values: list[Any], keywords: list[str]) -> list[Any]:
+        places = len(values) - len(keywords)
+        names = [*by_place[:places], *[None] * max(0, places - len(by_place)), *keywords]
+        return [fits[n](v, n) if n in fits else v for n, v in zip(names, values)]
+
+    return fit
+
+
+def _fit_of(hint: Any) -> Fit | None:
+    """How a value of C++'s becomes one of `hint`; None: it stays as it is."""
+    if isinstance(hint, type) and issubclass(hint, enum.Enum):
+        return lambda value, path: _member(hint, value, path)
+    if isinstance(hint, type) and dataclasses.is_dataclass(hint):
+        fields = {f.name: _required(f) for f in dataclasses.fields(hint) if f.init}
+        return _record(hint, fields)
+    if isinstance(hint, type) and issubclass(hint, tuple) and hasattr(hint, "_fields"):
+        return _record(hint, {n: n not in hint._field_defaults for n in hint._fields})
+    origin, arguments = typing.get_origin(hint), typing.get_args(hint)
+    if origin in (typing.Union, types.UnionType):
+        inner = [fit for a in arguments if a is not type(None) and (fit := _fit_of(a))]
+        return None if len(inner) != 1 else lambda v, path: None if v is None else inner[0](v, path)
+    if origin is list and (fit := _fit_of(arguments[0])):
+        return lambda v, path: _items(v, path, lambda i: fit)
+    if origin is tuple and arguments:
+        several = len(arguments) == 2 and arguments[1] is ...
+        fits = [_fit_of(a) for a in arguments if a is not ...]
+        if any(fits):
+            return lambda v, path: _items(
+                v, path, lambda i: fits[0] if several else fits[i] if i < len(fits) else None
+            )
+    if origin is dict and (fit := _fit_of(arguments[1])):
+        return lambda v, path: (
+            {k: fit(item, f"{path}[{k!r}]") for k, item in v.items()} if isinstance(v, dict) else v
+        )
+    return None
+
+
+def _required(field: dataclasses.Field[Any]) -> bool:
+    return field.default is field.default_factory is dataclasses.MISSING
+
+
+def _record(cls: type, fields: dict[str, bool]) -> Fit:
+    """`fields`: whether one must be given, by name."""
+    hints = typing.get_type_hints(cls)
+    fits: dict[str, Fit | None] | None = None
+
+    def fit(value: Any, path: str) -> Any:
+        nonlocal fits
+        if not isinstance(value, dict):
+            return value
+        for name, required in fields.items():
+            if required and name not in value:
+                raise _misfit(
+                    path, f"the field '{name}'", "no such field", f"lacks the field '{name}'"
+                )
+        for name in value:
+            if name not in fields:
+                raise _misfit(
+                    path,
+                    f"no field '{name}'",
+                    repr(value[name]),
+                    f"has the field '{name}', which {cls.__name__} has not",
+                )
+        if fits is None:  # not earlier: a class may have fields of its own kind
+            fits = {name: _fit_of(hints.get(name)) for name in fields}
+        given = {n: f(v, f"{path}.{n}") if (f := fits[n]) else v for n, v in value.items()}
+        return cls(**given)
+
+    return fit
+
+
+def _items(value: Any, path: str, fit_at: Callable[[int], Fit | None]) -> Any:
+    if not isinstance(value, (list, tuple)):
+        return value
+    return type(value)(
+        fit(v, f"{path}[{i}]") if (fit := fit_at(i)) else v for i, v in enumerate(value)
+    )
+
+
+def _member(cls: type[enum.Enum], value: Any, path: str) -> Any:
+    """By the name that C++ gives it, `Color.RED`; other strings may be values."""
+    if not isinstance(value, str) or isinstance(value, cls):
+        return value
+    owner, _, name = value.rpartition(".")
+    if owner in (cls.__name__, cls.__qualname__) and name in cls.__members__:
+        return cls.__members__[name]
+    if issubclass(cls, str):
+        return value
+    members = ", ".join(f"{cls.__name__}.{member}" for member in cls.__members__)
+    raise _misfit(path, f"one of {members}", repr(value), f"is {value!r}, none of {members}")
+
+
+def _misfit(path: str, expected: str, got: str, what: str) -> SignatureError:
+    error = SignatureError(f"argument '{path}' {what}")
+    error.parameter, error.expected, error.got = path, expected, got
+    return error
