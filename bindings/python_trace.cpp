@@ -4,6 +4,7 @@
 #include "errors.h"
 #include "frames.h"
 #include "guards/gil.h"
+#include "origin.h"
 #include "profile.h"
 #include "results.h"
 #include "trace/block.h"
@@ -34,6 +35,22 @@ bool is_refusal_set() {
     if (PyErr_ExceptionMatches(type))
       return true;
   return false;
+}
+
+/// Draws of the user's own code, which hits don't make; a warning tells. What a library draws is
+/// not the user's to change: such a trace serves its call alone.
+std::vector<trace::BakedRead> draws_of_user(const std::vector<trace::BakedRead> &draws,
+                                            Recorder &recorder) {
+  std::vector<trace::BakedRead> users;
+  for (const trace::BakedRead &draw : draws) {
+    const py::str file(draw.where.file);
+    if (origin_of_file(file.ptr()) == Origin::package)
+      recorder.serves_once(
+          fmt::format("draws from {} at {}, which no graph does", draw.what, text(draw.where)));
+    else
+      users.push_back(draw);
+  }
+  return users;
 }
 
 } // namespace
@@ -309,6 +326,8 @@ std::shared_ptr<FrontEndState> PythonCall::finish(Request &, Signature &signatur
   handed_out.insert(handed_out.end(), miss().reached.containers.begin(),
                     miss().reached.containers.end());
   state->containers_reached = miss().reached.containers.size();
+  miss().draws =
+      request_ || !function_.watch ? traced.draws : draws_of_user(traced.draws, *miss().recorder);
   state->environment = miss().recorder->finish(captured, handed_out, miss().side_effects);
   if (request_)
     miss().recorder->put_back();
@@ -322,7 +341,6 @@ std::shared_ptr<FrontEndState> PythonCall::finish(Request &, Signature &signatur
     std::swap(**miss().uses, *state->containers.emplace());
   state->calls = callbacks_of(*traced.graph->block());
   miss().baked = traced.baked;
-  miss().draws = traced.draws;
   miss().caught = traced.caught;
   for (const UnknownCall &call : miss().recorder->unknown_calls())
     if (call.users)

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch.utils import _pytree
 
-from . import _tracehost
+from . import _custom_forward, _tracehost
 from ._errors import TraceError
 from ._traced_number import TracedNumber
 
@@ -17,11 +17,14 @@ def call(function: Callable[..., Any], name: str, args: Any, kwargs: Any) -> Any
     """Call it, and record that: an `autograd.Function`'s `apply`, a method of a scripted module.
 
     Its insides run in Python (or in TorchScript) at each run of the graph, with the tensors of that run;
-    other arguments are what they were. Gradients are its own.
+    other arguments are what they were. Gradients are its own. A forward of ops alone that needs no gradient is
+    recorded instead.
 
     Raises:
         TraceError: at a run, if it returns something else than when it was traced.
     """
+    if _custom_forward.is_recorded(function, args, kwargs):
+        return _custom_forward.recorded(function, args)
     made = Call(function, name, args or (), kwargs or {})
     tensors, made.tensors = made.tensors, None
     return made.structured(_tracehost.record_foreign(made, tensors, name))

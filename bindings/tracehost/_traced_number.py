@@ -44,6 +44,8 @@ class TracedNumber(torch.Tensor):
         return bool(_needed(compute("truth", bool, self), "bool()"))
 
     def __int__(self) -> int:
+        if self.__class__ is float:  # a later call may have another float, and the same int
+            return int(_needed(compute("int", int, self), "int()"))
         return int(_needed(self, "int()"))
 
     def __float__(self) -> float:

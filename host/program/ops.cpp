@@ -8,6 +8,9 @@
 #include <torch/csrc/jit/runtime/custom_operator.h>
 #include <torch/library.h>
 
+#include <bit>
+#include <cstdint>
+
 namespace tracehost {
 
 namespace {
@@ -82,8 +85,14 @@ const torch::jit::RegisterOperators numbers(
 } // namespace
 
 bool is_number(const c10::IValue &number, const c10::IValue &expected) {
-  return number.isBool() ? expected.isBool() && number.toBool() == expected.toBool()
-                         : number.isInt() && expected.isInt() && number.toInt() == expected.toInt();
+  if (number.isBool())
+    return expected.isBool() && number.toBool() == expected.toBool();
+  if (number.isInt())
+    return expected.isInt() && number.toInt() == expected.toInt();
+  // To the bit, so that a nan is itself.
+  return number.isDouble() && expected.isDouble() &&
+         std::bit_cast<std::uint64_t>(number.toDouble()) ==
+             std::bit_cast<std::uint64_t>(expected.toDouble());
 }
 
 bool is_of_kind(const c10::IValue &number, const c10::IValue &kind) {

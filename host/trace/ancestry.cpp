@@ -1,5 +1,9 @@
 #include "trace/ancestry.h"
 
+#include "trace/op_traits.h"
+
+#include <ATen/core/dispatch/Dispatcher.h>
+
 #include <string_view>
 #include <vector>
 
@@ -153,6 +157,23 @@ std::unordered_set<const jit::Value *> ancestry(c10::ArrayRef<const jit::Value *
     search.visit(*value);
   }
   return std::move(search.found);
+}
+
+bool is_of_constants(const jit::Value *scalar) {
+  for (const jit::Value *value : ancestry({scalar})) {
+    const jit::Node &node = *value->node();
+    const std::string_view kind = node.kind().toQualString();
+    if (kind == "prim::Constant" || kind == "prim::ListConstruct" || kind == "prim::NumToTensor" ||
+        kind.starts_with("tracehost::py_"))
+      continue;
+    const auto *schema = kind.starts_with("aten::") ? node.maybeSchema() : nullptr;
+    if (!schema)
+      return false;
+    const auto op = c10::Dispatcher::singleton().findSchema(schema->operator_name());
+    if (op && traits(*op).random)
+      return false;
+  }
+  return true;
 }
 
 } // namespace tracehost::trace

@@ -21,4 +21,8 @@ bool may_share_memory_with_inputs(const torch::jit::Value *tensor);
 /// so behind an op that gives a contiguous tensor whatever it gets (mm, embedding).
 bool may_lie_as_inputs(const torch::jit::Value *tensor);
 
+/// Whether each call computes the same `scalar`: of no input, and nothing is drawn. Writes to
+/// memory are not looked for.
+bool is_of_constants(const torch::jit::Value *scalar);
+
 } // namespace tracehost::trace

@@ -1,5 +1,6 @@
 #include "trace/call.h"
 
+#include "trace/modes.h"
 #include "trace/scope.h"
 
 namespace tracehost::trace {
@@ -47,7 +48,10 @@ void record_call(c10::intrusive_ptr<Callback> callback, const std::vector<at::Te
 void note_raised(const std::string &message) { current->raised = message; }
 bool without_data() { return current->without_data(); }
 
-Called::Called() : scope_(std::exchange(current, nullptr)) {}
-Called::~Called() { current = scope_; }
+Called::Called() : scope_(std::exchange(current, nullptr)) { forget_casts(); }
+Called::~Called() {
+  current = scope_;
+  forget_casts();
+}
 
 } // namespace tracehost::trace

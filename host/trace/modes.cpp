@@ -75,16 +75,9 @@ ModesOfCall::~ModesOfCall() {
   forget_casts();
 }
 
-OwnCasts::OwnCasts() : before_(at::autocast::is_autocast_cache_enabled()) {
-  forget_casts();
-  if (regions_ > 0)
-    at::autocast::set_autocast_cache_enabled(false);
-}
+OwnCasts::OwnCasts() { forget_casts(); }
 
-OwnCasts::~OwnCasts() {
-  at::autocast::set_autocast_cache_enabled(before_);
-  forget_casts();
-}
+OwnCasts::~OwnCasts() { forget_casts(); }
 
 void forget_casts() { at::autocast::clear_cache(); }
 

@@ -61,20 +61,16 @@ private:
   std::optional<shapes::WithData> with_data_;
 };
 
-/// autocast remembers casts of weights until its outermost region ends. Those of a region that is
-/// open around the trace are unknown to the tracer: none is used or kept for a block. In regions
-/// that the body opens they are recorded like any tensor; forget_casts() where one ends to be
-/// known.
+/// autocast remembers casts of weights until its outermost region ends. Those from before the trace
+/// are unknown to the tracer, and those of the trace to what comes after it: neither is used.
+/// forget_casts() where those that a block has recorded end to be known, and around a call of
+/// Python, of which nothing is recorded.
 class OwnCasts {
 public:
   OwnCasts();
   ~OwnCasts();
   OwnCasts(const OwnCasts &) = delete;
   OwnCasts &operator=(const OwnCasts &) = delete;
-
-private:
-  const bool before_;
-  const int regions_ = autocast_regions();
 };
 void forget_casts();
 

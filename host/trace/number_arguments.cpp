@@ -1,3 +1,4 @@
+#include "trace/ancestry.h"
 #include "trace/numbers.h"
 #include "trace/scope.h"
 
@@ -19,6 +20,7 @@
 ///     torch.full((3,), n)    the parser puts aten::ScalarImplicit(%n) behind %n: the op uses that
 ///     F.dropout(x, p=n)      the parser calls n.__float__(): the op's node has n's value as a
 ///                            constant, and was called by the very instruction that asked
+///     x.uniform_(t[0], 1.0)  the same of a tensor
 ///     [1.0, 2.0][n] * x      neither
 ///
 /// A constant stands for a number if the op has as many of that value as were read; else nobody can
@@ -198,6 +200,22 @@ bool Scope::reads_number(const c10::OperatorHandle &op, const jit::Stack &stack)
   return true;
 }
 
+/// A float that C code reads from a tensor, as eager's argument parser does.
+bool Scope::reads_float(const c10::OperatorHandle &op, const jit::Stack &stack) {
+  const std::string_view name = op.schema().name();
+  if (name != "aten::item" && name != "aten::_local_scalar_dense")
+    return false;
+  const at::Tensor t = stack.back().toTensor();
+  if (without_data() || shapes::is_stand_in(t) || t.layout() != at::kStrided || t.numel() != 1 ||
+      !at::isFloatingType(t.scalar_type()) || t.unsafeGetTensorImpl()->is_wrapped_number() ||
+      t.key_set().has(c10::DispatchKey::Python))
+    return false;
+  const at::Tensor number = read_number(t);
+  read_by_c_code(number, *value_of_number(number), true);
+  numbers_read_.back().source = t;
+  return true;
+}
+
 void Scope::read_by_c_code(const at::Tensor &number, const c10::IValue &value, bool as_constant) {
   settle_kind(number);
   numbers_read_.push_back({number, tracer::getTracingState()->getValue(number), value, as_constant,
@@ -217,6 +235,19 @@ bool Scope::takes_parsed(const c10::OperatorHandle &op, const NumberRead &read) 
     return true;
   }
   return false;
+}
+
+/// The same of a tensor that the body has no number of: the op has it by that node.
+static bool takes_parsed_tensor(const jit::Node *node, const jit::Value *number) {
+  const jit::Value *tensor = number->node()->input(0)->node()->input(0); // py_tensor(item(tensor))
+  return node &&
+         std::any_of(tensor->uses().begin(), tensor->uses().end(), [&](const jit::Use &use) {
+           if (!is_parsed(*use.user, tensor))
+             return false;
+           const auto &uses = use.user->output()->uses();
+           return std::any_of(uses.begin(), uses.end(),
+                              [&](const jit::Use &of) { return of.user == node; });
+         });
 }
 
 /// The op's node has constants of the values that were read, which become the numbers. Leaves those
@@ -271,6 +302,8 @@ void Scope::settle_numbers(const c10::OperatorHandle *op) {
     const bool of_op = op && read.by == frontend_.instruction();
     if (of_op && !read.as_constant && takes_parsed(*op, read))
       continue;
+    if (of_op && read.source.defined() && takes_parsed_tensor(node_of(*op), read.tensor))
+      continue;
     // The parser keeps nothing for an op that libtorch's tracer does not record.
     const bool constant = of_op && (read.as_constant || traits(*op).own_node);
     (constant ? as_constants : left).push_back(std::move(read));
@@ -285,6 +318,8 @@ void Scope::settle_numbers(const c10::OperatorHandle *op) {
 void Scope::need_read(const NumberRead &read) {
   if (shapes::is_stand_in(read.number))
     refuse_number(read.number, "by C code");
+  if (read.source.defined() && !is_of_constants(read.tensor->node()->input(0)))
+    refuse_read(&read.source, "aten::item", read.where);
   speculate(read.tensor->node()->input(0), read.value, "by C code", text(read.where));
 }
 

@@ -57,10 +57,10 @@ const Names kMetadata = {"aten::size",
 const Names kUnrecorded = {"aten::_make_dual",  "aten::_unpack_dual",   "aten::set_data",
                            "aten::retain_grad", "aten::requires_grad_", "aten::_backward"};
 
-const Names kSplits = {"aten::unbind",       "aten::split",        "aten::split_with_sizes",
-                       "aten::chunk",        "aten::tensor_split", "aten::unsafe_split",
-                       "aten::unsafe_chunk", "aten::hsplit",       "aten::vsplit",
-                       "aten::dsplit"};
+// Not split_with_sizes: a list says how many.
+const Names kSplits = {"aten::unbind",       "aten::split",        "aten::chunk",
+                       "aten::tensor_split", "aten::unsafe_split", "aten::unsafe_chunk",
+                       "aten::hsplit",       "aten::vsplit",       "aten::dsplit"};
 
 // Besides those that torch tags: results, or parts of a sparse tensor, of as many elements as there
 // are values of some kind.

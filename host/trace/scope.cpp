@@ -39,7 +39,7 @@ void Scope::refuse_read(const c10::OperatorHandle &op, const jit::Stack &stack) 
   const auto count = op.schema().arguments().size();
   each_tensor(c10::ArrayRef<c10::IValue>(stack).slice(stack.size() - count),
               [&](const at::Tensor &t) { first = first ? first : &t; });
-  refuse_read(first, op.schema().name());
+  refuse_read(first, op.schema().name(), frontend_.here());
 }
 
 void Scope::unrecorded(const c10::OperatorHandle &op, const jit::Stack &stack) {
@@ -56,7 +56,7 @@ void Scope::unrecorded(const c10::OperatorHandle &op, const jit::Stack &stack) {
                 else if (reads && !refuses_reads())
                   read(t, op.schema().name(), true);
                 else if (reads)
-                  refuse_read(&t, op.schema().name());
+                  refuse_read(&t, op.schema().name(), frontend_.here());
               });
 }
 
@@ -143,8 +143,10 @@ void Scope::before(const c10::OperatorHandle &op, const jit::Stack &stack) {
   bool inexact = op_traits.inexact && inexact_with(op, stack);
   each_tensor(c10::ArrayRef<c10::IValue>(stack).slice(stack.size() - count),
               [&](const at::Tensor &t) { inexact |= !exact(t); });
-  if (inexact && op_traits.splits)
-    refuse_sizes(schema.name());
+  if (inexact && op_traits.splits) {
+    check_parts(op, stack);
+    inexact = false;
+  }
   under_way_.resize(static_cast<std::size_t>(op_depth()) + 1);
   under_way_.back() = {inexact, state->graph->insertPoint()->prev()};
   if (op_traits.resizes)
@@ -197,6 +199,26 @@ bool Scope::reads_size(const c10::OperatorHandle &op, const jit::Stack &stack) {
 bool Scope::exact(const at::Tensor &t) const {
   const auto &state = tracer::getTracingState();
   return inexact.empty() || !state->hasValue(t) || !inexact.contains(state->getValue(t));
+}
+
+/// An op returns as many tensors as its input has sizes, which depend on values: the graph checks
+/// them.
+void Scope::check_parts(const c10::OperatorHandle &op, const jit::Stack &stack) {
+  const auto &state = tracer::getTracingState();
+  const auto count = op.schema().arguments().size();
+  each_tensor(c10::ArrayRef<c10::IValue>(stack).slice(stack.size() - count),
+              [&](const at::Tensor &t) {
+                if (exact(t))
+                  return;
+                if (reads_as_ != ValueReads::trace || without_data() || shapes::is_stand_in(t))
+                  refuse_sizes(op.schema().name());
+                jit::Value *value = state->getValue(t);
+                for (std::int64_t i = 0; i < t.dim(); ++i)
+                  speculate(state->graph->insert(c10::aten::size, {value, i}), t.size(i),
+                            op.schema().name() + ", a size", text(frontend_.here()));
+                if (blocks == 0) // else another path may not have checked
+                  this->inexact.erase(value);
+              });
 }
 
 void Scope::refuse_sizes(const std::string &what) {

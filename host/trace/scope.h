@@ -217,7 +217,7 @@ private:
   void check_can_be_recorded(const c10::OperatorHandle &op);
   void check_overload(const c10::OperatorHandle &op, const jit::Node *before);
   [[noreturn]] void refuse_read(const c10::OperatorHandle &op, const jit::Stack &stack);
-  [[noreturn]] void refuse_read(const at::Tensor *t, const std::string &how);
+  [[noreturn]] void refuse_read(const at::Tensor *t, const std::string &how, const Site &where);
   [[noreturn]] void refuse_guard(const std::string &what, const std::string &how,
                                  const std::string &why);
   void guard(const at::Tensor &t, const std::string &how);
@@ -227,9 +227,11 @@ private:
   void note_effects(const c10::OperatorHandle &op, const jit::Stack &stack);
   void note_draw(const c10::OperatorHandle &op, const jit::Stack &stack);
   void insert_check(const char *name, jit::Value *scalar, const c10::IValue &expected);
+  void check_parts(const c10::OperatorHandle &op, const jit::Stack &stack);
   void check_numbers(const c10::OperatorHandle &op, const jit::Stack &stack);
   bool refuses_reads() const { return reads_as_ <= ValueReads::error; }
   bool reads_number(const c10::OperatorHandle &op, const jit::Stack &stack);
+  bool reads_float(const c10::OperatorHandle &op, const jit::Stack &stack);
   /// A number that C code has read. number_arguments.cpp.
   struct NumberRead {
     at::Tensor number;
@@ -238,6 +240,7 @@ private:
     bool as_constant;   ///< the parser has the value, and has put no node behind `tensor`
     Instruction by;
     Site where;
+    at::Tensor source = {}; ///< that it was read from, where the body has no number; or undefined
   };
   void need_read(const NumberRead &read);
   bool takes_parsed(const c10::OperatorHandle &op, const NumberRead &read);

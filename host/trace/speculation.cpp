@@ -26,7 +26,7 @@
 /// that is called, a backward pass through a graph from outside, an op that changes what a tensor
 /// is. A body with a check behind such a change is refused with both lines. A check that follows
 /// from slots alone comes first in the graph (head.h). Floats are not checked: each call would have
-/// another one.
+/// another one. A float that is computed of constants alone is the same at each call.
 
 namespace tracehost::trace {
 
@@ -38,7 +38,7 @@ namespace {
 std::string text_of(const c10::IValue &number) {
   if (number.isBool())
     return number.toBool() ? "True" : "False";
-  return std::to_string(number.toInt());
+  return number.isInt() ? std::to_string(number.toInt()) : fmt::format("{}", number.toDouble());
 }
 
 } // namespace
@@ -154,7 +154,7 @@ void Scope::speculate(jit::Value *scalar, const c10::IValue &actual, const std::
                     "function.",
                     how, where, why));
   };
-  if (actual.isDouble())
+  if (actual.isDouble() && !is_of_constants(scalar))
     return refuse_it(": a float, which a later call would hardly have again");
   const bool early = is_of_head(scalar);
   if (!early && !effect_.empty())

@@ -82,7 +82,7 @@ std::string Scope::input_name(std::uint32_t input) const {
   return quote + name + quote;
 }
 
-void Scope::refuse_read(const at::Tensor *t, const std::string &how) {
+void Scope::refuse_read(const at::Tensor *t, const std::string &how, const Site &where) {
   const auto input = t ? input_of(*t) : std::nullopt;
   const std::string name = input ? input_name(input->first) : std::string();
   const bool condition = how == "aten::is_nonzero";
@@ -93,7 +93,7 @@ void Scope::refuse_read(const at::Tensor *t, const std::string &how) {
          fmt::format("the body reads the value of {} ({}) at {}, which a graph can't repeat.{} "
                      "Keep the computation in tensors (torch.where, masks{}),{} or move the read "
                      "out of the function.",
-                     name.empty() ? "a traced tensor" : name, how, text(frontend_.here()), why,
+                     name.empty() ? "a traced tensor" : name, how, text(where), why,
                      condition ? "" : "; under autograph, if, while and range() take tensors",
                      name.empty() ? "" : " have a graph for each value (value_reads=\"guard\"),"));
 }
@@ -107,7 +107,7 @@ void Scope::refuse_guard(const std::string &what, const std::string &how, const 
 
 void Scope::read(const at::Tensor &t, const std::string &how, bool as_numbers) {
   if (refuses_reads())
-    refuse_read(&t, how);
+    refuse_read(&t, how, frontend_.here());
   if (!as_numbers)
     refuse_guard("a traced tensor", how,
                  "and gets hold of its memory, not of numbers that could be compared or kept");
@@ -166,7 +166,7 @@ bool Scope::runs_aside(const c10::OperatorHandle &op, const jit::Stack &stack) {
   if (!traits(op).reads_value)
     return false;
   if (reads_as_ == ValueReads::trace)
-    return reads_number(op, stack) || speculates(op, stack);
+    return reads_number(op, stack) || reads_float(op, stack) || speculates(op, stack);
   if (reads_as_ == ValueReads::error)
     return false;
   const auto arguments =

@@ -186,9 +186,10 @@ def test_other_results_than_at_the_trace_are_an_error_with_the_line():
     line = (
         test_other_results_than_at_the_trace_are_an_error_with_the_line.__code__.co_firstlineno + 10
     )
-    assert torch.equal(f(X), X * 2)
+    x = X.clone().requires_grad_()
+    assert torch.equal(f(x), x * 2)
     with pytest.raises(tracehost.TraceError) as error:
-        f(X - 2)
+        f((x - 2).detach().requires_grad_())
     assert str(error.value) == (
         f"Positive.apply at test_foreign_calls.py:{line} returned a tensor float32[1], and a tensor "
         "float32[3] when it was traced: what follows it in the graph is made for that. Move the call "
@@ -223,6 +224,126 @@ def test_outside_of_a_trace_apply_is_what_it_was():
     assert Cube.apply == Cube.apply
     with pytest.raises(TypeError):
         Cube.apply(x, x, x)
+
+
+# ---- without gradients, a forward of ops alone ----------------------------------------------------
+
+
+class Kept(Function):
+    """Its input comes back, changed behind the version counter."""
+
+    @staticmethod
+    def forward(ctx, kept, value, index):
+        ctx.index = index
+        kept.data[index] = value
+        return kept
+
+    @staticmethod
+    def backward(ctx, grad):
+        return grad, grad[ctx.index], None
+
+
+def gelu(x):
+    return 0.5 * x * (1 + torch.tanh(SCALE * x))
+
+
+SCALE = 0.8
+
+
+class Gelu(Function):
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return gelu(x)
+
+    @staticmethod
+    def backward(ctx, grad):
+        return grad
+
+
+class Positives(Function):
+    @staticmethod
+    def forward(ctx, x):
+        ctx.mark_non_differentiable(x)
+        return x[x > 0], "text"
+
+
+WITHOUT_GRADIENTS = {
+    "power": lambda x: Cube.apply(x),
+    "another function": lambda x: Gelu.apply(x),
+    "given and kept": lambda x: Kept.apply(torch.zeros(4), x[0], (..., 1)),
+    "the argument itself": lambda x: (Kept.apply(x, x[1] * 2, 0), x),
+    "changed": lambda x: (Tripled.apply(x), x),
+    "sizes that depend on values": lambda x: Positives.apply(x)[0] * 2,
+}
+
+
+def calls_python(f):
+    return "tracehost::py_function" in str(f.get_concrete_function(X).graph)
+
+
+@pytest.mark.parametrize("name", WITHOUT_GRADIENTS)
+def test_without_gradients_a_forward_of_ops_is_recorded(name):
+    body = WITHOUT_GRADIENTS[name]
+    f = tracehost.function(body)
+    for shift in (0, -2, 3):
+        theirs, ours = X + shift, X + shift
+        expected, got = map(torch.utils._pytree.tree_leaves, (body(theirs), f(ours)))
+        assert all(torch.equal(a, b) for a, b in zip(expected, got, strict=True))
+        assert [a is theirs for a in expected] == [a is ours for a in got]
+        assert [a._is_view() for a in expected] == [a._is_view() for a in got]
+        assert torch.equal(theirs, ours)
+    assert f.tracing_count() == 1
+    assert not calls_python(f)
+
+
+def test_under_no_grad_needs_input_grad_is_as_in_eager():
+    class Asks(Function):
+        @staticmethod
+        def forward(ctx, x, y):
+            return x * 2 if ctx.needs_input_grad == (True, False) else x * 3
+
+    @torch.no_grad()
+    def body(x):
+        return Asks.apply(x, X)
+
+    x = X.clone().requires_grad_()
+    got = tracehost.function(body)(x)
+    assert torch.equal(got, body(x)) and not got.requires_grad
+
+
+def test_what_it_reads_is_guarded():
+    global SCALE
+    f = tracehost.function(lambda x: Gelu.apply(x))
+    try:
+        for SCALE in (0.8, 0.5, 0.8):
+            assert torch.equal(f(X), gelu(X))
+    finally:
+        SCALE = 0.8
+    assert f.tracing_count() == 2
+
+
+def test_sizes_behind_it_are_open():
+    f = tracehost.function(lambda x: Gelu.apply(x).sum(0), reduce_retracing=True)
+    for n in range(2, 9):
+        assert torch.equal(f(torch.ones(n, 3)), gelu(torch.ones(n, 3)).sum(0))
+    assert f.tracing_count() == 2
+
+
+def test_code_that_is_more_than_ops_is_called_by_each_run():
+    calls = []
+
+    class Counted(Function):
+        @staticmethod
+        def forward(ctx, x):
+            calls.append(1)
+            return x * x.max().item()
+
+    f = tracehost.function(lambda x: Counted.apply(x))
+    for i in range(3):
+        assert torch.equal(f(X + i), (X + i) * (X + i).max())
+    assert len(calls) == 3 and f.tracing_count() == 1
+    assert calls_python(f)
 
 
 # ---- TorchScript --------------------------------------------------------------------------------

@@ -299,3 +299,55 @@ def test_requested_graphs_have_the_region():
     for n in (2, 5):
         x = torch.randn(n, 4)
         assert_same(concrete(x), region(x))
+
+
+@pytest.mark.parametrize("backward_inside", [False, True])
+def test_a_region_around_the_call_casts_a_weight_once(backward_inside):
+    """The gradients of its uses are summed in the lower precision then."""
+
+    def body(x):
+        loss = (((x @ W).tanh() @ W).tanh() @ W).float().sum()
+        return torch.autograd.grad(loss, W)[0] if backward_inside else loss
+
+    f = tracehost.function(body)
+    for i in range(3):
+        x = torch.randn(4, 4, generator=torch.Generator().manual_seed(i))
+        results = []
+        for call in (body, f):
+            with torch.autocast("cpu", torch.bfloat16):
+                result = call(x)
+            results.append(result if backward_inside else torch.autograd.grad(result, W)[0])
+        assert torch.equal(*results)
+    assert f.tracing_count() == 1
+
+
+class Read(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        return (x @ W) * x.max().item()
+
+    @staticmethod
+    def backward(ctx, grad):
+        return grad.float() @ W.t()
+
+
+@pytest.mark.parametrize(
+    "called", [lambda x: tracehost.py_function(lambda t: t @ W, [x], torch.bfloat16), Read.apply]
+)
+@pytest.mark.parametrize("around", [True, False])
+def test_casts_of_a_call_of_python_stay_there(called, around):
+    def body(x):
+        with torch.autocast(
+            "cpu", torch.bfloat16, enabled=not around or torch.is_autocast_enabled("cpu")
+        ):
+            return x @ W, called(x), x @ W
+
+    f = tracehost.function(body)
+    for i in range(3):
+        x = torch.randn(4, 4, generator=torch.Generator().manual_seed(i)).requires_grad_()
+        results = []
+        for call in (body, f):
+            with torch.autocast("cpu", torch.bfloat16, enabled=around):
+                results.append(call(x))
+        assert_same(*results)
+    assert f.tracing_count() == 1

@@ -227,6 +227,8 @@ _OF_NUMBERS = {"pow", "pow_", "float_power", "float_power_", "quantile", "nanqua
 
 
 def _of_builtin(f: Any) -> Any:
+    if f in _BUILTINS:  # math.pow is not torch's
+        return _BUILTINS[f]
     name = getattr(f, "__name__", "")
     if name.startswith(
         "_foreach_"
@@ -234,7 +236,7 @@ def _of_builtin(f: Any) -> Any:
         return _with_values(f, _given_list)
     if name in _OF_NUMBERS:
         return _with_values(f, _given)
-    return _BUILTINS.get(f, f)
+    return f
 
 
 def _given(value: Any) -> Any:
