@@ -120,7 +120,9 @@ def metric(name: str, method: str) -> Maker:
     return make
 
 
-def gaussian_process() -> Maker:
+def gaussian_process(whole: bool = True) -> Maker:
+    """The whole step is decorated, or the optimizer's part of it."""
+
     def make(decorate: Decorate) -> Program:
         import gpytorch
 
@@ -143,14 +145,16 @@ def gaussian_process() -> Maker:
         optimizer = torch.optim.AdamW(model.parameters(), lr=0.1)
         marginal = gpytorch.mlls.ExactMarginalLogLikelihood(likelihood, model)
 
-        @decorate
+        update = optimizer.step if whole else decorate(lambda: optimizer.step())
+
         def step():
             optimizer.zero_grad()
             loss = -marginal(model(x), y)
             loss.backward()
-            optimizer.step()
+            update()
             return loss.detach()
 
+        step = decorate(step) if whole else step
         return Program(lambda index: step(), lambda: trained(model, optimizer))
 
     return make

@@ -1,5 +1,20 @@
 """All rows by name: PACKAGE/PROGRAM/KIND."""
 
-from programs import other_rows, transformers_rows, vision_rows
+from programs import (
+    example_rows,
+    other_rows,
+    probabilistic_rows,
+    remedy_rows,
+    transformers_rows,
+    vision_rows,
+)
 
-ROWS = transformers_rows.rows() | vision_rows.rows() | other_rows.rows()
+PARTS = (
+    transformers_rows,
+    vision_rows,
+    other_rows,
+    probabilistic_rows,
+    example_rows,
+    remedy_rows,
+)
+ROWS = {name: maker for part in PARTS for name, maker in part.rows().items()}

@@ -11,13 +11,20 @@ TORCHVISION = {
     "googlenet": 64, "inception_v3": 299, "mnasnet0_5": 64, "mobilenet_v2": 64, "mobilenet_v3_small": 64,
     "regnet_x_400mf": 64, "resnet18": 64, "shufflenet_v2_x0_5": 64, "squeezenet1_0": 64, "swin_t": 64, "swin_v2_t": 64,
     "vgg11": 64, "vit_b_32": 224, "deeplabv3_mobilenet_v3_large": 64, "lraspp_mobilenet_v3_large": 64, "r3d_18": 32,
+    "efficientnet_b1": 64, "efficientnet_b2": 64, "fcn_resnet50": 64, "maxvit_t": 224, "mc3_18": 32, "mnasnet0_75": 64,
+    "mnasnet1_0": 64, "mobilenet_v3_large": 64, "r2plus1d_18": 32, "regnet_x_800mf": 64, "regnet_y_400mf": 64,
+    "resnet34": 64, "resnet50": 64, "resnext50_32x4d": 64, "shufflenet_v2_x1_0": 64, "shufflenet_v2_x1_5": 64,
+    "squeezenet1_1": 64,
 }  # fmt: skip
+VIDEOS = ("r3d_18", "mc3_18", "r2plus1d_18")
 DETECTION = ("fasterrcnn_mobilenet_v3_large_320_fpn", "ssdlite320_mobilenet_v3_large")
 TIMM = (
     "convit_tiny crossvit_9_240 edgenext_xx_small efficientvit_b0 fastvit_t8 ghostnet_050 hardcorenas_a hgnetv2_b0 "
     "lcnet_050 levit_128s mobilenetv4_conv_small mobilevit_xxs poolformer_s12 pvt_v2_b0 repvgg_a0 rexnet_100 "
     "test_byobnet test_convnext test_efficientnet test_mambaout test_nfnet test_resnet test_vit test_vit2 tinynet_e "
-    "xcit_nano_12_p16_224"
+    "xcit_nano_12_p16_224 "
+    "gmlp_ti16_224 mixer_s32_224 mobilenetv2_035 mobilenetv3_small_050 mobileone_s0 pit_ti_224 repghostnet_050 "
+    "resmlp_12_224 resnet10t starnet_s1 test_convnext2 test_efficientnet_gn test_vit3 tiny_vit_5m_224"
 ).split()
 CHANGING = "test_byobnet test_convnext test_efficientnet test_nfnet test_resnet test_vit test_vit2 test_mambaout pvt_v2_b0 fastvit_t8 convit_tiny".split()
 OPTIMIZERS = "adabelief adafactor adan adopt lamb lion madgrad nadamw".split()
@@ -38,7 +45,7 @@ def rows() -> dict[str, Maker]:
     found = {}
     for name, size in TORCHVISION.items():
         model = model_of_torchvision(name)
-        videos = name.startswith("r3d")
+        videos = name in VIDEOS
         found[f"torchvision/{name}/inference"] = inference(model, pictures(size, videos))
         found[f"torchvision/{name}/training"] = training(
             model, pictures(size, videos, targets=True), classified
@@ -100,7 +107,8 @@ def model_of_torchvision(name: str):
     def make():
         from torchvision import models
 
-        more = {"weights_backbone": None} if name.endswith("v3_large") else {}
+        segments = name.startswith(("deeplab", "lraspp", "fcn"))
+        more = {"weights_backbone": None} if segments else {}
         return models.get_model(name, weights=None, num_classes=CLASSES, **more)
 
     return make
