@@ -44,7 +44,7 @@ std::vector<trace::BakedRead> draws_of_user(const std::vector<trace::BakedRead> 
   std::vector<trace::BakedRead> users;
   for (const trace::BakedRead &draw : draws) {
     const py::str file(draw.where.file);
-    if (origin_of_file(file.ptr()) == Origin::package)
+    if (!draw.where.inside.empty() || origin_of_file(file.ptr()) == Origin::package)
       recorder.serves_once(
           fmt::format("draws from {} at {}, which no graph does", draw.what, text(draw.where)));
     else

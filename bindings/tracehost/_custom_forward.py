@@ -1,7 +1,7 @@
-"""The forward of an `autograd.Function` where nothing asks for gradients: recorded like any code of the body.
+"""Records the forward of an `autograd.Function` that needs no gradient, as any code of the body is recorded.
 
-Elsewhere, and where its code is more than torch's ops (numpy, values that are read, branches), it is a call of
-Python that each run of the graph makes again (_foreign.py).
+The forward must consist of torch's ops. With numpy, a read of a value or a branch in it, it stays a call of Python,
+which each run of the graph makes again (_foreign.py).
 """
 
 from __future__ import annotations

@@ -28,9 +28,12 @@ Between the calls of a row named "changes" a user changes the model, the optimiz
 step decorated. "In py_function", "decorated", "without validation" and "loss" are what helps where another row is
 refused.
 
-More than 3 traces have these reasons: layers that a model leaves out at random are one graph for each set of layers
-(canary); so are orders of filters that are drawn (ColorJitter). A list of results that grows is another list at each
-call (AUROC). numpy's random numbers are drawn by no graph (Mixup).
+More than 3 traces have these reasons:
+
+- A model leaves out layers at random (canary): each set of layers is one graph. So is each order of filters that is
+  drawn (ColorJitter), and each number of tries or steps (RandomResizedCrop, dopri5).
+- A metric keeps a list of results that grows (AUROC): a longer list is another structure.
+- numpy's random numbers are part of no graph (Mixup): the trace serves its call alone.
 
 Models are as small as they get. There a call is mostly Python, which a graph is without; a large model gains less.
 """
