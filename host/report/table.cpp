@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <array>
+#include <map>
+#include <string>
 
 namespace tracehost::report {
 namespace {
@@ -78,10 +80,11 @@ std::string table(std::vector<Row> rows) {
   std::stable_sort(rows.begin(), rows.end(), [](const Row &a, const Row &b) {
     return a.nanoseconds != b.nanoseconds ? a.nanoseconds > b.nanoseconds : a.calls > b.calls;
   });
+  std::map<std::string, int> named;
+  for (const Row &row : rows)
+    ++named[row.function];
   for (Row &row : rows) // archives of one name
-    if (!row.archive.empty() && std::count_if(rows.begin(), rows.end(), [&](const Row &other) {
-                                  return other.function == row.function;
-                                }) > 1)
+    if (!row.archive.empty() && named[row.function] > 1)
       row.function.insert(row.function.size() - 1, " " + row.archive);
   std::vector<Cells> lines = {header};
   for (const Row &row : rows)
