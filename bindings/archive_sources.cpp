@@ -216,7 +216,12 @@ void add(archive::SourceFunction &made, Concrete &concrete, const py::list &shap
 
 [[noreturn]] void raise_archive(const std::string &message) {
   const py::object type = py::module_::import("tracehost._errors").attr("ArchiveError");
-  raise(type.ptr(), message);
+  // A path, and what a file holds, need not be UTF-8.
+  const py::object text = py::reinterpret_steal<py::object>(PyUnicode_DecodeUTF8(
+      message.data(), static_cast<Py_ssize_t>(message.size()), "backslashreplace"));
+  if (text)
+    PyErr_SetObject(type.ptr(), text.ptr());
+  rethrow();
 }
 
 archive::SourceFunction source_function(const py::handle &entry, Unstored unstored) {

@@ -40,7 +40,7 @@ template <class F> auto translated(const F &f) {
   }
 }
 
-/// `functions`: each as source_function() takes it.
+/// `path`: bytes, as all paths here. `functions`: each as source_function() takes it.
 void write(const std::string &path, const py::list &functions, bool source_paths,
            const std::map<std::string, std::string> &metadata) {
   std::vector<archive::SourceFunction> sources;
@@ -244,6 +244,21 @@ py::object Loaded::call(const std::string &name, const py::tuple &values) const 
   }
 }
 
+/// `text`: as it was shown at the save; it stands for what is not imported.
+py::object default_value(const archive::Value &value, const std::string &text) {
+  std::size_t at = 0;
+  try {
+    if (PyObject *made = python_tree(value.nodes, at, {}))
+      return py::reinterpret_steal<py::object>(made);
+    rethrow();
+  } catch (py::error_already_set &e) {
+    const py::module_ own = py::module_::import("tracehost._archive");
+    if (!e.matches(own.attr("ArchiveError")))
+      throw;
+    return own.attr("NotImported")(text, py::str(e.value()));
+  }
+}
+
 /// (name, kind, has a default, default) for each parameter.
 py::list parameters(const archive::Entry &entry) {
   py::list result;
@@ -252,11 +267,7 @@ py::list parameters(const archive::Entry &entry) {
     name.erase(0, std::min(name.find_first_not_of('*'), name.size()));
     py::object value = py::none();
     if (const auto &given = entry.defaults[i]) {
-      std::size_t at = 0;
-      PyObject *made = python_tree(given->nodes, at, {});
-      if (!made)
-        rethrow();
-      value = py::reinterpret_steal<py::object>(made);
+      value = default_value(*given, entry.parameters->defaults[i]);
     }
     result.append(py::make_tuple(name, static_cast<int>(entry.parameters->kinds[i]),
                                  entry.defaults[i].has_value(), value));
@@ -332,6 +343,12 @@ void add_archives(py::module_ &module) {
       return archive::manifest(path);
     });
   });
+  module.def("read_source", [](const std::string &path) {
+    return translated([&] {
+      const py::gil_scoped_release released;
+      return archive::source(path);
+    });
+  });
   module.def("concrete_source", [](const Concrete &concrete) {
     return py::make_tuple(concrete.callable(), concrete.stale());
   });
@@ -357,7 +374,8 @@ void add_archives(py::module_ &module) {
       .def_property_readonly("facts", [](const Loaded &self) {
         const archive::Contents &c = self.contents();
         py::dict facts;
-        facts["path"] = c.path;
+        facts["path"] = py::reinterpret_steal<py::object>(PyUnicode_DecodeFSDefaultAndSize(
+            c.path.data(), static_cast<Py_ssize_t>(c.path.size())));
         facts["version"] = c.version;
         facts["tracehost"] = c.tracehost;
         facts["torch"] = c.torch;

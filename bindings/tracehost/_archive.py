@@ -5,6 +5,7 @@ from __future__ import annotations
 import builtins
 import collections
 import dataclasses
+import enum
 import functools
 import inspect
 import json
@@ -31,7 +32,7 @@ _KINDS = (_Kind.POSITIONAL_OR_KEYWORD, _Kind.VAR_POSITIONAL, _Kind.KEYWORD_ONLY,
 
 
 def save(
-    path: str | os.PathLike[str],
+    path: str | bytes | os.PathLike[Any],
     functions: Mapping[str, Function | ConcreteFunction | list[ConcreteFunction]],
     *,
     source_paths: bool = False,
@@ -72,7 +73,7 @@ def save(
         concretes = _concretes(name, function)
         callable_ = _tracehost.concrete_source(concretes[0]._core)[0]
         entries.append(entry(name, callable_, concretes))
-    _tracehost.write_archive(os.fspath(path), entries, bool(source_paths), own)
+    _tracehost.write_archive(os.fsencode(path), entries, bool(source_paths), own)
 
 
 def entry(
@@ -133,7 +134,7 @@ def _defaults(callable_: Any) -> dict[str, Any]:
     return made | {p.name: {} for p in parameters if p.kind is p.VAR_KEYWORD}
 
 
-def _save(self: Function, /, path: str | os.PathLike[str], *, source_paths: bool = False) -> None:
+def _save(self: Function, /, path: str | bytes | os.PathLike[Any], *, source_paths: bool = False) -> None:
     """save(path, *, source_paths=False)
 
     tracehost.save(path, {name: self}): writes the live specializations.
@@ -166,6 +167,12 @@ class ArchivedFunction:
         except TypeError as error:
             raise TypeError(f"{self.name}() {error}") from None
         bound.apply_defaults()
+        for name, value in bound.arguments.items():
+            if isinstance(value, NotImported):  # by now it may be imported
+                self.__signature__ = _python_signature(self._core.parameters(self.name))
+                bound.arguments[name] = self.__signature__.parameters[name].default
+                if isinstance(bound.arguments[name], NotImported):
+                    raise ArchiveError(f"{self.name}: {value.why}")
         return self._core.call(self.name, tuple(bound.arguments.values()))
 
     @property
@@ -227,11 +234,12 @@ class Archive(Mapping[str, ArchivedFunction]):
         return f"<Archive {self.path!r}: {', '.join(self)}>"
 
 
-def load(path: str | os.PathLike[str], device: str | torch.device | None = None) -> Archive:
+def load(path: str | bytes | os.PathLike[Any], device: str | torch.device | None = None) -> Archive:
     """Read an archive: its functions by name.
 
-    An archive is code, as a TorchScript file is: load what you trust. Nothing in it is run or unpickled as
-    Python when it is loaded.
+    The file is checked before it is used: load() ends with an archive or with ArchiveError, imports nothing and
+    runs no Python, also for a file from a stranger. To call a function of a stranger's is to run his code: see
+    docs/archives.md.
 
     Args:
         device: where to put tensors and ops that were on the device of the trace; default: there.
@@ -241,7 +249,20 @@ def load(path: str | os.PathLike[str], device: str | torch.device | None = None)
             device is not here.
     """
     given = None if device is None else str(torch.device(device))
-    return Archive(_tracehost.read_archive(os.fspath(path), given))
+    try:
+        return Archive(_tracehost.read_archive(os.fsencode(path), given))
+    except (ArchiveError, MemoryError):
+        raise
+    except Exception as error:  # a value that Python does not take
+        reason = str(error) or type(error).__name__
+        raise ArchiveError(
+            f"{shown_path(path)}: it is not what tracehost writes: {reason}"
+        ) from error
+
+
+def shown_path(path: str | bytes | os.PathLike[Any]) -> str:
+    """As it can be printed anywhere: bytes that are no UTF-8 as `\\xff`."""
+    return os.fsencode(path).decode(errors="backslashreplace")
 
 
 def _python_signature(parameters: list[tuple[str, int, bool, Any]]) -> inspect.Signature:
@@ -274,24 +295,43 @@ def _count(number: int, noun: str) -> str:
 
 
 def torch_constant(name: str) -> Any:
-    return getattr(torch, name)
+    found = vars(torch).get(name)
+    if isinstance(found, (torch.dtype, torch.layout, torch.memory_format)):
+        return found
+    raise ArchiveError(f"torch.{name} is needed, which this PyTorch does not have")
 
 
 def _found(name: str) -> Any:
-    """What `module:Qualified.Name` is, of modules that are imported; None: it is not there."""
+    """What `module:Qualified.Name` is, of modules that are imported; None: it is not there. Runs no code of
+    the module: an attribute of some is imported when it is read."""
     module, _, path = name.partition(":")
     found: Any = sys.modules.get(module)
     for part in path.split("."):
-        found = None if found is None else getattr(found, part, None)
+        if not isinstance(found, (type, types.ModuleType)):
+            return None
+        found = vars(found).get(part)
     return found
 
 
 def member(name: str) -> Any:
-    enum, _, own = name.rpartition(".")
-    found = _found(enum)
-    if isinstance(found, type) and own in getattr(found, "__members__", {}):
+    enum_name, _, own = name.rpartition(".")
+    found = _found(enum_name)
+    if isinstance(found, type) and issubclass(found, enum.Enum) and own in found.__members__:
         return found.__members__[own]
-    raise ArchiveError(f"the value {own} of {enum.replace(':', '.')} is needed: import it first")
+    raise ArchiveError(
+        f"the value {own} of {enum_name.replace(':', '.')} is needed: import {enum_name.partition(':')[0]} first"
+    )
+
+
+class NotImported:
+    """A parameter's default of a class that is not imported. It is shown as it was; a call that needs it
+    raises."""
+
+    def __init__(self, text: str, why: str) -> None:
+        self._text, self.why = text, why
+
+    def __repr__(self) -> str:
+        return self._text
 
 
 def put_together(
@@ -344,7 +384,7 @@ def describe(archive: Archive) -> str:
     """What `tracehost inspect` prints."""
     size = os.path.getsize(archive.path)
     lines = [
-        f"{os.path.basename(archive.path)}: {size:,} bytes, format {archive.version}, "
+        f"{os.path.basename(shown_path(archive.path))}: {size:,} bytes, format {archive.version}, "
         f"tracehost {archive.tracehost}, torch {archive.torch}, {archive.device}",
         f"hash {archive.hash}",
     ]
@@ -381,20 +421,22 @@ def graph_of(archive: Archive, number: int) -> torch._C.Graph:
 
 
 def code_of(archive: Archive, number: int) -> str:
-    """The TorchScript source of that method."""
-    methods = [one["method"] for f in archive for one in archive._core.described(f)]
+    """The TorchScript source of that method, as it is in the file."""
+    methods = [one["method"] for f in archive.values() for one in archive._core.described(f.name)]
     if not 0 <= number < len(methods):
         raise IndexError(
             f"{archive.path} has {_count(len(methods), 'graph')}, there is no graph {number}"
         )
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", FutureWarning)  # torch deprecates TorchScript
-        module = torch.jit.load(archive.path, map_location=archive.device)
-    return module._c._get_method(methods[number]).code
+    source = _tracehost.read_source(os.fsencode(archive.path))
+    begin = source.index(f"  def {methods[number]}(")
+    end = source.find("\n  def ", begin)
+    head, colon, body = source[begin : end if end >= 0 else None].partition(":\n    ")
+    head = head[2:].replace("self: __torch__.tracehost.Archive", "self")
+    return head + colon[:2] + "  " + body.replace("\n    ", "\n  ").rstrip("\n") + "\n"
 
 
-def manifest_of(path: str) -> Any:
-    return json.loads(_tracehost.read_manifest(path))
+def manifest_of(path: str | bytes | os.PathLike[Any]) -> Any:
+    return json.loads(_tracehost.read_manifest(os.fsencode(path)))
 
 
 Function.save = _save

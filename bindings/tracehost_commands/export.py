@@ -11,7 +11,7 @@ from typing import Any
 
 import tracehost
 from tracehost import ConcreteFunction, Function
-from tracehost._archive import describe
+from tracehost._archive import describe, shown_path
 
 from .arguments import arguments, device
 from .errors import CommandError, UsageError
@@ -78,10 +78,12 @@ def _check_writable(path: str) -> None:
     folder = os.path.dirname(path) or "."
     if os.path.isdir(path):
         code = errno.EISDIR
+    elif os.path.exists(path) and not os.path.isfile(path):
+        raise UsageError(f"cannot write '{shown_path(path)}': it is no regular file")
     elif not os.path.isdir(folder):
         code = errno.ENOENT
     elif not os.access(folder, os.W_OK):
         code = errno.EACCES
     else:
         return
-    raise UsageError(f"cannot write '{path}': {os.strerror(code)}")
+    raise UsageError(f"cannot write '{shown_path(path)}': {os.strerror(code)}")

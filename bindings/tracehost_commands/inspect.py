@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 import sys
 from dataclasses import dataclass
 
@@ -30,9 +32,14 @@ def main(words: list[str], files: list[str]) -> int:
     if options.json + (options.graph is not None) + (options.code is not None) > 1:
         raise UsageError("give one of --json, --graph and --code")
     try:
-        open(files[0], "rb").close()
+        # A pipe is refused below: to open one without this flag is to wait for whoever writes.
+        os.close(os.open(files[0], os.O_RDONLY | os.O_NONBLOCK))
+        if os.path.isdir(files[0]):
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
     except OSError as error:
-        raise UsageError(f"cannot open '{files[0]}': {error.strerror}") from None
+        raise UsageError(
+            f"cannot open '{_archive.shown_path(files[0])}': {error.strerror}"
+        ) from None
     try:
         text = _text(files[0], options)
     except IndexError as error:  # there is no graph of that number

@@ -28,6 +28,10 @@
 ///
 /// Graphs are stored in ops of PyTorch alone: ours are lowered (archive/lower.h), or refused by
 /// name and line. A file is checked against its hash before anything in it is read.
+///
+/// The hash finds damage. Against a file that somebody made to do harm, each part is checked before
+/// it is used (archive/import.h has the order), what it may hold is bounded (archive/limits.h), and
+/// what save() does not write is refused.
 
 namespace tracehost::archive {
 
@@ -103,6 +107,9 @@ void put_tensors(Contents &contents, const std::map<std::string, at::Tensor> &te
 
 /// The manifest of a file alone, as JSON. Throws Error.
 std::string manifest(const std::string &path);
+
+/// The TorchScript source of a file, once it is found to be as save() writes it. Throws Error.
+std::string source(const std::string &path);
 
 /// The Specialization that serves a call: first those whose tensors require grad as the call's, in
 /// the grad mode of the call; then those that differ in that alone, which ops find out by

@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include <fcntl.h>
+#include <signal.h> // NOLINT(modernize-deprecated-headers): sigtimedwait
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -15,11 +16,19 @@
 #include <array>
 #include <atomic>
 #include <cerrno>
+#include <cstdlib>
 #include <cstring>
+#include <memory>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace tracehost::archive {
+
+void wrong_file(const std::string &what) {
+  throw Error("it is not what tracehost writes: " + what);
+}
+
 /// XXH3 of 128 bits: finds damage, at the speed of memory. It is no signature.
 class FileHash {
 public:
@@ -42,13 +51,73 @@ namespace {
 
 constexpr std::string_view kMark = "tracehost xxh3 ";
 constexpr std::size_t kDigits = 32;
-constexpr std::size_t kComment = kMark.size() + kDigits;
+static_assert(kComment == kMark.size() + kDigits);
 constexpr std::size_t kEnd = 22; ///< of a zip: its last record, without a comment
 constexpr std::size_t kPiece = std::size_t{1} << 20;
 
 std::string reason() { return std::strerror(errno); } // NOLINT(concurrency-mt-unsafe)
 
+/// A signal ends the process where the limit on the size of files is met, unless it is blocked: the
+/// write fails with EFBIG then.
+class NoSizeSignal {
+public:
+  NoSizeSignal() {
+    sigemptyset(&signal_);
+    sigaddset(&signal_, SIGXFSZ);
+    pthread_sigmask(SIG_BLOCK, &signal_, &before_);
+  }
+  ~NoSizeSignal() {
+    if (sigismember(&before_, SIGXFSZ) == 1)
+      return; // whoever blocked it waits for it
+    const timespec now{};
+    while (sigtimedwait(&signal_, nullptr, &now) == SIGXFSZ)
+      ;
+    pthread_sigmask(SIG_SETMASK, &before_, nullptr);
+  }
+  NoSizeSignal(const NoSizeSignal &) = delete;
+  NoSizeSignal &operator=(const NoSizeSignal &) = delete;
+
+private:
+  sigset_t signal_{}, before_{};
+};
+
+const char *kind_of(mode_t mode) {
+  return S_ISDIR(mode)                    ? "a folder"
+         : S_ISCHR(mode) || S_ISBLK(mode) ? "a device"
+         : S_ISFIFO(mode)                 ? "a pipe"
+         : S_ISSOCK(mode)                 ? "a socket"
+                                          : "no regular file";
+}
+
+/// Where to write: what a link leads to. Throws Error where something else than a file is there.
+std::string target_of(const std::string &path) {
+  struct stat about {};
+  if (::lstat(path.c_str(), &about) != 0) {
+    if (errno == ENOENT)
+      return path;
+    throw Error(fmt::format("{} can't be written: {}", path, reason()));
+  }
+  std::string target = path;
+  if (S_ISLNK(about.st_mode)) {
+    const std::unique_ptr<char, decltype(&std::free)> real(::realpath(path.c_str(), nullptr),
+                                                           &std::free);
+    if (!real || ::stat(real.get(), &about) != 0)
+      throw Error(fmt::format("{} can't be written: it is a link to what is not there ({})", path,
+                              reason()));
+    target = real.get();
+  }
+  if (!S_ISREG(about.st_mode))
+    throw Error(fmt::format("{} can't be written: it is {}", path, kind_of(about.st_mode)));
+  return target;
+}
+
+std::string folder_of(const std::string &path) {
+  const auto slash = path.rfind('/');
+  return slash == std::string::npos ? "./" : path.substr(0, slash + 1);
+}
+
 void write_all(int descriptor, const char *bytes, std::size_t count, const std::string &path) {
+  const NoSizeSignal blocked;
   while (count > 0) {
     const ssize_t done = ::write(descriptor, bytes, count);
     if (done < 0 && errno == EINTR)
@@ -63,19 +132,21 @@ void write_all(int descriptor, const char *bytes, std::size_t count, const std::
 } // namespace
 
 struct NewFile::Impl {
-  std::string path, beside;
+  std::string given, path, beside;
   int descriptor = -1;
   FileHash hash;
   std::vector<char> tail; ///< the last kEnd bytes: the zip's end, when it is complete
 };
 
-NewFile::NewFile(std::string path) : impl_(std::make_unique<Impl>()) {
+NewFile::NewFile(const std::string &path) : impl_(std::make_unique<Impl>()) {
   static std::atomic<unsigned> number{0};
-  impl_->path = std::move(path);
-  impl_->beside = fmt::format("{}.{}.{}.new", impl_->path, ::getpid(), ++number);
+  impl_->given = path;
+  impl_->path = target_of(path);
+  impl_->beside =
+      fmt::format("{}.tracehost.{}.{}.new", folder_of(impl_->path), ::getpid(), ++number);
   impl_->descriptor = ::open(impl_->beside.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
   if (impl_->descriptor < 0)
-    throw Error(fmt::format("{} can't be written: {}", impl_->path, reason()));
+    throw Error(fmt::format("{} can't be written: {}", path, reason()));
 }
 
 NewFile::~NewFile() {
@@ -90,7 +161,7 @@ void NewFile::append(const void *bytes, std::size_t count) {
   auto &tail = impl_->tail;
   const auto flush = [&](const char *start, std::size_t size) {
     impl_->hash.add(start, size);
-    write_all(impl_->descriptor, start, size, impl_->path);
+    write_all(impl_->descriptor, start, size, impl_->given);
   };
   if (count >= kEnd) { // large: not by way of the tail
     flush(tail.data(), tail.size());
@@ -116,27 +187,32 @@ void NewFile::complete() {
   impl_->hash.add(tail.data(), tail.size());
   const std::string digits = impl_->hash.digits();
   tail.insert(tail.end(), digits.begin(), digits.end());
-  write_all(impl_->descriptor, tail.data(), tail.size(), impl_->path);
-  if (::fsync(impl_->descriptor) != 0 || ::rename(impl_->beside.c_str(), impl_->path.c_str()) != 0)
-    throw Error(fmt::format("{} can't be written: {}", impl_->path, reason()));
+  write_all(impl_->descriptor, tail.data(), tail.size(), impl_->given);
+  if (::fsync(impl_->descriptor) != 0)
+    throw Error(fmt::format("{} can't be written: {}", impl_->given, reason()));
+}
+
+const std::string &NewFile::beside() const { return impl_->beside; }
+
+void NewFile::publish() {
+  if (::rename(impl_->beside.c_str(), impl_->path.c_str()) != 0)
+    throw Error(fmt::format("{} can't be written: {}", impl_->given, reason()));
   ::close(std::exchange(impl_->descriptor, -1));
   // The new name, too.
-  const auto slash = impl_->path.rfind('/');
-  const std::string folder = slash == std::string::npos ? "." : impl_->path.substr(0, slash + 1);
-  if (const int of = ::open(folder.c_str(), O_RDONLY | O_CLOEXEC); of >= 0) {
+  if (const int of = ::open(folder_of(impl_->path).c_str(), O_RDONLY | O_CLOEXEC); of >= 0) {
     ::fsync(of);
     ::close(of);
   }
 }
 
 OpenFile::OpenFile(const std::string &path) {
-  descriptor_ = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  descriptor_ = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
   struct stat about {};
   if (descriptor_ < 0 || ::fstat(descriptor_, &about) != 0)
     throw Error(fmt::format("{} can't be read: {}", path, reason()));
   try {
     if (!S_ISREG(about.st_mode))
-      throw Error(fmt::format("{} is no file", path));
+      throw Error(fmt::format("{} is no file: it is {}", path, kind_of(about.st_mode)));
     size_ = static_cast<std::size_t>(about.st_size);
     verify(path);
   } catch (...) {

@@ -15,11 +15,17 @@
 
 namespace tracehost::archive {
 
-/// A new file beside `path`, which takes its place when it is complete.
+/// Throws the Error of a file that holds something else than save() writes.
+[[noreturn]] void wrong_file(const std::string &what);
+
+inline constexpr std::size_t kComment = 47; ///< bytes behind the zip's end
+
+/// A new file beside `path`, which takes its place when it is complete. A link stays: the file that
+/// it leads to is the one that is replaced.
 class NewFile {
 public:
-  /// Throws Error.
-  explicit NewFile(std::string path);
+  /// Throws Error. So it does where `path` is a folder, a device, a pipe or a socket.
+  explicit NewFile(const std::string &path);
   ~NewFile(); ///< removes what is not complete
   NewFile(const NewFile &) = delete;
   NewFile &operator=(const NewFile &) = delete;
@@ -28,8 +34,10 @@ public:
   void append(const void *bytes, std::size_t count);
   /// Of what was appended so far, in hex.
   std::string hash() const;
-  /// After the zip's end: puts the comment behind it, waits until all is on the disk, renames.
+  /// After the zip's end: puts the comment behind it, and waits until all is on the disk.
   void complete();
+  const std::string &beside() const; ///< where it is until publish()
+  void publish();                    ///< gives it its name
 
 private:
   struct Impl;
@@ -39,7 +47,8 @@ private:
 /// An archive that is open: what other processes do to its path meanwhile does not matter.
 class OpenFile final : public caffe2::serialize::ReadAdapterInterface {
 public:
-  /// Throws Error where there is no file, or it is no archive, or not as it was written.
+  /// Throws Error where there is no regular file, or it is no archive, or not as it was written.
+  /// Waits for nobody: a pipe is refused, not read.
   explicit OpenFile(const std::string &path);
   /// The same of the bytes of a file, which go by `name` in messages.
   OpenFile(const std::string &name, std::string bytes);

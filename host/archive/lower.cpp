@@ -438,15 +438,6 @@ Lowered lower(const Program &program, std::size_t outputs, bool autocast, bool p
   return lowered;
 }
 
-/// `net.py:12` of a text that set_places() wrote; empty for an empty one.
-static std::string archived_place(const jit::SourceRange &range) {
-  const std::string text = range.source()->text_str().str();
-  const auto open = text.rfind('('), close = text.rfind("): ");
-  if (open == std::string::npos || close == std::string::npos || close < open)
-    return {};
-  return text.substr(0, open) + ":" + text.substr(open + 1, close - open - 1);
-}
-
 /// Nothing else of Python is called because an archive names it.
 static bool is_exception(std::string_view name) {
   constexpr std::string_view builtins = "builtins.";
@@ -457,10 +448,10 @@ static bool is_exception(std::string_view name) {
          (name.ends_with("Error") || name.ends_with("Exception") || name == "StopIteration");
 }
 
-void raise(jit::Graph &graph) {
+void raise(jit::Graph &graph,
+           const std::function<std::string(const jit::SourceRange &)> &place) {
   each_node(graph.block(), [&](jit::Node *node) {
-    const auto from = node->sourceRange().findSourceRangeThatGenerated();
-    node->setSourceRange(place_range(from && from->source() ? archived_place(*from) : ""));
+    node->setSourceRange(place_range(place(node->sourceRange())));
     if (node->kind() != c10::prim::RaiseException || node->inputs().size() != 2)
       return;
     const auto type = jit::toIValue(node->input(1));

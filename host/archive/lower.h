@@ -42,8 +42,9 @@ struct Lowered {
 Lowered lower(const Program &program, std::size_t outputs, bool autocast, bool places,
               const std::string &what);
 
-/// For a graph that was read: the ops of ours that lower() has put others for, and the lines that
-/// it kept.
-void raise(torch::jit::Graph &graph);
+/// For a graph that was read: the ops of ours that lower() has put others for, and the lines of the
+/// user's. `place`: of what stands there in the source, `net.py:12`; empty: nothing is known.
+void raise(torch::jit::Graph &graph,
+           const std::function<std::string(const torch::jit::SourceRange &)> &place);
 
 } // namespace tracehost::archive

@@ -1,5 +1,6 @@
 #include "archive/manifest.h"
 
+#include "archive/limits.h"
 #include "archive/tree.h"
 
 #include <ATen/ops/empty.h>
@@ -9,6 +10,9 @@
 
 #include <algorithm>
 #include <array>
+#include <limits>
+#include <set>
+#include <string_view>
 #include <utility>
 
 namespace tracehost::archive {
@@ -70,13 +74,15 @@ c10::DispatchKeySet keys_of(const TensorMeta &meta, const std::string &layout) {
   return at::empty({index == 0 ? 0 : 1, 0}, options).key_set();
 }
 
-std::vector<std::int64_t> whole_numbers(const Json &json) {
+constexpr std::int64_t kLargestSize = std::int64_t{1} << 60;
+constexpr std::size_t kHighestRank = 64;
+
+std::vector<std::int64_t> whole_numbers(const Json &json, const char *key) {
   std::vector<std::int64_t> result;
-  for (const Json &number : json) {
-    if (!number.is_null() && (!number.is_number_integer() || number < 0))
-      wrong_manifest("a size or stride is no whole number");
-    result.push_back(number.is_null() ? kAnySize : number.get<std::int64_t>());
-  }
+  for (const Json &number : list(json, key))
+    result.push_back(number.is_null() ? kAnySize : integer(number, 0, kLargestSize));
+  if (result.size() > kHighestRank)
+    wrong_manifest("a tensor has more dimensions than any has");
   return result;
 }
 
@@ -87,10 +93,10 @@ TensorMeta meta_of(const Json &json) {
   meta.requires_grad = json.value("requires_grad", false);
   meta.is_leaf = json.value("is_leaf", true);
   meta.contiguous = json.value("contiguous", true);
-  const auto sizes = whole_numbers(member(json, "sizes"));
+  const auto sizes = whole_numbers(json, "sizes");
   meta.sizes.assign(sizes.begin(), sizes.end());
   meta.relaxed = std::find(sizes.begin(), sizes.end(), kAnySize) != sizes.end();
-  const auto strides = whole_numbers(member(json, "strides"));
+  const auto strides = whole_numbers(json, "strides");
   meta.strides.assign(strides.begin(), strides.end());
   meta.keys = keys_of(meta, json.value("layout", "strided"));
   if (json.value("conj", false))
@@ -127,15 +133,17 @@ SizeCondition condition_of(const Json &json, const std::vector<TensorMeta> &slot
   condition.expected = member(json, "is").get<bool>();
   condition.where = member(json, "where").get<std::string>();
   std::size_t depth = 0;
-  for (const Json &term : member(json, "postfix")) {
+  for (const Json &term : list(json, "postfix")) {
     SizeTerm made;
     std::size_t takes = 0;
     if (term.is_number_integer()) {
-      made.value = term.get<std::int64_t>();
+      made.value = integer(term, std::numeric_limits<std::int64_t>::min(),
+                           std::numeric_limits<std::int64_t>::max());
     } else if (term.is_array() && term.size() == 2) {
       made.op = SizeTerm::Op::size;
-      made.slot = term[0].get<std::int32_t>();
-      made.dimension = term[1].get<std::int32_t>();
+      constexpr std::int64_t most = std::numeric_limits<std::int32_t>::max();
+      made.slot = static_cast<std::int32_t>(integer(term[0], 0, most));
+      made.dimension = static_cast<std::int32_t>(integer(term[1], 0, most));
       if (made.slot < 0 || static_cast<std::size_t>(made.slot) >= slots.size() ||
           made.dimension < 0 ||
           static_cast<std::size_t>(made.dimension) >=
@@ -151,6 +159,8 @@ SizeCondition condition_of(const Json &json, const std::vector<TensorMeta> &slot
     if (depth < takes)
       wrong_manifest("a condition without what it compares");
     depth = depth - takes + 1;
+    if (depth > kDeepestTerms || condition.expression.size() == kMostTerms)
+      wrong_manifest("a condition has more terms than any has");
     condition.expression.push_back(made);
   }
   if (depth != 1)
@@ -168,7 +178,8 @@ Json guard_json(const ValueGuard &guard) {
 
 ValueGuard read_guard(const Json &json, const Signature &signature) {
   ValueGuard guard;
-  guard.input = member(json, "input").get<std::uint32_t>();
+  guard.input = static_cast<std::uint32_t>(
+      integer(member(json, "input"), 0, std::numeric_limits<std::uint32_t>::max()));
   guard.dtype = dtype_of(member(json, "dtype").get<std::string>());
   guard.scalar = member(json, "scalar").get<bool>();
   guard.bytes = from_hex(member(json, "bytes").get<std::string>());
@@ -180,7 +191,7 @@ ValueGuard read_guard(const Json &json, const Signature &signature) {
                                                : signature.captures[guard.input - slots].meta;
   std::int64_t count = 1;
   for (const std::int64_t size : meta.sizes)
-    count = size < 0 || size > kMostGuarded ? kMostGuarded + 1 : count * size;
+    count = size < 0 || size > kMostGuarded || count > kMostGuarded ? kMostGuarded + 1 : count * size;
   if (count > kMostGuarded || guard.dtype != meta.dtype ||
       guard.bytes.size() != static_cast<std::size_t>(count) * c10::elementSize(guard.dtype))
     wrong_manifest("a guard of other values than its input has");
@@ -258,7 +269,7 @@ Record record_of(const Json &json, const std::shared_ptr<const Parameters> &para
   record.method = member(json, "method").get<std::string>();
   Signature &s = record.signature;
   s.parameters = parameters;
-  for (const Json &slot : member(json, "tensors"))
+  for (const Json &slot : list(json, "tensors"))
     s.slots.push_back(meta_of(slot));
   const Json &arguments = member(json, "arguments");
   if (!arguments.is_array() || arguments.size() != parameters->names.size())
@@ -268,7 +279,7 @@ Record record_of(const Json &json, const std::shared_ptr<const Parameters> &para
   for (std::uint32_t slot = 0; slot < s.slots.size(); ++slot)
     if (s.first_node(slot) == s.nodes.size())
       wrong_manifest("a tensor that is no argument");
-  for (const Json &capture : member(json, "captures")) {
+  for (const Json &capture : list(json, "captures")) {
     CaptureSpec spec;
     spec.path = member(capture, "path").get<std::string>();
     spec.meta = meta_of(member(capture, "tensor"));
@@ -276,12 +287,12 @@ Record record_of(const Json &json, const std::shared_ptr<const Parameters> &para
     s.captures.push_back(std::move(spec));
     record.attributes.push_back(member(capture, "attribute").get<std::string>());
   }
-  for (const Json &condition : member(json, "conditions"))
+  for (const Json &condition : list(json, "conditions"))
     s.conditions.push_back(condition_of(condition, s.slots));
-  for (const Json &guard : member(json, "values"))
+  for (const Json &guard : list(json, "values"))
     s.values.push_back(read_guard(guard, s));
   if (json.contains("checked")) // by tracehost 0.1.0, none
-    for (const Json &number : json["checked"])
+    for (const Json &number : list(json, "checked"))
       s.checked.push_back(
           {member(number, "where").get<std::string>(), member(number, "value").get<std::string>()});
   s.context = context_of(member(json, "context"));
@@ -290,7 +301,7 @@ Record record_of(const Json &json, const std::shared_ptr<const Parameters> &para
   record.sets_modes = member(json, "sets_modes").get<bool>();
   const Json &result = member(json, "result");
   const Json &tensors = member(result, "tensors");
-  for (const Json &meta : member(result, "traced"))
+  for (const Json &meta : list(result, "traced"))
     record.output_metas.push_back(meta_of(meta));
   if (!tensors.is_number_unsigned() || tensors.get<std::size_t>() != record.output_metas.size())
     wrong_manifest("a result has other tensors than it had");
@@ -325,11 +336,30 @@ Json function_json(const Manifest::Function &function) {
           {"specializations", std::move(specializations)}};
 }
 
+/// In the order and with the names that a function of Python's can have.
+void check_parameters(const Parameters &parameters) {
+  using Kind = Parameters::Kind;
+  std::set<std::string_view> names;
+  for (std::size_t i = 0; i < parameters.names.size(); ++i) {
+    const Kind kind = parameters.kinds[i];
+    std::string_view name = parameters.names[i];
+    if (kind == Kind::var_positional || kind == Kind::var_keyword)
+      name.remove_prefix(std::min(name.find_first_not_of('*'), name.size()));
+    const bool again = i > 0 && kind == parameters.kinds[i - 1] &&
+                       (kind == Kind::var_positional || kind == Kind::var_keyword);
+    if (!is_identifier(name) || !names.insert(name).second || again ||
+        (i > 0 && kind < parameters.kinds[i - 1]))
+      wrong_manifest("a function has parameters that none can have");
+  }
+}
+
 Manifest::Function function_of(const Json &json) {
   Manifest::Function function;
   function.name = member(json, "name").get<std::string>();
+  if (!is_identifier(function.name))
+    wrong_manifest("a function's name is no name");
   auto made = std::make_shared<Parameters>();
-  for (const Json &parameter : member(json, "parameters")) {
+  for (const Json &parameter : list(json, "parameters")) {
     made->names.push_back(member(parameter, "name").get<std::string>());
     made->kinds.push_back(static_cast<Parameters::Kind>(
         index_of(kKinds, member(parameter, "kind").get<std::string>())));
@@ -342,8 +372,9 @@ Manifest::Function function_of(const Json &json) {
     add_tree(member(given, "value"), 0, value->nodes, value->atoms);
     made->defaults.back() = member(given, "text").get<std::string>();
   }
+  check_parameters(*made);
   function.parameters = made;
-  for (const Json &record : member(json, "specializations"))
+  for (const Json &record : list(json, "specializations"))
     function.specializations.push_back(record_of(record, function.parameters));
   return function;
 }
@@ -363,13 +394,27 @@ std::string to_json(const Manifest &manifest) {
   return json.dump(1) + "\n";
 }
 
+std::set<std::string> methods_of(const Manifest &manifest) {
+  std::set<std::string> methods;
+  for (const Manifest::Function &function : manifest.functions)
+    for (const Record &record : function.specializations)
+      if (!methods.insert(record.method).second)
+        wrong_manifest(fmt::format("two graphs are in method '{}'", record.method));
+  return methods;
+}
+
 Manifest from_json(const std::string &text) {
   try {
-    const Json json = Json::parse(text);
+    const Json json = Json::parse(text, [](int depth, Json::parse_event_t, Json &) {
+      if (depth > kDeepestJson)
+        wrong_manifest("it has more in each other than any has");
+      return true;
+    });
     Manifest manifest;
     if (member(json, "format") != "tracehost archive")
       wrong_manifest("it is of another format");
-    manifest.version = member(json, "version").get<int>();
+    manifest.version = static_cast<int>(
+        integer(member(json, "version"), std::numeric_limits<int>::min(), std::numeric_limits<int>::max()));
     manifest.tracehost = member(json, "tracehost").get<std::string>();
     manifest.torch = member(json, "torch").get<std::string>();
     if (manifest.version > kVersion)
@@ -383,7 +428,7 @@ Manifest from_json(const std::string &text) {
     manifest.libraries = member(json, "libraries").get<std::vector<std::string>>();
     if (json.contains("metadata"))
       manifest.metadata = json["metadata"].get<std::map<std::string, std::string>>();
-    for (const Json &function : member(json, "functions"))
+    for (const Json &function : list(json, "functions"))
       manifest.functions.push_back(function_of(function));
     return manifest;
   } catch (const Json::exception &e) {

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -40,6 +41,8 @@ struct Manifest {
 };
 
 std::string to_json(const Manifest &manifest);
+/// Each is one graph's. Throws Error: one is two graphs'.
+std::set<std::string> methods_of(const Manifest &manifest);
 /// Throws Error without the file's name: what is wrong. Nothing in the result points outside of it.
 Manifest from_json(const std::string &text);
 

@@ -1,27 +1,24 @@
 #include "archive/archive.h"
-#include "archive/file.h"
+#include "archive/container.h"
+#include "archive/import.h"
 #include "archive/lower.h"
 #include "archive/manifest.h"
-#include "program/numbers.h"
-#include "program/undo.h"
 #include "signature/difference.h"
 
-#include <ATen/EmptyTensor.h>
 #include <ATen/ops/empty.h>
+#include <ATen/core/dispatch/Dispatcher.h>
 #include <c10/core/InferenceMode.h>
-#include <caffe2/serialize/inline_container.h>
-#include <torch/csrc/jit/api/function_impl.h>
-#include <torch/csrc/jit/api/module.h>
 #include <torch/csrc/jit/ir/constants.h>
-#include <torch/csrc/jit/serialization/import.h>
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cstring>
 #include <functional>
+#include <set>
 #include <string_view>
 #include <unordered_map>
+#include <unordered_set>
 #include <utility>
 
 namespace tracehost::archive {
@@ -30,38 +27,18 @@ namespace jit = torch::jit;
 
 namespace {
 
-constexpr std::size_t kLargestManifest = std::size_t{256} << 20;
-
-[[noreturn]] void wrong(const std::string &what) {
-  throw Error("it is not what tracehost writes: " + what);
-}
-
+/// The first line that says something: texts of PyTorch's begin with an empty one.
 std::string first_line(std::string text) {
+  text.erase(0, std::min(text.find_first_not_of(" \n"), text.size()));
   text.erase(std::min(text.find('\n'), text.size()));
-  return text;
+  return text.empty() ? "an error without a text" : text;
 }
 
-std::string manifest_text(const std::shared_ptr<OpenFile> &file) {
-  caffe2::serialize::PyTorchStreamReader zip(file);
+std::string manifest_text(const Container &container) {
   const std::string name = fmt::format("extra/{}", kManifest);
-  if (!zip.hasRecord(name))
-    wrong("it has no manifest");
-  // What is packed could be made to unpack to more than there is memory.
-  for (const std::string &record : zip.getAllRecords())
-    if (zip.getRecordSize(record) > std::max(kLargestManifest, file->size()))
-      wrong("a record in it is larger than the file");
-  const auto [data, size] = zip.getRecord(name);
-  return {static_cast<const char *>(data.get()), size};
-}
-
-/// torch takes sizes and strides as a file has them.
-void check_storage(const at::Tensor &t) {
-  if (t.layout() != at::kStrided || !t.defined())
-    return;
-  const std::size_t needed = at::detail::computeStorageNbytes(
-      t.sizes(), t.strides(), t.itemsize(), static_cast<std::size_t>(t.storage_offset()));
-  if (t.numel() > 0 && (needed > t.storage().nbytes() || t.storage_offset() < 0))
-    wrong("a tensor is larger than its data");
+  if (!container.has(name))
+    wrong_file("it has no manifest");
+  return container.text(name);
 }
 
 /// Puts all from one device on another.
@@ -116,7 +93,7 @@ void complete_keys(TensorMeta &meta) {
 
 class Loader {
 public:
-  Loader(jit::Module module, Move move) : module_(std::move(module)), move_(move) {}
+  Loader(const Imported &imported, Move move) : imported_(imported), move_(move) {}
 
   SpecializationRef specialization(Record &&record, const std::string &name) {
     auto made = std::make_shared<Specialization>();
@@ -129,6 +106,7 @@ public:
     state->outputs = std::move(record.output_metas);
     for (TensorMeta &meta : state->outputs)
       move_(meta);
+    check_captures(record, state->captures);
     made->program = program(record, name);
     made->signature = std::move(record.signature);
     for (TensorMeta &slot : made->signature.slots)
@@ -152,24 +130,28 @@ private:
     complete_keys(meta);
   }
 
-  at::Tensor tensor(const std::string &attribute) {
-    auto &known = tensors_[attribute];
-    if (known.defined())
-      return known;
-    if (!module_.hasattr(attribute) || !module_.attr(attribute).isTensor())
-      wrong(fmt::format("it has no tensor '{}'", attribute));
-    known = module_.attr(attribute).toTensor();
-    check_storage(known);
-    return known;
+  at::Tensor tensor(const std::string &attribute) const {
+    at::Tensor found = imported_.tensor(attribute);
+    if (!found.defined())
+      wrong_file(fmt::format("it has no tensor '{}'", attribute));
+    return found;
+  }
+
+  /// What is compared with a capture reads as much as the manifest says that it has.
+  static void check_captures(const Record &record, const std::vector<at::Tensor> &captures) {
+    for (std::size_t i = 0; i < captures.size(); ++i) {
+      const TensorMeta &told = record.signature.captures[i].meta;
+      const at::Tensor &t = captures[i];
+      if (told.dtype != t.scalar_type() || !std::equal(told.sizes.begin(), told.sizes.end(),
+                                                       t.sizes().begin(), t.sizes().end()))
+        wrong_file(fmt::format("tensor '{}' is of another form than its manifest says",
+                               record.attributes[i]));
+    }
   }
 
   std::unique_ptr<Program> program(const Record &record, const std::string &name) {
-    const auto method = module_.find_method(record.method);
-    if (!method)
-      wrong(fmt::format("it has no method '{}'", record.method));
-    auto graph = jit::toGraphFunction(method->function()).graph()->copy();
+    auto graph = imported_.graph(record.method);
     unbind(*graph, record);
-    raise(*graph);
     move_(*graph);
     return std::make_unique<Program>(std::move(graph), name, record.outputs.tensors);
   }
@@ -178,7 +160,7 @@ private:
   void unbind(jit::Graph &graph, const Record &record) {
     const std::size_t slots = record.signature.slots.size();
     if (graph.inputs().size() != slots + 1)
-      wrong(fmt::format("method '{}' has other inputs than arguments", record.method));
+      wrong_file(fmt::format("method '{}' has other inputs than arguments", record.method));
     jit::Value *self = graph.inputs()[0];
     std::unordered_map<std::string, jit::Value *> inputs;
     for (const std::string &attribute : record.attributes) {
@@ -186,23 +168,16 @@ private:
       inputs.emplace(attribute, input); // of those that occur twice, the first
     }
     each_node(graph.block(), [&](jit::Node *node) {
-      if (node->kind() == c10::prim::Constant && node->outputs().size() == 1)
-        if (const auto value = jit::toIValue(node->output()); value && value->isTensor())
-          check_storage(value->toTensor());
-      if (node->kind().ns().toUnqualString() == std::string_view("tracehost") &&
-          !is_number_op(node->kind().toQualString()) &&
-          !is_check_or_save(node->kind().toQualString()))
-        wrong(fmt::format("method '{}' has an op of tracehost's own", record.method));
       if (node->kind() != c10::prim::GetAttr)
         return;
       const auto found = inputs.find(node->s(c10::attr::name));
       if (node->input() != self || found == inputs.end())
-        wrong(fmt::format("method '{}' reads '{}'", record.method, node->s(c10::attr::name)));
+        wrong_file(fmt::format("method '{}' reads '{}'", record.method, node->s(c10::attr::name)));
       node->output()->replaceAllUsesWith(found->second);
       node->destroy();
     });
     if (self->hasUses())
-      wrong(fmt::format("method '{}' uses the module", record.method));
+      wrong_file(fmt::format("method '{}' uses the module", record.method));
     graph.eraseInput(0);
     unpack_outputs(graph, record);
   }
@@ -211,7 +186,7 @@ private:
     std::vector<jit::Value *> results;
     jit::Value *result = graph.outputs().size() == 1 ? graph.outputs()[0] : nullptr;
     if (!result)
-      wrong(fmt::format("method '{}' has no result", record.method));
+      wrong_file(fmt::format("method '{}' has no result", record.method));
     const bool is_tuple = result->type()->kind() == c10::TypeKind::TupleType;
     if (is_tuple) {
       const jit::WithInsertPoint end(graph.block()->return_node());
@@ -223,16 +198,15 @@ private:
     graph.eraseOutput(0);
     for (jit::Value *value : results) {
       if (!value->type()->isSubtypeOf(*c10::TensorType::get()))
-        wrong(fmt::format("method '{}' gives what is no tensor", record.method));
+        wrong_file(fmt::format("method '{}' gives what is no tensor", record.method));
       graph.registerOutput(value);
     }
     if (results.size() != record.outputs.tensors)
-      wrong(fmt::format("method '{}' gives other tensors than its result has", record.method));
+      wrong_file(fmt::format("method '{}' gives other tensors than its result has", record.method));
   }
 
-  jit::Module module_;
+  const Imported &imported_;
   Move move_;
-  std::unordered_map<std::string, at::Tensor> tensors_;
   std::uint64_t number_ = 0;
 };
 
@@ -318,24 +292,52 @@ void choose(Manifest &manifest, const std::vector<std::string> &names) {
   });
 }
 
+/// Of the libraries whose operators it has, those that this process has not loaded.
+std::string missing(const Manifest &manifest) {
+  std::unordered_set<std::string> known;
+  for (const auto &name : c10::Dispatcher::singleton().getAllOpNames())
+    known.insert(name.name.substr(0, name.name.find("::")));
+  std::string names;
+  for (const std::string &library : manifest.libraries)
+    if (!known.contains(library))
+      names += (names.empty() ? "'" : "', '") + library;
+  return names.empty() ? names : names + "'";
+}
+
+Imported imported(const Container &container, const Manifest &manifest,
+                  const std::set<std::string> &methods, std::optional<c10::Device> device) {
+  if (const std::string names = missing(manifest); !names.empty())
+    throw Error(fmt::format("it has operators of {}, which nothing here has registered. Import the "
+                            "package, or load the library, before the archive.",
+                            names));
+  try {
+    return {container, methods, manifest.libraries, device};
+  } catch (const Error &) {
+    throw;
+  } catch (const std::exception &e) {
+    const auto *const own = dynamic_cast<const c10::Error *>(&e);
+    throw Error(fmt::format("PyTorch {} can't read it ({}); it was written with {}",
+                            TRACEHOST_BUILT_TORCH,
+                            first_line(own ? own->what_without_backtrace() : e.what()),
+                            manifest.torch));
+  }
+}
+
 Contents load(const Input &input, const ReadOptions &options) {
   const c10::InferenceMode off(false); // what is read serves any mode
   const auto &[path, bytes] = input;
   const auto file =
       bytes ? std::make_shared<OpenFile>(path, *bytes) : std::make_shared<OpenFile>(path);
-  Manifest manifest = from_json(manifest_text(file));
+  const Container container(file);
+  Manifest manifest = from_json(manifest_text(container));
+  const std::set<std::string> methods = methods_of(manifest); // those left out, too
   choose(manifest, options.functions);
   const Move move{manifest.device, options.device ? with_index(*options.device) : manifest.device};
   check_device(move.to, manifest);
   check_move(manifest, move);
-  jit::Module module;
-  try {
-    module = jit::load(file, move.needed() ? std::optional(move.to) : std::nullopt);
-  } catch (const c10::Error &e) {
-    throw Error(fmt::format("PyTorch {} can't read it ({}); it was written with {}",
-                            TRACEHOST_BUILT_TORCH, first_line(e.what_without_backtrace()),
-                            manifest.torch));
-  }
+  const Imported from =
+      imported(container, manifest, methods,
+               move.needed() ? std::optional(move.to) : std::nullopt);
   Contents contents{path,
                     manifest.version,
                     manifest.tracehost,
@@ -345,10 +347,10 @@ Contents load(const Input &input, const ReadOptions &options) {
                     move.to,
                     {},
                     std::move(manifest.metadata)};
-  Loader loader(std::move(module), move);
+  Loader loader(from, move);
   for (Manifest::Function &function : manifest.functions) {
     if (contents.find(function.name))
-      wrong(fmt::format("it has two functions '{}'", function.name));
+      wrong_file(fmt::format("it has two functions '{}'", function.name));
     Entry entry{function.name, function.parameters, std::move(function.defaults), {}};
     for (Record &record : function.specializations)
       entry.specializations.push_back(loader.specialization(std::move(record), function.name));
@@ -398,9 +400,16 @@ Contents read(const std::string &path, std::optional<c10::Device> device) {
   return read({path, std::nullopt}, {device, {}});
 }
 
+std::string source(const std::string &path) {
+  return with_path(path, [&] {
+    const Container container(std::make_shared<OpenFile>(path));
+    return checked_source(container, methods_of(from_json(manifest_text(container))));
+  });
+}
+
 std::string manifest(const std::string &path) {
   return with_path(path, [&] {
-    std::string text = manifest_text(std::make_shared<OpenFile>(path));
+    std::string text = manifest_text(Container(std::make_shared<OpenFile>(path)));
     from_json(text);
     return text;
   });

@@ -3,14 +3,18 @@
 #include "archive/archive.h"
 
 #include <c10/core/Device.h>
+#include <c10/core/ScalarType.h>
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <bit>
 #include <cmath>
 #include <cstring>
 #include <limits>
+#include <string_view>
+#include <unordered_set>
 #include <utility>
 
 namespace tracehost::archive {
@@ -19,6 +23,7 @@ void wrong_manifest(const std::string &what) { throw Error("its manifest is wron
 namespace {
 
 constexpr int kDeepest = 64; ///< containers in each other
+constexpr std::size_t kMostDigits = 4300; ///< of an integer: what Python reads
 
 c10::Device device_of(const Node &node) {
   return {static_cast<c10::DeviceType>(node.payload.integer >> 8),
@@ -83,6 +88,41 @@ constexpr std::array<const char *, 5> kForms = {"tuple", "list", "dict", "namedt
 
 // ---- reading ------------------------------------------------------------------------------------
 
+/// What of torch an argument or a result may be.
+bool is_torch_constant(const std::string &name) {
+  static const std::unordered_set<std::string_view> others = {
+      "strided",           "sparse_coo",      "sparse_csr",    "sparse_csc",
+      "sparse_bsr",        "sparse_bsc",      "_mkldnn",       "jagged",
+      "contiguous_format", "preserve_format", "channels_last", "channels_last_3d"};
+  return others.contains(name) || c10::getStringToDtypeMap().contains(name);
+}
+
+/// `module:Class.Name`
+bool is_class_name(std::string_view name) {
+  const auto colon = name.find(':');
+  if (colon == std::string_view::npos)
+    return false;
+  for (std::string_view part : {name.substr(0, colon), name.substr(colon + 1)})
+    for (bool more = true; more;) {
+      const auto dot = part.find('.');
+      std::string_view own = part.substr(0, dot);
+      if (own == "<locals>") // of a class in a function: nothing finds it, it is a name all the same
+        own = "locals";
+      if (!is_identifier(own))
+        return false;
+      more = dot != std::string_view::npos;
+      part.remove_prefix(more ? dot + 1 : part.size());
+    }
+  return true;
+}
+
+bool is_integer(std::string_view digits) {
+  if (digits.starts_with('-'))
+    digits.remove_prefix(1);
+  return !digits.empty() && digits.size() <= kMostDigits &&
+         digits.find_first_not_of("0123456789") == std::string_view::npos;
+}
+
 class Reader {
 public:
   Reader(std::size_t tensors, std::vector<Node> &nodes, std::vector<AtomRef> &atoms)
@@ -113,6 +153,9 @@ private:
                       : std::make_shared<ContainerClass>(form);
     if (named && type->fields().size() != items.size())
       wrong_manifest("a container has other items than fields");
+    if (named && (!is_class_name(type->name()) ||
+                  !std::all_of(type->fields().begin(), type->fields().end(), is_identifier)))
+      wrong_manifest("a container is of no class");
     const std::size_t at = nodes_.size();
     nodes_.push_back(tracehost::container(std::move(type), atoms_));
     for (const Json &item : items) {
@@ -158,10 +201,10 @@ private:
     Node node;
     if (tag == "tensor") {
       node.kind = Kind::tensor;
-      const auto slot = content.get<std::uint64_t>();
-      if (!content.is_number_integer() || content < 0 || slot >= tensors_)
+      if (tensors_ == 0)
         wrong_manifest("a tensor that is not there");
-      node.payload.slot = static_cast<std::uint32_t>(slot);
+      node.payload.slot = static_cast<std::uint32_t>(
+          integer(content, 0, static_cast<std::int64_t>(tensors_) - 1));
       node.reserved[1] = json.contains("as") ? kComputed : 0;
       return node;
     }
@@ -173,6 +216,8 @@ private:
     if (tag == "real") {
       node.kind = Kind::real;
       constexpr double infinity = std::numeric_limits<double>::infinity();
+      if (text != "inf" && text != "-inf" && text != "nan")
+        wrong_manifest("a number that is none");
       node.payload.real = text == "inf"    ? infinity
                           : text == "-inf" ? -infinity
                                            : std::numeric_limits<double>::quiet_NaN();
@@ -189,6 +234,9 @@ private:
         wrong_manifest("a complex number has no two parts");
       return literal(tag == "bytes" ? Type::bytes : Type::complex, std::move(bytes), atoms_);
     }
+    if ((tag == "integer" && !is_integer(text)) || (tag == "torch" && !is_torch_constant(text)) ||
+        (tag == "member" && !is_class_name(text)))
+      wrong_manifest("a value is not of its kind");
     if (tag == "integer" || tag == "torch" || tag == "member")
       return literal(tag == "integer" ? Type::big_integer
                      : tag == "torch" ? Type::torch
@@ -211,6 +259,31 @@ const Json &member(const Json &json, const char *key) {
   if (found == json.end())
     wrong_manifest(fmt::format("it has no '{}'", key));
   return *found;
+}
+
+const Json &list(const Json &json, const char *key) {
+  const Json &found = member(json, key);
+  if (!found.is_array())
+    wrong_manifest(fmt::format("'{}' is no list", key));
+  return found;
+}
+
+std::int64_t integer(const Json &json, std::int64_t least, std::int64_t most) {
+  constexpr auto largest = static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max());
+  if (!json.is_number_integer() ||
+      (json.is_number_unsigned() && json.get<std::uint64_t>() > largest) ||
+      json.get<std::int64_t>() < least || json.get<std::int64_t>() > most)
+    wrong_manifest("a number is none, or too large");
+  return json.get<std::int64_t>();
+}
+
+bool is_identifier(std::string_view name) {
+  const auto fits = [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
+           static_cast<unsigned char>(c) >= 0x80;
+  };
+  return !name.empty() && !(name[0] >= '0' && name[0] <= '9') &&
+         std::all_of(name.begin(), name.end(), fits);
 }
 
 std::string hex(std::string_view bytes) {

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include <cstddef>
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -29,6 +30,13 @@ void add_tree(const Json &json, std::size_t tensors, std::vector<Node> &nodes,
 
 /// `json[key]`, which must be there; throws Error.
 const Json &member(const Json &json, const char *key);
+
+/// `json[key]`, which must be a list. Throws Error.
+const Json &list(const Json &json, const char *key);
+/// An integer from `least` to `most`. Throws Error.
+std::int64_t integer(const Json &json, std::int64_t least, std::int64_t most);
+/// Whether it can be a name in Python: letters, digits, `_`, and what is not ASCII.
+bool is_identifier(std::string_view name);
 
 /// Throws the Error of a manifest that holds something else than it must.
 [[noreturn]] void wrong_manifest(const std::string &what);

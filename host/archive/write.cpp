@@ -1,6 +1,7 @@
 #include "archive/write.h"
 
-#include "archive/file.h"
+#include "archive/container.h"
+#include "archive/import.h"
 #include "archive/lower.h"
 #include "archive/manifest.h"
 
@@ -15,6 +16,7 @@
 #include <array>
 #include <cctype>
 #include <exception>
+#include <memory>
 #include <string_view>
 #include <unordered_map>
 #include <unordered_set>
@@ -291,27 +293,34 @@ private:
 };
 
 void write_zip(NewFile &file, Builder &builder) {
-  std::exception_ptr failed; // by the file: torch says that something failed
-  caffe2::serialize::PyTorchStreamWriter writer([&](const void *bytes, std::size_t count) {
-    try {
-      file.append(bytes, count);
+  // What the file throws is kept: the writer's destructor writes, too, and must not fail. It goes on
+  // into nothing.
+  std::exception_ptr failed;
+  {
+    caffe2::serialize::PyTorchStreamWriter writer([&](const void *bytes, std::size_t count) {
+      try {
+        if (!failed)
+          file.append(bytes, count);
+      } catch (...) {
+        failed = std::current_exception();
+      }
       return count;
-    } catch (...) {
-      failed = std::current_exception();
-      return std::size_t{0};
-    }
-  });
-  try {
+    });
     jit::ScriptModuleSerializer(writer).serialize(builder.module(), {}, false, false);
     builder.manifest().payload = "xxh3:" + file.hash();
     const std::string manifest = to_json(builder.manifest());
     writer.writeRecord(fmt::format("extra/{}", kManifest), manifest.data(), manifest.size());
     writer.writeEndOfFile();
-  } catch (...) {
-    if (failed)
-      std::rethrow_exception(failed);
-    throw;
   }
+  if (failed)
+    std::rethrow_exception(failed);
+}
+
+/// By the rules of who loads it: what can't be read is not written.
+void check_loads(const std::string &path) {
+  const Container container(std::make_shared<OpenFile>(path));
+  const Manifest manifest = from_json(container.text(fmt::format("extra/{}", kManifest)));
+  checked_source(container, methods_of(manifest));
 }
 
 } // namespace
@@ -327,7 +336,12 @@ void write(const std::string &path, const std::vector<SourceFunction> &functions
     NewFile file(path);
     write_zip(file, builder);
     file.complete();
-  } catch (const Error &) {
+    check_loads(file.beside());
+    file.publish();
+  } catch (const Error &e) {
+    const std::string text = e.what();
+    if (text.starts_with("it is not what tracehost writes"))
+      throw Error(fmt::format("{} can't be written: it could not be loaded ({})", path, text));
     throw;
   } catch (const c10::Error &e) {
     throw Error(fmt::format("{} can't be written: {}", path, e.what_without_backtrace()));

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <array>
+#include <limits>
 #include <optional>
 #include <utility>
 
@@ -13,22 +14,32 @@ namespace {
 
 using Op = SizeTerm::Op;
 
-std::int64_t floor_divide(std::int64_t a, std::int64_t b) {
+using Result = std::optional<std::int64_t>;
+
+Result floor_divide(std::int64_t a, std::int64_t b) {
+  if (b == 0 || (b == -1 && a == std::numeric_limits<std::int64_t>::min()))
+    return std::nullopt;
   return a / b - (a % b != 0 && (a < 0) != (b < 0));
 }
 
-std::int64_t apply(Op op, std::int64_t a, std::int64_t b) {
+/// Null: it can't be told in 64 bits.
+Result apply(Op op, std::int64_t a, std::int64_t b) {
+  std::int64_t result = 0;
   switch (op) {
   case Op::add:
-    return a + b;
+    return __builtin_add_overflow(a, b, &result) ? Result() : result;
   case Op::subtract:
-    return a - b;
+    return __builtin_sub_overflow(a, b, &result) ? Result() : result;
   case Op::multiply:
-    return a * b;
+    return __builtin_mul_overflow(a, b, &result) ? Result() : result;
   case Op::floor_divide:
     return floor_divide(a, b);
   case Op::remainder:
-    return a - b * floor_divide(a, b);
+    if (b == -1)
+      return 0;
+    if (const Result quotient = floor_divide(a, b))
+      return a - b * *quotient;
+    return std::nullopt;
   case Op::equal:
     return a == b;
   case Op::not_equal:
@@ -61,9 +72,10 @@ std::optional<std::int64_t> evaluate(const SizeExpression &expression, const Siz
       stack[top - 1] = !stack[top - 1];
     } else {
       const std::int64_t right = stack[--top];
-      if (right == 0 && (term.op == Op::floor_divide || term.op == Op::remainder))
+      const Result made = apply(term.op, stack[top - 1], right);
+      if (!made)
         return std::nullopt;
-      stack[top - 1] = apply(term.op, stack[top - 1], right);
+      stack[top - 1] = *made;
     }
   }
   return stack[0];

@@ -1,0 +1,222 @@
+#include "archive/container.h"
+
+#include "archive/archive.h"
+#include "archive/limits.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+// miniz, which libtorch_cpu.so has for its own zips and exports.
+extern "C" std::size_t tinfl_decompress_mem_to_mem(void *to, std::size_t to_size, const void *from,
+                                                   std::size_t from_size, int flags);
+
+namespace tracehost::archive {
+namespace {
+
+constexpr std::string_view kFolder = "archive/";
+constexpr std::size_t kShortEnd = 22, kLocator = 20, kLongEnd = 56, kEntry = 46, kHeader = 30;
+constexpr std::uint32_t kShortEndMark = 0x06054b50, kLocatorMark = 0x07064b50, kLongEndMark = 0x06064b50,
+                        kEntryMark = 0x02014b50, kHeaderMark = 0x04034b50;
+constexpr std::uint64_t kIn64 = 0xffffffff; ///< the number is in the entry's extra field
+
+/// Little-endian numbers of a piece of the file, each within it.
+class Fields {
+public:
+  explicit Fields(std::string_view bytes) : bytes_(bytes) {}
+
+  std::string_view take(std::size_t count) {
+    if (count > bytes_.size())
+      wrong_file("its directory is cut off");
+    const std::string_view taken = bytes_.substr(0, count);
+    bytes_.remove_prefix(count);
+    return taken;
+  }
+  std::uint64_t number(std::size_t bytes) {
+    std::uint64_t result = 0;
+    const std::string_view taken = take(bytes);
+    for (std::size_t i = bytes; i-- > 0;)
+      result = result << 8 | static_cast<unsigned char>(taken[i]);
+    return result;
+  }
+  bool empty() const { return bytes_.empty(); }
+
+private:
+  std::string_view bytes_;
+};
+
+std::string piece(const OpenFile &file, std::uint64_t at, std::uint64_t count) {
+  if (at > file.size() || count > file.size() - at)
+    wrong_file("a part of it would lie behind its end");
+  std::string result(count, '\0');
+  if (file.read(at, result.data(), count) != count)
+    throw Error("it can't be read: it was made shorter meanwhile");
+  return result;
+}
+
+struct Directory {
+  std::uint64_t entries = 0, size = 0, at = 0;
+};
+
+Directory directory_of(const OpenFile &file) {
+  const std::uint64_t end_at = file.size() - kComment - kShortEnd;
+  const std::string end_bytes = piece(file, end_at, kShortEnd);
+  Fields end(end_bytes);
+  if (end.number(4) != kShortEndMark || end.number(4) != 0)
+    wrong_file("its zip does not end");
+  Directory directory;
+  directory.entries = end.number(2);
+  end.take(2);
+  directory.size = end.number(4);
+  directory.at = end.number(4);
+  std::uint64_t behind = end_at;
+  if (end_at >= kLocator + kLongEnd) {
+    const std::string locator_bytes = piece(file, end_at - kLocator, kLocator);
+    Fields locator(locator_bytes);
+    if (locator.number(4) == kLocatorMark) {
+      locator.take(4);
+      const std::uint64_t at = locator.number(8);
+      const std::string bytes = piece(file, at, kLongEnd);
+      Fields end64(bytes);
+      if (end64.number(4) != kLongEndMark)
+        wrong_file("its zip does not end");
+      end64.take(20);
+      directory.entries = end64.number(8);
+      end64.take(8);
+      directory.size = end64.number(8);
+      directory.at = end64.number(8);
+      behind = at;
+    }
+  }
+  if (directory.at > behind || directory.size > behind - directory.at)
+    wrong_file("its directory lies behind its end");
+  if (directory.entries > directory.size / kEntry)
+    wrong_file("its directory is cut off");
+  return directory;
+}
+
+bool is_numeral(std::string_view text) {
+  return !text.empty() && text.size() <= 18 &&
+         std::all_of(text.begin(), text.end(), [](char c) { return c >= '0' && c <= '9'; });
+}
+
+/// Nothing else is in an archive; what is not read does no harm, but is not what was saved.
+bool is_known(std::string_view name) {
+  constexpr std::array<std::string_view, 10> names = {
+      "data.pkl",  "constants.pkl",          "code/__torch__/tracehost.py", "version",
+      "byteorder", ".data/serialization_id", ".format_version",             ".storage_alignment",
+      "extra/tracehost.json",                "code/__torch__/tracehost.py.debug_pkl"};
+  if (std::find(names.begin(), names.end(), name) != names.end())
+    return true;
+  for (const std::string_view folder : {"data/", "constants/"})
+    if (name.starts_with(folder) && is_numeral(name.substr(folder.size())))
+      return true;
+  return false;
+}
+
+} // namespace
+
+Container::Container(std::shared_ptr<const OpenFile> file) : file_(std::move(file)) {
+  const Directory directory = directory_of(*file_);
+  const std::string bytes = piece(*file_, directory.at, directory.size);
+  Fields all(bytes);
+  for (std::uint64_t i = 0; i < directory.entries; ++i) {
+    if (all.number(4) != kEntryMark)
+      wrong_file("its directory has another form");
+    all.take(4);
+    const std::uint64_t flags = all.number(2), method = all.number(2);
+    all.take(8);
+    Record record;
+    record.stored = all.number(4);
+    record.unpacked = all.number(4);
+    const std::uint64_t name_size = all.number(2), extra_size = all.number(2);
+    const std::uint64_t note_size = all.number(2);
+    all.take(8);
+    std::uint64_t header = all.number(4);
+    const std::string name(all.take(name_size));
+    Fields extra(all.take(extra_size));
+    all.take(note_size);
+    while (!extra.empty()) {
+      const std::uint64_t kind = extra.number(2);
+      Fields content(extra.take(extra.number(2)));
+      if (kind != 1)
+        continue;
+      for (std::uint64_t *number : {&record.unpacked, &record.stored, &header})
+        if (*number == kIn64)
+          *number = content.number(8);
+    }
+    if ((flags & 1) != 0 || (method != 0 && method != 8))
+      wrong_file("a record in it is encrypted, or packed in another way");
+    record.packed = method == 8;
+    add(name, record, header, directory.at);
+  }
+  // Apart from each other: what they hold together is no more than the file.
+  std::vector<std::pair<std::uint64_t, std::uint64_t>> places;
+  for (const auto &[name, record] : records_)
+    places.emplace_back(record.at, record.stored);
+  std::sort(places.begin(), places.end());
+  for (std::size_t i = 1; i < places.size(); ++i)
+    if (places[i].first - places[i - 1].first < places[i - 1].second)
+      wrong_file("two records in it are at one place");
+}
+
+void Container::add(const std::string &name, Record record, std::uint64_t header,
+                    std::uint64_t end) {
+  if (name.size() > kLargestName || !name.starts_with(kFolder) ||
+      !is_known(std::string_view(name).substr(kFolder.size())))
+    wrong_file("it has a record that no archive has");
+  const std::string bytes = piece(*file_, header, kHeader);
+  Fields local(bytes);
+  if (local.number(4) != kHeaderMark)
+    wrong_file("a record in it does not begin");
+  local.take(22);
+  const std::uint64_t name_size = local.number(2);
+  record.at = header + kHeader + name_size + local.number(2);
+  if (record.at > end || record.stored > end - record.at)
+    wrong_file("a record in it is larger than the file");
+  if (!record.packed && record.stored != record.unpacked)
+    wrong_file("a record in it has two sizes");
+  if (record.packed && record.unpacked > kFreelyUnpacked + kUnpackedFactor * record.stored)
+    wrong_file("a record in it unpacks to more than its size allows");
+  if (!records_.emplace(name.substr(kFolder.size()), record).second)
+    wrong_file("it has two records of one name");
+}
+
+const Container::Record &Container::record(const std::string &name) const {
+  const auto found = records_.find(name);
+  if (found == records_.end())
+    wrong_file(fmt::format("it has no record '{}'", name));
+  return found->second;
+}
+
+std::string Container::text(const std::string &name) const {
+  const Record &of = record(name);
+  std::string stored = piece(*file_, of.at, of.stored);
+  if (!of.packed)
+    return stored;
+  std::string result(of.unpacked, '\0');
+  if (tinfl_decompress_mem_to_mem(result.data(), result.size(), stored.data(), stored.size(), 0) !=
+      result.size())
+    wrong_file(fmt::format("record '{}' can't be unpacked", name));
+  return result;
+}
+
+std::size_t Container::size(const std::string &name) const {
+  const Record &of = record(name);
+  if (of.packed)
+    wrong_file(fmt::format("record '{}' is packed, which tensors are not", name));
+  return of.stored;
+}
+
+void Container::read(const std::string &name, void *into) const {
+  const Record &of = record(name);
+  if (file_->read(of.at, into, of.stored) != of.stored)
+    throw Error("it can't be read: it was made shorter meanwhile");
+}
+
+} // namespace tracehost::archive

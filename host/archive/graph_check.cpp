@@ -1,0 +1,78 @@
+#include "archive/graph_check.h"
+
+#include "archive/archive.h"
+#include "archive/lower.h"
+#include "program/numbers.h"
+#include "program/undo.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <string_view>
+#include <unordered_set>
+
+namespace tracehost::archive {
+
+namespace jit = torch::jit;
+
+namespace {
+
+const std::unordered_set<std::string_view> kPrims = {
+    "prim::Constant",       "prim::If",          "prim::Loop",        "prim::ListConstruct",
+    "prim::ListUnpack",     "prim::GetAttr",     "prim::TupleConstruct", "prim::TupleUnpack",
+    "prim::TupleIndex",     "prim::NumToTensor", "prim::RaiseException", "prim::is_meta",
+    "prim::data",           "prim::min",         "prim::max",         "prim::abs"};
+
+const std::unordered_set<std::string_view> kRefused = {
+    // files, output, other processes
+    "aten::save", "aten::from_file", "aten::_print", "aten::warn",
+    // sizes and indices that nothing checks
+    "aten::_reshape_alias", "aten::set_", "aten::record_stream", "aten::_unsafe_index",
+    "aten::_unsafe_index_put", "aten::_unsafe_masked_index",
+    "aten::_unsafe_masked_index_put_accumulate", "aten::_sparse_coo_tensor_unsafe",
+    "aten::_sparse_compressed_tensor_unsafe", "aten::_sparse_csr_tensor_unsafe",
+    "aten::_sparse_csc_tensor_unsafe", "aten::_sparse_bsr_tensor_unsafe",
+    "aten::_sparse_bsc_tensor_unsafe", "aten::_nested_view_from_buffer",
+    "aten::_nested_view_from_buffer_copy", "aten::_resize_output", "aten::_resize_output_",
+    // divisions of numbers that trap, and sums of text
+    "aten::floordiv", "aten::__range_length", "aten::__derive_index", "aten::divmod",
+    "aten::factorial", "aten::mod"};
+
+/// PyTorch's own, besides aten and prim, that no function of a user's records.
+const std::unordered_set<std::string_view> kOwnNamespaces = {
+    "cuda", "c10d", "prims", "static_runtime", "_test", "profiler", "export", "symm_mem", "rpc",
+    "inductor", "inductor_prims", "_native", "_native_aot", "debug_mode_ops", "debugprims",
+    "mkldnn", "mkldnn_prepacked", "mkl", "onednn", "rngprims", "coor", "fsdp", "flex_gemm", "onnx"};
+
+bool divides_integers(const jit::Node &node) {
+  const std::string_view name = node.kind().toQualString();
+  return (name == "aten::remainder" || name == "aten::fmod") && node.inputs().size() == 2 &&
+         !node.input(0)->type()->isSubtypeOf(*c10::TensorType::get()) &&
+         !node.input(1)->type()->isSubtypeOf(*c10::TensorType::get());
+}
+
+bool is_allowed(const jit::Node &node, const std::vector<std::string> &libraries) {
+  const std::string_view name = node.kind().toQualString();
+  const std::string_view space = name.substr(0, name.find("::"));
+  if (space == "prim")
+    return kPrims.contains(name);
+  if (space == "aten")
+    return !kRefused.contains(name) && !name.starts_with("aten::_test") &&
+           !name.starts_with("aten::_cufft") && !divides_integers(node);
+  if (space == "tracehost")
+    return is_number_op(node.kind().toQualString()) || is_check_or_save(node.kind().toQualString());
+  return !kOwnNamespaces.contains(space) &&
+         std::find(libraries.begin(), libraries.end(), space) != libraries.end();
+}
+
+} // namespace
+
+void check_operators(jit::Block *block, const std::vector<std::string> &libraries) {
+  each_node(block, [&](jit::Node *node) {
+    if (!is_allowed(*node, libraries))
+      throw Error(fmt::format("it has operator '{}', which no archive may have",
+                              node->kind().toQualString()));
+  });
+}
+
+} // namespace tracehost::archive

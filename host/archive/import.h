@@ -1,0 +1,58 @@
+#pragma once
+
+#include "archive/container.h"
+
+#include <ATen/core/Tensor.h>
+#include <c10/core/Device.h>
+#include <torch/csrc/jit/ir/ir.h>
+
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+/// The TorchScript of an archive: tensors by attribute, graphs by method.
+///
+/// The records are read in this order, each only after the one before is found right; a file that
+/// is not as save() writes them ends there with an Error:
+///
+///     container.h        which records there are, and where
+///     manifest.h         which methods and attributes there should be
+///     pickle.h           data.pkl, constants.pkl: a tree; nothing is called
+///     stored_tensors.h   the tensors in it, none larger than its data
+///     source_check.h     the source, by the grammar of what save() writes
+///     PyTorch            compiles that source: the one part of a file that it reads itself
+///     graph_check.h      the operators of the graphs
+///
+/// Records of debug information are for messages: line_table.h reads them, PyTorch never.
+
+namespace tracehost::archive {
+
+class LineTable;
+
+class Imported {
+public:
+  /// `methods`: that the manifest names; `attributes`: likewise. `device`: where to put tensors;
+  /// nullopt: where they were. Throws Error, and c10::Error where PyTorch can't compile it.
+  Imported(const Container &container, const std::set<std::string> &methods,
+           const std::vector<std::string> &libraries, std::optional<c10::Device> device);
+  ~Imported();
+  Imported(Imported &&) noexcept;
+
+  /// Undefined: it has none of that name.
+  at::Tensor tensor(const std::string &attribute) const;
+  /// A copy; nodes have the user's lines where the file has them.
+  std::shared_ptr<torch::jit::Graph> graph(const std::string &method) const;
+
+private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+/// The source, once all but the tensors and PyTorch's part is checked: what a save does before a file
+/// takes its name. Throws Error.
+std::string checked_source(const Container &container, const std::set<std::string> &methods);
+
+} // namespace tracehost::archive

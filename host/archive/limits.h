@@ -1,0 +1,25 @@
+#pragma once
+
+#include <cstddef>
+
+/// What a file may hold at most, so that what its reader takes follows from its size. What a save
+/// writes is read by the same rules before the file takes its name, so no limit is met first by who
+/// loads it.
+///
+/// Memory that a load takes: the tensors, once; and for the rest at most kFixedMemory bytes and
+/// kMemoryFactor for each byte of the file that is no tensor's. docs/archives.md has the sum.
+
+namespace tracehost::archive {
+
+inline constexpr std::size_t kFreelyUnpacked = std::size_t{64} << 10; ///< bytes of a packed record
+inline constexpr std::size_t kUnpackedFactor = 40; ///< beyond it: for each byte that is stored
+inline constexpr std::size_t kLargestName = 4096;  ///< of a record
+inline constexpr int kDeepestBlocks = 96;          ///< of TorchScript, in each other
+inline constexpr int kDeepestExpression = 48;      ///< brackets in each other
+inline constexpr int kDeepestType = 6;             ///< `List[Optional[Tensor]]` is 3
+inline constexpr int kDeepestLists = 4;            ///< of a value
+inline constexpr int kDeepestJson = 200;
+inline constexpr std::size_t kMostTerms = 4096; ///< of a condition on sizes
+inline constexpr std::size_t kDeepestTerms = 32;
+
+} // namespace tracehost::archive
