@@ -284,7 +284,7 @@ TEST(Archive, refusesAGraphThatNeedsAutograd) {
 TEST(Archive, namesWhatCantBeRead) {
   const std::string path = place("wrong.pt").string();
   EXPECT_EQ(error(path), path + " can't be read: No such file or directory");
-  EXPECT_EQ(error("/"), "/ is no file");
+  EXPECT_EQ(error("/"), "/ is no file: it is a folder");
   put(path, "");
   EXPECT_EQ(error(path), path + " is no tracehost archive: it is empty");
   put(path, "#!/bin/sh\n");
@@ -332,6 +332,7 @@ void replace_manifest(const fs::path &from, const fs::path &to, const std::strin
   }
   writer.writeEndOfFile();
   file.complete();
+  file.publish();
 }
 
 TEST(Archive, takesNoManifestForGranted) {
