@@ -244,8 +244,20 @@ py::object Loaded::call(const std::string &name, const py::tuple &values) const 
   }
 }
 
-/// `text`: as it was shown at the save; it stands for what is not imported.
-py::object default_value(const archive::Value &value, const std::string &text) {
+/// `float32[None, 3]` or the structure around: as a Signature's argument.
+std::string shown_value(const std::vector<Node> &nodes, const std::vector<TensorMeta> &tensors) {
+  Signature shown;
+  shown.nodes = nodes;
+  shown.slots = tensors;
+  shown.parameters = std::make_shared<Parameters>(Parameters{{"result"}, {}, {}});
+  std::string text = tracehost::text(shown);
+  const std::size_t begin = text.find("result") + 6;
+  const std::size_t skip = text.compare(begin, 2, ": ") == 0 ? 2 : 1;
+  return text.substr(begin + skip, text.size() - begin - skip - 1);
+}
+
+/// Of a class that is not imported: what shows as it would, and says why it is none.
+py::object default_value(const archive::Value &value) {
   std::size_t at = 0;
   try {
     if (PyObject *made = python_tree(value.nodes, at, {}))
@@ -255,7 +267,7 @@ py::object default_value(const archive::Value &value, const std::string &text) {
     const py::module_ own = py::module_::import("tracehost._archive");
     if (!e.matches(own.attr("ArchiveError")))
       throw;
-    return own.attr("NotImported")(text, py::str(e.value()));
+    return own.attr("NotImported")(shown_value(value.nodes, {}), py::str(e.value()));
   }
 }
 
@@ -267,7 +279,7 @@ py::list parameters(const archive::Entry &entry) {
     name.erase(0, std::min(name.find_first_not_of('*'), name.size()));
     py::object value = py::none();
     if (const auto &given = entry.defaults[i]) {
-      value = default_value(*given, entry.parameters->defaults[i]);
+      value = default_value(*given);
     }
     result.append(py::make_tuple(name, static_cast<int>(entry.parameters->kinds[i]),
                                  entry.defaults[i].has_value(), value));
@@ -275,16 +287,8 @@ py::list parameters(const archive::Entry &entry) {
   return result;
 }
 
-/// `float32[None, 3]` or the structure around: as a Signature's argument.
 std::string result_text(const Specialization &s) {
-  Signature shown;
-  shown.nodes = s.outputs.nodes;
-  shown.slots = archive::state(s).outputs;
-  shown.parameters = std::make_shared<Parameters>(Parameters{{"result"}, {}, {}});
-  std::string text = tracehost::text(shown);
-  const std::size_t begin = text.find("result") + 6;
-  const std::size_t skip = text.compare(begin, 2, ": ") == 0 ? 2 : 1;
-  return text.substr(begin + skip, text.size() - begin - skip - 1);
+  return shown_value(s.outputs.nodes, archive::state(s).outputs);
 }
 
 /// What there is of each specialization of a function.

@@ -12,7 +12,6 @@ import json
 import os
 import sys
 import types
-import warnings
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -134,7 +133,9 @@ def _defaults(callable_: Any) -> dict[str, Any]:
     return made | {p.name: {} for p in parameters if p.kind is p.VAR_KEYWORD}
 
 
-def _save(self: Function, /, path: str | bytes | os.PathLike[Any], *, source_paths: bool = False) -> None:
+def _save(
+    self: Function, /, path: str | bytes | os.PathLike[Any], *, source_paths: bool = False
+) -> None:
     """save(path, *, source_paths=False)
 
     tracehost.save(path, {name: self}): writes the live specializations.

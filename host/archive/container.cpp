@@ -21,8 +21,9 @@ namespace {
 
 constexpr std::string_view kFolder = "archive/";
 constexpr std::size_t kShortEnd = 22, kLocator = 20, kLongEnd = 56, kEntry = 46, kHeader = 30;
-constexpr std::uint32_t kShortEndMark = 0x06054b50, kLocatorMark = 0x07064b50, kLongEndMark = 0x06064b50,
-                        kEntryMark = 0x02014b50, kHeaderMark = 0x04034b50;
+constexpr std::uint32_t kShortEndMark = 0x06054b50, kLocatorMark = 0x07064b50,
+                        kLongEndMark = 0x06064b50, kEntryMark = 0x02014b50,
+                        kHeaderMark = 0x04034b50;
 constexpr std::uint64_t kIn64 = 0xffffffff; ///< the number is in the entry's extra field
 
 /// Little-endian numbers of a piece of the file, each within it.
@@ -107,10 +108,18 @@ bool is_numeral(std::string_view text) {
 
 /// Nothing else is in an archive; what is not read does no harm, but is not what was saved.
 bool is_known(std::string_view name) {
-  constexpr std::array<std::string_view, 10> names = {
-      "data.pkl",  "constants.pkl",          "code/__torch__/tracehost.py", "version",
-      "byteorder", ".data/serialization_id", ".format_version",             ".storage_alignment",
-      "extra/tracehost.json",                "code/__torch__/tracehost.py.debug_pkl"};
+  constexpr std::array<std::string_view, 11> names = {
+      "data.pkl",
+      "constants.pkl",
+      "code/__torch__/tracehost.py",
+      "version",
+      ".data/version", // in its place, for operators of newer forms
+      "byteorder",
+      ".data/serialization_id",
+      ".format_version",
+      ".storage_alignment",
+      "extra/tracehost.json",
+      "code/__torch__/tracehost.py.debug_pkl"};
   if (std::find(names.begin(), names.end(), name) != names.end())
     return true;
   for (const std::string_view folder : {"data/", "constants/"})

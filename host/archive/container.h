@@ -9,10 +9,10 @@
 
 /// The zip that an archive is, read by its own directory.
 ///
-/// Problem: readers of zips trust the sizes and offsets in the file. Answer: this one takes the form
-/// that the writer gives alone: records that lie apart within the file, of known names, each once,
-/// stored as they are or packed by deflate to no more than limits.h allows. PyTorch's reader sees
-/// no byte of a file.
+/// Problem: readers of zips trust the sizes and offsets in the file. Answer: this one takes the
+/// form that the writer gives alone: records that lie apart within the file, of known names, each
+/// once, stored as they are or packed by deflate to no more than limits.h allows. PyTorch's reader
+/// sees no byte of a file.
 
 namespace tracehost::archive {
 

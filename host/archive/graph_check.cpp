@@ -17,11 +17,22 @@ namespace jit = torch::jit;
 
 namespace {
 
-const std::unordered_set<std::string_view> kPrims = {
-    "prim::Constant",       "prim::If",          "prim::Loop",        "prim::ListConstruct",
-    "prim::ListUnpack",     "prim::GetAttr",     "prim::TupleConstruct", "prim::TupleUnpack",
-    "prim::TupleIndex",     "prim::NumToTensor", "prim::RaiseException", "prim::is_meta",
-    "prim::data",           "prim::min",         "prim::max",         "prim::abs"};
+const std::unordered_set<std::string_view> kPrims = {"prim::Constant",
+                                                     "prim::If",
+                                                     "prim::Loop",
+                                                     "prim::ListConstruct",
+                                                     "prim::ListUnpack",
+                                                     "prim::GetAttr",
+                                                     "prim::TupleConstruct",
+                                                     "prim::TupleUnpack",
+                                                     "prim::TupleIndex",
+                                                     "prim::NumToTensor",
+                                                     "prim::RaiseException",
+                                                     "prim::is_meta",
+                                                     "prim::data",
+                                                     "prim::min",
+                                                     "prim::max",
+                                                     "prim::abs"};
 
 const std::unordered_set<std::string_view> kRefused = {
     // files, output, other processes
@@ -39,10 +50,30 @@ const std::unordered_set<std::string_view> kRefused = {
     "aten::factorial", "aten::mod"};
 
 /// PyTorch's own, besides aten and prim, that no function of a user's records.
-const std::unordered_set<std::string_view> kOwnNamespaces = {
-    "cuda", "c10d", "prims", "static_runtime", "_test", "profiler", "export", "symm_mem", "rpc",
-    "inductor", "inductor_prims", "_native", "_native_aot", "debug_mode_ops", "debugprims",
-    "mkldnn", "mkldnn_prepacked", "mkl", "onednn", "rngprims", "coor", "fsdp", "flex_gemm", "onnx"};
+const std::unordered_set<std::string_view> kOwnNamespaces = {"cuda",
+                                                             "c10d",
+                                                             "prims",
+                                                             "static_runtime",
+                                                             "_test",
+                                                             "profiler",
+                                                             "export",
+                                                             "symm_mem",
+                                                             "rpc",
+                                                             "inductor",
+                                                             "inductor_prims",
+                                                             "_native",
+                                                             "_native_aot",
+                                                             "debug_mode_ops",
+                                                             "debugprims",
+                                                             "mkldnn",
+                                                             "mkldnn_prepacked",
+                                                             "mkl",
+                                                             "onednn",
+                                                             "rngprims",
+                                                             "coor",
+                                                             "fsdp",
+                                                             "flex_gemm",
+                                                             "onnx"};
 
 bool divides_integers(const jit::Node &node) {
   const std::string_view name = node.kind().toQualString();

@@ -7,9 +7,9 @@
 
 /// Which operators a graph of a file may have.
 ///
-/// Those of PyTorch that compute; not those that write or map files, print, talk to other processes,
-/// run kernels in Python, or take sizes and addresses without a check. A library's own, where the
-/// manifest names the library: what they do is the library's matter.
+/// Those of PyTorch that compute; not those that write or map files, print, talk to other
+/// processes, run kernels in Python, or take sizes and addresses without a check. A library's own,
+/// where the manifest names the library: what they do is the library's matter.
 
 namespace tracehost::archive {
 

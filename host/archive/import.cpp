@@ -23,20 +23,20 @@ namespace jit = torch::jit;
 
 namespace {
 
-
 /// Of PyTorch's format, for operators that have changed since.
 std::size_t version_of(const Container &container) {
-  const std::string text = container.text("version");
+  const std::string text =
+      container.text(container.has(".data/version") ? ".data/version" : "version");
   std::size_t version = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), version);
   if (error != std::errc() || std::string_view(end, text.data() + text.size()) != "\n" ||
       version < caffe2::serialize::kMinProducedFileFormatVersion)
     wrong_file("record 'version' has no number");
   if (version > caffe2::serialize::kMaxSupportedFileFormatVersion)
-    throw Error(fmt::format("it is of version {} of PyTorch's format; PyTorch {} reads versions up to "
-                            "{}. Load it with a newer PyTorch.",
-                            version, TRACEHOST_BUILT_TORCH,
-                            caffe2::serialize::kMaxSupportedFileFormatVersion));
+    throw Error(fmt::format(
+        "it is of version {} of PyTorch's format; PyTorch {} reads versions up to "
+        "{}. Load it with a newer PyTorch.",
+        version, TRACEHOST_BUILT_TORCH, caffe2::serialize::kMaxSupportedFileFormatVersion));
   if (container.has("byteorder") && container.text("byteorder") != "little")
     throw Error("it was written on a machine of another byte order, and can't be read here");
   return version;
@@ -138,8 +138,8 @@ void Imported::Impl::compile(const std::string &text, std::size_t version) {
         return name == "__torch__.tracehost" ? source : std::shared_ptr<jit::Source>();
       },
       version);
-  type = importer.loadType(c10::QualifiedName("__torch__.tracehost.Archive"))
-             ->cast<c10::ClassType>();
+  type =
+      importer.loadType(c10::QualifiedName("__torch__.tracehost.Archive"))->cast<c10::ClassType>();
   if (!type)
     wrong_file("its source has no class of an archive");
   for (jit::Function *method : type->methods())
@@ -157,8 +157,8 @@ Imported::Imported(const Container &container, const std::set<std::string> &meth
   impl_->read_tensors(container, parts, device);
   impl_->compile(parts.source.text, version);
   for (const std::string &method : methods)
-    check_operators(
-        jit::toGraphFunction(impl_->type->getMethod(method)).graph()->block(), libraries);
+    check_operators(jit::toGraphFunction(impl_->type->getMethod(method)).graph()->block(),
+                    libraries);
 }
 
 Imported::~Imported() = default;

@@ -51,8 +51,8 @@ private:
   std::unique_ptr<Impl> impl_;
 };
 
-/// The source, once all but the tensors and PyTorch's part is checked: what a save does before a file
-/// takes its name. Throws Error.
+/// The source, once all but the tensors and PyTorch's part is checked: what a save does before a
+/// file takes its name. Throws Error.
 std::string checked_source(const Container &container, const std::set<std::string> &methods);
 
 } // namespace tracehost::archive

@@ -14,7 +14,7 @@ namespace tracehost::archive {
 inline constexpr std::size_t kFreelyUnpacked = std::size_t{64} << 10; ///< bytes of a packed record
 inline constexpr std::size_t kUnpackedFactor = 40; ///< beyond it: for each byte that is stored
 inline constexpr std::size_t kLargestName = 4096;  ///< of a record
-inline constexpr int kDeepestBlocks = 96;          ///< of TorchScript, in each other
+inline constexpr int kDeepestBlocks = 400;         ///< of TorchScript, in each other
 inline constexpr int kDeepestExpression = 48;      ///< brackets in each other
 inline constexpr int kDeepestType = 6;             ///< `List[Optional[Tensor]]` is 3
 inline constexpr int kDeepestLists = 4;            ///< of a value

@@ -36,7 +36,8 @@ std::string LineTable::text(std::uint32_t source) const {
   if (!arguments)
     pickle_->wrong("has another form");
   std::string result;
-  for (const std::int64_t index : pickle_->integers(pickle_->item(*arguments, 0, PickleKind::list))) {
+  for (const std::int64_t index :
+       pickle_->integers(pickle_->item(*arguments, 0, PickleKind::list))) {
     if (index < 0)
       pickle_->wrong("has another form");
     result += pickle_->item(strings, static_cast<std::size_t>(index), PickleKind::text).text;
@@ -47,9 +48,9 @@ std::string LineTable::text(std::uint32_t source) const {
 }
 
 std::string LineTable::place(std::size_t offset) const {
-  const auto behind = std::upper_bound(
-      places_.begin(), places_.end(), static_cast<std::int64_t>(offset),
-      [](std::int64_t wanted, const auto &place) { return wanted < place.first; });
+  const auto behind =
+      std::upper_bound(places_.begin(), places_.end(), static_cast<std::int64_t>(offset),
+                       [](std::int64_t wanted, const auto &place) { return wanted < place.first; });
   if (behind == places_.begin())
     return {};
   // As lower.cpp writes them: `net.py(12): `

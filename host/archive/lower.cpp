@@ -448,8 +448,7 @@ static bool is_exception(std::string_view name) {
          (name.ends_with("Error") || name.ends_with("Exception") || name == "StopIteration");
 }
 
-void raise(jit::Graph &graph,
-           const std::function<std::string(const jit::SourceRange &)> &place) {
+void raise(jit::Graph &graph, const std::function<std::string(const jit::SourceRange &)> &place) {
   each_node(graph.block(), [&](jit::Node *node) {
     node->setSourceRange(place_range(place(node->sourceRange())));
     if (node->kind() != c10::prim::RaiseException || node->inputs().size() != 2)

@@ -191,7 +191,8 @@ ValueGuard read_guard(const Json &json, const Signature &signature) {
                                                : signature.captures[guard.input - slots].meta;
   std::int64_t count = 1;
   for (const std::int64_t size : meta.sizes)
-    count = size < 0 || size > kMostGuarded || count > kMostGuarded ? kMostGuarded + 1 : count * size;
+    count =
+        size < 0 || size > kMostGuarded || count > kMostGuarded ? kMostGuarded + 1 : count * size;
   if (count > kMostGuarded || guard.dtype != meta.dtype ||
       guard.bytes.size() != static_cast<std::size_t>(count) * c10::elementSize(guard.dtype))
     wrong_manifest("a guard of other values than its input has");
@@ -413,8 +414,8 @@ Manifest from_json(const std::string &text) {
     Manifest manifest;
     if (member(json, "format") != "tracehost archive")
       wrong_manifest("it is of another format");
-    manifest.version = static_cast<int>(
-        integer(member(json, "version"), std::numeric_limits<int>::min(), std::numeric_limits<int>::max()));
+    manifest.version = static_cast<int>(integer(
+        member(json, "version"), std::numeric_limits<int>::min(), std::numeric_limits<int>::max()));
     manifest.tracehost = member(json, "tracehost").get<std::string>();
     manifest.torch = member(json, "torch").get<std::string>();
     if (manifest.version > kVersion)

@@ -25,7 +25,6 @@ public:
   }
 
 private:
-
   std::string_view take(std::size_t count) {
     if (count > rest_.size())
       pickle_.wrong("is cut off");
@@ -117,7 +116,8 @@ private:
   void build() {
     const std::uint32_t state = pop(), object = pop();
     PickleItem &of = pickle_.items_[object];
-    if (of.kind != PickleKind::object || of.items.size() != 2 || pickle_.items_[of.items[1]].kind != PickleKind::tuple)
+    if (of.kind != PickleKind::object || of.items.size() != 2 ||
+        pickle_.items_[of.items[1]].kind != PickleKind::tuple)
       pickle_.wrong("sets the state of what is no new object");
     of.items[1] = state;
     stack_.push_back(object);
@@ -214,8 +214,7 @@ Pickle::Pickle(std::string_view text, std::string name) : name_(std::move(name))
   root_ = Machine(*this, text).run();
 }
 
-const PickleItem &Pickle::item(const PickleItem &of, std::size_t index,
-                               PickleKind kind) const {
+const PickleItem &Pickle::item(const PickleItem &of, std::size_t index, PickleKind kind) const {
   if (index >= of.items.size() || at(of.items[index]).kind != kind)
     wrong("has another form");
   return at(of.items[index]);

@@ -5,8 +5,8 @@
 #include "archive/manifest.h"
 #include "signature/difference.h"
 
-#include <ATen/ops/empty.h>
 #include <ATen/core/dispatch/Dispatcher.h>
+#include <ATen/ops/empty.h>
 #include <c10/core/InferenceMode.h>
 #include <torch/csrc/jit/ir/constants.h>
 
@@ -142,8 +142,8 @@ private:
     for (std::size_t i = 0; i < captures.size(); ++i) {
       const TensorMeta &told = record.signature.captures[i].meta;
       const at::Tensor &t = captures[i];
-      if (told.dtype != t.scalar_type() || !std::equal(told.sizes.begin(), told.sizes.end(),
-                                                       t.sizes().begin(), t.sizes().end()))
+      if (told.dtype != t.scalar_type() ||
+          !std::equal(told.sizes.begin(), told.sizes.end(), t.sizes().begin(), t.sizes().end()))
         wrong_file(fmt::format("tensor '{}' is of another form than its manifest says",
                                record.attributes[i]));
     }
@@ -316,10 +316,9 @@ Imported imported(const Container &container, const Manifest &manifest,
     throw;
   } catch (const std::exception &e) {
     const auto *const own = dynamic_cast<const c10::Error *>(&e);
-    throw Error(fmt::format("PyTorch {} can't read it ({}); it was written with {}",
-                            TRACEHOST_BUILT_TORCH,
-                            first_line(own ? own->what_without_backtrace() : e.what()),
-                            manifest.torch));
+    throw Error(
+        fmt::format("PyTorch {} can't read it ({}); it was written with {}", TRACEHOST_BUILT_TORCH,
+                    first_line(own ? own->what_without_backtrace() : e.what()), manifest.torch));
   }
 }
 

@@ -41,21 +41,60 @@ struct Fact {
 
 /// Folding them takes little time and memory, and gives no text.
 const std::unordered_set<std::string_view> kFolded = {
-    "add",  "sub", "mul", "neg",     "eq",      "ne",      "lt",    "le",     "gt",   "ge",
-    "Int",  "Float", "Bool", "__and__", "__or__", "__xor__", "__not__", "__is__", "__isnot__",
-    "device", "Generator", "min", "max", "len", "dim", "size", "item", "Scalar", "abs", "div", "sqrt",
-    "floor", "ceil", "round", "set_grad_enabled"};
+    "add",    "sub",     "mul",     "neg",    "eq",        "ne",     "lt",
+    "le",     "gt",      "ge",      "Int",    "Float",     "Bool",   "__and__",
+    "__or__", "__xor__", "__not__", "__is__", "__isnot__", "device", "Generator",
+    "min",    "max",     "len",     "dim",    "size",      "item",   "Scalar",
+    "abs",    "div",     "sqrt",    "floor",  "ceil",      "round",  "set_grad_enabled"};
 /// They trap where INT64_MIN is divided by -1.
 const std::unordered_set<std::string_view> kDividing = {"floordiv", "remainder", "fmod", "mod"};
-const std::unordered_set<std::string_view> kPrim = {"NumToTensor", "RaiseException", "is_meta",
-                                                    "data", "min", "max", "abs"};
+const std::unordered_set<std::string_view> kPrim = {
+    "NumToTensor", "RaiseException", "is_meta", "data", "min", "max", "abs"};
 /// Have a meaning, which no variable changes.
-const std::unordered_set<std::string_view> kTaken = {
-    "torch", "ops",    "self", "CONSTANTS", "annotate", "bool",  "int",    "float", "range",
-    "inf",   "nan",    "infj", "nanj",      "True",     "False", "None",   "if",    "else",
-    "while", "for",    "in",   "return",    "pass",     "def",   "class",  "and",   "or",
-    "not",   "is",     "with", "as",        "assert",   "raise", "import", "from",  "global",
-    "del",   "lambda", "elif", "break",     "continue", "fork",  "uninitialized", "unchecked_cast"};
+const std::unordered_set<std::string_view> kTaken = {"torch",
+                                                     "ops",
+                                                     "self",
+                                                     "CONSTANTS",
+                                                     "annotate",
+                                                     "bool",
+                                                     "int",
+                                                     "float",
+                                                     "range",
+                                                     "inf",
+                                                     "nan",
+                                                     "infj",
+                                                     "nanj",
+                                                     "True",
+                                                     "False",
+                                                     "None",
+                                                     "if",
+                                                     "else",
+                                                     "while",
+                                                     "for",
+                                                     "in",
+                                                     "return",
+                                                     "pass",
+                                                     "def",
+                                                     "class",
+                                                     "and",
+                                                     "or",
+                                                     "not",
+                                                     "is",
+                                                     "with",
+                                                     "as",
+                                                     "assert",
+                                                     "raise",
+                                                     "import",
+                                                     "from",
+                                                     "global",
+                                                     "del",
+                                                     "lambda",
+                                                     "elif",
+                                                     "break",
+                                                     "continue",
+                                                     "fork",
+                                                     "uninitialized",
+                                                     "unchecked_cast"};
 
 /// Whether no operator of that name gives what the frontend would compute: only tensors and lists.
 bool gives_no_constant(const std::string &symbol) {
@@ -95,9 +134,9 @@ private:
 };
 
 void type(SourceLine &line, int depth = 0) {
-  constexpr std::array<std::string_view, 12> plain = {
-      "Tensor", "int",    "float",  "bool",   "str",       "complex",
-      "number", "Device", "Scalar", "Layout", "Generator", "NoneType"};
+  constexpr std::array<std::string_view, 12> plain = {"Tensor", "int",     "float",     "bool",
+                                                      "str",    "complex", "number",    "Device",
+                                                      "Scalar", "Layout",  "Generator", "NoneType"};
   if (depth > kDeepestType)
     line.wrong("has a type with more in each other than any has");
   const std::string_view name = line.need_name();
@@ -364,7 +403,8 @@ bool Body::statement(SourceLine line) {
     return true;
   }
   const SourceLine before = line;
-  if (const std::string_view name = line.name(); !name.empty() && (line.at(" = ") || line.at(","))) {
+  if (const std::string_view name = line.name();
+      !name.empty() && (line.at(" = ") || line.at(","))) {
     assignment(line, name);
     return false;
   }
@@ -445,7 +485,8 @@ private:
   /// Behind the name. Whether there is a line behind the method.
   bool method(SourceLine line, const std::string &name) {
     if (!methods_.contains(name) || !made_.methods.insert(name).second)
-      line.wrong(fmt::format("has a method '{}', which the manifest does not name", name.substr(0, 80)));
+      line.wrong(
+          fmt::format("has a method '{}', which the manifest does not name", name.substr(0, 80)));
     std::unordered_map<std::string, Fact> names;
     for (const std::string &attribute : made_.attributes)
       names.emplace("self." + attribute, Fact{});

@@ -130,7 +130,8 @@ std::optional<SourceLine::Number> SourceLine::number() {
   const bool imaginary = take("j");
   if (!imaginary && (at("+") || at("-"))) { // the second part of a complex number
     rest_.remove_prefix(1);
-    if (!unsigned_number(real) || (!take("j") && !begin.substr(0, begin.size() - rest_.size()).ends_with("j")))
+    if (!unsigned_number(real) ||
+        (!take("j") && !begin.substr(0, begin.size() - rest_.size()).ends_with("j")))
       wrong("has a sum");
     return Number{};
   }

@@ -5,8 +5,9 @@
 #include <string>
 #include <string_view>
 
-/// A statement of TorchScript, token by token: what source_check.cpp reads with. Characters that the
-/// printer of PyTorch does not write (comments, tabs, continued lines, other quotes) are refused.
+/// A statement of TorchScript, token by token: what source_check.cpp reads with. Characters that
+/// the printer of PyTorch does not write (comments, tabs, continued lines, other quotes) are
+/// refused.
 
 namespace tracehost::archive {
 

@@ -23,7 +23,6 @@
 namespace tracehost::archive {
 namespace {
 
-
 /// `torch FloatStorage`
 std::optional<at::ScalarType> dtype_of_storage(const std::string &global) {
   static const auto all = [] {
@@ -39,7 +38,8 @@ std::optional<at::ScalarType> dtype_of_storage(const std::string &global) {
   return found == all.end() ? std::nullopt : std::optional(found->second);
 }
 
-/// How many elements a tensor of that form reaches over; nullopt: it is none, or too large to count.
+/// How many elements a tensor of that form reaches over; nullopt: it is none, or too large to
+/// count.
 std::optional<std::int64_t> reach(const std::vector<std::int64_t> &sizes,
                                   const std::vector<std::int64_t> &strides, std::int64_t offset) {
   if (sizes.size() != strides.size() || sizes.size() > 64 || offset < 0)
@@ -139,7 +139,8 @@ const at::Tensor &StoredTensors::storage(const Pickle &pickle, const PickleItem 
     container_.read(name, data.get());
   if (*dtype == at::kBool)
     check_bools(pickle, static_cast<const std::uint8_t *>(data.get()), bytes);
-  const at::Storage storage(c10::Storage::use_byte_size_t(), bytes, std::move(data), nullptr, false);
+  const at::Storage storage(c10::Storage::use_byte_size_t(), bytes, std::move(data), nullptr,
+                            false);
   at::Tensor made = c10::isQIntType(*dtype)
                         ? at::_empty_affine_quantized({0}, at::TensorOptions(*dtype), 1., 0)
                         : at::empty({0}, at::TensorOptions(*dtype));
@@ -195,8 +196,8 @@ at::Tensor StoredTensors::quantized(const Pickle &pickle, const PickleItem &argu
     const at::Tensor zeros = make(pickle, pickle.item(how, 2, PickleKind::call));
     const std::int64_t axis = pickle.item(how, 3, PickleKind::integer).integer;
     const auto rank = static_cast<std::int64_t>(form.sizes.size());
-    if (axis < 0 || axis >= rank || scales.layout() != at::kStrided || zeros.layout() != at::kStrided ||
-        scales.dim() != 1 || zeros.dim() != 1 ||
+    if (axis < 0 || axis >= rank || scales.layout() != at::kStrided ||
+        zeros.layout() != at::kStrided || scales.dim() != 1 || zeros.dim() != 1 ||
         scales.size(0) != form.sizes[static_cast<std::size_t>(axis)] ||
         zeros.size(0) != scales.size(0))
       pickle.wrong("has a quantized tensor with other scales than channels");
@@ -231,9 +232,10 @@ at::Tensor StoredTensors::sparse(const Pickle &pickle, const PickleItem &argumen
     at::_validate_sparse_coo_tensor_args(parts[0], parts[1], sizes);
   else
     at::_validate_sparse_csr_tensor_args(parts[0], parts[1], parts[2], sizes);
-  at::Tensor made = coo ? at::sparse_coo_tensor(parts[0], parts[1], sizes, parts[1].options().layout(at::kSparse))
-                        : at::sparse_csr_tensor(parts[0], parts[1], parts[2], sizes,
-                                                parts[2].options().layout(at::kSparseCsr));
+  at::Tensor made =
+      coo ? at::sparse_coo_tensor(parts[0], parts[1], sizes, parts[1].options().layout(at::kSparse))
+          : at::sparse_csr_tensor(parts[0], parts[1], parts[2], sizes,
+                                  parts[2].options().layout(at::kSparseCsr));
   return made.set_requires_grad(requires_grad);
 }
 

@@ -22,7 +22,7 @@ void wrong_manifest(const std::string &what) { throw Error("its manifest is wron
 
 namespace {
 
-constexpr int kDeepest = 64; ///< containers in each other
+constexpr int kDeepest = 64;              ///< containers in each other
 constexpr std::size_t kMostDigits = 4300; ///< of an integer: what Python reads
 
 c10::Device device_of(const Node &node) {
@@ -106,7 +106,8 @@ bool is_class_name(std::string_view name) {
     for (bool more = true; more;) {
       const auto dot = part.find('.');
       std::string_view own = part.substr(0, dot);
-      if (own == "<locals>") // of a class in a function: nothing finds it, it is a name all the same
+      if (own ==
+          "<locals>") // of a class in a function: nothing finds it, it is a name all the same
         own = "locals";
       if (!is_identifier(own))
         return false;
@@ -203,8 +204,8 @@ private:
       node.kind = Kind::tensor;
       if (tensors_ == 0)
         wrong_manifest("a tensor that is not there");
-      node.payload.slot = static_cast<std::uint32_t>(
-          integer(content, 0, static_cast<std::int64_t>(tensors_) - 1));
+      node.payload.slot =
+          static_cast<std::uint32_t>(integer(content, 0, static_cast<std::int64_t>(tensors_) - 1));
       node.reserved[1] = json.contains("as") ? kComputed : 0;
       return node;
     }

@@ -1,6 +1,7 @@
 #include "archive/write.h"
 
 #include "archive/container.h"
+#include "archive/graph_check.h"
 #include "archive/import.h"
 #include "archive/lower.h"
 #include "archive/manifest.h"
@@ -177,6 +178,11 @@ private:
         names_.take(name), source.signature, source.outputs, source.output_metas, {}, false};
     Lowered lowered = lower(*source.specialization->program, source.outputs.tensors,
                             source.signature.context.autocast(), places_, what);
+    try {
+      check_operators(lowered.graph->block(), lowered.libraries);
+    } catch (const Error &e) {
+      throw Error(fmt::format("{} can't be saved: {}", what, e.what()));
+    }
     record.sets_modes = lowered.sets_modes;
     for (std::string &library : lowered.libraries)
       if (std::find(manifest_.libraries.begin(), manifest_.libraries.end(), library) ==
@@ -293,8 +299,8 @@ private:
 };
 
 void write_zip(NewFile &file, Builder &builder) {
-  // What the file throws is kept: the writer's destructor writes, too, and must not fail. It goes on
-  // into nothing.
+  // What the file throws is kept: the writer's destructor writes, too, and must not fail. It goes
+  // on into nothing.
   std::exception_ptr failed;
   {
     caffe2::serialize::PyTorchStreamWriter writer([&](const void *bytes, std::size_t count) {

@@ -67,7 +67,9 @@ class Fuzzer:
         self.found(number, step, why)
         return number + 1
 
-    def watch(self, process: subprocess.Popen[bytes], first: int, until: float) -> tuple[int, str, str]:
+    def watch(
+        self, process: subprocess.Popen[bytes], first: int, until: float
+    ) -> tuple[int, str, str]:
         """The last mutant, what was done with it, and why that is the last: `died`, `time`, `late`."""
         number, step, rest = first, "start", b""
         out = process.stdout
@@ -101,7 +103,9 @@ class Fuzzer:
         print(text, flush=True)
         (self.at_call if step == "call" else self.findings).append(text)
         self.keep.mkdir(parents=True, exist_ok=True)
-        (self.keep / f"{self.seed}_{number}.pt").write_bytes(mutant(self.seed, number, self.files)[1])
+        (self.keep / f"{self.seed}_{number}.pt").write_bytes(
+            mutant(self.seed, number, self.files)[1]
+        )
 
     def summary(self) -> str:
         kinds = ", ".join(f"{count:,} {kind}" for kind, count in sorted(self.kinds.items()))

@@ -30,12 +30,14 @@ def records(content: bytes) -> dict[str, bytes]:
         return {name: archive.read(name) for name in archive.namelist()}
 
 
-def packed(parts: dict[str, bytes]) -> bytes:
+def packed(parts: dict[str, bytes], deflate: bool = True) -> bytes:
     """A zip of the records, with a comment of the right size; with_hash() fills it."""
     into = io.BytesIO()
     with zipfile.ZipFile(into, "w") as archive:
         for name, content in parts.items():
-            method = zipfile.ZIP_DEFLATED if name.startswith(SOURCE) else zipfile.ZIP_STORED
+            method = (
+                zipfile.ZIP_DEFLATED if deflate and name.startswith(SOURCE) else zipfile.ZIP_STORED
+            )
             archive.writestr(zipfile.ZipInfo(name), content, method)
         archive.comment = MARK + b"0" * 32
     return into.getvalue()

@@ -130,7 +130,11 @@ VALUES: tuple[Any, ...] = (
 def _places(json_: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
     made = [path] if path else []
     items = (
-        json_.items() if isinstance(json_, dict) else enumerate(json_) if isinstance(json_, list) else ()
+        json_.items()
+        if isinstance(json_, dict)
+        else enumerate(json_)
+        if isinstance(json_, list)
+        else ()
     )
     for key, value in items:
         made += _places(value, (*path, key))
@@ -230,7 +234,7 @@ def _large(r: Random) -> str:
         lambda: "    _9 = " + "not " * n + "True",
         lambda: "    _9 = x_" + "[0]" * n,
         lambda: "    _9 = [" + "1, " * n + "]",
-        lambda: "\n".join("  " * (i + 2) + "if True:" for i in range(min(n, 300))) + "\n" + "  " * (min(n, 300) + 2) + "pass",
+        lambda: "\n".join("  " * (i + 2) + "if True:" for i in range(min(n, 500))) + "\n" + "  " * (min(n, 500) + 2) + "pass",
         lambda: "    _8 = " + r.choice(("x_", "1", '"a"')) + "\n" + chain(r.choice(chains), m),
     ]  # fmt: skip
 
@@ -263,7 +267,9 @@ def of_source(r: Random, content: bytes) -> bytes:
         text = "".join(tokens)
     else:
         lines = text.split("\n")
-        bodies = [i for i, line in enumerate(lines) if line.startswith("    ") and ": Tensor" not in line]
+        bodies = [
+            i for i, line in enumerate(lines) if line.startswith("    ") and ": Tensor" not in line
+        ]
         i = r.choice(bodies or [0])
         if kind == 5:
             lines.insert(r.randrange(len(lines)), r.choice(METHODS))
@@ -317,7 +323,9 @@ def pickle(r: Random, content: bytes) -> bytes:
             ops[r.choice(texts or [i])] = b"X" + struct.pack("<I", len(text)) + text
         elif kind == 2:
             names = [j for j, op in enumerate(ops) if op[:1] == b"c"]
-            ops[r.choice(names or [i])] = b"c" + r.choice(GLOBALS).replace(" ", "\n").encode() + b"\n"
+            ops[r.choice(names or [i])] = (
+                b"c" + r.choice(GLOBALS).replace(" ", "\n").encode() + b"\n"
+            )
         elif kind == 3:
             del ops[i]
             ops = ops or [b"."]
@@ -328,7 +336,9 @@ def pickle(r: Random, content: bytes) -> bytes:
         elif kind == 6:
             ops.insert(i, bytes([r.choice(OPCODES)]) + r.randbytes(r.choice((0, 1, 4))))
         else:
-            ops[i:i] = [r.choice((b"(", b")", b"]", b"}", b"h\x00", b"\x85", b"N"))] * r.choice((2, 100, 30_000))
+            ops[i:i] = [r.choice((b"(", b")", b"]", b"}", b"h\x00", b"\x85", b"N"))] * r.choice(
+                (2, 100, 30_000)
+            )
     return b"".join(ops)
 
 

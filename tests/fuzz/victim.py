@@ -1,6 +1,6 @@
 """The process that loads mutants: it may die. Its last line says with which one, and doing what.
 
-    tracehost -m fuzz.victim SEED FIRST END FOLDER CORPUS
+tracehost -m fuzz.victim SEED FIRST END FOLDER CORPUS
 """
 
 from __future__ import annotations
@@ -142,7 +142,9 @@ class Victim:
             result = None
         except BaseException as error:
             watching = False
-            self.say(number, "finding", step, f"{type(error).__name__}: {error}"[:300].replace("\n", " "))
+            self.say(
+                number, "finding", step, f"{type(error).__name__}: {error}"[:300].replace("\n", " ")
+            )
             result = None
         watching = False
         for what in dict.fromkeys(seen):
@@ -160,7 +162,12 @@ class Victim:
         archive = self.check(number, "load", lambda: tracehost.load(str(self.file)))
         took, most = memory()[1] - before, bound(content)
         if took > most:
-            self.say(number, "finding", "load", f"takes {took:,} bytes, more than {most:,}, file of {len(content):,}")
+            self.say(
+                number,
+                "finding",
+                "load",
+                f"takes {took:,} bytes, more than {most:,}, file of {len(content):,}",
+            )
         if archive is None:
             return
         self.say(number, "inspect", kind)
