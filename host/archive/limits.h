@@ -6,13 +6,13 @@
 /// writes is read by the same rules before the file takes its name, so no limit is met first by who
 /// loads it.
 ///
-/// Memory that a load takes: the tensors, once; and for the rest at most kFixedMemory bytes and
-/// kMemoryFactor for each byte of the file that is no tensor's. docs/archives.md has the sum.
+/// Memory that a load takes, measured with files made for it: the tensors, once; 300 bytes for each
+/// byte of the source; 180 for each of other records. docs/archives.md promises a little less well.
 
 namespace tracehost::archive {
 
-inline constexpr std::size_t kFreelyUnpacked = std::size_t{64} << 10; ///< bytes of a packed record
-inline constexpr std::size_t kUnpackedFactor = 40; ///< beyond it: for each byte that is stored
+inline constexpr std::size_t kFreelyUnpacked = std::size_t{16} << 10; ///< bytes of a packed record
+inline constexpr std::size_t kUnpackedFactor = 32; ///< beyond it: for each byte that is stored
 inline constexpr std::size_t kLargestName = 4096;  ///< of a record
 inline constexpr int kDeepestBlocks = 400;         ///< of TorchScript, in each other
 inline constexpr int kDeepestExpression = 48;      ///< brackets in each other

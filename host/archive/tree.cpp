@@ -202,10 +202,10 @@ private:
     Node node;
     if (tag == "tensor") {
       node.kind = Kind::tensor;
-      if (tensors_ == 0)
+      const std::int64_t slot = integer(content, 0, std::numeric_limits<std::uint32_t>::max());
+      if (static_cast<std::size_t>(slot) >= tensors_)
         wrong_manifest("a tensor that is not there");
-      node.payload.slot =
-          static_cast<std::uint32_t>(integer(content, 0, static_cast<std::int64_t>(tensors_) - 1));
+      node.payload.slot = static_cast<std::uint32_t>(slot);
       node.reserved[1] = json.contains("as") ? kComputed : 0;
       return node;
     }

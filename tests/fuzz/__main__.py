@@ -51,6 +51,8 @@ class Fuzzer:
             process.kill()
             code = process.wait()
             process.stdout.close()  # type: ignore[union-attr]
+            errors = Path(folder) / "errors.txt"
+            last = errors.read_text(errors="replace").strip()[-600:] if errors.exists() else ""
         if why == "late":
             return number + 1
         if step == "start":
@@ -58,7 +60,7 @@ class Fuzzer:
         if step == "end":
             return end
         if why != "time":
-            why = f"died, {signal.Signals(-code).name if code < 0 else f'exit {code}'}"
+            why = f"died, {signal.Signals(-code).name if code < 0 else f'exit {code}'} {last}"
         elif step == "call":  # an endless loop is what the file says
             self.counts["endless calls"] += 1
             return number + 1

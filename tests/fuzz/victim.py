@@ -6,7 +6,7 @@ tracehost -m fuzz.victim SEED FIRST END FOLDER CORPUS
 from __future__ import annotations
 
 import contextlib
-import io
+import faulthandler
 import os
 import resource
 import sys
@@ -19,13 +19,13 @@ import tracehost
 from tracehost import ArchiveError
 from tracehost import _archive as own
 
-from .container import SOURCE, records
+from .container import DEBUG, SOURCE, records
 from .mutate import mutant
 
 # What a load may take beside the file: docs/archives.md.
 FREE = 64 << 20
-FOR_SOURCE = 600
-FOR_REST = 150
+FOR_SOURCE = 400  # a byte, unpacked; the record of its lines, too
+FOR_REST = 200  # a byte of the file
 SMALL = 64  # elements of a dimension that an argument is made with
 
 watching = False
@@ -64,9 +64,11 @@ def before_a_load() -> int:
 def bound(content: bytes) -> int:
     """The bytes that loading may take, by what docs/archives.md says."""
     try:
-        source = len(records(content)[SOURCE])
+        parts = records(content)
+        source = sum(len(parts.get(name, b"")) for name in (SOURCE, DEBUG))
     except Exception:  # no zip of Python's: the largest that its size allows
-        source = 40 * len(content) + (64 << 10)
+        source = 32 * len(content) + (16 << 10)
+    source = min(source, 32 * len(content) + (32 << 10))
     return FREE + FOR_REST * len(content) + FOR_SOURCE * source
 
 
@@ -187,7 +189,9 @@ def main() -> None:
     seed, first, end, folder, corpus = sys.argv[1:]
     files = [path.read_bytes() for path in sorted(Path(corpus).glob("*.pt"))]
     warnings.simplefilter("ignore")
-    sys.stderr = io.StringIO()
+    errors = open(Path(folder) / "errors.txt", "w")  # noqa: SIM115: for as long as the process lives
+    sys.stderr = errors
+    faulthandler.enable(errors)
     torch.set_num_threads(1)
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 30, 1 << 30))
