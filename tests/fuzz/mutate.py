@@ -182,7 +182,9 @@ def of_manifest(r: Random, content: bytes) -> bytes:
             except (KeyError, IndexError, TypeError):
                 continue
         elif kind == 4 and isinstance(holder, list):
-            holder[key:key] = [holder[key]] * r.choice((1, 2, 100))
+            often = r.choice((1, 2, 100))
+            small = len(json.dumps(holder[key])) < 200  # a hundred of a hundred of a hundred fill the memory
+            holder[key:key] = [holder[key]] * (often if small else 1)
         else:
             holder[key] = DEEP if r.random() < 0.3 else r.choice(VALUES)
     text = json.dumps(tree).encode(errors="surrogatepass")
