@@ -335,8 +335,7 @@ Contents load(const Input &input, const ReadOptions &options) {
   check_device(move.to, manifest);
   check_move(manifest, move);
   const Imported from =
-      imported(container, manifest, methods,
-               move.needed() ? std::optional(move.to) : std::nullopt);
+      imported(container, manifest, methods, move.needed() ? std::optional(move.to) : std::nullopt);
   Contents contents{path,
                     manifest.version,
                     manifest.tracehost,

@@ -167,8 +167,8 @@ Fact SourceBody::cast(SourceLine &line, int depth) {
   return made;
 }
 
-void SourceBody::check_call(const SourceLine &line, const std::string &symbol, std::string_view name,
-                      const std::vector<Fact> &arguments) const {
+void SourceBody::check_call(const SourceLine &line, const std::string &symbol,
+                            std::string_view name, const std::vector<Fact> &arguments) const {
   const bool raises = symbol == "prim::RaiseException", formats = symbol == "aten::format";
   const bool names = symbol == "aten::device" || symbol == "aten::Generator";
   const bool folds = kFolded.contains(name) || kDividing.contains(name);
@@ -194,7 +194,8 @@ void SourceBody::check_call(const SourceLine &line, const std::string &symbol, s
 }
 
 /// Behind `torch.add(`.
-Fact SourceBody::call(SourceLine &line, const std::string &symbol, std::string_view name, int depth) {
+Fact SourceBody::call(SourceLine &line, const std::string &symbol, std::string_view name,
+                      int depth) {
   std::vector<Fact> arguments;
   if (!line.take(")")) {
     do {

@@ -16,7 +16,7 @@ namespace {
 class SourceClass {
 public:
   SourceClass(std::string_view text, const std::set<std::string> &methods,
-        const std::vector<bool> &constants)
+              const std::vector<bool> &constants)
       : text_(text), methods_(methods), constants_(constants) {}
 
   CheckedSource checked() {

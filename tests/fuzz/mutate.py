@@ -144,6 +144,11 @@ def _places(json_: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
 DEEP = "what goes in its place is deeper than Python's own reader goes"
 
 
+def _new(value: Any) -> Any:
+    """A copy: what is changed later is changed in one mutant alone."""
+    return json.loads(json.dumps(value))
+
+
 def _deep(r: Random) -> bytes:
     """Lists, or containers of arguments, in each other."""
     depth = r.choice((10, 70, 300, 3000, 100_000))
@@ -167,7 +172,7 @@ def of_manifest(r: Random, content: bytes) -> bytes:
             holder = holder[step]
         kind = r.randrange(6)
         if kind == 0:
-            holder[key] = r.choice(VALUES)
+            holder[key] = _new(r.choice(VALUES))
         elif kind == 1:
             holder[key] = r.choice(INTEGERS)
         elif kind == 2:
@@ -178,15 +183,17 @@ def of_manifest(r: Random, content: bytes) -> bytes:
             try:
                 for step in other:
                     source = source[step]
-                holder[key] = json.loads(json.dumps(source[last]))
+                holder[key] = _new(source[last])
             except (KeyError, IndexError, TypeError):
                 continue
         elif kind == 4 and isinstance(holder, list):
             often = r.choice((1, 2, 100))
-            small = len(json.dumps(holder[key])) < 200  # a hundred of a hundred of a hundred fill the memory
+            small = (
+                len(json.dumps(holder[key])) < 200
+            )  # a hundred of a hundred of a hundred fill the memory
             holder[key:key] = [holder[key]] * (often if small else 1)
         else:
-            holder[key] = DEEP if r.random() < 0.3 else r.choice(VALUES)
+            holder[key] = DEEP if r.random() < 0.3 else _new(r.choice(VALUES))
     text = json.dumps(tree).encode(errors="surrogatepass")
     parts[MANIFEST] = text.replace(json.dumps(DEEP).encode(), _deep(r))
     return with_hash(packed(parts))

@@ -357,9 +357,10 @@ TEST(Archive, takesNoManifestForGranted) {
             ", which reads versions up to 1. Update tracehost.");
   EXPECT_EQ(with("\"tensor\": 0", "\"tensor\": 7"),
             "its manifest is wrong: a tensor that is not there");
-  EXPECT_EQ(with("\"method\": \"predict\"", "\"method\": \"other\""),
-            "it is not what tracehost writes: line 6 of its source has a method 'predict', which the "
-            "manifest does not name");
+  EXPECT_EQ(
+      with("\"method\": \"predict\"", "\"method\": \"other\""),
+      "it is not what tracehost writes: line 6 of its source has a method 'predict', which the "
+      "manifest does not name");
   EXPECT_EQ(with("\"attribute\": \"w\"", "\"attribute\": \"training\""),
             "it is not what tracehost writes: it has no tensor 'training'");
   EXPECT_EQ(with("\"dtype\": \"float32\"", "\"dtype\": \"float33\""),
