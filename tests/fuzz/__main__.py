@@ -56,7 +56,7 @@ class Fuzzer:
         if why == "late":
             return number + 1
         if step == "start":
-            raise SystemExit("the process ends before its first mutant")
+            raise SystemExit(f"the process ends before its first mutant: {why} {last}")
         if step == "end":
             return end
         if why != "time":
@@ -76,7 +76,7 @@ class Fuzzer:
         number, step, rest = first, "start", b""
         out = process.stdout
         assert out is not None
-        patience = 120.0  # to start
+        patience = 600.0  # to start, on a busy machine
         while True:
             ready, _, _ = select.select([out], [], [], patience)
             if not ready:
