@@ -180,8 +180,10 @@ private:
         kept.emplace_back(Py_NewRef(args[i]));
       }
     } catch (py::error_already_set &error) {
-      if (error.matches(errors().signature))
+      if (error.matches(errors().signature)) {
         core_.core->counters()->refused.fetch_add(1, std::memory_order_relaxed);
+        py::module_::import("tracehost._embed").attr("complete")(function_, error.value());
+      }
       throw;
     }
   }

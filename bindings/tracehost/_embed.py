@@ -49,8 +49,8 @@ def entry(function: Function) -> tuple[str, dict[str, Any], list[Any]]:
 
 
 def complete(function: Function, error: Any) -> None:
-    """What a caller in C++ learns besides: the signature that was declared."""
-    if not error.nearest and function.input_signature is not None:
+    """What a caller in C++ learns besides: the parameters, as they are declared."""
+    if not error.nearest:
         error.nearest = _declared(function)
 
 

@@ -236,6 +236,7 @@ void maps_become_dataclasses_by_annotations() {
             tracehost::List{});
   });
   EXPECT(e.parameter() == "pair.left" && e.expected() == "the field 'x'");
+  EXPECT(e.nearest() == "(pair, points, mode=<Mode.PLUS: 1>)");
   e = refused([&] {
     measure(tracehost::Map{{"left", point(1, 1)}, {"right", {}}}, tracehost::List{}, "Mode.OTHER");
   });

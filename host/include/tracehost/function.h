@@ -42,7 +42,7 @@ struct Stats {
   std::uint64_t hits = 0;   ///< calls that a graph served to their end
   std::uint64_t misses = 0; ///< calls that none did: of an archive's function, a SignatureError
                             ///< each; of Python's, Python was asked
-  std::uint64_t traces = 0;        ///< made in this process
+  std::uint64_t traces = 0; ///< made in this process
   std::size_t specializations = 0; ///< graphs
   std::uint64_t failures = 0;      ///< calls whose graph threw
 };
