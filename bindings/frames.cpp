@@ -4,6 +4,8 @@
 #include "guards/instructions.h"
 #include "origin.h"
 
+#include <string_view>
+
 namespace tracehost::python {
 
 namespace {
@@ -23,6 +25,17 @@ template <typename Look> void each_frame(const Look &look) {
     frame = back;
   }
   Py_XDECREF(frame);
+}
+
+/// In `with contextlib.suppress(...)`, whose exit method lies on the stack.
+bool suppresses(const Frame &frame, const Instruction &instruction) {
+  for (int i = 0; i < instruction.kept; ++i) {
+    PyObject *value = stack_of(frame)[i];
+    if (value && PyMethod_Check(value) &&
+        std::string_view(Py_TYPE(PyMethod_GET_SELF(value))->tp_name) == "suppress")
+      return true;
+  }
+  return false;
 }
 
 Site site_of(PyFrameObject *frame, PyCodeObject *code) {
@@ -62,7 +75,8 @@ Site catching_line() {
   each_frame([&](PyFrameObject *frame, PyCodeObject *code, Origin origin) {
     const Instructions *all = is_library(origin) ? nullptr : instructions_of(code);
     const int unit = all ? unit_of(*frame_of(frame)) : -1;
-    if (unit >= 0 && unit < static_cast<int>(all->size()) && (*all)[unit].caught)
+    if (unit >= 0 && unit < static_cast<int>(all->size()) &&
+        ((*all)[unit].caught || suppresses(*frame_of(frame), (*all)[unit])))
       site = site_of(frame, code);
     return site.line > 0;
   });

@@ -31,7 +31,7 @@ PyFrameObject *outer_frame();
 Site user_line();
 
 /// The user's or a package's line that may catch what an op raises that runs now: in a `try` with
-/// an `except`, in the frames of the body. Line 0: none.
+/// an `except` or a `with contextlib.suppress(...)`, in the frames of the body. Line 0: none.
 Site catching_line();
 
 } // namespace tracehost::python

@@ -11,13 +11,14 @@ namespace {
 
 int alive = 0;                                     ///< under the GIL
 constinit thread_local bool in_isinstance = false; ///< the builtin is called
+constinit thread_local bool in_match = false;      ///< a class pattern is tried
 PyObject *builtin = nullptr;                       ///< isinstance; lives as long as the process
 
 constexpr const char *kName = "__instancecheck__";
 
 PyObject *instance_check(PyObject *cls, PyObject *instance) {
   const bool is_it = cls == reinterpret_cast<PyObject *>(Py_TYPE(instance));
-  if (in_isinstance && !is_it && is_traced_number(instance))
+  if ((in_isinstance || in_match) && !is_it && is_traced_number(instance))
     Py_RETURN_FALSE;
   const Owned of_type(PyObject_GetAttrString(reinterpret_cast<PyObject *>(&PyType_Type), kName));
   if (!of_type)
@@ -53,5 +54,6 @@ InstanceCheck::~InstanceCheck() {
 
 void InstanceCheck::calls(PyObject *function) { in_isinstance = function == builtin; }
 void InstanceCheck::returns() { in_isinstance = false; }
+void InstanceCheck::comes(bool matches) { in_match = matches; }
 
 } // namespace tracehost::python

@@ -23,6 +23,8 @@ public:
   /// This thread calls a C function, or is back from one.
   static void calls(PyObject *function);
   static void returns();
+  /// An instruction comes. `matches`: a class pattern of `match`, which asks as isinstance does.
+  static void comes(bool matches);
 };
 
 } // namespace tracehost::python

@@ -196,6 +196,7 @@ void Profile::on_instruction(const Frame &frame, int unit) {
   if (!complete_)
     return;
   const Instruction *instruction = recorder_.coming(frame, unit);
+  InstanceCheck::comes(instruction && instruction->action == Action::match_class);
   if (!instruction || aside_ || shapes::in_python_kernel() || trace::abandoned())
     return;
   recorder_.observe(frame, *instruction, in_call_);

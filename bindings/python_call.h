@@ -27,6 +27,7 @@
 
 namespace tracehost::python {
 
+class NumbersLeft;
 struct Returnable;
 
 /// What a Python Function is made of, besides the core's cache.
@@ -188,7 +189,7 @@ private:
   Flattened retype(Signature &signature, const std::vector<PyObject *> &types);
   void check_same_tensors(const Flattened &before, const Signature &signature) const;
   bool has_own_attributes(PyObject *tensor) const;
-  void leave_numbers();
+  void leave_numbers(NumbersLeft &numbers);
   std::string stand_ins_left();
   void return_as_eager();
   void return_as_eager(const BodyResult &result);

@@ -4,6 +4,7 @@
 #include "errors.h"
 #include "frames.h"
 #include "guards/gil.h"
+#include "numbers_left.h"
 #include "origin.h"
 #include "profile.h"
 #include "results.h"
@@ -93,6 +94,7 @@ BodyResult PythonCall::run(Request &) {
   } leave;
   if (!converted_ && !request_)
     miss().containers.emplace(bound_, function_.binder.fixed());
+  NumbersLeft numbers;
   {
     const Profile profile(*miss().recorder);
     miss().result = typed ? call_with_placeholders() : call_body();
@@ -105,14 +107,16 @@ BodyResult PythonCall::run(Request &) {
     if (request_)
       put_back();
     else
-      leave_numbers();
+      leave_numbers(numbers);
     rethrow();
   }
   const std::string left = request_ ? std::string() : stand_ins_left();
   if (trace::abandoned() || !left.empty())
     return_as_eager();
-  if (trace::abandoned())
+  if (trace::abandoned()) {
+    leave_numbers(numbers);
     return {};
+  }
   if (!left.empty())
     trace::refuse(trace::Refusal::staging,
                   fmt::format("{} of a branch or loop that is staged, and that is not "
@@ -143,16 +147,20 @@ BodyResult PythonCall::run(Request &) {
     miss().recorder->replace_numbers();
   }
   return_as_eager(result);
+  numbers.replace();
   note_given(result.outputs);
   return result;
 }
 
-/// The body has raised: what it stored before is Python's.
-void PythonCall::leave_numbers() {
+/// The body has raised, or goes on without a trace: what it stored before is Python's.
+void PythonCall::leave_numbers(NumbersLeft &numbers) {
   const KeepError keep;
   miss().recorder->take_back(&is_stand_in);
-  const trace::PausedWithData paused;
-  miss().recorder->replace_numbers();
+  {
+    const trace::PausedWithData paused;
+    miss().recorder->replace_numbers();
+  }
+  numbers.replace();
 }
 
 /// Takes back what a staged block has stored without having run. What it is, for a message: empty

@@ -232,6 +232,7 @@ void add_staging(py::module_ &module) {
   module.def("outer_frame", &frame_of_call);
   module.def("sizes_now", [](py::handle t) { return tensor(t).sizes().vec(); });
   module.def("recording", &trace::recording);
+  module.def("has_unknown_sizes", [] { return trace::recording() && trace::has_unknown_sizes(); });
   module.def("abandoned", &trace::abandoned);
   module.def("forgive_refusal", &trace::forgive_refusal);
   module.def("traces_reads", [] { return trace::active() && trace::traces_reads(); });

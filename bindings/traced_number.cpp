@@ -3,10 +3,12 @@
 #include "errors.h"
 #include "guards/gil.h"
 #include "guards/reads.h"
+#include "numbers_left.h"
 #include "program/ops.h"
 #include "trace/block.h"
 #include "trace/call.h"
 #include "trace/lifted.h"
+#include "trace/messages.h"
 #include "trace/numbers.h"
 #include "trace/tracer.h"
 
@@ -126,6 +128,7 @@ PyObject *make_traced_number(const at::Tensor &size) {
   trace::same_value(size, made);
   if (trace::recording() && trace::in_block())
     trace::note_made_in_block(made);
+  NumbersLeft::made(result.ptr());
   return result.release().ptr();
 }
 
@@ -300,6 +303,11 @@ void add_traced_number(py::module_ &m) {
   m.def("_number_has_no_text", [](py::handle number) {
     const bool in_block = trace::active() && trace::in_block() && trace::without_data();
     return in_block || !trace::value_of_number(unpack(number));
+  });
+  // Where it has no text: of a mark in what a block raises.
+  m.def("_number_text", [](py::handle number, const std::string &spec, const std::string &kind) {
+    return is_live(number) ? trace::mark_of_text(unpack(number), spec, kind)
+                           : "<traced " + kind + ">";
   });
   m.def("_number_index", [](py::handle number) {
     if (trace::recording() && trace::is_traced_number(unpack(number)))

@@ -119,7 +119,7 @@ private:
       const int start = number(), length = number();
       const int target = number(), depth = number();
       reach(target, (depth >> 1) + (depth & 1) + 1);
-      handlers_.push_back({start, length, target});
+      handlers_.push_back({start, length, target, depth >> 1});
     }
   }
 
@@ -137,13 +137,16 @@ private:
     return false;
   }
 
+  auto around(int unit) const {
+    return std::find_if(handlers_.begin(), handlers_.end(), [unit](const Handler &h) {
+      return h.start <= unit && unit < h.start + h.length;
+    });
+  }
+
   /// A handler that is no `except` is within the range of the one around it.
   bool is_caught(int unit) const {
     for (std::size_t depth = 0; depth <= handlers_.size(); ++depth) {
-      const auto handler =
-          std::find_if(handlers_.begin(), handlers_.end(), [unit](const Handler &h) {
-            return h.start <= unit && unit < h.start + h.length;
-          });
+      const auto handler = around(unit);
       if (handler == handlers_.end())
         return false;
       if (is_except(handler->target))
@@ -154,12 +157,16 @@ private:
   }
 
   void mark_caught() {
-    for (int unit = 0; !handlers_.empty() && unit < count_; ++unit)
+    for (int unit = 0; !handlers_.empty() && unit < count_; ++unit) {
       found_[unit].caught = is_caught(unit);
+      if (const auto handler = around(unit); handler != handlers_.end())
+        found_[unit].kept = static_cast<std::int16_t>(handler->depth);
+    }
   }
 
   struct Handler {
     int start, length, target; ///< code units
+    int depth;                 ///< of the stack
   };
 
   PyCodeObject *code_;

@@ -18,6 +18,7 @@ struct Instruction {
   bool named = false;  ///< a call, some arguments of which have names
   bool caught = false; ///< what it raises may be caught by an `except` of the same code
   Action action = Action::none;
+  std::int16_t kept = 0; ///< values on the stack that a handler around it finds; 0: no handler
 };
 
 /// The instructions of a code object, by code unit.

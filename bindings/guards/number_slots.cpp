@@ -144,6 +144,8 @@ void NumberSlots::restore() {
     if (!write(c.place, slot.key, slot.index, owner, slot.value))
       PyErr_Clear();
   }
+  for (Taken &taken : taken_)
+    taken.number = Owned();
 }
 
 } // namespace tracehost::python

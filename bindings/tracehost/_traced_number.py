@@ -63,13 +63,13 @@ class TracedNumber(torch.Tensor):
         return hash(_needed(self, "a dict, a set or hash()"))
 
     def __repr__(self) -> str:
-        return str(_shown(self))
+        return str(_shown(self, ""))
 
     def __str__(self) -> str:
         return repr(self)
 
     def __format__(self, spec: str) -> str:
-        shown = _shown(self)
+        shown = _shown(self, spec)
         return shown if isinstance(shown, str) else format(shown, spec)
 
     def __pos__(self) -> Any:
@@ -164,11 +164,11 @@ def _needed(value: Any, why: str) -> Any:
     return _tracehost._number_needed(value, why) if type(value) is TracedNumber else value
 
 
-def _shown(value: TracedNumber) -> Any:
+def _shown(value: TracedNumber, spec: str) -> Any:
     """For a text: of print() the number of this call. In a block that is not run, nothing can use the text but
-    what the block raises."""
+    what the block raises: the graph makes it there."""
     if _tracehost._number_has_no_text(value):
-        return f"<traced {value.__class__.__name__}>"
+        return _tracehost._number_text(value, spec, value.__class__.__name__)
     if _tracehost._number_is_shown(value):
         return _tracehost._number_value(value)
     return _needed(value, "the text")

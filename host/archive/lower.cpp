@@ -386,7 +386,7 @@ void type_numbers(jit::Node *node) {
 /// A load gives an op that takes a number an int in place of a bool.
 void keep_truths(jit::Node *node) {
   const std::string_view name = node->kind().toQualString();
-  if (!is_number_op(name) && !is_check_or_save(name))
+  if (!is_number_op(name) && !is_check_or_save(name) && name != kTextOp)
     return;
   for (std::size_t i = 0; i < node->inputs().size(); ++i) {
     jit::Value *truth = node->input(i);

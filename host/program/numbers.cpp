@@ -97,8 +97,26 @@ torch::jit::Operation operation(const NumberOp &op) {
   return [&op](torch::jit::Stack &stack) { apply_to_stack<1>(op, stack); };
 }
 
+void apply_raises(torch::jit::Stack &stack) {
+  const Number arguments[2] = {number_of(stack[stack.size() - 2]), number_of(stack.back())};
+  const NumberOp *op = find_number_op(stack[stack.size() - 3].toStringView());
+  TORCH_CHECK(op, "no such op of numbers");
+  bool raises = false;
+  try {
+    op->evaluate(*op, arguments);
+  } catch (const Raised &) {
+    raises = true;
+  } catch (const LeavesNumbers &) { // Python has a result
+  }
+  stack.resize(stack.size() - 3);
+  stack.emplace_back(raises);
+}
+
 torch::jit::RegisterOperators register_all() {
   std::vector<std::optional<torch::jit::Operator>> operators;
+  operators.emplace_back(std::in_place,
+                         std::string(kRaisesOp) + "(str op, Scalar a, Scalar b) -> Scalar",
+                         &apply_raises, c10::AliasAnalysisKind::PURE_FUNCTION);
   for (const NumberOp *op : number_ops()) {
     const auto schema = fmt::format("tracehost::py_{}({}) -> Scalar", op->name,
                                     op->arity == 2 ? "Scalar a, Scalar b" : "Scalar a");
@@ -139,7 +157,7 @@ bool is_number_op(std::string_view kind) {
   if (!kind.starts_with(prefix))
     return false;
   const std::string_view name = kind.substr(prefix.size());
-  return name == "tensor" || name == "kind" || find_number_op(name);
+  return name == "tensor" || name == "kind" || kind == kRaisesOp || find_number_op(name);
 }
 
 c10::IValue apply_number_op(const NumberOp &op, c10::ArrayRef<c10::IValue> arguments) {

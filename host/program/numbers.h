@@ -87,6 +87,16 @@ const NumberOp *find_number_op(std::string_view name);
 /// Whether a node of this kind computes with numbers alone (`tracehost::py_add`).
 bool is_number_op(std::string_view kind);
 
+/// The op of graphs that tells whether a number op raises (throws Raised) for its operands:
+/// `tracehost::py_raises(str op, Scalar a, Scalar b) -> Scalar`. An op of one operand gets it
+/// twice.
+constexpr std::string_view kRaisesOp = "tracehost::py_raises";
+
+/// The op of graphs that gives the text of a number: `tracehost::py_text(Scalar n, str spec)`.
+constexpr std::string_view kTextOp = "tracehost::py_text";
+/// What Python's format(number, spec) gives; nullopt: Python raises, or it is not done here.
+std::optional<std::string> text_of_number(const c10::IValue &number, std::string_view spec);
+
 /// Throws Raised, LeavesNumbers. Requires: as many arguments as the op's arity, each an int, a
 /// float or a bool.
 c10::IValue apply_number_op(const NumberOp &op, c10::ArrayRef<c10::IValue> arguments);

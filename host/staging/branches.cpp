@@ -4,6 +4,7 @@
 #include "staging/identity.h"
 #include "trace/block.h"
 #include "trace/call.h"
+#include "trace/messages.h"
 #include "trace/numbers.h"
 #include "trace/tracer.h"
 
@@ -81,7 +82,7 @@ void raise_error(const std::string &type, const std::string &message, const Site
   trace::forgive_failure();
   trace::note_raised();
   auto &graph = *jit::tracer::getTracingState()->graph;
-  jit::Value *what = graph.insertConstant(type), *why = graph.insertConstant(message);
+  jit::Value *what = graph.insertConstant(type), *why = trace::insert_message(graph, message);
   jit::Node *raise =
       graph.create(c10::Symbol::fromQualString("tracehost::raise_error"), {what, why}, 0);
   raise->setSourceRange(place_range(text(where)));

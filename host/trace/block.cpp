@@ -103,6 +103,7 @@ void Scope::forget(jit::Node *node) {
   const auto forget_value = [this](jit::Value *value) {
     inexact.erase(value);
     loose.erase(value);
+    std::replace(texts.begin(), texts.end(), value, static_cast<jit::Value *>(nullptr));
     met.erase(value);
     for (auto &[impl, made] : of_blocks_)
       if (made.second == value)
@@ -163,7 +164,16 @@ void forgive_refusal() { current->forgive_refusal(); }
 std::string first_effect() { return current->first_effect(); }
 void set_first_effect(std::string effect) { current->set_first_effect(std::move(effect)); }
 void forgive_failure() { current->raised.clear(); }
-void note_raised() { current->result.raises_late = true; }
+void note_raised() { current->note_raise(); }
+
+bool Scope::in_loop() const {
+  const jit::Block *block = tracer::getTracingState()->graph->insertPoint()->owningBlock();
+  for (; block->owningNode(); block = block->owningNode()->owningBlock())
+    if (block->owningNode()->kind() == c10::prim::Loop)
+      return true;
+  return false;
+}
+
 bool in_block() { return current->blocks > 0; }
 void record_modes() { current->record_modes(); }
 void refuse_staging(const std::string &message) { current->refuse(Refusal::staging, message); }

@@ -218,8 +218,10 @@ bool Scope::reads_float(const c10::OperatorHandle &op, const jit::Stack &stack) 
 
 void Scope::read_by_c_code(const at::Tensor &number, const c10::IValue &value, bool as_constant) {
   settle_kind(number);
-  numbers_read_.push_back({number, tracer::getTracingState()->getValue(number), value, as_constant,
-                           frontend_.instruction(), frontend_.here()});
+  const auto &state = tracer::getTracingState();
+  numbers_read_.push_back({number, state->getValue(number), value, as_constant,
+                           state->graph->insertPoint()->prev(), frontend_.instruction(),
+                           frontend_.here()});
 }
 
 /// Whether the parser has made a node for it that the op uses.
@@ -292,10 +294,6 @@ void Scope::settle_numbers(const c10::OperatorHandle *op) {
   for (NumberRead &read : std::exchange(numbers_read_, {})) {
     if (op && traits(*op).splits &&
         !read.value.isDouble()) { // it may say how many results there are
-      jit::Node *node = node_of(*op);
-      std::optional<jit::WithInsertPoint> before;
-      if (node)
-        before.emplace(node);
       need_read(read);
       continue;
     }
@@ -320,6 +318,8 @@ void Scope::need_read(const NumberRead &read) {
     refuse_number(read.number, "by C code");
   if (read.source.defined() && !is_of_constants(read.tensor->node()->input(0)))
     refuse_read(&read.source, "aten::item", read.where);
+  // Before the op that came then: it may raise for another value.
+  const jit::WithInsertPoint behind(read.last->next());
   speculate(read.tensor->node()->input(0), read.value, "by C code", text(read.where));
 }
 

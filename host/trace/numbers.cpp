@@ -1,5 +1,6 @@
 #include "trace/numbers.h"
 
+#include "program/ops.h"
 #include "shapes/stand_in.h"
 #include "trace/lifted.h"
 #include "trace/scope.h"
@@ -267,8 +268,15 @@ at::Tensor compute_number(const NumberOp &op, const std::vector<c10::IValue> &op
     values.push_back(value.value_or(c10::IValue()));
   }
   std::optional<c10::IValue> result;
-  if (known)
-    result = apply_number_op(op, values);
+  try {
+    if (known)
+      result = apply_number_op(op, values);
+  } catch (const Raised &) {
+    current->check_raises(op, scalars, true);
+    throw;
+  }
+  if (op.raises)
+    current->check_raises(op, scalars, false, known);
   const Kinds possible = kinds_of_result(op, kinds);
   if (!std::has_single_bit(possible) && !result)
     current->refuse(Refusal::value_read,
@@ -306,7 +314,7 @@ std::int64_t index_of_number(const at::Tensor &number) {
   if (!value || !tracer_records())
     refuse_number(number, "as an index");
   current->read_by_c_code(number, *value, false);
-  return value->toInt();
+  return value->isBool() ? value->toBool() : value->toInt();
 }
 
 c10::IValue give_number(const at::Tensor &number) {

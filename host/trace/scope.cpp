@@ -24,6 +24,8 @@ void Scope::refuse(Refusal why, const std::string &what) {
     why_ = why;
     what_ = what;
   }
+  if (tracer::isTracing()) // a block that is taken out of the graph takes what is stashed along
+    clear_argument_stash();
   if (frontend_.goes_on()) {
     abandoned_ = true;
     set_tracing_state(nullptr);

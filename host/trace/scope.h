@@ -137,10 +137,16 @@ public:
   /// Numbers whose type values tell (`min` of an int and a float), and the types that they may
   /// have. While only numbers are computed of one, no check is needed.
   std::unordered_map<const jit::Value *, unsigned> loose;
+  /// A number op raises or does not, and an `except` of the body may tell. The graph checks it.
+  /// `known`: the operands have values in this call.
+  void check_raises(const NumberOp &op, const std::vector<jit::Value *> &operands, bool raises,
+                    bool known = true);
+  std::vector<jit::Value *> texts; ///< of numbers, by the marks that stand for them (messages.h)
   /// Whether an op that reads values becomes a checked number; then it runs aside.
   bool speculates(const c10::OperatorHandle &op, const jit::Stack &stack);
-  /// What is recorded now may raise.
-  void note_raise() { result.raises_late |= !effect_.empty() || !saves_.empty(); }
+  /// What is recorded now may raise. In a loop it may do so behind effects of earlier iterations.
+  void note_raise() { result.raises_late |= !effect_.empty() || !saves_.empty() || in_loop(); }
+  bool in_loop() const;
   /// Something is about to change that a graph cannot take back.
   void note_effect(const std::string &what);
   const std::string &first_effect() const { return effect_; }
@@ -238,6 +244,7 @@ private:
     jit::Value *tensor; ///< that stands for it
     c10::IValue value;  ///< that the code got
     bool as_constant;   ///< the parser has the value, and has put no node behind `tensor`
+    jit::Node *last;    ///< of the graph, when it was read: a check comes behind it
     Instruction by;
     Site where;
     at::Tensor source = {}; ///< that it was read from, where the body has no number; or undefined

@@ -187,6 +187,38 @@ void Scope::check_kind(jit::Value *scalar, NumberKind actual) {
   result.checked.push_back({text(frontend_.here()), kinds[static_cast<std::size_t>(actual)]});
 }
 
+void Scope::check_raises(const NumberOp &op, const std::vector<jit::Value *> &operands, bool raises,
+                         bool known) {
+  // Python raises nothing there: the result may be an int past 64 bits.
+  static constexpr std::array<std::string_view, 6> never{"add", "sub", "mul",
+                                                         "neg", "abs", "invert"};
+  if (std::find(never.begin(), never.end(), op.name) != never.end())
+    return;
+  const Site caught = raises ? frontend_.here() : frontend_.catches();
+  if (!caught.line)
+    return;
+  if (!known || !may_check()) {
+    if (!raises)
+      result.caught.push_back({std::string(op.name), caught});
+    else if (raised.empty())
+      raised =
+          fmt::format("an operation on numbers ({}) raised at {}, and the body went on: a graph "
+                      "can't catch what it raises after {}. Test the number before, or move "
+                      "the attempt out of the function.",
+                      op.name, text(caught), effect_.empty() ? "many others" : effect_);
+    return;
+  }
+  jit::Graph &graph = *tracer::getTracingState()->graph;
+  std::vector<jit::Value *> inputs{graph.insertConstant(std::string(op.name)), operands.front(),
+                                   operands.back()};
+  jit::Node *node =
+      graph.insertNode(graph.create(c10::Symbol::fromQualString(std::string(kRaisesOp)), inputs));
+  node->output()->setType(c10::NumberType::get()); // TorchScript takes no `bool` for a Scalar
+  tracer::recordSourceLocation(node);
+  insert_check("tracehost::check_number", node->output(), raises);
+  result.checked.push_back({text(frontend_.here()), raises ? "an exception" : "no exception"});
+}
+
 /// A read of a tensor by code that needs the value at once: an `if`, an index, torch.equal().
 bool Scope::speculates(const c10::OperatorHandle &op, const jit::Stack &stack) {
   const auto &schema = op.schema();

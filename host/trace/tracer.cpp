@@ -199,6 +199,7 @@ void check_size_read(const at::Tensor &t, const std::string &what) {
     current->refuse_sizes(what);
 }
 bool has_exact_sizes(const at::Tensor &t) { return current->exact(t); }
+bool has_unknown_sizes() { return !current->inexact.empty(); }
 void note_strides_read() { current->result.reads_strides = true; }
 void note_strides_read(const at::Tensor &t) {
   if (current->may_lie_as_inputs(t))

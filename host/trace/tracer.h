@@ -164,6 +164,8 @@ void repeat_refusal();
 void check_size_read(const at::Tensor &t, const std::string &what);
 /// Whether the sizes of `t` follow from the signature. Requires: recording().
 bool has_exact_sizes(const at::Tensor &t);
+/// Whether the trace has met sizes that depend on values.
+bool has_unknown_sizes();
 /// Strides, contiguity or storage offset / is_leaf are read: they become part of the signature.
 void note_strides_read();
 /// As well, of a tensor whose sizes may be relaxed: what would differ at another size is pinned.

@@ -8,10 +8,18 @@ from typing import Any
 import torch
 
 from .._errors import Error
-from .._tracehost import Loop, abandoned, raise_error, without_data
-from ._branches import check_runs_without_data
+from .._tracehost import (
+    Loop,
+    abandoned,
+    forgive_refusal,
+    may_check,
+    raise_error,
+    traces_reads,
+    without_data,
+)
+from ._branches import check_runs_without_data, depends_on_values
 from ._carried import Carrying, Peel, Retry
-from ._containers import Grows, bodies
+from ._containers import Grows, bodies, refuse_change
 from ._join import State
 from ._lists import StagedList
 from ._state import poison, take_apart
@@ -24,12 +32,18 @@ _ATTEMPTS = 8
 Bounds = tuple[torch.Tensor | None, torch.Tensor | None, int]
 
 
+class Unroll(Exception):
+    """The body gives results whose shape depends on values: each condition is checked instead."""
+
+
 class StagedLoop(Carrying):
-    """One loop, over its attempts."""
+    """One loop, over its attempts. `unrolls`: it may end with Unroll."""
+
+    unrolls = False
 
     def run(self, bounds: Bounds, iteration: Callable[[torch.Tensor], torch.Tensor | None]) -> bool:
         """False: the loop was refused, and the function goes on without a trace. Python has to run it."""
-        converted: list[Grows] = []
+        converted: list[tuple[Grows, Any]] = []  # with the list that was there
         for _ in range(self._attempts()):
             initial = self.prepare()
             varying = self.varying(initial)
@@ -42,9 +56,11 @@ class StagedLoop(Carrying):
                 self.set_state(self._in_body(self.state(tensors)))
                 try:
                     condition = iteration(index)
-                except (Error, RecursionError, Grows, Retry, Peel):
+                except (Error, RecursionError, Grows, Retry, Peel, Unroll):
                     raise
                 except Exception as error:  # of an iteration that may not be
+                    if self.unrolls and depends_on_values(error):
+                        raise Unroll from None
                     check_runs_without_data(error)
                     check_not_caught(error, f"the body of the {self.what} at {self.where}")
                     raise_error(*described(error))
@@ -71,11 +87,18 @@ class StagedLoop(Carrying):
                 grows = self.containers.growing()
             except Grows as found:  # of a loop or branch inside
                 grows = found
+            except Unroll:
+                forgive_refusal()
+                self.set_state(tuple(self.before))
+                stores.drop()
+                loop.discard()
+                self._undo(converted)
+                raise
             except Exception:
                 if not abandoned() or without_data():
                     raise
                 self.set_state(self.first)
-                for made in converted:
+                for made, _ in converted:
                     made.cell.cell_contents = list(made.items)
                 return False
             self.set_state(tuple(self.before))
@@ -84,12 +107,25 @@ class StagedLoop(Carrying):
             if grows is not None and without_data():
                 raise grows  # the loop around needs it, too
             if grows is not None:
+                converted.append((grows, grows.cell.cell_contents))
                 grows.cell.cell_contents = StagedList(grows)
-                converted.append(grows)
             elif peel:
                 self.set_state(self.first)
                 raise Peel
         refuse(f"no dtype was found for the variables of the {self.what} at {self.where}")
+
+    def _undo(self, converted: list[tuple[Grows, Any]]) -> None:
+        """All is as it was before the first attempt."""
+        self.set_state(self.first)
+        for made, before in converted:
+            made.cell.cell_contents = before
+        for snapshot in self.containers.changed():
+            if not snapshot.can_be_put_back():
+                refuse_change(snapshot, f"the body of the {self.what}")
+            snapshot.put_back()
+
+    def may_unroll(self) -> bool:
+        return traces_reads() and may_check() and not without_data()
 
     def _attempts(self) -> int:
         """Each finds out about one variable at least."""

@@ -25,6 +25,7 @@ from .._tracehost import (
     abandoned,
     can_be_checked,
     forgive_refusal,
+    has_unknown_sizes,
     is_storing,
     may_check,
     note_storing,
@@ -40,7 +41,14 @@ from ._snapshots import Snapshot
 from ._state import as_number, as_tensor, is_own, is_tensor, kind, take_apart
 from ._stores import BlockStores
 from ._undefined import ld
-from ._where import check_not_caught, described, line, refuse, refuse_if_caught
+from ._where import (
+    check_not_caught,
+    described,
+    line,
+    raised_by_statement,
+    refuse,
+    refuse_if_caught,
+)
 
 
 def if_stmt(
@@ -72,7 +80,7 @@ def stage(
     cond = as_tensor(cond)
     check_condition(cond, what, where)
     if is_storing(where) and may_check():
-        bodies[_checked(cond)]()
+        bodies[checked(cond)]()
         return
     branches = Branches(cond)
     before = get_state()
@@ -122,12 +130,12 @@ def stage(
                 if not changed and not may_check():
                     _refuse_store(stores, what, where)
             _put_back(changed, what)
-            bodies[_checked(cond)]()
+            bodies[checked(cond)]()
             return
         if real and not joins:
             note_storing(where)
             if traces_reads() and branches.can_be_checked():
-                branches.take(lambda: _checked(cond))
+                branches.take(lambda: checked(cond))
                 set_state(outcomes[branch].state)
                 stores.set_again()
                 return
@@ -166,7 +174,7 @@ def _put_back(changed: list[Snapshot], what: str) -> None:
         snapshot.put_back()
 
 
-def _checked(cond: torch.Tensor) -> int:
+def checked(cond: torch.Tensor) -> int:
     """The branch that is taken; the graph checks that it is."""
     return THEN if bool(as_number(cond.reshape(()))) else ELSE
 
@@ -241,7 +249,17 @@ def _wants_data(error: Exception) -> bool:
     """Whether a branch failed as it has no data, in a trace that may check the condition instead."""
     if abandoned() or not traces_reads():
         return False
-    return needs_data(error) is not None or type(error) is ValueReadError
+    return type(error) is ValueReadError or depends_on_values(error)
+
+
+def depends_on_values(error: Exception) -> bool:
+    """Whether what is run without data fails as a shape depends on values."""
+    return needs_data(error) is not None or _may_be_of_its_sizes(error)
+
+
+def _may_be_of_its_sizes(error: Exception) -> bool:
+    """Whether C code has raised it, and may have done so for a size that a later call has otherwise."""
+    return has_unknown_sizes() and not raised_by_statement(error)
 
 
 def check_runs_without_data(error: Exception) -> None:
@@ -252,4 +270,10 @@ def check_runs_without_data(error: Exception) -> None:
             f"{what} at {line()} gives results whose shape depends on values, in a branch or loop that is "
             "staged without running it. Use torch.where or masks that keep the shape, or move it out of the "
             "block."
+        )
+    if _may_be_of_its_sizes(error):
+        refuse(
+            f"{type(error).__name__} ({error}) at {line()} may be raised for a size that depends on values, in a "
+            "branch or loop that is staged without running it. Use torch.where or masks that keep the shape, or "
+            "move it out of the block."
         )

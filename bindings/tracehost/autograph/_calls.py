@@ -236,6 +236,8 @@ def _of_builtin(f: Any) -> Any:
         return _with_values(f, _given_list)
     if name in _OF_NUMBERS:
         return _with_values(f, _given)
+    if name == "new_tensor" and isinstance(of := getattr(f, "__self__", None), torch.Tensor):
+        return _new_tensor_of(of, f)
     return f
 
 
@@ -287,6 +289,15 @@ def _tensor_of(plain: Callable[..., Any]) -> Callable[..., Any]:
         if dtype or args or options:
             tensor = tensor.to(*args, dtype=dtype, **options)
         return tensor.requires_grad_() if requires_grad else tensor
+
+    return made
+
+
+def _new_tensor_of(of: torch.Tensor, plain: Callable[..., Any]) -> Callable[..., Any]:
+    def made(data: Any, **options: Any) -> Any:
+        if has_numbers(data):
+            return _tensor_of(plain)(data, **{"dtype": of.dtype, "device": of.device, **options})
+        return plain(data, **options)
 
     return made
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -99,9 +100,11 @@ def not_(value: Any) -> Any:
     return result
 
 
-def assert_stmt(cond: torch.Tensor, message: Thunk | None) -> None:
+def assert_stmt(
+    cond: torch.Tensor, message: Thunk | None, message_of: Callable[[Thunk], Any]
+) -> None:
     def fail() -> None:
-        raise AssertionError if message is None else AssertionError(message())
+        raise AssertionError if message is None else AssertionError(message_of(message))
 
     watched = () if message is None else (message,)
     stage(cond, (_nothing, fail), tuple, _nothing, (), "assert", watched)

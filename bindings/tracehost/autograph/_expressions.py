@@ -67,6 +67,7 @@ class Expressions:
 
     def __init__(self, scope: Scope, has_walrus: bool) -> None:
         self.scope = scope
+        self.raised: ast.expr | None = None  # what the statement raises
         self.has_walrus = has_walrus
         self.in_statement = (
             True  # False in lambdas and comprehensions: nothing can be defined before
@@ -266,12 +267,13 @@ class Expressions:
         self.generic(node)
         if asking:
             node.args = [told(function, node.args[0])]
-        shows = _may_show(function)
+        raises = node is self.raised
+        shows = raises or _may_show(function)
         if shows:
-            node.args = [_shown(a) for a in node.args]
+            node.args = [shown(a) for a in node.args]
             for keyword in node.keywords:
-                keyword.value = _shown(keyword.value)
-        operation = "call_shown" if shows else "call"
+                keyword.value = shown(keyword.value)
+        operation = "call_raised" if raises else "call_shown" if shows else "call"
         node.func = nodes.operation(operation, [node.func], nodes.where(function))
         return node
 
@@ -377,7 +379,7 @@ def _may_show(function: ast.expr) -> bool:
     return name in _SHOW
 
 
-def _shown(argument: ast.expr) -> ast.expr:
+def shown(argument: ast.expr) -> ast.expr:
     """In an f-string each value by itself."""
     at = nodes.where(argument)
     if isinstance(argument, ast.Starred):

@@ -17,13 +17,13 @@ from typing import Any
 import torch
 
 from .._tracehost import is_relaxing
-from ._attempts import StagedLoop
-from ._branches import check_condition, if_stmt
+from ._attempts import StagedLoop, Unroll
+from ._branches import check_condition, checked, if_stmt
 from ._carried import GetState, Peel, SetState
 from ._conditions import truth_tensor
 from ._containers import Containers
 from ._iterables import Staged, least, staged
-from ._join import Thunk
+from ._join import THEN, Thunk
 from ._options import LoopOptions
 from ._state import as_tensor, is_read, is_tensor, kind
 from ._where import line, refuse
@@ -82,12 +82,25 @@ def staged_while(
 
     maximum = _maximum(options)
     count, most = (maximum, -1) if is_tensor(maximum) else (None, maximum)
-    if loop.run((count, first, most), iteration):
+    loop.unrolls = what == "while" and most < 0 and count is None and loop.may_unroll()
+    try:
+        if loop.run((count, first, most), iteration):
+            return
+    except Unroll:
+        _run_checked(first, test, body)
         return
     left = int(maximum)
     while left != 0 and test():
         body()
         left -= 1
+
+
+def _run_checked(first: torch.Tensor, test: Thunk, body: Thunk) -> None:
+    """As many iterations as this call has: a graph for each such number."""
+    go_on: Any = first
+    while checked(as_tensor(go_on)) == THEN if is_tensor(go_on) or is_read(go_on) else go_on:
+        body()
+        go_on = test()
 
 
 def for_stmt(

@@ -18,7 +18,7 @@ from ._membership import contains, lacks
 from ._numbers import in_place
 from ._options import NO_OPTIONS, LoopOptions, loop_options
 from ._places import get_attribute, get_item, set_attribute, set_item
-from ._shown import call_shown, shown
+from ._shown import call_raised, call_shown, message_of, shown
 from ._staging import is_staged
 from ._state import is_read, is_tensor
 from ._undefined import Undefined, is_undefined, ld, ldf, ldu
@@ -33,6 +33,7 @@ __all__ = [
     "assert_stmt",
     "aug",
     "call",
+    "call_raised",
     "call_shown",
     "compare",
     "for_stmt",
@@ -236,9 +237,9 @@ def aug(sign: str, target: Any, value: Any) -> Any:
 
 def assert_stmt(cond: Any, message: Body | None) -> None:
     if is_staged(cond):
-        _staging.assert_stmt(cond, message)
+        _staging.assert_stmt(cond, message, message_of)
     elif not cond:
-        raise AssertionError if message is None else AssertionError(message())
+        raise AssertionError if message is None else AssertionError(message_of(message))
 
 
 def return_value(do_return: Any, value: Any) -> Any:

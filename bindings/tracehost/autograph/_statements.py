@@ -8,7 +8,7 @@ from typing import Any
 from . import _nodes as nodes
 from ._blocks import collect
 from ._control import Control
-from ._expressions import SIGNS
+from ._expressions import SIGNS, shown
 from ._liveness import note_used
 from ._lower import Lowering, is_plain
 from ._match import Matches
@@ -144,8 +144,12 @@ class Statements(Control):
         message: ast.expr = nodes.constant(None, at)
         if node.msg is not None:
             original = node.msg
-            message = self.deferred([original], lambda: self.expr(original), at)
+            message = self.deferred([original], lambda: shown(self.expr(original)), at)
         return [ast.Expr(nodes.operation("assert_stmt", [test, message], at), **at)]
+
+    def raise_(self, node: ast.Raise) -> list[ast.stmt]:
+        self.raised = node.exc
+        return [self.generic(node)]
 
     def with_(self, node: ast.With) -> list[ast.stmt]:
         for item in node.items:
@@ -313,6 +317,7 @@ Statements.handlers = {
     ast.AugAssign: Statements.aug_assign,
     ast.Delete: Statements.delete,
     ast.Assert: Statements.assert_,
+    ast.Raise: Statements.raise_,
     ast.With: Statements.with_,
     ast.Try: Statements.try_,
     ast.TryStar: Statements.try_,

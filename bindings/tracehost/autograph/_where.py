@@ -61,6 +61,16 @@ def described(error: Exception) -> tuple[str, str, tuple[str, int]]:
     return f"{kind.__module__}:{kind.__qualname__}", text, place_of(error)
 
 
+def raised_by_statement(error: BaseException) -> bool:
+    """Whether a `raise` or `assert` has raised it, not C code."""
+    last = error.__traceback__
+    while last is not None and last.tb_next is not None:
+        last = last.tb_next
+    if last is None:
+        return False
+    return dis.opname[last.tb_frame.f_code.co_code[last.tb_lasti]] in ("RAISE_VARARGS", "RERAISE")
+
+
 def _catches(frame: types.FrameType) -> bool:
     """Whether the frame is in a try statement with an except clause."""
     code, at = frame.f_code, frame.f_lasti
@@ -78,6 +88,11 @@ def _catches(frame: types.FrameType) -> bool:
             if name in ("RERAISE", "WITH_EXCEPT_START"):
                 break
     return False
+
+
+def is_caught() -> bool:
+    """Whether the body may catch what is raised now."""
+    return any(map(_catches, user_frames(outer_frame())))
 
 
 def check_not_caught(error: Exception, what: str) -> None:

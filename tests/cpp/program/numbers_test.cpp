@@ -198,6 +198,25 @@ TEST(Numbers, WhatLeavesThemSaysWhichOpAndOperands) {
             "int(1e+300) is an int past 64 bits, which a graph's number can't be");
 }
 
+TEST(Numbers, WhetherAnOpRaises) {
+  const auto raises = number_program("graph(%a : Scalar, %b : Scalar):\n"
+                                     "  %op : str = prim::Constant[value=\"truediv\"]()\n"
+                                     "  %c : Scalar = tracehost::py_raises(%op, %a, %b)\n"
+                                     "  return (%c)");
+  EXPECT_EQ(run_numbers(*raises, {std::int64_t{1}, std::int64_t{0}}), c10::IValue(true));
+  EXPECT_EQ(run_numbers(*raises, {std::int64_t{1}, 2.0}), c10::IValue(false));
+}
+
+TEST(Numbers, TheirTexts) {
+  EXPECT_EQ(text_of_number(1.0, ""), "1.0");
+  EXPECT_EQ(text_of_number(-1.5, "08.2f"), "-0001.50");
+  EXPECT_EQ(text_of_number(std::int64_t{-255}, "x"), "-ff");
+  EXPECT_EQ(text_of_number(true, ""), "True");
+  EXPECT_EQ(text_of_number(true, "d"), "1");
+  EXPECT_EQ(text_of_number(1.5, "d"), std::nullopt);
+  EXPECT_EQ(text_of_number(1.5, ",.1f"), std::nullopt);
+}
+
 TEST(Numbers, AnythingElseIsRefused) {
   const NumberOp &neg = *find_number_op("neg");
   EXPECT_THROW(apply_number_op(neg, {c10::IValue("1")}), c10::TypeError);
