@@ -92,7 +92,7 @@ private:
     }
     if ((c.place == Place::set || c.place == Place::deque) && c.counted &&
         length_of(c.place, owner) != c.length)
-      add(container, -1, nullptr, nullptr);
+      add(container, -1, nullptr, new_elements(c, owner).get());
     if (c.place == Place::items && c.counted && Py_SIZE(owner) != c.length)
       grown_or_shrunk(container, owner, found_.size() == before);
     if (c.open)
@@ -101,6 +101,20 @@ private:
       appeared(container, dict);
     if (reordered)
       add(container, -1, nullptr, nullptr);
+  }
+
+  /// What a set or deque has that no slot holds.
+  static Owned new_elements(const Container &c, PyObject *owner) {
+    Owned made(PyList_New(0));
+    const Owned all(PySequence_List(owner)); // a copy: it asks no element for its hash
+    for (Py_ssize_t i = 0; made && all && i < PyList_GET_SIZE(all.get()); ++i) {
+      PyObject *element = PyList_GET_ITEM(all.get(), i);
+      if (std::none_of(c.slots.begin(), c.slots.end(),
+                       [element](const Slot &s) { return s.value == element; }))
+        PyList_Append(made.get(), element);
+    }
+    PyErr_Clear();
+    return made;
   }
 
   /// Whether the keys of an OrderedDict that were there before follow in another order now.

@@ -167,6 +167,12 @@ bool Finish::was_read(const Change &change) const {
   return c.slots[change.slot].read && !(number && was_number);
 }
 
+/// `log.append("x")`, and then `len(log)`: what was there before has a part in it.
+bool Finish::is_read_later(const Change &change) const {
+  const Container &c = graph_.containers[change.container];
+  return change.slot < 0 && is_watched(change.container) && is_collection(c.place) && c.read_later;
+}
+
 /// A list that is sorted, emptied, filled anew: what it becomes depends on what it was.
 bool Finish::is_rewritten(const Change &change) const {
   return is_watched(change.container) && graph_.containers[change.container].rewritten;
@@ -207,8 +213,8 @@ void Finish::changed(const Change &change) {
                    "thread may have: the next call is traced again";
     return;
   }
-  if (storer.body &&
-      (was_read(change) || is_rewritten(change) || change.has_tensor || change.has_number)) {
+  if (storer.body && (was_read(change) || is_read_later(change) || is_rewritten(change) ||
+                      change.has_tensor || change.has_number)) {
     once_ = "the body changes " + path + (storer.where.line ? " at " + text(storer.where) : "") +
             ": the next call is traced with it";
     return;

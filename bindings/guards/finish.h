@@ -55,6 +55,7 @@ private:
   void changed(const Change &change);
   bool is_watched(int container) const;
   bool was_read(const Change &change) const;
+  bool is_read_later(const Change &change) const;
   bool is_rewritten(const Change &change) const;
   bool repeat(const Change &change, Rebound &rebound);
   void side_effect(const Change &change, SideEffect effect);

@@ -217,6 +217,16 @@ void Reads::ask_again(const Called &called, Arguments arguments) {
   }
 }
 
+/// One that is added to it pushes another one out.
+static bool is_full_deque(PyObject *container) {
+  if (!is_deque(container))
+    return false;
+  const Owned most(PyObject_GetAttrString(container, "maxlen"));
+  const Py_ssize_t count = most && PyLong_Check(most.get()) ? PyLong_AsSsize_t(most.get()) : -1;
+  PyErr_Clear();
+  return count >= 0 && Py_SIZE(container) >= count;
+}
+
 /// A method of a container that adds elements, moves or removes them. Whether that changes anything
 /// depends on what is there: so it is read, too.
 void Reads::change_by(Effect effect, std::string_view name, PyObject *container, Arguments others) {
@@ -229,7 +239,7 @@ void Reads::change_by(Effect effect, std::string_view name, PyObject *container,
     else if (effect == Effect::moves || PyAnySet_CheckExact(container))
       paths_.whole(container, true);
   }
-  change(container, effect != Effect::adds);
+  change(container, effect != Effect::adds || is_full_deque(container));
   for (PyObject *other : others)
     paths_.whole(other, false);
 }

@@ -262,8 +262,9 @@ bool can_be_repeated(const Change &change, const Graph &graph) {
   if ((change.slot < 0 && !change.key && !change.appended) ||
       graph.objects[graph.containers[change.container].object].library)
     return false;
+  const Place place = graph.containers[change.container].place;
   if (graph.containers[change.container].rewritten &&
-      graph.containers[change.container].place == Place::items)
+      (place == Place::items || place == Place::deque))
     return false;
   if (change.appended) // a list may grow by any value
     return (change.has_tensor || change.has_number) && !is_lifted(change.now.get());
