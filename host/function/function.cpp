@@ -1,5 +1,6 @@
 #include "function/function.h"
 
+#include "program/numbers.h"
 #include "program/ops.h"
 #include "signature/relax.h"
 #include "trace/modes.h"
@@ -47,6 +48,8 @@ private:
   Flights::Ref flight_;
 };
 
+bool rebinds(const Specialization &served) { return served.front_end && served.front_end->rebinds; }
+
 } // namespace
 
 FunctionCore::FunctionCore(Identity identity, std::size_t limit, Sink &sink,
@@ -68,6 +71,10 @@ FunctionCore::Outcome FunctionCore::call(Body &body, Request &request, torch::ji
     request.begun = check.take_begun();
     return call_without(body, request, stack, served);
   } catch (const Raised &) { // before the body's stores, which eager has made by then
+    if (!served || !served->raises_early || !rebinds(*served))
+      throw;
+    return call_without(body, request, stack, served);
+  } catch (const LeavesNumbers &) { // Python goes on with an int past 64 bits
     if (!served || !served->raises_early)
       throw;
     return call_without(body, request, stack, served);
@@ -95,6 +102,10 @@ FunctionCore::Outcome FunctionCore::call_without(Body &body, Request &request,
     } catch (CheckFailed &check) { // the one that look_up() has found now
       request.begun = check.take_begun();
     } catch (const Raised &) {
+      request.begun.reset();
+      if (!served || !served->raises_early || !rebinds(*served))
+        throw;
+    } catch (const LeavesNumbers &) {
       request.begun.reset();
       if (!served || !served->raises_early)
         throw;
@@ -429,7 +440,7 @@ FunctionCore::Made FunctionCore::trace(Body &body, Request &request, Signature s
   made->program = std::make_unique<Program>(traced.graph, counters_->identity.name,
                                             result.tensors.size(), !has_gradients(made->signature));
   made->first_call = body.caller();
-  made->raises_early = !traced.raises_late && made->front_end && made->front_end->rebinds;
+  made->raises_early = !traced.raises_late;
   Made all{made, std::move(traced.notes), {}};
   const bool serves_later = !made->front_end || made->front_end->once.empty();
   if (originals && serves_later) {

@@ -14,6 +14,7 @@
 
 #include <ATen/core/grad_mode.h>
 #include <c10/core/InferenceMode.h>
+#include <torch/csrc/jit/runtime/instruction.h>
 #include <torch/csrc/jit/runtime/interpreter.h>
 
 #include <algorithm>
@@ -69,6 +70,34 @@ bool worth_dropping_gil(const jit::Block &block, std::size_t &ops) {
 
 } // namespace
 
+namespace {
+
+// A node with its values, types, attributes and instructions, within a factor of two.
+constexpr std::size_t kBytesOfNode = 1024;
+
+std::size_t bytes_of(const jit::Block &block) {
+  std::size_t sum = 0;
+  each_node(block, [&sum](const jit::Node &node) {
+    sum += kBytesOfNode;
+    if (node.kind() == c10::prim::Constant && node.hasAttribute(c10::attr::value) &&
+        node.kindOf(c10::attr::value) == jit::AttributeKind::t)
+      sum += node.t(c10::attr::value).nbytes();
+  });
+  return sum;
+}
+
+/// Pieces keep instructions, and constants that the graphs have too. A piece that several Programs
+/// share counts once for all.
+std::size_t bytes_of(const Chain &chain) {
+  std::size_t sum = 0;
+  for (const Chain::Link &link : chain.links)
+    sum += kBytesOfNode * link.piece->code.instructions().size() /
+           static_cast<std::size_t>(link.piece.use_count());
+  return sum;
+}
+
+} // namespace
+
 struct Program::Impl {
   jit::Code code;
   std::shared_ptr<jit::Graph> graph;
@@ -85,7 +114,9 @@ struct Program::Impl {
   std::string name;
   /// Null: the graph is run as a whole. Else of the newest of `chains`: runs may use older ones.
   std::atomic<const Chain *> chain{nullptr};
-  std::mutex cutting; ///< guards what follows
+  std::size_t graph_bytes = 0;
+  std::atomic<std::size_t> piece_bytes{0}; ///< of all chains
+  std::mutex cutting;                      ///< guards what follows
   std::vector<std::unique_ptr<const Chain>> chains;
   struct Other {
     std::weak_ptr<const Program> program;
@@ -128,6 +159,7 @@ Program::Program(std::shared_ptr<jit::Graph> graph, const std::string &name, std
   impl_->switches_modes = switches_modes(*graph->block());
   impl_->saves = saves(*graph->block());
   complete_places(*graph->block());
+  impl_->graph_bytes = bytes_of(*graph->block());
   impl_->graph = std::move(graph);
   {
     const InterruptionChecks checks(*impl_->graph);
@@ -219,6 +251,7 @@ void Program::share_start(const std::vector<Named> &alike) {
       continue;
     Impl &impl = *all[i].program->impl_;
     const std::lock_guard lock(impl.cutting);
+    impl.piece_bytes += bytes_of(*chains[i]);
     impl.chains.push_back(std::move(chains[i]));
     impl.chain.store(impl.chains.back().get(), std::memory_order_release);
     impl.tree = tree;
@@ -246,23 +279,7 @@ void Program::run(torch::jit::Stack &stack, Begun *begun) const {
 }
 
 std::size_t Program::ops() const { return impl_->ops; }
-std::size_t Program::bytes() const {
-  // A node with its values, types, attributes and instructions, within a factor of two.
-  constexpr std::size_t of_node = 1024;
-  std::size_t sum = 0;
-  const auto count = [&](const auto &self, const jit::Block &block) -> void {
-    for (const jit::Node *node : block.nodes()) {
-      sum += of_node;
-      if (node->kind() == c10::prim::Constant && node->hasAttribute(c10::attr::value) &&
-          node->kindOf(c10::attr::value) == jit::AttributeKind::t)
-        sum += node->t(c10::attr::value).nbytes();
-      for (const jit::Block *inner : node->blocks())
-        self(self, *inner);
-    }
-  };
-  count(count, *impl_->graph->block());
-  return sum;
-}
+std::size_t Program::bytes() const { return impl_->graph_bytes + impl_->piece_bytes; }
 bool Program::long_running() const { return impl_->long_running; }
 bool Program::runs_engine() const { return impl_->runs_engine; }
 bool Program::calls_python() const { return impl_->calls_python; }

@@ -409,7 +409,7 @@ def test_a_call_that_raises_stores_what_eager_stores():
         assert thing.n == n
 
 
-def test_a_number_that_leaves_int64_is_an_error():
+def test_a_number_that_leaves_int64_is_traced_with_its_value():
     thing = Thing(n=1)
 
     @tracehost.function
@@ -419,9 +419,27 @@ def test_a_number_that_leaves_int64_is_an_error():
 
     f(X)
     thing.n = 3
+    for power in (40, 80, 120):
+        f(X)
+        assert thing.n == 3 * 2**power
+    thing.n = 5
     f(X)
-    assert thing.n == 3 * 2**40
-    with pytest.raises(Exception, match="64 bits"):
+    assert thing.n == 5 * 2**40
+
+
+def test_a_number_that_leaves_int64_behind_an_effect_is_an_error():
+    thing, total = Thing(n=1), torch.zeros(2)
+
+    @tracehost.function
+    def f(x):
+        total.add_(1)
+        thing.n *= 2**40
+        return x * 2
+
+    f(X)
+    thing.n = 3
+    f(X)
+    with pytest.raises(RuntimeError, match="an int past 64 bits"):
         f(X)
     assert thing.n == 3 * 2**40
 

@@ -94,6 +94,11 @@ TEST_F(PiecesTest, AnotherGoesOnFromTheCheck) {
   EXPECT_EQ(starts, 2);
 }
 
+TEST_F(PiecesTest, PiecesCountInTheMemoryOfAProgram) {
+  const auto alone = program(sine, {"x", "n"});
+  EXPECT_GT(a.program->bytes(), alone.program->bytes());
+}
+
 TEST_F(PiecesTest, OfAnotherTensorItRunsFromTheStart) {
   const auto begun = fail(a, {x, number(2)});
   EXPECT_TRUE(run(b, {w, number(2)}, begun.get()).equal(w.cos()));
