@@ -152,6 +152,7 @@ DISTRIBUTIONS = {
     "Kumaraswamy": lambda a: D.Kumaraswamy(a.abs() + 1, a.abs() + 1),
     "LKJCholesky": lambda a: D.LKJCholesky(3, a.abs().sum() + 1),
     "Laplace": lambda a: D.Laplace(a, a.abs() + 1),
+    "LogisticNormal": lambda a: D.LogisticNormal(a, a.abs() + 1),
     "LogNormal": lambda a: D.LogNormal(a, a.abs() + 1),
     "LowRankMultivariateNormal": lambda a: D.LowRankMultivariateNormal(
         a, a.abs().view(3, 1) + 0.1, a.abs() + 1
@@ -176,8 +177,20 @@ DISTRIBUTIONS = {
     "Uniform": lambda a: D.Uniform(a, a + 1.5),
     "VonMises": lambda a: D.VonMises(a, a.abs() + 1),
     "Weibull": lambda a: D.Weibull(a.abs() + 1, a.abs() + 1),
+    "Wishart": lambda a: D.Wishart(a.abs().sum() + 3, torch.eye(3) * (a.abs().sum() + 1)),
+    "Wishart of a batch": lambda a: D.Wishart(a.abs() + 3, torch.eye(2).expand(3, 2, 2) * 1.5),
 }
 PARAMETERS = [torch.tensor([0.5, 1.0, 2.0]) * (k + 1) / 2 - 0.7 for k in range(4)]
+
+
+def test_every_class_of_distributions_is_here():
+    abstract = {"Distribution", "ExponentialFamily"}
+    classes = {
+        name
+        for name in D.__all__
+        if isinstance(kind := getattr(D, name), type) and issubclass(kind, D.Distribution)
+    }
+    assert classes - abstract == {name.partition(" ")[0] for name in DISTRIBUTIONS}
 
 
 def has_entropy(name):
