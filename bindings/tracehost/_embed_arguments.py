@@ -1,7 +1,7 @@
 """Arguments of a C++ program: what annotations say that its maps and strings stand for.
 
-C++ has no dataclasses. It passes a map of the fields' names; where the parameter, or a field, a list's item or a
-dict's value in it, is annotated with a dataclass, a named tuple or an enum, that is made of it.
+C++ has no dataclasses. It passes a map of the fields' names. An annotation with a dataclass, a named tuple or an
+enum says what is made of the map: that of the parameter, or of a field, a list's item or a dict's value in it.
 """
 
 from __future__ import annotations

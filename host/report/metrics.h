@@ -9,7 +9,7 @@
 namespace tracehost::report {
 
 /// Counters in the Prometheus text format (version 0.0.4). A label is a Function's name and place,
-/// and of one of an archive the start of the archive's hash; where there are more than `most`,
+/// and of one of an archive the start of the archive's hash. Where there are more than `most`,
 /// those with the fewest calls are summed as `other`.
 ///
 ///     tracehost_calls_total{function="step (train.py:12)",result="hit"} 95

@@ -189,7 +189,7 @@ def main() -> None:
     seed, first, end, folder, corpus = sys.argv[1:]
     files = [path.read_bytes() for path in sorted(Path(corpus).glob("*.pt"))]
     warnings.simplefilter("ignore")
-    errors = open(Path(folder) / "errors.txt", "w")  # noqa: SIM115: for as long as the process lives
+    errors = open(Path(folder) / "errors.txt", "w")  # for as long as the process lives  # noqa: SIM115
     sys.stderr = errors
     faulthandler.enable(errors)
     torch.set_num_threads(1)
