@@ -1,5 +1,7 @@
 #include "cli/help.h"
 
+#include "cli/values.h"
+
 #include <algorithm>
 #include <sstream>
 #include <vector>
