@@ -147,6 +147,7 @@ BodyResult PythonCall::run(Request &) {
     miss().recorder->replace_numbers();
   }
   return_as_eager(result);
+  tensors.clear(); // a number that is only returned is referred to no more: the search is long
   numbers.replace();
   note_given(result.outputs);
   return result;
