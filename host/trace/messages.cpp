@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 
 #include <regex>
+#include <vector>
 
 namespace tracehost::trace {
 
@@ -50,34 +51,36 @@ std::string mark_of_text(const at::Tensor &number, std::string_view spec, const 
 
 jit::Value *insert_message(jit::Graph &graph, const std::string &message) {
   static const std::regex mark("<traced (?:bool|int|float) #([0-9]{1,6})>");
-  jit::Value *made = nullptr;
-  std::string plain;
-  const auto add = [&](jit::Value *part) {
-    made = made ? graph.insert(c10::Symbol::fromQualString("aten::add"), {made, part}) : part;
+  std::string pattern;
+  std::vector<jit::Value *> texts = {nullptr}; // behind the pattern
+  const auto add_plain = [&](std::string_view plain) {
+    for (std::size_t at; (at = plain.find("{}")) != plain.npos; plain.remove_prefix(at + 2)) {
+      pattern.append(plain.substr(0, at)).append("{}");
+      texts.push_back(graph.insertConstant(std::string("{}")));
+    }
+    pattern.append(plain);
   };
-  const auto add_plain = [&] {
-    if (!plain.empty() || !made)
-      add(graph.insertConstant(plain));
-    plain.clear();
-  };
-  auto from = message.begin();
+  std::string_view rest = message;
   for (std::sregex_iterator at(message.begin(), message.end(), mark), end; at != end; ++at) {
     const auto index = static_cast<std::size_t>(std::stoul(at->str(1)));
     jit::Value *text = index < current->texts.size() ? current->texts[index] : nullptr;
-    plain.append(from, message.begin() + at->position());
-    from = message.begin() + at->position() + at->length();
-    if (!text || !is_visible(graph, text)) {
-      plain += at->str().substr(0, at->str().find(" #")) + ">";
-      continue;
+    const std::string_view whole(&*at->begin()->first, static_cast<std::size_t>(at->length()));
+    add_plain(rest.substr(0, static_cast<std::size_t>(whole.data() - rest.data())));
+    rest.remove_prefix(static_cast<std::size_t>(whole.data() - rest.data()) + whole.size());
+    if (text && is_visible(graph, text)) {
+      pattern += "{}";
+      texts.push_back(text);
+    } else {
+      pattern.append(whole.substr(0, whole.find(" #"))).append(">");
     }
-    if (!plain.empty())
-      add_plain();
-    add(text);
   }
-  plain.append(from, message.end());
-  if (!plain.empty() || !made)
-    add_plain();
-  return made;
+  if (texts.size() == 1)
+    return graph.insertConstant(message.empty() ? message : pattern + std::string(rest));
+  add_plain(rest);
+  texts.front() = graph.insertConstant(pattern);
+  jit::Node *made =
+      graph.insertNode(graph.create(c10::Symbol::fromQualString("aten::format"), texts));
+  return made->output()->setType(c10::StringType::get());
 }
 
 } // namespace tracehost::trace

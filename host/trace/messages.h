@@ -15,7 +15,7 @@
 ///     raise ValueError(f"{n:.1f} is negative")
 ///
 ///     `<traced float #0> is negative`     %4 : str = tracehost::py_text(%n, ".1f")
-///                                         %5 : str = aten::add(%4, " is negative")
+///                                         %5 : str = aten::format("{} is negative", %4)
 ///                                         tracehost::raise_error("builtins:ValueError", %5)
 
 namespace tracehost::trace {

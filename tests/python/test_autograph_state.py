@@ -77,9 +77,9 @@ class Rehearsal:
     return_value = staticmethod(lambda do_return, value: value if do_return else None)
 
     @staticmethod
-    def assert_stmt(cond, message):
+    def assert_stmt(cond, message, message_of):
         if not cond:
-            raise AssertionError(*[] if message is None else [message()])
+            raise AssertionError(*[] if message is None else [message_of(message)])
 
     @staticmethod
     def aug(sign, target, value):

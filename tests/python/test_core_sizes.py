@@ -262,10 +262,15 @@ def test_sizes_that_depend_on_values_are_reads(body):
         tracehost.function(body, value_reads="error")(torch.ones(3))
 
 
-def test_a_loop_of_python_over_a_size_that_depends_on_values_is_refused():
+def test_a_loop_of_python_over_a_size_that_depends_on_values_is_a_trace_for_each_size():
     f = tracehost.function(lambda x: list(x.masked_select(x > 0)))
-    with pytest.raises(tracehost.ValueReadError, match=r"depends on a tensor's values"):
-        f(torch.ones(3))
+    for x, traces in (
+        (torch.ones(3), 1),
+        (torch.tensor([1.0, -1.0, 2.0]), 2),
+        (torch.full((3,), 2.0), 2),
+    ):
+        assert [float(t) for t in f(x)] == [float(t) for t in x[x > 0]]
+        assert f.tracing_count() == traces
 
 
 def test_results_whose_size_depends_on_values_come_back_right():
