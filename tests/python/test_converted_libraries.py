@@ -58,21 +58,25 @@ OPTIMIZERS = {
 FORMS = {"default": {}, "foreach": {"foreach": True}, "single": {"foreach": False}}
 
 
+@pytest.mark.parametrize("scheduled", [False, True], ids=["alone", "scheduled"])
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("name", OPTIMIZERS)
-def test_steps_of_an_optimizer(name, form):
+def test_steps_of_an_optimizer(name, form, scheduled):
     def make():
         net = nn.Sequential(
             nn.Linear(4, 5, bias=name != "Muon"), nn.Tanh(), nn.Linear(5, 1, bias=name != "Muon")
         )
         options = {} if name == "Muon" else FORMS[form]
         optimizer = getattr(torch.optim, name)(net.parameters(), **OPTIMIZERS[name], **options)
+        scheduler = torch.optim.lr_scheduler.ExponentialLR(optimizer, 0.9) if scheduled else None
 
         def step(x):
             optimizer.zero_grad()
             loss = net(x).square().mean()
             loss.backward()
             optimizer.step()
+            if scheduler:
+                scheduler.step()
             return loss.item(), [p.detach().clone() for p in net.parameters()]
 
         step.state = lambda: optimizer.state_dict()["state"]
