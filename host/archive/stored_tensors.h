@@ -13,8 +13,8 @@
 /// Tensors of a pickle, over the records that hold their data.
 ///
 /// What a pickle says of a tensor (dtype, sizes, strides, offset) is compared with the bytes of its
-/// record before there is a tensor: none reaches beyond its data, an index of a sparse one beyond
-/// its sizes, and a bool is 0 or 1. Tensors of one record share it, as at the save.
+/// record before there is a tensor. None reaches beyond its data, and no index of a sparse one
+/// beyond its sizes. A bool is 0 or 1. Tensors of one record share it, as at the save.
 
 namespace tracehost::archive {
 
