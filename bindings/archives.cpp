@@ -225,7 +225,7 @@ py::object Loaded::call(const std::string &name, const py::tuple &values) const 
     torch::jit::Stack stack = archive::inputs(*served, given.tensors);
     try {
       std::optional<py::gil_scoped_release> released;
-      if (served->program->long_running())
+      if (served->runs_without_gil())
         released.emplace();
       served->program->run(stack, begun.get());
     } catch (CheckFailed &check) { // the graph for another number may serve

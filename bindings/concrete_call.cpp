@@ -85,7 +85,7 @@ py::object Concrete::result_of(const Arguments &given, const std::vector<Owned> 
 
 void Concrete::run_program(torch::jit::Stack &stack) const {
   std::optional<py::gil_scoped_release> released;
-  if (specialization_->program->long_running())
+  if (specialization_->runs_without_gil())
     released.emplace();
   specialization_->program->run(stack);
 }

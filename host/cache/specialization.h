@@ -42,6 +42,10 @@ struct Specialization {
   bool raises_early = false;
   std::size_t bytes = 0; ///< estimated_bytes()
 
+  /// Whether a run gives up the GIL. autocast's lock of casts must not be waited for with the GIL:
+  /// forget_casts() in trace/modes.h.
+  bool runs_without_gil() const { return program->long_running() || signature.context.autocast(); }
+
   /// By number: live ones whose user types are above, or below, its own. Before it is published.
   std::vector<std::uint64_t> above, below;
 

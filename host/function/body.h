@@ -130,8 +130,6 @@ public:
 
   virtual trace::Frontend &frontend() = 0;
 
-  /// Runs `wait` where it may block: without the GIL.
-  virtual void blocking(const std::function<void()> &wait) = 0;
   /// Whether run() has the body's result: an exception since is not the body's own.
   virtual bool has_result() const { return false; }
   /// Whether no other thread runs what could draw random numbers.

@@ -281,7 +281,7 @@ SpecializationRef FunctionCore::obtain(Body &body, Request &request, const Misse
       throw std::logic_error(
           "recursion into a Function that is being traced for the same signature");
     if (other) {
-      body.blocking([&] { flights_.wait(other); });
+      body.frontend().blocking([&] { flights_.wait(other); });
     } else if (auto flight = flights_.board(target, version)) {
       const Landing landing(flights_, flight);
       // A flight of another thread may have landed between look-up and boarding.
@@ -444,7 +444,7 @@ FunctionCore::Made FunctionCore::trace(Body &body, Request &request, Signature s
   Made all{made, std::move(traced.notes), {}};
   const bool serves_later = !made->front_end || made->front_end->once.empty();
   if (originals && serves_later) {
-    const trace::ModesOfCall as_called(modes, false); // the body may have left others
+    const trace::ModesOfCall as_called(body.frontend(), modes, false); // the body may have left others
     try {
       all.verdict = validate(body, *made, result.tensors, *originals);
     } catch (const CheckFailed &e) {

@@ -22,7 +22,12 @@ Verdict FunctionCore::validate(Body &body, const Specialization &made,
       made.outputs,
       results,
       [&](std::size_t i) { return made.signature.input_path(static_cast<std::uint32_t>(i)); },
-      [&](const std::function<void()> &f) { body.blocking(f); },
+      [&](const std::function<void()> &f) {
+        if (made.runs_without_gil())
+          body.frontend().blocking(f);
+        else
+          f();
+      },
       body.alone()};
   Verdict verdict = validate::check(originals, run);
   const bool skipped = verdict.kind == Verdict::Kind::skipped;
@@ -68,7 +73,7 @@ FunctionCore::Outcome FunctionCore::hit_beside(Body &body, Request &request,
   stack.clear();
   Verdict verdict{Verdict::Kind::wrong, std::move(ran->different), {}};
   if (verdict.why.empty()) {
-    const trace::ModesOfCall as_called(modes, false);
+    const trace::ModesOfCall as_called(body.frontend(), modes, false);
     try {
       verdict = validate(body, *served, ran->tensors, originals);
     } catch (const CheckFailed &) {

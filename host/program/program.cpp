@@ -155,8 +155,8 @@ Program::Program(std::shared_ptr<jit::Graph> graph, const std::string &name, std
   impl_->outputs = outputs;
   impl_->dropped = graph->outputs().size() - outputs;
   const bool far = worth_dropping_gil(*graph->block(), impl_->ops);
-  impl_->long_running = far || impl_->ops >= 16;
   impl_->switches_modes = switches_modes(*graph->block());
+  impl_->long_running = far || impl_->ops >= 16 || impl_->switches_modes;
   impl_->saves = saves(*graph->block());
   complete_places(*graph->block());
   impl_->graph_bytes = bytes_of(*graph->block());

@@ -56,7 +56,8 @@ public:
 
   std::size_t ops() const;   ///< nodes but constants
   std::size_t bytes() const; ///< that it takes, roughly; the tensors that are constants included
-  bool long_running() const; ///< runs without the GIL: many ops, a device other than CPU, backward
+  /// Runs without the GIL: many ops, other modes, a device other than CPU, or backward.
+  bool long_running() const;
   bool runs_engine() const;  ///< it has a backward pass, which reads and writes `.grad`s
   bool calls_python() const; ///< by a py_function: it runs in this process only
   const torch::jit::Graph &graph() const;

@@ -183,7 +183,7 @@ InBlock::InBlock(jit::Block *block)
       modes_(current->modes) {
   block->owningGraph()->setInsertPoint(block);
   tracer::getTracingState()->enterFrame();
-  forget_casts();
+  current->forget_casts();
   ++current->blocks;
 }
 
@@ -193,7 +193,7 @@ InBlock::~InBlock() {
   current->modes = modes_;
   state->leaveFrame();
   current->know_slots(*state);
-  forget_casts();
+  current->forget_casts();
   before_->owningGraph()->setInsertPoint(before_);
   if (!current->abandoned() && !tracer::isTracing()) // an op that threw has left it so
     set_tracing_state(state);

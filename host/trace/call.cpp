@@ -48,10 +48,10 @@ void record_call(c10::intrusive_ptr<Callback> callback, const std::vector<at::Te
 void note_raised(const std::string &message) { current->raised = message; }
 bool without_data() { return current->without_data(); }
 
-Called::Called() : scope_(std::exchange(current, nullptr)) { forget_casts(); }
+Called::Called() : scope_(std::exchange(current, nullptr)) { scope_->forget_casts(); }
 Called::~Called() {
   current = scope_;
-  forget_casts();
+  scope_->forget_casts();
 }
 
 } // namespace tracehost::trace

@@ -5,6 +5,7 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <functional>
 #include <string>
 
 namespace tracehost::trace {
@@ -57,6 +58,10 @@ public:
   /// Whether the whole body runs without data. Then ops run on the stand-in of each tensor that has
   /// some, and change nothing.
   virtual bool without_data() const { return false; }
+
+  /// Runs `wait`, which may block, and gives up the front end's own lock for as long: a thread that
+  /// it waits for may want that lock. `wait` must not need the lock.
+  virtual void blocking(const std::function<void()> &wait) { wait(); }
 
   /// Throws the front end's exception for a refusal; `message` holds the line already.
   [[noreturn]] virtual void refuse(Refusal why, const std::string &message) = 0;

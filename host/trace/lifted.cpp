@@ -11,7 +11,7 @@ namespace tracer = torch::jit::tracer;
 void Scope::lift() {
   static thread_local std::uint64_t blocks = 0;
   lifted.emplace(++blocks, here(), tracer::getTracingState(),
-                 std::make_unique<ModesOfCall>(at_call_, without_data()));
+                 std::make_unique<ModesOfCall>(frontend_, at_call_, without_data()));
   set_tracing_state(nullptr);
 }
 

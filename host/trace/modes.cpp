@@ -57,8 +57,9 @@ ThreadModes ThreadModes::now() {
   return {at::GradMode::is_enabled(), c10::InferenceMode::is_enabled(), autocasts_now()};
 }
 
-ModesOfCall::ModesOfCall(const ThreadModes &of_call, bool with_data) : of_call_(of_call) {
-  forget_casts();
+ModesOfCall::ModesOfCall(Frontend &frontend, const ThreadModes &of_call, bool with_data)
+    : frontend_(frontend), of_call_(of_call) {
+  forget_casts(frontend_);
   if (of_call.inference != before_.inference)
     inference_.emplace(of_call.inference);
   if (with_data)
@@ -72,13 +73,13 @@ ModesOfCall::~ModesOfCall() {
   inference_.reset();
   at::GradMode::set_enabled(before_.grad);
   set_autocasts(before_.autocasts);
-  forget_casts();
+  forget_casts(frontend_);
 }
 
-OwnCasts::OwnCasts() { forget_casts(); }
+OwnCasts::OwnCasts(Frontend &frontend) : frontend_(frontend) { forget_casts(frontend_); }
 
-OwnCasts::~OwnCasts() { forget_casts(); }
+OwnCasts::~OwnCasts() { forget_casts(frontend_); }
 
-void forget_casts() { at::autocast::clear_cache(); }
+void forget_casts(Frontend &frontend) { frontend.blocking(at::autocast::clear_cache); }
 
 } // namespace tracehost::trace

@@ -2,6 +2,7 @@
 
 #include "program/modes.h"
 #include "shapes/without_data.h"
+#include "trace/frontend.h"
 
 #include <ATen/core/grad_mode.h>
 #include <c10/core/InferenceMode.h>
@@ -46,7 +47,7 @@ struct ThreadModes {
 /// run for real, too. Ends on the thread it began on.
 class ModesOfCall {
 public:
-  ModesOfCall(const ThreadModes &of_call, bool with_data);
+  ModesOfCall(Frontend &frontend, const ThreadModes &of_call, bool with_data);
   ~ModesOfCall();
   ModesOfCall(const ModesOfCall &) = delete;
   ModesOfCall &operator=(const ModesOfCall &) = delete;
@@ -55,6 +56,7 @@ public:
   void stay() { before_ = of_call_; }
 
 private:
+  Frontend &frontend_;
   const ThreadModes of_call_;
   ThreadModes before_ = ThreadModes::now();
   std::optional<c10::InferenceMode> inference_; ///< where it differs
@@ -67,11 +69,17 @@ private:
 /// Python, of which nothing is recorded.
 class OwnCasts {
 public:
-  OwnCasts();
+  explicit OwnCasts(Frontend &frontend);
   ~OwnCasts();
   OwnCasts(const OwnCasts &) = delete;
   OwnCasts &operator=(const OwnCasts &) = delete;
+
+private:
+  Frontend &frontend_;
 };
-void forget_casts();
+
+/// autocast holds the lock of its casts while it casts a weight, and the tracer asks the front end
+/// for the line of that cast. So whoever waits for that lock must not hold the front end's.
+void forget_casts(Frontend &frontend);
 
 } // namespace tracehost::trace

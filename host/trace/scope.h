@@ -92,6 +92,7 @@ public:
   at::Tensor stand_in(const at::Tensor &t);
   bool without_data() const { return on_stand_ins_ > 0 || frontend_.without_data(); }
   Site here() { return frontend_.here(); }
+  void forget_casts() { trace::forget_casts(frontend_); }
   /// Of the line that runs now. Ops of one line share a Source.
   const jit::SourceRange &place();
   ValueReads reads_as() const { return reads_as_; }

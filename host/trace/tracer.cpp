@@ -158,7 +158,7 @@ Traced trace(std::vector<at::Tensor> slots, const Relaxation &relaxation, Fronte
              const Outcomes *outcomes) {
   TORCH_INTERNAL_ASSERT(!current && !tracer::isTracing());
   tracer::setRecordSourceLocation(give_place); // an import of torch sets its own
-  const OwnCasts casts;
+  const OwnCasts casts(frontend);
   Scope scope(slots, relaxation, frontend, witness);
   scope.outcomes = outcomes;
   Current mark(scope);

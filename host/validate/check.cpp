@@ -111,10 +111,7 @@ private:
       made.memories.push_back(memory_of(t));
     originals_.draws().rewind();
     jit::Stack stack(made.inputs.begin(), made.inputs.end());
-    if (body_.program.long_running())
-      body_.blocking([&] { body_.program.run(stack); });
-    else
-      body_.program.run(stack);
+    body_.around([&] { body_.program.run(stack); });
     made.draws = originals_.draws().now();
     for (c10::IValue &output : stack)
       made.outputs.push_back(std::move(output).toTensor());

@@ -88,7 +88,6 @@ public:
     return nullptr;
   }
   trace::Frontend &frontend() override { return frontend_; }
-  void blocking(const std::function<void()> &wait) override { wait(); }
   Site caller() override { return {"bench.cpp", 1}; }
   std::string current_error() override { return "error"; }
 

@@ -1,5 +1,8 @@
 """autocast regions inside of a body, and around a call."""
 
+import subprocess
+import sys
+
 import pytest
 import torch
 import torch.nn.functional as F
@@ -351,3 +354,46 @@ def test_casts_of_a_call_of_python_stay_there(called, around):
                 results.append(call(x))
         assert_same(*results)
     assert f.tracing_count() == 1
+
+
+CASTS_IN_THREADS = """
+import threading
+
+import torch
+import tracehost
+
+
+def work(kind):
+    net = torch.nn.Linear(2, 2)
+
+    def inside(x):
+        with torch.autocast("cpu", torch.bfloat16):
+            return net(x)
+
+    for _ in range(40):
+        if kind == "plain":
+            tracehost.function(lambda x: x + 1)(torch.ones(1, 2))
+        elif kind == "inside":
+            f = tracehost.function(inside)
+            [f(torch.ones(1, 2)) for _ in range(6)]
+        else:
+            f = tracehost.function(lambda x: net(x))
+            with torch.autocast("cpu", torch.bfloat16):
+                [f(torch.ones(1, 2)) for _ in range(6)]
+
+
+threads = [threading.Thread(target=work, args=(kind,)) for kind in ("plain", "inside", "around") * 2]
+[thread.start() for thread in threads]
+[thread.join() for thread in threads]
+print("ended")
+"""
+
+
+def test_threads_that_cast_weights_end(tmp_path):
+    """autocast holds its lock of casts while a cast is recorded, and the tracer asks for the line with the GIL."""
+    script = tmp_path / "casts.py"
+    script.write_text(CASTS_IN_THREADS)
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", str(script)], capture_output=True, text=True, timeout=120
+    )
+    assert done.stdout == "ended\n", done.stderr

@@ -99,10 +99,6 @@ public:
   }
   trace::Frontend &frontend() override { return frontend_; }
   bool has_result() const override { return result_.defined(); }
-  void blocking(const std::function<void()> &wait) override {
-    ++waits;
-    wait();
-  }
   Site caller() override { return {"app.cpp", 7}; }
   std::string current_error() override {
     try {
@@ -115,7 +111,7 @@ public:
   bool refuse_at_end = false;
   bool can_run_beside = true;
   Surroundings around = Surroundings::unknown;
-  int runs = 0, verified = 0, waits = 0;
+  int runs = 0, verified = 0;
   int shown = 0; ///< how often the surroundings of a Specialization were told as text
 
 private:
