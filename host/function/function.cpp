@@ -444,7 +444,8 @@ FunctionCore::Made FunctionCore::trace(Body &body, Request &request, Signature s
   Made all{made, std::move(traced.notes), {}};
   const bool serves_later = !made->front_end || made->front_end->once.empty();
   if (originals && serves_later) {
-    const trace::ModesOfCall as_called(body.frontend(), modes, false); // the body may have left others
+    const trace::ModesOfCall as_called(body.frontend(), modes,
+                                       false); // the body may have left others
     try {
       all.verdict = validate(body, *made, result.tensors, *originals);
     } catch (const CheckFailed &e) {

@@ -22,7 +22,7 @@ struct BodyRun {
   const OutputSpec &outputs;
   /// The body's, in the order of OutputSpec's slots; those past them are hidden outputs.
   const std::vector<at::Tensor> &results;
-  std::function<std::string(std::size_t)> input_name;          ///< of the graph: `x`, `self.weight`
+  std::function<std::string(std::size_t)> input_name;        ///< of the graph: `x`, `self.weight`
   std::function<void(const std::function<void()> &)> around; ///< runs the Program
   bool alone = false; ///< no other thread can have used the random generators
 };
