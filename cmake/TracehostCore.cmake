@@ -38,13 +38,13 @@ else()
   message(STATUS "tracehost: no core sources yet")
 endif()
 
-file(GLOB module_sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/bindings/*.cpp" "${PROJECT_SOURCE_DIR}/bindings/*/*.cpp")
+file(GLOB module_sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/bindings/src/*.cpp" "${PROJECT_SOURCE_DIR}/bindings/src/*/*.cpp")
 if(module_sources)
   # A module, which takes Python's symbols from the process that loads it: linking libpython here would load a second one.
   add_library(tracehost_module MODULE ${module_sources})
   set_target_properties(tracehost_module PROPERTIES OUTPUT_NAME _tracehost PREFIX "" SUFFIX ".${TRACEHOST_PYTHON_SOABI}.so"
     CXX_VISIBILITY_PRESET hidden VISIBILITY_INLINES_HIDDEN ON INSTALL_RPATH "$ORIGIN/lib:$ORIGIN/../torch/lib")
-  target_include_directories(tracehost_module PRIVATE "${PROJECT_SOURCE_DIR}/bindings" "${PROJECT_SOURCE_DIR}/host" "${PROJECT_SOURCE_DIR}/host/include")
+  target_include_directories(tracehost_module PRIVATE "${PROJECT_SOURCE_DIR}/bindings/src" "${PROJECT_SOURCE_DIR}/host" "${PROJECT_SOURCE_DIR}/host/include")
   target_compile_definitions(tracehost_module PRIVATE ${TRACEHOST_DEFINITIONS} TORCH_EXTENSION_NAME=_tracehost)
   target_link_libraries(tracehost_module PRIVATE tracehost::torch_python fmt::fmt-header-only)
   if(TARGET tracehost_core)

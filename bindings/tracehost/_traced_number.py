@@ -169,7 +169,7 @@ def _shown(value: TracedNumber, spec: str) -> Any:
     what the block raises: the graph makes it there."""
     if _tracehost._number_has_no_text(value):
         return _tracehost._number_text(value, spec, value.__class__.__name__)
-    if _tracehost._number_is_shown(value):
+    if not _tracehost._number_is_live(value) or _tracehost._is_printing():
         return _tracehost._number_value(value)
     return _needed(value, "the text")
 

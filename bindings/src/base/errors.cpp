@@ -1,0 +1,83 @@
+#include "base/errors.h"
+
+#include "base/lazy.h"
+#include "program/ops.h"
+
+#include <torch/csrc/Exceptions.h>
+
+#include <pybind11/pybind11.h>
+
+#include <algorithm>
+
+namespace tracehost::python {
+
+namespace py = pybind11;
+
+const Errors &errors() {
+  // Held for the process's life: exceptions may be raised until the interpreter ends.
+  static constinit Lazy<Errors> found;
+  return found([] {
+    const py::module_ m = py::module_::import("tracehost._errors");
+    const auto get = [&](const char *name) { return py::object(m.attr(name)).release().ptr(); };
+    return Errors{
+        get("Error"),        get("SignatureError"), get("ValueReadError"),    get("StagingError"),
+        get("CaptureError"), get("TraceError"),     get("SideEffectWarning"), get("RetraceWarning"),
+        get("TraceWarning")};
+  });
+}
+
+void raise(PyObject *type, const std::string &message) {
+  PyErr_SetString(type, message.c_str());
+  rethrow();
+}
+
+void rethrow() {
+  python_error e;
+  e.persist();
+  throw python_error(e);
+}
+
+namespace {
+
+/// The exception that a staged `raise` or `assert` names.
+void set_raised(const Raised &e) {
+  const auto colon = e.type().find(':');
+  try {
+    py::object type = py::module_::import(e.type().substr(0, colon).c_str());
+    for (std::size_t from = colon + 1; from <= e.type().size();) {
+      const auto dot = std::min(e.type().find('.', from), e.type().size());
+      type = type.attr(e.type().substr(from, dot - from).c_str());
+      from = dot + 1;
+    }
+    const py::tuple args = *e.what() ? py::make_tuple(e.what()) : py::tuple();
+    PyObject *made = PyObject_Call(type.ptr(), args.ptr(), nullptr);
+    if (!made) { // an __init__ with other parameters: what matters is the type
+      PyErr_Clear();
+      made = type.attr("__new__")(type, *args).release().ptr();
+    }
+    PyErr_SetObject(type.ptr(), py::reinterpret_steal<py::object>(made).ptr());
+  } catch (py::error_already_set &) {
+    PyErr_Format(PyExc_RuntimeError, "%s: %s", e.type().c_str() + colon + 1, e.what());
+  }
+}
+
+} // namespace
+
+void set_from_current_exception() {
+  // torch keeps its translation in macros that return: wrapped, so that a value comes out.
+  const auto translate = []() -> PyObject * {
+    HANDLE_TH_ERRORS
+    try {
+      throw;
+    } catch (py::error_already_set &e) {
+      e.restore();
+    } catch (const Raised &e) {
+      set_raised(e);
+    }
+    return nullptr;
+    END_HANDLE_TH_ERRORS
+  };
+  translate();
+}
+
+} // namespace tracehost::python

@@ -1,0 +1,110 @@
+#pragma once
+
+#include "base/object.h"
+#include "program/output_spec.h"
+#include "pytree/binder.h"
+
+#include <ATen/core/stack.h>
+#include <Python.h>
+
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <unordered_set>
+#include <vector>
+
+namespace tracehost::python {
+
+/// Lists and dicts among a call's arguments: bodies change them, and return them.
+///
+/// Problem: a Signature takes them apart, so that a hit knows their leaves alone. Answer: a trace
+/// finds them by their paths before the body runs, and compares them behind it. A hit does the same
+/// to those of its own call.
+///
+///     def f(batch):                    path: argument 0; the new value of "z" is an output
+///         batch["z"] = batch["x"] * 2
+///         return batch                 the object at that path
+///
+/// Requires for all: GIL held.
+
+/// Where one is: an argument by its place, then keys and indices.
+struct ContainerPath {
+  std::size_t argument = 0; ///< of the fixed parameters, then of *args
+  std::vector<Owned> steps; ///< an int into a list or tuple, a key of a dict
+  std::vector<bool> keyed;  ///< whether the step is a key
+};
+ContainerPath copy(const ContainerPath &path);
+/// Gives the container this content, a list or dict. False with a Python error set.
+bool restore(PyObject *container, PyObject *content);
+/// The object there, borrowed; null where there is none.
+PyObject *find(const ContainerPath &path, const Bound &bound, std::size_t fixed);
+
+/// What later calls do to one, too.
+struct ContainerChange {
+  ContainerPath path;
+  Py_ssize_t size = 0; ///< before
+  /// Of each element afterwards: where it was in a list before, or -1 for the next of `values`.
+  std::vector<int> from;
+  std::vector<Owned> keys;    ///< of a dict: those that get the next of `values`
+  std::vector<Owned> deleted; ///< of a dict
+  OutputSpec values;          ///< a tuple; its slots are those of the run's outputs
+};
+/// Requires: `container` is a list or dict as the trace's was. False with a Python error set: also
+/// where it is not as the trace's was before.
+bool apply(const ContainerChange &change, PyObject *container, PyObject *values);
+
+/// What a Specialization does to its calls' containers, and which of them its result holds. Deletes
+/// Python objects: its destructor takes the GIL.
+class ContainerUses {
+public:
+  struct Lists {
+    std::vector<ContainerChange> changes;
+    std::vector<ContainerPath> given; ///< those in the result: numbered behind the roots
+  };
+  ContainerUses() : lists_(std::make_unique<Lists>()) {}
+  ~ContainerUses();
+  ContainerUses(const ContainerUses &) = delete;
+  ContainerUses &operator=(const ContainerUses &) = delete;
+  Lists &operator*() const { return *lists_; }
+  Lists *operator->() const { return lists_.get(); }
+
+private:
+  std::unique_ptr<Lists> lists_;
+};
+
+/// Those of one call, at its trace.
+class ArgumentContainers {
+public:
+  ArgumentContainers(const Bound &bound, std::size_t fixed);
+
+  struct Container {
+    ContainerPath path;
+    Owned object, before; ///< a shallow copy
+    Owned after;          ///< once it was found to be another
+  };
+  /// By their order in the arguments.
+  std::vector<Container> &all() { return all_; }
+  std::vector<PyObject *> objects() const;
+  /// Notes what the body has changed, and whether it has changed any.
+  bool compare();
+  /// All contents as they were before the body; as they were after.
+  void put_back() const;
+  void put_again() const;
+  /// The change, with its new values: a tuple, a new reference. Nullopt where a later call could
+  /// not do the same. The reasons: a key that is no constant; an order of keys that no store makes;
+  /// one of the arguments' own containers in another place.
+  std::optional<std::pair<ContainerChange, Owned>> change(Container &container) const;
+  /// Whether two values share a list or dict that is none of the arguments'.
+  bool share(PyObject *a, PyObject *b) const;
+
+private:
+  void add(PyObject *value, ContainerPath path, int depth);
+  bool holds_container(PyObject *value, int depth) const;
+  void collect(PyObject *value, std::unordered_set<PyObject *> &into) const;
+
+  std::vector<Container> all_;
+  std::unordered_set<PyObject *> known_;
+};
+
+} // namespace tracehost::python

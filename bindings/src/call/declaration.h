@@ -1,0 +1,40 @@
+#pragma once
+
+#include "pytree/binder.h"
+#include "signature/signature.h"
+#include "signature/tensor_spec.h"
+
+#include <Python.h>
+
+#include <vector>
+
+namespace tracehost::python {
+
+/// A Function's input_signature: a `tracehost._signature.Declaration`, and what of it each miss
+/// needs. Requires for every member: GIL held.
+class Declaration {
+public:
+  /// Keeps `object`. Throws.
+  explicit Declaration(PyObject *object);
+  ~Declaration() { Py_XDECREF(object_); }
+  Declaration(const Declaration &) = delete;
+  Declaration &operator=(const Declaration &) = delete;
+
+  /// The call's values as declared, in the order of the parameters: a new tuple. Null if they are
+  /// so already. Throws SignatureError for what does not fit. Runs Python.
+  PyObject *convert(const Binder &binder, const Bound &bound) const;
+
+  /// Relaxes the dimensions of `signature` that the specs leave open; those of a tensor that is
+  /// passed twice only where both do.
+  void relax(Signature &signature) const;
+
+  /// What the user declared: a tuple; new reference.
+  PyObject *input_signature() const { return PyObject_GetAttrString(object_, "signature"); }
+  PyObject *object() const { return object_; } ///< for the garbage collector
+
+private:
+  PyObject *object_;                           ///< strong
+  std::vector<std::vector<TensorSpec>> specs_; ///< by parameter, in the order of its tensors
+};
+
+} // namespace tracehost::python

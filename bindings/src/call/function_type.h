@@ -1,0 +1,31 @@
+#pragma once
+
+#include "call/python_call.h"
+#include "event/event.h"
+
+#include <Python.h>
+
+#include <string>
+
+/// The Python type `tracehost.Function`: what the decorator returns.
+
+namespace tracehost::python {
+
+/// Makes the type; strong reference. Requires: GIL held. Throws.
+PyObject *make_function_type();
+
+/// `function` is what the attribute `__call__` of `type` is from now on. Calls are as before: they
+/// do not go by the attribute. Throws py::error_already_set.
+void show_call(PyObject *type, PyObject *function);
+
+/// What `object` counts; null if it is no Function. Lives as long as it. Requires: GIL held.
+const Counters *counters_of(PyObject *object);
+
+/// What a Function object has; throws TypeError for another object. Requires: GIL held.
+PythonFunction &python_function(PyObject *object);
+
+/// Turns the exception of Program::run that is being handled into a Python error, with a note that
+/// names the line of the op that failed. Requires: GIL held.
+void set_from_failed_run(const std::string &function);
+
+} // namespace tracehost::python

@@ -1,0 +1,85 @@
+#include "call/plain_calls.h"
+
+#include "base/object.h"
+
+#include <ATen/SavedTensorHooks.h>
+#include <torch/csrc/PyInterpreter.h>
+
+#include <string_view>
+#include <utility>
+
+namespace tracehost::python {
+namespace {
+
+thread_local const PythonFunction *traced_ahead = nullptr;
+
+/// What a function of a module answers when it is called with nothing; null where the module is not
+/// imported. Leaves no error.
+Owned asked(const char *module_name, const char *function) {
+  PyObject *module = PyDict_GetItemString(PyImport_GetModuleDict(), module_name); // borrowed
+  const KeepError keep;
+  Owned answer(module ? PyObject_CallMethod(module, function, nullptr) : nullptr);
+  PyErr_Clear();
+  return answer;
+}
+
+bool in_symbolic_trace() {
+  return asked("torch.fx._symbolic_trace", "is_fx_symbolic_tracing").get() == Py_True;
+}
+
+/// torch.compile takes the frames of this thread, and so the body's.
+bool is_compiling() {
+  const Owned callback = asked("torch._C._dynamo.eval_frame", "get_eval_frame_callback");
+  return callback && PyCallable_Check(callback.get());
+}
+
+bool in_checkpoint() {
+  const auto hooks = at::SavedTensorDefaultHooks::get_hooks();
+  if (!hooks)
+    return false;
+  const KeepError keep;
+  const Owned module(PyObject_GetAttrString(hooks->first.ptr(getPyInterpreter()), "__module__"));
+  PyErr_Clear();
+  return module && std::string_view(utf8(module.get())) == "torch.utils.checkpoint";
+}
+
+/// Hooks for tensors that are saved for backward do not run.
+class NoSavedTensorHooks {
+public:
+  NoSavedTensorHooks() : before_(at::SavedTensorDefaultHooks::set_tracing(true)) {}
+  ~NoSavedTensorHooks() { at::SavedTensorDefaultHooks::set_tracing(before_); }
+  NoSavedTensorHooks(const NoSavedTensorHooks &) = delete;
+  NoSavedTensorHooks &operator=(const NoSavedTensorHooks &) = delete;
+
+private:
+  const bool before_;
+};
+
+} // namespace
+
+TracedAhead::TracedAhead(const PythonFunction &function)
+    : before_(std::exchange(traced_ahead, &function)) {}
+TracedAhead::~TracedAhead() { traced_ahead = before_; }
+
+void check_what_is_around(const PythonFunction &function) {
+  if (in_symbolic_trace())
+    throw RunsPlain{"torch.fx.symbolic_trace"};
+  if (is_compiling())
+    throw RunsPlain{"torch.compile"};
+  if (!in_checkpoint())
+    return;
+  if (traced_ahead == &function)
+    throw RunsPlain{"torch.utils.checkpoint"};
+  throw TraceAhead{};
+}
+
+bool trace_ahead(PyObject *function, PyObject *const *args, std::size_t nargsf, PyObject *kwnames) {
+  const NoSavedTensorHooks off;
+  const Owned request(PyObject_GetAttrString(function, "get_concrete_function"));
+  const Owned made(request ? PyObject_Vectorcall(request.get(), args,
+                                                 nargsf & ~PY_VECTORCALL_ARGUMENTS_OFFSET, kwnames)
+                           : nullptr);
+  return static_cast<bool>(made);
+}
+
+} // namespace tracehost::python

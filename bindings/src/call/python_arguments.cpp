@@ -1,0 +1,154 @@
+#include "base/autograph.h"
+#include "base/errors.h"
+#include "base/object.h"
+#include "call/plain_calls.h"
+#include "call/python_call.h"
+#include "pytree/arrays.h"
+#include "pytree/user_type.h"
+
+#include <fmt/format.h>
+#include <pybind11/pybind11.h>
+
+/// The slow part of PythonCall's arguments: refused, converted to what was declared, given to the
+/// body.
+
+namespace tracehost::python {
+
+bool PythonCall::bind() {
+  if (function_.binder.bind(args_, positional_, kwnames_, bound_)) [[likely]]
+    return true;
+  // Python's own binding has the words for it.
+  namespace py = pybind11;
+  try {
+    py::tuple args(positional_);
+    py::dict kwargs;
+    for (std::size_t i = 0; i < positional_; ++i)
+      args[i] = py::reinterpret_borrow<py::object>(args_[i]);
+    for (Py_ssize_t i = 0; kwnames_ && i < PyTuple_GET_SIZE(kwnames_); ++i)
+      kwargs[py::handle(PyTuple_GET_ITEM(kwnames_, i))] =
+          py::reinterpret_borrow<py::object>(args_[positional_ + static_cast<std::size_t>(i)]);
+    py::module_::import("tracehost._function")
+        .attr("refuse_arguments")(py::handle(function_.callable), function_.declaration != nullptr,
+                                  args, kwargs);
+    PyErr_Format(PyExc_TypeError, "%s: the arguments do not fit the parameters",
+                 function_.name.c_str());
+  } catch (...) {
+    set_from_current_exception();
+  }
+  return false;
+}
+
+bool PythonCall::convert(const Conversion &conversion) {
+  auto made = std::make_unique<Converted>();
+  std::vector<PyObject *> names;
+  bool changed = false;
+  const auto add = [&](std::size_t parameter, PyObject *value) {
+    try {
+      made->values.push_back(conversion(parameter, value));
+    } catch (...) {
+      rethrow_about(
+          fmt::format("argument '{}'", utf8(function_.binder.parameters()[parameter].name)));
+    }
+    made->args.push_back(made->values.back().get());
+    changed |= made->args.back() != value;
+  };
+  std::size_t place = 0, index = 0;
+  for (const Parameter &p : function_.binder.parameters()) {
+    if (p.kind == Parameter::Kind::var_positional) {
+      for (std::size_t i = 0; i < bound_.extra_count; ++i)
+        add(index, bound_.extra[i]);
+    } else if (p.kind == Parameter::Kind::var_keyword) {
+      for (const auto &[name, value] : bound_.keywords) {
+        add(index, value);
+        names.push_back(name);
+      }
+    } else {
+      add(index, bound_.values[place++]);
+      if (p.kind == Parameter::Kind::keyword)
+        names.push_back(p.name);
+    }
+    ++index;
+  }
+  if (!changed)
+    return false;
+  if (!names.empty()) {
+    made->names = Owned(PyTuple_New(static_cast<Py_ssize_t>(names.size())));
+    if (!made->names)
+      rethrow();
+    for (std::size_t i = 0; i < names.size(); ++i)
+      PyTuple_SET_ITEM(made->names.get(), static_cast<Py_ssize_t>(i), Py_NewRef(names[i]));
+  }
+  args_ = made->args.data();
+  positional_ = made->args.size() - names.size();
+  kwnames_ = made->names.get();
+  bound_.keywords.clear();
+  if (!function_.binder.bind(args_, positional_, kwnames_, bound_))
+    raise(PyExc_TypeError, function_.name + ": the converted arguments do not fit the parameters");
+  converted_ = std::move(made); // what was converted before was needed until here
+  return true;
+}
+
+void PythonCall::missed(Request &) { check_what_is_around(function_); }
+
+bool PythonCall::adapt(Request &) {
+  if (PyErr_Occurred()) // a user's `__eq__` was interrupted while a Specialization was verified
+    rethrow();
+  if (found_.failure) {
+    const Owned error = std::move(found_.failure);
+    PyErr_SetObject(reinterpret_cast<PyObject *>(Py_TYPE(error.get())), error.get());
+    rethrow();
+  }
+  if (!function_.declaration)
+    return convert_arrays();
+  const bool reads = function_.value_reads == trace::ValueReads::trace ||
+                     function_.value_reads == trace::ValueReads::guard;
+  pins = reads && pins != trace::Pins::none ? trace::Pins::reads : trace::Pins::none;
+  const Owned made(function_.declaration->convert(function_.binder, bound_));
+  if (!made)
+    return false;
+  Py_ssize_t next = 0;
+  return convert([&](std::size_t, PyObject *) {
+    return Owned(Py_NewRef(PyTuple_GET_ITEM(made.get(), next++)));
+  });
+}
+
+bool PythonCall::convert_arrays() {
+  if (!has_arrays())
+    return false;
+  Rebuild rebuild = tensors_for_arrays();
+  const bool converted = convert([&](std::size_t, PyObject *value) {
+    return value == function_.bound_to() ? Owned(Py_NewRef(value)) : rebuild.value(value);
+  });
+  function_.takes_arrays |= converted && !function_.declaration;
+  return converted;
+}
+
+PyObject *PythonCall::call_body() {
+  const bool traced = trace::active() && !trace::abandoned();
+  const Converting converting(traced && function_.autograph);
+  if (!Converting::now())
+    return PyObject_Vectorcall(function_.callable, args_, positional_, kwnames_);
+  const Owned body = converted(function_.callable);
+  PyObject *result = body ? PyObject_Vectorcall(body.get(), args_, positional_, kwnames_) : nullptr;
+  if (!result)
+    clean_traceback();
+  return result;
+}
+
+/// Where types of the user's make what the body sees of their objects.
+PyObject *PythonCall::call_with_placeholders() {
+  PythonCall call(function_, args_, positional_, kwnames_);
+  if (!call.bind())
+    return nullptr;
+  std::string argument;
+  Rebuild rebuild([&](PyObject *leaf) -> PyObject * {
+    return has_user_type(Py_TYPE(leaf)) ? seen_by_body(miss().values.of(leaf), argument) : nullptr;
+  });
+  call.convert([&](std::size_t parameter, PyObject *value) {
+    argument = utf8(function_.binder.parameters()[parameter].name);
+    return value == function_.bound_to() ? Owned(Py_NewRef(value)) : rebuild.value(value);
+  });
+  return call.call_body();
+}
+
+} // namespace tracehost::python

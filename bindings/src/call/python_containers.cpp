@@ -1,0 +1,157 @@
+#include "base/errors.h"
+#include "call/python_call.h"
+#include "numbers/traced_number.h"
+#include "pytree/container.h"
+#include "pytree/results.h"
+
+#include "trace/tracer.h"
+
+#include <torch/csrc/autograd/python_variable.h>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+/// What a trace does about lists and dicts among the arguments (argument_containers.h).
+
+namespace tracehost::python {
+
+void PythonCall::refuse_change(std::size_t parameter) {
+  trace::refuse(trace::Refusal::trace,
+                fmt::format("{} changes its argument '{}' in a way that later calls can't repeat. "
+                            "Change a copy, and return it.",
+                            function_.name, function_.parameters->names[parameter]));
+}
+
+/// What the body's result may have besides new values.
+Returnable PythonCall::returnable() {
+  miss().containers_before =
+      miss().containers ? miss().containers->objects() : std::vector<PyObject *>();
+  miss().reached = {[this](PyObject *object) { return reach(object); }, {}, {}};
+  return {miss().flattened.roots, true, miss().containers_before, &miss().reached};
+}
+
+/// A container is taken apart if all that is in it can be made anew.
+ReachedObjects::As PythonCall::reach(PyObject *object) const {
+  using As = ReachedObjects::As;
+  if (!miss().recorder->reaches(object))
+    return As::none;
+  const auto has_parts = [](PyObject *of) {
+    const auto type = container_type(of);
+    return type && type->form() != Form::mapping ? As::parts : As::whole;
+  };
+  if (has_parts(object) == As::whole)
+    return As::whole;
+  ReachedObjects inner{
+      [&](PyObject *of) { return miss().recorder->reaches(of) ? has_parts(of) : As::none; },
+      {},
+      {}};
+  std::vector<Owned> tensors;
+  try {
+    describe_result(object, function_.name, tensors,
+                    {miss().flattened.roots, true, miss().containers_before, &inner});
+  } catch (const python_error &) {
+    return As::whole;
+  }
+  return As::parts;
+}
+
+/// By the numbers that a result has for them.
+std::vector<PyObject *> PythonCall::given_at_trace() const {
+  std::vector<PyObject *> result = miss().flattened.roots;
+  const auto &reached = miss().reached.objects;
+  result.insert(result.end(), reached.begin(), reached.end());
+  return result;
+}
+
+std::vector<PyObject *> PythonCall::containers_at_trace() const {
+  std::vector<PyObject *> result = miss().containers_before;
+  const auto &reached = miss().reached.containers;
+  result.insert(result.end(), reached.begin(), reached.end());
+  return result;
+}
+
+/// Behind the body. Only lists and dicts may have changed.
+void PythonCall::compare_containers() {
+  if (!miss().containers || !miss().containers->compare())
+    return check_arguments_unchanged();
+  miss().containers->put_back();
+  struct Again {
+    ~Again() { containers.put_again(); }
+    const ArgumentContainers &containers;
+  } again{*miss().containers};
+  check_arguments_unchanged();
+}
+
+void PythonCall::repeat_changes(BodyResult &result) {
+  if (!miss().containers)
+    return;
+  for (ArgumentContainers::Container &container : miss().containers->all())
+    if (container.after)
+      repeat_change(container, result);
+}
+
+/// Makes the new values outputs of the graph.
+void PythonCall::repeat_change(ArgumentContainers::Container &container, BodyResult &result) {
+  const std::size_t parameter =
+      std::min(container.path.argument, function_.parameters->names.size() - 1);
+  auto found = miss().containers->change(container);
+  if (!found || miss().containers->share(found->second.get(), miss().result))
+    refuse_change(parameter);
+  auto &[change, values] = *found;
+  std::vector<Owned> tensors;
+  try {
+    change.values =
+        describe_result(values.get(), function_.name, tensors, {miss().flattened.roots, false});
+  } catch (const python_error &) {
+    refuse_change(parameter);
+  }
+  for (Node &node : change.values.nodes)
+    if (node.kind == Kind::tensor)
+      node.payload.slot += static_cast<std::uint32_t>(result.tensors.size());
+  bool differs = returns_numbers(change.values);
+  for (const Owned &t : tensors) {
+    if (!can_be_wrapped(t.get()))
+      refuse_change(parameter);
+    result.tensors.push_back(THPVariable_Unpack(t.get()));
+    differs |= !trace::in_eager(result.tensors.back()).is_same(result.tensors.back());
+  }
+  if (!miss().uses)
+    miss().uses.emplace();
+  if (differs) { // a number of the graph is one for the caller
+    const trace::PausedWithData paused;
+    torch::jit::Stack outputs;
+    for (const at::Tensor &t : result.tensors)
+      outputs.emplace_back(trace::in_eager(t));
+    const Owned built(build_result(change.values, outputs));
+    PyObject *object = container.object.get();
+    if (!built || !restore(object, container.before.get()) || !apply(change, object, built.get()))
+      rethrow();
+  }
+  (*miss().uses)->changes.push_back(std::move(change));
+}
+
+/// The result's containers are numbered among themselves from here on: those of the arguments
+/// first, then those that the body has reached.
+void PythonCall::note_given(OutputSpec &outputs) {
+  const std::size_t before = miss().containers_before.size();
+  std::vector<std::size_t> used; // by their numbers among the arguments
+  for (const Node &node : outputs.nodes)
+    if (node.is_container() && node.reserved[1] && node.reserved[1] <= before)
+      used.push_back(node.reserved[1] - 1U);
+  for (Node &node : outputs.nodes) {
+    if (!node.is_container() || !node.reserved[1])
+      continue;
+    const std::size_t number = node.reserved[1] - 1U;
+    const auto place = number < before
+                           ? std::find(used.begin(), used.end(), number) - used.begin()
+                           : std::ssize(used) + static_cast<std::ptrdiff_t>(number - before);
+    node.reserved[1] = place < 255 ? static_cast<std::uint8_t>(place + 1) : 0; // it is a byte
+  }
+  if (!used.empty() && !miss().uses)
+    miss().uses.emplace();
+  for (const std::size_t number : used)
+    (*miss().uses)->given.push_back(copy(miss().containers->all()[number].path));
+}
+
+} // namespace tracehost::python

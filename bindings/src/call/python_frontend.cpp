@@ -1,0 +1,96 @@
+#include "call/python_call.h"
+
+#include "base/autograph.h"
+#include "base/errors.h"
+#include "base/object.h"
+#include "base/origin.h"
+#include "base/user_line.h"
+
+#include <torch/csrc/autograd/python_variable.h>
+
+#include <fmt/format.h>
+
+/// What a trace asks of Python while the body runs.
+
+namespace tracehost::python {
+
+Site PythonCall::here() {
+  const WithGil gil;
+  return user_line();
+}
+
+trace::Instruction PythonCall::instruction() {
+  const WithGil gil;
+  PyFrameObject *frame = PyThreadState_GetFrame(PyThreadState_Get());
+  trace::Instruction now;
+  while (frame && !now.frame) {
+    PyCodeObject *code = PyFrame_GetCode(frame);
+    if (origin_of(code) != Origin::tracehost) // TracedNumber.__float__ is asked by that one's call
+      now = {frame, PyFrame_GetLasti(frame)};
+    Py_DECREF(code);
+    PyFrameObject *back = now.frame ? nullptr : PyFrame_GetBack(frame);
+    Py_DECREF(frame);
+    frame = back;
+  }
+  return now;
+}
+
+Site PythonCall::catches() {
+  const WithGil gil;
+  return catching_line();
+}
+
+std::string PythonCall::why_not_staged() {
+  const WithGil gil;
+  return Converting::now() ? why_not_converted() : "autograph is off";
+}
+
+std::string PythonCall::capture_path(const at::Tensor &tensor) {
+  const WithGil gil;
+  PyObject *object = object_of(tensor);
+  const std::string line = text(user_line());
+  const bool born = object && miss().births->has(object) && !miss().recorder->gives(object);
+  if (!object || born)
+    trace::refuse(
+        trace::Refusal::capture,
+        fmt::format(
+            "a tensor used at {} was made during the trace by something that is not "
+            "recorded (numpy, dlpack, another thread, a view of storage). Make it outside of "
+            "the function, or by a torch op in it.",
+            line));
+  std::string path = miss().recorder->path_of(object);
+  if (is_stand_in(object))
+    trace::refuse(
+        trace::Refusal::capture,
+        fmt::format("a tensor used at {} only stands for one of another call, or of a branch or "
+                    "loop that is staged, which it left through a container, an attribute or a "
+                    "function's state. Assign it to a variable there (in each branch), or "
+                    "collect values in a TensorArray.",
+                    line));
+  if (path.empty() && !Births::notes(Py_TYPE(object)))
+    trace::refuse(
+        trace::Refusal::capture,
+        fmt::format(
+            "a {} used at {} is reached by no path that tracehost can read again. Pass it as "
+            "an argument.",
+            Py_TYPE(object)->tp_name, line));
+  miss().capture_metas.push_back(meta_of(object));
+  return path.empty() ? "a tensor first used at " + line : path;
+}
+
+std::string PythonCall::path_of(const at::Tensor &tensor) {
+  const WithGil gil;
+  PyObject *object = object_of(tensor);
+  return object ? miss().recorder->path_of(object) : std::string();
+}
+
+void PythonCall::refuse(trace::Refusal why, const std::string &message) {
+  const WithGil gil;
+  PyObject *type = why == trace::Refusal::value_read ? errors().value_read
+                   : why == trace::Refusal::staging  ? errors().staging
+                   : why == trace::Refusal::capture  ? errors().capture
+                                                     : errors().trace;
+  raise(type, message);
+}
+
+} // namespace tracehost::python

@@ -1,0 +1,97 @@
+#include "call/python_function.h"
+#include "base/object.h"
+#include "pytree/leaf.h"
+
+#include <torch/csrc/Dtype.h>
+
+namespace tracehost::python {
+namespace {
+
+Parameters::Kind core_kind(Parameter::Kind kind) {
+  switch (kind) {
+  case Parameter::Kind::var_positional:
+    return Parameters::Kind::var_positional;
+  case Parameter::Kind::keyword:
+    return Parameters::Kind::keyword;
+  case Parameter::Kind::var_keyword:
+    return Parameters::Kind::var_keyword;
+  default:
+    return Parameters::Kind::positional;
+  }
+}
+
+/// As a leaf's text; of what may run a user's `__repr__` only that there is one.
+std::string default_text(PyObject *value) {
+  if (!value)
+    return {};
+  Signature signature;
+  const Node node = leaf(value, signature.atoms);
+  const bool plain = !node.has_atom() || PyUnicode_CheckExact(value) || THPDtype_Check(value);
+  return plain ? text(signature, node) : "<default>";
+}
+
+} // namespace
+
+PythonFunction::PythonFunction(PyObject *wrapped, PyObject *list, PyObject *empty)
+    : callable(Py_NewRef(wrapped)), binder(list, empty) {
+  auto made = std::make_shared<Parameters>();
+  for (const Parameter &p : binder.parameters()) {
+    made->names.push_back(utf8(p.name));
+    made->kinds.push_back(core_kind(p.kind));
+    made->defaults.push_back(default_text(p.default_value));
+  }
+  parameters = std::move(made);
+}
+PythonFunction::~PythonFunction() {
+  Py_XDECREF(instance);
+  Py_XDECREF(callable);
+}
+
+PyObject *PythonFunction::bound_to() const {
+  PyObject *object = instance ? reinterpret_cast<PyWeakReference *>(instance)->wr_object : nullptr;
+  return object == Py_None ? nullptr : object;
+}
+
+void PythonFunction::drop_evicted() {
+  const auto list = core->cache().list();
+  std::vector<std::pair<SpecializationRef, Owned>>
+      dropped; // destroyed when the list is as it will be
+  auto &all = concrete;
+  for (std::size_t i = 0; i < all.size();) {
+    if (std::find(list->begin(), list->end(), all[i].first) != list->end()) {
+      ++i;
+    } else {
+      dropped.push_back(std::move(all[i]));
+      all.erase(all.begin() + static_cast<std::ptrdiff_t>(i));
+    }
+  }
+}
+
+int PythonFunction::traverse_specializations(visitproc visit, void *arg) const {
+  std::unordered_set<const Specialization *> visited; // by their ConcreteFunctions
+  for (const auto &[specialization, object] : concrete) {
+    Py_VISIT(object.get());
+    visited.insert(specialization.get());
+  }
+  const auto list = core->cache().list();
+  for (const auto &s : *list)
+    if (!visited.contains(s.get()))
+      if (const int stop = traverse_specialization(*s, visit, arg))
+        return stop;
+  return 0;
+}
+
+int traverse_specialization(const Specialization &s, visitproc visit, void *arg) {
+  std::unordered_set<const Atom *> seen;
+  const auto &state = static_cast<const PythonState &>(*s.front_end);
+  int stop = state.environment->traverse(visit, arg, seen);
+  if (!stop)
+    stop = python::traverse(s.signature.atoms, visit, arg, seen);
+  if (!stop)
+    stop = python::traverse(s.outputs.atoms, visit, arg, seen);
+  for (std::size_t i = 0; i < state.calls.size() && !stop; ++i)
+    stop = state.calls[i]->traverse(visit, arg);
+  return stop;
+}
+
+} // namespace tracehost::python

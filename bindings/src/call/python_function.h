@@ -1,0 +1,83 @@
+#pragma once
+
+#include "base/object.h"
+#include "call/argument_containers.h"
+#include "call/declaration.h"
+#include "function/function.h"
+#include "guards/environment.h"
+#include "guards/trace_history.h"
+#include "hooks/callbacks.h"
+#include "pytree/binder.h"
+
+#include <Python.h>
+
+#include <limits>
+#include <memory>
+#include <optional>
+#include <string>
+#include <unordered_set>
+#include <vector>
+
+/// What lives as long as a Function: its callable, its cache, and the Python side of each
+/// Specialization. Requires for all: GIL held.
+
+namespace tracehost::python {
+
+/// What a Python Function is made of, besides the core's cache.
+struct PythonFunction {
+  PyObject *callable; ///< what the user wrote; strong
+  std::string name;   ///< for messages: `step (train.py:12)`
+  Binder binder;
+  std::shared_ptr<const Parameters> parameters;
+  bool watch; ///< Python values that the trace read are part of the signature
+  trace::ValueReads value_reads = trace::ValueReads::trace;
+  Stance stance = Stance::trace; ///< of its calls, where the process and the thread leave it open
+  bool autograph = true;         ///< control flow on tensors becomes the graph's
+  bool takes_arrays = false;     ///< it was called with numpy's: converted before the look-up
+  TraceHistory history;          ///< of earlier traces
+  std::unordered_set<std::string> warned;   ///< paths of slots that a SideEffectWarning has named
+  std::unordered_set<std::string> plain;    ///< what a TraceWarning has named: modes around calls
+  std::unordered_set<std::string> baked;    ///< lines that a TraceWarning has named
+  std::unordered_set<std::string> wrong;    ///< ops that a TraceWarning of wrong graphs has named
+  std::unique_ptr<Declaration> declaration; ///< null: no input_signature
+  PyObject *instance = nullptr;             ///< weak reference, strong: a method's, of one instance
+  std::unique_ptr<FunctionCore> core;
+  /// The ConcreteFunctions of live Specializations (concrete/concrete.h). They do not refer to
+  /// this.
+  std::vector<std::pair<SpecializationRef, Owned>> concrete;
+
+  PythonFunction(PyObject *callable, PyObject *parameters, PyObject *empty);
+  ~PythonFunction();
+  /// The instance that this Function belongs to, borrowed; null: none, or it is gone.
+  PyObject *bound_to() const;
+  /// Drops the ConcreteFunctions of evicted Specializations.
+  void drop_evicted();
+  /// For the garbage collector: the ConcreteFunctions, and what live Specializations refer to.
+  int traverse_specializations(visitproc visit, void *arg) const;
+};
+
+/// For the garbage collector: each strong reference of a Specialization once.
+int traverse_specialization(const Specialization &specialization, visitproc visit, void *arg);
+
+/// A Specialization's Python side.
+struct PythonState final : FrontEndState {
+  std::shared_ptr<Environment> environment;
+  std::size_t roots = 0;                   ///< objects among the arguments
+  std::vector<TensorMeta> outputs;         ///< of the traced result's tensors
+  std::optional<ContainerUses> containers; ///< of the arguments, where there are any
+  std::vector<PyObject *> absent;     ///< attributes that no tensor argument has; live for good
+  bool runs_code = false;             ///< verifying it may run a user's `==`
+  bool does_more = false;             ///< a run stores, or finds objects for its result
+  std::size_t containers_reached = 0; ///< of the environment's handed_out(): the last ones
+  std::size_t captures = 0; ///< hidden inputs; those past them are arguments reached by a path, too
+  std::vector<const PythonCallback *> calls; ///< of the Program, which owns them
+
+  // Whether a run pays for dropping the GIL (DESIGN.md section 4): measured over the first few
+  // hits.
+  static constexpr std::int8_t kMeasured = 4;
+  std::atomic<std::int8_t> measured{0};
+  std::atomic<std::int64_t> least_ns{std::numeric_limits<std::int64_t>::max()};
+  std::atomic<bool> slow{true};
+};
+
+} // namespace tracehost::python

@@ -1,0 +1,389 @@
+#include "call/python_call.h"
+
+#include "base/errors.h"
+#include "base/object.h"
+#include "base/origin.h"
+#include "base/user_line.h"
+#include "hooks/profile.h"
+#include "numbers/numbers_left.h"
+#include "numbers/traced_number.h"
+#include "pytree/leaf.h"
+#include "pytree/results.h"
+#include "trace/block.h"
+
+#include <torch/csrc/Exceptions.h>
+#include <torch/csrc/autograd/python_variable.h>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+/// A call's trace: the body is run once, watched, and what it did beside its ops is repeated by
+/// later calls, or refused.
+
+namespace tracehost::python {
+namespace {
+
+struct Underway {
+  const PythonFunction *function;
+  const Signature *signature;
+};
+thread_local std::vector<Underway> underway;
+
+bool is_refusal_set() {
+  const Errors &e = errors();
+  for (PyObject *type : {e.signature, e.value_read, e.staging, e.capture, e.trace})
+    if (PyErr_ExceptionMatches(type))
+      return true;
+  return false;
+}
+
+/// Draws of the user's own code, which hits don't make; a warning tells. What a library draws is
+/// not the user's to change: such a trace serves its call alone.
+std::vector<trace::BakedRead> draws_of_user(const std::vector<trace::BakedRead> &draws,
+                                            Recorder &recorder) {
+  std::vector<trace::BakedRead> users;
+  for (const trace::BakedRead &draw : draws) {
+    const py::str file(draw.where.file);
+    if (!draw.where.inside.empty() || origin_of_file(file.ptr()) == Origin::package)
+      recorder.serves_once(
+          fmt::format("draws from {} at {}, which no graph does", draw.what, text(draw.where)));
+    else
+      users.push_back(draw);
+  }
+  return users;
+}
+
+} // namespace
+
+/// A container that makes its tensors anew: the graph's inputs are none that the body sees.
+void PythonCall::check_same_tensors(const Flattened &before, const Signature &signature) const {
+  const auto &now = miss().flattened.tensors;
+  for (std::uint32_t slot = 0; slot < now.size(); ++slot)
+    if (slot >= before.tensors.size() || now[slot] != before.tensors[slot])
+      raise(errors().signature,
+            fmt::format("{} is another tensor each time it is read, so that later calls could not "
+                        "find what the body used. Pass a dict, list or tuple of such tensors.",
+                        path(signature, signature.first_node(slot))));
+}
+
+BodyResult PythonCall::run(Request &) {
+  const Flattened before = std::move(miss().flattened); // held: an address stays its own
+  const Signature signature = this->signature();
+  check_same_tensors(before, signature);
+  std::vector<Root> roots;
+  bool typed = false;
+  for (std::size_t i = 0; i < miss().flattened.roots.size(); ++i) {
+    const std::size_t node = miss().flattened.root_nodes[i];
+    const bool is_typed = signature.nodes[node].reserved[0] == kTypedRoot;
+    roots.push_back({path(signature, node), miss().flattened.roots[i], static_cast<int>(i),
+                     is_typed, signature.nodes[node].reserved[0] == kAlikeRoot,
+                     miss().flattened.roots[i] == function_.bound_to()});
+    typed |= is_typed;
+    if (is_typed && node > 0 && signature.nodes[node - 1].kind == Kind::custom)
+      miss().gives_tensors.push_back(roots.back().name + ".");
+  }
+  miss().recorder =
+      std::make_unique<Recorder>(function_.callable, roots, miss().flattened.tensors,
+                                 function_.watch, request_ ? nullptr : &function_.history);
+  miss().births.emplace();
+  const BodyFrames frames;
+  underway.push_back({&function_, &signature});
+  struct Leave {
+    ~Leave() { underway.pop_back(); }
+  } leave;
+  if (!converted_ && !request_)
+    miss().containers.emplace(bound_, function_.binder.fixed());
+  NumbersLeft numbers;
+  {
+    const Profile profile(*miss().recorder);
+    miss().result = typed ? call_with_placeholders() : call_body();
+  }
+  miss().recorder->body_ended();
+  if (!miss().result) {
+    // torch's argument parser, or the body, may have made another exception of a refusal.
+    if (PyErr_ExceptionMatches(PyExc_Exception) && !is_refusal_set())
+      trace::repeat_refusal();
+    if (request_)
+      put_back();
+    else
+      leave_numbers(numbers);
+    rethrow();
+  }
+  const std::string left = request_ ? std::string() : stand_ins_left();
+  if (trace::abandoned() || !left.empty())
+    return_as_eager();
+  if (trace::abandoned()) {
+    leave_numbers(numbers);
+    return {};
+  }
+  if (!left.empty())
+    trace::refuse(trace::Refusal::staging,
+                  fmt::format("{} of a branch or loop that is staged, and that is not "
+                              "run at this call. Assign it to a variable there (in each branch), "
+                              "and store that behind the block.",
+                              left));
+  compare_containers();
+  BodyResult result;
+  std::vector<Owned> tensors;
+  result.outputs = describe_result(miss().result, function_.name, tensors, returnable());
+  for (const Owned &t : tensors) {
+    if (!can_be_wrapped(t.get()))
+      trace::refuse(
+          trace::Refusal::trace,
+          fmt::format("{} returned a new {}, which a later call would return as a plain Tensor. "
+                      "Return result.as_subclass(torch.Tensor), and wrap it outside.",
+                      function_.name, Py_TYPE(t.get())->tp_name));
+    if (has_own_attributes(t.get()))
+      miss().recorder->serves_once("returns a new tensor with attributes of its own");
+    result.tensors.push_back(THPVariable_Unpack(t.get()));
+    miss().outputs.push_back(meta_of(t.get()));
+  }
+  for (Rebound &rebound : miss().recorder->rebound())
+    repeat(rebound, result.tensors);
+  repeat_changes(result);
+  {
+    const trace::PausedWithData paused;
+    miss().recorder->replace_numbers();
+  }
+  return_as_eager(result);
+  tensors.clear(); // a number that is only returned is referred to no more: the search is long
+  numbers.replace();
+  note_given(result.outputs);
+  return result;
+}
+
+/// The body has raised, or goes on without a trace: what it stored before is Python's.
+void PythonCall::leave_numbers(NumbersLeft &numbers) {
+  const KeepError keep;
+  miss().recorder->take_back(&is_stand_in);
+  {
+    const trace::PausedWithData paused;
+    miss().recorder->replace_numbers();
+  }
+  numbers.replace();
+}
+
+/// Takes back what a staged block has stored without having run. What it is, for a message: empty
+/// if there is nothing.
+std::string PythonCall::stand_ins_left() {
+  if (const std::string where = miss().recorder->take_back(&is_stand_in); !where.empty())
+    return where + " gets a tensor";
+  if (!trace::left_behind().line)
+    return {};
+  PyGC_Collect(); // a cycle may hold it, which the body has let go of
+  const Site where = trace::left_behind();
+  return where.line ? "something outside keeps the tensor made at " + text(where) : std::string();
+}
+
+/// The same of a body that was refused, whose result may be anything.
+void PythonCall::return_as_eager() {
+  std::vector<Owned> tensors;
+  BodyResult result;
+  try {
+    result.outputs = describe_result(miss().result, function_.name, tensors, returnable());
+  } catch (const python_error &) {
+    return; // no graph would have returned it
+  }
+  for (const Owned &t : tensors)
+    result.tensors.push_back(THPVariable_Unpack(t.get()));
+  return_as_eager(result);
+}
+
+/// A number that the graph computes is one for the caller; what a branch left as it was is the
+/// tensor that went into the branch.
+void PythonCall::return_as_eager(const BodyResult &result) {
+  if (request_) // nobody gets its result, and stand-ins have no data
+    return;
+  bool differs = returns_numbers(result.outputs);
+  torch::jit::Stack outputs;
+  for (const at::Tensor &t : result.tensors) {
+    at::Tensor original = trace::in_eager(t);
+    differs |= !original.is_same(t);
+    outputs.emplace_back(std::move(original));
+  }
+  if (!differs)
+    return;
+  const trace::PausedWithData paused;
+  Owned built(build_result(result.outputs, outputs, given_at_trace(), containers_at_trace()));
+  if (!built)
+    rethrow();
+  Py_XSETREF(miss().result, built.release());
+}
+
+/// Of a tensor that the body made: a later call makes another one.
+bool PythonCall::has_own_attributes(PyObject *tensor) const {
+  PyObject **attributes = _PyObject_GetDictPtr(tensor);
+  if (!attributes || !*attributes || PyDict_GET_SIZE(*attributes) == 0 || is_number(tensor))
+    return false;
+  const auto &given = miss().flattened.tensors;
+  return std::find(given.begin(), given.end(), tensor) == given.end() &&
+         !Births::made_aside(tensor) && miss().recorder->path_of(tensor).empty();
+}
+
+/// Whether a later call hands out such a tensor: it wraps a new one as torch.Tensor, and one that
+/// exists keeps its object.
+bool PythonCall::can_be_wrapped(PyObject *tensor) const {
+  return reinterpret_cast<PyObject *>(Py_TYPE(tensor)) == THPVariableClass ||
+         is_traced_number(tensor) ||
+         std::find(miss().flattened.tensors.begin(), miss().flattened.tensors.end(), tensor) !=
+             miss().flattened.tensors.end() ||
+         Births::made_aside(tensor) || !miss().recorder->path_of(tensor).empty();
+}
+
+/// Makes what a slot was rebound to outputs of the graph, if later calls can store the like.
+void PythonCall::repeat(Rebound &rebound, std::vector<at::Tensor> &outputs) {
+  if (!rebound.value) {
+    rebound.repeated.emplace();
+    return;
+  }
+  std::vector<Owned> tensors;
+  OutputSpec value;
+  try {
+    value = describe_result(rebound.value, rebound.path, tensors, {});
+  } catch (const python_error &) { // it holds an object that only the body can make
+    return;
+  }
+  for (const Owned &t : tensors)
+    if (!can_be_wrapped(t.get()))
+      return;
+  for (Node &node : value.nodes)
+    if (node.kind == Kind::tensor)
+      node.payload.slot += static_cast<std::uint32_t>(outputs.size());
+  for (const Owned &t : tensors)
+    outputs.push_back(THPVariable_Unpack(t.get()));
+  if (returns_numbers(value) && !request_) {
+    const trace::PausedWithData paused;
+    torch::jit::Stack stack(outputs.begin(), outputs.end());
+    const Owned built(build_result(value, stack));
+    if (!built)
+      rethrow();
+    miss().recorder->replace(rebound, built.get());
+  }
+  rebound.repeated = std::move(value);
+}
+
+/// No stand-in stays behind in what the body stored to.
+void PythonCall::put_back() {
+  const KeepError keep;
+  miss().recorder->rebound();
+  miss().recorder->put_back();
+}
+
+void PythonCall::check_arguments_unchanged() {
+  const std::vector<Node> before = miss().nodes;
+  const Flattened found = std::move(miss().flattened); // held: an address stays its own
+  const Signature now = signature();
+  std::size_t root = 0; // objects are compared as such: what their classes say is not asked
+  Signature then = now;
+  then.nodes = before;
+  for (std::size_t p = 0; p < function_.parameters->names.size(); ++p) {
+    const std::size_t a = then.subtree(p), b = now.subtree(p);
+    bool same = before[a].end - a == now.nodes[b].end - b;
+    for (std::size_t i = 0; same && i < before[a].end - a; ++i) {
+      const Node &x = before[a + i], &y = now.nodes[b + i];
+      if (x.kind != y.kind || x.reserved[0] != y.reserved[0])
+        same = false;
+      else if (x.kind == Kind::tensor)
+        same = found.tensors[x.payload.slot] == miss().flattened.tensors[y.payload.slot];
+      else if (x.reserved[0])
+        same = found.roots[root] == miss().flattened.roots[root], ++root;
+      else
+        same = x.has_atom() ? x.payload.atom->same(*y.payload.atom)
+                            : x.payload.integer == y.payload.integer;
+    }
+    if (!same)
+      refuse_change(p);
+  }
+}
+
+std::shared_ptr<FrontEndState> PythonCall::finish(Request &, Signature &signature,
+                                                  const trace::Traced &traced) {
+  const WithGil gil;
+  auto state = std::make_shared<PythonState>();
+  state->roots = miss().flattened.roots.size();
+  state->captures = traced.captures.size();
+  state->outputs = std::move(miss().outputs);
+  std::vector<PyObject *> captured;
+  for (std::size_t i = 0; i < traced.captures.size(); ++i) {
+    const trace::Capture &c = traced.captures[i];
+    captured.push_back(object_of(c.tensor));
+    signature.captures.push_back({c.path, miss().capture_metas.at(captured.size() - 1)});
+    signature.captures.back().held = miss().recorder->path_of(captured.back()).empty();
+  }
+  for (std::size_t slot = 0; slot < miss().flattened.tensors.size(); ++slot) {
+    PyObject *tensor = miss().flattened.tensors[slot];
+    const std::string path = miss().recorder->path_of(tensor);
+    const bool given = std::any_of(miss().gives_tensors.begin(), miss().gives_tensors.end(),
+                                   [&](const std::string &by) { return path.starts_with(by); });
+    if (path.empty() || given)
+      continue;
+    captured.push_back(tensor);
+    const TensorMeta &before = signature.slots[slot];
+    signature.captures.push_back(
+        {path, before.relaxed ? meta_of(tensor) : before, static_cast<std::int32_t>(slot)});
+  }
+  // Whose metadata the body read is guarded as a capture's, but is no input of the graph.
+  for (PyObject *tensor : miss().recorder->asked())
+    if (std::find(captured.begin(), captured.end(), tensor) == captured.end() &&
+        std::find(miss().flattened.tensors.begin(), miss().flattened.tensors.end(), tensor) ==
+            miss().flattened.tensors.end()) {
+      captured.push_back(tensor);
+      signature.captures.push_back({miss().recorder->path_of(tensor), meta_of(tensor)});
+    }
+  std::vector<PyObject *> handed_out = miss().reached.objects;
+  handed_out.insert(handed_out.end(), miss().reached.containers.begin(),
+                    miss().reached.containers.end());
+  state->containers_reached = miss().reached.containers.size();
+  miss().draws =
+      request_ || !function_.watch ? traced.draws : draws_of_user(traced.draws, *miss().recorder);
+  state->environment = miss().recorder->finish(captured, handed_out, miss().side_effects);
+  if (request_)
+    miss().recorder->put_back();
+  miss().births.reset();
+  state->once = miss().recorder->once();
+  state->absent.assign(miss().recorder->absent().begin(), miss().recorder->absent().end());
+  state->rebinds = !state->environment->rebindings().empty() ||
+                   (miss().uses && !(*miss().uses)->changes.empty());
+  state->does_more = state->rebinds || state->environment->hands_out();
+  if (miss().uses)
+    std::swap(**miss().uses, *state->containers.emplace());
+  state->calls = callbacks_of(*traced.graph->block());
+  miss().baked = traced.baked;
+  miss().caught = traced.caught;
+  for (const UnknownCall &call : miss().recorder->unknown_calls())
+    if (call.users)
+      miss().unknown.push_back({call.what, call.where});
+  const auto input = [&](std::uint32_t i) -> const at::Tensor & {
+    const std::size_t slots = miss().flattened.tensors.size();
+    return i < slots ? THPVariable_Unpack(miss().flattened.tensors[i])
+                     : traced.captures[i - slots].tensor;
+  };
+  for (const ValueGuard &guard : signature.values)
+    miss().read.emplace_back(input(guard.input), guard);
+  for (const GradRead &read : signature.grads)
+    miss().grads_read.emplace_back(input(read.input), read.state);
+  signature.watched = state->environment->recorded(signature.atoms);
+  for (const AtomRef &atom : signature.atoms)
+    if (const auto *own = dynamic_cast<const PyAtom *>(atom.get()))
+      state->runs_code |= own->runs_code();
+  return state;
+}
+
+bool is_being_traced(const PythonFunction &function) {
+  for (const Underway &u : underway)
+    if (u.function == &function)
+      return true;
+  return false;
+}
+
+bool is_being_traced(const PythonFunction &function, Signature signature) {
+  for (const Underway &u : underway) {
+    signature.context = u.signature->context; // the trace itself changes the thread's modes
+    if (u.function == &function && differences(*u.signature, signature).empty())
+      return true;
+  }
+  return false;
+}
+
+} // namespace tracehost::python

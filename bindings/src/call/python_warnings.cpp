@@ -1,0 +1,85 @@
+#include "call/python_call.h"
+
+#include "base/errors.h"
+#include "base/user_line.h"
+
+#include <fmt/format.h>
+
+/// What a user is warned of after a trace, each thing once.
+
+namespace tracehost::python {
+
+bool PythonCall::warn() {
+  return warn_side_effects() &&
+         warn_once(miss().baked, "baked ",
+                   "{} reads {} at {}, and value_reads=\"bake\" keeps it in the graph: later "
+                   "calls use it whatever the value is then. Use \"guard\" for a graph for "
+                   "each value of an input, or keep the computation in tensors.") &&
+         warn_once(miss().draws, "draws ",
+                   "{} uses {} at {} while it is traced: later calls draw nothing, and use "
+                   "what was drawn then. Draw with torch (torch.rand, torch.randint), or "
+                   "outside of the function, and pass the number.") &&
+         warn_once(miss().unknown, "unknown ",
+                   "{} calls {} at {}. Later calls do not: they use what it gave now, "
+                   "because no guard can tell what that C code reads. Call it outside of the "
+                   "function and pass the result, or call it in tracehost.py_function, which "
+                   "runs at each call.") &&
+         warn_once(miss().caught, "caught ",
+                   "{} calls {} at {} in a `try`, and an `except` there may catch what it raises: "
+                   "a later call runs the graph, which raises it instead. Move the attempt out of "
+                   "the function, or test the values first.");
+}
+
+/// A TraceWarning for each line at which the body did such a thing. `message`: with the places of
+/// the Function, the thing and the line.
+bool PythonCall::warn_once(const std::vector<trace::BakedRead> &list, const std::string &kind,
+                           std::string_view message) {
+  for (const trace::BakedRead &one : list) {
+    const std::string where = text(one.where);
+    if (function_.baked.insert(kind + where).second &&
+        PyErr_WarnEx(errors().trace_warning,
+                     fmt::format(fmt::runtime(message), function_.name, one.what, where).c_str(),
+                     1))
+      return false;
+  }
+  return true;
+}
+
+bool PythonCall::warn_mismatch() {
+  if (!function_.wrong.insert(mismatch->culprit).second)
+    return true;
+  const std::string op =
+      mismatch->culprit.empty() ? std::string() : fmt::format(" ({})", mismatch->culprit);
+  const std::string when =
+      mismatch->hits
+          ? fmt::format("after {} hits, its graph does not do what the body does", mismatch->hits)
+          : "its graph would not do what the body did";
+  const std::string message = fmt::format(
+      "{}: {}: {}{}. This call has the body's result, and from now on calls with its signature run "
+      "as plain Python. If what the line gives depends on more than tensors and arguments (time, "
+      "random numbers of Python or numpy, state that other code changes), pass that in as a tensor "
+      "or an argument. If it does not, please report it.",
+      function_.name, when, mismatch->what, op);
+  return PyErr_WarnEx(errors().trace_warning, message.c_str(), 1) == 0;
+}
+
+bool PythonCall::warn_side_effects() {
+  for (const SideEffect &e : miss().side_effects) {
+    if (!function_.warned.insert(e.path).second)
+      continue;
+    const std::string where = e.where.line ? " at " + text(e.where) : "";
+    const std::string message = fmt::format(
+        "{} changes {}{} while it is traced; later calls run the graph and will not. Keep "
+        "such state in a tensor that is updated in place, or change it outside of the function.",
+        function_.name, e.path, where);
+    // A request comes through Python code of ours.
+    const Site at = request_ ? user_line() : Site();
+    if (at.line ? PyErr_WarnExplicit(errors().side_effect, message.c_str(), at.file.c_str(),
+                                     at.line, nullptr, nullptr)
+                : PyErr_WarnEx(errors().side_effect, message.c_str(), 1))
+      return false;
+  }
+  return true;
+}
+
+} // namespace tracehost::python

@@ -1,0 +1,239 @@
+#include "base/errors.h"
+#include "base/object.h"
+#include "call/context_probe.h"
+#include "call/function_type.h"
+#include "concrete/concrete.h"
+#include "pytree/arrays.h"
+#include "pytree/leaf.h"
+#include "pytree/pytree.h"
+#include "pytree/results.h"
+#include "pytree/unflatten.h"
+#include "trace/tracer.h"
+
+#include <torch/csrc/autograd/python_variable.h>
+#include <torch/csrc/jit/frontend/tracer.h>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+/// The call of a Concrete: its captures, and the run, or the body in a trace around it.
+
+namespace tracehost::python {
+
+namespace py = pybind11;
+
+std::string Concrete::shown(bool flat) const {
+  std::string text = name_ + "(";
+  const auto add = [&](const std::string &name) {
+    text += (text.back() == '(' ? "" : ", ") + name;
+  };
+  if (flat)
+    for (const std::string &name : input_names_)
+      add(name);
+  else
+    for (const Parameter &p : parameters_)
+      add(p.name);
+  return text + ")";
+}
+
+py::object Concrete::call(const py::args &args, const py::kwargs &kwargs) {
+  Arguments given = take(args, kwargs);
+  if (torch::jit::tracer::isTracing() || trace::active())
+    return inlined(given);
+  check_context();
+  fill_roots(given);
+  const auto captured = captures(given);
+  const auto holders = this->holders(given);
+  const auto handed_out = this->handed_out(given);
+  torch::jit::Stack stack;
+  stack.reserve(given.tensors.size() + captured.size());
+  for (const py::object &t : given.tensors)
+    stack.emplace_back(THPVariable_Unpack(t.ptr()));
+  for (const py::object &t : captured)
+    stack.emplace_back(THPVariable_Unpack(t.ptr()));
+  check_grads(stack);
+  check_sizes(stack);
+  try {
+    run_program(stack);
+  } catch (...) {
+    set_from_failed_run(where_);
+    rethrow();
+  }
+  if (!state().environment->store(holders, stack))
+    rethrow();
+  return result_of(given, handed_out, stack);
+}
+
+/// An argument's own list or dict is made anew: a ConcreteFunction takes leaves.
+py::object Concrete::result_of(const Arguments &given, const std::vector<Owned> &handed_out,
+                               torch::jit::Stack &outputs) const {
+  std::vector<PyObject *> objects, containers;
+  for (const py::object &root : given.roots)
+    objects.push_back(root.ptr());
+  if (state().containers)
+    containers.resize((*state().containers)->given.size());
+  for (std::size_t i = 0; i < handed_out.size(); ++i) {
+    auto &into = i + state().containers_reached < handed_out.size() ? objects : containers;
+    into.push_back(handed_out[i].get());
+  }
+  PyObject *made = build_result(specialization_->outputs, outputs, objects, containers);
+  if (!made)
+    rethrow();
+  return py::reinterpret_steal<py::object>(made);
+}
+
+void Concrete::run_program(torch::jit::Stack &stack) const {
+  std::optional<py::gil_scoped_release> released;
+  if (specialization_->runs_without_gil())
+    released.emplace();
+  specialization_->program->run(stack);
+}
+
+void Concrete::fill_roots(Arguments &into) const {
+  for (std::size_t i = 0; i < signature().nodes.size(); ++i) {
+    const Node &node = signature().nodes[i];
+    if (node.kind != Kind::atom || !node.reserved[0])
+      continue;
+    const auto given = into.objects.find(i);
+    into.roots.push_back(given != into.objects.end()
+                             ? given->second
+                             : py::reinterpret_steal<py::object>(python_value(node)));
+  }
+}
+
+/// What paths start from. Throws where such an object is gone.
+std::vector<PyObject *> Concrete::roots(const Arguments &given) const {
+  std::vector<PyObject *> result;
+  for (const py::object &root : given.roots) {
+    if (!root)
+      raise(errors().capture,
+            fmt::format("{}: an object that it was traced with is gone, and its tensors with it. "
+                        "Keep it, or get a new ConcreteFunction.",
+                        name_));
+    result.push_back(root.ptr());
+  }
+  return result;
+}
+
+std::vector<Owned> Concrete::holders(const Arguments &given) const {
+  if (!state().rebinds)
+    return {};
+  if (state().containers && !(*state().containers)->changes.empty())
+    raise(errors().trace, fmt::format("{}: the body changes an argument that is a list or dict, "
+                                      "which calls of the Function do. Call that.",
+                                      name_));
+  std::vector<PyObject *> from = roots(given);
+  from.push_back(
+      nullptr); // so that it is some place in memory: none would say that verify() has run
+  auto result = state().environment->holders(from.data());
+  for (const Owned &holder : result)
+    if (!holder)
+      raise(errors().capture, fmt::format("{}: an object that it stores to is gone. Get a new "
+                                          "ConcreteFunction.",
+                                          name_));
+  return result;
+}
+
+/// Those of the result, before the run.
+std::vector<Owned> Concrete::handed_out(const Arguments &given) const {
+  if (!state().environment->hands_out())
+    return {};
+  std::vector<PyObject *> from = roots(given);
+  from.push_back(nullptr); // as in holders()
+  auto result = state().environment->handed_out(from.data());
+  for (const Owned &object : result)
+    if (!object)
+      raise(errors().capture, fmt::format("{}: an object that it returns is gone. Get a new "
+                                          "ConcreteFunction.",
+                                          name_));
+  return result;
+}
+
+std::vector<py::object> Concrete::captures(const Arguments &given) const {
+  if (external_)
+    return *external_;
+  const std::size_t count = state().captures;
+  std::vector<py::object> result;
+  if (count == 0)
+    return result;
+  const std::vector<PyObject *> roots = this->roots(given);
+  const auto take = [&](const auto &tensors) {
+    for (std::size_t i = 0; i < count; ++i)
+      result.push_back(py::reinterpret_borrow<py::object>(tensors[i]));
+  };
+  if (state().environment->verify(roots.data()))
+    take(state().environment->captures());
+  else // Python values that changed do not matter here: this is that trace
+    take(state().environment->current_captures(roots.data()));
+  for (std::size_t i = 0; i < count; ++i)
+    check_capture(i, result[i]);
+  return result;
+}
+
+std::string Concrete::stale() const {
+  Arguments none;
+  fill_roots(none);
+  std::vector<AtomRef> atoms;
+  const auto now = state().environment->current(roots(none).data(), atoms);
+  for (std::size_t i = 0; i < signature().watched.size() && i < now.size(); ++i)
+    if (!same(signature().watched[i].node, now[i].node))
+      return signature().watched[i].path;
+  return {};
+}
+
+namespace {
+
+/// The arguments of a call, again as Python values.
+template <class Arguments> struct Again {
+  PyObject *tensor(const Node &node) const {
+    return Py_NewRef(given.tensors[node.payload.slot].ptr());
+  }
+  PyObject *again(const Node &, const Node &earlier) const { return object(earlier); }
+  PyObject *object(const Node &node) const {
+    const auto one = given.objects.find(static_cast<std::size_t>(&node - first));
+    PyObject *found =
+        one != given.objects.end() ? Py_NewRef(one->second.ptr()) : python_value(node);
+    if (!found && !PyErr_Occurred())
+      PyErr_SetString(errors().trace,
+                      "an object that the ConcreteFunction was traced with is gone");
+    return found;
+  }
+  const Arguments &given;
+  const Node *first; ///< of the Signature
+};
+
+} // namespace
+
+/// A call inside of a trace: the body's ops belong to that graph.
+py::object Concrete::inlined(const Arguments &given) const {
+  if (external_)
+    raise(errors().trace, fmt::format("{}: a ConcreteFunction with other captures than the traced "
+                                      "ones can't be part of another function's graph.",
+                                      name_));
+  counters_->inlined.fetch_add(1, std::memory_order_relaxed);
+  using Kind = python::Parameter::Kind;
+  Again leaves{given, signature().nodes.data()};
+  Tree tree(signature().nodes, leaves);
+  py::list args;
+  py::dict kwargs;
+  for (std::size_t p = 0; p < declared_.size(); ++p) {
+    std::size_t at = signature().subtree(p);
+    const auto value = py::reinterpret_steal<py::object>(tree.value(at));
+    if (!value)
+      rethrow();
+    const auto &[name, kind] = declared_[p];
+    if (kind == Kind::var_positional)
+      for (const py::handle item : value)
+        args.append(item);
+    else if (kind == Kind::var_keyword)
+      kwargs.attr("update")(value);
+    else if (kind == Kind::keyword)
+      kwargs[py::str(name)] = value;
+    else
+      args.append(value);
+  }
+  return callable_(*py::tuple(args), **kwargs);
+}
+
+} // namespace tracehost::python

@@ -1,0 +1,393 @@
+#include "export/archives.h"
+
+#include "archive/write.h"
+#include "base/errors.h"
+#include "base/object.h"
+#include "call/context_probe.h"
+#include "call/function_type.h"
+#include "concrete/concrete.h"
+#include "export/archive_sources.h"
+#include "numbers/traced_number.h"
+#include "program/ops.h"
+#include "pytree/arrays.h"
+#include "pytree/native.h"
+#include "pytree/pytree.h"
+#include "trace/tracer.h"
+
+#include <torch/csrc/autograd/python_variable.h>
+#include <torch/csrc/jit/frontend/tracer.h>
+#include <torch/csrc/utils/pybind.h>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <memory>
+#include <optional>
+#include <utility>
+
+namespace tracehost::python {
+
+namespace py = pybind11;
+
+namespace {
+
+/// What of ours an archive's functions throw, as Python's exceptions.
+template <class F> auto translated(const F &f) {
+  try {
+    return f();
+  } catch (const archive::Error &e) {
+    raise_archive(e.what());
+  }
+}
+
+/// `path`: bytes, as all paths here. `functions`: each as source_function() takes it.
+void write(const std::string &path, const py::list &functions, bool source_paths,
+           const std::map<std::string, std::string> &metadata) {
+  std::vector<archive::SourceFunction> sources;
+  for (const py::handle entry : functions)
+    sources.push_back(source_function(entry, Unstored::refuse));
+  translated([&] {
+    const py::gil_scoped_release released;
+    archive::write(path, sources, source_paths, metadata);
+  });
+}
+
+// ---- loading ------------------------------------------------------------------------------------
+
+/// The arguments of a call, flattened.
+struct Given {
+  Signature signature;
+  std::vector<at::Tensor> tensors;
+  std::vector<Owned> kept;
+};
+
+/// An archive in memory; `tracehost._tracehost.Archive`.
+class Loaded {
+public:
+  explicit Loaded(archive::Contents contents) : contents_(std::move(contents)) {}
+
+  const archive::Contents &contents() const { return contents_; }
+  const archive::Entry &entry(const std::string &name) const { return *contents_.find(name); }
+  py::object call(const std::string &name, const py::tuple &values) const;
+
+private:
+  static Given flat(const archive::Entry &entry, const py::tuple &values);
+  /// Numbers and lists in place of the tensors that `like` has. False: they don't fit.
+  static bool cast_to(const Signature &like, const archive::Entry &entry, const py::tuple &values,
+                      Given &into);
+  archive::Contents contents_;
+};
+
+Given Loaded::flat(const archive::Entry &entry, const py::tuple &values) {
+  Given given;
+  bool changed = false;
+  const py::object plain =
+      has_arrays() ? py::reinterpret_steal<py::object>(with_tensors(values.ptr(), changed))
+                   : py::object(values);
+  if (!plain)
+    rethrow();
+  FlatValue flat = flatten(plain.ptr(), Purpose::argument);
+  Signature &s = given.signature;
+  s.parameters = entry.parameters;
+  s.nodes.assign(flat.nodes.begin() + 1, flat.nodes.end()); // without the tuple around them
+  for (Node &node : s.nodes)
+    --node.end;
+  const Signature shown = [&] {
+    Signature copy = s;
+    copy.atoms = flat.atoms;
+    return copy;
+  }();
+  try {
+    make_native(s.nodes, s.atoms);
+  } catch (const Unstorable &reason) {
+    raise(errors().signature,
+          fmt::format("{}: argument '{}' is {}, for which no archive has a graph", entry.name,
+                      path(shown, reason.node), reason.value));
+  }
+  for (PyObject *tensor : flat.tensors) {
+    given.tensors.push_back(THPVariable_Unpack(tensor));
+    s.slots.push_back(TensorMeta::of(given.tensors.back()));
+  }
+  s.context = require_context();
+  given.kept = std::move(flat.kept);
+  return given;
+}
+
+/// The value of the subtree at `at` of `like`, or a tensor made of it where `like` has one.
+class Caster {
+public:
+  Caster(const Signature &like) : like_(like) {}
+
+  /// A new reference; null without an error: it does not fit.
+  PyObject *cast(PyObject *value, std::size_t &at) {
+    const Node &node = like_.nodes[at];
+    if (node.kind == Kind::tensor)
+      return tensor(value, at++);
+    const bool list = node.kind == Kind::list && PyList_CheckExact(value);
+    const bool tuple = node.kind == Kind::tuple && PyTuple_CheckExact(value);
+    if (!list && !tuple) {
+      at = node.end;
+      return Py_NewRef(value);
+    }
+    const std::uint32_t end = node.end;
+    py::list items;
+    ++at;
+    for (const py::handle item : py::reinterpret_borrow<py::object>(value)) {
+      if (at >= end)
+        return nullptr;
+      PyObject *made = cast(item.ptr(), at);
+      if (!made)
+        return nullptr;
+      items.append(py::reinterpret_steal<py::object>(made));
+    }
+    if (at != end)
+      return nullptr;
+    return list ? items.release().ptr() : PyList_AsTuple(items.ptr());
+  }
+
+private:
+  PyObject *tensor(PyObject *value, std::size_t at) const {
+    if (THPVariable_Check(value))
+      return Py_NewRef(value);
+    const TensorMeta &meta = like_.slots[like_.nodes[at].payload.slot];
+    try {
+      return py::module_::import("tracehost._signature")
+          .attr("_fit_tensor")(TensorSpec::of(meta), py::reinterpret_borrow<py::object>(value),
+                               path(like_, at), false)
+          .release()
+          .ptr();
+    } catch (py::error_already_set &e) {
+      if (!e.matches(errors().signature))
+        throw;
+      return nullptr;
+    }
+  }
+  const Signature &like_;
+};
+
+bool Loaded::cast_to(const Signature &like, const archive::Entry &entry, const py::tuple &values,
+                     Given &into) {
+  Caster caster(like);
+  py::tuple made(values.size());
+  bool changed = false;
+  std::size_t at = 0;
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    PyObject *value = caster.cast(values[i].ptr(), at);
+    if (!value)
+      return false;
+    changed |= value != values[i].ptr();
+    made[i] = py::reinterpret_steal<py::object>(value);
+  }
+  if (changed)
+    into = flat(entry, made);
+  return changed;
+}
+
+PyObject *result_of(const Specialization &s, torch::jit::Stack &stack) {
+  std::vector<Owned> owned;
+  std::vector<PyObject *> tensors;
+  std::vector<bool> computed(s.outputs.tensors, false);
+  for (const Node &node : s.outputs.nodes)
+    if (node.kind == Kind::tensor)
+      computed[node.payload.slot] = node.reserved[1] == archive::kComputed;
+  for (std::size_t i = 0; i < s.outputs.tensors; ++i) {
+    const at::Tensor t = stack.at(i).toTensor();
+    owned.emplace_back(computed[i] ? number_of(t) : THPVariable_Wrap(t));
+    tensors.push_back(owned.back().get());
+  }
+  std::size_t at = 0;
+  return python_tree(s.outputs.nodes, at, tensors);
+}
+
+py::object Loaded::call(const std::string &name, const py::tuple &values) const {
+  const archive::Entry &entry = this->entry(name);
+  if (torch::jit::tracer::isTracing() || trace::active())
+    raise(errors().trace, fmt::format("{} of an archive is called in a body that is being traced, "
+                                      "whose graph can't have it: call it outside, or trace the "
+                                      "function that it was saved from.",
+                                      name));
+  Given given = flat(entry, values);
+  std::vector<SpecializationRef> failed;
+  std::string failed_check;
+  std::shared_ptr<Begun> begun;
+  for (;;) {
+    Nearest nearest;
+    SpecializationRef served =
+        archive::serving(entry, given.signature, given.tensors, &nearest, failed);
+    for (std::size_t i = 0; i < entry.specializations.size() && !served; ++i)
+      if (Given cast; cast_to(entry.specializations[i]->signature, entry, values, cast)) {
+        served = archive::serving(entry, cast.signature, cast.tensors, nullptr, failed);
+        if (served)
+          given = std::move(cast);
+      }
+    if (!served)
+      raise(errors().signature, archive::refusal(entry, given.signature, nearest) + failed_check);
+    torch::jit::Stack stack = archive::inputs(*served, given.tensors);
+    try {
+      std::optional<py::gil_scoped_release> released;
+      if (served->runs_without_gil())
+        released.emplace();
+      served->program->run(stack, begun.get());
+    } catch (CheckFailed &check) { // the graph for another number may serve
+      failed.push_back(served);
+      begun = check.take_begun();
+      failed_check = "\n  " + told(check, Program::take_failed_at());
+      continue;
+    } catch (...) {
+      set_from_failed_run(name);
+      rethrow();
+    }
+    PyObject *made = result_of(*served, stack);
+    if (!made)
+      rethrow();
+    return py::reinterpret_steal<py::object>(made);
+  }
+}
+
+/// `float32[None, 3]` or the structure around: as a Signature's argument.
+std::string shown_value(const std::vector<Node> &nodes, const std::vector<TensorMeta> &tensors) {
+  Signature shown;
+  shown.nodes = nodes;
+  shown.slots = tensors;
+  shown.parameters = std::make_shared<Parameters>(Parameters{{"result"}, {}, {}});
+  std::string text = tracehost::text(shown);
+  const std::size_t begin = text.find("result") + 6;
+  const std::size_t skip = text.compare(begin, 2, ": ") == 0 ? 2 : 1;
+  return text.substr(begin + skip, text.size() - begin - skip - 1);
+}
+
+/// Of a class that is not imported: what shows as it would, and says why it is none.
+py::object default_value(const archive::Value &value) {
+  std::size_t at = 0;
+  try {
+    if (PyObject *made = python_tree(value.nodes, at, {}))
+      return py::reinterpret_steal<py::object>(made);
+    rethrow();
+  } catch (py::error_already_set &e) {
+    const py::module_ own = py::module_::import("tracehost._archive");
+    if (!e.matches(own.attr("ArchiveError")))
+      throw;
+    return own.attr("NotImported")(shown_value(value.nodes, {}), py::str(e.value()));
+  }
+}
+
+/// (name, kind, has a default, default) for each parameter.
+py::list parameters(const archive::Entry &entry) {
+  py::list result;
+  for (std::size_t i = 0; i < entry.parameters->names.size(); ++i) {
+    std::string name = entry.parameters->names[i];
+    name.erase(0, std::min(name.find_first_not_of('*'), name.size()));
+    py::object value = py::none();
+    if (const auto &given = entry.defaults[i]) {
+      value = default_value(*given);
+    }
+    result.append(py::make_tuple(name, static_cast<int>(entry.parameters->kinds[i]),
+                                 entry.defaults[i].has_value(), value));
+  }
+  return result;
+}
+
+std::string result_text(const Specialization &s) {
+  return shown_value(s.outputs.nodes, archive::state(s).outputs);
+}
+
+/// What there is of each specialization of a function.
+py::list described(const archive::Entry &entry) {
+  py::list result;
+  for (const SpecializationRef &s : entry.specializations) {
+    const archive::State &state = archive::state(*s);
+    py::list captures, conditions;
+    for (std::size_t i = 0; i < state.captures.size(); ++i)
+      captures.append(py::make_tuple(state.attributes[i], s->signature.captures[i].path,
+                                     s->signature.captures[i].meta.text()));
+    for (const SizeCondition &condition : s->signature.conditions)
+      conditions.append(text(condition, s->signature));
+    py::dict one;
+    one["method"] = state.method;
+    one["signature"] = text(s->signature);
+    one["result"] = result_text(*s);
+    one["captures"] = captures;
+    one["conditions"] = conditions;
+    one["ops"] = s->program->ops();
+    one["relaxed"] = s->signature.relaxed();
+    result.append(one);
+  }
+  return result;
+}
+
+py::object tensors(const archive::Entry &entry) {
+  py::dict result;
+  for (const SpecializationRef &s : entry.specializations) {
+    const archive::State &state = archive::state(*s);
+    for (std::size_t i = 0; i < state.captures.size(); ++i)
+      result[py::str(state.attributes[i])] =
+          py::reinterpret_steal<py::object>(THPVariable_Wrap(state.captures[i]));
+  }
+  return result;
+}
+
+std::unique_ptr<Loaded> load(const std::string &path, const std::optional<std::string> &device) {
+  return translated([&] {
+    std::optional<c10::Device> to;
+    if (device)
+      to = c10::Device(*device);
+    const py::gil_scoped_release released;
+    return std::make_unique<Loaded>(archive::read(path, to));
+  });
+}
+
+} // namespace
+
+void add_archives(py::module_ &module) {
+  module.def("write_archive", &write);
+  module.def("read_archive", &load);
+  module.def("read_manifest", [](const std::string &path) {
+    return translated([&] {
+      const py::gil_scoped_release released;
+      return archive::manifest(path);
+    });
+  });
+  module.def("read_source", [](const std::string &path) {
+    return translated([&] {
+      const py::gil_scoped_release released;
+      return archive::source(path);
+    });
+  });
+  module.def("concrete_source", [](const Concrete &concrete) {
+    return py::make_tuple(concrete.callable(), concrete.stale());
+  });
+  py::class_<Loaded>(module, "Archive")
+      .def("call", &Loaded::call)
+      .def("names",
+           [](const Loaded &self) {
+             std::vector<std::string> names;
+             for (const archive::Entry &entry : self.contents().functions)
+               names.push_back(entry.name);
+             return names;
+           })
+      .def("parameters",
+           [](const Loaded &self, const std::string &name) { return parameters(self.entry(name)); })
+      .def("described",
+           [](const Loaded &self, const std::string &name) { return described(self.entry(name)); })
+      .def("tensors",
+           [](const Loaded &self, const std::string &name) { return tensors(self.entry(name)); })
+      .def("graph",
+           [](const Loaded &self, const std::string &name, std::size_t index) {
+             return py::cast(self.entry(name).specializations.at(index)->program->copy_graph());
+           })
+      .def_property_readonly("facts", [](const Loaded &self) {
+        const archive::Contents &c = self.contents();
+        py::dict facts;
+        facts["path"] = py::reinterpret_steal<py::object>(PyUnicode_DecodeFSDefaultAndSize(
+            c.path.data(), static_cast<Py_ssize_t>(c.path.size())));
+        facts["version"] = c.version;
+        facts["tracehost"] = c.tracehost;
+        facts["torch"] = c.torch;
+        facts["hash"] = c.hash;
+        facts["device"] = c.device.str();
+        facts["metadata"] = c.metadata;
+        return facts;
+      });
+}
+
+} // namespace tracehost::python

@@ -1,0 +1,353 @@
+#include "guards/graph.h"
+
+#include "base/cpython.h"
+#include "base/kinds.h"
+#include "base/known.h"
+#include "base/object.h"
+#include "guards/memory.h"
+
+#include <bit>
+
+namespace tracehost::python {
+
+namespace {
+
+/// An Environment keeps no key that may hold other objects: then by position.
+std::string subscript(PyObject *key, std::int32_t index) {
+  if (!key)
+    return "[key " + std::to_string(index) + "]";
+  Owned text(PyUnicode_CheckExact(key) || PyLong_CheckExact(key) ? PyObject_Repr(key) : nullptr);
+  PyErr_Clear();
+  return text ? std::string("[") + utf8(text.get()) + "]"
+              : std::string("[<") + Py_TYPE(key)->tp_name + ">]";
+}
+
+/// `.weight`, and `[0]` for the numbered children of a ModuleList or Sequential.
+std::string child(PyObject *key) {
+  const std::string name = utf8(key);
+  const bool number = !name.empty() && name.find_first_not_of("0123456789") == name.npos;
+  return number ? "[" + name + "]" : "." + name;
+}
+
+std::string step(const Container &c, PyObject *key, std::int32_t index) {
+  switch (c.place) {
+  case Place::instance:
+  case Place::members:
+  case Place::names:
+  case Place::method:
+  case Place::partial:
+    return std::string(".") + utf8(key);
+  case Place::asked:
+    if (index == Asked::contents)
+      return ".data";
+    if (index == Asked::subclass)
+      return std::string(".__subclasscheck__(") + reinterpret_cast<PyTypeObject *>(key)->tp_name +
+             ")";
+    return (key ? std::string(".") + utf8(key) : std::string()) +
+           (index == Asked::attribute_of ? "" : "()");
+  case Place::inner:
+    return ""; // `table[2]`: a cached result of table(2)
+  case Place::keys:
+    return "[key " + std::to_string(index) + "]";
+  case Place::globals:
+  case Place::function:
+    return utf8(key);
+  case Place::entries:
+    return c.module && key ? child(key) : subscript(key, index);
+  case Place::set:
+    return subscript(key, index);
+  case Place::referent:
+    return "()";
+  case Place::items:
+  case Place::deque:
+    return "[" + std::to_string(index) + "]";
+  }
+  return {};
+}
+
+/// Whether a slot is a step of its own in a path: `self._modules['fc']` is `self.fc` to its user.
+bool is_silent(const Container &c, const Slot &s) {
+  return c.place == Place::instance && s.key &&
+         (s.key == known().parameters || s.key == known().buffers || s.key == known().modules);
+}
+
+} // namespace
+
+std::string Graph::prefix(int object) const {
+  const Object &o = objects[object];
+  if (o.container < 0)
+    return o.name;
+  const Container &c = containers[o.container];
+  const Slot &s = c.slots[o.slot];
+  if (c.place == Place::function) // a function's cells start anew
+    return step(c, s.key, s.index);
+  return is_silent(c, s) ? prefix(c.object) : prefix(c.object) + step(c, s.key, s.index);
+}
+
+std::vector<std::string> Graph::prefixes() const {
+  std::vector<std::string> result;
+  result.reserve(objects.size());
+  for (const Object &o : objects) { // holders come first
+    if (o.container < 0) {
+      result.push_back(o.name);
+      continue;
+    }
+    const Container &c = containers[o.container];
+    const Slot &s = c.slots[o.slot];
+    std::string own = is_silent(c, s) ? std::string() : step(c, s.key, s.index);
+    result.push_back(c.place == Place::function ? std::move(own) : result[c.object] + own);
+  }
+  return result;
+}
+
+const std::string &Graph::suffix(int object) const {
+  while (objects[object].container >= 0)
+    object = containers[objects[object].container].object;
+  return objects[object].suffix;
+}
+
+std::string Graph::path(int container, int slot) const {
+  return path(container, slot, prefix(containers[container].object));
+}
+
+std::string Graph::path(int container, int slot, const std::string &prefix) const {
+  const Container &c = containers[container];
+  const Slot &s = c.slots[slot];
+  if (c.place == Place::function) {
+    const std::string of = objects[c.object].name.empty() ? prefix : objects[c.object].name;
+    const std::string suffix = of.empty() ? of : " (" + of + ")";
+    return s.index < 0 ? step(c, s.key, s.index) + suffix
+                       : "nonlocal " + step(c, s.key, s.index) + suffix;
+  }
+  return prefix + step(c, s.key, s.index) + suffix(c.object);
+}
+
+std::string Graph::path(int container, PyObject *key) const {
+  const Container &c = containers[container];
+  return prefix(c.object) + step(c, key, -1) + suffix(c.object);
+}
+
+namespace {
+
+PyObject *find_dict(Place place, PyObject *owner) {
+  switch (place) {
+  case Place::instance:
+    return instance_dict(owner);
+  case Place::names:
+    return PyType_Check(owner) ? reinterpret_cast<PyTypeObject *>(owner)->tp_dict
+                               : PyModule_GetDict(owner);
+  case Place::globals:
+  case Place::entries:
+    return owner;
+  default:
+    return nullptr;
+  }
+}
+
+} // namespace
+
+PyObject *dict_of(Place place, PyObject *owner) {
+  PyObject *dict = find_dict(place, owner);
+  return dict && keep_version(dict) ? dict : nullptr;
+}
+
+Entries::Entries(PyObject *dict)
+    : dict_(dict), order_(PyODict_Check(dict) ? PyODict_Type.tp_iter(dict) : nullptr) {}
+
+Entries::~Entries() { Py_XDECREF(order_); }
+
+bool Entries::next() {
+  if (!order_)
+    return PyDict_Next(dict_, &at_, &key_, &value_);
+  const Owned key(PyODictIter_Type.tp_iternext(order_));
+  key_ = key.get(); // the dict has it
+  value_ = key_ ? PyDict_GetItemWithError(dict_, key_) : nullptr;
+  PyErr_Clear();
+  return value_ != nullptr;
+}
+
+Py_ssize_t length_of(Place place, PyObject *owner) {
+  return place == Place::entries                          ? PyDict_GET_SIZE(owner)
+         : place == Place::items || place == Place::deque ? Py_SIZE(owner)
+         : place == Place::set                            ? PySet_GET_SIZE(owner)
+                                                          : -1;
+}
+
+namespace {
+
+/// Both are of one plain type.
+bool is_same_answer(PyObject *a, PyObject *b) {
+  if (a == b || !a || !b || Py_TYPE(a) != Py_TYPE(b))
+    return a == b;
+  if (PyFloat_CheckExact(a))
+    return std::bit_cast<std::uint64_t>(PyFloat_AS_DOUBLE(a)) ==
+           std::bit_cast<std::uint64_t>(PyFloat_AS_DOUBLE(b));
+  const int same = is_plain(Py_TYPE(a), a) ? PyObject_RichCompareBool(a, b, Py_EQ) : 0;
+  PyErr_Clear();
+  return same == 1;
+}
+
+PyObject *answer(const Slot &slot, PyObject *owner) {
+  switch (slot.index) {
+  case Asked::attribute_of:
+    return PyObject_GetAttr(owner, slot.key);
+  case Asked::method_of:
+    return PyObject_CallMethodNoArgs(owner, slot.key);
+  case Asked::context: {
+    PyObject *value = nullptr;
+    // The variable stands for no value, as no program sets it to itself.
+    if (PyContextVar_Get(owner, owner, &value) == 0 && value == owner)
+      Py_CLEAR(value);
+    return value;
+  }
+  case Asked::contents:
+    return memory_of(owner);
+  case Asked::subclass: {
+    const int is = PyObject_IsSubclass(slot.key, owner);
+    return is < 0 ? nullptr : PyBool_FromLong(is);
+  }
+  default:
+    return PyObject_CallNoArgs(owner);
+  }
+}
+
+/// The same object as last time, as long as it is equal.
+PyObject *ask(const Slot &slot, PyObject *owner) {
+  const Owned now(answer(slot, owner));
+  PyErr_Clear();
+  if (!is_same_answer(slot.answer, now.get()))
+    Py_XSETREF(slot.answer, Py_XNewRef(now.get()));
+  return slot.answer;
+}
+
+} // namespace
+
+PyObject *read(const Container &container, const Slot &slot, PyObject *owner, PyObject *dict) {
+  switch (container.place) {
+  case Place::instance:
+  case Place::names:
+  case Place::globals:
+  case Place::entries: {
+    PyObject *value = dict ? PyDict_GetItemWithError(dict, slot.key) : nullptr;
+    if (!value && PyErr_Occurred() && PyErr_ExceptionMatches(PyExc_Exception))
+      PyErr_Clear();
+    return value;
+  }
+  case Place::members:
+    return *reinterpret_cast<PyObject **>(reinterpret_cast<char *>(owner) + slot.index);
+  case Place::set: {
+    const int found = PySet_Contains(owner, slot.key);
+    if (found < 0)
+      PyErr_Clear();
+    return found == 1 ? slot.key : nullptr;
+  }
+  case Place::deque: {
+    const Owned item(PySequence_GetItem(owner, slot.index)); // the deque holds it
+    PyErr_Clear();
+    return item.get();
+  }
+  case Place::items:
+    return slot.index < Py_SIZE(owner) ? PySequence_Fast_ITEMS(owner)[slot.index] : nullptr;
+  case Place::function: {
+    auto *function = reinterpret_cast<PyFunctionObject *>(owner);
+    if (slot.index == kDefaults)
+      return function->func_defaults;
+    if (slot.index == kKeywordDefaults)
+      return function->func_kwdefaults;
+    if (slot.index == kCode)
+      return function->func_code;
+    return function->func_closure && slot.index < PyTuple_GET_SIZE(function->func_closure)
+               ? PyCell_GET(PyTuple_GET_ITEM(function->func_closure, slot.index))
+               : nullptr;
+  }
+  case Place::referent:
+    return referent(owner);
+  case Place::inner:
+    return inner_dict(owner);
+  case Place::keys: {
+    Entries entries(owner);
+    for (int i = 0; i <= slot.index; ++i)
+      if (!entries.next())
+        return nullptr;
+    return entries.key();
+  }
+  case Place::asked:
+    return ask(slot, owner);
+  case Place::method:
+    return slot.index == 0 ? PyMethod_GET_SELF(owner) : PyMethod_GET_FUNCTION(owner);
+  case Place::partial: {
+    Owned value(PyObject_GetAttr(owner, slot.key)); // a C member: the partial keeps it
+    PyErr_Clear();
+    return value.get();
+  }
+  }
+  return nullptr;
+}
+
+namespace {
+
+bool write_entry(PyObject *dict, PyObject *key, PyObject *value) {
+  if (PyODict_CheckExact(dict))
+    return (value ? PyODict_SetItem(dict, key, value) : PyODict_DelItem(dict, key)) == 0;
+  return (value ? PyDict_SetItem(dict, key, value) : PyDict_DelItem(dict, key)) == 0;
+}
+
+} // namespace
+
+bool write(Place place, PyObject *key, std::int32_t index, PyObject *owner, PyObject *value) {
+  switch (place) {
+  case Place::instance:
+  case Place::globals:
+  case Place::entries:
+    return write_entry(dict_of(place, owner), key, value);
+  case Place::names:
+    return PyObject_SetAttr(owner, key, value) == 0;
+  case Place::members:
+    Py_XSETREF(*reinterpret_cast<PyObject **>(reinterpret_cast<char *>(owner) + index),
+               Py_XNewRef(value));
+    return true;
+  case Place::items:
+    return PyList_SetItem(owner, index, Py_XNewRef(value)) == 0;
+  case Place::function: {
+    PyObject *cells = reinterpret_cast<PyFunctionObject *>(owner)->func_closure;
+    return PyCell_Set(PyTuple_GET_ITEM(cells, index), value) == 0;
+  }
+  case Place::deque:
+    return PySequence_SetItem(owner, index, value) == 0;
+  case Place::asked:
+    if (index == Asked::context && value) {
+      const Owned token(PyContextVar_Set(owner, value));
+      return static_cast<bool>(token);
+    }
+    break;
+  case Place::set:
+  case Place::method:
+  case Place::partial:
+  case Place::referent:
+  case Place::keys:
+  case Place::inner:
+    break;
+  }
+  PyErr_SetString(PyExc_SystemError, "tracehost: nothing can be stored in such a place");
+  return false;
+}
+
+Node leaf_of(PyObject *value, std::vector<AtomRef> &atoms) {
+  if (!value) {
+    Node node;
+    node.kind = Kind::absent;
+    return node;
+  }
+  // A function weakly: one in an instance's attribute may hold that instance in its closure.
+  return PyFunction_Check(value) ? weak_leaf(value, atoms) : leaf(value, atoms);
+}
+
+Node weak_leaf(PyObject *object, std::vector<AtomRef> &atoms) {
+  Node node;
+  atoms.push_back(std::make_shared<PyAtom>(object, PyAtom::Compare::weak_identity));
+  node.kind = Kind::atom;
+  node.payload.atom = atoms.back().get();
+  return node;
+}
+
+} // namespace tracehost::python

@@ -1,0 +1,68 @@
+#pragma once
+
+#include "base/object.h"
+#include "numbers/instance_check.h"
+#include "observe/observer.h"
+#include "observe/recorder.h"
+#include "trace/frontend.h"
+
+#include <Python.h>
+
+#include <vector>
+
+namespace tracehost::python {
+
+/// A C profile function and an Observer for the current thread and one trace. Tells the Recorder
+/// which code and which instructions run. Refuses what calls tell of (optimizers.h, seeds). The
+/// user's profiler, if any, is called as well. While tensors only stand for others (`frontend`
+/// tells), ops run Python code of torch's, which is kept out. Requires: GIL held.
+class Profile final : public Observer {
+public:
+  explicit Profile(Recorder &recorder);
+  ~Profile() override;
+  Profile(const Profile &) = delete;
+  Profile &operator=(const Profile &) = delete;
+
+  /// Of the innermost trace of this thread: Recorder::reaches.
+  static bool reaches(PyObject *object);
+  /// The Recorder of the innermost trace of this thread; null: none.
+  static Recorder *recorder();
+
+  /// A block of code that a node of the graph calls, at each run: only what it may store is noted.
+  class InCall {
+  public:
+    InCall();
+    ~InCall();
+    InCall(const InCall &) = delete;
+    InCall &operator=(const InCall &) = delete;
+
+  private:
+    Profile *profile_;
+  };
+
+private:
+  void on_instruction(const Frame &frame, int unit) override;
+  static int on_event(PyObject *self, PyFrameObject *frame, int what, PyObject *arg);
+  void on_call(PyFrameObject *frame);
+  void check_c_call(PyFrameObject *frame, PyObject *function);
+  void find_interruptions();
+  bool is_interruption(PyFrameObject *frame) const;
+
+  bool is_aside(PyFrameObject *frame) const;
+
+  Recorder &recorder_;
+  InstanceCheck instance_check_;
+  /// Code under way that is not the body's, borrowed: a module that is being imported fills new
+  /// modules only, a destructor, a callback of the collector or what writes for print comes in
+  /// between.
+  PyFrameObject *aside_ = nullptr;
+  /// Calls are told of as well. Without them, a callback of the collector looks like the body.
+  bool complete_ = false;
+  bool in_call_ = false;
+  Profile *outer_;                   ///< of this thread
+  std::vector<Owned> interruptions_; ///< code objects of those that have no name of their own
+  Py_tracefunc previous_;
+  PyObject *previous_object_; ///< strong, or null
+};
+
+} // namespace tracehost::python

@@ -1,0 +1,457 @@
+#include "hooks/tensor_patches.h"
+
+#include "base/autograph.h"
+#include "base/errors.h"
+#include "base/library_questions.h"
+#include "base/user_line.h"
+#include "hooks/forwarding.h"
+#include "numbers/traced_number.h"
+#include "signature/tensor_meta.h"
+#include "trace/block.h"
+#include "trace/call.h"
+#include "trace/gradients.h"
+#include "trace/lifted.h"
+#include "trace/numbers.h"
+#include "trace/state.h"
+#include "trace/tracer.h"
+
+#include <ATen/WrapDimUtils.h>
+#include <torch/csrc/MemoryFormat.h>
+#include <torch/csrc/Size.h>
+#include <torch/csrc/autograd/python_variable.h>
+
+#include <fmt/format.h>
+#include <pybind11/pybind11.h>
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace tracehost::python {
+namespace {
+
+namespace py = pybind11;
+
+using Args = PyObject *const *;
+
+std::string line() { return text(user_line()); }
+
+PyObject *original_property(PyObject *original, PyObject *tensor, PyObject *value) {
+  if (!value)
+    return Py_TYPE(original)->tp_descr_get(original, tensor,
+                                           reinterpret_cast<PyObject *>(Py_TYPE(tensor)));
+  return Py_TYPE(original)->tp_descr_set(original, tensor, value) ? nullptr : Py_NewRef(Py_None);
+}
+
+PyObject *plain_method(PyObject *original, const char *, Args args, std::size_t nargsf,
+                       PyObject *kwnames) {
+  const trace::Paused paused;
+  return PyObject_Vectorcall(original, args, nargsf, kwnames);
+}
+
+PyObject *plain_property(PyObject *original, const char *, PyObject *tensor, PyObject *value) {
+  const trace::Paused paused;
+  return original_property(original, tensor, value);
+}
+
+/// `plain`, eager's answer (stolen), or what the body gets in its place: a traced size.
+PyObject *traced_instead(PyObject *plain, PyObject *traced) {
+  if (!traced)
+    return plain;
+  Py_DECREF(plain);
+  return traced;
+}
+
+/// Whether the body gets traced numbers for the sizes of `t`, which depend on values; refused where
+/// it may not.
+bool has_read_sizes(const at::Tensor &t, const char *name) {
+  if (!trace::recording() || trace::has_exact_sizes(t))
+    return false;
+  if (!trace::traces_reads())
+    trace::check_size_read(t, name);
+  return trace::traces_reads();
+}
+
+PyObject *read_shape(const at::Tensor &t) {
+  py::tuple sizes(static_cast<std::size_t>(t.dim()));
+  for (std::int64_t d = 0; d < t.dim(); ++d)
+    sizes[static_cast<std::size_t>(d)] =
+        py::reinterpret_steal<py::object>(make_traced_number(trace::read_size(t, d)));
+  PyObject *result = PyObject_CallOneArg(reinterpret_cast<PyObject *>(&THPSizeType), sizes.ptr());
+  if (!result)
+    rethrow();
+  return result;
+}
+
+PyObject *size_method(PyObject *original, const char *name, Args args, std::size_t nargsf,
+                      PyObject *kwnames) {
+  const at::Tensor &t = THPVariable_Unpack(args[0]);
+  const bool read = has_read_sizes(t, name);
+  PyObject *plain = plain_method(original, name, args, nargsf, kwnames);
+  if (plain && read) {
+    const bool all = !PyLong_Check(plain);
+    return traced_instead(
+        plain, all ? read_shape(t)
+                   : make_traced_number(
+                         trace::read_size(t, at::maybe_wrap_dim(PyLong_AsLong(args[1]), t.dim()))));
+  }
+  if (!plain || !trace::relaxing()) [[likely]]
+    return plain;
+  if (!PyLong_Check(plain))
+    return traced_instead(plain, traced_shape_of(t));
+  PyObject *dimension = args[1]; // positional or by name: the one argument
+  if (!PyLong_Check(dimension))
+    return plain;
+  return traced_instead(plain,
+                        traced_size_of(t, at::maybe_wrap_dim(PyLong_AsLong(dimension), t.dim())));
+}
+
+PyObject *numel_method(PyObject *original, const char *name, Args args, std::size_t nargsf,
+                       PyObject *kwnames) {
+  const at::Tensor &t = THPVariable_Unpack(args[0]);
+  if (has_read_sizes(t, name))
+    return make_traced_number(trace::read_numel(t));
+  PyObject *plain = plain_method(original, name, args, nargsf, kwnames);
+  const auto traced = plain ? trace::traced_numel(t) : std::nullopt;
+  return traced_instead(plain, traced ? make_traced_number(*traced) : nullptr);
+}
+
+PyObject *shape_property(PyObject *original, const char *name, PyObject *tensor, PyObject *value) {
+  const at::Tensor &t = THPVariable_Unpack(tensor);
+  if (!value && has_read_sizes(t, name))
+    return read_shape(t);
+  PyObject *plain = plain_property(original, name, tensor, value);
+  return plain ? traced_instead(plain, traced_shape_of(t)) : nullptr;
+}
+
+PyObject *strides_method(PyObject *original, const char *name, Args args, std::size_t nargsf,
+                         PyObject *kwnames) {
+  // Another memory format asks for sizes of 1, too.
+  const bool formatted = PyVectorcall_NARGS(nargsf) > 1 || kwnames;
+  if (name == std::string_view("is_contiguous") && !formatted)
+    trace::note_contiguity_read(THPVariable_Unpack(args[0]));
+  else
+    trace::note_strides_read(THPVariable_Unpack(args[0]));
+  return plain_method(original, name, args, nargsf, kwnames);
+}
+
+PyObject *memory_place_method(PyObject *original, const char *name, Args args, std::size_t nargsf,
+                              PyObject *kwnames) {
+  trace::check_memory_read(THPVariable_Unpack(args[0]), name);
+  return plain_method(original, name, args, nargsf, kwnames);
+}
+
+PyObject *base_property(PyObject *original, const char *name, PyObject *tensor, PyObject *value) {
+  if (!value)
+    trace::check_memory_read(THPVariable_Unpack(tensor), name);
+  return plain_property(original, name, tensor, value);
+}
+
+/// Of a contiguous tensor it is that tensor, which depends on strides. torch records an op past the
+/// op hook, and the tracer goes on with its result where the body has the tensor itself: a copy, in
+/// a call with other strides.
+PyObject *contiguous_method(PyObject *original, const char *name, Args args, std::size_t nargsf,
+                            PyObject *kwnames) {
+  if (!trace::recording())
+    return plain_method(original, name, args, nargsf, kwnames);
+  const at::Tensor &t = THPVariable_Unpack(args[0]);
+  trace::value_of(t); // known as a capture, if it is one
+  // What comes after the tensor, positional or by name, can only be the memory format.
+  const bool formatted = PyVectorcall_NARGS(nargsf) > 1 || kwnames;
+  at::MemoryFormat format = at::MemoryFormat::Contiguous;
+  if (formatted && THPMemoryFormat_Check(args[1]))
+    format = reinterpret_cast<THPMemoryFormat *>(args[1])->memory_format;
+  if (!t.is_contiguous(format))
+    return PyObject_Vectorcall(original, args, nargsf, kwnames);
+  if (format == at::MemoryFormat::Contiguous)
+    trace::note_contiguity_read(t);
+  else
+    trace::note_strides_read(t);
+  return Py_NewRef(args[0]);
+}
+
+PyObject *leaf_property(PyObject *original, const char *name, PyObject *tensor, PyObject *value) {
+  trace::note_leaf_read();
+  return plain_property(original, name, tensor, value);
+}
+
+PyObject *memory_method(PyObject *original, const char *name, Args args, std::size_t nargsf,
+                        PyObject *kwnames) {
+  trace::read_values(THPVariable_Unpack(args[0]), std::string("Tensor.") + name, false);
+  return plain_method(original, name, args, nargsf, kwnames);
+}
+
+PyObject *item_method(PyObject *original, const char *, Args args, std::size_t nargsf,
+                      PyObject *kwnames) {
+  const bool alone = PyVectorcall_NARGS(nargsf) == 1 && !kwnames;
+  if (alone && trace::traces_reads() && can_be_read(THPVariable_Unpack(args[0])))
+    return read_number(THPVariable_Unpack(args[0]));
+  return PyObject_Vectorcall(original, args, nargsf, kwnames);
+}
+
+PyObject *tolist_method(PyObject *original, const char *name, Args args, std::size_t nargsf,
+                        PyObject *kwnames) {
+  const at::Tensor &t = THPVariable_Unpack(args[0]);
+  const bool alone = PyVectorcall_NARGS(nargsf) == 1 && !kwnames;
+  if (alone && trace::traces_reads() && can_be_listed(t))
+    return read_numbers(t);
+  trace::read_values(t, "Tensor.tolist", true);
+  return plain_method(original, name, args, nargsf, kwnames);
+}
+
+/// Of a copy that can't be written to: an array shares its tensor's memory.
+PyObject *array_method(PyObject *original, const char *name, Args args, std::size_t nargsf,
+                       PyObject *kwnames) {
+  const at::Tensor &t = THPVariable_Unpack(args[0]);
+  trace::read_values(t, std::string("Tensor.") + name, true);
+  const trace::Paused paused;
+  const std::size_t count = static_cast<std::size_t>(PyVectorcall_NARGS(nargsf)) +
+                            (kwnames ? static_cast<std::size_t>(PyTuple_GET_SIZE(kwnames)) : 0);
+  const Owned copy(THPVariable_Wrap(t.clone()));
+  std::vector<PyObject *> own(args, args + count);
+  own[0] = copy.get();
+  Owned array(PyObject_Vectorcall(original, own.data(),
+                                  static_cast<std::size_t>(PyVectorcall_NARGS(nargsf)), kwnames));
+  const Owned done(array ? PyObject_CallMethod(array.get(), "setflags", "O", Py_False) : nullptr);
+  return done ? array.release() : nullptr;
+}
+
+/// Of memory that the body made it counts the body's own writes.
+PyObject *version_property(PyObject *original, const char *name, PyObject *tensor, PyObject *) {
+  if (trace::made_its_memory(THPVariable_Unpack(tensor)))
+    return plain_property(original, name, tensor, nullptr);
+  trace::refuse_read(
+      fmt::format("the body reads Tensor.{} at {}, which differs at each call. Move the "
+                  "read out of the function.",
+                  name, line()));
+}
+
+PyObject *unrecorded_method(PyObject *, const char *name, Args, std::size_t, PyObject *) {
+  trace::refuse(
+      trace::Refusal::trace,
+      fmt::format("Tensor.{} at {} is not recorded in a graph. Do it outside of the function.",
+                  name, line()));
+}
+
+/// Eager's own errors come from eager.
+bool may_require_grad(const at::Tensor &t) {
+  return t.is_leaf() && (at::isFloatingType(t.scalar_type()) || at::isComplexType(t.scalar_type()));
+}
+
+void require_grad(const at::Tensor &t, bool on) {
+  trace::note_leaf_read();
+  trace::set_requires_grad(t, on);
+}
+
+PyObject *requires_grad_method(PyObject *original, const char *, Args args, std::size_t nargsf,
+                               PyObject *kwnames) {
+  const auto &t = THPVariable_Unpack(args[0]);
+  const Py_ssize_t given = PyVectorcall_NARGS(nargsf) + (kwnames ? PyTuple_GET_SIZE(kwnames) : 0);
+  const bool on = given == 1 || (given == 2 && args[1] == Py_True);
+  const bool known = given == 1 || (given == 2 && PyBool_Check(args[1]));
+  if (!known || t.requires_grad() == on || !may_require_grad(t))
+    return PyObject_Vectorcall(original, args, nargsf, kwnames);
+  require_grad(t, on);
+  return Py_NewRef(args[0]);
+}
+
+PyObject *requires_grad_property(PyObject *original, const char *, PyObject *tensor,
+                                 PyObject *value) {
+  const auto &t = THPVariable_Unpack(tensor);
+  if (!value || !PyBool_Check(value) || t.requires_grad() == (value == Py_True) ||
+      !may_require_grad(t))
+    return original_property(original, tensor, value);
+  require_grad(t, value == Py_True);
+  return Py_NewRef(Py_None);
+}
+
+/// What of `t` differs in `data`, "" if nothing that a signature holds.
+std::string kind_change(const at::Tensor &t, const at::Tensor &data) {
+  const auto was = TensorMeta::of(t).text(), is = TensorMeta::of(data.detach()).text();
+  const bool same = t.scalar_type() == data.scalar_type() && t.sizes() == data.sizes() &&
+                    t.device() == data.device() && t.layout() == data.layout();
+  return same ? "" : fmt::format("from {} to {}", was, is);
+}
+
+PyObject *data_property(PyObject *original, const char *, PyObject *tensor, PyObject *value) {
+  const auto &t = THPVariable_Unpack(tensor);
+  if (!value)
+    return THPVariable_Wrap(trace::data_of(t));
+  if (!THPVariable_Check(value))
+    return original_property(original, tensor, value);
+  const auto &data = THPVariable_Unpack(value);
+  std::string change;
+  {
+    const trace::Paused paused;
+    change = kind_change(t, data);
+  }
+  if (!change.empty())
+    trace::refuse(trace::Refusal::trace,
+                  fmt::format("the body sets Tensor.data at {}, and changes the tensor by that {}. "
+                              "Do it outside of the function, or give the new tensor another name.",
+                              line(), change));
+  trace::set_data(t, data);
+  return Py_NewRef(Py_None);
+}
+
+/// A tensor with a gradient is an input of the graph, or made by it; the gradient is read there.
+PyObject *grad_property(PyObject *original, const char *name, PyObject *tensor, PyObject *value) {
+  const at::Tensor &t = THPVariable_Unpack(tensor);
+  if (value)
+    trace::meet(t);
+  Owned result(plain_property(original, name, tensor, value));
+  if (!result)
+    return nullptr;
+  if (value)
+    trace::written_grad(t);
+  else
+    trace::read_grad(t);
+  return result.release();
+}
+
+PyObject *retain_grad_method(PyObject *original, const char *name, Args args, std::size_t nargsf,
+                             PyObject *kwnames) {
+  PyObject *done = plain_method(original, name, args, nargsf, kwnames);
+  if (done)
+    trace::retained_grad(THPVariable_Unpack(args[0]));
+  return done;
+}
+
+PyObject *described(PyObject *tensor) {
+  const auto &t = THPVariable_Unpack(tensor);
+  const bool no_data = trace::in_block() && trace::without_data();
+  return PyUnicode_FromString(
+      fmt::format("<traced tensor {}{}>", TensorMeta::of(t).text(),
+                  no_data ? ", no data: in a branch or loop that is staged" : "")
+          .c_str());
+}
+
+PyObject *repr_method(PyObject *, const char *, Args args, std::size_t, PyObject *) {
+  return described(args[0]);
+}
+
+PyObject *format_method(PyObject *original, const char *, Args args, std::size_t nargsf,
+                        PyObject *kwnames) {
+  const bool bare = PyVectorcall_NARGS(nargsf) == 2 && PyUnicode_Check(args[1]) &&
+                    PyUnicode_GET_LENGTH(args[1]) == 0;
+  return bare ? described(args[0]) : PyObject_Vectorcall(original, args, nargsf, kwnames);
+}
+
+PyObject *call_impl_code = nullptr; ///< of torch.nn.Module: borrowed from it
+
+/// nn.Module's call asks whether to go through _slow_forward, which is ours (conversion.h).
+bool is_asked_by_module() {
+  if (!Converting::now())
+    return false;
+  PyFrameObject *frame = PyThreadState_GetFrame(PyThreadState_Get());
+  if (!frame)
+    return false;
+  PyCodeObject *code = PyFrame_GetCode(frame);
+  Py_DECREF(frame);
+  const bool found = reinterpret_cast<PyObject *>(code) == call_impl_code;
+  Py_DECREF(code);
+  return found;
+}
+
+PyObject *tracing_state(PyObject *original, PyObject *) {
+  if (is_asked_by_module())
+    return Py_NewRef(Py_True);
+  return trace::active() ? Py_NewRef(Py_None) : PyObject_CallNoArgs(original);
+}
+PyObject *is_tracing(PyObject *original, PyObject *) {
+  if (is_asked_by_module())
+    return Py_NewRef(Py_True);
+  return trace::active() ? PyBool_FromLong(is_asked_about_device()) : PyObject_CallNoArgs(original);
+}
+
+/// Hides our traces from torch's Python code. Plain C functions: nn.Module asks at every call.
+void hide_tracing() {
+  static constinit PyMethodDef state{"_get_tracing_state", tracing_state, METH_NOARGS, nullptr};
+  static constinit PyMethodDef tracing{"_is_tracing", is_tracing, METH_NOARGS, nullptr};
+  py::module_ torch_c = py::module_::import("torch._C");
+  const py::object module = py::module_::import("torch.nn").attr("Module");
+  call_impl_code = py::object(module.attr("_call_impl").attr("__code__")).release().ptr();
+  for (PyMethodDef *method : {&state, &tracing}) {
+    const py::object original = torch_c.attr(method->ml_name);
+    torch_c.attr(method->ml_name) =
+        py::reinterpret_steal<py::object>(PyCFunction_New(method, original.ptr()));
+  }
+}
+
+PyObject *original_numel = nullptr; ///< torch.numel
+
+PyObject *numel_function(PyObject *, Args args, Py_ssize_t count, PyObject *kwnames) {
+  if (trace::guarded() && count == 1 && !kwnames && THPVariable_Check(args[0])) [[unlikely]]
+    return PyObject_CallMethod(args[0], "numel", nullptr);
+  return PyObject_Vectorcall(original_numel, args, static_cast<std::size_t>(count), kwnames);
+}
+
+void forward_numel() {
+  static constinit PyMethodDef method{
+      "numel", reinterpret_cast<PyCFunction>(reinterpret_cast<void *>(numel_function)),
+      METH_FASTCALL | METH_KEYWORDS, nullptr};
+  const py::module_ torch = py::module_::import("torch");
+  original_numel = py::object(torch.attr("numel")).release().ptr();
+  torch.attr("numel") = py::reinterpret_steal<py::object>(PyCFunction_New(&method, nullptr));
+}
+
+reprfunc original_size_repr = nullptr; ///< torch.Size's
+
+/// torch's reads the number of each size.
+PyObject *size_repr(PyObject *shape) {
+  bool traced = false;
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(shape); ++i)
+    traced |= is_traced_number(PyTuple_GET_ITEM(shape, i));
+  if (!traced) [[likely]]
+    return original_size_repr(shape);
+  PyObject *items = PySequence_List(shape);
+  PyObject *text = items ? PyUnicode_FromFormat("torch.Size(%R)", items) : nullptr;
+  Py_XDECREF(items);
+  return text;
+}
+
+} // namespace
+
+void install_tensor_patches() {
+  const py::object tensor = py::module_::import("torch").attr("Tensor");
+  auto *type = reinterpret_cast<PyTypeObject *>(tensor.ptr());
+  forward_method(type, "size", size_method);
+  for (const char *name : {"numel", "nelement"})
+    forward_method(type, name, numel_method);
+  for (const char *name : {"stride", "is_contiguous"})
+    forward_method(type, name, strides_method);
+  for (const char *name : {"storage_offset", "_is_view"})
+    forward_method(type, name, memory_place_method);
+  forward_method(type, "contiguous", contiguous_method);
+  forward_method(type, "item", item_method);
+  forward_method(type, "tolist", tolist_method);
+  for (const char *name : {"numpy", "__array__"})
+    forward_method(type, name, array_method);
+  for (const char *name : {"data_ptr", "untyped_storage", "_typed_storage", "storage", "__dlpack__",
+                           "__reduce_ex__", "__deepcopy__"})
+    forward_method(type, name, memory_method);
+  for (const char *name : {"register_hook", "register_post_accumulate_grad_hook"})
+    forward_method(type, name, unrecorded_method);
+  forward_method(type, "retain_grad", retain_grad_method);
+  forward_method(type, "requires_grad_", requires_grad_method);
+  forward_method(type, "__repr__", repr_method);
+  forward_method(type, "__format__", format_method);
+
+  forward_property(type, "shape", shape_property);
+  for (const char *name : {"is_leaf", "grad_fn"})
+    forward_property(type, name, leaf_property);
+  forward_property(type, "_version", version_property);
+  forward_property(type, "_base", base_property);
+  forward_property(type, "requires_grad", requires_grad_property);
+  forward_property(type, "data", data_property);
+  for (const char *name : {"grad", "_grad"})
+    forward_property(type, name, grad_property);
+
+  forward_numel();
+  original_size_repr = std::exchange(THPSizeType.tp_repr, size_repr);
+  hide_tracing();
+}
+
+} // namespace tracehost::python

@@ -1,0 +1,60 @@
+#include "numbers/numbers_left.h"
+
+#include "base/lazy.h"
+#include "numbers/traced_number.h"
+#include "shapes/stand_in.h"
+#include "trace/tracer.h"
+
+#include <torch/csrc/autograd/python_variable.h>
+
+namespace tracehost::python {
+
+constinit thread_local NumbersLeft *NumbersLeft::innermost = nullptr;
+
+namespace {
+
+/// Whether a Python object refers to it. libtorch counts as one, however many tensors it holds.
+bool is_referred_to(PyObject *number) {
+  const bool by_libtorch = THPVariable_Unpack(number).use_count() > 1;
+  return Py_REFCNT(number) > (by_libtorch ? 1 : 0);
+}
+
+PyObject *replacer() {
+  static constinit Lazy<PyObject *> made;
+  return made([] {
+    const Owned module(PyImport_ImportModule("tracehost._numbers_left"));
+    return module ? PyObject_GetAttrString(module.get(), "replace") : nullptr;
+  });
+}
+
+} // namespace
+
+void NumbersLeft::made(PyObject *number) {
+  if (!innermost)
+    return;
+  if (Owned reference(PyWeakref_NewRef(number, nullptr)); reference)
+    innermost->made_.push_back(std::move(reference));
+  else
+    PyErr_Clear();
+}
+
+void NumbersLeft::replace() {
+  const KeepError keep;
+  const trace::PausedWithData paused;
+  const Owned numbers(PyList_New(0)), values(PyList_New(0));
+  for (const Owned &reference : std::exchange(made_, {})) {
+    PyObject *number = PyWeakref_GetObject(reference.get()); // borrowed
+    if (!number || number == Py_None || !is_referred_to(number) ||
+        shapes::is_stand_in(THPVariable_Unpack(number)))
+      continue;
+    const Owned value(number_of(THPVariable_Unpack(number)));
+    if (!numbers || !values || !value || PyList_Append(numbers.get(), number) ||
+        PyList_Append(values.get(), value.get()))
+      break;
+  }
+  if (numbers && values && PyList_GET_SIZE(numbers.get()) > 0 && replacer())
+    Owned(PyObject_CallFunctionObjArgs(replacer(), numbers.get(), values.get(), nullptr));
+  PyErr_Clear();
+}
+
+} // namespace tracehost::python

@@ -1,0 +1,79 @@
+#include "observe/births.h"
+
+#include "trace/lifted.h"
+
+#include <pybind11/pybind11.h>
+
+#include <vector>
+
+namespace tracehost::python {
+namespace {
+
+Births *active = nullptr; // under the GIL
+
+std::vector<PyTypeObject *> &noted_types() {
+  static constinit std::vector<PyTypeObject *> types;
+  return types;
+}
+
+} // namespace
+
+PyObject *note_birth(PyTypeObject *type, Py_ssize_t items) {
+  PyObject *object = PyType_GenericAlloc(type, items);
+  for (Births *b = active; b; b = b->next_)
+    [[unlikely]] b->note(object);
+  return object;
+}
+
+/// The address may have been another's before.
+void Births::note(PyObject *tensor) {
+  const bool aside = trace::lifted() && thread_ == std::this_thread::get_id();
+  (aside ? born_ : aside_).erase(tensor);
+  (aside ? aside_ : born_).insert(tensor);
+}
+
+bool Births::made_aside(PyObject *tensor) {
+  for (const Births *b = active; b; b = b->next_)
+    if (b->thread_ == std::this_thread::get_id() && b->aside_.contains(tensor))
+      return true;
+  return false;
+}
+
+bool Births::any_made_aside() {
+  for (const Births *b = active; b; b = b->next_)
+    if (b->thread_ == std::this_thread::get_id() && !b->aside_.empty())
+      return true;
+  return false;
+}
+
+Births::Births() : next_(active) { active = this; }
+
+Births::~Births() {
+  Births **link = &active;
+  while (*link != this)
+    link = &(*link)->next_;
+  *link = next_;
+}
+
+bool Births::notes(PyTypeObject *type) {
+  for (PyTypeObject *t : noted_types())
+    if (t == type)
+      return true;
+  return false;
+}
+
+void Births::install() {
+  namespace py = pybind11;
+  const py::object tensor = py::module_::import("torch").attr("Tensor");
+  const py::object nn = py::module_::import("torch.nn");
+  for (const py::object &type : {tensor, py::object(nn.attr("Parameter"))}) {
+    auto *t = reinterpret_cast<PyTypeObject *>(type.ptr());
+    if (t->tp_alloc != PyType_GenericAlloc)
+      throw std::runtime_error("tracehost: another library has replaced the allocation of " +
+                               std::string(t->tp_name) + "; import tracehost before it");
+    t->tp_alloc = note_birth;
+    noted_types().push_back(t);
+  }
+}
+
+} // namespace tracehost::python

@@ -1,0 +1,49 @@
+#pragma once
+
+#include "base/object.h"
+#include "guards/graph.h"
+
+#include <functional>
+#include <string>
+#include <vector>
+
+namespace tracehost::python {
+
+/// A slot that holds another thing than before the body ran, or an element of a container that was
+/// added or removed.
+struct Change {
+  int container = -1;
+  int slot = -1;           ///< -1: what was added had no slot, or something was removed
+  Owned key;               ///< of an attribute, name or entry; null: of a list or set, or removed
+  Owned now;               ///< null: nothing is there any more
+  bool has_tensor = false; ///< `now` is a tensor, or leads to one by elements and attributes
+  bool has_number = false; ///< the same of a number of the graph
+  bool appended = false;   ///< to a list, the elements of which are still where they were
+  int rebound = -1;        ///< index among what later calls store again: Recorder::rebound()
+};
+
+/// Compares what was recorded with what is there now. Runs no user code but the `==` of
+/// keys.
+std::vector<Change> changes_of(const Graph &graph);
+/// `self.h`; of what was added to a list, or removed, the container's.
+std::string path_of(const Change &change, const Graph &graph);
+
+/// The value that it stores, and what that leads to by elements and attributes.
+void visit_stored(const Change &change, const std::function<void(PyObject *)> &visit);
+
+/// Whether it stores a stand-in, a tensor without data of a class that `is_it` knows: by elements
+/// and attributes, or as a result that functools.lru_cache keeps.
+bool stores_stand_in(const Change &change, const Graph &graph, bool (*is_it)(PyObject *));
+
+/// Puts back what was there before, as far as slots tell.
+void put_back(const Change &change, const Graph &graph);
+/// The same of a change that stores a stand-in: a set keeps all else that it got.
+void take_back_stand_ins(const Change &change, const Graph &graph, bool (*is_it)(PyObject *));
+
+/// The attribute by which torch.optim notes that it has checked its parameters once.
+bool is_check_of_optimizer(PyObject *name);
+
+/// Whether a value is, or leads to by elements and attributes, a tensor that a lifted block made.
+bool is_lifted(PyObject *value);
+
+} // namespace tracehost::python

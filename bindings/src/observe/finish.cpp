@@ -1,0 +1,410 @@
+#include "observe/finish.h"
+
+#include "base/kinds.h"
+#include "base/object.h"
+#include "guards/watch.h"
+
+#include <algorithm>
+#include <iterator>
+#include <unordered_map>
+
+namespace tracehost::python {
+
+namespace {
+
+std::string lifted_into(const std::string &path) {
+  return "init_scope made what " + path + " now is: the next call is traced with it";
+}
+
+} // namespace
+
+Finish::Finish(Paths &paths, const Stores &stores, bool calls, std::span<PyObject *const> captured,
+               std::span<PyObject *const> handed_out)
+    : paths_(paths), graph_(paths.graph()), stores_(stores), calls_(calls), captured_(captured),
+      held_(captured.size()) {
+  mark_handed_out(handed_out);
+}
+
+std::shared_ptr<Environment> Finish::run(bool watch_values, const std::vector<Change> &changes,
+                                         std::vector<Rebound> &rebound,
+                                         std::vector<SideEffect> &side_effects) {
+  watch_values_ = watch_values;
+  if (calls_ || !watch_values) // code that is called holds the very objects
+    for (Object &o : graph_.objects)
+      o.alike = false;
+  for (const Change &change : changes) // what is kept is that very object
+    visit_stored(change, [this](PyObject *object) { paths_.identified(object); });
+  mark_captures();
+  std::vector<const Change *> others;
+  for (const Change &change : changes)
+    if (change.rebound < 0 || !repeat(change, rebound[change.rebound]))
+      others.push_back(&change);
+  for (const Change *change : others)
+    changed(*change);
+  for (std::size_t c = 0; c < graph_.containers.size(); ++c)
+    drop_unread(static_cast<int>(c));
+  drop_below();
+  // `self.weight`, an attribute, may have become a parameter of the module: one change in two
+  // dicts.
+  if (lifted_ && !gone_.empty())
+    once_ = lifted_into(gone_.front().path);
+  else if (once_.empty())
+    std::move(gone_.begin(), gone_.end(), std::back_inserter(effects_));
+  side_effects = std::move(effects_);
+  return environment();
+}
+
+/// Marks each capture's slot and those on the way to it.
+void Finish::mark_captures() {
+  std::unordered_map<PyObject *, std::int32_t> captures;
+  for (std::size_t i = 0; i < captured_.size(); ++i) {
+    captures.emplace(captured_[i], static_cast<std::int32_t>(i));
+    const Paths::Position *at = paths_.tensor(captured_[i]);
+    if (!at) {
+      held_[i] = captured_[i];
+      continue;
+    }
+    Slot *slot = &graph_.containers[at->container].slots[at->slot];
+    const bool number = paths_.numbers().gives(captured_[i]);
+    slot->expect = number ? Expect::number : Expect::capture;
+    if (number)
+      slot->type = Py_TYPE(slot->value);
+    slot->capture = static_cast<std::int32_t>(i);
+    slot->needed = true;
+    mark_way(at->container);
+  }
+  // A second path to the same tensor must go on leading there.
+  for (Container &c : graph_.containers)
+    for (Slot &s : c.slots)
+      if (s.expect == Expect::tensor)
+        if (const auto found = captures.find(s.value);
+            found != captures.end() && !held_[found->second]) {
+          s.expect = Expect::same;
+          s.capture = found->second;
+        }
+}
+
+/// The slots by which a container is reached.
+void Finish::mark_way(int container) {
+  for (int object = graph_.containers[container].object; graph_.objects[object].container >= 0;) {
+    const Object &o = graph_.objects[object];
+    graph_.containers[o.container].slots[o.slot].needed = true;
+    object = graph_.containers[o.container].object;
+  }
+}
+
+/// A later call finds them by the same paths.
+void Finish::mark_handed_out(std::span<PyObject *const> objects) {
+  for (PyObject *object : objects) {
+    const int number = paths_.number_of(object);
+    handed_out_.push_back(number);
+    if (const Object &o = graph_.objects[number]; o.container >= 0) {
+      graph_.containers[o.container].slots[o.slot].needed = true;
+      mark_way(o.container);
+    }
+  }
+}
+
+// ---- what changed -------------------------------------------------------------------------------
+
+bool Finish::is_watched(int container) const {
+  return watch_values_ && !graph_.objects[graph_.containers[container].object].typed;
+}
+
+/// The slot stays watched as it was before the trace; what it holds now is stored by each run.
+/// False: it is a change as any other.
+bool Finish::repeat(const Change &change, Rebound &rebound) {
+  Container &c = graph_.containers[change.container];
+  Slot *slot = change.slot < 0 ? nullptr : &c.slots[change.slot];
+  const bool held_tensor =
+      slot && (slot->expect == Expect::tensor || slot->expect == Expect::capture ||
+               slot->expect == Expect::same || slot->expect == Expect::number);
+  PyObject *key = change.key.get(); // one that may hold other things is not kept alive
+  const bool can_be_told =
+      (is_watched(change.container) || held_tensor) && (!key || !may_hold(key));
+  const bool number = change.now && !change.has_tensor && change.now.get() != Py_None;
+  if (number && !can_be_told)
+    return false;
+  if (stores_.is_read_by_call(slot ? slot->key : key, c.place) ||
+      stores_.of(change.container, change.slot).called) {
+    once_ = "code that the graph calls reads or stores " + rebound.path +
+            ", which the body stores: it is traced again";
+    return true;
+  }
+  if (!rebound.repeated || !can_be_told || (change.appended && was_read(change))) {
+    const std::string where = rebound.where.line ? " at " + text(rebound.where) : "";
+    once_ = "the body made what " + rebound.path + " now is" + where +
+            ": the next call is traced with it";
+    return true;
+  }
+  if (slot && !slot->needed && !slot->read && number)
+    slot->expect = Expect::any; // whatever is there is stored over
+  if (slot)
+    slot->needed = true;
+  else if (!change.appended)
+    must_lack_.insert(change.container);
+  mark_way(change.container);
+  rebindings_.push_back({change.container, Owned(Py_XNewRef(key)), slot ? slot->index : -1,
+                         !rebound.value, change.appended, std::move(*rebound.repeated)});
+  return true;
+}
+
+/// Whether the body has read what it then changed, so that a later call would go another way: a
+/// cache, a list that is used up. Numbers may be counters.
+bool Finish::was_read(const Change &change) const {
+  const Container &c = graph_.containers[change.container];
+  if (!is_watched(change.container))
+    return false;
+  if (change.slot < 0)
+    return c.read ||
+           std::any_of(c.slots.begin(), c.slots.end(), [](const Slot &s) { return s.read; });
+  PyObject *now = change.now.get();
+  const bool number =
+      now && (PyBool_Check(now) || PyLong_CheckExact(now) || PyFloat_CheckExact(now));
+  PyObject *before = c.slots[change.slot].value;
+  const bool was_number =
+      before && (PyBool_Check(before) || PyLong_CheckExact(before) || PyFloat_CheckExact(before));
+  return c.slots[change.slot].read && !(number && was_number);
+}
+
+/// `log.append("x")`, and then `len(log)`: what was there before has a part in it.
+bool Finish::is_read_later(const Change &change) const {
+  const Container &c = graph_.containers[change.container];
+  return change.slot < 0 && is_watched(change.container) && is_collection(c.place) && c.read_later;
+}
+
+/// A list that is sorted, emptied, filled anew: what it becomes depends on what it was.
+bool Finish::is_rewritten(const Change &change) const {
+  return is_watched(change.container) && graph_.containers[change.container].rewritten;
+}
+
+/// A later call does not do to another object what this one did to the trace's.
+void Finish::tie_to_object(int container) {
+  for (int object = graph_.containers[container].object;;) {
+    Object &o = graph_.objects[object];
+    o.alike = false;
+    if (o.container < 0)
+      return;
+    object = graph_.containers[o.container].object;
+  }
+}
+
+void Finish::changed(const Change &change) {
+  const std::string path = path_of(change, graph_);
+  tie_to_object(change.container);
+  if (is_lifted(change.now.get())) {
+    lifted_ = true;
+    once_ = lifted_into(path);
+    return;
+  }
+  if (graph_.objects[graph_.containers[change.container].object].library) {
+    if (change.slot < 0 || !graph_.containers[change.container].slots[change.slot].needed)
+      give_up(change);
+    return;
+  }
+  if (graph_.containers[change.container].place == Place::asked) {
+    once_ = "the body changes " + path + ": the next call is traced with it";
+    return;
+  }
+  Storer storer = stores_.of(change.container, change.slot);
+  storer.called |= calls_ && !storer.body;
+  if (!storer.body && !storer.called) {
+    once_ = path + " changed while the body ran, and no code of the body stored there, as another "
+                   "thread may have: the next call is traced again";
+    return;
+  }
+  if (storer.body && (was_read(change) || is_read_later(change) || is_rewritten(change) ||
+                      change.has_tensor || change.has_number)) {
+    once_ = "the body changes " + path + (storer.where.line ? " at " + text(storer.where) : "") +
+            ": the next call is traced with it";
+    return;
+  }
+  const Container &c = graph_.containers[change.container];
+  if (change.slot >= 0 && c.slots[change.slot].needed)
+    return; // watched as it was before: a later call finds it different
+  if (!storer.called) {
+    const bool grew = change.slot < 0 && is_collection(c.place);
+    side_effect(change,
+                {grew ? graph_.prefix(c.object) + graph_.suffix(c.object) : path, storer.where});
+  }
+  give_up(change);
+  return;
+}
+
+void Finish::side_effect(const Change &change, SideEffect effect) {
+  if (is_check_of_optimizer(change.key.get()))
+    return;
+  const bool attribute = !is_collection(graph_.containers[change.container].place);
+  auto &list = change.now || !attribute ? effects_ : gone_;
+  if (list.empty() || list.back().path != effect.path)
+    list.push_back(std::move(effect));
+}
+
+/// From now on the slot may hold anything.
+void Finish::give_up(const Change &change) {
+  Container &c = graph_.containers[change.container];
+  PyObject *owner = graph_.objects[c.object].object;
+  if (change.slot >= 0) {
+    c.slots[change.slot].expect = Expect::any;
+  } else if (!is_collection(c.place)) {
+    Slot slot; // the names of this container are all told
+    slot.key = Py_NewRef(change.key.get());
+    slot.expect = Expect::any;
+    c.slots.push_back(std::move(slot));
+  } else {
+    c.open = true;
+    c.counted = false;
+    if (c.place == Place::entries)
+      for (Slot &slot : c.slots)
+        if (!slot.needed && !read(c, slot, owner, owner))
+          slot.expect = Expect::any;
+  }
+}
+
+/// What the body did not read of a list, dict or set was recorded in case it is changed. What it
+/// stored, and is as it was before, stays watched: another value would be stored over.
+void Finish::drop_unread(int container) {
+  Container &c = graph_.containers[container];
+  if (!is_collection(c.place))
+    return;
+  for (Slot &s : c.slots)
+    if (!s.read && !s.needed && !s.stored)
+      s.expect = Expect::any;
+  if (must_lack_.contains(container)) {
+    c.open = false;
+  } else if (!c.read && !c.read_later) {
+    c.open = true;
+    c.counted = false;
+  }
+}
+
+/// What was reached only through a slot that is given up is not watched either.
+void Finish::drop_below() {
+  dropped_.assign(graph_.objects.size(), false);
+  for (std::size_t i = 0; i < graph_.objects.size(); ++i) {
+    const Object &o = graph_.objects[i];
+    if (o.container < 0)
+      continue;
+    const Container &c = graph_.containers[o.container];
+    dropped_[i] = dropped_[c.object] || c.slots[o.slot].expect == Expect::any;
+  }
+}
+
+// ---- the Environment ----------------------------------------------------------------------------
+
+std::shared_ptr<Environment> Finish::environment() {
+  Graph graph;
+  std::unordered_map<std::int32_t, std::int32_t> kept;  ///< containers by their number before
+  std::vector<std::vector<std::int32_t>> slots;         ///< by their numbers before; -1: left out
+  std::vector<bool> used(graph_.objects.size(), false); // else nothing is read through it
+
+  for (const std::int32_t object : handed_out_) {
+    used[object] = true;
+    if (dropped_[object])
+      once_ = "the body changes the way to what it returns: the next call is traced with it";
+  }
+  for (std::size_t i = 0; i < graph_.objects.size(); ++i)
+    used[i] = used[i] || graph_.objects[i].by_class || (graph_.objects[i].alike && !dropped_[i]);
+  for (std::size_t i = 0; i < graph_.containers.size(); ++i) {
+    const Container &from = graph_.containers[i];
+    if (dropped_[from.object]) {
+      slots.emplace_back(from.slots.size(), -1);
+      continue;
+    }
+    const bool typed = graph_.objects[from.object].typed;
+    const bool watch = is_watched(static_cast<int>(i));
+    Container c;
+    c.place = from.place;
+    c.open = from.open || !watch;
+    c.counted = from.counted && watch;
+    c.module = from.module;
+    c.object = from.object;
+    c.length = from.length;
+    auto &places = slots.emplace_back(from.slots.size(), -1);
+    for (const Slot &s : from.slots) {
+      if (!watch && !s.needed)
+        continue;
+      if (s.expect == Expect::any && (c.open || c.place == Place::globals || !has_dict(c.place)))
+        continue;
+      Slot slot = s;
+      slot.value = nullptr;
+      slot.keep = nullptr;
+      slot.answer = nullptr;
+      const bool alike = slot.object >= 0 && graph_.objects[slot.object].alike;
+      if ((typed || alike) && slot.expect == Expect::object)
+        slot.expect = Expect::container; // any of its class
+      if (slot.expect != Expect::container && slot.expect != Expect::number && !slot.opaque)
+        slot.type = nullptr;
+      if (slot.object >= 0 && (slot.expect == Expect::any || dropped_[slot.object])) {
+        slot.object = -1;
+        slot.primary = false;
+        if (slot.expect == Expect::object)
+          slot.expect = Expect::leaf;
+      }
+      if (slot.primary) {
+        graph_.objects[slot.object].container = static_cast<std::int32_t>(graph.containers.size());
+        graph_.objects[slot.object].slot = static_cast<std::int32_t>(c.slots.size());
+      }
+      Py_XINCREF(slot.key);
+      Py_XINCREF(reinterpret_cast<PyObject *>(slot.type));
+      places[&s - from.slots.data()] = static_cast<std::int32_t>(c.slots.size());
+      c.slots.push_back(std::move(slot));
+    }
+    const bool counts = watch && (c.counted || !c.open);
+    const bool stores =
+        std::any_of(rebindings_.begin(), rebindings_.end(), [&](const Rebinding &r) {
+          return r.container == static_cast<std::int32_t>(i);
+        });
+    if (c.slots.empty() && !counts && !stores)
+      continue;
+    used[c.object] = true;
+    kept.emplace(static_cast<std::int32_t>(i), static_cast<std::int32_t>(graph.containers.size()));
+    graph.containers.push_back(std::move(c));
+  }
+
+  graph.unknown_calls = std::move(graph_.unknown_calls);
+  for (const Graph::Unlike &u : graph_.unlike) {
+    const std::int32_t slot = slots[u.container][u.slot],
+                       other = slots[u.other_container][u.other_slot];
+    if (slot >= 0 && other >= 0 && kept.contains(u.container) && kept.contains(u.other_container))
+      graph.unlike.push_back({kept.at(u.container), slot, kept.at(u.other_container), other});
+  }
+
+  // Renumber the objects that are left.
+  std::vector<std::int32_t> numbers(graph_.objects.size(), -1);
+  for (std::size_t i = 0; i < graph_.objects.size(); ++i) {
+    if (!used[i])
+      continue;
+    numbers[i] = static_cast<std::int32_t>(graph.objects.size());
+    Object o = graph_.objects[i];
+    Py_INCREF(reinterpret_cast<PyObject *>(o.type));
+    if (o.container < 0 && o.argument < 0) {
+      if (o.weak)
+        o.object = PyWeakref_NewRef(o.object, nullptr);
+      else
+        Py_INCREF(o.object);
+    } else if (o.container >= 0) {
+      o.object = nullptr;
+    }
+    graph.objects.push_back(std::move(o));
+  }
+  for (Container &c : graph.containers) {
+    c.object = numbers[c.object];
+    for (Slot &s : c.slots)
+      if (s.object >= 0 && (s.object = numbers[s.object]) < 0) {
+        s.primary = false; // nothing is read below it
+        if (s.expect == Expect::object)
+          s.expect = Expect::leaf;
+      }
+  }
+  for (PyObject *tensor : held_)
+    Py_XINCREF(tensor);
+  for (Rebinding &r : rebindings_)
+    r.container = kept.at(r.container);
+  for (std::int32_t &object : handed_out_)
+    object = numbers[object];
+  return std::make_shared<Watch>(std::move(graph), watch_values_, std::move(held_),
+                                 std::move(rebindings_), std::move(handed_out_));
+}
+
+} // namespace tracehost::python

@@ -1,0 +1,84 @@
+#pragma once
+
+#include "observe/changes.h"
+#include "observe/paths.h"
+#include "observe/recorder.h"
+#include "observe/stores.h"
+
+#include <Python.h>
+
+#include <memory>
+#include <span>
+#include <string>
+#include <unordered_set>
+#include <vector>
+
+namespace tracehost::python {
+
+/// What became of the slots while the body ran, and the Environment made of those that can be
+/// watched.
+///
+/// Unchanged slots are watched. One that was rebound to a tensor or None, or emptied, stays watched
+/// as it was before, and each run stores it again. So `self.h` that held None is another trace than
+/// one that holds a tensor. A number that is stored and was not read is stored by each run,
+/// whatever was there; one that was read is compared, or an input (number_slots.h). A tensor that
+/// was appended to a list is appended by each run. What code stores that the graph calls is stored
+/// again by each run.
+///
+/// A trace serves once where a later call can't do what this one did. Such are: change what the
+/// body has read (a cache, a list that is used up), or store an object that only the body can make.
+/// Others are: leave a slot alone that holds what a lifted block made (init_scope), or store before
+/// code that the graph calls looks there.
+///
+/// Any other change is a side effect of the trace alone, and the slot is given up. Where a
+/// capture's path goes through it, its value from before stays watched all the same, so that a
+/// later call sees the difference. What a library changes in its own globals and classes is given
+/// up without a word.
+class Finish {
+public:
+  /// `calls`: nodes of the graph call code, which may store to anything.
+  Finish(Paths &paths, const Stores &stores, bool calls, std::span<PyObject *const> captured,
+         std::span<PyObject *const> handed_out);
+
+  std::shared_ptr<Environment> run(bool watch_values, const std::vector<Change> &changes,
+                                   std::vector<Rebound> &rebound,
+                                   std::vector<SideEffect> &side_effects);
+
+  /// After run(): why the trace serves once, a sentence; empty: it does not.
+  const std::string &once() const { return once_; }
+
+private:
+  void mark_captures();
+  void mark_handed_out(std::span<PyObject *const> objects);
+  void mark_way(int container);
+  void tie_to_object(int container);
+  void changed(const Change &change);
+  bool is_watched(int container) const;
+  bool was_read(const Change &change) const;
+  bool is_read_later(const Change &change) const;
+  bool is_rewritten(const Change &change) const;
+  bool repeat(const Change &change, Rebound &rebound);
+  void side_effect(const Change &change, SideEffect effect);
+  void give_up(const Change &change);
+  void drop_unread(int container);
+  void drop_below();
+  std::shared_ptr<Environment> environment();
+
+  Paths &paths_;
+  Graph &graph_;
+  const Stores &stores_;
+  const bool calls_;
+  bool watch_values_ = true;
+  std::span<PyObject *const> captured_;
+  std::vector<PyObject *> held_; ///< captures without a path; else null
+  std::vector<Rebinding> rebindings_;
+  std::vector<std::int32_t> handed_out_; ///< objects of the graph that the result holds
+  std::unordered_set<int> must_lack_;    ///< containers to which each run adds what was not there
+  std::vector<SideEffect> effects_;
+  std::vector<SideEffect> gone_; ///< of attributes that are there no more
+  bool lifted_ = false;
+  std::string once_;
+  std::vector<bool> dropped_; ///< objects whose path goes through a slot that is given up
+};
+
+} // namespace tracehost::python

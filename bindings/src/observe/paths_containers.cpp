@@ -1,0 +1,211 @@
+#include "observe/paths.h"
+
+#include "base/cpython.h"
+#include "base/kinds.h"
+#include "base/known.h"
+#include "base/object.h"
+#include "guards/memory.h"
+#include "numbers/traced_number.h"
+
+/// Paths: the slots of lists, tuples, dicts, sets and deques, one of them or all.
+
+namespace tracehost::python {
+
+/// What the body uses of an object that no slot describes.
+void Paths::use(PyObject *object) {
+  if (!once_.empty() || opaque_.empty())
+    return;
+  const auto found = opaque_.find(object);
+  if (found == opaque_.end() || PyObject_CheckBuffer(object)) // memory: a numpy array
+    return;
+  const auto [c, s] = found->second;
+  if (!graph_.objects[graph_.containers[c].object].library)
+    unguarded(graph_.path(c, s) + ", of type " + Py_TYPE(object)->tp_name);
+}
+
+Paths::Position Paths::item(PyObject *object, PyObject *key) {
+  if (is_traced_number(key)) { // the graph checks it, where C code asks for it
+    const Owned plain(value_of(key));
+    return plain ? item(object, plain.get()) : Position{whole(object, false), -1};
+  }
+  use(object);
+  const int c = collection(object);
+  if (c < 0)
+    return {};
+  const Place place = graph_.containers[c].place;
+  if (place == Place::deque && !graph_.containers[c].open)
+    return {c, -1};
+  if (place == Place::deque) {
+    whole(object, false);
+    return {c, -1};
+  }
+  if (place == Place::items) {
+    if (!PyIndex_Check(key)) { // a slice
+      whole(object, false);
+      return {c, -1};
+    }
+    const Py_ssize_t size = Py_SIZE(object);
+    Py_ssize_t index = PyLong_CheckExact(key) ? PyLong_AsSsize_t(key) : -1;
+    PyErr_Clear();
+    if (index < 0 || index >= size) { // counted from the end, or an error
+      length(object);
+      index += index < 0 ? size : 0;
+    }
+    if (index < 0 || index >= size)
+      return {c, -1};
+    return numbered(c, static_cast<int>(index), nullptr, PySequence_Fast_ITEMS(object)[index]);
+  }
+  if (may_hold(key) || PyObject_Hash(key) == -1) {
+    PyErr_Clear();
+    whole(object, false);
+  }
+  return named(c, key, nullptr);
+}
+
+// ---- reads of all of an object ------------------------------------------------------------------
+
+int Paths::every_attribute(PyObject *owner) {
+  const int object = number_of(owner);
+  if (object < 0)
+    return -1;
+  PyTypeObject *type = Py_TYPE(owner);
+  if (!PyFunction_Check(owner) && !PyModule_Check(owner) && !has_user_attributes(type))
+    return -1;
+  for (Py_ssize_t i = 0; type->tp_mro && i < PyTuple_GET_SIZE(type->tp_mro); ++i) {
+    auto *base = reinterpret_cast<PyTypeObject *>(PyTuple_GET_ITEM(type->tp_mro, i));
+    if (!base->tp_dict || !PyDict_GetItemWithError(base->tp_dict, known().slots))
+      continue;
+    PyObject *key, *value;
+    for (Py_ssize_t at = 0; PyDict_Next(base->tp_dict, &at, &key, &value);)
+      if (Py_IS_TYPE(value, &PyMemberDescr_Type))
+        member(object, value, key);
+  }
+  const int c = container(object, PyModule_Check(owner) ? Place::names : Place::instance);
+  if (c >= 0)
+    close(c);
+  read({c, -1});
+  return c;
+}
+
+int Paths::whole(PyObject *object, bool deep) {
+  use(object);
+  if (PyObject *dict = inner(object); dict && Py_TYPE(object) != known().lru_cache)
+    return whole(dict, deep);
+  const int c = collection(object);
+  if (c < 0)
+    return -1;
+  if (graph_.containers[c].open)
+    close(c);
+  read({c, -1});
+  const Container &in = graph_.containers[c];
+  if (in.place == Place::set && !in.stored && static_cast<Py_ssize_t>(in.slots.size()) < in.length)
+    unguarded(graph_.prefix(in.object) + graph_.suffix(in.object) + ", a set of objects");
+  if (!deep)
+    return c;
+  const std::size_t count = graph_.containers[c].slots.size();
+  for (std::size_t i = 0; i < count; ++i) {
+    const Slot &s = graph_.containers[c].slots[i];
+    if (s.expect == Expect::container && s.primary)
+      whole(s.value, true);
+  }
+  return c;
+}
+
+int Paths::length(PyObject *object) {
+  use(object);
+  if (PyObject *dict = inner(object); dict && Py_TYPE(object) != known().lru_cache)
+    return length(dict);
+  const int c = collection(object);
+  if (c < 0)
+    return -1;
+  Container &in = graph_.containers[c];
+  if (in.place == Place::items || in.place == Place::deque)
+    in.counted = true;
+  else if (in.open)
+    close(c);
+  (in.stored ? in.read_later : in.read) = true;
+  return c;
+}
+
+int Paths::before_change(PyObject *object) {
+  const int c = collection(object);
+  if (c >= 0 && graph_.containers[c].open)
+    close(c);
+  return c;
+}
+
+/// Records what has no slot yet. From now on a key without one was not there before.
+void Paths::close(int c) {
+  Container &in = graph_.containers[c];
+  PyObject *owner = graph_.objects[in.object].object;
+  if (in.place == Place::deque) {
+    for (Py_ssize_t i = 0; i < Py_SIZE(owner); ++i) {
+      const Owned item(PySequence_GetItem(owner, i));
+      numbered(c, static_cast<int>(i), nullptr, item.get());
+    }
+    PyErr_Clear();
+    in.counted = true;
+  } else if (in.place == Place::items) {
+    // The body may have stored to some, but not added or removed any.
+    for (Py_ssize_t i = 0; i < Py_SIZE(owner); ++i)
+      numbered(c, static_cast<int>(i), nullptr, PySequence_Fast_ITEMS(owner)[i]);
+    in.counted = true;
+  } else if (in.place == Place::set) {
+    const Owned elements(PySequence_List(owner)); // a copy: it asks no element for its hash
+    for (Py_ssize_t i = 0; elements && i < PyList_GET_SIZE(elements.get()); ++i)
+      if (PyObject *e = PyList_GET_ITEM(elements.get(), i); is_value(e))
+        named(c, e, e);
+    PyErr_Clear();
+    in.counted = true;
+  } else if (PyObject *dict = dict_of(in.place, owner)) {
+    int order = 0;
+    for (Entries entries(dict); entries.next();) {
+      const Position found = named(c, entries.key(), entries.value());
+      if (found.slot < 0 || !in.slots[found.slot].value)
+        continue;
+      if (in.place == Place::entries && may_hold(entries.key()))
+        read(numbered(container(in.object, Place::keys), order, nullptr, entries.key()));
+      in.slots[found.slot].index = order++;
+    }
+  }
+  in.open = false;
+}
+
+void Paths::read(Position at) {
+  if (at.container < 0)
+    return;
+  Container &c = graph_.containers[at.container];
+  if (at.slot >= 0) {
+    c.slots[at.slot].read |= !c.slots[at.slot].stored;
+    return read_memory(c.slots[at.slot]);
+  }
+  (c.stored ? c.read_later : c.read) = true;
+  for (Slot &s : c.slots)
+    s.read |= !s.stored;
+  const std::size_t count = c.slots.size();
+  for (std::size_t i = 0; i < count; ++i)
+    read_memory(graph_.containers[at.container].slots[i]);
+}
+
+/// What is in the array that a slot holds, which was read before the body could write to it.
+void Paths::read_memory(Slot &slot) {
+  if (!slot.read || !slot.value || !has_memory(slot.value))
+    return;
+  PyObject *object = slot.value;
+  slot.opaque = false;
+  ask(object, nullptr, Asked::contents);
+}
+
+void Paths::read_item(Position at) {
+  if (at.slot >= 0)
+    read(at);
+  else if (at.container >= 0)
+    graph_.containers[at.container].read = true;
+}
+
+void Paths::read_metadata(PyObject *tensor) {
+  if (tensors_.contains(tensor) && asked_set_.insert(tensor).second)
+    asked_.push_back(tensor);
+}
+
+} // namespace tracehost::python

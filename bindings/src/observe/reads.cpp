@@ -1,0 +1,380 @@
+#include "observe/reads.h"
+
+#include "base/kinds.h"
+#include "base/known.h"
+#include "base/object.h"
+#include "base/origin.h"
+#include "base/user_line.h"
+#include "numbers/traced_number.h"
+#include "trace/tracer.h"
+
+#include <array>
+
+namespace tracehost::python {
+
+namespace {
+
+/// From here on BINARY_OP's argument stands for `+=` and its like.
+constexpr int kInPlace = 13;
+
+PyObject *interned(const char *text) { return PyUnicode_InternFromString(text); }
+
+} // namespace
+
+thread_local const Frame *Reads::prints_ = nullptr;
+thread_local const std::uint16_t *Reads::prints_at_ = nullptr;
+
+/// A frame ends without another instruction where it returns what print() gives.
+bool Reads::printing() {
+  if (!prints_)
+    return false;
+  PyFrameObject *innermost = PyThreadState_GetFrame(PyThreadState_Get());
+  const Frame *frame = innermost ? frame_of(innermost) : nullptr;
+  Py_XDECREF(innermost);
+  while (frame && (frame != prints_ || frame->before != prints_at_))
+    frame = frame->previous;
+  return frame != nullptr;
+}
+
+void Reads::observe(const Frame &frame, const Instruction &instruction, bool called) {
+  frame_ = &frame;
+  instruction_ = &instruction;
+  top_ = stack_of(frame) + instruction.depth;
+  called_ = called;
+  if (prints_ == &frame)
+    prints_ = nullptr;
+  if (!called)
+    read();
+  else
+    read_in_call();
+  store();
+}
+
+void Reads::read_in_call() {
+  switch (instruction_->action) {
+  case Action::load_attribute:
+    stores_.read_by_call(name(kAttributeShift));
+    break;
+  case Action::load_global:
+    stores_.read_by_call(name(1));
+    break;
+  case Action::load_name:
+    stores_.read_by_call(name());
+    break;
+  case Action::load_cell:
+  case Action::load_class_cell:
+    stores_.read_by_call(
+        PyTuple_GET_ITEM(frame_->code->co_localsplusnames, instruction_->argument));
+    break;
+  case Action::load_item:
+  case Action::load_slice:
+  case Action::iterate:
+  case Action::call: // C code may read elements
+  case Action::call_names:
+  case Action::call_unpacked:
+    stores_.read_by_call(nullptr);
+    break;
+  default:
+    break;
+  }
+}
+
+void Reads::read() {
+  switch (instruction_->action) {
+  case Action::load_attribute:
+    load_attribute(operand(1), name(kAttributeShift));
+    break;
+  case Action::load_super: // two bits lie below the index of the name
+    paths_.super_attribute(operand(2), operand(1), name(2));
+    break;
+  case Action::load_global:
+    load_global(name(1));
+    break;
+  case Action::load_name:
+    if (!frame_->locals || !PyDict_Check(frame_->locals) ||
+        !PyDict_GetItemWithError(frame_->locals, name()))
+      load_global(name());
+    break;
+  case Action::load_cell:
+  case Action::load_class_cell:
+    load_cell();
+    break;
+  case Action::load_item:
+    load_item(operand(2), operand(1));
+    break;
+  case Action::load_slice:
+    paths_.whole(operand(3), false);
+    break;
+  case Action::iterate:
+    paths_.whole(operand(1), false);
+    break;
+  case Action::contains:
+    contains(operand(2), operand(1));
+    break;
+  case Action::identify:
+    check_identity(operand(2), operand(1));
+    paths_.identify(operand(2), operand(1));
+    break;
+  case Action::compare:
+    check_types(operand(2), operand(1));
+    paths_.whole(operand(2), true);
+    paths_.whole(operand(1), true);
+    break;
+  case Action::operate:
+    operate();
+    break;
+  case Action::truth:
+    truth(operand(1));
+    break;
+  case Action::length:
+    paths_.length(operand(1));
+    break;
+  case Action::format:
+    paths_.whole(operand(instruction_->argument & 4 && kFormatsWithArgument ? 2 : 1), true);
+    break;
+  case Action::format_second:
+    paths_.whole(operand(2), true);
+    break;
+  case Action::match_keys:
+    paths_.whole(operand(2), false);
+    break;
+  case Action::match_class:
+    match_class();
+    break;
+  case Action::import_name:
+    paths_.imported(name());
+    break;
+  case Action::import_from:
+    paths_.read(paths_.attribute(operand(1), name()));
+    break;
+  default:
+    break;
+  }
+}
+
+void Reads::store() {
+  switch (instruction_->action) {
+  case Action::store_attribute:
+  case Action::delete_attribute:
+    store_attribute(operand(1), name());
+    break;
+  case Action::store_global:
+    if (!is_ours(frame_->globals))
+      stores_.note(paths_.global(frame_->globals, frame_->code->co_filename, name()), called_);
+    break;
+  case Action::store_name:
+    if (frame_->locals == frame_->globals && !is_ours(frame_->globals))
+      stores_.note(paths_.global(frame_->globals, frame_->code->co_filename, name()), called_);
+    break;
+  case Action::store_cell:
+    if (PyObject *cell = variable(); cell && PyCell_Check(cell))
+      stores_.note(paths_.cell(cell), called_);
+    break;
+  case Action::store_item:
+    store_item(operand(2), operand(1));
+    break;
+  case Action::store_slice:
+    store_slice(operand(3));
+    break;
+  case Action::delete_item:
+    delete_item(operand(2), operand(1));
+    break;
+  case Action::operate:
+    if (instruction_->argument >= kInPlace)
+      change(operand(2), false);
+    break;
+  case Action::call:
+    calls(0);
+    break;
+  case Action::call_names:
+    calls(1);
+    break;
+  case Action::call_unpacked:
+    calls_unpacked();
+    break;
+  default:
+    break;
+  }
+}
+
+PyObject *Reads::name(int shift) const {
+  return PyTuple_GET_ITEM(frame_->code->co_names, instruction_->argument >> shift);
+}
+
+/// A local variable, cell or free variable by number.
+PyObject *Reads::variable() const { return frame_->variables[instruction_->argument]; }
+
+/// What tracehost notes of objects shows in no result.
+void Reads::identified(PyObject *object) {
+  if (!is_ours(frame_->globals))
+    paths_.identified(object);
+}
+
+bool Reads::is_ours(PyObject *globals) {
+  const auto [found, fresh] = ours_.try_emplace(globals, false);
+  if (fresh)
+    found->second = origin_of(frame_->code) == Origin::tracehost;
+  return found->second;
+}
+
+// ---- reads --------------------------------------------------------------------------------------
+
+void Reads::load_attribute(PyObject *owner, PyObject *name) {
+  if (Py_IS_TYPE(owner, &PySuper_Type))
+    return load_super(owner, name);
+  check_use_of_type(owner);
+  if (is_tensor(owner))
+    paths_.read_metadata(owner);
+  if (is_own_type(Py_TYPE(owner)) && is_ours(frame_->globals))
+    return; // what tracehost notes of a Function
+  paths_.read(paths_.attribute(owner, name));
+  if (paths_.knows(owner))
+    call_special(owner, "__getattr__", std::array{owner, name});
+}
+
+/// An attribute of a `super` object.
+void Reads::load_super(PyObject *super, PyObject *name) {
+  const Owned type(PyObject_GetAttrString(super, "__thisclass__"));
+  const Owned self(PyObject_GetAttrString(super, "__self__"));
+  PyErr_Clear();
+  if (type && self)
+    paths_.super_attribute(type.get(), self.get(), name);
+}
+
+/// torch takes a list with a tensor for a tuple, and a number of the graph is one. Converted code
+/// has made a tensor of the list.
+void Reads::check_index(PyObject *list) {
+  for (Py_ssize_t i = 0; i < PyList_GET_SIZE(list); ++i) {
+    if (!is_traced_number(PyList_GET_ITEM(list, i)))
+      continue;
+    try { // the body's end refuses again: CPython knows no exception of C++ here
+      trace::refuse(
+          trace::Refusal::value_read,
+          "a list with a number that the body has read from a tensor is an index at " +
+              text(user_line()) +
+              ", in code that is not converted. Make a tensor of it: torch.tensor(list).");
+    } catch (const std::exception &) {
+      PyErr_Clear();
+    }
+    return;
+  }
+}
+
+/// A dict of a subclass may store what is missing: defaultdict.
+void Reads::load_item(PyObject *container, PyObject *key) {
+  if (PyList_CheckExact(key) && is_tensor(container))
+    check_index(key);
+  check_lookup(key, container);
+  identified(key);
+  const Paths::Position at = paths_.item(container, key);
+  paths_.read_item(at);
+  if (at.container >= 0 && PyDict_Check(container) && !PyDict_CheckExact(container) &&
+      PyDict_Contains(container, key) == 0)
+    stores_.note(at, called_);
+  PyErr_Clear();
+}
+
+/// Code of ours keeps nothing of the user's in its globals.
+void Reads::load_global(PyObject *name) {
+  if (is_ours(frame_->globals))
+    return;
+  PyObject *file = frame_->code->co_filename;
+  const Paths::Position at = paths_.global(frame_->globals, file, name);
+  paths_.read(at);
+  if (at.slot < 0 || paths_.is_there(at))
+    return;
+  if (frame_->builtins && frame_->builtins != frame_->globals && PyDict_Check(frame_->builtins)) {
+    const Owned builtins(interned("builtins"));
+    paths_.read(paths_.global(frame_->builtins, builtins.get(), name));
+  }
+}
+
+void Reads::load_cell() {
+  if (PyObject *cell = variable(); cell && PyCell_Check(cell))
+    paths_.read(paths_.cell(cell));
+}
+
+void Reads::contains(PyObject *element, PyObject *container) {
+  check_lookup(element, container);
+  identified(element);
+  if (PyDict_Check(container)) {
+    const Paths::Position at = paths_.item(container, element);
+    paths_.read_item(at);
+    return;
+  }
+  if (PyAnySet_CheckExact(container) && is_plain(Py_TYPE(element), element))
+    load_item(container, element);
+  else
+    paths_.whole(container, true);
+}
+
+void Reads::operate() {
+  paths_.whole(operand(2), true);
+  paths_.whole(operand(1), true);
+}
+
+void Reads::truth(PyObject *value) {
+  if (PyBool_Check(value) || paths_.length(value) >= 0 || !has_user_attributes(Py_TYPE(value)))
+    return;
+  for (const char *asked : {"__bool__", "__len__"}) {
+    const Owned text(interned(asked));
+    paths_.class_attribute(Py_TYPE(value), text.get());
+  }
+}
+
+/// `case Point(0, y=1)`: `__match_args__` names the first ones.
+void Reads::match_class() {
+  PyObject *subject = operand(3), *type = operand(2), *names = operand(1);
+  const Owned match_args(interned("__match_args__"));
+  if (PyType_Check(type)) {
+    paths_.read(paths_.attribute(type, match_args.get()));
+    const Owned positional(PyObject_GetAttr(type, match_args.get()));
+    PyErr_Clear();
+    for (Py_ssize_t i = 0; positional && PyTuple_Check(positional.get()) &&
+                           i < instruction_->argument && i < PyTuple_GET_SIZE(positional.get());
+         ++i)
+      paths_.read(paths_.attribute(subject, PyTuple_GET_ITEM(positional.get(), i)));
+  }
+  for (Py_ssize_t i = 0; PyTuple_Check(names) && i < PyTuple_GET_SIZE(names); ++i)
+    paths_.read(paths_.attribute(subject, PyTuple_GET_ITEM(names, i)));
+}
+
+// ---- stores -------------------------------------------------------------------------------------
+
+void Reads::store_attribute(PyObject *owner, PyObject *name) {
+  stores_.note(paths_.stored_attribute(owner, name), called_);
+  if (paths_.knows(owner))
+    call_special(owner, "__setattr__", std::array{owner, name});
+}
+
+void Reads::store_item(PyObject *container, PyObject *key) {
+  if (PySlice_Check(key))
+    return store_slice(container);
+  identified(key);
+  stores_.note(paths_.item(container, key), called_);
+}
+
+void Reads::store_slice(PyObject *container) {
+  if (!called_)
+    paths_.whole(container, true);
+  change(container, true);
+}
+
+/// What follows in a list moves up; what is iterated later lacks a key.
+void Reads::delete_item(PyObject *container, PyObject *key) {
+  identified(key);
+  paths_.before_change(container);
+  stores_.note(paths_.item(container, key), called_);
+}
+
+/// The container may get elements; `rewrites`: lose and move them as well.
+void Reads::change(PyObject *container, bool rewrites) {
+  if (PyTuple_Check(container))
+    return;
+  const int c = paths_.before_change(container);
+  stores_.note({c, -1}, called_);
+  if (c >= 0 && rewrites && !called_)
+    paths_.graph().containers[c].rewritten = true;
+}
+
+} // namespace tracehost::python

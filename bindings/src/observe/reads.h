@@ -1,0 +1,115 @@
+#pragma once
+
+#include "base/frame.h"
+#include "base/instructions.h"
+#include "observe/c_functions.h"
+#include "observe/paths.h"
+#include "observe/stores.h"
+
+#include <Python.h>
+
+#include <span>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+namespace tracehost::python {
+
+/// What a call of C code runs.
+struct Called {
+  std::string_view of, name;    ///< its module or type, and its own name
+  bool method = false;          ///< the first argument is `self`
+  PyObject *callable = nullptr; ///< a function; null: a method, a type
+
+  std::string shown() const; ///< `time.time()`
+};
+
+/// Turns each instruction of the body, seen before it runs, into reads and stores of slots.
+/// Requires for every member: GIL held, on the thread that traces.
+class Reads {
+public:
+  Reads(Paths &paths, Stores &stores) : paths_(paths), stores_(stores) {}
+
+  /// Whether the body is in a call of print(), on this thread: what is shown need not be guarded.
+  static bool printing();
+
+  /// `called`: of code that a node of the graph calls at each run. Its stores count alone.
+  void observe(const Frame &frame, const Instruction &instruction, bool called);
+
+  /// Each once.
+  const std::vector<UnknownCall> &unknown_calls() const { return unknown_; }
+
+private:
+  using Arguments = std::span<PyObject *const>;
+
+  void read();
+  void read_in_call();
+  void store();
+  /// An operand of the instruction: 1 is the top of the stack.
+  PyObject *operand(int from_top) const { return top_[-from_top]; }
+  PyObject *name(int shift = 0) const;
+  bool is_ours(PyObject *globals);
+  void identified(PyObject *object);
+  PyObject *variable() const;
+
+  void load_attribute(PyObject *owner, PyObject *name);
+  void load_super(PyObject *super, PyObject *name);
+  void load_item(PyObject *container, PyObject *key);
+  static void check_index(PyObject *list);
+  void refuse_number(const char *what, const char *instead);
+  void refuse_type();
+  void check_identity(PyObject *a, PyObject *b);
+  void check_types(PyObject *a, PyObject *b);
+  void check_lookup(PyObject *element, PyObject *container);
+  void check_use_of_type(PyObject *object);
+  void load_global(PyObject *name);
+  void load_cell();
+  void contains(PyObject *element, PyObject *container);
+  void operate();
+  void truth(PyObject *value);
+  void match_class();
+  void store_attribute(PyObject *owner, PyObject *name);
+  void store_item(PyObject *container, PyObject *key);
+  void store_slice(PyObject *container);
+  void delete_item(PyObject *container, PyObject *key);
+  void change(PyObject *container, bool rewrites);
+
+  void calls(int names);
+  void calls_unpacked();
+  void call(PyObject *callable, Arguments arguments);
+  void call_c_function(PyObject *callable, Arguments arguments);
+  void call_descriptor(PyObject *descriptor, Arguments arguments);
+  void call_slot_wrapper(PyObject *wrapper, Arguments arguments);
+  void call_type(PyTypeObject *type, Arguments arguments);
+  void call_object(PyObject *callable, Arguments arguments);
+  void call_method(PyObject *self, std::string_view name, Arguments with_self);
+  void apply(Effect effect, const Called &called, Arguments arguments);
+  bool apply_store(Effect effect, const Called &called, Arguments arguments);
+  void apply_read(Effect effect, const Called &called, Arguments arguments);
+  void ask_again(const Called &called, Arguments arguments);
+  void change_by(Effect effect, std::string_view name, PyObject *container, Arguments others);
+  bool may_differ(Arguments arguments) const;
+  void note_unknown(const Called &called);
+  void ask_abstract_class(PyObject *type, PyObject *of);
+  void call_kept(PyObject *callable, PyObject *self, Arguments arguments);
+  void call_cached(PyObject *callable, Arguments arguments);
+  void call_special(PyObject *owner, const char *special, Arguments arguments);
+  void read_removed(std::string_view name, PyObject *container, PyObject *key);
+  void use_getter(PyObject *getter, PyObject *object);
+  void use_getters(Arguments arguments);
+  void read_contents(Arguments arguments, bool may_store);
+
+  Paths &paths_;
+  Stores &stores_;
+  std::unordered_map<PyObject *, bool> ours_; ///< dicts of globals, borrowed from frames
+  const Frame *frame_ = nullptr;              ///< of the instruction that is handled
+  const Instruction *instruction_ = nullptr;
+  PyObject *const *top_ = nullptr; ///< one past the last value of its stack
+  bool called_ = false;
+  std::vector<UnknownCall> unknown_;
+  static thread_local const Frame *prints_;            ///< the frame that calls print(), or null
+  static thread_local const std::uint16_t *prints_at_; ///< where; the frame may be gone since
+};
+
+} // namespace tracehost::python

@@ -1,0 +1,250 @@
+#include "base/kinds.h"
+#include "base/known.h"
+#include "base/object.h"
+#include "base/origin.h"
+#include "observe/reads.h"
+#include "trace/tracer.h"
+
+#include <utility>
+#include <vector>
+
+/// Reads: what is called, and how. Python code is observed while it runs; what C code reads of its
+/// arguments is said in reads_effects.cpp.
+
+namespace tracehost::python {
+
+namespace {
+
+std::vector<PyObject *> with_self(PyObject *self, std::span<PyObject *const> arguments) {
+  std::vector<PyObject *> all{self};
+  all.insert(all.end(), arguments.begin(), arguments.end());
+  return all;
+}
+
+/// A function of a module, also one that pybind11 makes: its `self` is its own record.
+bool is_function(PyObject *self) {
+  return !self || PyModule_Check(self) || PyCapsule_CheckExact(self) ||
+         std::string_view(Py_TYPE(self)->tp_name).starts_with("pybind11");
+}
+
+/// `collections.deque` as two words; `int` is of builtins.
+std::pair<std::string_view, std::string_view> split(std::string_view name) {
+  const auto dot = name.rfind('.');
+  return dot == std::string_view::npos ? std::pair{std::string_view("builtins"), name}
+                                       : std::pair{name.substr(0, dot), name.substr(dot + 1)};
+}
+
+/// What a C base class does by itself: object.__setattr__, BaseException.__setattr__.
+bool is_slot_of_base(PyObject *found, std::string_view special) {
+  return Py_IS_TYPE(found, &PyWrapperDescr_Type) && utf8(PyDescr_NAME(found)) == special;
+}
+
+/// A method that a C type gives an object: `super().__setattr__`.
+bool is_slot_wrapper(PyObject *callable) {
+  return std::string_view(Py_TYPE(callable)->tp_name) == "method-wrapper";
+}
+
+} // namespace
+
+/// The stack: two words for what is called, its arguments, and the names of the last of these.
+void Reads::calls(int names) {
+  const int count = instruction_->argument;
+  PyObject *const *arguments = top_ - names - count;
+  PyObject *first = arguments[-2], *second = arguments[-1];
+  PyObject *callable = kCallableFirst ? first : first ? first : second;
+  const bool bound = kCallableFirst ? second != nullptr : first != nullptr;
+  if (bound)
+    call(callable, {arguments - 1, static_cast<std::size_t>(count + 1)});
+  else
+    call(callable, {arguments, static_cast<std::size_t>(count)});
+}
+
+void Reads::calls_unpacked() {
+  const int named = instruction_->argument & 1;
+  PyObject *positional = operand(1 + named);
+  PyObject *callable = kCallableFirst ? operand(3 + named) : operand(2 + named);
+  paths_.whole(positional, false);
+  if (named)
+    paths_.whole(operand(1), false);
+  std::vector<PyObject *> arguments;
+  if (PyTuple_Check(positional) || PyList_Check(positional))
+    arguments.assign(PySequence_Fast_ITEMS(positional),
+                     PySequence_Fast_ITEMS(positional) + Py_SIZE(positional));
+  if (named && PyDict_Check(operand(1))) {
+    PyObject *key, *value;
+    for (Py_ssize_t at = 0; PyDict_Next(operand(1), &at, &key, &value);)
+      arguments.push_back(value);
+  }
+  call(callable, arguments);
+}
+
+void Reads::call(PyObject *callable, Arguments arguments) {
+  PyTypeObject *type = Py_TYPE(callable);
+  if (PyFunction_Check(callable))
+    return;
+  if (PyMethod_Check(callable)) {
+    paths_.callee(callable);
+    return call(PyMethod_GET_FUNCTION(callable), with_self(PyMethod_GET_SELF(callable), arguments));
+  }
+  if (type == known().partial) {
+    paths_.callee(callable);
+    const Owned function(PyObject_GetAttrString(callable, "func"));
+    const Owned bound(PyObject_GetAttrString(callable, "args"));
+    PyErr_Clear();
+    if (bound && PyTuple_Check(bound.get()))
+      call(function.get(),
+           {PySequence_Fast_ITEMS(bound.get()), static_cast<std::size_t>(Py_SIZE(bound.get()))});
+    return function ? call(function.get(), arguments) : void();
+  }
+  if (PyCFunction_Check(callable))
+    return call_c_function(callable, arguments);
+  if (Py_IS_TYPE(callable, &PyMethodDescr_Type) || Py_IS_TYPE(callable, &PyWrapperDescr_Type))
+    return call_descriptor(callable, arguments);
+  if (is_slot_wrapper(callable))
+    return call_slot_wrapper(callable, arguments);
+  if (PyType_Check(callable))
+    return call_type(reinterpret_cast<PyTypeObject *>(callable), arguments);
+  if (type == known().lru_cache)
+    return call_cached(callable, arguments);
+  if (PyWeakref_CheckRefExact(callable))
+    return paths_.read(paths_.referent_of(callable));
+  if (is_getter(callable)) {
+    for (PyObject *argument : arguments)
+      use_getter(callable, argument);
+    return;
+  }
+  call_object(callable, arguments);
+}
+
+void Reads::call_c_function(PyObject *callable, Arguments arguments) {
+  auto *function = reinterpret_cast<PyCFunctionObject *>(callable);
+  const std::string_view name = function->m_ml->ml_name;
+  PyObject *self = PyCFunction_GET_SELF(callable);
+  if (is_function(self)) {
+    const std::string_view module =
+        function->m_module && PyUnicode_Check(function->m_module) ? utf8(function->m_module) : "";
+    return apply(effect_of(module, name), {.of = module, .name = name, .callable = callable},
+                 arguments);
+  }
+  if (paths_.knows(callable) && effect_of_method(self, name) != Effect::process_state)
+    return call_kept(callable, self, arguments);
+  call_method(self, name, with_self(self, arguments));
+}
+
+void Reads::call_method(PyObject *self, std::string_view name, Arguments with_self) {
+  const auto *of = PyType_Check(self) ? reinterpret_cast<PyTypeObject *>(self) : Py_TYPE(self);
+  apply(effect_of_method(self, name), {.of = of->tp_name, .name = name, .method = true}, with_self);
+}
+
+/// `dict.get`, taken from its class.
+void Reads::call_descriptor(PyObject *descriptor, Arguments arguments) {
+  if (!arguments.empty() && arguments[0])
+    call_method(arguments[0], utf8(PyDescr_NAME(descriptor)), arguments);
+}
+
+void Reads::call_slot_wrapper(PyObject *wrapper, Arguments arguments) {
+  const Owned self(PyObject_GetAttrString(wrapper, "__self__"));
+  const Owned name(PyObject_GetAttrString(wrapper, "__name__"));
+  PyErr_Clear();
+  if (self && paths_.knows(wrapper) && is_opaque(self.get()) && !is_collection(self.get()))
+    paths_.unguarded(std::string("a method of type ") + Py_TYPE(self.get())->tp_name);
+  if (self && name)
+    call_method(self.get(), utf8(name.get()), with_self(self.get(), arguments));
+}
+
+/// A class that Python code makes runs its own `__new__` and `__init__`.
+void Reads::call_type(PyTypeObject *type, Arguments arguments) {
+  check_use_of_type(reinterpret_cast<PyObject *>(type));
+  // C code gives its types names with their module.
+  const bool of_c = !(type->tp_flags & Py_TPFLAGS_HEAPTYPE) ||
+                    std::string_view(type->tp_name).find('.') != std::string_view::npos;
+  if (of_c || is_library(origin_of_type(type))) {
+    auto [module, name] = split(type->tp_name);
+    const Owned of(of_c ? nullptr
+                        : PyObject_GetAttrString(reinterpret_cast<PyObject *>(type), "__module__"));
+    PyErr_Clear();
+    if (of && PyUnicode_Check(of.get()))
+      module = utf8(of.get());
+    Effect effect = effect_of(module, name);
+    if (effect == Effect::unknown && !of_c)
+      effect = Effect::changes;
+    return apply(effect, {.of = module, .name = name}, arguments);
+  }
+  for (const char *asked : {"__new__", "__init__"}) {
+    const Owned text(PyUnicode_InternFromString(asked));
+    paths_.class_attribute(type, text.get());
+  }
+}
+
+/// An object with `__call__`, which is Python code, or what an extension has made.
+void Reads::call_object(PyObject *callable, Arguments arguments) {
+  PyTypeObject *type = Py_TYPE(callable);
+  const Owned text(PyUnicode_InternFromString("__call__"));
+  paths_.class_attribute(type, text.get());
+  PyObject *found = _PyType_Lookup(type, text.get()); // borrowed
+  if (found && PyFunction_Check(found))
+    return;
+  if (found && PyCFunction_Check(found))
+    return call_c_function(found, arguments);
+  const Owned module(PyObject_GetAttrString(callable, "__module__"));
+  const Owned name(PyObject_GetAttrString(callable, "__name__"));
+  PyErr_Clear();
+  const bool named = module && name && PyUnicode_Check(module.get()) && PyUnicode_Check(name.get());
+  const auto [of, own] =
+      named ? std::pair<std::string_view, std::string_view>(utf8(module.get()), utf8(name.get()))
+            : split(type->tp_name);
+  // Methods of numpy's generators are no builtins: no profile event tells of them.
+  const bool may_draw = !arguments.empty() && !called_ && trace::recording();
+  if (may_draw && foreign_generator(arguments[0]) == "numpy.random")
+    trace::note_draw("numpy.random." + std::string(own));
+  const Effect effect = effect_of(of, own);
+  apply(effect == Effect::contents ? Effect::changes : effect, {.of = of, .name = own}, arguments);
+}
+
+/// A method that was kept with its object: `draw = rng.random`. The object has no path.
+void Reads::call_kept(PyObject *callable, PyObject *self, Arguments arguments) {
+  if (!called_ && is_opaque(self) && !is_collection(self) && !is_tensor(self))
+    paths_.unguarded(std::string(reinterpret_cast<PyCFunctionObject *>(callable)->m_ml->ml_name) +
+                     "() of type " + Py_TYPE(self)->tp_name);
+  read_contents(arguments, /*may_store=*/true);
+}
+
+/// A function with lru_cache. A result that it has is an entry of its dict. One that it has not
+/// becomes an entry: the function is then seen running.
+void Reads::call_cached(PyObject *callable, Arguments arguments) {
+  PyObject *cache = paths_.inner(callable);
+  if (!cache)
+    return;
+  const bool alone = arguments.size() == 1 &&
+                     (PyLong_CheckExact(arguments[0]) || PyUnicode_CheckExact(arguments[0]));
+  Owned key(alone ? Py_NewRef(arguments[0])
+                  : PyTuple_New(static_cast<Py_ssize_t>(arguments.size())));
+  for (std::size_t i = 0; !alone && key && i < arguments.size(); ++i)
+    PyTuple_SET_ITEM(key.get(), i, Py_NewRef(arguments[i]));
+  if (instruction_->named || !key ||
+      PyObject_Hash(key.get()) == -1) { // the key has a mark of functools' own
+    PyErr_Clear();
+    paths_.whole(cache, false);
+    stores_.note({paths_.before_change(cache), -1}, called_);
+    return;
+  }
+  load_item(cache, key.get());
+  if (PyDict_Contains(cache, key.get()) == 0)
+    stores_.note(paths_.item(cache, key.get()), called_);
+  PyErr_Clear();
+}
+
+/// A special method of the object's class that is no Python code, `__getattr__ = dict.__getitem__`.
+void Reads::call_special(PyObject *owner, const char *special, Arguments arguments) {
+  PyTypeObject *type = Py_TYPE(owner);
+  if (!has_user_attributes(type) || PyModule_Check(owner))
+    return;
+  const Owned text(PyUnicode_InternFromString(special));
+  PyObject *found = _PyType_Lookup(type, text.get()); // borrowed
+  if (!found || PyFunction_Check(found) || is_slot_of_base(found, special))
+    return;
+  paths_.class_attribute(type, text.get());
+  call(found, arguments);
+}
+
+} // namespace tracehost::python

@@ -1,0 +1,97 @@
+#include "base/object.h"
+#include "base/origin.h"
+#include "base/user_line.h"
+#include "numbers/traced_number.h"
+#include "observe/reads.h"
+#include "trace/tracer.h"
+
+#include <fmt/format.h>
+
+#include <exception>
+
+/// Reads: what a number that the body has read from a tensor can't answer. Such a number says by
+/// `__class__` and isinstance() that it is an int, a float or a bool. `type(n)` is its own class
+/// all the same, and `n is True` is false: code that is not converted would go another way than
+/// eager.
+///
+///     if type(n) is int: ...     identify(TracedNumber, int)   refused
+///     TABLE[type(n)]             an item of a dict with int    refused
+///     type(n) is list            false for each number         as eager
+///
+/// Code of Python's library and of torch is let be: copy and pytree ask for a type to find nothing.
+
+namespace tracehost::python {
+namespace {
+
+bool is_type_of_number(PyObject *object) {
+  return object == reinterpret_cast<PyObject *>(&PyLong_Type) ||
+         object == reinterpret_cast<PyObject *>(&PyFloat_Type) ||
+         object == reinterpret_cast<PyObject *>(&PyBool_Type) || is_traced_number_class(object);
+}
+
+/// Whether a list, tuple, set or dict holds a type of numbers: else none finds anything there.
+bool holds_type_of_number(PyObject *container) {
+  if (PyTuple_Check(container) || PyList_Check(container)) {
+    for (Py_ssize_t i = 0; i < Py_SIZE(container); ++i)
+      if (is_type_of_number(PySequence_Fast_ITEMS(container)[i]))
+        return true;
+    return false;
+  }
+  if (!PyDict_Check(container) && !PyAnySet_Check(container))
+    return true;
+  bool found = false;
+  for (PyTypeObject *type : {&PyLong_Type, &PyFloat_Type, &PyBool_Type}) {
+    auto *key = reinterpret_cast<PyObject *>(type);
+    found |= (PyDict_Check(container) ? PyDict_Contains(container, key)
+                                      : PySet_Contains(container, key)) == 1;
+  }
+  PyErr_Clear();
+  return found;
+}
+
+} // namespace
+
+/// The body's end refuses again: CPython knows no exception of C++ here.
+void Reads::refuse_number(const char *what, const char *instead) {
+  if (!trace::recording() || is_library(origin_of(frame_->code)))
+    return;
+  try {
+    trace::refuse(trace::Refusal::value_read,
+                  fmt::format("{} of a number that the body has read from a tensor is asked for at "
+                              "{}, in code that is not converted. There the number is of a class "
+                              "of its own. {}, or convert the code (autograph.convert).",
+                              what, text(user_line()), instead));
+  } catch (const std::exception &) {
+    PyErr_Clear();
+  }
+}
+
+void Reads::refuse_type() { refuse_number("type()", "Ask isinstance(n, int)"); }
+
+/// `a is b`.
+void Reads::check_identity(PyObject *a, PyObject *b) {
+  if ((is_traced_number(a) && PyBool_Check(b)) || (is_traced_number(b) && PyBool_Check(a)))
+    refuse_number("the identity", "Ask bool(n)");
+  check_types(a, b);
+}
+
+/// `a == b`.
+void Reads::check_types(PyObject *a, PyObject *b) {
+  if ((is_traced_number_class(a) && is_type_of_number(b)) ||
+      (is_traced_number_class(b) && is_type_of_number(a)))
+    refuse_type();
+}
+
+/// `element in container`, `container[element]`.
+void Reads::check_lookup(PyObject *element, PyObject *container) {
+  if (is_traced_number_class(element) && holds_type_of_number(container))
+    refuse_type();
+}
+
+/// `type(n).__name__`, `type(n)(3)`, `issubclass(type(n), int)`.
+void Reads::check_use_of_type(PyObject *object) {
+  if (is_traced_number_class(object))
+    refuse_type();
+}
+
+} // namespace tracehost::python

@@ -1,0 +1,458 @@
+#include "pytree/leaf.h"
+
+#include "base/errors.h"
+#include "base/lazy.h"
+#include "base/object.h"
+#include "pytree/user_type.h"
+
+#include <torch/csrc/Device.h>
+#include <torch/csrc/autograd/python_variable.h>
+
+#include <cstring>
+#include <limits>
+
+namespace tracehost::python {
+
+namespace {
+
+constexpr std::size_t kTextLimit = 60;
+
+/// Types that leaf() asks for and that have no C symbol. On the heap and never freed, so that no
+/// Python object lives in a C++ static when the interpreter goes.
+struct HeapTypes {
+  PyTypeObject *enum_meta; ///< class of enum classes
+};
+
+const HeapTypes &heap_types() {
+  static constinit Lazy<HeapTypes> made;
+  return made([] {
+    const KeepError keep;
+    Owned module(PyImport_ImportModule("enum"));
+    PyObject *meta = module ? PyObject_GetAttrString(module.get(), "EnumMeta") : nullptr;
+    PyErr_Clear();
+    return HeapTypes{meta && PyType_Check(meta) ? reinterpret_cast<PyTypeObject *>(meta) : nullptr};
+  });
+}
+
+/// A traced number is a tensor, too.
+bool is_tensor_or_number(PyObject *object) {
+  return THPVariableClass &&
+         PyType_IsSubtype(Py_TYPE(object), reinterpret_cast<PyTypeObject *>(THPVariableClass));
+}
+
+/// Whether the type says itself what its values equal. A slice does not hash before 3.12, but is a
+/// value all the same.
+bool compares_by_value(PyTypeObject *type) {
+  if (type == &PySlice_Type)
+    return true;
+  return type->tp_richcompare && type->tp_richcompare != PyBaseObject_Type.tp_richcompare &&
+         type->tp_hash && type->tp_hash != PyBaseObject_Type.tp_hash &&
+         type->tp_hash != PyObject_HashNotImplemented;
+}
+
+std::uint64_t bits(double value) {
+  std::uint64_t result;
+  std::memcpy(&result, &value, sizeof result);
+  return result;
+}
+
+bool same_real(double a, double b) { return bits(a) == bits(b) || (a != a && b != b); }
+
+double canonical(double value) {
+  return value == value ? value : std::numeric_limits<double>::quiet_NaN();
+}
+
+std::int64_t packed(const at::Device &device) {
+  return static_cast<std::int64_t>(device.type()) << 8 | (device.index() + 1);
+}
+
+/// The object of a weak reference, or null once it is gone. The field, because the accessor that
+/// all versions share is deprecated in 3.13.
+PyObject *referent(PyObject *weak) {
+  PyObject *object = reinterpret_cast<PyWeakReference *>(weak)->wr_object;
+  return object == Py_None ? nullptr : object;
+}
+
+/// Same exact type and `==`. An ordinary exception in a user's `__eq__` means not equal;
+/// KeyboardInterrupt and the like stay set for the caller to find.
+bool equal(PyObject *a, PyObject *b) {
+  if (a == b)
+    return true;
+  if (Py_TYPE(a) != Py_TYPE(b))
+    return false;
+  if (PyComplex_CheckExact(a)) {
+    const Py_complex x = PyComplex_AsCComplex(a), y = PyComplex_AsCComplex(b);
+    return same_real(x.real, y.real) && same_real(x.imag, y.imag);
+  }
+  Py_INCREF(a);
+  Py_INCREF(b);
+  int result = PyObject_RichCompareBool(a, b, Py_EQ);
+  // NaNs of a class derived from float.
+  if (result == 0 && PyFloat_Check(a) && PyFloat_AS_DOUBLE(a) != PyFloat_AS_DOUBLE(a))
+    result = PyFloat_AS_DOUBLE(b) != PyFloat_AS_DOUBLE(b);
+  Py_DECREF(a);
+  Py_DECREF(b);
+  if (result < 0 && PyErr_ExceptionMatches(PyExc_Exception))
+    PyErr_Clear();
+  return result == 1;
+}
+
+PyAtom::Compare comparison(PyObject *object) {
+  using Compare = PyAtom::Compare;
+  PyTypeObject *type = Py_TYPE(object);
+  if (PyFunction_Check(object) || PyType_Check(object) || PyModule_Check(object))
+    return Compare::identity;
+  if (PyMethod_Check(object))
+    // A method of an object that cannot be referred to weakly compares itself: same self, same
+    // function.
+    return Py_TYPE(PyMethod_GET_SELF(object))->tp_weaklistoffset ? Compare::method
+                                                                 : Compare::equality;
+  if (is_tensor_or_number(object) || type == &PyTuple_Type)
+    return Compare::weak_identity;
+  if (is_enum_member(object))
+    return Compare::identity;
+  return compares_by_value(type) ? Compare::equality : Compare::weak_identity;
+}
+
+// ---- text ---------------------------------------------------------------------------------------
+
+std::string shortened(std::string text) {
+  if (text.size() <= kTextLimit)
+    return text;
+  std::size_t cut = kTextLimit - 3;
+  while (cut > 0 && (static_cast<unsigned char>(text[cut]) & 0xC0) == 0x80)
+    --cut; // not inside a character
+  return text.substr(0, cut) + "...";
+}
+
+std::string repr(PyObject *object) {
+  if (PyUnicode_CheckExact(object) &&
+      PyUnicode_GET_LENGTH(object) > static_cast<Py_ssize_t>(kTextLimit)) {
+    Owned head(PyUnicode_Substring(object, 0, kTextLimit - 5));
+    Owned text(head ? PyObject_Repr(head.get()) : nullptr);
+    return text ? utf8(text.get()) + std::string("...") : "'...'";
+  }
+  Owned text(PyObject_Repr(object));
+  return text ? utf8(text.get()) : std::string("<") + Py_TYPE(object)->tp_name + ">";
+}
+
+const char *short_name(PyTypeObject *type) {
+  const char *dot = std::strrchr(type->tp_name, '.');
+  return dot ? dot + 1 : type->tp_name;
+}
+
+std::string function_text(PyObject *function) {
+  auto *made = reinterpret_cast<PyFunctionObject *>(function);
+  auto *code = reinterpret_cast<PyCodeObject *>(made->func_code);
+  std::string file = utf8(code->co_filename);
+  file.erase(0, file.rfind('/') + 1);
+  return std::string("<function ") + utf8(made->func_qualname) + " at " + file + ":" +
+         std::to_string(code->co_firstlineno) + ">";
+}
+
+std::string object_text(PyObject *object) {
+  if (PyFunction_Check(object))
+    return function_text(object);
+  if (PyType_Check(object))
+    return std::string("<class ") + short_name(reinterpret_cast<PyTypeObject *>(object)) + ">";
+  if (PyModule_Check(object)) {
+    Owned name(PyModule_GetNameObject(object));
+    return std::string("<module ") + utf8(name.get()) + ">";
+  }
+  if (is_tensor_or_number(object))
+    return "<tensor>";
+  if (is_enum_member(object)) {
+    Owned name(PyObject_GetAttrString(object, "_name_"));
+    return std::string(short_name(Py_TYPE(object))) + "." + utf8(name.get());
+  }
+  if (PyCFunction_Check(object))
+    return std::string("<built-in ") +
+           reinterpret_cast<PyCFunctionObject *>(object)->m_ml->ml_name + ">";
+  const bool heap = Py_TYPE(object)->tp_flags & Py_TPFLAGS_HEAPTYPE;
+  if (!heap && Py_TYPE(object)->tp_repr && Py_TYPE(object)->tp_repr != PyBaseObject_Type.tp_repr &&
+      !PyDict_Check(object) && !PyList_Check(object) && !PyTuple_Check(object))
+    return repr(object); // dtype, layout, memory_format, generator: their own C code
+  return std::string("<") + short_name(Py_TYPE(object)) + " object>";
+}
+
+} // namespace
+
+bool is_enum_member(PyObject *object) {
+  PyTypeObject *meta = Py_TYPE(reinterpret_cast<PyObject *>(Py_TYPE(object)));
+  return meta != &PyType_Type && heap_types().enum_meta &&
+         PyType_IsSubtype(meta, heap_types().enum_meta);
+}
+
+// ---- PyAtom -------------------------------------------------------------------------------------
+
+PyAtom::PyAtom(PyObject *object, Compare compare) : object_(object), compare_(compare) {
+  runs_code_ = compare == Compare::equality && !PyUnicode_CheckExact(object) &&
+               !PyBytes_CheckExact(object) && !PyLong_CheckExact(object) &&
+               !PyComplex_CheckExact(object);
+  if (compare == Compare::method) {
+    function_ = Py_NewRef(PyMethod_GET_FUNCTION(object));
+    object_ = PyWeakref_NewRef(PyMethod_GET_SELF(object), nullptr);
+    if (object_)
+      return;
+    PyErr_Clear(); // cannot be referred to weakly: keep the method
+    Py_CLEAR(function_);
+    compare_ = Compare::equality;
+    object_ = Py_NewRef(object);
+    return;
+  }
+  if (compare == Compare::of_class)
+    function_ = Py_NewRef(reinterpret_cast<PyObject *>(Py_TYPE(object)));
+  if (compare == Compare::weak_identity || compare == Compare::of_class) {
+    object_ = Py_TYPE(object)->tp_weaklistoffset ? PyWeakref_NewRef(object, nullptr) : nullptr;
+    if (object_)
+      return;
+    PyErr_Clear();
+    compare_ = Compare::identity;
+    object_ = object;
+  }
+  Py_INCREF(object_);
+}
+
+PyAtom::PyAtom(Owned type, PyTypeObject *of)
+    : object_(type.release()), function_(Py_NewRef(reinterpret_cast<PyObject *>(of))),
+      compare_(Compare::typed), runs_code_(true) {}
+
+PyAtom::~PyAtom() {
+  if (!python_alive())
+    return;
+  const WithGil gil;
+  const KeepError keep;
+  Py_DECREF(object_);
+  Py_XDECREF(function_);
+}
+
+bool PyAtom::holds_another(PyObject *candidate) const {
+  if (!candidate)
+    return false;
+  switch (compare_) {
+  case Compare::identity:
+    return false;
+  case Compare::weak_identity:
+    return candidate == referent(object_);
+  case Compare::equality:
+    return equal(object_, candidate);
+  case Compare::method:
+    return PyMethod_Check(candidate) && PyMethod_GET_SELF(candidate) == referent(object_) &&
+           PyMethod_GET_FUNCTION(candidate) == function_;
+  case Compare::of_class:
+    return reinterpret_cast<PyObject *>(Py_TYPE(candidate)) == function_;
+  case Compare::typed:
+    return serves(object_, reinterpret_cast<PyTypeObject *>(function_), candidate);
+  }
+  return false;
+}
+
+PyObject *PyAtom::object() const {
+  switch (compare_) {
+  case Compare::identity:
+  case Compare::equality:
+    return Py_NewRef(object_);
+  case Compare::weak_identity:
+  case Compare::of_class:
+    return Py_XNewRef(referent(object_));
+  case Compare::method:
+    return referent(object_) ? PyMethod_New(function_, referent(object_)) : nullptr;
+  case Compare::typed:
+    return nullptr;
+  }
+  return nullptr;
+}
+
+PyObject *python_value(const Node &node) {
+  switch (node.kind) {
+  case Kind::none:
+    Py_RETURN_NONE;
+  case Kind::boolean:
+    return PyBool_FromLong(node.payload.integer != 0);
+  case Kind::integer:
+    return PyLong_FromLongLong(node.payload.integer);
+  case Kind::real:
+    return PyFloat_FromDouble(node.payload.real);
+  case Kind::ellipsis:
+    return Py_NewRef(Py_Ellipsis);
+  case Kind::device:
+    return THPDevice_New(
+        c10::Device(static_cast<c10::DeviceType>(node.payload.integer >> 8),
+                    static_cast<c10::DeviceIndex>((node.payload.integer & 0xff) - 1)));
+  case Kind::tensor:
+  case Kind::absent:
+    return nullptr;
+  default:
+    return static_cast<const PyAtom *>(node.payload.atom)->object();
+  }
+}
+
+bool PyAtom::same(const Atom &other) const {
+  const auto *that = dynamic_cast<const PyAtom *>(&other);
+  if (!that || that->compare_ != compare_)
+    return false;
+  if (this == that)
+    return alive();
+  if (compare_ == Compare::of_class)
+    return function_ == that->function_;
+  // One object has one plain weak reference, so weak references compare by pointer as well.
+  if (object_ == that->object_)
+    return function_ == that->function_ && alive();
+  const bool typed = compare_ == Compare::typed;
+  if ((compare_ != Compare::equality && !typed) || !python_alive())
+    return false;
+  const WithGil gil;
+  const KeepError keep;
+  const auto of = [](const PyAtom *atom) {
+    return reinterpret_cast<PyTypeObject *>(atom->function_);
+  };
+  const bool result = typed ? same_user_type(object_, of(this), that->object_, of(that))
+                            : equal(object_, that->object_);
+  PyErr_Clear();
+  return result;
+}
+
+bool PyAtom::is_ordered() const {
+  return compare_ == Compare::typed && python_alive() && is_trace_type(object_);
+}
+
+bool PyAtom::covers(const Atom &other) const {
+  const auto *that = dynamic_cast<const PyAtom *>(&other);
+  if (same(other) || !that || that->compare_ != Compare::typed || !is_ordered() ||
+      !that->is_ordered())
+    return same(other);
+  const WithGil gil;
+  const KeepError keep;
+  try {
+    return is_subtype(that->object_, object_);
+  } catch (...) { // it says so when it is looked for
+    set_from_current_exception();
+    PyErr_Clear();
+    return false;
+  }
+}
+
+bool PyAtom::alive() const {
+  // A read of one word: right without the GIL too, if perhaps a moment late.
+  return (compare_ != Compare::weak_identity && compare_ != Compare::method) || referent(object_);
+}
+
+std::string PyAtom::text() const {
+  if (!python_alive())
+    return "<object>";
+  const WithGil gil;
+  const KeepError keep;
+  std::string result;
+  switch (compare_) {
+  case Compare::identity:
+    result = object_text(object_);
+    break;
+  case Compare::weak_identity: {
+    PyObject *object = referent(object_);
+    result = object ? object_text(object) : "<object that is gone>";
+    break;
+  }
+  case Compare::equality:
+    result = PyCFunction_Check(object_) ? object_text(object_) : repr(object_);
+    break;
+  case Compare::method: {
+    PyObject *self = referent(object_);
+    result = std::string("<method of ") + (self ? short_name(Py_TYPE(self)) : "an object gone") +
+             (PyFunction_Check(function_) ? ": " + function_text(function_) : std::string()) + ">";
+    break;
+  }
+  case Compare::of_class:
+    result =
+        std::string("<") + short_name(reinterpret_cast<PyTypeObject *>(function_)) + " object>";
+    break;
+  case Compare::typed:
+    result = std::string(short_name(reinterpret_cast<PyTypeObject *>(function_))) + "[" +
+             repr(object_) + "]";
+    break;
+  }
+  PyErr_Clear();
+  return shortened(std::move(result));
+}
+
+// ---- leaves -------------------------------------------------------------------------------------
+
+/// An atom by equality over a copy: what it is made from may change in place.
+AtomRef snapshot(PyObject *object) {
+  Owned copy(PyByteArray_Check(object) ? PyByteArray_FromObject(object) : PySet_New(object));
+  if (!copy)
+    rethrow();
+  return std::make_shared<PyAtom>(copy.get(), PyAtom::Compare::equality);
+}
+
+Node leaf(PyObject *object, std::vector<AtomRef> &atoms, bool by_equality) {
+  Node node;
+  if (object == Py_None)
+    return node;
+  if (PyBool_Check(object)) {
+    node.kind = Kind::boolean;
+    node.payload.integer = object == Py_True;
+    return node;
+  }
+  if (PyLong_CheckExact(object)) {
+    int overflow = 0;
+    const long long value = PyLong_AsLongLongAndOverflow(object, &overflow);
+    if (!overflow) {
+      node.kind = Kind::integer;
+      node.payload.integer = value;
+      return node;
+    }
+  } else if (PyFloat_CheckExact(object)) {
+    node.kind = Kind::real;
+    node.payload.real = canonical(PyFloat_AS_DOUBLE(object));
+    return node;
+  } else if (object == Py_Ellipsis) {
+    node.kind = Kind::ellipsis;
+    return node;
+  } else if (THPDevice_Check(object)) {
+    node.kind = Kind::device;
+    node.payload.integer = packed(reinterpret_cast<THPDevice *>(object)->device);
+    return node;
+  }
+  const bool has_equality =
+      Py_TYPE(object)->tp_richcompare != PyBaseObject_Type.tp_richcompare && !PyType_Check(object);
+  if (PyByteArray_CheckExact(object) || (by_equality && Py_IS_TYPE(object, &PySet_Type)))
+    atoms.push_back(snapshot(object));
+  else
+    atoms.push_back(std::make_shared<PyAtom>(
+        object, by_equality && has_equality ? PyAtom::Compare::equality : comparison(object)));
+  node.kind = Kind::atom;
+  node.payload.atom = atoms.back().get();
+  return node;
+}
+
+bool holds(const Node &node, PyObject *object) {
+  switch (node.kind) {
+  case Kind::none:
+    return object == Py_None;
+  case Kind::boolean:
+    return object == (node.payload.integer ? Py_True : Py_False);
+  case Kind::integer: {
+    if (!object || !PyLong_CheckExact(object))
+      return false;
+    int overflow = 0;
+    return PyLong_AsLongLongAndOverflow(object, &overflow) == node.payload.integer && !overflow;
+  }
+  case Kind::real:
+    // The node's NaN is canonical; a candidate's need not be.
+    return object && PyFloat_CheckExact(object) &&
+           same_real(PyFloat_AS_DOUBLE(object), node.payload.real);
+  case Kind::ellipsis:
+    return object == Py_Ellipsis;
+  case Kind::device:
+    return object && THPDevice_Check(object) &&
+           packed(reinterpret_cast<THPDevice *>(object)->device) == node.payload.integer;
+  case Kind::atom:
+    return static_cast<const PyAtom *>(node.payload.atom)->holds(object);
+  case Kind::absent:
+    return object == nullptr;
+  default: // tensors and containers are compared by who walks them
+    return false;
+  }
+}
+
+} // namespace tracehost::python
