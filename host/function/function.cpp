@@ -20,12 +20,12 @@ std::uint64_t nanoseconds(std::chrono::steady_clock::duration duration) {
       std::chrono::duration_cast<std::chrono::nanoseconds>(duration).count());
 }
 
-bool same_request(const Signature &a, const Signature &b) { return differences(a, b).empty(); }
+bool same_signature(const Signature &a, const Signature &b) { return differences(a, b).empty(); }
 
 /// The relaxed dimensions of `signature`, for the tracer.
-trace::Relaxation relaxed_dimensions(const Signature &signature, const Request &request) {
+trace::Relaxation relaxed_dimensions(const Signature &signature, const Body &body) {
   trace::Relaxation result;
-  result.pins = request.pins;
+  result.pins = body.pins;
   for (std::uint32_t slot = 0; slot < signature.slots.size(); ++slot) {
     const auto &sizes = signature.slots[slot].sizes;
     result.names.push_back(path(signature, signature.first_node(slot)));
@@ -60,53 +60,52 @@ FunctionCore::FunctionCore(Identity identity, std::size_t limit, Sink &sink,
   sink_.created(counters_);
 }
 
-FunctionCore::Outcome FunctionCore::call(Body &body, Request &request, torch::jit::Stack &stack,
+FunctionCore::Outcome FunctionCore::call(Body &body, torch::jit::Stack &stack,
                                          SpecializationRef &served) {
   try {
-    served = look_up(body, request, stack);
+    served = look_up(body, stack);
     if (!served) [[unlikely]]
-      return miss(body, request, stack, served);
-    return hit(body, request, stack, served);
+      return miss(body, stack, served);
+    return hit(body, stack, served);
   } catch (CheckFailed &check) {
-    request.begun = check.take_begun();
-    return call_without(body, request, stack, served);
+    body.begun = check.take_begun();
+    return call_without(body, stack, served);
   } catch (const Raised &) { // before the body's stores, which eager has made by then
     if (!served || !served->raises_early || !rebinds(*served))
       throw;
-    return call_without(body, request, stack, served);
+    return call_without(body, stack, served);
   } catch (const LeavesNumbers &) { // Python goes on with an int past 64 bits
     if (!served || !served->raises_early)
       throw;
-    return call_without(body, request, stack, served);
+    return call_without(body, stack, served);
   }
 }
 
 /// A check of `served` has failed, or it has raised before it changed anything: the graph for
 /// another value may serve, or one more is traced, whose body raises itself.
-FunctionCore::Outcome FunctionCore::call_without(Body &body, Request &request,
-                                                 torch::jit::Stack &stack,
+FunctionCore::Outcome FunctionCore::call_without(Body &body, torch::jit::Stack &stack,
                                                  SpecializationRef &served) {
   for (;;) {
     Program::take_failed_at();
-    request.failed.push_back(served);
+    body.failed.push_back(served);
     stack.clear();
     try {
-      served = look_up(body, request, stack);
+      served = look_up(body, stack);
       if (served)
-        return hit(body, request, stack, served);
-      request.begun.reset(); // puts back what it has saved
-      const Outcome outcome = miss(body, request, stack, served);
+        return hit(body, stack, served);
+      body.begun.reset(); // puts back what it has saved
+      const Outcome outcome = miss(body, stack, served);
       if (outcome == Outcome::traced)
-        share_start(request, *served);
+        share_start(body, *served);
       return outcome;
     } catch (CheckFailed &check) { // the one that look_up() has found now
-      request.begun = check.take_begun();
+      body.begun = check.take_begun();
     } catch (const Raised &) {
-      request.begun.reset();
+      body.begun.reset();
       if (!served || !served->raises_early || !rebinds(*served))
         throw;
     } catch (const LeavesNumbers &) {
-      request.begun.reset();
+      body.begun.reset();
       if (!served || !served->raises_early)
         throw;
     }
@@ -115,7 +114,7 @@ FunctionCore::Outcome FunctionCore::call_without(Body &body, Request &request,
 
 /// Calls for which `made` serves, and those of the graphs that have failed in its favour, may take
 /// turns.
-void FunctionCore::share_start(const Request &request, const Specialization &made) {
+void FunctionCore::share_start(const Body &body, const Specialization &made) {
   std::vector<Program::Named> programs;
   const auto add = [&](const Specialization &one) {
     const std::size_t slots = one.signature.slots.size();
@@ -125,19 +124,19 @@ void FunctionCore::share_start(const Request &request, const Specialization &mad
                                  ? fmt::format("argument {}", i)
                                  : one.signature.input_path(i));
   };
-  for (const SpecializationRef &failed : request.failed)
+  for (const SpecializationRef &failed : body.failed)
     add(*failed);
   add(made);
   Program::share_start(programs);
 }
 
-FunctionCore::Outcome FunctionCore::hit(Body &body, Request &request, torch::jit::Stack &stack,
+FunctionCore::Outcome FunctionCore::hit(Body &body, torch::jit::Stack &stack,
                                         const SpecializationRef &served) {
   counters_->hits.fetch_add(1, std::memory_order_relaxed);
   const auto before = served->hits.fetch_add(1, std::memory_order_relaxed);
   if (policy_.every && (before + 1) % policy_.every == 0) [[unlikely]] {
-    request.begun.reset();
-    return hit_beside(body, request, stack, served);
+    body.begun.reset();
+    return hit_beside(body, stack, served);
   }
   const auto ended = [&](bool failed) {
     counters_->hits.fetch_sub(1, std::memory_order_relaxed);
@@ -145,7 +144,7 @@ FunctionCore::Outcome FunctionCore::hit(Body &body, Request &request, torch::jit
     counters_->failed.fetch_add(failed, std::memory_order_relaxed);
   };
   try {
-    body.execute(*served, stack, request.begun.get());
+    body.execute(*served, stack, body.begun.get());
   } catch (const CheckFailed &) { // another graph serves, or is traced
     ended(false);
     throw;
@@ -159,19 +158,19 @@ FunctionCore::Outcome FunctionCore::hit(Body &body, Request &request, torch::jit
   return Outcome::hit;
 }
 
-SpecializationRef FunctionCore::look_up(Body &body, Request &request, torch::jit::Stack &stack) {
+SpecializationRef FunctionCore::look_up(Body &body, torch::jit::Stack &stack) {
   const auto list = cache_.list();
   const auto stamp = calls_.fetch_add(1, std::memory_order_relaxed);
   const std::size_t last = last_.load(std::memory_order_relaxed);
   c10::SmallVector<const Specialization *, 2> failed;
   const std::size_t found = list->find(last, [&](Specialization &one) {
-    if (request.has_failed(one))
+    if (body.has_failed(one))
       return false;
-    if (request.begun && one.program->start(*request.begun) == Program::Start::differs) {
+    if (body.begun && one.program->start(*body.begun) == Program::Start::differs) {
       failed.push_back(&one);
       return false;
     }
-    if (!body.verify(one, request, stack))
+    if (!body.verify(one, stack))
       return false;
     if (one.program->checks_hold(stack)) [[likely]]
       return true;
@@ -182,7 +181,7 @@ SpecializationRef FunctionCore::look_up(Body &body, Request &request, torch::jit
   if (!failed.empty()) [[unlikely]]
     for (const auto &one : *list)
       if (std::find(failed.begin(), failed.end(), one.get()) != failed.end())
-        request.failed.push_back(one);
+        body.failed.push_back(one);
   if (found == list->size()) [[unlikely]]
     return nullptr;
   if (found != last)
@@ -191,59 +190,59 @@ SpecializationRef FunctionCore::look_up(Body &body, Request &request, torch::jit
   return (*list)[found];
 }
 
-SpecializationRef FunctionCore::look_up(Body &body, Request &request, const Signature &signature) {
+SpecializationRef FunctionCore::look_up(Body &body, const Signature &signature) {
   const auto list = cache_.list();
   for (const auto &candidate : *list) {
     Signature now = signature;
-    body.environment(*candidate, request, now);
+    body.environment(*candidate, now);
     if (differences(candidate->signature, now).empty())
       return candidate;
   }
   return nullptr;
 }
 
-SpecializationRef FunctionCore::find(Body &body, Request &request) {
+SpecializationRef FunctionCore::find(Body &body) {
   torch::jit::Stack stack;
-  return look_up(body, request, stack);
+  return look_up(body, stack);
 }
 
-SpecializationRef FunctionCore::request(Body &body, Request &request) {
+SpecializationRef FunctionCore::request(Body &body) {
   Missed missed;
-  body.adapt(request);
-  missed.signature = body.flatten(request, missed.slots);
+  body.adapt();
+  missed.signature = body.flatten(missed.slots);
   missed.counted = false;
   if (refusals_.of(missed.signature) == Refusals::Why::wrong)
     body.frontend().refuse(trace::Refusal::trace,
                            "a graph for this signature did not do what the body did, as a "
                            "TraceWarning said; there is none");
-  const auto look = [&] { return look_up(body, request, missed.signature); };
+  const auto look = [&] { return look_up(body, missed.signature); };
   if (auto found = look())
     return found;
   bool traced = false;
-  return obtain(body, request, missed, look, traced);
+  return obtain(body, missed, look, traced);
 }
 
-FunctionCore::Explanation FunctionCore::explain(Body &body, Request &request) {
+FunctionCore::Explanation FunctionCore::explain(Body &body) {
   Explanation result;
   std::vector<at::Tensor> slots;
-  body.adapt(request);
-  result.signature = body.flatten(request, slots);
-  if ((result.served = look_up(body, request, result.signature)))
+  body.adapt();
+  result.signature = body.flatten(slots);
+  if ((result.served = look_up(body, result.signature)))
     return result;
-  result.differences = nearest(body, request, result.signature, result.nearest).differences;
+  result.differences = nearest(body, result.signature, result.nearest).differences;
   return result;
 }
 
-FunctionCore::Outcome FunctionCore::miss(Body &body, Request &request, torch::jit::Stack &stack,
+FunctionCore::Outcome FunctionCore::miss(Body &body, torch::jit::Stack &stack,
                                          SpecializationRef &served) {
-  if (body.adapt(request) && (served = look_up(body, request, stack)))
-    return hit(body, request, stack, served);
-  body.missed(request);
-  const Stance stance = request.stance;
+  if (body.adapt() && (served = look_up(body, stack)))
+    return hit(body, stack, served);
+  body.missed();
+  const Stance stance = body.stance;
   if (stance == Stance::eager_on_miss || stance == Stance::fail_on_miss)
     return Outcome::unserved;
   Missed missed;
-  missed.signature = body.flatten(request, missed.slots);
+  missed.signature = body.flatten(missed.slots);
   const bool goes_on = stance == Stance::eager_on_error;
   if (const auto why = refusals_.of(missed.signature))
     if (goes_on || why == Refusals::Why::wrong)
@@ -251,31 +250,31 @@ FunctionCore::Outcome FunctionCore::miss(Body &body, Request &request, torch::ji
   bool traced = false;
   try {
     served = obtain(
-        body, request, missed, [&] { return look_up(body, request, stack); }, traced);
+        body, missed, [&] { return look_up(body, stack); }, traced);
   } catch (...) {
     if (!goes_on || !body.has_result())
       throw;
-    request.refusal = body.current_error();
+    body.refusal = body.current_error();
     refusals_.add(missed.signature, Refusals::Why::refused);
     counters_->eager.fetch_add(1, std::memory_order_relaxed);
     return Outcome::went_on;
   }
   if (!served)
-    return request.mismatch ? Outcome::went_on : Outcome::unserved;
-  return traced ? Outcome::traced : hit(body, request, stack, served);
+    return body.mismatch ? Outcome::went_on : Outcome::unserved;
+  return traced ? Outcome::traced : hit(body, stack, served);
 }
 
-/// Null: the graph was wrong, as `request.mismatch` tells, or another thread's has been.
-SpecializationRef FunctionCore::obtain(Body &body, Request &request, const Missed &missed,
-                                       const Lookup &look_up, bool &traced) {
+/// Null: the graph was wrong, as `body.mismatch` tells, or another thread's has been.
+SpecializationRef FunctionCore::obtain(Body &body, const Missed &missed, const Lookup &look_up,
+                                       bool &traced) {
   for (;;) {
     std::vector<at::Tensor> slots = missed.slots;
     RelaxedCaptures captures;
-    Signature target = relaxed(body, request, missed.signature, slots, captures);
+    Signature target = relaxed(body, missed.signature, slots, captures);
     std::uint64_t version = 0;
     Flights::Ref other;
     for (const auto &flight : flights_.under_way(version))
-      if (same_request(flight->signature, target))
+      if (same_signature(flight->signature, target))
         other = flight;
     if (other && other->owner == std::this_thread::get_id())
       throw std::logic_error(
@@ -289,19 +288,19 @@ SpecializationRef FunctionCore::obtain(Body &body, Request &request, const Misse
         return served;
       const auto start = clock_();
       try {
-        Made made = trace(body, request, std::move(target), missed, slots, std::move(captures));
+        Made made = trace(body, std::move(target), missed, slots, std::move(captures));
         made.specialization->trace_ns = nanoseconds(clock_() - start);
         if (made.verdict.kind == validate::Verdict::Kind::wrong) {
           counters_->eager.fetch_add(1, std::memory_order_relaxed);
-          judge(body, request, missed.signature, *made.specialization, std::move(made.verdict), 0);
+          judge(body, missed.signature, *made.specialization, std::move(made.verdict), 0);
           return nullptr;
         }
-        publish(body, request, missed, made.specialization, std::move(made.notes));
+        publish(body, missed, made.specialization, std::move(made.notes));
         traced = true;
         return made.specialization;
       } catch (...) {
         sink_.on(FailEvent{counters_, body.caller(), body.current_error(),
-                           request.stance == Stance::eager_on_error && body.has_result()});
+                           body.stance == Stance::eager_on_error && body.has_result()});
         throw;
       }
     }
@@ -345,30 +344,30 @@ void relax_captures(const Signature &before, const Signature &now,
 /// tf's rule for reduce_retracing (reference rows 3.20-3.26): one after the other, the earlier
 /// Signatures that differ in sizes and user types alone make those sizes any, and of the types
 /// common supertypes. The same is done to what the body reaches (`captures`).
-Signature FunctionCore::relaxed(Body &body, Request &request, const Signature &signature,
+Signature FunctionCore::relaxed(Body &body, const Signature &signature,
                                 std::vector<at::Tensor> &slots, RelaxedCaptures &captures) {
   Signature result = signature;
   if (!counters_->identity.reduces || counters_->identity.declared)
     return result;
   for (const auto &earlier : cache_.list()->by_age()) {
     Signature joined = result, before = earlier->signature;
-    if (!body.join(before, request, joined))
+    if (!body.join(before, joined))
       continue;
     Signature now = joined;
-    body.environment(*earlier, request, now);
+    body.environment(*earlier, now);
     if (!only_sizes(differences(before, now)))
       continue;
     result = std::move(joined);
     relax(result, before);
-    relax_captures(before, now, body.captures(*earlier, request), captures);
+    relax_captures(before, now, body.captures(*earlier), captures);
   }
-  body.adopt(request, result, slots);
+  body.adopt(result, slots);
   return result;
 }
 
 namespace {
 
-/// `failed`: those that would serve the request, were the numbers others.
+/// `failed`: those that would serve the call, were the numbers others.
 trace::Outcomes outcomes_of(const Cache::List &list, std::size_t failed) {
   trace::Outcomes result{{}, failed};
   for (const auto &one : list)
@@ -396,22 +395,22 @@ bool has_gradients(const Signature &signature) {
 
 } // namespace
 
-FunctionCore::Made FunctionCore::trace(Body &body, Request &request, Signature signature,
-                                       const Missed &missed, const std::vector<at::Tensor> &slots,
+FunctionCore::Made FunctionCore::trace(Body &body, Signature signature, const Missed &missed,
+                                       const std::vector<at::Tensor> &slots,
                                        RelaxedCaptures captures) {
   auto made = std::make_shared<Specialization>();
   BodyResult result;
   std::optional<validate::Originals> originals;
   if (validates(missed))
     originals.emplace(policy_);
-  const trace::Outcomes outcomes = outcomes_of(*cache_.list(), request.failed.size());
+  const trace::Outcomes outcomes = outcomes_of(*cache_.list(), body.failed.size());
   const auto modes = trace::ThreadModes::now();
-  auto relaxation = relaxed_dimensions(signature, request);
+  auto relaxation = relaxed_dimensions(signature, body);
   relaxation.captures = std::move(captures);
   auto traced = trace::trace(
       slots, relaxation, body.frontend(),
       [&] {
-        result = body.run(request);
+        result = body.run();
         return result.tensors;
       },
       originals ? &*originals : nullptr, &outcomes);
@@ -432,7 +431,7 @@ FunctionCore::Made FunctionCore::trace(Body &body, Request &request, Signature s
   signature.checked = std::move(traced.checked);
   signature.reads_strides = traced.reads_strides;
   signature.reads_leaf = traced.reads_leaf;
-  made->front_end = body.finish(request, signature, traced);
+  made->front_end = body.finish(signature, traced);
   for (const auto &[input, dimension] : traced.relaxed_captures)
     signature.captures[input - slots.size()].meta.relax(static_cast<std::size_t>(dimension));
   made->signature = std::move(signature);
@@ -459,8 +458,8 @@ FunctionCore::Made FunctionCore::trace(Body &body, Request &request, Signature s
 
 /// The arguments of each are compared first. Surroundings are compared of those alone that can be
 /// the nearest, paths and texts of them made of fewer still: neither grows with the cache.
-Nearest FunctionCore::nearest(Body &body, Request &request, const Signature &signature,
-                              SpecializationRef &found, std::vector<std::uint64_t> *alike) {
+Nearest FunctionCore::nearest(Body &body, const Signature &signature, SpecializationRef &found,
+                              std::vector<std::uint64_t> *alike) {
   const auto list = cache_.list()->by_age();
   struct Candidate {
     int least; ///< its distance, by arguments
@@ -477,7 +476,7 @@ Nearest FunctionCore::nearest(Body &body, Request &request, const Signature &sig
   });
   const auto complete = [&](std::size_t i) {
     Signature now = signature;
-    body.environment(*list[i], request, now);
+    body.environment(*list[i], now);
     return differences(list[i]->signature, now);
   };
   Nearest result;
@@ -485,7 +484,7 @@ Nearest FunctionCore::nearest(Body &body, Request &request, const Signature &sig
     const bool declarable = alike && only_declarable(differing);
     if (!declarable && !result.may_be(i, least))
       continue;
-    const auto surroundings = body.surroundings(*list[i], request);
+    const auto surroundings = body.surroundings(*list[i]);
     if (surroundings == Body::Surroundings::changed) {
       if (result.may_be(i, least + least_distance()))
         result.consider(i, complete(i));
@@ -502,8 +501,8 @@ Nearest FunctionCore::nearest(Body &body, Request &request, const Signature &sig
   return result;
 }
 
-void FunctionCore::publish(Body &body, Request &request, const Missed &missed,
-                           SpecializationRef made, std::vector<std::string> notes) {
+void FunctionCore::publish(Body &body, const Missed &missed, SpecializationRef made,
+                           std::vector<std::string> notes) {
   TraceEvent event;
   event.function = counters_;
   event.call = made->first_call;
@@ -517,7 +516,7 @@ void FunctionCore::publish(Body &body, Request &request, const Missed &missed,
   event.was_evicted = cache_.was_evicted(event.signature);
   event.counted = missed.counted;
   SpecializationRef before;
-  event.differences = nearest(body, request, missed.signature, before, &event.alike).differences;
+  event.differences = nearest(body, missed.signature, before, &event.alike).differences;
   event.first = !before;
   if (before && event.differences.empty())
     event.differences = checked_differently(before->signature, made->signature);

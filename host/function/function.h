@@ -37,28 +37,28 @@ public:
     traced,   ///< `body` ran; it has kept the result, `stack` is empty
     went_on,  ///< as traced, but the trace was refused or wrong, and nothing is published
     beside,   ///< as traced, but there was a graph, with which it was compared
-    unserved, ///< a miss that must not be traced, by the request's stance or an earlier refusal
+    unserved, ///< a miss that must not be traced, by the call's stance or an earlier refusal
   };
   /// Requires: no trace active on this thread (calls inside a trace are inlined by the front end).
   /// May run user code: Body::run, and `__eq__`.
-  Outcome call(Body &body, Request &request, torch::jit::Stack &stack, SpecializationRef &served);
+  Outcome call(Body &body, torch::jit::Stack &stack, SpecializationRef &served);
 
-  /// The Specialization that would serve the request, or null; runs nothing.
-  SpecializationRef find(Body &body, Request &request);
+  /// The Specialization that would serve the call, or null; runs nothing.
+  SpecializationRef find(Body &body);
 
-  /// The most specific Specialization whose Signature takes the request's, traced first if there is
-  /// none: for requests whose tensors only stand for others (Body::run makes no real result). Such
+  /// The most specific Specialization whose Signature takes the call's, traced first if there is
+  /// none: for calls whose tensors only stand for others (Body::run makes no real result). Such
   /// a trace is not counted by the retrace detector.
-  SpecializationRef request(Body &body, Request &request);
+  SpecializationRef request(Body &body);
 
   struct Explanation {
     SpecializationRef served;            ///< null: a miss
     SpecializationRef nearest;           ///< on a miss; null if there is none
-    std::vector<Difference> differences; ///< the request's from `nearest`
-    Signature signature;                 ///< of the request
+    std::vector<Difference> differences; ///< the call's from `nearest`
+    Signature signature;                 ///< of the call
   };
   /// What a call would do; runs nothing, counts nothing.
-  Explanation explain(Body &body, Request &request);
+  Explanation explain(Body &body);
 
   const std::shared_ptr<Counters> &counters() const { return counters_; }
   Cache &cache() { return cache_; }
@@ -68,7 +68,7 @@ private:
   using Lookup = std::function<SpecializationRef()>;
   /// What a miss works with.
   struct Missed {
-    Signature signature; ///< of the request
+    Signature signature; ///< of the call
     std::vector<at::Tensor> slots;
     bool counted = true; ///< a call's
   };
@@ -79,33 +79,29 @@ private:
     validate::Verdict verdict;
   };
 
-  Outcome call_without(Body &body, Request &request, torch::jit::Stack &stack,
-                       SpecializationRef &served);
-  static void share_start(const Request &request, const Specialization &made);
-  SpecializationRef look_up(Body &body, Request &request, torch::jit::Stack &stack);
-  SpecializationRef look_up(Body &body, Request &request, const Signature &signature);
-  Outcome hit(Body &body, Request &request, torch::jit::Stack &stack,
-              const SpecializationRef &served);
-  Outcome hit_beside(Body &body, Request &request, torch::jit::Stack &stack,
-                     const SpecializationRef &served);
-  Outcome miss(Body &body, Request &request, torch::jit::Stack &stack, SpecializationRef &served);
-  SpecializationRef obtain(Body &body, Request &request, const Missed &missed,
-                           const Lookup &look_up, bool &traced);
+  Outcome call_without(Body &body, torch::jit::Stack &stack, SpecializationRef &served);
+  static void share_start(const Body &body, const Specialization &made);
+  SpecializationRef look_up(Body &body, torch::jit::Stack &stack);
+  SpecializationRef look_up(Body &body, const Signature &signature);
+  Outcome hit(Body &body, torch::jit::Stack &stack, const SpecializationRef &served);
+  Outcome hit_beside(Body &body, torch::jit::Stack &stack, const SpecializationRef &served);
+  Outcome miss(Body &body, torch::jit::Stack &stack, SpecializationRef &served);
+  SpecializationRef obtain(Body &body, const Missed &missed, const Lookup &look_up, bool &traced);
   using RelaxedCaptures = std::vector<trace::Relaxation::Capture>;
-  Signature relaxed(Body &body, Request &request, const Signature &signature,
-                    std::vector<at::Tensor> &slots, RelaxedCaptures &captures);
-  Made trace(Body &body, Request &request, Signature signature, const Missed &missed,
+  Signature relaxed(Body &body, const Signature &signature, std::vector<at::Tensor> &slots,
+                    RelaxedCaptures &captures);
+  Made trace(Body &body, Signature signature, const Missed &missed,
              const std::vector<at::Tensor> &slots, RelaxedCaptures captures);
   // Validation: validation.cpp.
   bool validates(const Missed &missed) const;
   validate::Verdict validate(Body &body, const Specialization &made,
                              const std::vector<at::Tensor> &results,
                              validate::Originals &originals);
-  void judge(Body &body, Request &request, const Signature &called, const Specialization &wrong,
+  void judge(Body &body, const Signature &called, const Specialization &wrong,
              validate::Verdict verdict, std::uint64_t hits);
-  Nearest nearest(Body &body, Request &request, const Signature &signature,
-                  SpecializationRef &found, std::vector<std::uint64_t> *alike = nullptr);
-  void publish(Body &body, Request &request, const Missed &missed, SpecializationRef made,
+  Nearest nearest(Body &body, const Signature &signature, SpecializationRef &found,
+                  std::vector<std::uint64_t> *alike = nullptr);
+  void publish(Body &body, const Missed &missed, SpecializationRef made,
                std::vector<std::string> notes);
 
   std::shared_ptr<Counters> counters_;

@@ -38,23 +38,22 @@ Verdict FunctionCore::validate(Body &body, const Specialization &made,
 }
 
 /// The graph is wrong: calls as this one have none from now on.
-void FunctionCore::judge(Body &body, Request &request, const Signature &called,
-                         const Specialization &wrong, Verdict verdict, std::uint64_t hits) {
+void FunctionCore::judge(Body &body, const Signature &called, const Specialization &wrong,
+                         Verdict verdict, std::uint64_t hits) {
   refusals_.add(called, Refusals::Why::wrong);
   counters_->mismatches.fetch_add(1, std::memory_order_relaxed);
   sink_.on(MismatchEvent{counters_, body.caller(), text(wrong.signature), verdict.why,
                          verdict.culprit, hits});
-  request.mismatch = std::make_unique<Mismatch>(
+  body.mismatch = std::make_unique<Mismatch>(
       Mismatch{std::move(verdict.why), std::move(verdict.culprit), hits});
 }
 
 /// The call runs its body, and the graph beside it, on the inputs as they were before: what the
 /// call leaves behind is the body's.
-FunctionCore::Outcome FunctionCore::hit_beside(Body &body, Request &request,
-                                               torch::jit::Stack &stack,
+FunctionCore::Outcome FunctionCore::hit_beside(Body &body, torch::jit::Stack &stack,
                                                const SpecializationRef &served) {
   std::vector<at::Tensor> slots;
-  const Signature called = body.flatten(request, slots); // the body may change its arguments
+  const Signature called = body.flatten(slots); // the body may change its arguments
   validate::Originals originals(policy_);
   for (const c10::IValue &input : stack)
     originals.met(input.toTensor());
@@ -64,7 +63,7 @@ FunctionCore::Outcome FunctionCore::hit_beside(Body &body, Request &request,
   std::optional<BesideResult> ran;
   {
     const validate::Watching watching(originals);
-    ran = body.run_beside(request, *served);
+    ran = body.run_beside(*served);
   }
   if (!ran) {
     body.execute(*served, stack);
@@ -84,7 +83,7 @@ FunctionCore::Outcome FunctionCore::hit_beside(Body &body, Request &request,
   if (verdict.kind == Verdict::Kind::wrong) {
     cache_.remove(served);
     counters_->live.store(cache_.list()->size(), std::memory_order_relaxed);
-    judge(body, request, called, *served, std::move(verdict), served->hits.load());
+    judge(body, called, *served, std::move(verdict), served->hits.load());
   }
   return Outcome::beside;
 }

@@ -9,6 +9,7 @@
 #include <ATen/ops/rand.h>
 #include <benchmark/benchmark.h>
 
+#include <deque>
 #include <functional>
 #include <stdexcept>
 #include <utility>
@@ -39,19 +40,16 @@ using Op = std::function<at::Tensor(const std::vector<at::Tensor> &)>;
 
 at::Tensor multiply_add(const std::vector<at::Tensor> &x) { return x[0] * x[1] + 1; }
 
-struct Call final : Request {
-  std::vector<at::Tensor> arguments;
-};
-
-/// A body of tensors only: what bindings/ does for Python, without Python.
+/// Calls with tensors only: what bindings/ does for Python, without Python.
 class Tensors final : public Body {
 public:
-  explicit Tensors(Op op) : op_(std::move(op)) {}
+  Tensors(Op op, std::vector<at::Tensor> given) : arguments(std::move(given)), op_(std::move(op)) {
+    context = Context::now();
+  }
 
-  bool verify(Specialization &specialization, Request &request, torch::jit::Stack &stack) override {
-    const auto &arguments = static_cast<Call &>(request).arguments;
+  bool verify(Specialization &specialization, torch::jit::Stack &stack) override {
     const Signature &signature = specialization.signature;
-    if (!(signature.context == request.context) || signature.slots.size() != arguments.size())
+    if (!(signature.context == context) || signature.slots.size() != arguments.size())
       return false;
     for (std::size_t i = 0; i < arguments.size(); ++i)
       if (!signature.slots[i].matches(*arguments[i].unsafeGetTensorImpl()))
@@ -60,11 +58,11 @@ public:
       stack.emplace_back(t);
     return true;
   }
-  Signature flatten(Request &request, std::vector<at::Tensor> &slots) override {
-    slots = static_cast<Call &>(request).arguments;
+  Signature flatten(std::vector<at::Tensor> &slots) override {
+    slots = arguments;
     Signature signature;
     auto parameters = std::make_shared<Parameters>();
-    signature.context = request.context;
+    signature.context = context;
     for (std::size_t i = 0; i < slots.size(); ++i) {
       parameters->names.push_back("x" + std::to_string(i));
       Node node;
@@ -77,19 +75,21 @@ public:
     signature.parameters = std::move(parameters);
     return signature;
   }
-  void environment(const Specialization &, Request &, Signature &) override {}
-  BodyResult run(Request &request) override {
+  void environment(const Specialization &, Signature &) override {}
+  BodyResult run() override {
     BodyResult result;
-    result.tensors.push_back(op_(static_cast<Call &>(request).arguments));
+    result.tensors.push_back(op_(arguments));
     result.outputs.tensors = 1;
     return result;
   }
-  std::shared_ptr<FrontEndState> finish(Request &, Signature &, const trace::Traced &) override {
+  std::shared_ptr<FrontEndState> finish(Signature &, const trace::Traced &) override {
     return nullptr;
   }
   trace::Frontend &frontend() override { return frontend_; }
   Site caller() override { return {"bench.cpp", 1}; }
   std::string current_error() override { return "error"; }
+
+  const std::vector<at::Tensor> arguments;
 
 private:
   Op op_;
@@ -134,19 +134,15 @@ void function_hit(benchmark::State &state) {
   const at::NoGradGuard no_grad;
   Silent sink;
   FunctionCore function({"bench", {}, 1}, 64, sink);
-  Tensors body(multiply_add);
-  std::vector<Call> calls(static_cast<std::size_t>(state.range(0)));
+  std::deque<Tensors> calls;
   torch::jit::Stack stack;
   SpecializationRef served;
-  for (std::size_t i = 0; i < calls.size(); ++i) {
-    calls[i].arguments = pair(static_cast<std::int64_t>(i + 8));
-    calls[i].context = Context::now();
-    function.call(body, calls[i], stack, served);
-  }
+  for (std::int64_t i = 0; i < state.range(0); ++i)
+    function.call(calls.emplace_back(multiply_add, pair(i + 8)), stack, served);
   std::size_t next = 0;
   for (auto _ : state) {
     stack.clear();
-    function.call(body, calls[next], stack, served);
+    function.call(calls[next], stack, served);
     next = next + 1 == calls.size() ? 0 : next + 1;
   }
 }
@@ -159,21 +155,19 @@ void function_trace(benchmark::State &state) {
   Silent sink;
   FunctionCore function({"bench", {}, 2}, 64, sink);
   const auto ops = state.range(0);
-  Tensors body([ops](const std::vector<at::Tensor> &x) {
+  const auto steps = [ops](const std::vector<at::Tensor> &x) {
     at::Tensor y = x[0];
     for (std::int64_t i = 0; i < ops; i += 2)
       y = y * x[1] + 1;
     return y;
-  });
-  Call call;
-  call.arguments = pair();
-  call.context = Context::now();
+  };
+  Tensors call(steps, pair());
   torch::jit::Stack stack;
   SpecializationRef served;
   for (auto _ : state) {
     function.clear();
     stack.clear();
-    function.call(body, call, stack, served);
+    function.call(call, stack, served);
   }
 }
 BENCHMARK(function_trace)->Arg(2)->Arg(150)->Unit(benchmark::kMicrosecond);

@@ -64,7 +64,7 @@ struct Arguments {
   PythonCall call(f, a.args, a.nargsf, a.kwnames);
   if (!call.bind())
     return nullptr;
-  call.adapt(call);
+  call.adapt();
   if (trace::recording() && is_being_traced(f)) {
     call.context = Context::now();
     try {
@@ -100,7 +100,7 @@ bool warn_went_on(const PythonFunction &f, const PythonCall &call) {
 
 /// stance("fail_on_miss"): says what the call would have to be.
 [[noreturn]] void refuse_miss(PythonFunction &f, PythonCall &call) {
-  const auto explained = f.core->explain(call, call);
+  const auto explained = f.core->explain(call);
   const std::string what = explained.served    ? "One that would was made just now"
                            : explained.nearest ? "From the nearest specialization it differs so: " +
                                                      report::contrast(explained.differences)
@@ -198,7 +198,7 @@ PyObject *call_function(PyObject *self, PyObject *const *args, std::size_t nargs
     call.context = probe_context();
     PooledStack stack;
     SpecializationRef served;
-    const auto outcome = f.core->call(call, call, *stack, served);
+    const auto outcome = f.core->call(call, *stack, served);
     if (outcome != FunctionCore::Outcome::hit) [[unlikely]]
       return missed(f, call, outcome);
     return build_result(served->outputs, *stack, call.given(), call.containers(*served));

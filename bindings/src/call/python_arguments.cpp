@@ -88,9 +88,9 @@ bool PythonCall::convert(const Conversion &conversion) {
   return true;
 }
 
-void PythonCall::missed(Request &) { check_what_is_around(function_); }
+void PythonCall::missed() { check_what_is_around(function_); }
 
-bool PythonCall::adapt(Request &) {
+bool PythonCall::adapt() {
   if (PyErr_Occurred()) // a user's `__eq__` was interrupted while a Specialization was verified
     rethrow();
   if (found_.failure) {

@@ -29,10 +29,10 @@ void PythonCall::use(StandIns &stand_ins) {
 
 Signature PythonCall::signature() {
   std::vector<at::Tensor> slots;
-  return flatten(*this, slots);
+  return flatten(slots);
 }
 
-Signature PythonCall::flatten(Request &, std::vector<at::Tensor> &slots) {
+Signature PythonCall::flatten(std::vector<at::Tensor> &slots) {
   if (PyErr_Occurred()) // a user's `__eq__` was interrupted while a Specialization was verified
     rethrow();
   miss().flattened = {};
@@ -58,8 +58,7 @@ Signature PythonCall::flatten_as(UserValues &values, Flattened &found) {
   return signature;
 }
 
-void PythonCall::environment(const Specialization &specialization, Request &,
-                             Signature &signature) {
+void PythonCall::environment(const Specialization &specialization, Signature &signature) {
   const auto &state = static_cast<const PythonState &>(*specialization.front_end);
   if (state.roots != miss().flattened.roots.size())
     return;
@@ -85,7 +84,7 @@ void PythonCall::environment(const Specialization &specialization, Request &,
       signature.grads.push_back(*now);
 }
 
-std::vector<at::Tensor> PythonCall::captures(const Specialization &specialization, Request &) {
+std::vector<at::Tensor> PythonCall::captures(const Specialization &specialization) {
   const auto &state = static_cast<const PythonState &>(*specialization.front_end);
   std::vector<at::Tensor> result;
   if (state.roots != miss().flattened.roots.size())
@@ -217,7 +216,7 @@ void PythonCall::run_program(const Specialization &specialization, PythonState &
   state.measured = static_cast<std::int8_t>(runs + 1);
 }
 
-std::optional<BesideResult> PythonCall::run_beside(Request &, const Specialization &served) {
+std::optional<BesideResult> PythonCall::run_beside(const Specialization &served) {
   find_handed_out(served);
   {
     const InStance eager(Stance::eager); // the Functions that it calls are parts of the graph

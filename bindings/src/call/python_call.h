@@ -27,11 +27,11 @@ namespace tracehost::python {
 class NumbersLeft;
 struct Returnable;
 
-/// One call from Python: the core's Body and Request for it. Lives on the C stack of that call; the
+/// One call from Python: the core's Body for it. Lives on the C stack of that call; the
 /// parts that only a miss needs are made by the miss.
 ///
 /// Requires: GIL held at the call; members that the core calls without it take it.
-class PythonCall final : public Body, public Request, public trace::Frontend {
+class PythonCall final : public Body, public trace::Frontend {
 public:
   PythonCall(PythonFunction &function, PyObject *const *args, std::size_t nargsf, PyObject *kwnames)
       : function_(function), args_(args), positional_(PyVectorcall_NARGS(nargsf)),
@@ -76,22 +76,20 @@ public:
   /// The Signature of the arguments, for comparisons with a trace under way.
   Signature signature();
 
-  bool verify(Specialization &specialization, Request &request, torch::jit::Stack &stack) override;
-  bool adapt(Request &request) override;
-  void missed(Request &request) override;
-  Signature flatten(Request &request, std::vector<at::Tensor> &slots) override;
-  Surroundings surroundings(const Specialization &specialization, Request &request) override;
-  void environment(const Specialization &specialization, Request &request,
-                   Signature &signature) override;
-  std::vector<at::Tensor> captures(const Specialization &specialization, Request &request) override;
-  bool join(Signature &earlier, Request &request, Signature &signature) override;
-  void adopt(Request &request, const Signature &signature, std::vector<at::Tensor> &slots) override;
-  BodyResult run(Request &request) override;
-  std::shared_ptr<FrontEndState> finish(Request &request, Signature &signature,
-                                        const trace::Traced &traced) override;
+  bool verify(Specialization &specialization, torch::jit::Stack &stack) override;
+  bool adapt() override;
+  void missed() override;
+  Signature flatten(std::vector<at::Tensor> &slots) override;
+  Surroundings surroundings(const Specialization &specialization) override;
+  void environment(const Specialization &specialization, Signature &signature) override;
+  std::vector<at::Tensor> captures(const Specialization &specialization) override;
+  bool join(Signature &earlier, Signature &signature) override;
+  void adopt(const Signature &signature, std::vector<at::Tensor> &slots) override;
+  BodyResult run() override;
+  std::shared_ptr<FrontEndState> finish(Signature &signature, const trace::Traced &traced) override;
   void execute(const Specialization &specialization, torch::jit::Stack &stack,
                Begun *begun = nullptr) override;
-  std::optional<BesideResult> run_beside(Request &request, const Specialization &served) override;
+  std::optional<BesideResult> run_beside(const Specialization &served) override;
   bool alone() override;
   trace::Frontend &frontend() override { return *this; }
   void blocking(const std::function<void()> &wait) override;

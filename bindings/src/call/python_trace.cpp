@@ -67,7 +67,7 @@ void PythonCall::check_same_tensors(const Flattened &before, const Signature &si
                         path(signature, signature.first_node(slot))));
 }
 
-BodyResult PythonCall::run(Request &) {
+BodyResult PythonCall::run() {
   const Flattened before = std::move(miss().flattened); // held: an address stays its own
   const Signature signature = this->signature();
   check_same_tensors(before, signature);
@@ -297,7 +297,7 @@ void PythonCall::check_arguments_unchanged() {
   }
 }
 
-std::shared_ptr<FrontEndState> PythonCall::finish(Request &, Signature &signature,
+std::shared_ptr<FrontEndState> PythonCall::finish(Signature &signature,
                                                   const trace::Traced &traced) {
   const WithGil gil;
   auto state = std::make_shared<PythonState>();

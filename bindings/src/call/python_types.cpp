@@ -82,7 +82,7 @@ Flattened PythonCall::cast_to(const Signature &specialization, Signature &signat
   return changes ? retype(signature, types) : Flattened();
 }
 
-bool PythonCall::join(Signature &earlier, Request &, Signature &signature) {
+bool PythonCall::join(Signature &earlier, Signature &signature) {
   const auto now = user_types(signature), before = user_types(earlier);
   if (!any(now) || now.size() != before.size() || now.size() != miss().flattened.roots.size())
     return true;
@@ -106,8 +106,7 @@ bool PythonCall::join(Signature &earlier, Request &, Signature &signature) {
   return true;
 }
 
-void PythonCall::adopt(Request &request, const Signature &signature,
-                       std::vector<at::Tensor> &slots) {
+void PythonCall::adopt(const Signature &signature, std::vector<at::Tensor> &slots) {
   const auto types = user_types(signature);
   if (!any(types) || types.size() != miss().flattened.roots.size())
     return;
@@ -115,7 +114,7 @@ void PythonCall::adopt(Request &request, const Signature &signature,
   for (std::size_t root = 0; root < types.size(); ++root)
     if (types[root])
       miss().values.set_type(miss().flattened.roots[root], types[root]->user_type());
-  flatten(request, slots);
+  flatten(slots);
 }
 
 } // namespace tracehost::python

@@ -9,7 +9,7 @@
 
 namespace tracehost::python {
 
-bool PythonCall::verify(Specialization &specialization, Request &, torch::jit::Stack &stack) {
+bool PythonCall::verify(Specialization &specialization, torch::jit::Stack &stack) {
   const Signature &signature = specialization.signature;
   if (!(signature.context == context) || !matches(signature, function_.binder, bound_, found_))
     return false;
@@ -114,7 +114,7 @@ bool PythonCall::captures_match(const Specialization &specialization, const Pyth
   return true;
 }
 
-Body::Surroundings PythonCall::surroundings(const Specialization &specialization, Request &) {
+Body::Surroundings PythonCall::surroundings(const Specialization &specialization) {
   const Signature &signature = specialization.signature;
   const auto &state = static_cast<const PythonState &>(*specialization.front_end);
   const auto &given = miss().flattened;

@@ -64,7 +64,7 @@ py::object request(py::handle object, const py::tuple &args, const py::dict &kwa
                    py::handle maker, const py::object &wrap) {
   PythonFunction &f = python_function(object.ptr());
   Call call(f, "get_concrete_function", args, kwargs, maker);
-  const SpecializationRef found = f.core->request(*call, *call);
+  const SpecializationRef found = f.core->request(*call);
   if (!call->warn())
     rethrow();
   return concrete_function(f, found, call->spec_names(), wrap);
@@ -103,7 +103,7 @@ py::dict explain(py::handle object, const py::tuple &args, const py::dict &kwarg
                  py::handle maker) {
   PythonFunction &f = python_function(object.ptr());
   Call call(f, "explain", args, kwargs, maker);
-  const FunctionCore::Explanation found = f.core->explain(*call, *call);
+  const FunctionCore::Explanation found = f.core->explain(*call);
   py::list differences;
   for (const Difference &d : found.differences)
     differences.append(py::make_tuple(d.path, name(d.cause), d.dimension, d.before, d.after));

@@ -39,11 +39,11 @@ protected:
     call.stance = stance;
     torch::jit::Stack stack;
     SpecializationRef served;
-    const auto outcome = f.call(body, call, stack, served);
+    const auto outcome = f.call(body.of(call), stack, served);
     if (outcome == FunctionCore::Outcome::traced)
       return stack.empty() && served ? 'T' : '?';
     if (outcome == FunctionCore::Outcome::beside)
-      return call.mismatch ? 'm' : 'b';
+      return body.mismatch ? 'm' : 'b';
     if (outcome != FunctionCore::Outcome::hit)
       return served ? '?' : outcome == FunctionCore::Outcome::went_on ? 'o' : 'u';
     const bool right = stack.size() == 1 &&
@@ -149,8 +149,8 @@ TEST_F(FunctionTest, FindsWithoutRunning) {
   FunctionCore f(identity(), 4, sink);
   Call one(at::ones(2), 1), two(at::ones(2), 2);
   play(f, body, 1);
-  EXPECT_EQ(f.find(body, one), f.cache().list()->front());
-  EXPECT_EQ(f.find(body, two), nullptr);
+  EXPECT_EQ(f.find(body.of(one)), f.cache().list()->front());
+  EXPECT_EQ(f.find(body.of(two)), nullptr);
   EXPECT_EQ(body.runs, 1);
 }
 
@@ -225,7 +225,7 @@ TEST_F(FunctionTest, RefusesRecursionIntoTheSameSignature) {
     call.context = outside; // a trace switches a dispatch key on
     torch::jit::Stack stack;
     SpecializationRef served;
-    f.call(*inner, call, stack, served);
+    f.call(inner->of(call), stack, served);
     return x;
   });
   inner = &recursive;

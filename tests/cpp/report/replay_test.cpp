@@ -142,7 +142,7 @@ TEST(Replay, AgreesWithWhatTheDecoratorThenDoes) {
         Call call(at::ones(sizes), n);
         torch::jit::Stack stack;
         SpecializationRef served;
-        f.call(body, call, stack, served);
+        f.call(body.of(call), stack, served);
       }
       return records.all.size();
     };

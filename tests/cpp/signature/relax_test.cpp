@@ -163,7 +163,7 @@ protected:
     test::Call call(at::ones(sizes), n);
     torch::jit::Stack stack;
     SpecializationRef served;
-    f.call(body, call, stack, served);
+    f.call(body.of(call), stack, served);
     return f.counters()->traces;
   }
   test::FakeSink sink;
@@ -200,7 +200,7 @@ TEST_F(Reducing, ARequestWithRelaxedSizesIsServedByTheWiderTrace) {
   traces({2});
   traces({3});
   test::Call call(at::ones({4}), 1);
-  EXPECT_EQ(f.request(body, call), f.cache().list()->back());
+  EXPECT_EQ(f.request(body.of(call)), f.cache().list()->back());
   EXPECT_EQ(f.counters()->traces, 2u);
   EXPECT_EQ(f.counters()->hits, 0u);
 }
@@ -209,8 +209,8 @@ TEST_F(Reducing, ExplainTellsTheNearestAndRunsNothing) {
   traces({2});
   test::Call same(at::ones({2}), 1), other(at::ones({3}), 1);
   const int runs = body.runs;
-  EXPECT_TRUE(f.explain(body, same).served);
-  const auto missed = f.explain(body, other);
+  EXPECT_TRUE(f.explain(body.of(same)).served);
+  const auto missed = f.explain(body.of(other));
   EXPECT_FALSE(missed.served);
   ASSERT_EQ(missed.differences.size(), 1u);
   EXPECT_EQ(missed.differences[0].after, "3");

@@ -13,12 +13,12 @@
 
 namespace tracehost::test {
 
-struct Call final : Request {
-  Call(at::Tensor tensor, std::int64_t number) : x(std::move(tensor)), n(number) {
-    context = Context::now();
-  }
+struct Call {
+  Call(at::Tensor tensor, std::int64_t number) : x(std::move(tensor)), n(number) {}
   at::Tensor x;
   std::int64_t n;
+  Context context = Context::now();
+  Stance stance = Stance::trace;
 };
 
 /// Keeps what it is told, as text.
@@ -64,38 +64,50 @@ public:
   using Run = std::function<at::Tensor(const at::Tensor &, std::int64_t)>;
   explicit FakeBody(Run run) : run_(std::move(run)) {}
 
-  bool verify(Specialization &s, Request &request, torch::jit::Stack &stack) override {
+  /// As the Body of one call. `call` outlives that call.
+  FakeBody &of(const Call &call) {
+    call_ = &call;
+    context = call.context;
+    stance = call.stance;
+    failed.clear();
+    begun.reset();
+    refusal.clear();
+    mismatch.reset();
+    return *this;
+  }
+
+  bool verify(Specialization &s, torch::jit::Stack &stack) override {
     ++verified;
-    if (!differences(s.signature, signature(request)).empty())
+    if (!differences(s.signature, signature()).empty())
       return false;
-    stack.emplace_back(call(request).x);
+    stack.emplace_back(call_->x);
     return true;
   }
-  Signature flatten(Request &request, std::vector<at::Tensor> &slots) override {
-    slots = {call(request).x};
-    return signature(request);
+  Signature flatten(std::vector<at::Tensor> &slots) override {
+    slots = {call_->x};
+    return signature();
   }
-  void environment(const Specialization &, Request &, Signature &) override { ++shown; }
-  Surroundings surroundings(const Specialization &, Request &) override { return around; }
-  BodyResult run(Request &request) override {
+  void environment(const Specialization &, Signature &) override { ++shown; }
+  Surroundings surroundings(const Specialization &) override { return around; }
+  BodyResult run() override {
     ++runs;
     result_ = at::Tensor();
-    frontend_.go_on = request.stance == Stance::eager_on_error;
+    frontend_.go_on = stance == Stance::eager_on_error;
     BodyResult result;
-    result.tensors = {result_ = run_(call(request).x, call(request).n)};
+    result.tensors = {result_ = run_(call_->x, call_->n)};
     result.outputs.tensors = 1;
     return result;
   }
-  std::shared_ptr<FrontEndState> finish(Request &, Signature &, const trace::Traced &) override {
+  std::shared_ptr<FrontEndState> finish(Signature &, const trace::Traced &) override {
     if (refuse_at_end)
       throw FakeFrontend::Refused(trace::Refusal::trace, "refused at the end");
     return std::make_shared<FrontEndState>();
   }
-  std::optional<BesideResult> run_beside(Request &request, const Specialization &) override {
+  std::optional<BesideResult> run_beside(const Specialization &) override {
     if (!can_run_beside)
       return std::nullopt;
     ++runs;
-    return BesideResult{{run_(call(request).x, call(request).n)}, {}};
+    return BesideResult{{run_(call_->x, call_->n)}, {}};
   }
   trace::Frontend &frontend() override { return frontend_; }
   bool has_result() const override { return result_.defined(); }
@@ -115,13 +127,13 @@ public:
   int shown = 0; ///< how often the surroundings of a Specialization were told as text
 
 private:
-  static Call &call(Request &request) { return static_cast<Call &>(request); }
-  static Signature signature(Request &request) {
-    const Call &c = call(request);
-    Signature s = test::call({{"x", tensor(0, TensorMeta::of(c.x))}, {"n", integer(c.n)}});
-    s.context = request.context;
+  Signature signature() const {
+    Signature s =
+        test::call({{"x", tensor(0, TensorMeta::of(call_->x))}, {"n", integer(call_->n)}});
+    s.context = context;
     return s;
   }
+  const Call *call_ = nullptr;
   Run run_;
   at::Tensor result_;
   FakeFrontend frontend_;
