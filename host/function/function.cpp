@@ -194,7 +194,7 @@ SpecializationRef FunctionCore::look_up(Body &body, const Signature &signature) 
   const auto list = cache_.list();
   for (const auto &candidate : *list) {
     Signature now = signature;
-    body.environment(*candidate, now);
+    body.session().environment(*candidate, now);
     if (differences(candidate->signature, now).empty())
       return candidate;
   }
@@ -208,13 +208,13 @@ SpecializationRef FunctionCore::find(Body &body) {
 
 SpecializationRef FunctionCore::request(Body &body) {
   Missed missed;
-  body.adapt();
-  missed.signature = body.flatten(missed.slots);
+  body.session().adapt();
+  missed.signature = body.session().flatten(missed.slots);
   missed.counted = false;
   if (refusals_.of(missed.signature) == Refusals::Why::wrong)
-    body.frontend().refuse(trace::Refusal::trace,
-                           "a graph for this signature did not do what the body did, as a "
-                           "TraceWarning said; there is none");
+    body.session().frontend().refuse(
+        trace::Refusal::trace, "a graph for this signature did not do what the body did, as a "
+                               "TraceWarning said; there is none");
   const auto look = [&] { return look_up(body, missed.signature); };
   if (auto found = look())
     return found;
@@ -225,8 +225,8 @@ SpecializationRef FunctionCore::request(Body &body) {
 FunctionCore::Explanation FunctionCore::explain(Body &body) {
   Explanation result;
   std::vector<at::Tensor> slots;
-  body.adapt();
-  result.signature = body.flatten(slots);
+  body.session().adapt();
+  result.signature = body.session().flatten(slots);
   if ((result.served = look_up(body, result.signature)))
     return result;
   result.differences = nearest(body, result.signature, result.nearest).differences;
@@ -235,14 +235,14 @@ FunctionCore::Explanation FunctionCore::explain(Body &body) {
 
 FunctionCore::Outcome FunctionCore::miss(Body &body, torch::jit::Stack &stack,
                                          SpecializationRef &served) {
-  if (body.adapt() && (served = look_up(body, stack)))
+  if (body.session().adapt() && (served = look_up(body, stack)))
     return hit(body, stack, served);
-  body.missed();
+  body.session().missed();
   const Stance stance = body.stance;
   if (stance == Stance::eager_on_miss || stance == Stance::fail_on_miss)
     return Outcome::unserved;
   Missed missed;
-  missed.signature = body.flatten(missed.slots);
+  missed.signature = body.session().flatten(missed.slots);
   const bool goes_on = stance == Stance::eager_on_error;
   if (const auto why = refusals_.of(missed.signature))
     if (goes_on || why == Refusals::Why::wrong)
@@ -252,9 +252,9 @@ FunctionCore::Outcome FunctionCore::miss(Body &body, torch::jit::Stack &stack,
     served = obtain(
         body, missed, [&] { return look_up(body, stack); }, traced);
   } catch (...) {
-    if (!goes_on || !body.has_result())
+    if (!goes_on || !body.session().has_result())
       throw;
-    body.refusal = body.current_error();
+    body.refusal = body.session().current_error();
     refusals_.add(missed.signature, Refusals::Why::refused);
     counters_->eager.fetch_add(1, std::memory_order_relaxed);
     return Outcome::went_on;
@@ -280,7 +280,7 @@ SpecializationRef FunctionCore::obtain(Body &body, const Missed &missed, const L
       throw std::logic_error(
           "recursion into a Function that is being traced for the same signature");
     if (other) {
-      body.frontend().blocking([&] { flights_.wait(other); });
+      body.session().frontend().blocking([&] { flights_.wait(other); });
     } else if (auto flight = flights_.board(target, version)) {
       const Landing landing(flights_, flight);
       // A flight of another thread may have landed between look-up and boarding.
@@ -299,8 +299,8 @@ SpecializationRef FunctionCore::obtain(Body &body, const Missed &missed, const L
         traced = true;
         return made.specialization;
       } catch (...) {
-        sink_.on(FailEvent{counters_, body.caller(), body.current_error(),
-                           body.stance == Stance::eager_on_error && body.has_result()});
+        sink_.on(FailEvent{counters_, body.session().caller(), body.session().current_error(),
+                           body.stance == Stance::eager_on_error && body.session().has_result()});
         throw;
       }
     }
@@ -351,17 +351,17 @@ Signature FunctionCore::relaxed(Body &body, const Signature &signature,
     return result;
   for (const auto &earlier : cache_.list()->by_age()) {
     Signature joined = result, before = earlier->signature;
-    if (!body.join(before, joined))
+    if (!body.session().join(before, joined))
       continue;
     Signature now = joined;
-    body.environment(*earlier, now);
+    body.session().environment(*earlier, now);
     if (!only_sizes(differences(before, now)))
       continue;
     result = std::move(joined);
     relax(result, before);
-    relax_captures(before, now, body.captures(*earlier), captures);
+    relax_captures(before, now, body.session().captures(*earlier), captures);
   }
-  body.adopt(result, slots);
+  body.session().adopt(result, slots);
   return result;
 }
 
@@ -408,9 +408,9 @@ FunctionCore::Made FunctionCore::trace(Body &body, Signature signature, const Mi
   auto relaxation = relaxed_dimensions(signature, body);
   relaxation.captures = std::move(captures);
   auto traced = trace::trace(
-      slots, relaxation, body.frontend(),
+      slots, relaxation, body.session().frontend(),
       [&] {
-        result = body.run();
+        result = body.session().run();
         return result.tensors;
       },
       originals ? &*originals : nullptr, &outcomes);
@@ -431,19 +431,19 @@ FunctionCore::Made FunctionCore::trace(Body &body, Signature signature, const Mi
   signature.checked = std::move(traced.checked);
   signature.reads_strides = traced.reads_strides;
   signature.reads_leaf = traced.reads_leaf;
-  made->front_end = body.finish(signature, traced);
+  made->front_end = body.session().finish(signature, traced);
   for (const auto &[input, dimension] : traced.relaxed_captures)
     signature.captures[input - slots.size()].meta.relax(static_cast<std::size_t>(dimension));
   made->signature = std::move(signature);
   made->outputs = std::move(result.outputs);
   made->program = std::make_unique<Program>(traced.graph, counters_->identity.name,
                                             result.tensors.size(), !has_gradients(made->signature));
-  made->first_call = body.caller();
+  made->first_call = body.session().caller();
   made->raises_early = !traced.raises_late;
   Made all{made, std::move(traced.notes), {}};
   const bool serves_later = !made->front_end || made->front_end->once.empty();
   if (originals && serves_later) {
-    const trace::ModesOfCall as_called(body.frontend(), modes,
+    const trace::ModesOfCall as_called(body.session().frontend(), modes,
                                        false); // the body may have left others
     try {
       all.verdict = validate(body, *made, result.tensors, *originals);
@@ -476,7 +476,7 @@ Nearest FunctionCore::nearest(Body &body, const Signature &signature, Specializa
   });
   const auto complete = [&](std::size_t i) {
     Signature now = signature;
-    body.environment(*list[i], now);
+    body.session().environment(*list[i], now);
     return differences(list[i]->signature, now);
   };
   Nearest result;
@@ -484,13 +484,13 @@ Nearest FunctionCore::nearest(Body &body, const Signature &signature, Specializa
     const bool declarable = alike && only_declarable(differing);
     if (!declarable && !result.may_be(i, least))
       continue;
-    const auto surroundings = body.surroundings(*list[i]);
-    if (surroundings == Body::Surroundings::changed) {
+    const auto surroundings = body.session().surroundings(*list[i]);
+    if (surroundings == TraceSession::Surroundings::changed) {
       if (result.may_be(i, least + least_distance()))
         result.consider(i, complete(i));
       continue;
     }
-    if (surroundings == Body::Surroundings::unknown)
+    if (surroundings == TraceSession::Surroundings::unknown)
       differing = complete(i);
     if (alike && only_declarable(differing))
       alike->push_back(list[i]->number);

@@ -24,11 +24,11 @@ Verdict FunctionCore::validate(Body &body, const Specialization &made,
       [&](std::size_t i) { return made.signature.input_path(static_cast<std::uint32_t>(i)); },
       [&](const std::function<void()> &f) {
         if (made.runs_without_gil())
-          body.frontend().blocking(f);
+          body.session().frontend().blocking(f);
         else
           f();
       },
-      body.alone()};
+      body.session().alone()};
   Verdict verdict = validate::check(originals, run);
   const bool skipped = verdict.kind == Verdict::Kind::skipped;
   (skipped ? counters_->unvalidated : counters_->validated).fetch_add(1, std::memory_order_relaxed);
@@ -42,7 +42,7 @@ void FunctionCore::judge(Body &body, const Signature &called, const Specializati
                          Verdict verdict, std::uint64_t hits) {
   refusals_.add(called, Refusals::Why::wrong);
   counters_->mismatches.fetch_add(1, std::memory_order_relaxed);
-  sink_.on(MismatchEvent{counters_, body.caller(), text(wrong.signature), verdict.why,
+  sink_.on(MismatchEvent{counters_, body.session().caller(), text(wrong.signature), verdict.why,
                          verdict.culprit, hits});
   body.mismatch = std::make_unique<Mismatch>(
       Mismatch{std::move(verdict.why), std::move(verdict.culprit), hits});
@@ -53,7 +53,7 @@ void FunctionCore::judge(Body &body, const Signature &called, const Specializati
 FunctionCore::Outcome FunctionCore::hit_beside(Body &body, torch::jit::Stack &stack,
                                                const SpecializationRef &served) {
   std::vector<at::Tensor> slots;
-  const Signature called = body.flatten(slots); // the body may change its arguments
+  const Signature called = body.session().flatten(slots); // the body may change its arguments
   validate::Originals originals(policy_);
   for (const c10::IValue &input : stack)
     originals.met(input.toTensor());
@@ -63,7 +63,7 @@ FunctionCore::Outcome FunctionCore::hit_beside(Body &body, torch::jit::Stack &st
   std::optional<BesideResult> ran;
   {
     const validate::Watching watching(originals);
-    ran = body.run_beside(*served);
+    ran = body.session().run_beside(*served);
   }
   if (!ran) {
     body.execute(*served, stack);
@@ -72,7 +72,7 @@ FunctionCore::Outcome FunctionCore::hit_beside(Body &body, torch::jit::Stack &st
   stack.clear();
   Verdict verdict{Verdict::Kind::wrong, std::move(ran->different), {}};
   if (verdict.why.empty()) {
-    const trace::ModesOfCall as_called(body.frontend(), modes, false);
+    const trace::ModesOfCall as_called(body.session().frontend(), modes, false);
     try {
       verdict = validate(body, *served, ran->tensors, originals);
     } catch (const CheckFailed &) {

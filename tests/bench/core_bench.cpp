@@ -41,7 +41,7 @@ using Op = std::function<at::Tensor(const std::vector<at::Tensor> &)>;
 at::Tensor multiply_add(const std::vector<at::Tensor> &x) { return x[0] * x[1] + 1; }
 
 /// Calls with tensors only: what bindings/ does for Python, without Python.
-class Tensors final : public Body {
+class Tensors final : public Body, public TraceSession {
 public:
   Tensors(Op op, std::vector<at::Tensor> given) : arguments(std::move(given)), op_(std::move(op)) {
     context = Context::now();
@@ -85,6 +85,7 @@ public:
   std::shared_ptr<FrontEndState> finish(Signature &, const trace::Traced &) override {
     return nullptr;
   }
+  TraceSession &session() override { return *this; }
   trace::Frontend &frontend() override { return frontend_; }
   Site caller() override { return {"bench.cpp", 1}; }
   std::string current_error() override { return "error"; }

@@ -2,19 +2,10 @@
 
 #include "base/errors.h"
 #include "base/object.h"
-#include "call/context_probe.h"
 #include "call/instances.h"
-#include "call/plain_calls.h"
-#include "call/python_call.h"
-#include "call/stance.h"
-#include "program/stack_pool.h"
-#include "pytree/results.h"
-#include "report/contrast.h"
 #include "report/ledger.h"
-#include "trace/tracer.h"
 
 #include <torch/csrc/Exceptions.h>
-#include <torch/csrc/jit/frontend/tracer.h>
 
 #include <fmt/format.h>
 #include <pybind11/pybind11.h>
@@ -27,188 +18,11 @@ namespace {
 
 namespace py = pybind11;
 
-struct FunctionObject {
-  PyObject_HEAD vectorcallfunc vectorcall;
-  PyObject *dict;
-  PyObject *weakrefs;
-  PythonFunction *function; ///< owned; null before __init__
-  PyObject *arguments;      ///< of __init__: an instance's Function is made from the same
-  Instances *instances;     ///< owned; null until it is accessed on an instance
-};
-
 FunctionObject *cast(PyObject *self) { return reinterpret_cast<FunctionObject *>(self); }
 
 PyObject *uncallable(PyObject *, PyObject *const *, std::size_t, PyObject *) {
   PyErr_SetString(PyExc_TypeError, "this Function was not initialised, or is being destroyed");
   return nullptr;
-}
-
-/// A call's arguments as they came.
-struct Arguments {
-  PyObject *const *args;
-  std::size_t nargsf;
-  PyObject *kwnames;
-};
-
-/// The body as it is, in place of a graph.
-[[gnu::noinline, gnu::cold]] PyObject *eager(PythonFunction &f, const Arguments &a) {
-  f.core->counters()->eager.fetch_add(1, std::memory_order_relaxed);
-  return PyObject_Vectorcall(f.callable, a.args, a.nargsf & ~PY_VECTORCALL_ARGUMENTS_OFFSET,
-                             a.kwnames);
-}
-
-/// A call inside of a trace, ours or another's: its ops belong to that graph.
-[[gnu::noinline, gnu::cold]] PyObject *inlined(PythonFunction &f, const Arguments &a) {
-  if (trace::abandoned())
-    return eager(f, a);
-  PythonCall call(f, a.args, a.nargsf, a.kwnames);
-  if (!call.bind())
-    return nullptr;
-  call.adapt();
-  if (trace::recording() && is_being_traced(f)) {
-    call.context = Context::now();
-    try {
-      if (is_being_traced(f, call.signature()))
-        trace::refuse(
-            trace::Refusal::trace,
-            fmt::format(
-                "{} calls itself with the signature that is being traced: the graph would have "
-                "no end. Recur on a Python value that changes, or call its python_function.",
-                f.name));
-    } catch (const trace::Abandoned &) {
-      return eager(f, a);
-    }
-  }
-  f.core->counters()->inlined.fetch_add(1, std::memory_order_relaxed);
-  return call.call_body();
-}
-
-[[gnu::noinline, gnu::cold]] bool warn_retraces(const PythonFunction &f) {
-  while (const auto warning = report::ledger().take_warning(*f.core->counters()))
-    if (PyErr_WarnExplicit(errors().retrace, warning->text.c_str(), warning->call.file.c_str(),
-                           warning->call.line, nullptr, nullptr) != 0)
-      return false;
-  return true;
-}
-
-/// A trace was refused, and the body has run to its end without it.
-bool warn_went_on(const PythonFunction &f, const PythonCall &call) {
-  const std::string message = fmt::format(
-      "{} has no graph for this signature, and runs as plain Python: {}", f.name, call.refusal);
-  return PyErr_WarnEx(errors().trace_warning, message.c_str(), 1) == 0;
-}
-
-/// stance("fail_on_miss"): says what the call would have to be.
-[[noreturn]] void refuse_miss(PythonFunction &f, PythonCall &call) {
-  const auto explained = f.core->explain(call);
-  const std::string what = explained.served    ? "One that would was made just now"
-                           : explained.nearest ? "From the nearest specialization it differs so: " +
-                                                     report::contrast(explained.differences)
-                                               : "There is none yet";
-  const std::string message = fmt::format("no specialization of {} serves this call, and the "
-                                          "stance 'fail_on_miss' (no_retrace) forbids "
-                                          "to trace one. {}. Make such a call before, or allow the "
-                                          "trace by tracehost.stance('default').",
-                                          f.name, what);
-  report::ledger().on(FailEvent{f.core->counters(), call.caller(), "TraceError: " + message});
-  raise(errors().trace, message);
-}
-
-/// A call that was not a hit. Warnings come after a trace was published: a filter may turn them
-/// into errors.
-[[gnu::noinline, gnu::cold]] PyObject *missed(PythonFunction &f, PythonCall &call,
-                                              FunctionCore::Outcome outcome) {
-  if (outcome == FunctionCore::Outcome::unserved) {
-    if (call.stance == Stance::fail_on_miss)
-      refuse_miss(f, call);
-    f.core->counters()->eager.fetch_add(1, std::memory_order_relaxed);
-    return call.call_body();
-  }
-  Owned result(call.take_result());
-  f.drop_evicted();
-  const bool warned = call.mismatch                              ? call.warn_mismatch()
-                      : outcome == FunctionCore::Outcome::beside ? true
-                      : outcome == FunctionCore::Outcome::traced ? call.warn() && warn_retraces(f)
-                                                                 : warn_went_on(f, call);
-  return warned ? result.release() : nullptr;
-}
-
-/// Sets the Python error. An op that failed in a graph gets a note with the user's line.
-[[gnu::noinline, gnu::cold]] PyObject *failed(PythonFunction &f, const PythonCall &call,
-                                              const Arguments &a) {
-  set_from_failed_run(f.name);
-  if (!call.has_run() && PyErr_ExceptionMatches(errors().signature))
-    f.core->counters()->refused.fetch_add(1, std::memory_order_relaxed);
-  // Arguments that can't be compared, or a mode that no graph honours. What does not fit a
-  // declaration is the caller's mistake.
-  if (call.stance == Stance::eager_on_error && !call.has_run() && !f.declaration &&
-      PyErr_ExceptionMatches(errors().base)) {
-    PyErr_Clear();
-    return eager(f, a);
-  }
-  return nullptr;
-}
-
-/// What is around the call works on ops: its body runs, which is told once.
-[[gnu::noinline, gnu::cold]] PyObject *plain(PythonFunction &f, const Arguments &a,
-                                             const std::string &around) {
-  if (f.plain.insert(around).second) {
-    const std::string message =
-        fmt::format("{} runs as plain Python under {}, which needs the ops themselves. Calls "
-                    "outside of that run graphs.",
-                    f.name, around);
-    if (PyErr_WarnEx(errors().trace_warning, message.c_str(), 1) != 0)
-      return nullptr;
-  }
-  return eager(f, a);
-}
-
-PyObject *call_function(PyObject *self, PyObject *const *args, std::size_t nargsf,
-                        PyObject *kwnames);
-
-/// In a checkpoint. What can't be traced without data runs as plain Python.
-[[gnu::noinline, gnu::cold]] PyObject *call_traced_ahead(PyObject *self, const Arguments &a) {
-  PythonFunction &f = *cast(self)->function;
-  if (trace_ahead(self, a.args, a.nargsf, a.kwnames)) {
-    const TracedAhead once(f);
-    return call_function(self, a.args, a.nargsf, a.kwnames);
-  }
-  if (!PyErr_ExceptionMatches(errors().base))
-    return nullptr;
-  PyErr_Clear();
-  return plain(f, a, "torch.utils.checkpoint");
-}
-
-PyObject *call_function(PyObject *self, PyObject *const *args, std::size_t nargsf,
-                        PyObject *kwnames) {
-  PythonFunction &f = *cast(self)->function;
-  const Arguments arguments{args, nargsf, kwnames};
-  PythonCall call(f, args, nargsf, kwnames);
-  try {
-    if (torch::jit::tracer::isTracing() || trace::active()) [[unlikely]]
-      return inlined(f, arguments);
-    const Stance stance = python::stance();
-    if (stance == Stance::eager) [[unlikely]]
-      return eager(f, arguments);
-    if (!call.bind()) [[unlikely]]
-      return nullptr;
-    if (f.takes_arrays) [[unlikely]]
-      call.convert_arrays();
-    call.stance = stance == Stance::trace ? f.stance : stance;
-    call.context = probe_context();
-    PooledStack stack;
-    SpecializationRef served;
-    const auto outcome = f.core->call(call, *stack, served);
-    if (outcome != FunctionCore::Outcome::hit) [[unlikely]]
-      return missed(f, call, outcome);
-    return build_result(served->outputs, *stack, call.given(), call.containers(*served));
-  } catch (const RunsPlain &mode) {
-    return plain(f, arguments, mode.around);
-  } catch (const TraceAhead &) {
-    return call_traced_ahead(self, arguments);
-  } catch (...) {
-    return failed(f, call, arguments);
-  }
 }
 
 int initialise(PyObject *self, PyObject *args, PyObject *);

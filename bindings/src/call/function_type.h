@@ -1,6 +1,7 @@
 #pragma once
 
-#include "call/python_call.h"
+#include "call/instances.h"
+#include "call/python_function.h"
 #include "event/event.h"
 
 #include <Python.h>
@@ -10,6 +11,20 @@
 /// The Python type `tracehost.Function`: what the decorator returns.
 
 namespace tracehost::python {
+
+/// The object. Its vectorcall is call_function() (python_call.cpp).
+struct FunctionObject {
+  PyObject_HEAD vectorcallfunc vectorcall;
+  PyObject *dict;
+  PyObject *weakrefs;
+  PythonFunction *function; ///< owned; null before __init__
+  PyObject *arguments;      ///< of __init__: an instance's Function is made from the same
+  Instances *instances;     ///< owned; null until it is accessed on an instance
+};
+
+/// Hot: a call of a Function. Requires: GIL held.
+PyObject *call_function(PyObject *self, PyObject *const *args, std::size_t nargsf,
+                        PyObject *kwnames);
 
 /// Makes the type; strong reference. Requires: GIL held. Throws.
 PyObject *make_function_type();

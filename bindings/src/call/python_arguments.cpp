@@ -2,7 +2,7 @@
 #include "base/errors.h"
 #include "base/object.h"
 #include "call/plain_calls.h"
-#include "call/python_call.h"
+#include "call/python_trace.h"
 #include "pytree/arrays.h"
 #include "pytree/user_type.h"
 
@@ -14,9 +14,7 @@
 
 namespace tracehost::python {
 
-bool PythonCall::bind() {
-  if (function_.binder.bind(args_, positional_, kwnames_, bound_)) [[likely]]
-    return true;
+bool PythonCall::refuse_arguments() {
   // Python's own binding has the words for it.
   namespace py = pybind11;
   try {
@@ -88,30 +86,6 @@ bool PythonCall::convert(const Conversion &conversion) {
   return true;
 }
 
-void PythonCall::missed() { check_what_is_around(function_); }
-
-bool PythonCall::adapt() {
-  if (PyErr_Occurred()) // a user's `__eq__` was interrupted while a Specialization was verified
-    rethrow();
-  if (found_.failure) {
-    const Owned error = std::move(found_.failure);
-    PyErr_SetObject(reinterpret_cast<PyObject *>(Py_TYPE(error.get())), error.get());
-    rethrow();
-  }
-  if (!function_.declaration)
-    return convert_arrays();
-  const bool reads = function_.value_reads == trace::ValueReads::trace ||
-                     function_.value_reads == trace::ValueReads::guard;
-  pins = reads && pins != trace::Pins::none ? trace::Pins::reads : trace::Pins::none;
-  const Owned made(function_.declaration->convert(function_.binder, bound_));
-  if (!made)
-    return false;
-  Py_ssize_t next = 0;
-  return convert([&](std::size_t, PyObject *) {
-    return Owned(Py_NewRef(PyTuple_GET_ITEM(made.get(), next++)));
-  });
-}
-
 bool PythonCall::convert_arrays() {
   if (!has_arrays())
     return false;
@@ -135,14 +109,38 @@ PyObject *PythonCall::call_body() {
   return result;
 }
 
+void PythonTrace::missed() { check_what_is_around(function_); }
+
+bool PythonTrace::adapt() {
+  if (PyErr_Occurred()) // a user's `__eq__` was interrupted while a Specialization was verified
+    rethrow();
+  if (call_.found_.failure) {
+    const Owned error = std::move(call_.found_.failure);
+    PyErr_SetObject(reinterpret_cast<PyObject *>(Py_TYPE(error.get())), error.get());
+    rethrow();
+  }
+  if (!function_.declaration)
+    return call_.convert_arrays();
+  const bool reads = function_.value_reads == trace::ValueReads::trace ||
+                     function_.value_reads == trace::ValueReads::guard;
+  call_.pins = reads && call_.pins != trace::Pins::none ? trace::Pins::reads : trace::Pins::none;
+  const Owned made(function_.declaration->convert(function_.binder, bound_));
+  if (!made)
+    return false;
+  Py_ssize_t next = 0;
+  return call_.convert([&](std::size_t, PyObject *) {
+    return Owned(Py_NewRef(PyTuple_GET_ITEM(made.get(), next++)));
+  });
+}
+
 /// Where types of the user's make what the body sees of their objects.
-PyObject *PythonCall::call_with_placeholders() {
-  PythonCall call(function_, args_, positional_, kwnames_);
+PyObject *PythonTrace::call_with_placeholders() {
+  PythonCall call(function_, call_.args_, call_.positional_, call_.kwnames_);
   if (!call.bind())
     return nullptr;
   std::string argument;
   Rebuild rebuild([&](PyObject *leaf) -> PyObject * {
-    return has_user_type(Py_TYPE(leaf)) ? seen_by_body(miss().values.of(leaf), argument) : nullptr;
+    return has_user_type(Py_TYPE(leaf)) ? seen_by_body(values_.of(leaf), argument) : nullptr;
   });
   call.convert([&](std::size_t parameter, PyObject *value) {
     argument = utf8(function_.binder.parameters()[parameter].name);

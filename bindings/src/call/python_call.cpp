@@ -1,133 +1,221 @@
 #include "call/python_call.h"
 
-#include "base/autograph.h"
 #include "base/errors.h"
-#include "base/object.h"
-#include "base/user_line.h"
+#include "call/cold_calls.h"
+#include "call/context_probe.h"
+#include "call/function_type.h"
+#include "call/plain_calls.h"
+#include "call/python_trace.h"
 #include "call/stance.h"
+#include "program/stack_pool.h"
 #include "pytree/results.h"
+#include "pytree/tensor_match.h"
+#include "trace/tracer.h"
 
 #include <torch/csrc/autograd/python_variable.h>
+#include <torch/csrc/jit/frontend/tracer.h>
 
 #include <pybind11/pybind11.h>
 
 #include <algorithm>
 #include <chrono>
 
-/// A call as it is looked up and as it runs its graph; its trace is in python_trace.cpp.
+/// The hot call, in the order in which it runs. What is not a hit is in cold_calls.cpp, a miss's
+/// trace in python_trace.h.
+///
+/// 1. call_function(): is a trace under way, or another stance in force?
+/// 2. bind(): positional and keyword arguments become values of parameters (pytree/binder.h).
+/// 3. probe_context(): the thread's modes (context_probe.h).
+/// 4. FunctionCore::call() (host/function/function.cpp) asks the Specialization that served last,
+///    then the others (List::find, host/cache/cache.h). No key is built: to compare arguments with
+///    a tree of nodes costs less than to hash them.
+/// 5. verify(): arguments (pytree/match.cpp), guards (guards/watch.cpp), captures, then what few
+///    Specializations have. The stack gets the graph's inputs.
+/// 6. execute(): the Program runs (host/program/program.cpp); then it stores what the body stored.
+/// 7. build_result(): outputs as the body structured them (pytree/results.cpp).
 
 namespace tracehost::python {
 
+PyObject *call_function(PyObject *self, PyObject *const *args, std::size_t nargsf,
+                        PyObject *kwnames) {
+  PythonFunction &f = *reinterpret_cast<FunctionObject *>(self)->function;
+  const Arguments arguments{args, nargsf, kwnames};
+  PythonCall call(f, args, nargsf, kwnames);
+  try {
+    if (torch::jit::tracer::isTracing() || trace::active()) [[unlikely]]
+      return call_inlined(f, arguments);
+    const Stance stance = python::stance();
+    if (stance == Stance::eager) [[unlikely]]
+      return call_eagerly(f, arguments);
+    if (!call.bind()) [[unlikely]]
+      return nullptr;
+    if (f.takes_arrays) [[unlikely]]
+      call.convert_arrays();
+    call.stance = stance == Stance::trace ? f.stance : stance;
+    call.context = probe_context();
+    PooledStack stack;
+    SpecializationRef served;
+    const auto outcome = f.core->call(call, *stack, served);
+    if (outcome != FunctionCore::Outcome::hit) [[unlikely]]
+      return call_missed(f, call, outcome);
+    return build_result(served->outputs, *stack, call.given(), call.containers(*served));
+  } catch (const RunsPlain &mode) {
+    return call_plainly(f, arguments, mode.around);
+  } catch (const TraceAhead &) {
+    return call_traced_ahead(self, arguments);
+  } catch (...) {
+    return call_failed(f, call, arguments);
+  }
+}
+
+PythonCall::PythonCall(PythonFunction &function, PyObject *const *args, std::size_t nargsf,
+                       PyObject *kwnames)
+    : function_(function), args_(args), positional_(PyVectorcall_NARGS(nargsf)), kwnames_(kwnames) {
+}
+
 PythonCall::~PythonCall() = default;
 
-void PythonCall::use(StandIns &stand_ins) {
-  request_ = &stand_ins;
-  convert([&](std::size_t, PyObject *value) { return stand_ins.replace(value); });
-  if (stand_ins.open())
-    pins = trace::Pins::none;
+PythonTrace &PythonCall::trace() {
+  if (!trace_)
+    trace_ = std::make_unique<PythonTrace>(*this);
+  return *trace_;
 }
 
-Signature PythonCall::signature() {
-  std::vector<at::Tensor> slots;
-  return flatten(slots);
+TraceSession &PythonCall::session() { return trace(); }
+
+bool PythonCall::has_run() const { return trace_ && trace_->has_run(); }
+
+bool PythonCall::verify(Specialization &specialization, torch::jit::Stack &stack) {
+  const Signature &signature = specialization.signature;
+  if (!(signature.context == context) || !matches(signature, function_.binder, bound_, found_))
+    return false;
+  auto &state = static_cast<PythonState &>(*specialization.front_end);
+  if (state.runs_code) [[unlikely]]
+    found_.protect();
+  if (!state.environment->verify(found_.roots.data()))
+    return false;
+  if (!signature.captures.empty() && !captures_match(specialization, state, found_.tensors))
+    return false;
+  if (!signature.conditions.empty() && !conditions_hold(signature, state, found_.tensors))
+      [[unlikely]]
+    return false;
+  if ((signature.reads_strides || signature.reads_leaf) && !reads_match(signature, state))
+      [[unlikely]]
+    return false;
+  if (!state.absent.empty() && !are_absent(state.absent)) [[unlikely]]
+    return false;
+  if (!signature.values.empty() && !values_hold(signature, state)) [[unlikely]]
+    return false;
+  if (!signature.grads.empty() && !grads_hold(signature, state)) [[unlikely]]
+    return false;
+  for (PyObject *t : found_.tensors)
+    stack.emplace_back(THPVariable_Unpack(t));
+  const auto captured = state.environment->captures();
+  for (std::size_t i = 0; i < state.captures; ++i)
+    stack.emplace_back(THPVariable_Unpack(captured[i]));
+  return true;
 }
 
-Signature PythonCall::flatten(std::vector<at::Tensor> &slots) {
-  if (PyErr_Occurred()) // a user's `__eq__` was interrupted while a Specialization was verified
-    rethrow();
-  miss().flattened = {};
-  Signature signature = flatten_as(miss().values, miss().flattened);
-  miss().nodes = signature.nodes;
-  slots.clear();
-  for (PyObject *t : miss().flattened.tensors)
-    slots.push_back(THPVariable_Unpack(t));
-  return signature;
-}
-
-Signature PythonCall::flatten_as(UserValues &values, Flattened &found) {
-  Signature signature;
-  signature.parameters = function_.parameters;
-  signature.context = context;
-  const Identity &identity = function_.core->counters()->identity;
-  python::flatten(function_.binder, bound_, function_.bound_to(), values,
-                  identity.reduces && !identity.declared, signature, found);
-  if (request_)
-    request_->describe(signature, found.tensors);
-  if (function_.declaration)
-    function_.declaration->relax(signature);
-  return signature;
-}
-
-void PythonCall::environment(const Specialization &specialization, Signature &signature) {
-  const auto &state = static_cast<const PythonState &>(*specialization.front_end);
-  if (state.roots != miss().flattened.roots.size())
-    return;
-  const Flattened cast = cast_to(specialization.signature, signature);
-  const auto &slots = cast.roots.empty() ? miss().flattened.tensors : cast.tensors;
-  signature.watched = state.environment->current(miss().flattened.roots.data(), signature.atoms);
-  const auto tensors = state.environment->current_captures(miss().flattened.roots.data());
-  for (std::size_t i = 0; i < tensors.size(); ++i) {
-    CaptureSpec spec = specialization.signature.captures[i];
-    if (tensors[i]) {
-      spec.meta = meta_of(tensors[i]);
-      const auto slot = std::find(slots.begin(), slots.end(), tensors[i]);
-      spec.same_as_slot =
-          slot == slots.end() ? -1 : static_cast<std::int32_t>(slot - slots.begin());
-    }
-    signature.captures.push_back(std::move(spec));
+/// hasattr(x, "jax"): of most tensors there is no dict to look into.
+bool PythonCall::are_absent(const std::vector<PyObject *> &names) const {
+  for (PyObject *t : found_.tensors) {
+    PyObject **attributes = _PyObject_GetDictPtr(t);
+    if (!attributes || !*attributes || !PyDict_GET_SIZE(*attributes))
+      continue;
+    for (PyObject *name : names)
+      if (PyDict_Contains(*attributes, name) != 0)
+        return false;
   }
-  for (const ValueGuard &guard : specialization.signature.values)
-    if (auto now = current_value(guard, specialization, slots, tensors))
-      signature.values.push_back(std::move(*now));
-  for (const GradRead &read : specialization.signature.grads)
-    if (const auto now = current_grad(read, specialization, tensors))
-      signature.grads.push_back(*now);
+  return true;
 }
 
-std::vector<at::Tensor> PythonCall::captures(const Specialization &specialization) {
-  const auto &state = static_cast<const PythonState &>(*specialization.front_end);
-  std::vector<at::Tensor> result;
-  if (state.roots != miss().flattened.roots.size())
-    return result;
-  for (PyObject *object : state.environment->current_captures(miss().flattened.roots.data()))
-    result.push_back(object ? THPVariable_Unpack(object) : at::Tensor());
-  return result;
+bool PythonCall::conditions_hold(const Signature &signature, const PythonState &state,
+                                 std::span<PyObject *const> slots) {
+  struct Sizes final : SizeSource {
+    Sizes(std::span<PyObject *const> slots, std::span<PyObject *const> captures)
+        : slots(slots), captures(captures) {}
+    std::int64_t size(std::int32_t input, std::int32_t dimension) const override {
+      const auto i = static_cast<std::size_t>(input);
+      PyObject *tensor = i < slots.size() ? slots[i] : captures[i - slots.size()];
+      return THPVariable_Unpack(tensor).unsafeGetTensorImpl()->size(dimension);
+    }
+    std::span<PyObject *const> slots, captures;
+  };
+  const Sizes sizes(slots, state.environment->captures());
+  for (const SizeCondition &condition : signature.conditions)
+    if (!holds(condition, sizes))
+      return false;
+  return true;
 }
 
-std::optional<GradRead> PythonCall::current_grad(const GradRead &read, const Specialization &of,
-                                                 const std::vector<PyObject *> &captures) const {
-  const std::size_t slots = of.signature.slots.size();
-  if (slots != miss().flattened.tensors.size())
-    return std::nullopt;
-  PyObject *object =
-      read.input < slots ? miss().flattened.tensors[read.input] : captures[read.input - slots];
-  if (!object)
-    return std::nullopt;
+bool PythonCall::values_hold(const Signature &signature, const PythonState &state) const {
+  const std::size_t slots = found_.tensors.size();
+  const auto captured = state.environment->captures();
+  for (const ValueGuard &guard : signature.values)
+    if (!holds(guard, THPVariable_Unpack(guard.input < slots ? found_.tensors[guard.input]
+                                                             : captured[guard.input - slots])))
+      return false;
+  return true;
+}
+
+bool PythonCall::grads_hold(const Signature &signature, const PythonState &state) const {
+  const std::size_t slots = found_.tensors.size();
+  const auto captured = state.environment->captures();
+  for (const GradRead &read : signature.grads)
+    if (read.state !=
+        grad_state(THPVariable_Unpack(read.input < slots ? found_.tensors[read.input]
+                                                         : captured[read.input - slots])))
+      return false;
+  return true;
+}
+
+bool PythonCall::captures_match(const Specialization &specialization, const PythonState &state,
+                                std::span<PyObject *const> tensors) {
+  const auto &specs = specialization.signature.captures;
+  const auto captured = state.environment->captures();
+  for (std::size_t i = 0; i < specs.size(); ++i) {
+    PyObject *object = captured[i];
+    if (Py_TYPE(object) != specs[i].meta.type)
+      return false;
+    const auto *impl = THPVariable_Unpack(object).unsafeGetTensorImpl();
+    if (!fits(specs[i].meta, *impl))
+      return false;
+    // A capture is the slot that it was at the trace, or none.
+    for (std::size_t slot = 0; slot < tensors.size(); ++slot) {
+      const bool same = THPVariable_Unpack(tensors[slot]).unsafeGetTensorImpl() == impl;
+      if (same != (specs[i].same_as_slot == static_cast<std::int32_t>(slot)))
+        return false;
+    }
+  }
+  return true;
+}
+
+namespace {
+
+/// What is compared only where the body read it.
+bool has_read(const Signature &signature, PyObject *object, const TensorMeta &meta) {
   const at::Tensor &t = THPVariable_Unpack(object);
-  for (const auto &[tensor, state] : miss().grads_read)
-    if (tensor.is_same(t))
-      return GradRead{read.input, state};
-  return GradRead{read.input, grad_state(t)};
+  return (!signature.reads_leaf || t.is_leaf() == meta.is_leaf) &&
+         (!signature.reads_strides || t.layout() != at::kStrided ||
+          t.strides() == c10::IntArrayRef(meta.strides) ||
+          (meta.relaxed && meta.contiguous && t.is_contiguous()));
 }
 
-/// Nothing where the call has no such input; not known where that has no values, or too many.
-std::optional<ValueGuard> PythonCall::current_value(const ValueGuard &guard,
-                                                    const Specialization &of,
-                                                    const std::vector<PyObject *> &slots,
-                                                    const std::vector<PyObject *> &captures) const {
-  const std::size_t count = of.signature.slots.size();
-  if (count != slots.size())
-    return std::nullopt;
-  PyObject *object = guard.input < count ? slots[guard.input] : captures[guard.input - count];
-  if (!object)
-    return std::nullopt;
-  const at::Tensor &t = THPVariable_Unpack(object);
-  for (const auto &[read, value] : miss().read)
-    if (read.is_same(t))
-      return value;
-  if (can_be_guarded(t))
-    return guard_of(guard.input, t);
-  return ValueGuard{guard.input, guard.dtype, guard.scalar, {}, {}};
+} // namespace
+
+bool PythonCall::reads_match(const Signature &signature, const PythonState &state) {
+  for (std::size_t i = 0; i < found_.tensors.size(); ++i)
+    if (!has_read(signature, found_.tensors[i], signature.slots[i]))
+      return false;
+  return captured_reads_match(signature, state);
+}
+
+bool PythonCall::captured_reads_match(const Signature &signature, const PythonState &state) {
+  const auto captured = state.environment->captures();
+  for (std::size_t i = 0; i < signature.captures.size(); ++i)
+    if (!has_read(signature, captured[i], signature.captures[i].meta))
+      return false;
+  return true;
 }
 
 void PythonCall::execute(const Specialization &specialization, torch::jit::Stack &stack,
@@ -214,71 +302,6 @@ void PythonCall::run_program(const Specialization &specialization, PythonState &
   state.least_ns = std::min<std::int64_t>(state.least_ns, took);
   state.slow = specialization.runs_without_gil() || state.least_ns > 20'000;
   state.measured = static_cast<std::int8_t>(runs + 1);
-}
-
-std::optional<BesideResult> PythonCall::run_beside(const Specialization &served) {
-  find_handed_out(served);
-  {
-    const InStance eager(Stance::eager); // the Functions that it calls are parts of the graph
-    miss().result = call_body();
-  }
-  if (!miss().result)
-    rethrow();
-  BesideResult beside;
-  std::vector<Owned> tensors;
-  try {
-    const OutputSpec body = describe_result(miss().result, function_.name, tensors,
-                                            {given(), true, containers(served)});
-    beside.different = difference(served.outputs, body, tensors, beside.tensors);
-  } catch (const python_error &) {
-    beside.different = current_error();
-    PyErr_Clear();
-  }
-  return beside;
-}
-
-bool PythonCall::alone() {
-  const PyThreadState *first = PyInterpreterState_ThreadHead(PyInterpreterState_Get());
-  return first && !PyThreadState_Next(const_cast<PyThreadState *>(first));
-}
-
-void PythonCall::blocking(const std::function<void()> &wait) {
-  std::optional<pybind11::gil_scoped_release> released;
-  if (PyGILState_Check()) // not within an op, for which torch has given it up
-    released.emplace();
-  wait();
-}
-
-Site PythonCall::caller() {
-  const WithGil gil;
-  return user_line();
-}
-
-std::string PythonCall::current_error() {
-  const WithGil gil;
-  try {
-    throw;
-  } catch (python_error &e) {
-    const Owned text(PyObject_Str(e.value ? e.value : Py_None));
-    const std::string type = e.type && PyType_Check(e.type)
-                                 ? reinterpret_cast<PyTypeObject *>(e.type)->tp_name
-                                 : "error";
-    return type + ": " + utf8(text.get());
-  } catch (const std::exception &e) {
-    return e.what();
-  }
-}
-
-std::vector<std::string> PythonCall::spec_names() const {
-  return request_ ? request_->names(miss().flattened.tensors) : std::vector<std::string>();
-}
-
-TensorMeta meta_of(PyObject *tensor) {
-  return TensorMeta::of(THPVariable_Unpack(tensor), Py_TYPE(tensor), Py_TYPE(tensor)->tp_name);
-}
-
-PyObject *object_of(const at::Tensor &t) {
-  return t.unsafeGetTensorImpl()->pyobj_slot()->load_pyobj();
 }
 
 } // namespace tracehost::python

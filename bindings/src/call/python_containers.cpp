@@ -1,5 +1,5 @@
 #include "base/errors.h"
-#include "call/python_call.h"
+#include "call/python_trace.h"
 #include "numbers/traced_number.h"
 #include "pytree/container.h"
 #include "pytree/results.h"
@@ -16,7 +16,7 @@
 
 namespace tracehost::python {
 
-void PythonCall::refuse_change(std::size_t parameter) {
+void PythonTrace::refuse_change(std::size_t parameter) {
   trace::refuse(trace::Refusal::trace,
                 fmt::format("{} changes its argument '{}' in a way that later calls can't repeat. "
                             "Change a copy, and return it.",
@@ -24,17 +24,16 @@ void PythonCall::refuse_change(std::size_t parameter) {
 }
 
 /// What the body's result may have besides new values.
-Returnable PythonCall::returnable() {
-  miss().containers_before =
-      miss().containers ? miss().containers->objects() : std::vector<PyObject *>();
-  miss().reached = {[this](PyObject *object) { return reach(object); }, {}, {}};
-  return {miss().flattened.roots, true, miss().containers_before, &miss().reached};
+Returnable PythonTrace::returnable() {
+  containers_before_ = containers_ ? containers_->objects() : std::vector<PyObject *>();
+  reached_ = {[this](PyObject *object) { return reach(object); }, {}, {}};
+  return {flattened_.roots, true, containers_before_, &reached_};
 }
 
 /// A container is taken apart if all that is in it can be made anew.
-ReachedObjects::As PythonCall::reach(PyObject *object) const {
+ReachedObjects::As PythonTrace::reach(PyObject *object) const {
   using As = ReachedObjects::As;
-  if (!miss().recorder->reaches(object))
+  if (!recorder_->reaches(object))
     return As::none;
   const auto has_parts = [](PyObject *of) {
     const auto type = container_type(of);
@@ -43,13 +42,11 @@ ReachedObjects::As PythonCall::reach(PyObject *object) const {
   if (has_parts(object) == As::whole)
     return As::whole;
   ReachedObjects inner{
-      [&](PyObject *of) { return miss().recorder->reaches(of) ? has_parts(of) : As::none; },
-      {},
-      {}};
+      [&](PyObject *of) { return recorder_->reaches(of) ? has_parts(of) : As::none; }, {}, {}};
   std::vector<Owned> tensors;
   try {
     describe_result(object, function_.name, tensors,
-                    {miss().flattened.roots, true, miss().containers_before, &inner});
+                    {flattened_.roots, true, containers_before_, &inner});
   } catch (const python_error &) {
     return As::whole;
   }
@@ -57,52 +54,52 @@ ReachedObjects::As PythonCall::reach(PyObject *object) const {
 }
 
 /// By the numbers that a result has for them.
-std::vector<PyObject *> PythonCall::given_at_trace() const {
-  std::vector<PyObject *> result = miss().flattened.roots;
-  const auto &reached = miss().reached.objects;
+std::vector<PyObject *> PythonTrace::given_at_trace() const {
+  std::vector<PyObject *> result = flattened_.roots;
+  const auto &reached = reached_.objects;
   result.insert(result.end(), reached.begin(), reached.end());
   return result;
 }
 
-std::vector<PyObject *> PythonCall::containers_at_trace() const {
-  std::vector<PyObject *> result = miss().containers_before;
-  const auto &reached = miss().reached.containers;
+std::vector<PyObject *> PythonTrace::containers_at_trace() const {
+  std::vector<PyObject *> result = containers_before_;
+  const auto &reached = reached_.containers;
   result.insert(result.end(), reached.begin(), reached.end());
   return result;
 }
 
 /// Behind the body. Only lists and dicts may have changed.
-void PythonCall::compare_containers() {
-  if (!miss().containers || !miss().containers->compare())
+void PythonTrace::compare_containers() {
+  if (!containers_ || !containers_->compare())
     return check_arguments_unchanged();
-  miss().containers->put_back();
+  containers_->put_back();
   struct Again {
     ~Again() { containers.put_again(); }
     const ArgumentContainers &containers;
-  } again{*miss().containers};
+  } again{*containers_};
   check_arguments_unchanged();
 }
 
-void PythonCall::repeat_changes(BodyResult &result) {
-  if (!miss().containers)
+void PythonTrace::repeat_changes(BodyResult &result) {
+  if (!containers_)
     return;
-  for (ArgumentContainers::Container &container : miss().containers->all())
+  for (ArgumentContainers::Container &container : containers_->all())
     if (container.after)
       repeat_change(container, result);
 }
 
 /// Makes the new values outputs of the graph.
-void PythonCall::repeat_change(ArgumentContainers::Container &container, BodyResult &result) {
+void PythonTrace::repeat_change(ArgumentContainers::Container &container, BodyResult &result) {
   const std::size_t parameter =
       std::min(container.path.argument, function_.parameters->names.size() - 1);
-  auto found = miss().containers->change(container);
-  if (!found || miss().containers->share(found->second.get(), miss().result))
+  auto found = containers_->change(container);
+  if (!found || containers_->share(found->second.get(), result_))
     refuse_change(parameter);
   auto &[change, values] = *found;
   std::vector<Owned> tensors;
   try {
     change.values =
-        describe_result(values.get(), function_.name, tensors, {miss().flattened.roots, false});
+        describe_result(values.get(), function_.name, tensors, {flattened_.roots, false});
   } catch (const python_error &) {
     refuse_change(parameter);
   }
@@ -116,8 +113,8 @@ void PythonCall::repeat_change(ArgumentContainers::Container &container, BodyRes
     result.tensors.push_back(THPVariable_Unpack(t.get()));
     differs |= !trace::in_eager(result.tensors.back()).is_same(result.tensors.back());
   }
-  if (!miss().uses)
-    miss().uses.emplace();
+  if (!uses_)
+    uses_.emplace();
   if (differs) { // a number of the graph is one for the caller
     const trace::PausedWithData paused;
     torch::jit::Stack outputs;
@@ -128,13 +125,13 @@ void PythonCall::repeat_change(ArgumentContainers::Container &container, BodyRes
     if (!built || !restore(object, container.before.get()) || !apply(change, object, built.get()))
       rethrow();
   }
-  (*miss().uses)->changes.push_back(std::move(change));
+  (*uses_)->changes.push_back(std::move(change));
 }
 
 /// The result's containers are numbered among themselves from here on: those of the arguments
 /// first, then those that the body has reached.
-void PythonCall::note_given(OutputSpec &outputs) {
-  const std::size_t before = miss().containers_before.size();
+void PythonTrace::note_given(OutputSpec &outputs) {
+  const std::size_t before = containers_before_.size();
   std::vector<std::size_t> used; // by their numbers among the arguments
   for (const Node &node : outputs.nodes)
     if (node.is_container() && node.reserved[1] && node.reserved[1] <= before)
@@ -148,10 +145,10 @@ void PythonCall::note_given(OutputSpec &outputs) {
                            : std::ssize(used) + static_cast<std::ptrdiff_t>(number - before);
     node.reserved[1] = place < 255 ? static_cast<std::uint8_t>(place + 1) : 0; // it is a byte
   }
-  if (!used.empty() && !miss().uses)
-    miss().uses.emplace();
+  if (!used.empty() && !uses_)
+    uses_.emplace();
   for (const std::size_t number : used)
-    (*miss().uses)->given.push_back(copy(miss().containers->all()[number].path));
+    (*uses_)->given.push_back(copy(containers_->all()[number].path));
 }
 
 } // namespace tracehost::python

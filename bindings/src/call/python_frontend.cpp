@@ -1,4 +1,4 @@
-#include "call/python_call.h"
+#include "call/python_trace.h"
 
 #include "base/autograph.h"
 #include "base/errors.h"
@@ -9,17 +9,18 @@
 #include <torch/csrc/autograd/python_variable.h>
 
 #include <fmt/format.h>
+#include <pybind11/pybind11.h>
 
 /// What a trace asks of Python while the body runs.
 
 namespace tracehost::python {
 
-Site PythonCall::here() {
+Site PythonTrace::here() {
   const WithGil gil;
   return user_line();
 }
 
-trace::Instruction PythonCall::instruction() {
+trace::Instruction PythonTrace::instruction() {
   const WithGil gil;
   PyFrameObject *frame = PyThreadState_GetFrame(PyThreadState_Get());
   trace::Instruction now;
@@ -35,21 +36,21 @@ trace::Instruction PythonCall::instruction() {
   return now;
 }
 
-Site PythonCall::catches() {
+Site PythonTrace::catches() {
   const WithGil gil;
   return catching_line();
 }
 
-std::string PythonCall::why_not_staged() {
+std::string PythonTrace::why_not_staged() {
   const WithGil gil;
   return Converting::now() ? why_not_converted() : "autograph is off";
 }
 
-std::string PythonCall::capture_path(const at::Tensor &tensor) {
+std::string PythonTrace::capture_path(const at::Tensor &tensor) {
   const WithGil gil;
   PyObject *object = object_of(tensor);
   const std::string line = text(user_line());
-  const bool born = object && miss().births->has(object) && !miss().recorder->gives(object);
+  const bool born = object && births_->has(object) && !recorder_->gives(object);
   if (!object || born)
     trace::refuse(
         trace::Refusal::capture,
@@ -58,7 +59,7 @@ std::string PythonCall::capture_path(const at::Tensor &tensor) {
             "recorded (numpy, dlpack, another thread, a view of storage). Make it outside of "
             "the function, or by a torch op in it.",
             line));
-  std::string path = miss().recorder->path_of(object);
+  std::string path = recorder_->path_of(object);
   if (is_stand_in(object))
     trace::refuse(
         trace::Refusal::capture,
@@ -74,17 +75,49 @@ std::string PythonCall::capture_path(const at::Tensor &tensor) {
             "a {} used at {} is reached by no path that tracehost can read again. Pass it as "
             "an argument.",
             Py_TYPE(object)->tp_name, line));
-  miss().capture_metas.push_back(meta_of(object));
+  capture_metas_.push_back(meta_of(object));
   return path.empty() ? "a tensor first used at " + line : path;
 }
 
-std::string PythonCall::path_of(const at::Tensor &tensor) {
+std::string PythonTrace::path_of(const at::Tensor &tensor) {
   const WithGil gil;
   PyObject *object = object_of(tensor);
-  return object ? miss().recorder->path_of(object) : std::string();
+  return object ? recorder_->path_of(object) : std::string();
 }
 
-void PythonCall::refuse(trace::Refusal why, const std::string &message) {
+bool PythonTrace::alone() {
+  const PyThreadState *first = PyInterpreterState_ThreadHead(PyInterpreterState_Get());
+  return first && !PyThreadState_Next(const_cast<PyThreadState *>(first));
+}
+
+void PythonTrace::blocking(const std::function<void()> &wait) {
+  std::optional<pybind11::gil_scoped_release> released;
+  if (PyGILState_Check()) // not within an op, for which torch has given it up
+    released.emplace();
+  wait();
+}
+
+Site PythonTrace::caller() {
+  const WithGil gil;
+  return user_line();
+}
+
+std::string PythonTrace::current_error() {
+  const WithGil gil;
+  try {
+    throw;
+  } catch (python_error &e) {
+    const Owned text(PyObject_Str(e.value ? e.value : Py_None));
+    const std::string type = e.type && PyType_Check(e.type)
+                                 ? reinterpret_cast<PyTypeObject *>(e.type)->tp_name
+                                 : "error";
+    return type + ": " + utf8(text.get());
+  } catch (const std::exception &e) {
+    return e.what();
+  }
+}
+
+void PythonTrace::refuse(trace::Refusal why, const std::string &message) {
   const WithGil gil;
   PyObject *type = why == trace::Refusal::value_read ? errors().value_read
                    : why == trace::Refusal::staging  ? errors().staging

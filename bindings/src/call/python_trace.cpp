@@ -1,9 +1,10 @@
-#include "call/python_call.h"
+#include "call/python_trace.h"
 
 #include "base/errors.h"
 #include "base/object.h"
 #include "base/origin.h"
 #include "base/user_line.h"
+#include "call/stance.h"
 #include "hooks/profile.h"
 #include "numbers/numbers_left.h"
 #include "numbers/traced_number.h"
@@ -57,8 +58,8 @@ std::vector<trace::BakedRead> draws_of_user(const std::vector<trace::BakedRead> 
 } // namespace
 
 /// A container that makes its tensors anew: the graph's inputs are none that the body sees.
-void PythonCall::check_same_tensors(const Flattened &before, const Signature &signature) const {
-  const auto &now = miss().flattened.tensors;
+void PythonTrace::check_same_tensors(const Flattened &before, const Signature &signature) const {
+  const auto &now = flattened_.tensors;
   for (std::uint32_t slot = 0; slot < now.size(); ++slot)
     if (slot >= before.tensors.size() || now[slot] != before.tensors[slot])
       raise(errors().signature,
@@ -67,40 +68,39 @@ void PythonCall::check_same_tensors(const Flattened &before, const Signature &si
                         path(signature, signature.first_node(slot))));
 }
 
-BodyResult PythonCall::run() {
-  const Flattened before = std::move(miss().flattened); // held: an address stays its own
+BodyResult PythonTrace::run() {
+  const Flattened before = std::move(flattened_); // held: an address stays its own
   const Signature signature = this->signature();
   check_same_tensors(before, signature);
   std::vector<Root> roots;
   bool typed = false;
-  for (std::size_t i = 0; i < miss().flattened.roots.size(); ++i) {
-    const std::size_t node = miss().flattened.root_nodes[i];
+  for (std::size_t i = 0; i < flattened_.roots.size(); ++i) {
+    const std::size_t node = flattened_.root_nodes[i];
     const bool is_typed = signature.nodes[node].reserved[0] == kTypedRoot;
-    roots.push_back({path(signature, node), miss().flattened.roots[i], static_cast<int>(i),
-                     is_typed, signature.nodes[node].reserved[0] == kAlikeRoot,
-                     miss().flattened.roots[i] == function_.bound_to()});
+    roots.push_back({path(signature, node), flattened_.roots[i], static_cast<int>(i), is_typed,
+                     signature.nodes[node].reserved[0] == kAlikeRoot,
+                     flattened_.roots[i] == function_.bound_to()});
     typed |= is_typed;
     if (is_typed && node > 0 && signature.nodes[node - 1].kind == Kind::custom)
-      miss().gives_tensors.push_back(roots.back().name + ".");
+      gives_tensors_.push_back(roots.back().name + ".");
   }
-  miss().recorder =
-      std::make_unique<Recorder>(function_.callable, roots, miss().flattened.tensors,
-                                 function_.watch, request_ ? nullptr : &function_.history);
-  miss().births.emplace();
+  recorder_ = std::make_unique<Recorder>(function_.callable, roots, flattened_.tensors,
+                                         function_.watch, request_ ? nullptr : &function_.history);
+  births_.emplace();
   const BodyFrames frames;
   underway.push_back({&function_, &signature});
   struct Leave {
     ~Leave() { underway.pop_back(); }
   } leave;
-  if (!converted_ && !request_)
-    miss().containers.emplace(bound_, function_.binder.fixed());
+  if (!call_.converted_ && !request_)
+    containers_.emplace(bound_, function_.binder.fixed());
   NumbersLeft numbers;
   {
-    const Profile profile(*miss().recorder);
-    miss().result = typed ? call_with_placeholders() : call_body();
+    const Profile profile(*recorder_);
+    result_ = typed ? call_with_placeholders() : call_.call_body();
   }
-  miss().recorder->body_ended();
-  if (!miss().result) {
+  recorder_->body_ended();
+  if (!result_) {
     // torch's argument parser, or the body, may have made another exception of a refusal.
     if (PyErr_ExceptionMatches(PyExc_Exception) && !is_refusal_set())
       trace::repeat_refusal();
@@ -126,7 +126,7 @@ BodyResult PythonCall::run() {
   compare_containers();
   BodyResult result;
   std::vector<Owned> tensors;
-  result.outputs = describe_result(miss().result, function_.name, tensors, returnable());
+  result.outputs = describe_result(result_, function_.name, tensors, returnable());
   for (const Owned &t : tensors) {
     if (!can_be_wrapped(t.get()))
       trace::refuse(
@@ -135,16 +135,16 @@ BodyResult PythonCall::run() {
                       "Return result.as_subclass(torch.Tensor), and wrap it outside.",
                       function_.name, Py_TYPE(t.get())->tp_name));
     if (has_own_attributes(t.get()))
-      miss().recorder->serves_once("returns a new tensor with attributes of its own");
+      recorder_->serves_once("returns a new tensor with attributes of its own");
     result.tensors.push_back(THPVariable_Unpack(t.get()));
-    miss().outputs.push_back(meta_of(t.get()));
+    outputs_.push_back(meta_of(t.get()));
   }
-  for (Rebound &rebound : miss().recorder->rebound())
+  for (Rebound &rebound : recorder_->rebound())
     repeat(rebound, result.tensors);
   repeat_changes(result);
   {
     const trace::PausedWithData paused;
-    miss().recorder->replace_numbers();
+    recorder_->replace_numbers();
   }
   return_as_eager(result);
   tensors.clear(); // a number that is only returned is referred to no more: the search is long
@@ -153,21 +153,42 @@ BodyResult PythonCall::run() {
   return result;
 }
 
+std::optional<BesideResult> PythonTrace::run_beside(const Specialization &served) {
+  call_.find_handed_out(served);
+  {
+    const InStance eager(Stance::eager); // the Functions that it calls are parts of the graph
+    result_ = call_.call_body();
+  }
+  if (!result_)
+    rethrow();
+  BesideResult beside;
+  std::vector<Owned> tensors;
+  try {
+    const OutputSpec body = describe_result(result_, function_.name, tensors,
+                                            {call_.given(), true, call_.containers(served)});
+    beside.different = difference(served.outputs, body, tensors, beside.tensors);
+  } catch (const python_error &) {
+    beside.different = current_error();
+    PyErr_Clear();
+  }
+  return beside;
+}
+
 /// The body has raised, or goes on without a trace: what it stored before is Python's.
-void PythonCall::leave_numbers(NumbersLeft &numbers) {
+void PythonTrace::leave_numbers(NumbersLeft &numbers) {
   const KeepError keep;
-  miss().recorder->take_back(&is_stand_in);
+  recorder_->take_back(&is_stand_in);
   {
     const trace::PausedWithData paused;
-    miss().recorder->replace_numbers();
+    recorder_->replace_numbers();
   }
   numbers.replace();
 }
 
 /// Takes back what a staged block has stored without having run. What it is, for a message: empty
 /// if there is nothing.
-std::string PythonCall::stand_ins_left() {
-  if (const std::string where = miss().recorder->take_back(&is_stand_in); !where.empty())
+std::string PythonTrace::stand_ins_left() {
+  if (const std::string where = recorder_->take_back(&is_stand_in); !where.empty())
     return where + " gets a tensor";
   if (!trace::left_behind().line)
     return {};
@@ -177,11 +198,11 @@ std::string PythonCall::stand_ins_left() {
 }
 
 /// The same of a body that was refused, whose result may be anything.
-void PythonCall::return_as_eager() {
+void PythonTrace::return_as_eager() {
   std::vector<Owned> tensors;
   BodyResult result;
   try {
-    result.outputs = describe_result(miss().result, function_.name, tensors, returnable());
+    result.outputs = describe_result(result_, function_.name, tensors, returnable());
   } catch (const python_error &) {
     return; // no graph would have returned it
   }
@@ -192,7 +213,7 @@ void PythonCall::return_as_eager() {
 
 /// A number that the graph computes is one for the caller; what a branch left as it was is the
 /// tensor that went into the branch.
-void PythonCall::return_as_eager(const BodyResult &result) {
+void PythonTrace::return_as_eager(const BodyResult &result) {
   if (request_) // nobody gets its result, and stand-ins have no data
     return;
   bool differs = returns_numbers(result.outputs);
@@ -208,31 +229,31 @@ void PythonCall::return_as_eager(const BodyResult &result) {
   Owned built(build_result(result.outputs, outputs, given_at_trace(), containers_at_trace()));
   if (!built)
     rethrow();
-  Py_XSETREF(miss().result, built.release());
+  Py_XSETREF(result_, built.release());
 }
 
 /// Of a tensor that the body made: a later call makes another one.
-bool PythonCall::has_own_attributes(PyObject *tensor) const {
+bool PythonTrace::has_own_attributes(PyObject *tensor) const {
   PyObject **attributes = _PyObject_GetDictPtr(tensor);
   if (!attributes || !*attributes || PyDict_GET_SIZE(*attributes) == 0 || is_number(tensor))
     return false;
-  const auto &given = miss().flattened.tensors;
+  const auto &given = flattened_.tensors;
   return std::find(given.begin(), given.end(), tensor) == given.end() &&
-         !Births::made_aside(tensor) && miss().recorder->path_of(tensor).empty();
+         !Births::made_aside(tensor) && recorder_->path_of(tensor).empty();
 }
 
 /// Whether a later call hands out such a tensor: it wraps a new one as torch.Tensor, and one that
 /// exists keeps its object.
-bool PythonCall::can_be_wrapped(PyObject *tensor) const {
+bool PythonTrace::can_be_wrapped(PyObject *tensor) const {
   return reinterpret_cast<PyObject *>(Py_TYPE(tensor)) == THPVariableClass ||
          is_traced_number(tensor) ||
-         std::find(miss().flattened.tensors.begin(), miss().flattened.tensors.end(), tensor) !=
-             miss().flattened.tensors.end() ||
-         Births::made_aside(tensor) || !miss().recorder->path_of(tensor).empty();
+         std::find(flattened_.tensors.begin(), flattened_.tensors.end(), tensor) !=
+             flattened_.tensors.end() ||
+         Births::made_aside(tensor) || !recorder_->path_of(tensor).empty();
 }
 
 /// Makes what a slot was rebound to outputs of the graph, if later calls can store the like.
-void PythonCall::repeat(Rebound &rebound, std::vector<at::Tensor> &outputs) {
+void PythonTrace::repeat(Rebound &rebound, std::vector<at::Tensor> &outputs) {
   if (!rebound.value) {
     rebound.repeated.emplace();
     return;
@@ -258,21 +279,21 @@ void PythonCall::repeat(Rebound &rebound, std::vector<at::Tensor> &outputs) {
     const Owned built(build_result(value, stack));
     if (!built)
       rethrow();
-    miss().recorder->replace(rebound, built.get());
+    recorder_->replace(rebound, built.get());
   }
   rebound.repeated = std::move(value);
 }
 
 /// No stand-in stays behind in what the body stored to.
-void PythonCall::put_back() {
+void PythonTrace::put_back() {
   const KeepError keep;
-  miss().recorder->rebound();
-  miss().recorder->put_back();
+  recorder_->rebound();
+  recorder_->put_back();
 }
 
-void PythonCall::check_arguments_unchanged() {
-  const std::vector<Node> before = miss().nodes;
-  const Flattened found = std::move(miss().flattened); // held: an address stays its own
+void PythonTrace::check_arguments_unchanged() {
+  const std::vector<Node> before = nodes_;
+  const Flattened found = std::move(flattened_); // held: an address stays its own
   const Signature now = signature();
   std::size_t root = 0; // objects are compared as such: what their classes say is not asked
   Signature then = now;
@@ -285,9 +306,9 @@ void PythonCall::check_arguments_unchanged() {
       if (x.kind != y.kind || x.reserved[0] != y.reserved[0])
         same = false;
       else if (x.kind == Kind::tensor)
-        same = found.tensors[x.payload.slot] == miss().flattened.tensors[y.payload.slot];
+        same = found.tensors[x.payload.slot] == flattened_.tensors[y.payload.slot];
       else if (x.reserved[0])
-        same = found.roots[root] == miss().flattened.roots[root], ++root;
+        same = found.roots[root] == flattened_.roots[root], ++root;
       else
         same = x.has_atom() ? x.payload.atom->same(*y.payload.atom)
                             : x.payload.integer == y.payload.integer;
@@ -297,24 +318,24 @@ void PythonCall::check_arguments_unchanged() {
   }
 }
 
-std::shared_ptr<FrontEndState> PythonCall::finish(Signature &signature,
-                                                  const trace::Traced &traced) {
+std::shared_ptr<FrontEndState> PythonTrace::finish(Signature &signature,
+                                                   const trace::Traced &traced) {
   const WithGil gil;
   auto state = std::make_shared<PythonState>();
-  state->roots = miss().flattened.roots.size();
+  state->roots = flattened_.roots.size();
   state->captures = traced.captures.size();
-  state->outputs = std::move(miss().outputs);
+  state->outputs = std::move(outputs_);
   std::vector<PyObject *> captured;
   for (std::size_t i = 0; i < traced.captures.size(); ++i) {
     const trace::Capture &c = traced.captures[i];
     captured.push_back(object_of(c.tensor));
-    signature.captures.push_back({c.path, miss().capture_metas.at(captured.size() - 1)});
-    signature.captures.back().held = miss().recorder->path_of(captured.back()).empty();
+    signature.captures.push_back({c.path, capture_metas_.at(captured.size() - 1)});
+    signature.captures.back().held = recorder_->path_of(captured.back()).empty();
   }
-  for (std::size_t slot = 0; slot < miss().flattened.tensors.size(); ++slot) {
-    PyObject *tensor = miss().flattened.tensors[slot];
-    const std::string path = miss().recorder->path_of(tensor);
-    const bool given = std::any_of(miss().gives_tensors.begin(), miss().gives_tensors.end(),
+  for (std::size_t slot = 0; slot < flattened_.tensors.size(); ++slot) {
+    PyObject *tensor = flattened_.tensors[slot];
+    const std::string path = recorder_->path_of(tensor);
+    const bool given = std::any_of(gives_tensors_.begin(), gives_tensors_.end(),
                                    [&](const std::string &by) { return path.starts_with(by); });
     if (path.empty() || given)
       continue;
@@ -324,45 +345,43 @@ std::shared_ptr<FrontEndState> PythonCall::finish(Signature &signature,
         {path, before.relaxed ? meta_of(tensor) : before, static_cast<std::int32_t>(slot)});
   }
   // Whose metadata the body read is guarded as a capture's, but is no input of the graph.
-  for (PyObject *tensor : miss().recorder->asked())
+  for (PyObject *tensor : recorder_->asked())
     if (std::find(captured.begin(), captured.end(), tensor) == captured.end() &&
-        std::find(miss().flattened.tensors.begin(), miss().flattened.tensors.end(), tensor) ==
-            miss().flattened.tensors.end()) {
+        std::find(flattened_.tensors.begin(), flattened_.tensors.end(), tensor) ==
+            flattened_.tensors.end()) {
       captured.push_back(tensor);
-      signature.captures.push_back({miss().recorder->path_of(tensor), meta_of(tensor)});
+      signature.captures.push_back({recorder_->path_of(tensor), meta_of(tensor)});
     }
-  std::vector<PyObject *> handed_out = miss().reached.objects;
-  handed_out.insert(handed_out.end(), miss().reached.containers.begin(),
-                    miss().reached.containers.end());
-  state->containers_reached = miss().reached.containers.size();
-  miss().draws =
-      request_ || !function_.watch ? traced.draws : draws_of_user(traced.draws, *miss().recorder);
-  state->environment = miss().recorder->finish(captured, handed_out, miss().side_effects);
+  std::vector<PyObject *> handed_out = reached_.objects;
+  handed_out.insert(handed_out.end(), reached_.containers.begin(), reached_.containers.end());
+  state->containers_reached = reached_.containers.size();
+  draws_ = request_ || !function_.watch ? traced.draws : draws_of_user(traced.draws, *recorder_);
+  state->environment = recorder_->finish(captured, handed_out, side_effects_);
   if (request_)
-    miss().recorder->put_back();
-  miss().births.reset();
-  state->once = miss().recorder->once();
-  state->absent.assign(miss().recorder->absent().begin(), miss().recorder->absent().end());
-  state->rebinds = !state->environment->rebindings().empty() ||
-                   (miss().uses && !(*miss().uses)->changes.empty());
+    recorder_->put_back();
+  births_.reset();
+  state->once = recorder_->once();
+  state->absent.assign(recorder_->absent().begin(), recorder_->absent().end());
+  state->rebinds =
+      !state->environment->rebindings().empty() || (uses_ && !(*uses_)->changes.empty());
   state->does_more = state->rebinds || state->environment->hands_out();
-  if (miss().uses)
-    std::swap(**miss().uses, *state->containers.emplace());
+  if (uses_)
+    std::swap(**uses_, *state->containers.emplace());
   state->calls = callbacks_of(*traced.graph->block());
-  miss().baked = traced.baked;
-  miss().caught = traced.caught;
-  for (const UnknownCall &call : miss().recorder->unknown_calls())
+  baked_ = traced.baked;
+  caught_ = traced.caught;
+  for (const UnknownCall &call : recorder_->unknown_calls())
     if (call.users)
-      miss().unknown.push_back({call.what, call.where});
+      unknown_.push_back({call.what, call.where});
   const auto input = [&](std::uint32_t i) -> const at::Tensor & {
-    const std::size_t slots = miss().flattened.tensors.size();
-    return i < slots ? THPVariable_Unpack(miss().flattened.tensors[i])
+    const std::size_t slots = flattened_.tensors.size();
+    return i < slots ? THPVariable_Unpack(flattened_.tensors[i])
                      : traced.captures[i - slots].tensor;
   };
   for (const ValueGuard &guard : signature.values)
-    miss().read.emplace_back(input(guard.input), guard);
+    read_.emplace_back(input(guard.input), guard);
   for (const GradRead &read : signature.grads)
-    miss().grads_read.emplace_back(input(read.input), read.state);
+    grads_read_.emplace_back(input(read.input), read.state);
   signature.watched = state->environment->recorded(signature.atoms);
   for (const AtomRef &atom : signature.atoms)
     if (const auto *own = dynamic_cast<const PyAtom *>(atom.get()))

@@ -1,4 +1,4 @@
-#include "call/python_call.h"
+#include "call/python_trace.h"
 #include "pytree/leaf.h"
 #include "pytree/user_type.h"
 
@@ -48,11 +48,11 @@ void put_types(Signature &earlier, const Signature &joined) {
 } // namespace
 
 /// `signature` with these types, by root; what it has any size of keeps that.
-Flattened PythonCall::retype(Signature &signature, const std::vector<PyObject *> &types) {
+Flattened PythonTrace::retype(Signature &signature, const std::vector<PyObject *> &types) {
   UserValues values;
   for (std::size_t root = 0; root < types.size(); ++root)
     if (types[root])
-      values.set_type(miss().flattened.roots[root], types[root]);
+      values.set_type(flattened_.roots[root], types[root]);
   Flattened found;
   Signature made = flatten_as(values, found);
   for (std::size_t slot = 0; slot < std::min(made.slots.size(), signature.slots.size()); ++slot)
@@ -66,9 +66,9 @@ Flattened PythonCall::retype(Signature &signature, const std::vector<PyObject *>
 
 /// Makes of `signature`'s types those of `specialization` that are above them. Nothing where there
 /// are none: then no tensor is another.
-Flattened PythonCall::cast_to(const Signature &specialization, Signature &signature) {
+Flattened PythonTrace::cast_to(const Signature &specialization, Signature &signature) {
   const auto now = user_types(signature), wanted = user_types(specialization);
-  if (!any(now) || now.size() != wanted.size() || now.size() != miss().flattened.roots.size())
+  if (!any(now) || now.size() != wanted.size() || now.size() != flattened_.roots.size())
     return {};
   std::vector<PyObject *> types;
   bool changes = false;
@@ -82,9 +82,9 @@ Flattened PythonCall::cast_to(const Signature &specialization, Signature &signat
   return changes ? retype(signature, types) : Flattened();
 }
 
-bool PythonCall::join(Signature &earlier, Signature &signature) {
+bool PythonTrace::join(Signature &earlier, Signature &signature) {
   const auto now = user_types(signature), before = user_types(earlier);
-  if (!any(now) || now.size() != before.size() || now.size() != miss().flattened.roots.size())
+  if (!any(now) || now.size() != before.size() || now.size() != flattened_.roots.size())
     return true;
   std::vector<Owned> made;
   std::vector<PyObject *> types;
@@ -106,14 +106,14 @@ bool PythonCall::join(Signature &earlier, Signature &signature) {
   return true;
 }
 
-void PythonCall::adopt(const Signature &signature, std::vector<at::Tensor> &slots) {
+void PythonTrace::adopt(const Signature &signature, std::vector<at::Tensor> &slots) {
   const auto types = user_types(signature);
-  if (!any(types) || types.size() != miss().flattened.roots.size())
+  if (!any(types) || types.size() != flattened_.roots.size())
     return;
-  miss().values = {};
+  values_ = {};
   for (std::size_t root = 0; root < types.size(); ++root)
     if (types[root])
-      miss().values.set_type(miss().flattened.roots[root], types[root]->user_type());
+      values_.set_type(flattened_.roots[root], types[root]->user_type());
   flatten(slots);
 }
 

@@ -1,4 +1,4 @@
-#include "call/python_call.h"
+#include "call/python_trace.h"
 
 #include "base/errors.h"
 #include "base/user_line.h"
@@ -9,22 +9,22 @@
 
 namespace tracehost::python {
 
-bool PythonCall::warn() {
+bool PythonTrace::warn() {
   return warn_side_effects() &&
-         warn_once(miss().baked, "baked ",
+         warn_once(baked_, "baked ",
                    "{} reads {} at {}, and value_reads=\"bake\" keeps it in the graph: later "
                    "calls use it whatever the value is then. Use \"guard\" for a graph for "
                    "each value of an input, or keep the computation in tensors.") &&
-         warn_once(miss().draws, "draws ",
+         warn_once(draws_, "draws ",
                    "{} uses {} at {} while it is traced: later calls draw nothing, and use "
                    "what was drawn then. Draw with torch (torch.rand, torch.randint), or "
                    "outside of the function, and pass the number.") &&
-         warn_once(miss().unknown, "unknown ",
+         warn_once(unknown_, "unknown ",
                    "{} calls {} at {}. Later calls do not: they use what it gave now, "
                    "because no guard can tell what that C code reads. Call it outside of the "
                    "function and pass the result, or call it in tracehost.py_function, which "
                    "runs at each call.") &&
-         warn_once(miss().caught, "caught ",
+         warn_once(caught_, "caught ",
                    "{} calls {} at {} in a `try`, and an `except` there may catch what it raises: "
                    "a later call runs the graph, which raises it instead. Move the attempt out of "
                    "the function, or test the values first.");
@@ -32,8 +32,8 @@ bool PythonCall::warn() {
 
 /// A TraceWarning for each line at which the body did such a thing. `message`: with the places of
 /// the Function, the thing and the line.
-bool PythonCall::warn_once(const std::vector<trace::BakedRead> &list, const std::string &kind,
-                           std::string_view message) {
+bool PythonTrace::warn_once(const std::vector<trace::BakedRead> &list, const std::string &kind,
+                            std::string_view message) {
   for (const trace::BakedRead &one : list) {
     const std::string where = text(one.where);
     if (function_.baked.insert(kind + where).second &&
@@ -45,26 +45,27 @@ bool PythonCall::warn_once(const std::vector<trace::BakedRead> &list, const std:
   return true;
 }
 
-bool PythonCall::warn_mismatch() {
-  if (!function_.wrong.insert(mismatch->culprit).second)
+bool PythonTrace::warn_mismatch() {
+  if (!function_.wrong.insert(call_.mismatch->culprit).second)
     return true;
-  const std::string op =
-      mismatch->culprit.empty() ? std::string() : fmt::format(" ({})", mismatch->culprit);
+  const std::string op = call_.mismatch->culprit.empty()
+                             ? std::string()
+                             : fmt::format(" ({})", call_.mismatch->culprit);
   const std::string when =
-      mismatch->hits
-          ? fmt::format("after {} hits, its graph does not do what the body does", mismatch->hits)
-          : "its graph would not do what the body did";
+      call_.mismatch->hits ? fmt::format("after {} hits, its graph does not do what the body does",
+                                         call_.mismatch->hits)
+                           : "its graph would not do what the body did";
   const std::string message = fmt::format(
       "{}: {}: {}{}. This call has the body's result, and from now on calls with its signature run "
       "as plain Python. If what the line gives depends on more than tensors and arguments (time, "
       "random numbers of Python or numpy, state that other code changes), pass that in as a tensor "
       "or an argument. If it does not, please report it.",
-      function_.name, when, mismatch->what, op);
+      function_.name, when, call_.mismatch->what, op);
   return PyErr_WarnEx(errors().trace_warning, message.c_str(), 1) == 0;
 }
 
-bool PythonCall::warn_side_effects() {
-  for (const SideEffect &e : miss().side_effects) {
+bool PythonTrace::warn_side_effects() {
+  for (const SideEffect &e : side_effects_) {
     if (!function_.warned.insert(e.path).second)
       continue;
     const std::string where = e.where.line ? " at " + text(e.where) : "";

@@ -4,6 +4,7 @@
 #include "base/object.h"
 #include "call/context_probe.h"
 #include "call/function_type.h"
+#include "call/python_trace.h"
 #include "concrete/concrete.h"
 #include "trace/tracer.h"
 
@@ -34,7 +35,7 @@ public:
         call_(function, values_.data(), args.size(), kwargs.empty() ? nullptr : names_.ptr()) {
     if (!call_.bind())
       rethrow();
-    call_.use(stand_ins_);
+    call_.trace().use(stand_ins_);
     call_.context = require_context();
   }
   PythonCall &operator*() { return call_; }
@@ -65,9 +66,9 @@ py::object request(py::handle object, const py::tuple &args, const py::dict &kwa
   PythonFunction &f = python_function(object.ptr());
   Call call(f, "get_concrete_function", args, kwargs, maker);
   const SpecializationRef found = f.core->request(*call);
-  if (!call->warn())
+  if (!call->trace().warn())
     rethrow();
-  return concrete_function(f, found, call->spec_names(), wrap);
+  return concrete_function(f, found, call->trace().spec_names(), wrap);
 }
 
 std::string caller(const Site &site) { return site.line ? text(site) : ""; }

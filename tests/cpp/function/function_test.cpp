@@ -381,9 +381,9 @@ TEST_F(FunctionTest, ASpecializationThatIsFoundWrongIsDropped) {
 }
 
 TEST_F(FunctionTest, OnlyWhatCanBeTheNearestIsToldAsText) {
-  for (const auto &[around, shown] :
-       {std::pair{Body::Surroundings::same, 0}, std::pair{Body::Surroundings::changed, 9},
-        std::pair{Body::Surroundings::unknown, 45}}) {
+  for (const auto &[around, shown] : {std::pair{TraceSession::Surroundings::same, 0},
+                                      std::pair{TraceSession::Surroundings::changed, 9},
+                                      std::pair{TraceSession::Surroundings::unknown, 45}}) {
     FunctionCore f(identity(), 100, sink);
     FakeBody body([](const at::Tensor &x, std::int64_t n) { return x * n; });
     body.around = around;

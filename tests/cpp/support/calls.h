@@ -59,7 +59,7 @@ private:
   std::vector<std::string> events_;
 };
 
-class FakeBody final : public Body {
+class FakeBody final : public Body, public TraceSession {
 public:
   using Run = std::function<at::Tensor(const at::Tensor &, std::int64_t)>;
   explicit FakeBody(Run run) : run_(std::move(run)) {}
@@ -109,6 +109,7 @@ public:
     ++runs;
     return BesideResult{{run_(call_->x, call_->n)}, {}};
   }
+  TraceSession &session() override { return *this; }
   trace::Frontend &frontend() override { return frontend_; }
   bool has_result() const override { return result_.defined(); }
   Site caller() override { return {"app.cpp", 7}; }

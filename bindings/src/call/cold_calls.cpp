@@ -1,0 +1,136 @@
+#include "call/cold_calls.h"
+
+#include "base/errors.h"
+#include "call/function_type.h"
+#include "call/plain_calls.h"
+#include "call/python_trace.h"
+#include "report/contrast.h"
+#include "report/ledger.h"
+#include "trace/tracer.h"
+
+#include <fmt/format.h>
+
+namespace tracehost::python {
+namespace {
+
+bool warn_retraces(const PythonFunction &f) {
+  while (const auto warning = report::ledger().take_warning(*f.core->counters()))
+    if (PyErr_WarnExplicit(errors().retrace, warning->text.c_str(), warning->call.file.c_str(),
+                           warning->call.line, nullptr, nullptr) != 0)
+      return false;
+  return true;
+}
+
+/// A trace was refused, and the body has run to its end without it.
+bool warn_went_on(const PythonFunction &f, const PythonCall &call) {
+  const std::string message = fmt::format(
+      "{} has no graph for this signature, and runs as plain Python: {}", f.name, call.refusal);
+  return PyErr_WarnEx(errors().trace_warning, message.c_str(), 1) == 0;
+}
+
+/// stance("fail_on_miss"): says what the call would have to be.
+[[noreturn]] void refuse_miss(PythonFunction &f, PythonCall &call) {
+  const auto explained = f.core->explain(call);
+  const std::string what = explained.served    ? "One that would was made just now"
+                           : explained.nearest ? "From the nearest specialization it differs so: " +
+                                                     report::contrast(explained.differences)
+                                               : "There is none yet";
+  const std::string message = fmt::format("no specialization of {} serves this call, and the "
+                                          "stance 'fail_on_miss' (no_retrace) forbids "
+                                          "to trace one. {}. Make such a call before, or allow the "
+                                          "trace by tracehost.stance('default').",
+                                          f.name, what);
+  report::ledger().on(
+      FailEvent{f.core->counters(), call.session().caller(), "TraceError: " + message});
+  raise(errors().trace, message);
+}
+
+} // namespace
+
+PyObject *call_eagerly(PythonFunction &f, const Arguments &a) {
+  f.core->counters()->eager.fetch_add(1, std::memory_order_relaxed);
+  return PyObject_Vectorcall(f.callable, a.args, a.nargsf & ~PY_VECTORCALL_ARGUMENTS_OFFSET,
+                             a.kwnames);
+}
+
+PyObject *call_inlined(PythonFunction &f, const Arguments &a) {
+  if (trace::abandoned())
+    return call_eagerly(f, a);
+  PythonCall call(f, a.args, a.nargsf, a.kwnames);
+  if (!call.bind())
+    return nullptr;
+  call.session().adapt();
+  if (trace::recording() && is_being_traced(f)) {
+    call.context = Context::now();
+    try {
+      if (is_being_traced(f, call.trace().signature()))
+        trace::refuse(
+            trace::Refusal::trace,
+            fmt::format(
+                "{} calls itself with the signature that is being traced: the graph would have "
+                "no end. Recur on a Python value that changes, or call its python_function.",
+                f.name));
+    } catch (const trace::Abandoned &) {
+      return call_eagerly(f, a);
+    }
+  }
+  f.core->counters()->inlined.fetch_add(1, std::memory_order_relaxed);
+  return call.call_body();
+}
+
+PyObject *call_missed(PythonFunction &f, PythonCall &call, FunctionCore::Outcome outcome) {
+  if (outcome == FunctionCore::Outcome::unserved) {
+    if (call.stance == Stance::fail_on_miss)
+      refuse_miss(f, call);
+    f.core->counters()->eager.fetch_add(1, std::memory_order_relaxed);
+    return call.call_body();
+  }
+  Owned result(call.trace().take_result());
+  f.drop_evicted();
+  const bool warned = call.mismatch                              ? call.trace().warn_mismatch()
+                      : outcome == FunctionCore::Outcome::beside ? true
+                      : outcome == FunctionCore::Outcome::traced
+                          ? call.trace().warn() && warn_retraces(f)
+                          : warn_went_on(f, call);
+  return warned ? result.release() : nullptr;
+}
+
+PyObject *call_failed(PythonFunction &f, const PythonCall &call, const Arguments &a) {
+  set_from_failed_run(f.name);
+  if (!call.has_run() && PyErr_ExceptionMatches(errors().signature))
+    f.core->counters()->refused.fetch_add(1, std::memory_order_relaxed);
+  // Arguments that can't be compared, or a mode that no graph honours. What does not fit a
+  // declaration is the caller's mistake.
+  if (call.stance == Stance::eager_on_error && !call.has_run() && !f.declaration &&
+      PyErr_ExceptionMatches(errors().base)) {
+    PyErr_Clear();
+    return call_eagerly(f, a);
+  }
+  return nullptr;
+}
+
+PyObject *call_plainly(PythonFunction &f, const Arguments &a, const std::string &around) {
+  if (f.plain.insert(around).second) {
+    const std::string message =
+        fmt::format("{} runs as plain Python under {}, which needs the ops themselves. Calls "
+                    "outside of that run graphs.",
+                    f.name, around);
+    if (PyErr_WarnEx(errors().trace_warning, message.c_str(), 1) != 0)
+      return nullptr;
+  }
+  return call_eagerly(f, a);
+}
+
+PyObject *call_traced_ahead(PyObject *self, const Arguments &a) {
+  PythonFunction &f = python_function(self);
+  if (trace_ahead(self, a.args, a.nargsf, a.kwnames)) {
+    const TracedAhead once(f);
+    return call_function(self, a.args, a.nargsf, a.kwnames);
+  }
+  if (!PyErr_ExceptionMatches(errors().base))
+    return nullptr;
+  PyErr_Clear();
+  return call_plainly(f, a, "torch.utils.checkpoint");
+}
+
+} // namespace tracehost::python

@@ -1,0 +1,154 @@
+#include "call/python_trace.h"
+
+#include "base/errors.h"
+#include "base/object.h"
+
+#include <torch/csrc/autograd/python_variable.h>
+
+#include <algorithm>
+
+/// A call's Signature, and what a Specialization's guards would find now.
+
+namespace tracehost::python {
+
+void PythonTrace::use(StandIns &stand_ins) {
+  request_ = &stand_ins;
+  call_.convert([&](std::size_t, PyObject *value) { return stand_ins.replace(value); });
+  if (stand_ins.open())
+    call_.pins = trace::Pins::none;
+}
+
+Signature PythonTrace::signature() {
+  std::vector<at::Tensor> slots;
+  return flatten(slots);
+}
+
+Signature PythonTrace::flatten(std::vector<at::Tensor> &slots) {
+  if (PyErr_Occurred()) // a user's `__eq__` was interrupted while a Specialization was verified
+    rethrow();
+  flattened_ = {};
+  Signature signature = flatten_as(values_, flattened_);
+  nodes_ = signature.nodes;
+  slots.clear();
+  for (PyObject *t : flattened_.tensors)
+    slots.push_back(THPVariable_Unpack(t));
+  return signature;
+}
+
+Signature PythonTrace::flatten_as(UserValues &values, Flattened &found) {
+  Signature signature;
+  signature.parameters = function_.parameters;
+  signature.context = call_.context;
+  const Identity &identity = function_.core->counters()->identity;
+  python::flatten(function_.binder, bound_, function_.bound_to(), values,
+                  identity.reduces && !identity.declared, signature, found);
+  if (request_)
+    request_->describe(signature, found.tensors);
+  if (function_.declaration)
+    function_.declaration->relax(signature);
+  return signature;
+}
+
+void PythonTrace::environment(const Specialization &specialization, Signature &signature) {
+  const auto &state = static_cast<const PythonState &>(*specialization.front_end);
+  if (state.roots != flattened_.roots.size())
+    return;
+  const Flattened cast = cast_to(specialization.signature, signature);
+  const auto &slots = cast.roots.empty() ? flattened_.tensors : cast.tensors;
+  signature.watched = state.environment->current(flattened_.roots.data(), signature.atoms);
+  const auto tensors = state.environment->current_captures(flattened_.roots.data());
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    CaptureSpec spec = specialization.signature.captures[i];
+    if (tensors[i]) {
+      spec.meta = meta_of(tensors[i]);
+      const auto slot = std::find(slots.begin(), slots.end(), tensors[i]);
+      spec.same_as_slot =
+          slot == slots.end() ? -1 : static_cast<std::int32_t>(slot - slots.begin());
+    }
+    signature.captures.push_back(std::move(spec));
+  }
+  for (const ValueGuard &guard : specialization.signature.values)
+    if (auto now = current_value(guard, specialization, slots, tensors))
+      signature.values.push_back(std::move(*now));
+  for (const GradRead &read : specialization.signature.grads)
+    if (const auto now = current_grad(read, specialization, tensors))
+      signature.grads.push_back(*now);
+}
+
+std::vector<at::Tensor> PythonTrace::captures(const Specialization &specialization) {
+  const auto &state = static_cast<const PythonState &>(*specialization.front_end);
+  std::vector<at::Tensor> result;
+  if (state.roots != flattened_.roots.size())
+    return result;
+  for (PyObject *object : state.environment->current_captures(flattened_.roots.data()))
+    result.push_back(object ? THPVariable_Unpack(object) : at::Tensor());
+  return result;
+}
+
+std::optional<GradRead> PythonTrace::current_grad(const GradRead &read, const Specialization &of,
+                                                  const std::vector<PyObject *> &captures) const {
+  const std::size_t slots = of.signature.slots.size();
+  if (slots != flattened_.tensors.size())
+    return std::nullopt;
+  PyObject *object =
+      read.input < slots ? flattened_.tensors[read.input] : captures[read.input - slots];
+  if (!object)
+    return std::nullopt;
+  const at::Tensor &t = THPVariable_Unpack(object);
+  for (const auto &[tensor, state] : grads_read_)
+    if (tensor.is_same(t))
+      return GradRead{read.input, state};
+  return GradRead{read.input, grad_state(t)};
+}
+
+/// Nothing where the call has no such input; not known where that has no values, or too many.
+std::optional<ValueGuard>
+PythonTrace::current_value(const ValueGuard &guard, const Specialization &of,
+                           const std::vector<PyObject *> &slots,
+                           const std::vector<PyObject *> &captures) const {
+  const std::size_t count = of.signature.slots.size();
+  if (count != slots.size())
+    return std::nullopt;
+  PyObject *object = guard.input < count ? slots[guard.input] : captures[guard.input - count];
+  if (!object)
+    return std::nullopt;
+  const at::Tensor &t = THPVariable_Unpack(object);
+  for (const auto &[read, value] : read_)
+    if (read.is_same(t))
+      return value;
+  if (can_be_guarded(t))
+    return guard_of(guard.input, t);
+  return ValueGuard{guard.input, guard.dtype, guard.scalar, {}, {}};
+}
+
+TraceSession::Surroundings PythonTrace::surroundings(const Specialization &specialization) {
+  const Signature &signature = specialization.signature;
+  const auto &state = static_cast<const PythonState &>(*specialization.front_end);
+  const auto &given = flattened_;
+  const bool simple =
+      state.roots == given.roots.size() && signature.values.empty() && signature.grads.empty();
+  const auto of_user = [](const Node &node) { return node.kind == Kind::custom; };
+  if (!simple || std::any_of(signature.nodes.begin(), signature.nodes.end(), of_user))
+    return Surroundings::unknown;
+  if (!state.environment->verify(given.roots.data()))
+    return Surroundings::changed;
+  const bool same = call_.captures_match(specialization, state, given.tensors) &&
+                    given.tensors.size() == signature.slots.size() &&
+                    PythonCall::conditions_hold(signature, state, given.tensors) &&
+                    PythonCall::captured_reads_match(signature, state);
+  return same ? Surroundings::same : Surroundings::changed;
+}
+
+std::vector<std::string> PythonTrace::spec_names() const {
+  return request_ ? request_->names(flattened_.tensors) : std::vector<std::string>();
+}
+
+TensorMeta meta_of(PyObject *tensor) {
+  return TensorMeta::of(THPVariable_Unpack(tensor), Py_TYPE(tensor), Py_TYPE(tensor)->tp_name);
+}
+
+PyObject *object_of(const at::Tensor &t) {
+  return t.unsafeGetTensorImpl()->pyobj_slot()->load_pyobj();
+}
+
+} // namespace tracehost::python
