@@ -4,8 +4,8 @@ import copy
 import re
 import traceback
 
-from tracehost.autograph._calls import convert_callable
-from tracehost.autograph._traceback import clean_traceback
+from tracehost.autograph.run.calls import convert_callable
+from tracehost.autograph.run.traceback import clean_traceback
 
 
 def outcome(f, args, log=None):

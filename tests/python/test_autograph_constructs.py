@@ -7,7 +7,7 @@ import itertools
 import pytest
 from autograph_support import CHECKED, checked, same
 from tracehost import autograph
-from tracehost.autograph._calls import convert_callable
+from tracehost.autograph.run.calls import convert_callable
 
 LOG = []
 

@@ -15,10 +15,10 @@ import pytest
 import torch
 from autograph_support import same
 from tracehost import autograph
-from tracehost.autograph import _compile
-from tracehost.autograph._calls import convert_callable
-from tracehost.autograph._source import codes_below
-from tracehost.autograph._traceback import clean_traceback
+from tracehost.autograph.conversion import compile as compiler
+from tracehost.autograph.conversion.source import codes_below
+from tracehost.autograph.run.calls import convert_callable
+from tracehost.autograph.run.traceback import clean_traceback
 
 
 def made(source, name="f", **values):
@@ -85,11 +85,11 @@ def test_nothing_stays_alive():
     f = made("def f(x):\n    if x:\n        return (lambda: x)()\n    return 0\n")
     converted = convert_callable(f)
     gone = weakref.ref(f.__code__), weakref.ref(converted.__code__)
-    before = len(_compile._conversions), len(_compile._originals)
+    before = len(compiler._conversions), len(compiler._originals)
     del f, converted
     gc.collect()
     assert [r() for r in gone] == [None, None]
-    assert len(_compile._conversions) < before[0] and len(_compile._originals) < before[1]
+    assert len(compiler._conversions) < before[0] and len(compiler._originals) < before[1]
 
 
 def test_all_code_knows_its_original():
@@ -105,10 +105,10 @@ def test_all_code_knows_its_original():
 
     converted = convert_callable(f)
     originals = {
-        _compile.original_code(c) for c in [converted.__code__, *codes_below(converted.__code__)]
+        compiler.original_code(c) for c in [converted.__code__, *codes_below(converted.__code__)]
     }
     assert originals == {f.__code__, *codes_below(f.__code__)}
-    assert _compile.original_code(f.__code__) is None
+    assert compiler.original_code(f.__code__) is None
     for code in codes_below(converted.__code__):
         assert not code.co_name.startswith("ag__") and "ag__" not in code.co_qualname
 
@@ -144,7 +144,7 @@ def test_shown_code():
 
 def reason(f):
     assert convert_callable(f) is f
-    return _compile.unconverted(f.__code__)
+    return compiler.unconverted(f.__code__)
 
 
 def test_why_a_function_is_left():
@@ -178,8 +178,8 @@ def test_code_that_was_never_called_from_converted_code():
         def value(self):
             return 1 if self else 2
 
-    assert "properties" in _compile.unconverted(Holder.value.fget.__code__)
-    assert "library code" in _compile.unconverted(json.dumps.__code__)
+    assert "properties" in compiler.unconverted(Holder.value.fget.__code__)
+    assert "library code" in compiler.unconverted(json.dumps.__code__)
 
 
 def test_changed_source_is_not_used():
@@ -208,12 +208,12 @@ def test_what_stays_inside_a_converted_function():
     )
     same(f, ([0, 1],), ([4, 5],), ([],))
     code = f.__code__
-    assert "generator" in _compile.unconverted(code, 4)
-    assert "comprehension" in _compile.unconverted(code, 6)
-    assert _compile.unconverted(code, 8) is None
-    assert _compile.unconverted(code, 10) is None
+    assert "generator" in compiler.unconverted(code, 4)
+    assert "comprehension" in compiler.unconverted(code, 6)
+    assert compiler.unconverted(code, 8) is None
+    assert compiler.unconverted(code, 10) is None
     inner = next(c for c in codes_below(code) if c.co_name == "generator")
-    assert "generator" in _compile.unconverted(inner, 4)
+    assert "generator" in compiler.unconverted(inner, 4)
 
 
 def test_library_code_on_request():
@@ -225,10 +225,10 @@ def test_library_code_on_request():
         assert convert_callable(utils.quote) is not utils.quote
         same(utils.parseaddr, ("A B <a@b>",), ("",))
     finally:
-        from tracehost.autograph import _policy
+        from tracehost.autograph.conversion import policy
 
-        _policy._packages.discard("email")
-        _compile._forget()
+        policy._packages.discard("email")
+        compiler._forget()
     with pytest.raises(TypeError, match="a package or its name"):
         autograph.convert(5)
 
@@ -377,7 +377,7 @@ def test_traceback_reads_as_python_s():
     plain, converted = shown(fails), shown(convert_callable(fails))
     lines = lambda text: [line for line in text.splitlines() if "^" not in line]
     assert lines(plain) == lines(converted)
-    assert "_operators.py" not in converted
+    assert "operators.py" not in converted
 
 
 def test_chained_errors_are_cleaned_too():
@@ -393,7 +393,7 @@ def test_chained_errors_are_cleaned_too():
         convert_callable(f)(1)
     clean_traceback(caught.value)
     files = [frame.filename for frame in traceback.extract_tb(caught.value.__cause__.__traceback__)]
-    assert not any("_operators" in file for file in files)
+    assert not any("autograph/run/operators" in file for file in files)
 
 
 def long_function(count):
@@ -412,7 +412,7 @@ def long_function(count):
 
 
 def nodes_of(f):
-    return sum(1 for _ in ast.walk(_compile.converted_tree(f)[0]))
+    return sum(1 for _ in ast.walk(compiler.converted_tree(f)[0]))
 
 
 def test_size_is_linear():
@@ -427,7 +427,7 @@ def test_many_exits_run():
     lines = [f"    if x == {i}: return {i * 2}" for i in range(400)]
     f = made("\n".join(["def f(x):", *lines, "    return -1", ""]))
     converted = same(f, (0,), (30,), (399,), (1000,))
-    assert _compile.original_code(converted.__code__) is f.__code__
+    assert compiler.original_code(converted.__code__) is f.__code__
 
 
 def test_deep_nesting_converts():

@@ -7,8 +7,9 @@ import sys
 from autograph_support import outcome
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from tracehost.autograph import _compile, _lower
-from tracehost.autograph._calls import convert_callable
+from tracehost.autograph.conversion import compile as compiler
+from tracehost.autograph.conversion import lower
+from tracehost.autograph.run.calls import convert_callable
 
 NAMES = ("a", "b", "c")
 LOG = []
@@ -168,11 +169,11 @@ def made(lines, number=[0]):
 @given(st.lists(statements(3, False, False), min_size=1, max_size=5), st.sampled_from([24, 1]))
 def test_generated(parts, most_nested):
     """Few nested exits make the other way of guarding what follows."""
-    before, _lower.MOST_NESTED = _lower.MOST_NESTED, most_nested
+    before, lower.MOST_NESTED = lower.MOST_NESTED, most_nested
     try:
         check(parts)
     finally:
-        _lower.MOST_NESTED = before
+        lower.MOST_NESTED = before
 
 
 @contextlib.contextmanager
@@ -193,7 +194,7 @@ def check(parts):
     except SyntaxError:  # del and nonlocal of what is not there
         return
     converted = convert_callable(f)
-    assert converted is not f, _compile.conversion_of(f).reason
+    assert converted is not f, compiler.conversion_of(f).reason
     for x in (0, 1, 3):
         results = []
         for each in (f, converted):

@@ -15,8 +15,9 @@ import types
 
 import pytest
 from autograph_support import outcome
-from tracehost.autograph import _compile, _policy
-from tracehost.autograph._calls import convert_callable
+from tracehost.autograph.conversion import compile as compiler
+from tracehost.autograph.conversion import policy
+from tracehost.autograph.run.calls import convert_callable
 
 CONVERTED = (
     "argparse ast bisect calendar cmd collections colorsys configparser copy csv dataclasses datetime decimal "
@@ -68,14 +69,14 @@ def functions_of(module):
 
 @pytest.fixture
 def as_users(monkeypatch):
-    monkeypatch.setattr(_policy, "left_alone", lambda function: None)
+    monkeypatch.setattr(policy, "left_alone", lambda function: None)
 
 
 @pytest.mark.parametrize("name", CONVERTED)
 def test_all_convert(name, as_users):
     left = {}
     for f in functions_of(importlib.import_module(name)):
-        why = _compile._convert(f).reason
+        why = compiler._convert(f).reason
         if why is not None:
             left[f.__qualname__] = why
     expected = (

@@ -7,9 +7,10 @@ import torch
 from autograph_support import outcome
 from control_flow_programs import PROGRAMS
 from test_control_flow_programs import equal, run
-from tracehost.autograph import _numbers, _operators
-from tracehost.autograph._calls import convert_callable
-from tracehost.autograph._undefined import Undefined
+from tracehost.autograph.conversion.undefined import Undefined
+from tracehost.autograph.run import numbers
+from tracehost.autograph.run import operators as ag
+from tracehost.autograph.run.calls import convert_callable
 
 # In place, outside of their state: what a block does there can't be undone by it.
 NOT_UNDONE = {
@@ -83,14 +84,16 @@ class Rehearsal:
 
     @staticmethod
     def aug(sign, target, value):
-        return _numbers.in_place(sign, target, value)
+        return numbers.in_place(sign, target, value)
 
 
 @pytest.fixture
 def rehearsal(monkeypatch):
     made = Rehearsal()
-    monkeypatch.setattr(_operators, "is_staged", made.is_staged)
-    monkeypatch.setattr(_operators, "_staging", made)
+    monkeypatch.setattr(ag, "is_staged", made.is_staged)
+    for name in ("branches", "conditions", "loops", "returns"):
+        monkeypatch.setattr(ag, name, made)
+    monkeypatch.setattr(ag, "Subscripted", made.Subscripted)
     return made
 
 
@@ -181,7 +184,7 @@ def test_state_holds_undefined_by_name():
     def if_stmt(cond, body, orelse, get_state, set_state, names):
         seen.append(get_state())
 
-    operators = types.SimpleNamespace(**{**vars(_operators), "if_stmt": if_stmt})
+    operators = types.SimpleNamespace(**{**vars(ag), "if_stmt": if_stmt})
     made = convert_callable(f)
     bound = types.FunctionType(
         made.__code__, made.__globals__, closure=(types.CellType(operators),)
@@ -222,12 +225,12 @@ def test_loop_options_are_told():
     def watch(name):
         def loop(*args):
             seen.append(args[-1])
-            return getattr(_operators, name)(*args)
+            return getattr(ag, name)(*args)
 
         return loop
 
     operators = {"while_stmt": watch("while_stmt"), "for_stmt": watch("for_stmt")}
-    operators = types.SimpleNamespace(**{**vars(_operators), **operators})
+    operators = types.SimpleNamespace(**{**vars(ag), **operators})
     made = convert_callable(f)
     cells = [
         types.CellType(operators) if n == "ag__" else c

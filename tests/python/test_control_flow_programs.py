@@ -8,7 +8,7 @@ import tracehost
 from autograph_support import outcome
 from control_flow_programs import PROGRAMS
 from tracehost import autograph
-from tracehost.autograph._calls import convert_callable
+from tracehost.autograph.run.calls import convert_callable
 
 
 def tensors_in(value):

@@ -7,7 +7,7 @@ import torch
 import tracehost
 from torch import distributions as D
 from torch import nn
-from tracehost.autograph._policy import left_alone
+from tracehost.autograph.conversion.policy import left_alone
 
 pytestmark = pytest.mark.filterwarnings("ignore::tracehost.RetraceWarning")
 

@@ -2,6 +2,7 @@
 
 import email
 import importlib.metadata
+import os
 import re
 import subprocess
 import sys
@@ -15,6 +16,7 @@ import tracehost
 from conftest import HOST, PYTHON, ROOT, clean_environment
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
+BUILD = Path(os.environ.get("TRACEHOST_BUILD") or ROOT / "build" / "release")
 TORCH_MINOR = ".".join(torch.__version__.split(".")[:2])
 
 
@@ -171,6 +173,32 @@ def test_pip_knows_the_files_of_this_installation():
     prefix = Path(sys.prefix).resolve()
     assert prefix / "include" / "tracehost" / "tracehost.h" in files
     assert prefix / "lib" / "pkgconfig" / "tracehost.pc" in files
+
+
+@pytest.mark.skipif(
+    not (BUILD / "cmake_install.cmake").exists(),
+    reason=f"no build tree in {BUILD}: set TRACEHOST_BUILD",
+)
+@pytest.mark.parametrize("destdir", [False, True])
+def test_a_module_that_has_moved_is_removed(tmp_path, destdir):
+    """An older installation's file would still be imported by its old name."""
+    prefix = "/opt/tracehost" if destdir else tmp_path
+    into = {"DESTDIR": str(tmp_path)} if destdir else {}
+    site = Path(f"{tmp_path}/{prefix}" if destdir else tmp_path).joinpath(
+        *Path(tracehost.__file__).parts[len(Path(sys.prefix).parts) : -2]
+    )
+    moved = [site / "tracehost/autograph/_compile.py", site / "tracehost_commands/runner_of_old.py"]
+    others = [site / "tracehost_of_mine/kept.py", site / "tracehost/lib/kept.txt"]
+    for file in moved + others:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.touch()
+    done = subprocess.run(["cmake", "--install", BUILD, "--prefix", prefix], env=clean_environment(**into), capture_output=True, text=True, timeout=100)  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert [file for file in moved if file.exists()] == []
+    assert all(file.exists() for file in others)
+    assert (site / "tracehost/autograph/conversion/compile.py").exists()
+    (info,) = site.glob("tracehost-*.dist-info")
+    assert "/_compile.py" not in (info / "RECORD").read_text()
 
 
 def test_libraries_are_looked_for_beside_their_own_place():
