@@ -4,7 +4,7 @@ import re
 
 import nbformat
 from nbformat import v4
-from tracehost_commands.streams import add_stream, plain
+from tracehost_commands.notebook.streams import add_stream, plain
 
 
 def notebook(*cells, **metadata):

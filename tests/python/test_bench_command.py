@@ -9,10 +9,11 @@ import torch
 import tracehost
 from archive_module import plain
 from tracehost import TensorSpec
-from tracehost_commands import bench, bench_report, timing
-from tracehost_commands.bench_report import Case
+from tracehost_commands.bench import bench, timing
+from tracehost_commands.bench import report as bench_report
+from tracehost_commands.bench.report import Case
+from tracehost_commands.bench.timing import Contender, Plan, measure
 from tracehost_commands.errors import CommandError
-from tracehost_commands.timing import Contender, Plan, measure
 
 MS = 1_000_000
 

@@ -7,9 +7,9 @@ import nbformat
 import pytest
 from nbformat import v4
 from notebook_support import notebook
-from tracehost_commands import document, parameters
 from tracehost_commands.errors import MissingPackage, UsageError, need
-from tracehost_commands.streams import add_stream
+from tracehost_commands.notebook import document, parameters
+from tracehost_commands.notebook.streams import add_stream
 
 BROKEN = [
     ("", "is not a notebook: it is empty"),

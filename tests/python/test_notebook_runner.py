@@ -69,7 +69,7 @@ def test_a_kernel_that_aborts(run):
 
 def test_a_kernel_that_dies_after_its_reply(run):
     """The cell that brought it about is named, not the next one."""
-    cell = "import os, tracehost_commands.in_kernel as hidden\nhidden.after_cell = os.abort\nprint('one')"
+    cell = "import os, tracehost_commands.notebook.in_kernel as hidden\nhidden.after_cell = os.abort\nprint('one')"
     done, result = run(notebook(cell, "print('two')"))
     assert done.returncode == 138
     assert "tracehost: n.ipynb: cell 1 of 2: the kernel died of SIGABRT\n" in done.stderr
@@ -154,7 +154,7 @@ def test_an_interrupt(started, tmp_path):
 def test_an_interrupt_after_the_last_cell(started, tmp_path):
     """While the runner asks what the cell has traced."""
     cell = (
-        "import time, tracehost_commands.in_kernel as hidden\n"
+        "import time, tracehost_commands.notebook.in_kernel as hidden\n"
         "def after_cell():\n    print('waits', flush=True)\n    time.sleep(600)\n"
         "hidden.after_cell = after_cell"
     )
@@ -505,7 +505,7 @@ def test_the_package_needs_none_of_them(run_host):
 def test_the_runner_needs_no_torch(run_host):
     done = run_host(
         "-c",
-        "import sys, tracehost_commands.runner, tracehost_commands.kernel_engine\n"
+        "import sys, tracehost_commands.notebook.runner, tracehost_commands.notebook.kernel_engine\n"
         "print('torch' in sys.modules, 'tracehost' in sys.modules)",
     )
     assert done.stdout == "False False\n"
@@ -515,7 +515,9 @@ def test_every_option_of_the_binary_has_its_field(run_host):
     import dataclasses
     import re
 
-    from tracehost_commands import bench, export, inspect, kernel, notebook, repl
+    from tracehost_commands import export, inspect, repl
+    from tracehost_commands.bench import bench
+    from tracehost_commands.notebook import kernel, notebook
 
     def options(command):
         shown = run_host("help", command).stdout

@@ -10,8 +10,8 @@ import math
 from pathlib import Path
 from typing import Any
 
+from ..errors import UsageError, need
 from .document import free_id
-from .errors import UsageError, need
 
 DEFAULTS, INJECTED = "parameters", "injected-parameters"
 

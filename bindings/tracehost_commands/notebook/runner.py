@@ -10,14 +10,14 @@ import time
 from pathlib import Path
 from typing import Any
 
+from ..errors import UsageError
+from ..signals import reraise
 from . import document
-from .errors import UsageError
 from .kernel_engine import KernelEngine
 from .outcome import Hooks, Outcome
 from .parameters import has_tag
 from .progress import Progress
 from .retraces import Retraces
-from .signals import reraise
 
 CODES = {"ok": 0, "exit": 0, "error": 1, "timeout": 124, "died": 138}
 FAILED, TOO_MANY_RETRACES = 1, 3

@@ -21,7 +21,7 @@ from jupyter_client.manager import AsyncKernelManager
 from nbclient import NotebookClient
 from nbclient.exceptions import DeadKernelError
 
-from .errors import CommandError
+from ..errors import CommandError
 from .outcome import Hooks, Outcome, outcome_of_error, statistics_of
 from .streams import add_error, add_stream
 
@@ -29,7 +29,7 @@ ARGV = [sys.executable, "-Xfrozen_modules=off", "-m", "ipykernel_launcher", "-f"
 PATIENCE = (
     20.0  # seconds for what is asked after a cell; a thread of it may keep the lock of Python
 )
-AFTER_CELL = "__import__('tracehost_commands.in_kernel').in_kernel.after_cell()"
+AFTER_CELL = "__import__('tracehost_commands.notebook.in_kernel').notebook.in_kernel.after_cell()"
 ENVIRONMENT = {"PYDEVD_DISABLE_FILE_VALIDATION": "1"}
 
 

@@ -11,8 +11,8 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
-from .errors import CommandError, UsageError, need
-from .options import read
+from ..errors import CommandError, UsageError, need
+from ..options import read
 
 
 @dataclass

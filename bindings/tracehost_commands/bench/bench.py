@@ -15,11 +15,11 @@ import torch
 import tracehost
 from tracehost import ConcreteFunction, Function, TensorSpec
 
-from .arguments import arguments, device
-from .bench_report import EAGER, OURS, Case, as_json, as_text, slower, untraced
-from .errors import CommandError, UsageError
-from .options import read
-from .target import find
+from ..arguments import arguments, device
+from ..errors import CommandError, UsageError
+from ..options import read
+from ..target import find
+from .report import EAGER, OURS, Case, as_json, as_text, slower, untraced
 from .timing import Contender, Plan, measure
 
 _RIVALS = {"eager": EAGER, "compile": "torch.compile"}

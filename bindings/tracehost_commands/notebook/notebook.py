@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from ..errors import CommandError, UsageError, need
+from ..options import read
 from . import document, parameters
-from .errors import CommandError, UsageError, need
-from .options import read
 
 
 @dataclass
@@ -134,7 +134,7 @@ class _Jobs:
         self._stopped: int | None = None
 
     def run(self, commands: list[list[str]]) -> list[int]:
-        from .signals import passed_on, reraise
+        from ..signals import passed_on, reraise
 
         with passed_on(self._signal), ThreadPoolExecutor(self._at_once) as pool:
             codes = list(pool.map(self._one, commands))
@@ -143,7 +143,15 @@ class _Jobs:
         return codes
 
     def _one(self, words: list[str]) -> int:
-        command = [sys.executable, "-P", "-X", "faulthandler", "-m", __package__, "notebook"]
+        command = [
+            sys.executable,
+            "-P",
+            "-X",
+            "faulthandler",
+            "-m",
+            "tracehost_commands",
+            "notebook",
+        ]
         environment = os.environ | ({"TRACEHOST_NOTEBOOK_LINES": "1"} if self._at_once > 1 else {})
         with self._lock:
             if self._stopped is not None:
