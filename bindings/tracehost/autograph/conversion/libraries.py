@@ -2,7 +2,7 @@
 
 It asks for values in plain `if`s (a step count, a mask, arguments that are checked), which become part of the
 graph then. Modules, classes or functions; of torch.nn.modules only what asks, as converted code takes longer to
-trace. tests/python/test_converted_libraries.py has one test an entry of torch's, tests/programs/ rows for the others.
+trace. tests/python/libraries/test_converted_libraries.py has one test an entry of torch's, tests/programs/ rows for the others.
 """
 
 CONVERTED = (

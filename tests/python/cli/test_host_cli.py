@@ -4,12 +4,11 @@ import os
 import pty
 import re
 import subprocess
-from pathlib import Path
 
 import pytest
-from conftest import HOST, HOST_PYTHON, clean_environment
+from conftest import HOST, HOST_PYTHON, ROOT, clean_environment
 
-DATA = Path(__file__).parent / "data"
+DATA = ROOT / "tests" / "python" / "data"
 
 
 @pytest.mark.parametrize(

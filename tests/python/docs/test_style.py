@@ -2,11 +2,10 @@
 
 import ast
 import re
-from pathlib import Path
 
 import pytest
+from conftest import ROOT
 
-ROOT = Path(__file__).parents[2]
 MOST_WORDS = 30
 # Signs of code, a table or a drawing, which are no sentences.
 CODE = re.compile(r"[{}();=<>|]")

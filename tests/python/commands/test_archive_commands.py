@@ -3,22 +3,22 @@
 import json
 import re
 import sys
-from pathlib import Path
 
 import pytest
 import torch
 import tracehost
+from conftest import ROOT
 from tracehost import TensorSpec
 from tracehost_commands import export, inspect
 from tracehost_commands.errors import CommandError
 
-HERE = Path(__file__).parent
+TESTS = ROOT / "tests" / "python"
 
 
 @pytest.fixture
 def command(run_host):
     def run(*words):
-        return run_host(*words, env={"PYTHONPATH": str(HERE)})
+        return run_host(*words, env={"PYTHONPATH": str(TESTS / "support")})
 
     return run
 
@@ -75,7 +75,7 @@ def test_inspect_is_as_recorded(command, tmp_path):
     text = re.sub(r"[\d,]+ bytes", "SIZE bytes", done.stdout)
     text = re.sub(r"(tracehost|torch) \d\S*?(?=,)", r"\1 VERSION", text)
     text = re.sub(r"xxh3:[0-9a-f]+", "xxh3:HASH", text)
-    assert text == (HERE / "data" / "inspect.txt").read_text()
+    assert text == (TESTS / "data" / "inspect.txt").read_text()
 
 
 def test_signatures_are_a_graph_each(command, tmp_path):

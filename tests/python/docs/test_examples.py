@@ -41,7 +41,7 @@ def archived(tmp_path_factory):
             path for path in sorted((EXAMPLES / name).glob("*.py")) if path.stem not in HELPERS
         ]
         folder = tmp_path_factory.mktemp("archives")
-        program = ROOT / "tests" / "python" / "example_archives.py"
+        program = ROOT / "tests" / "python" / "docs" / "example_archives.py"
         done = run(folder, program, folder / "found.json", *scripts)
         assert done.returncode == 0, done.stderr
         return json.loads((folder / "found.json").read_text(encoding="utf-8"))

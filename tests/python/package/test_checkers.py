@@ -7,14 +7,14 @@ import sys
 from pathlib import Path
 
 import pytest
-from conftest import clean_environment
+from conftest import ROOT, clean_environment
 
 MISSING = [name for name in ("mypy", "basedpyright") if not importlib.util.find_spec(name)]
 pytestmark = pytest.mark.skipif(
     bool(MISSING),
     reason=f"not installed: {', '.join(MISSING)}; `scripts/test --checkers` runs these tests with what they need",
 )
-TYPED = Path(__file__).with_name("data") / "typed.py"
+TYPED = ROOT / "tests" / "python" / "data" / "typed.py"
 BIN = Path(sys.prefix) / "bin"
 
 

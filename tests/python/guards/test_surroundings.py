@@ -5,12 +5,12 @@ The programs are shared with other projects, and not part of this repository."""
 import re
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
+from conftest import ROOT
 from surroundings import NOT_RIGHT, RACES_IN_TORCH
 
-FOLDER = Path(__file__).parents[3] / "shared" / "programs"
+FOLDER = ROOT.parent / "shared" / "programs"
 THEMES = sorted(path.stem for path in FOLDER.glob("*.txt"))
 
 

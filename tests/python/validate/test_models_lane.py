@@ -52,7 +52,7 @@ def test_a_refusal_and_a_crash():
     refused = outcome_of(plain(lambda: (lambda x: x * x._version, numbers)))
     assert refused.outcome == "refused"
     assert refused.text.startswith("ValueReadError: the body reads Tensor._version")
-    assert refused.line.startswith("python/test_models_lane.py:")
+    assert refused.line.startswith("python/validate/test_models_lane.py:")
 
     def differs_in_eager(decorate):
         def body(x):

@@ -4,12 +4,12 @@ import importlib
 import re
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 import torch
+from conftest import ROOT
 
-FOLDER = Path(__file__).parents[3] / "shared" / "conformance"
+FOLDER = ROOT.parent / "shared" / "conformance"
 
 pytestmark = pytest.mark.skipif(not FOLDER.is_dir(), reason=f"there is no {FOLDER}")
 
