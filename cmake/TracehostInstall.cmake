@@ -41,6 +41,18 @@ if(NOT SKBUILD)
   file(WRITE "${PROJECT_BINARY_DIR}/${info}/INSTALLER" "cmake\n")
   install(CODE "file(REMOVE_RECURSE \"\$ENV{DESTDIR}\${CMAKE_INSTALL_PREFIX}/${site}/${info}\")")
   install(DIRECTORY "${PROJECT_BINARY_DIR}/${info}" DESTINATION "${site}")
+  # A module that has moved must not stay importable under its old name.
+  install(CODE "
+    set(site \"\${CMAKE_INSTALL_PREFIX}/${site}\")
+    foreach(package tracehost tracehost_commands tracehost_interception)
+      file(GLOB_RECURSE there RELATIVE \"\$ENV{DESTDIR}\${site}\" \"\$ENV{DESTDIR}\${site}/\${package}/*.py\")
+      foreach(file IN LISTS there)
+        list(FIND CMAKE_INSTALL_MANIFEST_FILES \"\${site}/\${file}\" installed)
+        if(installed EQUAL -1)
+          file(REMOVE \"\$ENV{DESTDIR}\${site}/\${file}\")
+        endif()
+      endforeach()
+    endforeach()")
   install(CODE "
     set(site \"\${CMAKE_INSTALL_PREFIX}/${site}\")
     set(record \"${info}/RECORD,,\\n\")

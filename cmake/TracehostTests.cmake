@@ -23,7 +23,7 @@ if(core_tests AND TARGET tracehost_core)
   add_test(NAME core COMMAND tracehost_tests)
 endif()
 
-# An application that embeds Python; one process a case, by tests/python/test_embed.py.
+# An application that embeds Python; one process a case, by tests/python/archive/test_embed.py.
 if(TARGET tracehost_embed)
   add_executable(tracehost_embed_cases "${PROJECT_SOURCE_DIR}/tests/embed/cases.cpp")
   target_link_libraries(tracehost_embed_cases PRIVATE tracehost_embed tracehost::libpython)

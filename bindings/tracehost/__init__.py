@@ -53,8 +53,8 @@ from ._switches import (  # noqa: E402
 from ._tensor_array import TensorArray  # noqa: E402
 from ._tensor_spec import TensorSpec  # noqa: E402
 from ._versions import VERSION as __version__  # noqa: E402
-from .autograph._cases import case, switch_case  # noqa: E402
-from .autograph._explicit import cond, range, while_loop  # noqa: E402
+from .autograph.run.cases import case, switch_case  # noqa: E402
+from .autograph.run.explicit import cond, range, while_loop  # noqa: E402
 
 # Without print: `from tracehost import *` leaves Python's.
 __all__ = [

@@ -10,10 +10,10 @@ import torch
 
 from . import _tracehost
 from ._elements import ROW, Elements
-from .autograph._conditions import choose, raise_if
-from .autograph._explicit import while_loop
-from .autograph._state import as_number, as_tensor, is_tensor
-from .autograph._where import line
+from .autograph.run.explicit import while_loop
+from .autograph.staging.conditions import choose, raise_if
+from .autograph.staging.state import as_number, as_tensor, is_tensor
+from .autograph.staging.where import line
 
 
 class AllAtOnce:

@@ -9,10 +9,10 @@ import torch
 
 from ._traced_number import TracedNumber
 from ._tracehost import _number_is_size, recording, row_count, sizes_now
-from .autograph._conditions import raise_if
-from .autograph._containers import bodies
-from .autograph._state import as_number, as_tensor, dtype_name, is_number, is_read, is_tensor
-from .autograph._where import line, refuse
+from .autograph.staging.conditions import raise_if
+from .autograph.staging.containers import bodies
+from .autograph.staging.state import as_number, as_tensor, dtype_name, is_number, is_read, is_tensor
+from .autograph.staging.where import line, refuse
 
 _KINDS = (bool, int, float)
 ROW = -1

@@ -13,10 +13,10 @@ from ._rows import Rows, dtypes_in, each_row
 from ._tensor_array import TensorArray
 from ._tracehost import TensorSpec, sizes_now
 from ._trees import flatten
-from .autograph._conditions import raise_if
-from .autograph._explicit import check_callable
-from .autograph._state import is_tensor, kind
-from .autograph._where import line
+from .autograph.run.explicit import check_callable
+from .autograph.staging.conditions import raise_if
+from .autograph.staging.state import is_tensor, kind
+from .autograph.staging.where import line
 
 
 def map_fn(

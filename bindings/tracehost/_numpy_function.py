@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from ._py_function import Call, at_each_run
-from .autograph._state import is_tensor
+from .autograph.staging.state import is_tensor
 
 
 def numpy_function(

@@ -13,7 +13,7 @@ import torch
 from ._py_function import Call, at_each_run
 from ._traced_number import TracedNumber
 from ._trees import flatten
-from .autograph._where import line
+from .autograph.staging.where import line
 
 _PLAIN = (str, bytes, bool, int, float, complex, type(None), torch.dtype, torch.device)
 _options = threading.Lock()  # torch's print options are the process's

@@ -11,8 +11,8 @@ from ._arrays import tensor_of
 from ._tensor_array import TensorArray
 from ._tracehost import recording
 from ._trees import flatten, mapped
-from .autograph._explicit import while_loop
-from .autograph._state import is_tensor, kind
+from .autograph.run.explicit import while_loop
+from .autograph.staging.state import is_tensor, kind
 
 
 class Rows:

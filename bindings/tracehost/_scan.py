@@ -12,10 +12,10 @@ from ._rows import Rows, dtype_of_number, dtypes_in, each_row
 from ._tensor_array import TensorArray
 from ._tracehost import sizes_now
 from ._trees import flatten
-from .autograph._conditions import raise_if
-from .autograph._explicit import check_callable
-from .autograph._state import is_tensor, kind
-from .autograph._where import line
+from .autograph.run.explicit import check_callable
+from .autograph.staging.conditions import raise_if
+from .autograph.staging.state import is_tensor, kind
+from .autograph.staging.where import line
 
 
 def scan(

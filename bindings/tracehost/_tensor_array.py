@@ -13,9 +13,9 @@ from ._array_rows import AllAtOnce, number_of, put_each
 from ._dtypes import dtype_of
 from ._elements import Elements, check_integer, traced
 from ._traced_number import compute
-from .autograph._conditions import raise_if
-from .autograph._state import as_number, is_read, is_tensor
-from .autograph._where import line, refuse
+from .autograph.staging.conditions import raise_if
+from .autograph.staging.state import as_number, is_read, is_tensor
+from .autograph.staging.where import line, refuse
 
 
 class TensorArray(AllAtOnce):

@@ -9,12 +9,15 @@ import sys
 from .errors import CommandError
 from .signals import reraise
 
+# Commands of which a folder has more than one file.
+_FOLDERS = {"notebook": ".notebook", "kernel": ".notebook", "bench": ".bench"}
+
 
 def main() -> int:
     command, *words = sys.argv[1:]
     end = words.index("--")
     try:
-        module = importlib.import_module(f".{command}", __package__)
+        module = importlib.import_module(f"{_FOLDERS.get(command, '')}.{command}", __package__)
         return module.main(words[:end], words[end + 1 :])
     except CommandError as error:
         sys.stderr.write(f"tracehost: {error}\n")

@@ -196,7 +196,7 @@ def _kernel() -> Iterator[Finding]:
         from jupyter_client.kernelspec import KernelSpecManager
     except ImportError:
         return  # told of by the packages
-    from .kernel import _is_ours
+    from .notebook.kernel import _is_ours
 
     ours = {n: p for n, p in KernelSpecManager().find_kernel_specs().items() if _is_ours(Path(p))}
     for name, path in ours.items():

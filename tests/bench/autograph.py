@@ -8,8 +8,8 @@ from collections.abc import Callable
 
 import torch
 from harness import Report
-from tracehost.autograph import _compile
-from tracehost.autograph._calls import call
+from tracehost.autograph.conversion import compile as compiler
+from tracehost.autograph.run.calls import call
 
 
 def long_function(pieces: int) -> Callable:
@@ -38,7 +38,7 @@ def conversion_ms(function: Callable, repeats: int) -> float:
     best = float("inf")
     for _ in range(5 * repeats):
         start = time.thread_time()
-        made = _compile._convert(function)
+        made = compiler._convert(function)
         best = min(best, time.thread_time() - start)
         assert made.code is not None, made.reason
     return 1000 * best

@@ -33,11 +33,11 @@ private:
 };
 
 struct Autograph {
-  Entry convert_callable{"tracehost.autograph._calls", "convert_callable"};
-  Entry original_code{"tracehost.autograph._compile", "original_code"};
-  Entry is_generated{"tracehost.autograph._compile", "is_generated"};
-  Entry clean_traceback{"tracehost.autograph._traceback", "clean_traceback"};
-  Entry why_not_converted{"tracehost.autograph._traceback", "why_not_converted"};
+  Entry convert_callable{"tracehost.autograph.run.calls", "convert_callable"};
+  Entry original_code{"tracehost.autograph.conversion.compile", "original_code"};
+  Entry is_generated{"tracehost.autograph.conversion.compile", "is_generated"};
+  Entry clean_traceback{"tracehost.autograph.run.traceback", "clean_traceback"};
+  Entry why_not_converted{"tracehost.autograph.run.traceback", "why_not_converted"};
 };
 constinit Autograph autograph;
 

@@ -8,7 +8,7 @@
 /// hand, for ever. Answer: the GIL is the only lock.
 ///
 ///     static constinit Lazy<PyObject *> convert;
-///     call(convert([] { return entry("tracehost.autograph._calls", "convert_callable"); }));
+///     call(convert([] { return entry("tracehost.autograph.run.calls", "convert_callable"); }));
 
 namespace tracehost::python {
 

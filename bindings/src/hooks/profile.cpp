@@ -50,8 +50,8 @@ bool is_ours(PyFrameObject *frame, bool &alone) {
   const bool ours = origin_of(code) == Origin::tracehost;
   if (ours) {
     const std::string_view file = utf8(code->co_filename);
-    alone = file.ends_with("/_compile.py") || file.ends_with("/_state.py") ||
-            file.ends_with("/_containers.py");
+    alone = file.ends_with("/conversion/compile.py") || file.ends_with("/staging/state.py") ||
+            file.ends_with("/staging/containers.py");
   }
   Py_DECREF(code);
   return ours;

@@ -4,7 +4,7 @@
 
 namespace tracehost::python {
 
-/// `Branches`, `Loop` and what else `tracehost.autograph._staging` puts control flow together with.
+/// `Branches`, `Loop` and what else `tracehost.autograph.staging` puts control flow together with.
 void add_staging(pybind11::module_ &module);
 
 } // namespace tracehost::python

@@ -94,7 +94,7 @@ bool is_number(PyObject *tensor) {
   PyObject **attributes = _PyObject_GetDictPtr(tensor);
   if (!attributes || !*attributes)
     return false;
-  const Owned mark(PyUnicode_InternFromString("_tracehost_number")); // autograph/_state.py sets it
+  const Owned mark(PyUnicode_InternFromString("_tracehost_number")); // set by staging/state.py
   return mark && PyDict_Contains(*attributes, mark.get()) == 1;
 }
 

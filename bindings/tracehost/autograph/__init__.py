@@ -3,6 +3,12 @@
 A function that tracehost traces is converted first, and with it what it calls of the user's own code:
 `if`, `while`, `for`, `and`, `or`, `not`, conditional expressions, chained comparisons and `assert` ask the
 value whether it is traced. On Python values they mean what they mean in Python.
+
+This module is the public face. Each folder has an overview at its head, and imports only those before it:
+
+- conversion/: from source to converted code, which calls an operator for each statement
+- staging/: what operators do for traced values: an If or a Loop of the graph
+- run/: the operators themselves, which leave Python's values to Python
 """
 
 from __future__ import annotations
@@ -12,11 +18,11 @@ import functools
 from types import FunctionType
 from typing import Any
 
-from ._compile import converted_tree
-from ._nodes import THUNK
-from ._options import LoopOptions, set_loop_options
-from ._policy import convert, do_not_convert
-from ._source import NoSource
+from .conversion.compile import converted_tree
+from .conversion.nodes import THUNK
+from .conversion.policy import convert, do_not_convert
+from .conversion.source import NoSource
+from .staging.options import LoopOptions, set_loop_options
 
 __all__ = ["LoopOptions", "convert", "do_not_convert", "set_loop_options", "to_code"]
 
@@ -55,9 +61,10 @@ def _connect() -> None:
     """Give generated code its operators: they import what makes the code."""
     from types import CellType
 
-    from . import _compile, _operators
+    from .conversion import compile as compiler
+    from .run import operators
 
-    _compile._operators_cell = CellType(_operators)
+    compiler._operators_cell = CellType(operators)
     _forward_through_autograph()
 
 
@@ -69,7 +76,7 @@ def _forward_through_autograph() -> None:
     import torch
 
     from .._tracehost import converting
-    from ._calls import call
+    from .run.calls import call
 
     plain = torch.nn.Module._slow_forward
 

@@ -1,4 +1,4 @@
-// Completion scripts hold the whole table; tests/python/test_completion.py loads them in the
+// Completion scripts hold the whole table; tests/python/cli/test_completion.py loads them in the
 // shells.
 #include "cli/completion.h"
 

@@ -1,0 +1,227 @@
+"""The state of a block that becomes a function: what it assigns, and the functions that read and write that."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable
+from typing import Any
+
+from . import nodes
+from .lower import is_plain
+from .scopes import (
+    DEFINITIONS,
+    Scope,
+    bound_names,
+    inner_blocks,
+    walrus_names,
+)
+
+# Variable's name -> None; text of an attribute or item -> a node of it.
+Assigned = dict[str, Any]
+
+_STATE = "ag__state"
+
+
+def collect(body: list[ast.stmt], scope: Scope, has_walrus: bool) -> Assigned:
+    """What the statements assign, kept on each if and loop that becomes functions (`ag_state`)."""
+    found: Assigned = {}
+    for statement in body:
+        found |= _of_statement(statement, scope, has_walrus)
+    return found
+
+
+def _of_statement(statement: ast.stmt, scope: Scope, has_walrus: bool) -> Assigned:
+    if getattr(statement, "ag_dead", False):
+        return {}
+    found: Assigned = dict.fromkeys(bound_names(statement))
+    found.update(_places(statement))
+    if has_walrus:
+        found.update(dict.fromkeys(_walrus_here(statement)))
+    if isinstance(statement, ast.If) and not is_plain(statement.test):
+        body = collect(statement.body, scope, has_walrus)
+        orelse = collect(statement.orelse, scope, has_walrus)
+        statement.ag_sides = body, orelse  # type: ignore[attr-defined]
+        _keep(statement, body | orelse, scope)
+        return found | body | orelse
+    for block in inner_blocks(statement):
+        found |= collect(block, scope, has_walrus)
+    if isinstance(statement, (ast.For, ast.While)) and not statement.ag_plain:
+        _keep(statement, found, scope)
+    return found
+
+
+def _keep(statement: ast.stmt, assigned: Assigned, scope: Scope) -> None:
+    """Give a block its state. A place whose owner is assigned in the block is not state: it is new there."""
+    state = {
+        text: node
+        for text, node in assigned.items()
+        if node is None or not any(name in assigned for name in _names_in(node))
+    }
+    state.update(dict.fromkeys(sorted(scope.shared)))
+    statement.ag_state = state  # type: ignore[attr-defined]
+    for text, node in state.items():
+        (scope.state if node is None else scope.places).add(text)
+
+
+def _walrus_here(statement: ast.stmt) -> list[str]:
+    """Names bound by := in the statement's own expressions, without its blocks."""
+    if isinstance(statement, DEFINITIONS):
+        return []
+    if isinstance(statement, ast.Match):
+        return walrus_names([statement.subject, *[c.guard for c in statement.cases if c.guard]])
+    if not any(True for _ in inner_blocks(statement)):
+        return walrus_names([statement])
+    parts = [getattr(statement, name, None) for name in ("test", "iter")]
+    parts += [item.context_expr for item in getattr(statement, "items", ())]
+    return walrus_names([part for part in parts if part is not None])
+
+
+def _places(statement: ast.stmt) -> Assigned:
+    """Attributes and items that the statement stores to, if their owner can be named without a call."""
+    if isinstance(statement, (ast.Assign, ast.Delete)):
+        targets = statement.targets
+    elif isinstance(statement, (ast.AugAssign, ast.AnnAssign, ast.For)):
+        targets = [statement.target]
+    elif isinstance(statement, ast.With):
+        targets = [item.optional_vars for item in statement.items if item.optional_vars]
+    else:
+        return {}
+    found: Assigned = {}
+    todo = list(targets)
+    while todo:
+        target = todo.pop()
+        if isinstance(target, (ast.Tuple, ast.List)):
+            todo.extend(target.elts)
+        elif isinstance(target, ast.Starred):
+            todo.append(target.value)
+        elif isinstance(target, (ast.Attribute, ast.Subscript)):
+            text = place_text(target)
+            if text is not None:
+                found[text] = target
+    return found
+
+
+def place_text(node: ast.expr) -> str | None:
+    """`self.x`, `d['k']`, `a.b[0]`: as the user writes it. None for what needs a call or a slice."""
+    if isinstance(node, ast.Attribute):
+        owner = node.value.id if isinstance(node.value, ast.Name) else place_text(node.value)
+        return None if owner is None else f"{owner}.{node.attr}"
+    if isinstance(node, ast.Subscript):
+        owner = node.value.id if isinstance(node.value, ast.Name) else place_text(node.value)
+        key = _key_text(node.slice)
+        return None if owner is None or key is None else f"{owner}[{key}]"
+    return None
+
+
+def _key_text(key: ast.expr) -> str | None:
+    if isinstance(key, ast.Constant):
+        return repr(key.value)
+    if isinstance(key, ast.Name):
+        return key.id
+    if isinstance(key, ast.UnaryOp) and isinstance(key.operand, ast.Constant):
+        return ast.unparse(key)
+    return None
+
+
+def _names_in(node: ast.expr) -> list[str]:
+    if isinstance(node, ast.Name):
+        return [node.id]
+    if isinstance(node, ast.Attribute):
+        return _names_in(node.value)
+    if isinstance(node, ast.Subscript):
+        return _names_in(node.value) + _names_in(node.slice)
+    return []
+
+
+class StateFunctions:
+    """Builds the get_state and set_state of one block, and the declarations that its functions need."""
+
+    def __init__(
+        self, state: Assigned, scope: Scope, load: Callable[[ast.expr], ast.expr], at: nodes.Where
+    ) -> None:
+        self._state = state
+        self._scope = scope
+        self._load = load  # a fresh copy of an expression, read as generated code reads it
+        self._at = at
+
+    def declarations(self, names: Assigned) -> list[ast.stmt]:
+        """global and nonlocal, for the functions that assign these names."""
+        variables = [text for text, node in names.items() if node is None]
+        shared = self._scope.globals
+        return [
+            *nodes.declare(ast.Global, [n for n in variables if n in shared], self._at),
+            *nodes.declare(ast.Nonlocal, [n for n in variables if n not in shared], self._at),
+        ]
+
+    def names(self) -> ast.Tuple:
+        return nodes.names_tuple(list(self._state), self._at)
+
+    def getter(self) -> ast.expr:
+        if not self._state:
+            return nodes.operator("no_state", self._at)
+        parts = [self._read(text, node) for text, node in self._state.items()]
+        return nodes.thunk(ast.Tuple(parts, nodes.LOAD, **self._at), self._at)
+
+    def setter(self) -> tuple[list[ast.stmt], ast.expr]:
+        if not self._state:
+            return [], nodes.operator("set_no_state", self._at)
+        body: list[ast.stmt] = self.declarations(self._state)
+        targets: list[ast.expr] = []
+        after: list[ast.stmt] = []
+        for index, (text, node) in enumerate(self._state.items()):
+            plain = node is None and self._is_declared(text)
+            target = text if plain else f"ag__value_{index}"
+            targets.append(ast.Name(target, nodes.STORE, **self._at))
+            if not plain:
+                after.append(self._write(text, node, target))
+        unpack = ast.Tuple(targets, nodes.STORE, **self._at)
+        body.append(ast.Assign([unpack], nodes.name(_STATE, self._at), **self._at))
+        made = nodes.define(
+            "ag__set_state", nodes.one_argument(_STATE, self._at), body + after, self._at
+        )
+        return [made], nodes.name("ag__set_state", self._at)
+
+    def _is_declared(self, name: str) -> bool:
+        """Whether it holds an Undefined before its first assignment: ours, and assigned by a block."""
+        owner = self._scope.owner(name)
+        return owner is not None and name in owner.state and name not in self._scope.globals
+
+    def _read(self, text: str, node: Any) -> ast.expr:
+        at = self._at
+        if node is None:
+            read = nodes.name(text, at)
+            if self._is_declared(text):
+                return read
+            return nodes.operation("ldu", [nodes.thunk(read, at), nodes.constant(text, at)], at)
+        return nodes.operation(
+            "get_attribute" if isinstance(node, ast.Attribute) else "get_item",
+            [*self._place(node), nodes.constant(text, at)],
+            at,
+        )
+
+    def _write(self, text: str, node: Any, value: str) -> ast.stmt:
+        at = self._at
+        if node is None:
+            return self._write_foreign(text, value)
+        setter = "set_attribute" if isinstance(node, ast.Attribute) else "set_item"
+        call = nodes.operation(setter, [*self._place(node), nodes.name(value, at)], at)
+        return ast.Expr(call, **at)
+
+    def _place(self, node: ast.Attribute | ast.Subscript) -> list[ast.expr]:
+        at = self._at
+        owner = nodes.thunk(self._load(node.value), at)
+        if isinstance(node, ast.Attribute):
+            return [owner, nodes.constant(node.attr, at)]
+        return [owner, nodes.thunk(self._load(node.slice), at)]
+
+    def _write_foreign(self, name: str, value: str) -> ast.stmt:
+        """A variable that others read without us: no Undefined may get into it."""
+        at = self._at
+        delete = ast.Delete([ast.Name(name, ast.Del(), **at)], **at)
+        missing = ast.ExceptHandler(nodes.name("NameError", at), None, [ast.Pass(**at)], **at)
+        return ast.If(
+            nodes.operation("is_undefined", [nodes.name(value, at)], at),
+            [ast.Try([delete], [missing], [], [], **at)],
+            [nodes.assign(name, nodes.name(value, at), at)],
+            **at,
+        )

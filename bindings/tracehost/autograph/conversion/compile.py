@@ -1,0 +1,276 @@
+"""From a function to the converted one: tree, code, function object; what was decided is kept by code object."""
+
+from __future__ import annotations
+import __future__
+
+import ast
+import weakref
+from types import CellType, CodeType, FunctionType
+from typing import Any
+
+from . import nodes, policy
+from .refusal import refusal
+from .source import NoSource, codes_below, tree_of
+from .statements import outer_function
+from .text import Text
+
+_FEATURES = 0
+for _name in __future__.all_feature_names:
+    _FEATURES |= getattr(__future__, _name).compiler_flag
+
+_FACTORY = "ag__factory"
+_FUNCTION = "ag__function"
+_GENERATED = "ag__"
+
+Left = list[tuple[int, int, str]]
+
+
+class Conversion:
+    """What became of one code object: converted code, or why there is none."""
+
+    __slots__ = ("cells", "code", "left", "reason", "source")
+
+    def __init__(
+        self, source: CodeType, code: CodeType | None, reason: str | None, left: Left
+    ) -> None:
+        self.source = weakref.ref(source)
+        self.code = code
+        self.reason = reason
+        self.left = left  # lines that stay Python's, and why
+        self.cells: list[
+            int
+        ] = []  # for each free variable its index in the original's, -1: the operators
+        if code is not None:
+            free = source.co_freevars
+            self.cells = [-1 if n == nodes.OPERATORS else free.index(n) for n in code.co_freevars]
+
+
+_conversions: dict[int, Conversion] = {}
+_originals: dict[int, tuple[weakref.ref[CodeType], weakref.ref[CodeType]]] = {}
+_generated: dict[int, weakref.ref[CodeType]] = {}
+_operators_cell: CellType | None = None
+
+
+def _forget() -> None:
+    """Decide anew about what was left alone."""
+    for key, made in list(_conversions.items()):
+        if made.reason is not None or policy._refused:
+            _conversions.pop(key, None)
+
+
+policy.on_change.append(_forget)
+
+
+def converted(function: FunctionType) -> FunctionType:
+    """The function with its control flow as operators' calls, or the function itself."""
+    made = _conversions.get(id(function.__code__))
+    if made is None or made.source() is not function.__code__:
+        made = conversion_of(function)
+    code = made.code
+    if code is None:
+        return function
+    closure = function.__closure__
+    cells = tuple(
+        [_operators_cell if i < 0 else closure[i] for i in made.cells]  # type: ignore[index, misc]
+    )
+    return copy_of(function, code, cells)
+
+
+def copy_of(
+    function: FunctionType, code: CodeType, cells: tuple[CellType, ...] | None
+) -> FunctionType:
+    """A function that differs in nothing but its code and closure."""
+    result = FunctionType(
+        code, function.__globals__, function.__name__, function.__defaults__, cells
+    )
+    result.__kwdefaults__ = function.__kwdefaults__
+    result.__qualname__ = function.__qualname__
+    result.__module__ = function.__module__
+    result.__doc__ = function.__doc__
+    result.__annotations__ = function.__annotations__
+    if hasattr(function, "__type_params__"):  # from Python 3.12 on
+        result.__type_params__ = function.__type_params__
+    if function.__dict__:
+        result.__dict__.update(function.__dict__)
+    result.__dict__["__ag_original__"] = function  # a later call may find that one again
+    return result
+
+
+def conversion_of(function: FunctionType) -> Conversion:
+    """The cached conversion of the function's code; made now if there is none."""
+    source = function.__code__
+    made = _conversions.get(id(source))
+    if made is not None and made.source() is source:
+        return made
+    made = _convert(function)
+    key = id(source)
+    _conversions[key] = made
+    weakref.finalize(source, _drop, key, made).atexit = False
+    return made
+
+
+def _drop(key: int, made: Conversion) -> None:
+    if _conversions.get(key) is made:
+        del _conversions[key]
+
+
+def _convert(function: FunctionType) -> Conversion:
+    source = function.__code__
+    if original_code(source) is not None:
+        return Conversion(source, None, "it is converted already", [])
+    reason = policy.left_alone(function)
+    if reason is not None:
+        return Conversion(source, None, reason, [])
+    try:
+        tree, left = converted_tree(function)
+        code = _compile(tree, source)
+    except NoSource as error:
+        return Conversion(source, None, str(error), [])
+    except Exception as error:  # a fault of ours must not stop the user's function
+        reason = f"autograph could not convert it: {type(error).__name__}: {error}"
+        return Conversion(source, None, reason, [])
+    return Conversion(source, code, None, left)
+
+
+def converted_tree(function: FunctionType) -> tuple[ast.AST, Left]:
+    """The function's tree after conversion, without decorators, defaults and annotations."""
+    tree, text = tree_of(function)
+    facts = Text(text)
+    why = refusal(tree, facts)
+    if why is not None:
+        raise NoSource(why)
+    _strip(tree)
+    return outer_function(tree, facts, function.__code__.co_freevars)  # type: ignore[arg-type]
+
+
+def _strip(tree: Any) -> None:
+    """Leave out what was evaluated when the function was defined: the function object has it."""
+    arguments = tree.args
+    arguments.defaults = []
+    arguments.kw_defaults = [None] * len(arguments.kwonlyargs)
+    if isinstance(tree, ast.Lambda):
+        return
+    tree.decorator_list = []
+    tree.returns = None
+    if hasattr(tree, "type_params"):
+        tree.type_params = []
+    every = arguments.posonlyargs + arguments.args + arguments.kwonlyargs
+    for argument in every + [a for a in (arguments.vararg, arguments.kwarg) if a is not None]:
+        argument.annotation = None
+
+
+def _compile(tree: Any, source: CodeType) -> CodeType:
+    """Compile within a factory, whose parameters are the closure's variables."""
+    at = nodes.first_line(tree)
+    if isinstance(tree, ast.Lambda):
+        inner: ast.stmt = ast.Return(tree, **at)
+    else:
+        tree.name = _FUNCTION  # its own would be a variable of the factory, and hide the user's
+        inner = tree
+    arguments = nodes.one_argument(nodes.OPERATORS, at)
+    arguments.args += [ast.arg(n, None, **at) for n in source.co_freevars]
+    module = ast.Module([nodes.define(_FACTORY, arguments, [inner], at)], [])
+    flags = source.co_flags & _FEATURES
+    whole = compile(module, source.co_filename, "exec", flags=flags, dont_inherit=True)
+    factory = next(c for c in whole.co_consts if isinstance(c, CodeType))
+    code = next(
+        c
+        for c in factory.co_consts
+        if isinstance(c, CodeType) and c.co_name in (_FUNCTION, "<lambda>")
+    )
+    originals: Originals = {}
+    for inner_code in codes_below(source):
+        originals.setdefault((inner_code.co_name, inner_code.co_firstlineno), []).append(inner_code)
+    return _as_users(code, source, originals)
+
+
+Originals = dict[tuple[str, int], list[CodeType]]
+
+
+def _as_users(code: CodeType, user: CodeType, originals: Originals) -> CodeType:
+    """The code and those below it with the user's names, registered with what they were made from.
+
+    `user`: the function of the user's that the code is a part of.
+    """
+    constants = []
+    for value in code.co_consts:
+        if isinstance(value, CodeType):
+            constants.append(_inner(value, user, originals))
+        elif isinstance(value, str) and value == code.co_qualname:
+            constants.append(user.co_qualname)  # a class body's __qualname__
+        else:
+            constants.append(value)
+    name, qualified = user.co_name, user.co_qualname
+    made = code.replace(co_name=name, co_qualname=qualified, co_consts=tuple(constants))
+    key = id(made)
+    _originals[key] = weakref.ref(made, _dropper(_originals, key)), weakref.ref(user)
+    return made
+
+
+def _inner(code: CodeType, user: CodeType, originals: Originals) -> CodeType:
+    generated = code.co_name.startswith(_GENERATED) or nodes.THUNK in code.co_varnames[:1]
+    if not generated:
+        found = originals.get((code.co_name, code.co_firstlineno), ())
+        if len(found) > 1:
+            found = [c for c in found if _begins(c) == _begins(code)] or found
+        return _as_users(code, found[0] if found else user, originals)
+    made = _as_users(code, user, originals)
+    _generated[id(made)] = weakref.ref(made, _dropper(_generated, id(made)))
+    return made
+
+
+def _begins(code: CodeType) -> tuple[int, int]:
+    """Where its body begins: tells two lambdas on a line from each other."""
+    places = [(p[0], p[2]) for p in code.co_positions() if p[0] and p[2] and p[3]]
+    return min(places, default=(0, 0))  # type: ignore[type-var, return-value]
+
+
+def _dropper(table: dict[int, Any], key: int) -> Any:
+    def drop(reference: Any) -> None:
+        table.pop(key, None)
+
+    return drop
+
+
+def original_code(code: CodeType) -> CodeType | None:
+    """The user's code object that a converted one was made from; None for code that was not converted."""
+    entry = _originals.get(id(code))
+    return entry[1]() if entry is not None and entry[0]() is code else None
+
+
+def is_generated(code: CodeType) -> bool:
+    """Whether it is a part of a converted function: a block or an operand, run by an operator."""
+    entry = _generated.get(id(code))
+    return entry is not None and entry() is code
+
+
+def unconverted(code: CodeType, line: int | None = None) -> str | None:
+    """Why a condition in this code (at this line) is Python's; None where an operator decides."""
+    original = original_code(code)
+    source = original or code
+    made = _conversions.get(id(source))
+    if made is None or made.source() is not source:
+        made = _around(source)
+    if made is None:
+        return None if original is not None else policy.left_alone_file(code) or _NEVER_SEEN
+    if made.reason is not None:
+        return made.reason
+    fitting = [e for e in made.left if line is not None and e[0] <= line <= e[1]]
+    return min(fitting, key=lambda e: e[1] - e[0])[2] if fitting else None
+
+
+_NEVER_SEEN = (
+    "autograph did not see it called: it follows calls in the user's own code, not properties, operators "
+    "(__add__ and the like), nor what a library or a cached function calls"
+)
+
+
+def _around(code: CodeType) -> Conversion | None:
+    """The conversion of the function that the code is nested in."""
+    for made in list(_conversions.values()):
+        source = made.source()
+        if source is None or source.co_filename != code.co_filename:
+            continue
+        if any(inner is code for inner in codes_below(source)):
+            return made
+    return None

@@ -1,0 +1,392 @@
+"""Expressions: each node that reads a truth value or calls something becomes an operator's call.
+
+The tree is changed in place: it was parsed for this conversion alone.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable
+from typing import Any
+
+from . import nodes
+from .asking import is_asking, told
+from .blocks import place_text
+from .lower import is_plain
+from .scopes import (
+    Scope,
+    comprehension_scope,
+    function_scope,
+    rename_shared_targets,
+    walrus_names,
+)
+
+_NOT_CHILDREN = {"ctx", "op", "ops", "attr", "id", "kind", "type_comment", "conversion", "level"}
+_CHILDREN: dict[type, tuple[str, ...]] = {}
+
+SIGNS: dict[type, str] = {
+    ast.Add: "+",
+    ast.Sub: "-",
+    ast.Mult: "*",
+    ast.Div: "/",
+    ast.FloorDiv: "//",
+    ast.Mod: "%",
+    ast.Pow: "**",
+    ast.MatMult: "@",
+    ast.BitAnd: "&",
+    ast.BitOr: "|",
+    ast.BitXor: "^",
+    ast.LShift: "<<",
+    ast.RShift: ">>",
+    ast.Lt: "<",
+    ast.LtE: "<=",
+    ast.Gt: ">",
+    ast.GtE: ">=",
+    ast.Eq: "==",
+    ast.NotEq: "!=",
+    ast.Is: "is",
+    ast.IsNot: "is not",
+    ast.In: "in",
+    ast.NotIn: "not in",
+}
+
+# These read the frame that calls them, or can't be anything that autograph converts.
+_DIRECT_CALLS = {"issubclass", "super", "callable", "getattr"}
+
+
+def children(kind: type) -> tuple[str, ...]:
+    found = _CHILDREN.get(kind)
+    if found is None:
+        fields = kind._fields  # type: ignore[attr-defined]
+        found = _CHILDREN[kind] = tuple(f for f in fields if f not in _NOT_CHILDREN)
+    return found
+
+
+class Expressions:
+    """One function's expressions. `hoists` takes functions that must be defined before the statement."""
+
+    def __init__(self, scope: Scope, has_walrus: bool) -> None:
+        self.scope = scope
+        self.raised: ast.expr | None = None  # what the statement raises
+        self.has_walrus = has_walrus
+        self.in_statement = (
+            True  # False in lambdas and comprehensions: nothing can be defined before
+        )
+        self.hoists: list[ast.stmt] = []
+        self.left: list[
+            tuple[int, int, str]
+        ] = []  # first line, last line, why it was left as it is
+        self.plain = False  # only reads of variables change: generators and the like
+        self._thunks = 0
+
+    def expr(self, node: Any) -> Any:
+        kind = type(node)
+        if kind is ast.Constant:
+            return node
+        handler = _HANDLERS.get(kind)
+        if handler is not None:
+            return handler(self, node)
+        return self.generic(node)
+
+    def generic(self, node: Any) -> Any:
+        for name in children(type(node)):
+            value = getattr(node, name, None)
+            if type(value) is list:
+                value[:] = [self.expr(v) if isinstance(v, ast.AST) else v for v in value]
+            elif isinstance(value, ast.AST):
+                setattr(node, name, self.expr(value))
+        return node
+
+    def load(self, node: ast.expr) -> ast.expr:
+        """A fresh copy of a name, attribute, item or key, read at this place."""
+        at = nodes.where(node)
+        if isinstance(node, ast.Name):
+            return self.expr(nodes.name(node.id, at))
+        if isinstance(node, ast.Attribute):
+            return ast.Attribute(self.load(node.value), node.attr, nodes.LOAD, **at)
+        if isinstance(node, ast.Subscript):
+            value = self.load(node.value)
+            if not self.plain and not _is_fixed(node.slice):
+                value = nodes.operation("subscripted", [value], at)
+            return ast.Subscript(value, self.load(node.slice), nodes.LOAD, **at)
+        return node
+
+    # -- reads
+
+    def name(self, node: ast.Name) -> ast.expr:
+        if type(node.ctx) is not ast.Load:
+            return node
+        reader = self.scope.reader(node.id)
+        return node if reader is None else nodes.operation(reader, [node], nodes.where(node))
+
+    def place(self, node: Any) -> ast.expr:
+        """An attribute or item: one that blocks assign may hold what could not be merged."""
+        is_state = False
+        if self.scope_has_places and type(node.ctx) is ast.Load:
+            text = place_text(node)
+            is_state = text is not None and self.scope.place_is_state(text)
+        self.generic(node)
+        if type(node) is ast.Subscript and not self.plain and not _is_fixed(node.slice):
+            at = nodes.where(node.value)
+            node.value = nodes.operation("subscripted", [node.value], at)
+        return nodes.operation("ld", [node], nodes.where(node)) if is_state else node
+
+    @property
+    def scope_has_places(self) -> bool:
+        scope: Scope | None = self.scope
+        while scope is not None:
+            if scope.places:
+                return True
+            scope = scope.parent
+        return False
+
+    def bin_op(self, node: ast.BinOp) -> ast.expr:
+        """Down the left side without recursion: sums may have hundreds of terms."""
+        inner = node
+        while True:
+            inner.right = self.expr(inner.right)
+            if type(inner.left) is not ast.BinOp:
+                inner.left = self.expr(inner.left)
+                return node
+            inner = inner.left
+
+    # -- truth values
+
+    def condition(self, node: ast.expr) -> ast.expr:
+        """An expression of which only the truth counts."""
+        if isinstance(node, ast.BoolOp):
+            return self.bool_op(node, "_test")
+        return self.expr(node)
+
+    def bool_op(self, node: ast.BoolOp, use: str = "") -> ast.expr:
+        """`use`: "_test" where the operands' truth is all that is asked for."""
+        if self.plain or is_plain(node):
+            return self.generic(node)
+        operation = ("and_" if isinstance(node.op, ast.And) else "or_") + use.removeprefix("_")
+        values = node.values
+        plain = 0  # leading operands that are Python's: `y is None or t > 0`
+        while plain < len(values) - 1 and is_plain(values[plain]):
+            plain += 1
+        if plain == len(values) - 1:
+            return self.generic(node)
+        if self._cannot_defer(values[plain + 1 :]):
+            return self._leave(node, "its := stands where no statement can come before")
+        at = nodes.where(node)
+        result = self._chain(operation, values[plain:], at)
+        if not plain:
+            return result
+        node.values = [self.expr(v) for v in values[:plain]] + [result]
+        return node
+
+    def _chain(self, operation: str, values: list[ast.expr], at: nodes.Where) -> ast.expr:
+        operand = self.condition if operation.endswith("test") else self.expr
+        if len(values) == 1:
+            return operand(values[0])
+        first = operand(values[0])
+        rest = self.deferred(values[1:], lambda: self._chain(operation, values[1:], at), at)
+        return nodes.operation(operation, [first, rest], at)
+
+    def unary_op(self, node: ast.UnaryOp) -> ast.expr:
+        if self.plain or not isinstance(node.op, ast.Not) or is_plain(node.operand):
+            return self.generic(node)
+        return nodes.operation("not_", [self.condition(node.operand)], nodes.where(node))
+
+    def compare(self, node: ast.Compare) -> ast.expr:
+        if self.plain:
+            return self.generic(node)
+        if len(node.ops) == 1 and _asks_of_number(node):
+            sign = nodes.constant(SIGNS[type(node.ops[0])], nodes.where(node))
+            operands = [self.expr(node.left), sign, self.expr(node.comparators[0])]
+            return nodes.operation("compare", operands, nodes.where(node))
+        if len(node.ops) == 1:
+            return self.generic(node)
+        if self._cannot_defer(node.comparators[1:]):
+            return self._leave(node, "its := stands where no statement can come before")
+        at = nodes.where(node)
+        operands: list[ast.expr] = [self.expr(node.left)]
+        for index, (op, right) in enumerate(zip(node.ops, node.comparators)):
+            operands.append(nodes.constant(SIGNS[type(op)], at))
+            if index == 0:
+                operands.append(self.expr(right))
+            else:
+                operands.append(self.deferred([right], lambda right=right: self.expr(right), at))
+        return nodes.operation("compare", operands, at)
+
+    def if_exp(self, node: ast.IfExp) -> ast.expr:
+        if self.plain or is_plain(node.test):
+            return self.generic(node)
+        if self._cannot_defer([node.body, node.orelse]):
+            return self._leave(node, "its := stands where no statement can come before")
+        at = nodes.where(node)
+        test = self.condition(node.test)
+        then = self.deferred([node.body], lambda: self.expr(node.body), at)
+        orelse = self.deferred([node.orelse], lambda: self.expr(node.orelse), at)
+        return nodes.operation("if_exp", [test, then, orelse], at)
+
+    def _cannot_defer(self, values: list[ast.expr]) -> bool:
+        return self.has_walrus and not self.in_statement and bool(walrus_names(values))
+
+    def deferred(
+        self, originals: list[ast.expr], make: Callable[[], ast.expr], at: nodes.Where
+    ) -> ast.expr:
+        """A thunk: a lambda, or a function defined before the statement where := assigns in it."""
+        names = walrus_names(originals) if self.has_walrus else []
+        if not names:
+            return nodes.thunk(make(), at)
+        outer, self.hoists = self.hoists, []
+        value = make()
+        inner, self.hoists = self.hoists, outer
+        self._thunks += 1
+        name = f"ag__value_{self._thunks}"
+        shared = [n for n in dict.fromkeys(names) if n in self.scope.globals]
+        owned = [n for n in dict.fromkeys(names) if n not in self.scope.globals]
+        body = [
+            *nodes.declare(ast.Global, shared, at),
+            *nodes.declare(ast.Nonlocal, owned, at),
+            *inner,
+            ast.Return(value, **at),
+        ]
+        self.hoists.append(nodes.define(name, nodes.no_arguments(), body, at))
+        return nodes.name(name, at)
+
+    def _leave(self, node: ast.expr, why: str) -> ast.expr:
+        self.left.append((node.lineno, node.end_lineno or node.lineno, why))
+        return self.generic(node)
+
+    # -- calls
+
+    def call(self, node: ast.Call) -> ast.expr:
+        if self.plain:
+            return self.generic(node)
+        function = node.func
+        if isinstance(function, ast.Name) and function.id in _DIRECT_CALLS:
+            if function.id == "super" and not node.args and not node.keywords:
+                self._explicit_super(node)
+            return self.generic(node)
+        asking = is_asking(node)
+        self.generic(node)
+        if asking:
+            node.args = [told(function, node.args[0])]
+        raises = node is self.raised
+        shows = raises or _may_show(function)
+        if shows:
+            node.args = [shown(a) for a in node.args]
+            for keyword in node.keywords:
+                keyword.value = shown(keyword.value)
+        operation = "call_raised" if raises else "call_shown" if shows else "call"
+        node.func = nodes.operation(operation, [node.func], nodes.where(function))
+        return node
+
+    def _explicit_super(self, node: ast.Call) -> None:
+        """super() finds the class and the object in the function's own frame: generated ones have none."""
+        scope: Scope | None = self.scope
+        while scope is not None and scope.kind != "function":
+            scope = scope.parent
+        if scope is not None and scope.has_class and scope.first_parameter is not None:
+            at = nodes.where(node)
+            node.args = [nodes.name("__class__", at), nodes.name(scope.first_parameter, at)]
+
+    # -- scopes of their own
+
+    def lambda_(self, node: ast.Lambda) -> ast.expr:
+        self.defaults(node.args)
+        outer, in_statement = self.scope, self.in_statement
+        plain = self.plain
+        self.scope = function_scope(node, outer, self.has_walrus)
+        self.in_statement = False
+        self.plain = plain or _yields(node.body)
+        node.body = self.expr(node.body)
+        self.scope, self.in_statement, self.plain = outer, in_statement, plain
+        return node
+
+    def defaults(self, arguments: ast.arguments) -> None:
+        arguments.defaults = [self.expr(d) for d in arguments.defaults]
+        arguments.kw_defaults = [None if d is None else self.expr(d) for d in arguments.kw_defaults]
+
+    def comprehension(self, node: Any) -> ast.expr:
+        """The iteration stays Python's; what is computed in it is converted."""
+        rename_shared_targets(node, self.scope)
+        generators = node.generators
+        generators[0].iter = self.expr(generators[0].iter)
+        outer, in_statement = self.scope, self.in_statement
+        self.scope = comprehension_scope(node, outer)
+        self.in_statement = False
+        for index, generator in enumerate(generators):
+            generator.target = self.expr(generator.target)
+            if index:
+                generator.iter = self.expr(generator.iter)
+            generator.ifs = [self.expr(test) for test in generator.ifs]
+            for test in generator.ifs:
+                why = "the condition of a comprehension stays Python's: write the loop out"
+                self.left.append((test.lineno, test.end_lineno or test.lineno, why))
+        for name in ("key", "value", "elt"):
+            part = getattr(node, name, None)
+            if part is not None:
+                setattr(node, name, self.expr(part))
+        self.scope, self.in_statement = outer, in_statement
+        return node
+
+
+def _is_fixed(key: ast.expr) -> bool:
+    """Whether no traced tensor can be in a key: `x[0]`, `x[-1]`, `x[:, 1:]`."""
+    if isinstance(key, ast.Tuple):
+        return all(_is_fixed(k) for k in key.elts)
+    if isinstance(key, ast.Slice):
+        return all(k is None or _is_fixed(k) for k in (key.lower, key.upper, key.step))
+    if isinstance(key, ast.UnaryOp):
+        return _is_fixed(key.operand)
+    return isinstance(key, ast.Constant)
+
+
+def _yields(body: ast.expr) -> bool:
+    return any(isinstance(n, (ast.Yield, ast.YieldFrom, ast.Await)) for n in ast.walk(body))
+
+
+_HANDLERS: dict[type, Callable[[Any, Any], Any]] = {
+    ast.Name: Expressions.name,
+    ast.Attribute: Expressions.place,
+    ast.Subscript: Expressions.place,
+    ast.BinOp: Expressions.bin_op,
+    ast.BoolOp: Expressions.bool_op,
+    ast.UnaryOp: Expressions.unary_op,
+    ast.Compare: Expressions.compare,
+    ast.IfExp: Expressions.if_exp,
+    ast.Call: Expressions.call,
+    ast.Lambda: Expressions.lambda_,
+    ast.ListComp: Expressions.comprehension,
+    ast.SetComp: Expressions.comprehension,
+    ast.DictComp: Expressions.comprehension,
+    ast.GeneratorExp: Expressions.comprehension,
+}
+
+
+def _asks_of_number(node: ast.Compare) -> bool:
+    """`x in y`; `x is True`, which a traced bool may be without being that object."""
+    if isinstance(node.ops[0], (ast.In, ast.NotIn)):
+        return True
+    right = node.comparators[0]
+    return isinstance(node.ops[0], (ast.Is, ast.IsNot)) and (
+        isinstance(right, ast.Constant) and isinstance(right.value, bool)
+    )
+
+
+_SHOW = {"print", "critical", "debug", "error", "exception", "info", "log", "warn", "warning"}
+
+
+def _may_show(function: ast.expr) -> bool:
+    """Whether it has the name of what shows its arguments: print(), a logger's methods."""
+    name = function.id if isinstance(function, ast.Name) else getattr(function, "attr", None)
+    return name in _SHOW
+
+
+def shown(argument: ast.expr) -> ast.expr:
+    """In an f-string each value by itself."""
+    at = nodes.where(argument)
+    if isinstance(argument, ast.Starred):
+        return argument
+    if not isinstance(argument, ast.JoinedStr):
+        return nodes.operation("shown", [argument], at)
+    for part in argument.values:
+        if isinstance(part, ast.FormattedValue):
+            part.value = nodes.operation("shown", [part.value], at)
+    return argument

@@ -1,0 +1,91 @@
+"""Which variables of a loop are read behind it: only these need a value where the loop alone assigns them.
+
+The statements have no jumps any more (`lower.py`), so one walk from the end to the start tells. What a
+function that is defined here reads counts as read everywhere.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable
+
+from .scopes import DEFINITIONS, TRIES, target_names
+
+_SCOPES = (*DEFINITIONS, ast.Lambda)
+Names = frozenset[str]
+NONE: Names = frozenset()
+
+
+def note_used(body: list[ast.stmt], always: Iterable[str]) -> None:
+    """Gives each for its `ag_used`. `always`: variables that others read, too."""
+    _block(body, frozenset(always) | _read_by_functions(body))
+
+
+def _read_by_functions(body: list[ast.stmt]) -> Names:
+    inner = (n for statement in body for n in ast.walk(statement) if isinstance(n, _SCOPES))
+    return frozenset(name for node in inner for name in _read(node))
+
+
+def _read(*nodes: ast.AST | None) -> Names:
+    """Every name that occurs, but as the target of an assignment alone."""
+    return frozenset(
+        n.id
+        for node in nodes
+        if node is not None
+        for n in ast.walk(node)
+        if isinstance(n, ast.Name) and not isinstance(n.ctx, ast.Store)
+    )
+
+
+def _block(body: list[ast.stmt], after: Names) -> Names:
+    """What is read from the start of the block on, before it is assigned."""
+    for statement in reversed(body):
+        after = _statement(statement, after)
+    return after
+
+
+def _statement(node: ast.stmt, after: Names) -> Names:
+    if isinstance(node, (ast.Assign, ast.AnnAssign)):
+        targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+        assigned = frozenset(name for target in targets for name in target_names(target))
+        return (after - assigned if node.value else after) | _read(*targets, node.value)
+    if isinstance(node, ast.AugAssign):
+        return after | _read(node.value, node.target) | frozenset(target_names(node.target))
+    if isinstance(node, ast.If):
+        return _read(node.test) | _block(node.body, after) | _block(node.orelse, after)
+    if isinstance(node, (ast.For, ast.While)):
+        return _loop(node, after)
+    if isinstance(node, (ast.With, ast.AsyncWith)):
+        return after | _block(node.body, after) | _read(*[i.context_expr for i in node.items])
+    if isinstance(node, TRIES):
+        return _try(node, after)
+    if isinstance(node, ast.Match):
+        parts = [_block(case.body, after) for case in node.cases]
+        tests = [_read(case.pattern, case.guard) for case in node.cases]
+        return after.union(_read(node.subject), *parts, *tests)
+    return after | _read(node)
+
+
+def _loop(node: ast.For | ast.While, after: Names) -> Names:
+    target = frozenset(target_names(node.target)) if isinstance(node, ast.For) else NONE
+    test = NONE if isinstance(node, ast.For) else _read(node.test)
+    node.ag_used = after  # type: ignore[union-attr]
+    around = after | test
+    while True:  # the next iteration comes after this one
+        before = around | (_block(node.body, around) - target) | _read(*_parts(node))
+        if before == around:
+            return around
+        around = before
+
+
+def _parts(node: ast.For | ast.While) -> list[ast.AST]:
+    return [node.iter, node.target] if isinstance(node, ast.For) else []
+
+
+def _try(node: ast.Try, after: Names) -> Names:
+    """Each statement of it may be the last one."""
+    handlers = [_block(h.body, after) | _read(h.type) for h in node.handlers]
+    final = _block(node.finalbody, after)
+    anywhere = after.union(final, *handlers)
+    orelse = _block(node.orelse, anywhere)
+    return anywhere | _block(node.body, anywhere | orelse)

@@ -1,0 +1,331 @@
+"""Statements, and the functions and classes that they define."""
+
+from __future__ import annotations
+
+import ast
+from typing import Any
+
+from . import nodes
+from .blocks import collect
+from .control import Control
+from .expressions import SIGNS, shown
+from .liveness import note_used
+from .lower import Lowering, is_plain
+from .match import Matches
+from .refusal import decorated_do_not_convert, refusal
+from .scopes import (
+    FUNCTIONS,
+    Scope,
+    class_scope,
+    function_scope,
+    names_bound_in,
+    nonlocal_names,
+    walrus_names,
+)
+from .text import Text
+from .undefined import RETURN_FLAG, RETURN_VALUE, SUBJECT
+
+
+class Statements(Control):
+    """One function's body, and those of functions defined in it (each by an object of its own)."""
+
+    def __init__(self, scope: Scope, text: Text, left: list[tuple[int, int, str]]) -> None:
+        super().__init__(scope, text.walrus)
+        self.text = text
+        self.left = left
+
+    def body(self, node: ast.FunctionDef) -> list[ast.stmt]:
+        """The converted body, with the variables of its blocks declared first."""
+        scope, at = self.scope, nodes.first_line(node)
+        if self.text.nonlocals:
+            scope.shared = {n for n in nonlocal_names(node.body) if scope.reaches(n)}
+            if scope.parent is not None:
+                scope.shared |= scope.parent.shared - scope.locals
+        has_docstring = ast.get_docstring(node, clean=False) is not None
+        docstring, statements = node.body[:has_docstring], node.body[has_docstring:]
+        if self.text.matches:
+            statements = Matches().lowered(statements)
+        lowering = Lowering(statements)
+        lowered = lowering.run(statements, _end_of(node))
+        if lowering.returns:
+            scope.state |= {RETURN_FLAG, RETURN_VALUE}
+        scope.state |= names_bound_in(lowering.dropped) & scope.locals
+        if self.text.branches:
+            scope.state |= self.text.unsure(node, scope.locals - set(scope.parameters))
+        if self.text.walrus:
+            scope.state.update(walrus_names(node.body))
+        collect(lowered, scope, self.text.walrus)
+        if self.text.loops:
+            note_used(lowered, scope.globals | scope.nonlocals | scope.shared)
+        scope.locals.update(name for name in scope.state if name.startswith("ag__"))
+        scope.readers.clear()
+        body = self.block(lowered)
+        return docstring + self._declared(at) + body
+
+    def _declared(self, at: nodes.Where) -> list[ast.stmt]:
+        scope = self.scope
+        first: list[ast.stmt] = []
+        first += nodes.declare(ast.Global, sorted(scope.globals), at)
+        first += nodes.declare(ast.Nonlocal, sorted(scope.nonlocals), at)
+        for name in sorted(scope.state & scope.locals - set(scope.parameters)):
+            is_flag = name.startswith("ag__") and not name.startswith((RETURN_VALUE, SUBJECT))
+            value = nodes.constant(False, at) if is_flag else nodes.undefined(name, at)
+            first.append(nodes.assign(name, value, at))
+        return first
+
+    # -- statements that stay, with something in them changed
+
+    def assign(self, node: ast.Assign) -> list[ast.stmt]:
+        if getattr(node, "ag_dead", False):
+            return [ast.Pass(**nodes.where(node))]
+        node.value = self.expr(node.value)
+        node.targets = [self.expr(target) for target in node.targets]
+        return [node]
+
+    def ann_assign(self, node: ast.AnnAssign) -> list[ast.stmt]:
+        """Annotations in a function aren't evaluated, and can't stand beside nonlocal."""
+        at = nodes.where(node)
+        if node.value is not None:
+            return self.assign(ast.Assign([node.target], node.value, **at))
+        if isinstance(node.target, ast.Name):
+            return [ast.Pass(**at)] if node.target.id in self.scope.state else [node]
+        if isinstance(node.target, ast.Attribute):
+            return [ast.Expr(self.expr(node.target.value), **at)]
+        return [node]
+
+    def aug_assign(self, node: ast.AugAssign) -> list[ast.stmt]:
+        at = nodes.where(node)
+        before: list[ast.stmt] = []
+        if not isinstance(node.target, ast.Name):
+            self._bind_owner(node.target, before, at)
+        value = self.expr(node.value)
+        read = self.load(node.target)
+        sign = nodes.constant(SIGNS[type(node.op)], at)
+        new = nodes.operation("aug", [sign, read, value], at)
+        return [*before, ast.Assign([self.expr(node.target)], new, **at)]
+
+    def _bind_owner(self, target: Any, before: list[ast.stmt], at: nodes.Where) -> None:
+        """`f(x).y += 1` runs f once: what is more than a name is bound first."""
+        if not isinstance(target.value, ast.Name):
+            before.append(nodes.assign("ag__owner", self.expr(target.value), at))
+            target.value = nodes.name("ag__owner", at)
+        if isinstance(target, ast.Subscript) and not isinstance(
+            target.slice, (ast.Name, ast.Constant)
+        ):
+            key = ast.Subscript(
+                nodes.operator("KEY", at), self.expr(target.slice), nodes.LOAD, **at
+            )
+            before.append(nodes.assign("ag__key", key, at))
+            target.slice = nodes.name("ag__key", at)
+
+    def delete(self, node: ast.Delete) -> list[ast.stmt]:
+        """`del x` of a variable that blocks assign leaves it as before its first assignment."""
+        out: list[ast.stmt] = []
+        for target in node.targets:
+            at = nodes.where(target)
+            if isinstance(target, ast.Name) and self._holds_undefined(target.id):
+                out.append(ast.Expr(self.expr(nodes.name(target.id, at)), **at))
+                out.append(nodes.assign(target.id, nodes.undefined(target.id, at), at))
+            else:
+                out.append(ast.Delete([self.expr(target)], **at))
+        return out
+
+    def _holds_undefined(self, name: str) -> bool:
+        owner = self.scope.owner(name)
+        return owner is not None and name in owner.state and owner.kind in ("function", "lambda")
+
+    def assert_(self, node: ast.Assert) -> list[ast.stmt]:
+        if not __debug__:
+            return [ast.Pass(**nodes.where(node))]
+        if is_plain(node.test):
+            return [self.generic(node)]
+        at = nodes.where(node)
+        test = self.condition(node.test)
+        message: ast.expr = nodes.constant(None, at)
+        if node.msg is not None:
+            original = node.msg
+            message = self.deferred([original], lambda: shown(self.expr(original)), at)
+        return [ast.Expr(nodes.operation("assert_stmt", [test, message], at), **at)]
+
+    def raise_(self, node: ast.Raise) -> list[ast.stmt]:
+        self.raised = node.exc
+        return [self.generic(node)]
+
+    def with_(self, node: ast.With) -> list[ast.stmt]:
+        for item in node.items:
+            item.context_expr = self.expr(item.context_expr)
+            if item.optional_vars is not None:
+                item.optional_vars = self.expr(item.optional_vars)
+        node.body = self.block(node.body)
+        return [node]
+
+    def try_(self, node: ast.Try) -> list[ast.stmt]:
+        node.body = self.block(node.body)
+        for handler in node.handlers:
+            if handler.type is not None:
+                handler.type = self.expr(handler.type)
+            handler.body = self._handler_body(handler)
+        node.orelse = self.block(node.orelse)
+        node.finalbody = self.block(node.finalbody)
+        return [node]
+
+    def _handler_body(self, handler: ast.ExceptHandler) -> list[ast.stmt]:
+        """`except E as e` unbinds e at its end: for a variable that blocks assign, by hand."""
+        body = self.block(handler.body)
+        name = handler.name
+        if name is None or not self._holds_undefined(name):
+            return body
+        at = nodes.first_line(handler)
+        handler.name = "ag__error"
+        take = nodes.assign(name, nodes.name("ag__error", at), at)
+        unbind = nodes.assign(name, nodes.undefined(name, at), at)
+        return [take, ast.Try(body, [], [], [unbind], **at)]
+
+    def match(self, node: ast.Match) -> list[ast.stmt]:
+        """Of patterns without guards, of which none asks for the value of what is traced (`match.py`)."""
+        node.subject = self.expr(node.subject)
+        for case in node.cases:
+            case.body = self.block(case.body) or [ast.Pass(**nodes.first_line(case.pattern))]
+        return [node]
+
+    def declared_at_the_top(self, node: ast.stmt) -> list[ast.stmt]:
+        return [ast.Pass(**nodes.where(node))]
+
+    def return_(self, node: ast.Return) -> list[ast.stmt]:
+        if node.value is not None and not hasattr(node, "ag_made"):
+            node.value = self.expr(node.value)
+        return [node]
+
+    # -- definitions
+
+    def function(self, node: Any) -> list[ast.stmt]:
+        node.decorator_list = [self.expr(d) for d in node.decorator_list]
+        self.defaults(node.args)
+        self._annotations(node)
+        scope = function_scope(node, self.scope, self.has_walrus)
+        scope.has_class = self.scope.kind == "class" or self._inside_class()
+        why = refusal(node, self.text)
+        if why is None and decorated_do_not_convert(node):
+            why = "it is marked do_not_convert"
+        inner = Statements(scope, self.text, self.left)
+        if why is None and not self.plain:
+            node.body = inner.body(node)
+        else:
+            self.left.append((node.lineno, node.end_lineno, why or "what is around it is left"))
+            inner.plain = True
+            node.body = [inner.leave(s) for s in node.body]
+        return [node]
+
+    def _inside_class(self) -> bool:
+        scope: Scope | None = self.scope
+        while scope is not None:
+            if scope.has_class:
+                return True
+            scope = scope.parent
+        return False
+
+    def _annotations(self, node: Any) -> None:
+        arguments = node.args
+        every = arguments.posonlyargs + arguments.args + arguments.kwonlyargs
+        for argument in every + [a for a in (arguments.vararg, arguments.kwarg) if a is not None]:
+            if argument.annotation is not None:
+                argument.annotation = self._read_only(argument.annotation)
+        if node.returns is not None:
+            node.returns = self._read_only(node.returns)
+
+    def _read_only(self, node: ast.expr) -> ast.expr:
+        plain, self.plain = self.plain, True
+        made = self.expr(node)
+        self.plain = plain
+        return made
+
+    def class_(self, node: ast.ClassDef) -> list[ast.stmt]:
+        """A class body is left as it is, its methods are converted."""
+        node.decorator_list = [self.expr(d) for d in node.decorator_list]
+        node.bases = [self.expr(base) for base in node.bases]
+        for keyword in node.keywords:
+            keyword.value = self.expr(keyword.value)
+        scope = class_scope(node, self.scope, self.has_walrus)
+        inner = Statements(scope, self.text, self.left)
+        inner.plain = True
+        inner.methods = not self.plain
+        node.body = [inner.leave(s) for s in node.body]
+        self.left.append((node.lineno, node.end_lineno or 0, "the body of a class stays Python's"))
+        return [node]
+
+    methods = False  # in a class body: the functions of which are converted
+
+    def leave(self, node: Any) -> Any:
+        """A statement of code that stays: only reads of variables that may be Undefined change."""
+        if isinstance(node, FUNCTIONS) and not isinstance(node, ast.Lambda):
+            plain, self.plain = self.plain, self.plain and not self.methods
+            made = self.function(node)[0]
+            self.plain = plain
+            return made
+        if isinstance(node, ast.ClassDef):
+            return self.class_(node)[0]
+        return self._leave_parts(node)
+
+    def _leave_parts(self, node: Any) -> Any:
+        for name in node._fields:
+            value = getattr(node, name, None)
+            if type(value) is list:
+                value[:] = [self._leave_part(v) for v in value]
+            elif isinstance(value, ast.AST):
+                setattr(node, name, self._leave_part(value))
+        return node
+
+    def _leave_part(self, part: Any) -> Any:
+        if isinstance(part, ast.expr):
+            return self.expr(part)
+        if isinstance(part, ast.stmt):
+            return self.leave(part)
+        if isinstance(part, ast.pattern):
+            return part
+        return self._leave_parts(part) if isinstance(part, ast.AST) else part
+
+
+def _end_of(node: ast.FunctionDef) -> nodes.Where:
+    last = node.body[-1]
+    line = last.end_lineno or last.lineno
+    return {"lineno": line, "col_offset": 0, "end_lineno": line, "end_col_offset": 0}
+
+
+def outer_function(
+    node: ast.FunctionDef | ast.Lambda, text: Text, free: tuple[str, ...]
+) -> tuple[ast.AST, list[tuple[int, int, str]]]:
+    """Convert a function that stands alone; `free`: its closure's variables."""
+    left: list[tuple[int, int, str]] = []
+    if isinstance(node, ast.Lambda):
+        outer = Scope(None, "function")
+        made = Statements(outer, text, left)
+        made.in_statement = False
+        return made.lambda_(node), left
+    scope = function_scope(node, None, text.walrus)
+    scope.has_class = "__class__" in free
+    scope.free = frozenset(free)
+    node.body = Statements(scope, text, left).body(node)
+    return node, left
+
+
+Statements.handlers = {
+    ast.If: Statements.if_,
+    ast.While: Statements.while_,
+    ast.For: Statements.for_,
+    ast.Assign: Statements.assign,
+    ast.AnnAssign: Statements.ann_assign,
+    ast.AugAssign: Statements.aug_assign,
+    ast.Delete: Statements.delete,
+    ast.Assert: Statements.assert_,
+    ast.Raise: Statements.raise_,
+    ast.With: Statements.with_,
+    ast.Try: Statements.try_,
+    ast.TryStar: Statements.try_,
+    ast.Match: Statements.match,
+    ast.Global: Statements.declared_at_the_top,
+    ast.Nonlocal: Statements.declared_at_the_top,
+    ast.Return: Statements.return_,
+    ast.FunctionDef: Statements.function,
+    ast.AsyncFunctionDef: Statements.function,
+    ast.ClassDef: Statements.class_,
+}

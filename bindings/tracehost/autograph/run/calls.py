@@ -1,0 +1,388 @@
+"""What a call in converted code calls: the converted function for the user's own, else the callee itself."""
+
+from __future__ import annotations
+
+import builtins
+import functools
+import math
+from collections.abc import Callable, Iterable
+from types import BuiltinFunctionType, CellType, FunctionType, MethodType
+from typing import Any
+
+import torch
+
+from ... import _tracehost
+from ..._map_fn import map_fn
+from ..._scan import scan
+from ..._tensor_array import TensorArray
+from ..._traced_number import TracedNumber, compute
+from ..conversion.compile import converted, copy_of
+from ..conversion.policy import is_refused
+from ..staging.iterables import enumerate_, is_staged, len_, range_, zip_
+from ..staging.state import is_read, is_tensor
+from . import cases
+from .explicit import cond, while_loop
+from .numbers import has_numbers, tensor_of_numbers
+from .reductions import all_, any_, extreme, sorted_
+
+
+def _any_staged(values: Iterable[Any]) -> bool:
+    return any(is_staged(v) for v in values)
+
+
+def _range(*args: Any) -> Any:
+    return range_(*args) if _any_staged(args) else range(*args)
+
+
+def _enumerate(iterable: Any, start: Any = 0) -> Any:
+    if is_staged(iterable) or is_staged(start):
+        return enumerate_(iterable, start)
+    return enumerate(iterable, start)
+
+
+def _zip(*iterables: Any, **options: Any) -> Any:
+    if _any_staged(iterables):
+        return zip_(*iterables)
+    return zip(*iterables, **options)
+
+
+def _len(value: Any) -> Any:
+    if type(value) is TensorArray:
+        return value.size()
+    return len_(value) if is_staged(value) else len(value)
+
+
+def _by_key(name: str) -> Callable[..., Any]:
+    """min or max."""
+    plain: Any = getattr(builtins, name)
+    find = extreme(name, lambda key: call(key))
+
+    def of(*args: Any, **options: Any) -> Any:
+        if _tracehost.recording() and args and not (options.keys() - {"key", "default"}):
+            return find(*args, **options)
+        return plain(*args, **_with_key(options))
+
+    return of
+
+
+def _with_key(options: dict[str, Any]) -> dict[str, Any]:
+    key = options.get("key")
+    return options if key is None else {**options, "key": call(key)}
+
+
+def _one(plain: Callable[..., Any], traced: Callable[[Any], Any]) -> Callable[..., Any]:
+    """any() and all()."""
+
+    def of(*args: Any, **options: Any) -> Any:
+        if len(args) == 1 and not options and _tracehost.recording():
+            return traced(args[0])
+        return plain(*args, **options)
+
+    return of
+
+
+def _map(*args: Any, **options: Any) -> Any:
+    return map(call(args[0]), *args[1:], **options) if args else map()
+
+
+def _filter(*args: Any) -> Any:
+    return filter(call(args[0]), *args[1:]) if args else filter()  # type: ignore[call-overload]
+
+
+def _sorted(*args: Any, **options: Any) -> Any:
+    if _tracehost.recording() and len(args) == 1 and not (options.keys() - {"key", "reverse"}):
+        return sorted_(args[0], call, **options)
+    return sorted(*args, **_with_key(options))
+
+
+def _reduce(*args: Any) -> Any:
+    return functools.reduce(call(args[0]), *args[1:]) if args else functools.reduce()  # type: ignore[call-arg]
+
+
+def read(value: Any) -> Any:
+    """What item() is, of a tensor of one element that may be read; else the value itself."""
+    return value.item() if is_tensor(value) and _tracehost._can_be_read(value) else value
+
+
+def _number(name: str, plain: Callable[..., Any], count: int = 1) -> Callable[..., Any]:
+    """`plain(x)`, of a tensor of one element as well, which the graph has by the op `name`."""
+
+    def number(*args: Any, **options: Any) -> Any:
+        if len(args) == count and not options:
+            values = [read(a) for a in args]
+            if any(is_read(v) for v in values):
+                return compute(name, plain, *values)
+        return plain(*args, **options)
+
+    return number
+
+
+_TYPES: dict[type, Callable[..., Any]] = {
+    int: _number("int", int),
+    float: _number("float", float),
+    bool: _number("truth", bool),
+    range: _range,
+    enumerate: _enumerate,
+    zip: _zip,
+    map: _map,
+    filter: _filter,
+}
+_BUILTINS: dict[Any, Callable[..., Any]] = {
+    len: _len,
+    any: _one(any, any_),
+    all: _one(all, all_),
+    min: _by_key("min"),
+    max: _by_key("max"),
+    sorted: _sorted,
+    functools.reduce: _reduce,
+}
+
+
+def _add_math() -> None:
+    known = _tracehost.number_ops()
+    for name, function in vars(math).items():
+        if f"math_{name}" in known:
+            _BUILTINS[function] = _number(f"math_{name}", function, known[f"math_{name}"])
+    one, two = _BUILTINS[math.log], _number("math_log_base", math.log, 2)
+    _BUILTINS[math.log] = lambda *args: (two if len(args) == 2 else one)(*args)
+
+
+_add_math()
+
+
+def _cond(pred: Any, true_fn: Any, false_fn: Any, operands: Any = ()) -> Any:
+    return cond(pred, call(true_fn), call(false_fn), operands)
+
+
+def _while_loop(cond: Any, body: Any, *args: Any, **options: Any) -> Any:
+    return while_loop(call(cond), call(body), *args, **options)
+
+
+def _case(pred_fn_pairs: Any, default: Any = None, exclusive: Any = False) -> Any:
+    pairs = [(pred, call(f)) for pred, f in cases.checked_pairs(pred_fn_pairs, default)]
+    return cases.case(pairs, _given_call(default), exclusive)
+
+
+def _switch_case(branch_index: Any, branch_fns: Any, default: Any = None) -> Any:
+    functions = {n: call(f) for n, f in cases.numbered(branch_fns).items()}
+    return cases.switch_case(branch_index, functions, _given_call(default))
+
+
+def _given_call(f: Any) -> Any:
+    return None if f is None else call(f)
+
+
+def _map_fn(fn: Any, *args: Any, **options: Any) -> Any:
+    return map_fn(call(fn), *args, **options)
+
+
+def _scan(fn: Any, *args: Any, **options: Any) -> Any:
+    return scan(call(fn), *args, **options)
+
+
+# Functions of ours that call the user's; and a library's that asks for a class.
+_FUNCTIONS: dict[Any, Callable[..., Any]] = {
+    cond: _cond,
+    while_loop: _while_loop,
+    cases.case: _case,
+    cases.switch_case: _switch_case,
+    map_fn: _map_fn,
+    scan: _scan,
+    torch.is_tensor: is_tensor,
+}
+
+
+def _of_function(f: Any) -> Any:
+    if f in _FUNCTIONS:
+        return _FUNCTIONS[f]
+    made = converted(f)
+    if made is f and "__wrapped__" in f.__dict__:
+        return _with_wrapped(f)
+    return made
+
+
+def _with_wrapped(f: FunctionType) -> FunctionType:
+    """A library's decorator (torch.no_grad() ...) around the user's function: a wrapper of the converted one."""
+    inner = f.__wrapped__  # type: ignore[attr-defined]
+    if type(inner) is not FunctionType or not f.__closure__ or is_refused(f):
+        return f
+    made = _of_function(inner)
+    if made is inner:
+        return f
+    cells = tuple(CellType(made) if _holds(cell, inner) else cell for cell in f.__closure__)
+    if all(a is b for a, b in zip(cells, f.__closure__)):
+        return f
+    return copy_of(f, f.__code__, cells)
+
+
+def _holds(cell: CellType, value: Any) -> bool:
+    try:
+        return cell.cell_contents is value
+    except ValueError:  # empty
+        return False
+
+
+# Their overload for a number computes by another kernel than the one for a tensor.
+_OF_NUMBERS = {"pow", "pow_", "float_power", "float_power_", "quantile", "nanquantile"}
+
+
+def _of_builtin(f: Any) -> Any:
+    if f in _BUILTINS:  # math.pow is not torch's
+        return _BUILTINS[f]
+    name = getattr(f, "__name__", "")
+    if name.startswith(
+        "_foreach_"
+    ):  # torch's argument parser takes no list of tensors for one of numbers
+        return _with_values(f, _given_list)
+    if name in _OF_NUMBERS:
+        return _with_values(f, _given)
+    if name == "new_tensor" and isinstance(of := getattr(f, "__self__", None), torch.Tensor):
+        return _new_tensor_of(of, f)
+    return f
+
+
+def _given(value: Any) -> Any:
+    """The value of a number, which the op that is called next has from the graph; else `value`."""
+    return _tracehost._number_given(value) if is_read(value) else value
+
+
+def _given_list(value: Any) -> Any:
+    if isinstance(value, (list, tuple)) and any(is_read(v) for v in value):
+        return [_given(v) for v in value]
+    return value
+
+
+def _with_values(f: Any, given: Callable[[Any], Any]) -> Callable[..., Any]:
+    def call_with_values(*args: Any, **options: Any) -> Any:
+        return f(*map(given, args), **{name: given(value) for name, value in options.items()})
+
+    return call_with_values
+
+
+def _isinstance(value: Any, classes: Any) -> bool:
+    if type(value) is not TracedNumber:
+        return isinstance(value, classes)
+    return issubclass(value.__class__, classes)
+
+
+def _hasattr(value: Any, name: str) -> bool:
+    return hasattr(value.__class__ if type(value) is TracedNumber else value, name)
+
+
+def _type(*args: Any, **options: Any) -> Any:
+    if len(args) == 1 and type(args[0]) is TracedNumber:
+        return args[0].__class__
+    return type(*args, **options)
+
+
+def _tensor_of(plain: Callable[..., Any]) -> Callable[..., Any]:
+    """torch.tensor() and its kin of numbers, in lists or alone: of the dtype that numbers give."""
+
+    def made(data: Any, *args: Any, **options: Any) -> Any:
+        if not has_numbers(data):
+            return plain(data, *args, **options)
+        dtype = options.pop("dtype", None)
+        requires_grad = options.pop("requires_grad", False)
+        tensor = tensor_of_numbers(data)
+        if dtype is None and tensor.dtype == torch.float64:
+            dtype = torch.get_default_dtype()
+        if dtype or args or options:
+            tensor = tensor.to(*args, dtype=dtype, **options)
+        return tensor.requires_grad_() if requires_grad else tensor
+
+    return made
+
+
+def _new_tensor_of(of: torch.Tensor, plain: Callable[..., Any]) -> Callable[..., Any]:
+    def made(data: Any, **options: Any) -> Any:
+        if has_numbers(data):
+            return _tensor_of(plain)(data, **{"dtype": of.dtype, "device": of.device, **options})
+        return plain(data, **options)
+
+    return made
+
+
+def _check(cond: Any, *message: Any) -> None:
+    torch._check(bool(cond), *message)
+
+
+def _add_torch() -> None:
+    """What takes a list of the function's that a loop of the graph appends to, and what asks what a number is."""
+    from ..staging import lists
+
+    _BUILTINS.update({f: _tensor_of(f) for f in (torch.tensor, torch.as_tensor, torch.asarray)})
+    _BUILTINS.update({isinstance: _isinstance, hasattr: _hasattr})
+    _FUNCTIONS[torch._check] = _check
+    _TYPES[type] = _type
+    _BUILTINS.update({torch.stack: lists.stack, torch.cat: lists.cat, torch.concat: lists.cat})
+
+
+_add_torch()
+
+
+def _of_class(f: Any) -> Any:
+    """A class whose __init__ is converted: what type.__call__ does, with that one."""
+    if f in _TYPES:
+        return _TYPES[f]
+    init = f.__init__
+    if type(init) is not FunctionType or type(f).__call__ is not type.__call__:
+        return f
+    made = converted(init)
+    return f if made is init else _maker(f, made)
+
+
+def _maker(kind: Any, init: FunctionType) -> Callable[..., Any]:
+    def make(*args: Any, **kwargs: Any) -> Any:
+        made = kind.__new__(kind, *args, **kwargs)
+        if not issubclass(type(made), kind):
+            return made
+        given = init if type(made) is kind else call(type(made).__init__)
+        result = given(made, *args, **kwargs)
+        if result is not None:
+            raise TypeError(f"__init__() should return None, not {type(result).__name__!r}")
+        return made
+
+    return make
+
+
+def _of_method(f: Any) -> Any:
+    function = f.__func__
+    made = call(function)
+    return f if made is function else MethodType(made, f.__self__)
+
+
+def _of_partial(f: Any) -> Any:
+    made = call(f.func)
+    return f if made is f.func else functools.partial(made, *f.args, **f.keywords)
+
+
+def _of_object(f: Any) -> Any:
+    """A callable object whose class defines __call__ in Python. A module's is torch's own, with its hooks."""
+    kind = type(f)
+    if issubclass(kind, type):
+        return _of_class(f)
+    function = getattr(kind, "__call__", None)  # noqa: B004 (the class's, not the object's)
+    if type(function) is not FunctionType:
+        return f
+    made = converted(function)
+    return f if made is function else MethodType(made, f)
+
+
+_BY_KIND: dict[type, Callable[[Any], Any]] = {
+    FunctionType: _of_function,
+    BuiltinFunctionType: _of_builtin,
+    type: _of_class,
+    MethodType: _of_method,
+    functools.partial: _of_partial,
+}
+
+
+def call(f: Any) -> Any:
+    """What to call in place of `f`: generated code says `ag__.call(f)(x)`, so that Python binds the arguments."""
+    kind = type(f)
+    return _BY_KIND.get(kind, _of_object)(f)
+
+
+def convert_callable(f: Any) -> Any:
+    """The converted function, method, partial or callable object; `f` itself where there is nothing to convert."""
+    return call(f)

@@ -1,0 +1,66 @@
+"""Augmented assignment, and tensors made of numbers."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from ..staging.state import as_tensor, is_number, is_read
+
+Operation = Callable[[Any, Any], Any]
+
+_OPERATIONS: dict[str, Operation] = {
+    "+": operator.iadd,
+    "-": operator.isub,
+    "*": operator.imul,
+    "/": operator.itruediv,
+    "//": operator.ifloordiv,
+    "%": operator.imod,
+    "**": operator.ipow,
+    "@": operator.imatmul,
+    "&": operator.iand,
+    "|": operator.ior,
+    "^": operator.ixor,
+    "<<": operator.ilshift,
+    ">>": operator.irshift,
+}
+
+
+def in_place(sign: str, target: Any, value: Any) -> Any:
+    """What Python's `target sign= value` assigns."""
+    return _OPERATIONS[sign](target, value)
+
+
+def has_numbers(data: Any) -> bool:
+    """Whether it is a number of the graph, or a list of numbers, at any depth, of which one is."""
+    if is_read(data):
+        return True
+    return type(data) in (list, tuple) and _holds_one(data) and _holds_only_numbers(data)
+
+
+def _holds_one(data: list | tuple) -> bool:
+    return any(_holds_one(x) if type(x) in (list, tuple) else is_read(x) for x in data)
+
+
+def _holds_only_numbers(data: list | tuple) -> bool:
+    return all(
+        _holds_only_numbers(x) if type(x) in (list, tuple) else is_read(x) or is_number(x)
+        for x in data
+    )
+
+
+def tensor_of_numbers(data: Any) -> torch.Tensor:
+    """A new tensor: of bools, of int64, or of float64 if one is a float."""
+    if is_read(data):
+        return as_tensor(data).clone()
+    if type(data) not in (list, tuple):
+        return torch.tensor(data, dtype=torch.float64 if type(data) is float else None)
+    parts = [tensor_of_numbers(x) for x in data]
+    dtypes = {part.dtype for part in parts}
+    for dtype in (torch.float64, torch.int64):
+        if dtype in dtypes:
+            return torch.stack([part.to(dtype) for part in parts])
+    return torch.stack(parts)

@@ -1,0 +1,251 @@
+"""What generated code calls, as `ag__`. A Python value: the plain statement. A traced one: staging's.
+
+Everything here runs once a trace, in place of the user's statement, so that an exception has the type and
+text of the plain statement's.
+"""
+
+from __future__ import annotations
+
+import itertools
+import operator
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from ..conversion.undefined import Undefined, is_undefined, ld, ldf, ldu
+from ..staging import branches, conditions, loops, returns
+from ..staging.iterables import is_staged
+from ..staging.options import NO_OPTIONS, LoopOptions, loop_options
+from ..staging.state import is_read, is_tensor
+from .asking import asked
+from .calls import call
+from .membership import contains, lacks
+from .numbers import in_place
+from .places import get_attribute, get_item, set_attribute, set_item
+from .shown import call_raised, call_shown, message_of, shown
+from .subscripts import Subscripted
+
+__all__ = [
+    "KEY",
+    "NO_OPTIONS",
+    "Undefined",
+    "and_",
+    "and_test",
+    "asked",
+    "assert_stmt",
+    "aug",
+    "call",
+    "call_raised",
+    "call_shown",
+    "compare",
+    "for_stmt",
+    "get_attribute",
+    "get_item",
+    "if_exp",
+    "if_stmt",
+    "is_undefined",
+    "ld",
+    "ldf",
+    "ldu",
+    "loop_options",
+    "no_state",
+    "not_",
+    "nothing",
+    "or_",
+    "or_test",
+    "return_value",
+    "set_attribute",
+    "set_item",
+    "set_no_state",
+    "shown",
+    "subscripted",
+    "while_stmt",
+]
+
+Body = Callable[[], Any]
+GetState = Callable[[], tuple[Any, ...]]
+SetState = Callable[[tuple[Any, ...]], None]
+Names = tuple[str, ...]
+
+
+def nothing() -> None:
+    """An else that is not there."""
+
+
+def no_state() -> tuple[Any, ...]:
+    return ()
+
+
+def set_no_state(state: tuple[Any, ...]) -> None:
+    pass
+
+
+def if_stmt(
+    cond: Any, body: Body, orelse: Body, get_state: GetState, set_state: SetState, names: Names
+) -> None:
+    if is_staged(cond):
+        branches.if_stmt(cond, body, orelse, get_state, set_state, names)
+    elif cond:
+        body()
+    else:
+        orelse()
+
+
+def while_stmt(
+    test: Body,
+    body: Body,
+    get_state: GetState,
+    set_state: SetState,
+    names: Names,
+    options: LoopOptions,
+) -> None:
+    """The condition may become a traced value after some iterations: those before are Python's."""
+    while True:
+        cond = test()
+        if is_staged(cond):
+            loops.while_stmt(cond, test, body, get_state, set_state, names, options)
+            return
+        if not cond:
+            return
+        body()
+
+
+def for_stmt(
+    iterable: Any,
+    extra_test: Body | None,
+    body: Callable[[Any], Any],
+    get_state: GetState,
+    set_state: SetState,
+    names: Names,
+    used: Names,
+    options: LoopOptions,
+) -> None:
+    """`used`: of the names, those that are read behind the loop."""
+    if is_staged(iterable):
+        state = get_state, set_state, names, used, options
+        loops.for_stmt(iterable, extra_test, body, *state)
+        return
+    if extra_test is None:
+        for item in iterable:
+            body(item)
+        return
+    rest = iter(iterable)
+    for item in rest:
+        body(item)
+        go_on = extra_test()
+        if is_staged(go_on):
+            items = _remaining(iterable, rest, options)
+            loops.for_rest(items, extra_test, body, get_state, set_state, names, options)
+            return
+        if not go_on:
+            return
+
+
+def _remaining(iterable: Any, rest: Iterable[Any], options: LoopOptions) -> list[Any]:
+    if isinstance(options.maximum_iterations, int):
+        return list(itertools.islice(rest, options.maximum_iterations))
+    if isinstance(iterable, (itertools.count, itertools.cycle)):
+        raise TypeError(
+            f"a loop over {iterable!r}, which has no end, is left by break or return on a tensor condition. "
+            "Write it as `while True:` with a counter, or bound it by "
+            "tracehost.autograph.set_loop_options(maximum_iterations=...) first in its body"
+        )
+    return list(rest)
+
+
+def if_exp(cond: Any, then: Body, orelse: Body) -> Any:
+    if is_staged(cond):
+        return conditions.if_exp(cond, then, orelse)
+    return then() if cond else orelse()
+
+
+def and_(left: Any, right: Body) -> Any:
+    if is_staged(left):
+        return conditions.and_(left, right)
+    return left and right()
+
+
+def or_(left: Any, right: Body) -> Any:
+    if is_staged(left):
+        return conditions.or_(left, right)
+    return left or right()
+
+
+def and_test(left: Any, right: Body) -> Any:
+    """`and` of which only the truth counts: operands may be of different kinds."""
+    if is_staged(left):
+        return conditions.and_test(left, right)
+    return left and right()
+
+
+def or_test(left: Any, right: Body) -> Any:
+    if is_staged(left):
+        return conditions.or_test(left, right)
+    return left or right()
+
+
+def subscripted(value: Any) -> Any:
+    """What stands in place of `x` in `x[key]`."""
+    return Subscripted(value) if is_staged(value) and is_tensor(value) else value
+
+
+def not_(value: Any) -> Any:
+    if is_staged(value):
+        return conditions.not_(value)
+    return not value
+
+
+def _is_bool(left: Any, right: Any) -> bool:
+    """Whether a traced bool is asked whether it is True or False."""
+    return type(right) is bool and is_read(left) and left.__class__ is bool
+
+
+_COMPARISONS: dict[str, Callable[[Any, Any], Any]] = {
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+    "==": operator.eq,
+    "!=": operator.ne,
+    "is": lambda left, right: left == right if _is_bool(left, right) else left is right,
+    "is not": lambda left, right: left != right if _is_bool(left, right) else left is not right,
+    "in": contains,
+    "not in": lacks,
+}
+
+
+def compare(left: Any, sign: str, right: Any, *more: Any) -> Any:
+    """A chained comparison: `more` alternates signs and thunks, each run at most once."""
+    result = _COMPARISONS[sign](left, right)
+    if not more:
+        return result
+    return and_(result, lambda: compare(right, more[0], more[1](), *more[2:]))
+
+
+class _Key:
+    """`KEY[1:2]` is the key that a subscript is given."""
+
+    def __getitem__(self, key: Any) -> Any:
+        return key
+
+
+KEY = _Key()
+
+
+def aug(sign: str, target: Any, value: Any) -> Any:
+    """What `target sign= value` assigns: `aug("+", x, 1)`."""
+    return in_place(sign, target, value)
+
+
+def assert_stmt(cond: Any, message: Body | None) -> None:
+    if is_staged(cond):
+        conditions.assert_stmt(cond, message, message_of)
+    elif not cond:
+        raise AssertionError if message is None else AssertionError(message_of(message))
+
+
+def return_value(do_return: Any, value: Any) -> Any:
+    if do_return is True:
+        return ld(value)
+    if do_return is False:
+        return None
+    return returns.return_value(do_return, value)

@@ -1,0 +1,259 @@
+"""What a staged loop carries from one iteration to the next: dtypes and sizes that its body tells."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NoReturn
+
+import torch
+
+from ..._tracehost import (
+    TensorSpec,
+    is_relaxing,
+    row_count,
+    sizes_now,
+)
+from ..conversion.undefined import RETURN_VALUE, Undefined, is_undefined
+from .containers import Containers
+from .join import State
+from .loop_errors import LoopErrors
+from .options import LoopOptions
+from .state import (
+    Parts,
+    as_number,
+    common_dtype,
+    dtype_of,
+    is_marked,
+    is_number,
+    is_tensor,
+    mark,
+    promoted,
+    same,
+    take_apart,
+)
+from .where import line
+
+GetState = Callable[[], State]
+SetState = Callable[[State], None]
+
+
+class Retry(Exception):
+    """The body has to be staged again with what was learned."""
+
+
+class Peel(Exception):
+    """The first iteration differs from those after it: it has to be run before the loop."""
+
+
+class _Unassigned(Undefined):
+    """A variable that the body assigns, before it has. A read is noted."""
+
+    __slots__ = ("loop",)
+
+    def __init__(self, name: str, loop: Carrying) -> None:
+        super().__init__(name)
+        self.loop = loop
+
+    def read(self) -> Any:
+        self.loop.read_early.add(self.name)
+        return super().read()
+
+
+class _Carried:
+    """One carried tensor."""
+
+    # No dataclass: the code that it generates would count as the user's in a trace.
+    def __init__(self, variable: int, leaf: int, dtype: torch.dtype, number: bool) -> None:
+        self.variable, self.leaf, self.dtype = variable, leaf, dtype
+        self.number = number  # a Python number to the user
+
+
+class Carrying:
+    """What one loop carries, as far as the attempts to stage it have told."""
+
+    def __init__(
+        self,
+        names: tuple[str, ...],
+        options: LoopOptions,
+        what: str,
+        get_state: GetState,
+        set_state: SetState,
+        containers: Containers,
+        used: tuple[str, ...] = (),
+        can_peel: bool = False,
+    ) -> None:
+        """`used`: variables that are read behind it. `can_peel`: it surely has an iteration."""
+        self.names, self.what, self.where = names, what, line()
+        self.errors = LoopErrors(names, what, self.where)
+        self.options, self.used, self.can_peel = options, used, can_peel
+        self.get_state, self.set_state, self.containers = get_state, set_state, containers
+        self.first = before = get_state()
+        self.before = list(before)
+        self.missing: dict[int, Parts] = {}  # results that `return` gives in the body: of this form
+        self.wider: dict[tuple[int, int], torch.dtype] = {}
+        # of numbers that the body makes tensors: dtype and device
+        self.tensors: dict[tuple[int, int], tuple[torch.dtype, torch.device]] = {}
+        self.local: set[int] = set()  # variables that only the body assigns
+        self.read_early: set[str] = set()  # of these, what it reads before
+        self.resized: set[tuple[int, int]] = set()  # sizes differ from iteration to iteration
+
+    # -- before the body
+
+    def prepare(self) -> list[torch.Tensor]:
+        """The carried tensors before the first iteration."""
+        for v, parts in self.missing.items():
+            self.before[v] = parts.put([_zeros(x) for x in parts.leaves])
+        self.parts = [take_apart(v) for v in self.before]
+        self.carried: list[_Carried] = []
+        initial = []
+        for v, parts in enumerate(self.parts):
+            for i, leaf in enumerate(parts.leaves):
+                if not is_tensor(leaf) and not is_number(leaf):
+                    continue
+                number = is_number(leaf) or is_marked(leaf)
+                dtype = self.wider.get((v, i)) or (
+                    dtype_of(leaf) if is_number(leaf) else leaf.dtype
+                )
+                device = None
+                if (v, i) in self.tensors:
+                    number, (dtype, device) = False, self.tensors[v, i]
+                self.carried.append(_Carried(v, i, dtype, number))
+                leaf = promoted(leaf, dtype, device) if is_number(leaf) else leaf.to(device)
+                initial.append(leaf if leaf.dtype == dtype else leaf.to(dtype))
+        return initial
+
+    def varying(self, initial: list[torch.Tensor]) -> list[list[bool]]:
+        return [self._open(c, t) for c, t in zip(self.carried, initial)]
+
+    def _open(self, c: _Carried, t: torch.Tensor) -> list[bool]:
+        shape = self._invariant(c)
+        if shape is None:
+            return [self._is_resized(c)] * t.dim()
+        if len(shape) != t.dim() or any(s not in (None, n) for s, n in zip(shape, sizes_now(t))):
+            self.errors.invariant(self.names[c.variable], list(shape), t)
+        return [s is None or self._is_resized(c) for s in shape]
+
+    def _is_resized(self, c: _Carried) -> bool:
+        return (c.variable, c.leaf) in self.resized
+
+    def _invariant(self, c: _Carried) -> Any:
+        """The shape that the user declares for it, or None."""
+        shape = (self.options.shape_invariants or {}).get(self.names[c.variable])
+        return shape.shape if isinstance(shape, TensorSpec) else shape
+
+    def state(self, tensors: list[torch.Tensor]) -> State:
+        """The variables, with these tensors in the carried places."""
+        leaves = [list(p.leaves) for p in self.parts]
+        for c, t in zip(self.carried, tensors):
+            leaves[c.variable][c.leaf] = as_number(t) if c.number else t
+        return tuple(
+            old if not any(c.variable == v for c in self.carried) else p.put(leaves[v])
+            for v, (old, p) in enumerate(zip(self.before, self.parts))
+        )
+
+    def _in_body(self, state: State) -> State:
+        return tuple(_Unassigned(x.name, self) if type(x) is Undefined else x for x in state)
+
+    # -- after the body
+
+    def next(self, state: State, varying: list[list[bool]]) -> list[torch.Tensor]:
+        """The carried tensors for the iteration after."""
+        after = [take_apart(v) for v in state]
+        for v, name in enumerate(self.names):
+            self._check_variable(v, name, state[v], after[v])
+        result, known = [], len(self.resized)
+        for c, open_, before in zip(self.carried, varying, self._inputs):
+            leaf = after[c.variable].leaves[c.leaf] if c.variable not in self.local else before
+            result.append(self._check_leaf(c, open_, before, leaf))
+        if len(self.resized) > known:
+            raise Retry
+        return result
+
+    def _check_variable(self, v: int, name: str, now: Any, parts: Parts) -> None:
+        before = self.before[v]
+        if is_undefined(before):
+            if not is_undefined(now):
+                self._check_new(v, name, parts)
+            return
+        if is_undefined(now):
+            self._peel()
+            self.errors.not_assigned(name)
+        if parts.spec != self.parts[v].spec:
+            self._refuse_change(name, before, now, "its structure changes")
+        for x, y in zip(self.parts[v].leaves, parts.leaves):
+            fits = is_tensor(x) or is_number(x)
+            if not (fits and (is_tensor(y) or is_number(y))) and not same(x, y):
+                self._refuse_change(name, x, y, "it is no tensor or number")
+
+    def _check_new(self, v: int, name: str, parts: Parts) -> None:
+        """Of a variable that the body assigns first."""
+        if name == RETURN_VALUE and all(is_tensor(x) or is_number(x) for x in parts.leaves):
+            self.missing[v] = parts
+            raise Retry
+        self.local.add(v)
+        if name in self.read_early:
+            self._peel()
+            self.errors.read_before(name)
+
+    def _peel(self) -> None:
+        if self.can_peel:
+            raise Peel
+
+    def _refuse_change(self, name: str, before: Any, now: Any, why: str) -> NoReturn:
+        self._peel()
+        self.errors.change(name, before, now, why)
+
+    def _check_leaf(self, c: _Carried, open_: list[bool], before: torch.Tensor, now: Any) -> Any:
+        name = self.names[c.variable]
+        if is_number(now):
+            if c.number:
+                dtype = torch.promote_types(c.dtype, dtype_of(now))
+            else:
+                dtype = common_dtype(before, now) or c.dtype
+            if dtype != c.dtype:
+                self.wider[c.variable, c.leaf] = dtype
+                raise Retry
+            now = promoted(now, c.dtype, before.device)
+        if c.number and not is_marked(now):  # `s = 0.0`, then `s = s + x`
+            self.tensors[c.variable, c.leaf] = now.dtype, now.device
+            raise Retry
+        if now.dtype != c.dtype:
+            wider = torch.promote_types(c.dtype, now.dtype)
+            if c.number and wider != c.dtype:
+                self.wider[c.variable, c.leaf] = wider
+                raise Retry
+            if not c.number and not is_marked(now):
+                self._refuse_change(name, before, now, "its dtype changes")
+            now = now.to(c.dtype)
+        if now.dim() != before.dim():
+            self._refuse_change(name, before, now, "its number of dimensions changes")
+        if now.device != before.device:
+            self._refuse_change(name, before, now, f"it moves from {before.device} to {now.device}")
+        self._check_sizes(c, open_, before, now)
+        return now
+
+    def _check_sizes(
+        self, c: _Carried, open_: list[bool], before: torch.Tensor, now: torch.Tensor
+    ) -> None:
+        """A size that changes is found here: later iterations have another one."""
+        old, new = sizes_now(before), sizes_now(now)
+        closed = [d for d, o in enumerate(open_) if not o and new[d] != old[d]]
+        declared = self._invariant(c) is not None or self.what == "while_loop" or is_relaxing()
+        if closed and declared:
+            shape = [None if d in closed or o else s for d, (s, o) in enumerate(zip(old, open_))]
+            self.errors.shape(c.variable, old, new, shape)
+        if closed or (not any(open_) and _may_resize(now) and not _may_resize(before)):
+            self.resized.add((c.variable, c.leaf))
+
+
+def _may_resize(t: torch.Tensor) -> bool:
+    """Whether the sizes that it has here are none that the graph may rely on."""
+    return t.dim() > 0 and not is_relaxing() and row_count(t) is not None
+
+
+def _zeros(leaf: Any) -> Any:
+    """What no path shows: until then, a result that is not there yet."""
+    if is_number(leaf):
+        return type(leaf)(0)
+    zeros = torch.zeros(sizes_now(leaf), dtype=leaf.dtype, device=leaf.device)
+    return mark(zeros) if is_marked(leaf) else zeros

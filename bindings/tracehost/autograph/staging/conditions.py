@@ -1,0 +1,125 @@
+"""Conditional expressions, and, or, not, assert on traced tensors: staged ifs whose result is a value."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from ..._traced_number import compute
+from ..._tracehost import can_be_checked
+from ..conversion.undefined import ld
+from .branches import check_condition, stage
+from .join import State, Thunk
+from .state import as_tensor, is_read, is_tensor, promoted
+from .where import line
+
+
+def choose(
+    cond: torch.Tensor, then: Thunk, orelse: Thunk, what: str, watched: tuple[Thunk, ...] = ()
+) -> Any:
+    """The value of the chosen one, as one value of the graph."""
+    result: Any = None
+
+    def assign(thunk: Thunk) -> Thunk:
+        def run() -> None:
+            nonlocal result
+            result = thunk()
+
+        return run
+
+    def get() -> State:
+        return (result,)
+
+    def put(state: State) -> None:
+        nonlocal result
+        (result,) = state
+
+    bodies = assign(then), assign(orelse)
+    stage(cond, bodies, get, put, ("the result",), what, watched or (then, orelse))
+    return ld(result)
+
+
+def if_exp(cond: torch.Tensor, then: Thunk, orelse: Thunk) -> Any:
+    return choose(cond, then, orelse, "conditional expression")
+
+
+def and_(left: torch.Tensor, right: Thunk) -> Any:
+    """An operand, as in Python."""
+    return choose(left, right, lambda: left, "'and'")
+
+
+def or_(left: torch.Tensor, right: Thunk) -> Any:
+    return choose(left, lambda: left, right, "'or'")
+
+
+def _truth(value: Any, what: str) -> torch.Tensor:
+    """As a 0-dim bool tensor."""
+    value = as_tensor(value)
+    if not is_tensor(value):
+        return promoted(bool(value), torch.bool)
+    check_condition(value, what, line())
+    value = value.reshape(())
+    return value if value.dtype == torch.bool else value != 0
+
+
+def and_test(left: torch.Tensor, right: Thunk) -> Any:
+    if can_be_checked(left):
+        return left and right()
+    left = as_tensor(left)
+    false = torch.zeros((), dtype=torch.bool, device=left.device)
+    watched = (right,)
+    return choose(left, lambda: _truth(right(), "'and'"), lambda: false, "'and'", watched)
+
+
+def or_test(left: torch.Tensor, right: Thunk) -> Any:
+    if can_be_checked(left):
+        return left or right()
+    left = as_tensor(left)
+    true = torch.ones((), dtype=torch.bool, device=left.device)
+    return choose(left, lambda: true, lambda: _truth(right(), "'or'"), "'or'", (right,))
+
+
+def truth_tensor(value: Any, what: str) -> torch.Tensor | None:
+    """A condition as a tensor of one element; None: true for good."""
+    value = as_tensor(value)
+    if is_tensor(value):
+        check_condition(value, what, line())
+        return value
+    return None if value else promoted(False, torch.bool)
+
+
+def not_(value: Any) -> Any:
+    if is_read(value):
+        return compute("not", operator.not_, value)
+    check_condition(value, "'not'", line())
+    result = torch.logical_not(value).reshape(())
+    result._tracehost_not = value  # type: ignore[attr-defined]
+    return result
+
+
+def assert_stmt(
+    cond: torch.Tensor, message: Thunk | None, message_of: Callable[[Thunk], Any]
+) -> None:
+    def fail() -> None:
+        raise AssertionError if message is None else AssertionError(message_of(message))
+
+    watched = () if message is None else (message,)
+    stage(cond, (_nothing, fail), tuple, _nothing, (), "assert", watched)
+
+
+def raise_if(cond: Any, error: Exception) -> None:
+    """Of what tracehost itself checks; by a number of the graph: raised by the calls where it holds."""
+
+    def fail() -> None:
+        raise type(error)(*error.args)  # a new one: its traceback must not hold what holds it
+
+    if not (is_tensor(cond) or is_read(cond)):
+        return fail() if cond else None
+    choose(cond, fail, _nothing, "check")
+
+
+def _nothing(*_: Any) -> None:
+    pass

@@ -1,0 +1,114 @@
+"""Changes in place that a block makes to Python containers: a graph would not repeat them."""
+
+from __future__ import annotations
+
+import sys
+import threading
+import types
+import weakref
+from collections.abc import Callable
+from typing import Any, NoReturn
+
+from torch.utils._pytree import tree_leaves
+
+from ..._tracehost import reaches
+from .snapshots import KINDS, Snapshot, items, snapshots
+from .state import is_tensor
+from .where import line, refuse
+
+_MOST = 10_000  # items that are compared
+
+
+def _lists(function: Callable[..., Any]) -> dict[int, types.CellType]:
+    """The variables around it that hold a list."""
+    code = getattr(function, "__code__", None)
+    found = {}
+    for cell in (getattr(function, "__closure__", None) or ()) if code is not None else ():
+        try:
+            if type(cell.cell_contents) is list:
+                found[id(cell.cell_contents)] = cell
+        except ValueError:
+            continue  # not assigned yet
+    return found
+
+
+class _Bodies(threading.local):
+    """Of loops that are staged now, one in the other."""
+
+    under_way = 0
+
+    def __enter__(self) -> None:
+        self.under_way += 1
+
+    def __exit__(self, *_: Any) -> None:
+        self.under_way -= 1
+
+
+bodies = _Bodies()
+
+
+class Grows(Exception):
+    """A loop's body appends tensors to a list of the function's own: it has to be a list of the graph."""
+
+    def __init__(self, cell: types.CellType, items: list[Any], dtype: Any) -> None:
+        super().__init__()
+        self.cell, self.items, self.dtype = cell, items, dtype
+
+
+_all: weakref.WeakSet[Containers] = weakref.WeakSet()
+
+
+class Containers:
+    """What the blocks' code reaches: variables, what they hold, globals."""
+
+    def __init__(self, *functions: Callable[..., Any]) -> None:
+        self._before: dict[int, Snapshot] = {}
+        self._cells: dict[int, types.CellType] = {}
+        _all.add(self)
+        for function in functions:
+            self._cells |= _lists(function)
+            for snapshot in snapshots(function, _MOST):
+                self._before.setdefault(id(snapshot.of), snapshot)
+
+    def growing(self) -> Grows | None:
+        """A list that nothing but a variable holds, with tensors appended: taken off again."""
+        for snapshot in self._before.values():
+            container, before = snapshot.of, snapshot.state
+            cell = self._cells.get(id(container))
+            new = container[len(before) :] if type(container) is list else []
+            if cell is None or not new or not all(is_tensor(x) for x in new):
+                continue
+            kept = all(a is b for a, b in zip(container, before))
+            # The cell, the snapshots of all blocks, our variable, the question.
+            known = 3 + sum(id(container) in c._before for c in list(_all))
+            if kept and not reaches(container) and sys.getrefcount(container) <= known:
+                del container[len(before) :]
+                return Grows(cell, list(before), new[0].dtype)
+        return None
+
+    def changed(self) -> list[Snapshot]:
+        """Those of the body's own that are not as they were. The state has been set back before."""
+        return [s for s in self._before.values() if s.is_changed() and not reaches(s.of)]
+
+    def check(self, what: str) -> None:
+        """Refuses if one is not as it was. The state has been set back before."""
+        for snapshot in self._before.values():
+            if snapshot.is_changed() and not _is_log(snapshot):
+                refuse_change(snapshot, what)
+
+
+def _is_log(snapshot: Snapshot) -> bool:
+    """It outlives the trace, and gets no tensors: it changes at the trace only."""
+    if not reaches(snapshot.of) or not isinstance(snapshot.of, KINDS):
+        return False
+    known = {id(x) for x in snapshot.state}
+    new = [x for x in items(snapshot.of) if id(x) not in known]
+    return not any(is_tensor(x) for x in tree_leaves(new))
+
+
+def refuse_change(snapshot: Snapshot, what: str) -> NoReturn:
+    refuse(
+        f"{what} at {line()} changes {snapshot.text()} in place, which a graph can't do. "
+        "Collect tensors in a tracehost.TensorArray, assign variables in its place, or change it "
+        "outside of the branch or loop."
+    )

@@ -1,0 +1,242 @@
+"""What the branches of a staged if leave, made one: per variable and leaf."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import torch
+
+from ..._tracehost import BlockStore, Branches, sizes_now
+from ..conversion.undefined import RETURN_VALUE, is_undefined
+from .state import (
+    Parts,
+    Poison,
+    as_number,
+    common_dtype,
+    is_marked,
+    is_number,
+    is_tensor,
+    kind,
+    mark,
+    poison,
+    promoted,
+    same,
+    take_apart,
+)
+from .stores import BlockStores
+
+Thunk = Callable[[], Any]
+State = tuple[Any, ...]
+THEN, ELSE = 0, 1
+
+
+class Outcome:
+    """What one branch leaves."""
+
+    # No dataclass: the code that it generates would count as the user's in a trace.
+    def __init__(self, stores: BlockStores) -> None:
+        self.state: State = ()
+        self.stores = stores  # beside the state; their parts follow those of the state
+        self.parts: list[Parts] = []
+        self.error: Exception | None = None
+        # (variable, leaf) -> its tensor, as Branches.run calls it
+        self.handles: dict[tuple[int, int], int] = {}
+
+    def number(self, variables: Iterable[int], first: int) -> None:
+        """The tensors of these variables are the ones from `first` on."""
+        for v in variables:
+            for i, leaf in enumerate(self.parts[v].leaves):
+                if is_tensor(leaf):
+                    self.handles[v, i] = first
+                    first += 1
+
+
+def extend(branches: Branches, variables: int, outcomes: dict[int, Outcome]) -> list[BlockStore]:
+    """Makes what either branch stored beside the state a part of both states."""
+    stores: dict[Any, BlockStore] = {}
+    for outcome in outcomes.values():
+        stores |= outcome.stores.found
+    for branch, outcome in outcomes.items():
+        if outcome.error is not None:
+            continue  # what comes after has the other one's
+        taken, outcome.parts = outcome.parts[variables:], outcome.parts[:variables]
+        handles = outcome.handles
+        outcome.handles = {at: h for at, h in handles.items() if at[0] < variables}
+        for v, (key, store) in enumerate(stores.items(), variables):
+            place = outcome.stores.place(key)
+            if place is not None:
+                outcome.parts.append(taken[place])
+                for i in range(len(taken[place].leaves)):
+                    if (variables + place, i) in handles:
+                        outcome.handles[v, i] = handles[variables + place, i]
+                outcome.state += (outcome.stores.found[key].now,)
+            else:
+                first = branches.run(
+                    branch, lambda store=store, outcome=outcome: _left(store, outcome)
+                )
+                outcome.number([v], first)
+                outcome.state += (store.before,)
+    return list(stores.values())
+
+
+def _left(store: BlockStore, outcome: Outcome) -> list[torch.Tensor]:
+    """A branch leaves the slot as it was."""
+    outcome.parts.append(take_apart(store.before))
+    return [leaf for leaf in outcome.parts[-1].leaves if is_tensor(leaf)]
+
+
+class Join:
+    """Makes one state of two."""
+
+    def __init__(self, branches: Branches, names: tuple[str, ...], where: str, what: str) -> None:
+        self._branches, self._names, self._where, self._what = branches, names, where, what
+
+    def states(self, then: Outcome, other: Outcome, actual: Outcome) -> State:
+        if then.error is not None or other.error is not None:
+            return self._one_sided(actual, THEN if actual is then else ELSE)
+        plans = [self._plan(v, then, other) for v in range(len(self._names))]
+        for plan, value in zip(plans, actual.state):
+            if isinstance(plan, _Value) and type(plan.value) is Poison and plan.value is not value:
+                plan.value.actual = value
+        self._promote(THEN, then, plans)
+        self._promote(ELSE, other, plans)
+        return tuple(self._joined(v, plan, then, other, actual) for v, plan in enumerate(plans))
+
+    def _one_sided(self, left: Outcome, branch: int) -> State:
+        """The other branch raises: what comes after has this one's values."""
+        state = []
+        for v, parts in enumerate(left.parts):
+            leaves = list(parts.leaves)
+            for i, leaf in enumerate(leaves):
+                if is_tensor(leaf):
+                    handle = left.handles[v, i]
+                    handles = (handle, None) if branch == THEN else (None, handle)
+                    leaves[i] = self._keep(leaf, self._branches.join(*handles, leaf))
+            state.append(parts.put(leaves))
+        return tuple(state)
+
+    @staticmethod
+    def _keep(leaf: torch.Tensor, result: torch.Tensor) -> Any:
+        return as_number(result) if is_marked(leaf) else result
+
+    def _plan(self, v: int, then: Outcome, other: Outcome) -> Any:
+        """An object: the variable's value after the If. A list: dtype of each leaf to join, or None."""
+        name, a, b = self._names[v], then.state[v], other.state[v]
+        if same(a, b):
+            return _Value(a)
+        if is_undefined(a) and is_undefined(b):
+            return _Value(a if isinstance(a, type(b)) else b)
+        if is_undefined(a) or is_undefined(b):
+            if name == RETURN_VALUE:
+                return self._placeholder(v, then, other)
+            return _Value(
+                poison(
+                    name,
+                    f"'{name}' is assigned in only one branch of the {self._what} at {self._where}, whose "
+                    "condition is a tensor; give it a value in both, or before it.",
+                )
+            )
+        parts, others = then.parts[v], other.parts[v]
+        if parts.spec != others.spec:
+            return self._differs(name, f"it is {kind(a)} in one and {kind(b)} in the other")
+        dtypes = []
+        for x, y in zip(parts.leaves, others.leaves):
+            dtype = self._leaf(x, y)
+            if isinstance(dtype, str):
+                return self._differs(name, dtype)
+            dtypes.append(dtype)
+        return dtypes
+
+    def _differs(self, name: str, why: str) -> Any:
+        shown = "the value returned" if name == RETURN_VALUE else f"'{name}'"
+        message = (
+            f"{shown} differs between the branches of the {self._what} at {self._where}, whose condition is a "
+            f"tensor: {why}. Give it one kind, dtype and number of dimensions in both."
+        )
+        return _Value(poison(name, message))
+
+    @staticmethod
+    def _leaf(x: Any, y: Any) -> Any:
+        """The dtype of the joined tensor; None: nothing to join; a text: why not."""
+        if same(x, y):
+            return None
+        both = f"it is {kind(x)} in one and {kind(y)} in the other"
+        if not all(is_tensor(z) or is_number(z) for z in (x, y)):
+            return both
+        dtype = common_dtype(x, y)
+        if dtype is None:
+            return f"{both} (dtypes differ)"
+        a, b = (z.dim() if is_tensor(z) else 0 for z in (x, y))
+        if a != b:
+            return f"{both} (numbers of dimensions differ)"
+        if is_tensor(x) and is_tensor(y) and x.device != y.device:
+            return f"it is on {x.device} in one and on {y.device} in the other"
+        return dtype
+
+    def _placeholder(self, v: int, then: Outcome, other: Outcome) -> Any:
+        """A result that one path has not yet: zeros, which only paths without a return would show."""
+        given, missing, branch = (
+            (other, then, THEN) if is_undefined(then.state[v]) else (then, other, ELSE)
+        )
+        parts = given.parts[v]
+        made: list[torch.Tensor] = []
+
+        def make_zeros() -> list[torch.Tensor]:
+            for leaf in parts.leaves:
+                if is_tensor(leaf):
+                    zeros = torch.zeros(sizes_now(leaf), dtype=leaf.dtype, device=leaf.device)
+                    made.append(mark(zeros) if is_marked(leaf) else zeros)
+            return made
+
+        first = self._branches.run(branch, make_zeros)
+        supply = iter(made)
+        leaves = [next(supply) if is_tensor(leaf) else leaf for leaf in parts.leaves]
+        missing.parts[v] = Parts(leaves, parts.spec)
+        missing.number([v], first)
+        return [leaf.dtype if is_tensor(leaf) else None for leaf in parts.leaves]
+
+    def _promote(self, branch: int, outcome: Outcome, plans: list[Any]) -> None:
+        """Puts tensors in place of the numbers that are to be joined."""
+        wanted = [
+            (v, i, dtype)
+            for v, plan in enumerate(plans)
+            if isinstance(plan, list)
+            for i, dtype in enumerate(plan)
+            if dtype is not None and _needs(outcome.parts[v].leaves[i], dtype)
+        ]
+        if not wanted:
+            return
+        made: list[torch.Tensor] = []
+
+        def make() -> list[torch.Tensor]:
+            for v, i, dtype in wanted:
+                leaf = outcome.parts[v].leaves[i]
+                made.append(mark(leaf.to(dtype)) if is_tensor(leaf) else promoted(leaf, dtype))
+            return made
+
+        first = self._branches.run(branch, make)
+        for n, (v, i, _) in enumerate(wanted):
+            outcome.parts[v].leaves[i] = made[n]
+            outcome.handles[v, i] = first + n
+
+    def _joined(self, v: int, plan: Any, then: Outcome, other: Outcome, actual: Outcome) -> Any:
+        if isinstance(plan, _Value):
+            return plan.value
+        leaves = list(actual.parts[v].leaves)
+        for i, dtype in enumerate(plan):
+            if dtype is None:
+                continue
+            x, y = then.parts[v].leaves[i], other.parts[v].leaves[i]
+            result = self._branches.join(then.handles[v, i], other.handles[v, i], leaves[i])
+            leaves[i] = as_number(result) if is_marked(x) and is_marked(y) else result
+        return actual.parts[v].put(leaves)
+
+
+class _Value:
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+
+def _needs(leaf: Any, dtype: torch.dtype) -> bool:
+    return not is_tensor(leaf) or leaf.dtype != dtype

@@ -1,0 +1,189 @@
+"""while and for over traced tensors: a `prim::Loop` whose body is staged once, on stand-ins without data.
+
+What the body assigns is carried from one iteration to the next: tensors, and Python numbers as 0-dim
+tensors. A number's dtype is found by staging the body again where it turns out wider (`i = 0`, then
+`i = i + 0.5`). A size that changes and a result that `return` gives in the loop are found likewise.
+
+Where the first iteration differs from the others (`state = None` before it), it is run before the loop, if
+the loop surely has one.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from ..._tracehost import is_relaxing
+from .attempts import StagedLoop, Unroll
+from .branches import check_condition, checked, if_stmt
+from .carried import GetState, Peel, SetState
+from .conditions import truth_tensor
+from .containers import Containers
+from .iterables import Staged, least, staged
+from .join import THEN, Thunk
+from .options import LoopOptions
+from .state import as_tensor, is_read, is_tensor, kind
+from .where import line, refuse
+
+_MOST_PEELED = 3
+
+
+def _maximum(options: LoopOptions) -> Any:
+    """An int, -1 for any number; or a 0-dim int64 tensor."""
+    value = as_tensor(options.maximum_iterations)
+    if value is None:
+        return -1
+    if is_tensor(value):
+        fits = value.numel() == 1 and not value.dtype.is_floating_point
+        if not fits or value.dtype.is_complex:
+            refuse(f"maximum_iterations at {line()} must be an integer, not {kind(value)}")
+        return torch.clamp(value.reshape(()), min=0).to(torch.int64)
+    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+        refuse(f"maximum_iterations at {line()} must be an int of at least 0, not {value!r}")
+    return value
+
+
+def while_stmt(
+    first: torch.Tensor,
+    test: Thunk,
+    body: Thunk,
+    get_state: GetState,
+    set_state: SetState,
+    names: tuple[str, ...],
+    options: LoopOptions,
+) -> None:
+    """`first`: what test() has given, a traced tensor."""
+    staged_while(first, test, body, get_state, set_state, names, options, "while", (test, body))
+
+
+def staged_while(
+    first: torch.Tensor,
+    test: Thunk,
+    body: Thunk,
+    get_state: GetState,
+    set_state: SetState,
+    names: tuple[str, ...],
+    options: LoopOptions,
+    what: str,
+    watched: tuple[Callable[..., Any], ...],
+) -> None:
+    """`watched`: the user's code, which `test` and `body` may only call."""
+    first = as_tensor(first)
+    check_condition(first, what, line())
+    containers = Containers(*watched)
+    loop = StagedLoop(names, options, what, get_state, set_state, containers)
+
+    def iteration(_index: torch.Tensor) -> torch.Tensor | None:
+        body()
+        return truth_tensor(test(), what)
+
+    maximum = _maximum(options)
+    count, most = (maximum, -1) if is_tensor(maximum) else (None, maximum)
+    loop.unrolls = what == "while" and most < 0 and count is None and loop.may_unroll()
+    try:
+        if loop.run((count, first, most), iteration):
+            return
+    except Unroll:
+        _run_checked(first, test, body)
+        return
+    left = int(maximum)
+    while left != 0 and test():
+        body()
+        left -= 1
+
+
+def _run_checked(first: torch.Tensor, test: Thunk, body: Thunk) -> None:
+    """As many iterations as this call has: a graph for each such number."""
+    go_on: Any = first
+    while checked(as_tensor(go_on)) == THEN if is_tensor(go_on) or is_read(go_on) else go_on:
+        body()
+        go_on = test()
+
+
+def for_stmt(
+    iterable: Any,
+    extra_test: Thunk | None,
+    body: Callable[[Any], Any],
+    get_state: GetState,
+    set_state: SetState,
+    names: tuple[str, ...],
+    used: tuple[str, ...],
+    options: LoopOptions,
+) -> None:
+    items = staged(iterable)
+    count: Any = items.count()
+    maximum = _maximum(options)
+    if is_tensor(maximum) or maximum >= 0:
+        count = least(count, maximum)
+    first: torch.Tensor | None = None  # whether to go on behind the iterations that were run before
+    done = 0
+    while True:
+        runs = not (is_tensor(count) or is_tensor(first) or is_relaxing())
+        runs = runs and done < min(count, _MOST_PEELED)
+        state = get_state, set_state, Containers(body), used, runs
+        loop = StagedLoop(names, options, "for", *state)
+        bounds = (count, None, -1) if is_tensor(count) else (None, first, count - done)
+        try:
+            if not loop.run(bounds, _iteration(items, done, extra_test, body)):
+                _run_plain(items, done, maximum, extra_test, body)
+            return
+        except Peel:
+            body(items.first(done))
+        done += 1
+        go_on = True if extra_test is None else extra_test()
+        if done == count or not (is_tensor(go_on) or is_read(go_on) or go_on):
+            return
+        first = truth_tensor(go_on, "for")
+
+
+def _iteration(
+    items: Staged, done: int, extra_test: Thunk | None, body: Callable[[Any], Any]
+) -> Callable[[torch.Tensor], torch.Tensor | None]:
+    def iteration(index: torch.Tensor) -> torch.Tensor | None:
+        body(items.item(index + done if done else index))
+        return None if extra_test is None else truth_tensor(extra_test(), "for")
+
+    return iteration
+
+
+def _run_plain(
+    items: Staged, done: int, maximum: Any, extra_test: Thunk | None, body: Callable[[Any], Any]
+) -> None:
+    """The loop was refused: Python runs what is left of it."""
+    if done and extra_test is not None and not extra_test():
+        return
+    most = int(maximum) if int(maximum) >= 0 else None
+    for item in itertools.islice(items.plain(), done, most):
+        body(item)
+        if extra_test is not None and not extra_test():
+            return
+
+
+def for_rest(
+    rest: list[Any],
+    extra_test: Thunk,
+    body: Callable[[Any], Any],
+    get_state: GetState,
+    set_state: SetState,
+    names: tuple[str, ...],
+    options: LoopOptions,
+) -> None:
+    """The iterations of a Python iterable after a traced break or return: each one in an if."""
+    for item in rest:
+        go_on = extra_test()
+        if is_tensor(go_on) or is_read(go_on):
+            if_stmt(
+                go_on,
+                lambda item=item: body(item),
+                lambda: None,
+                get_state,
+                set_state,
+                names,
+            )
+        elif go_on:
+            body(item)
+        else:
+            return

@@ -1,0 +1,183 @@
+"""The variables of a staged block: taken apart into leaves, put together again.
+
+A variable is a tensor, a Python value, or a container of them. A graph carries tensors.
+Numbers of the graph are 0-dim tensors at the borders of a block (bool, int64, float64), and so are Python
+numbers that blocks disagree about. Everything else has to stay the same.
+"""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+from ..._traced_number import TracedNumber
+from ..._tracehost import (
+    _number_is_read,
+    _number_tensor,
+    _read_number,
+    abandoned,
+    sizes_now,
+    without_data,
+)
+from ..._trees import LEAF, Spec, flatten
+from ..conversion.undefined import PREFIX, Undefined, is_undefined
+from .where import refuse
+
+_NUMBERS = (bool, int, float)
+# Compared by value; all else by identity.
+_PLAIN = (
+    bool,
+    int,
+    float,
+    complex,
+    str,
+    bytes,
+    type(None),
+    torch.dtype,
+    torch.device,
+    slice,
+    range,
+)
+
+
+class Poison(Undefined):
+    """What can't be joined: an error only if it is used. `actual` is what this call has."""
+
+    __slots__ = ("actual", "message")
+
+    def __init__(self, name: str, message: str) -> None:
+        super().__init__(name)
+        self.message = message
+        self.actual: Any = Undefined(name)
+
+    def read(self) -> Any:
+        """Refused; where the body goes on without a trace, with what it has."""
+        try:
+            refuse(self.message)
+        except Exception:
+            if not abandoned() or without_data() or is_undefined(self.actual):
+                raise
+        return self.actual
+
+
+def poison(name: str, message: str) -> Poison:
+    """Of a variable. What sits in an object or a container can't be left out: refused at once."""
+    if "." in name or "[" in name:
+        refuse(message)
+    return Poison(name, message)
+
+
+class Parts:
+    """A variable's leaves and what they hang on."""
+
+    # No dataclass: the code that it generates would count as the user's in a trace.
+    def __init__(self, leaves: list[Any], spec: Spec) -> None:
+        self.leaves, self.spec = leaves, spec
+
+    def put(self, leaves: Sequence[Any]) -> Any:
+        return self.spec.unflatten(leaves)
+
+
+def take_apart(value: Any) -> Parts:
+    """Numbers of the graph are tensors among the leaves."""
+    if is_undefined(value) or is_tensor(value) or type(value) in _PLAIN:
+        return Parts([value], LEAF)
+    if is_read(value):
+        return Parts([mark(_number_tensor(value))], LEAF)
+    leaves, spec = flatten(value)
+    return Parts([mark(_number_tensor(x)) if is_read(x) else x for x in leaves], spec)
+
+
+def is_tensor(value: Any) -> bool:
+    return isinstance(value, torch.Tensor) and type(value) is not TracedNumber
+
+
+def is_read(value: Any) -> bool:
+    """A number of the graph, that is no size."""
+    return type(value) is TracedNumber and _number_is_read(value)
+
+
+def as_tensor(value: Any) -> Any:
+    """Of a number of the graph a 0-dim tensor; else the value itself."""
+    return _number_tensor(value) if is_read(value) else value
+
+
+def is_number(value: Any) -> bool:
+    return type(value) in _NUMBERS
+
+
+def same(a: Any, b: Any) -> bool:
+    """Whether nothing has to be joined."""
+    if a is b:
+        return True
+    if type(a) is not type(b) or type(a) not in _PLAIN:
+        return isinstance(a, types.MethodType) and a == b
+    return a == b or (a != a and b != b)
+
+
+def is_own(name: str) -> bool:
+    """A flag or result of the generated code, not the user's variable."""
+    return name.startswith(PREFIX)
+
+
+def kind(value: Any) -> str:
+    """For messages: `str 'a'`, `a float32 tensor of shape [3]`, `a list`."""
+    if is_tensor(value):
+        dtype = dtype_name(value.dtype)
+        return f"{'an' if dtype[0] == 'i' else 'a'} {dtype} tensor of shape {sizes_now(value)}"
+    if is_read(value):
+        return f"a traced {value.__class__.__name__}"
+    if type(value) in _PLAIN and not isinstance(value, (torch.dtype, torch.device)):
+        return f"{type(value).__name__} {value!r}" if value is not None else "None"
+    return f"a {type(value).__name__}"
+
+
+def dtype_name(dtype: torch.dtype) -> str:
+    return str(dtype).removeprefix("torch.")
+
+
+# ---- Numbers as tensors, at the borders of a block
+
+
+def mark(t: torch.Tensor) -> torch.Tensor:
+    """A tensor that is a number to the user, inside of the block and behind it."""
+    t._tracehost_number = True  # type: ignore[attr-defined]
+    return t
+
+
+def is_marked(t: Any) -> bool:
+    return is_tensor(t) and "_tracehost_number" in t.__dict__
+
+
+def as_number(t: torch.Tensor) -> Any:
+    """The number that the user sees in place of a 0-dim tensor."""
+    return _read_number(t)
+
+
+def dtype_of(number: Any) -> torch.dtype:
+    if type(number) is bool:
+        return torch.bool
+    return torch.int64 if type(number) is int else torch.float64
+
+
+def promoted(number: Any, dtype: torch.dtype, device: Any = None) -> torch.Tensor:
+    """A new 0-dim tensor each time the graph runs."""
+    if type(number) is bool:
+        number = int(number)  # TorchScript's full takes numbers
+    return mark(torch.full((), number, dtype=dtype, device=device or "cpu"))
+
+
+def common_dtype(a: Any, b: Any) -> torch.dtype | None:
+    """Of a number and a number or tensor that are to be one tensor; None: they can't be."""
+    numbers = [x for x in (a, b) if not is_tensor(x) or is_marked(x)]
+    dtypes = [x.dtype if is_tensor(x) else dtype_of(x) for x in (a, b)]
+    if len(numbers) == 2:
+        return torch.promote_types(*dtypes)
+    if not numbers:
+        return dtypes[0] if dtypes[0] == dtypes[1] else None
+    number, tensor = dtypes if numbers[0] is a else reversed(dtypes)
+    fits = torch.can_cast(number, tensor) or (number.is_floating_point and tensor.is_floating_point)
+    return tensor if fits else None

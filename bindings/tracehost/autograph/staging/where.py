@@ -1,0 +1,118 @@
+"""The user's line, for messages."""
+
+from __future__ import annotations
+
+import dis
+import os
+import sys
+import traceback
+import types
+from collections.abc import Iterator
+from typing import NoReturn
+
+from ..._tracehost import here, note_raised, origin, outer_frame, refuse_staging
+
+_INSTEAD = (
+    "a graph can raise, but not catch. Choose by the condition what is to be done instead, or put the try "
+    "statement around the function's call."
+)
+
+
+def _is_users(code: types.CodeType) -> bool:
+    return origin(code.co_filename) in ("user", "package")
+
+
+def user_frames(outer: types.FrameType | None = None) -> Iterator[types.FrameType]:
+    """Frames that run the user's code or a package's; innermost first, up to `outer`."""
+    frame = sys._getframe(1)
+    while frame is not None and frame is not outer:
+        if _is_users(frame.f_code):
+            yield frame
+        frame = frame.f_back
+
+
+def line_of(frame: types.FrameType) -> str:
+    """`train.py:12`."""
+    return f"{os.path.basename(frame.f_code.co_filename)}:{frame.f_lineno}"
+
+
+def line() -> str:
+    """Of the user's code that runs now; `train.py:12 (in timm/layers/drop.py:30)` where it has called a package."""
+    return here()
+
+
+def place_of(error: BaseException) -> tuple[str, int]:
+    """File and line of the innermost of the user's frames that an exception has passed and goes to."""
+    passed = [(f.f_code, number) for f, number in traceback.walk_tb(error.__traceback__)]
+    for code, number in passed[::-1]:
+        if _is_users(code):
+            return code.co_filename, number
+    frame = next(user_frames(), None)
+    return (frame.f_code.co_filename, frame.f_lineno) if frame else ("", 0)
+
+
+def described(error: Exception) -> tuple[str, str, tuple[str, int]]:
+    """What the graph raises in its place: class, text, file and line."""
+    kind = type(error)
+    if len(error.args) == 1:
+        text = str(error.args[0])
+    else:
+        text = str(error) if error.args else ""
+    return f"{kind.__module__}:{kind.__qualname__}", text, place_of(error)
+
+
+def raised_by_statement(error: BaseException) -> bool:
+    """Whether a `raise` or `assert` has raised it, not C code."""
+    last = error.__traceback__
+    while last is not None and last.tb_next is not None:
+        last = last.tb_next
+    if last is None:
+        return False
+    return dis.opname[last.tb_frame.f_code.co_code[last.tb_lasti]] in ("RAISE_VARARGS", "RERAISE")
+
+
+def _catches(frame: types.FrameType) -> bool:
+    """Whether the frame is in a try statement with an except clause."""
+    code, at = frame.f_code, frame.f_lasti
+    if not code.co_exceptiontable:
+        return False
+    for entry in dis._parse_exception_table(code):  # type: ignore[attr-defined]
+        if not entry.start <= at <= entry.end:
+            continue
+        for instruction in dis.get_instructions(code):
+            if instruction.offset < entry.target:
+                continue
+            name = instruction.opname
+            if name in ("CHECK_EXC_MATCH", "CHECK_EG_MATCH", "POP_EXCEPT"):
+                return True
+            if name in ("RERAISE", "WITH_EXCEPT_START"):
+                break
+    return False
+
+
+def is_caught() -> bool:
+    """Whether the body may catch what is raised now."""
+    return any(map(_catches, user_frames(outer_frame())))
+
+
+def check_not_caught(error: Exception, what: str) -> None:
+    """A graph raises, but can't catch: refuse where the body would catch what a block raises."""
+    for frame in user_frames(outer_frame()):
+        if _catches(frame):
+            refuse(
+                f"{what} raises {type(error).__name__} inside of the try statement around {line_of(frame)}: "
+                + _INSTEAD
+            )
+
+
+def refuse_if_caught(error: Exception, what: str) -> None:
+    """The same of what has run for real: refused at the end of a body that went on."""
+    note_raised(
+        f"{what} raised {type(error).__name__}, and the body caught that and went on: {_INSTEAD}"
+    )
+
+
+def refuse(message: str) -> NoReturn:
+    """Raises StagingError, and remembers it for a body that swallows it."""
+    refuse_staging(message)
+    raise AssertionError("unreachable")

@@ -1,0 +1,138 @@
+"""tracehost kernel: an entry in Jupyter's list of kernels that starts our binary."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import sys
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+from ..errors import CommandError, UsageError, need
+from ..options import read
+
+
+@dataclass
+class Options:
+    sys_prefix: bool = False
+    user: bool = False
+    prefix: str | None = None
+    name: str = "tracehost"
+    display_name: str | None = None
+
+
+def main(words: list[str], rest: list[str]) -> int:
+    options = read(Options, words)
+    actions = {"install": _install, "uninstall": _uninstall, "list": _list}
+    if len(rest) != 1 or rest[0] not in actions:
+        got = f", got '{' '.join(rest)}'" if rest else ""
+        raise UsageError(f"'kernel' takes install, uninstall or list{got}")
+    need("ipykernel", "jupyter_client:jupyter-client", what=f"tracehost kernel {rest[0]}")
+    if options.sys_prefix + options.user + (options.prefix is not None) > 1:
+        raise UsageError("give one of --sys-prefix, --user and --prefix")
+    if not re.fullmatch(r"[A-Za-z0-9._-]+", options.name):
+        raise UsageError(f"--name takes letters, digits and . _ -, got '{options.name}'")
+    return actions[rest[0]](options)
+
+
+def _folder(options: Options) -> Path:
+    """Where the specification of that name belongs."""
+    from jupyter_core.paths import jupyter_data_dir
+
+    if options.prefix is not None:
+        data = Path(options.prefix).resolve() / "share" / "jupyter"
+    elif options.user or (sys.prefix == sys.base_prefix and not options.sys_prefix):
+        data = Path(jupyter_data_dir())
+    else:
+        data = Path(sys.prefix) / "share" / "jupyter"
+    return data / "kernels" / options.name.lower()
+
+
+def _is_ours(folder: Path) -> bool:
+    try:
+        content = json.loads((folder / "kernel.json").read_bytes())
+        return "tracehost" in content.get("metadata", {})
+    except (OSError, ValueError, AttributeError):
+        return False
+
+
+def _install(options: Options) -> int:
+    from .kernel_engine import ARGV, ENVIRONMENT
+
+    if re.fullmatch(r"python\d*", options.name.lower()):
+        raise UsageError(f"'{options.name}' is plain Python's kernel: choose another --name")
+    folder = _folder(options)
+    if folder.exists() and not _is_ours(folder):
+        raise UsageError(f"{folder} is another kernel: choose another --name")
+    specification = {
+        "argv": ARGV,
+        "display_name": options.display_name or "Python (tracehost)",
+        "language": "python",
+        "env": ENVIRONMENT,
+        "metadata": {"debugger": True, "tracehost": {"prefix": sys.prefix}},
+    }
+    try:
+        _replace(folder, json.dumps(specification, indent=1) + "\n")
+    except OSError as error:
+        raise UsageError(f"cannot write {folder}: {error.strerror}") from None
+    sys.stdout.write(f"installed {folder}\n")
+    return 0
+
+
+def _replace(folder: Path, specification: str) -> None:
+    """Beside it first, so that no half of a kernel is ever listed."""
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    made = Path(tempfile.mkdtemp(prefix=".tracehost", dir=folder.parent))
+    try:
+        (made / "kernel.json").write_text(specification, encoding="utf-8")
+        logos = Path(_logos())
+        for logo in logos.glob("logo-*"):
+            shutil.copy(logo, made)
+        made.chmod(0o755)
+        shutil.rmtree(folder, ignore_errors=True)
+        os.replace(made, folder)
+    except BaseException:
+        shutil.rmtree(made, ignore_errors=True)
+        raise
+
+
+def _logos() -> str:
+    from ipykernel.kernelspec import RESOURCES
+
+    return RESOURCES
+
+
+def _uninstall(options: Options) -> int:
+    folder = _folder(options)
+    if not folder.exists():
+        raise CommandError(f"there is no kernel at {folder}")
+    if not _is_ours(folder):
+        raise UsageError(f"{folder} is another kernel, it stays")
+    try:
+        shutil.rmtree(folder)
+    except OSError as error:
+        raise CommandError(f"cannot remove {folder}: {error.strerror}") from None
+    sys.stdout.write(f"removed {folder}\n")
+    return 0
+
+
+def _list(options: Options) -> int:
+    """The kernels of ours that Jupyter finds: name, environment, place."""
+    from jupyter_client.kernelspec import KernelSpecManager
+
+    found = KernelSpecManager().find_kernel_specs()
+    if options.prefix is not None:
+        kernels = _folder(options).parent
+        found |= {p.name: str(p) for p in kernels.glob("*") if p.is_dir()}
+    ours = {name: path for name, path in sorted(found.items()) if _is_ours(Path(path))}
+    width = max(map(len, ours), default=0)
+    for name, path in ours.items():
+        binary = json.loads((Path(path) / "kernel.json").read_bytes())["argv"][0]
+        lost = "" if os.access(binary, os.X_OK) else f"  (its binary {binary} is gone)"
+        sys.stdout.write(f"{name.ljust(width)}  {path}{lost}\n")
+    if not ours:
+        sys.stderr.write("tracehost: no kernel is installed: tracehost kernel install\n")
+    return 0

@@ -1,0 +1,146 @@
+"""Parameters by papermill's conventions: a cell tagged `parameters` has the defaults, the values given go
+into a cell tagged `injected-parameters` behind it."""
+
+from __future__ import annotations
+
+import ast
+import difflib
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+from ..errors import UsageError, need
+from .document import free_id
+
+DEFAULTS, INJECTED = "parameters", "injected-parameters"
+
+_WORDS = {"true": True, "false": False, "null": None, "inf": math.inf, "nan": math.nan}
+
+
+def given(assignments: list[str], files: list[str]) -> dict[str, Any]:
+    """What -P and -p say; -p wins."""
+    values: dict[str, Any] = {}
+    for file in files:
+        values.update(_from_file(file))
+    for assignment in assignments:
+        name, equals, value = assignment.partition("=")
+        if not equals:
+            raise UsageError(f"-p takes NAME=VALUE, got '{assignment}'")
+        values[name] = _value(value)
+    for name in values:
+        if not isinstance(name, str) or not name.isidentifier():
+            raise UsageError(f"a parameter must be a Python name, got '{name}'")
+    return values
+
+
+def _value(text: str) -> Any:
+    try:
+        return ast.literal_eval(text)
+    except (ValueError, SyntaxError, MemoryError, RecursionError):
+        return _WORDS.get(text.lower(), text)
+
+
+def _from_file(file: str) -> dict[str, Any]:
+    try:
+        content = Path(file).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"cannot read the parameters of {file}: {error}") from None
+    try:
+        if file.endswith((".yaml", ".yml")):
+            need("yaml:pyyaml", what=f"-P {file}")
+            import yaml
+
+            values = yaml.safe_load(content) or {}
+        else:
+            values = json.loads(content)
+    except ValueError as error:
+        raise UsageError(f"{file} is not JSON: {error}") from None
+    except UsageError:
+        raise
+    except Exception as error:
+        if type(error).__module__.startswith("yaml"):
+            raise UsageError(f"{file} is not YAML: {' '.join(str(error).split())}") from None
+        raise
+    if not isinstance(values, dict):
+        raise UsageError(f"{file} must hold names and values, got a {type(values).__name__}")
+    return values
+
+
+def has_tag(cell: Any, tag: str) -> bool:
+    return tag in cell.metadata.get("tags", [])
+
+
+def _find(notebook: Any, tag: str) -> int | None:
+    return next((i for i, cell in enumerate(notebook.cells) if has_tag(cell, tag)), None)
+
+
+def defaults(notebook: Any) -> dict[str, str] | None:
+    """The names that the `parameters` cell assigns, with the source of their values; None: no such cell."""
+    index = _find(notebook, DEFAULTS)
+    if index is None:
+        return None
+    try:
+        tree = ast.parse(notebook.cells[index].source)
+    except SyntaxError:  # a magic, say: nothing can be known
+        return None
+    found = {}
+    for statement in tree.body:
+        targets = statement.targets if isinstance(statement, ast.Assign) else []
+        if isinstance(statement, ast.AnnAssign):
+            targets = [statement.target]
+        for target in targets:
+            if isinstance(target, ast.Name):
+                value = getattr(statement, "value", None)
+                found[target.id] = "" if value is None else ast.unparse(value)
+    return found
+
+
+def inject(notebook: Any, values: dict[str, Any], shown: str) -> None:
+    """Put the values into the notebook; raises UsageError for a name that it does not have."""
+    _remove_earlier(notebook)
+    if not values:
+        return
+    known = defaults(notebook)
+    if known is not None:
+        for name in values:
+            if name not in known:
+                raise UsageError(_unknown(name, list(known), shown))
+    import nbformat
+
+    source = "\n".join(["# Parameters", *(f"{name} = {_source(v)}" for name, v in values.items())])
+    cell = nbformat.v4.new_code_cell(source, metadata={"tags": [INJECTED]})
+    cell["id"] = free_id({c.id for c in notebook.cells}, INJECTED)
+    index = _find(notebook, DEFAULTS)
+    notebook.cells.insert(0 if index is None else index + 1, cell)
+
+
+def _remove_earlier(notebook: Any) -> None:
+    notebook.cells = [cell for cell in notebook.cells if not has_tag(cell, INJECTED)]
+
+
+def _unknown(name: str, known: list[str], shown: str) -> str:
+    near = difflib.get_close_matches(name, known, 1)
+    meant = f"; did you mean '{near[0]}'?" if near else f"; it has {', '.join(known) or 'none'}"
+    return f"{shown} has no parameter '{name}'{meant} (--list-params shows them)"
+
+
+def _source(value: Any) -> str:
+    """A value as Python source; those of JSON and YAML have one."""
+    if isinstance(value, float) and not math.isfinite(value):
+        return f'float("{value}")'
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{_source(k)}: {_source(v)}" for k, v in value.items()) + "}"
+    if isinstance(value, list):
+        return "[" + ", ".join(map(_source, value)) + "]"
+    if isinstance(value, (str, int, float, tuple, set, bytes, complex)) or value in (None, ...):
+        return repr(value)
+    return repr(str(value))  # a date of YAML
+
+
+def listing(notebook: Any) -> str:
+    """A line each: `alpha = 0.1`."""
+    known = defaults(notebook)
+    if known is None:
+        return "no cell is tagged `parameters`\n"
+    return "".join(f"{name} = {value}\n" if value else f"{name}\n" for name, value in known.items())

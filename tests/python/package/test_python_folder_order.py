@@ -1,0 +1,114 @@
+"""The order of the Python packages' folders: one may import only those above it, wherever the import stands.
+
+So each folder can be read with what is above it in mind, and nothing else.
+"""
+
+import ast
+from pathlib import Path
+
+import pytest
+from conftest import ROOT
+
+BINDINGS = ROOT / "bindings"
+# Of each package, what imports none of the others first: a folder, or modules of the package itself; "" is the rest.
+ORDER = {
+    "tracehost/autograph": ["conversion", "staging", "run", ""],
+    "tracehost_commands": [
+        ("errors", "options", "signals", "target", "arguments"), "notebook", "bench", "",
+    ],
+}  # fmt: skip
+LARGEST = 20  # modules of a folder, its overview not counted
+
+
+def modules(folder: Path) -> list[Path]:
+    return sorted(p for p in folder.glob("*.py") if p.name != "__init__.py")
+
+
+def folders(package: str) -> list[str]:
+    return [place for place in ORDER[package] if place and isinstance(place, str)]
+
+
+def place_of(package: str, module: str) -> int:
+    """Of a module, by its name in the package: the index in the package's order."""
+    first = module.split(".")[0]
+    for index, place in enumerate(ORDER[package]):
+        if first in place if isinstance(place, tuple) else first == place:
+            return index
+    return ORDER[package].index("")
+
+
+def imports(file: Path) -> list[tuple[int, str]]:
+    """Line, and absolute name of each module that the file imports, relative ones resolved."""
+    package = file.relative_to(BINDINGS).parts[:-1]
+    found = []
+    for node in ast.walk(ast.parse(file.read_text())):
+        if isinstance(node, ast.Import):
+            found += [(node.lineno, alias.name) for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            above = package[: len(package) - node.level + 1] if node.level else ()
+            base = ".".join([*above, *filter(None, [node.module])])
+            # `from .a import b`: b may be a module of the folder a.
+            found += [(node.lineno, f"{base}.{alias.name}") for alias in node.names]
+    return found
+
+
+def against_the_order(package: str, file: Path) -> list[str]:
+    """The file's imports of what stands below it."""
+    dotted = package.replace("/", ".") + "."
+    own = ".".join(file.relative_to(BINDINGS / package).with_suffix("").parts)
+    return [
+        f"{file.relative_to(BINDINGS)}:{line} imports {name}"
+        for line, name in imports(file)
+        if name.startswith(dotted)
+        and place_of(package, name.removeprefix(dotted)) > place_of(package, own)
+    ]
+
+
+FILES = [
+    (package, file)
+    for package in ORDER
+    for folder in ["", *folders(package)]
+    for file in sorted((BINDINGS / package / folder).glob("*.py"))
+]
+
+
+@pytest.mark.parametrize("package", ORDER)
+def test_every_folder_of_a_package_has_a_place_in_the_order(package):
+    there = {p.name for p in (BINDINGS / package).iterdir() if p.is_dir()} - {"__pycache__"}
+    assert there == set(folders(package))
+
+
+@pytest.mark.parametrize(
+    ("package", "file"), FILES, ids=[str(f.relative_to(BINDINGS)) for _, f in FILES]
+)
+def test_a_module_imports_only_what_is_above_it(package, file):
+    assert against_the_order(package, file) == []
+
+
+@pytest.mark.parametrize(
+    "folder", sorted({f.parent for _, f in FILES}), ids=lambda f: str(f.relative_to(BINDINGS))
+)
+def test_a_folder_has_an_overview_and_is_no_drawer(folder):
+    overview = ast.get_docstring(ast.parse((folder / "__init__.py").read_text()))
+    assert overview
+    assert [m.name for m in modules(folder) if m.name not in overview] == []
+    assert len(modules(folder)) <= LARGEST
+
+
+@pytest.mark.parametrize(
+    ("file", "text"),
+    [
+        ("tracehost/autograph/conversion/compile.py", "from ..run import operators"),
+        ("tracehost/autograph/conversion/compile.py", "from ..run.operators import call"),
+        ("tracehost/autograph/conversion/compile.py", "import tracehost.autograph.run.operators"),
+        ("tracehost/autograph/staging/state.py", "def f():\n    from .. import run"),
+        ("tracehost/autograph/run/calls.py", "from .. import to_code"),
+        ("tracehost_commands/errors.py", "from .notebook import runner"),
+    ],
+)
+def test_an_import_against_the_order_is_found(tmp_path, monkeypatch, file, text):
+    monkeypatch.setitem(globals(), "BINDINGS", tmp_path)
+    (tmp_path / file).parent.mkdir(parents=True)
+    (tmp_path / file).write_text(text)
+    (package,) = [p for p in ORDER if file.startswith(p + "/")]
+    assert len(against_the_order(package, tmp_path / file)) == 1
