@@ -59,6 +59,29 @@ def test_nothing_above_the_interpreter_knows_of_python(file):
     assert not [name for _, name in includes(file) if PYTHON.match(name)]
 
 
+# The folders of the extension module. events.cpp and module.cpp, beside them, may include all.
+BINDINGS = ["base", "numbers", "pytree", "guards", "observe", "hooks", "call", "concrete", "export"]
+BINDINGS_SRC = ROOT / "bindings" / "src"
+BINDINGS_FILES = [(folder, file) for folder in BINDINGS for file in sources(BINDINGS_SRC / folder)]
+
+
+def test_every_folder_of_bindings_has_a_place_in_the_order_and_no_name_of_hosts():
+    folders = {p.name for p in BINDINGS_SRC.iterdir() if p.is_dir()}
+    assert folders == set(BINDINGS)
+    assert not folders & set(ORDER)  # both are on the include path
+
+
+@pytest.mark.parametrize(
+    ("folder", "file"), BINDINGS_FILES, ids=[str(f.relative_to(ROOT)) for _, f in BINDINGS_FILES]
+)
+def test_a_folder_of_bindings_includes_only_those_above_it(folder, file):
+    allowed = set(BINDINGS[: BINDINGS.index(folder) + 1]) | set(ORDER)
+    for kind, name in includes(file):
+        if kind == '"' and not name.startswith("torch/"):
+            assert "/" in name, f"write the folder of {name}"
+            assert folder_of(name) in allowed, f"bindings/src/{folder}/ must not include {name}"
+
+
 def test_bindings_use_the_core_and_not_the_host():
     below = {"interpreter", "embed", "cli"}
     for file in sources(ROOT / "bindings"):
@@ -117,7 +140,7 @@ def test_no_lock_of_cpp_is_held_where_python_may_run():
     """The initialiser of a `static` local runs under one: if it gives up the GIL, threads hang."""
     files = [f for folder in ("host", "bindings") for f in sources(ROOT / folder)]
     found = [line for f in files for line in locks_of_cpp(str(f.relative_to(ROOT)), f.read_text())]
-    assert not found, "make it `static constinit Lazy<T>` (bindings/guards/lazy.h): " + str(found)
+    assert not found, "make it `static constinit Lazy<T>` (bindings/src/base/lazy.h): " + str(found)
 
 
 @pytest.mark.parametrize(
