@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import builtins
-import collections
 import dataclasses
 import enum
-import functools
 import inspect
 import json
 import os
@@ -18,6 +16,7 @@ from typing import Any
 import torch
 
 from . import _tracehost
+from ._classes_like import named_tuple_like, record_like
 from ._concrete import ConcreteFunction
 from ._errors import ArchiveError, SignatureError
 from ._function import _signature
@@ -343,14 +342,14 @@ def put_together(
         return getattr(builtins, name[9:])(*items)
     found = _found(name)
     if is_record:
-        cls = found if _is_record(found, fields) else _record_like(name, tuple(fields))
+        cls = found if _is_record(found, fields) else record_like(name, tuple(fields))
         made = object.__new__(cls)
         for i, (field, item) in enumerate(zip(fields, items)):
             if i not in absent:
                 object.__setattr__(made, field, item)
         return made
     alike = isinstance(found, type) and getattr(found, "_fields", None) == tuple(fields)
-    cls = found if alike and issubclass(found, tuple) else _named_tuple_like(name, tuple(fields))
+    cls = found if alike and issubclass(found, tuple) else named_tuple_like(name, tuple(fields))
     return tuple.__new__(cls, items)
 
 
@@ -360,22 +359,6 @@ def _is_record(found: Any, fields: list[str]) -> bool:
     if dataclasses.is_dataclass(found):
         return [f.name for f in dataclasses.fields(found)] == fields
     return [a.name for a in getattr(found, "__attrs_attrs__", ())] == fields
-
-
-@functools.cache
-def _record_like(name: str, fields: tuple[str, ...]) -> type:
-    module, _, path = name.partition(":")
-    made = dataclasses.make_dataclass(path.rpartition(".")[2], fields)
-    made.__module__, made.__qualname__ = module, path
-    return made
-
-
-@functools.cache
-def _named_tuple_like(name: str, fields: tuple[str, ...]) -> type:
-    module, _, path = name.partition(":")
-    made = collections.namedtuple(path.rpartition(".")[2], fields)  # type: ignore[misc]
-    made.__module__, made.__qualname__ = module, path
-    return made
 
 
 # -- inspecting --------------------------------------------------------------------------------------------

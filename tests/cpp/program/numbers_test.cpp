@@ -15,7 +15,8 @@
 #include <string>
 #include <vector>
 
-/// The ops in graphs; that they are equal to Python's is held by tests/python/numbers/test_number_table.py.
+/// The ops in graphs; that they are equal to Python's is held by
+/// tests/python/numbers/test_number_table.py.
 
 namespace tracehost {
 namespace {

@@ -1,5 +1,7 @@
 """Archives that somebody made to do harm: each is refused before anything of it is used, with a sentence."""
 
+import copy
+import dataclasses
 import json
 import pickletools
 import struct
@@ -12,6 +14,7 @@ import tracehost
 from crafted import DEBUG, MANIFEST, SOURCE, changed, error, packed, records, with_hash
 from fuzz.mutate import INTEGERS, mutant
 from tracehost import ArchiveError, TensorSpec
+from tracehost._classes_like import named_tuple_like, record_like
 
 NOT = "it is not what tracehost writes: "
 DATA, CONSTANTS = "archive/data.pkl", "archive/constants.pkl"
@@ -390,3 +393,72 @@ def test_a_few_hundred_mutants(tmp_path):
     )  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout.startswith("seed 20: 400 files (") and done.stdout.endswith(" 0 findings\n")
+
+
+# -- classes that are not imported ---------------------------------------------------------------------------
+
+AUDITED = """
+import sys
+import torch, tracehost
+import dataclasses, collections
+
+path, seen = sys.argv[1], []
+sys.addaudithook(lambda event, args: seen.append(event) if event in ("exec", "compile") else None)
+archive = tracehost.load(path)
+print(seen, archive["f"].__signature__)
+"""
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [
+        ({"record": "gone:Options", "fields": ["a", "b"], "items": [1, 2]}, "Options(a=1, b=2)"),
+        ({"namedtuple": "gone:Pair", "fields": ["a", "b"], "items": [1, 2]}, "Pair(a=1, b=2)"),
+    ],
+)
+def test_a_class_that_is_not_imported_is_made_without_text_that_is_run(tmp_path, value, shown):
+    """dataclasses and namedtuple compile methods from the fields' names, which a stranger may have written."""
+
+    @tracehost.function
+    def f(x, options=None):
+        return x + 1
+
+    f(torch.ones(2))
+    file = tmp_path / "f.pt"
+    f.save(file)
+    parts = records(file.read_bytes())
+    manifest = json.loads(parts[MANIFEST])
+    manifest["functions"][0]["parameters"][1]["default"] = {"value": value, "text": ""}
+    parts[MANIFEST] = json.dumps(manifest).encode()
+    file.write_bytes(with_hash(packed(parts)))
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", AUDITED, str(file)], capture_output=True, text=True
+    )
+    assert done.stdout == f"[] (x, options={shown})\n", done.stderr
+
+
+@pytest.mark.parametrize("make", [record_like, named_tuple_like])
+@pytest.mark.parametrize(
+    ("fields", "why"),
+    [
+        (("a b",), "'a b' is no name of a class or a field"),
+        (("class",), "'class' is no name of a class or a field"),
+        (("a", "a"), "two fields of Pair have one name: a, a"),
+    ],
+)
+def test_names_that_no_class_has_are_refused(make, fields, why):
+    with pytest.raises(ValueError, match=f"^{why}$"):
+        make("gone:Pair", fields)
+
+
+def test_a_class_like_one_that_is_not_imported_does_what_that_one_does():
+    pair = named_tuple_like("gone:Pair", ("a", "b"))(1, b=2)
+    assert (pair.a, pair._replace(a=5), pair._asdict()) == (1, (5, 2), {"a": 1, "b": 2})
+    assert copy.copy(pair) == pair and repr(pair) == "Pair(a=1, b=2)"
+    with pytest.raises(TypeError, match="Pair takes a, b"):
+        type(pair)(1)
+    record = record_like("gone:Options", ("a", "b"))
+    assert dataclasses.asdict(record(1, b=2)) == {"a": 1, "b": 2}
+    assert record(1, 2) == record(1, 2) != record(1, 3)
+    with pytest.raises(TypeError, match="Options has the fields a, b"):
+        record(1, 2, 3)
