@@ -111,6 +111,8 @@ namespace {
 
 constexpr std::size_t kShownOfHash = 8;
 
+} // namespace
+
 std::shared_ptr<Counters> counters_of(const archive::Entry &entry, const std::string &path,
                                       const std::string &hash) {
   if (entry.specializations.empty())
@@ -122,8 +124,6 @@ std::shared_ptr<Counters> counters_of(const archive::Entry &entry, const std::st
                     .archive = hash.substr(0, kShownOfHash)};
   return made;
 }
-
-} // namespace
 
 Loaded::Loaded(const archive::Entry &entry, const std::string &path, Sink &sink,
                const std::string &hash)

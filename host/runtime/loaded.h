@@ -17,6 +17,11 @@
 
 namespace tracehost::runtime {
 
+/// What counts the calls of an archive's function. `path` and `hash`: the archive's. Throws
+/// ArchiveError where it has no graphs.
+std::shared_ptr<Counters> counters_of(const archive::Entry &entry, const std::string &path,
+                                      const std::string &hash);
+
 /// One function of an archive: its graphs, which never change. Nothing is locked by a call. A hit
 /// is what it is in Python; a miss throws, with the nearest difference.
 class Loaded final : public detail::Callable {

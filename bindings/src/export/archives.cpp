@@ -12,6 +12,8 @@
 #include "pytree/arrays.h"
 #include "pytree/native.h"
 #include "pytree/pytree.h"
+#include "report/ledger.h"
+#include "runtime/loaded.h"
 #include "trace/tracer.h"
 
 #include <torch/csrc/autograd/python_variable.h>
@@ -23,6 +25,8 @@
 #include <algorithm>
 #include <memory>
 #include <optional>
+#include <string>
+#include <unordered_map>
 #include <utility>
 
 namespace tracehost::python {
@@ -66,17 +70,51 @@ class Loaded {
 public:
   explicit Loaded(archive::Contents contents) : contents_(std::move(contents)) {}
 
+  /// A call, counted as the C++ API counts its own. Throws.
+  py::object call(const std::string &name, const py::tuple &values);
+
   const archive::Contents &contents() const { return contents_; }
   const archive::Entry &entry(const std::string &name) const { return *contents_.find(name); }
-  py::object call(const std::string &name, const py::tuple &values) const;
 
 private:
+  Counters &counters(const archive::Entry &entry);
+  py::object run(const archive::Entry &entry, const py::tuple &values, Counters &counters) const;
   static Given flat(const archive::Entry &entry, const py::tuple &values);
   /// Numbers and lists in place of the tensors that `like` has. False: they don't fit.
   static bool cast_to(const Signature &like, const archive::Entry &entry, const py::tuple &values,
                       Given &into);
   archive::Contents contents_;
+  /// By name, from the first call on: who only inspects an archive is in no report.
+  std::unordered_map<std::string, std::shared_ptr<Counters>> counters_;
 };
+
+Counters &Loaded::counters(const archive::Entry &entry) {
+  std::shared_ptr<Counters> &known = counters_[entry.name];
+  if (!known) {
+    constexpr std::size_t kind = 5; // `xxh3:`
+    known = runtime::counters_of(entry, contents_.path, contents_.hash.substr(kind));
+    known->live = entry.specializations.size();
+    report::ledger().created(known);
+  }
+  return *known;
+}
+
+py::object Loaded::call(const std::string &name, const py::tuple &values) {
+  const archive::Entry &entry = this->entry(name);
+  if (torch::jit::tracer::isTracing() || trace::active())
+    raise(errors().trace, fmt::format("{} of an archive is called in a body that is being traced, "
+                                      "whose graph can't have it: call it outside, or trace the "
+                                      "function that it was saved from.",
+                                      name));
+  Counters &counters = this->counters(entry);
+  try {
+    return run(entry, values, counters);
+  } catch (const python_error &) {
+    if (PyErr_ExceptionMatches(errors().signature))
+      counters.refused.fetch_add(1, std::memory_order_relaxed);
+    throw;
+  }
+}
 
 Given Loaded::flat(const archive::Entry &entry, const py::tuple &values) {
   Given given;
@@ -199,13 +237,8 @@ PyObject *result_of(const Specialization &s, torch::jit::Stack &stack) {
   return python_tree(s.outputs.nodes, at, tensors);
 }
 
-py::object Loaded::call(const std::string &name, const py::tuple &values) const {
-  const archive::Entry &entry = this->entry(name);
-  if (torch::jit::tracer::isTracing() || trace::active())
-    raise(errors().trace, fmt::format("{} of an archive is called in a body that is being traced, "
-                                      "whose graph can't have it: call it outside, or trace the "
-                                      "function that it was saved from.",
-                                      name));
+py::object Loaded::run(const archive::Entry &entry, const py::tuple &values,
+                       Counters &counters) const {
   Given given = flat(entry, values);
   std::vector<SpecializationRef> failed;
   std::string failed_check;
@@ -234,9 +267,11 @@ py::object Loaded::call(const std::string &name, const py::tuple &values) const 
       failed_check = "\n  " + told(check, Program::take_failed_at());
       continue;
     } catch (...) {
-      set_from_failed_run(name);
+      counters.failed.fetch_add(1, std::memory_order_relaxed);
+      set_from_failed_run(entry.name);
       rethrow();
     }
+    counters.hits.fetch_add(1, std::memory_order_relaxed);
     PyObject *made = result_of(*served, stack);
     if (!made)
       rethrow();

@@ -411,3 +411,35 @@ def test_random_signatures(tmp_path_factory, value, other):
     if _tensors_of((value, other)):
         module = torch.jit.load(path)
         assert hasattr(module, "forward")
+
+
+COUNTED = """
+import sys
+import torch, tracehost
+
+@tracehost.function
+def inverse(x):
+    return torch.linalg.inv(x)
+
+inverse(torch.eye(2))
+inverse.save(sys.argv[1])
+tracehost.load(sys.argv[1])["inverse"].__signature__
+loaded = tracehost.load(sys.argv[1])["inverse"]
+for x in torch.eye(2), torch.eye(2), torch.zeros(2, 2), torch.eye(3):
+    try:
+        loaded(x)
+    except (RuntimeError, tracehost.SignatureError) as error:
+        print(type(error).__name__)
+print(tracehost.report())
+"""
+
+
+def test_calls_of_a_loaded_function_are_in_the_report(tmp_path):
+    """As those of the C++ API are: hits, and ops that failed. A function that is only looked at is not there."""
+    done = subprocess.run(
+        [sys.executable, "-c", COUNTED, str(tmp_path / "a.pt")], capture_output=True, text=True
+    )
+    lines = done.stdout.splitlines()
+    assert lines[:2] == ["_LinAlgError", "SignatureError"], done.stderr
+    rows = [line.split() for line in lines if "a.pt" in line]
+    assert len(rows) == 1 and rows[0][:4] == ["inverse", "(a.pt)", "3", "2"]
