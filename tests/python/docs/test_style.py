@@ -1,4 +1,4 @@
-"""docs/style.md, as far as a machine can count: no sentence of docs, comments and docstrings has over 30 words."""
+"""docs/internals/style.md, as far as a machine can count: no sentence of docs, comments and docstrings has over 30 words."""
 
 import ast
 import re
