@@ -239,7 +239,7 @@ def load(path: str | bytes | os.PathLike[Any], device: str | torch.device | None
 
     The file is checked before it is used: load() ends with an archive or with ArchiveError, imports nothing and
     runs no Python, also for a file from a stranger. To call a function of a stranger's is to run his code: see
-    docs/archives.md.
+    docs/guides/archives.md.
 
     Args:
         device: where to put tensors and ops that were on the device of the trace; default: there.

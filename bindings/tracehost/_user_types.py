@@ -1,4 +1,4 @@
-"""What the methods of a user's trace type are given (`__tracehost_type__`, docs/user-types.md)."""
+"""What the methods of a user's trace type are given (`__tracehost_type__`, docs/guides/user-types.md)."""
 
 from __future__ import annotations
 

@@ -7,7 +7,8 @@
 /// loads it.
 ///
 /// Memory that a load takes, measured with files made for it: the tensors, once; 300 bytes for each
-/// byte of the source; 180 for each of other records. docs/archives.md promises a little less well.
+/// byte of the source; 180 for each of other records. docs/guides/archives.md promises a little
+/// less well.
 
 namespace tracehost::archive {
 

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-/// The manifest: what of an archive is no TorchScript, as JSON. docs/archives.md shows one.
+/// The manifest: what of an archive is no TorchScript, as JSON. docs/guides/archives.md shows one.
 
 namespace tracehost::archive {
 

@@ -4,7 +4,7 @@
     cd tests && tracehost -m fuzz --seed 1 --only 1234 [--keep FOLDER]
 
 A mutant is made again from its seed and number. What is found is printed, its file is kept; the exit status is 1.
-At a load and an inspection these count: a crash, an endless loop, and memory beyond what docs/archives.md says. So does
+At a load and an inspection these count: a crash, an endless loop, and memory beyond what docs/guides/archives.md says. So does
 an exception that is no ArchiveError, Python that runs, and a file that is written. At a call they are counted apart,
 as a call computes what the file says.
 """

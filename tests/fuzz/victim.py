@@ -22,7 +22,7 @@ from tracehost import _archive as own
 from .container import DEBUG, SOURCE, records
 from .mutate import mutant
 
-# What a load may take beside the file: docs/archives.md.
+# What a load may take beside the file: docs/guides/archives.md.
 FREE = 64 << 20
 FOR_SOURCE = 400  # a byte, unpacked; the record of its lines, too
 FOR_REST = 200  # a byte of the file
@@ -62,7 +62,7 @@ def before_a_load() -> int:
 
 
 def bound(content: bytes) -> int:
-    """The bytes that loading may take, by what docs/archives.md says."""
+    """The bytes that loading may take, by what docs/guides/archives.md says."""
     try:
         parts = records(content)
         source = sum(len(parts.get(name, b"")) for name in (SOURCE, DEBUG))

@@ -1,1 +1,1 @@
-"""Models of popular packages beside eager: `scripts/test --models`, results in docs/models.md."""
+"""Models of popular packages beside eager: `scripts/test --models`, results in docs/rules/models.md."""

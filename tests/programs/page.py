@@ -1,4 +1,4 @@
-"""Writes docs/models.md: counts by outcome, and a table of the rows."""
+"""Writes docs/rules/models.md: counts by outcome, and a table of the rows."""
 
 import statistics
 from collections import Counter

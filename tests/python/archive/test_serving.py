@@ -1,4 +1,4 @@
-"""docs/serving.md and examples/serving: torchrun; Triton's configuration; Ray Serve where it is installed."""
+"""docs/operations/serving.md and examples/serving: torchrun; Triton's configuration; Ray Serve where it is installed."""
 
 import importlib.util
 import json
@@ -18,7 +18,7 @@ from conftest import HOST, OF_TORCHRUN, ROOT, TORCHRUN, clean_environment
 from tracehost import TensorSpec
 
 EXAMPLES = ROOT / "examples" / "serving"
-PAGE = (ROOT / "docs" / "serving.md").read_text(encoding="utf-8")
+PAGE = (ROOT / "docs" / "operations" / "serving.md").read_text(encoding="utf-8")
 
 
 def run(*command, cwd, **environment):

@@ -1,4 +1,4 @@
-"""docs/coming-from-tensorflow.md names all of tf's names, and of ours only such as are there."""
+"""docs/start/coming-from-tensorflow.md names all of tf's names, and of ours only such as are there."""
 
 import inspect
 import re
@@ -7,7 +7,7 @@ import pytest
 import tracehost
 from conftest import ROOT
 
-PAGE = (ROOT / "docs" / "coming-from-tensorflow.md").read_text(encoding="utf-8")
+PAGE = (ROOT / "docs" / "start" / "coming-from-tensorflow.md").read_text(encoding="utf-8")
 
 TF = {
     "options of tf.function": "func input_signature autograph jit_compile reduce_retracing "

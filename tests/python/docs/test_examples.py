@@ -231,7 +231,7 @@ def test_a_notebook_runs_under_plain_jupyter(tmp_path):
 
 
 def test_every_example_is_in_the_page():
-    page = (ROOT / "docs" / "examples.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "start" / "examples.md").read_text(encoding="utf-8")
     files = [path for kind in ("*.py", "*.ipynb", "*/*.py") for path in EXAMPLES.glob(kind)]
     files += [path.parent for path in EXAMPLES.glob("cpp/*/CMakeLists.txt")]
     assert len(files) > 40

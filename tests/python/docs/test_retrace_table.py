@@ -1,4 +1,4 @@
-"""docs/when-does-it-retrace.md: each row of the table is true."""
+"""docs/rules/when-does-it-retrace.md: each row of the table is true."""
 
 import contextlib
 import re
@@ -10,7 +10,7 @@ import torch
 import tracehost
 from conftest import ROOT
 
-PAGE = (ROOT / "docs" / "when-does-it-retrace.md").read_text(encoding="utf-8")
+PAGE = (ROOT / "docs" / "rules" / "when-does-it-retrace.md").read_text(encoding="utf-8")
 NAMES = re.search(r"^```python\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)[1]
 CODE = re.compile(r"`([^`]+)`")
 CALL = re.compile(r"`((?:f|reducing|declared|setattr|names\.scale)[(.][^`]+)`")

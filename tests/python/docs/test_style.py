@@ -1,4 +1,8 @@
-"""docs/style.md, as far as a machine can count: no sentence of docs, comments and docstrings has over 30 words."""
+"""docs/internals/style.md, as far as a machine can check.
+
+No sentence of docs, comments and docstrings has over 30 words. README and docs have none of the words that the page's
+table says to avoid, and no page is too long. Comments of most folders still have some of the words: CLEAN lists the others.
+"""
 
 import ast
 import re
@@ -13,6 +17,12 @@ MOST_SIGNS = 5
 # A line that is indented in a comment or docstring is a drawing, a table or a command.
 DRAWN = "    "
 FOLDERS = ("host", "bindings", "examples", "tests", "scripts", "docs")
+STYLE = ROOT / "docs" / "internals" / "style.md"
+# scripts/test --models writes this page, with the words of messages.
+WRITTEN = {ROOT / "docs" / "rules" / "models.md"}
+MOST_LINES = 400
+# Folders whose comments and docstrings have none of the words to avoid.
+CLEAN = ("scripts",)
 
 
 def paragraphs_of_markdown(text):
@@ -77,6 +87,77 @@ def test_no_sentence_is_too_long(folder):
         for said in too_long(path)
     ]
     assert not found, "\n".join(found)
+
+
+def pages():
+    return [
+        p for p in [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))] if p not in WRITTEN
+    ]
+
+
+def words_to_avoid():
+    """The first column of the table in style.md, and what to write instead."""
+    table = STYLE.read_text().partition("\n## Words to avoid\n")[2].partition("\n## ")[0]
+    rows = re.findall(r"^\| ([^|]+) \| ([^|]+) \|$", table, re.MULTILINE)[1:]
+    return {word: better for words, better in rows for word in words.split(", ")}
+
+
+def avoided(text):
+    """The words to avoid in a page's prose and tables: not in code, links and quoted programs."""
+    text = re.sub(r"^```.*?^```$|`[^`]*`|\]\([^)]*\)", " ", text, flags=re.DOTALL | re.MULTILINE)
+    for word, better in words_to_avoid().items():
+        for found in re.finditer(
+            rf"(?<![\w-]){word}(?![\w-])".replace(" ", r"\s+"), text, re.IGNORECASE
+        ):
+            yield f"'{found[0]}': write {better}"
+
+
+# A sentence that starts so has its object first.
+INVERTED = re.compile(r"(?:^|[.!?:] )(Of (?:a|an|the|what|these|those) )")
+
+
+def page_without_its_examples(page):
+    """style.md shows the words and sentences that it is against, in tables."""
+    text = page.read_text()
+    return re.sub(r"^\|.*$", "", text, flags=re.MULTILINE) if page == STYLE else text
+
+
+@pytest.mark.parametrize("page", pages(), ids=lambda p: str(p.relative_to(ROOT)))
+def test_words_of_a_page(page):
+    text = page_without_its_examples(page)
+    inverted = [
+        m[1] for p in paragraphs_of_markdown(text) for m in INVERTED.finditer(p.strip("- \n"))
+    ]
+    assert [*avoided(text), *inverted] == []
+
+
+@pytest.mark.parametrize("folder", CLEAN)
+def test_words_of_comments(folder):
+    found = [
+        f"{path.relative_to(ROOT)}: {word}"
+        for path in files()
+        if path.relative_to(ROOT).parts[0] == folder
+        for paragraph in prose(path)
+        for word in avoided(paragraph)
+    ]
+    assert not found, "\n".join(found)
+
+
+@pytest.mark.parametrize("page", pages(), ids=lambda p: str(p.relative_to(ROOT)))
+def test_a_page_is_not_too_long(page):
+    assert len(page.read_text().splitlines()) <= MOST_LINES
+
+
+def test_a_word_to_avoid_is_found():
+    assert {"watched", "stand-in", "told"} <= words_to_avoid().keys()
+    assert [
+        *avoided("A value is Watched\nby a `stand-in`, told [so](told.md).\n```\nrefused\n```\n")
+    ] == [
+        "'Watched': write guarded, guard, not guarded",
+        "'told': write says, reports",
+    ]
+    assert [*avoided("untold, watched-over\n")] == []
+    assert INVERTED.findall("It is so. Of the strides only one is compared") == ["Of the "]
 
 
 def test_a_sentence_that_is_too_long_is_found(tmp_path):

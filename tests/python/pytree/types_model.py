@@ -1,4 +1,4 @@
-"""What a call is compared by, once more, as plainly as docs/rules.md tells it: the oracle of the properties."""
+"""What a call is compared by, once more, as plainly as docs/rules/signature.md tells it: the oracle of the properties."""
 
 import collections
 import dataclasses
