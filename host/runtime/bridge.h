@@ -10,7 +10,8 @@
 #include <string>
 
 /// What C++ callers (embed/) ask of Python. The extension module `_tracehost` implements it
-/// (bindings/bridge.cpp) and has it in a capsule; neither includes anything of the other.
+/// (bindings/src/export/bridge.cpp) and has it in a capsule; neither includes anything of the
+/// other.
 
 namespace tracehost::runtime {
 

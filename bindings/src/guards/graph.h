@@ -183,7 +183,7 @@ private:
   PyObject *key_ = nullptr, *value_ = nullptr;
 };
 
-/// The object of a weak reference, or null. The field: see atoms.cpp.
+/// The object of a weak reference, or null. The field: see pytree/leaf.cpp.
 inline PyObject *referent(PyObject *weak) {
   PyObject *object = reinterpret_cast<PyWeakReference *>(weak)->wr_object;
   return object == Py_None ? nullptr : object;

@@ -13,9 +13,10 @@
 namespace tracehost::python {
 
 /// A C profile function and an Observer for the current thread and one trace. Tells the Recorder
-/// which code and which instructions run. Refuses what calls tell of (optimizers.h, seeds). The
-/// user's profiler, if any, is called as well. While tensors only stand for others (`frontend`
-/// tells), ops run Python code of torch's, which is kept out. Requires: GIL held.
+/// which code and which instructions run. Refuses what calls tell of
+/// (hooks/unsupported_optimizers.h, seeds). The user's profiler, if any, is called as well. While
+/// tensors only stand for others (`frontend` tells), ops run Python code of torch's, which is kept
+/// out. Requires: GIL held.
 class Profile final : public Observer {
 public:
   explicit Profile(Recorder &recorder);

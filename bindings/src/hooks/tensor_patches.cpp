@@ -341,7 +341,7 @@ PyObject *format_method(PyObject *original, const char *, Args args, std::size_t
 
 PyObject *call_impl_code = nullptr; ///< of torch.nn.Module: borrowed from it
 
-/// nn.Module's call asks whether to go through _slow_forward, which is ours (conversion.h).
+/// nn.Module's call asks whether to go through _slow_forward, which is ours (base/autograph.h).
 bool is_asked_by_module() {
   if (!Converting::now())
     return false;

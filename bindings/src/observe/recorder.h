@@ -38,7 +38,7 @@ class Stores;
 ///
 /// Problem: which attributes, globals and cells a body reads is known only while it runs, and the
 /// values to publish are those from before. Answer: each instruction is seen before it runs
-/// (guards/observer.h), with its operands. A read of an object that has a path (guards/paths.h)
+/// (observe/observer.h), with its operands. A read of an object that has a path (observe/paths.h)
 /// records a slot with what is there; so does a store, before it happens.
 ///
 /// Requires for every member: GIL held, on the thread that traces.

@@ -6,8 +6,8 @@
 #include <Python.h>
 #include <c10/util/SmallVector.h>
 
-/// Containers put together again from what containers.h takes them apart into. Requires for all:
-/// GIL held.
+/// Containers put together again from what pytree/container.h takes them apart into. Requires for
+/// all: GIL held.
 
 namespace tracehost::python {
 

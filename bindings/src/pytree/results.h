@@ -22,7 +22,8 @@ struct Returnable {
   /// others.
   bool made = false;
   std::span<PyObject *const> containers = {}; ///< lists and dicts among the arguments
-  ReachedObjects *reached = nullptr; ///< what the body has found outside (walk.h); null: nothing
+  ReachedObjects *reached =
+      nullptr; ///< what the body has found outside (pytree/pytree.h); null: nothing
 };
 
 /// Describes what the body returned, to which the caller has one reference; `tensors` gets its

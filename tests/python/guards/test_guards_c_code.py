@@ -1,4 +1,4 @@
-"""Guards on what C code reads and stores, by the table of bindings/guards/c_functions.cpp: containers that change or stay as
+"""Guards on what C code reads and stores, by the table of bindings/src/observe/c_functions.cpp: containers that change or stay as
 they are, the clock, other threads, code that is not in the table."""
 
 import collections
