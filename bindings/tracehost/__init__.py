@@ -25,23 +25,20 @@ from ._versions import check as _check
 
 _check()
 
-from . import _engine as _engine  # noqa: E402  (autograd's, in a trace)
-from . import _html as _html  # noqa: E402  (what notebooks show)
-from . import _introspection as _introspection  # noqa: E402  (methods of Function)
-from . import _traced_number as _traced_number  # noqa: E402  (tells _tracehost its class)
-from . import _variables as _variables  # noqa: E402  (what they say of calls)
 from . import autograph, testing  # noqa: E402
 from ._archive import Archive, ArchivedFunction, load, save  # noqa: E402
+from ._arguments.tensor_spec import TensorSpec  # noqa: E402
 from ._concrete import ConcreteFunction  # noqa: E402
 from ._function import Function, function  # noqa: E402
 from ._init_scope import init_scope  # noqa: E402
-from ._map_fn import map_fn  # noqa: E402
-from ._monitor import trace_monitor  # noqa: E402
-from ._numpy_function import numpy_function  # noqa: E402
-from ._print import print as print  # noqa: E402
-from ._py_function import py_function  # noqa: E402
-from ._report import Event, events, report, reset  # noqa: E402
-from ._scan import scan  # noqa: E402
+from ._python_ops.numpy_function import numpy_function  # noqa: E402
+from ._python_ops.print import print as print  # noqa: E402
+from ._python_ops.py_function import py_function  # noqa: E402
+from ._reports import html as _html  # noqa: E402, F401  (what notebooks show)
+from ._reports import introspection as _introspection  # noqa: E402, F401  (methods of Function)
+from ._reports import variables as _variables  # noqa: E402  (what they say of calls)
+from ._reports.monitor import trace_monitor  # noqa: E402
+from ._reports.report import Event, events, report, reset  # noqa: E402
 from ._switches import (  # noqa: E402
     executing_eagerly,
     functions_run_eagerly,
@@ -50,8 +47,11 @@ from ._switches import (  # noqa: E402
     run_functions_eagerly,
     stance,
 )
-from ._tensor_array import TensorArray  # noqa: E402
-from ._tensor_spec import TensorSpec  # noqa: E402
+from ._tensor_arrays.map_fn import map_fn  # noqa: E402
+from ._tensor_arrays.scan import scan  # noqa: E402
+from ._tensor_arrays.tensor_array import TensorArray  # noqa: E402
+from ._traced import engine as _engine  # noqa: E402, F401  (autograd's, in a trace)
+from ._traced import traced_number as _traced_number  # noqa: E402, F401  (tells _tracehost its class)
 from ._versions import VERSION as __version__  # noqa: E402
 from .autograph.run.cases import case, switch_case  # noqa: E402
 from .autograph.run.explicit import cond, range, while_loop  # noqa: E402
@@ -108,6 +108,6 @@ _variables.apply()
 
 def load_ipython_extension(ipython):  # type: ignore[no-untyped-def]
     """`%load_ext tracehost`"""
-    from ._magics import TracehostMagics
+    from ._reports.magics import TracehostMagics
 
     ipython.register_magics(TracehostMagics)

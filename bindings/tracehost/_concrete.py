@@ -7,7 +7,7 @@ from typing import Any
 import torch
 
 from . import _tracehost
-from ._stand_ins import Maker, attempt
+from ._traced.stand_ins import Maker, attempt
 from ._tracehost import Function, TensorSpec
 
 

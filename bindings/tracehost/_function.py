@@ -16,7 +16,7 @@ from typing import Any, Literal, ParamSpec, TypedDict, TypeVar, Unpack, overload
 
 import torch
 
-from ._signature import Declaration
+from ._arguments.signature import Declaration
 from ._tracehost import Function, TensorSpec
 
 # Options whose part of tracehost is not there yet, with the only value that is taken until then.

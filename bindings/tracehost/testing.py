@@ -6,7 +6,7 @@ import warnings
 from types import TracebackType
 from typing import Any
 
-from ._monitor import described, function_of, latest_traces, listed, times
+from ._reports.monitor import described, function_of, latest_traces, listed, times
 
 __all__ = ["assert_traces"]
 

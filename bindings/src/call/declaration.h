@@ -10,7 +10,7 @@
 
 namespace tracehost::python {
 
-/// A Function's input_signature: a `tracehost._signature.Declaration`, and what of it each miss
+/// A Function's input_signature: a `_arguments.signature.Declaration`, and what of it each miss
 /// needs. Requires for every member: GIL held.
 class Declaration {
 public:

@@ -24,7 +24,7 @@ std::string shown_value(py::handle value) {
   if (THPVariable_Check(value.ptr()))
     return spec_of(TensorMeta::of(THPVariable_Unpack(value.ptr()))).text();
   return py::cast<std::string>(
-      py::module_::import("tracehost._signature").attr("_shorten").attr("repr")(value));
+      py::module_::import("tracehost._arguments.signature").attr("_shorten").attr("repr")(value));
 }
 
 std::string shown_arguments(const py::args &args, const py::kwargs &kwargs) {
@@ -195,7 +195,7 @@ bool Concrete::take_leaf(const Parameter &parameter, std::size_t at, py::handle 
     if (!THPVariable_Check(value.ptr())) {
       const TensorMeta &meta = signature().slots[node.payload.slot];
       try {
-        tensor = py::module_::import("tracehost._signature")
+        tensor = py::module_::import("tracehost._arguments.signature")
                      .attr("_fit_tensor")(TensorSpec::of(meta), value, parameter.name, false);
       } catch (py::error_already_set &e) {
         if (!e.matches(errors().signature))

@@ -189,7 +189,7 @@ private:
       return Py_NewRef(value);
     const TensorMeta &meta = like_.slots[like_.nodes[at].payload.slot];
     try {
-      return py::module_::import("tracehost._signature")
+      return py::module_::import("tracehost._arguments.signature")
           .attr("_fit_tensor")(TensorSpec::of(meta), py::reinterpret_borrow<py::object>(value),
                                path(like_, at), false)
           .release()

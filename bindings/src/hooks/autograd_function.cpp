@@ -23,10 +23,10 @@ struct Apply {
   PyObject *original; ///< what was in the class's dict; strong
 };
 
-/// tracehost._foreign.call(callable, name, args, kwargs). Cold.
+/// tracehost._traced.foreign.call(callable, name, args, kwargs). Cold.
 PyObject *record(PyObject *callable, const std::string &name, PyObject *const *args,
                  std::size_t count, PyObject *kwnames) {
-  const Owned module(PyImport_ImportModule("tracehost._foreign"));
+  const Owned module(PyImport_ImportModule("tracehost._traced.foreign"));
   const Owned positional(PyTuple_New(static_cast<Py_ssize_t>(count))), named(PyDict_New());
   if (!module || !positional || !named)
     return nullptr;

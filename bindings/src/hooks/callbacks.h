@@ -8,7 +8,7 @@
 
 #include <vector>
 
-/// Python code that a graph calls: what tracehost/_py_function.py is made of.
+/// Python code that a graph calls: what tracehost/_python_ops/py_function.py is made of.
 
 namespace tracehost::python {
 

@@ -28,7 +28,7 @@ namespace tracehost::python {
 /// Requires for every member: GIL held.
 class StandIns {
 public:
-  /// `maker`: a `tracehost._stand_ins.Maker`; kept. `tensor(spec)` gives a stand-in.
+  /// `maker`: a `tracehost._traced.stand_ins.Maker`; kept. `tensor(spec)` gives a stand-in.
   explicit StandIns(PyObject *maker);
   ~StandIns();
   StandIns(const StandIns &) = delete;

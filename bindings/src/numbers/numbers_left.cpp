@@ -22,7 +22,7 @@ bool is_referred_to(PyObject *number) {
 PyObject *replacer() {
   static constinit Lazy<PyObject *> made;
   return made([] {
-    const Owned module(PyImport_ImportModule("tracehost._numbers_left"));
+    const Owned module(PyImport_ImportModule("tracehost._traced.numbers_left"));
     return module ? PyObject_GetAttrString(module.get(), "replace") : nullptr;
   });
 }

@@ -11,7 +11,7 @@
 
 /// Numbers that may differ at a later call, as a traced body sees them: those it reads from tensors
 /// (trace/numbers.h), and sizes. They are tensors of the class
-/// tracehost._traced_number.TracedNumber, which does what a bool, an int or a float does. Requires
+/// _traced.traced_number.TracedNumber, which does what a bool, an int or a float does. Requires
 /// for all: GIL held.
 
 namespace tracehost::python {

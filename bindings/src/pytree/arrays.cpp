@@ -50,7 +50,7 @@ PyObject *tensor_of(PyObject *array) {
   if (is_masked(Py_TYPE(array)))
     raise(errors().signature, "a tensor has no mask, which a numpy.ma.MaskedArray has. Pass "
                               "array.filled(value), or its data and its mask.");
-  Owned module(PyImport_ImportModule("tracehost._arrays"));
+  Owned module(PyImport_ImportModule("tracehost._arguments.arrays"));
   PyObject *tensor = module ? PyObject_CallMethod(module.get(), "tensor_of", "O", array) : nullptr;
   if (!tensor)
     rethrow();

@@ -18,11 +18,11 @@ bool has(PyObject *type, const char *method) { return user_method(type, method) 
 
 std::string name_of(PyObject *type) { return Py_TYPE(type)->tp_name; }
 
-/// What `placeholder_value` and `cast` are given: a `tracehost._user_types.TypeContext`.
+/// What `placeholder_value` and `cast` are given: a `tracehost._arguments.user_types.TypeContext`.
 Owned context_of(PyObject *value, const std::vector<Owned> &tensors, const char *argument) {
   static constinit Lazy<PyObject *> type;
   PyObject *make = type([] {
-    const Owned module(PyImport_ImportModule("tracehost._user_types"));
+    const Owned module(PyImport_ImportModule("tracehost._arguments.user_types"));
     PyObject *found = module ? PyObject_GetAttrString(module.get(), "TypeContext") : nullptr;
     if (!found)
       rethrow();

@@ -15,7 +15,7 @@ import time
 def after_cell() -> str:
     """Lets all that the cell wrote become outputs, then tells what tracehost did in it: JSON, or nothing."""
     _settle()
-    return getattr(sys.modules.get("tracehost._report"), "since_last", str)()
+    return getattr(sys.modules.get("tracehost._reports.report"), "since_last", str)()
 
 
 def _settle() -> None:

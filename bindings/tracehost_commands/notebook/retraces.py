@@ -14,7 +14,7 @@ class Retraces:
         self._rows: list[tuple[int, float, dict[str, Any]]] = []
 
     def add(self, number: int, index: int, seconds: float, statistics: dict[str, Any]) -> None:
-        """`statistics`: of tracehost._report.since_last(); empty where tracehost is not imported."""
+        """`statistics`: of tracehost._reports.report.since_last(); empty where tracehost is not imported."""
         if statistics:
             kept = statistics | {"causes": statistics["causes"][:_MOST_CAUSES]}
             self._notebook.cells[index].metadata["tracehost"] = kept

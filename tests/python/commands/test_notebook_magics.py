@@ -9,7 +9,7 @@ import tracehost
 from IPython.core.interactiveshell import InteractiveShell
 from IPython.utils.capture import capture_output
 from tracehost import _html
-from tracehost._drawing import Drawing
+from tracehost._reports.drawing import Drawing
 
 
 @pytest.fixture(scope="module")
@@ -122,7 +122,7 @@ def test_the_trace_magic_and_an_error(shell, step):
         result = shell.run_cell("%%trace\nstep(torch.ones(2))\n1 / 0")
     assert isinstance(result.error_in_exec, ZeroDivisionError)
     assert shown.outputs[-1].data["text/plain"].startswith("1 call, 0 hits, 1 trace\n")
-    assert shown.stdout.count("division by zero") == 1 and "_magics.py" not in shown.stdout
+    assert shown.stdout.count("division by zero") == 1 and "magics.py" not in shown.stdout
 
 
 def test_the_retraces_magic(shell, step):

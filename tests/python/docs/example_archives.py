@@ -24,7 +24,7 @@ import torch
 import tracehost
 from torch.utils._pytree import tree_leaves, tree_map
 from tracehost._archive import live
-from tracehost._monitor import TraceMonitor
+from tracehost._reports.monitor import TraceMonitor
 
 function = tracehost.function
 watched: list[Watched] = []

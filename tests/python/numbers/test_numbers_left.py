@@ -7,7 +7,7 @@ import gc
 import pytest
 import torch
 import tracehost
-from tracehost._traced_number import TracedNumber
+from tracehost._traced.traced_number import TracedNumber
 
 pytestmark = pytest.mark.filterwarnings(
     "ignore::tracehost.RetraceWarning", "ignore::tracehost.SideEffectWarning"

@@ -5,7 +5,8 @@ import pytest
 import torch
 import tracehost
 from declare_support import SCALAR, S, declared, refusal, spec
-from tracehost import SignatureError, TensorSpec, _signature
+from tracehost import SignatureError, TensorSpec
+from tracehost._arguments import signature as _signature
 
 
 @pytest.fixture(autouse=True)

@@ -12,10 +12,10 @@ from typing import Any
 import torch
 
 from ... import _tracehost
-from ..._map_fn import map_fn
-from ..._scan import scan
-from ..._tensor_array import TensorArray
-from ..._traced_number import TracedNumber, compute
+from ..._tensor_arrays.map_fn import map_fn
+from ..._tensor_arrays.scan import scan
+from ..._tensor_arrays.tensor_array import TensorArray
+from ..._traced.traced_number import TracedNumber, compute
 from ..conversion.compile import converted, copy_of
 from ..conversion.policy import is_refused
 from ..staging.iterables import enumerate_, is_staged, len_, range_, zip_

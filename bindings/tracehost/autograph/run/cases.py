@@ -8,7 +8,7 @@ from typing import Any, NoReturn
 
 import torch
 
-from ..._traced_number import TracedNumber
+from ..._traced.traced_number import TracedNumber
 from ..._tracehost import recording
 from ..staging.branches import check_condition
 from ..staging.state import as_tensor, is_tensor, kind

@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from ..._traced_number import TracedNumber
+from ..._traced.traced_number import TracedNumber
 from ..._tracehost import recording
 from ..staging.conditions import choose
 from ..staging.iterables import range_

@@ -15,7 +15,7 @@ from typing import Any
 
 import torch
 
-from ..._traced_number import compute
+from ..._traced.traced_number import compute
 from ..._tracehost import (
     is_relaxing,
     may_check,

@@ -19,7 +19,7 @@ from typing import NoReturn
 import torch
 
 from ..._errors import Error, ValueReadError
-from ..._stand_ins import needs_data
+from ..._traced.stand_ins import needs_data
 from ..._tracehost import (
     Branches,
     abandoned,

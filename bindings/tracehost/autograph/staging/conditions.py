@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from ..._traced_number import compute
+from ..._traced.traced_number import compute
 from ..._tracehost import can_be_checked
 from ..conversion.undefined import ld
 from .branches import check_condition, stage

@@ -16,7 +16,7 @@ class StagedList(Staged):
     """What the function's variable holds in place of its list: append, read, len, for, stack and cat."""
 
     def __init__(self, grows: Grows) -> None:
-        from ..._tensor_array import TensorArray
+        from ..._tensor_arrays.tensor_array import TensorArray
 
         self.array = TensorArray(grows.dtype)
         for item in grows.items:

@@ -13,7 +13,8 @@ from typing import Any
 
 import torch
 
-from ..._traced_number import TracedNumber
+from ..._arguments.trees import LEAF, Spec, flatten
+from ..._traced.traced_number import TracedNumber
 from ..._tracehost import (
     _number_is_read,
     _number_tensor,
@@ -22,7 +23,6 @@ from ..._tracehost import (
     sizes_now,
     without_data,
 )
-from ..._trees import LEAF, Spec, flatten
 from ..conversion.undefined import PREFIX, Undefined, is_undefined
 from .where import refuse
 

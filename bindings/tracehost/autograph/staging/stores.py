@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from ..._traced_number import TracedNumber
+from ..._traced.traced_number import TracedNumber
 from ..._tracehost import BlockStore, begin_block, end_block, in_block
 from ..conversion.undefined import Undefined
 from .state import Parts, is_number, is_tensor, same, take_apart

@@ -11,9 +11,9 @@ from typing import Any, TypeVar
 
 import torch
 
-from ._errors import TraceError
-from ._tracehost import TensorSpec, stand_in
-from ._tracehost import needs_data as op_of
+from .._errors import TraceError
+from .._tracehost import TensorSpec, stand_in
+from .._tracehost import needs_data as op_of
 
 T = TypeVar("T")
 

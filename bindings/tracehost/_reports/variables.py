@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import os
 
-from . import _tracehost
-from ._switches import run_functions_eagerly, stance
+from .. import _tracehost
+from .._switches import run_functions_eagerly, stance
 
 
 def apply() -> None:

@@ -6,7 +6,7 @@ import shutil
 import subprocess
 from typing import Any
 
-from ._html import MOST_CODE, cut
+from .html import MOST_CODE, cut
 
 MOST_NODES = 300  # a larger graph takes dot minutes, and nobody can read it
 _SECONDS = 20

@@ -15,9 +15,9 @@ from typing import Any
 
 import torch
 
-from ._errors import SignatureError
-from ._tracehost import TensorSpec, tensor_text
-from ._values import Unfit, as_tensor
+from .._errors import SignatureError
+from .._tracehost import TensorSpec, tensor_text
+from .values import Unfit, as_tensor
 
 _KIND = inspect.Parameter
 _DEEPEST = 200

@@ -7,10 +7,10 @@ from typing import Any
 
 import torch
 
-from . import _tracehost
-from ._concrete import instance_of
-from ._stand_ins import attempt
-from ._tracehost import Function, show_call
+from .. import _tracehost
+from .._concrete import instance_of
+from .._traced.stand_ins import attempt
+from .._tracehost import Function, show_call
 
 
 @dataclass(frozen=True)

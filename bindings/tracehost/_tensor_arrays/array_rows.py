@@ -8,12 +8,12 @@ from typing import Any, Self
 
 import torch
 
-from . import _tracehost
-from ._elements import ROW, Elements
-from .autograph.run.explicit import while_loop
-from .autograph.staging.conditions import choose, raise_if
-from .autograph.staging.state import as_number, as_tensor, is_tensor
-from .autograph.staging.where import line
+from .. import _tracehost
+from ..autograph.run.explicit import while_loop
+from ..autograph.staging.conditions import choose, raise_if
+from ..autograph.staging.state import as_number, as_tensor, is_tensor
+from ..autograph.staging.where import line
+from .elements import ROW, Elements
 
 
 class AllAtOnce:

@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from ._errors import SignatureError
+from .._errors import SignatureError
 
 
 def tensor_of(array: Any) -> torch.Tensor:

@@ -7,16 +7,16 @@ from typing import Any, NoReturn
 
 import torch
 
-from ._dtypes import dtype_of, is_dtype
-from ._elements import check_at_each_call, fits
-from ._rows import Rows, dtypes_in, each_row
-from ._tensor_array import TensorArray
-from ._tracehost import TensorSpec, sizes_now
-from ._trees import flatten
-from .autograph.run.explicit import check_callable
-from .autograph.staging.conditions import raise_if
-from .autograph.staging.state import is_tensor, kind
-from .autograph.staging.where import line
+from .._arguments.dtypes import dtype_of, is_dtype
+from .._arguments.trees import flatten
+from .._tracehost import TensorSpec, sizes_now
+from ..autograph.run.explicit import check_callable
+from ..autograph.staging.conditions import raise_if
+from ..autograph.staging.state import is_tensor, kind
+from ..autograph.staging.where import line
+from .elements import check_at_each_call, fits
+from .rows import Rows, dtypes_in, each_row
+from .tensor_array import TensorArray
 
 
 def map_fn(

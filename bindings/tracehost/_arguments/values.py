@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from ._tracehost import TensorSpec
+from .._tracehost import TensorSpec
 
 _KINDS = ("bool", "int", "float", "complex")  # each is taken for those that follow
 _OF_ARRAY = {"b": 0, "i": 1, "u": 1, "f": 2, "c": 3}

@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from . import _tracehost
+from .. import _tracehost
 
 
 class _Engine(torch._C._ImperativeEngine):

@@ -7,10 +7,10 @@ import html
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from ._cells import in_cells
-from ._concrete import ConcreteFunction
-from ._report import events
-from ._tracehost import Function, TensorSpec
+from .._cells import in_cells
+from .._concrete import ConcreteFunction
+from .._tracehost import Function, TensorSpec
+from .report import events
 
 MOST_ROWS = 25
 MOST_TEXT = 300  # characters of one text

@@ -10,10 +10,10 @@ from typing import Any
 
 import torch
 
-from ._py_function import Call, at_each_run
-from ._traced_number import TracedNumber
-from ._trees import flatten
-from .autograph.staging.where import line
+from .._arguments.trees import flatten
+from .._traced.traced_number import TracedNumber
+from ..autograph.staging.where import line
+from .py_function import Call, at_each_run
 
 _PLAIN = (str, bytes, bool, int, float, complex, type(None), torch.dtype, torch.device)
 _options = threading.Lock()  # torch's print options are the process's

@@ -8,14 +8,14 @@ from typing import Any
 
 import torch
 
-from . import _tracehost
-from ._array_rows import AllAtOnce, number_of, put_each
-from ._dtypes import dtype_of
-from ._elements import Elements, check_integer, traced
-from ._traced_number import compute
-from .autograph.staging.conditions import raise_if
-from .autograph.staging.state import as_number, is_read, is_tensor
-from .autograph.staging.where import line, refuse
+from .. import _tracehost
+from .._arguments.dtypes import dtype_of
+from .._traced.traced_number import compute
+from ..autograph.staging.conditions import raise_if
+from ..autograph.staging.state import as_number, is_read, is_tensor
+from ..autograph.staging.where import line, refuse
+from .array_rows import AllAtOnce, number_of, put_each
+from .elements import Elements, check_integer, traced
 
 
 class TensorArray(AllAtOnce):

@@ -8,12 +8,12 @@ from typing import Any
 
 import torch
 
-from . import _tracehost
-from ._dtypes import dtype_of, is_dtype
-from ._errors import SignatureError
-from ._traced_number import TracedNumber
-from ._tracehost import TensorSpec
-from ._values import Unfit, as_tensor
+from .. import _tracehost
+from .._arguments.dtypes import dtype_of, is_dtype
+from .._arguments.values import Unfit, as_tensor
+from .._errors import SignatureError
+from .._traced.traced_number import TracedNumber
+from .._tracehost import TensorSpec
 
 Shape = Iterable["int | None"]
 _NUMBERS = (bool, int, float, complex)

@@ -7,8 +7,8 @@ from typing import Any
 
 import torch
 
-from ._py_function import Call, at_each_run
-from .autograph.staging.state import is_tensor
+from ..autograph.staging.state import is_tensor
+from .py_function import Call, at_each_run
 
 
 def numpy_function(

@@ -7,12 +7,19 @@ from typing import Any
 
 import torch
 
-from ._traced_number import TracedNumber
-from ._tracehost import _number_is_size, recording, row_count, sizes_now
-from .autograph.staging.conditions import raise_if
-from .autograph.staging.containers import bodies
-from .autograph.staging.state import as_number, as_tensor, dtype_name, is_number, is_read, is_tensor
-from .autograph.staging.where import line, refuse
+from .._traced.traced_number import TracedNumber
+from .._tracehost import _number_is_size, recording, row_count, sizes_now
+from ..autograph.staging.conditions import raise_if
+from ..autograph.staging.containers import bodies
+from ..autograph.staging.state import (
+    as_number,
+    as_tensor,
+    dtype_name,
+    is_number,
+    is_read,
+    is_tensor,
+)
+from ..autograph.staging.where import line, refuse
 
 _KINDS = (bool, int, float)
 ROW = -1

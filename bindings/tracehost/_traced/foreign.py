@@ -8,9 +8,10 @@ from typing import Any
 import torch
 from torch.utils import _pytree
 
-from . import _custom_forward, _tracehost
-from ._errors import TraceError
-from ._traced_number import TracedNumber
+from .. import _tracehost
+from .._errors import TraceError
+from . import custom_forward
+from .traced_number import TracedNumber
 
 
 def call(function: Callable[..., Any], name: str, args: Any, kwargs: Any) -> Any:
@@ -23,8 +24,8 @@ def call(function: Callable[..., Any], name: str, args: Any, kwargs: Any) -> Any
     Raises:
         TraceError: at a run, if it returns something else than when it was traced.
     """
-    if _custom_forward.is_recorded(function, args, kwargs):
-        return _custom_forward.recorded(function, args)
+    if custom_forward.is_recorded(function, args, kwargs):
+        return custom_forward.recorded(function, args)
     made = Call(function, name, args or (), kwargs or {})
     tensors, made.tensors = made.tensors, None
     return made.structured(_tracehost.record_foreign(made, tensors, name))

@@ -10,8 +10,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from . import _tracehost
-from ._cells import anywhere, table_in_cells
+from .. import _tracehost
+from .._cells import anywhere, table_in_cells
 
 
 @dataclass(frozen=True)

@@ -8,10 +8,10 @@ import warnings
 from collections.abc import Callable
 from typing import Any
 
-from ._cells import in_cells
-from ._errors import RetraceWarning, TraceError
-from ._report import Event, events
-from ._tracehost import Function
+from .._cells import in_cells
+from .._errors import RetraceWarning, TraceError
+from .._tracehost import Function
+from .report import Event, events
 
 
 def function_of(function: Any, who: str) -> Function:

@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from . import _tracehost
+from .. import _tracehost
 
 _COMPARISONS = ("eq", "ne", "lt", "le", "gt", "ge")
 _SMALL = range(-(2**63), 2**63)

@@ -7,12 +7,12 @@ from typing import Any
 
 import torch
 
-from ._arrays import tensor_of
-from ._tensor_array import TensorArray
-from ._tracehost import recording
-from ._trees import flatten, mapped
-from .autograph.run.explicit import while_loop
-from .autograph.staging.state import is_tensor, kind
+from .._arguments.arrays import tensor_of
+from .._arguments.trees import flatten, mapped
+from .._tracehost import recording
+from ..autograph.run.explicit import while_loop
+from ..autograph.staging.state import is_tensor, kind
+from .tensor_array import TensorArray
 
 
 class Rows:

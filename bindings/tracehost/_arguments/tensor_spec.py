@@ -6,8 +6,8 @@ from typing import Any
 
 import torch
 
-from ._dtypes import dtype_of
-from ._tracehost import TensorSpec
+from .._tracehost import TensorSpec
+from .dtypes import dtype_of
 
 _make = TensorSpec.__init__
 

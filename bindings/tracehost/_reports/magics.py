@@ -8,14 +8,14 @@ from typing import Any
 from IPython.core.error import UsageError
 from IPython.core.magic import Magics, cell_magic, line_magic, magics_class
 
-from . import _tracehost
-from ._cells import in_cells
-from ._concrete import ConcreteFunction
-from ._drawing import Drawing
-from ._html import signature_of, table
-from ._monitor import function_of
-from ._report import Event, events
-from ._switches import _NAMES, functions_run_eagerly, run_functions_eagerly, stance
+from .. import _tracehost
+from .._cells import in_cells
+from .._concrete import ConcreteFunction
+from .._switches import _NAMES, functions_run_eagerly, run_functions_eagerly, stance
+from .drawing import Drawing
+from .html import signature_of, table
+from .monitor import function_of
+from .report import Event, events
 
 _HEAD = ["function", "call", "signature", "trace ms", "traced because"]
 

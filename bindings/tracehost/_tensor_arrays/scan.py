@@ -7,15 +7,15 @@ from typing import Any
 
 import torch
 
-from ._elements import Elements
-from ._rows import Rows, dtype_of_number, dtypes_in, each_row
-from ._tensor_array import TensorArray
-from ._tracehost import sizes_now
-from ._trees import flatten
-from .autograph.run.explicit import check_callable
-from .autograph.staging.conditions import raise_if
-from .autograph.staging.state import is_tensor, kind
-from .autograph.staging.where import line
+from .._arguments.trees import flatten
+from .._tracehost import sizes_now
+from ..autograph.run.explicit import check_callable
+from ..autograph.staging.conditions import raise_if
+from ..autograph.staging.state import is_tensor, kind
+from ..autograph.staging.where import line
+from .elements import Elements
+from .rows import Rows, dtype_of_number, dtypes_in, each_row
+from .tensor_array import TensorArray
 
 
 def scan(

@@ -1,7 +1,7 @@
 """Records the forward of an `autograd.Function` that needs no gradient, as any code of the body is recorded.
 
 The forward must consist of torch's ops. With numpy, a read of a value or a branch in it, it stays a call of Python,
-which each run of the graph makes again (_foreign.py).
+which each run of the graph makes again (foreign.py).
 """
 
 from __future__ import annotations

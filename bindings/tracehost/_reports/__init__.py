@@ -1,0 +1,16 @@
+"""_reports: what a Function has traced and why, told as text, tables and pictures.
+
+The problem: whether a call was a hit shows in its time alone. What C++ counts and notes is told here.
+
+- introspection.py: `explain`, `specializations`: plain objects, and their texts
+- report.py: `tracehost.report()`, `events()` and the table at exit
+- monitor.py: `trace_monitor`, a decorator that watches the Function below it
+- html.py, drawing.py, magics.py: what a notebook shows, a graph as a picture, `%load_ext tracehost`
+- variables.py: what environment variables say of calls, applied once at import
+
+A worked example: `tracehost --report script.py`
+
+    the binary     sets TRACEHOST_REPORT
+    report         reads it when tracehost is imported, and is called again at exit
+    at exit        a row of each Function: calls, hits, traces, and the cause of the last retrace
+"""
