@@ -51,7 +51,7 @@ PYBIND11_MODULE(_tracehost, m) {
   tracehost::python::add_bridge(m);
   tracehost::python::add_traced_number(m);
   tracehost::python::add_staging(m);
-  tracehost::python::add_stand_ins(m);
+  tracehost::python::add_fake_tensors(m);
   tracehost::python::add_conversion(m);
   tracehost::python::add_guards(m);
   tracehost::python::add_callbacks(m);

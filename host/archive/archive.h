@@ -48,7 +48,7 @@ struct Value {
 };
 
 /// One function of an archive. Its Signatures have no Python: their atoms are those of
-/// signature/native_atoms.h, tensors have no class, captures and watched slots are bound.
+/// signature/native_atoms.h, tensors have no class, captures and guarded slots are bound.
 struct Entry {
   std::string name;
   std::shared_ptr<const Parameters> parameters;

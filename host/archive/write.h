@@ -11,7 +11,7 @@ namespace tracehost::archive {
 /// One Specialization as it is written.
 struct Source {
   const Specialization *specialization = nullptr; ///< its Program
-  /// Without Python: atoms of signature/native_atoms.h, no watched slots. Of `captures` one for
+  /// Without Python: atoms of signature/native_atoms.h, no guarded slots. Of `captures` one for
   /// each of the Program's inputs behind the slots.
   Signature signature;
   OutputSpec outputs;

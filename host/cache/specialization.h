@@ -12,7 +12,7 @@
 
 namespace tracehost {
 
-/// What a front end keeps with a Specialization: how to read captures and watched slots again.
+/// What a front end keeps with a Specialization: how to read captures and guarded slots again.
 class FrontEndState {
 public:
   virtual ~FrontEndState() = default;

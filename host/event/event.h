@@ -59,7 +59,7 @@ struct Counters {
   std::atomic<std::uint64_t> mismatches{0};
 };
 
-/// A dimension that was to be any size, and had to stay exact (DESIGN.md section 6, rule 8).
+/// A dimension that was to be any size, and had to stay exact (docs/rules/signature.md).
 struct PinnedSize {
   std::string path; ///< the argument's
   int dimension = 0;

@@ -4,7 +4,7 @@
 #include "cache/flights.h"
 #include "event/event.h"
 #include "function/body.h"
-#include "function/refusals.h"
+#include "function/negative_cache.h"
 #include "validate/check.h"
 
 #include <chrono>
@@ -13,7 +13,7 @@
 #include <string>
 #include <vector>
 
-/// The call itself (DESIGN.md section 4).
+/// The call itself (docs/internals/call-path.md).
 ///
 /// Hit: verify against the Specialization that served last, unless a narrower one serves, too; then
 /// against the others, most specific first; run its Program. Miss: signature -> relaxed by what was
@@ -107,7 +107,7 @@ private:
   std::shared_ptr<Counters> counters_;
   Cache cache_;
   Flights flights_;
-  Refusals refusals_;
+  NegativeCache negative_cache_;
   const validate::Policy policy_;
   const Clock clock_;
   Sink &sink_;

@@ -40,19 +40,19 @@ public:
   /// No Specialization serves the call: the last moment to leave it, by an exception.
   virtual void missed() {}
 
-  /// The call's Signature, without watched slots and captures; declared sizes are relaxed in it.
+  /// The call's Signature, without guarded slots and captures; declared sizes are relaxed in it.
   /// Throws on what can't be compared.
   virtual Signature flatten(std::vector<at::Tensor> &slots) = 0;
 
-  /// What environment() would show of `specialization`, as far as that is told without texts.
+  /// What current_guards() would show of `specialization`, as far as that is told without texts.
   /// Cheap.
   enum class Surroundings : std::uint8_t { same, changed, unknown };
   virtual Surroundings surroundings(const Specialization & /*specialization*/) {
     return Surroundings::unknown;
   }
 
-  /// Completes `signature` with `specialization`'s watched slots and captures as they are now.
-  virtual void environment(const Specialization &specialization, Signature &signature) = 0;
+  /// Completes `signature` with `specialization`'s guarded slots and captures as they are now.
+  virtual void current_guards(const Specialization &specialization, Signature &signature) = 0;
 
   /// The tensors of `specialization`'s captures as they are now, in the order of its Signature;
   /// undefined where a path is broken, or there is none.
@@ -68,7 +68,7 @@ public:
   /// Runs the body once, for real, with the call's own arguments. Inside trace::trace().
   virtual BodyResult run() = 0;
 
-  /// After the trace: what it depends on beyond its arguments. Fills signature.watched and
+  /// After the trace: what it depends on beyond its arguments. Fills signature.guarded and
   /// .captures; throws if the trace must be refused (a slot was rebound, an argument mutated).
   virtual std::shared_ptr<FrontEndState> finish(Signature &signature,
                                                 const trace::Traced &traced) = 0;

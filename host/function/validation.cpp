@@ -40,7 +40,7 @@ Verdict FunctionCore::validate(Body &body, const Specialization &made,
 /// The graph is wrong: calls as this one have none from now on.
 void FunctionCore::judge(Body &body, const Signature &called, const Specialization &wrong,
                          Verdict verdict, std::uint64_t hits) {
-  refusals_.add(called, Refusals::Why::wrong);
+  negative_cache_.add(called, NegativeCache::Why::wrong);
   counters_->mismatches.fetch_add(1, std::memory_order_relaxed);
   sink_.on(MismatchEvent{counters_, body.session().caller(), text(wrong.signature), verdict.why,
                          verdict.culprit, hits});

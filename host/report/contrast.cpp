@@ -17,7 +17,7 @@ std::string subject(const Difference &d) {
     return d.path;
   case Cause::condition:
     return "a comparison of sizes at " + d.path;
-  case Cause::watched:
+  case Cause::guarded:
     return quoted(d.path) + ", which the body reads,";
   case Cause::read:
     return fmt::format("{}, read as a number at {},", quoted(d.path), d.where);

@@ -82,7 +82,7 @@ std::string subject(const Finding &finding) {
   std::vector<std::string> names;
   for (std::size_t i = 0; i < finding.paths.size() && i < most_paths; ++i)
     names.push_back(quoted(finding.paths[i]));
-  if (finding.cause == Cause::watched)
+  if (finding.cause == Cause::guarded)
     return names.front() + ", which the body reads,";
   if (finding.cause == Cause::read)
     return fmt::format("{}, read as a number at {},", names.front(), finding.where);

@@ -15,8 +15,9 @@ namespace tracehost::report {
 
 /// A warning that is due: of retraces, or of the first eviction.
 struct Warning {
-  std::string text; ///< several lines, DESIGN.md section 7; without the category's name
-  Site call;        ///< to attribute it to: the caller's line, else the function's
+  std::string
+      text;  ///< several lines (docs/guides/retrace-warnings.md), without the category's name
+  Site call; ///< to attribute it to: the caller's line, else the function's
 };
 
 /// Keeps, for each definition site, the detector's state and a bounded history of traces.

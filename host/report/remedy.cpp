@@ -203,7 +203,7 @@ std::string for_difference(const Finding &finding, const Identity &function) {
     return fmt::format("create {} once, outside the loop, and pass the same object", quoted(path));
   case Cause::context:
     return for_context(finding, function);
-  case Cause::watched:
+  case Cause::guarded:
     return for_watched(finding);
   case Cause::capture:
     return fmt::format("keep shape, dtype and device of {}; copy_ into it to change its values",

@@ -19,7 +19,7 @@ public:
   /// Counts among the last `counted` of `records`.
   Replay(std::span<const TraceRecord> records, std::size_t counted);
 
-  /// Traces that reduce_retracing=True saves, by tf's rule (reference rows 3.20-3.26), where the
+  /// Traces that reduce_retracing=True saves, by tf.function's rule, where the
   /// Python numbers at the paths `tensors` are passed as tensors.
   std::size_t reduced(const std::set<std::string> &tensors = {}) const;
   /// Traces that this input_signature saves.

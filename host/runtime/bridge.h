@@ -28,7 +28,7 @@ public:
   /// The Function's own: calls from C++ are counted there, too.
   virtual std::shared_ptr<Counters> counters() const = 0;
   /// What of it can run without Python, with captures as they are now: specializations whose
-  /// watched slots still hold what they held. May have none.
+  /// guarded slots still hold what they held. May have none.
   virtual archive::SourceFunction sources() = 0;
 };
 

@@ -8,7 +8,7 @@
 namespace tracehost::shapes {
 
 /// The results of an op without data, written with ops that have none either. `arguments` as its
-/// schema has them: stand-ins, or tensors on "meta", which the results are then as well. Throws
+/// schema has them: fake tensors, or tensors on "meta", which the results are then as well. Throws
 /// what the op itself throws where sizes don't fit.
 using Values = std::vector<c10::IValue>;
 using Rule = Values (*)(const Values &arguments);

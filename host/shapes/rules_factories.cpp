@@ -1,5 +1,5 @@
+#include "shapes/fake_tensor.h"
 #include "shapes/rules.h"
-#include "shapes/stand_in.h"
 #include "shapes/without_data.h"
 
 #include <ATen/EmptyTensor.h>
@@ -30,7 +30,7 @@ void check_strided(const c10::IValue &layout) {
 at::Tensor make(c10::IntArrayRef sizes, c10::IntArrayRef strides, const c10::IValue &dtype,
                 const c10::IValue &device) {
   if (!device_of(device).is_meta())
-    return stand_in({sizes, strides}, dtype_of(dtype), device_of(device));
+    return fake_tensor({sizes, strides}, dtype_of(dtype), device_of(device));
   const WithData for_real;
   return at::empty_strided(sizes, strides,
                            at::TensorOptions().dtype(dtype_of(dtype)).device(c10::kMeta));
@@ -72,7 +72,7 @@ Values scalar_tensor(const Values &a) {
 /// (self): a literal, whose values the graph keeps.
 Values lift(const Values &a) {
   const at::Tensor t = a[0].toTensor();
-  return {is_stand_in(t) || t.is_meta() || !can_stand_in(t) ? t : alike(t, t.device())};
+  return {is_fake_tensor(t) || t.is_meta() || !can_fake_tensor(t) ? t : alike(t, t.device())};
 }
 
 /// (n, generator, out)

@@ -1,8 +1,8 @@
 #include "shapes/without_data.h"
 
+#include "shapes/fake_tensor.h"
 #include "shapes/kernels.h"
 #include "shapes/rules.h"
-#include "shapes/stand_in.h"
 
 #include <ATen/ops/empty_strided.h>
 #include <torch/library.h>
@@ -62,7 +62,7 @@ public:
     if (op_.schema().name() == "aten::lift_fresh" || op_.schema().name() == "aten::lift")
       return false;
     for (const at::Tensor &t : tensors_)
-      if (is_stand_in(t) || t.is_meta() || t.numel() > 1)
+      if (is_fake_tensor(t) || t.is_meta() || t.numel() > 1)
         return false;
     return !tensors_.empty();
   }
@@ -97,7 +97,7 @@ public:
     return found.value_or(c10::kCPU);
   }
 
-  /// Of the stand-ins themselves.
+  /// Of the fake tensors themselves.
   c10::Device device_of_tensors() const {
     for (const at::Tensor &t : tensors_)
       if (!t.is_cpu() || t.dim() > 0)
@@ -134,13 +134,13 @@ public:
   }
   at::Tensor base(const at::Tensor &result) const {
     for (std::size_t i = 0; i < counterparts_.size(); ++i)
-      if (is_stand_in(tensors_[i]) && counterparts_[i].is_alias_of(result))
+      if (is_fake_tensor(tensors_[i]) && counterparts_[i].is_alias_of(result))
         return tensors_[i];
     return {};
   }
   void take_over_sizes() const {
     for (std::size_t i = 0; i < counterparts_.size(); ++i)
-      if (is_stand_in(tensors_[i]))
+      if (is_fake_tensor(tensors_[i]))
         take_over(tensors_[i], counterparts_[i]);
   }
 
@@ -246,7 +246,8 @@ const Plan &plan_for(const c10::OperatorHandle &op, c10::Device device) {
   return plans.emplace(schema, make_plan(op, backend)).first->second;
 }
 
-/// The results of a kernel, as stand-ins: arguments where they are some, or share memory with some.
+/// The results of a kernel, as fake tensors: arguments where they are some, or share memory with
+/// some.
 void collect(const Arguments &arguments, c10::Device device, Stack &results) {
   arguments.take_over_sizes();
   for (c10::IValue &result : results)
@@ -292,7 +293,7 @@ Stack with_data(const c10::OperatorHandle &op, Arguments &arguments) {
       [](const at::Tensor &t) {
         if (is_sparse(t))
           return t;
-        if (!is_stand_in(t) && !t.is_meta())
+        if (!is_fake_tensor(t) && !t.is_meta())
           return t.clone();
         return at::empty_strided(t.sizes(), t.strides(),
                                  t.options().device(t.is_meta() ? at::kCPU : t.device()))
@@ -315,20 +316,20 @@ Stack with_data(const c10::OperatorHandle &op, Arguments &arguments) {
       }
       if (is_sparse(t))
         return t;
-      if (!can_stand_in(t))
+      if (!can_fake_tensor(t))
         refuse(op, " where it gives a tensor that is not strided");
       return alike(t, device);
     });
   return stack;
 }
 
-/// A stand-in's values can't go into a tensor that has some.
+/// A fake tensor's values can't go into a tensor that has some.
 void check_written(const c10::OperatorHandle &op, const Arguments &arguments) {
   for (std::size_t i = 0; i < arguments.values().size(); ++i) {
     const auto *alias = op.schema().arguments()[i].alias_info();
     const c10::IValue &value = arguments.values()[i];
     if (alias && alias->isWrite() && value.isTensor() && value.toTensor().defined() &&
-        !is_stand_in(value.toTensor()) && !value.toTensor().is_meta())
+        !is_fake_tensor(value.toTensor()) && !value.toTensor().is_meta())
       refuse(op, " into a tensor that has some");
   }
 }

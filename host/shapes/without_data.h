@@ -19,7 +19,7 @@
 ///
 ///     rule       one of ours (rules.h): torch has none in C++, or one that depends on the device
 ///     meta       torch's C++ meta kernel, which the op itself begins with
-///     composite  the op is made of others: its own code runs, on stand-ins
+///     composite  the op is made of others: its own code runs, on fake tensors
 ///     in place   the result is an argument, whose sizes stay
 ///     fake       of an op that is not torch's: the meta kernel that its library has, in Python too
 ///     data       the kernel itself, on zeros of these sizes, if there are at most kMostElements
@@ -62,7 +62,7 @@ bool in_python_kernel();
 bool runs_above(const c10::OperatorHandle &op);
 void run_above(const c10::OperatorHandle &op, torch::jit::Stack &stack);
 
-/// If an op has failed since its code reads a stand-in's memory itself: NotImplementedError.
+/// If an op has failed since its code reads a fake tensor's memory itself: NotImplementedError.
 void check_memory_read(const c10::OperatorHandle &op, const c10::Error &error);
 
 /// The op that an error says needs data; empty: the error is another one. `text`: of the error.

@@ -10,7 +10,7 @@
 namespace tracehost {
 
 /// The thread's and the process's modes that an op's meaning depends on; part of every Signature
-/// (DESIGN.md section 6, rule 3) and probed at every call.
+/// (docs/rules/signature.md) and probed at every call.
 struct Context {
   std::uint64_t included = 0; ///< dispatch keys switched on for this thread (autocast is among
   std::uint64_t excluded = 0; ///< the excluded when off)

@@ -92,7 +92,7 @@ public:
                         .after = text(b_)});
   }
 
-  void environment() {
+  void current_guards() {
     for (const auto &difference : tracehost::differences(a_.context, b_.context))
       found_.push_back({.cause = Cause::context,
                         .path = difference.field,
@@ -101,8 +101,8 @@ public:
     const bool same_tree = found_.empty();
     if (same_tree)
       conditions();
-    for (std::size_t i = 0; i < a_.watched.size(); ++i)
-      watched(a_.watched[i], counterpart(b_.watched, a_.watched[i].path, i));
+    for (std::size_t i = 0; i < a_.guarded.size(); ++i)
+      guarded(a_.guarded[i], counterpart(b_.guarded, a_.guarded[i].path, i));
     for (std::size_t i = 0; i < a_.captures.size(); ++i)
       capture(a_.captures[i], counterpart(b_.captures, a_.captures[i].path, i));
     if (same_tree) {
@@ -125,7 +125,7 @@ private:
       return tensor(a.payload.slot, b.payload.slot, j);
     if (a.is_container() && b.is_container())
       return container(i, j);
-    if (a.kind != b.kind && (a.kind == Kind::again || b.kind == Kind::again))
+    if (a.kind != b.kind && (a.kind == Kind::alias || b.kind == Kind::alias))
       return add(Cause::alias, j, object_text(a_, a), object_text(b_, b));
     if (a.kind != b.kind)
       return add(Cause::type, j, type_name(a_, i), type_name(b_, j));
@@ -159,7 +159,7 @@ private:
   }
 
   static std::string object_text(const Signature &signature, const Node &node) {
-    return node.kind == Kind::again ? "the same object as " + text(signature, node)
+    return node.kind == Kind::alias ? "the same object as " + text(signature, node)
                                     : "an object of its own";
   }
 
@@ -281,7 +281,7 @@ private:
         return other.input == read.input;
       });
       if (now != b_.grads.end() && now->state != read.state)
-        found_.push_back({.cause = Cause::watched,
+        found_.push_back({.cause = Cause::guarded,
                           .path = grad_path(a_.input_path(read.input)),
                           .before = text(read.state),
                           .after = text(now->state)});
@@ -295,9 +295,9 @@ private:
         });
   }
 
-  void watched(const WatchedSlot &a, const WatchedSlot *b) {
+  void guarded(const GuardedSlot &a, const GuardedSlot *b) {
     if (b && !same(a.node, b->node))
-      found_.push_back({.cause = Cause::watched,
+      found_.push_back({.cause = Cause::guarded,
                         .path = a.path,
                         .before = text(a_, a.node),
                         .after = text(b_, b->node)});
@@ -398,7 +398,7 @@ std::vector<Difference> differences(const Signature &specialization, const Signa
   std::vector<Difference> found;
   Walk walk(specialization, request, found);
   walk.arguments();
-  walk.environment();
+  walk.current_guards();
   return found;
 }
 

@@ -22,7 +22,7 @@ enum class Cause {
   structure, ///< length or keys of a container
   object,    ///< another object (function, module, instance) at the same place
   context,   ///< grad mode, autocast, default dtype ...
-  watched,   ///< a closure cell, global or attribute changed
+  guarded,   ///< a closure cell, global or attribute changed
   capture,   ///< a captured tensor's dtype, shape ... changed
   condition, ///< sizes fit, but compare otherwise than they did when the body read it
   read,      ///< a value of an input that the body read as a number
@@ -40,7 +40,7 @@ struct Difference {
   bool operator==(const Difference &) const = default;
 };
 
-/// All differences, in the order of the tree: arguments, then context, watched, captures.
+/// All differences, in the order of the tree: arguments, then context, guarded, captures.
 /// `request` may lack `watched` and `captures`; then they take no part. A size that may be any
 /// takes each; what a request's relaxed sizes leave open of a size condition is no difference. May
 /// run a user's `__eq__`: never under a lock.

@@ -5,8 +5,8 @@
 #include <cstdint>
 #include <string>
 
-/// What a trace assumed about the `.grad` of its inputs before the call (DESIGN.md section 6, rule
-/// 1): where the body read one, the graph is right for that state alone.
+/// What a trace assumed about the `.grad` of its inputs before the call (docs/rules/signature.md):
+/// where the body read one, the graph is right for that state alone.
 ///
 ///     zero_grad(); backward()      w.grad: None at the first step, a tensor at the second
 

@@ -45,7 +45,7 @@ enum class Kind : std::uint8_t {
   device,   ///< payload.integer: type << 8 | (index + 1)
   atom,     ///< payload.atom: strings, big ints, complex, dtypes, functions, objects
   absent,   ///< an attribute, cell or key that holds nothing
-  again,    ///< the very object of an earlier leaf: payload.again
+  alias,    ///< the very object of an earlier leaf: payload.alias
   tuple,    ///< payload.atom: the exact type; children are the items
   list,     ///< as tuple
   dict,     ///< as tuple; children alternate key, value, in insertion order
@@ -71,7 +71,7 @@ struct Node {
     struct {
       std::uint32_t node; ///< the earlier leaf's
       std::uint32_t root; ///< its number, for the front end
-    } again;
+    } alias;
     const Atom *atom; ///< owned by Signature::atoms
   } payload{.integer = 0};
 

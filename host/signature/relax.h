@@ -5,8 +5,7 @@
 
 #include <vector>
 
-/// Dimensions of any size: how Signatures that hold them relate (docs/guides/input-signature.md;
-/// reference rows 2.22, 3.12, 3.20-3.26).
+/// Dynamic dimensions: how Signatures that hold them relate (docs/guides/input-signature.md).
 
 namespace tracehost {
 

@@ -217,8 +217,8 @@ bool same(const Node &a, const Node &b) {
   switch (a.kind) {
   case Kind::tensor:
     return a.payload.slot == b.payload.slot;
-  case Kind::again:
-    return a.payload.again.node == b.payload.again.node;
+  case Kind::alias:
+    return a.payload.alias.node == b.payload.alias.node;
   case Kind::boolean:
   case Kind::integer:
   case Kind::device:
@@ -270,8 +270,8 @@ std::string text(const Signature &signature, const Node &node) {
     return node.payload.atom->text();
   case Kind::absent:
     return "nothing";
-  case Kind::again:
-    return path(signature, node.payload.again.node);
+  case Kind::alias:
+    return path(signature, node.payload.alias.node);
   default:
     break;
   }

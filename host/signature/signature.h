@@ -21,13 +21,13 @@ struct Parameters {
   std::vector<std::string> defaults; ///< of each, as text(); empty for none, and where none has one
 };
 
-/// A Python value that the trace read by a path (DESIGN.md section 6, rule 5), and what it held.
-struct WatchedSlot {
+/// A Python value that the trace read by a path (docs/rules/state.md), and what it held.
+struct GuardedSlot {
   std::string path; ///< as a user writes it: `self.scale`, `SCALE (train.py)`, `nonlocal k`
   Node node;        ///< a leaf: literal, atom, or absent
 };
 
-/// A hidden tensor input (DESIGN.md section 6, rule 4).
+/// A hidden tensor input (docs/rules/state.md).
 struct CaptureSpec {
   std::string path; ///< `self.fc.weight`; `tensor used at train.py:12` where it has no path
   TensorMeta meta;
@@ -46,7 +46,7 @@ struct Signature {
   std::vector<AtomRef> atoms; ///< owns what `nodes` and `watched` point to
   std::vector<TensorMeta> slots;
   Context context;
-  std::vector<WatchedSlot> watched;
+  std::vector<GuardedSlot> guarded;
   std::vector<CaptureSpec> captures;
   std::vector<SizeCondition> conditions; ///< on relaxed dimensions; known only after a trace
   std::vector<ValueGuard> values;        ///< that the body read; as `captures`

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-/// What a trace assumed about sizes that may differ at later calls (DESIGN.md section 6, rule 8).
+/// What a trace assumed about sizes that may differ at later calls (docs/rules/signature.md).
 ///
 ///     if x.shape[0] > 2 * y.shape[1]: ...      x.0 | 2 y.1 multiply | less (swapped) -> holds =
 ///     true

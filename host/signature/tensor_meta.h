@@ -10,7 +10,7 @@
 
 namespace tracehost {
 
-/// What a tensor is compared by (DESIGN.md section 6, rule 1). Sizes in elements.
+/// What a tensor is compared by (docs/rules/signature.md). Sizes in elements.
 struct TensorMeta {
   c10::DispatchKeySet keys; ///< backend, layout, conj and neg bits, inference tensor
   at::ScalarType dtype = at::kFloat;

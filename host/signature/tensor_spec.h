@@ -10,7 +10,8 @@
 #include <string>
 #include <vector>
 
-/// What tensors a declared parameter takes (DESIGN.md section 5), and tf's relations of such specs.
+/// What tensors a declared parameter takes (docs/guides/input-signature.md), and tf's relations of
+/// such specs.
 ///
 ///     (2, 3)  <=  (None, 3)  <=  (None, None)  <=  None          any size; any rank
 ///     cuda:0  <=  cuda       <=  none given

@@ -1,6 +1,6 @@
 #include "signature/value_guard.h"
 
-#include "shapes/stand_in.h"
+#include "shapes/fake_tensor.h"
 
 #include "signature/signature.h"
 
@@ -50,7 +50,7 @@ std::string element_text(const c10::Scalar &element) {
 
 bool can_be_guarded(const at::Tensor &t) {
   return t.numel() <= kMostGuarded && t.layout() == at::kStrided && !t.is_quantized() &&
-         !shapes::is_stand_in(t) && !t.is_meta() && !t.is_nested() &&
+         !shapes::is_fake_tensor(t) && !t.is_meta() && !t.is_nested() &&
          !t.key_set().has(c10::DispatchKey::Python);
 }
 

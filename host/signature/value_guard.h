@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <string>
 
-/// What a trace assumed about the values of its inputs (DESIGN.md section 6, rule 7): where the
+/// What a trace assumed about the values of its inputs (docs/rules/value-reads.md): where the
 /// body read one as a number, the graph is right for that number alone.
 ///
 ///     n = int(t)       t: slot 0, int64, "3"      serves calls in which t holds 3

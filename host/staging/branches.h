@@ -16,8 +16,8 @@ namespace tracehost::staging {
 /// A `prim::If` under construction.
 ///
 /// Problem: both branches must be in the graph, but only one may happen. Answer: the one that the
-/// condition chooses runs for real, in its block; the other one on stand-ins without data, in its.
-/// What the branches leave is joined afterwards, as only then both are known.
+/// condition chooses runs for real, in its block; the other one on fake tensors without data, in
+/// its. What the branches leave is joined afterwards, as only then both are known.
 ///
 ///     if x.sum() > 0:        run(then)       [y * 2]        %r = prim::If(%c)
 ///         r = y * 2          run(otherwise)  [y]              block0(): -> (aten::mul(%y, 2))

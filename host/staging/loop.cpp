@@ -62,7 +62,7 @@ private:
   std::unordered_map<jit::Value *, jit::Value *> values_;
 };
 
-/// A stand-in for what later iterations have in the place of `twin`: no leaf.
+/// A fake tensor for what later iterations have in the place of `twin`: no leaf.
 at::Tensor later(const at::Tensor &twin) {
   const trace::Paused paused;
   return twin.clone();
@@ -102,19 +102,19 @@ void Loop::body(const Varying &varying,
   const bool has_data = !trace::without_data();
   const trace::OnStandIns without_data;
   auto &graph = *node_->owningGraph();
-  std::vector<at::Tensor> stand_ins;
+  std::vector<at::Tensor> fake_tensors;
   for (std::size_t i = 0; i < carried_.size(); ++i) {
     const auto &open = varying.at(i);
     inexact_[i] = inexact_[i] || std::find(open.begin(), open.end(), true) != open.end();
     jit::Value *value = block->inputs()[i + 1];
-    stand_ins.push_back(later(trace::stand_in_for(carried_[i])));
-    trace::bind(stand_ins.back(), value);
-    trace::note_made_in_block(stand_ins.back());
+    fake_tensors.push_back(later(trace::fake_tensor_for(carried_[i])));
+    trace::bind(fake_tensors.back(), value);
+    trace::note_made_in_block(fake_tensors.back());
     if (inexact_[i])
       trace::set_inexact(value);
   }
   const at::Tensor index = tensor_of(block->inputs()[0], 0);
-  const Next next = f(index, stand_ins);
+  const Next next = f(index, fake_tensors);
   if (trace::abandoned())
     throw trace::Abandoned("a loop's body went on without its graph");
   block->registerOutput(next.condition.defined() ? truth_of(next.condition)
@@ -129,7 +129,7 @@ void Loop::body(const Varying &varying,
   if (has_data)
     known_ = std::move(met);
   else
-    carried_ = std::move(stand_ins);
+    carried_ = std::move(fake_tensors);
 }
 
 std::optional<at::Tensor> row_count(const at::Tensor &t) {

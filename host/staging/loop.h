@@ -16,7 +16,7 @@ namespace tracehost::staging {
 /// A `prim::Loop` under construction.
 ///
 /// Problem: the graph needs the body once, whatever the number of iterations, zero too. Answer: the
-/// body is run once on stand-ins without data, which stand for what each iteration gets from the
+/// body is run once on fake tensors without data, which stand for what each iteration gets from the
 /// one before. Then the finished loop itself, not the body, is run for the values with which the
 /// trace goes on.
 ///

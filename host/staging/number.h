@@ -14,7 +14,7 @@ namespace tracehost::staging {
 torch::jit::Value *int_of(const at::Tensor &number);
 /// Its value now. Requires: it has data.
 std::int64_t value_now(const at::Tensor &number);
-/// A tensor that stands for `number`, of which `now` is the value, or a stand-in's.
+/// A tensor that stands for `number`, of which `now` is the value, or a fake tensor's.
 at::Tensor tensor_of(torch::jit::Value *number, std::int64_t now);
 
 } // namespace tracehost::staging

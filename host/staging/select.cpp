@@ -22,7 +22,7 @@ at::Tensor selected(const at::Tensor &t, std::int64_t dimension, const at::Tenso
     const trace::Paused paused;
     return at::select(t, dimension, i);
   }
-  const at::Tensor twin = trace::stand_in_for(t);
+  const at::Tensor twin = trace::fake_tensor_for(t);
   const trace::Paused paused;
   if (twin.size(dimension) > 0)
     return at::select(twin, dimension, 0);

@@ -44,7 +44,7 @@ TensorArray::TensorArray(const Index &size)
     trace::record_modes();
     length = int_of(t);
     if (trace::without_data())
-      trace::stand_in_for(t); // the block uses it
+      trace::fake_tensor_for(t); // the block uses it
   } else {
     count_ = std::get<std::int64_t>(size);
     length = tracer::getTracingState()->graph->insertConstant(count_);
@@ -96,7 +96,7 @@ void TensorArray::met(const at::Tensor &value) {
   if (list_)
     trace::meet(value_, *list_);
   if (value.defined())
-    trace::stand_in_for(value);
+    trace::fake_tensor_for(value);
 }
 
 void TensorArray::learn(const at::Tensor &t, std::vector<std::int64_t> sizes) {
@@ -187,7 +187,7 @@ const TensorArray::Element &TensorArray::known_element() const {
   return *element_;
 }
 
-at::Tensor TensorArray::stand_in(std::vector<std::int64_t> sizes) const {
+at::Tensor TensorArray::fake_tensor(std::vector<std::int64_t> sizes) const {
   const trace::Paused paused;
   at::Tensor made = at::empty(sizes, element_->options);
   if (element_->requires_grad)
@@ -205,7 +205,7 @@ at::Tensor TensorArray::read(const Index &index) {
   if (has_data()) {
     result = new_identity(array_read(*list_, number(index)));
   } else {
-    result = stand_in(known_element().sizes);
+    result = fake_tensor(known_element().sizes);
   }
   trace::bind(result, node->output());
   if (element_ && element_->inexact)
@@ -232,7 +232,7 @@ at::Tensor TensorArray::stack() {
       array_written(array_new(0)); // throws
     std::vector<std::int64_t> sizes = known_element().sizes;
     sizes.insert(sizes.begin(), exact ? count_ : 1);
-    result = stand_in(sizes);
+    result = fake_tensor(sizes);
   }
   trace::bind(result, node->output());
   if (!exact || (element_ && element_->inexact))

@@ -26,7 +26,7 @@ namespace tracehost::staging {
 ///         a.append(x * x)            aten::append(%a, %y)               fills list_
 ///     a.stack()                    aten::stack(%a, 0)                at::stack(list_)
 ///
-/// On stand-ins (a loop's body, a branch that is not taken) nodes are made and list_ stays.
+/// On fake tensors (a loop's body, a branch that is not taken) nodes are made and list_ stays.
 ///
 /// A list is `fixed` (its size is given, nothing is appended) or grows. How long one that grows is
 /// depends on values in each block but its own, and everywhere once another block has written to
@@ -70,7 +70,7 @@ private:
                            std::size_t outputs);
   const Element &known_element() const;
   torch::jit::Value *value_of(const Index &index);
-  at::Tensor stand_in(std::vector<std::int64_t> sizes) const;
+  at::Tensor fake_tensor(std::vector<std::int64_t> sizes) const;
 
   std::weak_ptr<torch::jit::tracer::TracingState> trace_;
   torch::jit::Value *value_ = nullptr;

@@ -18,7 +18,7 @@ const auto kKeep = c10::Symbol::fromQualString("tracehost::keep");
 void Scope::made_in_block(const at::Tensor &t) {
   jit::Value *value = tracer::getTracingState()->getValue(t);
   of_blocks_.insert_or_assign(t.unsafeGetTensorImpl(), std::pair{t.getIntrusivePtr(), value});
-  if (shapes::is_stand_in(t) || (on_stand_ins_ && shapes::is_sparse(t))) // a literal has data
+  if (shapes::is_fake_tensor(t) || (on_fake_tensors_ && shapes::is_sparse(t))) // a literal has data
     without_data_.emplace_back(t.getIntrusivePtr(), frontend_.here());
 }
 
@@ -48,24 +48,24 @@ void Scope::keep(jit::Value *random) {
   graph->insertNode(graph->create(kKeep, {random}, 0));
 }
 
-void Scope::enter_stand_ins() {
-  if (on_stand_ins_++ == 0)
+void Scope::enter_fake_tensors() {
+  if (on_fake_tensors_++ == 0)
     met.clear();
 }
 
-void Scope::leave_stand_ins() {
+void Scope::leave_fake_tensors() {
   substituted_.clear();
-  if (--on_stand_ins_ == 0 && !frontend_.without_data())
+  if (--on_fake_tensors_ == 0 && !frontend_.without_data())
     twins_ = {};
 }
 
 void Scope::meet(jit::Value *scalar, const c10::IValue &value) {
-  if (on_stand_ins_)
+  if (on_fake_tensors_)
     met.emplace(scalar, value);
 }
 
 void Scope::meet(const at::Tensor &t) {
-  if (on_stand_ins_)
+  if (on_fake_tensors_)
     met.emplace(tracer::getTracingState()->getValue(t), t);
 }
 
@@ -211,12 +211,12 @@ void InBlock::close() {
   current->modes.record_changes(0);
 }
 
-OnStandIns::OnStandIns() { current->enter_stand_ins(); }
-OnStandIns::~OnStandIns() { current->leave_stand_ins(); }
+OnStandIns::OnStandIns() { current->enter_fake_tensors(); }
+OnStandIns::~OnStandIns() { current->leave_fake_tensors(); }
 
-at::Tensor stand_in_for(const at::Tensor &t) {
+at::Tensor fake_tensor_for(const at::Tensor &t) {
   current->know(t);
-  return current->stand_in(t);
+  return current->fake_tensor(t);
 }
 
 void meet(jit::Value *value, const c10::IValue &list) { current->met.emplace(value, list); }

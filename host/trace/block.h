@@ -96,6 +96,6 @@ private:
 void meet(torch::jit::Value *value, const c10::IValue &list);
 
 /// What stands for `t` without data, known to the graph as `t` is. Requires: an OnStandIns lives.
-at::Tensor stand_in_for(const at::Tensor &t);
+at::Tensor fake_tensor_for(const at::Tensor &t);
 
 } // namespace tracehost::trace

@@ -55,8 +55,8 @@ public:
   /// Whether a refused body goes on without being recorded, from the place where it was refused.
   virtual bool goes_on() const { return false; }
 
-  /// Whether the whole body runs without data. Then ops run on the stand-in of each tensor that has
-  /// some, and change nothing.
+  /// Whether the whole body runs without data. Then ops run on the fake tensor of each tensor that
+  /// has some, and change nothing.
   virtual bool without_data() const { return false; }
 
   /// Runs `wait`, which may block, and gives up the front end's own lock for as long: a thread that

@@ -281,7 +281,7 @@ void Scope::written_grad(const at::Tensor &t) {
   const at::Tensor &grad = grad_of(t);
   prepare_call(grad.defined() ? Tensors{t, grad} : Tensors{t});
   const auto &state = tracer::getTracingState();
-  if (shapes::is_stand_in(t))
+  if (shapes::is_fake_tensor(t))
     note_effect("a .grad that is set");
   else
     saves_.grad(*state->graph, t, state->getValue(t));

@@ -3,7 +3,7 @@
 #include "program/autograd_ops.h"
 #include "program/callback.h"
 #include "program/modes.h"
-#include "shapes/stand_in.h"
+#include "shapes/fake_tensor.h"
 #include "shapes/without_data.h"
 #include "trace/op_traits.h"
 
@@ -22,8 +22,8 @@ namespace jit = torch::jit;
 
 namespace {
 
-/// Computed from sizes alone; everything else is a stand-in.
-bool is_real(const at::Tensor &t) { return !shapes::is_stand_in(t) && !t.is_meta(); }
+/// Computed from sizes alone; everything else is a fake tensor.
+bool is_real(const at::Tensor &t) { return !shapes::is_fake_tensor(t) && !t.is_meta(); }
 
 /// Calls `f` with each tensor of `value`, which it may replace.
 template <class F> void each_tensor(c10::IValue &value, const F &f) {
@@ -51,8 +51,8 @@ std::string first_line(const std::string &text) { return text.substr(0, text.fin
 
 } // namespace
 
-at::Tensor NodeRunner::stand_in(const at::Tensor &t, c10::IntArrayRef sizes) {
-  if (!shapes::can_stand_in(t))
+at::Tensor NodeRunner::fake_tensor(const at::Tensor &t, c10::IntArrayRef sizes) {
+  if (!shapes::can_fake_tensor(t))
     return {};
   // Dense, with dimensions in memory in the order that `t` has them; expanded ones stay so.
   std::vector<std::int64_t> strides(sizes.size()), order(sizes.size());
@@ -69,13 +69,13 @@ at::Tensor NodeRunner::stand_in(const at::Tensor &t, c10::IntArrayRef sizes) {
     strides[at] = expanded ? 0 : step;
     step *= expanded ? 1 : std::max<std::int64_t>(sizes[at], 1);
   }
-  return shapes::stand_in({sizes, strides}, t.scalar_type(), t.device());
+  return shapes::fake_tensor({sizes, strides}, t.scalar_type(), t.device());
 }
 
 c10::IValue NodeRunner::constant(const jit::Value *value) {
   c10::IValue result = jit::toIValue(value).value_or(c10::IValue());
   each_tensor(result, [](const at::Tensor &t) {
-    return t.unsafeGetTensorImpl()->is_wrapped_number() ? t : stand_in(t, t.sizes());
+    return t.unsafeGetTensorImpl()->is_wrapped_number() ? t : fake_tensor(t, t.sizes());
   });
   return result;
 }
@@ -136,7 +136,7 @@ NodeRunner::Verdict NodeRunner::call(std::vector<c10::IValue> &inputs,
     std::vector<std::int64_t> sizes;
     for (const auto &size : *result.sizes)
       sizes.push_back(*size);
-    results.push_back(shapes::contiguous_stand_in(sizes, result.dtype, device));
+    results.push_back(shapes::contiguous_fake_tensor(sizes, result.dtype, device));
   }
   outputs = {results};
   return Verdict::done;
@@ -149,7 +149,7 @@ NodeRunner::Verdict NodeRunner::gradients(std::vector<c10::IValue> &inputs,
     return Verdict::done;
   const bool read = inputs[0].isTensor();
   outputs = {read ? inputs[0] : inputs[1]};
-  each_tensor(outputs[0], [](const at::Tensor &t) { return stand_in(t, t.sizes()); });
+  each_tensor(outputs[0], [](const at::Tensor &t) { return fake_tensor(t, t.sizes()); });
   return Verdict::done;
 }
 

@@ -10,7 +10,7 @@
 
 namespace tracehost::trace {
 
-/// Runs one recorded node on values of our own: stand-ins for tensors, real ones for what is
+/// Runs one recorded node on values of our own: fake tensors for tensors, real ones for what is
 /// computed from sizes alone. Requires for run(): ops run without data (shapes::WithoutData).
 class NodeRunner {
 public:
@@ -28,9 +28,9 @@ public:
 
   /// The value of a prim::Constant as run() takes it.
   static c10::IValue constant(const torch::jit::Value *value);
-  /// A stand-in of `t`'s kind and order of strides, with these sizes. Undefined for layouts that
+  /// A fake tensor of `t`'s kind and order of strides, with these sizes. Undefined for layouts that
   /// have none.
-  static at::Tensor stand_in(const at::Tensor &t, c10::IntArrayRef sizes);
+  static at::Tensor fake_tensor(const at::Tensor &t, c10::IntArrayRef sizes);
 
 private:
   Verdict call(std::vector<c10::IValue> &inputs, std::vector<c10::IValue> &outputs);

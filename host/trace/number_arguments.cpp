@@ -193,7 +193,7 @@ bool Scope::reads_number(const c10::OperatorHandle &op, const jit::Stack &stack)
   const at::Tensor &t = stack.back().toTensor();
   if (name == "aten::is_nonzero")
     return false;
-  if (shapes::is_stand_in(t))
+  if (shapes::is_fake_tensor(t))
     refuse_number(t, "as an argument of an op, where it has no value: in a branch or loop that is "
                      "staged, or in a trace from specs");
   read_by_c_code(t, *value_of_number(t), false);
@@ -206,7 +206,7 @@ bool Scope::reads_float(const c10::OperatorHandle &op, const jit::Stack &stack) 
   if (name != "aten::item" && name != "aten::_local_scalar_dense")
     return false;
   const at::Tensor t = stack.back().toTensor();
-  if (without_data() || shapes::is_stand_in(t) || t.layout() != at::kStrided || t.numel() != 1 ||
+  if (without_data() || shapes::is_fake_tensor(t) || t.layout() != at::kStrided || t.numel() != 1 ||
       !at::isFloatingType(t.scalar_type()) || t.unsafeGetTensorImpl()->is_wrapped_number() ||
       t.key_set().has(c10::DispatchKey::Python))
     return false;
@@ -314,7 +314,7 @@ void Scope::settle_numbers(const c10::OperatorHandle *op) {
 }
 
 void Scope::need_read(const NumberRead &read) {
-  if (shapes::is_stand_in(read.number))
+  if (shapes::is_fake_tensor(read.number))
     refuse_number(read.number, "by C code");
   if (read.source.defined() && !is_of_constants(read.tensor->node()->input(0)))
     refuse_read(&read.source, "aten::item", read.where);

@@ -1,7 +1,7 @@
 #include "trace/numbers.h"
 
 #include "program/ops.h"
-#include "shapes/stand_in.h"
+#include "shapes/fake_tensor.h"
 #include "trace/lifted.h"
 #include "trace/scope.h"
 
@@ -78,7 +78,7 @@ at::Tensor number(jit::Value *scalar, NumberKind kind, const std::optional<c10::
     const PausedWithData paused;
     const auto dtype = dtype_of(kind);
     result = value ? at::scalar_tensor(value->toScalar(), at::TensorOptions(dtype))
-                   : shapes::contiguous_stand_in({}, dtype, at::kCPU);
+                   : shapes::contiguous_fake_tensor({}, dtype, at::kCPU);
   }
   result.unsafeGetTensorImpl()->set_wrapped_number(true);
   tracer::getTracingState()->setValue(result, node->output());
@@ -113,8 +113,8 @@ bool is_traced_number(const at::Tensor &t) {
 at::Tensor read_number(const at::Tensor &t) {
   current->know(t);
   const NumberKind kind = *number_kind(t.scalar_type());
-  const bool no_data = current->without_data() || shapes::is_stand_in(t);
-  if (!shapes::is_stand_in(t))
+  const bool no_data = current->without_data() || shapes::is_fake_tensor(t);
+  if (!shapes::is_fake_tensor(t))
     current->meet(t);
   current->record_modes();
   jit::Graph &graph = *tracer::getTracingState()->graph;
@@ -167,7 +167,7 @@ namespace {
 at::Tensor size_read(const at::Tensor &t, jit::Node *node, std::int64_t actual) {
   tracer::recordSourceLocation(node);
   tracer::getTracingState()->graph->insertNode(node);
-  const bool no_data = shapes::is_stand_in(t);
+  const bool no_data = shapes::is_fake_tensor(t);
   if (!no_data)
     current->meet(t);
   return number(node->output(), NumberKind::integer,
@@ -197,8 +197,8 @@ at::Tensor tensor_of_number(const at::Tensor &number) {
   at::Tensor result;
   {
     const PausedWithData paused;
-    result = shapes::is_stand_in(number)
-                 ? shapes::contiguous_stand_in({}, number.scalar_type(), at::kCPU)
+    result = shapes::is_fake_tensor(number)
+                 ? shapes::contiguous_fake_tensor({}, number.scalar_type(), at::kCPU)
                  : at::scalar_tensor(number.item(), number.options());
   }
   tracer::getTracingState()->setValue(result, node->output());
@@ -206,7 +206,7 @@ at::Tensor tensor_of_number(const at::Tensor &number) {
 }
 
 std::optional<c10::IValue> value_of_number(const at::Tensor &number) {
-  if (shapes::is_stand_in(number))
+  if (shapes::is_fake_tensor(number))
     return std::nullopt;
   const PausedWithData paused;
   return c10::IValue(number.item());

@@ -1,6 +1,6 @@
 #include "trace/relaxed_sizes.h"
 
-#include "shapes/stand_in.h"
+#include "shapes/fake_tensor.h"
 #include "trace/size_algebra.h"
 
 #include <ATen/core/LegacyTypeDispatch.h>
@@ -400,7 +400,7 @@ bool RelaxedSizes::is_size(jit::Value *value) {
   const Shadow::Entry &entry = shadow_.of(value);
   if (entry.has(SizePoints::real))
     return entry.at[0].isTensor() && entry.at[0].toTensor().defined() &&
-           !shapes::is_stand_in(entry.at[0].toTensor());
+           !shapes::is_fake_tensor(entry.at[0].toTensor());
   // Of a tensor whose sizes are not known.
   bool any = false;
   for (jit::Value *input : node->inputs())

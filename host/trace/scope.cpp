@@ -29,7 +29,7 @@ void Scope::refuse(Refusal why, const std::string &what) {
   if (frontend_.goes_on()) {
     abandoned_ = true;
     set_tracing_state(nullptr);
-    if (!on_stand_ins_) // else only who stages the block can go on, without it
+    if (!on_fake_tensors_) // else only who stages the block can go on, without it
       throw Abandoned(what_);
   }
   frontend_.refuse(why, what);
@@ -77,7 +77,7 @@ void Scope::check_can_be_recorded(const c10::OperatorHandle &op) {
 }
 
 void Scope::note_raising(const std::string &op) {
-  if (on_stand_ins_)
+  if (on_fake_tensors_)
     return;
   if (const Site where = frontend_.catches(); where.line)
     result.caught.push_back({op, where});
@@ -212,7 +212,7 @@ void Scope::check_parts(const c10::OperatorHandle &op, const jit::Stack &stack) 
               [&](const at::Tensor &t) {
                 if (exact(t))
                   return;
-                if (reads_as_ != ValueReads::trace || without_data() || shapes::is_stand_in(t))
+                if (reads_as_ != ValueReads::trace || without_data() || shapes::is_fake_tensor(t))
                   refuse_sizes(op.schema().name());
                 jit::Value *value = state->getValue(t);
                 for (std::int64_t i = 0; i < t.dim(); ++i)

@@ -3,7 +3,7 @@
 #include "program/callback.h"
 #include "program/numbers.h"
 #include "program/places.h"
-#include "shapes/stand_in.h"
+#include "shapes/fake_tensor.h"
 #include "trace/array_memory.h"
 #include "trace/frontend.h"
 #include "trace/gradients.h"
@@ -89,8 +89,8 @@ public:
   /// Refuses a result in the memory of an array.
   void check_returned(const at::Tensor &t);
   /// What stands for `t` where the trace has no data; the tracer knows it as it knows `t`.
-  at::Tensor stand_in(const at::Tensor &t);
-  bool without_data() const { return on_stand_ins_ > 0 || frontend_.without_data(); }
+  at::Tensor fake_tensor(const at::Tensor &t);
+  bool without_data() const { return on_fake_tensors_ > 0 || frontend_.without_data(); }
   Site here() { return frontend_.here(); }
   void forget_casts() { trace::forget_casts(frontend_); }
   /// Of the line that runs now. Ops of one line share a Source.
@@ -190,8 +190,8 @@ public:
 
   // Blocks of the graph under construction: block.cpp.
   void record_modes();
-  void enter_stand_ins();
-  void leave_stand_ins();
+  void enter_fake_tensors();
+  void leave_fake_tensors();
   /// A block without data uses `t`, which is known.
   void meet(const at::Tensor &t);
   void meet(jit::Value *scalar, const c10::IValue &value);
@@ -208,7 +208,7 @@ public:
   int blocks = 0;                                    ///< around what is recorded now
   ModeRecord modes;                                  ///< of the graph so far
   std::unordered_set<const jit::Value *> inexact;    ///< values whose sizes depend on values
-  std::unordered_map<jit::Value *, c10::IValue> met; ///< with data, that ops met on stand-ins
+  std::unordered_map<jit::Value *, c10::IValue> met; ///< with data, that ops met on fake tensors
 
 private:
   void note_outside(const at::Tensor &t) {
@@ -275,7 +275,8 @@ private:
   std::unordered_map<const c10::StorageImpl *, c10::Storage> outside_;
   ArrayMemory arrays_;       ///< that the body made tensors of
   bool stale_stash_ = false; ///< of arguments that were read as numbers
-  std::vector<std::pair<at::Tensor, at::Tensor>> substituted_; ///< by the last op, with stand-ins
+  std::vector<std::pair<at::Tensor, at::Tensor>>
+      substituted_; ///< by the last op, with fake tensors
   std::unordered_map<const c10::TensorImpl *, jit::Value *> captured_; ///< hidden inputs
   jit::Node *own_node_ = nullptr; ///< of the op under way that record() has made one for
   std::vector<std::pair<Weak, Site>> without_data_; ///< tensors that blocks have made
@@ -286,7 +287,7 @@ private:
   /// Tensors made in the body that were told to require gradients; no address is used twice.
   std::unordered_map<const c10::TensorImpl *, c10::weak_intrusive_ptr<c10::TensorImpl>> leaves_;
   jit::Node *resizing_ = nullptr; ///< of the resize_ under way
-  int on_stand_ins_ = 0;
+  int on_fake_tensors_ = 0;
   shapes::Twins twins_; ///< of what ops met without data
   /// An op under way.
   struct Op {

@@ -94,10 +94,10 @@ Shadow::Entry Shadow::input(jit::Value *value) {
         if (!leaf.pinned)
           entry.leaves |= SizePoints::bit(i);
       }
-    at::Tensor stand_in = NodeRunner::stand_in(actual, sizes);
-    if (stand_in.defined())
+    at::Tensor fake_tensor = NodeRunner::fake_tensor(actual, sizes);
+    if (fake_tensor.defined())
       entry.known |= 1U << p;
-    entry.at[p] = std::move(stand_in);
+    entry.at[p] = std::move(fake_tensor);
   }
   return entry;
 }

@@ -16,7 +16,7 @@
 ///
 /// Problem: which sizes of a result follow from the signature, and which would differ at a later
 /// call? Would an op fail there, or give another number of dimensions? Answer: each node of the
-/// growing graph is run on stand-ins too, at all SizePoints.
+/// growing graph is run on fake tensors too, at all SizePoints.
 ///
 ///     x[8, 5], 8 relaxed          real     near     far      large     ones
 ///     y = cat([x, x]).sum(1)      [16]     [22]     [12]     [2012]    [2]      a traced size

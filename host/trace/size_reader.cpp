@@ -1,6 +1,6 @@
 #include "trace/size_reader.h"
 
-#include "shapes/stand_in.h"
+#include "shapes/fake_tensor.h"
 
 #include <torch/csrc/jit/ir/constants.h>
 
@@ -31,7 +31,7 @@ std::optional<std::int64_t> integer(const c10::IValue &value) {
   if (!value.isTensor() || !value.toTensor().defined())
     return std::nullopt;
   const at::Tensor &t = value.toTensor();
-  if (shapes::is_stand_in(t) || t.dim() != 0 || !at::isIntegralType(t.scalar_type(), true))
+  if (shapes::is_fake_tensor(t) || t.dim() != 0 || !at::isIntegralType(t.scalar_type(), true))
     return std::nullopt;
   // Not item(): this runs while the tracer records.
   switch (t.scalar_type()) {

@@ -85,7 +85,7 @@ void Scope::note_draw(const c10::OperatorHandle &op, const jit::Stack &stack) {
 static bool changes_values_alone(const c10::OperatorHandle &op, const jit::Stack &stack,
                                  const at::Tensor &t) {
   if (traits(op).reshapes || !std::string_view(op.schema().name()).starts_with("aten::") ||
-      t.layout() != at::kStrided || (!t.has_storage() && !shapes::is_stand_in(t)) ||
+      t.layout() != at::kStrided || (!t.has_storage() && !shapes::is_fake_tensor(t)) ||
       t.key_set().has(c10::DispatchKey::Python))
     return false;
   // An `out=` of another size is resized. What an op writes by its schema gets a history, where one
@@ -113,7 +113,7 @@ void Scope::note_effects(const c10::OperatorHandle &op, const jit::Stack &stack)
     return;
   each_written(op, stack, [&](const at::Tensor &t) {
     const bool outside = !t.has_storage() ||
-                         (shapes::is_stand_in(t)
+                         (shapes::is_fake_tensor(t)
                               ? may_share_memory_with_inputs(tracer::getTracingState()->getValue(t))
                               : outside_.contains(t.storage().unsafeGetStorageImpl()));
     if (!outside)
@@ -230,7 +230,7 @@ bool Scope::speculates(const c10::OperatorHandle &op, const jit::Stack &stack) {
   bool right = true, any = false;
   each_tensor(arguments, [&](const at::Tensor &t) {
     any = true;
-    right &= !shapes::is_stand_in(t) && t.layout() == at::kStrided &&
+    right &= !shapes::is_fake_tensor(t) && t.layout() == at::kStrided &&
              !t.key_set().has(c10::DispatchKey::Python) && !(relaxed && relaxed->is_size(t));
   });
   const bool scalar = name == "aten::item" || name == "aten::_local_scalar_dense";

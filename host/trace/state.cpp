@@ -95,7 +95,8 @@ bool Scope::made_its_memory(const at::Tensor &t) const {
            input.storage().unsafeGetStorageImpl() == t.storage().unsafeGetStorageImpl();
   };
   const auto captured = [&](const Capture &capture) { return shares(capture.tensor); };
-  return !on_stand_ins_ && t.has_storage() && std::none_of(slots_.begin(), slots_.end(), shares) &&
+  return !on_fake_tensors_ && t.has_storage() &&
+         std::none_of(slots_.begin(), slots_.end(), shares) &&
          std::none_of(result.captures.begin(), result.captures.end(), captured);
 }
 

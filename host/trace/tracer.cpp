@@ -113,7 +113,7 @@ std::vector<at::Tensor> run_body(const std::function<std::vector<at::Tensor>()> 
       const bool is_size = scope.relaxed && scope.relaxed->is_size(t);
       scope.result.size_outputs.push_back(is_size);
       if (!is_size && !is_traced_number(t))
-        t = scope.stand_in(t);
+        t = scope.fake_tensor(t);
     }
     return results;
   } catch (...) {

@@ -111,7 +111,7 @@ void Scope::read(const at::Tensor &t, const std::string &how, bool as_numbers) {
   if (!as_numbers)
     refuse_guard("a traced tensor", how,
                  "and gets hold of its memory, not of numbers that could be compared or kept");
-  if (without_data() || shapes::is_stand_in(t) || t.key_set().has(c10::DispatchKey::Python))
+  if (without_data() || shapes::is_fake_tensor(t) || t.key_set().has(c10::DispatchKey::Python))
     refuse_guard("a traced tensor", how,
                  "where it has no data: in a branch or loop that is staged, or in a trace from "
                  "specs");

@@ -28,11 +28,12 @@ namespace tracehost::validate {
 ///         return x + y
 ///
 /// A graph with a backward pass (validate/originals_gradients.cpp) would add to the `.grad` of the
-/// inputs themselves. Each leaf has a stand-in then: the same memory, unless it was written, with a
+/// inputs themselves. Each leaf has a fake tensor then: the same memory, unless it was written,
+/// with a
 /// `.grad` of its own, as it was before the body.
 ///
-///     w.grad == 1         stand-in: w's memory, .grad a copy that is 1
-///     loss.backward()     body: w.grad == 3; graph: the stand-in's .grad == 3
+///     w.grad == 1         fake tensor: w's memory, .grad a copy that is 1
+///     loss.backward()     body: w.grad == 3; graph: the fake tensor's .grad == 3
 class Originals final : public trace::Witness {
 public:
   explicit Originals(const Policy &policy) : policy_(policy) {}

@@ -75,7 +75,7 @@ public:
     signature.parameters = std::move(parameters);
     return signature;
   }
-  void environment(const Specialization &, Signature &) override {}
+  void current_guards(const Specialization &, Signature &) override {}
   BodyResult run() override {
     BodyResult result;
     result.tensors.push_back(op_(arguments));

@@ -92,7 +92,7 @@ bool PythonCall::verify(Specialization &specialization, torch::jit::Stack &stack
   auto &state = static_cast<PythonState &>(*specialization.front_end);
   if (state.runs_code) [[unlikely]]
     found_.protect();
-  if (!state.environment->verify(found_.roots.data()))
+  if (!state.guards->verify(found_.roots.data()))
     return false;
   if (!signature.captures.empty() && !captures_match(specialization, state, found_.tensors))
     return false;
@@ -110,7 +110,7 @@ bool PythonCall::verify(Specialization &specialization, torch::jit::Stack &stack
     return false;
   for (PyObject *t : found_.tensors)
     stack.emplace_back(THPVariable_Unpack(t));
-  const auto captured = state.environment->captures();
+  const auto captured = state.guards->captures();
   for (std::size_t i = 0; i < state.captures; ++i)
     stack.emplace_back(THPVariable_Unpack(captured[i]));
   return true;
@@ -141,7 +141,7 @@ bool PythonCall::conditions_hold(const Signature &signature, const PythonState &
     }
     std::span<PyObject *const> slots, captures;
   };
-  const Sizes sizes(slots, state.environment->captures());
+  const Sizes sizes(slots, state.guards->captures());
   for (const SizeCondition &condition : signature.conditions)
     if (!holds(condition, sizes))
       return false;
@@ -150,7 +150,7 @@ bool PythonCall::conditions_hold(const Signature &signature, const PythonState &
 
 bool PythonCall::values_hold(const Signature &signature, const PythonState &state) const {
   const std::size_t slots = found_.tensors.size();
-  const auto captured = state.environment->captures();
+  const auto captured = state.guards->captures();
   for (const ValueGuard &guard : signature.values)
     if (!holds(guard, THPVariable_Unpack(guard.input < slots ? found_.tensors[guard.input]
                                                              : captured[guard.input - slots])))
@@ -160,7 +160,7 @@ bool PythonCall::values_hold(const Signature &signature, const PythonState &stat
 
 bool PythonCall::grads_hold(const Signature &signature, const PythonState &state) const {
   const std::size_t slots = found_.tensors.size();
-  const auto captured = state.environment->captures();
+  const auto captured = state.guards->captures();
   for (const GradRead &read : signature.grads)
     if (read.state !=
         grad_state(THPVariable_Unpack(read.input < slots ? found_.tensors[read.input]
@@ -172,7 +172,7 @@ bool PythonCall::grads_hold(const Signature &signature, const PythonState &state
 bool PythonCall::captures_match(const Specialization &specialization, const PythonState &state,
                                 std::span<PyObject *const> tensors) {
   const auto &specs = specialization.signature.captures;
-  const auto captured = state.environment->captures();
+  const auto captured = state.guards->captures();
   for (std::size_t i = 0; i < specs.size(); ++i) {
     PyObject *object = captured[i];
     if (Py_TYPE(object) != specs[i].meta.type)
@@ -211,7 +211,7 @@ bool PythonCall::reads_match(const Signature &signature, const PythonState &stat
 }
 
 bool PythonCall::captured_reads_match(const Signature &signature, const PythonState &state) {
-  const auto captured = state.environment->captures();
+  const auto captured = state.guards->captures();
   for (std::size_t i = 0; i < signature.captures.size(); ++i)
     if (!has_read(signature, captured[i], signature.captures[i].meta))
       return false;
@@ -224,7 +224,7 @@ void PythonCall::execute(const Specialization &specialization, torch::jit::Stack
   if (!state.does_more) [[likely]]
     return run_program(specialization, state, stack, begun);
   find_handed_out(specialization);
-  const auto holders = state.environment->holders(nullptr);
+  const auto holders = state.guards->holders(nullptr);
   std::vector<Owned> changed;
   if (state.containers) {
     find_containers(specialization); // a change may take one out of another
@@ -236,7 +236,7 @@ void PythonCall::execute(const Specialization &specialization, torch::jit::Stack
     }
   }
   run_program(specialization, state, stack, begun);
-  if (!state.environment->store(holders, stack))
+  if (!state.guards->store(holders, stack))
     rethrow();
   for (std::size_t i = 0; i < changed.size(); ++i) {
     const ContainerChange &change = (*state.containers)->changes[i];
@@ -263,13 +263,13 @@ std::span<PyObject *const> PythonCall::find_containers(const Specialization &ser
 /// The objects from outside that the result holds: before the run, which may take them away.
 void PythonCall::find_handed_out(const Specialization &served) {
   const auto &state = static_cast<const PythonState &>(*served.front_end);
-  if (!state.environment->hands_out())
+  if (!state.guards->hands_out())
     return;
   const std::size_t of_arguments = state.containers ? (*state.containers)->given.size() : 0;
   find_containers(served);
   containers_.resize(of_arguments); // a validated call asks twice
   found_.roots.resize(state.roots);
-  auto objects = state.environment->handed_out(nullptr);
+  auto objects = state.guards->handed_out(nullptr);
   for (std::size_t i = 0; i < objects.size(); ++i) {
     if (i + state.containers_reached < objects.size())
       found_.roots.push_back(objects[i].get());

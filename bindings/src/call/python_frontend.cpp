@@ -60,7 +60,7 @@ std::string PythonTrace::capture_path(const at::Tensor &tensor) {
             "the function, or by a torch op in it.",
             line));
   std::string path = recorder_->path_of(object);
-  if (is_stand_in(object))
+  if (is_fake_tensor(object))
     trace::refuse(
         trace::Refusal::capture,
         fmt::format("a tensor used at {} only stands for one of another call, or of a branch or "

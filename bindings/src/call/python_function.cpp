@@ -84,7 +84,7 @@ int PythonFunction::traverse_specializations(visitproc visit, void *arg) const {
 int traverse_specialization(const Specialization &s, visitproc visit, void *arg) {
   std::unordered_set<const Atom *> seen;
   const auto &state = static_cast<const PythonState &>(*s.front_end);
-  int stop = state.environment->traverse(visit, arg, seen);
+  int stop = state.guards->traverse(visit, arg, seen);
   if (!stop)
     stop = python::traverse(s.signature.atoms, visit, arg, seen);
   if (!stop)

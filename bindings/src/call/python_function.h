@@ -4,7 +4,7 @@
 #include "call/argument_containers.h"
 #include "call/declaration.h"
 #include "function/function.h"
-#include "guards/environment.h"
+#include "guards/guards.h"
 #include "guards/trace_history.h"
 #include "hooks/callbacks.h"
 #include "pytree/binder.h"
@@ -61,19 +61,19 @@ int traverse_specialization(const Specialization &specialization, visitproc visi
 
 /// A Specialization's Python side.
 struct PythonState final : FrontEndState {
-  std::shared_ptr<Environment> environment;
+  std::shared_ptr<Guards> guards;
   std::size_t roots = 0;                   ///< objects among the arguments
   std::vector<TensorMeta> outputs;         ///< of the traced result's tensors
   std::optional<ContainerUses> containers; ///< of the arguments, where there are any
   std::vector<PyObject *> absent;     ///< attributes that no tensor argument has; live for good
   bool runs_code = false;             ///< verifying it may run a user's `==`
   bool does_more = false;             ///< a run stores, or finds objects for its result
-  std::size_t containers_reached = 0; ///< of the environment's handed_out(): the last ones
+  std::size_t containers_reached = 0; ///< of the guards's handed_out(): the last ones
   std::size_t captures = 0; ///< hidden inputs; those past them are arguments reached by a path, too
   std::vector<const PythonCallback *> calls; ///< of the Program, which owns them
 
-  // Whether a run pays for dropping the GIL (DESIGN.md section 4): measured over the first few
-  // hits.
+  // Whether a run pays for dropping the GIL (docs/internals/call-path.md): measured over the first
+  // few hits.
   static constexpr std::int8_t kMeasured = 4;
   std::atomic<std::int8_t> measured{0};
   std::atomic<std::int64_t> least_ns{std::numeric_limits<std::int64_t>::max()};

@@ -11,10 +11,10 @@
 
 namespace tracehost::python {
 
-void PythonTrace::use(StandIns &stand_ins) {
-  request_ = &stand_ins;
-  call_.convert([&](std::size_t, PyObject *value) { return stand_ins.replace(value); });
-  if (stand_ins.open())
+void PythonTrace::use(FakeTensors &fake_tensors) {
+  request_ = &fake_tensors;
+  call_.convert([&](std::size_t, PyObject *value) { return fake_tensors.replace(value); });
+  if (fake_tensors.open())
     call_.pins = trace::Pins::none;
 }
 
@@ -49,14 +49,14 @@ Signature PythonTrace::flatten_as(UserValues &values, Flattened &found) {
   return signature;
 }
 
-void PythonTrace::environment(const Specialization &specialization, Signature &signature) {
+void PythonTrace::current_guards(const Specialization &specialization, Signature &signature) {
   const auto &state = static_cast<const PythonState &>(*specialization.front_end);
   if (state.roots != flattened_.roots.size())
     return;
   const Flattened cast = cast_to(specialization.signature, signature);
   const auto &slots = cast.roots.empty() ? flattened_.tensors : cast.tensors;
-  signature.watched = state.environment->current(flattened_.roots.data(), signature.atoms);
-  const auto tensors = state.environment->current_captures(flattened_.roots.data());
+  signature.guarded = state.guards->current(flattened_.roots.data(), signature.atoms);
+  const auto tensors = state.guards->current_captures(flattened_.roots.data());
   for (std::size_t i = 0; i < tensors.size(); ++i) {
     CaptureSpec spec = specialization.signature.captures[i];
     if (tensors[i]) {
@@ -80,7 +80,7 @@ std::vector<at::Tensor> PythonTrace::captures(const Specialization &specializati
   std::vector<at::Tensor> result;
   if (state.roots != flattened_.roots.size())
     return result;
-  for (PyObject *object : state.environment->current_captures(flattened_.roots.data()))
+  for (PyObject *object : state.guards->current_captures(flattened_.roots.data()))
     result.push_back(object ? THPVariable_Unpack(object) : at::Tensor());
   return result;
 }
@@ -130,7 +130,7 @@ TraceSession::Surroundings PythonTrace::surroundings(const Specialization &speci
   const auto of_user = [](const Node &node) { return node.kind == Kind::custom; };
   if (!simple || std::any_of(signature.nodes.begin(), signature.nodes.end(), of_user))
     return Surroundings::unknown;
-  if (!state.environment->verify(given.roots.data()))
+  if (!state.guards->verify(given.roots.data()))
     return Surroundings::changed;
   const bool same = call_.captures_match(specialization, state, given.tensors) &&
                     given.tensors.size() == signature.slots.size() &&

@@ -19,7 +19,7 @@
 
 #include <algorithm>
 
-/// A call's trace: the body is run once, watched, and what it did beside its ops is repeated by
+/// A call's trace: the body is run once, observed, and what it did beside its ops is repeated by
 /// later calls, or refused.
 
 namespace tracehost::python {
@@ -110,7 +110,7 @@ BodyResult PythonTrace::run() {
       leave_numbers(numbers);
     rethrow();
   }
-  const std::string left = request_ ? std::string() : stand_ins_left();
+  const std::string left = request_ ? std::string() : fake_tensors_left();
   if (trace::abandoned() || !left.empty())
     return_as_eager();
   if (trace::abandoned()) {
@@ -177,7 +177,7 @@ std::optional<BesideResult> PythonTrace::run_beside(const Specialization &served
 /// The body has raised, or goes on without a trace: what it stored before is Python's.
 void PythonTrace::leave_numbers(NumbersLeft &numbers) {
   const KeepError keep;
-  recorder_->take_back(&is_stand_in);
+  recorder_->take_back(&is_fake_tensor);
   {
     const trace::PausedWithData paused;
     recorder_->replace_numbers();
@@ -187,8 +187,8 @@ void PythonTrace::leave_numbers(NumbersLeft &numbers) {
 
 /// Takes back what a staged block has stored without having run. What it is, for a message: empty
 /// if there is nothing.
-std::string PythonTrace::stand_ins_left() {
-  if (const std::string where = recorder_->take_back(&is_stand_in); !where.empty())
+std::string PythonTrace::fake_tensors_left() {
+  if (const std::string where = recorder_->take_back(&is_fake_tensor); !where.empty())
     return where + " gets a tensor";
   if (!trace::left_behind().line)
     return {};
@@ -214,7 +214,7 @@ void PythonTrace::return_as_eager() {
 /// A number that the graph computes is one for the caller; what a branch left as it was is the
 /// tensor that went into the branch.
 void PythonTrace::return_as_eager(const BodyResult &result) {
-  if (request_) // nobody gets its result, and stand-ins have no data
+  if (request_) // nobody gets its result, and fake tensors have no data
     return;
   bool differs = returns_numbers(result.outputs);
   torch::jit::Stack outputs;
@@ -284,7 +284,7 @@ void PythonTrace::repeat(Rebound &rebound, std::vector<at::Tensor> &outputs) {
   rebound.repeated = std::move(value);
 }
 
-/// No stand-in stays behind in what the body stored to.
+/// No fake tensor stays behind in what the body stored to.
 void PythonTrace::put_back() {
   const KeepError keep;
   recorder_->rebound();
@@ -356,15 +356,14 @@ std::shared_ptr<FrontEndState> PythonTrace::finish(Signature &signature,
   handed_out.insert(handed_out.end(), reached_.containers.begin(), reached_.containers.end());
   state->containers_reached = reached_.containers.size();
   draws_ = request_ || !function_.watch ? traced.draws : draws_of_user(traced.draws, *recorder_);
-  state->environment = recorder_->finish(captured, handed_out, side_effects_);
+  state->guards = recorder_->finish(captured, handed_out, side_effects_);
   if (request_)
     recorder_->put_back();
   births_.reset();
   state->once = recorder_->once();
   state->absent.assign(recorder_->absent().begin(), recorder_->absent().end());
-  state->rebinds =
-      !state->environment->rebindings().empty() || (uses_ && !(*uses_)->changes.empty());
-  state->does_more = state->rebinds || state->environment->hands_out();
+  state->rebinds = !state->guards->rebindings().empty() || (uses_ && !(*uses_)->changes.empty());
+  state->does_more = state->rebinds || state->guards->hands_out();
   if (uses_)
     std::swap(**uses_, *state->containers.emplace());
   state->calls = callbacks_of(*traced.graph->block());
@@ -382,7 +381,7 @@ std::shared_ptr<FrontEndState> PythonTrace::finish(Signature &signature,
     read_.emplace_back(input(guard.input), guard);
   for (const GradRead &read : signature.grads)
     grads_read_.emplace_back(input(read.input), read.state);
-  signature.watched = state->environment->recorded(signature.atoms);
+  signature.guarded = state->guards->recorded(signature.atoms);
   for (const AtomRef &atom : signature.atoms)
     if (const auto *own = dynamic_cast<const PyAtom *>(atom.get()))
       state->runs_code |= own->runs_code();

@@ -46,9 +46,9 @@ public:
   PythonTrace(const PythonTrace &) = delete;
   PythonTrace &operator=(const PythonTrace &) = delete;
 
-  /// After bind(), for a request: TensorSpecs become stand-ins, no op is run for real. `stand_ins`
-  /// outlives the call.
-  void use(StandIns &stand_ins);
+  /// After bind(), for a request: TensorSpecs become fake tensors, no op is run for real.
+  /// `fake_tensors` outlives the call.
+  void use(FakeTensors &fake_tensors);
   /// By slot, the names of the specs that a request was made of. After flatten().
   std::vector<std::string> spec_names() const;
   /// After Outcome::traced: the body's result, a new reference.
@@ -66,7 +66,7 @@ public:
   void missed() override;
   Signature flatten(std::vector<at::Tensor> &slots) override;
   Surroundings surroundings(const Specialization &specialization) override;
-  void environment(const Specialization &specialization, Signature &signature) override;
+  void current_guards(const Specialization &specialization, Signature &signature) override;
   std::vector<at::Tensor> captures(const Specialization &specialization) override;
   bool join(Signature &earlier, Signature &signature) override;
   void adopt(const Signature &signature, std::vector<at::Tensor> &slots) override;
@@ -110,7 +110,7 @@ private:
   void check_same_tensors(const Flattened &before, const Signature &signature) const;
   bool has_own_attributes(PyObject *tensor) const;
   void leave_numbers(NumbersLeft &numbers);
-  std::string stand_ins_left();
+  std::string fake_tensors_left();
   void return_as_eager();
   void return_as_eager(const BodyResult &result);
   void check_arguments_unchanged();
@@ -128,10 +128,10 @@ private:
   void put_back();
 
   PythonCall &call_;
-  PythonFunction &function_;    ///< call_'s
-  Bound &bound_;                ///< call_'s
-  StandIns *request_ = nullptr; ///< a request's; null: the call has example data
-  PyObject *result_ = nullptr;  ///< strong
+  PythonFunction &function_;       ///< call_'s
+  Bound &bound_;                   ///< call_'s
+  FakeTensors *request_ = nullptr; ///< a request's; null: the call has example data
+  PyObject *result_ = nullptr;     ///< strong
   std::unique_ptr<Recorder> recorder_;
   std::optional<Births> births_;
   Flattened flattened_;

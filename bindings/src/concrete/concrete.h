@@ -70,7 +70,7 @@ public:
   const pybind11::object &callable() const { return callable_; }
   /// How many of its first parameters are bound: 1 for a method's `self`.
   std::size_t bound_parameters() const { return bound_ ? 1 : 0; }
-  /// The first watched slot that holds something else now than at the trace; empty: none.
+  /// The first guarded slot that holds something else now than at the trace; empty: none.
   std::string stale() const;
   const PythonState &python_state() const { return state(); }
 

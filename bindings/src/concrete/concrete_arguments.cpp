@@ -207,7 +207,7 @@ bool Concrete::take_leaf(const Parameter &parameter, std::size_t at, py::handle 
   }
   if (node.reserved[0])
     into.objects[at] = py::reinterpret_borrow<py::object>(value);
-  const bool same = node.kind == Kind::again         ? is_again(node, value, into)
+  const bool same = node.kind == Kind::alias         ? is_again(node, value, into)
                     : node.reserved[0] == kAlikeRoot ? is_traced(node, value)
                                                      : holds(node, value.ptr());
   if (!same)
@@ -225,7 +225,7 @@ bool Concrete::is_traced(const Node &node, py::handle value) {
 
 /// Whether it is what was given in the place where the trace met that object first.
 bool Concrete::is_again(const Node &node, py::handle value, const Arguments &given) const {
-  const std::size_t first = node.payload.again.node;
+  const std::size_t first = node.payload.alias.node;
   const auto found = given.objects.find(first);
   if (found != given.objects.end())
     return found->second.is(value);

@@ -60,7 +60,7 @@ py::object Concrete::call(const py::args &args, const py::kwargs &kwargs) {
     set_from_failed_run(where_);
     rethrow();
   }
-  if (!state().environment->store(holders, stack))
+  if (!state().guards->store(holders, stack))
     rethrow();
   return result_of(given, handed_out, stack);
 }
@@ -126,7 +126,7 @@ std::vector<Owned> Concrete::holders(const Arguments &given) const {
   std::vector<PyObject *> from = roots(given);
   from.push_back(
       nullptr); // so that it is some place in memory: none would say that verify() has run
-  auto result = state().environment->holders(from.data());
+  auto result = state().guards->holders(from.data());
   for (const Owned &holder : result)
     if (!holder)
       raise(errors().capture, fmt::format("{}: an object that it stores to is gone. Get a new "
@@ -137,11 +137,11 @@ std::vector<Owned> Concrete::holders(const Arguments &given) const {
 
 /// Those of the result, before the run.
 std::vector<Owned> Concrete::handed_out(const Arguments &given) const {
-  if (!state().environment->hands_out())
+  if (!state().guards->hands_out())
     return {};
   std::vector<PyObject *> from = roots(given);
   from.push_back(nullptr); // as in holders()
-  auto result = state().environment->handed_out(from.data());
+  auto result = state().guards->handed_out(from.data());
   for (const Owned &object : result)
     if (!object)
       raise(errors().capture, fmt::format("{}: an object that it returns is gone. Get a new "
@@ -162,10 +162,10 @@ std::vector<py::object> Concrete::captures(const Arguments &given) const {
     for (std::size_t i = 0; i < count; ++i)
       result.push_back(py::reinterpret_borrow<py::object>(tensors[i]));
   };
-  if (state().environment->verify(roots.data()))
-    take(state().environment->captures());
+  if (state().guards->verify(roots.data()))
+    take(state().guards->captures());
   else // Python values that changed do not matter here: this is that trace
-    take(state().environment->current_captures(roots.data()));
+    take(state().guards->current_captures(roots.data()));
   for (std::size_t i = 0; i < count; ++i)
     check_capture(i, result[i]);
   return result;
@@ -175,10 +175,10 @@ std::string Concrete::stale() const {
   Arguments none;
   fill_roots(none);
   std::vector<AtomRef> atoms;
-  const auto now = state().environment->current(roots(none).data(), atoms);
-  for (std::size_t i = 0; i < signature().watched.size() && i < now.size(); ++i)
-    if (!same(signature().watched[i].node, now[i].node))
-      return signature().watched[i].path;
+  const auto now = state().guards->current(roots(none).data(), atoms);
+  for (std::size_t i = 0; i < signature().guarded.size() && i < now.size(); ++i)
+    if (!same(signature().guarded[i].node, now[i].node))
+      return signature().guarded[i].path;
   return {};
 }
 

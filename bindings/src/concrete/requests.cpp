@@ -24,18 +24,18 @@ void refuse_in_trace(const PythonFunction &function, const char *what) {
                       function.name));
 }
 
-/// The arguments of a request in the form of a vectorcall, with stand-ins that `maker` makes in
+/// The arguments of a request in the form of a vectorcall, with fake tensors that `maker` makes in
 /// place of TensorSpecs.
 class Call {
 public:
   Call(PythonFunction &function, const char *what, const py::tuple &args, const py::dict &kwargs,
        py::handle maker)
-      : stand_ins_((refuse_in_trace(function, what), maker.ptr())), names_(kwargs.size()),
+      : fake_tensors_((refuse_in_trace(function, what), maker.ptr())), names_(kwargs.size()),
         values_(Values(args, kwargs, names_)),
         call_(function, values_.data(), args.size(), kwargs.empty() ? nullptr : names_.ptr()) {
     if (!call_.bind())
       rethrow();
-    call_.trace().use(stand_ins_);
+    call_.trace().use(fake_tensors_);
     call_.context = require_context();
   }
   PythonCall &operator*() { return call_; }
@@ -55,7 +55,7 @@ private:
     return values;
   }
 
-  StandIns stand_ins_;
+  FakeTensors fake_tensors_;
   py::tuple names_;
   std::vector<PyObject *> values_; ///< borrowed
   PythonCall call_;
@@ -88,7 +88,7 @@ py::dict described(const Specialization &s) {
   result["relaxed"] = s.signature.relaxed();
   result["pinned"] = pinned;
   result["calls_python"] = s.program->calls_python();
-  const auto unwatched = static_cast<const PythonState &>(*s.front_end).environment->unwatched();
+  const auto unwatched = static_cast<const PythonState &>(*s.front_end).guards->unwatched();
   result["unwatched"] = py::tuple(py::cast(unwatched));
   return result;
 }

@@ -84,7 +84,7 @@ Signature native_signature(const Concrete &concrete, const std::string &what) {
   signature.captures.resize(state.captures);
   for (CaptureSpec &capture : signature.captures)
     make_plain(capture.meta, what, capture.path);
-  signature.watched.clear();
+  signature.guarded.clear();
   signature.context.included = signature.context.excluded = 0;
   signature.context.default_device = 0;
   Signature shown = signature;

@@ -12,7 +12,7 @@ namespace tracehost::python {
 
 namespace {
 
-/// An Environment keeps no key that may hold other objects: then by position.
+/// An Guards keeps no key that may hold other objects: then by position.
 std::string subscript(PyObject *key, std::int32_t index) {
   if (!key)
     return "[key " + std::to_string(index) + "]";

@@ -13,7 +13,7 @@
 
 /// Objects that code can reach by a path, the containers in which they keep what paths go through,
 /// and the slots of those. The Recorder builds one (strong references, values from before the
-/// trace); an Environment keeps what is to be watched of it (borrowed references, values as of
+/// trace); an Guards keeps what is to be guarded of it (borrowed references, values as of
 /// now).
 
 namespace tracehost::python {
@@ -62,8 +62,8 @@ enum class Expect : std::uint8_t {
 
 struct Slot {
   PyObject *key = nullptr;      ///< name, or a dict's key; strong in both owners; null for items
-  PyObject *value = nullptr;    ///< Recorder: from before, strong. Environment: as of now, borrowed
-  PyObject *keep = nullptr;     ///< Environment, where no dict tag vouches for `value`: see Watch
+  PyObject *value = nullptr;    ///< Recorder: from before, strong. Guards: as of now, borrowed
+  PyObject *keep = nullptr;     ///< Guards, where no dict tag vouches for `value`: see GraphGuards
   PyTypeObject *type = nullptr; ///< container, opaque, number: the exact type
   mutable PyObject *answer = nullptr; ///< asked: what was said last; strong
   Node node;                          ///< leaf, object
@@ -75,7 +75,7 @@ struct Slot {
   Expect expect = Expect::leaf;
   bool primary = false; ///< the Object's path goes through this slot
   bool needed = false;  ///< a capture is reached through it
-  bool opaque = false;  ///< what it holds may change unseen: `Environment::unwatched`
+  bool opaque = false;  ///< what it holds may change unseen: `Guards::unwatched`
   bool read = false;    ///< the body has read what was there before the trace
   bool stored = false;  ///< the body has stored to it
   bool input = false;   ///< its number is an input of the graph: it may hold any at a later call.
@@ -103,7 +103,7 @@ struct Container {
 
 /// Something paths go through, found once however many slots hold it.
 struct Object {
-  PyObject *object = nullptr;   ///< Recorder: strong. Environment: what the path leads to, borrowed
+  PyObject *object = nullptr;   ///< Recorder: strong. Guards: what the path leads to, borrowed
   PyTypeObject *type = nullptr; ///< its type, strong in both
   std::int32_t container = -1;  ///< the slot that holds it, if it is no root
   std::int32_t slot = -1;

@@ -1,9 +1,9 @@
-#include "guards/watch.h"
+#include "guards/graph_guards.h"
 #include "pytree/leaf.h"
 
 /// What the garbage collector must see: a Function whose body reaches the Function again (recursion
 /// by a closure, `self.step = tracehost.function(self.work)`) is a cycle through its own
-/// Specializations. The members and their order are those of ~Watch.
+/// Specializations. The members and their order are those of ~GraphGuards.
 
 namespace tracehost::python {
 
@@ -25,7 +25,8 @@ int traverse(const std::vector<AtomRef> &atoms, visitproc visit, void *arg,
   return 0;
 }
 
-int Watch::traverse(visitproc visit, void *arg, std::unordered_set<const Atom *> &seen) const {
+int GraphGuards::traverse(visitproc visit, void *arg,
+                          std::unordered_set<const Atom *> &seen) const {
   for (const Container &c : graph_.containers)
     for (const Slot &s : c.slots) {
       Py_VISIT(s.key);

@@ -98,7 +98,7 @@ std::vector<Callback::Result> results_of(const Declared &declared) {
 }
 
 /// In a trace without data: what its results would be like.
-Tensors stand_ins(const Callback &callback, const Tensors &inputs) {
+Tensors fake_tensors(const Callback &callback, const Tensors &inputs) {
   bool differentiable = false;
   for (const at::Tensor &t : inputs)
     differentiable |= t.requires_grad() && at::GradMode::is_enabled();
@@ -163,7 +163,7 @@ Tensors record_call(const py::object &object, const Tensors &inputs, const std::
   try {
     trace::prepare_call(inputs);
     outputs = trace::without_data()
-                  ? stand_ins(*callback, inputs)
+                  ? fake_tensors(*callback, inputs)
                   : call_at_trace(object.ptr(), inputs, "py_function '" + name + "'");
     called = true;
     trace::record_call(callback, inputs, outputs);

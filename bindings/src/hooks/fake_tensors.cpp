@@ -4,7 +4,7 @@
 #include "base/object.h"
 #include "pytree/map.h"
 #include "pytree/tensor_spec.h"
-#include "shapes/stand_in.h"
+#include "shapes/fake_tensor.h"
 #include "shapes/without_data.h"
 
 #include <c10/core/InferenceMode.h>
@@ -24,8 +24,8 @@ namespace py = pybind11;
 const at::Tensor &tensor_of(PyObject *object) { return THPVariable_Unpack(object); }
 
 /// What a tensor in its place would have.
-TensorMeta meta_of(const at::Tensor &stand_in, const TensorSpec &spec) {
-  TensorMeta meta = TensorMeta::of(stand_in, THPVariableClass,
+TensorMeta meta_of(const at::Tensor &fake_tensor, const TensorSpec &spec) {
+  TensorMeta meta = TensorMeta::of(fake_tensor, THPVariableClass,
                                    reinterpret_cast<PyTypeObject *>(THPVariableClass)->tp_name);
   for (std::size_t d = 0; spec.shape && d < spec.shape->size(); ++d)
     if ((*spec.shape)[d] == kAnySize)
@@ -36,7 +36,7 @@ TensorMeta meta_of(const at::Tensor &stand_in, const TensorSpec &spec) {
 /// A new contiguous one.
 py::object make(const std::vector<std::int64_t> &sizes, py::handle dtype, py::handle device) {
   const c10::InferenceMode off(false);
-  const at::Tensor made = shapes::contiguous_stand_in(
+  const at::Tensor made = shapes::contiguous_fake_tensor(
       sizes, reinterpret_cast<THPDtype *>(dtype.ptr())->scalar_type,
       device.is_none() ? at::Device(at::kCPU)
                        : reinterpret_cast<THPDevice *>(device.ptr())->device);
@@ -55,10 +55,10 @@ private:
 
 } // namespace
 
-StandIns::StandIns(PyObject *maker) : maker_(Py_NewRef(maker)) {}
-StandIns::~StandIns() { Py_DECREF(maker_); }
+FakeTensors::FakeTensors(PyObject *maker) : maker_(Py_NewRef(maker)) {}
+FakeTensors::~FakeTensors() { Py_DECREF(maker_); }
 
-Owned StandIns::replace(PyObject *value) {
+Owned FakeTensors::replace(PyObject *value) {
   Rebuild rebuild(
       [&](PyObject *leaf) -> PyObject * {
         const TensorSpec *spec = as_tensor_spec(leaf);
@@ -77,13 +77,13 @@ Owned StandIns::replace(PyObject *value) {
   return rebuild.value(value);
 }
 
-void StandIns::describe(Signature &signature, const std::vector<PyObject *> &tensors) const {
+void FakeTensors::describe(Signature &signature, const std::vector<PyObject *> &tensors) const {
   for (std::size_t slot = 0; slot < tensors.size(); ++slot)
     if (const Argument *found = argument(tensors[slot]))
       signature.slots[slot] = found->meta;
 }
 
-std::vector<std::string> StandIns::names(const std::vector<PyObject *> &tensors) const {
+std::vector<std::string> FakeTensors::names(const std::vector<PyObject *> &tensors) const {
   std::vector<std::string> result;
   for (PyObject *tensor : tensors) {
     const Argument *found = argument(tensor);
@@ -92,16 +92,16 @@ std::vector<std::string> StandIns::names(const std::vector<PyObject *> &tensors)
   return result;
 }
 
-const StandIns::Argument *StandIns::argument(PyObject *tensor) const {
+const FakeTensors::Argument *FakeTensors::argument(PyObject *tensor) const {
   const auto found = arguments_.find(tensor_of(tensor).unsafeGetTensorImpl());
   return found == arguments_.end() ? nullptr : &found->second;
 }
 
-bool is_stand_in(PyObject *object) {
-  return THPVariable_Check(object) && shapes::is_stand_in(tensor_of(object));
+bool is_fake_tensor(PyObject *object) {
+  return THPVariable_Check(object) && shapes::is_fake_tensor(tensor_of(object));
 }
 
-void add_stand_ins(py::module_ &module) {
+void add_fake_tensors(py::module_ &module) {
   module.def("stand_in", &make);
   module.def("twin", [](py::handle tensor) {
     return py::reinterpret_steal<py::object>(

@@ -2,7 +2,7 @@
 
 #include "base/lazy.h"
 #include "numbers/traced_number.h"
-#include "shapes/stand_in.h"
+#include "shapes/fake_tensor.h"
 #include "trace/tracer.h"
 
 #include <torch/csrc/autograd/python_variable.h>
@@ -45,7 +45,7 @@ void NumbersLeft::replace() {
   for (const Owned &reference : std::exchange(made_, {})) {
     PyObject *number = PyWeakref_GetObject(reference.get()); // borrowed
     if (!number || number == Py_None || !is_referred_to(number) ||
-        shapes::is_stand_in(THPVariable_Unpack(number)))
+        shapes::is_fake_tensor(THPVariable_Unpack(number)))
       continue;
     const Owned value(number_of(THPVariable_Unpack(number)));
     if (!numbers || !values || !value || PyList_Append(numbers.get(), number) ||

@@ -180,7 +180,7 @@ void visit_stored(const Change &change, const std::function<void(PyObject *)> &v
   });
 }
 
-bool stores_stand_in(const Change &change, const Graph &graph, bool (*is_it)(PyObject *)) {
+bool stores_fake_tensor(const Change &change, const Graph &graph, bool (*is_it)(PyObject *)) {
   const auto stands = [is_it](PyObject *object) { return is_tensor(object) && is_it(object); };
   const Container &c = graph.containers[change.container];
   if (c.place == Place::set || c.place == Place::deque) { // which elements are new is not told
@@ -251,7 +251,7 @@ void put_back(const Change &change, const Graph &graph) {
   PyErr_Clear();
 }
 
-void take_back_stand_ins(const Change &change, const Graph &graph, bool (*is_it)(PyObject *)) {
+void take_back_fake_tensors(const Change &change, const Graph &graph, bool (*is_it)(PyObject *)) {
   const Container &c = graph.containers[change.container];
   if (c.place == Place::set)
     discard(graph.objects[c.object].object, is_it);

@@ -31,14 +31,14 @@ std::string path_of(const Change &change, const Graph &graph);
 /// The value that it stores, and what that leads to by elements and attributes.
 void visit_stored(const Change &change, const std::function<void(PyObject *)> &visit);
 
-/// Whether it stores a stand-in, a tensor without data of a class that `is_it` knows: by elements
-/// and attributes, or as a result that functools.lru_cache keeps.
-bool stores_stand_in(const Change &change, const Graph &graph, bool (*is_it)(PyObject *));
+/// Whether it stores a fake tensor, a tensor without data of a class that `is_it` knows: by
+/// elements and attributes, or as a result that functools.lru_cache keeps.
+bool stores_fake_tensor(const Change &change, const Graph &graph, bool (*is_it)(PyObject *));
 
 /// Puts back what was there before, as far as slots tell.
 void put_back(const Change &change, const Graph &graph);
-/// The same of a change that stores a stand-in: a set keeps all else that it got.
-void take_back_stand_ins(const Change &change, const Graph &graph, bool (*is_it)(PyObject *));
+/// The same of a change that stores a fake tensor: a set keeps all else that it got.
+void take_back_fake_tensors(const Change &change, const Graph &graph, bool (*is_it)(PyObject *));
 
 /// The attribute by which torch.optim notes that it has checked its parameters once.
 bool is_check_of_optimizer(PyObject *name);

@@ -2,7 +2,7 @@
 
 #include "base/kinds.h"
 #include "base/object.h"
-#include "guards/watch.h"
+#include "guards/graph_guards.h"
 
 #include <algorithm>
 #include <iterator>
@@ -25,9 +25,9 @@ Finish::Finish(Paths &paths, const Stores &stores, bool calls, std::span<PyObjec
   mark_handed_out(handed_out);
 }
 
-std::shared_ptr<Environment> Finish::run(bool watch_values, const std::vector<Change> &changes,
-                                         std::vector<Rebound> &rebound,
-                                         std::vector<SideEffect> &side_effects) {
+std::shared_ptr<Guards> Finish::run(bool watch_values, const std::vector<Change> &changes,
+                                    std::vector<Rebound> &rebound,
+                                    std::vector<SideEffect> &side_effects) {
   watch_values_ = watch_values;
   if (calls_ || !watch_values) // code that is called holds the very objects
     for (Object &o : graph_.objects)
@@ -51,7 +51,7 @@ std::shared_ptr<Environment> Finish::run(bool watch_values, const std::vector<Ch
   else if (once_.empty())
     std::move(gone_.begin(), gone_.end(), std::back_inserter(effects_));
   side_effects = std::move(effects_);
-  return environment();
+  return guards();
 }
 
 /// Marks each capture's slot and those on the way to it.
@@ -111,7 +111,7 @@ bool Finish::is_watched(int container) const {
   return watch_values_ && !graph_.objects[graph_.containers[container].object].typed;
 }
 
-/// The slot stays watched as it was before the trace; what it holds now is stored by each run.
+/// The slot stays guarded as it was before the trace; what it holds now is stored by each run.
 /// False: it is a change as any other.
 bool Finish::repeat(const Change &change, Rebound &rebound) {
   Container &c = graph_.containers[change.container];
@@ -221,7 +221,7 @@ void Finish::changed(const Change &change) {
   }
   const Container &c = graph_.containers[change.container];
   if (change.slot >= 0 && c.slots[change.slot].needed)
-    return; // watched as it was before: a later call finds it different
+    return; // guarded as it was before: a later call finds it different
   if (!storer.called) {
     const bool grew = change.slot < 0 && is_collection(c.place);
     side_effect(change,
@@ -262,7 +262,7 @@ void Finish::give_up(const Change &change) {
 }
 
 /// What the body did not read of a list, dict or set was recorded in case it is changed. What it
-/// stored, and is as it was before, stays watched: another value would be stored over.
+/// stored, and is as it was before, stays guarded: another value would be stored over.
 void Finish::drop_unread(int container) {
   Container &c = graph_.containers[container];
   if (!is_collection(c.place))
@@ -278,7 +278,7 @@ void Finish::drop_unread(int container) {
   }
 }
 
-/// What was reached only through a slot that is given up is not watched either.
+/// What was reached only through a slot that is given up is not guarded either.
 void Finish::drop_below() {
   dropped_.assign(graph_.objects.size(), false);
   for (std::size_t i = 0; i < graph_.objects.size(); ++i) {
@@ -290,9 +290,9 @@ void Finish::drop_below() {
   }
 }
 
-// ---- the Environment ----------------------------------------------------------------------------
+// ---- the Guards ----------------------------------------------------------------------------
 
-std::shared_ptr<Environment> Finish::environment() {
+std::shared_ptr<Guards> Finish::guards() {
   Graph graph;
   std::unordered_map<std::int32_t, std::int32_t> kept;  ///< containers by their number before
   std::vector<std::vector<std::int32_t>> slots;         ///< by their numbers before; -1: left out
@@ -403,8 +403,8 @@ std::shared_ptr<Environment> Finish::environment() {
     r.container = kept.at(r.container);
   for (std::int32_t &object : handed_out_)
     object = numbers[object];
-  return std::make_shared<Watch>(std::move(graph), watch_values_, std::move(held_),
-                                 std::move(rebindings_), std::move(handed_out_));
+  return std::make_shared<GraphGuards>(std::move(graph), watch_values_, std::move(held_),
+                                       std::move(rebindings_), std::move(handed_out_));
 }
 
 } // namespace tracehost::python

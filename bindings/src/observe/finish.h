@@ -15,10 +15,10 @@
 
 namespace tracehost::python {
 
-/// What became of the slots while the body ran, and the Environment made of those that can be
-/// watched.
+/// What became of the slots while the body ran, and the Guards made of those that can be
+/// guarded.
 ///
-/// Unchanged slots are watched. One that was rebound to a tensor or None, or emptied, stays watched
+/// Unchanged slots are guarded. One that was rebound to a tensor or None, or emptied, stays watched
 /// as it was before, and each run stores it again. So `self.h` that held None is another trace than
 /// one that holds a tensor. A number that is stored and was not read is stored by each run,
 /// whatever was there; one that was read is compared, or an input (number_slots.h). A tensor that
@@ -31,7 +31,7 @@ namespace tracehost::python {
 /// code that the graph calls looks there.
 ///
 /// Any other change is a side effect of the trace alone, and the slot is given up. Where a
-/// capture's path goes through it, its value from before stays watched all the same, so that a
+/// capture's path goes through it, its value from before stays guarded all the same, so that a
 /// later call sees the difference. What a library changes in its own globals and classes is given
 /// up without a word.
 class Finish {
@@ -40,9 +40,8 @@ public:
   Finish(Paths &paths, const Stores &stores, bool calls, std::span<PyObject *const> captured,
          std::span<PyObject *const> handed_out);
 
-  std::shared_ptr<Environment> run(bool watch_values, const std::vector<Change> &changes,
-                                   std::vector<Rebound> &rebound,
-                                   std::vector<SideEffect> &side_effects);
+  std::shared_ptr<Guards> run(bool watch_values, const std::vector<Change> &changes,
+                              std::vector<Rebound> &rebound, std::vector<SideEffect> &side_effects);
 
   /// After run(): why the trace serves once, a sentence; empty: it does not.
   const std::string &once() const { return once_; }
@@ -62,7 +61,7 @@ private:
   void give_up(const Change &change);
   void drop_unread(int container);
   void drop_below();
-  std::shared_ptr<Environment> environment();
+  std::shared_ptr<Guards> guards();
 
   Paths &paths_;
   Graph &graph_;

@@ -313,13 +313,13 @@ std::string Recorder::take_back(bool (*is_it)(PyObject *)) {
     s.changes = changes_of(s.paths.graph());
   std::string first;
   for (const Change &change : s.changes) {
-    if (!stores_stand_in(change, s.paths.graph(), is_it))
+    if (!stores_fake_tensor(change, s.paths.graph(), is_it))
       continue;
     const Storer storer = s.stores.of(change.container, change.slot);
     if (first.empty())
       first = python::path_of(change, s.paths.graph()) +
               (storer.where.line ? " at " + text(storer.where) : "");
-    take_back_stand_ins(change, s.paths.graph(), is_it);
+    take_back_fake_tensors(change, s.paths.graph(), is_it);
   }
   return first;
 }
@@ -453,21 +453,21 @@ void Recorder::State::note_numbers() {
   }
 }
 
-std::shared_ptr<Environment> Recorder::finish(std::span<PyObject *const> captured,
-                                              std::span<PyObject *const> handed_out,
-                                              std::vector<SideEffect> &side_effects) {
+std::shared_ptr<Guards> Recorder::finish(std::span<PyObject *const> captured,
+                                         std::span<PyObject *const> handed_out,
+                                         std::vector<SideEffect> &side_effects) {
   State &s = *state_;
   for (const UnknownCall &call : s.reads.unknown_calls())
     s.paths.graph().unknown_calls.push_back(call.what + " at " + text(call.where));
   Finish finish(s.paths, s.stores, s.calls, captured, handed_out);
   s.note_numbers();
-  auto environment = finish.run(s.watch_values, s.changes, s.rebound, side_effects);
+  auto guards = finish.run(s.watch_values, s.changes, s.rebound, side_effects);
   s.once = finish.once();
   if (!s.missed.empty())
     s.once = "what the body reads could not be observed: " + s.missed;
   else if (const std::string &what = s.paths.once(); !what.empty() && s.watch_values)
     s.once = "the body " + what + ": it is traced again";
-  return environment;
+  return guards;
 }
 
 } // namespace tracehost::python

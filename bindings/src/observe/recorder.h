@@ -2,7 +2,7 @@
 
 #include "base/frame.h"
 #include "base/instructions.h"
-#include "guards/environment.h"
+#include "guards/guards.h"
 #include "observe/c_functions.h"
 
 #include <Python.h>
@@ -98,13 +98,13 @@ public:
   void replace_numbers();
   /// Stores `value` in the slot in place of what the body stored there.
   void replace(const Rebound &rebound, PyObject *value);
-  /// Puts back what rebound() slots held before: a request leaves no stand-ins behind.
+  /// Puts back what rebound() slots held before: a request leaves no fake tensors behind.
   void put_back();
   /// After rebound(). `captured`: the tensors that became hidden inputs, in that order.
   /// `handed_out`: objects that it reaches and the result holds.
-  std::shared_ptr<Environment> finish(std::span<PyObject *const> captured,
-                                      std::span<PyObject *const> handed_out,
-                                      std::vector<SideEffect> &side_effects);
+  std::shared_ptr<Guards> finish(std::span<PyObject *const> captured,
+                                 std::span<PyObject *const> handed_out,
+                                 std::vector<SideEffect> &side_effects);
   /// Calls of C code that is not in the table of c_functions.h.
   const std::vector<UnknownCall> &unknown_calls() const;
   /// After finish(): why the trace can serve its own call alone, a sentence. Empty if it may be

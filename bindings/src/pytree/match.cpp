@@ -102,8 +102,8 @@ bool Lockstep::leaf_is(PyObject *object) {
   if (node.kind == Kind::atom) {
     if (!atom_of(node).is(object) && !atom(atom_of(node), object))
       return false;
-  } else if (node.kind == Kind::again) {
-    if (found_.roots[node.payload.again.root] != object)
+  } else if (node.kind == Kind::alias) {
+    if (found_.roots[node.payload.alias.root] != object)
       return false;
   } else if (!holds(node, object)) { // of tensors and containers none
     return false;
@@ -234,7 +234,7 @@ bool Lockstep::typed(const Node &node, PyObject *object) {
   const Node &compared = node_[++at];
   if (!leaf_is(object))
     return false;
-  if (compared.kind == Kind::again) { // as are its tensors
+  if (compared.kind == Kind::alias) { // as are its tensors
     at = node.end;
     return true;
   }

@@ -148,10 +148,10 @@ void make_native(std::vector<Node> &nodes, std::vector<AtomRef> &atoms) {
   for (std::size_t i = 0; i < nodes.size(); ++i) {
     Node &node = nodes[i];
     const std::uint32_t end = node.end;
-    if (node.kind == Kind::again || node.kind == Kind::further)
-      throw Unstorable{i, node.kind == Kind::again && node.reserved[1]
+    if (node.kind == Kind::alias || node.kind == Kind::further)
+      throw Unstorable{i, node.kind == Kind::alias && node.reserved[1]
                               ? "an object from outside of it"
-                          : node.kind == Kind::again ? "an object that is an argument twice"
+                          : node.kind == Kind::alias ? "an object that is an argument twice"
                                                      : "a container with attributes of its own"};
     if (node.is_container()) {
       const auto *type = dynamic_cast<const ContainerType *>(node.payload.atom);

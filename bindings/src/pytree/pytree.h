@@ -21,7 +21,7 @@
 
 namespace tracehost::python {
 
-/// Node::reserved[0]: the leaf is an object that paths may start from (environment/).
+/// Node::reserved[0]: the leaf is an object that paths may start from (guards/).
 inline constexpr std::uint8_t kRoot = 1;
 /// As kRoot, but its type says itself what it is compared by: only tensors in it are looked at.
 inline constexpr std::uint8_t kTypedRoot = 2;
@@ -103,8 +103,8 @@ struct ResultObjects {
 FlatValue flatten(PyObject *value, Purpose purpose, UserValues *values = nullptr,
                   ResultObjects *objects = nullptr);
 
-/// Of a result, Node::reserved[1] of a Kind::again: an object from outside (payload.again.root), or
-/// what was made for payload.again.node, whose own reserved[2] is kShared.
+/// Of a result, Node::reserved[1] of a Kind::alias: an object from outside (payload.alias.root), or
+/// what was made for payload.alias.node, whose own reserved[2] is kShared.
 inline constexpr std::uint8_t kGiven = 1;
 inline constexpr std::uint8_t kShared = 2;
 

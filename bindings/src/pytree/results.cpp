@@ -73,8 +73,8 @@ PyObject *constant(const Node &node) {
 }
 
 PyObject *given_object(const Node &node, std::span<PyObject *const> given) {
-  if (node.reserved[1] == kGiven && node.payload.again.root < given.size())
-    return Py_NewRef(given[node.payload.again.root]);
+  if (node.reserved[1] == kGiven && node.payload.alias.root < given.size())
+    return Py_NewRef(given[node.payload.alias.root]);
   PyErr_SetString(PyExc_TypeError, "the result holds an object from outside the body, which is "
                                    "known to calls of the Function alone. Call that.");
   return nullptr;
@@ -210,7 +210,7 @@ OutputSpec describe_result(PyObject *result, const std::string &function,
     }
     PyObject *object = flat.objects[next++]; // a leaf, or a container's class
     PyObject *const name = std::exchange(before, object);
-    if (node.kind == Kind::further || node.kind == Kind::absent || node.kind == Kind::again)
+    if (node.kind == Kind::further || node.kind == Kind::absent || node.kind == Kind::alias)
       continue;
     if (node.is_container()) {
       if (!can_be_made(*static_cast<const ContainerType *>(node.payload.atom)))

@@ -140,7 +140,7 @@ bool compatible(const TensorSpec &self, py::handle other) {
   return is_compatible_with(self, tensor_of(tensor, "is_compatible_with"));
 }
 
-std::optional<TensorSpec> common_supertype(const TensorSpec &self, py::handle others) {
+std::optional<TensorSpec> common_spec(const TensorSpec &self, py::handle others) {
   constexpr const char *kMethod = "most_specific_common_supertype";
   if (as_tensor_spec(others.ptr()) || !PySequence_Check(others.ptr()))
     throw py::type_error(
@@ -229,7 +229,7 @@ void add_tensor_spec(py::module_ &module) {
           },
           py::arg("other"), "Whether each tensor that fits this spec fits `other`.")
       .def(
-          "most_specific_common_supertype", &common_supertype, py::arg("others"),
+          "most_specific_common_supertype", &common_spec, py::arg("others"),
           "The least general spec that takes what this one and `others` take; None: there is none.")
       .def(
           "most_specific_compatible_type",

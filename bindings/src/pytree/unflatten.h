@@ -16,7 +16,7 @@ namespace tracehost::python {
 /// new references, null with an error set:
 ///
 ///     PyObject *tensor(const Node &node);
-///     PyObject *again(const Node &node, const Node &first);   // a Kind::again, and what it names
+///     PyObject *again(const Node &node, const Node &first);   // a Kind::alias, and what it names
 ///     PyObject *object(const Node &node);                     // any other leaf
 ///
 /// Requires: GIL held.
@@ -41,11 +41,11 @@ public:
         shared_.emplace_back(index, Owned(Py_NewRef(made)));
       return made;
     }
-    if (node.kind == Kind::again) {
+    if (node.kind == Kind::alias) {
       for (const auto &[index, made] : shared_)
-        if (index == node.payload.again.node)
+        if (index == node.payload.alias.node)
           return Py_NewRef(made.get());
-      return leaves_.again(node, nodes_[node.payload.again.node]);
+      return leaves_.again(node, nodes_[node.payload.alias.node]);
     }
     const auto index = static_cast<std::uint32_t>(at - 1);
     PyObject *made = leaves_.object(node);

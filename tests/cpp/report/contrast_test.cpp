@@ -19,7 +19,7 @@ TEST(ContrastTest, SaysOfEachCauseWhatTheCallIs) {
   EXPECT_EQ(says(Cause::structure, "x", "tuple of 1", "tuple of 2"),
             "argument 'x' is built as tuple of 2, not tuple of 1");
   EXPECT_EQ(says(Cause::context, "grad mode", "on", "off"), "grad mode is off, not on");
-  EXPECT_EQ(says(Cause::watched, "self.k", "1", "2"),
+  EXPECT_EQ(says(Cause::guarded, "self.k", "1", "2"),
             "'self.k', which the body reads, is 2, not 1");
   EXPECT_EQ(says(Cause::capture, "self.w", "float32[2]", "float64[2]"),
             "captured tensor 'self.w' is float64[2], not float32[2]");

@@ -81,7 +81,7 @@ TEST(History, SaysWhyInASentenceForEachCause) {
               ElementsAre("argument 's' changed ('aaa...')"));
   EXPECT_THAT(causes({{Cause::context, "grad mode", -1, "on", "off"}}),
               ElementsAre("grad mode was on, is off"));
-  EXPECT_THAT(causes({{Cause::watched, "self.training", -1, "True", "False"}}),
+  EXPECT_THAT(causes({{Cause::guarded, "self.training", -1, "True", "False"}}),
               ElementsAre("'self.training', which the body reads, was True, is False"));
   EXPECT_THAT(causes({{Cause::capture, "self.w", -1, "float32[2]", "float32[3]"}}),
               ElementsAre("captured tensor 'self.w' was float32[2], is float32[3]"));

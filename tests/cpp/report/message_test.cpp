@@ -237,13 +237,13 @@ TEST(Message, KnowsARemedyForEachCauseThatHasOne) {
         "call step under one grad mode: torch.no_grad() around all its calls or around none");
   fixes(Cause::context, "default dtype", {"float32", "float64"},
         "keep the default dtype as it is for all calls to step");
-  fixes(Cause::watched, "self.training", {"True", "False"},
+  fixes(Cause::guarded, "self.training", {"True", "False"},
         "call self.eval() or self.train() once, not between the calls");
-  fixes(Cause::watched, "self.scale", {"0.1", "0.2"},
+  fixes(Cause::guarded, "self.scale", {"0.1", "0.2"},
         "keep a tensor in 'self.scale', torch.tensor(0.2), and write to it with fill_: a tensor's "
         "value "
         "is not part of the signature");
-  fixes(Cause::watched, "MODE (net.py)", {"'a'", "'b'"},
+  fixes(Cause::guarded, "MODE (net.py)", {"'a'", "'b'"},
         "set 'MODE (net.py)' once, before the first call");
   fixes(Cause::capture, "self.w", {"float32[2]", "float32[3]"},
         "keep shape, dtype and device of 'self.w'; copy_ into it to change its values");
@@ -270,7 +270,7 @@ TEST(Message, SaysHowEachCauseChanged) {
   EXPECT_THAT(told_of(Cause::context, "grad mode", {"on", "off"}),
               HasSubstr("  why   grad mode took 2 values (on, off), from"));
   EXPECT_THAT(
-      told_of(Cause::watched, "self.training", {"True", "False"}),
+      told_of(Cause::guarded, "self.training", {"True", "False"}),
       HasSubstr("  why   'self.training', which the body reads, took 2 values (True, False), "));
   EXPECT_THAT(
       told_of(Cause::capture, "self.w", {"float32[2]", "float32[3]"}),

@@ -1,7 +1,7 @@
 #include "shapes/without_data.h"
 
+#include "shapes/fake_tensor.h"
 #include "shapes/kernels.h"
-#include "shapes/stand_in.h"
 
 #include <ATen/ATen.h>
 #include <ATen/CPUGeneratorImpl.h>
@@ -32,8 +32,8 @@ protected:
 };
 
 TEST_F(WithoutDataTest, ATwinHasAllButTheMemory) {
-  EXPECT_TRUE(is_stand_in(t));
-  EXPECT_FALSE(is_stand_in(x));
+  EXPECT_TRUE(is_fake_tensor(t));
+  EXPECT_FALSE(is_fake_tensor(x));
   EXPECT_EQ(t.sizes(), x.sizes());
   EXPECT_EQ(t.strides(), x.strides());
   EXPECT_EQ(t.device(), x.device());
@@ -45,7 +45,7 @@ TEST_F(WithoutDataTest, ATwinHasAllButTheMemory) {
 TEST_F(WithoutDataTest, AnOpGivesAStandIn) {
   const WithoutData mode;
   const at::Tensor y = at::relu(t.matmul(at::ones({3, 5})) + 1);
-  EXPECT_TRUE(is_stand_in(y));
+  EXPECT_TRUE(is_fake_tensor(y));
   EXPECT_EQ(y.sizes(), (std::vector<std::int64_t>{4, 5}));
   EXPECT_TRUE(y.device().is_cpu());
 }
@@ -113,9 +113,9 @@ TEST_F(WithoutDataTest, ABlockInsideMayRunForReal) {
     const WithData for_real;
     EXPECT_EQ((x + 1).sum().item<float>(), 78);
     const WithoutData again;
-    EXPECT_TRUE(is_stand_in(at::zeros({2})));
+    EXPECT_TRUE(is_fake_tensor(at::zeros({2})));
   }
-  EXPECT_TRUE(is_stand_in(at::zeros({2})));
+  EXPECT_TRUE(is_fake_tensor(at::zeros({2})));
 }
 
 TEST_F(WithoutDataTest, ASparseTensorHasATwinWithoutElements) {
@@ -123,7 +123,7 @@ TEST_F(WithoutDataTest, ASparseTensorHasATwinWithoutElements) {
   EXPECT_EQ(twin._nnz(), 0);
   const WithoutData mode;
   EXPECT_TRUE((twin + twin).is_sparse());
-  EXPECT_TRUE(is_stand_in(twin.matmul(t.t().slice(0, 0, 3))));
+  EXPECT_TRUE(is_fake_tensor(twin.matmul(t.t().slice(0, 0, 3))));
 }
 
 TEST_F(WithoutDataTest, ALargeTensorTakesNoMemory) {

@@ -87,7 +87,7 @@ public:
     slots = {call_->x};
     return signature();
   }
-  void environment(const Specialization &, Signature &) override { ++shown; }
+  void current_guards(const Specialization &, Signature &) override { ++shown; }
   Surroundings surroundings(const Specialization &) override { return around; }
   BodyResult run() override {
     ++runs;

@@ -127,12 +127,12 @@ inline Signature call(const std::vector<std::pair<std::string, Value>> &argument
 }
 
 inline void watch(Signature &signature, std::string path, const Value &value) {
-  WatchedSlot slot{std::move(path), value.node};
+  GuardedSlot slot{std::move(path), value.node};
   if (value.atom) {
     slot.node.payload.atom = value.atom.get();
     signature.atoms.push_back(value.atom);
   }
-  signature.watched.push_back(std::move(slot));
+  signature.guarded.push_back(std::move(slot));
 }
 
 } // namespace tracehost::test

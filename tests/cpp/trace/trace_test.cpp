@@ -1,4 +1,4 @@
-#include "shapes/stand_in.h"
+#include "shapes/fake_tensor.h"
 #include "trace/tracer.h"
 
 #include "program/places.h"
@@ -79,7 +79,7 @@ TEST_F(TraceTest, WithoutDataOpsRunOnStandInsAndChangeNothing) {
   const at::Tensor before = y.clone();
   const auto version = y._version();
   const auto traced =
-      trace({shapes::contiguous_stand_in({4}, at::kFloat, at::kCPU)}, {}, frontend, [&] {
+      trace({shapes::contiguous_fake_tensor({4}, at::kFloat, at::kCPU)}, {}, frontend, [&] {
         y.add_(1);
         return Tensors{at::stack({x, y}).sum(), y};
       });

@@ -15,7 +15,7 @@ namespace tracehost {
 /// The Signatures that have no graph: not tried again. Remembers texts' hashes: of two Signatures
 /// that read alike the second runs without a graph, too, which is slower, and right. Safe from any
 /// thread.
-class Refusals {
+class NegativeCache {
 public:
   enum class Why : std::uint8_t {
     refused, ///< the trace was, and its body went on: for calls whose Stance allows that

@@ -1,7 +1,7 @@
 #pragma once
 
-#include "guards/environment.h"
 #include "guards/graph.h"
+#include "guards/guards.h"
 
 #include <Python.h>
 
@@ -9,7 +9,7 @@
 
 namespace tracehost::python {
 
-/// The Environment over a Graph.
+/// The Guards over a Graph.
 ///
 /// Two ways to verify. Fast: every container is as the last full pass left it, told by a dict's
 /// version tag (unique in the process: the same tag is the same dict with the same items) or by
@@ -19,17 +19,17 @@ namespace tracehost::python {
 /// all names are read again, and what they lead to is settled in turn. So every pointer used was
 /// reached in this very call. A pass that fails leaves each container either settled or to be read
 /// again.
-class Watch final : public Environment {
+class GraphGuards final : public Guards {
 public:
   /// `graph`: slots hold references of their own on key and type, objects on their type; roots that
   /// are not arguments on the object (a weak reference if weak). `watches`: else only captures
   /// count. `captured`: tensors without a path, null for those with one; strong.
   /// `handed_out`: objects of the graph.
-  Watch(Graph graph, bool watches, std::vector<PyObject *> captured,
-        std::vector<Rebinding> rebindings, std::vector<std::int32_t> handed_out);
-  ~Watch() override;
-  Watch(const Watch &) = delete;
-  Watch &operator=(const Watch &) = delete;
+  GraphGuards(Graph graph, bool watches, std::vector<PyObject *> captured,
+              std::vector<Rebinding> rebindings, std::vector<std::int32_t> handed_out);
+  ~GraphGuards() override;
+  GraphGuards(const GraphGuards &) = delete;
+  GraphGuards &operator=(const GraphGuards &) = delete;
 
   bool verify(PyObject *const *arguments) override {
     if (settled_) [[likely]] {
@@ -45,9 +45,9 @@ public:
   std::vector<Owned> handed_out(PyObject *const *arguments) const override;
   std::size_t hands_out() const override { return handed_out_.size(); }
   bool store(const std::vector<Owned> &holders, torch::jit::Stack &outputs) const override;
-  std::vector<WatchedSlot> recorded(std::vector<AtomRef> &atoms) const override;
+  std::vector<GuardedSlot> recorded(std::vector<AtomRef> &atoms) const override;
   int traverse(visitproc visit, void *arg, std::unordered_set<const Atom *> &seen) const override;
-  std::vector<WatchedSlot> current(PyObject *const *arguments,
+  std::vector<GuardedSlot> current(PyObject *const *arguments,
                                    std::vector<AtomRef> &atoms) override;
   std::vector<PyObject *> current_captures(PyObject *const *arguments) override;
 
@@ -102,7 +102,8 @@ private:
   std::vector<PyObject *> captures_;
   std::vector<PyObject *> held_; ///< captures without a path, and numbers as tensors; strong
   /// Numbers that set_number() replaced. To free a tensor gives up the GIL, and another thread may
-  /// then verify this very Watch: they are freed before a pass reads anything, never within one.
+  /// then verify this very GraphGuards: they are freed before a pass reads anything, never within
+  /// one.
   std::vector<Owned> replaced_;
   std::vector<Owned> shown_; ///< numbers as tensors, by current_captures()
   std::vector<Rebinding> rebindings_;

@@ -1,4 +1,4 @@
-#include "shapes/stand_in.h"
+#include "shapes/fake_tensor.h"
 
 #include "shapes/without_data.h"
 
@@ -81,7 +81,7 @@ at::Tensor with_history(const at::Tensor &leaf) {
 
 } // namespace
 
-bool can_stand_in(const at::Tensor &t) {
+bool can_fake_tensor(const at::Tensor &t) {
   return t.layout() == at::kStrided && !t.is_quantized() && !t.is_nested() &&
          !t.unsafeGetTensorImpl()->is_python_dispatch() && t.unsafeGetTensorImpl()->has_storage();
 }
@@ -90,21 +90,22 @@ bool is_sparse(const at::Tensor &t) {
   return t.layout() == at::kSparse || at::sparse_csr::is_sparse_compressed(t);
 }
 
-bool is_stand_in(const at::Tensor &t) { return t.defined() && no_data(t) != nullptr; }
+bool is_fake_tensor(const at::Tensor &t) { return t.defined() && no_data(t) != nullptr; }
 
-at::Tensor stand_in(const Layout &layout, at::ScalarType dtype, c10::Device device) {
+at::Tensor fake_tensor(const Layout &layout, at::ScalarType dtype, c10::Device device) {
   const auto type = c10::scalarTypeToTypeMeta(dtype);
   auto storage =
       c10::make_intrusive<NoData>(meta_storage(bytes_for(layout, type.itemsize())), device);
   return make_tensor(c10::Storage(std::move(storage)), keys_of(dtype, device), type, layout);
 }
 
-at::Tensor contiguous_stand_in(c10::IntArrayRef sizes, at::ScalarType dtype, c10::Device device) {
-  return stand_in({sizes, c10::contiguous_strides(sizes)}, dtype, device);
+at::Tensor contiguous_fake_tensor(c10::IntArrayRef sizes, at::ScalarType dtype,
+                                  c10::Device device) {
+  return fake_tensor({sizes, c10::contiguous_strides(sizes)}, dtype, device);
 }
 
 at::Tensor alike(const at::Tensor &t, c10::Device device) {
-  at::Tensor made = stand_in(layout_of(t), t.scalar_type(), device);
+  at::Tensor made = fake_tensor(layout_of(t), t.scalar_type(), device);
   copy_bits(t, made);
   return made;
 }
@@ -124,7 +125,7 @@ at::Tensor as_meta(const at::Tensor &t) {
 }
 
 at::Tensor from_meta(const at::Tensor &meta, c10::Device device, const at::Tensor &base) {
-  if (device.is_meta() || is_stand_in(meta)) // the kernel has made it of ops
+  if (device.is_meta() || is_fake_tensor(meta)) // the kernel has made it of ops
     return meta;
   StoragePtr storage;
   if (base.defined())
@@ -154,7 +155,7 @@ void take_over(const at::Tensor &t, const at::Tensor &meta) {
 }
 
 at::Tensor Twins::of(const at::Tensor &t) {
-  if (is_stand_in(t) || t.is_meta())
+  if (is_fake_tensor(t) || t.is_meta())
     return t;
   const auto *impl = t.unsafeGetTensorImpl();
   if (const auto found = twins_.find(impl); found != twins_.end())
@@ -169,11 +170,11 @@ at::Tensor Twins::make(const at::Tensor &t) {
     const WithData for_real;
     return at::zeros(t.sizes(), t.options()).set_requires_grad(t.requires_grad());
   }
-  TORCH_CHECK_NOT_IMPLEMENTED(can_stand_in(t), "a tensor of layout ", t.layout(),
+  TORCH_CHECK_NOT_IMPLEMENTED(can_fake_tensor(t), "a tensor of layout ", t.layout(),
                               " does not run without data");
   const WithoutData mode;
   const at::Tensor whole = t.is_view() ? at::Tensor(t._base()) : at::Tensor();
-  if (whole.defined() && can_stand_in(whole) && t.requires_grad()) {
+  if (whole.defined() && can_fake_tensor(whole) && t.requires_grad()) {
     const at::AutoGradMode grad(true);
     at::Tensor view = at::as_strided(of(whole), t.sizes(), t.strides(), t.storage_offset());
     if (view.scalar_type() == t.scalar_type() && view.requires_grad())

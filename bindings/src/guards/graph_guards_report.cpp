@@ -1,4 +1,4 @@
-#include "guards/watch.h"
+#include "guards/graph_guards.h"
 
 #include "base/kinds.h"
 #include "base/known.h"
@@ -10,17 +10,18 @@
 
 #include <optional>
 
-/// What an Environment watches, for Signatures and differences, and what it stores: nothing here is
+/// What an Guards watches, for Signatures and differences, and what it stores: nothing here is
 /// hot.
 
 namespace tracehost::python {
 
-/// Reads all paths afresh, without a trace in the Environment.
-struct Watch::Reader {
-  const Watch &watch;
+/// Reads all paths afresh, without a trace in the Guards.
+struct GraphGuards::Reader {
+  const GraphGuards &watch;
   std::vector<PyObject *> objects;
 
-  Reader(const Watch &w, PyObject *const *arguments) : watch(w), objects(w.graph_.objects.size()) {
+  Reader(const GraphGuards &w, PyObject *const *arguments)
+      : watch(w), objects(w.graph_.objects.size()) {
     for (std::size_t i = 0; i < objects.size(); ++i) {
       const Object &o = w.graph_.objects[i];
       if (o.argument >= 0)
@@ -118,8 +119,8 @@ const char *const kAppeared = "attributes that were not there";
 
 } // namespace
 
-std::vector<WatchedSlot> Watch::recorded(std::vector<AtomRef> &atoms) const {
-  std::vector<WatchedSlot> result;
+std::vector<GuardedSlot> GraphGuards::recorded(std::vector<AtomRef> &atoms) const {
+  std::vector<GuardedSlot> result;
   if (!watches_)
     return result;
   const std::vector<std::string> prefixes = graph_.prefixes();
@@ -159,8 +160,9 @@ std::vector<WatchedSlot> Watch::recorded(std::vector<AtomRef> &atoms) const {
   return result;
 }
 
-std::vector<WatchedSlot> Watch::current(PyObject *const *arguments, std::vector<AtomRef> &atoms) {
-  std::vector<WatchedSlot> result;
+std::vector<GuardedSlot> GraphGuards::current(PyObject *const *arguments,
+                                              std::vector<AtomRef> &atoms) {
+  std::vector<GuardedSlot> result;
   if (!watches_)
     return result;
   Reader reader(*this, arguments);
@@ -227,7 +229,7 @@ std::vector<WatchedSlot> Watch::current(PyObject *const *arguments, std::vector<
   return result;
 }
 
-std::vector<PyObject *> Watch::current_captures(PyObject *const *arguments) {
+std::vector<PyObject *> GraphGuards::current_captures(PyObject *const *arguments) {
   shown_.clear();
   std::vector<PyObject *> result = held_;
   Reader reader(*this, arguments);
@@ -245,7 +247,7 @@ std::vector<PyObject *> Watch::current_captures(PyObject *const *arguments) {
   return result;
 }
 
-std::vector<std::string> Watch::unwatched() const {
+std::vector<std::string> GraphGuards::unwatched() const {
   std::vector<std::string> result = graph_.unknown_calls;
   for (std::size_t c = 0; c < graph_.containers.size(); ++c)
     for (std::size_t i = 0; i < graph_.containers[c].slots.size(); ++i) {
@@ -258,7 +260,7 @@ std::vector<std::string> Watch::unwatched() const {
   return result;
 }
 
-std::vector<Owned> Watch::holders(PyObject *const *arguments) const {
+std::vector<Owned> GraphGuards::holders(PyObject *const *arguments) const {
   std::vector<Owned> result;
   std::vector<PyObject *> found;
   if (arguments) {
@@ -276,7 +278,7 @@ std::vector<Owned> Watch::holders(PyObject *const *arguments) const {
   return result;
 }
 
-std::vector<Owned> Watch::handed_out(PyObject *const *arguments) const {
+std::vector<Owned> GraphGuards::handed_out(PyObject *const *arguments) const {
   std::vector<Owned> result;
   std::optional<Reader> reader;
   if (arguments && !handed_out_.empty()) {
@@ -292,7 +294,7 @@ std::vector<Owned> Watch::handed_out(PyObject *const *arguments) const {
 }
 
 /// What is there already is left alone: the version of a dict tells of each store.
-bool Watch::put(const Rebinding &r, PyObject *holder, PyObject *value) const {
+bool GraphGuards::put(const Rebinding &r, PyObject *holder, PyObject *value) const {
   const Container &c = graph_.containers[r.container];
   Slot probe;
   probe.key = r.key.get();
@@ -301,7 +303,7 @@ bool Watch::put(const Rebinding &r, PyObject *holder, PyObject *value) const {
   return now == value || write(c.place, r.key.get(), r.index, holder, value);
 }
 
-bool Watch::store(const std::vector<Owned> &holders, torch::jit::Stack &outputs) const {
+bool GraphGuards::store(const std::vector<Owned> &holders, torch::jit::Stack &outputs) const {
   for (std::size_t i = 0; i < rebindings_.size(); ++i) {
     const Rebinding &r = rebindings_[i];
     if (!holders[i])

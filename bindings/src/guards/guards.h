@@ -32,7 +32,7 @@ struct Root {
 /// None or a number, or emptied:
 /// hidden outputs of the graph, which every run stores again.
 struct Rebinding {
-  std::int32_t container = -1; ///< of the Environment's Graph
+  std::int32_t container = -1; ///< of the Guards's Graph
   Owned key;                   ///< as Slot's, and so is `index`
   std::int32_t index = -1;
   bool empties = false; ///< nothing is there afterwards
@@ -40,10 +40,10 @@ struct Rebinding {
   OutputSpec value;     ///< its slots are places among all outputs of the graph
 };
 
-/// What one Specialization depends on beyond its arguments: watched slots and captures, each with
+/// What one Specialization depends on beyond its arguments: guarded slots and captures, each with
 /// the path to read it again. Made by Recorder, owned by the Specialization.
 ///
-/// Fast path: a watched container (instance dict, globals, class dict, a module's _parameters ...)
+/// Fast path: a guarded container (instance dict, globals, class dict, a module's _parameters ...)
 /// is unchanged while its dict version tag is. Then every slot in it holds the same object as last
 /// time. The container keeps that object alive, so captures are borrowed pointers. Containers are
 /// checked parents first. Only where a tag moved are the names of that container looked up again.
@@ -54,13 +54,13 @@ struct Rebinding {
 /// them; a captured tensor without a path is held.
 ///
 /// Requires for every member: GIL held.
-class Environment {
+class Guards {
 public:
-  virtual ~Environment() = default;
+  virtual ~Guards() = default;
 
   /// Hot: no allocation while nothing changed, no exception, no Python `__eq__` unless a watched
   /// value's pointer differs. `arguments`: the bound arguments, as the roots were given.
-  /// True if each watched slot holds what the trace read. A capture rebound to another tensor is
+  /// True if each guarded slot holds what the trace read. A capture rebound to another tensor is
   /// still true here: its metadata is compared by the caller (captures()).
   virtual bool verify(PyObject *const *arguments) = 0;
 
@@ -80,13 +80,13 @@ public:
   /// After the run. False with an error set.
   virtual bool store(const std::vector<Owned> &holders, torch::jit::Stack &outputs) const = 0;
 
-  /// Each watched slot with what it held before the trace, for the Signature; atoms are appended.
-  virtual std::vector<WatchedSlot> recorded(std::vector<AtomRef> &atoms) const = 0;
+  /// Each guarded slot with what it held before the trace, for the Signature; atoms are appended.
+  virtual std::vector<GuardedSlot> recorded(std::vector<AtomRef> &atoms) const = 0;
   /// The same slots, as they are now (absent where the path is broken). For differences only: slow.
-  virtual std::vector<WatchedSlot> current(PyObject *const *arguments,
+  virtual std::vector<GuardedSlot> current(PyObject *const *arguments,
                                            std::vector<AtomRef> &atoms) = 0;
   /// Paths to what may change unseen, with its class: objects of libraries that are compared by
-  /// identity alone (`ROWS (net.py): list_iterator`), and what is too long to be watched whole.
+  /// identity alone (`ROWS (net.py): list_iterator`), and what is too long to be guarded whole.
   virtual std::vector<std::string> unwatched() const = 0;
   /// For the garbage collector: each strong reference once. `seen`: the atoms visited already,
   /// which a Specialization's parts share.

@@ -34,14 +34,14 @@ bool Scope::made_without_data(const at::Tensor &t) const {
   if (!shapes::is_sparse(t))
     return false;
   const auto &state = tracer::getTracingState();
-  if (!on_stand_ins_)
+  if (!on_fake_tensors_)
     return state->hasValue(t) && state->getValue(t)->node()->kind() != c10::prim::Param;
   return std::any_of(without_data_.begin(), without_data_.end(), [&](const auto &made) {
     return made.first._unsafe_get_target() == t.unsafeGetTensorImpl();
   });
 }
 
-at::Tensor Scope::stand_in(const at::Tensor &t) {
+at::Tensor Scope::fake_tensor(const at::Tensor &t) {
   if (!without_data() || made_without_data(t))
     return t;
   at::Tensor twin;
@@ -81,11 +81,11 @@ void Scope::substitute(const c10::OperatorHandle &op, jit::Stack &stack) {
   const bool literal = traits(op).literal;
   replace_tensors(stack, stack.size() - op.schema().arguments().size(), [&](const at::Tensor &t) {
     const auto *impl = t.unsafeGetTensorImpl();
-    if (is_traced_number(t) && !shapes::is_stand_in(t))
+    if (is_traced_number(t) && !shapes::is_fake_tensor(t))
       meet(t);
     if (impl->is_wrapped_number() || (literal && impl->pyobj_slot()->load_pyobj() == nullptr))
       return t;
-    at::Tensor twin = stand_in(t);
+    at::Tensor twin = fake_tensor(t);
     if (!twin.is_same(t))
       substituted_.emplace_back(t, twin);
     return twin;

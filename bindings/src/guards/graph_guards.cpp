@@ -1,4 +1,4 @@
-#include "guards/watch.h"
+#include "guards/graph_guards.h"
 
 #include "base/kinds.h"
 #include "base/known.h"
@@ -32,8 +32,8 @@ inline bool holds_still(const Slot &s, PyObject *now) {
 
 } // namespace
 
-Watch::Watch(Graph graph, bool watches, std::vector<PyObject *> captured,
-             std::vector<Rebinding> rebindings, std::vector<std::int32_t> handed_out)
+GraphGuards::GraphGuards(Graph graph, bool watches, std::vector<PyObject *> captured,
+                         std::vector<Rebinding> rebindings, std::vector<std::int32_t> handed_out)
     : graph_(std::move(graph)), watches_(watches), items_(graph_.containers.size()),
       root_nodes_(graph_.objects.size()), captures_(captured), held_(std::move(captured)),
       rebindings_(std::move(rebindings)), handed_out_(std::move(handed_out)) {
@@ -82,7 +82,7 @@ Watch::Watch(Graph graph, bool watches, std::vector<PyObject *> captured,
   checks_.reserve(graph_.containers.size() + graph_.objects.size());
 }
 
-Watch::~Watch() {
+GraphGuards::~GraphGuards() {
   if (!python_alive()) {
     for (Rebinding &r : rebindings_)
       r.key.release();
@@ -118,7 +118,7 @@ Watch::~Watch() {
 // ---- the fast way -------------------------------------------------------------------------------
 
 /// Index of the first check from `from` on that fails, or their number.
-std::size_t Watch::first_changed(PyObject *const *arguments, std::size_t from) const {
+std::size_t GraphGuards::first_changed(PyObject *const *arguments, std::size_t from) const {
   const std::size_t count = checks_.size();
   for (std::size_t i = from; i < count; ++i) {
     const Check &check = checks_[i];
@@ -172,7 +172,7 @@ std::size_t Watch::first_changed(PyObject *const *arguments, std::size_t from) c
 
 /// From a failed check on: reads again the containers that changed, as long as every object stays
 /// where the checks have it; else all.
-bool Watch::follow(PyObject *const *arguments, std::size_t at) {
+bool GraphGuards::follow(PyObject *const *arguments, std::size_t at) {
   if (!replaced_.empty()) {
     free_replaced();
     if (!settled_)
@@ -200,7 +200,7 @@ bool Watch::follow(PyObject *const *arguments, std::size_t at) {
   return false;
 }
 
-bool Watch::ties_hold() const {
+bool GraphGuards::ties_hold() const {
   for (const auto &[c, s] : ties_) {
     const Slot &slot = graph_.containers[c].slots[s];
     PyObject *other = slot.expect == Expect::same ? captures_[slot.capture]
@@ -217,7 +217,7 @@ bool Watch::ties_hold() const {
 
 /// Whether no object that came in another's place is found by a path at which the trace met another
 /// one: what is stored through one path would show through the other.
-bool Watch::are_apart() const {
+bool GraphGuards::are_apart() const {
   std::unordered_map<PyObject *, std::int32_t> found;
   for (const std::int32_t number : alike_)
     if (!found.emplace(present(graph_.objects[number]), number).second)
@@ -238,7 +238,7 @@ bool Watch::are_apart() const {
 
 /// Whether the object's identity needs no check of its own: a tag stands for it, it is a root, or
 /// it is kept.
-bool Watch::vouched(const Container &container) const {
+bool GraphGuards::vouched(const Container &container) const {
   const Object &o = graph_.objects[container.object];
   if (o.container < 0)
     return true;
@@ -247,13 +247,13 @@ bool Watch::vouched(const Container &container) const {
 }
 
 /// The defaults of the function itself, which the Function's parameters hold as well.
-bool Watch::are_own_defaults(const Container &container, const Slot &s) const {
+bool GraphGuards::are_own_defaults(const Container &container, const Slot &s) const {
   const Object &o = graph_.objects[container.object];
   return container.place == Place::function && s.index == kDefaults && s.value &&
          PyTuple_CheckExact(s.value) && o.container < 0 && o.argument < 0 && !o.weak;
 }
 
-void Watch::compile() {
+void GraphGuards::compile() {
   checks_.clear();
   for (std::size_t i = 0; i < graph_.objects.size(); ++i) {
     const Object &o = graph_.objects[i];
@@ -309,12 +309,12 @@ void Watch::compile() {
 
 /// An OrderedDict that was read whole. It may change its order, and then its version stays the
 /// same.
-bool Watch::keeps_order(std::size_t container, PyObject *owner) const {
+bool GraphGuards::keeps_order(std::size_t container, PyObject *owner) const {
   return graph_.containers[container].place == Place::entries && PyODict_Check(owner) &&
          items_[container].size() > 1;
 }
 
-bool Watch::is_in_order(std::size_t container, PyObject *owner) const {
+bool GraphGuards::is_in_order(std::size_t container, PyObject *owner) const {
   const Owned keys(PyODict_Type.tp_iter(owner));
   bool same = static_cast<bool>(keys);
   for (const Item &item : items_[container]) {
@@ -323,239 +323,6 @@ bool Watch::is_in_order(std::size_t container, PyObject *owner) const {
   }
   PyErr_Clear();
   return same;
-}
-
-// ---- the full pass ------------------------------------------------------------------------------
-
-bool Watch::settle(PyObject *const *arguments) {
-  free_replaced();
-  settled_ = false;
-  for (std::size_t i = 0; i < graph_.objects.size(); ++i) {
-    Object &o = graph_.objects[i];
-    if (o.argument >= 0) {
-      if (!o.typed && !o.alike && !holds(root_nodes_[i], arguments[o.argument]))
-        return false;
-      o.object = arguments[o.argument];
-    } else if (o.container < 0 && o.weak && !referent(o.object)) {
-      return false;
-    }
-  }
-  for (std::size_t c = 0; c < graph_.containers.size(); ++c)
-    if (!settle(c))
-      return false;
-  if (!ties_hold())
-    return false;
-  compile();
-  settled_ = true;
-  return true;
-}
-
-bool Watch::settle(std::size_t index) {
-  Container &c = graph_.containers[index];
-  const Object &o = graph_.objects[c.object];
-  PyObject *owner = present(o);
-  if (!owner || Py_TYPE(owner) != o.type)
-    return false;
-  if (has_dict(c.place)) {
-    PyObject *dict = dict_of(c.place, owner);
-    if (!dict) {
-      c.dict = nullptr;
-      for (Slot &s : c.slots)
-        if (!matches(s, nullptr))
-          return false;
-      return true;
-    }
-    const std::uint64_t tag = version(dict);
-    if (dict == c.dict && tag == c.tag && !keeps_order(index, owner))
-      return true;
-    const bool same = c.place == Place::entries && !c.open ? settle_entries(index, dict)
-                      : c.open
-                          ? [&] {
-                              for (Slot &s : c.slots)
-                                if (!matches(s, read(c, s, owner, dict)))
-                                  return false;
-                              return true;
-                            }()
-                          : settle_names(index, dict);
-    // A user's __eq__ may have changed it meanwhile.
-    if (!same || version(dict) != tag)
-      return false;
-    c.dict = dict;
-    c.tag = tag;
-    return true;
-  }
-  if (c.counted && length_of(c.place, owner) != c.length)
-    return false;
-  for (Slot &s : c.slots) {
-    PyObject *now = read(c, s, owner, nullptr);
-    if (!matches(s, now) || (now && read(c, s, owner, nullptr) != now))
-      return false;
-    keep(c, s);
-  }
-  return true;
-}
-
-bool Watch::settle_entries(std::size_t index, PyObject *dict) {
-  Container &c = graph_.containers[index];
-  if (PyDict_GET_SIZE(dict) != c.length)
-    return false;
-  const std::vector<Item> &items = items_[index];
-  const std::uint64_t tag = version(dict);
-  std::size_t i = 0;
-  for (Entries entries(dict); i < items.size() && entries.next(); ++i) {
-    const Item &item = items[i];
-    if (entries.key() != item.key && !holds_key(item, entries.key()))
-      return false;
-    if (!matches(c.slots[item.slot], entries.value()) || version(dict) != tag)
-      return false;
-  }
-  return i == items.size();
-}
-
-/// Whether another object is the same key.
-bool Watch::holds_key(const Item &item, PyObject *key) {
-  if (!item.key)
-    return holds(item.node, key);
-  if (Py_TYPE(key) != Py_TYPE(item.key))
-    return false;
-  const int same = PyObject_RichCompareBool(key, item.key, Py_EQ);
-  if (same < 0)
-    PyErr_Clear();
-  return same == 1;
-}
-
-bool Watch::settle_names(std::size_t index, PyObject *dict) {
-  Container &c = graph_.containers[index];
-  const std::vector<Item> &items = items_[index];
-  if (static_cast<Py_ssize_t>(items.size()) != PyDict_GET_SIZE(dict) || items.empty())
-    return learn_names(index, dict);
-  const std::uint64_t tag = version(dict);
-  PyObject *key, *value;
-  std::size_t i = 0;
-  for (Py_ssize_t at = 0; PyDict_Next(dict, &at, &key, &value); ++i) {
-    if (items[i].key != key)
-      return learn_names(index, dict);
-    const std::int32_t slot = items[i].slot;
-    if (slot >= 0 && (!matches(c.slots[slot], value) || version(dict) != tag))
-      return false;
-  }
-  return true;
-}
-
-bool Watch::learn_names(std::size_t index, PyObject *dict) {
-  Container &c = graph_.containers[index];
-  std::vector<Item> fresh;
-  std::vector<bool> seen(c.slots.size());
-  const std::uint64_t tag = version(dict);
-  bool same = true;
-  PyObject *key, *value;
-  for (Py_ssize_t at = 0; same && PyDict_Next(dict, &at, &key, &value);) {
-    std::int32_t slot = -1;
-    for (std::size_t s = 0; slot < 0 && s < c.slots.size(); ++s)
-      if (c.slots[s].key == key)
-        slot = static_cast<std::int32_t>(s);
-    for (std::size_t s = 0; slot < 0 && s < c.slots.size(); ++s)
-      if (PyUnicode_CheckExact(key) && PyUnicode_Compare(c.slots[s].key, key) == 0)
-        slot = static_cast<std::int32_t>(s); // the key is not interned
-    fresh.push_back({Py_NewRef(key), slot, {}, {}});
-    if (slot < 0) {
-      same = false; // it was not there at the trace
-      continue;
-    }
-    seen[slot] = true;
-    same = matches(c.slots[slot], value) && version(dict) == tag;
-  }
-  for (std::size_t s = 0; same && s < c.slots.size(); ++s)
-    same = seen[s] || matches(c.slots[s], nullptr);
-  if (same)
-    std::swap(items_[index], fresh);
-  for (Item &item : fresh)
-    Py_DECREF(item.key);
-  return same;
-}
-
-bool Watch::matches(Slot &s, PyObject *now) {
-  switch (s.expect) {
-  case Expect::any:
-    break;
-  case Expect::leaf:
-    if (!holds(s.node, now))
-      return false;
-    break;
-  case Expect::object:
-    if (!holds(s.node, now))
-      return false;
-    if (s.primary) {
-      moved_ |= graph_.objects[s.object].object != now;
-      graph_.objects[s.object].object = now;
-    }
-    break;
-  case Expect::container:
-    if (!now || Py_TYPE(now) != s.type)
-      return false;
-    if (s.primary) {
-      // A tuple has no check of its own where a tag vouches for it, so at the same address ...
-      moved_ |= graph_.objects[s.object].object != now || PyTuple_Check(now);
-      graph_.objects[s.object].object = now;
-    }
-    break;
-  case Expect::number:
-    if (!now || Py_TYPE(now) != s.type || !set_number(s.capture, now))
-      return false;
-    break;
-  case Expect::tensor:
-  case Expect::same:
-  case Expect::capture:
-    if (!now || !is_tensor(now))
-      return false;
-    if (s.expect == Expect::capture)
-      captures_[s.capture] = now;
-    if (s.primary) {
-      moved_ |= graph_.objects[s.object].object != now;
-      graph_.objects[s.object].object = now;
-    }
-    break;
-  }
-  s.value = now;
-  return true;
-}
-
-/// Of an int beyond int64, false.
-bool Watch::set_number(std::int32_t capture, PyObject *now) {
-  at::Tensor number = tensor_of_python_number(now);
-  PyObject *tensor = number.defined() ? THPVariable_Wrap(std::move(number)) : nullptr;
-  if (!tensor) {
-    PyErr_Clear();
-    return false;
-  }
-  if (held_[capture])
-    replaced_.emplace_back(held_[capture]);
-  held_[capture] = captures_[capture] = tensor;
-  return true;
-}
-
-void Watch::free_replaced() { const std::vector<Owned> freed = std::exchange(replaced_, {}); }
-
-/// After matches(), where no tag vouches for the value.
-void Watch::keep(const Container &c, Slot &s) {
-  PyObject *old = s.keep;
-  if (are_own_defaults(c, s)) {
-    s.keep = Py_NewRef(s.value);
-  } else if (!s.value || s.expect == Expect::any || s.expect == Expect::container ||
-             s.expect == Expect::tensor) {
-    s.keep = nullptr;
-  } else if (Py_TYPE(s.value)->tp_weaklistoffset == 0) {
-    s.keep = Py_NewRef(s.value);
-  } else {
-    Py_INCREF(s.value); // the allocation may collect
-    s.keep = PyWeakref_NewRef(s.value, nullptr);
-    Py_DECREF(s.value);
-    if (!s.keep) {
-      PyErr_Clear();
-      s.value = nullptr; // compare again next time
-    }
-  }
-  Py_XDECREF(old);
 }
 
 } // namespace tracehost::python

@@ -1,0 +1,248 @@
+#include "base/kinds.h"
+#include "base/known.h"
+#include "base/object.h"
+#include "guards/graph_guards.h"
+#include "guards/number_slots.h"
+
+#include <torch/csrc/autograd/python_variable.h>
+
+#include <algorithm>
+#include <utility>
+
+/// The full pass over the guards: containers in order, holders first. Names of a container whose
+/// version tag has moved are read again.
+
+namespace tracehost::python {
+
+bool GraphGuards::settle(PyObject *const *arguments) {
+  free_replaced();
+  settled_ = false;
+  for (std::size_t i = 0; i < graph_.objects.size(); ++i) {
+    Object &o = graph_.objects[i];
+    if (o.argument >= 0) {
+      if (!o.typed && !o.alike && !holds(root_nodes_[i], arguments[o.argument]))
+        return false;
+      o.object = arguments[o.argument];
+    } else if (o.container < 0 && o.weak && !referent(o.object)) {
+      return false;
+    }
+  }
+  for (std::size_t c = 0; c < graph_.containers.size(); ++c)
+    if (!settle(c))
+      return false;
+  if (!ties_hold())
+    return false;
+  compile();
+  settled_ = true;
+  return true;
+}
+
+bool GraphGuards::settle(std::size_t index) {
+  Container &c = graph_.containers[index];
+  const Object &o = graph_.objects[c.object];
+  PyObject *owner = present(o);
+  if (!owner || Py_TYPE(owner) != o.type)
+    return false;
+  if (has_dict(c.place)) {
+    PyObject *dict = dict_of(c.place, owner);
+    if (!dict) {
+      c.dict = nullptr;
+      for (Slot &s : c.slots)
+        if (!matches(s, nullptr))
+          return false;
+      return true;
+    }
+    const std::uint64_t tag = version(dict);
+    if (dict == c.dict && tag == c.tag && !keeps_order(index, owner))
+      return true;
+    const bool same = c.place == Place::entries && !c.open ? settle_entries(index, dict)
+                      : c.open
+                          ? [&] {
+                              for (Slot &s : c.slots)
+                                if (!matches(s, read(c, s, owner, dict)))
+                                  return false;
+                              return true;
+                            }()
+                          : settle_names(index, dict);
+    // A user's __eq__ may have changed it meanwhile.
+    if (!same || version(dict) != tag)
+      return false;
+    c.dict = dict;
+    c.tag = tag;
+    return true;
+  }
+  if (c.counted && length_of(c.place, owner) != c.length)
+    return false;
+  for (Slot &s : c.slots) {
+    PyObject *now = read(c, s, owner, nullptr);
+    if (!matches(s, now) || (now && read(c, s, owner, nullptr) != now))
+      return false;
+    keep(c, s);
+  }
+  return true;
+}
+
+bool GraphGuards::settle_entries(std::size_t index, PyObject *dict) {
+  Container &c = graph_.containers[index];
+  if (PyDict_GET_SIZE(dict) != c.length)
+    return false;
+  const std::vector<Item> &items = items_[index];
+  const std::uint64_t tag = version(dict);
+  std::size_t i = 0;
+  for (Entries entries(dict); i < items.size() && entries.next(); ++i) {
+    const Item &item = items[i];
+    if (entries.key() != item.key && !holds_key(item, entries.key()))
+      return false;
+    if (!matches(c.slots[item.slot], entries.value()) || version(dict) != tag)
+      return false;
+  }
+  return i == items.size();
+}
+
+/// Whether another object is the same key.
+bool GraphGuards::holds_key(const Item &item, PyObject *key) {
+  if (!item.key)
+    return holds(item.node, key);
+  if (Py_TYPE(key) != Py_TYPE(item.key))
+    return false;
+  const int same = PyObject_RichCompareBool(key, item.key, Py_EQ);
+  if (same < 0)
+    PyErr_Clear();
+  return same == 1;
+}
+
+bool GraphGuards::settle_names(std::size_t index, PyObject *dict) {
+  Container &c = graph_.containers[index];
+  const std::vector<Item> &items = items_[index];
+  if (static_cast<Py_ssize_t>(items.size()) != PyDict_GET_SIZE(dict) || items.empty())
+    return learn_names(index, dict);
+  const std::uint64_t tag = version(dict);
+  PyObject *key, *value;
+  std::size_t i = 0;
+  for (Py_ssize_t at = 0; PyDict_Next(dict, &at, &key, &value); ++i) {
+    if (items[i].key != key)
+      return learn_names(index, dict);
+    const std::int32_t slot = items[i].slot;
+    if (slot >= 0 && (!matches(c.slots[slot], value) || version(dict) != tag))
+      return false;
+  }
+  return true;
+}
+
+bool GraphGuards::learn_names(std::size_t index, PyObject *dict) {
+  Container &c = graph_.containers[index];
+  std::vector<Item> fresh;
+  std::vector<bool> seen(c.slots.size());
+  const std::uint64_t tag = version(dict);
+  bool same = true;
+  PyObject *key, *value;
+  for (Py_ssize_t at = 0; same && PyDict_Next(dict, &at, &key, &value);) {
+    std::int32_t slot = -1;
+    for (std::size_t s = 0; slot < 0 && s < c.slots.size(); ++s)
+      if (c.slots[s].key == key)
+        slot = static_cast<std::int32_t>(s);
+    for (std::size_t s = 0; slot < 0 && s < c.slots.size(); ++s)
+      if (PyUnicode_CheckExact(key) && PyUnicode_Compare(c.slots[s].key, key) == 0)
+        slot = static_cast<std::int32_t>(s); // the key is not interned
+    fresh.push_back({Py_NewRef(key), slot, {}, {}});
+    if (slot < 0) {
+      same = false; // it was not there at the trace
+      continue;
+    }
+    seen[slot] = true;
+    same = matches(c.slots[slot], value) && version(dict) == tag;
+  }
+  for (std::size_t s = 0; same && s < c.slots.size(); ++s)
+    same = seen[s] || matches(c.slots[s], nullptr);
+  if (same)
+    std::swap(items_[index], fresh);
+  for (Item &item : fresh)
+    Py_DECREF(item.key);
+  return same;
+}
+
+bool GraphGuards::matches(Slot &s, PyObject *now) {
+  switch (s.expect) {
+  case Expect::any:
+    break;
+  case Expect::leaf:
+    if (!holds(s.node, now))
+      return false;
+    break;
+  case Expect::object:
+    if (!holds(s.node, now))
+      return false;
+    if (s.primary) {
+      moved_ |= graph_.objects[s.object].object != now;
+      graph_.objects[s.object].object = now;
+    }
+    break;
+  case Expect::container:
+    if (!now || Py_TYPE(now) != s.type)
+      return false;
+    if (s.primary) {
+      // A tuple has no check of its own where a tag vouches for it, so at the same address ...
+      moved_ |= graph_.objects[s.object].object != now || PyTuple_Check(now);
+      graph_.objects[s.object].object = now;
+    }
+    break;
+  case Expect::number:
+    if (!now || Py_TYPE(now) != s.type || !set_number(s.capture, now))
+      return false;
+    break;
+  case Expect::tensor:
+  case Expect::same:
+  case Expect::capture:
+    if (!now || !is_tensor(now))
+      return false;
+    if (s.expect == Expect::capture)
+      captures_[s.capture] = now;
+    if (s.primary) {
+      moved_ |= graph_.objects[s.object].object != now;
+      graph_.objects[s.object].object = now;
+    }
+    break;
+  }
+  s.value = now;
+  return true;
+}
+
+/// Of an int beyond int64, false.
+bool GraphGuards::set_number(std::int32_t capture, PyObject *now) {
+  at::Tensor number = tensor_of_python_number(now);
+  PyObject *tensor = number.defined() ? THPVariable_Wrap(std::move(number)) : nullptr;
+  if (!tensor) {
+    PyErr_Clear();
+    return false;
+  }
+  if (held_[capture])
+    replaced_.emplace_back(held_[capture]);
+  held_[capture] = captures_[capture] = tensor;
+  return true;
+}
+
+void GraphGuards::free_replaced() { const std::vector<Owned> freed = std::exchange(replaced_, {}); }
+
+/// After matches(), where no tag vouches for the value.
+void GraphGuards::keep(const Container &c, Slot &s) {
+  PyObject *old = s.keep;
+  if (are_own_defaults(c, s)) {
+    s.keep = Py_NewRef(s.value);
+  } else if (!s.value || s.expect == Expect::any || s.expect == Expect::container ||
+             s.expect == Expect::tensor) {
+    s.keep = nullptr;
+  } else if (Py_TYPE(s.value)->tp_weaklistoffset == 0) {
+    s.keep = Py_NewRef(s.value);
+  } else {
+    Py_INCREF(s.value); // the allocation may collect
+    s.keep = PyWeakref_NewRef(s.value, nullptr);
+    Py_DECREF(s.value);
+    if (!s.keep) {
+      PyErr_Clear();
+      s.value = nullptr; // compare again next time
+    }
+  }
+  Py_XDECREF(old);
+}
+
+} // namespace tracehost::python

@@ -1,0 +1,263 @@
+#include "function/function.h"
+
+#include "program/numbers.h"
+#include "signature/relax.h"
+#include "trace/modes.h"
+#include "trace/tracer.h"
+
+#include <algorithm>
+#include <optional>
+#include <stdexcept>
+
+/// A call that no graph serves: one thread traces for all that wait for the same Signature.
+
+namespace tracehost {
+namespace {
+
+std::uint64_t nanoseconds(std::chrono::steady_clock::duration duration) {
+  return static_cast<std::uint64_t>(
+      std::chrono::duration_cast<std::chrono::nanoseconds>(duration).count());
+}
+
+bool same_signature(const Signature &a, const Signature &b) { return differences(a, b).empty(); }
+
+/// The relaxed dimensions of `signature`, for the tracer.
+trace::Relaxation relaxed_dimensions(const Signature &signature, const Body &body) {
+  trace::Relaxation result;
+  result.pins = body.pins;
+  for (std::uint32_t slot = 0; slot < signature.slots.size(); ++slot) {
+    const auto &sizes = signature.slots[slot].sizes;
+    result.names.push_back(path(signature, signature.first_node(slot)));
+    for (std::size_t d = 0; d < sizes.size(); ++d)
+      if (sizes[d] == kAnySize)
+        result.dimensions.push_back({slot, static_cast<std::int32_t>(d)});
+  }
+  return result;
+}
+
+class Landing {
+public:
+  Landing(Flights &flights, Flights::Ref flight) : flights_(flights), flight_(std::move(flight)) {}
+  ~Landing() { flights_.land(flight_); }
+  Landing(const Landing &) = delete;
+  Landing &operator=(const Landing &) = delete;
+
+private:
+  Flights &flights_;
+  Flights::Ref flight_;
+};
+
+/// `failed`: those that would serve the call, were the numbers others.
+trace::Outcomes outcomes_of(const Cache::List &list, std::size_t failed) {
+  trace::Outcomes result{{}, failed};
+  for (const auto &one : list)
+    for (const CheckedNumber &checked : one->signature.checked)
+      result.values[checked.where].insert(checked.value);
+  return result;
+}
+
+/// Whether gradients may be asked of a run; the body may begin them as well.
+bool has_gradients(const Signature &signature) {
+  const auto wants = [](const TensorMeta &meta) { return meta.requires_grad; };
+  return signature.context.grad &&
+         (std::any_of(signature.slots.begin(), signature.slots.end(), wants) ||
+          std::any_of(signature.captures.begin(), signature.captures.end(),
+                      [&](const auto &capture) { return wants(capture.meta); }));
+}
+
+} // namespace
+
+FunctionCore::Outcome FunctionCore::miss(Body &body, torch::jit::Stack &stack,
+                                         SpecializationRef &served) {
+  if (body.session().adapt() && (served = look_up(body, stack)))
+    return hit(body, stack, served);
+  body.session().missed();
+  const Stance stance = body.stance;
+  if (stance == Stance::eager_on_miss || stance == Stance::fail_on_miss)
+    return Outcome::unserved;
+  Missed missed;
+  missed.signature = body.session().flatten(missed.slots);
+  const bool goes_on = stance == Stance::eager_on_error;
+  if (const auto why = negative_cache_.of(missed.signature))
+    if (goes_on || why == NegativeCache::Why::wrong)
+      return Outcome::unserved;
+  bool traced = false;
+  try {
+    served = obtain(
+        body, missed, [&] { return look_up(body, stack); }, traced);
+  } catch (...) {
+    if (!goes_on || !body.session().has_result())
+      throw;
+    body.refusal = body.session().current_error();
+    negative_cache_.add(missed.signature, NegativeCache::Why::refused);
+    counters_->eager.fetch_add(1, std::memory_order_relaxed);
+    return Outcome::went_on;
+  }
+  if (!served)
+    return body.mismatch ? Outcome::went_on : Outcome::unserved;
+  return traced ? Outcome::traced : hit(body, stack, served);
+}
+
+/// Null: the graph was wrong, as `body.mismatch` tells, or another thread's has been.
+SpecializationRef FunctionCore::obtain(Body &body, const Missed &missed, const Lookup &look_up,
+                                       bool &traced) {
+  for (;;) {
+    std::vector<at::Tensor> slots = missed.slots;
+    RelaxedCaptures captures;
+    Signature target = relaxed(body, missed.signature, slots, captures);
+    std::uint64_t version = 0;
+    Flights::Ref other;
+    for (const auto &flight : flights_.under_way(version))
+      if (same_signature(flight->signature, target))
+        other = flight;
+    if (other && other->owner == std::this_thread::get_id())
+      throw std::logic_error(
+          "recursion into a Function that is being traced for the same signature");
+    if (other) {
+      body.session().frontend().blocking([&] { flights_.wait(other); });
+    } else if (auto flight = flights_.board(target, version)) {
+      const Landing landing(flights_, flight);
+      // A flight of another thread may have landed between look-up and boarding.
+      if (auto served = look_up())
+        return served;
+      const auto start = clock_();
+      try {
+        Made made = trace(body, std::move(target), missed, slots, std::move(captures));
+        made.specialization->trace_ns = nanoseconds(clock_() - start);
+        if (made.verdict.kind == validate::Verdict::Kind::wrong) {
+          counters_->eager.fetch_add(1, std::memory_order_relaxed);
+          judge(body, missed.signature, *made.specialization, std::move(made.verdict), 0);
+          return nullptr;
+        }
+        publish(body, missed, made.specialization, std::move(made.notes));
+        traced = true;
+        return made.specialization;
+      } catch (...) {
+        sink_.on(FailEvent{counters_, body.session().caller(), body.session().current_error(),
+                           body.stance == Stance::eager_on_error && body.session().has_result()});
+        throw;
+      }
+    }
+    if (auto served = look_up())
+      return served;
+    if (missed.counted && negative_cache_.of(missed.signature) == NegativeCache::Why::wrong)
+      return nullptr;
+  }
+}
+
+namespace {
+
+/// Makes each size of the captures any size that differs from the earlier one's. `tensors`: of the
+/// captures of `now`, which are those of `before`.
+void relax_captures(const Signature &before, const Signature &now,
+                    const std::vector<at::Tensor> &tensors,
+                    std::vector<trace::Relaxation::Capture> &captures) {
+  for (std::size_t i = 0; i < std::min(before.captures.size(), tensors.size()); ++i) {
+    const auto &then = before.captures[i].meta.sizes;
+    if (!tensors[i].defined() || before.captures[i].held || before.captures[i].same_as_slot >= 0 ||
+        then.size() != static_cast<std::size_t>(tensors[i].dim()))
+      continue;
+    auto known = std::find_if(captures.begin(), captures.end(), [&](const auto &capture) {
+      return capture.tensor.is_same(tensors[i]);
+    });
+    for (std::size_t d = 0; d < then.size(); ++d) {
+      if (then[d] == now.captures[i].meta.sizes[d])
+        continue;
+      if (known == captures.end())
+        known = captures.insert(known, {tensors[i], now.captures[i].path, {}});
+      const auto dimension = static_cast<std::int32_t>(d);
+      auto &dimensions = known->dimensions;
+      if (std::find(dimensions.begin(), dimensions.end(), dimension) == dimensions.end())
+        dimensions.push_back(dimension);
+    }
+  }
+}
+
+} // namespace
+
+/// tf.function's rule for reduce_retracing (docs/rules/signature.md): one after the other, the
+/// earlier Signatures that differ in sizes and user types alone make those sizes any, and of the
+/// types common supertypes. The same is done to what the body reaches (`captures`).
+Signature FunctionCore::relaxed(Body &body, const Signature &signature,
+                                std::vector<at::Tensor> &slots, RelaxedCaptures &captures) {
+  Signature result = signature;
+  if (!counters_->identity.reduces || counters_->identity.declared)
+    return result;
+  for (const auto &earlier : cache_.list()->by_age()) {
+    Signature joined = result, before = earlier->signature;
+    if (!body.session().join(before, joined))
+      continue;
+    Signature now = joined;
+    body.session().current_guards(*earlier, now);
+    if (!only_sizes(differences(before, now)))
+      continue;
+    result = std::move(joined);
+    relax(result, before);
+    relax_captures(before, now, body.session().captures(*earlier), captures);
+  }
+  body.session().adopt(result, slots);
+  return result;
+}
+
+FunctionCore::Made FunctionCore::trace(Body &body, Signature signature, const Missed &missed,
+                                       const std::vector<at::Tensor> &slots,
+                                       RelaxedCaptures captures) {
+  auto made = std::make_shared<Specialization>();
+  BodyResult result;
+  std::optional<validate::Originals> originals;
+  if (validates(missed))
+    originals.emplace(policy_);
+  const trace::Outcomes outcomes = outcomes_of(*cache_.list(), body.failed.size());
+  const auto modes = trace::ThreadModes::now();
+  auto relaxation = relaxed_dimensions(signature, body);
+  relaxation.captures = std::move(captures);
+  auto traced = trace::trace(
+      slots, relaxation, body.session().frontend(),
+      [&] {
+        result = body.session().run();
+        return result.tensors;
+      },
+      originals ? &*originals : nullptr, &outcomes);
+  for (const trace::Pin &p : traced.pins) {
+    const auto [slot, dimension] = p.dimension;
+    if (slot >= slots.size()) { // a capture has the sizes of the trace unless they are any
+      made->pinned.push_back(
+          {traced.captures[slot - slots.size()].path, dimension, p.why, p.where});
+      continue;
+    }
+    made->pinned.push_back(
+        {path(signature, signature.first_node(slot)), dimension, p.why, p.where});
+    pin(signature, slot, static_cast<std::size_t>(dimension), slots[slot].size(dimension));
+  }
+  signature.conditions = std::move(traced.conditions);
+  signature.values = std::move(traced.values);
+  signature.grads = traced.grads;
+  signature.checked = std::move(traced.checked);
+  signature.reads_strides = traced.reads_strides;
+  signature.reads_leaf = traced.reads_leaf;
+  made->front_end = body.session().finish(signature, traced);
+  for (const auto &[input, dimension] : traced.relaxed_captures)
+    signature.captures[input - slots.size()].meta.relax(static_cast<std::size_t>(dimension));
+  made->signature = std::move(signature);
+  made->outputs = std::move(result.outputs);
+  made->program = std::make_unique<Program>(traced.graph, counters_->identity.name,
+                                            result.tensors.size(), !has_gradients(made->signature));
+  made->first_call = body.session().caller();
+  made->raises_early = !traced.raises_late;
+  Made all{made, std::move(traced.notes), {}};
+  const bool serves_later = !made->front_end || made->front_end->once.empty();
+  if (originals && serves_later) {
+    const trace::ModesOfCall as_called(body.session().frontend(), modes,
+                                       false); // the body may have left others
+    try {
+      all.verdict = validate(body, *made, result.tensors, *originals);
+    } catch (const CheckFailed &e) {
+      all.verdict = {validate::Verdict::Kind::wrong, e.what(), {}};
+    }
+  }
+  if (all.verdict.kind == validate::Verdict::Kind::skipped)
+    all.notes.push_back("not validated: " + all.verdict.why);
+  return all;
+}
+
+} // namespace tracehost

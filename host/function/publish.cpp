@@ -1,0 +1,113 @@
+#include "function/function.h"
+
+#include <algorithm>
+
+/// A new Specialization enters the cache, and its event says why the call was not served.
+
+namespace tracehost {
+namespace {
+
+/// Of two Signatures that differ in nothing else: the first value that does.
+std::vector<Difference> checked_differently(const Signature &before, const Signature &after) {
+  for (std::size_t i = 0; i < std::min(before.checked.size(), after.checked.size()); ++i)
+    if (const CheckedNumber &a = before.checked[i], &b = after.checked[i]; a != b)
+      return {{Cause::read, "a number that the body reads", -1, a.value, b.value, -1, b.where}};
+  return {};
+}
+
+} // namespace
+
+/// The arguments of each are compared first. Surroundings are compared of those alone that can be
+/// the nearest, paths and texts of them made of fewer still: neither grows with the cache.
+Nearest FunctionCore::nearest(Body &body, const Signature &signature, SpecializationRef &found,
+                              std::vector<std::uint64_t> *alike) {
+  const auto list = cache_.list()->by_age();
+  struct Candidate {
+    int least; ///< its distance, by arguments
+    std::size_t index;
+    std::vector<Difference> differing;
+  };
+  std::vector<Candidate> candidates;
+  for (std::size_t i = 0; i < list.size(); ++i) {
+    auto differing = differences(list[i]->signature, signature);
+    candidates.push_back({distance(differing), i, std::move(differing)});
+  }
+  std::sort(candidates.begin(), candidates.end(), [](const Candidate &a, const Candidate &b) {
+    return a.least != b.least ? a.least < b.least : a.index > b.index;
+  });
+  const auto complete = [&](std::size_t i) {
+    Signature now = signature;
+    body.session().current_guards(*list[i], now);
+    return differences(list[i]->signature, now);
+  };
+  Nearest result;
+  for (auto &[least, i, differing] : candidates) {
+    const bool declarable = alike && only_declarable(differing);
+    if (!declarable && !result.may_be(i, least))
+      continue;
+    const auto surroundings = body.session().surroundings(*list[i]);
+    if (surroundings == TraceSession::Surroundings::changed) {
+      if (result.may_be(i, least + least_distance()))
+        result.consider(i, complete(i));
+      continue;
+    }
+    if (surroundings == TraceSession::Surroundings::unknown)
+      differing = complete(i);
+    if (alike && only_declarable(differing))
+      alike->push_back(list[i]->number);
+    result.consider(i, std::move(differing));
+  }
+  if (!list.empty())
+    found = list[result.index];
+  return result;
+}
+
+void FunctionCore::publish(Body &body, const Missed &missed, SpecializationRef made,
+                           std::vector<std::string> notes) {
+  TraceEvent event;
+  event.function = counters_;
+  event.call = made->first_call;
+  event.signature = text(made->signature);
+  event.full = &made->signature;
+  event.request = Sketch(missed.signature);
+  event.pinned = made->pinned;
+  event.notes = std::move(notes);
+  event.nanoseconds = made->trace_ns;
+  event.ops = static_cast<std::uint32_t>(made->program->ops());
+  event.was_evicted = cache_.was_evicted(event.signature);
+  event.counted = missed.counted;
+  SpecializationRef before;
+  event.differences = nearest(body, missed.signature, before, &event.alike).differences;
+  event.first = !before;
+  if (before && event.differences.empty())
+    event.differences = checked_differently(before->signature, made->signature);
+
+  made->number = counters_->traces.fetch_add(1, std::memory_order_relaxed) + 1;
+  made->bytes = estimated_bytes(*made);
+  event.number = made->number;
+  counters_->trace_ns.fetch_add(made->trace_ns, std::memory_order_relaxed);
+  if (made->front_end && !made->front_end->once.empty()) {
+    event.notes.push_back(made->front_end->once);
+    sink_.on(event);
+    return;
+  }
+  for (const auto &other : *cache_.list()) {
+    if (types_are_narrower(made->signature, other->signature))
+      made->above.push_back(other->number);
+    else if (types_are_narrower(other->signature, made->signature))
+      made->below.push_back(other->number);
+  }
+  made->last_used.store(calls_.fetch_add(1, std::memory_order_relaxed), std::memory_order_relaxed);
+  const auto evicted = cache_.publish(made);
+  const auto list = cache_.list();
+  last_.store(static_cast<std::size_t>(std::find(list->begin(), list->end(), made) - list->begin()),
+              std::memory_order_relaxed);
+  counters_->live.store(list->size(), std::memory_order_relaxed);
+  counters_->evicted.fetch_add(evicted.size(), std::memory_order_relaxed);
+  sink_.on(event);
+  for (const auto &s : evicted)
+    sink_.on(EvictEvent{counters_, event.call, text(s->signature), s->hits.load(), cache_.limit(),
+                        !s->signature.alive()});
+}
+
+} // namespace tracehost
