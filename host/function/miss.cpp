@@ -1,6 +1,7 @@
 #include "function/function.h"
 
 #include "program/numbers.h"
+#include "program/ops.h"
 #include "signature/relax.h"
 #include "trace/modes.h"
 #include "trace/tracer.h"

@@ -1,5 +1,7 @@
 #include "function/function.h"
 
+#include "signature/relax.h"
+
 #include <algorithm>
 
 /// A new Specialization enters the cache, and its event says why the call was not served.

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "base/known.h"
 #include "pytree/container.h"
 #include "pytree/pytree.h"
 
