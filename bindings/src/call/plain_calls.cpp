@@ -1,6 +1,7 @@
 #include "call/plain_calls.h"
 
 #include "base/object.h"
+#include "base/origin.h"
 
 #include <ATen/SavedTensorHooks.h>
 #include <torch/csrc/PyInterpreter.h>
@@ -71,6 +72,14 @@ void check_what_is_around(const PythonFunction &function) {
   if (traced_ahead == &function)
     throw RunsPlain{"torch.utils.checkpoint"};
   throw TraceAhead{};
+}
+
+void check_what_is_passed(std::span<PyObject *const> tensors) {
+  for (PyObject *tensor : tensors) {
+    const std::string_view name = Py_TYPE(tensor)->tp_name;
+    if (name == "FakeTensor" && origin_of_type(Py_TYPE(tensor)) == Origin::torch)
+      throw RunsPlain{"FakeTensorMode (a fake tensor is passed)"};
+  }
 }
 
 bool trace_ahead(PyObject *function, PyObject *const *args, std::size_t nargsf, PyObject *kwnames) {

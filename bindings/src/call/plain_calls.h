@@ -2,6 +2,7 @@
 
 #include <Python.h>
 
+#include <span>
 #include <string>
 
 /// Calls that no graph serves, because what is around them works on the ops themselves: functorch's
@@ -29,6 +30,10 @@ struct PythonFunction;
 /// Asked where no Specialization serves a call. Throws RunsPlain in torch.fx.symbolic_trace and
 /// torch.compile, TraceAhead in torch.utils.checkpoint.
 void check_what_is_around(const PythonFunction &function);
+
+/// Asked at the same place. Throws RunsPlain if one of the tensors is fake (torch's FakeTensor): its
+/// ops enter FakeTensorMode by themselves, which no graph does.
+void check_what_is_passed(std::span<PyObject *const> tensors);
 
 /// A call of `function` on this thread has been traced ahead: if no graph serves it all the same,
 /// RunsPlain is thrown.

@@ -109,7 +109,10 @@ PyObject *PythonCall::call_body() {
   return result;
 }
 
-void PythonTrace::missed() { check_what_is_around(function_); }
+void PythonTrace::missed() {
+  check_what_is_around(function_);
+  is_miss_ = true;
+}
 
 bool PythonTrace::adapt() {
   if (PyErr_Occurred()) // a user's `__eq__` was interrupted while a Specialization was verified

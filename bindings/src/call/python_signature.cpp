@@ -2,6 +2,7 @@
 
 #include "base/errors.h"
 #include "base/object.h"
+#include "call/plain_calls.h"
 
 #include <torch/csrc/autograd/python_variable.h>
 
@@ -28,6 +29,8 @@ Signature PythonTrace::flatten(std::vector<at::Tensor> &slots) {
     rethrow();
   flattened_ = {};
   Signature signature = flatten_as(values_, flattened_);
+  if (is_miss_)
+    check_what_is_passed(flattened_.tensors);
   nodes_ = signature.nodes;
   slots.clear();
   for (PyObject *t : flattened_.tensors)

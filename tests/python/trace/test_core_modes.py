@@ -2,6 +2,7 @@
 
 import contextlib
 import copy
+import re
 import warnings
 
 import pytest
@@ -351,3 +352,26 @@ def test_what_needs_data_runs_as_plain_python_in_a_checkpoint():
     assert [str(w.message) for w in caught] == [told(f, "torch.utils.checkpoint")]
     assert torch.equal(x.grad, 2 * x.detach().exp())
     assert (f.tracing_count(), f.stats()["eager"]) == (0, 2)
+
+
+def test_a_fake_tensor_outside_of_its_mode_runs_the_body():
+    """Its ops enter the mode by themselves; a graph would have no data to compute with."""
+
+    @tracehost.function
+    def f(pair, scale=2.0):
+        return pair["x"] * scale
+
+    with FakeTensorMode():
+        fake = torch.ones(3)
+    around = re.escape("under FakeTensorMode (a fake tensor is passed), which needs the ops")
+    with pytest.warns(tracehost.TraceWarning, match=around):
+        result = f({"x": fake})
+    assert type(result) is type(fake) and result.shape == (3,)
+    f({"x": fake})
+    assert f.stats()["eager"] == 2 and f.tracing_count() == 0
+    assert torch.equal(f({"x": torch.ones(3)}), torch.full((3,), 2.0))
+    assert f.tracing_count() == 1
+    f({"x": fake})
+    assert f.stats()["eager"] == 3
+    with pytest.raises(tracehost.TraceError):
+        f.get_concrete_function({"x": fake})
