@@ -1,90 +1,9 @@
-#include "program/interruption.h"
-#include "program/merge.h"
-#include "program/modes.h"
-#include "program/pieces.h"
-#include "program/places.h"
-
-#include <torch/csrc/jit/ir/constants.h>
-#include <torch/csrc/jit/ir/node_hashing.h>
-#include <torch/csrc/jit/passes/dead_code_elimination.h>
-
-#include <fmt/format.h>
-
-#include <algorithm>
-#include <deque>
-#include <set>
-#include <string>
-#include <string_view>
-#include <unordered_map>
-#include <unordered_set>
-
-/// How graphs are cut (pieces.h).
-///
-/// A piece is drafted from the graph that was made last; the others are compared with the draft, op
-/// by op. Of the ops that all calls run, each graph has only those that its own end needs. So an op
-/// that only computes may be missing in the draft, where it is then inserted, or in the graph.
-///
-///     last:  %a = sin(%x)               check(%n, 1)  return %a
-///     other:               %b = cos(%x) check(%n, 2)  return %b
-///     draft: %a = sin(%x)  %b = cos(%x)
+#include "program/cut_tree.h"
 
 namespace tracehost {
 
-namespace jit = torch::jit;
-
+namespace cutting {
 namespace {
-
-struct Draft;
-
-/// Where a value of a graph comes from, in terms that all graphs of the tree share.
-struct Origin {
-  Draft *piece = nullptr; ///< null: an input of the graph
-  jit::Value *value = nullptr;
-  std::size_t input = 0; ///< its place among the tree's
-
-  friend bool operator==(const Origin &, const Origin &) = default;
-};
-
-struct OriginHash {
-  std::size_t operator()(const Origin &origin) const {
-    return std::hash<const void *>()(origin.value) ^ origin.input;
-  }
-};
-
-/// A Piece in the making.
-struct Draft {
-  std::shared_ptr<jit::Graph> graph = std::make_shared<jit::Graph>();
-  std::vector<Origin> taken; ///< in the order of the graph's inputs
-  std::unordered_map<Origin, jit::Value *, OriginHash> inputs;
-  std::vector<jit::Value *> given;
-  jit::Value *number = nullptr; ///< null: a leaf
-  std::vector<Draft *> behind;
-  std::shared_ptr<const Piece> piece;
-};
-
-/// A graph on its way into the tree.
-struct Member {
-  struct CheckNode {
-    const jit::Node *node;
-    Check check;
-  };
-  const Beginning *start = nullptr;
-  std::size_t index = 0;
-  std::vector<CheckNode> checks;   ///< of the outermost block
-  const jit::Node *next = nullptr; ///< the first node that is in no draft
-  std::unordered_map<const jit::Value *, Origin> origins;
-  std::unordered_map<std::size_t, std::int32_t> inputs; ///< by their place among the tree's
-  std::vector<std::pair<Draft *, Check>> links;
-};
-
-/// The graph of this Member is not as the others are.
-struct Unlike {
-  std::size_t index;
-  bool at_root = true;
-  std::size_t last = 0; ///< the check up to which it is; not at the root
-};
-
-bool is_constant(const jit::Value *value) { return value->node()->kind() == c10::prim::Constant; }
 
 bool is_named(const jit::Node &node, std::string_view name) {
   return node.kind().toQualString() == name;
@@ -105,67 +24,13 @@ c10::IValue expected_by(const jit::Node &check) {
   return constant.isTensor() ? c10::IValue(constant.toTensor().item()) : constant;
 }
 
-bool same_constant(const jit::Value *a, const jit::Value *b) {
-  const auto held = jit::toIValue(a), other = jit::toIValue(b);
-  return (held && other && held->is(*other)) || jit::EqualNode()(a->node(), b->node());
-}
-
 /// A guard of a front end could see what the node does.
 bool can_be_seen(const jit::Node &node) {
   return is_mode(node) || is_named(node, "tracehost::save_data") ||
          is_named(node, "tracehost::save_grad");
 }
 
-/// The tree of pieces of some graphs.
-class Tree {
-public:
-  using Ends = std::set<std::pair<std::size_t, std::size_t>>;
-
-  /// Null graphs are left out. `ends`: the members, with the check behind which they share nothing.
-  Tree(const std::vector<Beginning> &graphs, const Ends &ends) : ends_(ends) {
-    for (std::size_t i = 0; i < graphs.size(); ++i)
-      if (graphs[i].graph)
-        add(graphs[i], i);
-  }
-
-  /// Throws Unlike.
-  void draft() {
-    std::vector<Member *> all;
-    for (Member &member : members_)
-      all.insert(all.begin(), &member); // the last graph is the pattern
-    split(std::move(all), nullptr, 0);
-  }
-  void compile(const std::string &name);
-  std::unique_ptr<Chain> chain(std::size_t index) const;
-
-private:
-  void add(const Beginning &start, std::size_t index);
-  static bool agree(const std::vector<Member *> &members, std::size_t k);
-  void split(std::vector<Member *> members, Draft *before, std::size_t last);
-  std::vector<std::vector<Member *>> by_number(const std::vector<Member *> &members, Draft &draft,
-                                               std::size_t check);
-  void begin(Draft &draft, Member &member, const jit::Node *end);
-  void begin_alike(Draft &draft, Member &member, const jit::Node *end);
-  void finish(Member &member, Draft *before);
-
-  Origin origin(const Member &member, const jit::Value *value) const;
-  jit::Value *value_in(Draft &draft, const Member &member, const jit::Value *value);
-  jit::Node *copy(Draft &draft, Member &member, const jit::Node *node);
-  void note(Draft &draft, Member &member, const jit::Node *node, jit::Node *in_draft);
-  bool same_value(const Draft &draft, const Member &member, const jit::Value *drafted,
-                  const jit::Value *value) const;
-  bool same_node(const Draft &draft, Member &member, const jit::Node *drafted,
-                 const jit::Node *node) const;
-  bool same_block(const Draft &draft, Member &member, const jit::Block *drafted,
-                  const jit::Block *block) const;
-
-  const Ends &ends_;
-  std::deque<Draft> drafts_;
-  std::deque<Member> members_;
-  std::unordered_map<const jit::Value *, Origin> of_inputs_; ///< of drafts' graphs
-  std::unordered_map<const jit::Value *, std::uint32_t> ids_;
-  std::unordered_map<std::string, std::size_t> inputs_; ///< of all graphs
-};
+} // namespace
 
 void Tree::add(const Beginning &start, std::size_t index) {
   const jit::Graph &graph = *start.graph;
@@ -345,69 +210,6 @@ void Tree::note(Draft &draft, Member &member, const jit::Node *node, jit::Node *
     member.origins[node->outputs()[i]] = {&draft, in_draft->outputs()[i], 0};
 }
 
-bool Tree::same_value(const Draft &draft, const Member &member, const jit::Value *drafted,
-                      const jit::Value *value) const {
-  if (is_constant(drafted) || is_constant(value))
-    return is_constant(drafted) && is_constant(value) && same_constant(drafted, value);
-  const auto input = of_inputs_.find(drafted);
-  const Origin from = input != of_inputs_.end()
-                          ? input->second
-                          : Origin{const_cast<Draft *>(&draft), const_cast<jit::Value *>(drafted)};
-  return origin(member, value) == from;
-}
-
-bool Tree::same_node(const Draft &draft, Member &member, const jit::Node *drafted,
-                     const jit::Node *node) const {
-  if (drafted->kind() != node->kind() || drafted->inputs().size() != node->inputs().size() ||
-      drafted->outputs().size() != node->outputs().size() ||
-      drafted->blocks().size() != node->blocks().size() || drafted->hasAttributes() ||
-      node->hasAttributes())
-    return false;
-  for (std::size_t i = 0; i < node->inputs().size(); ++i)
-    if (!same_value(draft, member, drafted->input(i), node->input(i)))
-      return false;
-  for (std::size_t i = 0; i < node->outputs().size(); ++i)
-    if (*drafted->outputs()[i]->type() != *node->outputs()[i]->type())
-      return false;
-  for (std::size_t i = 0; i < node->blocks().size(); ++i)
-    if (!same_block(draft, member, drafted->blocks()[i], node->blocks()[i]))
-      return false;
-  return true;
-}
-
-/// Node by node: nothing in a block is left out.
-bool Tree::same_block(const Draft &draft, Member &member, const jit::Block *drafted,
-                      const jit::Block *block) const {
-  if (drafted->inputs().size() != block->inputs().size() ||
-      drafted->outputs().size() != block->outputs().size())
-    return false;
-  const auto pair = [&](jit::Value *inner, const jit::Value *value) {
-    member.origins[value] = {const_cast<Draft *>(&draft), inner, 0};
-  };
-  for (std::size_t i = 0; i < block->inputs().size(); ++i)
-    pair(const_cast<jit::Value *>(drafted->inputs()[i]), block->inputs()[i]);
-  auto inner = drafted->nodes().begin();
-  for (const jit::Node *node : block->nodes()) {
-    if (inner == drafted->nodes().end())
-      return false;
-    if (node->kind() == c10::prim::Constant) {
-      if ((*inner)->kind() != c10::prim::Constant)
-        return false;
-    } else if (!same_node(draft, member, *inner, node)) {
-      return false;
-    }
-    for (std::size_t i = 0; i < node->outputs().size(); ++i)
-      pair(const_cast<jit::Value *>((*inner)->outputs()[i]), node->outputs()[i]);
-    ++inner;
-  }
-  if (inner != drafted->nodes().end())
-    return false;
-  for (std::size_t i = 0; i < block->outputs().size(); ++i)
-    if (!same_value(draft, member, drafted->outputs()[i], block->outputs()[i]))
-      return false;
-  return true;
-}
-
 void Tree::compile(const std::string &name) {
   // From the leaves: a piece knows by then what those behind it take.
   for (auto draft = drafts_.rbegin(); draft != drafts_.rend(); ++draft) {
@@ -454,7 +256,11 @@ std::unique_ptr<Chain> Tree::chain(std::size_t index) const {
   return nullptr;
 }
 
-} // namespace
+} // namespace cutting
+
+using cutting::Member;
+using cutting::Tree;
+using cutting::Unlike;
 
 std::vector<std::unique_ptr<Chain>> cut(std::vector<Beginning> graphs, const std::string &name) {
   std::size_t left = graphs.size();

@@ -109,16 +109,16 @@ void forget_saved(jit::Stack &) {
 }
 
 const jit::RegisterOperators
-    registered({jit::Operator("tracehost::save_generator(Generator g) -> ()", &save_generator,
-                              c10::AliasAnalysisKind::CONSERVATIVE),
-                jit::Operator("tracehost::save_default_generator(Device d) -> ()",
-                              &save_default_generator, c10::AliasAnalysisKind::CONSERVATIVE),
-                jit::Operator("tracehost::save_grad(Tensor[] leaves, bool values) -> ()",
-                              &save_grad, c10::AliasAnalysisKind::CONSERVATIVE),
-                jit::Operator("tracehost::save_data(Tensor t) -> ()", &save_data,
-                              c10::AliasAnalysisKind::CONSERVATIVE),
-                jit::Operator("tracehost::forget_saved() -> ()", &forget_saved,
-                              c10::AliasAnalysisKind::CONSERVATIVE)});
+    registered_undo({jit::Operator("tracehost::save_generator(Generator g) -> ()", &save_generator,
+                                   c10::AliasAnalysisKind::CONSERVATIVE),
+                     jit::Operator("tracehost::save_default_generator(Device d) -> ()",
+                                   &save_default_generator, c10::AliasAnalysisKind::CONSERVATIVE),
+                     jit::Operator("tracehost::save_grad(Tensor[] leaves, bool values) -> ()",
+                                   &save_grad, c10::AliasAnalysisKind::CONSERVATIVE),
+                     jit::Operator("tracehost::save_data(Tensor t) -> ()", &save_data,
+                                   c10::AliasAnalysisKind::CONSERVATIVE),
+                     jit::Operator("tracehost::forget_saved() -> ()", &forget_saved,
+                                   c10::AliasAnalysisKind::CONSERVATIVE)});
 
 } // namespace
 

@@ -65,6 +65,13 @@ private:
   PyObject *object_;
 };
 
+/// The object of a weak reference, or null once it is gone. The field, because the accessor that
+/// all versions share is deprecated in 3.13.
+inline PyObject *referent(PyObject *weak) {
+  PyObject *object = reinterpret_cast<PyWeakReference *>(weak)->wr_object;
+  return object == Py_None ? nullptr : object;
+}
+
 /// The text of a str, `?` where it has none; lives as long as the str. Requires: GIL held.
 inline const char *utf8(PyObject *unicode) {
   const char *text = unicode && PyUnicode_Check(unicode) ? PyUnicode_AsUTF8(unicode) : nullptr;

@@ -31,8 +31,8 @@ struct PythonFunction;
 /// torch.compile, TraceAhead in torch.utils.checkpoint.
 void check_what_is_around(const PythonFunction &function);
 
-/// Asked at the same place. Throws RunsPlain if one of the tensors is fake (torch's FakeTensor): its
-/// ops enter FakeTensorMode by themselves, which no graph does.
+/// Asked at the same place. Throws RunsPlain if one of the tensors is fake (torch's FakeTensor):
+/// its ops enter FakeTensorMode by themselves, which no graph does.
 void check_what_is_passed(std::span<PyObject *const> tensors);
 
 /// A call of `function` on this thread has been traced ahead: if no graph serves it all the same,

@@ -131,7 +131,7 @@ private:
   PythonFunction &function_;       ///< call_'s
   Bound &bound_;                   ///< call_'s
   FakeTensors *request_ = nullptr; ///< a request's; null: the call has example data
-  bool is_miss_ = false;       ///< of a call: no request, no question what a call would do
+  bool is_miss_ = false;           ///< of a call: no request, no question what a call would do
   PyObject *result_ = nullptr;     ///< strong
   std::unique_ptr<Recorder> recorder_;
   std::optional<Births> births_;

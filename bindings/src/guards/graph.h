@@ -1,6 +1,7 @@
 #pragma once
 
 #include "base/cpython.h"
+#include "base/object.h"
 #include "pytree/leaf.h"
 #include "signature/signature.h"
 
@@ -182,12 +183,6 @@ private:
   Py_ssize_t at_ = 0;
   PyObject *key_ = nullptr, *value_ = nullptr;
 };
-
-/// The object of a weak reference, or null. The field: see pytree/leaf.cpp.
-inline PyObject *referent(PyObject *weak) {
-  PyObject *object = reinterpret_cast<PyWeakReference *>(weak)->wr_object;
-  return object == Py_None ? nullptr : object;
-}
 
 /// The object as of the last pass, or null if it is gone.
 inline PyObject *present(const Object &o) {

@@ -15,8 +15,6 @@ namespace tracehost::python {
 
 namespace {
 
-constexpr std::size_t kTextLimit = 60;
-
 /// Types that leaf() asks for and that have no C symbol. On the heap and never freed, so that no
 /// Python object lives in a C++ static when the interpreter goes.
 struct HeapTypes {
@@ -66,13 +64,6 @@ std::int64_t packed(const at::Device &device) {
   return static_cast<std::int64_t>(device.type()) << 8 | (device.index() + 1);
 }
 
-/// The object of a weak reference, or null once it is gone. The field, because the accessor that
-/// all versions share is deprecated in 3.13.
-PyObject *referent(PyObject *weak) {
-  PyObject *object = reinterpret_cast<PyWeakReference *>(weak)->wr_object;
-  return object == Py_None ? nullptr : object;
-}
-
 /// Same exact type and `==`. An ordinary exception in a user's `__eq__` means not equal;
 /// KeyboardInterrupt and the like stay set for the caller to find.
 bool equal(PyObject *a, PyObject *b) {
@@ -112,67 +103,6 @@ PyAtom::Compare comparison(PyObject *object) {
   if (is_enum_member(object))
     return Compare::identity;
   return compares_by_value(type) ? Compare::equality : Compare::weak_identity;
-}
-
-// ---- text ---------------------------------------------------------------------------------------
-
-std::string shortened(std::string text) {
-  if (text.size() <= kTextLimit)
-    return text;
-  std::size_t cut = kTextLimit - 3;
-  while (cut > 0 && (static_cast<unsigned char>(text[cut]) & 0xC0) == 0x80)
-    --cut; // not inside a character
-  return text.substr(0, cut) + "...";
-}
-
-std::string repr(PyObject *object) {
-  if (PyUnicode_CheckExact(object) &&
-      PyUnicode_GET_LENGTH(object) > static_cast<Py_ssize_t>(kTextLimit)) {
-    Owned head(PyUnicode_Substring(object, 0, kTextLimit - 5));
-    Owned text(head ? PyObject_Repr(head.get()) : nullptr);
-    return text ? utf8(text.get()) + std::string("...") : "'...'";
-  }
-  Owned text(PyObject_Repr(object));
-  return text ? utf8(text.get()) : std::string("<") + Py_TYPE(object)->tp_name + ">";
-}
-
-const char *short_name(PyTypeObject *type) {
-  const char *dot = std::strrchr(type->tp_name, '.');
-  return dot ? dot + 1 : type->tp_name;
-}
-
-std::string function_text(PyObject *function) {
-  auto *made = reinterpret_cast<PyFunctionObject *>(function);
-  auto *code = reinterpret_cast<PyCodeObject *>(made->func_code);
-  std::string file = utf8(code->co_filename);
-  file.erase(0, file.rfind('/') + 1);
-  return std::string("<function ") + utf8(made->func_qualname) + " at " + file + ":" +
-         std::to_string(code->co_firstlineno) + ">";
-}
-
-std::string object_text(PyObject *object) {
-  if (PyFunction_Check(object))
-    return function_text(object);
-  if (PyType_Check(object))
-    return std::string("<class ") + short_name(reinterpret_cast<PyTypeObject *>(object)) + ">";
-  if (PyModule_Check(object)) {
-    Owned name(PyModule_GetNameObject(object));
-    return std::string("<module ") + utf8(name.get()) + ">";
-  }
-  if (is_tensor_or_number(object))
-    return "<tensor>";
-  if (is_enum_member(object)) {
-    Owned name(PyObject_GetAttrString(object, "_name_"));
-    return std::string(short_name(Py_TYPE(object))) + "." + utf8(name.get());
-  }
-  if (PyCFunction_Check(object))
-    return std::string("<built-in ") +
-           reinterpret_cast<PyCFunctionObject *>(object)->m_ml->ml_name + ">";
-  const bool heap = Py_TYPE(object)->tp_flags & Py_TPFLAGS_HEAPTYPE;
-  if (!heap && Py_TYPE(object)->tp_repr && Py_TYPE(object)->tp_repr != PyBaseObject_Type.tp_repr &&
-      !PyDict_Check(object) && !PyList_Check(object) && !PyTuple_Check(object))
-    return repr(object); // dtype, layout, memory_format, generator: their own C code
-  return std::string("<") + short_name(Py_TYPE(object)) + " object>";
 }
 
 } // namespace
@@ -335,43 +265,6 @@ bool PyAtom::covers(const Atom &other) const {
 bool PyAtom::alive() const {
   // A read of one word: right without the GIL too, if perhaps a moment late.
   return (compare_ != Compare::weak_identity && compare_ != Compare::method) || referent(object_);
-}
-
-std::string PyAtom::text() const {
-  if (!python_alive())
-    return "<object>";
-  const WithGil gil;
-  const KeepError keep;
-  std::string result;
-  switch (compare_) {
-  case Compare::identity:
-    result = object_text(object_);
-    break;
-  case Compare::weak_identity: {
-    PyObject *object = referent(object_);
-    result = object ? object_text(object) : "<object that is gone>";
-    break;
-  }
-  case Compare::equality:
-    result = PyCFunction_Check(object_) ? object_text(object_) : repr(object_);
-    break;
-  case Compare::method: {
-    PyObject *self = referent(object_);
-    result = std::string("<method of ") + (self ? short_name(Py_TYPE(self)) : "an object gone") +
-             (PyFunction_Check(function_) ? ": " + function_text(function_) : std::string()) + ">";
-    break;
-  }
-  case Compare::of_class:
-    result =
-        std::string("<") + short_name(reinterpret_cast<PyTypeObject *>(function_)) + " object>";
-    break;
-  case Compare::typed:
-    result = std::string(short_name(reinterpret_cast<PyTypeObject *>(function_))) + "[" +
-             repr(object_) + "]";
-    break;
-  }
-  PyErr_Clear();
-  return shortened(std::move(result));
 }
 
 // ---- leaves -------------------------------------------------------------------------------------

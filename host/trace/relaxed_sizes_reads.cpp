@@ -1,0 +1,288 @@
+#include "shapes/fake_tensor.h"
+#include "trace/relaxed_sizes.h"
+#include "trace/size_algebra.h"
+
+#include <ATen/core/LegacyTypeDispatch.h>
+#include <ATen/ops/scalar_tensor.h>
+#include <torch/csrc/jit/frontend/tracer.h>
+#include <torch/csrc/jit/ir/constants.h>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+/// What the body reads of dynamic sizes: numbers, truths, strides.
+
+namespace tracehost::trace {
+
+namespace jit = torch::jit;
+namespace tracer = torch::jit::tracer;
+
+namespace {
+
+using Op = SizeTerm::Op;
+
+/// Sizes as they are at the trace, for evaluating a condition.
+class TraceSizes final : public SizeSource {
+public:
+  TraceSizes(const SizePoints &points, std::size_t point) : points_(points), point_(point) {}
+  std::int64_t size(std::int32_t slot, std::int32_t dimension) const override {
+    const int leaf = points_.leaf_at(static_cast<std::uint32_t>(slot), dimension);
+    return points_.size(static_cast<std::size_t>(leaf), point_);
+  }
+
+private:
+  const SizePoints &points_;
+  std::size_t point_;
+};
+
+} // namespace
+
+void RelaxedSizes::settle() {
+  for (const IndexRead &read : std::exchange(index_reads_, {}))
+    if (!take_stashed(read.value))
+      pin_value(read.value, "len(), range() or another use of the number itself", read.where);
+}
+
+/// torch's argument parser records a size that an op takes by an `aten::Int` right behind it.
+bool RelaxedSizes::take_stashed(jit::Value *value) {
+  for (jit::Node *node = value->node()->next();
+       node->kind() == c10::aten::Int || node->kind() == c10::aten::ScalarImplicit ||
+       node->kind() == c10::aten::Float;
+       node = node->next())
+    if (node->input(0) == value && node->output()->uses().empty() && stashed_.insert(node).second)
+      return true;
+  return false;
+}
+
+std::int64_t RelaxedSizes::index(const at::Tensor &size) {
+  jit::Value *value = value_of(size);
+  // A slice is read before it is recorded: the next op tells.
+  if (value && !take_stashed(value)) {
+    advance();
+    if (leaves_of(value))
+      index_reads_.push_back({value, frontend_.here()});
+  }
+  const PausedWithData paused;
+  return size.item().toLong();
+}
+
+std::int64_t RelaxedSizes::pin(const at::Tensor &size, const std::string &why) {
+  settle();
+  if (jit::Value *value = value_of(size)) {
+    advance();
+    pin_value(value, why, frontend_.here());
+  }
+  const PausedWithData paused;
+  return size.item().toLong();
+}
+
+bool RelaxedSizes::truth(const at::Tensor &t) {
+  settle();
+  bool actual = false;
+  {
+    const PausedWithData paused;
+    actual = t.item().toLong() != 0;
+  }
+  jit::Value *value = value_of(t);
+  if (!value)
+    return actual;
+  advance();
+  auto read = reader_.read(value);
+  bool right = read.has_value();
+  for (std::size_t p = 0; right && p < SizePoints::kTogether; ++p) {
+    const auto expected = reader_.values(value)[p];
+    right = !expected || holds({read->expression, *expected != 0, ""}, TraceSizes(points_, p));
+  }
+  if (!right) {
+    pin_value(value, "a comparison that the sizes of the inputs can't express", frontend_.here());
+    return actual;
+  }
+  const auto fixed = always(read->expression);
+  if (fixed && *fixed == actual && read->symbols.empty())
+    return actual;
+  for (const std::size_t symbol : read->symbols)
+    require_equal(symbol);
+  if (read->leaves)
+    add(std::move(read->expression), actual);
+  return actual;
+}
+
+/// The size as the body gets it: recorded as libtorch does, with a note of what reads it.
+at::Tensor RelaxedSizes::record(jit::Node *node, std::int64_t actual) {
+  tracer::recordSourceLocation(node);
+  graph().insertNode(node);
+  node->output()->setType(jit::IntType::get());
+  jit::Node *number = graph().insertNode(graph().createNumToTensor(node->output()));
+  at::Tensor size;
+  {
+    const PausedWithData paused;
+    size = at::scalar_tensor(actual, at::TensorOptions().dtype(at::kLong).device(at::kCPU));
+  }
+  tracer::getTracingState()->setValue(size, number->output());
+  given.emplace(number->output(), size);
+  advance();
+  return size;
+}
+
+/// Whether `measure` of `value`'s tensor may be another number than `actual` at a later call.
+template <class F>
+bool RelaxedSizes::varies(jit::Value *value, std::int64_t actual, const F &measure) {
+  settle();
+  advance();
+  const Shadow::Entry &entry = shadow_.of(value);
+  bool exact = entry.sure();
+  for (std::size_t p = 0; exact && p < points_.count(); ++p)
+    exact = !entry.has(p) || (entry.at[p].isTensor() && measure(entry.at[p].toTensor()) == actual);
+  return !exact && entry.leaves;
+}
+
+std::optional<at::Tensor> RelaxedSizes::size(const at::Tensor &t, std::int64_t dimension) {
+  jit::Value *value = value_of(t);
+  const auto measure = [&](const at::Tensor &other) {
+    return other.dim() == t.dim() ? other.size(dimension) : kAnySize;
+  };
+  if (!value || !varies(value, t.size(dimension), measure))
+    return std::nullopt;
+  jit::Value *index = graph().insertConstant(dimension);
+  return record(graph().create(c10::aten::size, {value, index}), t.size(dimension));
+}
+
+std::optional<at::Tensor> RelaxedSizes::numel(const at::Tensor &t) {
+  jit::Value *value = value_of(t);
+  if (!value || !varies(value, t.numel(), [](const at::Tensor &other) { return other.numel(); }))
+    return std::nullopt;
+  return record(graph().create(c10::Symbol::aten("numel"), {value}), t.numel());
+}
+
+bool RelaxedSizes::is_size(const at::Tensor &t) {
+  if (t.dim() != 0 || !at::isIntegralType(t.scalar_type(), true) || !t.device().is_cpu())
+    return false;
+  jit::Value *value = value_of(t);
+  if (!value)
+    return false;
+  advance();
+  return is_size(value);
+}
+
+bool RelaxedSizes::is_size(jit::Value *value) {
+  jit::Node *node = value->node();
+  if (node->kind() == c10::prim::NumToTensor)
+    return true;
+  const Shadow::Entry &entry = shadow_.of(value);
+  if (entry.has(SizePoints::real))
+    return entry.at[0].isTensor() && entry.at[0].toTensor().defined() &&
+           !shapes::is_fake_tensor(entry.at[0].toTensor());
+  // Of a tensor whose sizes are not known.
+  bool any = false;
+  for (jit::Value *input : node->inputs())
+    if (input->type()->isSubtypeOf(*c10::TensorType::get()) &&
+        input->node()->kind() != c10::prim::Constant) {
+      any = true;
+      if (!is_size(input))
+        return false;
+    }
+  return any;
+}
+
+void RelaxedSizes::read_strides(const at::Tensor &t) {
+  settle();
+  advance();
+  jit::Value *value = value_of(t);
+  if (!value)
+    return;
+  const Shadow::Entry &entry = shadow_.of(value);
+  bool same = entry.sure();
+  for (std::size_t p = 1; same && p < points_.count(); ++p) {
+    if (!entry.has(p))
+      continue;
+    const at::Tensor &first = entry.at[0].toTensor(), &other = entry.at[p].toTensor();
+    same = first.strides() == other.strides() && first.storage_offset() == other.storage_offset();
+  }
+  if (!same)
+    pin_leaves(entry.leaves, "its strides or offset", frontend_.here());
+}
+
+void RelaxedSizes::read_contiguity(const at::Tensor &t) {
+  settle();
+  advance();
+  jit::Value *value = value_of(t);
+  if (!value)
+    return;
+  const Shadow::Entry entry = shadow_.of(value);
+  for (std::size_t p = 1; p < points_.count(); ++p) {
+    if (!entry.has(p) || !entry.has(0) ||
+        entry.at[0].toTensor().is_contiguous() == entry.at[p].toTensor().is_contiguous())
+      continue;
+    if (p < SizePoints::ones)
+      return pin_leaves(entry.leaves, "whether it is contiguous", frontend_.here());
+    shadow_.differences.push_back({value->node(), p, "contiguity", entry.leaves, true});
+    collect();
+  }
+}
+
+void RelaxedSizes::split(const at::Tensor &t, std::int64_t dimension, std::int64_t chunks) {
+  jit::Value *value = value_of(t);
+  if (!value || chunks <= 2) // two for each size but 1, which the points cover
+    return;
+  advance();
+  const Shadow::Entry &entry = shadow_.of(value);
+  std::vector<std::optional<std::int64_t>> sizes(points_.count());
+  bool same = entry.sure();
+  for (std::size_t p = 0; p < sizes.size(); ++p)
+    if (entry.has(p) && entry.at[p].isTensor()) {
+      sizes[p] = entry.at[p].toTensor().size(dimension);
+      same &= sizes[p] == sizes[0];
+    }
+  if (same)
+    return;
+  const auto read = reader_.identify(sizes, graph());
+  pin_leaves(read ? read->leaves : entry.leaves, "chunk, whose number of results is a size",
+             frontend_.here());
+}
+
+void RelaxedSizes::split_by(jit::Value *size) {
+  advance();
+  pin_value(size, "split, whose number of results is a size", frontend_.here());
+}
+
+void RelaxedSizes::forget(jit::Node *node) {
+  shadow_.forget(node);
+  stashed_.erase(node);
+  std::erase_if(shadow_.unknown, [&](const Shadow::Trouble &t) { return t.node == node; });
+  std::erase_if(shadow_.differences, [&](const Shadow::Trouble &t) { return t.node == node; });
+}
+
+void RelaxedSizes::forget(jit::Value *value) {
+  shadow_.forget(value);
+  given.erase(value);
+  std::erase_if(index_reads_, [&](const IndexRead &read) { return read.value == value; });
+}
+
+void RelaxedSizes::finish() {
+  settle();
+  advance();
+  // What the body never met is no input.
+  std::erase_if(result_.pins, [](const Pin &p) { return SizePoints::is_unmet(p.dimension.slot); });
+  std::erase_if(result_.conditions, [](const SizeCondition &c) {
+    return std::any_of(c.expression.begin(), c.expression.end(), [](const SizeTerm &term) {
+      return term.op == Op::size && SizePoints::is_unmet(static_cast<std::uint32_t>(term.slot));
+    });
+  });
+  for (const SizePoints::Leaf &leaf : points_.leaves())
+    if (const auto slot = leaf.dimension.slot;
+        !leaf.pinned && slot >= slots_ && !SizePoints::is_unmet(slot))
+      result_.relaxed_captures.push_back(leaf.dimension);
+  // Of conditions on what became exact later, nothing is left to check.
+  std::erase_if(result_.conditions, [&](const SizeCondition &c) {
+    return std::all_of(c.expression.begin(), c.expression.end(), [&](const SizeTerm &term) {
+      return term.op != Op::size || points_
+                                        .leaves()[static_cast<std::size_t>(points_.leaf_at(
+                                            static_cast<std::uint32_t>(term.slot), term.dimension))]
+                                        .pinned;
+    });
+  });
+}
+
+} // namespace tracehost::trace
