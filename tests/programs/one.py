@@ -8,6 +8,7 @@ import traceback
 import warnings
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
+from pathlib import Path
 
 import torch
 
@@ -147,8 +148,12 @@ def shown(error: Exception) -> str:
 
 def last_line(error: Exception) -> str:
     """The last line of a traceback that is none of tracehost's."""
+    import tracehost
+
+    # By the package's own folder: a checkout may be called tracehost, too.
+    package = str(Path(tracehost.__file__).parent)
     frames = traceback.extract_tb(error.__traceback__)
-    theirs = [f for f in frames if "/tracehost/" not in f.filename and f.filename[0] != "<"]
+    theirs = [f for f in frames if not f.filename.startswith(package) and f.filename[0] != "<"]
     if not theirs:
         return ""
     last = theirs[-1]
