@@ -23,27 +23,28 @@ def check_names(path: str, fields: tuple[str, ...]) -> None:
 
 
 class _Record:
-    """What a dataclass has, for fields that may be missing."""
+    """What a dataclass has, for fields that may be missing. `__match_args__`, which dataclasses sets, has their names."""
+
+    __match_args__: tuple[str, ...]
 
     def __init__(self, *values: Any, **named: Any) -> None:
-        names = [field.name for field in dataclasses.fields(self)]  # type: ignore[arg-type]
+        names = type(self).__match_args__
         if len(values) > len(names) or not named.keys() <= set(names[len(values) :]):
             raise TypeError(f"{type(self).__name__} has the fields {', '.join(names)}")
         for name, value in [*zip(names, values), *named.items()]:
             object.__setattr__(self, name, value)
 
-    def _values(self) -> tuple[Any, ...]:
-        return tuple(getattr(self, field.name, None) for field in dataclasses.fields(self))  # type: ignore[arg-type]
-
     def __repr__(self) -> str:
-        names = [field.name for field in dataclasses.fields(self)]  # type: ignore[arg-type]
-        shown = ", ".join(
-            f"{name}={getattr(self, name)!r}" for name in names if hasattr(self, name)
-        )
+        there = (name for name in type(self).__match_args__ if hasattr(self, name))
+        shown = ", ".join(f"{name}={getattr(self, name)!r}" for name in there)
         return f"{type(self).__qualname__}({shown})"
 
-    def __eq__(self, other: object) -> Any:
-        return self._values() == other._values() if type(other) is type(self) else NotImplemented  # type: ignore[attr-defined]
+    def __eq__(self, other: object) -> bool:
+        if type(other) is not type(self):
+            return NotImplemented
+        return all(
+            getattr(self, n, None) == getattr(other, n, None) for n in type(self).__match_args__
+        )
 
     __hash__ = None  # type: ignore[assignment]
 

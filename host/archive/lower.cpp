@@ -10,20 +10,15 @@
 #include "program/places.h"
 #include "program/undo.h"
 
-#include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/ops/scalar_tensor.h>
 #include <torch/csrc/jit/api/compilation_unit.h>
 #include <torch/csrc/jit/api/function_impl.h>
 #include <torch/csrc/jit/frontend/resolver.h>
 #include <torch/csrc/jit/ir/constants.h>
 
-#include <fmt/format.h>
-
 #include <algorithm>
-#include <array>
 #include <functional>
 #include <string_view>
-#include <unordered_set>
 
 namespace tracehost::archive {
 

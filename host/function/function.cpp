@@ -6,8 +6,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <optional>
-#include <stdexcept>
 
 /// Calls that a graph serves, and requests. A call that no graph serves is in miss.cpp.
 

@@ -1,5 +1,10 @@
 #include "program/cut_tree.h"
 
+#include <fmt/format.h>
+#include <string_view>
+#include <torch/csrc/jit/ir/constants.h>
+#include <unordered_set>
+
 namespace tracehost {
 
 namespace cutting {

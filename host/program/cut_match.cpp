@@ -1,5 +1,7 @@
 #include "program/cut_tree.h"
 
+#include <torch/csrc/jit/ir/constants.h>
+
 /// Whether a node, value or block of another graph is what the draft has.
 
 namespace tracehost::cutting {

@@ -7,15 +7,11 @@
 #include "program/places.h"
 #include <algorithm>
 #include <deque>
-#include <fmt/format.h>
 #include <set>
 #include <string>
-#include <string_view>
-#include <torch/csrc/jit/ir/constants.h>
 #include <torch/csrc/jit/ir/node_hashing.h>
 #include <torch/csrc/jit/passes/dead_code_elimination.h>
 #include <unordered_map>
-#include <unordered_set>
 
 /// How graphs are cut (pieces.h).
 ///

@@ -30,11 +30,9 @@ struct Archive::State {
 
 Archive::State::State(archive::Contents from, const std::string &name)
     : contents(std::move(from)), path(name) {
-  constexpr std::size_t kind = 5; // `xxh3:`
   for (const archive::Entry &entry : contents.functions) {
-    functions.emplace_back(entry.name,
-                           Function(std::make_shared<runtime::Loaded>(entry, path, report::ledger(),
-                                                                      contents.hash.substr(kind))));
+    functions.emplace_back(entry.name, Function(std::make_shared<runtime::Loaded>(
+                                           entry, path, report::ledger(), contents.hash)));
     for (const SpecializationRef &specialization : entry.specializations) {
       const archive::State &own = archive::state(*specialization);
       for (std::size_t i = 0; i < own.captures.size(); ++i)

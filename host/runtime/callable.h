@@ -10,7 +10,7 @@ namespace tracehost {
 inline namespace TRACEHOST_ABI {
 namespace detail {
 
-/// What a tracehost::Function is a handle of: a function of an archive, of a guarded file, of
+/// What a tracehost::Function is a handle of: a function of an archive, of a watched file, of
 /// Python (embed/). Safe from any thread.
 class TRACEHOST_API Callable {
 public:

@@ -121,14 +121,14 @@ std::shared_ptr<Counters> counters_of(const archive::Entry &entry, const std::st
   made->identity = {.name = entry.name,
                     .definition = {path, 0},
                     .site_key = std::hash<std::string>()(path + '\n' + hash + '\n' + entry.name),
-                    .archive = hash.substr(0, kShownOfHash)};
+                    .archive = hash.substr(hash.find(':') + 1, kShownOfHash)};
+  made->live = entry.specializations.size();
   return made;
 }
 
 Loaded::Loaded(const archive::Entry &entry, const std::string &path, Sink &sink,
                const std::string &hash)
     : Loaded(entry, counters_of(entry, path, hash), sink) {
-  counters_->live.store(graphs_->size(), std::memory_order_relaxed);
   sink_.created(counters_);
 }
 

@@ -17,8 +17,8 @@
 
 namespace tracehost::runtime {
 
-/// What counts the calls of an archive's function. `path` and `hash`: the archive's. Throws
-/// ArchiveError where it has no graphs.
+/// What counts the calls of an archive's function. `path` and `hash` (`xxh3:0123...`): the
+/// archive's. Throws ArchiveError where it has no graphs.
 std::shared_ptr<Counters> counters_of(const archive::Entry &entry, const std::string &path,
                                       const std::string &hash);
 
@@ -26,7 +26,7 @@ std::shared_ptr<Counters> counters_of(const archive::Entry &entry, const std::st
 /// is what it is in Python; a miss throws, with the nearest difference.
 class Loaded final : public detail::Callable {
 public:
-  /// `path`: of the archive, for messages and reports; `hash`: of the archive, in hex. `sink`
+  /// `path`: of the archive, for messages and reports; `hash`: of the archive. `sink`
   /// outlives it.
   Loaded(const archive::Entry &entry, const std::string &path, Sink &sink,
          const std::string &hash = {});

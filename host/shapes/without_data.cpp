@@ -10,7 +10,6 @@
 
 #include <fmt/format.h>
 
-#include <functional>
 #include <string_view>
 #include <unordered_map>
 

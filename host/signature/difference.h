@@ -40,7 +40,7 @@ struct Difference {
   bool operator==(const Difference &) const = default;
 };
 
-/// All differences, in the order of the tree: arguments, then context, guarded, captures.
+/// All differences, in the order of the tree: arguments, then context, guarded slots, captures.
 /// `request` may lack `watched` and `captures`; then they take no part. A size that may be any
 /// takes each; what a request's relaxed sizes leave open of a size condition is no difference. May
 /// run a user's `__eq__`: never under a lock.

@@ -3,10 +3,7 @@
 #include "shapes/fake_tensor.h"
 #include "trace/size_algebra.h"
 
-#include <ATen/core/LegacyTypeDispatch.h>
-#include <ATen/ops/scalar_tensor.h>
 #include <torch/csrc/jit/frontend/tracer.h>
-#include <torch/csrc/jit/ir/constants.h>
 
 #include <fmt/format.h>
 

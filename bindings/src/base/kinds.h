@@ -33,7 +33,7 @@ bool is_own_type(PyTypeObject *type);
 PyObject *inner_dict(PyObject *object);
 bool has_inner_dict(PyTypeObject *type);
 
-/// A key that may hold other objects, so that no Guards may keep it alive.
+/// A key that may hold other objects, so that Guards must not keep it alive.
 bool may_hold(PyObject *key);
 
 /// A thread-local or a context variable: another thread or context finds another value.

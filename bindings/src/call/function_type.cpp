@@ -11,8 +11,6 @@
 #include <pybind11/pybind11.h>
 #include <structmember.h>
 
-#include <unordered_set>
-
 namespace tracehost::python {
 namespace {
 

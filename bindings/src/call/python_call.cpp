@@ -29,7 +29,8 @@
 /// 4. FunctionCore::call() (host/function/function.cpp) asks the Specialization that served last,
 ///    then the others (List::find, host/cache/cache.h). No key is built: to compare arguments with
 ///    a tree of nodes costs less than to hash them.
-/// 5. verify(): arguments (pytree/match.cpp), guards (guards/watch.cpp), captures, then what few
+/// 5. verify(): arguments (pytree/match.cpp), guards (guards/graph_guards.cpp), captures, then what
+/// few
 ///    Specializations have. The stack gets the graph's inputs.
 /// 6. execute(): the Program runs (host/program/program.cpp); then it stores what the body stored.
 /// 7. build_result(): outputs as the body structured them (pytree/results.cpp).

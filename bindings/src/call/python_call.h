@@ -2,10 +2,8 @@
 
 #include "base/object.h"
 #include "call/python_function.h"
-#include "guards/guards.h"
 #include "pytree/binder.h"
 #include "pytree/pytree.h"
-#include "pytree/user_value.h"
 
 #include <Python.h>
 

@@ -4,6 +4,8 @@
 
 #include <torch/csrc/Dtype.h>
 
+#include <pybind11/pybind11.h>
+
 namespace tracehost::python {
 namespace {
 
@@ -79,6 +81,13 @@ int PythonFunction::traverse_specializations(visitproc visit, void *arg) const {
       if (const int stop = traverse_specialization(*s, visit, arg))
         return stop;
   return 0;
+}
+
+void run_program(const Specialization &specialization, torch::jit::Stack &stack, Begun *begun) {
+  std::optional<pybind11::gil_scoped_release> released;
+  if (specialization.runs_without_gil())
+    released.emplace();
+  specialization.program->run(stack, begun);
 }
 
 int traverse_specialization(const Specialization &s, visitproc visit, void *arg) {

@@ -59,6 +59,10 @@ struct PythonFunction {
 /// For the garbage collector: each strong reference of a Specialization once.
 int traverse_specialization(const Specialization &specialization, visitproc visit, void *arg);
 
+/// Runs its Program, without the GIL where the Specialization says so.
+void run_program(const Specialization &specialization, torch::jit::Stack &stack,
+                 Begun *begun = nullptr);
+
 /// A Specialization's Python side.
 struct PythonState final : FrontEndState {
   std::shared_ptr<Guards> guards;
@@ -68,7 +72,7 @@ struct PythonState final : FrontEndState {
   std::vector<PyObject *> absent;     ///< attributes that no tensor argument has; live for good
   bool runs_code = false;             ///< verifying it may run a user's `==`
   bool does_more = false;             ///< a run stores, or finds objects for its result
-  std::size_t containers_reached = 0; ///< of the guards's handed_out(): the last ones
+  std::size_t containers_reached = 0; ///< of guards->handed_out(): the last ones
   std::size_t captures = 0; ///< hidden inputs; those past them are arguments reached by a path, too
   std::vector<const PythonCallback *> calls; ///< of the Program, which owns them
 

@@ -148,7 +148,7 @@ private:
   /// How paths through objects begin whose types give their tensors: these are inputs as such.
   std::vector<std::string> gives_tensors_;
   std::vector<TensorMeta> capture_metas_; ///< of the captures, before the body changed them
-  /// What the body read_, of tensors that it may have changed since.
+  /// What the body read, of tensors that it may have changed since.
   std::vector<std::pair<at::Tensor, ValueGuard>> read_;
   std::vector<std::pair<at::Tensor, GradState>> grads_read_;
 };

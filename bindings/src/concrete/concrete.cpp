@@ -18,7 +18,6 @@
 
 #include <algorithm>
 #include <cctype>
-#include <unordered_set>
 
 namespace tracehost::python {
 
@@ -184,7 +183,7 @@ py::list Concrete::run(const py::list &tensors) const {
   torch::jit::Stack stack;
   for (const py::handle t : tensors)
     stack.emplace_back(THPVariable_Unpack(t.ptr()));
-  run_program(stack);
+  python::run_program(*specialization_, stack);
   py::list result;
   for (const c10::IValue &value : stack)
     result.append(py::reinterpret_steal<py::object>(THPVariable_Wrap(value.toTensor())));

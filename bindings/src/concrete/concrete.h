@@ -111,7 +111,6 @@ private:
   void check_grads(const torch::jit::Stack &inputs) const;
   void check_sizes(const torch::jit::Stack &inputs) const;
   /// Without the GIL where it is long, or has a backward pass.
-  void run_program(torch::jit::Stack &stack) const;
   void fill_roots(Arguments &into) const;
   std::vector<PyObject *> roots(const Arguments &given) const;
   std::vector<Owned> holders(const Arguments &given) const;

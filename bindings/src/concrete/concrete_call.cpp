@@ -15,8 +15,6 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-
 /// The call of a Concrete: its captures, and the run, or the body in a trace around it.
 
 namespace tracehost::python {
@@ -55,7 +53,7 @@ py::object Concrete::call(const py::args &args, const py::kwargs &kwargs) {
   check_grads(stack);
   check_sizes(stack);
   try {
-    run_program(stack);
+    python::run_program(*specialization_, stack);
   } catch (...) {
     set_from_failed_run(where_);
     rethrow();
@@ -81,13 +79,6 @@ py::object Concrete::result_of(const Arguments &given, const std::vector<Owned> 
   if (!made)
     rethrow();
   return py::reinterpret_steal<py::object>(made);
-}
-
-void Concrete::run_program(torch::jit::Stack &stack) const {
-  std::optional<py::gil_scoped_release> released;
-  if (specialization_->runs_without_gil())
-    released.emplace();
-  specialization_->program->run(stack);
 }
 
 void Concrete::fill_roots(Arguments &into) const {

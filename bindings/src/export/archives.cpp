@@ -84,16 +84,14 @@ private:
   static bool cast_to(const Signature &like, const archive::Entry &entry, const py::tuple &values,
                       Given &into);
   archive::Contents contents_;
-  /// By name, from the first call on: who only inspects an archive is in no report.
-  std::unordered_map<std::string, std::shared_ptr<Counters>> counters_;
+  /// Of contents_.functions, from the first call on: who only inspects an archive is in no report.
+  std::unordered_map<const archive::Entry *, std::shared_ptr<Counters>> counters_;
 };
 
 Counters &Loaded::counters(const archive::Entry &entry) {
-  std::shared_ptr<Counters> &known = counters_[entry.name];
+  std::shared_ptr<Counters> &known = counters_[&entry];
   if (!known) {
-    constexpr std::size_t kind = 5; // `xxh3:`
-    known = runtime::counters_of(entry, contents_.path, contents_.hash.substr(kind));
-    known->live = entry.specializations.size();
+    known = runtime::counters_of(entry, contents_.path, contents_.hash);
     report::ledger().created(known);
   }
   return *known;
@@ -257,10 +255,7 @@ py::object Loaded::run(const archive::Entry &entry, const py::tuple &values,
       raise(errors().signature, archive::refusal(entry, given.signature, nearest) + failed_check);
     torch::jit::Stack stack = archive::inputs(*served, given.tensors);
     try {
-      std::optional<py::gil_scoped_release> released;
-      if (served->runs_without_gil())
-        released.emplace();
-      served->program->run(stack, begun.get());
+      run_program(*served, stack, begun.get());
     } catch (CheckFailed &check) { // the graph for another number may serve
       failed.push_back(served);
       begun = check.take_begun();

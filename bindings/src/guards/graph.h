@@ -14,7 +14,7 @@
 
 /// Objects that code can reach by a path, the containers in which they keep what paths go through,
 /// and the slots of those. The Recorder builds one (strong references, values from before the
-/// trace); an Guards keeps what is to be guarded of it (borrowed references, values as of
+/// trace); Guards keep what is to be guarded of it (borrowed references, values as of
 /// now).
 
 namespace tracehost::python {

@@ -6,7 +6,6 @@
 
 #include <torch/csrc/autograd/python_variable.h>
 
-#include <algorithm>
 #include <utility>
 
 /// The full pass over the guards: containers in order, holders first. Names of a container whose

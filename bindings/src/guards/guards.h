@@ -32,7 +32,7 @@ struct Root {
 /// None or a number, or emptied:
 /// hidden outputs of the graph, which every run stores again.
 struct Rebinding {
-  std::int32_t container = -1; ///< of the Guards's Graph
+  std::int32_t container = -1; ///< in the Graph of the Guards
   Owned key;                   ///< as Slot's, and so is `index`
   std::int32_t index = -1;
   bool empties = false; ///< nothing is there afterwards

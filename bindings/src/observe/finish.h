@@ -18,7 +18,7 @@ namespace tracehost::python {
 /// What became of the slots while the body ran, and the Guards made of those that can be
 /// guarded.
 ///
-/// Unchanged slots are guarded. One that was rebound to a tensor or None, or emptied, stays watched
+/// Unchanged slots are guarded. One that was rebound to a tensor or None, or emptied, stays guarded
 /// as it was before, and each run stores it again. So `self.h` that held None is another trace than
 /// one that holds a tensor. A number that is stored and was not read is stored by each run,
 /// whatever was there; one that was read is compared, or an input (number_slots.h). A tensor that

@@ -33,6 +33,14 @@ def folder_of(include: str) -> str:
     return "include" if first == "tracehost" else first
 
 
+def folders_included(file: Path) -> list[str]:
+    return [
+        folder_of(name)
+        for kind, name in includes(file)
+        if kind == '"' and "/" in name and not name.startswith("torch/")
+    ]
+
+
 HOST_FILES = [(folder, file) for folder in ORDER for file in sources(ROOT / "host" / folder)]
 
 
@@ -45,9 +53,8 @@ def test_every_folder_of_host_has_a_place_in_the_order():
 )
 def test_a_folder_includes_only_those_above_it(folder, file):
     allowed = ONLY.get(folder) or set(ORDER[: ORDER.index(folder) + 1])
-    for kind, name in includes(file):
-        if kind == '"' and "/" in name and not name.startswith("torch/"):
-            assert folder_of(name) in allowed, f"{folder}/ must not include {name}"
+    for included in folders_included(file):
+        assert included in allowed, f"{folder}/ must not include {included}/"
 
 
 @pytest.mark.parametrize(
@@ -75,17 +82,16 @@ def test_every_folder_of_bindings_has_a_place_in_the_order_and_no_name_of_hosts(
     ("folder", "file"), BINDINGS_FILES, ids=[str(f.relative_to(ROOT)) for _, f in BINDINGS_FILES]
 )
 def test_a_folder_of_bindings_includes_only_those_above_it(folder, file):
+    assert not [name for kind, name in includes(file) if kind == '"' and "/" not in name]
     allowed = set(BINDINGS[: BINDINGS.index(folder) + 1]) | set(ORDER)
-    for kind, name in includes(file):
-        if kind == '"' and not name.startswith("torch/"):
-            assert "/" in name, f"write the folder of {name}"
-            assert folder_of(name) in allowed, f"bindings/src/{folder}/ must not include {name}"
+    for included in folders_included(file):
+        assert included in allowed, f"bindings/src/{folder}/ must not include {included}/"
 
 
 def test_bindings_use_the_core_and_not_the_host():
     below = {"interpreter", "embed", "cli"}
     for file in sources(ROOT / "bindings"):
-        used = {folder_of(name) for kind, name in includes(file) if kind == '"' and "/" in name}
+        used = set(folders_included(file))
         assert not used & below, f"{file} includes {used & below}"
 
 
