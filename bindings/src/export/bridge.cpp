@@ -3,6 +3,7 @@
 #include "base/errors.h"
 #include "base/lazy.h"
 #include "call/function_type.h"
+#include "call/python_call.h"
 #include "export/archive_sources.h"
 #include "pytree/values.h"
 #include "report/ledger.h"
