@@ -8,6 +8,7 @@
 #include "hooks/profile.h"
 #include "numbers/numbers_left.h"
 #include "numbers/traced_number.h"
+#include "pytree/container.h"
 #include "pytree/leaf.h"
 #include "pytree/results.h"
 #include "trace/block.h"
@@ -55,17 +56,39 @@ std::vector<trace::BakedRead> draws_of_user(const std::vector<trace::BakedRead> 
   return users;
 }
 
+/// Whether each container around `node` gives the very items that were stored in it.
+bool only_stores(const Signature &signature, std::size_t node) {
+  for (std::size_t i = 0; i < node; ++i) {
+    const Node &around = signature.nodes[i];
+    if (!around.has_atom() || !around.is_container() || around.end <= node)
+      continue;
+    const Form form = static_cast<const ContainerType *>(around.payload.atom)->form();
+    if (form != Form::tuple && form != Form::list && form != Form::dict)
+      return false;
+  }
+  return true;
+}
+
 } // namespace
 
-/// A container that makes its tensors anew: the graph's inputs are none that the body sees.
+/// Tensors are found twice, before the trace and for it. One that differs was made by a container
+/// that makes its items, or stored by another thread.
 void PythonTrace::check_same_tensors(const Flattened &before, const Signature &signature) const {
   const auto &now = flattened_.tensors;
-  for (std::uint32_t slot = 0; slot < now.size(); ++slot)
-    if (slot >= before.tensors.size() || now[slot] != before.tensors[slot])
-      raise(errors().signature,
-            fmt::format("{} is another tensor each time it is read, so that later calls could not "
-                        "find what the body used. Pass a dict, list or tuple of such tensors.",
-                        path(signature, signature.first_node(slot))));
+  for (std::uint32_t slot = 0; slot < now.size(); ++slot) {
+    if (slot < before.tensors.size() && now[slot] == before.tensors[slot])
+      continue;
+    const std::size_t node = signature.first_node(slot);
+    if (only_stores(signature, node))
+      raise(PyExc_RuntimeError,
+            fmt::format("{}: another thread has changed {} while the call ran. Pass each call its "
+                        "own list or dict.",
+                        function_.name, path(signature, node)));
+    raise(errors().signature,
+          fmt::format("{} is another tensor each time it is read, so that later calls could not "
+                      "find what the body used. Pass a dict, list or tuple of such tensors.",
+                      path(signature, node)));
+  }
 }
 
 BodyResult PythonTrace::run() {
