@@ -1,7 +1,6 @@
 #include "embed/python.h"
 
 #include "interpreter/library.h"
-#include "program/interruption.h"
 #include "runtime/ending.h"
 #include "tracehost/embed.h"
 
@@ -245,8 +244,6 @@ std::string report() {
   const embedding::InPython in;
   return in.bridge().report();
 }
-
-void interrupt() noexcept { tracehost::interrupt(); }
 
 void stop() {
   std::unique_lock lock(python().mutex);

@@ -43,7 +43,7 @@ const jit::RegisterOperators
 
 } // namespace
 
-void interrupt() noexcept { interruptions.fetch_add(1, std::memory_order_relaxed); }
+void interrupt_runs() noexcept { interruptions.fetch_add(1, std::memory_order_relaxed); }
 
 Interruptible::Interruptible() noexcept
     : outer_(std::exchange(begun, interruptions.load(std::memory_order_relaxed))) {
@@ -58,8 +58,7 @@ bool Interruptible::interrupted() noexcept {
 void set_interruption_check(void (*check)()) { asks = check; }
 
 InterruptionChecks::InterruptionChecks(jit::Graph &graph) {
-  if (asks.load())
-    insert(*graph.block(), /*loop=*/false);
+  insert(*graph.block(), /*loop=*/false);
 }
 
 InterruptionChecks::~InterruptionChecks() {

@@ -9,19 +9,20 @@
 ///
 /// Problem: the interpreter of graphs knows no signals, and whoever runs it may not return for
 /// hours. Answer: the bytecode, not the graph, has an op that asks from time to time: at each turn
-/// of a loop, and after every few ops of a long block.
+/// of a loop, and after every few ops of a long block. Every program has such ops, because a signal
+/// may also end a graph of an archive, in a process without Python.
 
 namespace tracehost {
 
 /// Asks for signals; throws to end the run. Runs on any thread, at most every 100 ms on each.
-/// Null: nobody asks, and programs made from then on have no such ops.
+/// Null, as without Python: nobody is asked.
 void set_interruption_check(void (*check)());
 
 /// Ends the runs in Interruptible scopes of all threads. Safe in a signal's handler.
-void interrupt() noexcept;
+void interrupt_runs() noexcept;
 
-/// A call that interrupt() ends, if it comes while this lives: Program::run() throws Interrupted
-/// where a check stands. For calls from C++; Python's have their own signals.
+/// A call that interrupt_runs() ends, if it comes while this lives: Program::run() throws
+/// Interrupted where a check stands. For calls from C++; Python's have their own signals.
 class Interruptible {
 public:
   Interruptible() noexcept;

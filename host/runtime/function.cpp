@@ -47,6 +47,8 @@ std::vector<GraphSpec> Function::graphs() const { return of(callable_).graphs();
 std::vector<Parameter> Function::parameters() const { return of(callable_).parameters(); }
 Stats Function::stats() const { return of(callable_).stats(); }
 
+void interrupt() noexcept { interrupt_runs(); }
+
 namespace detail {
 
 Callable::~Callable() = default;

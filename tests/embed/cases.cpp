@@ -264,7 +264,7 @@ void calls_from_cpp_are_in_the_figures() {
 }
 
 void interrupt_ends_a_graph_between_two_ops() {
-  std::signal(SIGALRM, [](int) { tracehost::embed::interrupt(); });
+  std::signal(SIGALRM, [](int) { tracehost::interrupt(); });
   const Function count = import("count");
   const at::Tensor few = at::full({}, 3), never = at::full({}, std::int64_t{1} << 62);
   EXPECT(count(at::full({}, 0), few).tensor().item<std::int64_t>() == 6);
@@ -284,7 +284,7 @@ void interrupt_ends_a_graph_between_two_ops() {
     ended = true;
   });
   while (!ended)
-    tracehost::embed::interrupt();
+    tracehost::interrupt();
   other.join();
   EXPECT(count(at::full({}, 0), few).tensor().item<std::int64_t>() == 6);
 }

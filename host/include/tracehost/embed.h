@@ -47,12 +47,8 @@ TRACEHOST_API Function import(const std::string &module, const std::string &name
 /// Python's table of traces, their causes and costs: `tracehost.report()`.
 TRACEHOST_API std::string report();
 
-/// Ends the calls under way, on all threads, where they run graphs: between two ops, with what the
-/// ops up to there have done. They throw Interrupted; the Functions stay as they are. A body that
-/// Python runs goes on to its end, or to the next graph. Safe in a signal's handler:
-///
-///     std::signal(SIGINT, [](int) { tracehost::embed::interrupt(); });
-TRACEHOST_API void interrupt() noexcept;
+/// Ends the calls under way, of Python's Functions as of archives (function.h).
+using tracehost::interrupt;
 
 /// Waits for calls that are in Python, and lets none in any more: they throw Error. What runs
 /// without Python still does. Python's atexit functions run, unless the application has started it

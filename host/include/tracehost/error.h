@@ -47,7 +47,7 @@ public:
   ~ArchiveError() override;
 };
 
-/// A call that was interrupted: tracehost::embed::interrupt().
+/// A call that was interrupted: tracehost::interrupt().
 class TRACEHOST_API Interrupted : public Error {
 public:
   using Error::Error;

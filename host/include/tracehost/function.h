@@ -47,6 +47,13 @@ struct Stats {
   std::uint64_t failures = 0;      ///< calls whose graph threw
 };
 
+/// Ends the calls under way, on all threads, where they run graphs: between two ops, with the
+/// effects of earlier ops. The calls throw Interrupted; the Functions stay as they are. A body that
+/// Python runs continues to its end, or to the next graph. Safe in a signal's handler:
+///
+///     std::signal(SIGINT, [](int) { tracehost::interrupt(); });
+TRACEHOST_API void interrupt() noexcept;
+
 namespace detail {
 class Callable;
 /// Runs `task` on libtorch's inter-op threads.

@@ -430,6 +430,33 @@ TEST_F(RuntimeCall, ServesManyThreads) {
   EXPECT_EQ(f.stats().hits, 1600);
 }
 
+TEST_F(RuntimeCall, AnInterruptEndsAGraphWithoutPython) {
+  const auto endless = times(2);
+  const auto graph = std::make_shared<torch::jit::Graph>();
+  torch::jit::parseIR(R"IR(graph(%x : Tensor):
+  %turns : int = prim::Constant[value=9000000000000000000]()
+  %on : bool = prim::Constant[value=1]()
+  %one : int = prim::Constant[value=1]()
+  prim::Loop(%turns, %on)
+    block0(%i : int):
+      %y : Tensor = aten::add_(%x, %one, %one)
+      -> (%on)
+  return (%x))IR",
+                      graph.get());
+  endless->program = std::make_unique<Program>(graph, "f", 1);
+  const auto f = test::loaded({endless, times(5)}, sink);
+  const at::Tensor turns = at::zeros(2);
+  std::atomic<bool> ended{false};
+  std::thread caller([&] {
+    EXPECT_THROW(f(turns, 2), Interrupted);
+    ended = true;
+  });
+  while (!ended)
+    interrupt();
+  caller.join();
+  EXPECT_TRUE(at::equal(f(x, 5), x * 5)) << "a later call is not interrupted";
+}
+
 TEST_F(RuntimeCall, SaysThatAnEmptyHandleWasCalled) {
   EXPECT_FALSE(Function());
   EXPECT_THROW(Function()(x), Error);
