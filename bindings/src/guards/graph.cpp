@@ -300,8 +300,9 @@ bool write(Place place, PyObject *key, std::int32_t index, PyObject *owner, PyOb
   case Place::globals:
   case Place::entries:
     return write_entry(dict_of(place, owner), key, value);
-  case Place::names:
-    return PyObject_SetAttr(owner, key, value) == 0;
+  case Place::names: // a metaclass's own __setattr__ is part of what was traced
+    return (PyType_Check(owner) ? PyType_Type.tp_setattro(owner, key, value)
+                                : PyObject_SetAttr(owner, key, value)) == 0;
   case Place::members:
     Py_XSETREF(*reinterpret_cast<PyObject **>(reinterpret_cast<char *>(owner) + index),
                Py_XNewRef(value));

@@ -244,3 +244,31 @@ def test_a_side_effect_is_told_once_for_each_function():
         f(torch.ones(3))
     assert f.tracing_count() == 2 and len(seen) == 2
     assert len([w for w in record if w.category is tracehost.SideEffectWarning]) == 1
+
+
+def test_the_metaclass_that_stores_is_run_by_traces_alone():
+    """Its own __setattr__ is part of what was traced: a hit stores what it stored."""
+    names = []
+
+    class Meta(type):
+        def __setattr__(cls, name, value):
+            names.append(name)
+            super().__setattr__(name, value)
+
+    class Counted(metaclass=Meta):
+        calls = 0
+        total = torch.zeros(4)
+
+    @tracehost.function
+    def count(x):
+        Counted.calls = Counted.calls + 1
+        Counted.total = Counted.total + x
+        return x * 2
+
+    with pytest.warns(tracehost.SideEffectWarning, match="changes names"):
+        for call in range(1, 6):
+            assert torch.equal(count(X), X * 2)
+            assert Counted.calls == call
+            assert torch.equal(Counted.total, X * call)
+    assert names == ["calls", "total"] * count.tracing_count()
+    assert count.tracing_count() == 2
