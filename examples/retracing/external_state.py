@@ -39,7 +39,7 @@ def tensor_step(n):
 
 compare(
     "External state",
-    before=Program([before], [lambda n=n: number_step(n) for n in range(12)]),
-    after=Program([after], [lambda n=n: tensor_step(n) for n in range(12)]),
-    traces=(12, 1),
+    before=Program([before], [lambda n=n: number_step(n) for n in range(7)]),
+    after=Program([after], [lambda n=n: tensor_step(n) for n in range(7)]),
+    traces=(7, 1),
 )

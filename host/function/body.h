@@ -3,10 +3,12 @@
 #include "cache/specialization.h"
 #include "function/stance.h"
 #include "function/trace_session.h"
+#include "signature/difference.h"
 #include "signature/signature.h"
 #include "trace/tracer.h"
 
 #include <algorithm>
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <vector>
@@ -43,6 +45,9 @@ public:
   }
   std::string refusal;                      ///< after Outcome::went_on: why there is no graph
   std::unique_ptr<const Mismatch> mismatch; ///< after the call: its graph was wrong
+  /// After Outcome::traced: how many calls with this Signature run the body from now on (Backoff).
+  std::uint32_t skips = 0;
+  std::vector<Difference> differing; ///< where `skips`: the call's from the nearest graph
 
   /// Hot. Whether `specialization` serves the call. Then `stack` holds its inputs: slots,
   /// captures. Otherwise `stack` is as before. No allocation but the stack's growth, nothing

@@ -200,6 +200,7 @@ FunctionCore::Explanation FunctionCore::explain(Body &body) {
 void FunctionCore::clear() {
   const auto dropped = cache_.clear();
   negative_cache_.clear();
+  backoff_.clear();
   counters_->live.store(0, std::memory_order_relaxed);
 }
 

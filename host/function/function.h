@@ -3,6 +3,7 @@
 #include "cache/cache.h"
 #include "cache/flights.h"
 #include "event/event.h"
+#include "function/backoff.h"
 #include "function/body.h"
 #include "function/negative_cache.h"
 #include "validate/check.h"
@@ -37,7 +38,7 @@ public:
     traced,   ///< `body` ran; it has kept the result, `stack` is empty
     went_on,  ///< as traced, but the trace was refused or wrong, and nothing is published
     beside,   ///< as traced, but there was a graph, with which it was compared
-    unserved, ///< a miss that must not be traced, by the call's stance or an earlier refusal
+    unserved, ///< a miss that is not traced, by the call's stance or by what earlier traces gave
   };
   /// Requires: no trace active on this thread (calls inside a trace are inlined by the front end).
   /// May run user code: Body::run, and `__eq__`.
@@ -108,6 +109,7 @@ private:
   Cache cache_;
   Flights flights_;
   NegativeCache negative_cache_;
+  Backoff backoff_;
   const validate::Policy policy_;
   const Clock clock_;
   Sink &sink_;

@@ -82,6 +82,8 @@ FunctionCore::Outcome FunctionCore::miss(Body &body, torch::jit::Stack &stack,
   if (const auto why = negative_cache_.of(missed.signature))
     if (goes_on || why == NegativeCache::Why::wrong)
       return Outcome::unserved;
+  if (backoff_.skips(missed.signature))
+    return Outcome::unserved;
   bool traced = false;
   try {
     served = obtain(

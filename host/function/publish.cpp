@@ -2,6 +2,8 @@
 
 #include "signature/relax.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 /// A new Specialization enters the cache, and its event says why the call was not served.
@@ -15,6 +17,12 @@ std::vector<Difference> checked_differently(const Signature &before, const Signa
     if (const CheckedNumber &a = before.checked[i], &b = after.checked[i]; a != b)
       return {{Cause::read, "a number that the body reads", -1, a.value, b.value, -1, b.where}};
   return {};
+}
+
+/// Whether an argument is another object than before: in text it looks the same.
+bool another_object(const TraceEvent &event) {
+  return std::any_of(event.differences.begin(), event.differences.end(),
+                     [](const Difference &d) { return d.cause == Cause::object; });
 }
 
 } // namespace
@@ -83,6 +91,15 @@ void FunctionCore::publish(Body &body, const Missed &missed, SpecializationRef m
   event.first = !before;
   if (before && event.differences.empty())
     event.differences = checked_differently(before->signature, made->signature);
+
+  if (missed.counted && body.failed.empty() && !event.was_evicted && !another_object(event))
+    body.skips = backoff_.traced(missed.signature, counters_->hits);
+  if (body.skips) {
+    body.differing = event.differences;
+    event.notes.push_back(fmt::format("the last {} traces for such arguments served no later call: "
+                                      "the next {} such calls run as plain Python",
+                                      Backoff::kTraces, body.skips));
+  }
 
   made->number = counters_->traces.fetch_add(1, std::memory_order_relaxed) + 1;
   made->bytes = estimated_bytes(*made);

@@ -90,7 +90,7 @@ PyObject *call_missed(PythonFunction &f, PythonCall &call, FunctionCore::Outcome
   const bool warned = call.mismatch                              ? call.trace().warn_mismatch()
                       : outcome == FunctionCore::Outcome::beside ? true
                       : outcome == FunctionCore::Outcome::traced
-                          ? call.trace().warn() && warn_retraces(f)
+                          ? call.trace().warn() && warn_retraces(f) && call.trace().warn_skips()
                           : warn_went_on(f, call);
   return warned ? result.release() : nullptr;
 }

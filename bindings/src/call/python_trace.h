@@ -59,6 +59,8 @@ public:
   /// After a graph was found to be wrong: shows a TraceWarning, one an op and Function. False if a
   /// filter made it an exception.
   bool warn_mismatch();
+  /// Traces have stopped to pay (Backoff), which is said once a Function.
+  bool warn_skips();
   /// The Signature of the arguments, for comparisons with a trace under way.
   Signature signature();
 

@@ -2,6 +2,8 @@
 
 #include "base/errors.h"
 #include "base/user_line.h"
+#include "function/backoff.h"
+#include "report/contrast.h"
 
 #include <fmt/format.h>
 
@@ -61,6 +63,19 @@ bool PythonTrace::warn_mismatch() {
       "random numbers of Python or numpy, state that other code changes), pass that in as a tensor "
       "or an argument. If it does not, please report it.",
       function_.name, when, call_.mismatch->what, op);
+  return PyErr_WarnEx(errors().trace_warning, message.c_str(), 1) == 0;
+}
+
+bool PythonTrace::warn_skips() {
+  if (!call_.skips || !function_.warned.insert("skips").second)
+    return true;
+  const std::string &once = recorder_->once();
+  const std::string message = fmt::format(
+      "{}: the last {} traces for such arguments served no later call, so the next {} such calls "
+      "run as plain Python. The reason of the last one: {}. Keep what changes in a tensor, or "
+      "decorate the functions that the body calls instead.",
+      function_.name, Backoff::kTraces, call_.skips,
+      once.empty() ? report::contrast(call_.differing) : once);
   return PyErr_WarnEx(errors().trace_warning, message.c_str(), 1) == 0;
 }
 

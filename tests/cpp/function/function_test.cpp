@@ -380,6 +380,60 @@ TEST_F(FunctionTest, ASpecializationThatIsFoundWrongIsDropped) {
                                                        "aten::mul at net.py:12 hits 4")));
 }
 
+/// Every trace of this Function serves its own call alone.
+class UnpaidTest : public FunctionTest {
+protected:
+  UnpaidTest() { body.once = "the body draws: it is traced again"; }
+  std::string calls(FunctionCore &f, int count, std::int64_t n = 2) {
+    std::string result;
+    for (int i = 0; i < count; ++i)
+      result += play(f, body, n);
+    return result;
+  }
+};
+
+TEST_F(UnpaidTest, ASignatureWhoseTracesServeNoCallBacksOff) {
+  FunctionCore f(identity(), 4, sink);
+  EXPECT_EQ(calls(f, 7), "TTTTTTT");
+  EXPECT_EQ(body.skips, 0u);
+  EXPECT_EQ(calls(f, 1), "T");
+  EXPECT_EQ(body.skips, 32u);
+  EXPECT_EQ(calls(f, 32), std::string(32, 'u'));
+  EXPECT_EQ(calls(f, 1), "T") << "it may pay again";
+  EXPECT_EQ(body.skips, 64u);
+  EXPECT_EQ(calls(f, 65), std::string(64, 'u') + "T");
+}
+
+TEST_F(UnpaidTest, SkippedCallsAreBounded) {
+  FunctionCore f(identity(), 4, sink);
+  calls(f, 8);
+  for (const int skipped : {32, 64, 128, 256, 512, 1024, 1024})
+    EXPECT_EQ(calls(f, skipped + 1), std::string(static_cast<std::size_t>(skipped), 'u') + "T");
+}
+
+TEST_F(UnpaidTest, OtherSignaturesAreTraced) {
+  FunctionCore f(identity(), 4, sink);
+  EXPECT_EQ(calls(f, 9), "TTTTTTTTu");
+  EXPECT_EQ(calls(f, 9, 3), "TTTTTTTTu");
+  EXPECT_EQ(calls(f, 1), "u");
+}
+
+TEST_F(UnpaidTest, AHitStartsFromTheBeginning) {
+  FunctionCore f(identity(), 4, sink);
+  EXPECT_EQ(calls(f, 7), "TTTTTTT");
+  body.once.clear();
+  EXPECT_EQ(calls(f, 2, 3), "Th");
+  body.once = "the body draws: it is traced again";
+  EXPECT_EQ(calls(f, 9), "TTTTTTTTu");
+}
+
+TEST_F(UnpaidTest, ClearForgetsIt) {
+  FunctionCore f(identity(), 4, sink);
+  EXPECT_EQ(calls(f, 9), "TTTTTTTTu");
+  f.clear();
+  EXPECT_EQ(calls(f, 9), "TTTTTTTTu");
+}
+
 TEST_F(FunctionTest, OnlyWhatCanBeTheNearestIsToldAsText) {
   for (const auto &[around, shown] : {std::pair{TraceSession::Surroundings::same, 0},
                                       std::pair{TraceSession::Surroundings::changed, 9},

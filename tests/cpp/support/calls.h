@@ -73,6 +73,7 @@ public:
     begun.reset();
     refusal.clear();
     mismatch.reset();
+    skips = 0;
     return *this;
   }
 
@@ -101,7 +102,9 @@ public:
   std::shared_ptr<FrontEndState> finish(Signature &, const trace::Traced &) override {
     if (refuse_at_end)
       throw FakeFrontend::Refused(trace::Refusal::trace, "refused at the end");
-    return std::make_shared<FrontEndState>();
+    auto state = std::make_shared<FrontEndState>();
+    state->once = once;
+    return state;
   }
   std::optional<BesideResult> run_beside(const Specialization &) override {
     if (!can_run_beside)
@@ -121,6 +124,7 @@ public:
     }
   }
 
+  std::string once; ///< FrontEndState::once of the traces
   bool refuse_at_end = false;
   bool can_run_beside = true;
   Surroundings around = Surroundings::unknown;

@@ -69,7 +69,7 @@ def check(found, name):
     assert found["equal"] > 0
 
 
-RETRACING = """shapes 10 2|dtypes 5 1|python_values 20 1|objects 16 2|external_state 12 1|python_control_flow 16 1
+RETRACING = """shapes 10 2|dtypes 5 1|python_values 20 1|objects 16 2|external_state 7 1|python_control_flow 16 1
 created_in_a_loop 10 1|declared 5 1|python_or_tensor 3 1|prediction 4 2|weight_swapping 12 1|boundary 5 1
 monte_carlo 8 1""".replace("\n", "|").split("|")
 

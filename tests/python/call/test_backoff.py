@@ -1,0 +1,143 @@
+"""A signature whose traces serve no later call is not traced for a while: docs/guides/retrace-warnings.md."""
+
+import random
+import sysconfig
+import warnings
+
+import pytest
+import torch
+import tracehost
+
+X = torch.ones(3)
+BEFORE, FIRST, SECOND = 8, 32, 64  # traces before the first pause; calls of the first two
+
+pytestmark = pytest.mark.filterwarnings("ignore::tracehost.RetraceWarning")
+
+
+@pytest.fixture
+def noise():
+    """A library's function that draws: a trace with it serves its own call alone."""
+    names = {"__name__": "a_library", "random": random}
+    path = f"{sysconfig.get_paths()['purelib']}/a_library.py"
+    exec(compile("def noise():\n    return random.random()\n", path, "exec"), names)
+    return names["noise"]
+
+
+def test_a_body_that_draws_runs_as_plain_code(noise):
+    f = tracehost.function(lambda x: x * noise())
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        for number in range(BEFORE + FIRST + 1 + SECOND + 1):
+            random.seed(number)
+            expected = X * random.random()
+            random.seed(number)
+            assert torch.equal(f(X), expected)
+    assert f.tracing_count() == BEFORE + 2
+    assert f.stats()["calls"] == BEFORE + FIRST + 1 + SECOND + 1
+    line = test_a_body_that_draws_runs_as_plain_code.__code__.co_firstlineno + 1
+    assert [str(w.message) for w in told if w.category is tracehost.TraceWarning] == [
+        f"<lambda> (test_backoff.py:{line}): the last 8 traces for such arguments served no later call, so the next 32 such calls run as "
+        f"plain Python. The reason of the last one: the body draws from random.random at test_backoff.py:{line} "
+        "(in a_library.py:2), which no graph does: it is traced again. Keep what changes in a tensor, or "
+        "decorate the functions that the body calls instead."
+    ]
+    notes = [note for event in tracehost.events(f) for note in event.notes if "served" in note]
+    assert notes == [
+        f"the last 8 traces for such arguments served no later call: the next {calls} such calls run as plain Python"
+        for calls in (FIRST, SECOND, 2 * SECOND)
+    ]
+
+
+def test_a_value_that_changes_before_each_call():
+    steps = []
+
+    @tracehost.function
+    def scaled(x):
+        return x * len(steps)
+
+    with pytest.warns(tracehost.TraceWarning, match="such calls run as plain Python") as told:
+        for count in range(BEFORE + 5):
+            assert torch.equal(scaled(X), X * count)
+            steps.append(count)
+    assert scaled.tracing_count() == BEFORE
+    (said,) = [str(w.message) for w in told if w.category is tracehost.TraceWarning]
+    assert (
+        "The reason of the last one: 'len(steps)', which the body reads, is 7, not 6. Keep" in said
+    )
+
+
+def test_a_function_that_settles_is_traced_and_hit():
+    steps = []
+    f = tracehost.function(lambda x: x * len(steps))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", tracehost.TraceWarning)
+        for count in range(BEFORE + 1):
+            f(X)
+            steps.append(count)
+    for _ in range(FIRST + 5):
+        assert torch.equal(f(X), X * len(steps))
+    assert f.tracing_count() == BEFORE + 1
+    assert f.stats()["hits"] == 5
+
+
+def test_other_arguments_are_traced():
+    steps = []
+    f = tracehost.function(lambda x: x * len(steps))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", tracehost.TraceWarning)
+        for count in range(BEFORE + 1):
+            f(X)
+            steps.append(count)
+    other = torch.ones(5)
+    assert torch.equal(f(other), other * len(steps))
+    assert torch.equal(f(other), other * len(steps))
+    assert (f.tracing_count(), f.stats()["hits"]) == (BEFORE + 1, 1)
+
+
+def test_arguments_that_change_are_traced_each_time():
+    f = tracehost.function(lambda x, n: x * n)
+    for n in range(BEFORE + 5):
+        f(X, n)
+    assert f.tracing_count() == BEFORE + 5
+
+
+def test_outcomes_of_a_read_are_no_reason():
+    """A number that the body reads has limits of its own."""
+
+    @tracehost.function
+    def picked(x, numbers):
+        return [x + i for i in range(int(numbers[0]))], [x - i for i in range(int(numbers[1]))]
+
+    for a in range(3):
+        for b in range(4):
+            ups, downs = picked(X, torch.tensor([a, b]))
+            assert (len(ups), len(downs)) == (a, b)
+    assert picked.tracing_count() == 12
+
+
+def test_clear_starts_from_the_beginning():
+    steps = []
+    f = tracehost.function(lambda x: x * len(steps))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", tracehost.TraceWarning)
+        for count in range(BEFORE + 1):
+            f(X)
+            steps.append(count)
+        f.clear()
+        f(X)
+    assert f.tracing_count() == BEFORE + 1
+
+
+def test_a_call_that_must_not_trace_is_told_so():
+    steps = []
+    f = tracehost.function(lambda x: x * len(steps))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", tracehost.TraceWarning)
+        for count in range(BEFORE + 1):
+            f(X)
+            steps.append(count)
+    with (
+        tracehost.stance("fail_on_miss"),
+        pytest.raises(tracehost.TraceError, match="no specialization"),
+    ):
+        f(X)
