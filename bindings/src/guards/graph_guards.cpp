@@ -278,12 +278,17 @@ void GraphGuards::compile() {
     case Place::globals:
     case Place::entries:
       break;
+    case Place::keys: // an OrderedDict's order has no version
+      if (c.slots.empty())
+        continue;
+      if (!c.dict)
+        check.kind = Check::slots;
+      break;
     case Place::members:
     case Place::function:
     case Place::referent:
     case Place::set:
     case Place::deque:
-    case Place::keys:
     case Place::inner:
     case Place::asked:
       check.kind = Check::slots;

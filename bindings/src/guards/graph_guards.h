@@ -81,6 +81,7 @@ private:
   static bool holds_key(const Item &item, PyObject *key);
   bool settle_entries(std::size_t container, PyObject *dict);
   bool settle_names(std::size_t container, PyObject *dict);
+  bool settle_keys(Container &container, PyObject *dict);
   bool learn_names(std::size_t container, PyObject *dict);
   bool matches(Slot &slot, PyObject *now);
   bool set_number(std::int32_t capture, PyObject *now);

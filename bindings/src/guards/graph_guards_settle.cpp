@@ -7,6 +7,7 @@
 #include <torch/csrc/autograd/python_variable.h>
 
 #include <utility>
+#include <vector>
 
 /// The full pass over the guards: containers in order, holders first. Names of a container whose
 /// version tag has moved are read again.
@@ -70,6 +71,9 @@ bool GraphGuards::settle(std::size_t index) {
     c.tag = tag;
     return true;
   }
+  if (c.place == Place::keys && !PyODict_Check(owner))
+    if (PyObject *dict = dict_of(Place::entries, owner))
+      return settle_keys(c, dict);
   if (c.counted && length_of(c.place, owner) != c.length)
     return false;
   for (Slot &s : c.slots) {
@@ -79,6 +83,25 @@ bool GraphGuards::settle(std::size_t index) {
     keep(c, s);
   }
   return true;
+}
+
+/// One walk for all keys, whose places stay while the dict's version does.
+bool GraphGuards::settle_keys(Container &c, PyObject *dict) {
+  const std::uint64_t tag = version(dict);
+  if (dict == c.dict && tag == c.tag)
+    return true;
+  std::vector<PyObject *> keys; // borrowed: the version tells whether the dict has them still
+  for (Entries entries(dict); entries.next();)
+    keys.push_back(entries.key());
+  for (Slot &s : c.slots) {
+    const auto at = static_cast<std::size_t>(s.index);
+    if (!matches(s, at < keys.size() ? keys[at] : nullptr) || version(dict) != tag)
+      return false;
+    keep(c, s);
+  }
+  c.dict = dict;
+  c.tag = tag;
+  return version(dict) == tag;
 }
 
 bool GraphGuards::settle_entries(std::size_t index, PyObject *dict) {
