@@ -165,11 +165,6 @@ SpecializationRef FunctionCore::look_up(Body &body, const Signature &signature) 
   return nullptr;
 }
 
-SpecializationRef FunctionCore::find(Body &body) {
-  torch::jit::Stack stack;
-  return look_up(body, stack);
-}
-
 SpecializationRef FunctionCore::request(Body &body) {
   Missed missed;
   body.session().adapt();

@@ -44,9 +44,6 @@ public:
   /// May run user code: Body::run, and `__eq__`.
   Outcome call(Body &body, torch::jit::Stack &stack, SpecializationRef &served);
 
-  /// The Specialization that would serve the call, or null; runs nothing.
-  SpecializationRef find(Body &body);
-
   /// The most specific Specialization whose Signature takes the call's, traced first if there is
   /// none: for calls whose tensors only stand for others (Body::run makes no real result). Such
   /// a trace is not counted by the retrace detector.

@@ -60,9 +60,6 @@ struct Nearest {
   /// `__eq__`: never under a lock.
   void consider(std::size_t index, const Signature &specialization, const Signature &request);
 };
-/// The nearest of several to one request.
-Nearest nearest(const std::vector<const Signature *> &specializations, const Signature &request);
-
 /// What Nearest minimises: one changed size weighs less than another type or structure.
 int distance(const std::vector<Difference> &differences);
 /// The distance of what differs in one thing.

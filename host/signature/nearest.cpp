@@ -59,11 +59,4 @@ void Nearest::consider(std::size_t candidate, std::vector<Difference> found) {
   differences = std::move(found);
 }
 
-Nearest nearest(const std::vector<const Signature *> &specializations, const Signature &request) {
-  Nearest result;
-  for (std::size_t i = 0; i < specializations.size(); ++i)
-    result.consider(i, *specializations[i], request);
-  return result;
-}
-
 } // namespace tracehost

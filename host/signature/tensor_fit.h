@@ -5,8 +5,8 @@
 #include <ATen/core/Tensor.h>
 
 /// Whether a graph that was made for one tensor is right for another, where nothing can be traced
-/// instead: in ConcreteFunctions and archives. More may differ than in a Function's own cache
-/// (TensorMeta::matches): ops find out by themselves whether gradients are recorded.
+/// instead: in ConcreteFunctions and archives. More may differ than in a Function's own cache: ops
+/// find out by themselves whether gradients are recorded.
 
 namespace tracehost {
 

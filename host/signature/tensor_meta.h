@@ -26,12 +26,6 @@ struct TensorMeta {
 
   static TensorMeta of(const at::Tensor &t, const void *type = nullptr,
                        const char *type_name = "Tensor");
-  /// The hot comparison; strides and is_leaf take no part.
-  bool matches(const c10::TensorImpl &t) const {
-    return t.key_set() == keys && t.dtype() == at::scalarTypeToTypeMeta(dtype) &&
-           (relaxed ? takes(t.sizes()) : t.sizes() == c10::IntArrayRef(sizes)) &&
-           t.requires_grad() == requires_grad && t.device() == device;
-  }
   /// Whether `given` fits `sizes`: the same rank, and equal where they are not kAnySize.
   bool takes(c10::IntArrayRef given) const;
   /// Makes dimension `dimension` any size.

@@ -145,15 +145,6 @@ TEST_F(FunctionTest, PublishesNothingThatIsRefusedAtTheEnd) {
   EXPECT_EQ(play(f, body, {"1", "1"}), "Th");
 }
 
-TEST_F(FunctionTest, FindsWithoutRunning) {
-  FunctionCore f(identity(), 4, sink);
-  Call one(at::ones(2), 1), two(at::ones(2), 2);
-  play(f, body, 1);
-  EXPECT_EQ(f.find(body.of(one)), f.cache().list()->front());
-  EXPECT_EQ(f.find(body.of(two)), nullptr);
-  EXPECT_EQ(body.runs, 1);
-}
-
 TEST_F(FunctionTest, ForgetsAllWhenCleared) {
   FunctionCore f(identity(), 4, sink);
   play(f, body, {"1", "2"});

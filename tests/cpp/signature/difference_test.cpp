@@ -170,6 +170,13 @@ TEST(Difference, LeavesOutWatchedSlotsAndCapturesThatTheRequestLacks) {
   EXPECT_THAT(told(before, call({{"n", integer(1)}})), IsEmpty());
 }
 
+Nearest nearest(const std::vector<const Signature *> &specializations, const Signature &request) {
+  Nearest result;
+  for (std::size_t i = 0; i < specializations.size(); ++i)
+    result.consider(i, *specializations[i], request);
+  return result;
+}
+
 TEST(Nearest, HasTheFewestDifferences) {
   const auto make = [](std::int64_t size, std::int64_t n) {
     return call({{"x", tensor(0, meta({size}))}, {"n", integer(n)}});
