@@ -48,7 +48,7 @@ private:
 class OpenFile final : public caffe2::serialize::ReadAdapterInterface {
 public:
   /// Throws Error where there is no regular file, or it is no archive, or not as it was written.
-  /// Waits for nobody: a pipe is refused, not read.
+  /// Never blocks, because a pipe is rejected and not read.
   explicit OpenFile(const std::string &path);
   /// The same of the bytes of a file, which go by `name` in messages.
   OpenFile(const std::string &name, std::string bytes);
