@@ -52,7 +52,8 @@ bool makes_alias(const c10::FunctionSchema &schema) {
   return false;
 }
 
-/// Whether nobody can tell if `value`, or a view of it, is one tensor or two.
+/// Whether no use of `value`, or of a view of it, depends on its identity or memory. Then one
+/// tensor may replace two.
 bool is_internal(const jit::Value &value, int depth = 0) {
   if (depth > kMostViews)
     return false;

@@ -32,7 +32,7 @@ namespace tracehost {
 /// The ops are in a graph only where a check follows. Program::run owns one Undo for each run.
 class Saved {
 public:
-  /// Each keeps the first state that it is told of.
+  /// Each call keeps the first state that is saved for its object.
   void save_generator(const at::Generator &generator);
   /// `values`: what the gradient holds, too.
   void save_grad(const at::Tensor &leaf, bool values);
@@ -60,7 +60,7 @@ public:
   Undo(const Undo &) = delete;
   Undo &operator=(const Undo &) = delete;
 
-  /// For a run that goes on later, or has begun before.
+  /// For a run that continues later, or has begun before.
   Saved take();
   void take_over(Saved &&saved);
 
