@@ -38,7 +38,8 @@ struct Identity {
 /// A number that no two Functions of the process share.
 std::uint64_t next_function_number();
 
-/// What a Function counts while it runs; written by calls (relaxed), read by reports.
+/// What a Function counts while it runs. Calls write the counters (`memory_order_relaxed`), reports
+/// read them.
 struct Counters {
   Identity identity;
   const std::uint64_t number = next_function_number();
@@ -59,7 +60,7 @@ struct Counters {
   std::atomic<std::uint64_t> mismatches{0};
 };
 
-/// A dimension that was to be any size, and had to stay exact (docs/rules/signature.md).
+/// A dimension that was requested as dynamic, but had to be specialized (docs/rules/signature.md).
 struct PinnedSize {
   std::string path; ///< the argument's
   int dimension = 0;
@@ -96,7 +97,7 @@ struct EvictEvent {
   std::size_t limit = 0;
   bool dead = false; ///< it could never match again
 };
-/// A trace that was refused or raised; the cache is unchanged.
+/// A trace that was unsupported or raised. The cache is unchanged.
 struct FailEvent {
   std::shared_ptr<const Counters> function;
   Site call;
@@ -116,8 +117,7 @@ struct MismatchEvent {
   std::uint64_t hits = 0; ///< that it had served; 0: it was found at its trace
 };
 
-/// Where the call writes what happened. Called without any lock of ours held; must not run user
-/// code.
+/// Receives the events of calls. Called without any lock of tracehost held; must not run user code.
 class Sink {
 public:
   virtual ~Sink() = default;
