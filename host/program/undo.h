@@ -32,7 +32,7 @@ namespace tracehost {
 /// The ops are in a graph only where a check follows. Program::run owns one Undo for each run.
 class Saved {
 public:
-  /// Each call keeps the first state that is saved for its object.
+  /// Each keeps the first state that is saved of an object.
   void save_generator(const at::Generator &generator);
   /// `values`: what the gradient holds, too.
   void save_grad(const at::Tensor &leaf, bool values);

@@ -10,7 +10,7 @@ namespace {
 
 constexpr std::size_t most_values = 8, most_calls = 2, most_paths = 3;
 
-/// The text of a dimension of any size, which no argument has.
+/// The text of a dynamic dimension. No argument has this text.
 constexpr const char *any_size = "None";
 
 void note(std::vector<std::string> &values, const std::string &value) {

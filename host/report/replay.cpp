@@ -86,8 +86,8 @@ void relax(Made &request, const Made &earlier, const Pairs &pairs) {
   }
 }
 
-/// How many of the last `counted` records are served by one before them. `declared`: whatever their
-/// sizes.
+/// How many of the last `counted` records an earlier record serves. `declared`: sizes are not
+/// compared.
 std::size_t saved(std::span<const TraceRecord> records, std::size_t counted,
                   const std::set<std::string> &tensors, bool declared) {
   std::vector<Made> made;
