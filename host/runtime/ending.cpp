@@ -128,7 +128,7 @@ Running::Thread *Running::mine() {
   return own;
 }
 
-/// The thread that ends the process goes on: destructors may call.
+/// Parks any thread but the one that ends the process, because destructors on that thread may call.
 void Running::park() {
   if (last_thread.load() == ::gettid())
     return;

@@ -15,8 +15,8 @@
 
 namespace tracehost {
 inline namespace TRACEHOST_ABI {
-/// What tells one version of a file from another. Not by std::filesystem: torch 2.11 exports one of
-/// an older compiler's.
+/// Identifies one version of a file. Does not use std::filesystem, because torch 2.11 exports that
+/// of an older compiler.
 struct FileStamp {
   std::int64_t seconds = 0, nanoseconds = 0, size = 0;
   bool operator==(const FileStamp &) const = default;
@@ -137,7 +137,7 @@ bool Watcher::poll() { return state_->poll(); }
 
 namespace {
 
-/// The function of that name of whatever archive is in force.
+/// A function that each call looks up by name in the current archive.
 template <class State> class Followed final : public detail::Callable {
 public:
   Followed(std::shared_ptr<const State> state, std::string name)
