@@ -62,7 +62,7 @@ struct Signature {
   bool alive() const;
   /// How a user reaches an input of the graph: a slot or, past them, a capture.
   std::string input_path(std::uint32_t input) const;
-  /// Whether a slot has a relaxed dimension.
+  /// Whether a slot has a dynamic dimension.
   bool relaxed() const;
   /// The first node of slot `slot`: its path() names the slot.
   std::size_t first_node(std::uint32_t slot) const;

@@ -22,7 +22,7 @@ Result floor_divide(std::int64_t a, std::int64_t b) {
   return a / b - (a % b != 0 && (a < 0) != (b < 0));
 }
 
-/// Null: it can't be told in 64 bits.
+/// Null if the result can't be computed in 64 bits.
 Result apply(Op op, std::int64_t a, std::int64_t b) {
   std::int64_t result = 0;
   switch (op) {

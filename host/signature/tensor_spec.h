@@ -31,7 +31,7 @@ struct TensorSpec {
   static TensorSpec of(const at::Tensor &tensor, std::string name = {});
   static TensorSpec of(const TensorMeta &meta, std::string name = {});
 
-  /// Does not tell `cpu` from `cpu:0`, which are one device.
+  /// `cpu` and `cpu:0` are equal, because they are one device.
   bool operator==(const TensorSpec &other) const;
   /// `TensorSpec(shape=(2, None), dtype=torch.float32, name=None)`, to be pasted back; the device
   /// is in it where one is given.
