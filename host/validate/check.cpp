@@ -199,7 +199,8 @@ private:
   }
 
   std::string difference_of_memory(const Run &run, std::size_t output) const {
-    // Only so: of a staged block the trace goes on with tensors that stand for an input.
+    // The converse is not compared: after a staged block the trace continues with new tensors,
+    // which stand for an input.
     for (std::size_t i = 0; i < run.inputs.size(); ++i)
       if (body_.results[output].is_same(originals_.tensor(i)) &&
           !run.outputs[output].is_same(run.inputs[i]))

@@ -20,7 +20,7 @@ namespace {
 
 constexpr const char *kRequiresGrad = "tracehost::requires_grad_";
 
-// Ops of ours that do nothing but with tensors and lists of the graph.
+// Ops of tracehost that act on tensors and lists of the graph only.
 const std::unordered_set<std::string_view> kRepeatable = {
     "tracehost::keep",           "tracehost::raise_error", "tracehost::array_new",
     "tracehost::array_write",    "tracehost::array_read",  "tracehost::array_written",
