@@ -107,7 +107,8 @@ void Gradients::about_to_run(const EngineCall &call) {
   }
 }
 
-/// A leaf that a gradient has come to has one now, whatever was before.
+/// A leaf that got a gradient from the backward pass has one now, independent of its state before
+/// the call.
 void Gradients::has_run() {
   ++runs_;
   for (const Leaf &leaf : leaves_) {

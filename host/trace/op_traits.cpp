@@ -80,7 +80,7 @@ const Names kInexact = {"aten::nonzero_numpy",
 
 const Names kLiteral = {"aten::lift_fresh", "aten::to", "aten::detach_", "aten::lift"};
 
-// Beside linalg's: some values make them raise, whatever the shapes are.
+// Ops that raise for some values, at any shapes. The ops of linalg do so too, and are not listed.
 const Names kRaises = {"aten::cholesky",
                        "aten::cholesky_inverse",
                        "aten::cholesky_solve",

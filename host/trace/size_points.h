@@ -10,16 +10,16 @@
 
 namespace tracehost::trace {
 
-/// A set of relaxed dimensions, a bit each; those from the 64th on share the last bit.
+/// A set of dynamic dimensions, a bit each; those from the 64th on share the last bit.
 using LeafSet = std::uint64_t;
 
-/// The relaxed dimensions of a trace's slots and captures, and the sizes at which each op is tried
+/// The dynamic dimensions of a trace's slots and captures, and the sizes at which each op is tried
 /// beside the trace.
 ///
 /// Dimensions that had equal sizes at the trace are of one *symbol*: they get equal sizes at the
 /// other points too, as `x + y` needs it.
 ///
-///     x[8, 5], y[8], all relaxed     symbols  s: x.0, y.0    t: x.1
+///     x[8, 5], y[8], all dynamic     symbols  s: x.0, y.0    t: x.1
 ///     real    as at the trace        8      5
 ///     near    a little above, odd    11     7     ops must hold here: else the dimension
 ///     far     a little below, even   6      4     stays exact
