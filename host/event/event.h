@@ -32,7 +32,7 @@ struct Identity {
   std::uint64_t site_key = 0; ///< one number a definition site (code object), process-wide
   std::string archive{};      ///< of a function of an archive: the start of its hash, `1a2b3c4d`
   bool declared = false;      ///< has an input_signature
-  bool reduces = false;       ///< reduce_retracing is in force
+  bool reduces = false;       ///< reduce_retracing is set
 };
 
 /// A number that no two Functions of the process share.
@@ -82,7 +82,7 @@ struct TraceEvent {
   /// Numbers of the live Specializations that differ from the call in sizes, ranks and Python
   /// numbers alone: a declaration could make them one with it.
   std::vector<std::uint64_t> alike;
-  std::vector<PinnedSize> pinned; ///< sizes that could not be relaxed
+  std::vector<PinnedSize> pinned; ///< sizes that could not be dynamic
   std::vector<std::string> notes; ///< what a check at a second size found, a sentence each
   std::uint64_t nanoseconds = 0;  ///< body, passes and publishing
   std::uint32_t ops = 0;          ///< nodes of the graph
@@ -102,7 +102,7 @@ struct FailEvent {
   std::shared_ptr<const Counters> function;
   Site call;
   std::string error;    ///< type and message
-  bool went_on = false; ///< the body went on without a graph: the call itself did not fail
+  bool went_on = false; ///< the body continued without a graph: the call itself did not fail
   bool refused = false; ///< a SignatureError, which Counters::refused counts
 };
 

@@ -84,7 +84,7 @@ struct Begun {
   std::vector<Step> steps;
   std::vector<c10::IValue> values; ///< of pieces, at their places
   torch::jit::Stack inputs;        ///< of the tree: those that were read, others None
-  Saved saved;                     ///< put back in the end, unless a run takes it over
+  Saved saved;                     ///< restored in the end, unless a run takes it over
   bool grad = true;                ///< grad mode at the check
 
   Begun() = default;

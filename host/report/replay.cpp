@@ -12,7 +12,7 @@ using Sizes = std::vector<std::int64_t>;
 /// A trace that would still be made.
 struct Made {
   const TraceRecord *record;
-  std::vector<Sizes> sizes; ///< by tensor; kAnySize where relaxed
+  std::vector<Sizes> sizes; ///< by tensor; kAnySize where dynamic
 };
 
 /// The tensors of two calls that stand at the same places, if they differ in nothing else.

@@ -95,10 +95,10 @@ bool Watcher::State::poll() {
     }
     if (options.on_reload)
       options.on_reload(*in_force());
-    return true; // what was in force ends here, outside of the lock
+    return true; // the former archive ends here, outside of the lock
   } catch (const std::exception &e) {
     if (FileStamp::of(path) != now)
-      return false; // it is being written: the next look tells
+      return false; // it is being written: the next poll decides
     seen = now;
     if (options.on_error)
       options.on_error(e.what());

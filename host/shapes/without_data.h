@@ -17,7 +17,7 @@
 /// eager. The key lies above the kernels of the devices, none of which is reached. For each op the
 /// kernel takes the first of these ways (make_plan):
 ///
-///     rule       one of ours (rules.h): torch has none in C++, or one that depends on the device
+///     rule       tracehost's (rules.h): torch has none in C++, or one that depends on the device
 ///     meta       torch's C++ meta kernel, which the op itself begins with
 ///     composite  the op is made of others: its own code runs, on fake tensors
 ///     in place   the result is an argument, whose sizes stay

@@ -21,7 +21,7 @@ struct TensorMeta {
   const char *type_name = "Tensor";          ///< for messages; lives as long as `type`
   bool contiguous = true;                    ///< of what it was made from
   bool relaxed = false;                      ///< some of `sizes` are kAnySize
-  c10::SmallVector<std::int64_t, 4> sizes;   ///< kAnySize: a relaxed dimension
+  c10::SmallVector<std::int64_t, 4> sizes;   ///< kAnySize: a dynamic dimension
   c10::SmallVector<std::int64_t, 4> strides; ///< compared where the body read them
 
   static TensorMeta of(const at::Tensor &t, const void *type = nullptr,

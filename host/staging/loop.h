@@ -38,7 +38,7 @@ public:
   Loop(const Bounds &bounds, std::vector<at::Tensor> carried);
 
   struct Next {
-    at::Tensor condition; ///< whether to go on; undefined: true
+    at::Tensor condition; ///< whether to continue; undefined: true
     std::vector<at::Tensor> carried;
   };
   /// `varying[i]`: by dimension of carried[i], whether its size may change.

@@ -231,7 +231,7 @@ private:
         if (a.defined() && b.defined() && difference_of_kind(a, b).empty() && !same_values(a, b))
           return not_the_same_twice();
       }
-    } catch (const std::exception &) { // the first run has told enough
+    } catch (const std::exception &) { // the difference of the first run is enough
     }
     return found;
   }

@@ -38,7 +38,7 @@ public:
   Watcher(const Watcher &) = delete;
   Watcher &operator=(const Watcher &) = delete;
 
-  Archive archive() const; ///< the one in force
+  Archive archive() const; ///< the current one
   /// A function that each call looks up by `name` in the current archive. May outlive the Watcher.
   Function operator[](const std::string &name) const;
   /// Looks at the file now. Whether a new one was taken.
