@@ -32,7 +32,7 @@ public:
 
   /// Throws Error.
   void append(const void *bytes, std::size_t count);
-  /// Of what was appended so far, in hex.
+  /// The hash of the bytes appended so far, in hex.
   std::string hash() const;
   /// After the zip's end: puts the comment behind it, and waits until all is on the disk.
   void complete();

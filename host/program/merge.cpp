@@ -137,7 +137,7 @@ private:
     return held->isTensor() ? number(held->toTensor()) : std::string();
   }
 
-  /// Of a 0-dim tensor on the CPU, `1.5` of `x + 1.5`.
+  /// The key of a 0-dim tensor on the CPU, such as `1.5` in `x + 1.5`.
   static std::string number(const at::Tensor &t) {
     if (!t.defined() || t.dim() != 0 || !t.is_cpu() || t.requires_grad())
       return {};

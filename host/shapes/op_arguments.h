@@ -84,7 +84,7 @@ public:
     return found.value_or(c10::kCPU);
   }
 
-  /// Of the fake tensors themselves.
+  /// The device of the tensors alone.
   c10::Device device_of_tensors() const {
     for (const at::Tensor &t : tensors_)
       if (!t.is_cpu() || t.dim() > 0)

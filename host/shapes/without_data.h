@@ -57,8 +57,8 @@ inline constexpr std::int64_t kMostElements = std::int64_t{1} << 24;
 /// kernel runs is not the body.
 bool in_python_kernel();
 
-/// Ops whose code runs above our key, with autograd on, and reads memory there: whoever dispatches
-/// them calls this one in their place.
+/// Whether the op's code runs above tracehost's key, with autograd on, and reads memory there. The
+/// dispatching code calls run_above() for such an op.
 bool runs_above(const c10::OperatorHandle &op);
 void run_above(const c10::OperatorHandle &op, torch::jit::Stack &stack);
 

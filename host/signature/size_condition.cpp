@@ -118,7 +118,7 @@ std::string bracketed(const Part &part, int at_least) {
   return part.second < at_least ? "(" + part.first + ")" : part.first;
 }
 
-/// Of a comparison that was false; null for what is no comparison.
+/// The opposite of a comparison, for one that was false; null if `op` is no comparison.
 const char *opposite(Op op) {
   switch (op) {
   case Op::equal:

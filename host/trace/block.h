@@ -42,9 +42,8 @@ void forgive_refusal();
 void forgive_failure();
 /// The graph raises here what a block of the body has raised.
 void note_raised();
-/// What was changed first that could not be taken back, as `aten::add_ at net.py:12`; empty:
-/// nothing. A discarded block restores the effect that was first before the block. Requires:
-/// active().
+/// The first change that could not be undone, as `aten::add_ at net.py:12`; empty: there was none.
+/// A discarded block restores the effect that was first before the block. Requires: active().
 std::string first_effect();
 void set_first_effect(std::string effect);
 /// `t` belongs to the block that is recorded now. Requires: in_block().

@@ -25,7 +25,7 @@ struct Instruction {
   bool operator==(const Instruction &) const = default;
 };
 
-/// What a trace asks of whoever wrote the body: Python's bindings, or a fake in tests.
+/// What a trace asks of the front end that runs the body: Python's bindings, or a fake in tests.
 class Frontend {
 public:
   virtual ~Frontend() = default;

@@ -151,8 +151,8 @@ std::vector<std::pair<at::Tensor, GradState>> Gradients::assumed() const {
   return result;
 }
 
-/// Whether putting back the `.grad`s of leaves is enough to take back the call; they are saved
-/// then.
+/// Whether restoring the `.grad`s of leaves is enough to undo the call. If so, the `.grad`s are
+/// saved.
 bool Scope::can_be_taken_back(const EngineCall &call) {
   if (!effect_.empty())
     return false;

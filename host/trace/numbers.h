@@ -70,7 +70,7 @@ double real_of_number(const at::Tensor &number);
 /// The value, for the op that is called next: it has that as a constant, which becomes the number.
 /// Requires: recording().
 c10::IValue give_number(const at::Tensor &number);
-/// Whether a check may stand here: nothing was changed before that could not be taken back, and one
+/// Whether a check may stand here: nothing was changed before that could not be undone, and one
 /// more graph may serve the same arguments. Requires: recording().
 bool may_check();
 /// The body needs the value of `t`. If `t` is a number of the trace, the graph checks the value, or

@@ -162,7 +162,7 @@ bool is_statistic(const c10::Argument &argument) {
   return argument.name() == "running_mean" || argument.name() == "running_var";
 }
 
-/// Of an op with running statistics: whether it updates them with these arguments.
+/// Whether an op with running statistics updates them with these arguments.
 bool updates_statistics(const c10::OperatorHandle &op, c10::ArrayRef<c10::IValue> arguments) {
   const auto &schema = op.schema();
   for (std::size_t i = 0; i < arguments.size(); ++i) {

@@ -93,7 +93,7 @@ public:
   bool without_data() const { return on_fake_tensors_ > 0 || frontend_.without_data(); }
   Site here() { return frontend_.here(); }
   void forget_casts() { trace::forget_casts(frontend_); }
-  /// Of the line that runs now. Ops of one line share a Source.
+  /// The source range of the line that runs now. Ops of one line share a Source.
   const jit::SourceRange &place();
   ValueReads reads_as() const { return reads_as_; }
   [[noreturn]] void refuse(Refusal why, const std::string &what);
@@ -149,7 +149,7 @@ public:
   /// What is recorded now may raise. In a loop it may do so behind effects of earlier iterations.
   void note_raise() { result.raises_late |= !effect_.empty() || !saves_.empty() || in_loop(); }
   bool in_loop() const;
-  /// Something is about to change that a graph cannot take back.
+  /// Something is about to change that a graph cannot undo.
   void note_effect(const std::string &what);
   const std::string &first_effect() const { return effect_; }
   void set_first_effect(std::string effect) { effect_ = std::move(effect); }
@@ -200,7 +200,7 @@ public:
   void check_not_of_block(const at::Tensor &t);
   void take_block(jit::Node *node, std::size_t taken);
   bool made_without_data(const at::Tensor &t) const;
-  /// Of a tensor without data that a block has made, if any is alive: where.
+  /// Where a block made a tensor without data that is still alive, if there is one.
   Site left_behind() const;
   using Weak = c10::weak_intrusive_ptr<c10::TensorImpl, c10::UndefinedTensorImpl>;
   /// May be, in eager, what went into a staged block; no address is used twice. The second is the

@@ -52,7 +52,7 @@ public:
 
   /// Runs what was recorded since; stops at the first node that fails where it must hold.
   std::optional<Trouble> advance(torch::jit::Graph &graph);
-  /// Of a value that advance() has passed, or a pure node that was put before that.
+  /// The entry of a value that advance() has passed, or of a pure node inserted before that point.
   const Entry &of(torch::jit::Value *value);
   /// Forgets all: the points have changed.
   void restart();

@@ -82,7 +82,7 @@ void Scope::note_draw(const c10::OperatorHandle &op, const jit::Stack &stack) {
   }
 }
 
-/// Whether a copy of the values of `t` is enough to take back what the op does to `t`.
+/// Whether a copy of the values of `t` is enough to undo the op's change of `t`.
 static bool changes_values_alone(const c10::OperatorHandle &op, const jit::Stack &stack,
                                  const at::Tensor &t) {
   if (traits(op).reshapes || !std::string_view(op.schema().name()).starts_with("aten::") ||

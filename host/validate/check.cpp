@@ -146,7 +146,7 @@ private:
     return std::nullopt;
   }
 
-  /// Of what is left in the `.grad` of inputs and results.
+  /// The verdict on the `.grad`s of inputs and results after the run.
   std::optional<Verdict> of_gradients(const Run &run) {
     if (!gradients_)
       return std::nullopt;

@@ -49,7 +49,7 @@ public:
   bool contains(const std::string &name) const;
   std::vector<std::string> names() const;
   const std::string &path() const;
-  /// Of what was read: `xxh3:0123...`.
+  /// The hash of the bytes that were read: `xxh3:0123...`.
   const std::string &hash() const;
   /// What `tracehost.save(..., metadata={...})` was given.
   const std::map<std::string, std::string> &metadata() const;
