@@ -3,10 +3,10 @@
     scripts/run examples/01_tracing_basics.py
 
 What it shows, and asserts:
-  1. a tensor's kind (dtype, shape) is what calls are told apart by, not its value; a `print` in the
-     body is seen while it is traced, and not again;
+  1. calls are compared by a tensor's kind (dtype, shape), not by its value; a `print` in the body
+     prints while the body is traced, and not again;
   2. of a Python number the value counts; `explain` says so without running anything;
-  3. a global that the body reads is watched: another value is another trace, never a stale result;
+  3. a global that the body reads is guarded: another value is another trace, never a stale result;
   4. an `append` in the body happens while it is traced only, with a warning; a tensor that is updated
      in place is part of the graph;
   5. what a trace costs and saves: it pays for many small ops that are called often, not for few ops on

@@ -3,9 +3,9 @@
     scripts/run examples/02_input_signature.py
 
 A step of the Collatz sequence for the numbers 1 to n, for n = 1 ... 50. What it shows, and asserts:
-  1. without a signature each length is a trace, 50 in all, and a warning tells what to write;
+  1. without a signature each length is a trace, 50 in all, and a warning says what to write;
   2. with `TensorSpec([None], int32)` it is one; the results are equal, and those of plain Python;
-  3. a matrix, a float and a list of floats are refused, and the message names the argument; a list of
+  3. a matrix, a float and a list of floats are rejected, and the message names the argument; a list of
      ints is converted.
 """
 

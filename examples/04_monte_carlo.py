@@ -3,8 +3,8 @@
     scripts/run examples/04_monte_carlo.py
 
 What it shows, and asserts:
-  1. the number of samples as an int is a trace for each; as the size of a tensor, declared any: one;
-  2. `torch.rand` in the body is drawn anew at each call, the same numbers as in eager for a seed;
+  1. the number of samples as an int is a trace for each; as a declared dynamic dimension, one;
+  2. `torch.rand` in the body draws new numbers at each call, the same as in eager for a seed;
   3. `random.random()` in the body is drawn once, while it is traced, and tracehost says so;
   4. a European call option costs what the closed form says, within three standard errors.
 """
@@ -31,7 +31,7 @@ def pi_from_count(samples):
 
 
 def pi_like(points):
-    """`points` tells how many there are; its values are not used."""
+    """The number of points is the size of `points`; its values are not used."""
     return pi_of(torch.rand_like(points))
 
 

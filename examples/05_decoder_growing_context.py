@@ -5,7 +5,7 @@
 A transformer decoder of two layers, with random weights, continues a prompt greedily to 128 tokens. What it
 shows, and asserts:
   1. traced as it is, each length of the context is a trace: 127 of them, more than the 64 that a Function
-     keeps unless told (`limit=`);
+     keeps by default (`limit=`);
   2. with a declared signature, `[1, None]`, it is one trace; with `reduce_retracing` two;
   3. keys and values are kept from token to token, in tensors that are padded to 32, 64, 96 or 128: the work
      for a token does not grow, and there are four traces;

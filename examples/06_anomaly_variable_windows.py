@@ -8,7 +8,7 @@ fourteen years are in a wrong order. What it shows, and asserts:
      are a trace for each length that occurs;
   2. with a declared signature they are one trace, padded or not;
   3. the losses of training are those of plain PyTorch, bit for bit, and so are the scores;
-  4. the errors of reconstruction tell the windows apart: an area under the ROC curve of more than 0.9.
+  4. the errors of reconstruction separate the windows: an area under the ROC curve of more than 0.9.
 """
 
 import copy

@@ -22,8 +22,8 @@ class Row(NamedTuple):
 
 
 def pay_once() -> None:
-    """What the first trace of a process costs, and the first one with a size or a branch that is not known:
-    torch imports its stand-ins for tensors then, about 1 to 2 s. Called before traces are timed."""
+    """Pays what the first trace of a process costs, and the first one with an unknown size or branch: torch then
+    imports its fake tensors, about 1 to 2 s. Called before traces are timed."""
     any_size = [tracehost.TensorSpec([None])]
     tracehost.function(lambda x: x * 2, name="first", input_signature=any_size)(torch.ones(3))
 

@@ -10,7 +10,7 @@ def pendulum(state, damping):
 
 
 def solve(state, damping, end, tolerance):
-    """The state at time `end`, and the numbers of steps accepted and refused."""
+    """The state at time `end`, and the numbers of steps accepted and rejected."""
     time = torch.zeros_like(end)
     step = end / 100
     accepted = refused = 0

@@ -82,7 +82,7 @@ def compare(
     gradients: bool = True,
     tolerance: float = 1e-5,
 ) -> None:
-    """Asserts that one trace serves all `calls`, whichever is the first, with eager's values; prints the cost.
+    """Asserts that one trace serves all `calls` with eager's values, with each call as the first; prints the cost.
 
     Args:
         program: plain PyTorch code, with control flow on tensors.

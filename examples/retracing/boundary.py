@@ -1,5 +1,5 @@
-"""Inputs converted and checked at the boundary: lists, numpy arrays and numbers come in; a declared signature makes
-one kind of tensor of them, and refuses what is none with a sentence."""
+"""Inputs converted and checked at the boundary: lists, numpy arrays and numbers come in; a declared signature
+converts them to one kind of tensor, and rejects any other argument with a message."""
 
 import numpy as np
 import torch

@@ -1,4 +1,4 @@
-"""State outside of the function: a Python counter that the body reads is watched, and each value is a trace; a tensor
+"""State outside of the function: a Python counter that the body reads is guarded, and each value is a trace; a tensor
 that is updated in place is an input of the graph."""
 
 import torch

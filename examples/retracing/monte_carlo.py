@@ -1,5 +1,5 @@
-"""Monte Carlo with noise: the number of samples as a Python int is a trace for each; as the size of a tensor that is
-declared any, one. The noise is drawn anew at every call, as in eager."""
+"""Monte Carlo with noise: the number of samples as a Python int is a trace for each; as a declared
+dynamic dimension, one. Each call draws new noise, as in eager."""
 
 import torch
 import tracehost

@@ -1,5 +1,5 @@
-"""Objects made anew for each call: compared by identity, each is another; with `__tracehost_type__` they tell what
-they are compared by."""
+"""New objects for each call. Compared by identity, each is another; `__tracehost_type__` returns the value that they
+are compared by."""
 
 import torch
 import tracehost
@@ -30,7 +30,7 @@ def after(x, settings):
 
 x = torch.linspace(0, 1, 32)
 requests = [(2 if i % 4 else 3, f"request {i}") for i in range(16)]
-kept = [Settings(*r) for r in requests]  # else a new object may be told by its death only
+kept = [Settings(*r) for r in requests]  # else only its death shows a new object
 
 compare(
     "Objects compared by identity",

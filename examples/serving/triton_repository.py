@@ -3,8 +3,8 @@
     FOLDER/NAME/config.pbtxt     what the archive's first graph takes and gives
     FOLDER/NAME/1/model.pt       the archive
 
-Triton runs that graph, `forward`, and compares calls with config.pbtxt only: a graph that is right for some calls
-of these dtypes and shapes is refused.
+Triton runs that graph, `forward`, and compares calls with config.pbtxt only: a graph that is right only for some
+calls of these dtypes and shapes is rejected.
 """
 
 import argparse

@@ -26,12 +26,13 @@
 ///           extra/tracehost.json                 the manifest: names, Signatures, results
 ///     end   a comment with the hash of all before it
 ///
-/// Graphs are stored in ops of PyTorch alone: ours are lowered (archive/lower.h), or refused by
-/// name and line. A file is checked against its hash before anything in it is read.
+/// A stored graph has PyTorch's ops only. save() lowers tracehost's ops (archive/lower.h), or
+/// rejects the graph with the op's name and line. A file's hash is checked before anything else is
+/// read.
 ///
-/// The hash finds damage. Against a file that somebody made to do harm, each part is checked before
-/// it is used (archive/import.h has the order), what it may hold is bounded (archive/limits.h), and
-/// what save() does not write is refused.
+/// The hash finds damage. It does not protect against a malicious file. So each part is checked
+/// before it is used (archive/import.h has the order). The amounts of its contents are bounded
+/// (archive/limits.h), and anything that save() does not write is rejected.
 
 namespace tracehost::archive {
 

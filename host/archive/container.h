@@ -24,7 +24,7 @@ public:
   bool has(const std::string &name) const { return records_.contains(name); }
   /// All of a record, unpacked. Throws Error.
   std::string text(const std::string &name) const;
-  /// Of a record of tensor data. Throws Error: there is none, or it is packed.
+  /// Bytes of a record of tensor data. Throws Error if there is no such record, or it is packed.
   std::size_t size(const std::string &name) const;
   /// Reads all of it; `into` has that size.
   void read(const std::string &name, void *into) const;

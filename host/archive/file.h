@@ -32,7 +32,7 @@ public:
 
   /// Throws Error.
   void append(const void *bytes, std::size_t count);
-  /// Of what was appended so far, in hex.
+  /// The hash of the bytes appended so far, in hex.
   std::string hash() const;
   /// After the zip's end: puts the comment behind it, and waits until all is on the disk.
   void complete();
@@ -48,7 +48,7 @@ private:
 class OpenFile final : public caffe2::serialize::ReadAdapterInterface {
 public:
   /// Throws Error where there is no regular file, or it is no archive, or not as it was written.
-  /// Waits for nobody: a pipe is refused, not read.
+  /// Never blocks, because a pipe is rejected and not read.
   explicit OpenFile(const std::string &path);
   /// The same of the bytes of a file, which go by `name` in messages.
   OpenFile(const std::string &name, std::string bytes);

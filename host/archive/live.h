@@ -5,8 +5,8 @@
 
 namespace tracehost::archive {
 
-/// A function as one that was read from an archive, without a file: the Programs and the captures
-/// are the very ones.
+/// A traced function as an Entry, like one that was read from an archive, but without a file. The
+/// Entry shares the Programs and the captures with `function`.
 Entry live(SourceFunction function);
 
 } // namespace tracehost::archive

@@ -35,7 +35,7 @@ void each_node(jit::Block *block, const std::function<void(jit::Node *)> &f) {
 
 namespace {
 
-// ---- ops of ours --------------------------------------------------------------------------------
+// ---- ops of tracehost ---------------------------------------------------------------------------
 
 /// Finds `torch.x` and `prim.x`.
 struct OwnNames final : jit::NativeResolver {

@@ -20,7 +20,7 @@
 ///     number
 ///                                     when it is read again, and weighs more in type promotion
 ///
-/// Refused, by name and line: calls of Python, the autograd engine, modes that no op switches.
+/// Rejected, with name and line: calls of Python, the autograd engine, modes that no op switches.
 
 namespace tracehost::archive {
 
@@ -42,8 +42,9 @@ struct Lowered {
 Lowered lower(const Program &program, std::size_t outputs, bool autocast, bool places,
               const std::string &what);
 
-/// For a graph that was read: the ops of ours that lower() has put others for, and the lines of the
-/// user's. `place`: of what stands there in the source, `net.py:12`; empty: nothing is known.
+/// Undoes lower() for a graph that was read: restores the ops of tracehost that lower() replaced,
+/// and the user's lines. `place` maps a range of the stored source to the user's line, `net.py:12`;
+/// empty: unknown.
 void raise(torch::jit::Graph &graph,
            const std::function<std::string(const torch::jit::SourceRange &)> &place);
 

@@ -5,7 +5,7 @@
 #include <string>
 #include <string_view>
 
-/// What lower() refuses, by name and line.
+/// What lower() rejects, with name and line.
 
 namespace tracehost::archive {
 

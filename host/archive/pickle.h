@@ -10,8 +10,8 @@
 ///
 /// Problem: a pickle says what to call. Answer: this reader knows the few opcodes that PyTorch's
 /// writer of TorchScript modules uses, calls nothing, and gives what would be called as a node with
-/// its arguments. Whoever reads the tree takes the calls that he knows, to a depth that he knows.
-/// The tree takes less than a hundred bytes for each byte of the pickle.
+/// its arguments. The reader of the tree accepts only calls and depths that it knows. The tree
+/// takes less than a hundred bytes for each byte of the pickle.
 
 namespace tracehost::archive {
 

@@ -292,7 +292,7 @@ void choose(Manifest &manifest, const std::vector<std::string> &names) {
   });
 }
 
-/// Of the libraries whose operators it has, those that this process has not loaded.
+/// The libraries of the archive's operators that this process has not loaded.
 std::string missing(const Manifest &manifest) {
   std::unordered_set<std::string> known;
   for (const auto &name : c10::Dispatcher::singleton().getAllOpNames())

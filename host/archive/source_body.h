@@ -35,7 +35,7 @@ struct Fact {
   bool text() const { return literal || message; }
 };
 
-/// `List[Optional[Tensor]]`; throws for a type that no graph of ours has.
+/// `List[Optional[Tensor]]`; throws for a type that no graph of tracehost has.
 void check_type(SourceLine &line, int depth = 0);
 
 /// Reads line after line. Throws Error.

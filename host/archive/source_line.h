@@ -5,9 +5,8 @@
 #include <string>
 #include <string_view>
 
-/// A statement of TorchScript, token by token: what source_check.cpp reads with. Characters that
-/// the printer of PyTorch does not write (comments, tabs, continued lines, other quotes) are
-/// refused.
+/// Splits a statement of TorchScript into tokens, for source_check.cpp. Rejects characters that
+/// PyTorch's printer does not write: comments, tabs, continued lines, other quotes.
 
 namespace tracehost::archive {
 
@@ -16,7 +15,7 @@ public:
   SourceLine(std::string_view text, std::size_t number) : rest_(text), number_(number) {}
 
   bool empty() const { return rest_.empty(); }
-  /// Whether the text goes on with exactly that; then it is taken.
+  /// Whether the rest starts with `text`, which is then consumed.
   bool take(std::string_view text);
   bool at(std::string_view text) const { return rest_.starts_with(text); }
   void expect(std::string_view text);

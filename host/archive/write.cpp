@@ -299,8 +299,8 @@ private:
 };
 
 void write_zip(NewFile &file, Builder &builder) {
-  // What the file throws is kept: the writer's destructor writes, too, and must not fail. It goes
-  // on into nothing.
+  // An exception of the file is stored and thrown below, because the writer's destructor writes
+  // too, and must not throw. All later writes are dropped.
   std::exception_ptr failed;
   {
     caffe2::serialize::PyTorchStreamWriter writer([&](const void *bytes, std::size_t count) {

@@ -15,9 +15,9 @@ namespace tracehost {
 /// A Function's live Specializations. Safe from any thread; no user code runs under its lock, and
 /// nothing is destroyed under it.
 ///
-/// In the list a Specialization comes before all that are wider than it: the same sizes, some of
-/// them any size; user types above its own. So the first one that serves a request is the most
-/// specific:
+/// In the list a Specialization comes before all wider ones. A wider one has the same sizes with
+/// some of them dynamic, or supertypes of its user types. So the first one that serves a request is
+/// the most specific:
 ///
 ///     publish [2, 3], [None, 3], [7, 3]   ->   [2, 3] [7, 3] [None, 3]; narrower(2) = {0, 1}
 class Cache {

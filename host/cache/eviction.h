@@ -16,9 +16,9 @@
 /// 2^(-age / half-life).
 ///
 /// Time runs in traces: one tick each. A Specialization that served any number of hits between two
-/// traces was used once: had it been missing there, it would have been rebuilt once. So hits need
-/// nothing but the counter that they move anyway, and a hot loop does not make one worth keeping
-/// for ever. A new Specialization was used once, by the call that traced it; one that comes back
+/// traces was used once: had it been missing there, it would have been rebuilt once. So a hit needs
+/// only the counter that it increments anyway, and a hot loop does not keep its Specialization
+/// forever. A new Specialization was used once, by the call that traced it; one that comes back
 /// after its eviction has its former uses, aged. So what comes once goes before what comes again,
 /// and a new working set gets in however hot the old one was.
 

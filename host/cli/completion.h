@@ -1,8 +1,8 @@
 // Scripts by which shells complete command lines, made from the table.
 //
-// Each script finds out as split() does where on the line it is: at an option of ours, at the value
-// of one, at a word of a command, or behind a script, where files are completed as for any other
-// program. It holds all that it needs: no host is started by a press of Tab.
+// Each script finds the kind of the word as split() does: an option of tracehost, an option's
+// value, a word of a command, or a word behind a script. Behind a script, files are completed as
+// for any other program. The script needs no host process, so a press of Tab starts none.
 #pragma once
 
 #include "cli/table.h"
@@ -26,7 +26,7 @@ std::vector<std::string> spellings(const OptionEntry &option);
 // Whether its value may be the next word.
 bool takes_next_word(const OptionEntry &option);
 
-// How a shell is told what a word of each kind is completed by.
+// The shell's code that completes a word of each kind.
 struct Actions {
   std::string_view before_choices, after_choices; // around the words of a fixed choice
   std::string_view command, notebook, target, folder, file, nothing;

@@ -24,7 +24,7 @@ struct Finding {
 // The checks that need no Python; separate, so that they can be tested on made-up installations.
 std::vector<Finding> check(const interpreter::Environment &environment, const Installation &found);
 
-// Of variables that look like ours, and are none.
+// Findings on variables whose names look like those of tracehost, and are not.
 std::vector<Finding> check_variables(const char *const *environment);
 
 // A line of the child process, `WARN<tab>what<tab>fix`; nullopt if it is none.

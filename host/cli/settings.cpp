@@ -92,8 +92,8 @@ void apply_output(const Given &given) {
   set(owner, std::to_string(::getpid()));
 }
 
-// What could not be traced is told by the process that was asked, not by its children. A command in
-// Python starts the program itself.
+// Only the process that got the option reports what could not be traced; its children do not. A
+// command in Python starts the program itself.
 void apply_interception(const Given &given, Command command) {
   const bool inherited = given.origin == variable(*given.option, Command::run);
   if (!inherited && command == Command::run)

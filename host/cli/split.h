@@ -19,7 +19,7 @@ struct Split {
       unknown_word; // the first word, where it is no command, no file and nothing Python knows
 };
 
-// `exists` tells whether a file or directory of that name is there.
+// `exists` returns whether a file or directory of that name exists.
 Split split(const std::vector<std::string> &args,
             const std::function<bool(const std::string &)> &exists);
 

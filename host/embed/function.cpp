@@ -19,7 +19,7 @@ namespace tracehost {
 namespace embedding {
 namespace {
 
-/// The Function has told of its traces.
+/// Drops the events: the Function has already reported its traces.
 class Silent final : public Sink {
   void created(std::shared_ptr<const Counters>) override {}
   void on(const TraceEvent &) override {}

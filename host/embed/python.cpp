@@ -212,7 +212,8 @@ void start(const Options &options) {
   try {
     bool ours = false;
     {
-      // Only while Python does not run yet: nobody who waits here can have its lock.
+      // Held only while Python does not run yet, so a thread that waits here can't hold Python's
+      // lock.
       const std::lock_guard starting(python().starting);
       const char *named = std::getenv("TRACEHOST_PYTHON");
       const bool given = !options.python.empty() || !named;

@@ -32,13 +32,14 @@ struct Identity {
   std::uint64_t site_key = 0; ///< one number a definition site (code object), process-wide
   std::string archive{};      ///< of a function of an archive: the start of its hash, `1a2b3c4d`
   bool declared = false;      ///< has an input_signature
-  bool reduces = false;       ///< reduce_retracing is in force
+  bool reduces = false;       ///< reduce_retracing is set
 };
 
 /// A number that no two Functions of the process share.
 std::uint64_t next_function_number();
 
-/// What a Function counts while it runs; written by calls (relaxed), read by reports.
+/// What a Function counts while it runs. Calls write the counters (`memory_order_relaxed`), reports
+/// read them.
 struct Counters {
   Identity identity;
   const std::uint64_t number = next_function_number();
@@ -59,7 +60,7 @@ struct Counters {
   std::atomic<std::uint64_t> mismatches{0};
 };
 
-/// A dimension that was to be any size, and had to stay exact (docs/rules/signature.md).
+/// A dimension that was requested as dynamic, but had to be specialized (docs/rules/signature.md).
 struct PinnedSize {
   std::string path; ///< the argument's
   int dimension = 0;
@@ -81,7 +82,7 @@ struct TraceEvent {
   /// Numbers of the live Specializations that differ from the call in sizes, ranks and Python
   /// numbers alone: a declaration could make them one with it.
   std::vector<std::uint64_t> alike;
-  std::vector<PinnedSize> pinned; ///< sizes that could not be relaxed
+  std::vector<PinnedSize> pinned; ///< sizes that could not be dynamic
   std::vector<std::string> notes; ///< what a check at a second size found, a sentence each
   std::uint64_t nanoseconds = 0;  ///< body, passes and publishing
   std::uint32_t ops = 0;          ///< nodes of the graph
@@ -96,12 +97,12 @@ struct EvictEvent {
   std::size_t limit = 0;
   bool dead = false; ///< it could never match again
 };
-/// A trace that was refused or raised; the cache is unchanged.
+/// A trace that was unsupported or raised. The cache is unchanged.
 struct FailEvent {
   std::shared_ptr<const Counters> function;
   Site call;
   std::string error;    ///< type and message
-  bool went_on = false; ///< the body went on without a graph: the call itself did not fail
+  bool went_on = false; ///< the body continued without a graph: the call itself did not fail
   bool refused = false; ///< a SignatureError, which Counters::refused counts
 };
 
@@ -116,8 +117,7 @@ struct MismatchEvent {
   std::uint64_t hits = 0; ///< that it had served; 0: it was found at its trace
 };
 
-/// Where the call writes what happened. Called without any lock of ours held; must not run user
-/// code.
+/// Receives the events of calls. Called without any lock of tracehost held; must not run user code.
 class Sink {
 public:
   virtual ~Sink() = default;

@@ -27,7 +27,8 @@ bool main_is_asked() {
   return false;
 }
 
-// A child of the process that was told: what is not to be had is no error there.
+// Whether this is a child of the process that got the option. A missing package is no error in a
+// child.
 bool is_child() {
   const auto first = get("TRACEHOST_INTERCEPTION_PID");
   return !first.empty() && first != std::to_string(::getpid());

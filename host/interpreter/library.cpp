@@ -63,7 +63,7 @@ bool start_library(const std::string &python) {
   PyObject *signals = PyImport_ImportModule("signal");
   Py_XDECREF(signals);
   PyErr_Clear();
-  PyEval_SaveThread(); // or another thread's PyGILState_Ensure would wait for ever
+  PyEval_SaveThread(); // or another thread's PyGILState_Ensure would wait forever
   return true;
 }
 

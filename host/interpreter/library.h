@@ -1,4 +1,4 @@
-// Python inside of somebody else's program.
+// Python in another application's process.
 //
 // Problem: CPython takes a process to be its own: it installs a handler for SIGINT, expects its
 // symbols to be visible to every library, ends threads when it ends. Answer: it starts isolated;

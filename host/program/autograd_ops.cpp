@@ -78,7 +78,8 @@ void set_grad(jit::Stack &stack) {
 
 void retain_grad(jit::Stack &stack) { jit::pop(stack).toTensor().retain_grad(); }
 
-// Operators of the interpreter's alone: no dispatch, nothing of theirs is differentiated.
+// Operators of TorchScript's interpreter only: they are not dispatched, and autograd does not
+// differentiate them.
 const jit::RegisterOperators registered({
     jit::Operator("tracehost::grad(Tensor[] outputs, Tensor[] inputs, Tensor?[] grad_outputs, bool "
                   "retain_graph, bool create_graph, bool allow_unused, bool[] defined) -> Tensor[]",

@@ -104,7 +104,8 @@ void Tree::split(std::vector<Member *> members, Draft *before, std::size_t last)
   }
 }
 
-/// `draft` ends with the check of each member; those with one number go on together.
+/// `draft` ends with the check of each member. Members that expect the same number form a group,
+/// which continues together.
 std::vector<std::vector<Member *>> Tree::by_number(const std::vector<Member *> &members,
                                                    Draft &draft, std::size_t check) {
   const jit::Value *checked = members[0]->checks[check].node->input(0);

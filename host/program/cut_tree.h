@@ -16,8 +16,8 @@
 /// How graphs are cut (pieces.h).
 ///
 /// A piece is drafted from the graph that was made last; the others are compared with the draft, op
-/// by op. Of the ops that all calls run, each graph has only those that its own end needs. So an op
-/// that only computes may be missing in the draft, where it is then inserted, or in the graph.
+/// by op. Each graph has only the ops that its own end needs. So an op that only computes may be
+/// missing in the draft, where it is then inserted, or in the graph.
 ///
 ///     last:  %a = sin(%x)               check(%n, 1)  return %a
 ///     other:               %b = cos(%x) check(%n, 2)  return %b

@@ -52,7 +52,8 @@ bool makes_alias(const c10::FunctionSchema &schema) {
   return false;
 }
 
-/// Whether nobody can tell if `value`, or a view of it, is one tensor or two.
+/// Whether no use of `value`, or of a view of it, depends on its identity or memory. Then one
+/// tensor may replace two.
 bool is_internal(const jit::Value &value, int depth = 0) {
   if (depth > kMostViews)
     return false;
@@ -136,7 +137,7 @@ private:
     return held->isTensor() ? number(held->toTensor()) : std::string();
   }
 
-  /// Of a 0-dim tensor on the CPU, `1.5` of `x + 1.5`.
+  /// The key of a 0-dim tensor on the CPU, such as `1.5` in `x + 1.5`.
   static std::string number(const at::Tensor &t) {
     if (!t.defined() || t.dim() != 0 || !t.is_cpu() || t.requires_grad())
       return {};

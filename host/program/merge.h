@@ -14,11 +14,11 @@ namespace tracehost {
 ///     %5 = aten::mm(%x, %w)      known: %5 becomes %3
 ///
 /// The table is emptied where a value may become another one: at an op that writes, at a switch of
-/// modes, at a call of Python, at a block. Two results become one tensor only where nobody can
-/// tell: no op writes to them or to a view of them, and neither they nor a view are returned.
-/// Random ops and those that behave differently in training stay, and so does a graph that begins
-/// gradients or switches them. Takes time in proportion to the number of nodes. Requires: no input
-/// requires gradients, which would be summed in another order.
+/// modes, at a call of Python, at a block. Two results become one tensor only where the caller
+/// cannot observe this: no op writes to them or to a view of them, and neither they nor a view are
+/// returned. Random ops and those that behave differently in training stay, and so does a graph
+/// that begins gradients or switches them. Takes time in proportion to the number of nodes.
+/// Requires: no input requires gradients, which would be summed in another order.
 void merge_equal(torch::jit::Block &block);
 
 /// Whether the node gives the same whenever it runs on the same, and does nothing else: a call that

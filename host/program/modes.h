@@ -42,7 +42,8 @@ void insert_autocast_regions(torch::jit::Graph &graph, int change, bool cache);
 /// Whether `node` is one of these.
 bool is_mode(const torch::jit::Node &node);
 
-/// Puts back, when it ends, the modes of the thread as they were; on the thread it began on.
+/// Restores the thread's modes on destruction. Requires: destroyed on the thread that constructed
+/// it.
 class ModesKept {
 public:
   ModesKept();

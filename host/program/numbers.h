@@ -14,8 +14,8 @@
 /// Python's arithmetic on numbers, as ops of graphs.
 ///
 /// Problem: TorchScript's own ops differ from Python's: an int modulo 0 ends the process, `2 ** 3`
-/// is a float, an int64 wraps, `1.0 / 0` and `math.log(0)` do not raise. Answer: an op of ours for
-/// each operator of Python and each function of `math`, equal to CPython's to the bit.
+/// is a float, an int64 wraps, `1.0 / 0` and `math.log(0)` do not raise. Answer: tracehost has an
+/// op for each operator of Python and each function of `math`, equal to CPython's to the bit.
 ///
 ///     tracehost::py_add(Scalar a, Scalar b) -> Scalar        a + b
 ///     tracehost::py_round_to(Scalar a, Scalar b) -> Scalar   round(a, b)
@@ -87,9 +87,9 @@ const NumberOp *find_number_op(std::string_view name);
 /// Whether a node of this kind computes with numbers alone (`tracehost::py_add`).
 bool is_number_op(std::string_view kind);
 
-/// The op of graphs that tells whether a number op raises (throws Raised) for its operands:
-/// `tracehost::py_raises(str op, Scalar a, Scalar b) -> Scalar`. An op of one operand gets it
-/// twice.
+/// The op that returns whether a number op raises (throws Raised) for its operands:
+/// `tracehost::py_raises(str op, Scalar a, Scalar b) -> Scalar`. The operand of a unary op is
+/// passed twice.
 constexpr std::string_view kRaisesOp = "tracehost::py_raises";
 
 /// The op of graphs that gives the text of a number: `tracehost::py_text(Scalar n, str spec)`.
@@ -101,8 +101,9 @@ std::optional<std::string> text_of_number(const c10::IValue &number, std::string
 /// float or a bool.
 c10::IValue apply_number_op(const NumberOp &op, c10::ArrayRef<c10::IValue> arguments);
 
-/// What the result is, where the operands' kinds tell. None: their values tell (`2 ** n`, `min` of
-/// an int and a float), or the op raises for all operands of these kinds.
+/// The kind of the result, if it follows from the operands' kinds. nullopt: it depends on their
+/// values (`2 ** n`, `min` of an int and a float), or the op raises for all operands of these
+/// kinds.
 std::optional<NumberKind> kind_of_result(const NumberOp &op, c10::ArrayRef<NumberKind> operands);
 
 } // namespace tracehost

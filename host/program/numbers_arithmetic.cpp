@@ -54,8 +54,8 @@ double divide(std::int64_t a, std::int64_t b) {
   const std::uint64_t above = size_of(a), below = size_of(b);
   if (above == 0 || (above <= exact && below <= exact))
     return static_cast<double>(a) / static_cast<double>(b);
-  // 64 bits of the quotient, the last of which also tells whether a rest is left: more than enough
-  // for the one rounding to 53 bits.
+  // 64 bits of the quotient, the last of which is also set if there is a remainder. They are more
+  // than enough for the one rounding to 53 bits.
   const int up = std::countl_zero(above) + 64;
   const Wide scaled = Wide{above} << up;
   const Wide quotient = scaled / below;

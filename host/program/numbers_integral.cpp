@@ -5,7 +5,7 @@
 #include <limits>
 #include <numeric>
 
-/// Bits, shifts, and math's functions of ints. They refuse floats.
+/// Bits, shifts, and math's functions of ints. They raise for floats.
 
 namespace tracehost::numbers {
 namespace {

@@ -57,7 +57,7 @@ template <OfTwo f> Number of_two(const NumberOp &, const Number *a) {
   return Number::of(result);
 }
 
-/// Whatever comes out.
+/// Applies `f` without a test for errors.
 template <OfOne f> Number plain(const NumberOp &, const Number *a) {
   return Number::of(f(a->as_real()));
 }

@@ -63,7 +63,7 @@ double read_decimal(const char *first, const char *last) {
   return read.ec == std::errc() ? value : std::numeric_limits<double>::infinity();
 }
 
-/// Of a finite `value`, `digits` of its decimals kept.
+/// Rounds a finite `value` to `digits` decimals.
 double round_decimals(double value, int digits) {
   char text[800]; // 309 digits, a point, 323 decimals
   const auto end =
@@ -71,7 +71,7 @@ double round_decimals(double value, int digits) {
   return read_decimal(text, end);
 }
 
-/// Of a finite `value`, all digits left of the point but the last `places`.
+/// Rounds a finite `value` to a multiple of 10 to the power of `places`.
 double round_tens(double value, int places) {
   const double whole = std::trunc(std::fabs(value));
   const bool fraction = whole != std::fabs(value);

@@ -8,8 +8,8 @@
 #include <string_view>
 #include <utility>
 
-/// Ops of ours that graphs have; registered with libtorch under `tracehost::` when the library is
-/// loaded.
+/// Ops of tracehost in graphs. They are registered with libtorch under `tracehost::` when the
+/// library is loaded.
 ///
 ///     tracehost::keep(Tensor t) -> ()                    does nothing: `t` is not removed
 ///     tracehost::raise_error(str type, str message) -> ()      throws a Raised
@@ -42,7 +42,8 @@ class CheckFailed : public std::runtime_error {
 public:
   explicit CheckFailed(const std::string &what, std::shared_ptr<Begun> begun = nullptr)
       : std::runtime_error(what), begun_(std::move(begun)) {}
-  /// The start of the run, from which another graph may go on; null: it must begin anew. Once.
+  /// The start of the run, from which another graph may continue; null: it must run from its start.
+  /// May be called once.
   std::shared_ptr<Begun> take_begun() { return std::move(begun_); }
 
 private:

@@ -16,14 +16,14 @@
 ///
 /// Problem: a check fails after most of the graph has run, and the graph for the other value begins
 /// with the same ops. Run from its start, a call would take twice as long. Answer: the graphs are
-/// cut at the first check that tells them apart. The pieces form a tree, and its root serves all.
+/// cut at the first check in which they differ. The pieces form a tree, and its root serves all.
 ///
 ///     graph 1: %y = f(%x)  check_number(%n, 1)  g(%y)        [f] - 1 - [g]
 ///     graph 2: %y = f(%x)  check_number(%n, 2)  h(%y)            \ 2 - [h]
 ///
 /// Each Program has its own Chain, from the root to its leaf. A run of graph 1 that finds 2 ends in
-/// a CheckFailed with a Begun: the values that any graph of the tree needs. The run of graph 2 goes
-/// on from there. If no graph does, the Begun puts back what its run has saved (undo.h).
+/// a CheckFailed with a Begun: the values that any graph of the tree needs. The run of graph 2
+/// continues from there. If no graph continues, the Begun restores what its run has saved (undo.h).
 ///
 /// A start is not shared past a change that a front end's guards could see: written tensors from
 /// outside, `.grad`, modes of the thread. Such graphs run from their start.
@@ -63,13 +63,13 @@ struct Chain {
   std::vector<std::int32_t> inputs; ///< of the tree: where the graph has each; -1: it has not
   std::size_t values = 0;           ///< in the tree
 
-  /// Whether a run of this chain would have begun as `begun` has, and goes on from there.
+  /// Whether a run of this chain would have begun as `begun` has, and can continue from there.
   Program::Start start(const Begun &begun) const;
   /// Whether its start, called with `call`, would have read the tensors that `begun` has read.
   bool reads_as(const Begun &begun, const torch::jit::Stack &call) const;
-  /// Consumes the inputs on `stack`, leaves the outputs. `begun`: goes on from there, where start()
-  /// is `same`; null: from the start. `undo`: of this run; null: it saves nothing. The result is
-  /// null, unless a check at the end of a piece has failed.
+  /// Consumes the inputs on `stack` and leaves the outputs. `begun`: continues from there, if
+  /// start() is `same`; null: runs from the start. `undo`: of this run; null: the run saves
+  /// nothing. Returns null, unless a check at the end of a piece has failed.
   std::shared_ptr<Begun> run(torch::jit::Stack &stack, Begun *begun, Undo *undo) const;
   /// Throws the CheckFailed of that check.
   [[noreturn]] void fail(std::shared_ptr<Begun> begun) const;
@@ -84,7 +84,7 @@ struct Begun {
   std::vector<Step> steps;
   std::vector<c10::IValue> values; ///< of pieces, at their places
   torch::jit::Stack inputs;        ///< of the tree: those that were read, others None
-  Saved saved;                     ///< put back in the end, unless a run takes it over
+  Saved saved;                     ///< restored in the end, unless a run takes it over
   bool grad = true;                ///< grad mode at the check
 
   Begun() = default;

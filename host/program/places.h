@@ -21,8 +21,8 @@ torch::jit::SourceRange place_range(const std::string &place);
 /// Empty where it is not known.
 std::string place_of(const torch::jit::Node &node);
 
-/// Gives a place to all nodes that have none of ours: those of TorchScript functions have its file
-/// and line.
+/// Gives a place to all nodes without one. A node of a TorchScript function gets that function's
+/// file and line.
 void complete_places(torch::jit::Block &block);
 
 /// What an op of a graph threw on this thread since this was asked; null: none did.

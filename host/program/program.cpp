@@ -109,7 +109,7 @@ struct Program::Impl {
   bool calls_python = false;
   bool runs_engine = false;
   bool switches_modes = false; ///< besides grad mode
-  bool saves = false;          ///< what a check may put back
+  bool saves = false;          ///< what a check may restore
 
   std::string name;
   /// Null: the graph is run as a whole. Else of the newest of `chains`: runs may use older ones.

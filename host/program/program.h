@@ -25,12 +25,12 @@ public:
   Program(const Program &) = delete;
   Program &operator=(const Program &) = delete;
 
-  /// Consumes the inputs on `stack` and leaves the outputs. If an op fails: throws what the op
-  /// threw (eager's type and message) with take_failed_at() telling the user's line; grad mode is
-  /// then as before the run, tensors that ops wrote stay written. Other modes of the thread that
-  /// nodes switch (modes.h) are after any run as before it. `begun`: a run of another Program.
-  /// This one goes on from there if it would have begun so; else `begun` puts back first what it
-  /// has saved.
+  /// Consumes the inputs on `stack` and leaves the outputs. If an op fails, throws what the op
+  /// threw (eager's type and message), and take_failed_at() returns the user's line. Grad mode is
+  /// then as before the run; tensors that ops wrote stay written. Any run restores the other modes
+  /// of the thread that nodes switch (modes.h). `begun`: a run of another Program. This run
+  /// continues from there if it would have begun alike. Else `begun` first restores what it has
+  /// saved.
   void run(torch::jit::Stack &stack, Begun *begun = nullptr) const;
 
   /// Whether this graph begins as the one whose run is `begun`.

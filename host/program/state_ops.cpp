@@ -1,7 +1,7 @@
 #include <ATen/core/Tensor.h>
 #include <torch/library.h>
 
-/// Ops of ours for what Python does to a tensor's object and torch has no op for:
+/// Ops of tracehost for what Python does to a tensor's object and torch has no op for:
 ///
 ///     tracehost::data(Tensor(a) t) -> Tensor(a)                  t.data
 ///     tracehost::set_data(Tensor(a!) t, Tensor data) -> ()       t.data = data

@@ -17,13 +17,13 @@ namespace tracehost {
 /// Problem: a body changes what was there before the call (`optimizer.zero_grad()`, the running
 /// mean of a BatchNorm, a draw), and then needs a number that the graph was made for. Another graph
 /// serves the call if the number differs. It must find all as it was. Answer: ops of the graph save
-/// before each such change. A check that fails puts everything back, the newest first.
+/// before each such change. A check that fails restores everything, the newest first.
 ///
 ///     tracehost::save_grad(Tensor[] leaves, bool values) -> ()  their `.grad`, and what it holds
 ///     tracehost::set_grad(%w, None)
 ///     tracehost::save_data(Tensor t)             a copy of its values, and its version
 ///     aten::add_(%t, ...)
-///     tracehost::check_number(%n, 3)             may put back
+///     tracehost::check_number(%n, 3)             may restore
 ///     tracehost::forget_saved()                  behind the last check
 ///
 ///     tracehost::save_generator(Generator g)     a copy of its state
@@ -32,7 +32,7 @@ namespace tracehost {
 /// The ops are in a graph only where a check follows. Program::run owns one Undo for each run.
 class Saved {
 public:
-  /// Each keeps the first state that it is told of.
+  /// Each keeps the first state that is saved of an object.
   void save_generator(const at::Generator &generator);
   /// `values`: what the gradient holds, too.
   void save_grad(const at::Tensor &leaf, bool values);
@@ -60,7 +60,7 @@ public:
   Undo(const Undo &) = delete;
   Undo &operator=(const Undo &) = delete;
 
-  /// For a run that goes on later, or has begun before.
+  /// For a run that continues later, or has begun before.
   Saved take();
   void take_over(Saved &&saved);
 

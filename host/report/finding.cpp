@@ -10,7 +10,7 @@ namespace {
 
 constexpr std::size_t most_values = 8, most_calls = 2, most_paths = 3;
 
-/// The text of a dimension of any size, which no argument has.
+/// The text of a dynamic dimension. No argument has this text.
 constexpr const char *any_size = "None";
 
 void note(std::vector<std::string> &values, const std::string &value) {
@@ -232,7 +232,7 @@ std::string cause_of_one(const Finding &finding, const Identity &function, std::
     aspect = fmt::format(", dimension {},", finding.dimension);
   else if (finding.cause != Cause::value && finding.cause < Cause::context)
     aspect = fmt::format(", {},", name(finding.cause));
-  if (finding.values.size() < 2) // their texts are the same, or one was any size
+  if (finding.values.size() < 2) // their texts are the same, or one was dynamic
     return fmt::format("{}{} changed ({})", subject(finding), aspect,
                        fmt::join(finding.values, ""));
   return fmt::format("{}{} was {}, is {}", subject(finding), aspect, finding.values[0],

@@ -59,7 +59,7 @@ std::vector<Finding> findings(std::span<const TraceRecord> records);
 
 /// `argument 'x', dimension 1, took 5 values (12, 15, 17, 20, 31), from train.py:40`.
 std::string sentence(const Finding &finding, const Identity &function, std::size_t limit);
-/// Of a Finding in one trace alone: `argument 'x', dimension 1, was 12, is 15`.
+/// The cause of one trace: `argument 'x', dimension 1, was 12, is 15`.
 std::string cause_of_one(const Finding &finding, const Identity &function, std::size_t limit);
 /// `dimension 0 of 'x' stays exact: int() of the size at train.py:12`.
 std::string sentence(const PinnedSize &pinned);

@@ -9,7 +9,8 @@
 #include <string>
 #include <vector>
 
-/// What a user is told: the retrace warning and the table. Made from events and counters alone.
+/// What a user reads: the retrace warning and the table. Both are made from events and counters
+/// only.
 
 namespace tracehost::report {
 
@@ -32,8 +33,8 @@ public:
   void on(const FailEvent &event) override;
   void on(const MismatchEvent &event) override;
 
-  /// A warning that events of this Function's site brought about, each once, the oldest first;
-  /// nullopt if none is due.
+  /// The oldest warning that is due for this Function's site; nullopt if none is. Each warning is
+  /// returned once.
   std::optional<Warning> take_warning(const Counters &function);
   /// What happened, newest last, at most History::most_entries; of the Function with this
   /// Counters::number alone, if given.

@@ -44,7 +44,7 @@ private:
   std::string name_, text_;
 };
 
-/// A page has each label once: files of one name in two folders are told together.
+/// A page has each label once, so files of one name in two folders are reported together.
 std::vector<Row> by_label(std::vector<Row> rows) {
   std::vector<Row> result;
   for (Row &row : rows) {

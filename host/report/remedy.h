@@ -35,7 +35,7 @@ struct Remedy {
   Declared declared; ///< for Kind::declare
 };
 
-/// Only what is possible and not in force already: at most one of reduce and of declare, then at
+/// Only what is possible and not applied already: at most one of reduce and of declare, then at
 /// most one for each Finding.
 std::vector<Remedy> remedies(std::span<const Finding> findings, const Account &account);
 

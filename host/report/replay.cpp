@@ -12,7 +12,7 @@ using Sizes = std::vector<std::int64_t>;
 /// A trace that would still be made.
 struct Made {
   const TraceRecord *record;
-  std::vector<Sizes> sizes; ///< by tensor; kAnySize where relaxed
+  std::vector<Sizes> sizes; ///< by tensor; kAnySize where dynamic
 };
 
 /// The tensors of two calls that stand at the same places, if they differ in nothing else.
@@ -86,8 +86,8 @@ void relax(Made &request, const Made &earlier, const Pairs &pairs) {
   }
 }
 
-/// How many of the last `counted` records are served by one before them. `declared`: whatever their
-/// sizes.
+/// How many of the last `counted` records an earlier record serves. `declared`: sizes are not
+/// compared.
 std::size_t saved(std::span<const TraceRecord> records, std::size_t counted,
                   const std::set<std::string> &tensors, bool declared) {
   std::vector<Made> made;

@@ -10,10 +10,10 @@
 
 namespace tracehost::report {
 
-/// Goes through recorded traces in order and tells which would not have been made under another
-/// decorator. A call is served by an earlier trace only if the two were seen to differ in nothing
-/// else while both were live (TraceRecord::alike). So the numbers are never too high for what was
-/// recorded. What a body would do with sizes that are any (a comparison, int()) is not known.
+/// Goes through recorded traces in order and counts those that another decorator would have saved.
+/// A call is served by an earlier trace only if the two were seen to differ in nothing else while
+/// both were live (TraceRecord::alike). So the numbers are never too high for what was recorded.
+/// What a body would do with dynamic sizes (a comparison, int()) is not known.
 class Replay {
 public:
   /// Counts among the last `counted` of `records`.

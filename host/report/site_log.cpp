@@ -63,7 +63,7 @@ SiteLog::Entry &SiteLog::entry(const std::shared_ptr<const Counters> &function) 
   return functions_.back();
 }
 
-/// Lets go of Functions that nobody else holds; what they counted stays.
+/// Drops the counters of Functions that no longer exist, and keeps their sums.
 void SiteLog::sweep() {
   std::erase_if(functions_, [this](const Entry &entry) {
     if (entry.counters.use_count() > 1)

@@ -54,7 +54,7 @@ private:
   struct Entry {
     std::shared_ptr<const Counters> counters;
     Totals base;              ///< at the last reset
-    std::uint64_t folded = 0; ///< hits that the detector has been told of
+    std::uint64_t folded = 0; ///< hits that the detector has counted
     bool traced = false;
   };
   Entry &entry(const std::shared_ptr<const Counters> &function);
@@ -67,7 +67,7 @@ private:
   std::vector<Entry> functions_;
   std::size_t sweep_at_ = 16;
   Totals retired_;             ///< of Functions that are gone
-  std::uint64_t unfolded_ = 0; ///< their hits that the detector has not been told of
+  std::uint64_t unfolded_ = 0; ///< their hits that the detector has not counted
   Detector detector_;
   std::deque<TraceRecord> records_;
   std::deque<std::size_t> signatures_; ///< hashes, one for each of records_

@@ -24,7 +24,7 @@ struct Row {
 ///     function            calls  hits  traces  inlined  live  hit rate  trace ms  main cause
 ///     step (train.py:12)    100    95       5        0     5    95.0 %      41.2  'lr' value
 ///     total                 100    95       5        0     5    95.0 %      41.2
-/// A last line tells of the checks of graphs against their bodies, if one was wrong:
+/// A last line counts the validations of graphs, if one graph was wrong:
 ///
 ///     validation: 5 checked, 1 not checked, 1 wrong
 std::string table(std::vector<Row> rows);

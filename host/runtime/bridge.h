@@ -36,7 +36,7 @@ class Bridge {
 public:
   static constexpr const char *kCapsule = "tracehost._tracehost.bridge";
   static constexpr int kVersion = 2;
-  int version = kVersion; ///< of this interface: the first member, whatever follows
+  int version = kVersion; ///< of this interface: the first member in each version
 
   virtual ~Bridge() = default;
   virtual std::unique_ptr<PythonCallee> find(const std::string &module,

@@ -10,8 +10,8 @@ namespace tracehost {
 inline namespace TRACEHOST_ABI {
 namespace detail {
 
-/// What a tracehost::Function is a handle of: a function of an archive, of a watched file, of
-/// Python (embed/). Safe from any thread.
+/// What a tracehost::Function is a handle of: a function of an archive, of a Watcher, or of Python
+/// (embed/). Safe from any thread.
 class TRACEHOST_API Callable {
 public:
   Callable() = default;

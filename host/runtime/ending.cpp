@@ -20,7 +20,8 @@ namespace {
 
 constexpr auto kPatience = std::chrono::seconds(10); ///< for calls under way
 constexpr auto kLook = std::chrono::milliseconds(1);
-/// The process ends meanwhile, or somebody waits for this thread, which gets an exception.
+/// How long a parked thread sleeps. The process ends meanwhile, or another thread waits for the
+/// parked thread, which then throws.
 constexpr auto kParked = std::chrono::seconds(2);
 constexpr int kMostWatched = 1000; ///< exit() keeps a list of them
 
@@ -128,7 +129,7 @@ Running::Thread *Running::mine() {
   return own;
 }
 
-/// The thread that ends the process goes on: destructors may call.
+/// Parks any thread but the one that ends the process, because destructors on that thread may call.
 void Running::park() {
   if (last_thread.load() == ::gettid())
     return;

@@ -46,7 +46,7 @@ void execute(const Specialization &specialization, const std::string &name, bool
   const Program &program = *specialization.program;
   try {
     if (inference && !program.runs_engine()) {
-      const c10::InferenceMode on; // puts grad mode back, too
+      const c10::InferenceMode on; // restores grad mode, too
       program.run(stack, begun);
       return;
     }

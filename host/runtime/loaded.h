@@ -30,7 +30,7 @@ public:
   /// outlives it.
   Loaded(const archive::Entry &entry, const std::string &path, Sink &sink,
          const std::string &hash = {});
-  /// Calls are counted there; what happens is told by whoever owns them.
+  /// Calls are counted in `counters`, whose owner reports what happens.
   Loaded(const archive::Entry &entry, std::shared_ptr<Counters> counters, Sink &sink);
 
   Value call(std::span<const Argument> arguments, bool inference) override;
@@ -45,7 +45,7 @@ public:
 
 private:
   struct Call;
-  /// nullopt: no graph serves; then `failed_check` tells of the last check that has ended a run.
+  /// nullopt: no graph serves; then `failed_check` describes the last check that has ended a run.
   std::optional<Value> run(const Bound &bound, bool inference, std::string &failed_check);
   const Specialization *serving(Call &call);
   void bind(std::span<const Argument> arguments, Bound &bound);

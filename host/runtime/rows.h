@@ -22,8 +22,8 @@ bool can_join(const Arguments &a, const Arguments &b);
 /// One call for all. Requires: can_join() of the first and each.
 Arguments joined(std::span<const Arguments *const> requests);
 
-/// Rows `start` to `start + count` of the result of a call of `total` rows. nullopt: something in
-/// it is not by row, so that only a call of its own can tell.
+/// Rows `start` to `start + count` of the result of a call of `total` rows. nullopt: a part of the
+/// result is not by row, so the request needs a call of its own.
 std::optional<Value> rows(const Value &result, std::int64_t start, std::int64_t count,
                           std::int64_t total);
 

@@ -70,7 +70,7 @@ bool Lockstep::tensor(const Node &node, const Value &value) {
     return false;
   const at::Tensor &t = value.tensor();
   const std::uint32_t slot = node.payload.slot;
-  if (slot < slots_.size()) // seen before: must be the very tensor
+  if (slot < slots_.size()) // seen before: must be the same tensor
     return slots_[slot]->is_same(t);
   const TensorMeta &meta = metas_[slot];
   if (!t.defined() || !fits(meta, t) || (requires_grad_ && t.requires_grad() != meta.requires_grad))

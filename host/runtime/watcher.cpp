@@ -15,8 +15,8 @@
 
 namespace tracehost {
 inline namespace TRACEHOST_ABI {
-/// What tells one version of a file from another. Not by std::filesystem: torch 2.11 exports one of
-/// an older compiler's.
+/// Identifies one version of a file. Does not use std::filesystem, because torch 2.11 exports that
+/// of an older compiler.
 struct FileStamp {
   std::int64_t seconds = 0, nanoseconds = 0, size = 0;
   bool operator==(const FileStamp &) const = default;
@@ -95,10 +95,10 @@ bool Watcher::State::poll() {
     }
     if (options.on_reload)
       options.on_reload(*in_force());
-    return true; // what was in force ends here, outside of the lock
+    return true; // the former archive ends here, outside of the lock
   } catch (const std::exception &e) {
     if (FileStamp::of(path) != now)
-      return false; // it is being written: the next look tells
+      return false; // it is being written: the next poll decides
     seen = now;
     if (options.on_error)
       options.on_error(e.what());
@@ -137,7 +137,7 @@ bool Watcher::poll() { return state_->poll(); }
 
 namespace {
 
-/// The function of that name of whatever archive is in force.
+/// A function that each call looks up by name in the current archive.
 template <class State> class Followed final : public detail::Callable {
 public:
   Followed(std::shared_ptr<const State> state, std::string name)

@@ -9,9 +9,9 @@
 /// Tensors without data.
 ///
 /// A *fake tensor* has the device, the dtype, the sizes, the strides and the dispatch keys of a
-/// tensor that an op would make, and no memory. Its storage is one of ours: no pointer, and any
-/// read of the pointer raises. Beside that storage lies a second one on the device "meta", which
-/// torch's meta kernels work on. Two fake tensors that share memory share both.
+/// tensor that an op would make, and no memory. tracehost makes its storage: the storage has no
+/// pointer, and any read of the pointer raises. Beside that storage lies a second one on the device
+/// "meta", which torch's meta kernels work on. Two fake tensors that share memory share both.
 ///
 ///     fake tensor   cpu float32 [8, 3], strides [3, 1]     keys: CPU, AutogradCPU, ADInplaceOrView
 ///       storage  cpu, 96 bytes, no pointer

@@ -10,7 +10,7 @@ namespace tracehost::shapes {
 /// of its C++ meta kernels by ones in Python, which are slower by 30 times and import sympy.
 std::optional<c10::KernelFunction> cpp_kernel(const c10::OperatorHandle &op, c10::DispatchKey key);
 
-/// Of the op's own code that calls other ops, for every device.
+/// The kernel that calls other ops, for every device.
 std::optional<c10::KernelFunction> composite_kernel(const c10::OperatorHandle &op);
 
 /// Whether the op takes random numbers from a generator.

@@ -61,8 +61,8 @@ public:
     return false;
   }
 
-  /// Where the results are: where the op is told to put them, or with its tensors. A tensor of one
-  /// element on the CPU goes with any.
+  /// The device of the results: the device that the op is given, or the device of its tensors. A
+  /// 0-dim tensor on the CPU goes with any device.
   c10::Device device() const {
     for (const c10::IValue &value : values_)
       if (value.isDevice())
@@ -84,7 +84,7 @@ public:
     return found.value_or(c10::kCPU);
   }
 
-  /// Of the fake tensors themselves.
+  /// The device of the tensors alone.
   c10::Device device_of_tensors() const {
     for (const at::Tensor &t : tensors_)
       if (!t.is_cpu() || t.dim() > 0)

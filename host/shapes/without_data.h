@@ -12,12 +12,12 @@
 /// Problem: a branch that is not taken, a loop's body and a trace from specs are recorded without
 /// being run. A trace with open sizes must not run its ops at other sizes either. torch's
 /// FakeTensorMode does this in Python: its first op imports a second of modules, each further one
-/// takes 100 us. Answer: a kernel of ours for every op, on a dispatch key that this thread
-/// includes. It lies below autograd, autocast and the tracer, which see the ops as they do in
-/// eager, and above the kernels of the devices, none of which is reached. For each op it takes the
-/// first of these ways (make_plan):
+/// takes 100 us. Answer: tracehost has a kernel for every op, on a dispatch key that this thread
+/// includes. The key lies below autograd, autocast and the tracer, which see the ops as they do in
+/// eager. The key lies above the kernels of the devices, none of which is reached. For each op the
+/// kernel takes the first of these ways (make_plan):
 ///
-///     rule       one of ours (rules.h): torch has none in C++, or one that depends on the device
+///     rule       tracehost's (rules.h): torch has none in C++, or one that depends on the device
 ///     meta       torch's C++ meta kernel, which the op itself begins with
 ///     composite  the op is made of others: its own code runs, on fake tensors
 ///     in place   the result is an argument, whose sizes stay
@@ -41,7 +41,7 @@ private:
   c10::impl::ForceDispatchKeyGuard guard_;
 };
 
-/// Ops of this thread run for real for a block inside of such a one.
+/// For a block in a WithoutData block: ops of this thread run for real.
 class WithData {
 public:
   WithData();
@@ -53,12 +53,12 @@ private:
 /// Zeros that the way "data" makes for one op.
 inline constexpr std::int64_t kMostElements = std::int64_t{1} << 24;
 
-/// Whether this thread is inside of a meta kernel in Python, of an op that is not torch's: what
-/// runs there is not the body.
+/// Whether this thread runs a meta kernel in Python, of an op that is not torch's. Code that the
+/// kernel runs is not the body.
 bool in_python_kernel();
 
-/// Ops whose code runs above our key, with autograd on, and reads memory there: whoever dispatches
-/// them calls this one in their place.
+/// Whether the op's code runs above tracehost's key, with autograd on, and reads memory there. The
+/// dispatching code calls run_above() for such an op.
 bool runs_above(const c10::OperatorHandle &op);
 void run_above(const c10::OperatorHandle &op, torch::jit::Stack &stack);
 

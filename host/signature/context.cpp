@@ -50,8 +50,8 @@ Context Context::now() {
   const auto keys = c10::impl::tls_local_dispatch_key_set();
   const auto &autograd = c10::AutogradState::get_tls_state();
   Context context;
-  // Not the key of trace/op_hook.cpp: an InferenceMode that was begun in a body and ends after it
-  // (a generator's, when it is collected) puts that back.
+  // The key of trace/op_hook.cpp is left out. An InferenceMode that began in a body and ends after
+  // the body (a generator's, when it is collected) sets that key again.
   context.included = keys.included_.remove(c10::DispatchKey::TESTING_ONLY_GenericMode).raw_repr();
   context.excluded = keys.excluded_.raw_repr();
   context.grad = autograd.get_grad_mode();

@@ -23,7 +23,7 @@ struct Context {
   std::int32_t default_device = 0; ///< 0: none set; else type << 8 | (index + 1)
 
   /// Requires: no TorchFunction or TorchDispatch mode but a DeviceContext is active (the front end
-  /// refuses others and fills default_device).
+  /// rejects others and fills default_device).
   static Context now();
   bool operator==(const Context &) const = default;
   bool autocast() const {

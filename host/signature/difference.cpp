@@ -28,7 +28,7 @@ std::string layout_text(const TensorMeta &meta, bool with_strides) {
   return with_strides ? fmt::format("strides [{}]", fmt::join(meta.strides, ", ")) : meta.layout();
 }
 
-/// Of a relaxed tensor's strides only that it is contiguous can be the same at another size.
+/// Strides change with a dynamic size, so for a dynamic tensor only contiguity is compared.
 bool same_strides(const TensorMeta &a, const TensorMeta &b) {
   return a.strides == b.strides || (a.relaxed && a.contiguous && b.contiguous);
 }

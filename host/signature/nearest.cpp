@@ -22,7 +22,7 @@ constexpr std::array<int, 17> weights = {
     12, // structure
     4,  // object
     4,  // context
-    4,  // watched
+    4,  // guarded slot
     4,  // capture
     4,  // condition
     4,  // read

@@ -45,7 +45,7 @@ enum class Kind : std::uint8_t {
   device,   ///< payload.integer: type << 8 | (index + 1)
   atom,     ///< payload.atom: strings, big ints, complex, dtypes, functions, objects
   absent,   ///< an attribute, cell or key that holds nothing
-  alias,    ///< the very object of an earlier leaf: payload.alias
+  alias,    ///< the same object as an earlier leaf: payload.alias
   tuple,    ///< payload.atom: the exact type; children are the items
   list,     ///< as tuple
   dict,     ///< as tuple; children alternate key, value, in insertion order

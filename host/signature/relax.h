@@ -23,8 +23,8 @@ bool only_sizes(const std::vector<Difference> &differences);
 /// Whether a declaration can make them one: they differ in sizes, ranks and Python numbers alone.
 bool only_declarable(const std::vector<Difference> &differences);
 
-/// Makes each size of `request` any size that differs from `earlier`'s. Requires: they have the
-/// same tree, and tensors of the same ranks.
+/// Makes each dimension of `request` dynamic that differs in size from `earlier`'s. Requires: they
+/// have the same tree, and tensors of the same ranks.
 void relax(Signature &request, const Signature &earlier);
 
 /// Gives dimension `dimension` of slot `slot` a size again.

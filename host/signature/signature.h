@@ -31,7 +31,7 @@ struct GuardedSlot {
 struct CaptureSpec {
   std::string path; ///< `self.fc.weight`; `tensor used at train.py:12` where it has no path
   TensorMeta meta;
-  std::int32_t same_as_slot = -1; ///< it is the very tensor of that Slot, or -1
+  std::int32_t same_as_slot = -1; ///< the Slot that has the same tensor, or -1
   bool held = false;              ///< it has no path: the Specialization keeps it alive
 };
 
@@ -48,7 +48,7 @@ struct Signature {
   Context context;
   std::vector<GuardedSlot> guarded;
   std::vector<CaptureSpec> captures;
-  std::vector<SizeCondition> conditions; ///< on relaxed dimensions; known only after a trace
+  std::vector<SizeCondition> conditions; ///< on dynamic dimensions; known only after a trace
   std::vector<ValueGuard> values;        ///< that the body read; as `captures`
   std::vector<CheckedNumber> checked; ///< that the graph checks while it runs; no request has any
   std::vector<GradRead> grads;        ///< that the body read, by input; as `captures`
@@ -62,7 +62,7 @@ struct Signature {
   bool alive() const;
   /// How a user reaches an input of the graph: a slot or, past them, a capture.
   std::string input_path(std::uint32_t input) const;
-  /// Whether a slot has a relaxed dimension.
+  /// Whether a slot has a dynamic dimension.
   bool relaxed() const;
   /// The first node of slot `slot`: its path() names the slot.
   std::size_t first_node(std::uint32_t slot) const;

@@ -22,7 +22,7 @@ Result floor_divide(std::int64_t a, std::int64_t b) {
   return a / b - (a % b != 0 && (a < 0) != (b < 0));
 }
 
-/// Null: it can't be told in 64 bits.
+/// Null if the result can't be computed in 64 bits.
 Result apply(Op op, std::int64_t a, std::int64_t b) {
   std::int64_t result = 0;
   switch (op) {
@@ -118,7 +118,7 @@ std::string bracketed(const Part &part, int at_least) {
   return part.second < at_least ? "(" + part.first + ")" : part.first;
 }
 
-/// Of a comparison that was false; null for what is no comparison.
+/// The opposite of a comparison, for one that was false; null if `op` is no comparison.
 const char *opposite(Op op) {
   switch (op) {
   case Op::equal:

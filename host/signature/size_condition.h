@@ -13,7 +13,7 @@ namespace tracehost {
 
 struct Signature;
 
-/// The size of a relaxed dimension in a TensorMeta: any.
+/// The size of a dynamic dimension in a TensorMeta.
 inline constexpr std::int64_t kAnySize = -1;
 
 /// One step of a SizeExpression.

@@ -21,22 +21,22 @@ struct TensorMeta {
   const char *type_name = "Tensor";          ///< for messages; lives as long as `type`
   bool contiguous = true;                    ///< of what it was made from
   bool relaxed = false;                      ///< some of `sizes` are kAnySize
-  c10::SmallVector<std::int64_t, 4> sizes;   ///< kAnySize: a relaxed dimension
+  c10::SmallVector<std::int64_t, 4> sizes;   ///< kAnySize: a dynamic dimension
   c10::SmallVector<std::int64_t, 4> strides; ///< compared where the body read them
 
   static TensorMeta of(const at::Tensor &t, const void *type = nullptr,
                        const char *type_name = "Tensor");
   /// Whether `given` fits `sizes`: the same rank, and equal where they are not kAnySize.
   bool takes(c10::IntArrayRef given) const;
-  /// Makes dimension `dimension` any size.
+  /// Makes dimension `dimension` dynamic.
   void relax(std::size_t dimension) {
     sizes[dimension] = kAnySize;
     relaxed = true;
   }
   /// All fields but type_name, strides and is_leaf included.
   bool operator==(const TensorMeta &other) const;
-  /// `float32[8, 3]`, `float32[None, 3]` where relaxed, with `, requires_grad`, `, cuda:0`, `,
-  /// sparse` where not the default.
+  /// `float32[8, 3]`, `float32[None, 3]` for a dynamic dimension. What is not the default follows:
+  /// `, requires_grad`, `, cuda:0`, `, sparse`.
   std::string text() const;
   /// `strided`, `sparse`, `strided, conj` ...: what of `keys` a user has a name for.
   std::string layout() const;

@@ -13,7 +13,7 @@
 /// What tensors a declared parameter takes (docs/guides/input-signature.md), and tf's relations of
 /// such specs.
 ///
-///     (2, 3)  <=  (None, 3)  <=  (None, None)  <=  None          any size; any rank
+///     (2, 3)  <=  (None, 3)  <=  (None, None)  <=  None          dynamic; any rank
 ///     cuda:0  <=  cuda       <=  none given
 ///     unnamed <=  named                                          other names are not related
 
@@ -22,7 +22,7 @@ namespace tracehost {
 struct TensorSpec {
   using Shape = std::vector<std::int64_t>;
 
-  std::optional<Shape> shape = Shape{}; ///< kAnySize: any size; nullopt: any rank
+  std::optional<Shape> shape = Shape{}; ///< kAnySize: dynamic; nullopt: any rank
   at::ScalarType dtype = at::kFloat;
   std::optional<c10::Device> device; ///< nullopt: any; without an index: any of that type
   std::string name;                  ///< empty: none
@@ -31,7 +31,7 @@ struct TensorSpec {
   static TensorSpec of(const at::Tensor &tensor, std::string name = {});
   static TensorSpec of(const TensorMeta &meta, std::string name = {});
 
-  /// Does not tell `cpu` from `cpu:0`, which are one device.
+  /// `cpu` and `cpu:0` are equal, because they are one device.
   bool operator==(const TensorSpec &other) const;
   /// `TensorSpec(shape=(2, None), dtype=torch.float32, name=None)`, to be pasted back; the device
   /// is in it where one is given.

@@ -42,7 +42,8 @@ public:
   /// Ends a branch that raises: it has no results. `where`: the line
   /// that raises.
   void raise(Branch branch, const std::string &type, const std::string &message, const Site &where);
-  /// There is no If after all: the trace goes on with one of its branches, which runs behind this.
+  /// There is no If after all: the trace continues with one of its branches, which runs after this
+  /// call.
   void discard();
   /// Whether the graph could check the condition, where it is now.
   bool can_be_checked() const;

@@ -5,8 +5,8 @@
 
 namespace tracehost::staging {
 
-/// Another tensor object of the same contents and history: what leaves a block is told apart from
-/// what went in. Requires: trace::recording().
+/// A new tensor object of the same contents and history, so that what leaves a block is another
+/// object than what went in. Requires: trace::recording().
 at::Tensor new_identity(const at::Tensor &t);
 
 /// The bool of a condition of one element, as a value of the graph. Requires: trace::recording().

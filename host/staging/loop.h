@@ -15,10 +15,10 @@ namespace tracehost::staging {
 
 /// A `prim::Loop` under construction.
 ///
-/// Problem: the graph needs the body once, whatever the number of iterations, zero too. Answer: the
-/// body is run once on fake tensors without data, which stand for what each iteration gets from the
-/// one before. Then the finished loop itself, not the body, is run for the values with which the
-/// trace goes on.
+/// Problem: the graph needs the body once for any number of iterations, zero included. Answer: the
+/// body is run once on fake tensors, which stand for what each iteration gets from the one before.
+/// Then the finished loop itself, not the body, is run for the values with which the trace
+/// continues.
 ///
 ///     while s < 100:           body()     block(%i, %s.1): %s.2 = aten::mul(%s.1, 2)
 ///         s = s * 2                                        %c = aten::Bool(aten::lt(%s.2, 100))
@@ -38,7 +38,7 @@ public:
   Loop(const Bounds &bounds, std::vector<at::Tensor> carried);
 
   struct Next {
-    at::Tensor condition; ///< whether to go on; undefined: true
+    at::Tensor condition; ///< whether to continue; undefined: true
     std::vector<at::Tensor> carried;
   };
   /// `varying[i]`: by dimension of carried[i], whether its size may change.

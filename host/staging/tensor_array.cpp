@@ -178,7 +178,7 @@ void TensorArray::unstack(const at::Tensor &rows) {
   array_unstack(list_.value(), rows, fixed_);
 }
 
-/// Without data, only what was written tells what an element is.
+/// Without data, the metadata of an element is known only from a write.
 const TensorArray::Element &TensorArray::known_element() const {
   if (!element_)
     trace::refuse_staging("a TensorArray is read in a branch or loop that is staged, before "

@@ -74,7 +74,7 @@ private:
 
   std::weak_ptr<torch::jit::tracer::TracingState> trace_;
   torch::jit::Value *value_ = nullptr;
-  /// Tells whether value_ is there: a loop's body may have been staged in vain.
+  /// Knows whether value_ still exists: a loop's body may have been staged in vain.
   std::shared_ptr<torch::jit::Wrap<torch::jit::Value>> handle_;
   std::optional<TensorArrayList> list_; ///< where the trace has data
   std::optional<Element> element_;

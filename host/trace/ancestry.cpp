@@ -54,8 +54,8 @@ struct Search {
   }
 };
 
-/// Ops that give a contiguous tensor, at offset 0 of its own memory, whatever the strides of what
-/// they get.
+/// Ops whose result is contiguous, at offset 0 of its own memory, for any strides of their
+/// arguments.
 const std::unordered_set<std::string_view> kContiguous = {
     "aten::embedding", "aten::index_select", "aten::mm",    "aten::addmm",  "aten::bmm",
     "aten::baddbmm",   "aten::linear",       "aten::zeros", "aten::ones",   "aten::full",

@@ -17,8 +17,8 @@ ancestry(c10::ArrayRef<const torch::jit::Value *> results);
 /// and blocks say. True of what a loop carries while it is recorded.
 bool may_share_memory_with_inputs(const torch::jit::Value *tensor);
 
-/// Whether the strides of `tensor` may follow from those of an input, as far as ops are known. Not
-/// so behind an op that gives a contiguous tensor whatever it gets (mm, embedding).
+/// Whether the strides of `tensor` may follow from those of an input, as far as ops are known. They
+/// do not follow after an op whose result is contiguous for any arguments (mm, embedding).
 bool may_lie_as_inputs(const torch::jit::Value *tensor);
 
 /// Whether each call computes the same `scalar`: of no input, and nothing is drawn. Writes to

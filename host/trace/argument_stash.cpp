@@ -50,7 +50,7 @@ void clear_argument_stash() {
   // torch exports no way to drop an entry but to use it: as inputs of a node that is never
   // inserted.
   auto &graph = *tracer::getTracingState()->graph;
-  // Of a stashed list, torch takes the elements that were no tensors from the array given here, so
+  // For a stashed list, torch takes the elements that were no tensors from the array given here, so
   // the array may not be short. Its size counts only where nothing is stashed.
   static const std::int64_t zeros[1 << 16] = {};
   const c10::IntArrayRef nothing(zeros, std::size_t{0});

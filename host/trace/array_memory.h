@@ -9,10 +9,10 @@
 /// Memory of numpy arrays that the body has turned into tensors.
 ///
 /// Problem: torch.from_numpy(array) shares memory with the array, and no op makes the tensor.
-/// Answer: the graph has a constant with the array's values. The front end compares the contents
-/// of the array at each call, so a call with other contents has another graph. A constant shares
-/// no memory: a write to such a tensor, its return, and a tensor from outside in the same memory
-/// are refused.
+/// Answer: the graph has a constant with the array's values. The front end compares the contents of
+/// the array at each call, so a call with other contents has another graph. A constant shares no
+/// memory. So a write to such a tensor, its return, and a tensor from outside in the same memory
+/// are unsupported.
 
 namespace tracehost::trace {
 

@@ -19,10 +19,10 @@ namespace tracehost::trace {
 torch::jit::Value *value_of(const at::Tensor &t);
 /// `t` stands for `value` from now on. Requires: recording().
 void bind(const at::Tensor &t, torch::jit::Value *value);
-/// The sizes of `value` depend on values: reads of them are refused. Requires: active().
+/// The sizes of `value` depend on values, so reads of them are unsupported. Requires: active().
 void set_inexact(torch::jit::Value *value);
-/// `t` may be, in eager, the very tensor that went into a staged block: no op may change what it is
-/// (its sizes, its history), only what it holds. In this call it is `original`.
+/// `t` may be, in eager, the same tensor that went into a staged block. So an op may change its
+/// values, but not its sizes and history. In this call, `t` is `original` in eager.
 void may_be_another(const at::Tensor &t, const at::Tensor &original);
 /// A node with blocks is about to be destroyed.
 void forget(torch::jit::Node *node);
@@ -35,28 +35,27 @@ void settle_kept(torch::jit::Graph &graph);
 /// The graph has the thread's modes from here on; before a block, so that it begins with them.
 /// Requires: recording().
 void record_modes();
-/// What was refused in a block that is not run is no part of the trace any more. Requires:
-/// active().
+/// Forgets the error for unsupported code in a block that is not run. Requires: active().
 void forgive_refusal();
-/// What has failed in a block is raised by the graph, where it is reached: no reason to refuse.
-/// Requires: active().
+/// Forgets a failure in a block, because the graph raises the same error if it reaches the block.
+/// So the failure does not make the body unsupported. Requires: active().
 void forgive_failure();
 /// The graph raises here what a block of the body has raised.
 void note_raised();
-/// What was changed first that could not be taken back, as `aten::add_ at net.py:12`; empty:
-/// nothing. A discarded block puts back what it was before. Requires: active().
+/// The first change that could not be undone, as `aten::add_ at net.py:12`; empty: there was none.
+/// A discarded block restores the effect that was first before the block. Requires: active().
 std::string first_effect();
 void set_first_effect(std::string effect);
 /// `t` belongs to the block that is recorded now. Requires: in_block().
 void note_made_in_block(const at::Tensor &t);
-/// Refuses `t` if a block that is closed now has made it. Requires: recording(), `t` is not known.
+/// Raises if a block that is closed now has made `t`. Requires: recording(), `t` is not known.
 void check_not_of_block(const at::Tensor &t);
 /// Where a tensor without data was made that outlives its block, as something has stored it; line
 /// 0: nowhere. Requires: active(), no block is open.
 Site left_behind();
 /// Whether what is recorded now is in a branch or a loop. Requires: active().
 bool in_block();
-/// Refuses control flow that can't be a part of the graph. Requires: active().
+/// Raises for control flow that can't be a part of the graph. Requires: active().
 [[noreturn]] void refuse_staging(const std::string &message);
 
 /// What is recorded while this lives goes to the end of `block`; what is made there is known only

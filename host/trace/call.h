@@ -35,8 +35,8 @@ private:
 /// recording().
 void record_call(c10::intrusive_ptr<Callback> callback, const std::vector<at::Tensor> &inputs,
                  const std::vector<at::Tensor> &outputs);
-/// What ran for real, a call or a branch, raised, and so is not recorded: a body that catches that
-/// and goes on is refused with `message`. Requires: active().
+/// A call or a branch that ran for real has raised, and so is not recorded. A body that catches the
+/// exception and continues is unsupported, with `message`. Requires: active().
 void note_raised(const std::string &message);
 
 /// Whether the trace runs without data, and so calls nothing. Requires: active().

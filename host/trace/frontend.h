@@ -25,12 +25,12 @@ struct Instruction {
   bool operator==(const Instruction &) const = default;
 };
 
-/// What a trace asks of whoever wrote the body: Python's bindings, or a fake in tests.
+/// What a trace asks of the front end that runs the body: Python's bindings, or a fake in tests.
 class Frontend {
 public:
   virtual ~Frontend() = default;
 
-  /// The user's line that runs now; the last known one where none can be told.
+  /// The user's line that runs now; the last known one if the current line is unknown.
   virtual Site here() = 0;
 
   virtual Instruction instruction() { return {}; }
@@ -44,7 +44,7 @@ public:
 
   /// The path by which later calls reach `tensor`, which existed before the trace and which no
   /// recorded op made. A text for messages if the tensor has no path; then it is held. Calls
-  /// refuse() for a tensor that was born during the trace.
+  /// `refuse()` for a tensor that was born during the trace.
   virtual std::string capture_path(const at::Tensor &tensor) = 0;
 
   /// The path by which the body may reach `tensor` besides; empty: none.
@@ -52,7 +52,8 @@ public:
 
   virtual ValueReads value_reads() const { return ValueReads::trace; }
 
-  /// Whether a refused body goes on without being recorded, from the place where it was refused.
+  /// Whether an unsupported body continues without being recorded, from the place where the trace
+  /// failed.
   virtual bool goes_on() const { return false; }
 
   /// Whether the whole body runs without data. Then ops run on the fake tensor of each tensor that
@@ -63,7 +64,7 @@ public:
   /// it waits for may want that lock. `wait` must not need the lock.
   virtual void blocking(const std::function<void()> &wait) { wait(); }
 
-  /// Throws the front end's exception for a refusal; `message` holds the line already.
+  /// Throws the front end's exception for an unsupported program; `message` holds the line already.
   [[noreturn]] virtual void refuse(Refusal why, const std::string &message) = 0;
 };
 

@@ -107,7 +107,8 @@ void Gradients::about_to_run(const EngineCall &call) {
   }
 }
 
-/// A leaf that a gradient has come to has one now, whatever was before.
+/// A leaf that got a gradient from the backward pass has one now, independent of its state before
+/// the call.
 void Gradients::has_run() {
   ++runs_;
   for (const Leaf &leaf : leaves_) {
@@ -150,8 +151,8 @@ std::vector<std::pair<at::Tensor, GradState>> Gradients::assumed() const {
   return result;
 }
 
-/// Whether putting back the `.grad`s of leaves is enough to take back the call; they are saved
-/// then.
+/// Whether restoring the `.grad`s of leaves is enough to undo the call. If so, the `.grad`s are
+/// saved.
 bool Scope::can_be_taken_back(const EngineCall &call) {
   if (!effect_.empty())
     return false;

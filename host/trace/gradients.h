@@ -57,14 +57,14 @@ private:
   std::vector<Leaf> leaves_; ///< that the engine may reach, while it runs
   int runs_ = 0;
   std::unordered_map<Impl, std::pair<at::Tensor, GradState>> before_; ///< the call
-  std::unordered_set<Impl> sure_; ///< have a gradient, or none, whatever was before the call
+  std::unordered_set<Impl> sure_; ///< have a gradient, or none, for any state before the call
   std::unordered_set<Impl> read_;
   /// Of tensors, what the graph has as their gradient; the tracer keeps its address from reuse.
   std::unordered_map<Impl, Impl> grads_;
 };
 
-/// Makes the tensors of `call` known to the trace and brings its modes up to date; refuses what
-/// can't be recorded. Requires: recording().
+/// Makes the tensors of `call` known to the trace, and brings its modes up to date. Raises for a
+/// call that can't be recorded. Requires: recording().
 void prepare_engine_call(const EngineCall &call);
 /// Records a call that has run. `results`: as many as inputs, undefined for None; none where it
 /// accumulates. Requires: recording(), prepare_engine_call() before.

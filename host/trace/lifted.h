@@ -13,9 +13,9 @@
 ///                self.w = make_weight()
 ///            return x * self.w
 ///
-/// What is made there existed before as far as the trace is concerned: a capture. What the trace
-/// made, or was given, is refused there: it stands for a value of every later call, and has none
-/// that a block which runs once could use.
+/// To the trace, a tensor that is made there existed before, so it is a capture. A tensor that the
+/// trace made, or was given, is unsupported there. Such a tensor stands for a value of every later
+/// call, and has no value that a block which runs once could use.
 
 namespace tracehost::trace {
 
@@ -34,8 +34,8 @@ bool in_kernel();
 /// Whether the trace made `t`, or was given it. Requires: lifted().
 bool is_traced(const at::Tensor &t);
 
-/// Recording goes on for a moment, so that a read in a lifted block is refused, or noted, as one of
-/// the body is. Nothing outside of such a block.
+/// Resumes recording for a moment, so that a read in an eager region raises, or is noted, as a read
+/// of the body is. Does nothing outside of an eager region.
 class Resumed {
 public:
   Resumed();

@@ -25,7 +25,7 @@ bool is_visible(const jit::Graph &graph, const jit::Value *value) {
   return block;
 }
 
-/// Of the kind that the number has at the trace.
+/// Whether a number of this kind has a text for `spec`. `kind`: as at the trace.
 bool has_text(NumberKind kind, std::string_view spec) {
   const c10::IValue one = kind == NumberKind::boolean   ? c10::IValue(true)
                           : kind == NumberKind::integer ? c10::IValue(std::int64_t{1})

@@ -79,7 +79,8 @@ private:
 };
 
 /// autocast holds the lock of its casts while it casts a weight, and the tracer asks the front end
-/// for the line of that cast. So whoever waits for that lock must not hold the front end's.
+/// for the line of that cast. So a thread that waits for autocast's lock must not hold the front
+/// end's.
 void forget_casts(Frontend &frontend);
 
 } // namespace tracehost::trace

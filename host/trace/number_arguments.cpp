@@ -23,8 +23,9 @@
 ///     x.uniform_(t[0], 1.0)  the same of a tensor
 ///     [1.0, 2.0][n] * x      neither
 ///
-/// A constant stands for a number if the op has as many of that value as were read; else nobody can
-/// tell which is which. What no op takes, the graph checks (speculation.cpp).
+/// A constant stands for a number if the op has as many constants of that value as were read. Else
+/// it is not known which constant is which number. A number that no op takes is checked by the
+/// graph (speculation.cpp).
 
 namespace tracehost::trace {
 
@@ -159,8 +160,8 @@ void Scope::cast_number(jit::Stack &stack) {
   value = std::move(made);
 }
 
-/// A number is a tensor to libtorch, and eager's ops refuse it as one. So do we, where it is not
-/// beside a tensor.
+/// A traced number is a tensor to libtorch, but few of eager's ops take a number in place of a
+/// tensor. So a number raises here, unless the op is one of kTakeNumbers and has a tensor too.
 void Scope::check_numbers(const c10::OperatorHandle &op, const jit::Stack &stack) {
   bool number = false, tensor = false;
   each_tensor(
@@ -253,7 +254,7 @@ static bool takes_parsed_tensor(const jit::Node *node, const jit::Value *number)
 }
 
 /// The op's node has constants of the values that were read, which become the numbers. Leaves those
-/// in `reads` that it has not, or of which nobody can tell which constant they are.
+/// in `reads` that the node does not have, or whose constant is not known.
 void Scope::take_constants(const c10::OperatorHandle &op, std::vector<NumberRead> &reads) {
   jit::Node *node = node_of(op);
   std::vector<NumberRead> left;

@@ -214,7 +214,7 @@ std::optional<c10::IValue> value_of_number(const at::Tensor &number) {
 
 namespace {
 
-/// Of a scalar whose kind is told by values, all that it may have; as bits.
+/// All kinds that `scalar` may have, as bits. There are several only if its kind depends on values.
 Kinds kinds_of(const jit::Value *scalar, NumberKind kind) {
   const auto found = current->loose.find(scalar);
   return found == current->loose.end() ? bit(kind) : found->second;
@@ -344,7 +344,7 @@ void refuse_number(const at::Tensor &, const std::string &how) {
                   "(torch.where, masks; under autograph, if, while and range() take "
                   "them), or trace with values.",
                   how, text(current->here())));
-  std::terminate(); // refuse() throws
+  std::terminate(); // `refuse()` throws
 }
 
 bool may_check() { return !current->without_data() && current->may_check(); }

@@ -52,8 +52,8 @@ bool is_traced_number(const at::Tensor &t);
 /// doubles, at least one of them traced. Throws what the op does (Raised, LeavesNumbers). Requires:
 /// recording().
 at::Tensor compute_number(const NumberOp &op, const std::vector<c10::IValue> &operands);
-/// The type of `number` counts from here on: where values tell it (`max` of an int and a float),
-/// the graph checks it. Requires: recording().
+/// The type of `number` counts from here on. If the type depends on values (`max` of an int and a
+/// float), the graph checks the type. Requires: recording().
 void settle_kind(const at::Tensor &number);
 /// A tensor of the same value, which weighs in type promotion as a tensor. Requires: recording().
 at::Tensor tensor_of_number(const at::Tensor &number);
@@ -61,23 +61,24 @@ at::Tensor tensor_of_number(const at::Tensor &number);
 torch::jit::Value *number_constant(torch::jit::Graph &graph, const c10::IValue &number);
 /// What a traced number is in this call; nullopt where it has no data.
 std::optional<c10::IValue> value_of_number(const at::Tensor &number);
-/// The value, for C code that may be on its way to an op, which has the number from the graph
-/// then (`x[:n]`); it is refused otherwise. Requires: recording().
+/// The value, for C code that may be on its way to an op, which then has the number from the graph
+/// (`x[:n]`). Otherwise the graph checks the value, or the read is unsupported (speculation.cpp).
+/// Requires: recording().
 std::int64_t index_of_number(const at::Tensor &number);
 /// The same of a float (`F.dropout(x, p=n)`).
 double real_of_number(const at::Tensor &number);
 /// The value, for the op that is called next: it has that as a constant, which becomes the number.
 /// Requires: recording().
 c10::IValue give_number(const at::Tensor &number);
-/// Whether a check may stand here: nothing was changed before that could not be taken back, and one
+/// Whether a check may stand here: nothing was changed before that could not be undone, and one
 /// more graph may serve the same arguments. Requires: recording().
 bool may_check();
-/// The body needs the value of `t`, if that is a number of the trace: the graph checks it, or it is
-/// refused (speculation.cpp). Also where torch has switched the tracer off for a moment
-/// (torch.tensor(...)). Requires: active().
+/// The body needs the value of `t`. If `t` is a number of the trace, the graph checks the value, or
+/// the read is unsupported (speculation.cpp). Also where torch has switched the tracer off for a
+/// moment (torch.tensor(...)). Requires: active().
 void need_number(const at::Tensor &t, const std::string &how);
-/// The body needs the value of a number that has none in this trace: refused. `how`: `float()`, `a
-/// dict key`. Requires: recording().
+/// Raises, because the body needs the value of a number that has none in this trace. `how`:
+/// `float()`, `a dict key`. Requires: recording().
 [[noreturn]] void refuse_number(const at::Tensor &number, const std::string &how);
 
 /// The scalar in place of a tensor that was made of one, and of what libtorch's argument parser

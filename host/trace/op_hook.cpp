@@ -96,7 +96,7 @@ void run(const c10::OperatorHandle &op, c10::DispatchKeySet keys, torch::jit::St
 
 void dispatch(const c10::OperatorHandle &op, c10::DispatchKeySet keys, torch::jit::Stack *stack) {
   const auto below = keys & c10::DispatchKeySet(c10::DispatchKeySet::FULL_AFTER, kKey);
-  if (!hook) { // put back by something that has outlived a trace: signature/context.cpp
+  if (!hook) { // restored by something that has outlived a trace: signature/context.cpp
     c10::impl::tls_set_dispatch_key_included(kKey, false);
     op.redispatchBoxed(below, stack);
     return;

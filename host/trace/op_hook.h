@@ -38,7 +38,7 @@ public:
   virtual void after(const c10::OperatorHandle &op, const torch::jit::Stack &stack) = 0;
   /// An op called where torch has the tracer switched off for a moment, as torch.tensor([...]) has.
   virtual void unrecorded(const c10::OperatorHandle &op, const torch::jit::Stack &stack) = 0;
-  /// An op called where nothing is traced: inside of a recorded one, or in a block without tracing.
+  /// An op called where nothing is traced: inside a recorded op, or in a block without tracing.
   virtual void outside(const c10::OperatorHandle &, const torch::jit::Stack &) {}
   /// Whether nothing is to be recorded any more. One of the above has said so by an Abandoned, or
   /// code that is not an op has.
@@ -46,7 +46,7 @@ public:
 };
 
 /// Installs `hook` for the current thread for a block. before() and after() come only while the
-/// tracer records; none comes inside of a recorded op.
+/// tracer records; none comes inside a recorded op.
 class InstalledHook {
 public:
   explicit InstalledHook(OpHook &hook);

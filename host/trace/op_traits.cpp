@@ -80,7 +80,7 @@ const Names kInexact = {"aten::nonzero_numpy",
 
 const Names kLiteral = {"aten::lift_fresh", "aten::to", "aten::detach_", "aten::lift"};
 
-// Beside linalg's: some values make them raise, whatever the shapes are.
+// Ops that raise for some values, at any shapes. The ops of linalg do so too, and are not listed.
 const Names kRaises = {"aten::cholesky",
                        "aten::cholesky_inverse",
                        "aten::cholesky_solve",
@@ -162,7 +162,7 @@ bool is_statistic(const c10::Argument &argument) {
   return argument.name() == "running_mean" || argument.name() == "running_var";
 }
 
-/// Of an op with running statistics: whether it updates them with these arguments.
+/// Whether an op with running statistics updates them with these arguments.
 bool updates_statistics(const c10::OperatorHandle &op, c10::ArrayRef<c10::IValue> arguments) {
   const auto &schema = op.schema();
   for (std::size_t i = 0; i < arguments.size(); ++i) {

@@ -15,7 +15,7 @@ struct OpTraits {
   bool splits = false;       ///< returns as many tensors as its input has sizes
   bool drops_dimensions = false; ///< those of size 1: its result may have none at one call alone
   bool inexact = false;          ///< the result's sizes depend on values: inexact_with() decides
-  bool writes = false;           ///< into some of its arguments: is_written() tells which
+  bool writes = false;           ///< into some of its arguments: is_written() says which
   bool aside = false;            ///< no part of a graph: marks a region for the profiler
   bool resizes = false;          ///< resize_ and its kin, of which the tracer makes no node
   bool reshapes = false;         ///< changes what its first argument is: `t_`, `detach_`, `set_`

@@ -15,11 +15,11 @@
 
 namespace tracehost::trace {
 
-/// What a trace with dimensions of any size does beside the trace itself: tells traced sizes from
-/// exact ones, turns what the body asks of a traced size into conditions and pins.
+/// What a trace with dynamic dimensions does beside the trace itself. It separates traced sizes
+/// from exact ones, and turns the body's reads of a traced size into conditions and pins.
 class RelaxedSizes {
 public:
-  /// `refuse` throws for a read that may not be pinned.
+  /// `refuse` throws for a read whose dimension may not be specialized.
   RelaxedSizes(const std::vector<at::Tensor> &slots, const Relaxation &relaxation,
                Frontend &frontend, Traced &result, std::function<void(const std::string &)> refuse);
 
@@ -41,7 +41,7 @@ public:
   std::int64_t index(const at::Tensor &size);
   /// The truth of a comparison of sizes, which becomes a condition.
   bool truth(const at::Tensor &comparison);
-  /// Pins what tells `t`'s strides or offset from those at another size.
+  /// Specializes the dimensions that `t`'s strides or offset depend on.
   void read_strides(const at::Tensor &t);
   void read_contiguity(const at::Tensor &t);
   /// chunk: how many there are depends on the size.

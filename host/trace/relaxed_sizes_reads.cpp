@@ -55,7 +55,8 @@ bool RelaxedSizes::take_stashed(jit::Value *value) {
 
 std::int64_t RelaxedSizes::index(const at::Tensor &size) {
   jit::Value *value = value_of(size);
-  // A slice is read before it is recorded: the next op tells.
+  // The bounds of a slice are read before the slice is recorded. The next op shows whether there is
+  // one.
   if (value && !take_stashed(value)) {
     advance();
     if (leaves_of(value))

@@ -11,7 +11,7 @@
 
 namespace tracehost::trace {
 
-/// The nodes that save what a check may have to put back (program/undo.h says why).
+/// The nodes that save what a failed check may have to restore (program/undo.h says why).
 ///
 /// A node is made where something is about to change. Only a check behind it makes it needed: those
 /// without are taken out at the end.

@@ -29,11 +29,11 @@ void Scope::refuse(Refusal why, const std::string &what) {
   if (frontend_.goes_on()) {
     abandoned_ = true;
     set_tracing_state(nullptr);
-    if (!on_fake_tensors_) // else only who stages the block can go on, without it
+    if (!on_fake_tensors_) // else only the code that stages the block can continue
       throw Abandoned(what_);
   }
   frontend_.refuse(why, what);
-  std::terminate(); // a front end's refuse() throws
+  std::terminate(); // a front end's `refuse()` throws
 }
 
 void Scope::refuse_read(const c10::OperatorHandle &op, const jit::Stack &stack) {
@@ -310,7 +310,7 @@ void Scope::refuse_shared(const std::string &what, const std::string &made_at) {
                   "has a copy of the array. Copy it in the body too (torch.tensor(array)), or "
                   "pass the array as an argument.",
                   what, made_at));
-  std::terminate(); // refuse() throws
+  std::terminate(); // `refuse()` throws
 }
 
 void Scope::check_returned(const at::Tensor &t) {

@@ -40,9 +40,9 @@ namespace jit = torch::jit;
 struct LiftedBlock {
   std::uint64_t number;
   Site where;
-  std::shared_ptr<jit::tracer::TracingState> state; ///< the trace's, to go on with
+  std::shared_ptr<jit::tracer::TracingState> state; ///< the trace's, to continue with
   std::unique_ptr<ModesOfCall> modes;
-  bool resumed = false; ///< recording goes on for a moment
+  bool resumed = false; ///< recording continues for a moment
 };
 
 /// The state of one trace; lives on the stack of trace().
@@ -86,14 +86,14 @@ public:
   void forget(jit::Node *node);
   /// Makes sure that the tracer knows `t`, as a capture if need be.
   void know(const at::Tensor &t);
-  /// Refuses a result in the memory of an array.
+  /// Raises for a result in the memory of an array.
   void check_returned(const at::Tensor &t);
   /// What stands for `t` where the trace has no data; the tracer knows it as it knows `t`.
   at::Tensor fake_tensor(const at::Tensor &t);
   bool without_data() const { return on_fake_tensors_ > 0 || frontend_.without_data(); }
   Site here() { return frontend_.here(); }
   void forget_casts() { trace::forget_casts(frontend_); }
-  /// Of the line that runs now. Ops of one line share a Source.
+  /// The source range of the line that runs now. Ops of one line share a Source.
   const jit::SourceRange &place();
   ValueReads reads_as() const { return reads_as_; }
   [[noreturn]] void refuse(Refusal why, const std::string &what);
@@ -109,10 +109,11 @@ public:
     raised.clear();
     numbers_read_.clear();
   }
-  /// The body reads the value of `t`: refused, guarded or baked, as the user said. `as_numbers`: it
-  /// gets nothing but numbers. value_reads.cpp.
+  /// The body reads the value of `t`. The read is unsupported, guarded or baked, as the user chose.
+  /// `as_numbers`: the body gets nothing but numbers. value_reads.cpp.
   void read(const at::Tensor &t, const std::string &how, bool as_numbers);
-  /// After the body: balances modes; a swallowed refusal is refused again.
+  /// After the body: balances modes, and raises again for an unsupported step whose error the body
+  /// swallowed.
   void close();
 
   // What is done to a tensor's object: state.cpp.
@@ -125,21 +126,21 @@ public:
   bool made_its_memory(const at::Tensor &t) const;
   /// Whether the strides of `t` may be others where an input's are.
   bool may_lie_as_inputs(const at::Tensor &t) const;
-  bool sets_data = false; ///< `t.data = x` gives strides that no node tells
+  bool sets_data = false; ///< `t.data = x` gives strides that no node has
   void check_reshaped(const c10::OperatorHandle &op, const at::Tensor &t);
 
   // Numbers whose value the body needs: speculation.cpp.
-  /// The trace goes on with `actual`, and the graph checks it here. `how`: `bool()`.
+  /// The trace continues with `actual`, and the graph checks the number here. `how`: `bool()`.
   /// `where`: the line that needs it.
   void speculate(jit::Value *scalar, const c10::IValue &actual, const std::string &how,
                  const std::string &where);
-  /// The same of its type, where values tell that.
+  /// The same of its type, if the type depends on values.
   void check_kind(jit::Value *scalar, NumberKind actual);
-  /// Numbers whose type values tell (`min` of an int and a float), and the types that they may
-  /// have. While only numbers are computed of one, no check is needed.
+  /// Numbers whose type depends on values (`min` of an int and a float), and the types that they
+  /// may have. While only numbers are computed of one, no check is needed.
   std::unordered_map<const jit::Value *, unsigned> loose;
-  /// A number op raises or does not, and an `except` of the body may tell. The graph checks it.
-  /// `known`: the operands have values in this call.
+  /// A number op raises or does not, and an `except` of the body may depend on that. So the graph
+  /// checks it. `known`: the operands have values in this call.
   void check_raises(const NumberOp &op, const std::vector<jit::Value *> &operands, bool raises,
                     bool known = true);
   std::vector<jit::Value *> texts; ///< of numbers, by the marks that stand for them (messages.h)
@@ -148,7 +149,7 @@ public:
   /// What is recorded now may raise. In a loop it may do so behind effects of earlier iterations.
   void note_raise() { result.raises_late |= !effect_.empty() || !saves_.empty() || in_loop(); }
   bool in_loop() const;
-  /// Something is about to change that a graph cannot take back.
+  /// Something is about to change that a graph cannot undo.
   void note_effect(const std::string &what);
   const std::string &first_effect() const { return effect_; }
   void set_first_effect(std::string effect) { effect_ = std::move(effect); }
@@ -165,8 +166,8 @@ public:
 
   // Parts of the body that are not recorded as ops: lifted.cpp, call.cpp.
   void lift();
-  void land(bool at_end = false); ///< after lift(): recording goes on
-  /// In a lifted block: whether the trace made `t`, or was given it as a slot.
+  void land(bool at_end = false); ///< after lift(): recording continues
+  /// In an eager region: whether the trace made `t`, or was given it as a slot.
   bool is_traced(const at::Tensor &t) const;
   void prepare_call(const std::vector<at::Tensor> &inputs);
   void record_call(c10::intrusive_ptr<Callback> callback, const std::vector<at::Tensor> &inputs,
@@ -186,7 +187,7 @@ public:
   /// change what ops do.
   std::vector<jit::Value *> randoms;
   std::optional<LiftedBlock> lifted;
-  std::string raised; ///< a recorded call did: the sentence that refuses a body which goes on
+  std::string raised; ///< a recorded call did: the message for a body that continues
 
   // Blocks of the graph under construction: block.cpp.
   void record_modes();
@@ -199,7 +200,7 @@ public:
   void check_not_of_block(const at::Tensor &t);
   void take_block(jit::Node *node, std::size_t taken);
   bool made_without_data(const at::Tensor &t) const;
-  /// Of a tensor without data that a block has made, if any is alive: where.
+  /// Where a block made a tensor without data that is still alive, if there is one.
   Site left_behind() const;
   using Weak = c10::weak_intrusive_ptr<c10::TensorImpl, c10::UndefinedTensorImpl>;
   /// May be, in eager, what went into a staged block; no address is used twice. The second is the
@@ -280,11 +281,11 @@ private:
   std::unordered_map<const c10::TensorImpl *, jit::Value *> captured_; ///< hidden inputs
   jit::Node *own_node_ = nullptr; ///< of the op under way that record() has made one for
   std::vector<std::pair<Weak, Site>> without_data_; ///< tensors that blocks have made
-  /// Tensors made in a block, of which only its end tells what they are.
+  /// Tensors made in a block. Around the block they are known only after take_block().
   std::unordered_map<const c10::TensorImpl *,
                      std::pair<c10::weak_intrusive_ptr<c10::TensorImpl>, jit::Value *>>
       of_blocks_; ///< with its value; null: taken out of the graph
-  /// Tensors made in the body that were told to require gradients; no address is used twice.
+  /// Tensors made in the body that were set to require gradients; no address is used twice.
   std::unordered_map<const c10::TensorImpl *, c10::weak_intrusive_ptr<c10::TensorImpl>> leaves_;
   jit::Node *resizing_ = nullptr; ///< of the resize_ under way
   int on_fake_tensors_ = 0;

@@ -18,7 +18,7 @@
 /// call? Would an op fail there, or give another number of dimensions? Answer: each node of the
 /// growing graph is run on fake tensors too, at all SizePoints.
 ///
-///     x[8, 5], 8 relaxed          real     near     far      large     ones
+///     x[8, 5], 8 dynamic          real     near     far      large     ones
 ///     y = cat([x, x]).sum(1)      [16]     [22]     [12]     [2012]    [2]      a traced size
 ///     z = y.view(2, -1)           [2, 8]   [2, 11]  [2, 6]   [2, 1006] [2, 1]   2 is an int
 
@@ -52,7 +52,7 @@ public:
 
   /// Runs what was recorded since; stops at the first node that fails where it must hold.
   std::optional<Trouble> advance(torch::jit::Graph &graph);
-  /// Of a value that advance() has passed, or a pure node that was put before that.
+  /// The entry of a value that advance() has passed, or of a pure node inserted before that point.
   const Entry &of(torch::jit::Value *value);
   /// Forgets all: the points have changed.
   void restart();

@@ -10,16 +10,16 @@
 
 namespace tracehost::trace {
 
-/// A set of relaxed dimensions, a bit each; those from the 64th on share the last bit.
+/// A set of dynamic dimensions, a bit each; those from the 64th on share the last bit.
 using LeafSet = std::uint64_t;
 
-/// The relaxed dimensions of a trace's slots and captures, and the sizes at which each op is tried
+/// The dynamic dimensions of a trace's slots and captures, and the sizes at which each op is tried
 /// beside the trace.
 ///
 /// Dimensions that had equal sizes at the trace are of one *symbol*: they get equal sizes at the
 /// other points too, as `x + y` needs it.
 ///
-///     x[8, 5], y[8], all relaxed     symbols  s: x.0, y.0    t: x.1
+///     x[8, 5], y[8], all dynamic     symbols  s: x.0, y.0    t: x.1
 ///     real    as at the trace        8      5
 ///     near    a little above, odd    11     7     ops must hold here: else the dimension
 ///     far     a little below, even   6      4     stays exact
@@ -56,16 +56,16 @@ public:
   /// How many points differ from each other: lead and rest only where a symbol has two leaves.
   std::size_t count() const;
   std::int64_t size(std::size_t leaf, std::size_t point) const;
-  /// Of an unpinned symbol; `point` < kTogether.
+  /// The size of a symbol that is not specialized; `point` < kTogether.
   std::int64_t symbol_size(std::size_t symbol, std::size_t point) const;
   /// The leaf at that dimension, or -1.
   int leaf_at(std::uint32_t slot, std::int64_t dimension) const;
 
   static LeafSet bit(std::size_t leaf) { return LeafSet{1} << (leaf < 63 ? leaf : 63); }
   bool contains(LeafSet set, std::size_t leaf) const { return set & bit(leaf); }
-  /// The unpinned leaves of `symbol`.
+  /// The leaves of `symbol` that are not specialized.
   std::vector<std::size_t> open_leaves(std::size_t symbol) const;
-  /// The symbols with unpinned leaves in `set`.
+  /// The symbols of the leaves in `set` that are not specialized.
   std::vector<std::size_t> open_symbols(LeafSet set) const;
 
   void pin(std::size_t leaf) { leaves_[leaf].pinned = true; }

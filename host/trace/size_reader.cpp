@@ -255,7 +255,8 @@ std::optional<ReadSize> SizeReader::computed(const Values &wanted, const jit::Gr
     const Shadow::Entry &entry = shadow_.of(node->output());
     if (!entry.sure() || !integer(entry.at[0]) || !fits(values(node->output()), wanted))
       continue;
-    // `k = m.shape[1] + 0` has the values of m.shape[1], which is walked to tell what `k` is.
+    // `k = m.shape[1] + 0` has the values of m.shape[1], which is walked to find the expression of
+    // `k`.
     if (!walked_.insert(node).second)
       continue;
     ReadSize found;

@@ -9,10 +9,10 @@
 
 namespace tracehost::trace {
 
-/// A value computed from sizes, as an expression over the inputs' relaxed dimensions.
+/// A value computed from sizes, as an expression over the inputs' dynamic dimensions.
 struct ReadSize {
   SizeExpression expression;
-  LeafSet leaves = 0;               ///< the relaxed dimensions that occur in it
+  LeafSet leaves = 0;               ///< the dynamic dimensions that occur in it
   std::vector<std::size_t> symbols; ///< whose leaves have to be equal for it to hold
 };
 
@@ -23,7 +23,7 @@ class SizeReader {
 public:
   SizeReader(Shadow &shadow, const SizePoints &points) : shadow_(shadow), points_(points) {}
 
-  /// Nullopt where it can't be told; of a comparison: one that was recorded as an op.
+  /// Nullopt if the expression is not known; of a comparison: one that was recorded as an op.
   std::optional<ReadSize> read(torch::jit::Value *value);
   /// What has these values at the points; nullopt at points where it is not known.
   std::optional<ReadSize> identify(const std::vector<std::optional<std::int64_t>> &values,

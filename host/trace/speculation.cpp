@@ -14,19 +14,20 @@
 /// Numbers whose value the body needs.
 ///
 /// Problem: an `if` of library code, a dict key or C code needs the value itself, and a later call
-/// may have another one. Answer: the trace goes on with the value of this call, and the graph
-/// checks it at that place. A call whose check fails leaves nothing behind; then the graph for
-/// another value is tried, or one more is traced (function/).
+/// may have another one. Answer: the trace continues with the value of this call, and the graph
+/// checks the value at that place. A call whose check fails leaves nothing behind; then the graph
+/// for another value is tried, or one more is traced (function/).
 ///
 ///     if mask.any():          %2 : bool = aten::is_nonzero(%1)
 ///         y = f(x)            tracehost::check_number(%2, True)
 ///
-/// What changes before a check is saved, and put back by a check that fails (saves.h): values of
-/// tensors from outside, `.grad`s, states of generators. Some changes cannot be taken back: Python
+/// State that changes before a check is saved, and restored by a check that fails (saves.h): values
+/// of tensors from outside, `.grad`s, states of generators. Some changes cannot be undone: Python
 /// that is called, a backward pass through a graph from outside, an op that changes what a tensor
-/// is. A body with a check behind such a change is refused with both lines. A check that follows
-/// from slots alone comes first in the graph (head.h). Floats are not checked: each call would have
-/// another one. A float that is computed of constants alone is the same at each call.
+/// is. A body with a check behind such a change is unsupported, and the message names both lines. A
+/// check that follows from slots alone comes first in the graph (head.h). Floats are not checked:
+/// each call would have another one. A float that is computed of constants alone is the same at
+/// each call.
 
 namespace tracehost::trace {
 
@@ -81,7 +82,7 @@ void Scope::note_draw(const c10::OperatorHandle &op, const jit::Stack &stack) {
   }
 }
 
-/// Whether a copy of the values of `t` is enough to take back what the op does to `t`.
+/// Whether a copy of the values of `t` is enough to undo the op's change of `t`.
 static bool changes_values_alone(const c10::OperatorHandle &op, const jit::Stack &stack,
                                  const at::Tensor &t) {
   if (traits(op).reshapes || !std::string_view(op.schema().name()).starts_with("aten::") ||

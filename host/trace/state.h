@@ -15,8 +15,9 @@ at::Tensor data_of(const at::Tensor &t);
 void set_data(const at::Tensor &t, const at::Tensor &data);
 /// `t.requires_grad_(on)`, which must be possible.
 void set_requires_grad(const at::Tensor &t, bool on);
-/// The body asks what `t` is of its memory (`how`: storage_offset, _base): refused where that is an
-/// input's, of which the signature says nothing; else strides are part of it from now on.
+/// The body reads how `t` lies in its memory (`how`: storage_offset, _base). The read is
+/// unsupported for memory that the body did not make, because the signature does not describe this
+/// memory. Else strides are part of the signature from now on.
 void check_memory_read(const at::Tensor &t, const std::string &how);
 /// Whether the body made `t`'s memory, as far as it is known. Requires: recording().
 bool made_its_memory(const at::Tensor &t);

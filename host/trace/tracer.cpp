@@ -95,7 +95,7 @@ struct Recording {
   const std::shared_ptr<tracer::TracingState> state = std::make_shared<tracer::TracingState>();
 };
 
-/// Runs the body; whatever it throws, libtorch's tracer is fit for the next trace.
+/// Runs the body. After any exception of the body, libtorch's tracer is fit for the next trace.
 std::vector<at::Tensor> run_body(const std::function<std::vector<at::Tensor>()> &body,
                                  Scope &scope) {
   const InstalledHook hook(scope);

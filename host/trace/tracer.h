@@ -21,9 +21,9 @@
 /// Problem: libtorch's tracer records ops, and nothing else: a value read is baked, a tensor from
 /// outside becomes a constant (or an error), `no_grad` is lost, an unused random op disappears.
 /// Answer: an op hook that sees every dispatcher call of this thread *before* the tracer does
-/// (op_hook.h). It turns unknown tensors into trailing graph inputs, literals into constant +
-/// clone, mode changes into nodes, and refuses reads at the line where they happen, by an
-/// exception.
+/// (op_hook.h). The hook turns unknown tensors into trailing graph inputs, literals into constant +
+/// clone, and mode changes into nodes. For an unsupported read the hook raises, at the line of the
+/// read.
 ///
 ///     body:  with no_grad(): s = w * 2        graph(%x, %w):
 ///            return x + s                       = aten::set_grad_enabled(False)
@@ -35,7 +35,7 @@ namespace tracehost::trace {
 
 /// What makes a size of the slots exact again, one trace a size.
 enum class Pins : std::uint8_t {
-  none,  ///< a read of its number is refused: a trace without example data, value_reads="error"
+  none,  ///< a read of its number raises: a trace without example data, value_reads="error"
   reads, ///< where the number is read; an op that fails at other sizes raises there (declared)
   all    ///< also an op that fails at other sizes (reduce_retracing)
 };
@@ -59,7 +59,7 @@ struct Relaxation {
   std::vector<std::string> names; ///< of each slot, for messages: `x`, `batch['image']`
 };
 
-/// A relaxed dimension that has to stay as it was at the trace.
+/// A dimension that was requested as dynamic, and has to be specialized.
 struct Pin {
   Relaxation::Dimension dimension;
   std::string why; ///< `int() of the size`
@@ -82,7 +82,7 @@ struct Traced {
   bool raises_late = false;
   std::vector<SizeCondition>
       conditions; ///< on the sizes of inputs; those that hold always are not there
-  /// Of captures, those of any size: inputs past the slots.
+  /// The dynamic dimensions of captures, which are inputs past the slots.
   std::vector<Relaxation::Dimension> relaxed_captures;
   std::vector<Pin> pins;
   std::vector<ValueGuard> values; ///< of inputs, that the body read
@@ -101,14 +101,14 @@ class Witness;
 struct Outcomes {
   std::map<std::string, std::set<std::string>> values; ///< by the line that needs them
   std::size_t graphs = 0;                              ///< live ones of this signature
-  // Beyond these a line is refused.
+  // A line that exceeds one of these limits is unsupported.
   static constexpr std::size_t most_values = 8;
   static constexpr std::size_t most_graphs = 16;
 };
 
-/// Runs `body` under the tracer with `slots` (distinct tensors) as inputs. `body` uses those very
-/// tensors and returns the tensors of its result, each traced or reachable. Exceptions of the body
-/// pass through; the thread is then as before.
+/// Runs `body` under the tracer with `slots` (distinct tensors) as inputs. `body` uses the tensors
+/// of `slots` themselves, and returns the tensors of its result, each traced or reachable.
+/// Exceptions of the body pass through; the thread is then as before.
 /// `witness` (null: none) sees what the body does to tensors. `outcomes` (null: none) are those of
 /// earlier graphs.
 /// Requires: no trace active on this thread.
@@ -116,9 +116,9 @@ Traced trace(std::vector<at::Tensor> slots, const Relaxation &relaxation, Fronte
              const std::function<std::vector<at::Tensor>()> &body, Witness *witness = nullptr,
              const Outcomes *outcomes = nullptr);
 
-/// Thrown in place of the front end's exception where it goes on without a graph
-/// (Frontend::goes_on): nothing is recorded any more. Whoever calls what may refuse catches it, and
-/// does what is done outside of a trace. trace() throws it at its end.
+/// Thrown in place of the front end's exception if the body continues without a graph
+/// (Frontend::goes_on). Nothing is recorded any more. A caller of a function that may `refuse()`
+/// catches Abandoned, and acts as outside of a trace. trace() throws Abandoned at its end.
 class Abandoned : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
@@ -127,7 +127,7 @@ class Abandoned : public std::runtime_error {
 bool recording();
 /// Whether this thread is inside trace(), recording or not.
 bool active();
-/// Whether this thread is inside a trace() that was refused, and goes on.
+/// Whether this thread is inside a trace() whose body was unsupported, and continues.
 bool abandoned();
 
 /// Recording stops for a block: for sizes, messages, and our own tensor work.
@@ -147,20 +147,20 @@ class PausedWithData : Paused {
   shapes::WithData for_real_;
 };
 
-/// A read that no op shows (tolist, numpy, data_ptr ...): refused, guarded or baked, as the user
-/// said; `as_numbers`: the body gets nothing but numbers. Requires: recording().
+/// A read that no op shows (tolist, numpy, data_ptr ...) is unsupported, guarded or baked, as the
+/// user chose. `as_numbers`: the body gets nothing but numbers. Requires: recording().
 void read_values(const at::Tensor &t, const std::string &how, bool as_numbers);
 /// Whether item() gives a number of the graph (ValueReads::trace). Requires: active().
 bool traces_reads();
-/// A read of what differs at each call (_version): refuses. Requires: recording().
+/// Raises for a read of what differs at each call (_version). Requires: recording().
 [[noreturn]] void refuse_read(const std::string &what);
-/// Anything else that is not recorded. Requires: active().
+/// Raises for anything else that is not recorded. Requires: active().
 [[noreturn]] void refuse(Refusal why, const std::string &message);
-/// Refuses again if this trace has refused before: for a body that ends with an exception other
-/// than the refusal's, because something on the way replaced it. Not where the trace was abandoned:
-/// the exception is the body's own. Requires: active().
+/// Raises again if this trace was unsupported before: the body may end with another exception,
+/// because code of the body replaced the first one. Does nothing if the trace was abandoned,
+/// because the exception is then the body's own. Requires: active().
 void repeat_refusal();
-/// Refuses where a size of `t` depends on values (nonzero, a mask as index). Requires: recording().
+/// Raises if a size of `t` depends on values (nonzero, a mask as index). Requires: recording().
 void check_size_read(const at::Tensor &t, const std::string &what);
 /// Whether the sizes of `t` follow from the signature. Requires: recording().
 bool has_exact_sizes(const at::Tensor &t);
@@ -168,20 +168,21 @@ bool has_exact_sizes(const at::Tensor &t);
 bool has_unknown_sizes();
 /// Strides, contiguity or storage offset / is_leaf are read: they become part of the signature.
 void note_strides_read();
-/// As well, of a tensor whose sizes may be relaxed: what would differ at another size is pinned.
+/// The same, of a tensor whose sizes may be dynamic. Dimensions that the strides depend on are
+/// specialized.
 void note_strides_read(const at::Tensor &t);
 void note_contiguity_read(const at::Tensor &t);
 void note_leaf_read();
 /// The body draws a number from a generator that is not torch's. Requires: recording().
 void note_draw(const std::string &what);
-/// Some values make the op raise: told where the body may catch that. Requires: recording().
+/// Some values make the op raise. Noted if the body may catch the exception. Requires: recording().
 void note_raising(const std::string &op);
 
 /// A size (or numel) that may differ at a later call, as a traced 0-dim int64 tensor; nullopt where
 /// it is exact, an int. Requires: recording().
 std::optional<at::Tensor> traced_size(const at::Tensor &t, std::int64_t dimension);
 std::optional<at::Tensor> traced_numel(const at::Tensor &t);
-/// Whether this trace has dimensions of any size. Requires: active().
+/// Whether this trace has dynamic dimensions. Requires: active().
 bool relaxing();
 /// `to`, made by our own code, stands for the same value of the graph as `from`.
 void same_value(const at::Tensor &from, const at::Tensor &to);
@@ -190,8 +191,8 @@ void same_value(const at::Tensor &from, const at::Tensor &to);
 at::Tensor in_eager(at::Tensor t);
 /// Whether `t` is computed from traced sizes alone.
 bool is_traced_size(const at::Tensor &t);
-/// The value of a traced size; the dimensions it depends on become exact (or it is refused).
-/// `why`: `int() of a size`.
+/// The value of a traced size. The dimensions that it depends on are specialized, or the read is
+/// unsupported. `why`: `int() of a size`.
 std::int64_t pin_size(const at::Tensor &size, const std::string &why);
 /// The same, of a size that may be on its way to an op, which records it (`x[:n]`).
 std::int64_t index_of_size(const at::Tensor &size);

@@ -158,8 +158,8 @@ void Scope::bake(const at::Tensor &t, const std::string &how) {
       {fmt::format("the value of {} ({}){}", name, how, value), frontend_.here()});
 }
 
-/// Whether an op that reads values runs as it is, by what the user allows; refuses otherwise. One
-/// that has nothing to do with tensors does.
+/// Whether an op that reads values runs as it is, as far as the user allows the read. Raises for an
+/// unsupported read. An op that has nothing to do with tensors runs as it is.
 bool Scope::runs_aside(const c10::OperatorHandle &op, const jit::Stack &stack) {
   if (traits(op).aside)
     return true;

@@ -17,8 +17,8 @@ namespace tracehost::trace {
 
 /// What a read of a traced value does.
 enum class ValueReads : std::uint8_t {
-  trace, ///< item() gives a traced number (numbers.h); a read that needs the value is refused
-  error, ///< it is refused
+  trace, ///< item() gives a traced number (numbers.h); a read of the value itself is checked
+  error, ///< it raises
   guard, ///< of an input: the graph serves only calls with that value
   bake,  ///< the graph keeps this call's value, with a warning
 };

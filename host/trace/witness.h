@@ -13,11 +13,11 @@ public:
   virtual ~Witness() = default;
   /// The body is about to use `input` for the first time; in the order of the graph's inputs.
   virtual void met(const at::Tensor &input) = 0;
-  /// An op is about to run: one that is recorded, one inside of such, one of a staged loop.
+  /// An op is about to run: a recorded op, an op inside a recorded op, an op of a staged loop.
   virtual void before(const c10::OperatorHandle &op, const torch::jit::Stack &stack) = 0;
   /// An op that is no part of the graph is about to run, in an init_scope block.
   virtual void before_lifted(const c10::OperatorHandle &op, const torch::jit::Stack &stack) = 0;
-  /// A backward pass of the body is about to run; has run. Its ops are not told of.
+  /// A backward pass of the body is about to run; has run. Its ops are not reported.
   virtual void before_backward() = 0;
   virtual void after_backward() = 0;
   /// An op of the body itself has run.

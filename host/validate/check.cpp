@@ -146,7 +146,7 @@ private:
     return std::nullopt;
   }
 
-  /// Of what is left in the `.grad` of inputs and results.
+  /// The verdict on the `.grad`s of inputs and results after the run.
   std::optional<Verdict> of_gradients(const Run &run) {
     if (!gradients_)
       return std::nullopt;
@@ -199,7 +199,8 @@ private:
   }
 
   std::string difference_of_memory(const Run &run, std::size_t output) const {
-    // Only so: of a staged block the trace goes on with tensors that stand for an input.
+    // The converse is not compared: after a staged block the trace continues with new tensors,
+    // which stand for an input.
     for (std::size_t i = 0; i < run.inputs.size(); ++i)
       if (body_.results[output].is_same(originals_.tensor(i)) &&
           !run.outputs[output].is_same(run.inputs[i]))
@@ -230,7 +231,7 @@ private:
         if (a.defined() && b.defined() && difference_of_kind(a, b).empty() && !same_values(a, b))
           return not_the_same_twice();
       }
-    } catch (const std::exception &) { // the first run has told enough
+    } catch (const std::exception &) { // the difference of the first run is enough
     }
     return found;
   }

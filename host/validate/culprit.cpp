@@ -20,7 +20,7 @@ namespace {
 
 constexpr const char *kRequiresGrad = "tracehost::requires_grad_";
 
-// Ops of ours that do nothing but with tensors and lists of the graph.
+// Ops of tracehost that act on tensors and lists of the graph only.
 const std::unordered_set<std::string_view> kRepeatable = {
     "tracehost::keep",           "tracehost::raise_error", "tracehost::array_new",
     "tracehost::array_write",    "tracehost::array_read",  "tracehost::array_written",
@@ -96,7 +96,7 @@ std::string last_writer(const jit::Value *input) {
 std::string unrepeatable(const jit::Block &block) {
   const jit::Node *found = find(block, [](const jit::Node &node) {
     const std::string_view name = node.kind().toQualString();
-    // Of a collective: each rank has to run it as often.
+    // A collective is not repeated, because each rank has to run it as often.
     return communicates(name) ||
            (name.starts_with("tracehost::") && !is_number_op(name) && !kRepeatable.contains(name) &&
             !is_mode(node) && !is_autograd_op(node));

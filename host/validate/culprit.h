@@ -16,7 +16,7 @@ std::string last_writer(const torch::jit::Value *input);
 std::string unrepeatable(const torch::jit::Block &block);
 /// Whether the graph runs a backward pass, or reads or changes a `.grad` or `requires_grad`.
 bool uses_gradients(const torch::jit::Block &block);
-/// The last backward pass of the graph, as maker() tells; empty: it has none.
+/// The last backward pass of the graph, as maker() names it; empty: the graph has none.
 std::string last_backward(const torch::jit::Graph &graph);
 /// An op of the graph whose result is memory as it happens to be; null: it has none.
 const torch::jit::Node *uninitialised(const torch::jit::Block &block);

@@ -20,8 +20,8 @@ namespace tracehost::validate {
 /// The inputs of a body's graph, as they were before it: to run the graph on.
 ///
 /// Problem: when the body has run, what it wrote in place is gone. Answer: the memory behind an
-/// input is copied just before an op first writes it, whichever view it does so by. Nothing is
-/// copied of what is never written.
+/// input is copied just before an op first writes it, by any view of it. Memory that is never
+/// written is not copied.
 ///
 ///     def f(x, y):        y = x[0]     storages: one, copied before mul_
 ///         x.mul_(2)                    inputs(): x', y', views of the copy as x, y are of theirs

@@ -82,7 +82,7 @@ int run(const fs::path &folder) {
     std::ofstream(folder / "rubbish") << "this is no archive";
     replace(live, folder / "rubbish");
     watcher.poll();
-    watcher.poll(); // told once
+    watcher.poll(); // reported once
     serve(200);
   }
   load.ends = true;

@@ -49,7 +49,7 @@ public:
   bool contains(const std::string &name) const;
   std::vector<std::string> names() const;
   const std::string &path() const;
-  /// Of what was read: `xxh3:0123...`.
+  /// The hash of the bytes that were read: `xxh3:0123...`.
   const std::string &hash() const;
   /// What `tracehost.save(..., metadata={...})` was given.
   const std::map<std::string, std::string> &metadata() const;
@@ -58,10 +58,10 @@ public:
   /// They are the archive's own: what is written into them in place is seen by the next call, and
   /// by calls that run meanwhile.
   const std::map<std::string, at::Tensor> &tensors() const;
-  /// The same graphs on other tensors, without a file or a trace: others than the given ones stay.
-  /// Nothing is copied, and this archive is as it was: calls that run go on with its tensors.
-  /// Throws Error for a name that it has not, and for another dtype, other sizes or another device
-  /// than the graphs are for.
+  /// A new archive of the same graphs, with the given tensors in place of those of the same names.
+  /// Needs no file and no trace, and copies nothing. This archive does not change, so running calls
+  /// keep its tensors. Throws Error for an unknown name, and for another dtype, other sizes or
+  /// another device than the graphs are for.
   Archive with_tensors(const std::map<std::string, at::Tensor> &tensors) const;
 
 private:

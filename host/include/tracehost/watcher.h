@@ -38,8 +38,8 @@ public:
   Watcher(const Watcher &) = delete;
   Watcher &operator=(const Watcher &) = delete;
 
-  Archive archive() const; ///< the one in force
-  /// The function of that name of the archive in force at each call. May outlive the Watcher.
+  Archive archive() const; ///< the current one
+  /// A function that each call looks up by `name` in the current archive. May outlive the Watcher.
   Function operator[](const std::string &name) const;
   /// Looks at the file now. Whether a new one was taken.
   bool poll();
