@@ -189,6 +189,7 @@ FunctionCore::Explanation FunctionCore::explain(Body &body) {
   if ((result.served = look_up(body, result.signature)))
     return result;
   result.differences = nearest(body, result.signature, result.nearest).differences;
+  result.skips = backoff_.left(result.signature);
   return result;
 }
 

@@ -54,6 +54,7 @@ public:
     SpecializationRef nearest;           ///< on a miss; null if there is none
     std::vector<Difference> differences; ///< the call's from `nearest`
     Signature signature;                 ///< of the call
+    std::uint32_t skips = 0;             ///< on a miss: such calls that run the body (Backoff)
   };
   /// What a call would do; runs nothing, counts nothing.
   Explanation explain(Body &body);
