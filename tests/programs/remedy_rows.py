@@ -1,4 +1,4 @@
-"""What helps where a program of the other rows is refused: the read is moved out of the function, as the error says."""
+"""What helps where a program of the other rows is unsupported: the read is moved out of the function, as the error says."""
 
 import torch
 

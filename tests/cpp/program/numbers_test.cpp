@@ -42,7 +42,7 @@ std::unique_ptr<Program> number_program(const NumberOp &op) {
                                   "(%a)\n  return (%c)");
 }
 
-/// What came out, as text that tells the kind and each bit; or what was thrown.
+/// What came out, as text that shows the kind and each bit; or what was thrown.
 template <class Evaluate> std::string outcome(const Evaluate &evaluate) {
   try {
     const c10::IValue result = evaluate();

@@ -1,4 +1,4 @@
-"""Archives that somebody made to do harm: each is refused before anything of it is used, with a sentence."""
+"""Archives that somebody made to do harm: each is rejected before anything of it is used, with a sentence."""
 
 import copy
 import dataclasses

@@ -1,4 +1,4 @@
-"""docs/start/coming-from-tensorflow.md names all of tf's names, and of ours only such as are there."""
+"""docs/start/coming-from-tensorflow.md names all of tf's names, and only such tracehost names as exist."""
 
 import inspect
 import re

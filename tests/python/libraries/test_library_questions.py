@@ -1,4 +1,4 @@
-"""Whether a library is told that it is traced: only of a tensor for which a look would wait for a device."""
+"""Whether a library learns that it is traced: only of a tensor for which a look would wait for a device."""
 
 import types
 

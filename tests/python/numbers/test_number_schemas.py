@@ -1,5 +1,5 @@
 """Every number argument of PyTorch's own samples of its ops, given as a number that the body reads: a later call with
-another number does what eager does, or is refused, or traced again. No number is baked."""
+another number does what eager does, or raises, or is traced again. No number is baked."""
 
 import functools
 

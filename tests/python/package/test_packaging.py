@@ -1,4 +1,4 @@
-"""What pip is told of this project, what it is built from, and what an installation holds. The build itself: test_wheel.py."""
+"""What pip reads of this project, what it is built from, and what an installation holds. The build itself: test_wheel.py."""
 
 import email
 import importlib.metadata

@@ -1,4 +1,4 @@
-"""Sizes of tensors that a body reaches by a path: under reduce_retracing they become any size, as those of arguments do."""
+"""Sizes of tensors that a body reaches by a path: under reduce_retracing they become dynamic, as those of arguments do."""
 
 from types import SimpleNamespace
 

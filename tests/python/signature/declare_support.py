@@ -1,4 +1,4 @@
-"""Declared Functions of one parameter, and their refusals."""
+"""Declared Functions of one parameter, and their errors."""
 
 import pytest
 import tracehost

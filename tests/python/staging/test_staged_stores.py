@@ -1,4 +1,4 @@
-"""What a staged branch or loop stores in code that it calls: a branch does what eager does, a loop is refused. No tensor
+"""What a staged branch or loop stores in code that it calls: a branch does what eager does, a loop raises. No tensor
 without data stays outside."""
 
 import collections

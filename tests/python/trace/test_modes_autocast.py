@@ -1,4 +1,4 @@
-"""autocast regions inside of a body, and around a call."""
+"""autocast regions in a body, and around a call."""
 
 import subprocess
 import sys

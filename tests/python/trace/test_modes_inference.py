@@ -1,4 +1,4 @@
-"""inference_mode inside of a body: results, errors and the thread's modes as in eager."""
+"""inference_mode in a body: results, errors and the thread's modes as in eager."""
 
 import threading
 
