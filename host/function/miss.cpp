@@ -22,7 +22,7 @@ std::uint64_t nanoseconds(std::chrono::steady_clock::duration duration) {
 
 bool same_signature(const Signature &a, const Signature &b) { return differences(a, b).empty(); }
 
-/// The relaxed dimensions of `signature`, for the tracer.
+/// The dynamic dimensions of `signature`, for the tracer.
 trace::Relaxation relaxed_dimensions(const Signature &signature, const Body &body) {
   trace::Relaxation result;
   result.pins = body.pins;
@@ -101,7 +101,7 @@ FunctionCore::Outcome FunctionCore::miss(Body &body, torch::jit::Stack &stack,
   return traced ? Outcome::traced : hit(body, stack, served);
 }
 
-/// Null: the graph was wrong, as `body.mismatch` tells, or another thread's has been.
+/// Null: the graph was wrong, and `body.mismatch` says how; or another thread's graph was wrong.
 SpecializationRef FunctionCore::obtain(Body &body, const Missed &missed, const Lookup &look_up,
                                        bool &traced) {
   for (;;) {
@@ -150,8 +150,8 @@ SpecializationRef FunctionCore::obtain(Body &body, const Missed &missed, const L
 
 namespace {
 
-/// Makes each size of the captures any size that differs from the earlier one's. `tensors`: of the
-/// captures of `now`, which are those of `before`.
+/// Makes each dimension of the captures dynamic whose size differs from the earlier one. `tensors`:
+/// those of the captures of `now`, which has the same captures as `before`.
 void relax_captures(const Signature &before, const Signature &now,
                     const std::vector<at::Tensor> &tensors,
                     std::vector<trace::Relaxation::Capture> &captures) {

@@ -40,11 +40,11 @@ public:
   /// No Specialization serves the call: the last moment to leave it, by an exception.
   virtual void missed() {}
 
-  /// The call's Signature, without guarded slots and captures; declared sizes are relaxed in it.
-  /// Throws on what can't be compared.
+  /// The call's Signature, without guarded slots and captures. Sizes declared as any are dynamic in
+  /// it. Throws on arguments that can't be compared.
   virtual Signature flatten(std::vector<at::Tensor> &slots) = 0;
 
-  /// What current_guards() would show of `specialization`, as far as that is told without texts.
+  /// What current_guards() would show of `specialization`, as far as it can be found without texts.
   /// Cheap.
   enum class Surroundings : std::uint8_t { same, changed, unknown };
   virtual Surroundings surroundings(const Specialization & /*specialization*/) {
@@ -69,7 +69,7 @@ public:
   virtual BodyResult run() = 0;
 
   /// After the trace: what it depends on beyond its arguments. Fills signature.guarded and
-  /// .captures; throws if the trace must be refused (a slot was rebound, an argument mutated).
+  /// .captures; throws if the trace is rejected (a slot was rebound, an argument mutated).
   virtual std::shared_ptr<FrontEndState> finish(Signature &signature,
                                                 const trace::Traced &traced) = 0;
 
