@@ -16,7 +16,7 @@
 /// tracer asks meanwhile.
 ///
 /// Problem: the graph has the ops of the body alone. A hit must also return, store and change what
-/// the body did, and must be refused where a guard no longer holds.
+/// the body did. Where a guard no longer holds, a call must not hit.
 ///
 /// | Step | Where |
 /// |---|---|
@@ -160,8 +160,8 @@ TensorMeta meta_of(PyObject *tensor);
 /// A tensor's Python object; borrowed, null: none yet.
 PyObject *object_of(const at::Tensor &t);
 
-/// The Function that this thread traces innermost, and outer ones: to refuse endless recursion.
-/// True if a trace of `function` with an equal signature is under way on this thread.
+/// True if a trace of `function` with an equal signature is under way on this thread, innermost or
+/// outer. Endless recursion is found this way, and raises.
 bool is_being_traced(const PythonFunction &function, Signature signature);
 bool is_being_traced(const PythonFunction &function);
 
