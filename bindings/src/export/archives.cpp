@@ -35,7 +35,7 @@ namespace py = pybind11;
 
 namespace {
 
-/// What of ours an archive's functions throw, as Python's exceptions.
+/// Translates the C++ exceptions that an archive's functions throw to Python's.
 template <class F> auto translated(const F &f) {
   try {
     return f();
