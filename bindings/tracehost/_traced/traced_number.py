@@ -22,7 +22,7 @@ class TracedNumber(torch.Tensor):
     """A bool, an int or a float in all that a body does with it; the graph has it as a scalar.
 
     Python's arithmetic and comparisons are recorded. Where the number itself is needed (C code, a key, a
-    text), the graph checks a bool or an int, and a float is refused. A size makes its dimension exact
+    text), the graph checks a bool or an int, and a float is unsupported. A size is specialized
     there, and a comparison of sizes becomes a condition of the trace. After the trace it is the number
     that it was.
     """
@@ -160,7 +160,7 @@ _OWN = frozenset(name for name in vars(TracedNumber) if not name.startswith("_")
 
 
 def _needed(value: Any, why: str) -> Any:
-    """The number itself. A size is pinned; a bool or int that was read from a tensor, the graph checks."""
+    """The number itself. A size is specialized. A bool or int that was read from a tensor gets a check."""
     return _tracehost._number_needed(value, why) if type(value) is TracedNumber else value
 
 
