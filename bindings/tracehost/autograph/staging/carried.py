@@ -1,4 +1,4 @@
-"""What a staged loop carries from one iteration to the next: dtypes and sizes that its body tells."""
+"""What a staged loop carries from one iteration to the next: dtypes and sizes that its body determines."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ class _Carried:
 
 
 class Carrying:
-    """What one loop carries, as far as the attempts to stage it have told."""
+    """What one loop carries, as far as the attempts to stage it have found."""
 
     def __init__(
         self,

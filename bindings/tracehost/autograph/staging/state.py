@@ -54,7 +54,7 @@ class Poison(Undefined):
         self.actual: Any = Undefined(name)
 
     def read(self) -> Any:
-        """Refused; where the body goes on without a trace, with what it has."""
+        """Raises. Where the body continues without a trace, returns what the variable has."""
         try:
             refuse(self.message)
         except Exception:
@@ -64,7 +64,7 @@ class Poison(Undefined):
 
 
 def poison(name: str, message: str) -> Poison:
-    """Of a variable. What sits in an object or a container can't be left out: refused at once."""
+    """For a variable. A value in an object or a container can't be left out, so that raises at once."""
     if "." in name or "[" in name:
         refuse(message)
     return Poison(name, message)
@@ -143,7 +143,7 @@ def dtype_name(dtype: torch.dtype) -> str:
 
 
 def mark(t: torch.Tensor) -> torch.Tensor:
-    """A tensor that is a number to the user, inside of the block and behind it."""
+    """A tensor that is a number to the user, in the block and behind it."""
     t._tracehost_number = True  # type: ignore[attr-defined]
     return t
 
