@@ -257,7 +257,7 @@ void PythonTrace::return_as_eager(const BodyResult &result) {
   Py_XSETREF(result_, built.release());
 }
 
-/// Of a tensor that the body made: a later call makes another one.
+/// Whether the body made `tensor` and set attributes on it. A later call makes another tensor.
 bool PythonTrace::has_own_attributes(PyObject *tensor) const {
   PyObject **attributes = _PyObject_GetDictPtr(tensor);
   if (!attributes || !*attributes || PyDict_GET_SIZE(*attributes) == 0 || is_number(tensor))

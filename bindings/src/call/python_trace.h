@@ -99,7 +99,8 @@ private:
   std::optional<ValueGuard> current_value(const ValueGuard &guard, const Specialization &of,
                                           const std::vector<PyObject *> &slots,
                                           const std::vector<PyObject *> &captures) const;
-  /// Of an input of `of`, as it is now or, if this call's trace read it, was before.
+  /// The `.grad` of an input of `of` as it is now, or as it was before if this call's trace read
+  /// it.
   std::optional<GradRead> current_grad(const GradRead &read, const Specialization &of,
                                        const std::vector<PyObject *> &captures) const;
   bool warn_side_effects();
@@ -155,7 +156,7 @@ private:
   std::vector<std::pair<at::Tensor, GradState>> grads_read_;
 };
 
-/// Of a tensor with its class.
+/// The metadata of a tensor, with its class.
 TensorMeta meta_of(PyObject *tensor);
 /// A tensor's Python object; borrowed, null: none yet.
 PyObject *object_of(const at::Tensor &t);

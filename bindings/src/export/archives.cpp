@@ -286,7 +286,8 @@ std::string shown_value(const std::vector<Node> &nodes, const std::vector<Tensor
   return text.substr(begin + skip, text.size() - begin - skip - 1);
 }
 
-/// Of a class that is not imported: what shows as it would, and says why it is none.
+/// A parameter's default. A default of a class that is not imported becomes a NotImported, which
+/// has the same text and says why.
 py::object default_value(const archive::Value &value) {
   std::size_t at = 0;
   try {

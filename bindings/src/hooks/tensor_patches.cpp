@@ -202,7 +202,8 @@ PyObject *tolist_method(PyObject *original, const char *name, Args args, std::si
   return plain_method(original, name, args, nargsf, kwnames);
 }
 
-/// Of a copy that can't be written to: an array shares its tensor's memory.
+/// Gives the array of a copy, and the array is read-only, because an array shares its tensor's
+/// memory.
 PyObject *array_method(PyObject *original, const char *name, Args args, std::size_t nargsf,
                        PyObject *kwnames) {
   const at::Tensor &t = THPVariable_Unpack(args[0]);
@@ -219,7 +220,7 @@ PyObject *array_method(PyObject *original, const char *name, Args args, std::siz
   return done ? array.release() : nullptr;
 }
 
-/// Of memory that the body made it counts the body's own writes.
+/// For memory that the body made, the version counts only the body's own writes.
 PyObject *version_property(PyObject *original, const char *name, PyObject *tensor, PyObject *) {
   if (trace::made_its_memory(THPVariable_Unpack(tensor)))
     return plain_property(original, name, tensor, nullptr);

@@ -44,7 +44,8 @@ void check_left(const at::Tensor &number) {
     trace::check_not_of_block(number);
 }
 
-/// Of an exact bool, int in the range of int64, or float; nullopt for all else.
+/// The value of a traced number, an exact bool or float, or an int in the range of int64; nullopt
+/// for all else.
 std::optional<c10::IValue> operand(py::handle value) {
   PyObject *object = value.ptr();
   if (is_traced_number(object) && is_live(value))

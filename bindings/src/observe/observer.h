@@ -31,7 +31,7 @@ public:
   /// Why instructions may have been missed, words for "because ..."; empty: none were.
   std::string missed() const;
 
-  /// Of the innermost observer of this thread, and those around it.
+  /// Reports the instruction to the innermost observer of this thread, and to those around it.
   static void tell(const Frame &frame, int unit);
 
 private:

@@ -103,8 +103,9 @@ struct ResultObjects {
 FlatValue flatten(PyObject *value, Purpose purpose, UserValues *values = nullptr,
                   ResultObjects *objects = nullptr);
 
-/// Of a result, Node::reserved[1] of a Kind::alias: an object from outside (payload.alias.root), or
-/// what was made for payload.alias.node, whose own reserved[2] is kShared.
+/// Node::reserved[1] of a Kind::alias in a result. kGiven: an object from outside
+/// (payload.alias.root). kShared: what was made for payload.alias.node, whose own reserved[2] is
+/// kShared.
 inline constexpr std::uint8_t kGiven = 1;
 inline constexpr std::uint8_t kShared = 2;
 

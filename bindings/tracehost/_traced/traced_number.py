@@ -184,7 +184,7 @@ def compute(name: str, function: Callable, *operands: Any) -> Any:
 
 
 def _is_size(value: Any) -> bool:
-    """Of what stands beside a size: no number of the graph that is none."""
+    """Whether the other operand of a size is a size, too, or no number of the graph."""
     if type(value) is TracedNumber:
         return not _tracehost._number_is_live(value) or _tracehost._number_is_size(value)
     return True
@@ -210,7 +210,7 @@ def _is_a_number(value: Any) -> bool:
 
 
 def _as_int(value: Any, *names: str) -> Any:
-    """Of a member of an IntEnum, and of what else has these methods of int, that int."""
+    """The int of an IntEnum's member, and of any other subclass that has these methods of int."""
     kind = type(value)
     if kind in (int, bool, float, TracedNumber) or not isinstance(value, int):
         return value

@@ -186,7 +186,7 @@ class Carrying:
                 self._refuse_change(name, x, y, "it is no tensor or number")
 
     def _check_new(self, v: int, name: str, parts: Parts) -> None:
-        """Of a variable that the body assigns first."""
+        """Checks a variable that the body assigns first."""
         if name == RETURN_VALUE and all(is_tensor(x) or is_number(x) for x in parts.leaves):
             self.missing[v] = parts
             raise Retry

@@ -101,7 +101,7 @@ def is_read(value: Any) -> bool:
 
 
 def as_tensor(value: Any) -> Any:
-    """Of a number of the graph a 0-dim tensor; else the value itself."""
+    """A 0-dim tensor for a number of the graph; else the value itself."""
     return _number_tensor(value) if is_read(value) else value
 
 
@@ -171,7 +171,7 @@ def promoted(number: Any, dtype: torch.dtype, device: Any = None) -> torch.Tenso
 
 
 def common_dtype(a: Any, b: Any) -> torch.dtype | None:
-    """Of a number and a number or tensor that are to be one tensor; None: they can't be."""
+    """The dtype if a number and a number or tensor become one tensor; None: they can't."""
     numbers = [x for x in (a, b) if not is_tensor(x) or is_marked(x)]
     dtypes = [x.dtype if is_tensor(x) else dtype_of(x) for x in (a, b)]
     if len(numbers) == 2:

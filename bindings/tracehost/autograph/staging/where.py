@@ -37,7 +37,7 @@ def line_of(frame: types.FrameType) -> str:
 
 
 def line() -> str:
-    """Of the user's code that runs now; `train.py:12 (in timm/layers/drop.py:30)` where it has called a package."""
+    """The user's line that runs now; `train.py:12 (in timm/layers/drop.py:30)` where it has called a package."""
     return here()
 
 
