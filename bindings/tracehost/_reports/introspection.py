@@ -148,7 +148,7 @@ def _report(self: Function) -> str:
 
 
 def _call(self: Function, /, *args: Any, **kwargs: Any) -> Any:
-    """What reads a class's `__call__`, as torch.compile does, finds Python code and goes on into the body."""
+    """torch.compile reads a class's `__call__`: here it finds Python code, and continues into the body."""
     if torch.compiler.is_compiling():
         return self.python_function(*args, **kwargs)
     return self(*args, **kwargs)
