@@ -52,7 +52,7 @@ assert "hit" in str(would_hit)
 assert "x.shape[0]: 4 -> 5 (shape)" in str(would_miss)
 assert double.tracing_count() == 5  # it was asked, not called
 
-print("\n3. A global is watched")
+print("\n3. A global is guarded")
 factor = 2.0
 
 

@@ -73,7 +73,7 @@ def main():
         traces=(12, 1),
     )
 
-    print("\n2. Drawn anew at each call")
+    print("\n2. Drawn again at each call")
     points = torch.empty(5000, 2)
     torch.manual_seed(0)
     traced = [by_size(points).item() for _ in range(4)]

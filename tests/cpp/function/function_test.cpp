@@ -30,7 +30,7 @@ Identity identity() {
 
 class FunctionTest : public testing::Test {
 protected:
-  /// `T` for a call that traced, `h` for a hit whose result was right, `o` for a body that went on
+  /// `T` for a call that traced, `h` for a hit whose result was right, `o` for a body that continued
   /// without a graph. `u` for a miss that was left alone, `b` for a hit whose body ran beside it,
   /// `m` where they differed.
   char play(FunctionCore &f, FakeBody &body, std::int64_t n, std::int64_t size = 2,
@@ -100,7 +100,7 @@ TEST_F(FunctionTest, ComparesTheContext) {
   EXPECT_EQ(play(f, body, 2), 'h');
 }
 
-/// Between two readings a millisecond passes, whatever the machine does.
+/// A millisecond passes between two readings, on any machine.
 std::chrono::steady_clock::time_point every_millisecond() {
   static std::chrono::steady_clock::time_point now;
   return now += std::chrono::milliseconds(1);

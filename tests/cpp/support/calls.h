@@ -21,7 +21,7 @@ struct Call {
   Stance stance = Stance::trace;
 };
 
-/// Keeps what it is told, as text.
+/// Keeps the events, as text.
 class FakeSink final : public Sink {
 public:
   void created(std::shared_ptr<const Counters> function) override {
