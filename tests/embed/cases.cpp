@@ -341,7 +341,7 @@ void an_application_that_embeds_python_itself() {
          std::string::npos);
 }
 
-/// Threads that call for ever, each at least once before main() returns.
+/// Starts threads that call forever. At least 20 calls are made when this function returns.
 void call_for_ever(const std::function<void(std::int64_t)> &call) {
   static std::atomic<int> calls{0};
   static std::function<void(std::int64_t)> *kept = new auto(call);
@@ -365,7 +365,7 @@ void the_process_ends_while_threads_trace() {
   call_for_ever([scale](std::int64_t n) { scale(at::ones({2}), n); });
 }
 
-/// A thread that is joined when statics are destroyed is told that the process ends.
+/// A thread that is joined when statics are destroyed gets the error that the process ends.
 void a_static_that_joins_its_thread() {
   struct Server {
     std::atomic<bool> ends{false};

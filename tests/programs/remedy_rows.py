@@ -1,4 +1,4 @@
-"""What helps where a program of the other rows is refused: the read is moved out of the function, as the error says."""
+"""Remedies for unsupported programs of the other rows. As the error says, the read is moved out of the function."""
 
 import torch
 

@@ -2,7 +2,7 @@
 
     cd tests && tracehost -m sweep [--jobs N] [--only REGEX] [--sample] [--seconds 120] [--json FILE] [--resume]
 
-The exit status is 1 if an op differs from eager, crashes or hangs, or if refused.toml is not exact. It is 1
+The exit status is 1 if an op differs from eager, crashes or hangs, or if `refused.toml` is not exact. It is 1
 too if less than 97 % of the pairs are equal in all their calls.
 """
 

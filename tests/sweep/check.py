@@ -33,12 +33,12 @@ STATES = ("equal", "refused", "different")
 
 @dataclass
 class Verdict:
-    """What a pair came to: equal in all its calls, refused in some, or different in one."""
+    """The outcome of a pair: equal in all its calls, unsupported in some, or different in one."""
 
     op: str
     dtype: str
     state: str = "equal"
-    error: str = ""  # the class of the refusal
+    error: str = ""  # the class of the exception
     text: str = ""  # of the first call that was not equal
     calls: int = 0
     refused: int = 0

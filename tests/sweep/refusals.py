@@ -1,4 +1,4 @@
-"""The checked-in list of refusals against what a sweep found: both ways."""
+"""Compares the checked-in list of unsupported ops with what a sweep found, in both directions."""
 
 import tomllib
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ LIST = Path(__file__).with_name("refused.toml")
 
 @dataclass(frozen=True)
 class Refusal:
-    """An op that is refused in at least one of its calls, and why that is right."""
+    """An op that is unsupported in at least one of its calls, and why that is right."""
 
     op: str
     dtypes: tuple[str, ...]  # ("*",): all that were swept

@@ -294,7 +294,7 @@ class Run:
         return made
 
     def difference(self) -> str:
-        """Empty: none. A refusal is none."""
+        """Empty if each call is as in eager, or if tracehost raises an error of its own."""
         tau, e = math.tau, math.e
         ours, theirs = self.world(), self.world()
         f = tracehost.function(ours["body"], autograph=False)

@@ -1,4 +1,4 @@
-// Host options, their environment twins, and what a user who mistypes one is told.
+// Host options, their environment variables, and the message for a mistyped option.
 #include "cli/help.h"
 #include "cli/settings.h"
 

@@ -30,9 +30,9 @@ Identity identity() {
 
 class FunctionTest : public testing::Test {
 protected:
-  /// `T` for a call that traced, `h` for a hit whose result was right, `o` for a body that went on
-  /// without a graph. `u` for a miss that was left alone, `b` for a hit whose body ran beside it,
-  /// `m` where they differed.
+  /// Returns `T` for a call that traced, `h` for a hit with the right result, `o` for a body that
+  /// continued without a graph. Returns `u` for a miss that was not traced. Where the body ran
+  /// beside a graph, returns `b` for equal results and `m` for results that differ.
   char play(FunctionCore &f, FakeBody &body, std::int64_t n, std::int64_t size = 2,
             Stance stance = Stance::trace) {
     Call call(at::full(size, 3.0), n);
@@ -100,7 +100,7 @@ TEST_F(FunctionTest, ComparesTheContext) {
   EXPECT_EQ(play(f, body, 2), 'h');
 }
 
-/// Between two readings a millisecond passes, whatever the machine does.
+/// Each reading is one millisecond after the last one, on a machine of any speed.
 std::chrono::steady_clock::time_point every_millisecond() {
   static std::chrono::steady_clock::time_point now;
   return now += std::chrono::milliseconds(1);

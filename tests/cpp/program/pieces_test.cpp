@@ -15,7 +15,7 @@ namespace jit = torch::jit;
 
 int starts = 0;
 
-/// Tells how often a start was run.
+/// Counts how often a start was run.
 const jit::RegisterOperators counts({jit::Operator(
     "tracehost_tests::count_start() -> ()", [](jit::Stack &) { ++starts; },
     c10::AliasAnalysisKind::CONSERVATIVE)});

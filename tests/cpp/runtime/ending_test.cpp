@@ -13,7 +13,7 @@
 namespace tracehost {
 namespace {
 
-/// exit() while four threads call and go on calling. Run in a process of its own.
+/// Calls exit() while four threads call in a loop. Runs in a process of its own.
 [[noreturn]] void exit_under_load() {
   static test::FakeSink sink;
   static std::atomic<int> calls{0};

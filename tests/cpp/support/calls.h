@@ -21,7 +21,7 @@ struct Call {
   Stance stance = Stance::trace;
 };
 
-/// Keeps what it is told, as text.
+/// Keeps each event as text.
 class FakeSink final : public Sink {
 public:
   void created(std::shared_ptr<const Counters> function) override {
@@ -129,7 +129,7 @@ public:
   bool can_run_beside = true;
   Surroundings around = Surroundings::unknown;
   int runs = 0, verified = 0;
-  int shown = 0; ///< how often the surroundings of a Specialization were told as text
+  int shown = 0; ///< how often current_guards() was called
 
 private:
   Signature signature() const {

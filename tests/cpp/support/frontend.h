@@ -18,7 +18,7 @@ namespace tracehost::test {
 /// What a trace asks, answered: every tensor that it does not know is `w0`, `w1`, ...
 class FakeFrontend final : public trace::Frontend {
 public:
-  /// What refuse() throws.
+  /// The exception that `refuse()` throws.
   struct Refused : std::runtime_error {
     Refused(trace::Refusal refusal, const std::string &message)
         : std::runtime_error(message), why(refusal) {}
@@ -42,8 +42,8 @@ public:
 
   trace::ValueReads reads = trace::ValueReads::error;
   int line = 12;
-  bool go_on = false;      ///< a refused body goes on without a graph
-  bool known_only = false; ///< refuses captures
+  bool go_on = false;      ///< an unsupported body continues without a graph
+  bool known_only = false; ///< captures are unsupported
   std::vector<at::Tensor> asked;
   bool runs_nothing = false; ///< ops run without data
 };

@@ -33,7 +33,7 @@ protected:
     EXPECT_FALSE(torch::jit::tracer::isTracing());
     EXPECT_TRUE(at::GradMode::is_enabled());
   }
-  /// The refusal of a body that must be refused.
+  /// The exception for a body that must be unsupported.
   FakeFrontend::Refused refusal(const std::function<Tensors()> &body) {
     try {
       trace({x}, {}, frontend, body);

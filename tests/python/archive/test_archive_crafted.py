@@ -1,4 +1,4 @@
-"""Archives that somebody made to do harm: each is refused before anything of it is used, with a sentence."""
+"""Archives that somebody made to do harm. Each is rejected with a message before any part of it is used."""
 
 import copy
 import dataclasses

@@ -41,7 +41,7 @@ def handler(number, frame):
 
 
 def count(turns, last):
-    """Runs for ever where `last` is so."""
+    """Runs forever if `last` is `NEVER`."""
     while turns < last:
         turns.add_(1)
     return turns * 2
@@ -72,7 +72,7 @@ def test_a_long_graph_ends_between_two_ops(stopped_soon):
             x = x @ x
         return x
 
-    f(torch.eye(1), torch.tensor(0)), f(torch.eye(2), torch.tensor(0))  # any size
+    f(torch.eye(1), torch.tensor(0)), f(torch.eye(2), torch.tensor(0))  # dynamic sizes
     done = torch.tensor(0)
     stopped_soon(f, matrix, done)
     assert 0 < done < 1500

@@ -1,4 +1,4 @@
-"""docs/start/coming-from-tensorflow.md names all of tf's names, and of ours only such as are there."""
+"""docs/start/coming-from-tensorflow.md has all of tf's names, and only names of tracehost that exist."""
 
 import inspect
 import re

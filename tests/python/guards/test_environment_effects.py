@@ -1,4 +1,4 @@
-"""What a traced body changes in Python: once, with a warning, or refused with the line."""
+"""A traced body changes Python state once, with a warning, or is unsupported, and the error has the line."""
 
 import sys
 import threading
@@ -21,7 +21,7 @@ def side_effects(record):
 
 
 def told_once(body, change):
-    """Calls the Function of the body twice: the trace tells of the change, the hit of nothing."""
+    """Calls the body's Function twice: the trace warns of the change, the hit of nothing."""
     f = tracehost.function(body)
     with pytest.warns(tracehost.SideEffectWarning, match=change):
         f(X)

@@ -1,4 +1,4 @@
-"""Code in a body that a graph can't hold the insides of: called again by each run, or refused."""
+"""Some code in a body can't become ops of the graph. Each run calls it again, or the body is unsupported."""
 
 import warnings
 
@@ -382,7 +382,7 @@ def test_hooks_of_all_modules_are_seen():
     assert f.tracing_count() == 2
 
 
-# ---- what is refused ------------------------------------------------------------------------------
+# ---- what is unsupported --------------------------------------------------------------------------
 
 
 def with_backward_hook(x):

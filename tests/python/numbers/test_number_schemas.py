@@ -1,5 +1,5 @@
-"""Every number argument of PyTorch's own samples of its ops, given as a number that the body reads: a later call with
-another number does what eager does, or is refused, or traced again. No number is baked."""
+"""Each number argument in PyTorch's own samples of its ops is given as a number that the body reads. A later call with
+another number does what eager does, or is rejected, or traced again. No number is baked."""
 
 import functools
 
@@ -128,7 +128,7 @@ def check(op, args, kwargs, place, number):
         got = result_of(f, torch.tensor(value, dtype=dtype))
         if isinstance(got, tracehost.Error):
             if value == number:
-                return None  # refused with its line
+                return None  # rejected with its line
         elif isinstance(got, Exception):
             known = RAISES.get(op.name)
             if not isinstance(expected, Exception) and not (known and known in str(got)):

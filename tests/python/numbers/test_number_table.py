@@ -70,7 +70,7 @@ def without_evaluation(name, *numbers):
 
 
 def outcome(result):
-    """A value that tells types and bits apart."""
+    """A value that differs if the type or a bit of the result differs."""
     if isinstance(result, complex) or result is NotImplemented or result is LEAVES:
         return LEAVES
     if isinstance(result, float):
@@ -145,7 +145,7 @@ def test_every_function_of_math_is_there():
 
 
 def test_texts_of_errors():
-    """3.11's, whatever runs."""
+    """Each Python version gives the texts of 3.11."""
     texts = {
         ("mod", 1, 0): "integer modulo by zero",
         ("mod", 2.5, 0): "float modulo",

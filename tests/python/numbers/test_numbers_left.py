@@ -54,7 +54,7 @@ WAYS = {
 }
 
 
-# Functions that the body makes: no hit makes another one, and a SideEffectWarning tells of it.
+# Functions that the body makes. No hit makes another one, and a SideEffectWarning says so.
 OBJECTS = {"closure", "default of a function"}
 
 
@@ -90,7 +90,7 @@ def test_each_call_is_as_in_eager(way, autograph):
         try:
             f(x)
         except tracehost.Error as error:
-            assert "test_numbers_left.py" in str(error)  # noqa: PT017 (refused with its line)
+            assert "test_numbers_left.py" in str(error)  # noqa: PT017 (rejected with its line)
             return
         assert told(traced) == told(eager)
 

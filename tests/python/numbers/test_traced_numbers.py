@@ -198,13 +198,13 @@ def test_a_float_whose_value_is_needed_is_refused(body):
         tracehost.function(body)(X)
 
 
-# Reads whose value the graph has, with autograph; the others are refused.
+# With autograph, the graph has the value of these reads. The other reads are unsupported.
 TRACED = {
     "bool", "computed int", "detached", "divmod", "float", "int", "isinstance", "item", "map int", "math",
     "math of one", "math.comb", "math.factorial", "math.floor", "math.isnan", "math.sqrt", "max", "max of tensors",
     "one_hot", "round", "round of one", "unique size",
 }  # fmt: skip
-# C code asks for the very class of a number: Python's own TypeError.
+# C code that asks for the exact class of a number raises Python's own TypeError.
 OF_THE_CLASS = {"json", "json of a tensor", "statistics"}
 OF_A_NUMBER = [torch.tensor(n) for n in (2, 5, 3, 1)]
 OF_A_VECTOR = [torch.arange(4.0), torch.arange(4.0) + 1, torch.tensor([2.0, 0.0, 1.0, 2.0])]
@@ -370,7 +370,7 @@ def test_a_list_with_a_number_is_no_index_of_code_that_is_not_converted():
 def test_a_type_that_values_tell_is_checked_where_it_counts():
     def body(t, x):
         x.add_(1)
-        return 1 / max(1, t.item()) + x.sum().item()  # a float, whatever max() gives
+        return 1 / max(1, t.item()) + x.sum().item()  # a float for each type that max() gives
 
     f = tracehost.function(body)
     for value in (0.5, 2.5, -1.0, 4.0):

@@ -1,4 +1,4 @@
-"""Programs around values that Python reads do at each call what they do in eager, or are refused with their line."""
+"""Programs around values that Python reads do at each call what they do in eager, or are rejected with their line."""
 
 import pytest
 import torch
@@ -17,7 +17,7 @@ assert (
     and value_programs_training
 )
 
-# Refused with autograph: what can't be joined, floats as texts.
+# Unsupported with autograph: what can't be joined, floats as texts.
 REFUSED = {"dict_of_counters", "fstring_result", "enum_state", "try_finally_counter"}
 CALLS = 8
 

@@ -1,4 +1,4 @@
-"""What pip is told of this project, what it is built from, and what an installation holds. The build itself: test_wheel.py."""
+"""Metadata for pip, sources of a build, and files of an installation. test_wheel.py tests the build itself."""
 
 import email
 import importlib.metadata

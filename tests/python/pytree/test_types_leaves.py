@@ -1,4 +1,4 @@
-"""Arguments that are no containers: what they are compared by, and which are refused."""
+"""Arguments that are no containers: what they are compared by, and which are rejected."""
 
 import array
 import ctypes

@@ -1,4 +1,4 @@
-"""For argument trees of all kinds: which calls share a graph, told by a model of the rules."""
+"""A model of the rules says which calls share a graph, for argument trees of all kinds."""
 
 import collections
 import functools
@@ -66,7 +66,7 @@ def late(x, y):
 
 
 def contexts(note):
-    """A registered class whose context is made anew."""
+    """A registered class whose context is a new object each time."""
     return lambda *c: Pair(c[0], c[-1], type(note)(note) if isinstance(note, list | set) else note)
 
 
@@ -111,7 +111,7 @@ MAKERS = [
 ]
 
 # A tree as (place among MAKERS, children), or a place among LEAVES.
-alike = st.integers(0, 3)  # tensors: they are told apart by where they are met again
+alike = st.integers(0, 3)  # tensors: they are distinguished by where they appear again
 leaf = alike | st.integers(0, len(LEAVES) - 1)
 node = lambda inner: st.tuples(  # noqa: E731
     st.integers(0, len(MAKERS) - 1), st.lists(inner, min_size=1, max_size=3)
@@ -276,7 +276,7 @@ def test_a_graph_is_right_for_all_calls_that_share_it(plans):
 @examples(200)
 @given(tree, st.lists(st.integers(1, 5), min_size=12, max_size=12))
 def test_a_relaxed_signature_is_above_those_it_came_from(plan, sizes):
-    """Upper bound of both, and of itself: what it serves relaxes nothing more."""
+    """The signature is an upper bound of both and of itself. A call that it serves makes nothing else dynamic."""
 
     def tensors(sizes):
         return [torch.ones(n, 2) for n in sizes]

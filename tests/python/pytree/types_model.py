@@ -1,4 +1,4 @@
-"""What a call is compared by, once more, as plainly as docs/rules/signature.md tells it: the oracle of the properties."""
+"""A plain model of how docs/rules/signature.md says calls are compared: the oracle of the property tests."""
 
 import collections
 import dataclasses
@@ -146,7 +146,7 @@ class Model:
         return [(self.key(k), self.key(v)) for k, v in items]
 
     def context(self, value: Any) -> Hashable:
-        """By value, whatever it is."""
+        """By value, for any type."""
         if isinstance(value, set):
             return ("set", frozenset(value))
         if isinstance(value, list):

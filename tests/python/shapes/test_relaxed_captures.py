@@ -1,4 +1,4 @@
-"""Sizes of tensors that a body reaches by a path: under reduce_retracing they become any size, as those of arguments do."""
+"""Under reduce_retracing, sizes of tensors that a body reaches by a path become dynamic, as sizes of arguments do."""
 
 from types import SimpleNamespace
 

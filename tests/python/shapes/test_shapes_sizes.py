@@ -1,4 +1,4 @@
-"""Dimensions of any size: what a body may do with them, and what makes them exact again."""
+"""Dynamic dimensions: what a body may do with them, and what specializes them."""
 
 import math
 import re
@@ -315,7 +315,7 @@ def test_a_declared_size_is_not_read_where_reads_are_errors(body, why):
 
 
 def test_a_size_that_equals_one_computed_from_it():
-    """What tells the size of a view must not ask for that very size again."""
+    """The code that computes the size of a view must not ask for the same size again."""
 
     def body(i, m):
         i = i.view(-1, i.shape[-1])

@@ -1,4 +1,4 @@
-"""Declared Functions of one parameter, and their refusals."""
+"""Declared Functions of one parameter, and the errors that they raise."""
 
 import pytest
 import tracehost

@@ -1,4 +1,4 @@
-"""What a ConcreteFunction tells of itself."""
+"""What a ConcreteFunction reports of itself."""
 
 import torch
 import tracehost

@@ -1,4 +1,4 @@
-"""Declaring an input_signature: what may be declared, and every refusal at decoration."""
+"""Declaring an input_signature: what may be declared, and every error at decoration."""
 
 import collections
 import copy
@@ -33,7 +33,7 @@ def refusal(func, signature):
     return text.removeprefix(where)
 
 
-# -- what is refused -----------------------------------------------------------------------------
+# -- what is rejected ----------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

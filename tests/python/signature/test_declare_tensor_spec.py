@@ -1,4 +1,4 @@
-"""tracehost.TensorSpec: what it takes, what it tells, tf's relations of specs."""
+"""tracehost.TensorSpec: what it takes, what it reports, tf's relations of specs."""
 
 import copy
 import pickle

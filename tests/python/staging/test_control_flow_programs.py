@@ -125,7 +125,7 @@ def test_table():
 
 @pytest.mark.parametrize("kind", ["declared", "reduced"])
 def test_a_loop_that_is_staged_again_under_open_sizes(kind):
-    """The first attempt, with an int, is taken out of the graph; nothing goes on to refer to its ops."""
+    """The first attempt, with an int, is taken out of the graph. Nothing refers to its ops after that."""
 
     def body(x, n):
         k = 0

@@ -1,4 +1,4 @@
-"""Tensors that the body did not get as arguments: held ones, literals, and those that are refused."""
+"""Tensors that the body did not get as arguments: held ones, literals, and unsupported ones."""
 
 import threading
 

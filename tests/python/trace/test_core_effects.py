@@ -1,4 +1,4 @@
-"""What a body does to tensors repeats on hits; what it does to containers is refused."""
+"""Hits repeat what a body does to tensors. What a body does to containers is unsupported."""
 
 import pytest
 import torch

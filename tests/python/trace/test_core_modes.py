@@ -1,4 +1,4 @@
-"""Grad mode, inference mode, autocast, defaults: around a call, and inside of a body."""
+"""Grad mode, inference mode, autocast, defaults: around a call, and in a body."""
 
 import contextlib
 import copy

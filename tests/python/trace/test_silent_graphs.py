@@ -1,4 +1,4 @@
-"""Programs that random search found to be wrong or refused without need, each as small as it gets."""
+"""Programs that random search found to be wrong or rejected without need, each as small as possible."""
 
 import pytest
 import torch

@@ -1,4 +1,4 @@
-"""What changes before a check that fails is put back: values, versions, `.grad`s, generators. Then another graph serves the call."""
+"""A failed check undoes earlier changes: values, versions, `.grad`s, generators. Then another graph serves the call."""
 
 import pytest
 import torch
