@@ -22,7 +22,7 @@ std::uint64_t nanoseconds(std::chrono::steady_clock::duration duration) {
 
 bool same_signature(const Signature &a, const Signature &b) { return differences(a, b).empty(); }
 
-/// The relaxed dimensions of `signature`, for the tracer.
+/// The dynamic dimensions of `signature`, for the tracer.
 trace::Relaxation relaxed_dimensions(const Signature &signature, const Body &body) {
   trace::Relaxation result;
   result.pins = body.pins;
@@ -101,7 +101,7 @@ FunctionCore::Outcome FunctionCore::miss(Body &body, torch::jit::Stack &stack,
   return traced ? Outcome::traced : hit(body, stack, served);
 }
 
-/// Null: the graph was wrong, as `body.mismatch` tells, or another thread's has been.
+/// Null if the graph was wrong (`body.mismatch` says how), or if another thread's graph was.
 SpecializationRef FunctionCore::obtain(Body &body, const Missed &missed, const Lookup &look_up,
                                        bool &traced) {
   for (;;) {
@@ -150,8 +150,8 @@ SpecializationRef FunctionCore::obtain(Body &body, const Missed &missed, const L
 
 namespace {
 
-/// Makes each size of the captures any size that differs from the earlier one's. `tensors`: of the
-/// captures of `now`, which are those of `before`.
+/// Makes each dimension of a capture dynamic whose size differs between `before` and `now`. Both
+/// have the same captures, and `tensors` has the tensor of each.
 void relax_captures(const Signature &before, const Signature &now,
                     const std::vector<at::Tensor> &tensors,
                     std::vector<trace::Relaxation::Capture> &captures) {
@@ -178,9 +178,10 @@ void relax_captures(const Signature &before, const Signature &now,
 
 } // namespace
 
-/// tf.function's rule for reduce_retracing (docs/rules/signature.md): one after the other, the
-/// earlier Signatures that differ in sizes and user types alone make those sizes any, and of the
-/// types common supertypes. The same is done to what the body reaches (`captures`).
+/// tf.function's rule for reduce_retracing (docs/rules/signature.md). Joins the call's Signature
+/// with earlier ones, oldest first. An earlier one that differs only in sizes and user types makes
+/// those sizes dynamic, and replaces those types by common supertypes. Sizes of captures become
+/// dynamic in the same way (`captures`).
 Signature FunctionCore::relaxed(Body &body, const Signature &signature,
                                 std::vector<at::Tensor> &slots, RelaxedCaptures &captures) {
   Signature result = signature;
@@ -223,7 +224,7 @@ FunctionCore::Made FunctionCore::trace(Body &body, Signature signature, const Mi
       originals ? &*originals : nullptr, &outcomes);
   for (const trace::Pin &p : traced.pins) {
     const auto [slot, dimension] = p.dimension;
-    if (slot >= slots.size()) { // a capture has the sizes of the trace unless they are any
+    if (slot >= slots.size()) { // a capture has the sizes of the trace unless they are dynamic
       made->pinned.push_back(
           {traced.captures[slot - slots.size()].path, dimension, p.why, p.where});
       continue;

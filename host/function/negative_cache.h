@@ -18,7 +18,7 @@ namespace tracehost {
 class NegativeCache {
 public:
   enum class Why : std::uint8_t {
-    refused, ///< the trace was, and its body went on: for calls whose Stance allows that
+    refused, ///< the body was unsupported and continued: for calls whose Stance allows that
     wrong,   ///< the graph did not do what the body did: for all
   };
   std::optional<Why> of(const Signature &signature) const {
