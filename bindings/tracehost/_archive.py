@@ -38,9 +38,9 @@ def save(
 ) -> None:
     """Write functions to a file that `tracehost.load`, C++ programs and plain `torch.jit.load` read.
 
-    Of a Function all live specializations are written whose Python values (attributes, globals) are still
-    as at the trace; with an input_signature and none traced yet, that one. Tensors that the bodies reach
-    (parameters, buffers, globals) are written as they are now, each once. The file is complete or not
+    A Function is written with all live specializations whose Python values (attributes, globals) are still
+    as at the trace. A Function with an input_signature and no trace yet is traced for it and written.
+    Tensors that the bodies reach (parameters, buffers, globals) are written as they are now, each once. The file is complete or not
     there, and the same functions give the same bytes.
 
     Args:

@@ -1,4 +1,4 @@
-"""How a notebook's places are told: `In[3]:2` for `/tmp/ipykernel_17/1283746.py:2`."""
+"""How a notebook's places are shown: `In[3]:2` for `/tmp/ipykernel_17/1283746.py:2`."""
 
 from __future__ import annotations
 

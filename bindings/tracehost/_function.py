@@ -32,7 +32,7 @@ _VALUE_READS = ("trace", "error", "guard", "bake")
 _VALIDATE: dict[Any, int] = {"off": 0, "first": -1}
 
 # For tracehost_interception: the calls of this Function have the stance "eager_on_error" unless another is
-# chosen. A program that does not know of us must not end by what we refuse.
+# chosen. A program that does not know of tracehost must not end because of an unsupported trace.
 GOES_ON = "_goes_on"
 
 # Options of tf.function without a meaning here: taken where they say what is so anyway.
@@ -118,9 +118,9 @@ def function(
         name: in messages and reports; default: the function's own.
         limit: live specializations, at least 1; beyond it the least valuable is dropped: quick to trace,
             seldom used, large.
-        reduce_retracing: from the second shape of a tensor on, the dimensions that differed may have
-            any size: one more trace serves them all. What the body needs as numbers (int(n), range(n))
-            stays exact. The same holds for tensors that the body reaches by a path. Arguments that are
+        reduce_retracing: from the second shape of a tensor on, the dimensions that differed become
+            dynamic: one more trace serves all their sizes. What the body needs as numbers (int(n), range(n))
+            stays specialized. The same holds for tensors that the body reaches by a path. Arguments that are
             plain objects are compared by their class and by what the body reads of them.
         autograph: `if`, `while`, `for`, `and`, `or`, `not`, conditional expressions and asserts on
             tensors become part of the graph. That holds for the function and for the user's own code
@@ -128,7 +128,7 @@ def function(
             False: the body runs as it is, and a condition on a tensor is an error.
         value_reads: what int(t), t.item(), t.tolist() ... of a traced tensor do. "trace": t.item(), and
             under autograph int(t), float(t), bool(t), round, min, max and math, give numbers that each call
-            computes anew; what needs the value itself (a dict key, a list index, t.tolist()) is a
+            computes again; what needs the value itself (a dict key, a list index, t.tolist()) is a
             ValueReadError. "error": each read is a ValueReadError. "guard": of an input, its value (up to
             64 elements) is part of the signature from then on, one trace a value; each call compares it,
             which waits for a GPU. "bake": the graph keeps the value of the call that traces, with a
@@ -137,7 +137,7 @@ def function(
             give what the body gave: values, dtypes, strides, requires_grad, aliasing, what is left in
             inputs. If it does not, a TraceWarning says where, and calls with that signature run as plain
             Python. Left out where it would cost over 1 s or 256 MiB, and for graphs that call Python.
-            N: at each trace, whatever it costs, and at every Nth hit of a specialization: that call runs
+            N: at each trace, at any cost, and at every Nth hit of a specialization: that call runs
             the body, and the graph beside it on copies. The body's Python side effects (prints,
             counters) happen there as in plain Python. "off": never.
         watch: False: Python values from closures, globals and attributes are baked at the trace.
@@ -273,7 +273,7 @@ def _not_callable(func: Any) -> str:
 
 
 def _check_callable(func: Any) -> None:
-    """Refuse what can be called, and yet can't be traced: at the decoration, not at some call."""
+    """Raise for what can be called, and yet can't be traced: at the decoration, not at some call."""
     if isinstance(func, type):
         raise TypeError(
             f"{func!r} is a class: decorate one of its methods (forward, __call__), or an instance"

@@ -8,7 +8,7 @@ from . import _tracehost
 
 
 class init_scope:
-    """A block that is lifted out of the trace: it runs eagerly, once, when the body is traced.
+    """An eager region: a block that runs eagerly, once, when the body is traced.
 
         @tracehost.function
         def forward(self, x):
@@ -18,7 +18,7 @@ class init_scope:
             return x @ self.weight
 
     Nothing in it is recorded, and it does not run again at hits. Grad mode, inference mode and autocast
-    are those of the call, whatever the body has switched; `tracehost.inside_function()` is False. The
+    are those of the call, even if the body has switched them; `tracehost.inside_function()` is False. The
     tensors that it makes existed before the trace as far as the graph is concerned: they become captures.
 
     Where it stores one, on an object that the body uses, the next call finds another state: that trace
@@ -26,7 +26,7 @@ class init_scope:
     is stored nowhere is kept by the graph.
 
     A traced tensor can't be used in it: it has another value at each call. Its shape, dtype and device
-    can; a size that was to be any becomes exact.
+    can; a dynamic size becomes specialized.
 
     Outside of a trace it does nothing. It may be nested; the block ends where the outermost one does.
     """

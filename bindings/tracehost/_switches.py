@@ -38,8 +38,8 @@ def stance(name: str) -> Switch:
     """Choose what calls of Functions do.
 
     A plain call holds for the whole process, until the next one. As a context manager, `with
-    tracehost.stance("fail_on_miss"):`, it holds for the current thread and the block, over whatever the
-    process has chosen. Calls inside of a trace are part of it, whatever the stance.
+    tracehost.stance("fail_on_miss"):`, it holds for the current thread and the block, over the stance
+    of the process. Calls in a trace are part of it in any stance.
 
     Args:
         name: one of
@@ -47,8 +47,8 @@ def stance(name: str) -> Switch:
             "eager": every call runs the Python function as it is: nothing is compared, converted,
                 checked against an input_signature, or counted by the retrace detector;
             "eager_on_miss": such a call runs the Python function, and nothing is traced;
-            "eager_on_error": a trace that has to be refused goes on without a graph, from the line
-                where it was refused: the body runs once, its result is the call's, a TraceWarning says
+            "eager_on_error": an unsupported trace continues without a graph, from the line
+                that is unsupported: the body runs once, its result is the call's, a TraceWarning says
                 why. Later calls with this signature run the Python function without trying again,
                 until the Function is cleared. What the body itself raises is raised;
             "fail_on_miss": such a call raises a TraceError that names what differs.

@@ -1,4 +1,4 @@
-"""Refuses, in one line, a torch or a Python that the compiled part was not built for."""
+"""Raises, in one line, for a torch or a Python that the compiled part was not built for."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """The checks of `tracehost doctor` that need a running Python: a line each, `VERDICT<tab>what<tab>fix`.
 
-The binary starts this in a child process, which is a check by itself, and reads the lines as they come: should
-one of the checks end the process, those before it have been told."""
+The binary starts this in a child process, which is a check by itself, and reads the lines as they come. If
+a check ends the process, the lines of the checks before it have been read."""
 
 from __future__ import annotations
 

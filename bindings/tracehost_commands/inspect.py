@@ -32,7 +32,7 @@ def main(words: list[str], files: list[str]) -> int:
     if options.json + (options.graph is not None) + (options.code is not None) > 1:
         raise UsageError("give one of --json, --graph and --code")
     try:
-        # A pipe is refused below: to open one without this flag is to wait for whoever writes.
+        # A pipe is rejected below. Without this flag, the open would wait for a writer.
         os.close(os.open(files[0], os.O_RDONLY | os.O_NONBLOCK))
         if os.path.isdir(files[0]):
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))

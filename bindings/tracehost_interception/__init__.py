@@ -5,7 +5,7 @@ TRACEHOST_INTERCEPT, which children inherit, and calls install() between Python'
 then on a finder on sys.meta_path waits for the modules that are named; after such a module was imported, the
 function in it is replaced. Nothing here imports torch or tracehost before the program's own modules do.
 
-- targets.py: what the user typed;   messages.py: what the user is told
+- targets.py: what the user typed;   messages.py: what the user reads
 - imports.py: after a module's import;   main_program.py: in the program's own module;   unmet.py: at the end
 - apply.py: what a target names is found;   replace.py: put in its place, and back
 - functions.py: `--trace`;   decorators.py: `--intercept`, any decorator;   call_site.py: who called it
@@ -33,7 +33,7 @@ def install(module: str) -> str | None:
     Returns:
         A sentence about what was typed wrong; None: all is well.
     """
-    # A command in Python runs no program itself: the kernel that it starts is the first to be told.
+    # A command in Python runs no program itself: the kernel that it starts is the first process.
     if module != _COMMANDS:
         os.environ.setdefault(messages.FIRST, str(os.getpid()))
     try:

@@ -27,7 +27,7 @@ def decorated(found: Any, what: str, where: str, **options: Any) -> Any:
 
 
 def make(found: Any, goes_on: bool = True, **options: Any) -> Any:
-    """A Function of any callable. `goes_on`: a body that has to be refused goes on without a graph, with a
+    """A Function of any callable. `goes_on`: an unsupported body continues without a graph, with a
     TraceWarning."""
     import tracehost
     from tracehost._function import GOES_ON

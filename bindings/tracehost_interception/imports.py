@@ -1,4 +1,4 @@
-"""What happens after a module was imported: a finder that hands each module that is named a loader of ours.
+"""What happens after a module was imported: a finder that gives tracehost's loader to each module that is named.
 
 The loader is there for the import only. When the module runs it has its own again, so that whoever asks for
 its source or its data finds what is always there.

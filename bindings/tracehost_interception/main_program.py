@@ -71,7 +71,7 @@ def _tell_missing(missing: set[str], names: _Names) -> None:
 
 
 class _Here(ast.NodeVisitor):
-    """Of the module itself: what is in functions and classes is not visited."""
+    """Visits the module itself, and nothing in functions and classes."""
 
     def visit_FunctionDef(self, node: Any) -> Any:
         return node

@@ -1,4 +1,4 @@
-"""What the user is told: lines on stderr, each once, from the first process only."""
+"""What the user reads: lines on stderr, each once, from the first process only."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _told: set[tuple[str, str]] = set()  # (decorator, option)
 
 
 def is_first() -> bool:
-    """Whether this is the process that was told to intercept, and none of its children."""
+    """Whether this is the process that was asked to intercept, and none of its children."""
     return os.environ.get(FIRST) in (None, str(os.getpid()))
 
 

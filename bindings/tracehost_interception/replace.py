@@ -19,7 +19,7 @@ def put(owner: Any, name: str, made: Any) -> None:
 
 
 def undo_all() -> None:
-    """Put back what was there, where ours still is."""
+    """Restore what was there, where tracehost's replacement still is."""
     while _replaced:
         owner, name, put, before = _replaced.pop()
         if vars(owner).get(name) is not put:

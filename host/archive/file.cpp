@@ -68,7 +68,7 @@ public:
   }
   ~NoSizeSignal() {
     if (sigismember(&before_, SIGXFSZ) == 1)
-      return; // whoever blocked it waits for it
+      return; // the thread that blocked the signal waits for it
     const timespec now{};
     while (sigtimedwait(&signal_, nullptr, &now) == SIGXFSZ)
       ;

@@ -16,9 +16,8 @@
 ///                                     stands for an element that is not written
 ///     tracehost::keep(t)              a branch on t.dim() < 0: `t` is computed
 ///     tracehost::raise_error(...)     prim::RaiseException with the class
-///     mul(x, 0-dim number 0.5)        mul(x, 0.5): a number that is stored as a tensor is no
-///     number
-///                                     when it is read again, and weighs more in type promotion
+///     mul(x, 0-dim number 0.5)        mul(x, 0.5): a number stored as a tensor is read again as a
+///                                     tensor, which weighs more in type promotion
 ///
 /// Rejected, with name and line: calls of Python, the autograd engine, modes that no op switches.
 

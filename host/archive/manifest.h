@@ -37,7 +37,7 @@ struct Manifest {
     std::vector<Record> specializations;
   };
   std::vector<Function> functions;
-  std::map<std::string, std::string> metadata; ///< of whoever saves it: nothing reads it here
+  std::map<std::string, std::string> metadata; ///< the writer's own: nothing reads it here
 };
 
 std::string to_json(const Manifest &manifest);

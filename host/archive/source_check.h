@@ -10,7 +10,7 @@
 /// Problem: PyTorch's frontend compiles what a file holds before anybody can look at it. It
 /// recurses over the text, folds what is constant (`9**9` strings, divisions that trap), and binds
 /// classes and methods of its own meaning (`__setstate__`). Answer: each line is read here first,
-/// by the grammar of what PyTorch prints for our graphs:
+/// by the grammar of what PyTorch prints for tracehost's graphs:
 ///
 ///     class Archive(Module):                one class, its attributes, its methods
 ///       def f(self: ..., x_: Tensor) -> Tensor:

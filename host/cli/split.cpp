@@ -12,7 +12,7 @@ bool is_pythons_long_option(std::string_view name) {
 }
 
 // A cluster of Python's short options, such as -Bu or -Wignore. Those behind which Python reads no
-// further options end our part; -W and -X may have their value in the next word.
+// further options end the host's part; -W and -X may have their value in the next word.
 enum class Cluster { plain, value_in_next_word, program };
 
 Cluster read_cluster(std::string_view word) {

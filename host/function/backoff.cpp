@@ -26,6 +26,13 @@ bool Backoff::skips(const Signature &signature) {
   return true;
 }
 
+std::uint32_t Backoff::left(const Signature &signature) const {
+  const std::size_t wanted = hash(signature);
+  const std::lock_guard lock(mutex_);
+  const auto found = rows_.find(wanted);
+  return found == rows_.end() ? 0 : found->second.left;
+}
+
 std::uint32_t Backoff::traced(const Signature &signature, std::uint64_t hits) {
   const std::size_t added = hash(signature);
   const std::lock_guard lock(mutex_);

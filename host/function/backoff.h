@@ -23,6 +23,8 @@ public:
 
   /// Whether a call that no graph serves runs the body as it is. Counts the call.
   bool skips(const Signature &signature);
+  /// How many calls with `signature` run the body as it is from now on. Counts nothing.
+  std::uint32_t left(const Signature &signature) const;
   /// Counts a trace for a call with `signature`. `hits`: of the Function until now. Returns how
   /// many calls skip from now on; 0: none.
   std::uint32_t traced(const Signature &signature, std::uint64_t hits);
@@ -38,7 +40,7 @@ private:
   static std::size_t hash(const Signature &signature);
 
   static constexpr std::size_t kSignatures = 1024;
-  std::mutex mutex_;
+  mutable std::mutex mutex_;
   std::unordered_map<std::size_t, Row> rows_;
   std::size_t skipping_ = 0; ///< rows with calls left; where there are none, a miss hashes nothing
 };

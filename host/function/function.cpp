@@ -38,7 +38,7 @@ FunctionCore::Outcome FunctionCore::call(Body &body, torch::jit::Stack &stack,
     if (!served || !served->raises_early || !rebinds(*served))
       throw;
     return call_without(body, stack, served);
-  } catch (const LeavesNumbers &) { // Python goes on with an int past 64 bits
+  } catch (const LeavesNumbers &) { // Python continues with an int past 64 bits
     if (!served || !served->raises_early)
       throw;
     return call_without(body, stack, served);
@@ -57,7 +57,7 @@ FunctionCore::Outcome FunctionCore::call_without(Body &body, torch::jit::Stack &
       served = look_up(body, stack);
       if (served)
         return hit(body, stack, served);
-      body.begun.reset(); // puts back what it has saved
+      body.begun.reset(); // restores what it has saved
       const Outcome outcome = miss(body, stack, served);
       if (outcome == Outcome::traced)
         share_start(body, *served);
@@ -189,6 +189,7 @@ FunctionCore::Explanation FunctionCore::explain(Body &body) {
   if ((result.served = look_up(body, result.signature)))
     return result;
   result.differences = nearest(body, result.signature, result.nearest).differences;
+  result.skips = backoff_.left(result.signature);
   return result;
 }
 

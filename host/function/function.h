@@ -16,24 +16,18 @@
 
 /// The call itself (docs/internals/call-path.md).
 ///
-/// Hit: verify against the Specialization that served last, unless a narrower one serves, too.
-/// Then verify against the others, most specific first. Run the Program of the one that serves.
-///
-/// Miss, in this order:
-/// 1. Make the Signature. Sizes that differ from earlier ones become dynamic (reduce_retracing).
-/// 2. Wait for an in-flight trace of this Signature, or register one.
-/// 3. Run the body once under the tracer. Its result *is* the call's.
-/// 4. Make the Program, and compare it with the body.
-/// 5. Publish the Specialization last, then send the event.
-///
-/// An exception leaves the cache as it was.
+/// Hit: verify against the Specialization that served last, unless a narrower one serves, too; then
+/// against the others, most specific first; run its Program. Miss: signature -> sizes made dynamic
+/// by earlier traces (reduce_retracing) -> flight -> run the body once under the tracer, whose
+/// result *is* the call's -> Program -> compared with the body -> publish last -> event. An
+/// exception leaves the cache as it was.
 
 namespace tracehost {
 
 /// A Function without its front end: Python's (bindings/) and the C++ API's hold one.
 class FunctionCore {
 public:
-  /// The clock that measures how long a trace takes. Eviction uses this time.
+  /// The clock that measures how long traces take, which eviction uses.
   using Clock = std::chrono::steady_clock::time_point (*)();
   /// `sink` outlives the Function.
   FunctionCore(Identity identity, std::size_t limit, Sink &sink, validate::Policy policy = {},
@@ -42,7 +36,7 @@ public:
   enum class Outcome {
     hit,      ///< `stack` has the outputs, `served` has their structure
     traced,   ///< `body` ran; it has kept the result, `stack` is empty
-    went_on,  ///< as traced, but the trace was unsupported or wrong; nothing is published
+    went_on,  ///< as traced, but the trace was unsupported or wrong, and nothing is published
     beside,   ///< as traced, but there was a graph, with which it was compared
     unserved, ///< a miss that is not traced, by the call's stance or by what earlier traces gave
   };
@@ -60,6 +54,7 @@ public:
     SpecializationRef nearest;           ///< on a miss; null if there is none
     std::vector<Difference> differences; ///< the call's from `nearest`
     Signature signature;                 ///< of the call
+    std::uint32_t skips = 0;             ///< on a miss: such calls that run the body (Backoff)
   };
   /// What a call would do; runs nothing, counts nothing.
   Explanation explain(Body &body);

@@ -101,7 +101,7 @@ FunctionCore::Outcome FunctionCore::miss(Body &body, torch::jit::Stack &stack,
   return traced ? Outcome::traced : hit(body, stack, served);
 }
 
-/// Null if the graph was wrong (`body.mismatch` says how), or if another thread's graph was.
+/// Null: the graph was wrong, and `body.mismatch` says how; or another thread's graph was wrong.
 SpecializationRef FunctionCore::obtain(Body &body, const Missed &missed, const Lookup &look_up,
                                        bool &traced) {
   for (;;) {
@@ -150,8 +150,8 @@ SpecializationRef FunctionCore::obtain(Body &body, const Missed &missed, const L
 
 namespace {
 
-/// Makes each dimension of a capture dynamic whose size differs between `before` and `now`. Both
-/// have the same captures, and `tensors` has the tensor of each.
+/// Makes each dimension of the captures dynamic whose size differs from the earlier one. `tensors`:
+/// those of the captures of `now`, which has the same captures as `before`.
 void relax_captures(const Signature &before, const Signature &now,
                     const std::vector<at::Tensor> &tensors,
                     std::vector<trace::Relaxation::Capture> &captures) {

@@ -18,7 +18,7 @@ namespace tracehost {
 class NegativeCache {
 public:
   enum class Why : std::uint8_t {
-    refused, ///< the body was unsupported and continued: for calls whose Stance allows that
+    refused, ///< the trace was unsupported: for calls whose Stance lets the body continue
     wrong,   ///< the graph did not do what the body did: for all
   };
   std::optional<Why> of(const Signature &signature) const {

@@ -40,12 +40,12 @@ public:
   /// No Specialization serves the call: the last moment to leave it, by an exception.
   virtual void missed() {}
 
-  /// The call's Signature, without guarded slots and captures. Sizes that an input_signature leaves
-  /// open are dynamic. Throws on arguments that can't be compared.
+  /// The call's Signature, without guarded slots and captures. Sizes declared as any are dynamic in
+  /// it. Throws on arguments that can't be compared.
   virtual Signature flatten(std::vector<at::Tensor> &slots) = 0;
 
-  /// Whether the guards and captures of `specialization` hold now. `unknown`: only a comparison
-  /// with current_guards() can say. Cheap, since no text is made.
+  /// What current_guards() would show of `specialization`, as far as it can be found without texts.
+  /// Cheap.
   enum class Surroundings : std::uint8_t { same, changed, unknown };
   virtual Surroundings surroundings(const Specialization & /*specialization*/) {
     return Surroundings::unknown;
@@ -68,9 +68,8 @@ public:
   /// Runs the body once, for real, with the call's own arguments. Inside trace::trace().
   virtual BodyResult run() = 0;
 
-  /// Called after the trace. Fills signature.guarded and .captures, which the trace depends on
-  /// beyond its arguments. Throws if the trace is rejected (a slot was rebound, an argument
-  /// mutated).
+  /// After the trace: what it depends on beyond its arguments. Fills signature.guarded and
+  /// .captures; throws if the trace is rejected (a slot was rebound, an argument mutated).
   virtual std::shared_ptr<FrontEndState> finish(Signature &signature,
                                                 const trace::Traced &traced) = 0;
 

@@ -45,8 +45,8 @@ fs::path library_directory() {
   return fs::path(info.dli_fname).parent_path();
 }
 
-// Our own python personality if it is installed there, so that children run in the host too; else a
-// plain python.
+// tracehost-python if it is installed there, so that children run in the host too; else a plain
+// python.
 fs::path executable_in(const fs::path &bin) {
   std::error_code ignored;
   for (const char *name : {"tracehost-python", "python3", "python"})

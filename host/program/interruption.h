@@ -7,10 +7,10 @@
 
 /// Ctrl-C ends a run of a graph between two ops, as it ends eager code.
 ///
-/// Problem: the interpreter of graphs knows no signals, and whoever runs it may not return for
-/// hours. Answer: the bytecode, not the graph, has an op that asks from time to time: at each turn
-/// of a loop, and after every few ops of a long block. Every program has such ops, because a signal
-/// may also end a graph of an archive, in a process without Python.
+/// Problem: the interpreter of graphs knows no signals, and a run may take hours. Answer: the
+/// bytecode, not the graph, has an op that asks from time to time: at each turn of a loop, and
+/// after every few ops of a long block. Every program has such ops, because a signal may also end a
+/// graph of an archive, in a process without Python.
 
 namespace tracehost {
 

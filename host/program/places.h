@@ -8,10 +8,10 @@
 
 /// The user's line of each node of a graph, `net.py:12`.
 ///
-/// Where: a node's SourceRange is the whole text of a Source, and that text is the line.
-/// What else it serves: the interpreter throws a std::runtime_error with a text of its own in place
-/// of an op's exception. While it writes that text it still handles the op's exception, and it asks
-/// the Source of the node that failed what generated it. Our Sources keep both then.
+/// Where: a node's SourceRange is the whole text of a Source, and that text is the line. What else
+/// it serves: the interpreter throws a std::runtime_error with a text of its own in place of an
+/// op's exception. While it writes that text it still handles the op's exception, and it asks the
+/// Source of the node that failed what generated it. The Sources of tracehost keep both then.
 
 namespace tracehost {
 

@@ -15,10 +15,10 @@ struct Begun; ///< a run that a check has ended (pieces.h)
 /// A runnable graph. What it computes never changes; may run on several threads at once.
 class Program {
 public:
-  /// Takes over `graph` and prepares it: our own passes, then bytecode. `outputs`: how many of the
-  /// graph's outputs are the body's; those past them are computed and dropped.
-  /// `merges`: ops that compute the same become one (merge.h). Requires: no gradient is ever asked
-  /// of a run, as it would be summed in another order.
+  /// Takes over `graph` and prepares it: tracehost's passes, then bytecode. `outputs`: how many of
+  /// the graph's outputs are the body's; those past them are computed and dropped. `merges`: ops
+  /// that compute the same become one (merge.h). Requires: no gradient is ever asked of a run, as
+  /// it would be summed in another order.
   Program(std::shared_ptr<torch::jit::Graph> graph, const std::string &name, std::size_t outputs,
           bool merges = false);
   ~Program();

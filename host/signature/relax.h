@@ -16,7 +16,7 @@ bool is_narrower(const Signature &a, const Signature &b);
 /// Whether `a`'s user types are those of `b` but for some that are below theirs. May run user code.
 bool types_are_narrower(const Signature &a, const Signature &b);
 
-/// Whether the Signatures that differ so can be made one by relaxing sizes: they differ in sizes
+/// Whether dynamic dimensions can make the Signatures one that differ so: they differ in sizes
 /// alone.
 bool only_sizes(const std::vector<Difference> &differences);
 

@@ -6,8 +6,7 @@
 
 /// What a trace assumed about sizes that may differ at later calls (docs/rules/signature.md).
 ///
-///     if x.shape[0] > 2 * y.shape[1]: ...      x.0 | 2 y.1 multiply | less (swapped) -> holds =
-///     true
+///     if x.shape[0] > 2 * y.shape[1]: ...   x.0 | 2 y.1 multiply | less (swapped) -> holds = true
 
 namespace tracehost {
 

@@ -21,8 +21,7 @@ namespace tracehost::staging {
 /// body writes to it without carrying it.
 ///
 ///     a = TensorArray(0)           %a = tracehost::array_new(0)      list_: the real one
-///     for x in xs:                 prim::Loop(...)                    the loop, run for its
-///     values,
+///     for x in xs:                 prim::Loop(...)                   the loop, run for its values,
 ///         a.append(x * x)            aten::append(%a, %y)               fills list_
 ///     a.stack()                    aten::stack(%a, 0)                at::stack(list_)
 ///

@@ -10,8 +10,9 @@
 
 namespace tracehost::trace {
 
-/// Runs one recorded node on values of our own: fake tensors for tensors, real ones for what is
-/// computed from sizes alone. Requires for run(): ops run without data (shapes::WithoutData).
+/// Runs one recorded node on values that tracehost makes: fake tensors for tensors, real ones for
+/// what is computed from sizes alone. Requires for run(): ops run without data
+/// (shapes::WithoutData).
 class NodeRunner {
 public:
   enum class Verdict {

@@ -19,7 +19,7 @@
 ///
 ///     torch.full((3,), n)    the parser puts aten::ScalarImplicit(%n) behind %n: the op uses that
 ///     F.dropout(x, p=n)      the parser calls n.__float__(): the op's node has n's value as a
-///                            constant, and was called by the very instruction that asked
+///                            constant, and was called by the same instruction that asked
 ///     x.uniform_(t[0], 1.0)  the same of a tensor
 ///     [1.0, 2.0][n] * x      neither
 ///

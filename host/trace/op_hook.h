@@ -72,7 +72,7 @@ private:
   bool included_;
 };
 
-/// No hook, no tracing and no autograd for a block of our own tensor work.
+/// No hook, no tracing and no autograd while tracehost itself works with tensors, for a block.
 class Aside {
 public:
   Aside();

@@ -130,7 +130,8 @@ bool active();
 /// Whether this thread is inside a trace() whose body was unsupported, and continues.
 bool abandoned();
 
-/// Recording stops for a block: for sizes, messages, and our own tensor work.
+/// Recording stops for a block, while tracehost itself reads sizes, writes messages or works with
+/// tensors.
 class Paused {
 public:
   Paused();
@@ -184,7 +185,7 @@ std::optional<at::Tensor> traced_size(const at::Tensor &t, std::int64_t dimensio
 std::optional<at::Tensor> traced_numel(const at::Tensor &t);
 /// Whether this trace has dynamic dimensions. Requires: active().
 bool relaxing();
-/// `to`, made by our own code, stands for the same value of the graph as `from`.
+/// `to`, made by tracehost's own code, stands for the same value of the graph as `from`.
 void same_value(const at::Tensor &from, const at::Tensor &to);
 /// What eager has in place of `t` in this call: a staged branch or loop gives its results a new
 /// identity, in eager they may be what went in. Requires: active().

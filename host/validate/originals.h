@@ -24,16 +24,15 @@ namespace tracehost::validate {
 /// written is not copied.
 ///
 ///     def f(x, y):        y = x[0]     storages: one, copied before mul_
-///         x.mul_(2)                    inputs(): x', y', views of the copy as x, y are of theirs
+///         x.mul_(2)                    inputs(): x', y', views of the copy, as of the input
 ///         return x + y
 ///
 /// A graph with a backward pass (validate/originals_gradients.cpp) would add to the `.grad` of the
-/// inputs themselves. Each leaf has a fake tensor then: the same memory, unless it was written,
-/// with a
-/// `.grad` of its own, as it was before the body.
+/// inputs themselves. So the graph gets another tensor for each leaf. This tensor has the leaf's
+/// memory, or a copy if that was written, and a `.grad` of its own, as it was before the body.
 ///
-///     w.grad == 1         fake tensor: w's memory, .grad a copy that is 1
-///     loss.backward()     body: w.grad == 3; graph: the fake tensor's .grad == 3
+///     w.grad == 1         for the graph: w', of w's memory; w'.grad a copy that is 1
+///     loss.backward()     body: w.grad == 3; graph: w'.grad == 3
 class Originals final : public trace::Witness {
 public:
   explicit Originals(const Policy &policy) : policy_(policy) {}

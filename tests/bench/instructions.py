@@ -50,6 +50,11 @@ def measure(name, function, args):
     count(name, run)
     assert function.tracing_count() == 1
 
+def keyed(size):
+    # A body that reads a dict whose keys are functions, as the keys of a registry are.
+    table = {{compiled("def made(): pass"): float(i) for i in range(size)}}
+    return compiled("def made(x): return x * sum(table[key] for key in table)", table=table)
+
 def tree_body(tree):
     return tree["a"][0] * tree["a"][1] + 1
 
@@ -66,6 +71,7 @@ with torch.no_grad():
         measure(f"nested{{size}}", tree_body, ({{"a": tensors}},))
         holder = Holder(tensors)
         used = ", ".join(f"holder.w{{i}}" for i in range(size))
+        measure(f"keys{{size}}", keyed(size), (x,))
         measure(f"capture{{size}}", compiled(f"def made(): return torch.cat([{{used}}])", torch=torch, holder=holder), ())
 """
 
@@ -160,3 +166,4 @@ def run(report: Report, _repeats: int) -> None:
         torchs = a_further(profiles, kind, lambda profile: profile.inclusive("incref_pyobject"))
         note = f"{torchs:.0f} of them torch's, to hold the Python object"
         report.add(f"a further tensor, {kind}", more, "", None, note)
+    report.add("a further key of a dict", a_further(profiles, "keys", Profile.share), "", 10)

@@ -131,7 +131,7 @@ class Victim:
         os.write(1, (" ".join(map(str, (number, *words))) + "\n").encode())
 
     def check(self, number: int, step: str, f: Any) -> Any:
-        """The result of `f`, or None after an exception. Reports all but a result or a good ArchiveError."""
+        """Its result; None after an ArchiveError. Anything else is reported."""
         global watching
         seen.clear()
         try:

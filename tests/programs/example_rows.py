@@ -1,4 +1,4 @@
-"""PyTorch's own examples, as their README lists them, rewritten small. The whole step is decorated."""
+"""PyTorch's own examples, the list of their README, rewritten and small: the whole step is decorated."""
 
 import math
 
@@ -203,7 +203,7 @@ def positions(most: int, width: int) -> torch.Tensor:
 
 
 def language_model(make) -> Maker:
-    """Clips and applies gradients by hand, as the example does. An LSTM's state continues in the next step."""
+    """Gradients are clipped and applied by hand, as in the example; the state of an LSTM continues."""
 
     def maker(decorate: Decorate) -> Program:
         model = make().train()

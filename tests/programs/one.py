@@ -147,7 +147,7 @@ def shown(error: Exception) -> str:
 
 
 def last_line(error: Exception) -> str:
-    """The last line of a traceback that is not in the tracehost package."""
+    """The last line of a traceback that is not in tracehost."""
     import tracehost
 
     # By the package's own folder: a checkout may be called tracehost, too.

@@ -1,4 +1,4 @@
-"""Remedies for unsupported programs of the other rows. As the error says, the read is moved out of the function."""
+"""What helps where a program of the other rows is unsupported: the read is moved out of the function, as the error says."""
 
 import torch
 

@@ -12,7 +12,7 @@ ARCHITECTURES = (
     "bloom camembert canary canine chinese_clip chinese_clip_vision_model clip clip_text_model clip_vision_model "
     "clipseg cohere cohere2 cohere2_moe cohere2_vision cohere_asr convbert cosmos3_omni"
 ).split()
-# Those of them that return a cache, an object, by default.
+# Those of them that give a cache, an object, unless asked not to.
 CACHING = (
     "afmoe apertus arcee aria aria_text audioflamingo3 aya_vision bart beam bigbird_pegasus biogpt bitnet bloom canary "
     "cohere cohere2 cohere2_moe cohere2_vision cohere_asr cosmos3_omni"

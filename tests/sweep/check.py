@@ -33,7 +33,7 @@ STATES = ("equal", "refused", "different")
 
 @dataclass
 class Verdict:
-    """The outcome of a pair: equal in all its calls, unsupported in some, or different in one."""
+    """What a pair came to: equal in all its calls, `refused` in some, or different in one."""
 
     op: str
     dtype: str

@@ -1,5 +1,5 @@
 """Random programs with numbers: counters that they read and store, values that they read from tensors, conditions on
-either, effects and draws before and after. Each call gives what eager gives, or is rejected with its line.
+either, effects and draws before and after. Each call gives what eager gives, or raises with its line.
 
     cd tests && tracehost -m sweep.numbers --count 2000 [--seed 1]
 

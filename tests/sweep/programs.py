@@ -1,8 +1,8 @@
 """Random programs as source text: a body `f`, its inputs for each call, and the tensors that it captures.
 
-A statement is a drawn template with drawn names. It is executed at once, and is left out if eager raises.
-Its result decides which statements may follow. The draws come from hypothesis, which makes a failing program
-small.
+A statement is made by drawing a template and the names in it, and is executed at once beside the others: what
+eager does not take is left out, and what it gives decides which statements may follow. The draws come from
+hypothesis, which makes a failing program small.
 """
 
 import contextlib
@@ -331,7 +331,7 @@ class Writer:
             self.add(indent, head)
             self.aside(indent, depth)
             self.lines.append(f"{indent}    {name} = {name} * 0.25")
-            # The loop ends, for any statements of its body before that line.
+            # It ends for anything that the body did before that line.
             self.lines.append(
                 f"{indent}    if k < 100:\n{indent}        break"
                 if self.draw(2)

@@ -1,4 +1,4 @@
-"""Compares the checked-in list of unsupported ops with what a sweep found, in both directions."""
+"""The checked-in list of unsupported ops against what a sweep found: both ways."""
 
 import tomllib
 from dataclasses import dataclass

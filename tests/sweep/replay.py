@@ -21,7 +21,7 @@ numbers = itertools.count()
 
 @dataclass
 class Replay:
-    """`state`: `equal`, `refused`, `invalid` (eager raises in its first call) or `different`."""
+    """`state`: equal, `refused`, invalid (eager raises in its first call) or different."""
 
     state: str
     text: str = ""

@@ -294,7 +294,7 @@ class Run:
         return made
 
     def difference(self) -> str:
-        """Empty if each call is as in eager, or if tracehost raises an error of its own."""
+        """Empty: no difference. An error of tracehost is no difference."""
         tau, e = math.tau, math.e
         ours, theirs = self.world(), self.world()
         f = tracehost.function(ours["body"], autograph=False)

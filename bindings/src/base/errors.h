@@ -4,7 +4,7 @@
 
 #include <string>
 
-/// Python exceptions of ours. Requires for all: GIL held.
+/// tracehost's Python exceptions. Requires for all: GIL held.
 
 namespace tracehost::python {
 

@@ -23,11 +23,11 @@ struct Instruction {
 
 /// The instructions of a code object, by code unit.
 ///
-/// Problem: an observer is told which instruction comes, and needs its operands. From Python 3.12
-/// on the interpreter does not save its stack pointer for an observer. Answer: the depth of the
-/// stack before each instruction follows from the code alone, as the compiler computed it. It is 0
-/// at the start. Each instruction adds its effect, along each way. At a handler the exception table
-/// tells it.
+/// Problem: an observer learns which instruction comes next, and needs its operands. From Python
+/// 3.12 on, the interpreter does not save its stack pointer for an observer. Answer: the depth of
+/// the stack before each instruction follows from the code alone, as the compiler computed it. The
+/// depth is 0 at the start. Each instruction adds its effect, along each path. At a handler, the
+/// exception table gives the depth.
 using Instructions = std::vector<Instruction>;
 
 /// Decoded at the first call and kept with the code object; borrowed from it. Null with no error

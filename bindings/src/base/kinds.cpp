@@ -43,7 +43,7 @@ constexpr std::string_view kFixed[] = {
     "_contextvars.ContextVar", "ContextVar",
     // Where a trace prints.
     "_io.",
-    // Generators of random numbers, the draws of which are told by a warning.
+    // Generators of random numbers. A warning reports their draws.
     "_random."};
 
 /// `__module__` of a class; pybind11 gives types names without it. Empty if there is none.

@@ -25,7 +25,7 @@ bool changes_unseen(PyObject *value);
 /// and read by ops, or it only waits (a lock).
 bool is_fixed(PyTypeObject *type);
 
-/// A class of tracehost's, such as Function.
+/// A class that tracehost defines, such as Function.
 bool is_own_type(PyTypeObject *type);
 
 /// The dict that an object of C code keeps, borrowed, or null: a dict's view, a mappingproxy, what
@@ -38,7 +38,7 @@ bool may_hold(PyObject *key);
 
 /// A thread-local or a context variable: another thread or context finds another value.
 bool is_of_a_thread(PyObject *value);
-/// `random` or `numpy.random`, if `self` is a generator of theirs; else "".
+/// `random` or `numpy.random`, if `self` is a generator of that module; else "".
 std::string foreign_generator(PyObject *self);
 
 /// An element that a set's guard can hold: no change of it can go unseen, and it holds no argument.

@@ -42,7 +42,7 @@ PyTypeObject *tensor_class();
 /// makes. No class, module or tensor, and nothing by which torch finds its operators.
 bool has_user_attributes(PyTypeObject *type);
 
-/// Values without parts and without a path through them, told by their type alone.
+/// Whether the value has no parts and no path leads through it. The type alone decides.
 inline bool is_plain(PyTypeObject *type, PyObject *value) {
   return value == Py_None || type == &PyLong_Type || type == &PyFloat_Type ||
          type == &PyUnicode_Type || type == &PyBool_Type || type == &PyBytes_Type ||

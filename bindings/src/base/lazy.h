@@ -3,9 +3,9 @@
 /// What Python makes at its first use and the process keeps: imported functions, interned names,
 /// types.
 ///
-/// Problem: the initialiser of a `static` local runs under a lock of C++. One that imports gives up
-/// the GIL; a thread that gets it and comes to the same place waits for that lock with the GIL in
-/// hand, for ever. Answer: the GIL is the only lock.
+/// Problem: the initialiser of a `static` local runs under a lock of C++. An initialiser that
+/// imports gives up the GIL. A thread that then gets the GIL and comes to the same place waits
+/// forever for that lock, with the GIL held. Answer: the GIL is the only lock.
 ///
 ///     static constinit Lazy<PyObject *> convert;
 ///     call(convert([] { return entry("tracehost.autograph.run.calls", "convert_callable"); }));

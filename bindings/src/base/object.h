@@ -2,8 +2,8 @@
 
 #include <Python.h>
 
-/// Letting go of Python objects from places that may not hold the GIL: destructors of things that
-/// the core shares, run on whichever thread drops the last reference.
+/// Releases Python objects in places that may not hold the GIL. Such places are destructors of
+/// objects that the core shares. They run on the thread that drops the last reference.
 
 namespace tracehost::python {
 

@@ -18,7 +18,7 @@ namespace {
 /// What the answers go by. On the heap and never freed: no Python object lives in a C++ static when
 /// the interpreter goes.
 struct Origins {
-  /// Folders with a slash at their end; a folder inside of another one comes first.
+  /// Folders with a slash at their end; a folder in another one comes first.
   std::vector<std::pair<std::string, Origin>> folders;
   PyObject *answers;  ///< dict: a file's name to its answer, an int
   PyObject *builtins; ///< sys.stdlib_module_names

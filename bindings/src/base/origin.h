@@ -24,8 +24,8 @@ enum class Origin : std::uint8_t {
 /// By a file's name, a str: `co_filename`, `__file__`. Anything else is the user's.
 Origin origin_of_file(PyObject *file);
 Origin origin_of(PyCodeObject *code);
-/// Of a module, by the dict of its globals: by `__file__`, or, where there is none, as the
-/// top-level package of its `__name__`.
+/// The origin of a module, given the dict of its globals. `__file__` decides, or without one the
+/// top-level package of `__name__`.
 Origin origin_of_globals(PyObject *globals);
 /// By its `__module__`. A class that C code has made without one is Python's.
 Origin origin_of_type(PyTypeObject *type);

@@ -21,7 +21,7 @@ bool warn_retraces(const PythonFunction &f) {
   return true;
 }
 
-/// A trace was refused, and the body has run to its end without it.
+/// Warns that the trace was unsupported, and that the body ran to its end without a graph.
 bool warn_went_on(const PythonFunction &f, const PythonCall &call) {
   const std::string message = fmt::format(
       "{} has no graph for this signature, and runs as plain Python: {}", f.name, call.refusal);

@@ -20,7 +20,7 @@ struct Arguments {
 /// Runs the body as it is, in place of a graph.
 [[gnu::cold]] PyObject *call_eagerly(PythonFunction &f, const Arguments &a);
 
-/// A call inside of a trace, ours or another's: its ops belong to that graph.
+/// A call in a trace of tracehost or of torch.jit: its ops belong to that graph.
 [[gnu::cold]] PyObject *call_inlined(PythonFunction &f, const Arguments &a);
 
 /// A call that FunctionCore did not serve by a graph alone. Warnings come after a trace was
@@ -28,7 +28,8 @@ struct Arguments {
 [[gnu::cold]] PyObject *call_missed(PythonFunction &f, PythonCall &call,
                                     FunctionCore::Outcome outcome);
 
-/// What is around the call works on ops: its body runs, which is told once.
+/// For a call that no graph serves (plain_calls.h): runs the body, and warns once for each
+/// `around`.
 [[gnu::cold]] PyObject *call_plainly(PythonFunction &f, const Arguments &a,
                                      const std::string &around);
 

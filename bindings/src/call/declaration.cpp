@@ -22,7 +22,8 @@ Declaration::Declaration(PyObject *object) : object_(Py_NewRef(object)) {
 
 namespace {
 
-/// A refusal's traceback ends at the line of the call: what follows is ours.
+/// Cuts the traceback of a SignatureError at the line of the call. The frames below are
+/// tracehost's.
 [[noreturn]] void rethrow_at_call() {
   if (PyErr_ExceptionMatches(errors().signature)) {
     PyObject *type = nullptr, *value = nullptr, *traceback = nullptr;

@@ -24,8 +24,8 @@ public:
   /// so already. Throws SignatureError for what does not fit. Runs Python.
   PyObject *convert(const Binder &binder, const Bound &bound) const;
 
-  /// Relaxes the dimensions of `signature` that the specs leave open; those of a tensor that is
-  /// passed twice only where both do.
+  /// Makes the dimensions of `signature` dynamic that the specs leave open. For a tensor that is
+  /// passed twice, both specs must leave the dimension open.
   void relax(Signature &signature) const;
 
   /// What the user declared: a tuple; new reference.

@@ -9,8 +9,8 @@
 #include <fmt/format.h>
 #include <pybind11/pybind11.h>
 
-/// The slow part of PythonCall's arguments: refused, converted to what was declared, given to the
-/// body.
+/// The slow part of PythonCall's arguments. Raises where they do not bind, converts them to what
+/// was declared, and passes them to the body.
 
 namespace tracehost::python {
 

@@ -23,15 +23,14 @@
 /// The hot call, in the order in which it runs. What is not a hit is in cold_calls.cpp, a miss's
 /// trace in python_trace.h.
 ///
-/// 1. call_function(): is a trace under way, or another stance in force?
+/// 1. call_function(): is a trace under way, or is the stance "eager"?
 /// 2. bind(): positional and keyword arguments become values of parameters (pytree/binder.h).
 /// 3. probe_context(): the thread's modes (context_probe.h).
 /// 4. FunctionCore::call() (host/function/function.cpp) asks the Specialization that served last,
 ///    then the others (List::find, host/cache/cache.h). No key is built: to compare arguments with
 ///    a tree of nodes costs less than to hash them.
 /// 5. verify(): arguments (pytree/match.cpp), guards (guards/graph_guards.cpp), captures, then what
-/// few
-///    Specializations have. The stack gets the graph's inputs.
+///    few Specializations have. The stack gets the graph's inputs.
 /// 6. execute(): the Program runs (host/program/program.cpp); then it stores what the body stored.
 /// 7. build_result(): outputs as the body structured them (pytree/results.cpp).
 

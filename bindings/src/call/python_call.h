@@ -16,8 +16,9 @@ namespace tracehost::python {
 
 class PythonTrace;
 
-/// One call from Python: the core's Body for it, on the C stack of that call. How the hot call runs
-/// is told in python_call.cpp. What only a miss needs is in a PythonTrace, which the miss makes.
+/// One call from Python: the core's Body for it, on the C stack of that call. python_call.cpp
+/// describes how the hot call runs. What only a miss needs is in a PythonTrace, which the miss
+/// makes.
 ///
 /// Requires for all: GIL held.
 class PythonCall final : public Body {

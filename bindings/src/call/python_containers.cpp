@@ -30,7 +30,7 @@ Returnable PythonTrace::returnable() {
   return {flattened_.roots, true, containers_before_, &reached_};
 }
 
-/// A container is taken apart if all that is in it can be made anew.
+/// A container is taken apart if everything in it can be made again.
 ReachedObjects::As PythonTrace::reach(PyObject *object) const {
   using As = ReachedObjects::As;
   if (!recorder_->reaches(object))

@@ -20,8 +20,8 @@
 
 #include <algorithm>
 
-/// A call's trace: the body is run once, observed, and what it did beside its ops is repeated by
-/// later calls, or refused.
+/// A call's trace: the body runs once and is observed. Later calls repeat what the body did besides
+/// its ops. Where they can't, the body is unsupported.
 
 namespace tracehost::python {
 namespace {
@@ -40,8 +40,8 @@ bool is_refusal_set() {
   return false;
 }
 
-/// Draws of the user's own code, which hits don't make; a warning tells. What a library draws is
-/// not the user's to change: such a trace serves its call alone.
+/// Draws of the user's own code. Hits do not make them, and a warning says so. The user can't
+/// change what a library draws, so a trace with such draws serves its call alone.
 std::vector<trace::BakedRead> draws_of_user(const std::vector<trace::BakedRead> &draws,
                                             Recorder &recorder) {
   std::vector<trace::BakedRead> users;
@@ -56,7 +56,7 @@ std::vector<trace::BakedRead> draws_of_user(const std::vector<trace::BakedRead> 
   return users;
 }
 
-/// Whether each container around `node` gives the very items that were stored in it.
+/// Whether each container around `node` returns the same objects that were stored in it.
 bool only_stores(const Signature &signature, std::size_t node) {
   for (std::size_t i = 0; i < node; ++i) {
     const Node &around = signature.nodes[i];
@@ -124,7 +124,8 @@ BodyResult PythonTrace::run() {
   }
   recorder_->body_ended();
   if (!result_) {
-    // torch's argument parser, or the body, may have made another exception of a refusal.
+    // torch's argument parser, or the body, may have replaced the exception of an unsupported
+    // program by another one.
     if (PyErr_ExceptionMatches(PyExc_Exception) && !is_refusal_set())
       trace::repeat_refusal();
     if (request_)
@@ -197,7 +198,8 @@ std::optional<BesideResult> PythonTrace::run_beside(const Specialization &served
   return beside;
 }
 
-/// The body has raised, or goes on without a trace: what it stored before is Python's.
+/// The body has raised, or continues without a trace. Removes the fake tensors that it stored
+/// before, and replaces its traced numbers by Python's numbers.
 void PythonTrace::leave_numbers(NumbersLeft &numbers) {
   const KeepError keep;
   recorder_->take_back(&is_fake_tensor);
@@ -220,7 +222,7 @@ std::string PythonTrace::fake_tensors_left() {
   return where.line ? "something outside keeps the tensor made at " + text(where) : std::string();
 }
 
-/// The same of a body that was refused, whose result may be anything.
+/// The same for an unsupported body, whose result may be anything.
 void PythonTrace::return_as_eager() {
   std::vector<Owned> tensors;
   BodyResult result;
@@ -255,7 +257,7 @@ void PythonTrace::return_as_eager(const BodyResult &result) {
   Py_XSETREF(result_, built.release());
 }
 
-/// Of a tensor that the body made: a later call makes another one.
+/// Whether the body made `tensor` and set attributes on it. A later call makes another tensor.
 bool PythonTrace::has_own_attributes(PyObject *tensor) const {
   PyObject **attributes = _PyObject_GetDictPtr(tensor);
   if (!attributes || !*attributes || PyDict_GET_SIZE(*attributes) == 0 || is_number(tensor))

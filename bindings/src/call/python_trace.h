@@ -16,7 +16,7 @@
 /// tracer asks meanwhile.
 ///
 /// Problem: the graph has the ops of the body alone. A hit must also return, store and change what
-/// the body did, and must be refused where a guard no longer holds.
+/// the body did. Where a guard no longer holds, a call must not hit.
 ///
 /// | Step | Where |
 /// |---|---|
@@ -99,7 +99,8 @@ private:
   std::optional<ValueGuard> current_value(const ValueGuard &guard, const Specialization &of,
                                           const std::vector<PyObject *> &slots,
                                           const std::vector<PyObject *> &captures) const;
-  /// Of an input of `of`, as it is now or, if this call's trace read it, was before.
+  /// The `.grad` of an input of `of` as it is now, or as it was before if this call's trace read
+  /// it.
   std::optional<GradRead> current_grad(const GradRead &read, const Specialization &of,
                                        const std::vector<PyObject *> &captures) const;
   bool warn_side_effects();
@@ -155,13 +156,13 @@ private:
   std::vector<std::pair<at::Tensor, GradState>> grads_read_;
 };
 
-/// Of a tensor with its class.
+/// The metadata of a tensor, with its class.
 TensorMeta meta_of(PyObject *tensor);
 /// A tensor's Python object; borrowed, null: none yet.
 PyObject *object_of(const at::Tensor &t);
 
-/// The Function that this thread traces innermost, and outer ones: to refuse endless recursion.
-/// True if a trace of `function` with an equal signature is under way on this thread.
+/// True if a trace of `function` with an equal signature is under way on this thread, innermost or
+/// outer. Endless recursion is found this way, and raises.
 bool is_being_traced(const PythonFunction &function, Signature signature);
 bool is_being_traced(const PythonFunction &function);
 

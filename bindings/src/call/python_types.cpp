@@ -47,7 +47,7 @@ void put_types(Signature &earlier, const Signature &joined) {
 
 } // namespace
 
-/// `signature` with these types, by root; what it has any size of keeps that.
+/// Gives `signature` these types, by root. Its dynamic dimensions stay dynamic.
 Flattened PythonTrace::retype(Signature &signature, const std::vector<PyObject *> &types) {
   UserValues values;
   for (std::size_t root = 0; root < types.size(); ++root)

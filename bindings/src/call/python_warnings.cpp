@@ -88,7 +88,7 @@ bool PythonTrace::warn_side_effects() {
         "{} changes {}{} while it is traced; later calls run the graph and will not. Keep "
         "such state in a tensor that is updated in place, or change it outside of the function.",
         function_.name, e.path, where);
-    // A request comes through Python code of ours.
+    // A request comes through tracehost's own Python code.
     const Site at = request_ ? user_line() : Site();
     if (at.line ? PyErr_WarnExplicit(errors().side_effect, message.c_str(), at.file.c_str(),
                                      at.line, nullptr, nullptr)

@@ -7,12 +7,12 @@
 #include <atomic>
 #include <cstdint>
 
-/// Which Stance a call from Python has: the thread's own, if it is inside of a `with`, else the
-/// process's. One word says that neither is set, so that a hot call pays for one load.
+/// Which Stance a call from Python has: the thread's own, if it is in a `with`, else the process's.
+/// One word says that neither is set, so that a hot call pays for one load.
 
 namespace tracehost::python {
 
-/// How many stances are in force: the process's, and one for each thread that has its own.
+/// How many stances are set: the process's, and one for each thread that has its own.
 extern std::atomic<std::uint32_t> stances_in_force;
 
 [[gnu::cold]] Stance stance_in_force();

@@ -63,7 +63,8 @@ py::object Concrete::call(const py::args &args, const py::kwargs &kwargs) {
   return result_of(given, handed_out, stack);
 }
 
-/// An argument's own list or dict is made anew: a ConcreteFunction takes leaves.
+/// A list or dict of the arguments is made again for the result, because a ConcreteFunction takes
+/// leaves.
 py::object Concrete::result_of(const Arguments &given, const std::vector<Owned> &handed_out,
                                torch::jit::Stack &outputs) const {
   std::vector<PyObject *> objects, containers;
@@ -196,7 +197,7 @@ template <class Arguments> struct Again {
 
 } // namespace
 
-/// A call inside of a trace: the body's ops belong to that graph.
+/// A call in a trace: the body's ops belong to that graph.
 py::object Concrete::inlined(const Arguments &given) const {
   if (external_)
     raise(errors().trace, fmt::format("{}: a ConcreteFunction with other captures than the traced "

@@ -117,6 +117,7 @@ py::dict explain(py::handle object, const py::tuple &args, const py::dict &kwarg
   result["signature"] = text(found.signature);
   result["specialization"] = shown ? py::object(described(*shown)) : py::object(py::none());
   result["differences"] = differences;
+  result["plain_calls"] = found.skips;
   result["cost_ms"] = traces ? py::object(py::float_(static_cast<double>(c.trace_ns.load()) / 1e6 /
                                                      static_cast<double>(traces)))
                              : py::object(py::none());

@@ -35,7 +35,7 @@ namespace py = pybind11;
 
 namespace {
 
-/// What of ours an archive's functions throw, as Python's exceptions.
+/// Translates the C++ exceptions that an archive's functions throw to Python's.
 template <class F> auto translated(const F &f) {
   try {
     return f();
@@ -286,7 +286,8 @@ std::string shown_value(const std::vector<Node> &nodes, const std::vector<Tensor
   return text.substr(begin + skip, text.size() - begin - skip - 1);
 }
 
-/// Of a class that is not imported: what shows as it would, and says why it is none.
+/// A parameter's default. A default of a class that is not imported becomes a NotImported, which
+/// has the same text and says why.
 py::object default_value(const archive::Value &value) {
   std::size_t at = 0;
   try {

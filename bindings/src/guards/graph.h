@@ -155,7 +155,7 @@ PyObject *read(const Container &container, const Slot &slot, PyObject *owner, Py
 bool write(Place place, PyObject *key, std::int32_t index, PyObject *owner, PyObject *value);
 /// The slot as a leaf of a Signature: what it must hold.
 Node leaf_of(PyObject *value, std::vector<AtomRef> &atoms);
-/// As leaf(), but compared by identity, and held weakly, whatever its class says.
+/// As leaf(), but compared by identity, and held weakly, regardless of its class.
 Node weak_leaf(PyObject *object, std::vector<AtomRef> &atoms);
 
 /// A list, tuple, dict or set: its length counts.

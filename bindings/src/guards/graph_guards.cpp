@@ -25,7 +25,8 @@ inline bool holds_still(const Slot &s, PyObject *now) {
     return true; // kept by us, or nothing as before
   if (s.keep)
     return reinterpret_cast<PyWeakReference *>(s.keep)->wr_object == now;
-  // Of a list, tuple or dict the elements are checked; of a tensor that is no input, only the kind.
+  // The elements of a list, tuple or dict are checked elsewhere. For a tensor that is no input,
+  // only the kind is compared.
   return s.expect == Expect::container ? Py_TYPE(now) == s.type
                                        : s.expect == Expect::tensor && is_tensor(now);
 }

@@ -11,14 +11,14 @@ namespace tracehost::python {
 
 /// The Guards over a Graph.
 ///
-/// Two ways to verify. Fast: every container is as the last full pass left it, told by a dict's
-/// version tag (unique in the process: the same tag is the same dict with the same items) or by
-/// comparing pointers. Those pointers are borrowed, so an address may have been freed and taken
-/// again; where no tag vouches for them, Slot::keep does: the value itself if it can't hold others,
-/// else a weak reference. Full: containers in order, holders first. From each one whose tag moved
-/// all names are read again, and what they lead to is settled in turn. So every pointer used was
-/// reached in this very call. A pass that fails leaves each container either settled or to be read
-/// again.
+/// Two ways to verify. Fast: every container is as the last full pass left it. A dict's version tag
+/// shows so, or a comparison of pointers. The tag is unique in the process: the same tag is the
+/// same dict with the same items. The pointers are borrowed, so an address may have been freed and
+/// taken again. Where no tag covers a pointer, Slot::keep does: the value itself if it can't hold
+/// others, else a weak reference. Full: containers in order, holders first. All names of each
+/// container whose tag moved are read again, and what they lead to is settled in turn. So every
+/// pointer used was reached in this call. A pass that fails leaves each container either settled or
+/// to be read again.
 class GraphGuards final : public Guards {
 public:
   /// `graph`: slots hold references of their own on key and type, objects on their type; roots that

@@ -93,7 +93,7 @@ Node type_leaf(PyObject *object, std::vector<AtomRef> &atoms) {
 /// A list, tuple or dict whose container says what it is: its length or keys, or another type.
 bool is_told_below(const Slot &slot) { return slot.expect == Expect::container && slot.primary; }
 
-/// Nothing is expected, or it is told among the captures or below.
+/// Whether nothing is expected, or the report has the slot among the captures or below.
 bool is_no_leaf(const Slot &slot) {
   return slot.expect == Expect::any || slot.expect == Expect::capture ||
          slot.expect == Expect::number || is_told_below(slot);
@@ -293,7 +293,8 @@ std::vector<Owned> GraphGuards::handed_out(PyObject *const *arguments) const {
   return result;
 }
 
-/// What is there already is left alone: the version of a dict tells of each store.
+/// A value that is there already is not stored again, because each store changes the dict's
+/// version.
 bool GraphGuards::put(const Rebinding &r, PyObject *holder, PyObject *value) const {
   const Container &c = graph_.containers[r.container];
   Slot probe;

@@ -229,7 +229,7 @@ bool GraphGuards::matches(Slot &s, PyObject *now) {
   return true;
 }
 
-/// Of an int beyond int64, false.
+/// False for an int beyond int64.
 bool GraphGuards::set_number(std::int32_t capture, PyObject *now) {
   at::Tensor number = tensor_of_python_number(now);
   PyObject *tensor = number.defined() ? THPVariable_Wrap(std::move(number)) : nullptr;

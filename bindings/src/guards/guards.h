@@ -58,7 +58,7 @@ class Guards {
 public:
   virtual ~Guards() = default;
 
-  /// Hot: no allocation while nothing changed, no exception, no Python `__eq__` unless a watched
+  /// Hot: no allocation while nothing changed, no exception, no Python `__eq__` unless a guarded
   /// value's pointer differs. `arguments`: the bound arguments, as the roots were given.
   /// True if each guarded slot holds what the trace read. A capture rebound to another tensor is
   /// still true here: its metadata is compared by the caller (captures()).

@@ -14,8 +14,8 @@ namespace tracehost::python {
 /// Whether the object has memory that may change: bytes has none, nor has a number of numpy's.
 bool has_memory(PyObject *object);
 
-/// New reference: an int that tells the contents, the shape and the types of elements. Null without
-/// an exception: the memory holds other objects, or can't be read.
+/// New reference: an int, the hash of the contents, the shape and the types of elements. Null
+/// without an exception: the memory holds other objects, or can't be read.
 PyObject *memory_of(PyObject *object);
 
 } // namespace tracehost::python

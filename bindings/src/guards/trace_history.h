@@ -11,7 +11,7 @@
 
 namespace tracehost::python {
 
-/// What earlier traces of a Function have told about its body. Requires: GIL held.
+/// What earlier traces of a Function have found out about its body. Requires: GIL held.
 ///
 /// Numbers: what the body first found in a slot that it reads and stores, by path. Branches: lines
 /// of `if`s on tensors of which a branch stores in code that it calls, what can't be joined.

@@ -52,7 +52,7 @@ void add_block_stores(py::module_ &module) {
     return recorder ? recorder->stores().begin_block() : 0;
   });
   module.def("in_block", &in_block);
-  // Of ifs by their line: what an earlier trace of this Function has told.
+  // What an earlier trace of this Function has noted about ifs, by their line.
   module.def("note_storing", [](std::string where) {
     Recorder *recorder = Profile::recorder();
     if (TraceHistory *history = recorder ? recorder->history() : nullptr)

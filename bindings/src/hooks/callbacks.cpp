@@ -126,8 +126,8 @@ Tensors fake_tensors(const Callback &callback, const Tensors &inputs) {
   return outputs;
 }
 
-/// Calls it for real, once: the trace is a run. `name`: for the refusal of a body that goes on
-/// after an exception.
+/// Calls the object once, with real tensors: the trace is a run. `name`: for the message to a body
+/// that continues after an exception.
 Tensors call_at_trace(PyObject *object, const Tensors &inputs, const std::string &name) {
   Tensors outputs;
   try {
@@ -174,7 +174,8 @@ Tensors record_call(const py::object &object, const Tensors &inputs, const std::
   return outputs;
 }
 
-/// As record_call, of what tells its results by making them, without data too.
+/// As record_call, for an object whose results are known only after it ran. It is called in a trace
+/// without data, too.
 Tensors record_foreign(const py::object &object, const Tensors &inputs, const std::string &name) {
   Tensors outputs;
   bool called = false;

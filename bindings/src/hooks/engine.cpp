@@ -21,7 +21,7 @@ namespace py = pybind11;
 
 namespace {
 
-/// Items of a tuple, undefined for None; refuses what is neither.
+/// The tensors of a tuple, undefined for None. Any other item is unsupported.
 std::vector<at::Tensor> tensors_of(PyObject *tuple) {
   std::vector<at::Tensor> result;
   const Owned items(PySequence_Tuple(tuple));

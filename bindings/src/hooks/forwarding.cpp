@@ -31,8 +31,8 @@ struct Property {
   PropertyGuard guard;
 };
 
-/// Where a lifted block reads a tensor of the trace, that is a read of the body's; a size has to be
-/// a number there.
+/// A read of a traced tensor in an eager region is a read of the body. A size is specialized,
+/// because the region needs a number.
 template <class Plain, class Guard>
 PyObject *guarded(PyObject *tensor, const Plain &plain, const Guard &guard) {
   const bool lifted = trace::lifted();

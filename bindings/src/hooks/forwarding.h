@@ -3,11 +3,12 @@
 #include <Python.h>
 
 /// Descriptors that call an original unless this thread records a trace, or the tensor belongs to
-/// one and is read in a block that is lifted out of it.
+/// one and is read in an eager region.
 
 namespace tracehost::python {
 
-/// What a method does while recording; `args[0]` is the tensor. Throws or sets an error on refusal.
+/// What a method does while recording; `args[0]` is the tensor. Throws or sets an error if that is
+/// unsupported.
 using MethodGuard = PyObject *(*)(PyObject *original, const char *name, PyObject *const *args,
                                   std::size_t nargsf, PyObject *kwnames);
 /// What a property does while recording. `value`: null for a read.
@@ -15,7 +16,7 @@ using PropertyGuard = PyObject *(*)(PyObject *original, const char *name, PyObje
                                     PyObject *value);
 
 /// Replace attribute `name` of `type` by a forwarding one. Throw when there is none.
-/// Requires: GIL held. `name` lives for ever.
+/// Requires: GIL held. `name` lives forever.
 void forward_method(PyTypeObject *type, const char *name, MethodGuard guard);
 void forward_property(PyTypeObject *type, const char *name, PropertyGuard guard);
 

@@ -12,11 +12,11 @@
 
 namespace tracehost::python {
 
-/// A C profile function and an Observer for the current thread and one trace. Tells the Recorder
-/// which code and which instructions run. Refuses what calls tell of
-/// (hooks/unsupported_optimizers.h, seeds). The user's profiler, if any, is called as well. While
-/// tensors only stand for others (`frontend` tells), ops run Python code of torch's, which is kept
-/// out. Requires: GIL held.
+/// A C profile function and an Observer for the current thread and one trace. Reports to the
+/// Recorder which code and which instructions run. Raises for unsupported calls
+/// (hooks/unsupported_calls.h, hooks/unsupported_optimizers.h, seeds). The user's profiler, if any,
+/// is called as well. A trace on fake tensors runs kernels in Python (shapes::in_python_kernel()),
+/// which are not observed. Requires: GIL held.
 class Profile final : public Observer {
 public:
   explicit Profile(Recorder &recorder);
@@ -24,7 +24,7 @@ public:
   Profile(const Profile &) = delete;
   Profile &operator=(const Profile &) = delete;
 
-  /// Of the innermost trace of this thread: Recorder::reaches.
+  /// Recorder::reaches of the innermost trace of this thread.
   static bool reaches(PyObject *object);
   /// The Recorder of the innermost trace of this thread; null: none.
   static Recorder *recorder();
@@ -57,7 +57,8 @@ private:
   /// modules only, a destructor, a callback of the collector or what writes for print comes in
   /// between.
   PyFrameObject *aside_ = nullptr;
-  /// Calls are told of as well. Without them, a callback of the collector looks like the body.
+  /// True while calls are reported as well. Without them, a callback of the collector looks like
+  /// the body.
   bool complete_ = false;
   bool in_call_ = false;
   Profile *outer_;                   ///< of this thread

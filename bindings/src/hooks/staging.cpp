@@ -54,7 +54,7 @@ py::list wrap(const std::vector<at::Tensor> &list) {
   return result;
 }
 
-/// A call of ours from Python: refusals and errors of ops become Python's.
+/// Calls `f` for Python: exceptions for unsupported programs and errors of ops become Python's.
 template <class F> auto called(const F &f) -> decltype(f()) {
   try {
     return f();

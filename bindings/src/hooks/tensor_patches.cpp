@@ -65,8 +65,8 @@ PyObject *traced_instead(PyObject *plain, PyObject *traced) {
   return traced;
 }
 
-/// Whether the body gets traced numbers for the sizes of `t`, which depend on values; refused where
-/// it may not.
+/// Whether the body gets traced numbers for the sizes of `t`, which depend on values. Raises where
+/// such a read is unsupported.
 bool has_read_sizes(const at::Tensor &t, const char *name) {
   if (!trace::recording() || trace::has_exact_sizes(t))
     return false;
@@ -150,9 +150,9 @@ PyObject *base_property(PyObject *original, const char *name, PyObject *tensor, 
   return plain_property(original, name, tensor, value);
 }
 
-/// Of a contiguous tensor it is that tensor, which depends on strides. torch records an op past the
-/// op hook, and the tracer goes on with its result where the body has the tensor itself: a copy, in
-/// a call with other strides.
+/// A contiguous tensor is itself the result, which depends on strides. torch records the op past
+/// the op hook. The tracer would continue with the op's result, although the body has the tensor
+/// itself. In a call with other strides, that result is a copy.
 PyObject *contiguous_method(PyObject *original, const char *name, Args args, std::size_t nargsf,
                             PyObject *kwnames) {
   if (!trace::recording())
@@ -202,7 +202,8 @@ PyObject *tolist_method(PyObject *original, const char *name, Args args, std::si
   return plain_method(original, name, args, nargsf, kwnames);
 }
 
-/// Of a copy that can't be written to: an array shares its tensor's memory.
+/// Gives the array of a copy, and the array is read-only, because an array shares its tensor's
+/// memory.
 PyObject *array_method(PyObject *original, const char *name, Args args, std::size_t nargsf,
                        PyObject *kwnames) {
   const at::Tensor &t = THPVariable_Unpack(args[0]);
@@ -219,7 +220,7 @@ PyObject *array_method(PyObject *original, const char *name, Args args, std::siz
   return done ? array.release() : nullptr;
 }
 
-/// Of memory that the body made it counts the body's own writes.
+/// For memory that the body made, the version counts only the body's own writes.
 PyObject *version_property(PyObject *original, const char *name, PyObject *tensor, PyObject *) {
   if (trace::made_its_memory(THPVariable_Unpack(tensor)))
     return plain_property(original, name, tensor, nullptr);

@@ -4,10 +4,10 @@
 /// traced sizes: replaced once, at import, by descriptors that test a thread-local flag and call
 /// the original (a few ns). Only while this thread records do they act:
 ///
-///   size shape numel nelement        ints as eager, traced sizes for relaxed dimensions
+///   size shape numel nelement        ints as eager, traced sizes for dynamic dimensions
 ///   stride is_contiguous ... is_leaf the original's answer; it becomes part of the signature
 ///   tolist numpy data_ptr ...        ValueReadError with the line
-///   data requires_grad_ ...          ops of ours, as no op of torch's does it
+///   data requires_grad_ ...          tracehost's own ops, as torch has no such op
 ///   grad retain_grad                 an op of the graph's (trace/gradients.h)
 ///   repr, format without a spec      dtype and shape
 ///

@@ -77,7 +77,7 @@ constexpr OfProcesses kOfProcesses[] = {
      "Call all_reduce or all_gather for each tensor, or call it outside of the function."},
 };
 
-/// Of a function of torch.distributed that has no place in a graph.
+/// Why a function of torch.distributed can't be in a graph; empty: it can.
 std::string why_alone(std::string_view name) {
   for (const OfProcesses &refused : kOfProcesses)
     if (refused.functions.find(fmt::format(" {} ", name)) != std::string_view::npos)

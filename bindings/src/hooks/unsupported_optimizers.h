@@ -4,8 +4,7 @@
 
 namespace tracehost::python {
 
-/// Refuses the optimizer that can't be part of a graph, when it is called in a body: LBFGS.
-/// Requires: recording.
+/// Raises if a body calls LBFGS, the optimizer that can't be part of a graph. Requires: recording.
 void check_optimizer(PyFrameObject *frame);
 
 } // namespace tracehost::python

@@ -11,9 +11,9 @@ namespace tracehost::python {
 
 /// The traced numbers that one trace has made: none stays in the program.
 ///
-/// Problem: a body may put a number where no slot tells of it: a deque, a set, a closure, an object
-/// that it keeps. Answer: what is alive at the end of the body is looked for with the collector's
-/// help, and Python's number takes its place.
+/// Problem: a body may put a number where no slot reports it: a deque, a set, a closure, an object
+/// that it keeps. Answer: at the end of the body, the collector helps to find the numbers that are
+/// alive. Python's numbers take their places.
 ///
 ///     window.append(loss.item())      the deque has a float after the trace
 ///

@@ -44,7 +44,8 @@ void check_left(const at::Tensor &number) {
     trace::check_not_of_block(number);
 }
 
-/// Of an exact bool, int in the range of int64, or float; nullopt for all else.
+/// The value of a traced number, an exact bool or float, or an int in the range of int64; nullopt
+/// for all else.
 std::optional<c10::IValue> operand(py::handle value) {
   PyObject *object = value.ptr();
   if (is_traced_number(object) && is_live(value))
@@ -161,7 +162,7 @@ PyObject *value_of(PyObject *number) {
   return made;
 }
 
-/// Where that is refused and the body goes on without a trace, it goes on with the number.
+/// If that is unsupported and the body continues without a trace, the body gets the number.
 static std::int64_t pinned(const at::Tensor &size, const std::string &why) {
   try {
     return trace::pin_size(size, why);
@@ -171,9 +172,8 @@ static std::int64_t pinned(const at::Tensor &size, const std::string &why) {
   }
 }
 
-/// The number itself, a new reference: of a size that makes dimensions exact, of a number that was
-/// read from a tensor the graph checks it. Where the body goes on without a trace, it has the
-/// number.
+/// The number itself, a new reference. A size becomes specialized. A number that was read from a
+/// tensor gets a check in the graph. A body that continues without a trace gets the number, too.
 static PyObject *needed(const at::Tensor &number, const std::string &how) {
   check_left(number);
   if (trace::active() && !trace::abandoned()) {

@@ -33,7 +33,7 @@ bool can_be_listed(const at::Tensor &t);
 /// Whether a tensor is a Python number to the user: a traced number, or one that a staged block
 /// made a tensor.
 bool is_number(PyObject *tensor);
-/// Of a tensor of one element, the bool, int or float: a new reference.
+/// The bool, int or float of a tensor of one element: a new reference.
 PyObject *number_of(const at::Tensor &t);
 
 /// The bool, int or float that `value` is: a new reference, null with an error set.

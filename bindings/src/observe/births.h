@@ -10,11 +10,11 @@ namespace tracehost::python {
 /// The tensor objects made while a trace runs, by any thread.
 ///
 /// A tensor that no recorded op made is a capture if it existed before the trace, and an error if
-/// not
-/// (`t.data`, dlpack, another thread). torch keeps no birthday, so `tp_alloc` of torch.Tensor and
-/// nn.Parameter is replaced once, at import, by one that notes the object where a trace is active.
-/// An address is noted as long as the trace runs: an object that reuses it was born later still.
-/// What the tracing thread makes in a lifted block (trace/lifted.h) counts as there before.
+/// not (`t.data`, dlpack, another thread). torch keeps no birthday, so `tp_alloc` of torch.Tensor
+/// and nn.Parameter is replaced once, at import, by one that notes the object where a trace is
+/// active. An address is noted as long as the trace runs: an object that reuses it was born later
+/// still. A tensor that the tracing thread makes in an eager region (trace/lifted.h) counts as made
+/// before the trace.
 ///
 /// Requires for every member: GIL held.
 class Births {
@@ -25,10 +25,10 @@ public:
   Births &operator=(const Births &) = delete;
 
   bool has(PyObject *tensor) const { return born_.contains(tensor); }
-  /// Whether a lifted block of a trace that is under way on this thread made it.
+  /// Whether an eager region of a trace that is under way on this thread made `tensor`.
   static bool made_aside(PyObject *tensor);
   static bool any_made_aside();
-  /// Whether births of this very type are noted (not of other subclasses of Tensor).
+  /// Whether births of exactly this type are noted (not of other subclasses of Tensor).
   static bool notes(PyTypeObject *type);
   static void install(); ///< at import
 

@@ -44,9 +44,9 @@ enum class Effect : std::uint8_t {
   changes,         ///< contents, and may store to any of them
 };
 
-/// Of a function or type, `module` and name as C code gives them.
+/// The effect of a function or type, with `module` and `name` as C code gives them.
 Effect effect_of(std::string_view module, std::string_view name);
-/// Of a method of a C type, called on `self`.
+/// The effect of a method of a C type, called on `self`.
 Effect effect_of_method(PyObject *self, std::string_view name);
 
 /// A call of C code of which nothing is known but that it may read what no guard compares.

@@ -213,7 +213,7 @@ bool stores_fake_tensor(const Change &change, const Graph &graph, bool (*is_it)(
 
 namespace {
 
-/// Puts back what a list or deque held before: its slots tell all of that.
+/// Restores what a list or deque held before. Its slots have all of that.
 void refill(PyObject *sequence, const Container &c) {
   std::vector<PyObject *> before(static_cast<std::size_t>(c.length));
   for (const Slot &slot : c.slots)

@@ -35,15 +35,16 @@ void visit_stored(const Change &change, const std::function<void(PyObject *)> &v
 /// elements and attributes, or as a result that functools.lru_cache keeps.
 bool stores_fake_tensor(const Change &change, const Graph &graph, bool (*is_it)(PyObject *));
 
-/// Puts back what was there before, as far as slots tell.
+/// Restores what was there before, as far as slots have it.
 void put_back(const Change &change, const Graph &graph);
-/// The same of a change that stores a fake tensor: a set keeps all else that it got.
+/// The same for a change that stores a fake tensor. A set keeps all other elements that it got.
 void take_back_fake_tensors(const Change &change, const Graph &graph, bool (*is_it)(PyObject *));
 
 /// The attribute by which torch.optim notes that it has checked its parameters once.
 bool is_check_of_optimizer(PyObject *name);
 
-/// Whether a value is, or leads to by elements and attributes, a tensor that a lifted block made.
+/// Whether a value is a tensor that an eager region made, or leads to one by elements and
+/// attributes.
 bool is_lifted(PyObject *value);
 
 } // namespace tracehost::python

@@ -73,7 +73,7 @@ void Finish::mark_captures() {
     slot->needed = true;
     mark_way(at->container);
   }
-  // A second path to the same tensor must go on leading there.
+  // A second path to the same tensor must still lead there at later calls.
   for (Container &c : graph_.containers)
     for (Slot &s : c.slots)
       if (s.expect == Expect::tensor)
@@ -173,7 +173,7 @@ bool Finish::is_read_later(const Change &change) const {
   return change.slot < 0 && is_watched(change.container) && is_collection(c.place) && c.read_later;
 }
 
-/// A list that is sorted, emptied, filled anew: what it becomes depends on what it was.
+/// A list that is sorted, emptied or filled again: what it becomes depends on what it was.
 bool Finish::is_rewritten(const Change &change) const {
   return is_watched(change.container) && graph_.containers[change.container].rewritten;
 }

@@ -20,15 +20,15 @@ namespace tracehost::python {
 ///
 /// Unchanged slots are guarded. One that was rebound to a tensor or None, or emptied, stays guarded
 /// as it was before, and each run stores it again. So `self.h` that held None is another trace than
-/// one that holds a tensor. A number that is stored and was not read is stored by each run,
-/// whatever was there; one that was read is compared, or an input (number_slots.h). A tensor that
-/// was appended to a list is appended by each run. What code stores that the graph calls is stored
+/// one that holds a tensor. Each run stores a number that the body stored and did not read. A
+/// number that the body read is compared, or is an input (number_slots.h). A tensor that was
+/// appended to a list is appended by each run. What code stores that the graph calls is stored
 /// again by each run.
 ///
-/// A trace serves once where a later call can't do what this one did. Such are: change what the
-/// body has read (a cache, a list that is used up), or store an object that only the body can make.
-/// Others are: leave a slot alone that holds what a lifted block made (init_scope), or store before
-/// code that the graph calls looks there.
+/// A trace serves only its own call in four cases, because a later call can't do what this one did.
+/// The body changed what it had read (a cache, a list that is used up). The body stored an object
+/// that only it can make. A slot got a tensor that an eager region made (init_scope). The body
+/// stored before code that the graph calls looks there.
 ///
 /// Any other change is a side effect of the trace alone, and the slot is given up. Where a
 /// capture's path goes through it, its value from before stays guarded all the same, so that a

@@ -9,8 +9,8 @@
 
 namespace tracehost::python {
 
-/// Replaces traced numbers, at any depth. A list or dict is changed in place: null. A number or a
-/// tuple is made anew, and returned.
+/// Replaces traced numbers, at any depth. A list or dict is changed in place, and null is returned.
+/// For a number or a tuple, a new object is returned.
 Owned without_graph_numbers(PyObject *value, int depth = 0);
 
 /// The same for keys of a dict, of which the body has added some.

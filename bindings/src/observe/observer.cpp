@@ -57,7 +57,7 @@ void Observer::start() {
   PyThreadState *thread = PyThreadState_Get();
   previous_ = thread->c_tracefunc;
   previous_object_ = Py_XNewRef(thread->c_traceobj);
-  // sys.gettrace() goes on giving what the program set.
+  // sys.gettrace() still returns what the program set.
   PyEval_SetTrace(on_trace_event, previous_object_);
   started_ = thread->c_tracefunc == on_trace_event;
 }

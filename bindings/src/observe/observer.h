@@ -8,13 +8,13 @@
 
 namespace tracehost::python {
 
-/// Tells of each instruction that this thread runs, before it runs, for a scope.
+/// Reports each instruction that this thread runs, before it runs, while the Observer lives.
 ///
 /// Problem: only the interpreter knows which objects code meets. Answer: its events. In 3.11 a C
-/// trace function with opcode events; one that was there before (coverage, a debugger) is called
-/// for its own events, and is put back. From 3.12 on the events of a tool of `sys.monitoring`,
-/// which belong to the interpreter. Observers of several threads share one tool: the first takes
-/// it, the last gives it back.
+/// trace function gets opcode events. A trace function that was there before (coverage, a debugger)
+/// is called for its own events, and is restored. From 3.12 on, a tool of `sys.monitoring` gets the
+/// events, and the tool belongs to the interpreter. Observers of several threads share one tool:
+/// the first takes it, the last gives it back.
 ///
 /// What runs while on_instruction() does is not observed. Requires for every member: GIL held, on
 /// one thread.
@@ -31,7 +31,7 @@ public:
   /// Why instructions may have been missed, words for "because ..."; empty: none were.
   std::string missed() const;
 
-  /// Of the innermost observer of this thread, and those around it.
+  /// Reports the instruction to the innermost observer of this thread, and to those around it.
   static void tell(const Frame &frame, int unit);
 
 private:

@@ -20,7 +20,7 @@ namespace tracehost::python {
 /// Roots come first: arguments, the function, dicts of globals, classes. A read of an object that
 /// has a path gives what it finds there a path, one step longer. An object without a path was made
 /// by the body: a read of one needs no guard. Each slot holds what was there at its first read or
-/// store, which is what was there before the trace: a store is told of before it happens.
+/// store. That is what was there before the trace, because a store is reported before it happens.
 ///
 /// Runs no user code but the `==` of keys. Holds everything that it meets until it goes, so
 /// pointers identify objects. Requires for every member: GIL held, on the thread that traces.

@@ -274,7 +274,7 @@ void Reads::load_item(PyObject *container, PyObject *key) {
   PyErr_Clear();
 }
 
-/// Code of ours keeps nothing of the user's in its globals.
+/// tracehost's own code keeps nothing of the user's in its globals.
 void Reads::load_global(PyObject *name) {
   if (is_ours(frame_->globals))
     return;

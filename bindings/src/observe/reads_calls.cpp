@@ -193,7 +193,7 @@ void Reads::call_object(PyObject *callable, Arguments arguments) {
   const auto [of, own] =
       named ? std::pair<std::string_view, std::string_view>(utf8(module.get()), utf8(name.get()))
             : split(type->tp_name);
-  // Methods of numpy's generators are no builtins: no profile event tells of them.
+  // Methods of numpy's generators are no builtins: no profile event reports them.
   const bool may_draw = !arguments.empty() && !called_ && trace::recording();
   if (may_draw && foreign_generator(arguments[0]) == "numpy.random")
     trace::note_draw("numpy.random." + std::string(own));

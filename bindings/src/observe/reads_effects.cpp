@@ -305,7 +305,7 @@ void Reads::use_getter(PyObject *getter, PyObject *object) {
   }
 }
 
-/// Whatever is in the containers among the arguments.
+/// Reads everything in the containers among the arguments.
 void Reads::read_contents(Arguments arguments, bool may_store) {
   for (PyObject *argument : arguments) {
     if (!argument)

@@ -51,7 +51,7 @@ bool holds_type_of_number(PyObject *container) {
 
 } // namespace
 
-/// The body's end refuses again: CPython knows no exception of C++ here.
+/// CPython handles no C++ exception here, so the end of the body raises again.
 void Reads::refuse_number(const char *what, const char *instead) {
   if (!trace::recording() || is_library(origin_of(frame_->code)))
     return;

@@ -166,7 +166,7 @@ const Instruction *Recorder::coming(const Frame &frame, int unit) {
     return nullptr;
   }
   const Instruction &instruction = (*s.instructions)[unit];
-  // 3.11 tells of EXTENDED_ARG in place of what it extends, others may tell of both.
+  // 3.11 reports EXTENDED_ARG in place of what it extends, other versions may report both.
   const bool again =
       unit != instruction.start && s.at_frame == &frame && s.at_start == instruction.start;
   s.at_frame = &frame;
@@ -229,7 +229,7 @@ bool is_of_torch(PyObject *value) {
 }
 
 /// A number, a string, a dtype, a torch.Size; a tuple, list or dict of such, which each call makes
-/// anew.
+/// again.
 bool is_constant(PyObject *value, int depth = 0) {
   constexpr int deepest = 20; // of those that hold themselves, too
   if (PyDict_CheckExact(value) && depth < deepest) {

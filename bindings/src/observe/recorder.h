@@ -86,8 +86,8 @@ public:
   /// After the body returned normally, before anything else runs. Compares every recorded slot with
   /// what it holds now, once; the caller says of each what is `repeated`.
   std::span<Rebound> rebound();
-  /// Instead of rebound(), or after it: puts back what held a tensor without data, of a class that
-  /// `is_it` knows. The path and line of the first such store, or empty.
+  /// Instead of rebound(), or after it: restores the slots that got a tensor without data, of a
+  /// class that `is_it` knows. Returns the path and line of the first such store, or empty.
   std::string take_back(bool (*is_it)(PyObject *));
   /// For staged blocks.
   Stores &stores();
@@ -98,7 +98,7 @@ public:
   void replace_numbers();
   /// Stores `value` in the slot in place of what the body stored there.
   void replace(const Rebound &rebound, PyObject *value);
-  /// Puts back what rebound() slots held before: a request leaves no fake tensors behind.
+  /// Restores what rebound() slots held before: a request leaves no fake tensors behind.
   void put_back();
   /// After rebound(). `captured`: the tensors that became hidden inputs, in that order.
   /// `handed_out`: objects that it reaches and the result holds.

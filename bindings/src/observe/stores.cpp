@@ -12,7 +12,7 @@
 
 namespace tracehost::python {
 
-/// How a slot is told apart by read_by_call().
+/// The name by which read_by_call() distinguishes slots.
 static PyObject *name_of(PyObject *key, Place place) {
   return is_collection(place) ? nullptr : key;
 }

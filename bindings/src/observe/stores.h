@@ -48,7 +48,7 @@ public:
   /// Whether the body had stored to such a slot.
   bool is_read_by_call(PyObject *key, Place place) const;
 
-  /// Of the slot; else of its container.
+  /// Who stored to the slot, or else to its container.
   Storer of(int container, int slot) const;
 
   /// Before a staged block runs: what in_block() and end_block() get.

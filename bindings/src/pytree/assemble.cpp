@@ -49,7 +49,7 @@ PyObject *list(PyTypeObject *type, Children &children) {
   return result.release();
 }
 
-/// A deque's maxlen, which is told once, is taken out of `further`.
+/// Takes a deque's maxlen out of `further`, because it is set only when the deque is made.
 PyObject *sequence(const ContainerType &type, Children &children, PyObject *further) {
   const Owned plain = list_of(children);
   if (!plain || type.kind() == Kind::tuple) // a frozenset

@@ -100,7 +100,7 @@ void intern(std::vector<PyObject *> &names, std::initializer_list<const char *> 
     names.push_back(PyUnicode_InternFromString(text));
 }
 
-/// An object, whatever else its class is: paths lead on from it.
+/// Whether paths continue from the value as from an object, regardless of what else its class is.
 bool is_object(PyObject *object, PyTypeObject *type) {
   const bool is_enum =
       special().enum_meta &&

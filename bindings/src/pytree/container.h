@@ -89,8 +89,8 @@ private:
 /// children. One for each class but custom ones, where it belongs to the object.
 std::shared_ptr<ContainerType> container_type(PyObject *object);
 
-/// How an instance of a user's class is taken apart that nothing else describes: its `__slots__`
-/// and its attributes. Null where it can't be made anew by object.__new__ and those.
+/// How an instance of a user's class is taken apart that nothing else describes: by its `__slots__`
+/// and its attributes. Null where object.__new__ and these can't make the instance again.
 std::shared_ptr<ContainerType> instance_type(PyObject *object);
 
 /// The class in C that instances of `type` are laid out by: its tp_new makes one without __init__.

@@ -299,7 +299,8 @@ void Flattener::dict(PyObject *object) {
   }
 }
 
-/// What a registered flatten function gives besides the children: by value, whatever it is.
+/// Flattens what a registered flatten function gives besides the children. The context of an
+/// argument is compared by value.
 void Flattener::context(PyObject *object) {
   if (purpose_ == Purpose::result) { // goes back to the unflatten function as it is
     Node node;

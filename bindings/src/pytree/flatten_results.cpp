@@ -69,7 +69,7 @@ bool Flattener::from_outside(PyObject *object) {
   return true;
 }
 
-/// An object of a result that can be made anew.
+/// Adds an object of a result if it can be made again. Returns false for any other object.
 bool Flattener::of_result(PyObject *object) {
   if (!result_ || in_context_ || PyType_Check(object) || PyFunction_Check(object) ||
       is_enum_member(object))
@@ -91,7 +91,8 @@ bool Flattener::of_result(PyObject *object) {
   return true;
 }
 
-/// Node::reserved[1] of a container from outside. A tuple is as good as another one.
+/// Node::reserved[1] of a container from outside. A tuple gets no number, because an equal tuple
+/// serves in its place.
 void Flattener::number_container(PyObject *object, std::size_t node) {
   if (!result_ || PyTuple_Check(object))
     return;

@@ -28,7 +28,7 @@ public:
   std::size_t open(std::shared_ptr<const ContainerType> type);
   void close(std::size_t index) { nodes_[index].end = static_cast<std::uint32_t>(nodes_.size()); }
   void leaf_node(PyObject *object);
-  /// By identity, whatever its class says.
+  /// By identity, regardless of its class.
   void instance(PyObject *object);
 
   bool alike = false; ///< some objects are compared by their class: kAlikeRoot

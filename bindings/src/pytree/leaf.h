@@ -45,7 +45,7 @@ public:
 
   /// Hot. Whether `candidate` stands for the same value. Requires: GIL held.
   bool holds(PyObject *candidate) const { return is(candidate) || holds_another(candidate); }
-  /// Hot. Whether it is the very object that is held strongly, as identity and equality do.
+  /// Hot. Whether `object` is the same object, held strongly (Compare::identity and equality).
   bool is(PyObject *object) const { return object == object_ && compare_ <= Compare::equality; }
   Compare compare() const { return compare_; }
   /// Compare::typed: what the class said; borrowed. Null otherwise.

@@ -26,7 +26,7 @@ void check(int failed) {
     rethrow();
 }
 
-/// Told by type alone, before anything is looked up.
+/// The type alone decides, before anything is looked up.
 bool is_scalar(PyObject *object) {
   return object == Py_None || PyLong_CheckExact(object) || PyFloat_CheckExact(object) ||
          PyUnicode_CheckExact(object) || PyBool_Check(object);

@@ -26,7 +26,7 @@ public:
     }
     return node.is_container() ? container(node, object) : leaf_is(object);
   }
-  /// Of a dict.
+  /// A key of a dict.
   bool key(PyObject *object) {
     const Node &node = node_[at];
     if (node.kind == Kind::atom && !node.reserved[0] && atom_of(node).is(object)) [[likely]] {

@@ -31,13 +31,13 @@ inline constexpr std::uint8_t kEqualRoot = 3;
 inline constexpr std::uint8_t kAlikeRoot = 4;
 
 /// Node::reserved[1]: the leaf is the parameter's default, which is compared by identity first and
-/// leads nowhere: the very object is the same value.
+/// leads nowhere: the same object is the same value.
 inline constexpr std::uint8_t kDefault = 1;
 
 /// How deep containers may be in each other.
 inline constexpr std::size_t kDeepest = 200;
 
-/// Containers around a value: refuses those that contain themselves or are too deep.
+/// Containers around a value. Raises for those that contain themselves or are too deep.
 class Nesting {
 public:
   /// Throws SignatureError.
@@ -57,8 +57,8 @@ struct Flattened {
 };
 
 /// Fills nodes, atoms and slots. Throws SignatureError for what can't be compared: sets, arrays,
-/// cycles, trees deeper than kDeepest. `self`: null, or the instance whose method is called, which
-/// as first argument is compared by identity whatever its class says.
+/// cycles, trees deeper than kDeepest. `self`: null, or the instance whose method is called. As
+/// first argument it is compared by identity, regardless of its class.
 /// `values`: what users' types make of their objects. `alike`: objects are compared by their class
 /// where others may come in their place.
 void flatten(const Binder &binder, const Bound &bound, PyObject *self, UserValues &values,
@@ -72,7 +72,7 @@ struct FlatValue {
   std::vector<PyObject *> objects; ///< of each node but tensors its leaf, or its container's class
   std::vector<Owned> kept;
 };
-/// Arguments are refused where a later call could not be compared with them; a result's registered
+/// An argument raises if a later call could not be compared with it. A result's registered
 /// containers keep what their class calls context as it is.
 enum class Purpose : std::uint8_t { argument, result };
 /// Objects from outside that a result holds. Each hit returns the one that it finds by the path.
@@ -90,7 +90,7 @@ struct ReachedObjects {
 struct ResultObjects {
   std::span<PyObject *const> given; ///< by their number: arguments, or what is in them
   /// Lists and dicts among the arguments. Each is taken apart as any other; its Node::reserved[1]
-  /// is its number here, from 1 on. Past the 255th they are not told from others.
+  /// is its number here, from 1 on. Those past the 255th have no number.
   std::span<PyObject *const> containers;
   ReachedObjects *reached = nullptr; ///< null: none
   struct Made {
@@ -103,8 +103,9 @@ struct ResultObjects {
 FlatValue flatten(PyObject *value, Purpose purpose, UserValues *values = nullptr,
                   ResultObjects *objects = nullptr);
 
-/// Of a result, Node::reserved[1] of a Kind::alias: an object from outside (payload.alias.root), or
-/// what was made for payload.alias.node, whose own reserved[2] is kShared.
+/// Node::reserved[1] of a Kind::alias in a result. kGiven: an object from outside
+/// (payload.alias.root). kShared: what was made for payload.alias.node, whose own reserved[2] is
+/// kShared.
 inline constexpr std::uint8_t kGiven = 1;
 inline constexpr std::uint8_t kShared = 2;
 

@@ -22,8 +22,8 @@
 namespace tracehost::python {
 namespace {
 
-/// Leaves come back as the very objects of the trace: they can't change. An array can, so that each
-/// result gets a copy of one that nobody else has.
+/// Leaves come back as the same objects as in the trace, because they can't change. An array can
+/// change, so each result gets a copy of an array that nobody else has.
 class Constant final : public Atom {
 public:
   /// Throws python_error.
@@ -87,7 +87,7 @@ struct Outputs {
   }
   PyObject *object(const Node &node) const { return constant(node); }
   PyObject *again(const Node &node, const Node &) const { return given_object(node, given); }
-  /// A new reference; null: it is made anew.
+  /// A new reference; null: it is made again.
   PyObject *container(const Node &node) const {
     const std::size_t number = node.reserved[1];
     return number && number <= containers.size() ? Py_XNewRef(containers[number - 1]) : nullptr;

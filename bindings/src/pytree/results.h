@@ -27,8 +27,8 @@ struct Returnable {
 };
 
 /// Describes what the body returned, to which the caller has one reference; `tensors` gets its
-/// distinct tensors in order. Throws TypeError for an object that a later call could not return
-/// anew.
+/// distinct tensors in order. Throws TypeError for an object that a later call could not make
+/// again.
 OutputSpec describe_result(PyObject *result, const std::string &function,
                            std::vector<Owned> &tensors, const Returnable &objects);
 
@@ -46,7 +46,7 @@ PyObject *result_leaf(const Node &node);
 
 /// The result of a hit: a new reference, or null with a Python error set. Consumes `outputs`.
 /// `given`: of the call, by their numbers at the trace; where they are not known, empty.
-/// `containers`: likewise; empty, or null: they are made anew.
+/// `containers`: likewise; if empty or null, they are made again.
 PyObject *build_result(const OutputSpec &spec, torch::jit::Stack &outputs,
                        std::span<PyObject *const> given = {},
                        std::span<PyObject *const> containers = {});

@@ -41,8 +41,8 @@ PyObject *seen_by_body(const UserValue &value, const std::string &argument);
 /// Those of one call. Each object's methods are asked once.
 class UserValues {
 public:
-  /// Of what is asked for next, objects not seen before, as these types where they are above their
-  /// own; null: their own.
+  /// Objects that of() meets first after this call are taken as these types, in order, where a type
+  /// is above the object's own. Null: the object's own type.
   void expect(std::vector<PyObject *> types);
   /// `object` is to be taken as one of `type`.
   void set_type(PyObject *object, PyObject *type);

@@ -1,9 +1,9 @@
 """input_signature: what may be declared, and the values of a call made to fit it.
 
 A declaration is checked once, when the function is decorated. A call whose arguments fit a specialization
-as they are never comes here; `Declaration.convert` sees only those that do not: Python numbers, lists and
-arrays become tensors, what can't fit is refused by name. The graph is then looked up or traced for what it
-returns.
+as they are never comes here; `Declaration.convert` sees only those that do not fit. Python numbers, lists and
+arrays become tensors. An argument that can't fit raises an error with its name. The graph is then looked up or
+traced for the arguments that `convert` returns.
 """
 
 from __future__ import annotations

@@ -36,8 +36,8 @@ def py_function(
     call of the Function, hit or not, calls `func` once, with real tensors, under the grad mode of that
     place. Outside of a trace it is a plain call with the same checks.
 
-    What `func` does with torch ops has gradients, through its results to the inputs and to whatever else
-    it uses; what it does otherwise (numpy, `.item()`) has none. What it raises leaves the Function: at a
+    What `func` does with torch ops has gradients, through its results to the inputs and to all else
+    that it uses; what it does otherwise (numpy, `.item()`) has none. What it raises leaves the Function: at a
     hit no `try` of the body is there to catch it. It may run on several threads at once.
 
     A graph with one runs in this process only: it can't be saved.
@@ -45,7 +45,7 @@ def py_function(
     Args:
         func: any callable. The graph keeps it for as long as it lives itself.
         inputs: a list or tuple of tensors and numbers, passed by place. A number is part of the trace; one
-            that each call computes anew, and a size that may differ, is passed as the number it is then.
+            that each call computes, and a size that may differ, is passed as the number of that call.
         dtype: of the result, as TensorSpec takes it; a list or tuple: `func` returns as many; None or []: it
             returns nothing. A number or a numpy array is converted, a tensor of another dtype is an error.
         shape: of the result, None for a size that may differ, or a list of them for several results.

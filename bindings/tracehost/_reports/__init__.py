@@ -1,6 +1,6 @@
-"""_reports: what a Function has traced and why, told as text, tables and pictures.
+"""_reports: what a Function has traced and why, as text, tables and pictures.
 
-The problem: whether a call was a hit shows in its time alone. What C++ counts and notes is told here.
+The problem: whether a call was a hit shows in its time alone. The modules here show what C++ counts and notes.
 
 - introspection.py: `explain`, `specializations`: plain objects, and their texts
 - report.py: `tracehost.report()`, `events()` and the table at exit

@@ -81,6 +81,9 @@ class Explanation:
     specialization: Specialization | None  # the one that serves; on a miss the nearest
     differences: tuple[Difference, ...]  # of the call from that
     cost_ms: float | None  # of a miss, by the mean of this Function's traces; None: it has none
+    plain_calls: (
+        int  # of a miss: such calls that run as plain Python from now on, as traces did not pay
+    )
 
     def __str__(self) -> str:
         call = f"{self.function} called with {self.signature}"
@@ -89,13 +92,20 @@ class Explanation:
             return f"{call}\n  hit: specialization {self.specialization}"
         cost = "" if self.cost_ms is None else f", about {self.cost_ms:.1f} ms"
         if self.specialization is None:
-            return f"{call}\n  miss: it would be traced, for the first time{cost}"
+            first = "" if self.plain_calls else ", for the first time"
+            return f"{call}\n  miss: {self._outcome(first + cost)}"
         nearest = self.specialization
         lines = [
             call,
-            f"  miss: it would be traced{cost}; nearest is #{nearest.number} {nearest.signature}",
+            f"  miss: {self._outcome(cost)}; nearest is #{nearest.number} {nearest.signature}",
         ]
         return "\n".join(lines + [f"  {difference}" for difference in self.differences])
+
+    def _outcome(self, cost: str) -> str:
+        if not self.plain_calls:
+            return f"it would be traced{cost}"
+        calls = _count(self.plain_calls, "such call")
+        return f"it would run as plain Python, as the next {calls} will: the last traces served no later call"
 
 
 def _count(number: int, what: str) -> str:
@@ -138,7 +148,7 @@ def _report(self: Function) -> str:
 
 
 def _call(self: Function, /, *args: Any, **kwargs: Any) -> Any:
-    """What reads a class's `__call__`, as torch.compile does, finds Python code and goes on into the body."""
+    """torch.compile reads a class's `__call__`: here it finds Python code, and continues into the body."""
     if torch.compiler.is_compiling():
         return self.python_function(*args, **kwargs)
     return self(*args, **kwargs)

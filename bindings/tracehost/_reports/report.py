@@ -80,7 +80,7 @@ _last: dict[str, float] = {}
 def since_last() -> str:
     """What happened since this was called before, as JSON: for the notebook runner, after each cell.
 
-    A retrace is a trace that a call brought about and that has a cause; the first one of a Function has none.
+    A retrace is a trace that a call made and that has a cause. The first trace of a Function has none.
     """
     global _last
     rows = _tracehost.report_rows()

@@ -3,7 +3,7 @@
 The problem: a Python list has no place in a graph, and a loop of the graph has no length that is known at the trace.
 
 - tensor_array.py: TensorArray: a Python list outside of traces, a list value of the graph in a trace
-- elements.py: what an element may be: its dtype, its shape, what is refused
+- elements.py: what an element may be: its dtype, its shape, what is rejected
 - array_rows.py: stack, unstack, concat, scatter, split: the elements as one tensor, and back
 - rows.py: the rows of nested tensors, one after the other
 - map_fn.py, scan.py: a function of each row; a value carried over the rows

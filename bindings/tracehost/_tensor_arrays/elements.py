@@ -96,7 +96,7 @@ class Elements:
 
 
 def check_integer(number: torch.Tensor, what: str) -> None:
-    """Of a tensor that is an index or a size."""
+    """Raises TypeError for a tensor that can't be an index or a size."""
     integer = (number.dim() == 0 or number.numel() == 1) and not number.dtype.is_floating_point
     if not integer or number.dtype.is_complex or number.dtype == torch.bool:
         raise TypeError(
@@ -151,7 +151,7 @@ def _open_size(of: torch.Tensor, d: int) -> Any:
 
 
 def traced(number: Any) -> Any:
-    """Of a number of the graph, a size too, a 0-dim tensor."""
+    """A 0-dim tensor for a number of the graph, and for a size."""
     number = as_tensor(number)
     if type(number) is TracedNumber and recording() and _number_is_size(number):
         return torch.add(number, torch.zeros((), dtype=torch.int64))

@@ -50,7 +50,7 @@ def map_fn(
         TypeError: `fn` is not callable, `elems` has something else than tensors, or the result of `fn`
             differs from what is declared, or from `elems`.
         ValueError: `elems` has a tensor without dimension, or first sizes differ; the results differ in shape,
-            or from a TensorSpec; there are no rows, and no TensorSpec tells the shape.
+            or from a TensorSpec; there are no rows, and no TensorSpec gives the shape.
         StagingError: as `while_loop`.
     """
     check_callable("map_fn", "fn", fn)

@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-# Of a module, a tensor or the context: what is no op, or reads values.
+# Attributes of a module, a tensor or the context that are no ops, or read values.
 _NO_OPS = frozenset(
     [
         "item",

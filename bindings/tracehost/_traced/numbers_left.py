@@ -1,4 +1,4 @@
-"""Traced numbers that a body has put where no slot tells of them: Python's numbers take their places."""
+"""Traced numbers that a body has put where no slot reports them: Python's numbers take their places."""
 
 from __future__ import annotations
 

@@ -82,7 +82,7 @@ def _further(first: Maker) -> Iterator[Maker]:
 
 
 def attempt(name: str, run: Callable[[Maker], T]) -> T:
-    """`run` with stand-ins; where the body fails on their sizes, again with others. The first error."""
+    """Calls `run` with fake tensors, and again with other sizes where the body fails. Raises the first error."""
     first = Maker()
     try:
         return run(first)

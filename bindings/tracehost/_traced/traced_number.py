@@ -22,7 +22,7 @@ class TracedNumber(torch.Tensor):
     """A bool, an int or a float in all that a body does with it; the graph has it as a scalar.
 
     Python's arithmetic and comparisons are recorded. Where the number itself is needed (C code, a key, a
-    text), the graph checks a bool or an int, and a float is refused. A size makes its dimension exact
+    text), the graph checks a bool or an int, and a float is unsupported. A size is specialized
     there, and a comparison of sizes becomes a condition of the trace. After the trace it is the number
     that it was.
     """
@@ -160,7 +160,7 @@ _OWN = frozenset(name for name in vars(TracedNumber) if not name.startswith("_")
 
 
 def _needed(value: Any, why: str) -> Any:
-    """The number itself. A size is pinned; a bool or int that was read from a tensor, the graph checks."""
+    """The number itself. A size is specialized. A bool or int that was read from a tensor gets a check."""
     return _tracehost._number_needed(value, why) if type(value) is TracedNumber else value
 
 
@@ -184,7 +184,7 @@ def compute(name: str, function: Callable, *operands: Any) -> Any:
 
 
 def _is_size(value: Any) -> bool:
-    """Of what stands beside a size: no number of the graph that is none."""
+    """Whether the other operand of a size is a size, too, or no number of the graph."""
     if type(value) is TracedNumber:
         return not _tracehost._number_is_live(value) or _tracehost._number_is_size(value)
     return True
@@ -210,7 +210,7 @@ def _is_a_number(value: Any) -> bool:
 
 
 def _as_int(value: Any, *names: str) -> Any:
-    """Of a member of an IntEnum, and of what else has these methods of int, that int."""
+    """The int of an IntEnum's member, and of any other subclass that has these methods of int."""
     kind = type(value)
     if kind in (int, bool, float, TracedNumber) or not isinstance(value, int):
         return value

@@ -13,7 +13,7 @@ import time
 
 
 def after_cell() -> str:
-    """Lets all that the cell wrote become outputs, then tells what tracehost did in it: JSON, or nothing."""
+    """Lets all that the cell wrote become outputs, then returns what tracehost did in it: JSON, or nothing."""
     _settle()
     return getattr(sys.modules.get("tracehost._reports.report"), "since_last", str)()
 

@@ -120,7 +120,7 @@ def _uninstall(options: Options) -> int:
 
 
 def _list(options: Options) -> int:
-    """The kernels of ours that Jupyter finds: name, environment, place."""
+    """tracehost's kernels that Jupyter finds: name, environment, place."""
     from jupyter_client.kernelspec import KernelSpecManager
 
     found = KernelSpecManager().find_kernel_specs()

@@ -40,7 +40,7 @@ class StartError(CommandError):
 
 
 class _Manager(AsyncKernelManager):
-    """Starts our own binary, whatever kernel a notebook names."""
+    """Starts our own binary for any kernel that a notebook names."""
 
     @property
     def kernel_spec(self) -> KernelSpec:

@@ -10,7 +10,7 @@ from .streams import plain
 
 
 class Progress:
-    """Lines of ours go to stderr; what cells print goes to stdout and stderr, as it comes.
+    """tracehost's lines go to stderr; what cells print goes to stdout and stderr, as it comes.
 
     By descriptors of its own: an engine in this process takes 1 and 2 for the cells.
     """
@@ -64,7 +64,7 @@ class Progress:
         self.stream("stderr", text if self._err.isatty() else plain(text))
 
     def _end_lines(self) -> None:
-        """A line of ours does not begin in the middle of one of the notebook's."""
+        """A line of tracehost does not begin in the middle of a line of the notebook."""
         for name, text in self._begun.items():
             if text:
                 self.stream(name, "\n")

@@ -64,7 +64,7 @@ class Retraces:
 
 
 def _main(causes: list[str]) -> str:
-    """Of the function that was retraced most, its last cause."""
+    """The last cause of the function that was retraced most."""
     if not causes:
         return ""
     functions = [cause.partition(":")[0] for cause in causes]

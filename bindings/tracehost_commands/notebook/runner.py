@@ -1,4 +1,4 @@
-"""Runs a notebook's cells in a kernel: saves, shows progress, tells at the end what was traced and why."""
+"""Runs a notebook's cells in a kernel: saves, shows progress, reports at the end what was traced and why."""
 
 from __future__ import annotations
 

@@ -49,7 +49,7 @@ def plain(text: str) -> str:
 
 
 def add_error(outputs: list[Any], name: str, value: str) -> None:
-    """What went wrong around a cell, as an output of it: the result tells why it ends here."""
+    """What went wrong around a cell, as an output of the cell: the result says why it ends here."""
     import nbformat
 
     outputs.append(

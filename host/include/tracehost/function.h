@@ -93,8 +93,8 @@ public:
   /// The same with arguments that were collected at run time.
   Value run(std::span<const Argument> arguments) const;
 
-  /// Returns a handle whose calls run in InferenceMode, the default, if `on` is true. If `on` is
-  /// false, they run in the modes of the calling thread, and results can have gradients.
+  /// Returns a handle whose calls run in InferenceMode if `on`, which is the default of a handle.
+  /// Else they run in the modes of the calling thread, and results can have gradients.
   Function with_inference_mode(bool on) const;
 
   /// One call with zeros for each of these, so that the first real one finds all in place:

@@ -22,7 +22,7 @@
 
 /// Arguments and results.
 ///
-///     Value v = 3;  // int, not float: signatures tell them apart
+///     Value v = 3;  // int, not float: signatures distinguish them
 ///     Value w = std::make_tuple(at::ones(2), "relu");  // a Python tuple
 ///     Value m = Map{{"image", x}, {"scale", 0.5}};     // a Python dict, in this order
 ///

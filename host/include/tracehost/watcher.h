@@ -10,7 +10,7 @@
 /// Hot reload.
 ///
 ///     tracehost::Watcher watcher("model.thz", {.interval = 500ms});
-///     tracehost::Function predict = watcher["predict"];   // of whatever file is there
+///     tracehost::Function predict = watcher["predict"];   // of the file that is there
 ///
 /// The file is looked at (time and size); when it is another one it is loaded aside, warmed up, and
 /// takes the place of the one before. Calls that run finish with the old one; none waits, none

@@ -1,4 +1,4 @@
-// Host options, their environment variables, and the message for a mistyped option.
+// Host options, their environment twins, and the message for a mistyped one.
 #include "cli/help.h"
 #include "cli/settings.h"
 

@@ -42,7 +42,7 @@ std::unique_ptr<Program> number_program(const NumberOp &op) {
                                   "(%a)\n  return (%c)");
 }
 
-/// The result as text, with its kind and each bit; or the text of the exception.
+/// What came out, as text that shows the kind and each bit; or what was thrown.
 template <class Evaluate> std::string outcome(const Evaluate &evaluate) {
   try {
     const c10::IValue result = evaluate();

@@ -14,7 +14,7 @@ using test::tensor;
 
 using Sizes = std::vector<std::int64_t>;
 
-/// A Signature of one float32 tensor. A size of kAnySize makes its dimension dynamic.
+/// A Signature of one float32 tensor; kAnySize is a dynamic dimension.
 Signature of(const Sizes &sizes) {
   TensorMeta meta;
   meta.sizes.assign(sizes.begin(), sizes.end());

@@ -15,7 +15,7 @@ TensorSpec named(TensorSpec base, std::string name) {
   return base;
 }
 
-/// Specs with every kind of shape, dtype, device and name that the relations distinguish.
+/// Every kind of shape, dtype, device and name that the relations distinguish.
 std::vector<TensorSpec> samples() {
   const std::vector<std::optional<TensorSpec::Shape>> shapes = {
       std::nullopt,

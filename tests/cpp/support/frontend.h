@@ -18,7 +18,7 @@ namespace tracehost::test {
 /// What a trace asks, answered: every tensor that it does not know is `w0`, `w1`, ...
 class FakeFrontend final : public trace::Frontend {
 public:
-  /// The exception that `refuse()` throws.
+  /// What `refuse()` throws.
   struct Refused : std::runtime_error {
     Refused(trace::Refusal refusal, const std::string &message)
         : std::runtime_error(message), why(refusal) {}

@@ -33,7 +33,7 @@ protected:
     EXPECT_FALSE(torch::jit::tracer::isTracing());
     EXPECT_TRUE(at::GradMode::is_enabled());
   }
-  /// The exception for a body that must be unsupported.
+  /// The error of an unsupported body.
   FakeFrontend::Refused refusal(const std::function<Tensors()> &body) {
     try {
       trace({x}, {}, frontend, body);

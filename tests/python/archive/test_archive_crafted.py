@@ -1,4 +1,4 @@
-"""Archives that somebody made to do harm. Each is rejected with a message before any part of it is used."""
+"""Archives that somebody made to do harm: each is rejected before anything of it is used, with a sentence."""
 
 import copy
 import dataclasses

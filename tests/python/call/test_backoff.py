@@ -141,3 +141,33 @@ def test_a_call_that_must_not_trace_is_told_so():
         pytest.raises(tracehost.TraceError, match="no specialization"),
     ):
         f(X)
+
+
+def test_explain_says_so():
+    steps = []
+    f = tracehost.function(lambda x: x * len(steps))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", tracehost.TraceWarning)
+        for count in range(BEFORE):
+            assert f.explain(X).plain_calls == 0
+            f(X)
+            steps.append(count)
+    explained = f.explain(X)
+    assert (explained.hit, explained.plain_calls) == (False, FIRST)
+    assert str(explained).splitlines()[1] == (
+        "  miss: it would run as plain Python, as the next 32 such calls will: the last traces served no later call; "
+        "nearest is #8 (x: float32[3])"
+    )
+    f(X)
+    assert f.explain(X).plain_calls == FIRST - 1
+
+
+def test_explain_says_so_where_no_graph_is_kept(noise):
+    f = tracehost.function(lambda x: x * noise())
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", tracehost.TraceWarning)
+        for _ in range(BEFORE + FIRST - 1):
+            f(X)
+    assert str(f.explain(X)).splitlines()[1] == (
+        "  miss: it would run as plain Python, as the next 1 such call will: the last traces served no later call"
+    )

@@ -41,7 +41,7 @@ def handler(number, frame):
 
 
 def count(turns, last):
-    """Runs forever if `last` is `NEVER`."""
+    """Runs forever where `last` is so."""
     while turns < last:
         turns.add_(1)
     return turns * 2

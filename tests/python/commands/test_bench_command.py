@@ -141,7 +141,7 @@ def test_a_signature_each(table):
 
 
 def test_quick_rounds_are_compared():
-    """Some rounds of each contender are disturbed. The ratio comes from the quick rounds."""
+    """Rounds of one and of the other are disturbed; the quick ones count."""
     eager, ours = Contender("eager", plain, ()), Contender("tracehost", plain, ())
     eager.samples = [4 * MS] * 3 + [70 * MS, 80 * MS, 90 * MS]
     ours.samples = [2 * MS] * 2 + [99 * MS] * 4

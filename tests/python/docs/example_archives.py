@@ -1,8 +1,8 @@
 """Runs examples in one process, then saves, loads and calls what they have traced: example_archives.py FILE SCRIPT...
 
-A monitor of each Function that a script makes keeps the arguments of one call for each signature. After the script
-each live graph is saved alone and loaded, and the loaded one is called as the Function is. FILE gets a JSON dict from
-script to what it printed, how many graphs came back, which were rejected or not compared, and why."""
+Each Function that a script makes is observed: its calls' arguments are kept, one for each signature. After the script
+its live graphs are saved, each alone, and the loaded one is called as the Function is. FILE gets a JSON dict: script
+-> what it printed, how many graphs came back, which were rejected and why, which could not be compared and why."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""docs/start/coming-from-tensorflow.md has all of tf's names, and only names of tracehost that exist."""
+"""docs/start/coming-from-tensorflow.md names all of tf's names, and only such tracehost names as exist."""
 
 import inspect
 import re

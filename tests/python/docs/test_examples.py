@@ -98,7 +98,7 @@ k_means rnn monte_carlo""".split()
 
 @pytest.mark.parametrize("program", CONTROL_FLOW)
 def test_control_flow_on_tensors_is_one_trace(program, archived):
-    """Each program asserts that one trace gives eager's values to all calls, with each call as the first."""
+    """Each asserts itself that with any call first, one trace gives eager's values to all."""
     found = archived("control_flow", program)
     check(found, program)
     row = found["printed"].splitlines()[-1]

@@ -1,4 +1,4 @@
-"""A traced body changes Python state once, with a warning, or is unsupported, and the error has the line."""
+"""What a traced body changes in Python: once, with a warning, or unsupported with the line."""
 
 import sys
 import threading
@@ -21,7 +21,7 @@ def side_effects(record):
 
 
 def told_once(body, change):
-    """Calls the body's Function twice: the trace warns of the change, the hit of nothing."""
+    """Calls the Function of the body twice: the trace reports the change, the hit reports nothing."""
     f = tracehost.function(body)
     with pytest.warns(tracehost.SideEffectWarning, match=change):
         f(X)

@@ -1,4 +1,4 @@
-"""Some code in a body can't become ops of the graph. Each run calls it again, or the body is unsupported."""
+"""Code in a body that a graph can't hold the insides of: called again by each run, or unsupported."""
 
 import warnings
 

@@ -1,4 +1,4 @@
-"""A library that asks whether it is traced gets True only for a tensor whose read would wait for a device."""
+"""Whether a library learns that it is traced: only of a tensor for which a look would wait for a device."""
 
 import types
 

@@ -1,5 +1,5 @@
-"""Each number argument in PyTorch's own samples of its ops is given as a number that the body reads. A later call with
-another number does what eager does, or is rejected, or traced again. No number is baked."""
+"""Every number argument of PyTorch's own samples of its ops, given as a number that the body reads: a later call with
+another number does what eager does, or raises, or is traced again. No number is baked."""
 
 import functools
 

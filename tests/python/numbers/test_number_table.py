@@ -70,7 +70,7 @@ def without_evaluation(name, *numbers):
 
 
 def outcome(result):
-    """A value that differs if the type or a bit of the result differs."""
+    """A value that distinguishes types and bits."""
     if isinstance(result, complex) or result is NotImplemented or result is LEAVES:
         return LEAVES
     if isinstance(result, float):
@@ -145,7 +145,7 @@ def test_every_function_of_math_is_there():
 
 
 def test_texts_of_errors():
-    """Each Python version gives the texts of 3.11."""
+    """3.11's, on any Python."""
     texts = {
         ("mod", 1, 0): "integer modulo by zero",
         ("mod", 2.5, 0): "float modulo",

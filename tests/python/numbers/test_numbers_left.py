@@ -54,7 +54,7 @@ WAYS = {
 }
 
 
-# Functions that the body makes. No hit makes another one, and a SideEffectWarning says so.
+# Functions that the body makes: no hit makes another one, and a SideEffectWarning reports that.
 OBJECTS = {"closure", "default of a function"}
 
 

@@ -198,13 +198,13 @@ def test_a_float_whose_value_is_needed_is_refused(body):
         tracehost.function(body)(X)
 
 
-# With autograph, the graph has the value of these reads. The other reads are unsupported.
+# Reads whose value the graph has, with autograph; the others raise.
 TRACED = {
     "bool", "computed int", "detached", "divmod", "float", "int", "isinstance", "item", "map int", "math",
     "math of one", "math.comb", "math.factorial", "math.floor", "math.isnan", "math.sqrt", "max", "max of tensors",
     "one_hot", "round", "round of one", "unique size",
 }  # fmt: skip
-# C code that asks for the exact class of a number raises Python's own TypeError.
+# C code asks for the exact class of a number: Python's own TypeError.
 OF_THE_CLASS = {"json", "json of a tensor", "statistics"}
 OF_A_NUMBER = [torch.tensor(n) for n in (2, 5, 3, 1)]
 OF_A_VECTOR = [torch.arange(4.0), torch.arange(4.0) + 1, torch.tensor([2.0, 0.0, 1.0, 2.0])]

@@ -1,4 +1,4 @@
-"""Programs around values that Python reads do at each call what they do in eager, or are rejected with their line."""
+"""Programs around values that Python reads do at each call what they do in eager, or raise with their line."""
 
 import pytest
 import torch

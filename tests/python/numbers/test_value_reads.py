@@ -1,4 +1,4 @@
-"""value_reads: a traced value read as a number raises, is guarded, or is baked with a warning; never silent."""
+"""value_reads: a traced value read as a number raises, is guarded, or baked with a warning; never silent."""
 
 import bisect
 import copy

@@ -12,7 +12,7 @@ ORDER = [
     "include", "shapes", "signature", "event", "program", "cache", "trace", "staging", "validate", "function", "report", "archive",
     "runtime", "interpreter", "embed", "cli",
 ]  # fmt: skip
-# interpreter/ includes no other folder. cli/ includes interpreter/ only, because the binary must not need torch.
+# interpreter/ is libpython and nothing else; cli/ is interpreter/ and no other folder: the binary must not need torch.
 ONLY = {"interpreter": {"interpreter"}, "cli": {"interpreter", "cli"}}
 INCLUDE = re.compile(r'^\s*#\s*include\s*(["<])([^">]+)[">]', re.MULTILINE)
 PYTHON = re.compile(

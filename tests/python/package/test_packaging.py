@@ -1,4 +1,4 @@
-"""Metadata for pip, sources of a build, and files of an installation. test_wheel.py tests the build itself."""
+"""What pip reads of this project, what it is built from, and what an installation holds. The build itself: test_wheel.py."""
 
 import email
 import importlib.metadata

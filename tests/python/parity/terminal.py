@@ -5,7 +5,7 @@ import signal
 from .row import Row, c, script
 
 PROMPT = ">>> "
-# The tester's own history is neither read nor written. There are no colours or cursor movements.
+# No history of the tests is read or written, and no colours or cursor movements.
 PLAIN = {"TERM": "dumb", "HOME": ".", "PYTHON_BASIC_REPL": "1", "PYTHON_COLORS": "0"}
 
 TERMINAL = [

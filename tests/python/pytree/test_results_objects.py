@@ -1,4 +1,4 @@
-"""Objects in a result are new at each call, or are the same objects that were passed in."""
+"""Objects in a result: made again by each call, or the same ones that were passed in."""
 
 import dataclasses
 import threading

@@ -97,7 +97,7 @@ RETURNED = {
 
 
 def parts(value, depth=0):
-    """Each object in a result, in order. Objects that the body makes are compared by what they hold."""
+    """Each object in a result with its place; those that the body makes are compared by what they hold."""
     if depth > 4:
         return
     yield value

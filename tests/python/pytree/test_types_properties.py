@@ -1,4 +1,4 @@
-"""A model of the rules says which calls share a graph, for argument trees of all kinds."""
+"""For argument trees of all kinds: which calls share a graph, by a model of the rules."""
 
 import collections
 import functools
@@ -66,7 +66,7 @@ def late(x, y):
 
 
 def contexts(note):
-    """A registered class whose context is a new object each time."""
+    """A registered class whose context is made again."""
     return lambda *c: Pair(c[0], c[-1], type(note)(note) if isinstance(note, list | set) else note)
 
 
@@ -276,7 +276,7 @@ def test_a_graph_is_right_for_all_calls_that_share_it(plans):
 @examples(200)
 @given(tree, st.lists(st.integers(1, 5), min_size=12, max_size=12))
 def test_a_relaxed_signature_is_above_those_it_came_from(plan, sizes):
-    """The signature is an upper bound of both and of itself. A call that it serves makes nothing else dynamic."""
+    """Upper bound of both, and of itself: what it serves makes nothing else dynamic."""
 
     def tensors(sizes):
         return [torch.ones(n, 2) for n in sizes]

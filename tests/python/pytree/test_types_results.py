@@ -40,7 +40,7 @@ class Queue(collections.deque):
 
 
 class Doubled:
-    """Registered with torch's pytree. Its parts are new objects each time."""
+    """Registered with torch's pytree; its parts are made again each time."""
 
     def __init__(self, t):
         self.t = t

@@ -1,4 +1,4 @@
-"""A plain model of how docs/rules/signature.md says calls are compared: the oracle of the property tests."""
+"""What a call is compared by, once more, as plainly as docs/rules/signature.md says it: the oracle of the properties."""
 
 import collections
 import dataclasses

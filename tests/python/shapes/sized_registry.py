@@ -10,7 +10,7 @@ SIZED: dict[str, "Sized"] = {}
 
 @dataclass(frozen=True)
 class Sized:
-    """A function and the shapes of its arguments. The sizes n and m are dynamic."""
+    """A function and the shapes of its arguments; n and m are dynamic."""
 
     function: Callable
     shapes: tuple[str, ...]

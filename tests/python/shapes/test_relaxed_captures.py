@@ -1,4 +1,4 @@
-"""Under reduce_retracing, sizes of tensors that a body reaches by a path become dynamic, as sizes of arguments do."""
+"""Sizes of tensors that a body reaches by a path: under reduce_retracing they become dynamic, as those of arguments do."""
 
 from types import SimpleNamespace
 

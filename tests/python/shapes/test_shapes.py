@@ -17,7 +17,7 @@ from torch.utils import _pytree as tree
 pytestmark = pytest.mark.filterwarnings("ignore")
 DTYPES = (torch.float32, torch.int64, torch.complex64, torch.bool)
 SAMPLES = 12
-# Ops that are unsupported without data for at least some of their samples, with the reason.
+# An op that is unsupported without data, for some of its samples at least, with the reason.
 SIZE_BY_VALUES = "the sizes of its result depend on values"
 READS_VALUES = "it reads a value"
 ITS_OWN_CODE = "its code reads memory beside its ops"
@@ -53,7 +53,7 @@ REFUSED = {
     "unique": SIZE_BY_VALUES,
     "unique_consecutive": SIZE_BY_VALUES,
 }
-# Errors of eager that do not follow from a shape. The graph raises them when it runs.
+# What eager rejects and a shape does not show: the graph raises it when it runs.
 RAISED_LATER = {
     "aminmax": "out= tensors overlap",
     "as_strided_scatter": "the view is larger than the storage",

@@ -1,4 +1,4 @@
-"""Dynamic dimensions: what a body may do with them, and what specializes them."""
+"""Dynamic dimensions: what a body may do with them, and what makes them exact again."""
 
 import math
 import re
@@ -315,7 +315,7 @@ def test_a_declared_size_is_not_read_where_reads_are_errors(body, why):
 
 
 def test_a_size_that_equals_one_computed_from_it():
-    """The code that computes the size of a view must not ask for the same size again."""
+    """What computes the size of a view must not ask for that same size again."""
 
     def body(i, m):
         i = i.view(-1, i.shape[-1])

@@ -155,7 +155,7 @@ def test_a_function_serves_the_sizes_that_the_oracle_says(name):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_no_graph_is_wrong_at_another_size(name):
-    """Sizes that differ are dynamic. The graph is right at further sizes, also at ones that broadcast or are 0."""
+    """With sizes dynamic as they differ: at further ones, and at those that broadcast or are empty."""
     case = SIZED[name]
     function = tracehost.function(case.function, reduce_retracing=True)
     for sizes in (FIRST, SECOND, THIRD, *ODD, FIRST):

@@ -1,4 +1,4 @@
-"""Declared Functions of one parameter, and the errors that they raise."""
+"""Declared Functions of one parameter, and their errors."""
 
 import pytest
 import tracehost

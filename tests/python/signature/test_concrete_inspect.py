@@ -1,4 +1,4 @@
-"""What a ConcreteFunction reports of itself."""
+"""What a ConcreteFunction says of itself."""
 
 import torch
 import tracehost

@@ -1,4 +1,4 @@
-"""Calls of declared Functions: what is converted, what is rejected, how often the body is traced."""
+"""Calls of declared Functions: what is converted, what is rejected, how often it is traced."""
 
 import numpy as np
 import pytest

@@ -33,7 +33,7 @@ def refusal(func, signature):
     return text.removeprefix(where)
 
 
-# -- what is rejected ----------------------------------------------------------------------------
+# -- what is rejected -----------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Values that a declared Function makes tensors of, and values that it rejects."""
+"""Values that a declared Function makes tensors of, and those that it rejects."""
 
 import enum
 

@@ -1,6 +1,6 @@
 """Small programs with control flow on tensors, one a construct: what each staged graph is compared on.
 
-Inputs take every path and several trip counts, zero included. Each of them is also used as the first, so
+Inputs take every path and several trip counts, none included. Each of them is also used as the first, so
 that the graph is traced from every path. `error` is a part of the message of an unsupported program.
 """
 

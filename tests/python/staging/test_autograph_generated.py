@@ -1,4 +1,4 @@
-"""The converted form of a random program does what Python does, for each kind of jump out of each block."""
+"""Programs made at random: the converted one does what Python does, with jumps out of any block."""
 
 import contextlib
 import linecache
@@ -178,7 +178,7 @@ def test_generated(parts, most_nested):
 
 @contextlib.contextmanager
 def one_instruction_at_a_time():
-    """Python 3.11 joins two instructions after a few iterations, and then reports the line of the first for both."""
+    """Python 3.11 makes two instructions one after a few iterations, and then gives the line of the first for both."""
     before = sys.gettrace()
     sys.settrace(before or (lambda *_: None))
     try:

@@ -135,7 +135,7 @@ def test_does_what_it_did(name, as_users):
 
 @functools.cache
 def theirs_of(f):
-    """What malt makes of a function; None where malt raises (generators, for/else and more)."""
+    """What malt makes of a function; None where it raises (generators, for/else and more)."""
     api = pytest.importorskip("malt.impl.api")
     assert importlib.util  # which malt takes for imported
     try:

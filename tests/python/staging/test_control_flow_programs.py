@@ -125,7 +125,7 @@ def test_table():
 
 @pytest.mark.parametrize("kind", ["declared", "reduced"])
 def test_a_loop_that_is_staged_again_under_open_sizes(kind):
-    """The first attempt, with an int, is taken out of the graph. Nothing refers to its ops after that."""
+    """The first attempt, with an int, is taken out of the graph; nothing still refers to its ops."""
 
     def body(x, n):
         k = 0

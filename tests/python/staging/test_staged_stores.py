@@ -1,5 +1,5 @@
-"""Stores in code that a staged branch or loop calls. A branch does what eager does, and a loop is unsupported. No fake
-tensor stays outside."""
+"""What a staged branch or loop stores in code that it calls: a branch does what eager does, a loop raises. No tensor
+without data stays outside."""
 
 import collections
 import contextvars

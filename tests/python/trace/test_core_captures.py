@@ -1,4 +1,4 @@
-"""Tensors that the body did not get as arguments: held ones, literals, and unsupported ones."""
+"""Tensors that the body did not get as arguments: held ones, literals, and those that are rejected."""
 
 import threading
 

@@ -1,4 +1,4 @@
-"""Hits repeat what a body does to tensors. What a body does to containers is unsupported."""
+"""What a body does to tensors repeats on hits; what it does to containers is unsupported."""
 
 import pytest
 import torch

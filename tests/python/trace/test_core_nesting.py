@@ -1,4 +1,4 @@
-"""Functions that call Functions are inlined while tracing. Recursion ends or is unsupported."""
+"""Functions that call Functions: inlined while tracing; recursion ends or is unsupported."""
 
 import subprocess
 import sys

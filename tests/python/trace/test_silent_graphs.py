@@ -1,4 +1,4 @@
-"""Programs that random search found to be wrong or rejected without need, each as small as possible."""
+"""Programs that random search found to be wrong or unsupported without need, each as small as it gets."""
 
 import pytest
 import torch

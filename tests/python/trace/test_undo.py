@@ -1,4 +1,4 @@
-"""A failed check undoes earlier changes: values, versions, `.grad`s, generators. Then another graph serves the call."""
+"""What changes before a check that fails is restored: values, versions, `.grad`s, generators. Then another graph serves the call."""
 
 import pytest
 import torch

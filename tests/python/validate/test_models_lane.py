@@ -1,4 +1,4 @@
-"""The runner of tests/programs: what it calls right, silently wrong, `refused` and a crash."""
+"""The runner of tests/programs: what it calls right, wrong, `refused` and a crash."""
 
 import os
 import random

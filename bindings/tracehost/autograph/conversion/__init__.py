@@ -1,14 +1,14 @@
 """conversion: from a function's source to code that asks an operator wherever Python would read a truth.
 
 The problem: Python decides `if x.sum() > 0:` by itself, and tracing would record one of the two paths. So the
-function is written anew. Each `if`, `while`, `for`, `and`, `or`, `not`, `assert`, comparison and call becomes a call
+function is written again. Each `if`, `while`, `for`, `and`, `or`, `not`, `assert`, comparison and call becomes a call
 of an operator, and each block becomes a function that the operator may run. Nothing is run here.
 
 The way of a function:
 
 - policy.py, libraries.py: whether this code is converted at all. The user's is, library code is left alone
 - source.py: the syntax tree of a function object, with the file's own lines
-- refusal.py, text.py: what in it can't be taken apart; quick searches of the source
+- `refusal.py`, text.py: what in it can't be taken apart; quick searches of the source
 - statements.py: the whole function, statement by statement. It is the head of these two:
   control.py for `if`, `while` and `for`; expressions.py (asking.py: `any(v > 0 for v in x)`) for what has a value
 - match.py, lower.py: before that, `match` becomes ifs, and break, continue and return become flags

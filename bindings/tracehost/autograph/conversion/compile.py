@@ -52,7 +52,7 @@ _operators_cell: CellType | None = None
 
 
 def _forget() -> None:
-    """Decide anew about what was left alone."""
+    """Decide again about functions that were left alone."""
     for key, made in list(_conversions.items()):
         if made.reason is not None or policy._refused:
             _conversions.pop(key, None)
@@ -220,7 +220,7 @@ def _inner(code: CodeType, user: CodeType, originals: Originals) -> CodeType:
 
 
 def _begins(code: CodeType) -> tuple[int, int]:
-    """Where its body begins: tells two lambdas on a line from each other."""
+    """Where its body begins, which distinguishes two lambdas on a line."""
     places = [(p[0], p[2]) for p in code.co_positions() if p[0] and p[2] and p[3]]
     return min(places, default=(0, 0))  # type: ignore[type-var, return-value]
 

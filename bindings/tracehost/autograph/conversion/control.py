@@ -152,7 +152,7 @@ class Control(Expressions):
         return [body, *define, ast.Expr(nodes.operation("for_stmt", arguments, at), **at)]
 
     def _options(self, node: Any, at: nodes.Where) -> ast.expr:
-        """`set_loop_options(...)`, first in the body, is taken out and told to the operator."""
+        """`set_loop_options(...)`, first in the body, is taken out and passed to the operator."""
         for index, first in enumerate(node.body):
             if isinstance(first, ast.Assign) and _is_flag(first.targets[0]):
                 continue

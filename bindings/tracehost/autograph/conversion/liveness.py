@@ -1,7 +1,7 @@
 """Which variables of a loop are read behind it: only these need a value where the loop alone assigns them.
 
-The statements have no jumps any more (`lower.py`), so one walk from the end to the start tells. What a
-function that is defined here reads counts as read everywhere.
+The statements have no jumps any more (`lower.py`), so one walk from the end to the start finds them.
+Variables that a function defined here reads count as read everywhere.
 """
 
 from __future__ import annotations

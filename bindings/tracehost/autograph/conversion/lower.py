@@ -20,7 +20,7 @@ _PLAIN_CALLS = ("isinstance", "issubclass", "hasattr", "callable")
 
 
 def is_plain(test: ast.expr) -> bool:
-    """Whether the value is a Python bool, whatever the operands are."""
+    """Whether the value is a Python bool for any operands."""
     kind = type(test)
     if kind is ast.Constant:
         return True
@@ -183,7 +183,7 @@ class Lowering:
         return out
 
     def _give_rest(self, statement: ast.If, body: list[ast.stmt], index: int) -> bool:
-        """Move what follows an if into the branch that goes on, if the other one always leaves."""
+        """Move what follows an if into one branch, if the other branch always leaves."""
         if self._depth >= MOST_NESTED or not self._has_jump(statement):
             return False
         if always_jumps(statement.body):
@@ -241,7 +241,7 @@ class Lowering:
         return guard
 
     def _statement(self, statement: ast.stmt, out: Lowered) -> dict[str, None]:
-        """Append the statement; the flags that it may set and go on."""
+        """Append the statement. Return the flags that it may set while the statements behind it are reached."""
         kind = type(statement)
         if kind is ast.Return and self.returns:
             self._set_return(statement, out)  # type: ignore[arg-type]

@@ -67,7 +67,7 @@ def one_argument(text: str, at: Where) -> ast.arguments:
 
 
 def thunk(body: ast.expr, at: Where) -> ast.Lambda:
-    """A lambda without arguments. Its parameter tells its code from that of a lambda of the user's."""
+    """A lambda without arguments. Its parameter distinguishes its code from that of a user's lambda."""
     marked = ast.arguments([], [], ast.arg(THUNK, None, **at), [], [], None, [])
     return ast.Lambda(marked, body, **at)
 

@@ -180,7 +180,7 @@ def _scan(fn: Any, *args: Any, **options: Any) -> Any:
     return scan(call(fn), *args, **options)
 
 
-# Functions of ours that call the user's; and a library's that asks for a class.
+# tracehost's functions that call the user's functions, and a library's function that asks for a class.
 _FUNCTIONS: dict[Any, Callable[..., Any]] = {
     cond: _cond,
     while_loop: _while_loop,

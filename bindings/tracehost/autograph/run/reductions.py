@@ -33,7 +33,7 @@ from ..staging.where import line
 from .asking import Asked
 from .numbers import tensor_of_numbers
 
-# Of a generator each element that is asked is in a branch of the one before.
+# Each element of a generator is asked for in a branch of the element before.
 _MOST_NESTED = 32
 # They compute nothing when they are iterated.
 _CONTAINERS = (

@@ -65,7 +65,7 @@ def call_raised(f: Any) -> Callable[..., Any]:
 
 
 def message_of(message: Callable[[], Any]) -> Any:
-    """Of an assert that fails."""
+    """The message of an assert that fails."""
     under_way = _calls.__dict__.setdefault("under_way", [])
     under_way.append(_RAISES if not is_caught() else False)
     try:
@@ -75,7 +75,7 @@ def message_of(message: Callable[[], Any]) -> Any:
 
 
 def shown(value: Any) -> Any:
-    """Of a number of the graph the value of this call, where what is called shows it; else `value` itself."""
+    """The value in this call of a number of the graph, if the callee shows it; else `value` itself."""
     how = _calls.under_way[-1] if is_read(value) else False
     if not how:
         return value

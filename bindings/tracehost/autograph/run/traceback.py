@@ -43,7 +43,7 @@ def _cleaned(first: TracebackType | None) -> TracebackType | None:
 
 
 def why_not_converted() -> str | None:
-    """Of the user's code that runs now: why Python runs its conditions; None if autograph has staged them."""
+    """Why Python runs the conditions of the user's code that runs now; None if autograph has staged them."""
     reason = None
     for frame in user_frames():
         code = frame.f_code

@@ -1,13 +1,13 @@
 """staging: control flow on traced values, recorded as control flow of the graph.
 
 The problem: a graph must hold both branches of an `if`, and a loop's body once, while Python runs one path. What a
-block assigns has to become the outputs of a node. What a block changes elsewhere has to be undone or refused.
+block assigns has to become the outputs of a node. What a block changes elsewhere has to be undone, or is unsupported.
 
 How a block is staged. Its state is the variables that it assigns, taken apart into tensors. The block's function runs
-while the tracer records into a sub-block. Then the state is taken apart again, and the old one is put back. Each
+while the tracer records into a sub-block. Then the state is taken apart again, and the old one is restored. Each
 variable that differs becomes an output of the node.
 
-- branches.py: `if`. The branch that is taken runs for real, the other one on stand-ins without data
+- branches.py: `if`. The branch that is taken runs for real, the other one on fake tensors
 - join.py: what the two branches leave, made one per variable: tensors, numbers, or an error where it is used
 - loops.py: `while` and `for`. attempts.py: the body is staged again until all is known of what it carries
 - carried.py, loop_errors.py: what a loop carries, and why it can't be staged; options.py: what the user says of it

@@ -42,7 +42,7 @@ class StagedLoop(Carrying):
     unrolls = False
 
     def run(self, bounds: Bounds, iteration: Callable[[torch.Tensor], torch.Tensor | None]) -> bool:
-        """False: the loop was refused, and the function goes on without a trace. Python has to run it."""
+        """False: the loop is unsupported, and the function continues without a trace. Python has to run it."""
         converted: list[tuple[Grows, Any]] = []  # with the list that was there
         for _ in range(self._attempts()):
             initial = self.prepare()

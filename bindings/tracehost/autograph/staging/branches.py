@@ -1,6 +1,6 @@
 """if on a traced tensor: a `prim::If` with both branches.
 
-The branch that is taken runs for real, the other one on stand-ins without data. A variable
+The branch that is taken runs for real, the other one on fake tensors. A variable
 that both leave as it was needs nothing; two tensors become one result of the If; numbers that differ become
 traced numbers. What can't be joined is an error only where it is used (`join.py`).
 

@@ -1,4 +1,4 @@
-"""What a staged loop carries from one iteration to the next: dtypes and sizes that its body tells."""
+"""What a staged loop carries from one iteration to the next: dtypes and sizes that its body determines."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ class _Carried:
 
 
 class Carrying:
-    """What one loop carries, as far as the attempts to stage it have told."""
+    """What one loop carries, as far as the attempts to stage it have found."""
 
     def __init__(
         self,
@@ -186,7 +186,7 @@ class Carrying:
                 self._refuse_change(name, x, y, "it is no tensor or number")
 
     def _check_new(self, v: int, name: str, parts: Parts) -> None:
-        """Of a variable that the body assigns first."""
+        """Checks a variable that the body assigns first."""
         if name == RETURN_VALUE and all(is_tensor(x) or is_number(x) for x in parts.leaves):
             self.missing[v] = parts
             raise Retry

@@ -111,7 +111,7 @@ def assert_stmt(
 
 
 def raise_if(cond: Any, error: Exception) -> None:
-    """Of what tracehost itself checks; by a number of the graph: raised by the calls where it holds."""
+    """Raises for a check of tracehost. With a number of the graph, each call raises for which `cond` holds."""
 
     def fail() -> None:
         raise type(error)(*error.args)  # a new one: its traceback must not hold what holds it

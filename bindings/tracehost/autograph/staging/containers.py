@@ -87,11 +87,11 @@ class Containers:
         return None
 
     def changed(self) -> list[Snapshot]:
-        """Those of the body's own that are not as they were. The state has been set back before."""
+        """Those of the body's own that are not as they were. The state has been restored before."""
         return [s for s in self._before.values() if s.is_changed() and not reaches(s.of)]
 
     def check(self, what: str) -> None:
-        """Refuses if one is not as it was. The state has been set back before."""
+        """Raises if one is not as it was. The state has been restored before."""
         for snapshot in self._before.values():
             if snapshot.is_changed() and not _is_log(snapshot):
                 refuse_change(snapshot, what)

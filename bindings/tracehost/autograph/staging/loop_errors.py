@@ -27,7 +27,7 @@ class LoopErrors:
         )
 
     def shape(self, variable: int, old: list[int], new: list[int], shape: list[Any]) -> NoReturn:
-        """Of a variable that is said to keep its shape. `shape`: an invariant that fits."""
+        """For a variable that has to keep its shape. `shape`: an invariant that fits."""
         name = self.names[variable]
         if self.what == "while_loop":
             each = ["None"] * len(self.names)

@@ -1,4 +1,4 @@
-"""while and for over traced tensors: a `prim::Loop` whose body is staged once, on stand-ins without data.
+"""while and for over traced tensors: a `prim::Loop` whose body is staged once, on fake tensors.
 
 What the body assigns is carried from one iteration to the next: tensors, and Python numbers as 0-dim
 tensors. A number's dtype is found by staging the body again where it turns out wider (`i = 0`, then
@@ -152,7 +152,7 @@ def _iteration(
 def _run_plain(
     items: Staged, done: int, maximum: Any, extra_test: Thunk | None, body: Callable[[Any], Any]
 ) -> None:
-    """The loop was refused: Python runs what is left of it."""
+    """The loop is unsupported: Python runs what is left of it."""
     if done and extra_test is not None and not extra_test():
         return
     most = int(maximum) if int(maximum) >= 0 else None

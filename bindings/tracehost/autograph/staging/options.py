@@ -1,4 +1,4 @@
-"""What a loop is told about itself: `set_loop_options`, written first in its body."""
+"""What the user says about a loop: `set_loop_options`, written first in its body."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def set_loop_options(
         shape_invariants: pairs of a variable and the shape that it keeps in every iteration, or a dict
             with the variables' names. A shape is a TensorSpec, or a list of sizes, None where one changes:
             `[(x, [None, 3])]`, `{"x": [None, 3]}`.
-        maximum_iterations: the loop ends after so many iterations, whatever its condition says.
+        maximum_iterations: the loop ends after so many iterations, in spite of its condition.
 
     In a loop that Python runs, it does nothing.
 

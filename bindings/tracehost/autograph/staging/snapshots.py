@@ -85,7 +85,7 @@ class Snapshot:
 
 
 def snapshots(function: Callable[..., Any], most: int) -> Iterator[Snapshot]:
-    """Of what the variables around `function` hold, and of globals; none with over `most` items."""
+    """Snapshots of what the variables around `function` hold, and of globals; none with over `most` items."""
     code = getattr(function, "__code__", None)
     if code is None:
         return
@@ -136,7 +136,7 @@ def _elements(name: str, container: Any) -> list[tuple[str, Any]]:
 
 
 def attributes(value: Any) -> dict[str, Any]:
-    """Of an object of a class that is written in Python; in its `__dict__` and slots."""
+    """The attributes in `__dict__` and slots of an object whose class is written in Python."""
     if not type(value).__flags__ & _HEAP_TYPE:
         return {}
     found = dict(getattr(value, "__dict__", {}))

@@ -54,7 +54,7 @@ class Poison(Undefined):
         self.actual: Any = Undefined(name)
 
     def read(self) -> Any:
-        """Refused; where the body goes on without a trace, with what it has."""
+        """Raises. Where the body continues without a trace, returns what the variable has."""
         try:
             refuse(self.message)
         except Exception:
@@ -64,7 +64,7 @@ class Poison(Undefined):
 
 
 def poison(name: str, message: str) -> Poison:
-    """Of a variable. What sits in an object or a container can't be left out: refused at once."""
+    """For a variable. A value in an object or a container can't be left out, so that raises at once."""
     if "." in name or "[" in name:
         refuse(message)
     return Poison(name, message)
@@ -101,7 +101,7 @@ def is_read(value: Any) -> bool:
 
 
 def as_tensor(value: Any) -> Any:
-    """Of a number of the graph a 0-dim tensor; else the value itself."""
+    """A 0-dim tensor for a number of the graph; else the value itself."""
     return _number_tensor(value) if is_read(value) else value
 
 
@@ -143,7 +143,7 @@ def dtype_name(dtype: torch.dtype) -> str:
 
 
 def mark(t: torch.Tensor) -> torch.Tensor:
-    """A tensor that is a number to the user, inside of the block and behind it."""
+    """A tensor that is a number to the user, in the block and behind it."""
     t._tracehost_number = True  # type: ignore[attr-defined]
     return t
 
@@ -171,7 +171,7 @@ def promoted(number: Any, dtype: torch.dtype, device: Any = None) -> torch.Tenso
 
 
 def common_dtype(a: Any, b: Any) -> torch.dtype | None:
-    """Of a number and a number or tensor that are to be one tensor; None: they can't be."""
+    """The dtype if a number and a number or tensor become one tensor; None: they can't."""
     numbers = [x for x in (a, b) if not is_tensor(x) or is_marked(x)]
     dtypes = [x.dtype if is_tensor(x) else dtype_of(x) for x in (a, b)]
     if len(numbers) == 2:

@@ -1,7 +1,7 @@
 """What a staged block stores in code that it calls (`self.bad = 0` in a method): more variables of the block.
 
-The block's own assignments are its state, which is set back behind it. Each other slot that holds another value
-then is put back, too. Behind an if it gets what the branches leave in it, joined as a variable is.
+The block's own assignments are its state, which is restored behind the block. Each other slot that then holds
+another value is restored, too. Behind an if, the slot gets what the branches leave in it, joined as a variable is.
 """
 
 from __future__ import annotations

@@ -37,7 +37,7 @@ def line_of(frame: types.FrameType) -> str:
 
 
 def line() -> str:
-    """Of the user's code that runs now; `train.py:12 (in timm/layers/drop.py:30)` where it has called a package."""
+    """The user's line that runs now; `train.py:12 (in timm/layers/drop.py:30)` where it has called a package."""
     return here()
 
 
@@ -96,7 +96,7 @@ def is_caught() -> bool:
 
 
 def check_not_caught(error: Exception, what: str) -> None:
-    """A graph raises, but can't catch: refuse where the body would catch what a block raises."""
+    """A graph raises, but can't catch: a body that would catch what a block raises is unsupported."""
     for frame in user_frames(outer_frame()):
         if _catches(frame):
             refuse(
@@ -106,7 +106,7 @@ def check_not_caught(error: Exception, what: str) -> None:
 
 
 def refuse_if_caught(error: Exception, what: str) -> None:
-    """The same of what has run for real: refused at the end of a body that went on."""
+    """The same for what has run for real. A body that caught it and continued is unsupported at its end."""
     note_raised(
         f"{what} raised {type(error).__name__}, and the body caught that and went on: {_INSTEAD}"
     )
