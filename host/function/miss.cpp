@@ -178,9 +178,10 @@ void relax_captures(const Signature &before, const Signature &now,
 
 } // namespace
 
-/// tf.function's rule for reduce_retracing (docs/rules/signature.md): one after the other, the
-/// earlier Signatures that differ in sizes and user types alone make those sizes any, and of the
-/// types common supertypes. The same is done to what the body reaches (`captures`).
+/// tf.function's rule for reduce_retracing (docs/rules/signature.md). Joins the call's Signature
+/// with earlier ones, oldest first. An earlier one that differs only in sizes and user types makes
+/// those sizes dynamic, and replaces those types by common supertypes. Sizes of captures become
+/// dynamic in the same way (`captures`).
 Signature FunctionCore::relaxed(Body &body, const Signature &signature,
                                 std::vector<at::Tensor> &slots, RelaxedCaptures &captures) {
   Signature result = signature;
@@ -223,7 +224,7 @@ FunctionCore::Made FunctionCore::trace(Body &body, Signature signature, const Mi
       originals ? &*originals : nullptr, &outcomes);
   for (const trace::Pin &p : traced.pins) {
     const auto [slot, dimension] = p.dimension;
-    if (slot >= slots.size()) { // a capture has the sizes of the trace unless they are any
+    if (slot >= slots.size()) { // a capture has the sizes of the trace unless they are dynamic
       made->pinned.push_back(
           {traced.captures[slot - slots.size()].path, dimension, p.why, p.where});
       continue;

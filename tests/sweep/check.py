@@ -38,7 +38,7 @@ class Verdict:
     op: str
     dtype: str
     state: str = "equal"
-    error: str = ""  # the class of the refusal
+    error: str = ""  # the class of the exception
     text: str = ""  # of the first call that was not equal
     calls: int = 0
     refused: int = 0

@@ -129,7 +129,7 @@ public:
   bool can_run_beside = true;
   Surroundings around = Surroundings::unknown;
   int runs = 0, verified = 0;
-  int shown = 0; ///< how often the surroundings of a Specialization were told as text
+  int shown = 0; ///< how often current_guards() was called
 
 private:
   Signature signature() const {

@@ -42,8 +42,8 @@ public:
 
   trace::ValueReads reads = trace::ValueReads::error;
   int line = 12;
-  bool go_on = false;      ///< a refused body goes on without a graph
-  bool known_only = false; ///< refuses captures
+  bool go_on = false;      ///< an unsupported body continues without a graph
+  bool known_only = false; ///< captures are unsupported
   std::vector<at::Tensor> asked;
   bool runs_nothing = false; ///< ops run without data
 };

@@ -72,7 +72,7 @@ def test_a_long_graph_ends_between_two_ops(stopped_soon):
             x = x @ x
         return x
 
-    f(torch.eye(1), torch.tensor(0)), f(torch.eye(2), torch.tensor(0))  # any size
+    f(torch.eye(1), torch.tensor(0)), f(torch.eye(2), torch.tensor(0))  # dynamic sizes
     done = torch.tensor(0)
     stopped_soon(f, matrix, done)
     assert 0 < done < 1500

@@ -84,7 +84,7 @@ def test_an_interrupt_ends_a_graph_and_leaves_its_function_usable(kernel, tmp_pa
 
     try:
         assert run(GRAPH)["status"] == "ok"
-        interrupting = run(  # the kernel tells when it is about to run the graph
+        interrupting = run(  # the kernel prints when it is about to run the graph
             "print('runs', flush=True); count(turns, torch.tensor(2 ** 62))",
             lambda m: m["msg_type"] == "stream" and manager.interrupt_kernel(),
         )

@@ -32,7 +32,7 @@ OF_SELF = {
 
 @pytest.mark.parametrize("name", OF_SELF)
 def test_of_self(name, model, monkeypatch):
-    for of_class in "factor", "act":  # put back after the test
+    for of_class in "factor", "act":  # restored after the test
         monkeypatch.setattr(Model, of_class, getattr(Model, of_class))
     take_steps(OF_SELF[name], model, checked(model.body, model.run))
 

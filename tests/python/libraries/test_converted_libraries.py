@@ -110,7 +110,7 @@ def test_sparse_adam():
     try:
         check(make, [torch.tensor([0, 2]), torch.tensor([5, 2]), torch.tensor([1, 1])], 3)
     except tracehost.Error as error:
-        assert "test_converted_libraries.py" in str(error)  # noqa: PT017 (refused with its line, or right)
+        assert "test_converted_libraries.py" in str(error)  # noqa: PT017 (rejected with its line, or right)
 
 
 def test_lbfgs_is_refused_by_name():

@@ -206,4 +206,4 @@ def test_a_size_that_may_be_zero_in_a_loop_is_refused():
         for x in EMPTY:
             assert torch.equal(f(x), body(x))
     except tracehost.StagingError as error:
-        assert "test_caught_numbers.py" in str(error)  # noqa: PT017 (right, or refused with its line)
+        assert "test_caught_numbers.py" in str(error)  # noqa: PT017 (right, or rejected with its line)

@@ -128,7 +128,7 @@ def check(op, args, kwargs, place, number):
         got = result_of(f, torch.tensor(value, dtype=dtype))
         if isinstance(got, tracehost.Error):
             if value == number:
-                return None  # refused with its line
+                return None  # rejected with its line
         elif isinstance(got, Exception):
             known = RAISES.get(op.name)
             if not isinstance(expected, Exception) and not (known and known in str(got)):

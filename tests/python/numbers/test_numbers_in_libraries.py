@@ -73,7 +73,7 @@ def test_a_captured_bound_may_change():
         lambda x: x * math.sqrt(x.square().sum()),
         lambda x: (x, float(x.sum())),
         lambda x: torch.empty(3).uniform_(0.0, float(x.square().sum())),
-        lambda x: torch.empty(3).uniform_(x[0], x[0]),  # nobody can tell which is which
+        lambda x: torch.empty(3).uniform_(x[0], x[0]),  # the two can't be distinguished
     ],
 )
 def test_a_float_that_python_gets_is_refused_with_its_line(body):

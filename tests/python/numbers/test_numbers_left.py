@@ -90,7 +90,7 @@ def test_each_call_is_as_in_eager(way, autograph):
         try:
             f(x)
         except tracehost.Error as error:
-            assert "test_numbers_left.py" in str(error)  # noqa: PT017 (refused with its line)
+            assert "test_numbers_left.py" in str(error)  # noqa: PT017 (rejected with its line)
             return
         assert told(traced) == told(eager)
 

@@ -370,7 +370,7 @@ def test_a_list_with_a_number_is_no_index_of_code_that_is_not_converted():
 def test_a_type_that_values_tell_is_checked_where_it_counts():
     def body(t, x):
         x.add_(1)
-        return 1 / max(1, t.item()) + x.sum().item()  # a float, whatever max() gives
+        return 1 / max(1, t.item()) + x.sum().item()  # a float for each type that max() gives
 
     f = tracehost.function(body)
     for value in (0.5, 2.5, -1.0, 4.0):

@@ -111,7 +111,7 @@ MAKERS = [
 ]
 
 # A tree as (place among MAKERS, children), or a place among LEAVES.
-alike = st.integers(0, 3)  # tensors: they are told apart by where they are met again
+alike = st.integers(0, 3)  # tensors: they are distinguished by where they appear again
 leaf = alike | st.integers(0, len(LEAVES) - 1)
 node = lambda inner: st.tuples(  # noqa: E731
     st.integers(0, len(MAKERS) - 1), st.lists(inner, min_size=1, max_size=3)

@@ -183,7 +183,7 @@ def test_regions_inside_of_a_region_around_the_call(body, dtype):
             assert torch.get_autocast_dtype("cpu") == dtype
         assert_same(got, expected)
         if body in (weight_twice, two_regions, nested, composites):
-            continue  # their regions' cast weights are shared in eager, cast anew here
+            continue  # eager shares the cast weights of their regions, a graph casts again
         assert_same(gradients(got, extra), gradients(expected, extra))
     assert f.tracing_count() == 1
 

@@ -223,7 +223,7 @@ def test_a_region_that_the_body_leaves_open_is_refused():
         with pytest.raises(tracehost.TraceError) as error:
             tracehost.function(body)(leaf())
         errors.append(str(error.value))
-        modes[0].__exit__(None, None, None)  # here: its end puts back this thread's modes
+        modes[0].__exit__(None, None, None)  # here: its end restores this thread's modes
 
     errors = []
     thread = threading.Thread(target=run)
