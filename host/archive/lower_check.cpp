@@ -105,7 +105,7 @@ void check(jit::Graph &graph, bool autocast, const std::string &what) {
     if (name == "tracehost::save_generator")
       refuse(what, *node, "a number that the graph was made for",
              "comes after a draw from a generator of the body's, which a program without Python "
-             "could not put back. Draw from the default generator, or after the number is read");
+             "could not restore. Draw from the default generator, or after the number is read");
     if (autocast && casts_inside(*node))
       refuse(what, *node, name,
              "casts inside, by the autocast that it runs under, which no op of TorchScript sets. "

@@ -31,7 +31,7 @@ void SourceLine::expect(std::string_view text) {
 
 void SourceLine::end() const {
   if (!rest_.empty())
-    wrong("goes on behind its end");
+    wrong("continues behind its end");
 }
 
 std::string_view SourceLine::name() {

@@ -17,7 +17,7 @@ constexpr CommandEntry command_table[] = {
      "run notebooks, and keep what they show",
      "Each NAME.ipynb is run in a fresh kernel, and saved as NAME.out.ipynb: at the\n"
      "start, after every cell and while a cell runs. What cells print is shown as it\n"
-     "comes. A table at the end tells which cells were traced, and why.\n"
+     "comes. A table at the end says which cells were traced, and why.\n"
      "A cell tagged `parameters` has the defaults of what -p and -P set.\n"
      "\n"
      "Exit code: 0, or 1 if a cell failed, 2 if something could not be read or\n"
@@ -37,7 +37,7 @@ constexpr CommandEntry command_table[] = {
      "With none, the graphs are written that the function has after the import, or\n"
      "that of its input_signature.\n"
      "\n"
-     "A signature has the arguments: tensors by dtype and shape, ? for any size, and\n"
+     "A signature has the arguments: tensors by dtype and shape, ? for dynamic, and\n"
      "Python literals: --signature 'f32[?,128], i64[], True'.\n"
      "\n"
      "Exit code: 0, or 1 if it cannot be traced or saved, 2 if the command line is\n"

@@ -333,7 +333,7 @@ std::string advice(const Finding &finding, const Account &account) {
         "{}: apply the decorator once, above the loop; the calls differ in their arguments too",
         text(account.function.definition));
   case Finding::Kind::emptied:
-    return "calls to clear(), and arguments made anew for the call" + where;
+    return "calls to clear(), and arguments that are new at each call" + where;
   case Finding::Kind::evicted:
     return "how many signatures are live, in tracehost.report()";
   case Finding::Kind::unnamed:

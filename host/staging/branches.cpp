@@ -38,7 +38,7 @@ std::size_t Branches::run(Branch branch, const Body &body) {
   const std::size_t first = results.size();
   const std::vector<at::Tensor> tensors = body();
   if (trace::abandoned())
-    throw trace::Abandoned("a branch went on without its graph");
+    throw trace::Abandoned("a branch continued without its graph");
   for (const at::Tensor &t : tensors) {
     jit::Value *value = trace::value_of(t);
     results.push_back({value, t.sizes().vec(), trace::is_inexact(value)});

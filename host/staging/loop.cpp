@@ -116,7 +116,7 @@ void Loop::body(const Varying &varying,
   const at::Tensor index = tensor_of(block->inputs()[0], 0);
   const Next next = f(index, fake_tensors);
   if (trace::abandoned())
-    throw trace::Abandoned("a loop's body went on without its graph");
+    throw trace::Abandoned("a loop's body continued without its graph");
   block->registerOutput(next.condition.defined() ? truth_of(next.condition)
                                                  : graph.insertConstant(true));
   for (std::size_t i = 0; i < carried_.size(); ++i) {

@@ -206,7 +206,7 @@ void InBlock::close() {
     refuse_staging(
         fmt::format("a branch or loop that is staged changes grad mode, inference mode or "
                     "autocast for what comes after it, at {}. Use a `with` statement "
-                    "inside of it, or around it.",
+                    "in it, or around it.",
                     text(current->here())));
   current->modes.record_changes(0);
 }

@@ -204,7 +204,7 @@ void RelaxedSizes::pin_leaves(LeafSet leaves, const std::string &why, const Site
     if (!points_.contains(leaves, i) || leaf.pinned)
       continue;
     if (relaxation_.pins == Pins::none)
-      refuse_(fmt::format("{} at {} needs the value of {}, which is declared to be of any size "
+      refuse_(fmt::format("{} at {} needs the value of {}, which is declared dynamic "
                           "(None). Keep it in torch operations, which take such a size as it is "
                           "(view, zeros, arange, slices), compare it in an `if`, or declare the "
                           "size.",

@@ -172,10 +172,11 @@ void Scope::failed(const c10::OperatorHandle &op) {
     node = earlier;
   }
   if (raised.empty() && !refused_)
-    raised = fmt::format("an op ({}) failed at {}, and the body went on: a graph can't catch what "
-                         "its ops raise. Check for the cause before, in tensors, or move the "
-                         "attempt out of the function.",
-                         op.schema().name(), text(frontend_.here()));
+    raised =
+        fmt::format("an op ({}) failed at {}, and the body continued: a graph can't catch what "
+                    "its ops raise. Check for the cause before, in tensors, or move the "
+                    "attempt out of the function.",
+                    op.schema().name(), text(frontend_.here()));
 }
 
 /// A size that torch reads as a number or a bool: recorded by what takes it, or a condition.
@@ -402,7 +403,7 @@ void Scope::close() {
   if (inputs_)
     result.values = std::move(inputs_->guards);
   if (const auto problem = modes_at_call_.left_switched(); !problem.empty())
-    refuse(Refusal::trace, fmt::format("the body ends inside of a region that it has opened ({}). "
+    refuse(Refusal::trace, fmt::format("the body ends in a region that it has opened ({}). "
                                        "Use a `with` statement, which ends in the body.",
                                        problem));
   note_grads();

@@ -203,7 +203,7 @@ void Scope::check_raises(const NumberOp &op, const std::vector<jit::Value *> &op
       result.caught.push_back({std::string(op.name), caught});
     else if (raised.empty())
       raised =
-          fmt::format("an operation on numbers ({}) raised at {}, and the body went on: a graph "
+          fmt::format("an operation on numbers ({}) raised at {}, and the body continued: a graph "
                       "can't catch what it raises after {}. Test the number before, or move "
                       "the attempt out of the function.",
                       op.name, text(caught), effect_.empty() ? "many others" : effect_);

@@ -251,7 +251,7 @@ void Originals::set_history(const at::Tensor &copy, bool requires_grad, bool is_
   }
   lacks_history_ = true;
   const auto error =
-      make_node<torch::autograd::Error>("a copy of tracehost's own has no history of gradients");
+      make_node<torch::autograd::Error>("a copy that tracehost made has no history of gradients");
   const auto output = error->add_input_metadata(copy);
   torch::autograd::impl::set_gradient_edge(copy, torch::autograd::Edge(error, output));
 }

@@ -55,7 +55,7 @@ Originals::problem_of_backward(const std::function<std::string(std::size_t)> &na
     if (!inputs_[i].requires_grad)
       continue;
     if (!inputs_[i].is_leaf)
-      return fmt::format("a backward pass may go on into what computed '{}' before the call",
+      return fmt::format("a backward pass may continue into what computed '{}' before the call",
                          name(i));
     if (has_hooks(inputs_[i].tensor))
       return fmt::format("'{}' has hooks on its gradient", name(i));

@@ -8,7 +8,7 @@
 /// the difference is here. Requires for all: GIL held.
 
 #if PY_VERSION_HEX >= 0x030E0000
-#error "Python 3.14 has no version tags of dicts, which tell tracehost what has changed"
+#error "Python 3.14 has no version tags of dicts, by which tracehost finds changes"
 #endif
 #ifdef Py_GIL_DISABLED
 #error "tracehost counts on the GIL: a Python without it is not supported"

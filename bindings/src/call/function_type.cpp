@@ -253,12 +253,11 @@ PyMethodDef methods[] = {
     {"experimental_get_tracing_count", tracing_count, METH_NOARGS,
      "tf's name for tracing_count()."},
     {"stats", stats, METH_NOARGS,
-     "stats() -> dict\n\ncalls, hits, traces, eager (run without a graph), failed (the graph "
-     "threw), "
-     "refused (a SignatureError), inlined, live, evicted, "
-     "validated, unvalidated (graphs compared with the body, and those that were not), mismatches "
-     "(those found wrong): numbers; unvalidated_because: a dict of reasons and how often each "
-     "was given; trace_ms: milliseconds."},
+     "stats() -> dict\n\nNumbers of calls: `calls`, `hits`, `traces`, `eager` (run without a "
+     "graph), `failed` (the graph threw), `refused` (a SignatureError), `inlined`. Numbers of "
+     "graphs: `live`, `evicted`, `validated` (compared with the body), `unvalidated`, `mismatches` "
+     "(found wrong). `unvalidated_because` is a dict of reasons and how often each was given. "
+     "`trace_ms` is in milliseconds."},
     {"clear", clear_cache, METH_NOARGS,
      "clear()\n\nDrops all specializations, of a method those of all instances; counters stay."},
     {"__reduce__", reduce, METH_NOARGS, nullptr},

@@ -63,8 +63,8 @@ std::string PythonTrace::capture_path(const at::Tensor &tensor) {
   if (is_fake_tensor(object))
     trace::refuse(
         trace::Refusal::capture,
-        fmt::format("a tensor used at {} only stands for one of another call, or of a branch or "
-                    "loop that is staged, which it left through a container, an attribute or a "
+        fmt::format("the tensor used at {} is a fake tensor of another call, or of a staged "
+                    "branch or loop. It left that through a container, an attribute or a "
                     "function's state. Assign it to a variable there (in each branch), or "
                     "collect values in a TensorArray.",
                     line));

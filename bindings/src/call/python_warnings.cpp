@@ -15,7 +15,7 @@ bool PythonTrace::warn() {
   return warn_side_effects() &&
          warn_once(baked_, "baked ",
                    "{} reads {} at {}, and value_reads=\"bake\" keeps it in the graph: later "
-                   "calls use it whatever the value is then. Use \"guard\" for a graph for "
+                   "calls use it even if the value has changed. Use \"guard\" for a graph for "
                    "each value of an input, or keep the computation in tensors.") &&
          warn_once(draws_, "draws ",
                    "{} uses {} at {} while it is traced: later calls draw nothing, and use "
@@ -23,7 +23,7 @@ bool PythonTrace::warn() {
                    "outside of the function, and pass the number.") &&
          warn_once(unknown_, "unknown ",
                    "{} calls {} at {}. Later calls do not: they use what it gave now, "
-                   "because no guard can tell what that C code reads. Call it outside of the "
+                   "because no guard can compare what that C code reads. Call it outside of the "
                    "function and pass the result, or call it in tracehost.py_function, which "
                    "runs at each call.") &&
          warn_once(caught_, "caught ",
@@ -59,9 +59,9 @@ bool PythonTrace::warn_mismatch() {
                            : "its graph would not do what the body did";
   const std::string message = fmt::format(
       "{}: {}: {}{}. This call has the body's result, and from now on calls with its signature run "
-      "as plain Python. If what the line gives depends on more than tensors and arguments (time, "
-      "random numbers of Python or numpy, state that other code changes), pass that in as a tensor "
-      "or an argument. If it does not, please report it.",
+      "as plain Python. If the result of the line depends on more than tensors and arguments, pass "
+      "that in as a tensor or an argument: time, random numbers of Python or numpy, state that "
+      "other code changes. If it does not, please report it.",
       function_.name, when, call_.mismatch->what, op);
   return PyErr_WarnEx(errors().trace_warning, message.c_str(), 1) == 0;
 }

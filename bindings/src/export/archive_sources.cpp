@@ -74,7 +74,7 @@ Signature native_signature(const Concrete &concrete, const std::string &what) {
   for (const CaptureSpec &capture : signature.captures)
     if (capture.same_as_slot >= 0)
       refuse(what,
-             fmt::format("argument '{}' is the very tensor that the body reaches as {}, "
+             fmt::format("argument '{}' is the same tensor that the body reaches as {}, "
                          "which becomes the archive's own. Request it with another tensor",
                          signature.input_path(static_cast<std::uint32_t>(capture.same_as_slot)),
                          capture.path));

@@ -136,7 +136,7 @@ Tensors call_at_trace(PyObject *object, const Tensors &inputs, const std::string
     outputs = call_object(object, inputs);
   } catch (...) {
     trace::note_raised(
-        fmt::format("{} at {} raised, and the body caught that and went on: a later call would "
+        fmt::format("{} at {} raised, and the body caught that and continued: a later call would "
                     "not call it at all. Catch the exception in the function that is called.",
                     name, text(user_line())));
     throw;

@@ -86,10 +86,11 @@ PyObject *run_at_trace(PyObject *original, PyObject *args, PyObject *kwargs) {
     result = run(original, args, kwargs);
   }
   if (!result)
-    trace::note_raised(fmt::format(
-        "backward() or autograd.grad() raised at {}, and the body caught that and went on: a graph "
-        "can't catch what its ops raise. Move the attempt out of the function.",
-        where));
+    trace::note_raised(
+        fmt::format("backward() or autograd.grad() raised at {}, and the body caught that and "
+                    "continued: a graph can't catch what its ops raise. Move the attempt out of "
+                    "the function.",
+                    where));
   return result;
 }
 

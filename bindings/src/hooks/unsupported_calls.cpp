@@ -36,8 +36,8 @@ constexpr std::string_view kDefaultDevice =
     "recorded in a graph. Use `with torch.device(...):`, or change it outside of the function.";
 
 constexpr std::string_view kReplicas =
-    "the body calls a module in DistributedDataParallel at {}; a graph would not tell it of the "
-    "call, and each rank would train alone. Make the function of the module inside, before it is "
+    "the body calls a module in DistributedDataParallel at {}; a graph would not report the call "
+    "to it, and each rank would train alone. Make the function of the module inside, before it is "
     "wrapped (net.forward = tracehost.function(net.forward)), and leave backward() outside.";
 constexpr std::string_view kShards =
     "the body calls a module of FSDP at {}, whose parameters are gathered by hooks that are not "

@@ -70,7 +70,7 @@ void Observer::stop() {
 
 std::string Observer::missed() const {
   if (!started_)
-    return "Python refused to trace it";
+    return "Python does not trace it";
   return PyThreadState_Get()->c_tracefunc == on_trace_event
              ? std::string()
              : "its code changed the trace function (sys.settrace, a debugger)";

@@ -47,9 +47,9 @@ void check_leaf(PyObject *object, Purpose purpose) {
   if (PyWeakref_Check(object))
     refuse("may be dead at the next call. Pass the object itself.");
   if (PyMemoryView_Check(object) || std::string_view(name) == "array.array")
-    refuse("changes without being told. Pass torch.frombuffer(...), or bytes(...) of it.");
+    refuse("changes without notice. Pass torch.frombuffer(...), or bytes(...) of it.");
   if (std::string_view(Py_TYPE(type)->tp_name).starts_with("_ctypes."))
-    refuse("of ctypes changes without being told. Pass its values.");
+    refuse("of ctypes changes without notice. Pass its values.");
   if (type->tp_flags & Py_TPFLAGS_HEAPTYPE) {
     const std::string_view text = name;
     if (text == "SymInt" || text == "SymFloat" || text == "SymBool")

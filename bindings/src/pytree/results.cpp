@@ -170,7 +170,7 @@ bool can_return(PyObject *leaf, const Node &node) {
 
 [[noreturn]] void refuse(const std::string &function, PyTypeObject *type) {
   raise(PyExc_TypeError,
-        fmt::format("{} returned a {}, which a later call could not return anew. Return tensors, "
+        fmt::format("{} returned a {}, which a later call could not make again. Return tensors, "
                     "numbers, strings, None, dtypes, devices, enums, or tuples, lists, dicts, "
                     "dataclasses and new objects of them.",
                     function, type->tp_name));
@@ -231,7 +231,7 @@ OutputSpec describe_result(PyObject *result, const std::string &function,
     if (Py_REFCNT(object) != made.references)
       raise(PyExc_TypeError,
             fmt::format("{} returned a {} that something else refers to as well, so a later call "
-                        "could not return it anew. Return what it is made of, or an object that "
+                        "could not make it again. Return what it is made of, or an object that "
                         "the body has made and kept nowhere.",
                         function, Py_TYPE(object)->tp_name));
   return spec;

@@ -55,7 +55,7 @@ std::optional<TensorSpec::Shape> parse_shape(py::handle shape) {
     return std::nullopt;
   if (!PySequence_Check(shape.ptr()) || PyUnicode_Check(shape.ptr()) ||
       PyBytes_Check(shape.ptr()) || THPVariable_Check(shape.ptr()))
-    throw py::type_error(fmt::format("TensorSpec: shape is a sequence of sizes (None: any size), "
+    throw py::type_error(fmt::format("TensorSpec: shape is a sequence of sizes (None: dynamic), "
                                      "or None for any rank; got {}",
                                      shown(shape)));
   TensorSpec::Shape result;
@@ -180,7 +180,7 @@ constexpr const char *kDoc =
     "TensorSpec(shape, dtype=torch.float32, device=None, name=None)\n\n"
     "What tensors a declared parameter takes.\n\n"
     "Args:\n"
-    "    shape: a sequence of sizes, None for any size; or None for any rank.\n"
+    "    shape: a sequence of sizes, None for a dynamic one; or None for any rank.\n"
     "    dtype: a torch.dtype.\n"
     "    device: a torch.device or its name; None: any. `cuda` is any CUDA device.\n"
     "    name: for messages and archives.";
@@ -204,7 +204,8 @@ void add_tensor_spec(py::module_ &module) {
   type.attr("__module__") = "tracehost";
   type.def(py::init(&make_spec), py::arg("shape"), py::arg("dtype") = float32,
            py::arg("device") = py::none(), py::arg("name") = py::none())
-      .def_property_readonly("shape", &shape_of, "A tuple, None for any size; None: any rank.")
+      .def_property_readonly("shape", &shape_of,
+                             "A tuple, None for a dynamic size; None: any rank.")
       .def_property_readonly("dtype", &dtype_of)
       .def_property_readonly("device", &device_of, "None: any.")
       .def_property_readonly("name", &name_of)

@@ -52,7 +52,7 @@ class Specialization:
             f"traced in {self.trace_ms:.1f} ms{at}"
         )
         if self.unwatched:
-            text += f"\n   not watched, may change unseen: {', '.join(self.unwatched)}"
+            text += f"\n   not guarded, may change unseen: {', '.join(self.unwatched)}"
         return "\n".join([text, *(f"   {pin}" for pin in self.pinned)])
 
 

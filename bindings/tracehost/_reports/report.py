@@ -43,7 +43,7 @@ class Event:
     hits: int = 0
     """evict, mismatch: calls that it served in its life"""
     relaxed: bool = False
-    """trace: some dimensions may have any size"""
+    """trace: some dimensions are dynamic"""
     requested: bool = False
     """trace: asked for by get_concrete_function, not made by a call"""
 

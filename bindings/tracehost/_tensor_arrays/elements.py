@@ -118,7 +118,7 @@ def _checked_shape(shape: Any) -> tuple[int | None, ...]:
     )
     if not fits:
         raise TypeError(
-            "a TensorArray's element_shape is a list of sizes (None: any size) or None (any shape), got "
+            "a TensorArray's element_shape is a list of sizes (None: dynamic) or None (any shape), got "
             f"{shape!r}"
         )
     return tuple(None if n is None else int(n) for n in shape)

@@ -367,7 +367,7 @@ def test_a_body_that_catches_it_is_refused():
     with pytest.raises(tracehost.TraceError) as caught:
         f(X)
     assert str(caught.value) == (
-        f"py_function 'raises' at {place(catches)} raised, and the body caught that and went on: a "
+        f"py_function 'raises' at {place(catches)} raised, and the body caught that and continued: a "
         "later call would not call it at all. Catch the exception in the function that is called."
     )
     with pytest.raises(Mine):

@@ -95,7 +95,7 @@ def test_what_follows_forward_is_not_compiled(path):
         (b"_9 = CONSTANTS.c7", "names a constant that is not there"),
         (b"_9 = 9223372036854775808", "has an integer that is too large"),
         (b"torch = x_", "assigns to 'torch'"),
-        (b"_9 = x_ + x_", "goes on behind its end"),
+        (b"_9 = x_ + x_", "continues behind its end"),
         (b"_9 = lambda: x_", "reads 'lambda', which is no value"),
         (b"import os", "reads 'import', which is no value"),
         (b"# x", "has no name where one is"),

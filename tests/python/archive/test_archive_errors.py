@@ -145,7 +145,7 @@ def test_an_argument_that_is_a_capture(tmp_path):
     weight = torch.ones(2)
     f = tracehost.function(lambda x: x + weight, name="f")
     f(weight)
-    assert "argument 'x' is the very tensor that the body reaches as" in refusal(tmp_path, f)
+    assert "argument 'x' is the same tensor that the body reaches as" in refusal(tmp_path, f)
 
 
 def test_a_function_without_a_trace(tmp_path):

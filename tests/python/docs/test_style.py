@@ -1,6 +1,7 @@
 """docs/internals/style.md, as far as a machine can check.
 
-No sentence of docs, comments and docstrings has over 30 words, or one of the words that the page's table says to avoid.
+No sentence of docs, comments, docstrings and messages has over 30 words, or one of the words that the page's table says
+to avoid.
 No page is too long.
 """
 
@@ -41,10 +42,12 @@ def comments(text, mark):
             block = []
 
 
+DESCRIBED = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
+
+
 def docstrings(text):
-    kinds = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
     for node in ast.walk(ast.parse(text)):
-        if isinstance(node, kinds) and (found := ast.get_docstring(node)):
+        if isinstance(node, DESCRIBED) and (found := ast.get_docstring(node)):
             yield from re.split(r"\n\s*\n|\n(?=\s+\w+: )|\n {4}(?=\S)", found)
 
 
@@ -61,11 +64,16 @@ def sentences(paragraph):
     return re.split(r"(?<=[.!?:])\s+", " ".join(paragraph.split()))
 
 
-def too_long(path):
-    for paragraph in prose(path):
+def too_long_in(paragraphs):
+    for paragraph in paragraphs:
         for sentence in sentences(paragraph):
             if len(sentence.split()) > MOST_WORDS and len(CODE.findall(sentence)) <= MOST_SIGNS:
-                yield f"{path.relative_to(ROOT)}: {len(sentence.split())} words: {sentence}"
+                yield f"{len(sentence.split())} words: {sentence}"
+
+
+def too_long(path):
+    for said in too_long_in(prose(path)):
+        yield f"{path.relative_to(ROOT)}: {said}"
 
 
 def files():
@@ -141,6 +149,47 @@ def test_words_of_comments(folder):
     assert not found, "\n".join(found)
 
 
+def literals_of_cpp(text):
+    """String literals, adjacent ones joined."""
+    text = re.sub(r"^\s*//.*$", "", text, flags=re.MULTILINE)
+    for joined in re.finditer(r'(?:"(?:[^"\\\n]|\\.)*"\s*)+', text):
+        yield "".join(re.findall(r'"((?:[^"\\\n]|\\.)*)"', joined[0])).replace("\\n", "\n")
+
+
+def literals_of_python(text):
+    """Strings that are no docstrings; VALUE stands for a replacement field."""
+    tree = ast.parse(text)
+    described = [n for n in ast.walk(tree) if isinstance(n, DESCRIBED) and ast.get_docstring(n)]
+    docs = {id(n.body[0].value) for n in described}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.JoinedStr):
+            yield "".join(v.value if isinstance(v, ast.Constant) else "VALUE" for v in node.values)
+        elif (
+            isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in docs
+        ):
+            yield node.value
+
+
+def messages(path):
+    """What a user may read: texts of four words or more. Help and scripts of shells are tables."""
+    if path.name.startswith(("command_table", "option_table", "completion")):
+        return []
+    literals = literals_of_python if path.suffix == ".py" else literals_of_cpp
+    return [text for text in literals(path.read_text()) if len(text.split()) >= 4]
+
+
+@pytest.mark.parametrize("folder", ["host", "bindings"])
+def test_messages(folder):
+    found = [
+        f"{path.relative_to(ROOT)}: {said}"
+        for path in files()
+        if path.relative_to(ROOT).parts[0] == folder and path.suffix != ".md"
+        for text in messages(path)
+        for said in [*avoided(text), *too_long_in(re.split(r"\n\s*\n", text))]
+    ]
+    assert not found, "\n".join(found)
+
+
 @pytest.mark.parametrize("page", pages(), ids=lambda p: str(p.relative_to(ROOT)))
 def test_a_page_is_not_too_long(page):
     assert len(page.read_text().splitlines()) <= MOST_LINES
@@ -176,3 +225,10 @@ def test_a_sentence_that_is_too_long_is_found(tmp_path):
         == 1
     )
     assert [*paragraphs_of_markdown(f"- a\n- {words}\n")] == ["- a", f"- {words}\n"]
+
+
+def test_a_word_in_a_message_is_found():
+    (text,) = literals_of_cpp('f("the body "\n  "went on: {}");  // "not this"\n')
+    assert list(avoided(text)) == ["'went on': write continue"]
+    found = list(literals_of_python('def f():\n    "told"\n    return f"x {y} is watched"\n'))
+    assert "x VALUE is watched" in found and "told" not in found

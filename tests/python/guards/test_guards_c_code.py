@@ -80,7 +80,7 @@ def test_a_change_that_was_none_at_the_trace_is_made_later(statement, change):
 
 BOOK = {"a": "b"}
 KEEPS = (
-    "Later calls do not: they use what it gave now, because no guard can tell what that C code reads. Call it outside of the "
+    "Later calls do not: they use what it gave now, because no guard can compare what that C code reads. Call it outside of the "
     "function and pass the result, or call it in tracehost.py_function, which runs at each call."
 )
 
@@ -116,7 +116,7 @@ def test_c_code_that_reads_what_no_guard_compares_is_named(body, call):
         f"{body.__name__} (test_guards_c_code.py:{line}) calls {call} at {place}. {KEEPS}"
     ]
     assert f.tracing_count() == 1
-    assert f"   not watched, may change unseen: {call} at {place}" in str(f.explain(X))
+    assert f"   not guarded, may change unseen: {call} at {place}" in str(f.explain(X))
 
 
 def test_what_an_unknown_type_is_given_is_guarded(change):

@@ -360,8 +360,8 @@ def test_ddp_in_a_body_is_refused(tmp_path, backward):
             text = str(error)
         line = f.__wrapped__.__code__.co_firstlineno + 2
         assert text == (
-            "the body calls a module in DistributedDataParallel at ranks.py:%d; a graph would not tell it of "
-            "the call, and each rank would train alone. Make the function of the module inside, before it is "
+            "the body calls a module in DistributedDataParallel at ranks.py:%d; a graph would not report the call "
+            "to it, and each rank would train alone. Make the function of the module inside, before it is "
             "wrapped (net.forward = tracehost.function(net.forward)), and leave backward() outside." % line
         ), text
         assert f.tracing_count() == 0

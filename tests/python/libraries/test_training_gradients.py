@@ -259,7 +259,7 @@ def test_an_error_of_the_trace_is_eagers_and_may_not_be_caught():
         except RuntimeError:
             return x * 2
 
-    with pytest.raises(tracehost.TraceError, match="the body caught that and went on"):
+    with pytest.raises(tracehost.TraceError, match="the body caught that and continued"):
         tracehost.function(caught)(leaf(1.0))
 
 

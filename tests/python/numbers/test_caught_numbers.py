@@ -114,7 +114,7 @@ def test_what_raised_behind_something_that_stays_is_refused():
     f = tracehost.function(body)
     with pytest.raises(
         tracehost.TraceError,
-        match=r"an operation on numbers \(truediv\) raised at test_caught_numbers.py:\d+, and the body went on: a graph "
+        match=r"an operation on numbers \(truediv\) raised at test_caught_numbers.py:\d+, and the body continued: a graph "
         r"can't catch what it raises after aten::resize_ at test_caught_numbers.py:\d+",
     ):
         f(BAD.clone())

@@ -352,7 +352,7 @@ def test_baking_warns_once_a_line_and_function():
     first = body.__code__.co_firstlineno
     assert [str(w.message) for w in seen] == [
         f"body (test_value_reads.py:{first}) reads the value of 'n' (aten::item), 3 at {place(body)}, "
-        'and value_reads="bake" keeps it in the graph: later calls use it whatever the value is then. '
+        'and value_reads="bake" keeps it in the graph: later calls use it even if the value has changed. '
         'Use "guard" for a graph for each value of an input, or keep the computation in tensors.'
     ]
 

@@ -209,8 +209,8 @@ def test_the_words_for_a_result_that_cannot_be_repeated():
     with pytest.raises(TypeError) as error:
         f(X)
     assert str(error.value) == (
-        f"body (test_core_results.py:{line}) returned a object, which a later call could not return "
-        "anew. Return tensors, numbers, strings, None, dtypes, devices, enums, or tuples, lists, dicts, "
+        f"body (test_core_results.py:{line}) returned a object, which a later call could not make "
+        "again. Return tensors, numbers, strings, None, dtypes, devices, enums, or tuples, lists, dicts, "
         "dataclasses and new objects of them."
     )
 

@@ -95,10 +95,10 @@ REFUSED = {
     "set": ({1}, "a set has no fixed order. Use a tuple, or sorted(...) of it."),
     "generator": ((i for i in range(2)), "a generator is used up by the first call."),
     "iterator": (iter([1]), "a list_iterator is used up by the first call."),
-    "memoryview": (memoryview(b"ab"), "a memoryview changes without being told."),
-    "array": (array.array("i", [1]), "an array.array changes without being told."),
-    "ctypes number": (ctypes.c_int(1), "a c_int of ctypes changes without being told."),
-    "ctypes array": ((ctypes.c_int * 2)(), "a c_int_Array_2 of ctypes changes without being told."),
+    "memoryview": (memoryview(b"ab"), "a memoryview changes without notice."),
+    "array": (array.array("i", [1]), "an array.array changes without notice."),
+    "ctypes number": (ctypes.c_int(1), "a c_int of ctypes changes without notice."),
+    "ctypes array": ((ctypes.c_int * 2)(), "a c_int_Array_2 of ctypes changes without notice."),
 }
 
 

@@ -158,5 +158,5 @@ def test_what_may_change_unseen_is_told():
     f(torch.ones(2))
     specialization = f.explain(torch.ones(2)).specialization
     assert specialization.unwatched == ("ROWS (test_explain.py): list_iterator",)
-    told = "not watched, may change unseen: ROWS (test_explain.py): list_iterator"
+    told = "not guarded, may change unseen: ROWS (test_explain.py): list_iterator"
     assert told in str(specialization)

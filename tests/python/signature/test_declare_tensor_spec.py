@@ -55,7 +55,7 @@ def test_repr_pastes_back(text):
     assert eval(repr(spec)) == spec
 
 
-SHAPE = "TensorSpec: shape is a sequence of sizes (None: any size), or None for any rank; got "
+SHAPE = "TensorSpec: shape is a sequence of sizes (None: dynamic), or None for any rank; got "
 SIZES = "TensorSpec: sizes are from 0 to 2**63 - 1, or None for any; got shape "
 
 

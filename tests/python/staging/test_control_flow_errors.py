@@ -169,8 +169,8 @@ def test_what_raises_at_the_trace_and_is_caught_by_the_body_is_refused(function)
         staged(P)
     line = function.__code__.co_firstlineno
     found = re.fullmatch(
-        rf"(a branch|the for) at test_control_flow_errors.py:(\d+) raised {what}, and the body caught that and went "
-        "on: a graph can raise, but not catch. Choose by the condition what is to be done instead, or put the try "
+        rf"(a branch|the for) at test_control_flow_errors.py:(\d+) raised {what}, and the body caught that and "
+        "continued: a graph can raise, but not catch. Choose by the condition what is to be done instead, or put the try "
         "statement around the function's call.",
         str(refused.value),
     )
@@ -267,10 +267,10 @@ FIRST_ITERATIONS = {
         "all iterations. Give it a float32 tensor of shape [3] before the loop."
     ),
     name_of_a_for: (
-        "'y' is assigned only inside of the for at {}, which may have no iteration; give it a value before it."
+        "'y' is assigned only in the for at {}, which may have no iteration; give it a value before it."
     ),
     name_of_a_while: (
-        "'y' is assigned only inside of the while at {}, which may have no iteration; give it a value before it."
+        "'y' is assigned only in the while at {}, which may have no iteration; give it a value before it."
     ),
     name_read_before: (
         "'y' is read in the body of the for at {} over a tensor before the body assigns it: the first iteration has no "
@@ -347,7 +347,7 @@ def test_under_a_size_that_is_declared_any_a_loop_may_have_no_iteration():
     with pytest.raises(tracehost.StagingError) as refused:
         staged(torch.ones(3, 2))
     assert str(refused.value) == (
-        f"'y' is assigned only inside of the for at test_control_flow_errors.py:{line}, which may have no iteration; "
+        f"'y' is assigned only in the for at test_control_flow_errors.py:{line}, which may have no iteration; "
         "give it a value before it."
     )
 

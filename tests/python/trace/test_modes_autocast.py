@@ -291,7 +291,7 @@ def test_a_region_that_the_body_leaves_open_is_refused():
         tracehost.function(body)(torch.ones(2))
     mode.__exit__(None, None, None)
     assert str(error.value) == (
-        "the body ends inside of a region that it has opened (autocast is switched for what comes "
+        "the body ends in a region that it has opened (autocast is switched for what comes "
         "after). Use a `with` statement, which ends in the body."
     )
 

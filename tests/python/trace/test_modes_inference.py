@@ -230,7 +230,7 @@ def test_a_region_that_the_body_leaves_open_is_refused():
     thread.start()
     thread.join()
     assert errors.pop() == (
-        "the body ends inside of a region that it has opened (inference mode is switched for what "
+        "the body ends in a region that it has opened (inference mode is switched for what "
         "comes after). Use a `with` statement, which ends in the body."
     )
 

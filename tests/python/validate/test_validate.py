@@ -777,7 +777,7 @@ def begun_outside():
     [
         (hooked, "'nonlocal w' has hooks on its gradient"),
         (hooked_after, "'nonlocal w' has hooks on its gradient"),
-        (begun_outside, "a backward pass may go on into what computed 'x' before the call"),
+        (begun_outside, "a backward pass may continue into what computed 'x' before the call"),
     ],
 )
 def test_a_backward_pass_that_reaches_further_is_not_checked(make, why):

@@ -181,8 +181,8 @@ def checked(cond: torch.Tensor) -> int:
 
 def _refuse_store(stores: BlockStores, what: str, where: str) -> NoReturn:
     refuse(
-        f"a branch of the {what} at {where} stores {stores.first()}, in code that it calls, and a graph can't tell "
-        "whether that branch is taken. Return the value and store it behind the block, or choose by a Python "
+        f"a branch of the {what} at {where} stores {stores.first()}, in code that it calls, and a graph does not "
+        "know whether that branch is taken. Return the value and store it behind the block, or choose by a Python "
         "value."
     )
 

@@ -70,7 +70,7 @@ class LoopErrors:
 
     def only_inside(self, name: str) -> str:
         return (
-            f"'{name}' is assigned only inside of the {self.what} at {self.where}, which may have no "
+            f"'{name}' is assigned only in the {self.what} at {self.where}, which may have no "
             "iteration; give it a value before it."
         )
 

@@ -100,7 +100,7 @@ def check_not_caught(error: Exception, what: str) -> None:
     for frame in user_frames(outer_frame()):
         if _catches(frame):
             refuse(
-                f"{what} raises {type(error).__name__} inside of the try statement around {line_of(frame)}: "
+                f"{what} raises {type(error).__name__} in the try statement around {line_of(frame)}: "
                 + _INSTEAD
             )
 
@@ -108,7 +108,7 @@ def check_not_caught(error: Exception, what: str) -> None:
 def refuse_if_caught(error: Exception, what: str) -> None:
     """The same for what has run for real. A body that caught it and continued is unsupported at its end."""
     note_raised(
-        f"{what} raised {type(error).__name__}, and the body caught that and went on: {_INSTEAD}"
+        f"{what} raised {type(error).__name__}, and the body caught that and continued: {_INSTEAD}"
     )
 
 
