@@ -140,7 +140,7 @@ def _graph(device: Any, name: str) -> Finding:
     try:
         function = tracehost.function(lambda x: x * 2 + 1, name="doctor")
         x = torch.arange(4.0, device=device)
-        tracehost.run_functions_eagerly(False)  # whatever variables say
+        tracehost.run_functions_eagerly(False)  # even if a variable sets it
         with tracehost.stance("default"):
             results = [function(x).tolist() for _ in range(2)]
     except Exception as error:
@@ -195,7 +195,7 @@ def _kernel() -> Iterator[Finding]:
     try:
         from jupyter_client.kernelspec import KernelSpecManager
     except ImportError:
-        return  # told of by the packages
+        return  # the check of packages reports it
     from .notebook.kernel import _is_ours
 
     ours = {n: p for n, p in KernelSpecManager().find_kernel_specs().items() if _is_ours(Path(p))}

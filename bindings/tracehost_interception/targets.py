@@ -20,7 +20,7 @@ class Target:
     path: str
     traces: bool  # --trace; else it is a decorator
     options: dict[str, Any] = field(default_factory=dict)  # of tracehost.function
-    met: bool = False  # it was found, or the user was told why not
+    met: bool = False  # it was found, or a message said why not
 
     @property
     def root(self) -> str:

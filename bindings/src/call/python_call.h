@@ -93,7 +93,7 @@ private:
   std::vector<PyObject *> containers_; ///< of find_containers()
   const Specialization *containers_of_ = nullptr; ///< whose these are; null: not called yet
 
-  friend class PythonTrace;            // goes on with what the call has found
+  friend class PythonTrace;            // continues with what the call has found
   std::unique_ptr<PythonTrace> trace_; ///< null: no miss so far
 };
 

@@ -79,7 +79,7 @@ std::string Graph::prefix(int object) const {
     return o.name;
   const Container &c = containers[o.container];
   const Slot &s = c.slots[o.slot];
-  if (c.place == Place::function) // a function's cells start anew
+  if (c.place == Place::function) // a function's cells start again
     return step(c, s.key, s.index);
   return is_silent(c, s) ? prefix(c.object) : prefix(c.object) + step(c, s.key, s.index);
 }

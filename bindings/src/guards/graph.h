@@ -52,12 +52,12 @@ enum Asked : std::int32_t {
 enum class Expect : std::uint8_t {
   any,       ///< nothing in particular: the body changes it, or it is only on the way to others
   leaf,      ///< what `node` says
-  object,    ///< as leaf, and paths go on from it
+  object,    ///< as leaf, and paths lead on from it
   container, ///< a list, tuple or dict of exactly `type`; its elements have slots of their own.
              ///< Below a typed root any object of `type`
   tensor,    ///< some tensor
   capture,   ///< some tensor, which becomes captures()[index]
-  same,      ///< the very tensor that is captures()[index], reached here by a second path
+  same,      ///< the same tensor that is captures()[index], reached here by a second path
   number,    ///< an int or float of exactly `type`: captures()[index] is a tensor of it
 };
 

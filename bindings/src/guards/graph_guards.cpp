@@ -191,7 +191,7 @@ bool GraphGuards::follow(PyObject *const *arguments, std::size_t at) {
     if (moved_ || !settled_)
       return settle(arguments);
     if (!same)
-      return false; // this check goes on failing until it is the same again
+      return false; // this check keeps failing until it is the same again
     check.dict = c.dict;
     check.tag = c.tag;
   }

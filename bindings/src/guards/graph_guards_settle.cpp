@@ -90,7 +90,7 @@ bool GraphGuards::settle_keys(Container &c, PyObject *dict) {
   const std::uint64_t tag = version(dict);
   if (dict == c.dict && tag == c.tag)
     return true;
-  std::vector<PyObject *> keys; // borrowed: the version tells whether the dict has them still
+  std::vector<PyObject *> keys; // borrowed: the version shows whether the dict has them still
   for (Entries entries(dict); entries.next();)
     keys.push_back(entries.key());
   for (Slot &s : c.slots) {

@@ -25,7 +25,7 @@ struct Root {
   int argument = -1;  ///< index into the bound arguments; -1: belongs to the function itself
   bool typed = false; ///< its class says what it is compared by: only tensors in it are read again
   bool alike = false; ///< another of its class may come in its place
-  bool instance = false; ///< a method's, compared by identity whatever its class says
+  bool instance = false; ///< a method's, compared by identity for any class
 };
 
 /// A slot that the body rebound to a tensor, to a container of tensors (`self.h = h * 0.5 + x`), to

@@ -109,7 +109,7 @@ void NumberSlots::put() {
     taken.number =
         Owned(make_traced_number(trace::number_of_slot(THPVariable_Unpack(taken.tensor.get()))));
     trace::keep_known(THPVariable_Unpack(taken.number.get()));
-  } catch (const std::exception &) { // a refusal is repeated at the body's end
+  } catch (const std::exception &) { // the error is repeated at the body's end
     PyErr_Clear();
     return;
   }

@@ -128,7 +128,7 @@ int Profile::on_event(PyObject *self, PyFrameObject *frame, int what, PyObject *
     } else {
       InstanceCheck::returns();
     }
-  } catch (const trace::Abandoned &) { // what was refused goes on
+  } catch (const trace::Abandoned &) { // an unsupported body continues
   } catch (...) {
     set_from_current_exception();
     return -1;

@@ -16,7 +16,7 @@ namespace tracehost::python {
 
 /// What a call does with its arguments. Code of Python that it runs is observed.
 enum class Effect : std::uint8_t {
-  unknown, ///< not in the table: may read and store whatever the arguments hold
+  unknown, ///< not in the table: may read and store all that the arguments hold
   nothing, ///< asks for an identity or a class, or keeps an argument
   shows,   ///< print(): nothing, and what is shown there need not be guarded
   // Reads.

@@ -183,7 +183,7 @@ void visit_stored(const Change &change, const std::function<void(PyObject *)> &v
 bool stores_fake_tensor(const Change &change, const Graph &graph, bool (*is_it)(PyObject *)) {
   const auto stands = [is_it](PyObject *object) { return is_tensor(object) && is_it(object); };
   const Container &c = graph.containers[change.container];
-  if (c.place == Place::set || c.place == Place::deque) { // which elements are new is not told
+  if (c.place == Place::set || c.place == Place::deque) { // which elements are new is unknown
     const Owned elements(PySequence_List(graph.objects[c.object].object));
     PyErr_Clear();
     return elements && leads_to(elements.get(), stands);

@@ -29,7 +29,7 @@ std::shared_ptr<Guards> Finish::run(bool watch_values, const std::vector<Change>
                                     std::vector<Rebound> &rebound,
                                     std::vector<SideEffect> &side_effects) {
   watch_values_ = watch_values;
-  if (calls_ || !watch_values) // code that is called holds the very objects
+  if (calls_ || !watch_values) // code that is called holds the same objects
     for (Object &o : graph_.objects)
       o.alike = false;
   for (const Change &change : changes) // what is kept is that very object
@@ -138,7 +138,7 @@ bool Finish::repeat(const Change &change, Rebound &rebound) {
     return true;
   }
   if (slot && !slot->needed && !slot->read && number)
-    slot->expect = Expect::any; // whatever is there is stored over
+    slot->expect = Expect::any; // each run stores over any value
   if (slot)
     slot->needed = true;
   else if (!change.appended)
@@ -247,7 +247,7 @@ void Finish::give_up(const Change &change) {
   if (change.slot >= 0) {
     c.slots[change.slot].expect = Expect::any;
   } else if (!is_collection(c.place)) {
-    Slot slot; // the names of this container are all told
+    Slot slot; // the names of this container are all known
     slot.key = Py_NewRef(change.key.get());
     slot.expect = Expect::any;
     c.slots.push_back(std::move(slot));

@@ -247,7 +247,7 @@ void Reads::check_index(PyObject *list) {
   for (Py_ssize_t i = 0; i < PyList_GET_SIZE(list); ++i) {
     if (!is_traced_number(PyList_GET_ITEM(list, i)))
       continue;
-    try { // the body's end refuses again: CPython knows no exception of C++ here
+    try { // the body's end raises again: CPython knows no C++ exception here
       trace::refuse(
           trace::Refusal::value_read,
           "a list with a number that the body has read from a tensor is an index at " +

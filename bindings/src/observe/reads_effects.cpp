@@ -28,7 +28,7 @@ bool asks_of_class(Effect effect, std::string_view of, std::string_view name) {
   case Effect::attributes:
   case Effect::store_attribute:
   case Effect::instance_of:
-  case Effect::item: // keys are told apart where they are looked up
+  case Effect::item: // keys are compared where they are looked up
   case Effect::store_item:
     return true;
   case Effect::elements:

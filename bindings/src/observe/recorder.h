@@ -18,7 +18,7 @@ namespace tracehost::python {
 /// A Python value rebound by the body during the trace: it changes at the trace only.
 struct SideEffect {
   std::string path; ///< `self.count`
-  Site where;       ///< the line that stores it, when it can be told
+  Site where;       ///< the line that stores it, when it is known
 };
 
 /// A slot that the body emptied, or rebound to a tensor, None, a number or a string. A list, tuple

@@ -43,7 +43,7 @@ void check_leaf(PyObject *object, Purpose purpose) {
     refuse("has memory that something else has too, or holds objects. Return array.copy(), or of "
            "objects array.tolist().");
   if (purpose == Purpose::result)
-    return; // what can't come back is told by describe_result()
+    return; // describe_result() reports what can't come back
   if (PyWeakref_Check(object))
     refuse("may be dead at the next call. Pass the object itself.");
   if (PyMemoryView_Check(object) || std::string_view(name) == "array.array")

@@ -80,7 +80,7 @@ struct ReachedObjects {
   enum class As : std::uint8_t {
     none,  ///< the body was not seen to reach the object
     whole, ///< it is not taken apart
-    parts, ///< a container, taken apart as any other: an archive makes it anew
+    parts, ///< a container, taken apart as any other: an archive makes it again
   };
   std::function<As(PyObject *)> as;
   std::vector<PyObject *> objects;    ///< whole ones, numbered behind ResultObjects::given

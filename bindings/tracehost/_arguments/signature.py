@@ -53,7 +53,7 @@ class _Frozen:
             own, given = self.value.__tracehost_type__(), value.__tracehost_type__()
             above = getattr(given, "is_subtype_of", None)
             return bool(given == own or (above is not None and above(own)))
-        if isinstance(value, (float, complex)):  # tells 0.0 from -0.0, takes a NaN for a NaN
+        if isinstance(value, (float, complex)):  # 0.0 is not -0.0, a NaN equals a NaN
             return repr(value) == repr(self.value)
         return bool(value == self.value)
 

@@ -53,7 +53,7 @@ class Drawing:
         """The graph in Graphviz's language."""
         lines = [f"digraph {{ label={_quoted(self._title)} labelloc=t", _STYLE]
         makers: dict[str, str] = {}
-        edges: list[str] = []  # at the end: an edge inside of a frame would pull its nodes into it
+        edges: list[str] = []  # at the end: an edge inside a frame would pull its nodes into it
         for number, value in enumerate(self._graph.inputs()):
             makers[value.debugName()] = f"in{number}"
             label = f"{value.debugName()}\\n{value.type()}"

@@ -92,7 +92,7 @@ class TracehostMagics(Magics):
         error = result.error_before_exec or result.error_in_exec
         if error is None:
             return
-        if shown:  # as it would be without the magic, whose own frames tell nothing
+        if shown:  # as it would be without the magic, whose own frames say nothing
             traceback = shown[-1][2]
             error._render_traceback_ = lambda: traceback
         raise error

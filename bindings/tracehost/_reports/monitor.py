@@ -91,7 +91,7 @@ class TraceMonitor:
         return result
 
     def _check(self) -> None:
-        with self._lock:  # each trace is told of once
+        with self._lock:  # each trace is reported once
             now = self._function.tracing_count()
             is_news, self._seen = now != self._seen, now
         count = now - self._before

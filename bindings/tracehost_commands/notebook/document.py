@@ -41,7 +41,7 @@ def read(source: str) -> Any:
             notebook = nbformat.convert(nbformat.from_dict(_joined(raw)), 4)
             _modernise(notebook, has_ids=(raw["nbformat"], raw.get("nbformat_minor", 0)) >= (4, 5))
             nbformat.validate(notebook)
-    except Exception as error:  # whatever a damaged file makes a converter stumble over
+    except Exception as error:  # anything that a damaged file makes a converter stumble over
         first = str(error).strip().splitlines() or [type(error).__name__]
         raise UsageError(f"{shown} is a damaged notebook: {first[0]}") from None
     return notebook

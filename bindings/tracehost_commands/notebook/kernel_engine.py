@@ -98,7 +98,7 @@ class KernelEngine:
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             self._loop.add_signal_handler(number, self._on_signal, number)
         self._starting = self._loop.create_task(self._start())
-        with contextlib.suppress(asyncio.CancelledError):  # by a signal, which `run` tells of
+        with contextlib.suppress(asyncio.CancelledError):  # by a signal, which `run` reports
             self._loop.run_until_complete(self._starting)
 
     async def _start(self) -> None:

@@ -126,7 +126,7 @@ def _convert(function: FunctionType) -> Conversion:
         code = _compile(tree, source)
     except NoSource as error:
         return Conversion(source, None, str(error), [])
-    except Exception as error:  # a fault of ours must not stop the user's function
+    except Exception as error:  # tracehost's fault must not stop the user's function
         reason = f"autograph could not convert it: {type(error).__name__}: {error}"
         return Conversion(source, None, reason, [])
     return Conversion(source, code, None, left)

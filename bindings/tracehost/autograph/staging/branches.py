@@ -113,7 +113,7 @@ def stage(
                 stores.drop(put_back=not real)
                 if not abandoned() or without_data():
                     raise
-                if not real:  # refused without data: as if there were no trace
+                if not real:  # unsupported without data: as if there were no trace
                     bodies[THEN if chosen else ELSE]()
                 elif not ended:
                     raise
@@ -158,7 +158,7 @@ def stage(
     except Exception:
         if not abandoned() or without_data():
             raise
-        joined = actual.state  # refused: as if there were no trace
+        joined = actual.state  # unsupported: as if there were no trace
     set_state(joined[: len(names)])
     for store, value in zip(stored, joined[len(names) :]):
         store.set(ld(value))

@@ -118,7 +118,7 @@ def for_stmt(
     maximum = _maximum(options)
     if is_tensor(maximum) or maximum >= 0:
         count = least(count, maximum)
-    first: torch.Tensor | None = None  # whether to go on behind the iterations that were run before
+    first: torch.Tensor | None = None  # whether to continue after the iterations already run
     done = 0
     while True:
         runs = not (is_tensor(count) or is_tensor(first) or is_relaxing())
