@@ -228,7 +228,7 @@ def test_a_sentence_that_is_too_long_is_found(tmp_path):
 
 
 def test_a_word_in_a_message_is_found():
-    (text,) = literals_of_cpp('f("the body "\n  "went on: {}");  // "not this"\n')
+    (text,) = literals_of_cpp('// "not this"\nf("the body "\n  "went on: {}");\n')
     assert list(avoided(text)) == ["'went on': write continue"]
     found = list(literals_of_python('def f():\n    "told"\n    return f"x {y} is watched"\n'))
     assert "x VALUE is watched" in found and "told" not in found
