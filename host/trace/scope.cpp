@@ -18,7 +18,20 @@ namespace tracer = torch::jit::tracer;
 
 constinit thread_local Scope *current = nullptr;
 
-void Scope::refuse(Refusal why, const std::string &what) {
+namespace {
+
+/// A user can't change a line of a library, which most remedies are about.
+std::string with_remedy_in_library(const std::string &what, const Site &here) {
+  if (here.inside.empty() || what.find(here.inside) == std::string::npos)
+    return what;
+  return what + " That line is a library's: decorate a part of the function that does not reach "
+                "it, or call it in tracehost.py_function.";
+}
+
+} // namespace
+
+void Scope::refuse(Refusal why, const std::string &message) {
+  const std::string what = with_remedy_in_library(message, frontend_.here());
   if (!refused_) {
     refused_ = true;
     why_ = why;

@@ -30,9 +30,9 @@ Identity identity() {
 
 class FunctionTest : public testing::Test {
 protected:
-  /// `T` for a call that traced, `h` for a hit whose result was right, `o` for a body that continued
-  /// without a graph. `u` for a miss that was left alone, `b` for a hit whose body ran beside it,
-  /// `m` where they differed.
+  /// `T` for a call that traced, `h` for a hit whose result was right, `o` for a body that
+  /// continued without a graph. `u` for a miss that was left alone, `b` for a hit whose body ran
+  /// beside it, `m` where they differed.
   char play(FunctionCore &f, FakeBody &body, std::int64_t n, std::int64_t size = 2,
             Stance stance = Stance::trace) {
     Call call(at::full(size, 3.0), n);
