@@ -13,8 +13,8 @@ namespace tracehost {
 ///
 /// After 8 traces in a row without a hit, the next 32 calls with that Signature run the body as it
 /// is. The call after them is traced again. If no hit follows, 64 calls run the body, and so on up
-/// to 1,024; a hit starts from the beginning. Traces with another reason do not count: an outcome
-/// of a read, an eviction, another object as an argument.
+/// to 1,024; a hit starts from the beginning. Traces with another reason do not count: other
+/// arguments, an outcome of a read, an eviction.
 ///
 ///     T T T T T T T T  32 bodies  T  64 bodies  T h h h ...
 class Backoff {

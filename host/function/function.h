@@ -100,6 +100,7 @@ private:
              validate::Verdict verdict, std::uint64_t hits);
   Nearest nearest(Body &body, const Signature &signature, SpecializationRef &found,
                   std::vector<std::uint64_t> *alike = nullptr);
+  void back_off(Body &body, const Missed &missed, TraceEvent &event);
   void publish(Body &body, const Missed &missed, SpecializationRef made,
                std::vector<std::string> notes);
 

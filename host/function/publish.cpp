@@ -19,10 +19,12 @@ std::vector<Difference> checked_differently(const Signature &before, const Signa
   return {};
 }
 
-/// Whether an argument is another object than before: in text it looks the same.
-bool another_object(const TraceEvent &event) {
-  return std::any_of(event.differences.begin(), event.differences.end(),
-                     [](const Difference &d) { return d.cause == Cause::object; });
+/// Whether the surroundings alone differ. Other arguments are another Signature, even if the two
+/// look the same as text: long strings, objects.
+bool in_surroundings(const std::vector<Difference> &differences) {
+  return std::all_of(differences.begin(), differences.end(), [](const Difference &d) {
+    return d.cause == Cause::guarded || d.cause == Cause::capture;
+  });
 }
 
 } // namespace
@@ -72,6 +74,17 @@ Nearest FunctionCore::nearest(Body &body, const Signature &signature, Specializa
   return result;
 }
 
+/// Counts the trace, and says in its event if the next calls run the body.
+void FunctionCore::back_off(Body &body, const Missed &missed, TraceEvent &event) {
+  body.skips = backoff_.traced(missed.signature, counters_->hits);
+  if (!body.skips)
+    return;
+  body.differing = event.differences;
+  event.notes.push_back(fmt::format("the last {} traces for such arguments served no later call: "
+                                    "the next {} such calls run as plain Python",
+                                    Backoff::kTraces, body.skips));
+}
+
 void FunctionCore::publish(Body &body, const Missed &missed, SpecializationRef made,
                            std::vector<std::string> notes) {
   TraceEvent event;
@@ -92,20 +105,16 @@ void FunctionCore::publish(Body &body, const Missed &missed, SpecializationRef m
   if (before && event.differences.empty())
     event.differences = checked_differently(before->signature, made->signature);
 
-  if (missed.counted && body.failed.empty() && !event.was_evicted && !another_object(event))
-    body.skips = backoff_.traced(missed.signature, counters_->hits);
-  if (body.skips) {
-    body.differing = event.differences;
-    event.notes.push_back(fmt::format("the last {} traces for such arguments served no later call: "
-                                      "the next {} such calls run as plain Python",
-                                      Backoff::kTraces, body.skips));
-  }
+  const bool serves_once = made->front_end && !made->front_end->once.empty();
+  if (missed.counted && body.failed.empty() && !event.was_evicted &&
+      (serves_once || in_surroundings(event.differences)))
+    back_off(body, missed, event);
 
   made->number = counters_->traces.fetch_add(1, std::memory_order_relaxed) + 1;
   made->bytes = estimated_bytes(*made);
   event.number = made->number;
   counters_->trace_ns.fetch_add(made->trace_ns, std::memory_order_relaxed);
-  if (made->front_end && !made->front_end->once.empty()) {
+  if (serves_once) {
     event.notes.push_back(made->front_end->once);
     sink_.on(event);
     return;

@@ -101,6 +101,26 @@ def test_arguments_that_change_are_traced_each_time():
     assert f.tracing_count() == BEFORE + 5
 
 
+def test_arguments_that_look_the_same_are_traced():
+    """As text, long strings and objects of one class are alike."""
+    f = tracehost.function(lambda x, mode: x * 2)
+    for n in range(BEFORE + 3):
+        f(X, "m" * 80 + str(n))
+    assert f.tracing_count() == BEFORE + 3
+    kept = [object() for _ in range(BEFORE + 3)]
+    for mode in kept:
+        f(X, mode)
+    assert f.tracing_count() == 2 * (BEFORE + 3)
+
+
+def test_guarded_values_of_tensors_are_traced():
+    f = tracehost.function(lambda x, n: x[: int(n)], value_reads="guard")
+    x = torch.arange(20.0)
+    for n in range(BEFORE + 3):
+        assert torch.equal(f(x, torch.tensor(n)), x[:n])
+    assert f.tracing_count() == BEFORE + 3
+
+
 def test_outcomes_of_a_read_are_no_reason():
     """A number that the body reads has limits of its own."""
 

@@ -15,8 +15,8 @@ from tracehost import TensorSpec
 
 WHAT_TO_DO = (
     "This call has the body's result, and from now on calls with its signature run as plain Python. If "
-    "what the line gives depends on more than tensors and arguments (time, random numbers of Python or "
-    "numpy, state that other code changes), pass that in as a tensor or an argument. If it does not, "
+    "the result of the line depends on more than tensors and arguments, pass that in as a tensor or an "
+    "argument: time, random numbers of Python or numpy, state that other code changes. If it does not, "
     "please report it."
 )
 
