@@ -51,8 +51,9 @@ private:
 
   bool is_aside(PyFrameObject *frame) const;
 
+  // The Observer has begun before these, and an InstanceCheck runs Python code: it comes after what
+  // on_instruction() reads.
   Recorder &recorder_;
-  InstanceCheck instance_check_;
   /// Code under way that is not the body's, borrowed: a module that is being imported fills new
   /// modules only, a destructor, a callback of the collector or what writes for print comes in
   /// between.
@@ -61,6 +62,7 @@ private:
   /// the body.
   bool complete_ = false;
   bool in_call_ = false;
+  InstanceCheck instance_check_;
   Profile *outer_;                   ///< of this thread
   std::vector<Owned> interruptions_; ///< code objects of those that have no name of their own
   Py_tracefunc previous_;
