@@ -37,8 +37,6 @@ private:
     std::uint32_t skipped = 0; ///< calls that the last time skipped, or skips
     std::uint32_t left = 0;    ///< of those
   };
-  static std::size_t hash(const Signature &signature);
-
   static constexpr std::size_t kSignatures = 1024;
   mutable std::mutex mutex_;
   std::unordered_map<std::size_t, Row> rows_;

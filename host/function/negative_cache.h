@@ -1,5 +1,6 @@
 #pragma once
 
+#include "function/signature_hash.h"
 #include "signature/signature.h"
 
 #include <cstddef>
@@ -24,13 +25,13 @@ public:
   std::optional<Why> of(const Signature &signature) const {
     if (empty())
       return std::nullopt;
-    const std::size_t wanted = hash(signature); // a front end's code: not under the lock
+    const std::size_t wanted = hash_of_text(signature); // a front end's code: not under the lock
     const std::lock_guard lock(mutex_);
     const auto found = hashes_.find(wanted);
     return found == hashes_.end() ? std::nullopt : std::optional(found->second);
   }
   void add(const Signature &signature, Why why) {
-    const std::size_t added = hash(signature);
+    const std::size_t added = hash_of_text(signature);
     const std::lock_guard lock(mutex_);
     if (hashes_.size() >= kMost)
       hashes_.clear();
@@ -45,9 +46,6 @@ private:
   bool empty() const {
     const std::lock_guard lock(mutex_);
     return hashes_.empty();
-  }
-  static std::size_t hash(const Signature &signature) {
-    return std::hash<std::string>()(text(signature));
   }
   static constexpr std::size_t kMost = 1024;
   mutable std::mutex mutex_;

@@ -15,8 +15,8 @@ namespace tracehost {
 ///
 /// The table is emptied where a value may become another one: at an op that writes, at a switch of
 /// modes, at a call of Python, at a block. Two results become one tensor only where the caller
-/// cannot observe this: no op writes to them or to a view of them, and neither they nor a view are
-/// returned. Random ops and those that behave differently in training stay, and so does a graph
+/// cannot observe this. So no op writes to them or to a view of them, and neither they nor a view
+/// are returned. Random ops and those that behave differently in training stay, and so does a graph
 /// that begins gradients or switches them. Takes time in proportion to the number of nodes.
 /// Requires: no input requires gradients, which would be summed in another order.
 void merge_equal(torch::jit::Block &block);

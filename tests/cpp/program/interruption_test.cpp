@@ -1,6 +1,7 @@
 #include "program/interruption.h"
 
 #include "program/program.h"
+#include "support/endless.h"
 
 #include <ATen/ATen.h>
 #include <torch/csrc/jit/ir/irparser.h>
@@ -13,16 +14,6 @@ namespace tracehost {
 namespace {
 
 namespace jit = torch::jit;
-
-const char *const endless = R"IR(graph(%x : Tensor):
-  %turns : int = prim::Constant[value=9000000000000000000]()
-  %on : bool = prim::Constant[value=1]()
-  %one : int = prim::Constant[value=1]()
-  prim::Loop(%turns, %on)
-    block0(%i : int):
-      %y : Tensor = aten::add_(%x, %one, %one)
-      -> (%on)
-  return (%x))IR";
 
 /// The check that is set in a scope.
 class Checking {
@@ -39,14 +30,14 @@ std::shared_ptr<jit::Graph> graph_of(const char *text) {
 
 TEST(Interruption, AnEndlessLoopEndsWithWhatTheCheckThrows) {
   const Checking checking([] { throw std::invalid_argument("stop"); });
-  const Program program(graph_of(endless), "endless", 1);
+  const Program program(test::endless(), "endless", 1);
   jit::Stack stack{at::zeros({}, at::kLong)};
   EXPECT_THROW(program.run(stack), std::invalid_argument);
 }
 
 TEST(Interruption, TheGraphIsAsItWas) {
   const Checking checking([] {});
-  const Program program(graph_of(endless), "endless", 1);
+  const Program program(test::endless(), "endless", 1);
   EXPECT_EQ(program.graph().toString(false).find("interruptible"), std::string::npos);
   EXPECT_EQ(program.ops(), 2u);
 }

@@ -1,3 +1,4 @@
+#include "support/endless.h"
 #include "support/entries.h"
 
 #include "tracehost/tracehost.h"
@@ -432,18 +433,7 @@ TEST_F(RuntimeCall, ServesManyThreads) {
 
 TEST_F(RuntimeCall, AnInterruptEndsAGraphWithoutPython) {
   const auto endless = times(2);
-  const auto graph = std::make_shared<torch::jit::Graph>();
-  torch::jit::parseIR(R"IR(graph(%x : Tensor):
-  %turns : int = prim::Constant[value=9000000000000000000]()
-  %on : bool = prim::Constant[value=1]()
-  %one : int = prim::Constant[value=1]()
-  prim::Loop(%turns, %on)
-    block0(%i : int):
-      %y : Tensor = aten::add_(%x, %one, %one)
-      -> (%on)
-  return (%x))IR",
-                      graph.get());
-  endless->program = std::make_unique<Program>(graph, "f", 1);
+  endless->program = std::make_unique<Program>(test::endless(), "f", 1);
   const auto f = test::loaded({endless, times(5)}, sink);
   const at::Tensor turns = at::zeros(2);
   std::atomic<bool> ended{false};

@@ -1,12 +1,12 @@
 """A signature whose traces serve no later call is not traced for a while: docs/guides/retrace-warnings.md."""
 
 import random
-import sysconfig
 import warnings
 
 import pytest
 import torch
 import tracehost
+from library_support import installed
 
 X = torch.ones(3)
 BEFORE, FIRST, SECOND = 8, 32, 64  # traces before the first pause; calls of the first two
@@ -17,10 +17,19 @@ pytestmark = pytest.mark.filterwarnings("ignore::tracehost.RetraceWarning")
 @pytest.fixture
 def noise():
     """A library's function that draws: a trace with it serves its own call alone."""
-    names = {"__name__": "a_library", "random": random}
-    path = f"{sysconfig.get_paths()['purelib']}/a_library.py"
-    exec(compile("def noise():\n    return random.random()\n", path, "exec"), names)
-    return names["noise"]
+    return installed("def noise():\n    return random.random()\n", random=random)["noise"]
+
+
+def skipping():
+    """A Function after its traces and one call without, and the list that its body reads."""
+    steps = []
+    f = tracehost.function(lambda x: x * len(steps))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", tracehost.TraceWarning)
+        for count in range(BEFORE + 1):
+            f(X)
+            steps.append(count)
+    return f, steps
 
 
 def test_a_body_that_draws_runs_as_plain_code(noise):
@@ -67,13 +76,7 @@ def test_a_value_that_changes_before_each_call():
 
 
 def test_a_function_that_settles_is_traced_and_hit():
-    steps = []
-    f = tracehost.function(lambda x: x * len(steps))
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", tracehost.TraceWarning)
-        for count in range(BEFORE + 1):
-            f(X)
-            steps.append(count)
+    f, steps = skipping()
     for _ in range(FIRST + 5):
         assert torch.equal(f(X), X * len(steps))
     assert f.tracing_count() == BEFORE + 1
@@ -81,13 +84,7 @@ def test_a_function_that_settles_is_traced_and_hit():
 
 
 def test_other_arguments_are_traced():
-    steps = []
-    f = tracehost.function(lambda x: x * len(steps))
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", tracehost.TraceWarning)
-        for count in range(BEFORE + 1):
-            f(X)
-            steps.append(count)
+    f, steps = skipping()
     other = torch.ones(5)
     assert torch.equal(f(other), other * len(steps))
     assert torch.equal(f(other), other * len(steps))
@@ -136,26 +133,14 @@ def test_outcomes_of_a_read_are_no_reason():
 
 
 def test_clear_starts_from_the_beginning():
-    steps = []
-    f = tracehost.function(lambda x: x * len(steps))
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", tracehost.TraceWarning)
-        for count in range(BEFORE + 1):
-            f(X)
-            steps.append(count)
-        f.clear()
-        f(X)
+    f, _ = skipping()
+    f.clear()
+    f(X)
     assert f.tracing_count() == BEFORE + 1
 
 
 def test_a_call_that_must_not_trace_is_told_so():
-    steps = []
-    f = tracehost.function(lambda x: x * len(steps))
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", tracehost.TraceWarning)
-        for count in range(BEFORE + 1):
-            f(X)
-            steps.append(count)
+    f, steps = skipping()
     with (
         tracehost.stance("fail_on_miss"),
         pytest.raises(tracehost.TraceError, match="no specialization"),

@@ -1,13 +1,13 @@
 """Random numbers of numpy and Python that a library draws in a body: no graph has them, so no graph is kept."""
 
 import random
-import sysconfig
 import warnings
 
 import numpy
 import pytest
 import torch
 import tracehost
+from library_support import installed
 
 pytestmark = pytest.mark.filterwarnings("ignore::tracehost.RetraceWarning")
 
@@ -33,10 +33,7 @@ def flipped(x):
 
 @pytest.fixture
 def library():
-    names = {"__name__": "a_library"}
-    path = f"{sysconfig.get_paths()['purelib']}/a_library.py"
-    exec(compile(SOURCE, path, "exec"), names)
-    return names
+    return installed(SOURCE)
 
 
 def seed(library, number):

@@ -1,10 +1,9 @@
 """Errors at a line of a library: a user can't change that line, so the message has a remedy for the user's own."""
 
-import sysconfig
-
 import pytest
 import torch
 import tracehost
+from library_support import installed
 
 SOURCE = """
 import torch
@@ -25,10 +24,7 @@ X = torch.arange(1.0, 4.0)
 
 @pytest.fixture
 def library():
-    names = {"__name__": "a_library"}
-    path = f"{sysconfig.get_paths()['purelib']}/a_library.py"
-    exec(compile(SOURCE, path, "exec"), names)
-    return names
+    return installed(SOURCE)
 
 
 def message_of(function, *args):
