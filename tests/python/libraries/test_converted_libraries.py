@@ -1,10 +1,9 @@
 """torch's own Python code that asks for values: optimizers, distributions, modules. As eager, to the bit."""
 
-import sysconfig
-
 import pytest
 import torch
 import tracehost
+from library_support import installed
 from torch import distributions as D
 from torch import nn
 from tracehost.autograph.conversion.policy import left_alone
@@ -287,7 +286,5 @@ def test_clipping(clip):
 )  # fmt: skip
 def test_other_packages(module, converted):
     """tests/programs has rows of them, with the packages themselves."""
-    of_package = {"__name__": module}
-    path = f"{sysconfig.get_paths()['purelib']}/{module.replace('.', '/')}.py"
-    exec(compile("def f(): pass", path, "exec"), of_package)
-    assert (left_alone(of_package["f"]) is None) == converted
+    function = installed("def f(): pass", module)["f"]
+    assert (left_alone(function) is None) == converted

@@ -3,9 +3,9 @@
 import sysconfig
 
 
-def installed(source: str, **names: object) -> dict:
-    """What `source` defines, run as a_library.py of the environment's packages. `names`: its globals before."""
-    module = {"__name__": "a_library", **names}
-    path = f"{sysconfig.get_paths()['purelib']}/a_library.py"
-    exec(compile(source, path, "exec"), module)
-    return module
+def installed(source: str, module: str = "a_library", **names: object) -> dict:
+    """What `source` defines, run as this module of the environment's packages. `names`: its globals before."""
+    defined = {"__name__": module, **names}
+    path = f"{sysconfig.get_paths()['purelib']}/{module.replace('.', '/')}.py"
+    exec(compile(source, path, "exec"), defined)
+    return defined
