@@ -125,14 +125,20 @@ void check_runs() {
 } // namespace
 
 InPython::InPython() {
+  bool exiting = false;
   {
     const std::lock_guard lock(python().mutex);
     if (!python().bridge)
       throw Error("Python has not been started: tracehost::embed::start()");
-    if (python().exiting && inside_here == 0)
-      throw Error("this call needs Python, and the process is ending");
-    check_runs();
-    ++python().inside;
+    exiting = python().exiting && inside_here == 0;
+    if (!exiting) {
+      check_runs();
+      ++python().inside;
+    }
+  }
+  if (exiting) {
+    runtime::wait_for_end();
+    throw Error("this call needs Python, and the process is ending");
   }
   ++inside_here;
   held_ = PyGILState_Ensure();
@@ -154,12 +160,12 @@ void at_exit(int status, void *) {
     const std::lock_guard lock(python().mutex);
     if (python().exiting || python().ended || !python().bridge || python().process != ::getpid())
       return;
-    python().exiting = true;
   }
   const bool held = Py_IsInitialized() && PyGILState_Check();
   PyThreadState *own = held ? PyEval_SaveThread() : nullptr; // or those inside never leave
-  runtime::end_calls(status);
+  runtime::end_calls(status); // a call that began before may still enter Python
   std::unique_lock lock(python().mutex);
+  python().exiting = true;
   if (!python().left.wait_for(lock, kPatience, [] { return python().inside == inside_here; })) {
     std::fflush(nullptr); // an import that does not end
     ::_exit(status);

@@ -129,12 +129,17 @@ Running::Thread *Running::mine() {
   return own;
 }
 
+void wait_for_end() {
+  if (last_thread.load() != ::gettid())
+    std::this_thread::sleep_for(kParked);
+}
+
 /// Parks any thread but the one that ends the process, because destructors on that thread may call.
 void Running::park() {
   if (last_thread.load() == ::gettid())
     return;
   thread_->parked = true;
-  std::this_thread::sleep_for(kParked);
+  wait_for_end();
   thread_->calls = 0;
   thread_->busy = false;
   throw Error("the process is ending, and what graphs run with is gone: no call begins any more");

@@ -56,4 +56,8 @@ void watch_exit();
 /// once with `status`. Does nothing the second time, and in a fork.
 void end_calls(int status);
 
+/// Of a thread that has nothing to do any more: sleeps while the process ends, at most some
+/// seconds. Returns at once on the thread that ends the process.
+void wait_for_end();
+
 } // namespace tracehost::runtime
