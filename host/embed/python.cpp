@@ -127,11 +127,13 @@ void check_runs() {
 InPython::InPython() {
   bool exiting = false;
   {
-    const std::lock_guard lock(python().mutex);
+    std::unique_lock lock(python().mutex);
     if (!python().bridge)
       throw Error("Python has not been started: tracehost::embed::start()");
     exiting = python().exiting && inside_here == 0;
-    if (!exiting) {
+    if (exiting) {
+      python().left.wait_for(lock, kPatience, [] { return python().inside == 0; });
+    } else {
       check_runs();
       ++python().inside;
     }

@@ -1,6 +1,6 @@
 #include "function/backoff.h"
 
-#include "function/signature_hash.h"
+#include "signature/signature_hash.h"
 
 #include <algorithm>
 
@@ -12,7 +12,7 @@ bool Backoff::skips(const Signature &signature) {
     if (!skipping_)
       return false;
   }
-  const std::size_t wanted = hash_of_text(signature);
+  const std::size_t wanted = hash(signature);
   const std::lock_guard lock(mutex_);
   const auto found = rows_.find(wanted);
   if (found == rows_.end() || !found->second.left)
@@ -22,14 +22,14 @@ bool Backoff::skips(const Signature &signature) {
 }
 
 std::uint32_t Backoff::left(const Signature &signature) const {
-  const std::size_t wanted = hash_of_text(signature);
+  const std::size_t wanted = hash(signature);
   const std::lock_guard lock(mutex_);
   const auto found = rows_.find(wanted);
   return found == rows_.end() ? 0 : found->second.left;
 }
 
 std::uint32_t Backoff::traced(const Signature &signature, std::uint64_t hits) {
-  const std::size_t added = hash_of_text(signature);
+  const std::size_t added = hash(signature);
   const std::lock_guard lock(mutex_);
   if (rows_.size() >= kSignatures && !rows_.contains(added)) {
     rows_.clear();

@@ -1,7 +1,6 @@
 #pragma once
 
-#include "function/signature_hash.h"
-#include "signature/signature.h"
+#include "signature/signature_hash.h"
 
 #include <cstddef>
 #include <cstdint>
@@ -11,9 +10,8 @@
 
 namespace tracehost {
 
-/// The Signatures that have no graph: not tried again. Remembers texts' hashes: of two Signatures
-/// that read alike the second runs without a graph, too, which is slower, and right. Safe from any
-/// thread.
+/// The Signatures that have no graph: not tried again. Remembers hashes: of two Signatures with one
+/// hash the second runs without a graph, too, which is slower, and right. Safe from any thread.
 class NegativeCache {
 public:
   enum class Why : std::uint8_t {
@@ -23,13 +21,13 @@ public:
   std::optional<Why> of(const Signature &signature) const {
     if (empty())
       return std::nullopt;
-    const std::size_t wanted = hash_of_text(signature); // a front end's code: not under the lock
+    const std::size_t wanted = hash(signature); // a front end's code: not under the lock
     const std::lock_guard lock(mutex_);
     const auto found = hashes_.find(wanted);
     return found == hashes_.end() ? std::nullopt : std::optional(found->second);
   }
   void add(const Signature &signature, Why why) {
-    const std::size_t added = hash_of_text(signature);
+    const std::size_t added = hash(signature);
     const std::lock_guard lock(mutex_);
     if (hashes_.size() >= kMost)
       hashes_.clear();

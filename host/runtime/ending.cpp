@@ -20,8 +20,8 @@ namespace {
 
 constexpr auto kPatience = std::chrono::seconds(10); ///< for calls under way
 constexpr auto kLook = std::chrono::milliseconds(1);
-/// How long a parked thread sleeps. The process ends meanwhile, or another thread waits for the
-/// parked thread, which then throws.
+/// How long a parked thread sleeps after the calls under way have ended. The process ends
+/// meanwhile, or another thread waits for the parked thread, which then throws.
 constexpr auto kParked = std::chrono::seconds(2);
 constexpr int kMostWatched = 1000; ///< exit() keeps a list of them
 
@@ -80,6 +80,7 @@ Threads &threads() {
 }
 
 std::atomic<::pid_t> last_thread{0};
+std::atomic<bool> calls_have_ended{false};
 
 void at_exit(int status, void *) { end_calls(status); }
 
@@ -99,6 +100,7 @@ void Threads::end(int status) {
     }
     std::this_thread::sleep_for(kLook);
   }
+  calls_have_ended = true;
 }
 
 void end_calls(int status) {
@@ -130,8 +132,11 @@ Running::Thread *Running::mine() {
 }
 
 void wait_for_end() {
-  if (last_thread.load() != ::gettid())
-    std::this_thread::sleep_for(kParked);
+  if (last_thread.load() == ::gettid())
+    return;
+  while (!calls_have_ended)
+    std::this_thread::sleep_for(kLook);
+  std::this_thread::sleep_for(kParked);
 }
 
 /// Parks any thread but the one that ends the process, because destructors on that thread may call.

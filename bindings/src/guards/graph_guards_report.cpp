@@ -1,58 +1,15 @@
-#include "guards/graph_guards.h"
+#include "guards/graph_guards_reader.h"
 
 #include "base/kinds.h"
 #include "base/known.h"
 #include "base/object.h"
 #include "guards/number_slots.h"
-#include "pytree/results.h"
 
 #include <torch/csrc/autograd/python_variable.h>
 
-#include <optional>
-
-/// What an Guards watches, for Signatures and differences, and what it stores: nothing here is
-/// hot.
+/// What the Guards compare, for Signatures and differences. Nothing here is hot.
 
 namespace tracehost::python {
-
-/// Reads all paths afresh, without a trace in the Guards.
-struct GraphGuards::Reader {
-  const GraphGuards &watch;
-  std::vector<PyObject *> objects;
-
-  Reader(const GraphGuards &w, PyObject *const *arguments)
-      : watch(w), objects(w.graph_.objects.size()) {
-    for (std::size_t i = 0; i < objects.size(); ++i) {
-      const Object &o = w.graph_.objects[i];
-      if (o.argument >= 0)
-        objects[i] = arguments[o.argument];
-      else if (o.container < 0)
-        objects[i] = present(o);
-    }
-  }
-
-  PyObject *owner(const Container &c) const {
-    PyObject *object = objects[c.object];
-    return object && Py_TYPE(object) == watch.graph_.objects[c.object].type ? object : nullptr;
-  }
-
-  /// Must be called for all slots in order.
-  PyObject *value(const Container &c, const Slot &s) {
-    PyObject *from = owner(c);
-    PyObject *dict = from ? dict_of(c.place, from) : nullptr;
-    PyObject *now = nullptr;
-    if (from && !s.key && c.place == Place::entries) {
-      Entries entries(dict); // a key that is not kept: by position
-      for (int i = 0; i <= s.index && entries.next(); ++i)
-        now = i == s.index ? entries.value() : nullptr;
-    } else if (from) {
-      now = read(c, s, from, dict);
-    }
-    if (s.primary)
-      objects[s.object] = now;
-    return now;
-  }
-};
 
 namespace {
 
@@ -258,67 +215,6 @@ std::vector<std::string> GraphGuards::unwatched() const {
                        s.type->tp_name);
     }
   return result;
-}
-
-std::vector<Owned> GraphGuards::holders(PyObject *const *arguments) const {
-  std::vector<Owned> result;
-  std::vector<PyObject *> found;
-  if (arguments) {
-    Reader reader(*this, arguments);
-    for (const Container &c : graph_.containers) {
-      for (const Slot &s : c.slots)
-        reader.value(c, s);
-      found.push_back(reader.owner(c));
-    }
-  }
-  for (const Rebinding &r : rebindings_)
-    result.emplace_back(
-        Py_XNewRef(arguments ? found[r.container]
-                             : present(graph_.objects[graph_.containers[r.container].object])));
-  return result;
-}
-
-std::vector<Owned> GraphGuards::handed_out(PyObject *const *arguments) const {
-  std::vector<Owned> result;
-  std::optional<Reader> reader;
-  if (arguments && !handed_out_.empty()) {
-    reader.emplace(*this, arguments);
-    for (const Container &c : graph_.containers)
-      for (const Slot &s : c.slots)
-        reader->value(c, s);
-  }
-  for (const std::int32_t object : handed_out_)
-    result.emplace_back(
-        Py_XNewRef(reader ? reader->objects[object] : present(graph_.objects[object])));
-  return result;
-}
-
-/// A value that is there already is not stored again, because each store changes the dict's
-/// version.
-bool GraphGuards::put(const Rebinding &r, PyObject *holder, PyObject *value) const {
-  const Container &c = graph_.containers[r.container];
-  Slot probe;
-  probe.key = r.key.get();
-  probe.index = r.index;
-  PyObject *now = read(c, probe, holder, has_dict(c.place) ? dict_of(c.place, holder) : nullptr);
-  return now == value || write(c.place, r.key.get(), r.index, holder, value);
-}
-
-bool GraphGuards::store(const std::vector<Owned> &holders, torch::jit::Stack &outputs) const {
-  for (std::size_t i = 0; i < rebindings_.size(); ++i) {
-    const Rebinding &r = rebindings_[i];
-    if (!holders[i])
-      continue;
-    const Owned value(r.empties ? nullptr : build_result(r.value, outputs));
-    if (r.appends) {
-      if (!value || !PyList_Check(holders[i].get()) ||
-          PyList_Append(holders[i].get(), value.get()) != 0)
-        return false;
-    } else if ((!value && !r.empties) || !put(r, holders[i].get(), value.get())) {
-      return false;
-    }
-  }
-  return true;
 }
 
 } // namespace tracehost::python

@@ -1,5 +1,6 @@
 #include "signature/signature.h"
 
+#include "signature/signature_hash.h"
 #include "support/signatures.h"
 
 #include <ATen/ops/empty.h>
@@ -37,6 +38,22 @@ TEST(Signature, WritesContainersAsPythonDoes) {
   EXPECT_EQ(text(call({{"d", dict({{"a", list({boolean(true)})}})}})), "(d={'a': [True]})");
   EXPECT_EQ(text(call({{"d", container(Kind::dict, "OrderedDict", {string("a"), integer(1)})}})),
             "(d=OrderedDict({'a': 1}))");
+}
+
+TEST(Signature, EqualOnesHaveEqualHashes) {
+  const auto made = [](std::int64_t size, double rate, const char *mode, bool list_of_two = false) {
+    const auto x = tensor(0, meta({size, 3}));
+    return call({{"x", x},
+                 {"rate", real(rate)},
+                 {"mode", string(mode)},
+                 {"more", list_of_two ? list({x, x}) : list({x})}});
+  };
+  const std::size_t one = hash(made(8, 0.5, "train"));
+  EXPECT_EQ(one, hash(made(8, 0.5, "train")));
+  EXPECT_NE(one, hash(made(4, 0.5, "train")));
+  EXPECT_NE(one, hash(made(8, 0.25, "train")));
+  EXPECT_NE(one, hash(made(8, 0.5, "eval")));
+  EXPECT_NE(one, hash(made(8, 0.5, "train", true)));
 }
 
 TEST(Signature, DropsTheStarsOfParameters) {

@@ -1,0 +1,71 @@
+#include "guards/graph_guards_reader.h"
+#include "pytree/results.h"
+
+#include <optional>
+
+/// What each hit stores again, and the objects that it hands out.
+
+namespace tracehost::python {
+
+std::vector<Owned> GraphGuards::holders(PyObject *const *arguments) const {
+  std::vector<Owned> result;
+  std::vector<PyObject *> found;
+  if (arguments) {
+    Reader reader(*this, arguments);
+    for (const Container &c : graph_.containers) {
+      for (const Slot &s : c.slots)
+        reader.value(c, s);
+      found.push_back(reader.owner(c));
+    }
+  }
+  for (const Rebinding &r : rebindings_)
+    result.emplace_back(
+        Py_XNewRef(arguments ? found[r.container]
+                             : present(graph_.objects[graph_.containers[r.container].object])));
+  return result;
+}
+
+std::vector<Owned> GraphGuards::handed_out(PyObject *const *arguments) const {
+  std::vector<Owned> result;
+  std::optional<Reader> reader;
+  if (arguments && !handed_out_.empty()) {
+    reader.emplace(*this, arguments);
+    for (const Container &c : graph_.containers)
+      for (const Slot &s : c.slots)
+        reader->value(c, s);
+  }
+  for (const std::int32_t object : handed_out_)
+    result.emplace_back(
+        Py_XNewRef(reader ? reader->objects[object] : present(graph_.objects[object])));
+  return result;
+}
+
+/// A value that is there already is not stored again, because each store changes the dict's
+/// version.
+bool GraphGuards::put(const Rebinding &r, PyObject *holder, PyObject *value) const {
+  const Container &c = graph_.containers[r.container];
+  Slot probe;
+  probe.key = r.key.get();
+  probe.index = r.index;
+  PyObject *now = read(c, probe, holder, has_dict(c.place) ? dict_of(c.place, holder) : nullptr);
+  return now == value || write(c.place, r.key.get(), r.index, holder, value);
+}
+
+bool GraphGuards::store(const std::vector<Owned> &holders, torch::jit::Stack &outputs) const {
+  for (std::size_t i = 0; i < rebindings_.size(); ++i) {
+    const Rebinding &r = rebindings_[i];
+    if (!holders[i])
+      continue;
+    const Owned value(r.empties ? nullptr : build_result(r.value, outputs));
+    if (r.appends) {
+      if (!value || !PyList_Check(holders[i].get()) ||
+          PyList_Append(holders[i].get(), value.get()) != 0)
+        return false;
+    } else if ((!value && !r.empties) || !put(r, holders[i].get(), value.get())) {
+      return false;
+    }
+  }
+  return true;
+}
+
+} // namespace tracehost::python
