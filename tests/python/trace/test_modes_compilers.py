@@ -242,6 +242,30 @@ def test_a_compiled_module_runs_graphs_elsewhere():
     assert (net.other.tracing_count(), net.other.stats()["hits"]) == (1, 1)
 
 
+ENTRIES = {
+    "a module": lambda net: net,
+    "a method": lambda net: net.other,
+    "a function": lambda net: type(net).static,
+    "a function that calls": lambda net: lambda x: net.other(x),
+}
+
+
+@pytest.mark.parametrize("name", ENTRIES)
+def test_torch_gets_the_body_though_a_graph_would_serve(name):
+    entry = ENTRIES[name](CLASSES["decorated"].Net())
+    x = torch.randn(4, 3)
+    entry(x), entry(x)
+    graphs = []
+
+    def backend(graph, inputs):
+        graphs.append(graph)
+        return graph.forward
+
+    torch._dynamo.reset()
+    torch.compile(entry, backend=backend, fullgraph=True)(x)
+    assert len(graphs) == 1
+
+
 def test_a_call_by_export_is_counted_and_reported_once():
     net = CLASSES["decorated"].Net()
     with warnings.catch_warnings(record=True) as caught:
