@@ -41,8 +41,8 @@ PYBIND11_MODULE(_tracehost, m) {
   tracehost::python::install_foreign_patches();
   tracehost::python::Births::install();
   m.attr("Function") = py::reinterpret_steal<py::object>(tracehost::python::make_function_type());
-  m.def("show_call", [](py::object type, py::object function) {
-    tracehost::python::show_call(type.ptr(), function.ptr());
+  m.def("show", [](py::object type, const char *name, py::object value) {
+    tracehost::python::show(type.ptr(), name, value.ptr());
   });
   tracehost::python::add_tensor_spec(m);
   tracehost::python::add_concrete(m);

@@ -17,6 +17,7 @@ from typing import Any, Literal, ParamSpec, TypedDict, TypeVar, Unpack, overload
 import torch
 
 from ._arguments.signature import Declaration
+from ._as_function import bind
 from ._tracehost import Function, TensorSpec
 
 # Options whose part of tracehost is not there yet, with the only value that is taken until then.
@@ -56,7 +57,7 @@ class _ClassMethod(classmethod):
 
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
         of = type(instance) if owner is None else owner
-        return self.__func__.__get__(of, of)
+        return bind(self.__func__, of, of)
 
 
 _P = ParamSpec("_P")

@@ -110,7 +110,7 @@ PyObject *call_failed(PythonFunction &f, const PythonCall &call, const Arguments
 }
 
 PyObject *call_plainly(PythonFunction &f, const Arguments &a, const std::string &around) {
-  if (f.plain.insert(around).second) {
+  if (!around.empty() && f.plain.insert(around).second) {
     const std::string message =
         fmt::format("{} runs as plain Python under {}, which needs the ops themselves. Calls "
                     "outside of that run graphs.",

@@ -227,6 +227,9 @@ PyObject *get_python_function(PyObject *self, void *) {
   PyObject *instance = f.bound_to();
   return instance ? PyMethod_New(f.callable, instance) : Py_NewRef(f.callable);
 }
+PyObject *get_body(PyObject *self, void *) {
+  return counters(self) ? Py_NewRef(cast(self)->function->callable) : nullptr;
+}
 PyObject *get_name(PyObject *self, void *) {
   const Counters *c = counters(self);
   return c ? PyUnicode_FromString(c->identity.name.c_str()) : nullptr;
@@ -268,6 +271,7 @@ PyMethodDef methods[] = {
 PyGetSetDef properties[] = {
     {"python_function", get_python_function, nullptr, "The callable as the user wrote it.",
      nullptr},
+    {"_body", get_body, nullptr, "The same; of a method without its instance.", nullptr},
     {"name", get_name, nullptr, "The name in messages and reports.", nullptr},
     {"input_signature", get_input_signature, nullptr,
      "A tuple of what was declared; None: nothing was.", nullptr},
@@ -336,9 +340,9 @@ PyObject *make_function_type() {
   return type;
 }
 
-void show_call(PyObject *type, PyObject *function) {
-  // Into the dict itself: an attribute that is set would take the vectorcall's place.
-  if (PyDict_SetItemString(reinterpret_cast<PyTypeObject *>(type)->tp_dict, "__call__", function))
+void show(PyObject *type, const char *name, PyObject *value) {
+  // Into the dict itself: an attribute that is set would take the slot's place.
+  if (PyDict_SetItemString(reinterpret_cast<PyTypeObject *>(type)->tp_dict, name, value))
     rethrow();
   PyType_Modified(reinterpret_cast<PyTypeObject *>(type));
 }

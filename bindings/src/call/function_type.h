@@ -29,9 +29,9 @@ PyObject *call_function(PyObject *self, PyObject *const *args, std::size_t nargs
 /// Makes the type; strong reference. Requires: GIL held. Throws.
 PyObject *make_function_type();
 
-/// `function` is what the attribute `__call__` of `type` is from now on. Calls are as before: they
-/// do not go by the attribute. Throws py::error_already_set.
-void show_call(PyObject *type, PyObject *function);
+/// The attribute `name` of `type` is `value` from now on. Calls, and access on an instance, are as
+/// before: they use the type's slots, not the attribute. Throws py::error_already_set.
+void show(PyObject *type, const char *name, PyObject *value);
 
 /// What `object` counts; null if it is no Function. Lives as long as it. Requires: GIL held.
 const Counters *counters_of(PyObject *object);

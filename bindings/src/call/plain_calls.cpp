@@ -80,7 +80,7 @@ void check_what_is_around(const PythonFunction &function) {
   if (in_symbolic_trace())
     throw RunsPlain{"torch.fx.symbolic_trace"};
   if (is_compiling())
-    throw RunsPlain{"torch.compile"};
+    throw RunsPlain{};
   if (!in_checkpoint())
     return;
   if (traced_ahead == &function)

@@ -8,7 +8,7 @@
 /// Calls that no graph serves, because what is around them works on the ops themselves: functorch's
 /// transforms, dispatch modes (make_fx, torch.export, fake tensors), torch.fx, torch.compile. The
 /// Function is transparent there: its body runs as plain Python, which is counted (`eager`) and
-/// reported once.
+/// reported once. Under torch.compile it is not reported: torch compiles the body.
 ///
 /// torch.utils.checkpoint runs a call twice, and the second run has to save the same tensors as the
 /// first. A trace runs the body, and the next call the graph, which may save others. So a call in a
@@ -18,7 +18,8 @@
 
 namespace tracehost::python {
 
-/// Thrown in place of a graph. `around`: `a functorch transform (vmap, grad, ...)`
+/// Thrown in place of a graph. `around`: `a functorch transform (vmap, grad, ...)`; empty: not
+/// reported.
 struct RunsPlain {
   std::string around;
 };

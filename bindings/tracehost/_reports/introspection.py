@@ -5,12 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-import torch
-
 from .. import _tracehost
 from .._concrete import instance_of
 from .._traced.stand_ins import attempt
-from .._tracehost import Function, show_call
+from .._tracehost import Function
 
 
 @dataclass(frozen=True)
@@ -147,13 +145,6 @@ def _report(self: Function) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _call(self: Function, /, *args: Any, **kwargs: Any) -> Any:
-    """torch.compile reads a class's `__call__`: here it finds Python code, and continues into the body."""
-    if torch.compiler.is_compiling():
-        return self.python_function(*args, **kwargs)
-    return self(*args, **kwargs)
-
-
 def _explain(self: Function, /, *args: Any, **kwargs: Any) -> Explanation:
     """explain(*args, **kwargs) -> Explanation
 
@@ -171,7 +162,6 @@ def _explain(self: Function, /, *args: Any, **kwargs: Any) -> Explanation:
     return Explanation(**found)
 
 
-show_call(Function, _call)
 Function.explain = _explain
 Function.specializations = _specializations
 Function.report = _report

@@ -22,7 +22,7 @@ ORDER = {
         ("_cells", "_errors", "_init_scope", "_switches", "_tracehost", "_versions"), "_arguments", "_traced",
         # A call of map_fn in converted code converts its function, and map_fn is a loop that autograph stages.
         ("autograph", "_tensor_arrays"), "_python_ops",
-        ("_archive", "_classes_like", "_concrete", "_embed", "_embed_arguments", "_function"), "_reports", "",
+        ("_archive", "_as_function", "_classes_like", "_concrete", "_embed", "_embed_arguments", "_function"), "_reports", "",
     ],
     "tracehost/autograph": ["conversion", "staging", "run", ""],
     "tracehost_commands": [
