@@ -3,27 +3,21 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, Self
 
 import torch
 
 from .. import _tracehost
-from ..autograph.run.explicit import while_loop
 from ..autograph.staging.conditions import choose, raise_if
-from ..autograph.staging.state import as_number, as_tensor, is_tensor
+from ..autograph.staging.state import is_tensor
 from ..autograph.staging.where import line
+from .array import Array, number_of
 from .elements import ROW, Elements
 
 
-class AllAtOnce:
-    """What TensorArray does with all its elements, or several."""
-
-    _elements: Elements
-    _fixed: bool
-    _items: list[torch.Tensor | None]
-    _least: Any
-    _staged: Any
+class AllAtOnce(Array):
+    """What is done with all elements, or several."""
 
     def stack(self) -> torch.Tensor:
         """All elements along a new dimension 0.
@@ -125,19 +119,6 @@ class AllAtOnce:
         self._items[:] = tensor.unbind(0)
         return self
 
-    def scatter(self, indices: Any, value: torch.Tensor) -> Self:
-        """Write row i of `value` as element `indices[i]`; returns the array. Of equal numbers the last wins.
-
-        Args:
-            indices: a list of ints, or a 1-dim integer tensor, as many as there are rows.
-
-        Raises:
-            TypeError: `value` is no tensor, or has no dimension; `indices` are no integers.
-            ValueError: there are more or fewer indices than rows.
-        """
-        _scatter(self, indices, value)
-        return self
-
     def split(self, value: torch.Tensor, lengths: Sequence[int]) -> Self:
         """Put pieces of `value`, cut along its dimension 0, in place of all elements; returns the array.
 
@@ -162,41 +143,9 @@ class AllAtOnce:
         return self
 
 
-def _scatter(array: AllAtOnce, indices: Any, value: torch.Tensor) -> None:
-    """Row i of `value` becomes element indices[i]: one loop of the graph where the indices are traced."""
-    _check_rows("scatter", value)
-    if is_tensor(indices) and indices.dim() != 1:
-        raise TypeError(
-            f"scatter takes a list of ints or a 1-dim integer tensor, got one of {indices.dim()} dimensions"
-        )
-    count = indices.shape[0] if is_tensor(indices) else len(indices)
-    if count != value.shape[0]:
-        raise ValueError(f"scatter of {value.shape[0]} rows to {count} indices")
-    if not (is_tensor(indices) and _tracehost.recording()):
-        for index, row in zip(indices, value.unbind(0)):
-            array.write(index, row)
-        return
-
-    def row(i: Any) -> tuple[Any, Any]:
-        at = as_tensor(i)
-        return _tracehost.select(indices, 0, at), _tracehost.select(value, 0, at)
-
-    put_each(array.write, count, row)
-
-
-def put_each(put: Callable[..., Any], count: Any, element: Callable[[Any], Any]) -> None:
-    """One loop of the graph: `element(i)` is an index and what is put there."""
-
-    def body(i: Any) -> Any:
-        put(*element(i))
-        return i + 1
-
-    while_loop(lambda i: i < count, body, (0,))
-
-
 def _pieces(value: torch.Tensor, lengths: Any, elements: Elements, staged: bool) -> Any:
     """A list of the pieces; in a graph, where they have one length, a tensor whose rows they are."""
-    _check_rows("split", value)
+    check_rows("split", value)
     if is_tensor(lengths) and staged:
         raise TypeError(
             f"split at {line()} takes lengths as a list of ints: how many pieces there are has to be known at "
@@ -213,10 +162,6 @@ def _pieces(value: torch.Tensor, lengths: Any, elements: Elements, staged: bool)
     return list(torch.split(value, sizes))
 
 
-def _check_rows(what: str, value: Any) -> None:
+def check_rows(what: str, value: Any) -> None:
     if not is_tensor(value) or value.dim() == 0:
         raise TypeError(f"{what} takes a tensor of at least one dimension")
-
-
-def number_of(size: Any) -> Any:
-    return as_number(size) if is_tensor(size) else size

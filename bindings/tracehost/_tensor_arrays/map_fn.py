@@ -62,7 +62,7 @@ def map_fn(
         results.write(i, fn(rows.row(i)))
         return ()
 
-    each_row(rows.count, step)
+    each_row("map_fn", rows.count, step)
     return results.stack()
 
 

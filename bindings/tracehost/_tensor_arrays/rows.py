@@ -10,7 +10,7 @@ import torch
 from .._arguments.arrays import tensor_of
 from .._arguments.trees import flatten, mapped
 from .._tracehost import recording
-from ..autograph.run.explicit import while_loop
+from ..autograph.run.explicit import looped
 from ..autograph.staging.state import is_tensor, kind
 from .tensor_array import TensorArray
 
@@ -35,14 +35,17 @@ class Rows:
         return self.spec.unflatten([array.read(i) for array in self._arrays])
 
 
-def each_row(count: Any, step: Callable[..., Any], state: tuple[Any, ...] = ()) -> Any:
-    """`state = step(i, *state)` for each number of a row; in a trace one loop of the graph."""
+def each_row(what: str, count: Any, step: Callable[..., Any], state: tuple[Any, ...] = ()) -> Any:
+    """`state = step(i, *state)` for each number of a row; in a trace one loop of the graph.
+
+    `what`: the function that the user has called, for messages.
+    """
     if recording():
 
         def body(i: Any, *state: Any) -> Any:
             return (i + 1, *step(i, *state))
 
-        return while_loop(lambda i, *_: i < count, body, (0, *state))[1:]
+        return looped(what, lambda i, *_: i < count, body, (0, *state))[1:]
     for i in range(count):
         state = step(i, *state)
     return state

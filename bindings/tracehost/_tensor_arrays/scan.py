@@ -74,7 +74,7 @@ def scan(
             array.put(at, leaf)
         return state
 
-    each_row(rows.count - skip, step, state)
+    each_row("scan", rows.count - skip, step, state)
     return spec.unflatten([array.stack() for array in arrays])
 
 

@@ -278,3 +278,55 @@ def test_a_declared_size_is_compared_at_each_call():
         assert str(caught.value).split("\n")[0] == text.format(what)
         if call is staged:
             torch.testing.assert_close(staged(rows(3)), rows(3) * 2)
+
+
+class Last:
+    row = None
+
+
+def keeps(x):
+    Last.row = x
+    return x
+
+
+def collects(xs):
+    rows_seen = []
+    return map_fn(lambda x: rows_seen.append(x) or x, xs)
+
+
+def stores(xs):
+    return map_fn(keeps, xs)
+
+
+def catches(xs):
+    def fn(x):
+        raise ValueError("no")
+
+    try:
+        return map_fn(fn, xs)
+    except ValueError:
+        return xs
+
+
+@pytest.mark.parametrize("autograph", [True, False])
+@pytest.mark.parametrize(
+    ("f", "at", "text"),
+    [
+        (
+            collects,
+            2,
+            "the body of a map_fn over a tensor at {} changes the list 'rows_seen' in place",
+        ),
+        (stores, 1, "the body of the map_fn at {} stores Last.row at "),
+        (
+            catches,
+            5,
+            "the body of the map_fn at {} raises ValueError in the try statement around {}",
+        ),
+    ],
+)
+def test_a_message_names_map_fn_at_its_line(f, at, text, autograph):
+    where = f"test_map_fn.py:{f.__code__.co_firstlineno + at}"
+    with pytest.raises(tracehost.StagingError) as caught:
+        tracehost.function(f, autograph=autograph)(rows(2))
+    assert str(caught.value).startswith(text.format(where, where))

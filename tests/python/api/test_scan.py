@@ -162,3 +162,47 @@ def test_sizes_that_may_all_differ():
     with pytest.raises(RuntimeError, match="stack\\(\\) of a TensorArray without elements"):
         staged(torch.ones(0, 4))
     assert staged.tracing_count() <= 2
+
+
+class Last:
+    row = None
+
+
+def keeps(a, x):
+    Last.row = x
+    return a + x
+
+
+def collects(xs):
+    seen = []
+    return scan(lambda a, x: seen.append(x) or a + x, xs)
+
+
+def stores(xs):
+    return scan(keeps, xs)
+
+
+def catches(xs):
+    def fn(a, x):
+        raise ValueError("no")
+
+    try:
+        return scan(fn, xs)
+    except ValueError:
+        return xs
+
+
+@pytest.mark.parametrize("autograph", [True, False])
+@pytest.mark.parametrize(
+    ("f", "at", "text"),
+    [
+        (collects, 2, "the body of a scan over a tensor at {} changes the list 'seen' in place"),
+        (stores, 1, "the body of the scan at {} stores Last.row at "),
+        (catches, 5, "the body of the scan at {} raises ValueError in the try statement around {}"),
+    ],
+)
+def test_a_message_names_scan_at_its_line(f, at, text, autograph):
+    where = f"test_scan.py:{f.__code__.co_firstlineno + at}"
+    with pytest.raises(tracehost.StagingError) as caught:
+        tracehost.function(f, autograph=autograph)(rows(2))
+    assert str(caught.value).startswith(text.format(where, where))

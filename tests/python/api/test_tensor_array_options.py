@@ -415,3 +415,16 @@ def test_a_split_of_another_count_than_the_size():
         TensorArray(size=3).split(rows(4), [2, 2])
     with pytest.raises(RuntimeError, match="of 2 rows into a TensorArray of size 3"):
         tracehost.function(lambda xs: TensorArray(size=3).split(xs, [2, 2]).stack())(rows(4))
+
+
+def test_a_message_names_scatter_at_its_line():
+    def f(xs, at):
+        try:
+            return TensorArray("int64", size=2).scatter(at, xs).stack()
+        except ValueError:
+            return xs
+
+    where = f"test_tensor_array_options.py:{f.__code__.co_firstlineno + 2}"
+    with pytest.raises(tracehost.StagingError) as caught:
+        tracehost.function(f)(rows(2), n([0, 1]))
+    assert str(caught.value).startswith(f"the body of the scatter at {where} raises ValueError in")

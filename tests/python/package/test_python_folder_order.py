@@ -1,6 +1,7 @@
 """The order of the Python packages' folders: one may import only those above it, wherever the import stands.
 
-So each folder can be read with what is above it in mind, and nothing else.
+So each folder can be read with what is above it in mind, and nothing else. No two files import each other, either
+directly or through others.
 """
 
 import ast
@@ -81,6 +82,36 @@ def against_the_order(package: str, file: Path) -> list[str]:
     ]
 
 
+def file_of(name: str) -> Path | None:
+    """The file whose names an import of `name` takes, of those here."""
+    path = BINDINGS / name.replace(".", "/")
+    there = path.with_suffix(".py"), path.with_suffix(".pyi"), path / "__init__.py"
+    return next((file for file in there if file.exists()), None)
+
+
+def circles() -> list[str]:
+    """The files that import each other in a circle, by an import anywhere in them, and those between circles.
+
+    That Python runs a folder's __init__.py before a file in it does not count; that a file imports a name
+    from it does.
+    """
+    below = {
+        file: {
+            found
+            for _, name in imports(file)
+            if (found := file_of(name) or file_of(name.rpartition(".")[0])) and found != file
+        }
+        for file in BINDINGS.rglob("*.py")
+    }
+    while leaves := [file for file, found in below.items() if not found & below.keys()]:
+        for file in leaves:
+            del below[file]
+    while tops := below.keys() - set().union(*below.values()):
+        for file in tops:
+            del below[file]
+    return sorted(str(file.relative_to(BINDINGS)) for file in below)
+
+
 FILES = [
     (package, file) for package in ORDER for file in sorted((BINDINGS / package).rglob("*.py"))
 ]
@@ -97,6 +128,31 @@ def test_every_folder_of_a_package_has_a_place_in_the_order(package):
 )
 def test_a_module_imports_only_what_is_above_it(package, file):
     assert against_the_order(package, file) == []
+
+
+def test_no_files_import_each_other_in_a_circle():
+    assert circles() == []
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        ("from . import b", "from . import a"),
+        ("from .b import f", "def f():\n    from .a import g"),
+        ("import tracehost.b", "class C:\n    def f(self):\n        import tracehost.a"),
+        ("from . import VERSION", ""),
+    ],
+)
+def test_a_circle_of_files_is_found(tmp_path, monkeypatch, first, second):
+    monkeypatch.setitem(globals(), "BINDINGS", tmp_path)
+    folder = tmp_path / "tracehost"
+    folder.mkdir()
+    (folder / "__init__.py").write_text("from .a import f\nVERSION = 1")
+    (folder / "a.py").write_text(first)
+    (folder / "b.py").write_text(second)
+    (folder / "alone.py").write_text("from . import a, b")
+    init = ["tracehost/__init__.py"] if "VERSION" in first else []
+    assert circles() == [*init, "tracehost/a.py", *(["tracehost/b.py"] if second else [])]
 
 
 @pytest.mark.parametrize("package", PACKAGES)

@@ -18,6 +18,7 @@ from ..._tensor_arrays.tensor_array import TensorArray
 from ..._traced.traced_number import TracedNumber, compute
 from ..conversion.compile import converted, copy_of
 from ..conversion.policy import is_refused
+from ..staging import lists
 from ..staging.iterables import enumerate_, is_staged, len_, range_, zip_
 from ..staging.state import is_read, is_tensor
 from . import cases
@@ -308,8 +309,6 @@ def _check(cond: Any, *message: Any) -> None:
 
 def _add_torch() -> None:
     """What takes a list of the function's that a loop of the graph appends to, and what asks what a number is."""
-    from ..staging import lists
-
     _BUILTINS.update({f: _tensor_of(f) for f in (torch.tensor, torch.as_tensor, torch.asarray)})
     _BUILTINS.update({isinstance: _isinstance, hasattr: _hasattr})
     _FUNCTIONS[torch._check] = _check

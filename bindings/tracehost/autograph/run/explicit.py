@@ -16,15 +16,15 @@ from ..staging.conditions import choose
 from ..staging.iterables import range_
 from ..staging.join import State
 from ..staging.loops import staged_while
-from ..staging.options import LoopOptions
+from ..staging.options import NO_OPTIONS, LoopOptions
 from ..staging.state import (
     as_number,
     as_tensor,
     dtype_of,
     is_marked,
     is_number,
-    is_read,
     is_tensor,
+    is_traced,
     promoted,
     take_apart,
 )
@@ -104,7 +104,7 @@ def cond(
         check_callable("cond", name, function)
     if not isinstance(operands, (tuple, list)):
         raise TypeError(f"cond takes operands as a tuple or list, got {_kind(operands)}")
-    if not ((is_tensor(pred) or is_read(pred)) and recording()):
+    if not (is_traced(pred) and recording()):
         return true_fn(*operands) if pred else false_fn(*operands)
     return choose(
         pred,
@@ -156,7 +156,17 @@ def while_loop(
     if not isinstance(loop_vars, (tuple, list)):
         raise TypeError(f"while_loop takes loop_vars as a tuple or list, got {_kind(loop_vars)}")
     options = _options(loop_vars, shape_invariants, maximum_iterations)
-    make = _like(loop_vars)
+    return _like(loop_vars)(looped("while_loop", cond, body, loop_vars, options))
+
+
+def looped(
+    what: str,
+    cond: Callable[..., Any],
+    body: Callable[..., Any],
+    loop_vars: Sequence[Any],
+    options: LoopOptions = NO_OPTIONS,
+) -> State:
+    """The loop of `while_loop`, for what else the user calls and has one. `what`: its name, for messages."""
     state: State = tuple(loop_vars)
     if recording():
         state = tuple(_with_tensors(v) for v in state)
@@ -180,32 +190,22 @@ def while_loop(
         while (rest is None or rest > 0) and test():
             step()
             rest = None if rest is None else rest - 1
-        return make(state)
+        return state
     names = tuple(f"loop_vars[{i}]" for i, _ in enumerate(loop_vars))
     while is_tensor(limit) or limit is None or limit > 0:
         first = test()
-        if (is_tensor(first) or is_read(first)) and recording():
-            options = LoopOptions(options.shape_invariants, limit)
-            staged_while(
-                first, test, step, get, put, names, options, "while_loop", watched=(cond, body)
-            )
-            break
-        if not first:
-            break
-        if is_tensor(limit):
-            return make(_python_test(test, step, get, put, names, options, (cond, body)))
-        step()
-        limit = None if limit is None else limit - 1
-    return make(state)
-
-
-def _python_test(
-    test: Any, step: Any, get: Any, put: Any, names: Any, options: LoopOptions, watched: Any
-) -> State:
-    """A Python condition that holds, and a traced number of iterations: it is asked in each of them."""
-    true = promoted(True, torch.bool)
-    staged_while(true, test, step, get, put, names, options, "while_loop", watched=watched)
-    return get()
+        if not is_traced(first):
+            if not first:
+                break
+            if not is_tensor(limit):
+                step()
+                limit = None if limit is None else limit - 1
+                continue
+            first = promoted(True, torch.bool)  # asked in each of a traced number of iterations
+        options = LoopOptions(options.shape_invariants, limit)
+        staged_while(first, test, step, get, put, names, options, what, watched=(cond, body))
+        break
+    return state
 
 
 def _results(values: Any, count: int) -> State:

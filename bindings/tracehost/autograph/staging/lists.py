@@ -6,6 +6,9 @@ from typing import Any, NoReturn
 
 import torch
 
+from ..._tensor_arrays.array_rows import AllAtOnce
+from ..._tensor_arrays.elements import Elements
+from ..._tracehost import TensorArray
 from .containers import Grows
 from .iterables import Staged
 from .state import as_tensor
@@ -16,9 +19,7 @@ class StagedList(Staged):
     """What the function's variable holds in place of its list: append, read, len, for, stack and cat."""
 
     def __init__(self, grows: Grows) -> None:
-        from ..._tensor_arrays.tensor_array import TensorArray
-
-        self.array = TensorArray(grows.dtype)
+        self.array = AllAtOnce(Elements(grows.dtype, None, False), TensorArray(0))
         for item in grows.items:
             self.array.append(item)
 

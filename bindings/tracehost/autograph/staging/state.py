@@ -100,6 +100,11 @@ def is_read(value: Any) -> bool:
     return type(value) is TracedNumber and _number_is_read(value)
 
 
+def is_traced(value: Any) -> bool:
+    """A tensor, or a number of the graph."""
+    return is_tensor(value) or is_read(value)
+
+
 def as_tensor(value: Any) -> Any:
     """A 0-dim tensor for a number of the graph; else the value itself."""
     return _number_tensor(value) if is_read(value) else value
