@@ -18,7 +18,7 @@ import torch
 from . import _tracehost
 from ._classes_like import named_tuple_like, record_like
 from ._concrete import ConcreteFunction
-from ._errors import ArchiveError, SignatureError
+from ._errors import ArchiveError
 from ._function import _signature
 from ._tracehost import Function
 
@@ -182,7 +182,7 @@ class ArchivedFunction:
 
     def graph(self, index: int = 0) -> torch._C.Graph:
         """A copy of a graph: tensor arguments, then captures."""
-        return self._core.graph(self.name, _checked(index, self))
+        return self._core.graph(self.name, _checked(index, len(self.signatures), self.name))
 
     def tensors(self) -> dict[str, torch.Tensor]:
         """The parameters and buffers that its graphs read, by their name in the module. Writing to them
@@ -217,9 +217,6 @@ class Archive(Mapping[str, ArchivedFunction]):
         except KeyError:
             known = ", ".join(self._functions) or "none"
             raise KeyError(f"{name!r} is no function of {self.path}; there is {known}") from None
-
-    def __contains__(self, name: object) -> bool:
-        return name in self._functions
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._functions)
@@ -271,19 +268,17 @@ def _python_signature(parameters: list[tuple[str, int, bool, Any]]) -> inspect.S
         spreads = _KINDS[kind] in (_Kind.VAR_POSITIONAL, _Kind.VAR_KEYWORD)
         value = default if has_default and not spreads else inspect.Parameter.empty
         made.append(inspect.Parameter(name, _KINDS[kind], default=value))
-    for i in range(
-        len(made) - 1, 0, -1
-    ):  # a default before a parameter without one can't be left out
+    # A default before a parameter without one can't be left out.
+    for i in range(len(made) - 1, 0, -1):
         positional = made[i].kind is made[i - 1].kind is _Kind.POSITIONAL_OR_KEYWORD
         if positional and made[i].default is made[i].empty:
             made[i - 1] = made[i - 1].replace(default=inspect.Parameter.empty)
     return inspect.Signature(made)
 
 
-def _checked(index: int, function: ArchivedFunction) -> int:
-    count = len(function.signatures)
+def _checked(index: int, count: int, owner: str) -> int:
     if not 0 <= index < count:
-        raise IndexError(f"{function.name} has {_count(count, 'graph')}, there is no graph {index}")
+        raise IndexError(f"{owner} has {_count(count, 'graph')}, there is no graph {index}")
     return index
 
 
@@ -395,22 +390,15 @@ def describe(archive: Archive) -> str:
 
 def graph_of(archive: Archive, number: int) -> torch._C.Graph:
     """The graph with that number in describe()."""
-    first = 0
-    for function in archive.values():
-        count = len(function.signatures)
-        if first <= number < first + count:
-            return function.graph(number - first)
-        first += count
-    raise IndexError(f"{archive.path} has {_count(first, 'graph')}, there is no graph {number}")
+    graphs = [(f, i) for f in archive.values() for i in range(len(f.signatures))]
+    function, index = graphs[_checked(number, len(graphs), archive.path)]
+    return function.graph(index)
 
 
 def code_of(archive: Archive, number: int) -> str:
     """The TorchScript source of that method, as it is in the file."""
     methods = [one["method"] for f in archive.values() for one in archive._core.described(f.name)]
-    if not 0 <= number < len(methods):
-        raise IndexError(
-            f"{archive.path} has {_count(len(methods), 'graph')}, there is no graph {number}"
-        )
+    _checked(number, len(methods), archive.path)
     source = _tracehost.read_source(os.fsencode(archive.path))
     begin = source.index(f"  def {methods[number]}(")
     end = source.find("\n  def ", begin)
@@ -426,4 +414,3 @@ def manifest_of(path: str | bytes | os.PathLike[Any]) -> Any:
 Function.save = _save
 for _class in (Archive, ArchivedFunction):
     _class.__module__ = "tracehost"
-__all__ = ["Archive", "ArchivedFunction", "SignatureError", "load", "save"]

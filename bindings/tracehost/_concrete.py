@@ -7,6 +7,7 @@ from typing import Any
 import torch
 
 from . import _tracehost
+from ._arguments.dtypes import name_of
 from ._traced.stand_ins import Maker, attempt
 from ._tracehost import Function, TensorSpec
 
@@ -169,6 +170,28 @@ def _type_text(value: Any) -> str:
             return f"[{inside}]"
         return f"({inside},)" if len(value) == 1 else f"({inside})"
     return f"Literal[{value!r}]" if value is not None else "None"
+
+
+def is_constant(value: Any) -> bool:
+    """Whether it holds no TensorSpec."""
+    if isinstance(value, dict):
+        return all(map(is_constant, value.values()))
+    if isinstance(value, (list, tuple)):
+        return all(map(is_constant, value))
+    return not isinstance(value, TensorSpec)
+
+
+def brief(value: Any) -> str:
+    """With TensorSpecs as the signatures of archives are written: `float32[None, 3]`."""
+    if isinstance(value, TensorSpec):
+        sizes = "..." if value.shape is None else ", ".join(map(str, value.shape))
+        return f"{name_of(value.dtype)}[{sizes}]"
+    if is_constant(value):
+        return repr(value)
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{k!r}: {brief(v)}" for k, v in value.items()) + "}"
+    inside = ", ".join(map(brief, value))
+    return f"[{inside}]" if isinstance(value, list) else f"({inside})"
 
 
 # -- what a graph's results look like ----------------------------------------------------------------------

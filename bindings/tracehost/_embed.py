@@ -10,9 +10,10 @@ import types
 from typing import Any
 
 from . import _archive
+from ._concrete import brief
 from ._embed_arguments import fitting
 from ._function import _signature
-from ._tracehost import Function, TensorSpec
+from ._tracehost import Function
 
 __all__ = ["NotFound", "complete", "entry", "find", "fitting", "misfit"]
 
@@ -84,21 +85,10 @@ def _declared(function: Function) -> str:
     shown = []
     for p in parameters:
         if specs:
-            shown.append(f"{p.name}: {_spec_text(specs.pop(0))}")
+            shown.append(f"{p.name}: {brief(specs.pop(0))}")
         else:
             shown.append(str(p.replace(annotation=p.empty)))
     return f"({', '.join(shown)})"
-
-
-def _spec_text(spec: Any) -> str:
-    """As the signatures of archives are written."""
-    if isinstance(spec, TensorSpec):
-        sizes = "..." if spec.shape is None else ", ".join(map(str, spec.shape))
-        return f"{str(spec.dtype).removeprefix('torch.')}[{sizes}]"
-    if isinstance(spec, dict):
-        return "{" + ", ".join(f"{k!r}: {_spec_text(v)}" for k, v in spec.items()) + "}"
-    inner = ", ".join(map(_spec_text, spec))
-    return f"({inner})" if isinstance(spec, tuple) else f"[{inner}]"
 
 
 def _loaded(module: str) -> types.ModuleType:

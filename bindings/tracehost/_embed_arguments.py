@@ -14,7 +14,7 @@ import typing
 from collections.abc import Callable
 from typing import Any
 
-from ._errors import SignatureError
+from ._arguments.signature import mismatch
 from ._function import _signature
 
 _KIND = inspect._ParameterKind
@@ -27,9 +27,7 @@ def fitting(function: Any) -> Callable[[list[Any], list[str]], list[Any]] | None
     try:
         hints = typing.get_type_hints(body)
         parameters = list(_signature(body).parameters.values())
-    except (
-        Exception
-    ):  # annotations that name nothing, callables without a signature: nothing to go by
+    except Exception:  # annotations that name nothing, callables without a signature
         return None
     fits = {p.name: fit for p in parameters if (fit := _fit_of(hints.get(p.name)))}
     if not fits:
@@ -90,17 +88,12 @@ def _record(cls: type, fields: dict[str, bool]) -> Fit:
             return value
         for name, required in fields.items():
             if required and name not in value:
-                raise _misfit(
-                    path, f"the field '{name}'", "no such field", f"lacks the field '{name}'"
-                )
+                what = f" lacks the field '{name}'"
+                raise mismatch(path, f"the field '{name}'", "no such field", what)
         for name in value:
             if name not in fields:
-                raise _misfit(
-                    path,
-                    f"no field '{name}'",
-                    repr(value[name]),
-                    f"has the field '{name}', which {cls.__name__} has not",
-                )
+                what = f" has the field '{name}', which {cls.__name__} has not"
+                raise mismatch(path, f"no field '{name}'", repr(value[name]), what)
         if fits is None:  # not earlier: a class may have fields of its own kind
             fits = {name: _fit_of(hints.get(name)) for name in fields}
         given = {n: f(v, f"{path}.{n}") if (f := fits[n]) else v for n, v in value.items()}
@@ -127,10 +120,5 @@ def _member(cls: type[enum.Enum], value: Any, path: str) -> Any:
     if issubclass(cls, str):
         return value
     members = ", ".join(f"{cls.__name__}.{member}" for member in cls.__members__)
-    raise _misfit(path, f"one of {members}", repr(value), f"is {value!r}, none of {members}")
-
-
-def _misfit(path: str, expected: str, got: str, what: str) -> SignatureError:
-    error = SignatureError(f"argument '{path}' {what}")
-    error.parameter, error.expected, error.got = path, expected, got
-    return error
+    what = f" is {value!r}, none of {members}"
+    raise mismatch(path, f"one of {members}", repr(value), what)

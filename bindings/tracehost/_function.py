@@ -21,10 +21,7 @@ from ._as_function import bind
 from ._tracehost import Function, TensorSpec
 
 # Options whose part of tracehost is not there yet, with the only value that is taken until then.
-_STILL_TO_COME = {
-    "executor": "interpreter",
-    "optimize": "off",
-}
+_STILL_TO_COME = {"executor": "interpreter", "optimize": "off"}
 
 # In the order of trace::ValueReads.
 _VALUE_READS = ("trace", "error", "guard", "bake")
@@ -162,19 +159,18 @@ def function(
             f"value_reads must be 'trace', 'error', 'guard' or 'bake', got {value_reads!r}"
         )
     _check_validate(validate)
-    decorate = functools.partial(
-        function,
-        input_signature=input_signature,
-        name=name,
-        limit=limit,
-        watch=watch,
-        reduce_retracing=reduce_retracing,
-        autograph=autograph,
-        value_reads=value_reads,
-        validate=validate,
-        **{GOES_ON: goes_on},
-        **options,
-    )
+    given = {
+        "input_signature": input_signature,
+        "name": name,
+        "limit": limit,
+        "watch": watch,
+        "reduce_retracing": reduce_retracing,
+        "autograph": autograph,
+        "value_reads": value_reads,
+        "validate": validate,
+        GOES_ON: goes_on,
+    }
+    decorate = functools.partial(function, **given)
     if func is None:
         return decorate
     if isinstance(func, (staticmethod, classmethod)):
@@ -214,17 +210,7 @@ def function(
         bool(goes_on),
     )
     functools.update_wrapper(made, func, updated=())
-    _options[made] = {
-        "input_signature": input_signature,
-        "name": name,
-        "limit": limit,
-        "watch": watch,
-        "reduce_retracing": reduce_retracing,
-        "autograph": autograph,
-        "value_reads": value_reads,
-        "validate": validate,
-        GOES_ON: goes_on,
-    }
+    _options[made] = given
     return made
 
 
@@ -308,13 +294,12 @@ def _innermost(func: Any) -> Any:
 
 
 def _definition(func: Any) -> tuple[str, int]:
-    code = getattr(func, "__code__", None)
-    if code is None:  # a callable object: the place of its class's code
-        for name in ("forward", "__call__"):
-            code = getattr(getattr(type(func), name, None), "__code__", None)
-            if code is not None:
-                break
-    return (code.co_filename, code.co_firstlineno) if code is not None else ("", 0)
+    # Of a callable object the place of its class's code.
+    methods = (getattr(type(func), name, None) for name in ("forward", "__call__"))
+    for owner in (func, *methods):
+        if (code := getattr(owner, "__code__", None)) is not None:
+            return code.co_filename, code.co_firstlineno
+    return "", 0
 
 
 _sites: dict[int, tuple[Any, int]] = {}
@@ -366,10 +351,6 @@ def deep_copy(made: Function, memo: dict[int, Any]) -> Function:
     return function(copied, **_options[made])
 
 
-def _remake(func: Callable[..., Any], options: dict[str, Any]) -> Function:
-    return function(func, **options)
-
-
 def reduce(made: Function) -> Any:
     """Pickle by reference where the Function can be imported, else with an empty cache."""
     module, path = getattr(made, "__module__", None), getattr(made, "__qualname__", "")
@@ -383,4 +364,4 @@ def reduce(made: Function) -> Any:
         raise pickle.PicklingError(
             f"{made!r} can't be pickled: {module}.{path} is not found there. Define it at the top level of a module."
         )
-    return _remake, (inner, _options[made])
+    return functools.partial(function, **_options[made]), (inner,)

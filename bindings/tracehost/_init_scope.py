@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from types import TracebackType
-
 from . import _tracehost
 
 
@@ -39,12 +37,7 @@ class init_scope:
     def __enter__(self) -> None:
         self._blocks.append(_tracehost.enter_lifted())
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         _tracehost.leave_lifted(self._blocks.pop())
 
 

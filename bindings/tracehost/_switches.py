@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from types import TracebackType
 
 from . import _tracehost
 from ._tracehost import Stance as _Stance
@@ -25,12 +24,7 @@ class Switch:
             self._take_back = None
         _tracehost.push_stance(self._inside)
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         _tracehost.pop_stance()
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import warnings
-from types import TracebackType
 from typing import Any
 
 from ._reports.monitor import described, function_of, latest_traces, listed, times
@@ -40,12 +39,7 @@ class assert_traces:
         self._entered = True
         self._before = self._function.tracing_count()
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         count = self._function.tracing_count() - self._before
         if kind is not None or count == self._n:
             return

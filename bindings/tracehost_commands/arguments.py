@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import inspect
 import re
 from typing import Any
 
@@ -44,6 +45,13 @@ def arguments(text: str, on: torch.device | None) -> list[Any]:
         tensor = _TENSOR.match(part)
         result.append(_literal(part) if tensor is None else _spec(tensor, part, on))
     return result
+
+
+def check_fits(text: str, values: list[Any], signature: inspect.Signature) -> None:
+    try:
+        signature.bind(*values)
+    except TypeError as error:
+        raise UsageError(f"--signature '{text}' does not fit {signature}: {error}") from None
 
 
 def _literal(part: str) -> Any:

@@ -13,9 +13,9 @@ import tracehost
 from tracehost import ConcreteFunction, Function
 from tracehost._archive import describe, shown_path
 
-from .arguments import arguments, device
+from .arguments import arguments, check_fits, device
 from .errors import CommandError, UsageError
-from .options import read
+from .options import only, read
 from .target import find
 
 
@@ -30,9 +30,7 @@ class Options:
 
 def main(words: list[str], targets: list[str]) -> int:
     options = read(Options, words)
-    if len(targets) != 1:
-        got = f", got '{' '.join(targets)}'" if targets else ""
-        raise UsageError(f"'export' takes one MODULE:FUNCTION or SCRIPT.py:FUNCTION{got}")
+    target = only(targets, "'export' takes one MODULE:FUNCTION or SCRIPT.py:FUNCTION")
     if options.output is None:
         raise UsageError("'export' needs the file to write: -o OUT")
     if options.device is not None and not options.signature:
@@ -41,12 +39,11 @@ def main(words: list[str], targets: list[str]) -> int:
     signatures = [arguments(text, on) for text in options.signature]
     _check_writable(options.output)  # before code of the user's runs
 
-    target = targets[0]
     function = _function(target, find(target))
     if signatures and isinstance(function, ConcreteFunction):
         raise UsageError(f"{target} is a ConcreteFunction, which has a signature")
     for text, given in zip(options.signature, signatures):
-        _check_fits(text, given, function)
+        check_fits(text, given, inspect.signature(function))
     name = options.name or target.rpartition(":")[2].rpartition(".")[2]
     try:
         made = [function.get_concrete_function(*s) for s in signatures] or function
@@ -64,14 +61,6 @@ def _function(target: str, found: Any) -> Any:
     if not callable(found):
         raise UsageError(f"{target} is a {type(found).__name__}, no function")
     return tracehost.function(found)
-
-
-def _check_fits(text: str, given: list[Any], function: Function) -> None:
-    signature = inspect.signature(function)
-    try:
-        signature.bind(*given)
-    except TypeError as error:
-        raise UsageError(f"--signature '{text}' does not fit {signature}: {error}") from None
 
 
 def _check_writable(path: str) -> None:

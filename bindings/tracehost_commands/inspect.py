@@ -13,7 +13,7 @@ from tracehost import _archive
 
 from .arguments import device
 from .errors import CommandError, UsageError
-from .options import read
+from .options import only, read
 
 
 @dataclass
@@ -26,22 +26,18 @@ class Options:
 
 def main(words: list[str], files: list[str]) -> int:
     options = read(Options, words)
-    if len(files) != 1:
-        got = f", got '{' '.join(files)}'" if files else ""
-        raise UsageError(f"'inspect' takes one FILE{got}")
+    file = only(files, "'inspect' takes one FILE")
     if options.json + (options.graph is not None) + (options.code is not None) > 1:
         raise UsageError("give one of --json, --graph and --code")
     try:
         # A pipe is rejected below. Without this flag, the open would wait for a writer.
-        os.close(os.open(files[0], os.O_RDONLY | os.O_NONBLOCK))
-        if os.path.isdir(files[0]):
+        os.close(os.open(file, os.O_RDONLY | os.O_NONBLOCK))
+        if os.path.isdir(file):
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
     except OSError as error:
-        raise UsageError(
-            f"cannot open '{_archive.shown_path(files[0])}': {error.strerror}"
-        ) from None
+        raise UsageError(f"cannot open '{_archive.shown_path(file)}': {error.strerror}") from None
     try:
-        text = _text(files[0], options)
+        text = _text(file, options)
     except IndexError as error:  # there is no graph of that number
         raise UsageError(str(error)) from None
     except tracehost.Error as error:

@@ -30,6 +30,14 @@ def read(kind: type[T], words: list[str]) -> T:
     return kind(**values)
 
 
+def only(words: list[str], takes: str) -> str:
+    """The word of a command that takes one. `takes`, for the message: `'inspect' takes one FILE`."""
+    if len(words) != 1:
+        got = f", got '{' '.join(words)}'" if words else ""
+        raise UsageError(takes + got)
+    return words[0]
+
+
 def _number(option: str, takes: str, value: str) -> int | float:
     try:
         number = int(value) if takes == "int" else float(value)

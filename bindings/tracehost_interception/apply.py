@@ -22,7 +22,7 @@ def replace_in(module: Any, targets: list[Target], final: bool = True) -> None:
         if replace.is_ours(owner, name):
             target.met = True
             continue
-        made = _made(target, owner, name, found)
+        made = _made(target, found)
         if made is None or made is found:
             continue
         replace.put(owner, name, made)
@@ -44,7 +44,7 @@ def find(module: Any, path: str) -> tuple[Any, str, Any]:
     return owner, name, found
 
 
-def _made(target: Target, owner: Any, name: str, found: Any) -> Any:
+def _made(target: Target, found: Any) -> Any:
     if found is None and target.module == "__main__":  # `step = None`, and later the function
         target.met = False
         return None
@@ -55,7 +55,7 @@ def _made(target: Target, owner: Any, name: str, found: Any) -> Any:
         return None
     if target.traces:
         return traced(target, found)
-    return routed(target, owner, found)
+    return routed(target, found)
 
 
 def _article(what: str) -> str:

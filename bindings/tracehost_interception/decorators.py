@@ -15,7 +15,7 @@ from .messages import tell_meaningless
 from .targets import Target
 
 
-def routed(target: Target, owner: Any, original: Any) -> Any:
+def routed(target: Target, original: Any) -> Any:
     """The decorator in place of `original`."""
     if target.module == "torch":
         from .torch_compile import compile_for

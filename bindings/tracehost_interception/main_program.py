@@ -70,18 +70,12 @@ def _tell_missing(missing: set[str], names: _Names) -> None:
             )
 
 
-class _Here(ast.NodeVisitor):
-    """Visits the module itself, and nothing in functions and classes."""
-
-    def visit_FunctionDef(self, node: Any) -> Any:
-        return node
-
-    visit_AsyncFunctionDef = visit_ClassDef = visit_Lambda = visit_FunctionDef
+_DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 
 
 def _names_of(node: ast.AST) -> set[str]:
     """The names that this node itself binds."""
-    if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+    if isinstance(node, _DEFINITIONS):
         return {node.name}
     if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
         return {node.id}
@@ -90,8 +84,8 @@ def _names_of(node: ast.AST) -> set[str]:
     return set()
 
 
-class _Names(_Here):
-    """All that the module binds."""
+class _Names(ast.NodeVisitor):
+    """All that the module itself binds, and what its functions bind as globals."""
 
     def __init__(self) -> None:
         self.found: set[str] = set()
@@ -104,13 +98,14 @@ class _Names(_Here):
         self.found |= _names_of(node)
         super().generic_visit(node)
 
-    def visit_FunctionDef(self, node: Any) -> Any:
-        self.found |= _names_of(node)
-        self.found |= {
-            name for n in ast.walk(node) if isinstance(n, ast.Global) for name in n.names
-        }
+    def visit_FunctionDef(self, node: Any) -> None:
+        declared = (n.names for n in ast.walk(node) if isinstance(n, ast.Global))
+        self.found |= _names_of(node).union(*declared)
 
     visit_AsyncFunctionDef = visit_ClassDef = visit_FunctionDef
+
+    def visit_Lambda(self, node: ast.Lambda) -> None:
+        """Binds nothing here."""
 
 
 class _Binder(ast.NodeTransformer):
@@ -131,12 +126,12 @@ class _Binder(ast.NodeTransformer):
         names = self._own_names(statement)
         if "*" in names:
             names = self._roots
-        if not isinstance(statement, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+        if not isinstance(statement, _DEFINITIONS):
             self.generic_visit(statement)
         return [statement, *(_call(name, statement) for name in sorted(names & self._roots))]
 
     def _own_names(self, statement: ast.stmt) -> set[str]:
-        if isinstance(statement, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+        if isinstance(statement, _DEFINITIONS):
             return _names_of(statement)
         bodies = ("body", "orelse", "finalbody", "handlers", "cases")
         names = _names_of(statement)

@@ -19,9 +19,6 @@ class StandIn(torch.nn.Module):
         vars(self)["_module"] = module
         super().__init__()
         vars(self)["forward"] = function
-        self._join()
-
-    def _join(self) -> None:
         vars(self).update({name: vars(self._module)[name] for name in self._shared})
 
     @property

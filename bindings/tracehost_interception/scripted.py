@@ -10,12 +10,24 @@ from . import graph_files
 from .modules import StandIn
 
 
-class ScriptedModule(StandIn):
+class _Graphs:
+    """What either has of its graphs. `_function`: the Function."""
+
+    graph = property(lambda self: graph_files.first_graph(self._function, "graph").graph)
+    inlined_graph = graph
+    code = property(lambda self: graph_files.first_graph(self._function, "code").code)
+
+    def save(self, f: Any, _extra_files: Any = None) -> None:
+        graph_files.save(self._function, f, _extra_files)
+
+    def save_to_buffer(self, _extra_files: Any = None) -> bytes:
+        return graph_files.save_to_buffer(self._function, _extra_files)
+
+
+class ScriptedModule(_Graphs, StandIn):
     """What torch.jit.trace and torch.jit.script give for a module."""
 
-    graph = property(lambda self: graph_files.first_graph(self.forward, "graph").graph)
-    inlined_graph = graph
-    code = property(lambda self: graph_files.first_graph(self.forward, "code").code)
+    _function = property(lambda self: self.forward)
 
     @property
     def original_name(self) -> str:
@@ -24,14 +36,8 @@ class ScriptedModule(StandIn):
     def _hint(self) -> str:
         return "; it is tracehost's, by --intercept torch.jit.*, and no ScriptModule"
 
-    def save(self, f: Any, _extra_files: Any = None) -> None:
-        graph_files.save(self.forward, f, _extra_files)
 
-    def save_to_buffer(self, _extra_files: Any = None) -> bytes:
-        return graph_files.save_to_buffer(self.forward, _extra_files)
-
-
-class ScriptedFunction:
+class ScriptedFunction(_Graphs):
     """What torch.jit.trace and torch.jit.script give for a function."""
 
     def __init__(self, func: Any, function: Any) -> None:
@@ -46,16 +52,6 @@ class ScriptedFunction:
         if name.startswith("_"):
             raise AttributeError(name)
         return getattr(self._function, name)
-
-    graph = property(lambda self: graph_files.first_graph(self._function, "graph").graph)
-    inlined_graph = graph
-    code = property(lambda self: graph_files.first_graph(self._function, "code").code)
-
-    def save(self, f: Any, _extra_files: Any = None) -> None:
-        graph_files.save(self._function, f, _extra_files)
-
-    def save_to_buffer(self, _extra_files: Any = None) -> bytes:
-        return graph_files.save_to_buffer(self._function, _extra_files)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Any:
         return self

@@ -76,17 +76,12 @@ def _place(text: str, shown: str, form: str) -> tuple[str, str]:
     return module, path
 
 
+_FLAGS = dict.fromkeys(("true", "on", "yes", "1"), True)
+_FLAGS |= dict.fromkeys(("false", "off", "no", "0"), False)
+
+
 def _flag(text: str) -> bool:
-    return {
-        "true": True,
-        "on": True,
-        "yes": True,
-        "1": True,
-        "false": False,
-        "off": False,
-        "no": False,
-        "0": False,
-    }[text.lower()]
+    return _FLAGS[text.lower()]
 
 
 def _validate(text: str) -> str | int:

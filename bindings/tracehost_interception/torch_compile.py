@@ -55,11 +55,9 @@ def compiled(model: Any, options: dict[str, Any], where: str = "?") -> Any:
         ours["name"] = ours["name"] or type(model.module).__name__
     if not isinstance(model, torch.nn.Module):
         return decorated(model, "torch.compile", where, **ours)
-    return (
-        model
-        if isinstance(model, OptimizedModule)
-        else OptimizedModule(model, make(model, **ours), options)
-    )
+    if isinstance(model, OptimizedModule):
+        return model
+    return OptimizedModule(model, make(model, **ours), options)
 
 
 class OptimizedModule(StandIn):

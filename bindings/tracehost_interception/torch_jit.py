@@ -84,8 +84,7 @@ def _accept_ours() -> None:
         before = getattr(torch.jit, name)
         if hasattr(before, "_tracehost"):
             continue
-        accepting = _accepting(name, before)
-        replace.put(torch.jit, name, accepting)
+        replace.put(torch.jit, name, _accepting(name, before))
 
 
 def _accepting(name: str, before: Any) -> Any:

@@ -33,11 +33,8 @@ def tell_if_unmet(target: Target, main: str) -> None:
 
 
 def _script_name() -> str:
-    return (
-        sys.argv[0].rpartition("/")[2].removesuffix(".py")
-        if sys.argv and sys.argv[0].endswith(".py")
-        else ""
-    )
+    script = sys.argv[0] if sys.argv else ""
+    return script.rpartition("/")[2].removesuffix(".py") if script.endswith(".py") else ""
 
 
 def _own() -> list[str]:
@@ -45,11 +42,10 @@ def _own() -> list[str]:
 
 
 def _why_not_main(main: str) -> str:
-    main_file = str(getattr(sys.modules.get("__main__"), "__file__", None) or "")
-    seen = main or main_program.was_run
-    if seen:
+    if main or main_program.was_run:
         return ""
-    kind = f"'{main_file}'" if main_file else "standard input"
+    file = getattr(sys.modules.get("__main__"), "__file__", None)
+    kind = f"'{file}'" if file else "standard input"
     return (
         f"; in {kind} functions can't be traced: only in a script named *.py, with -m and with -c"
     )

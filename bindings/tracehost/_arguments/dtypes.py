@@ -13,13 +13,13 @@ _AMBIGUOUS = {"int": ("int32", "int64"), "float": ("float32", "float64")}
 _ALIASES = {"half": torch.float16, "double": torch.float64}
 
 
-def _named() -> dict[str, torch.dtype]:
-    """By the one name that each has: `float32`, not `float`."""
-    found = {v for v in vars(torch).values() if isinstance(v, torch.dtype)}
-    return {str(dtype).removeprefix("torch."): dtype for dtype in found}
+def name_of(dtype: torch.dtype) -> str:
+    """`float32`"""
+    return str(dtype).removeprefix("torch.")
 
 
-_NAMES = _named()
+# By the one name that each has: `float32`, not `float`.
+_NAMES = {name_of(v): v for v in vars(torch).values() if isinstance(v, torch.dtype)}
 
 
 def dtype_of(value: Any, what: str, others: str = "") -> torch.dtype:

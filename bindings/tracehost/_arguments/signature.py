@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import inspect
 import reprlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import torch
@@ -152,10 +152,17 @@ def _not_specs(spec: Any, depth: int = 0) -> Iterator[Any]:
     if depth > _DEEPEST:
         raise TypeError(f"input_signature is nested deeper than {_DEEPEST} levels.")
     if isinstance(spec, (tuple, list, dict)):
-        for inner in spec.values() if isinstance(spec, dict) else spec:
+        for inner in _items(spec):
             yield from _not_specs(inner, depth + 1)
     elif not isinstance(spec, TensorSpec):
         yield spec
+
+
+def _items(value: Any) -> Iterable[Any]:
+    """Those of a container; none of anything else."""
+    if isinstance(value, dict):
+        return value.values()
+    return value if isinstance(value, (tuple, list)) else ()
 
 
 def _copied(spec: Any) -> Any:
@@ -227,21 +234,14 @@ def _wanted(constraint: Any, default: Any) -> Any:
 
 
 def _is_frozen(constraint: Any) -> bool:
-    if isinstance(constraint, (dict, tuple, list)):
-        inner = constraint.values() if isinstance(constraint, dict) else constraint
-        return any(map(_is_frozen, inner))
-    return isinstance(constraint, _Frozen)
+    return isinstance(constraint, _Frozen) or any(map(_is_frozen, _items(constraint)))
 
 
 def _leaves(constraint: Any) -> Iterator[TensorSpec]:
     if isinstance(constraint, TensorSpec):
         yield constraint
-    elif isinstance(constraint, dict):
-        for inner in constraint.values():
-            yield from _leaves(inner)
-    elif isinstance(constraint, (tuple, list)):
-        for inner in constraint:
-            yield from _leaves(inner)
+    for inner in _items(constraint):
+        yield from _leaves(inner)
 
 
 # -- calling -------------------------------------------------------------------------------------------------
@@ -258,7 +258,7 @@ def _fit(constraint: Any, value: Any, path: str, tracing: bool) -> Any:
             typed = hasattr(type(value), "__tracehost_type__")
             return value if typed else constraint.value
         expected = f"{_shown(constraint.value)} (its default: input_signature has no spec for it)"
-        raise _mismatch(path, expected, _shown(value))
+        raise mismatch(path, expected, _shown(value))
     return _fit_container(constraint, value, path, tracing)
 
 
@@ -266,14 +266,14 @@ def _fit_container(constraint: Any, value: Any, path: str, tracing: bool) -> Any
     alike = type(value) is type(constraint) and len(value) == len(constraint)
     if isinstance(constraint, dict):
         if not alike or value.keys() != constraint.keys():
-            raise _mismatch(path, _shown_dict(constraint), _shown_dict(value))
+            raise mismatch(path, _shown_container(constraint), _shown_container(value))
         made = {
             k: _fit(inner, value[k], f"{path}[{k!r}]", tracing) for k, inner in constraint.items()
         }
         same = list(made) == list(value) and all(made[k] is value[k] for k in made)
         return value if same else _like(value, made)
     if not alike:
-        raise _mismatch(path, _shown_length(constraint), _shown_length(value))
+        raise mismatch(path, _shown_container(constraint), _shown_container(value))
     items = [
         _fit(inner, item, f"{path}[{i}]", tracing)
         for i, (inner, item) in enumerate(zip(constraint, value))
@@ -284,24 +284,25 @@ def _fit_container(constraint: Any, value: Any, path: str, tracing: bool) -> Any
 def _fit_tensor(spec: TensorSpec, value: Any, path: str, tracing: bool) -> torch.Tensor:
     if isinstance(value, torch.Tensor):
         if not spec.is_compatible_with(value):
-            raise _mismatch(path, repr(spec), _shown(value, spec))
+            raise mismatch(path, repr(spec), _shown(value, spec))
         if tracing and spec.shape is not None:
             # A size that the trace around has as any: reading it makes it a condition of that trace.
             for dimension, size in enumerate(spec.shape):
                 if size is not None and value.shape[dimension] != size:
-                    raise _mismatch(path, repr(spec), _shown(value, spec))
+                    raise mismatch(path, repr(spec), _shown(value, spec))
         return value
     try:
         made = as_tensor(spec, value)
     except Unfit as reason:
-        raise _mismatch(path, repr(spec), f"{_shown(value)}: {reason}") from None
+        raise mismatch(path, repr(spec), f"{_shown(value)}: {reason}") from None
     if not spec.is_compatible_with(made):
-        raise _mismatch(path, repr(spec), f"{_shown(value)}, which makes {tensor_text(made)}")
+        raise mismatch(path, repr(spec), f"{_shown(value)}, which makes {tensor_text(made)}")
     return made
 
 
-def _mismatch(path: str, expected: str, got: str) -> SignatureError:
-    error = SignatureError(f"argument '{path}': expected {expected}, got {got}")
+def mismatch(path: str, expected: str, got: str, what: str = "") -> SignatureError:
+    """`what`: in the message, in place of what is expected."""
+    error = SignatureError(f"argument '{path}'{what or f': expected {expected}, got {got}'}")
     error.parameter, error.expected, error.got = path, expected, got
     return error
 
@@ -313,13 +314,9 @@ def _shown(value: Any, spec: TensorSpec | None = None) -> str:
     return tensor_text(value) + (", cpu" if elsewhere else "")
 
 
-def _shown_length(value: Any) -> str:
-    if not isinstance(value, (tuple, list)):
-        return _shown_dict(value)
-    return f"a {type(value).__name__} of {len(value)}"
-
-
-def _shown_dict(value: Any) -> str:
-    if not isinstance(value, dict):
-        return _shown_length(value) if isinstance(value, (tuple, list)) else _shown(value)
-    return f"a {type(value).__name__} with the keys {_shorten.repr(list(value))}"
+def _shown_container(value: Any) -> str:
+    if isinstance(value, dict):
+        return f"a {type(value).__name__} with the keys {_shorten.repr(list(value))}"
+    if isinstance(value, (tuple, list)):
+        return f"a {type(value).__name__} of {len(value)}"
+    return _shown(value)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -20,6 +21,13 @@ def __init__(
     name: str | None = None,
 ) -> None:
     _make(self, shape, dtype_of(dtype, "TensorSpec: dtype"), device, name)
+
+
+def fits(shape: Sequence[int], declared: Sequence[int | None] | None) -> bool:
+    """Whether a shape, as it is now, is as declared."""
+    return declared is None or (
+        len(shape) == len(declared) and all(d in (None, n) for n, d in zip(shape, declared))
+    )
 
 
 TensorSpec.__init__ = __init__  # type: ignore[method-assign]

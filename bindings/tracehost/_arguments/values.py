@@ -11,11 +11,9 @@ from .._tracehost import TensorSpec
 
 _KINDS = ("bool", "int", "float", "complex")  # each is taken for those that follow
 _OF_ARRAY = {"b": 0, "i": 1, "u": 1, "f": 2, "c": 3}
-_INTEGERS = {torch.int8, torch.int16, torch.int32, torch.int64} | {
-    torch.uint8,
-    torch.uint16,
-    torch.uint32,
-    torch.uint64,
+_INTEGERS = {
+    *(torch.int8, torch.int16, torch.int32, torch.int64),
+    *(torch.uint8, torch.uint16, torch.uint32, torch.uint64),
 }
 
 
@@ -23,10 +21,15 @@ class Unfit(Exception):
     """Why a value does not become a tensor; for the message."""
 
 
+def last_kind(dtype: torch.dtype) -> int:
+    """The index of the last one of bool, int, float, complex that the dtype takes."""
+    return 3 if dtype.is_complex else 2 if dtype.is_floating_point else int(dtype != torch.bool)
+
+
 def as_tensor(spec: TensorSpec, value: Any) -> torch.Tensor:
     """A new tensor of the spec's dtype and device. Nothing is lost but digits of a float."""
     dtype = spec.dtype
-    most = 3 if dtype.is_complex else 2 if dtype.is_floating_point else int(dtype != torch.bool)
+    most = last_kind(dtype)
     limits = torch.iinfo(dtype) if most == 1 and dtype in _INTEGERS else None
     numpy = sys.modules.get("numpy")
     if numpy is not None and isinstance(value, (numpy.ndarray, numpy.generic)):

@@ -82,8 +82,7 @@ class _ArrayCall(Call):
     def _converted(self, value: Any, i: int) -> torch.Tensor:
         import numpy
 
-        if isinstance(
-            value, numpy.ndarray
-        ):  # in order, of this machine's byte order, nobody else's
+        if isinstance(value, numpy.ndarray):
+            # In order, of this machine's byte order, nobody else's.
             value = numpy.array(value, dtype=value.dtype.newbyteorder("="), order="C")
         return super()._converted(value, i)

@@ -9,7 +9,8 @@ from typing import Any
 import torch
 
 from .. import _tracehost
-from .._arguments.dtypes import dtype_of, is_dtype
+from .._arguments.dtypes import dtype_of, is_dtype, name_of
+from .._arguments.tensor_spec import fits
 from .._arguments.values import Unfit, as_tensor
 from .._errors import SignatureError
 from .._traced.traced_number import TracedNumber
@@ -119,7 +120,8 @@ class Call:
         self.dtypes = _dtypes(dtype, self.what)
         self.shapes = _shapes(shape, self.what, self.single, len(self.dtypes))
         self.tensors: list[torch.Tensor] | None = []
-        # By place: a number, or what makes an argument of the next tensor. None: all are tensors.
+        # By place: a number; torch.Tensor for the next tensor; what makes a number of the next scalar.
+        # None: all are tensors.
         self.numbers: list[Any] | None = []
         scalars: list[torch.Tensor] = []  # numbers of the graph; they follow the tensors
         if not isinstance(inputs, (list, tuple)):
@@ -128,7 +130,7 @@ class Call:
             self._add(i, value, scalars)
         self.count = len(self.tensors)
         self.tensors += scalars
-        if all(kind is _tensor for kind in self.numbers):
+        if all(kind is torch.Tensor for kind in self.numbers):
             self.numbers = None
 
     def _add(self, i: int, value: Any, scalars: list[torch.Tensor]) -> None:
@@ -136,7 +138,7 @@ class Call:
             inside = _tracehost.inside_function()
             if inside and _tracehost._number_is_size(value):
                 scalars.append(value)
-                self.numbers.append(_size)
+                self.numbers.append(int)
             elif inside and _tracehost._number_is_read(value):
                 scalars.append(_tracehost._number_tensor(value))
                 self.numbers.append(_item)
@@ -144,7 +146,7 @@ class Call:
                 self.numbers.append(value.__class__(value))
         elif isinstance(value, torch.Tensor):
             self.tensors.append(value)
-            self.numbers.append(_tensor)
+            self.numbers.append(torch.Tensor)
         elif isinstance(value, _NUMBERS):
             self.numbers.append(value)
         else:
@@ -158,12 +160,11 @@ class Call:
             result = self.func(*tensors)
         else:
             each, scalars = iter(tensors), iter(tensors[self.count :])
-            result = self.func(
-                *(
-                    next(each) if v is _tensor else v(next(scalars)) if v in (_size, _item) else v
-                    for v in self.numbers
-                )
+            arguments = (
+                next(each) if v is torch.Tensor else v(next(scalars)) if v in (int, _item) else v
+                for v in self.numbers
             )
+            result = self.func(*arguments)
         if self.single:
             return [self._checked(result, 0)]
         if not self.dtypes:
@@ -189,9 +190,7 @@ class Call:
                 f"{value.dtype}",
                 f"result.to({dtype})",
             )
-        if shape is not None and not (
-            len(shape) == value.dim() and all(a in (None, b) for a, b in zip(shape, value.shape))
-        ):
+        if not fits(value.shape, shape):
             self._refuse(
                 f"returned a tensor of shape {list(value.shape)}{self._of(i)}, not the declared "
                 f"{shape}"
@@ -204,7 +203,7 @@ class Call:
         if numpy is not None and isinstance(value, (numpy.ndarray, numpy.generic)):
             made = torch.as_tensor(value)
             if made.dtype is not dtype:
-                name = str(dtype).removeprefix("torch.")
+                name = name_of(dtype)
                 self._refuse(
                     f"returned an array of {value.dtype}{self._of(i)}, not the declared {dtype}",
                     f"{made.dtype}",
@@ -225,14 +224,6 @@ class Call:
         where = self.where or _tracehost.here()
         remedy = f" Return {convert}, or declare {declare}." if convert else " Change one of them."
         raise SignatureError(f"{self.what} '{self.name}' at {where} {what}.{remedy}")
-
-
-def _tensor(tensor: torch.Tensor) -> torch.Tensor:
-    return tensor
-
-
-def _size(tensor: torch.Tensor) -> int:
-    return int(tensor)
 
 
 def _item(tensor: torch.Tensor) -> bool | int | float:

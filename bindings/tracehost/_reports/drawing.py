@@ -6,7 +6,7 @@ import shutil
 import subprocess
 from typing import Any
 
-from .html import MOST_CODE, cut
+from .html import cut, first_lines
 
 MOST_NODES = 300  # a larger graph takes dot minutes, and nobody can read it
 _SECONDS = 20
@@ -26,10 +26,7 @@ class Drawing:
         self._graph, self._title = graph, title
 
     def __repr__(self) -> str:
-        lines = str(self._graph).rstrip().split("\n")
-        if len(lines) > MOST_CODE:
-            lines = [*lines[:MOST_CODE], f"... and {len(lines) - MOST_CODE} more lines"]
-        return "\n".join([self._title, *lines])
+        return "\n".join([self._title, *first_lines(str(self._graph))])
 
     def _repr_svg_(self) -> str | None:
         dot = shutil.which("dot")

@@ -8,8 +8,8 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from .._cells import in_cells
-from .._concrete import ConcreteFunction
-from .._tracehost import Function, TensorSpec
+from .._concrete import ConcreteFunction, brief, is_constant
+from .._tracehost import Function
 from .report import events
 
 MOST_ROWS = 25
@@ -23,6 +23,12 @@ _CAPTION = "text-align:left;color:inherit"
 
 def cut(text: str, most: int = MOST_TEXT) -> str:
     return text if len(text) <= most else text[: most - 1] + "…"
+
+
+def first_lines(text: str) -> list[str]:
+    lines = text.rstrip().split("\n")
+    left = len(lines) - MOST_CODE
+    return [*lines[:MOST_CODE], f"... and {left} more lines"] if left > 0 else lines
 
 
 def table(caption: str, head: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
@@ -45,11 +51,8 @@ def table(caption: str, head: Sequence[str], rows: Iterable[Sequence[Any]]) -> s
 
 def _row(tag: str, cells: Sequence[Any]) -> str:
     style = _CELL + (_ON_ONE_LINE if tag == "th" else "")
-    return (
-        "<tr>"
-        + "".join(f'<{tag} style="{style}">{_text(cell)}</{tag}>' for cell in cells)
-        + "</tr>"
-    )
+    inside = "".join(f'<{tag} style="{style}">{_text(cell)}</{tag}>' for cell in cells)
+    return f"<tr>{inside}</tr>"
 
 
 def _text(value: Any) -> str:
@@ -60,37 +63,14 @@ def signature_of(function: ConcreteFunction) -> str:
     """As a Function's table has it, and the result: (x: float32[None, 3], n=2) -> float32[None, 3]"""
     parameters = []
     for name, _, value in function._arguments(function._input_specs()):
-        between = "=" if _is_constant(value) else ": "
-        parameters.append(f"{name}{between}{_brief(value)}")
-    return f"({', '.join(parameters)}) -> {_brief(function.structured_outputs)}"
-
-
-def _is_constant(value: Any) -> bool:
-    if isinstance(value, dict):
-        return all(map(_is_constant, value.values()))
-    if isinstance(value, (list, tuple)):
-        return all(map(_is_constant, value))
-    return not isinstance(value, TensorSpec)
-
-
-def _brief(value: Any) -> str:
-    if isinstance(value, TensorSpec):
-        sizes = "..." if value.shape is None else ", ".join(map(str, value.shape))
-        return f"{str(value.dtype).removeprefix('torch.')}[{sizes}]"
-    if _is_constant(value):
-        return repr(value)
-    if isinstance(value, dict):
-        return "{" + ", ".join(f"{k!r}: {_brief(v)}" for k, v in value.items()) + "}"
-    inside = ", ".join(map(_brief, value))
-    return f"[{inside}]" if isinstance(value, list) else f"({inside})"
+        between = "=" if is_constant(value) else ": "
+        parameters.append(f"{name}{between}{brief(value)}")
+    return f"({', '.join(parameters)}) -> {brief(function.structured_outputs)}"
 
 
 def pre(title: str, text: str) -> str:
     """A long text, folded."""
-    lines = text.rstrip().split("\n")
-    if len(lines) > MOST_CODE:
-        lines = [*lines[:MOST_CODE], f"... and {len(lines) - MOST_CODE} more lines"]
-    inside = html.escape("\n".join(cut(line) for line in lines))
+    inside = html.escape("\n".join(cut(line) for line in first_lines(text)))
     return (
         f"<details><summary>{_text(title)}</summary>"
         f'<pre style="color:inherit;background:transparent">{inside}</pre></details>'
@@ -115,9 +95,8 @@ def _function(self: Function) -> str:
         (s.number, s.signature, s.hits, s.ops, f"{s.trace_ms:.1f}", s.first_call, why.get(s.signature, ""))
         for s in self.specializations()
     ]  # fmt: skip
-    return table(
-        caption, ["#", "signature", "hits", "ops", "trace ms", "first call", "traced because"], rows
-    )
+    head = ["#", "signature", "hits", "ops", "trace ms", "first call", "traced because"]
+    return table(caption, head, rows)
 
 
 def _concrete(self: ConcreteFunction) -> str:

@@ -9,6 +9,7 @@ from .. import _tracehost
 from .._concrete import instance_of
 from .._traced.stand_ins import attempt
 from .._tracehost import Function
+from .monitor import counted
 
 
 @dataclass(frozen=True)
@@ -38,15 +39,14 @@ class Specialization:
     relaxed: bool  # some size may be any
     pinned: tuple[PinnedSize, ...]
     calls_python: bool  # by a py_function
-    unwatched: tuple[
-        str, ...
-    ]  # what the body reaches that may change unseen: `TABLE (net.py): numpy.ndarray`
+    # what the body reaches that may change unseen: `TABLE (net.py): numpy.ndarray`
+    unwatched: tuple[str, ...]
 
     def __str__(self) -> str:
         at = f" at {self.first_call}" if self.first_call else ""
         text = (
-            f"#{self.number} {self.signature}: {_count(self.hits, 'hit')}, "
-            f"{_count(self.ops, 'op')}, {_count(self.captures, 'capture')}, "
+            f"#{self.number} {self.signature}: {counted(self.hits, 'hit')}, "
+            f"{counted(self.ops, 'op')}, {counted(self.captures, 'capture')}, "
             f"traced in {self.trace_ms:.1f} ms{at}"
         )
         if self.unwatched:
@@ -79,9 +79,8 @@ class Explanation:
     specialization: Specialization | None  # the one that serves; on a miss the nearest
     differences: tuple[Difference, ...]  # of the call from that
     cost_ms: float | None  # of a miss, by the mean of this Function's traces; None: it has none
-    plain_calls: (
-        int  # of a miss: such calls that run as plain Python from now on, as traces did not pay
-    )
+    # of a miss: such calls that run as plain Python from now on, as traces did not pay
+    plain_calls: int
 
     def __str__(self) -> str:
         call = f"{self.function} called with {self.signature}"
@@ -102,12 +101,8 @@ class Explanation:
     def _outcome(self, cost: str) -> str:
         if not self.plain_calls:
             return f"it would be traced{cost}"
-        calls = _count(self.plain_calls, "such call")
+        calls = counted(self.plain_calls, "such call")
         return f"it would run as plain Python, as the next {calls} will: the last traces served no later call"
-
-
-def _count(number: int, what: str) -> str:
-    return f"{number} {what}{'' if number == 1 else 's'}"
 
 
 def _specialization(fields: dict[str, Any]) -> Specialization:
@@ -130,8 +125,8 @@ def _report(self: Function) -> str:
     """
     stats = self.stats()
     lines = [
-        f"{self.name}: {_count(stats['calls'], 'call')}, {_count(stats['hits'], 'hit')}, "
-        f"{_count(stats['traces'], 'trace')} in {stats['trace_ms']:.1f} ms, {stats['live']} live, "
+        f"{self.name}: {counted(stats['calls'], 'call')}, {counted(stats['hits'], 'hit')}, "
+        f"{counted(stats['traces'], 'trace')} in {stats['trace_ms']:.1f} ms, {stats['live']} live, "
         f"{stats['evicted']} evicted"
     ]
     if stats["validated"] or stats["unvalidated"]:

@@ -14,7 +14,7 @@ from .._concrete import ConcreteFunction
 from .._switches import _NAMES, functions_run_eagerly, run_functions_eagerly, stance
 from .drawing import Drawing
 from .html import signature_of, table
-from .monitor import function_of
+from .monitor import counted, function_of, why
 from .report import Event, events
 
 _HEAD = ["function", "call", "signature", "trace ms", "traced because"]
@@ -28,7 +28,7 @@ class Traces:
 
     def _rows(self) -> list[tuple[str, ...]]:
         return [
-            (f"{e.function} ({e.definition})", e.call, e.signature, f"{e.ms:.1f}", _why(e))
+            (f"{e.function} ({e.definition})", e.call, e.signature, f"{e.ms:.1f}", why(e))
             for e in self._traces
         ]
 
@@ -37,18 +37,10 @@ class Traces:
 
     def __repr__(self) -> str:
         lines = [
-            f"  {e.function} ({e.definition}) at {e.call}: {_why(e)}, {e.ms:.1f} ms"
+            f"  {e.function} ({e.definition}) at {e.call}: {why(e)}, {e.ms:.1f} ms"
             for e in self._traces
         ]
         return in_cells("\n".join([self._caption, *lines]))
-
-
-def _why(event: Event) -> str:
-    return "; ".join(event.causes) or f"first trace, {event.signature}"
-
-
-def _count(number: int, what: str) -> str:
-    return f"{number} {what}{'' if number == 1 else 's'}"
 
 
 def _sums() -> dict[str, int]:
@@ -72,7 +64,7 @@ class TracehostMagics(Magics):
             counts = {name: number - before[name] for name, number in _sums().items()}
             made = [event for event in events() if event.kind == "trace"]
             made = made[max(0, len(made) - counts["traces"]) :]
-            caption = ", ".join(_count(counts[name], name[:-1]) for name in counts)
+            caption = ", ".join(counted(counts[name], name[:-1]) for name in counts)
             display(Traces(caption, made))
 
     def _run(self, cell: str) -> None:
@@ -80,10 +72,8 @@ class TracehostMagics(Magics):
         files = getattr(self.shell.compile, "_filename_map", {})
         number = max(files.values(), default=0)
         shown: list[Any] = []
-        show, self.shell._showtraceback = (
-            self.shell._showtraceback,
-            lambda *args: shown.append(args),
-        )
+        show = self.shell._showtraceback
+        self.shell._showtraceback = lambda *args: shown.append(args)
         try:
             result = self.shell.run_cell(cell)
         finally:
@@ -102,7 +92,7 @@ class TracehostMagics(Magics):
         """%retraces [FUNCTION]: the retraces so far, of all Functions or of one, with their causes."""
         function = self._function(line, "%retraces") if line.strip() else None
         made = [event for event in events(function) if event.kind == "trace" and event.causes]
-        return Traces(_count(len(made), "retrace"), made)
+        return Traces(counted(len(made), "retrace"), made)
 
     @line_magic
     def graph(self, line: str) -> Drawing:

@@ -43,9 +43,17 @@ def listed(traces: list[Event], count: int) -> str:
     """A line for each trace: its number, where the call stands, and why."""
     lines = [f"  {count - len(traces)} earlier, not remembered"] if len(traces) < count else []
     for number, trace in enumerate(traces, count - len(traces) + 1):
-        why = "; ".join(trace.causes) or f"first trace, {trace.signature}"
-        lines.append(f"  {number}. {trace.call}: {why}")
+        lines.append(f"  {number}. {trace.call}: {why(trace)}")
     return "\n".join(lines)
+
+
+def why(trace: Event) -> str:
+    return "; ".join(trace.causes) or f"first trace, {trace.signature}"
+
+
+def counted(number: int, what: str) -> str:
+    """`1 hit`, `2 hits`"""
+    return f"{number} {what}{'' if number == 1 else 's'}"
 
 
 def times(count: int) -> str:

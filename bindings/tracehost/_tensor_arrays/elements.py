@@ -7,18 +7,14 @@ from typing import Any
 
 import torch
 
+from .._arguments.dtypes import name_of
+from .._arguments.tensor_spec import fits
+from .._arguments.values import last_kind
 from .._traced.traced_number import TracedNumber
 from .._tracehost import _number_is_size, recording, row_count, sizes_now
 from ..autograph.staging.conditions import raise_if
 from ..autograph.staging.containers import bodies
-from ..autograph.staging.state import (
-    as_number,
-    as_tensor,
-    dtype_name,
-    is_number,
-    is_read,
-    is_tensor,
-)
+from ..autograph.staging.state import as_number, as_tensor, is_number, is_read, is_tensor
 from ..autograph.staging.where import line, refuse
 
 _KINDS = (bool, int, float)
@@ -47,10 +43,10 @@ class Elements:
                 f"a TensorArray takes tensors and numbers, not a {type(value).__name__}"
             )
         kind = value.__class__
-        if _KINDS.index(kind) > _most(self.dtype):
+        if _KINDS.index(kind) > last_kind(self.dtype):
             raise TypeError(
                 f"a{'n' if kind is int else ''} {kind.__name__} is written to a TensorArray of "
-                f"{dtype_name(self.dtype)}. Convert it, or give the array its dtype."
+                f"{name_of(self.dtype)}. Convert it, or give the array its dtype."
             )
         if is_read(value):
             return as_tensor(value).to(self.dtype)
@@ -64,7 +60,7 @@ class Elements:
         dtype = of.dtype
         if dtype != self.dtype:
             raise ValueError(
-                f"a {dtype_name(dtype)} tensor is written to a TensorArray of {dtype_name(self.dtype)}. "
+                f"a {name_of(dtype)} tensor is written to a TensorArray of {name_of(self.dtype)}. "
                 "Convert it, or give the array its dtype."
             )
         if self.device not in (None, of.device):
@@ -101,15 +97,8 @@ def check_integer(number: torch.Tensor, what: str) -> None:
     if not integer or number.dtype.is_complex or number.dtype == torch.bool:
         raise TypeError(
             f"a TensorArray's {what} is an integer or an integer tensor of one element, not a "
-            f"{dtype_name(number.dtype)} tensor of shape {list(number.shape)}"
+            f"{name_of(number.dtype)} tensor of shape {list(number.shape)}"
         )
-
-
-def _most(dtype: torch.dtype) -> int:
-    """The last of _KINDS that the dtype takes."""
-    if dtype.is_floating_point or dtype.is_complex:
-        return 2
-    return int(dtype != torch.bool)
 
 
 def _checked_shape(shape: Any) -> tuple[int | None, ...]:
@@ -122,13 +111,6 @@ def _checked_shape(shape: Any) -> tuple[int | None, ...]:
             f"{shape!r}"
         )
     return tuple(None if n is None else int(n) for n in shape)
-
-
-def fits(shape: Sequence[int], declared: Sequence[int | None] | None) -> bool:
-    """Whether a shape, as it is now, is as declared."""
-    return declared is None or (
-        len(shape) == len(declared) and all(d in (None, n) for n, d in zip(shape, declared))
-    )
 
 
 def check_at_each_call(

@@ -8,13 +8,14 @@ from typing import Any, NoReturn
 import torch
 
 from .._arguments.dtypes import dtype_of, is_dtype
+from .._arguments.tensor_spec import fits
 from .._arguments.trees import flatten
 from .._tracehost import TensorSpec, sizes_now
 from ..autograph.run.explicit import check_callable
 from ..autograph.staging.conditions import raise_if
 from ..autograph.staging.state import is_tensor, kind
 from ..autograph.staging.where import line
-from .elements import check_at_each_call, fits
+from .elements import check_at_each_call
 from .rows import Rows, dtypes_in, each_row
 from .tensor_array import TensorArray
 

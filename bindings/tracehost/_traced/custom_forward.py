@@ -13,33 +13,9 @@ from typing import Any
 import torch
 
 # Attributes of a module, a tensor or the context that are no ops, or read values.
-_NO_OPS = frozenset(
-    [
-        "item",
-        "tolist",
-        "numpy",
-        "data_ptr",
-        "storage",
-        "untyped_storage",
-        "backward",
-        "autograd",
-        "grad",
-        "grad_fn",
-        "requires_grad",
-        "register_hook",
-        "requires_grad_",
-        "equal",
-        "allclose",
-        "utils",
-        "jit",
-        "compile",
-        "manual_seed",
-        "is_nonzero",
-        "__array__",
-        "save",
-        "from_numpy",
-    ]
-)
+_NO_OPS = {"item", "tolist", "numpy", "data_ptr", "storage", "untyped_storage", "backward", "autograd", "grad", "grad_fn",
+           "requires_grad", "register_hook", "requires_grad_", "equal", "allclose", "utils", "jit", "compile",
+           "manual_seed", "is_nonzero", "__array__", "save", "from_numpy"}  # fmt: skip
 _MORE_THAN_OPS = ("STORE_GLOBAL", "STORE_NAME", "STORE_DEREF", "DELETE_", "IMPORT_", "MAKE_FUNCTION", "LOAD_CLOSURE",
                   "LOAD_DEREF", "LOAD_NAME", "BEFORE_WITH", "FOR_ITER", "GET_", "YIELD", "RAISE", "LOAD_BUILD_CLASS",
                   "SETUP_", "COPY_FREE_VARS", "CALL_FUNCTION_EX")  # fmt: skip

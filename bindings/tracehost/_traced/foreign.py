@@ -9,6 +9,7 @@ import torch
 from torch.utils import _pytree
 
 from .. import _tracehost
+from .._arguments.dtypes import name_of
 from .._errors import TraceError
 from . import custom_forward
 from .traced_number import TracedNumber
@@ -97,13 +98,10 @@ class _Like(tuple):
     """A tensor's dtype and shape, or number of dimensions."""
 
     def __repr__(self) -> str:
-        dtype, shape = self
-        name = str(dtype).removeprefix("torch.")
-        return (
-            f"a tensor {name}{list(shape)}"
-            if isinstance(shape, tuple)
-            else f"a {name} tensor of {shape} dimensions"
-        )
+        name, shape = name_of(self[0]), self[1]
+        if isinstance(shape, tuple):
+            return f"a tensor {name}{list(shape)}"
+        return f"a {name} tensor of {shape} dimensions"
 
 
 _TENSOR, _SIZE = object(), object()

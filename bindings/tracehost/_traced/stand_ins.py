@@ -72,7 +72,7 @@ class Maker:
 def _further(first: Maker) -> Iterator[Maker]:
     """Other choices, after the first one."""
     for rank in _RANKS if first.any_rank else (0,):
-        if rank or not first.any_rank:
+        if rank:
             yield Maker(_by_dimension, rank)
         if first.open + (rank if first.any_rank else 0) > 1:
             yield Maker(_all_equal, rank)
@@ -91,8 +91,6 @@ def attempt(name: str, run: Callable[[Maker], T]) -> T:
             raise _explained(name, error) from error.__cause__
         failure = error
     for maker in _further(first):
-        if (maker._choice, maker._rank) == (_by_dimension, 0):
-            continue  # was the first
         try:
             return run(maker)
         except (RuntimeError, ValueError, IndexError, AssertionError):

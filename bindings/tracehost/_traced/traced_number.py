@@ -218,10 +218,6 @@ def _as_int(value: Any, *names: str) -> Any:
     return int.__int__(value) if own else value
 
 
-def _is_zero(value: Any) -> bool:
-    return (_tracehost._number_value(value) if type(value) is TracedNumber else value) == 0
-
-
 def _promotes(tensor: torch.Tensor) -> bool:
     """Whether an int and a 0-dim int64 tensor give other dtypes beside it."""
     dtype = tensor.dtype
@@ -230,12 +226,11 @@ def _promotes(tensor: torch.Tensor) -> bool:
 
 
 def _operator(name: str, function: Callable, symbol: str, records: Callable) -> None:
-    """Defines `number <op> other`, reflected and in place. `records(left, right)`: whether the algebra of
-    sizes has it."""
+    """Defines `number <op> other`, reflected and in place. `records(right)`: whether the algebra of sizes has it."""
 
     def of_size(size: TracedNumber, left: Any, right: Any, other: Any) -> Any:
         partner = _integer(other)
-        if partner is None or not records(left, right):
+        if partner is None or not records(right):
             return None
         method = f"__{name}__" if left is size else f"__r{name}__"
         return _tracehost._as_size(getattr(torch.Tensor, method)(size, partner))
@@ -272,9 +267,7 @@ def _comparison(name: str, function: Callable, symbol: str) -> None:
     traced = getattr(torch.Tensor, f"__{name}__")
 
     def compare(self: TracedNumber, other: Any) -> Any:
-        if isinstance(other, torch.Tensor) and type(other) is not TracedNumber:
-            return NotImplemented
-        if not _is_a_number(other):
+        if not _is_a_number(other):  # a tensor, say
             return NotImplemented
         other = _as_int(other, *_COMPARISONS)
         if not (_tracehost._number_is_size(self) and _is_size(other)):
@@ -287,16 +280,16 @@ def _comparison(name: str, function: Callable, symbol: str) -> None:
 
 
 def _define() -> None:
-    def always(left: Any, right: Any) -> bool:
+    def always(right: Any) -> bool:
         return True
 
-    def divides(left: Any, right: Any) -> bool:
-        return not _is_zero(right)
-
-    def never(left: Any, right: Any) -> bool:
+    def never(right: Any) -> bool:
         return False
 
-    def small_power(left: Any, right: Any) -> bool:
+    def divides(right: Any) -> bool:
+        return (_tracehost._number_value(right) if type(right) is TracedNumber else right) != 0
+
+    def small_power(right: Any) -> bool:
         return type(right) is int and 0 <= right <= 3
 
     for name, function, symbol, records in (

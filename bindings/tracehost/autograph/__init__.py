@@ -15,13 +15,19 @@ from __future__ import annotations
 
 import ast
 import functools
-from types import FunctionType
+from types import CellType, FunctionType
 from typing import Any
 
+import torch
+
+from .._tracehost import converting
+from .conversion import compile as compiler
 from .conversion.compile import converted_tree
 from .conversion.nodes import THUNK
 from .conversion.policy import convert, do_not_convert
 from .conversion.source import NoSource
+from .run import operators
+from .run.calls import call
 from .staging.options import LoopOptions, set_loop_options
 
 __all__ = ["LoopOptions", "convert", "do_not_convert", "set_loop_options", "to_code"]
@@ -57,35 +63,18 @@ def to_code(function: Any) -> str:
     return ast.unparse(tree).replace(f"lambda *{THUNK}: ", "lambda: ")
 
 
-def _connect() -> None:
-    """Give generated code its operators: they import what makes the code."""
-    from types import CellType
-
-    from .conversion import compile as compiler
-    from .run import operators
-
-    compiler._operators_cell = CellType(operators)
-    _forward_through_autograph()
+compiler._operators_cell = CellType(operators)  # what makes the code is imported by them
+_plain_forward = torch.nn.Module._slow_forward
 
 
-def _forward_through_autograph() -> None:
-    """Have nn.Module's call, hooks and all, lead to the converted forward while a body is traced.
+def _slow_forward(self: Any, *args: Any, **kwargs: Any) -> Any:
+    """Has nn.Module's call, hooks and all, lead to the converted forward while a body is traced.
 
     Only then the call takes this way (_tracehost says so to nn.Module alone).
     """
-    import torch
-
-    from .._tracehost import converting
-    from .run.calls import call
-
-    plain = torch.nn.Module._slow_forward
-
-    def _slow_forward(self: Any, *args: Any, **kwargs: Any) -> Any:
-        if converting():
-            return call(self.forward)(*args, **kwargs)
-        return plain(self, *args, **kwargs)
-
-    torch.nn.Module._slow_forward = _slow_forward  # type: ignore[method-assign]
+    if converting():
+        return call(self.forward)(*args, **kwargs)
+    return _plain_forward(self, *args, **kwargs)
 
 
-_connect()
+torch.nn.Module._slow_forward = _slow_forward  # type: ignore[method-assign]

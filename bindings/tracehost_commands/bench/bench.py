@@ -15,9 +15,9 @@ import torch
 import tracehost
 from tracehost import ConcreteFunction, Function, TensorSpec
 
-from ..arguments import arguments, device
+from ..arguments import arguments, check_fits, device
 from ..errors import CommandError, UsageError
-from ..options import read
+from ..options import only, read
 from ..target import find
 from .report import EAGER, OURS, Case, as_json, as_text, slower, untraced
 from .timing import Contender, Plan, measure
@@ -52,20 +52,17 @@ class Subject:
 def main(words: list[str], targets: list[str]) -> int:
     options = read(Options, words)
     rivals = _rivals(options)
-    if len(targets) != 1:
-        got = f", got '{' '.join(targets)}'" if targets else ""
-        raise UsageError(
-            f"'bench' takes one MODULE:FUNCTION, SCRIPT.py:FUNCTION or ARCHIVE:FUNCTION{got}"
-        )
+    target = only(
+        targets, "'bench' takes one MODULE:FUNCTION, SCRIPT.py:FUNCTION or ARCHIVE:FUNCTION"
+    )
     on = device(options.device)
     given = [_sized(arguments(text, on), text) for text in options.signature]
 
-    target = targets[0]
     file = target.rpartition(":")[0]
     archived = not file.endswith(".py") and os.path.isfile(file)
     subject = _archived(target, options) if archived else _subject(target, find(target), rivals)
     for text, values in zip(options.signature, given):
-        _check_fits(text, values, subject)
+        check_fits(text, values, subject.signature)
     signatures = given or subject.declared or [_no_arguments(target, subject)]
     calls = {name: make() for name, make in subject.make.items()}
     cases = [_measured(subject.name, calls, values, options) for values in signatures]
@@ -137,15 +134,6 @@ def _sized(values: list[Any], text: str) -> list[Any]:
         if isinstance(value, TensorSpec) and None in value.shape:
             raise UsageError(f"--signature '{text}': a size must be a number to be measured with")
     return values
-
-
-def _check_fits(text: str, values: list[Any], subject: Subject) -> None:
-    try:
-        subject.signature.bind(*values)
-    except TypeError as error:
-        raise UsageError(
-            f"--signature '{text}' does not fit {subject.signature}: {error}"
-        ) from None
 
 
 def _no_arguments(target: str, subject: Subject) -> list[Any]:

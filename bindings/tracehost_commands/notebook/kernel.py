@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ..errors import CommandError, UsageError, need
-from ..options import read
+from ..options import only, read
 
 
 @dataclass
@@ -27,15 +27,16 @@ class Options:
 def main(words: list[str], rest: list[str]) -> int:
     options = read(Options, words)
     actions = {"install": _install, "uninstall": _uninstall, "list": _list}
-    if len(rest) != 1 or rest[0] not in actions:
-        got = f", got '{' '.join(rest)}'" if rest else ""
-        raise UsageError(f"'kernel' takes install, uninstall or list{got}")
-    need("ipykernel", "jupyter_client:jupyter-client", what=f"tracehost kernel {rest[0]}")
+    takes = "'kernel' takes install, uninstall or list"
+    action = only(rest, takes)
+    if action not in actions:
+        raise UsageError(f"{takes}, got '{action}'")
+    need("ipykernel", "jupyter_client:jupyter-client", what=f"tracehost kernel {action}")
     if options.sys_prefix + options.user + (options.prefix is not None) > 1:
         raise UsageError("give one of --sys-prefix, --user and --prefix")
     if not re.fullmatch(r"[A-Za-z0-9._-]+", options.name):
         raise UsageError(f"--name takes letters, digits and . _ -, got '{options.name}'")
-    return actions[rest[0]](options)
+    return actions[action](options)
 
 
 def _folder(options: Options) -> Path:
@@ -84,12 +85,13 @@ def _install(options: Options) -> int:
 
 def _replace(folder: Path, specification: str) -> None:
     """Beside it first, so that no half of a kernel is ever listed."""
+    from ipykernel.kernelspec import RESOURCES
+
     folder.parent.mkdir(parents=True, exist_ok=True)
     made = Path(tempfile.mkdtemp(prefix=".tracehost", dir=folder.parent))
     try:
         (made / "kernel.json").write_text(specification, encoding="utf-8")
-        logos = Path(_logos())
-        for logo in logos.glob("logo-*"):
+        for logo in Path(RESOURCES).glob("logo-*"):
             shutil.copy(logo, made)
         made.chmod(0o755)
         shutil.rmtree(folder, ignore_errors=True)
@@ -97,12 +99,6 @@ def _replace(folder: Path, specification: str) -> None:
     except BaseException:
         shutil.rmtree(made, ignore_errors=True)
         raise
-
-
-def _logos() -> str:
-    from ipykernel.kernelspec import RESOURCES
-
-    return RESOURCES
 
 
 def _uninstall(options: Options) -> int:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import ast
 import asyncio
 import contextlib
+import json
 import os
 import signal
 import subprocess
@@ -22,13 +23,13 @@ from nbclient import NotebookClient
 from nbclient.exceptions import DeadKernelError
 
 from ..errors import CommandError
-from .outcome import Hooks, Outcome, outcome_of_error, statistics_of
+from ..signals import NUMBERS
+from .outcome import Hooks, Outcome, outcome_of_error
 from .streams import add_error, add_stream
 
 ARGV = [sys.executable, "-Xfrozen_modules=off", "-m", "ipykernel_launcher", "-f", "{connection_file}"]  # fmt: skip
-PATIENCE = (
-    20.0  # seconds for what is asked after a cell; a thread of it may keep the lock of Python
-)
+# Seconds for what is asked after a cell; a thread of it may keep the lock of Python.
+PATIENCE = 20.0
 AFTER_CELL = "__import__('tracehost_commands.notebook.in_kernel').notebook.in_kernel.after_cell()"
 ENVIRONMENT = {"PYDEVD_DISABLE_FILE_VALIDATION": "1"}
 
@@ -82,9 +83,8 @@ class KernelEngine:
         self._manager = _Manager(kernel_name="tracehost")
         self._client = _Client(notebook, km=self._manager, allow_errors=True, record_timing=False)
         self._client.startup_timeout = int(start_timeout) or 1
-        self._client.shell_timeout_interval = (
-            1  # seconds after which it asks whether the kernel is alive
-        )
+        # Seconds after which it asks whether the kernel is alive.
+        self._client.shell_timeout_interval = 1
         self._client.hooks = hooks
         self._client.log.setLevel("CRITICAL")  # what it has to say is said by outcomes
         self._client.on_cell_executed = self._keep_reply
@@ -95,7 +95,7 @@ class KernelEngine:
         self.language_info: dict[str, Any] = {}
 
     def start(self) -> None:
-        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        for number in NUMBERS:
             self._loop.add_signal_handler(number, self._on_signal, number)
         self._starting = self._loop.create_task(self._start())
         with contextlib.suppress(asyncio.CancelledError):  # by a signal, which `run` reports
@@ -225,7 +225,8 @@ class KernelEngine:
                 return {}
             reply, _ = answer.result()
             found = reply["content"]["user_expressions"]["tracehost"]
-            return statistics_of(ast.literal_eval(found["data"]["text/plain"]))
+            text = ast.literal_eval(found["data"]["text/plain"])
+            return json.loads(text) if text else {}
         except (KeyError, TypeError, ValueError, SyntaxError):
             return {}
         finally:
@@ -261,7 +262,7 @@ class KernelEngine:
 
     def stop(self) -> None:
         self._loop.run_until_complete(self._stop())
-        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        for number in NUMBERS:
             self._loop.remove_signal_handler(number)
         self._loop.close()
         self._messages.close()

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ..errors import CommandError, UsageError, need
+from ..errors import UsageError, need
 from ..options import read
 from . import document, parameters
 
@@ -169,6 +169,3 @@ class _Jobs:
             self._stopped = number
             for process in self._running:
                 process.send_signal(number)
-
-
-__all__ = ["CommandError", "Options", "main"]

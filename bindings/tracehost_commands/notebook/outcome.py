@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -46,7 +45,7 @@ class Hooks:
     """called every `period` seconds"""
     say: Callable[[str], None]
     """a line for the user"""
-    period: float = 30.0
+    period: float
 
 
 def outcome_of_error(name: str, value: str, traceback: list[str], count: int | None) -> Outcome:
@@ -63,7 +62,3 @@ def _line(traceback: list[str], count: int | None) -> int | None:
     text = plain("\n".join(traceback))
     found = re.findall(rf"Cell In\s?\[{count}\], line (\d+)", text)
     return int(found[0]) if found else None
-
-
-def statistics_of(text: str) -> dict[str, Any]:
-    return json.loads(text) if text else {}

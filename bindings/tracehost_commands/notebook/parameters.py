@@ -98,7 +98,7 @@ def defaults(notebook: Any) -> dict[str, str] | None:
 
 def inject(notebook: Any, values: dict[str, Any], shown: str) -> None:
     """Put the values into the notebook; raises UsageError for a name that it does not have."""
-    _remove_earlier(notebook)
+    notebook.cells = [cell for cell in notebook.cells if not has_tag(cell, INJECTED)]
     if not values:
         return
     known = defaults(notebook)
@@ -113,10 +113,6 @@ def inject(notebook: Any, values: dict[str, Any], shown: str) -> None:
     cell["id"] = free_id({c.id for c in notebook.cells}, INJECTED)
     index = _find(notebook, DEFAULTS)
     notebook.cells.insert(0 if index is None else index + 1, cell)
-
-
-def _remove_earlier(notebook: Any) -> None:
-    notebook.cells = [cell for cell in notebook.cells if not has_tag(cell, INJECTED)]
 
 
 def _unknown(name: str, known: list[str], shown: str) -> str:

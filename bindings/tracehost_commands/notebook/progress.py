@@ -4,23 +4,18 @@ from __future__ import annotations
 
 import contextlib
 import os
-from typing import Any
+from typing import Any, TextIO
 
 from .streams import plain
 
 
 class Progress:
-    """tracehost's lines go to stderr; what cells print goes to stdout and stderr, as it comes.
-
-    By descriptors of its own: an engine in this process takes 1 and 2 for the cells.
-    """
+    """tracehost's lines go to stderr; what cells print goes to stdout and stderr, as it comes."""
 
     def __init__(self, name: str, cells: int, *, stdout: bool, lines: bool) -> None:
         self._name, self._cells = name, cells
-        self._err = os.fdopen(os.dup(2), "w", encoding="utf-8", errors="replace")
-        self._out = self._err
-        if stdout:
-            self._out = os.fdopen(os.dup(1), "w", encoding="utf-8", errors="replace")
+        self._err = _text_to(2)
+        self._out = _text_to(1) if stdout else self._err
         self._prefix = f"{name}: " if lines else ""
         self._begun = {"stdout": "", "stderr": ""}
         self._bar: Any = None
@@ -28,17 +23,13 @@ class Progress:
         if self._err.isatty() and not lines:
             self._bar = _bar(cells, name, self._err)
 
-    def cell(self, number: int) -> None:
-        """The number of code cells that are done."""
-        if self._bar is not None:
-            self._bar.n = number
-            self._bar.refresh()
-
-    def done(self, number: int, index: int, seconds: float, note: str = "") -> None:
+    def done(self, number: int, seconds: float, note: str = "") -> None:
+        """`number`: of code cells that are done."""
         if self._bar is None:
             self.say(f"cell {number} of {self._cells}: {seconds:.1f} s{note}")
         else:
-            self.cell(number)
+            self._bar.n = number
+            self._bar.refresh()
 
     def say(self, text: str) -> None:
         self._end_lines()
@@ -51,9 +42,8 @@ class Progress:
         if self._prefix:  # whole lines only: others write to the same place
             begun, newline, rest = (self._begun[name] + text).rpartition("\n")
             self._begun[name] = rest
-            text = (
-                "".join(f"{self._prefix}{line}\n" for line in begun.split("\n")) if newline else ""
-            )
+            lines = begun.split("\n") if newline else []
+            text = "".join(f"{self._prefix}{line}\n" for line in lines)
         with self._aside(), contextlib.suppress(BrokenPipeError):
             target.write(text)
             target.flush()
@@ -86,6 +76,11 @@ class Progress:
             self._bar.leave = False
             self._bar.close()
             self._bar = None
+
+
+def _text_to(descriptor: int) -> TextIO:
+    """Its stream in UTF-8, in any locale."""
+    return os.fdopen(descriptor, "w", encoding="utf-8", errors="replace", closefd=False)
 
 
 def _bar(cells: int, name: str, file: Any) -> Any:

@@ -74,14 +74,13 @@ class Runner:
 
     def _engine(self) -> KernelEngine:
         options = self._options
-        hooks = Hooks(self._progress.stream, self._save, self._progress.say, options.save_every)
-        hooks.period = max(0.1, options.save_every)
+        period = max(0.1, options.save_every)
+        hooks = Hooks(self._progress.stream, self._save, self._progress.say, period)
         return KernelEngine(
             self._notebook, self._folder, options.timeout, options.start_timeout, hooks
         )
 
     def _all_cells(self, engine: KernelEngine) -> Outcome:
-        failed = Outcome("ok")
         for number, index in enumerate(self._cells, 1):
             cell = self._notebook.cells[index]
             began = time.monotonic()
@@ -93,14 +92,14 @@ class Runner:
             if outcome.kind == "error" and (
                 self._options.allow_errors or has_tag(cell, "raises-exception")
             ):
-                self._progress.done(number, index, seconds, f", {outcome.text}")
+                self._progress.done(number, seconds, f", {outcome.text}")
                 continue
             if outcome.kind == "ok":
-                self._progress.done(number, index, seconds)
+                self._progress.done(number, seconds)
                 continue
             self._tell(number, cell, outcome)
             return outcome
-        return failed
+        return Outcome("ok")
 
     def _tell(self, number: int, cell: Any, outcome: Outcome) -> None:
         where = f"cell {number} of {len(self._cells)}"

@@ -1,4 +1,4 @@
-"""Outputs of a cell as both engines keep them."""
+"""Outputs of a cell as its notebook keeps them."""
 
 from __future__ import annotations
 
@@ -6,9 +6,8 @@ import re
 from typing import Any
 
 _ANSI = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
-_OVERWRITTEN = re.compile(
-    r"[^\n]*\r(?=[^\n\r])"
-)  # `\r` at the end of what has come waits for the next
+# `\r` at the end of what has come waits for the next.
+_OVERWRITTEN = re.compile(r"[^\n]*\r(?=[^\n\r])")
 _RUBBED_OUT = re.compile(r"[^\n\x08]\x08")
 
 

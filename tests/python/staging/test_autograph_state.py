@@ -8,7 +8,6 @@ from autograph_support import outcome
 from control_flow_programs import PROGRAMS
 from test_control_flow_programs import equal, run
 from tracehost.autograph.conversion.undefined import Undefined
-from tracehost.autograph.run import numbers
 from tracehost.autograph.run import operators as ag
 from tracehost.autograph.run.calls import convert_callable
 
@@ -31,11 +30,11 @@ class Rehearsal:
     def is_staged(value):
         return isinstance(value, torch.Tensor)
 
-    def if_stmt(self, cond, body, orelse, get_state, set_state, names):
+    def stage(self, cond, bodies, get_state, set_state, names, what):
         self.seen.append(names)
         before = get_state()
         assert len(before) == len(names)
-        taken, other = (body, orelse) if cond else (orelse, body)
+        taken, other = bodies if cond else bodies[::-1]
         try:
             other()
         except Exception:  # of the path not taken
@@ -46,7 +45,7 @@ class Rehearsal:
             assert a is b or (type(a) is Undefined and type(b) is Undefined), names
         taken()
 
-    def while_stmt(self, first, test, body, get_state, set_state, names, options):
+    def staged_while(self, first, test, body, get_state, set_state, names, options, what, watched):
         while test():
             self._step(body, get_state, set_state, names)
 
@@ -63,7 +62,7 @@ class Rehearsal:
             if extra_test is not None and not extra_test():
                 break
 
-    def for_rest(self, rest, extra_test, body, get_state, set_state, names, options):
+    def for_rest(self, rest, extra_test, body, get_state, set_state, names):
         for item in rest:
             if not extra_test():
                 break
@@ -75,25 +74,22 @@ class Rehearsal:
     and_test, or_test = and_, or_
     Subscripted = staticmethod(lambda value: value)
     not_ = staticmethod(lambda value: not value)
-    return_value = staticmethod(lambda do_return, value: value if do_return else None)
+    return_value = staticmethod(lambda do_return, value: ag.ld(value) if do_return else None)
 
     @staticmethod
     def assert_stmt(cond, message, message_of):
         if not cond:
             raise AssertionError(*[] if message is None else [message_of(message)])
 
-    @staticmethod
-    def aug(sign, target, value):
-        return numbers.in_place(sign, target, value)
-
 
 @pytest.fixture
 def rehearsal(monkeypatch):
     made = Rehearsal()
     monkeypatch.setattr(ag, "is_staged", made.is_staged)
-    for name in ("branches", "conditions", "loops", "returns"):
+    for name in ("branches", "conditions", "loops"):
         monkeypatch.setattr(ag, name, made)
-    monkeypatch.setattr(ag, "Subscripted", made.Subscripted)
+    for name in ("Subscripted", "return_value"):
+        monkeypatch.setattr(ag, name, getattr(made, name))
     return made
 
 

@@ -13,58 +13,13 @@ from . import nodes
 
 _ASKING = ("any", "all")
 _FUNCTIONS = ("abs", "len", "float", "int", "bool")
-_METHODS = (
-    *(
-        "abs",
-        "all",
-        "any",
-        "argmax",
-        "argmin",
-        "bool",
-        "detach",
-        "dim",
-        "double",
-        "exp",
-        "float",
-        "int",
-    ),
-    *(
-        "isfinite",
-        "isinf",
-        "isnan",
-        "item",
-        "log",
-        "long",
-        "max",
-        "mean",
-        "min",
-        "norm",
-        "numel",
-        "size",
-    ),
-    *("sqrt", "square", "std", "sum", "var"),
-)
+_METHODS = ("abs", "all", "any", "argmax", "argmin", "bool", "detach", "dim", "double", "exp", "float", "int", "isfinite",
+            "isinf", "isnan", "item", "log", "long", "max", "mean", "min", "norm", "numel", "size", "sqrt", "square", "std",
+            "sum", "var")  # fmt: skip
 _PARTS = (
-    *(
-        ast.Name,
-        ast.Constant,
-        ast.Attribute,
-        ast.Subscript,
-        ast.Slice,
-        ast.Tuple,
-        ast.BinOp,
-        ast.UnaryOp,
-    ),
-    *(
-        ast.Compare,
-        ast.BoolOp,
-        ast.IfExp,
-        ast.operator,
-        ast.unaryop,
-        ast.cmpop,
-        ast.boolop,
-        ast.Load,
-    ),
+    (ast.Name, ast.Constant, ast.Attribute, ast.Subscript, ast.Slice, ast.Tuple, ast.Load)
+    + (ast.BinOp, ast.UnaryOp, ast.Compare, ast.BoolOp, ast.IfExp)
+    + (ast.operator, ast.unaryop, ast.cmpop, ast.boolop)
 )
 
 

@@ -3,18 +3,12 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from . import nodes
 from .lower import is_plain
-from .scopes import (
-    DEFINITIONS,
-    Scope,
-    bound_names,
-    inner_blocks,
-    walrus_names,
-)
+from .scopes import DEFINITIONS, Scope, bound_names, inner_blocks, walrus_names
 
 # Variable's name -> None; text of an attribute or item -> a node of it.
 Assigned = dict[str, Any]
@@ -55,7 +49,7 @@ def _keep(statement: ast.stmt, assigned: Assigned, scope: Scope) -> None:
     state = {
         text: node
         for text, node in assigned.items()
-        if node is None or not any(name in assigned for name in _names_in(node))
+        if node is None or not _reads_any(node, assigned)
     }
     state.update(dict.fromkeys(sorted(scope.shared)))
     statement.ag_state = state  # type: ignore[attr-defined]
@@ -103,14 +97,13 @@ def _places(statement: ast.stmt) -> Assigned:
 
 def place_text(node: ast.expr) -> str | None:
     """`self.x`, `d['k']`, `a.b[0]`: as the user writes it. None for what needs a call or a slice."""
-    if isinstance(node, ast.Attribute):
-        owner = node.value.id if isinstance(node.value, ast.Name) else place_text(node.value)
+    if not isinstance(node, (ast.Attribute, ast.Subscript)):
+        return None
+    owner = node.value.id if isinstance(node.value, ast.Name) else place_text(node.value)
+    if owner is None or isinstance(node, ast.Attribute):
         return None if owner is None else f"{owner}.{node.attr}"
-    if isinstance(node, ast.Subscript):
-        owner = node.value.id if isinstance(node.value, ast.Name) else place_text(node.value)
-        key = _key_text(node.slice)
-        return None if owner is None or key is None else f"{owner}[{key}]"
-    return None
+    key = _key_text(node.slice)
+    return None if key is None else f"{owner}[{key}]"
 
 
 def _key_text(key: ast.expr) -> str | None:
@@ -123,14 +116,17 @@ def _key_text(key: ast.expr) -> str | None:
     return None
 
 
-def _names_in(node: ast.expr) -> list[str]:
-    if isinstance(node, ast.Name):
-        return [node.id]
-    if isinstance(node, ast.Attribute):
-        return _names_in(node.value)
-    if isinstance(node, ast.Subscript):
-        return _names_in(node.value) + _names_in(node.slice)
-    return []
+def _reads_any(place: ast.expr, names: Assigned) -> bool:
+    return any(isinstance(n, ast.Name) and n.id in names for n in ast.walk(place))
+
+
+def declarations(names: Iterable[str], scope: Scope, at: nodes.Where) -> list[ast.stmt]:
+    """global and nonlocal, for a function that assigns these names."""
+    names, shared = dict.fromkeys(names), scope.globals
+    return [
+        *nodes.declare(ast.Global, [n for n in names if n in shared], at),
+        *nodes.declare(ast.Nonlocal, [n for n in names if n not in shared], at),
+    ]
 
 
 class StateFunctions:
@@ -145,13 +141,9 @@ class StateFunctions:
         self._at = at
 
     def declarations(self, names: Assigned) -> list[ast.stmt]:
-        """global and nonlocal, for the functions that assign these names."""
-        variables = [text for text, node in names.items() if node is None]
-        shared = self._scope.globals
-        return [
-            *nodes.declare(ast.Global, [n for n in variables if n in shared], self._at),
-            *nodes.declare(ast.Nonlocal, [n for n in variables if n not in shared], self._at),
-        ]
+        """For the functions that assign these."""
+        variables = (text for text, node in names.items() if node is None)
+        return declarations(variables, self._scope, self._at)
 
     def names(self) -> ast.Tuple:
         return nodes.names_tuple(list(self._state), self._at)

@@ -10,6 +10,7 @@ from typing import Any
 
 from . import nodes, policy
 from .refusal import refusal
+from .scopes import parameters_of
 from .source import NoSource, codes_below, tree_of
 from .statements import outer_function
 from .text import Text
@@ -37,9 +38,8 @@ class Conversion:
         self.code = code
         self.reason = reason
         self.left = left  # lines that stay Python's, and why
-        self.cells: list[
-            int
-        ] = []  # for each free variable its index in the original's, -1: the operators
+        # for each free variable its index in the original's, -1: the operators
+        self.cells: list[int] = []
         if code is not None:
             free = source.co_freevars
             self.cells = [-1 if n == nodes.OPERATORS else free.index(n) for n in code.co_freevars]
@@ -154,8 +154,7 @@ def _strip(tree: Any) -> None:
     tree.returns = None
     if hasattr(tree, "type_params"):
         tree.type_params = []
-    every = arguments.posonlyargs + arguments.args + arguments.kwonlyargs
-    for argument in every + [a for a in (arguments.vararg, arguments.kwarg) if a is not None]:
+    for argument in parameters_of(arguments):
         argument.annotation = None
 
 

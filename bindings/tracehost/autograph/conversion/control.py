@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any, ClassVar
 
 from . import nodes
-from .blocks import Assigned, StateFunctions
+from .blocks import Assigned, StateFunctions, declarations
 from .expressions import Expressions
 from .lower import is_plain, none_of
 from .scopes import walrus_names
@@ -55,14 +55,7 @@ class Control(Expressions):
         else:
             other = nodes.operator("nothing", at)
         define, setter = state.setter()
-        arguments = [
-            test,
-            nodes.name("ag__body", at),
-            other,
-            state.getter(),
-            setter,
-            state.names(),
-        ]
+        arguments = [test, nodes.name("ag__body", at), other, state.getter(), setter, state.names()]
         return [*out, *define, ast.Expr(nodes.operation("if_stmt", arguments, at), **at)]
 
     def _function(
@@ -100,7 +93,7 @@ class Control(Expressions):
 
     def _test(self, node: Any, at: nodes.Where) -> ast.stmt:
         names = walrus_names([node.test]) if self.has_walrus else []
-        declared = StateFunctions({}, self.scope, self.load, at).declarations(dict.fromkeys(names))
+        declared = declarations(names, self.scope, at)
         outer, self.hoists = self.hoists, []
         if node.ag_flags:
             user = self.deferred([node.test], lambda: self.condition(node.test), at)
@@ -157,7 +150,7 @@ class Control(Expressions):
             if isinstance(first, ast.Assign) and _is_flag(first.targets[0]):
                 continue
             call = first.value if isinstance(first, ast.Expr) else None
-            if isinstance(call, ast.Call) and _last_name(call.func) == "set_loop_options":
+            if isinstance(call, ast.Call) and nodes.last_name(call.func) == "set_loop_options":
                 node.body = node.body[:index] + node.body[index + 1 :]
                 arguments = [self.expr(_named_pairs(a)) for a in call.args]
                 made = nodes.operation("loop_options", arguments, nodes.where(call))
@@ -168,10 +161,6 @@ class Control(Expressions):
                 return made
             break
         return nodes.operator("NO_OPTIONS", at)
-
-
-def _last_name(node: ast.expr) -> str | None:
-    return node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", None)
 
 
 def _is_flag(target: ast.expr) -> bool:

@@ -6,23 +6,17 @@ The tree is changed in place: it was parsed for this conversion alone.
 from __future__ import annotations
 
 import ast
+import functools
 from collections.abc import Callable
 from typing import Any
 
 from . import nodes
 from .asking import is_asking, told
-from .blocks import place_text
+from .blocks import declarations, place_text
 from .lower import is_plain
-from .scopes import (
-    Scope,
-    comprehension_scope,
-    function_scope,
-    rename_shared_targets,
-    walrus_names,
-)
+from .scopes import Scope, comprehension_scope, function_scope, rename_shared_targets, walrus_names
 
 _NOT_CHILDREN = {"ctx", "op", "ops", "attr", "id", "kind", "type_comment", "conversion", "level"}
-_CHILDREN: dict[type, tuple[str, ...]] = {}
 
 SIGNS: dict[type, str] = {
     ast.Add: "+",
@@ -54,12 +48,10 @@ SIGNS: dict[type, str] = {
 _DIRECT_CALLS = {"issubclass", "super", "callable", "getattr"}
 
 
+@functools.cache
 def children(kind: type) -> tuple[str, ...]:
-    found = _CHILDREN.get(kind)
-    if found is None:
-        fields = kind._fields  # type: ignore[attr-defined]
-        found = _CHILDREN[kind] = tuple(f for f in fields if f not in _NOT_CHILDREN)
-    return found
+    fields = kind._fields  # type: ignore[attr-defined]
+    return tuple(f for f in fields if f not in _NOT_CHILDREN)
 
 
 class Expressions:
@@ -69,13 +61,10 @@ class Expressions:
         self.scope = scope
         self.raised: ast.expr | None = None  # what the statement raises
         self.has_walrus = has_walrus
-        self.in_statement = (
-            True  # False in lambdas and comprehensions: nothing can be defined before
-        )
+        self.in_statement = True  # not in lambdas and comprehensions: no definition stands before
         self.hoists: list[ast.stmt] = []
-        self.left: list[
-            tuple[int, int, str]
-        ] = []  # first line, last line, why it was left as it is
+        # first line, last line, why it was left as it is
+        self.left: list[tuple[int, int, str]] = []
         self.plain = False  # only reads of variables change: generators and the like
         self._thunks = 0
 
@@ -121,24 +110,16 @@ class Expressions:
 
     def place(self, node: Any) -> ast.expr:
         """An attribute or item: one that blocks assign may hold what could not be merged."""
+        places = [scope.places for scope in self.scope.outward() if scope.places]
         is_state = False
-        if self.scope_has_places and type(node.ctx) is ast.Load:
+        if places and type(node.ctx) is ast.Load:
             text = place_text(node)
-            is_state = text is not None and self.scope.place_is_state(text)
+            is_state = any(text in known for known in places)
         self.generic(node)
         if type(node) is ast.Subscript and not self.plain and not _is_fixed(node.slice):
             at = nodes.where(node.value)
             node.value = nodes.operation("subscripted", [node.value], at)
         return nodes.operation("ld", [node], nodes.where(node)) if is_state else node
-
-    @property
-    def scope_has_places(self) -> bool:
-        scope: Scope | None = self.scope
-        while scope is not None:
-            if scope.places:
-                return True
-            scope = scope.parent
-        return False
 
     def bin_op(self, node: ast.BinOp) -> ast.expr:
         """Down the left side without recursion: sums may have hundreds of terms."""
@@ -170,7 +151,7 @@ class Expressions:
         if plain == len(values) - 1:
             return self.generic(node)
         if self._cannot_defer(values[plain + 1 :]):
-            return self._leave(node, "its := stands where no statement can come before")
+            return self._leave(node)
         at = nodes.where(node)
         result = self._chain(operation, values[plain:], at)
         if not plain:
@@ -192,16 +173,10 @@ class Expressions:
         return nodes.operation("not_", [self.condition(node.operand)], nodes.where(node))
 
     def compare(self, node: ast.Compare) -> ast.expr:
-        if self.plain:
-            return self.generic(node)
-        if len(node.ops) == 1 and _asks_of_number(node):
-            sign = nodes.constant(SIGNS[type(node.ops[0])], nodes.where(node))
-            operands = [self.expr(node.left), sign, self.expr(node.comparators[0])]
-            return nodes.operation("compare", operands, nodes.where(node))
-        if len(node.ops) == 1:
+        if self.plain or (len(node.ops) == 1 and not _asks_of_number(node)):
             return self.generic(node)
         if self._cannot_defer(node.comparators[1:]):
-            return self._leave(node, "its := stands where no statement can come before")
+            return self._leave(node)
         at = nodes.where(node)
         operands: list[ast.expr] = [self.expr(node.left)]
         for index, (op, right) in enumerate(zip(node.ops, node.comparators)):
@@ -216,7 +191,7 @@ class Expressions:
         if self.plain or is_plain(node.test):
             return self.generic(node)
         if self._cannot_defer([node.body, node.orelse]):
-            return self._leave(node, "its := stands where no statement can come before")
+            return self._leave(node)
         at = nodes.where(node)
         test = self.condition(node.test)
         then = self.deferred([node.body], lambda: self.expr(node.body), at)
@@ -238,18 +213,12 @@ class Expressions:
         inner, self.hoists = self.hoists, outer
         self._thunks += 1
         name = f"ag__value_{self._thunks}"
-        shared = [n for n in dict.fromkeys(names) if n in self.scope.globals]
-        owned = [n for n in dict.fromkeys(names) if n not in self.scope.globals]
-        body = [
-            *nodes.declare(ast.Global, shared, at),
-            *nodes.declare(ast.Nonlocal, owned, at),
-            *inner,
-            ast.Return(value, **at),
-        ]
+        body = [*declarations(names, self.scope, at), *inner, ast.Return(value, **at)]
         self.hoists.append(nodes.define(name, nodes.no_arguments(), body, at))
         return nodes.name(name, at)
 
-    def _leave(self, node: ast.expr, why: str) -> ast.expr:
+    def _leave(self, node: ast.expr) -> ast.expr:
+        why = "its := stands where no statement can come before"
         self.left.append((node.lineno, node.end_lineno or node.lineno, why))
         return self.generic(node)
 
@@ -279,9 +248,7 @@ class Expressions:
 
     def _explicit_super(self, node: ast.Call) -> None:
         """super() finds the class and the object in the function's own frame: generated ones have none."""
-        scope: Scope | None = self.scope
-        while scope is not None and scope.kind != "function":
-            scope = scope.parent
+        scope = next((s for s in self.scope.outward() if s.kind == "function"), None)
         if scope is not None and scope.has_class and scope.first_parameter is not None:
             at = nodes.where(node)
             node.args = [nodes.name("__class__", at), nodes.name(scope.first_parameter, at)]
@@ -375,8 +342,7 @@ _SHOW = {"print", "critical", "debug", "error", "exception", "info", "log", "war
 
 def _may_show(function: ast.expr) -> bool:
     """Whether it has the name of what shows its arguments: print(), a logger's methods."""
-    name = function.id if isinstance(function, ast.Name) else getattr(function, "attr", None)
-    return name in _SHOW
+    return nodes.last_name(function) in _SHOW
 
 
 def shown(argument: ast.expr) -> ast.expr:

@@ -207,19 +207,14 @@ class Lowering:
             )
         return any(self._has_jump(s) for block in inner_blocks(statement) for s in block)
 
-    def _next_jump(self, body: list[ast.stmt], index: int) -> int:
-        for stop in range(index, len(body)):
-            if self._has_jump(body[stop]):
-                return stop + 1
-        return len(body)
-
     def _guard_in_place(
         self, body: list[ast.stmt], index: int, flags: dict[str, None], out: Lowered
     ) -> None:
         """Too deep to nest: each piece up to the next jump has a guard of its own."""
         flags = dict(flags)
         while index < len(body):
-            stop = self._next_jump(body, index)
+            jumps = (i + 1 for i in range(index, len(body)) if self._has_jump(body[i]))
+            stop = next(jumps, len(body))
             self._guard(body[index:stop], flags, out)
             flags.update(out.flags)
             index = stop

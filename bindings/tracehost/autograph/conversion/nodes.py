@@ -34,6 +34,11 @@ def name(text: str, at: Where) -> ast.Name:
     return ast.Name(text, LOAD, **at)
 
 
+def last_name(node: ast.expr) -> str | None:
+    """`f` of `f` and of `a.b.f`."""
+    return node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", None)
+
+
 def constant(value: Any, at: Where) -> ast.Constant:
     return ast.Constant(value, **at)
 

@@ -13,7 +13,6 @@ from ..._tracehost import origin
 from .libraries import CONVERTED
 
 _packages: set[str] = set(CONVERTED)
-_asked_for: weakref.WeakSet[Any] = weakref.WeakSet()
 _refused: dict[int, weakref.ref[CodeType]] = {}
 
 

@@ -6,6 +6,7 @@ import ast
 from typing import Any
 
 from .lower import jump_in_finally
+from .nodes import last_name
 from .scopes import Function, same_scope
 from .text import FRAME_READERS, Text
 
@@ -31,9 +32,5 @@ def refusal(node: Function, text: Text) -> str | None:
 
 
 def decorated_do_not_convert(node: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
-    for decorator in node.decorator_list:
-        target = decorator.func if isinstance(decorator, ast.Call) else decorator
-        name = target.attr if isinstance(target, ast.Attribute) else getattr(target, "id", None)
-        if name == "do_not_convert":
-            return True
-    return False
+    called = (d.func if isinstance(d, ast.Call) else d for d in node.decorator_list)
+    return any(last_name(function) == "do_not_convert" for function in called)

@@ -30,12 +30,10 @@ class Scope:
     globals: set[str] = field(default_factory=set)
     nonlocals: set[str] = field(default_factory=set)
     state: set[str] = field(default_factory=set)  # assigned by a generated block
-    places: set[str] = field(
-        default_factory=set
-    )  # attributes and items that blocks assign, as text
-    shared: set[str] = field(
-        default_factory=set
-    )  # variables that a function defined here may assign
+    # attributes and items that blocks assign, as text
+    places: set[str] = field(default_factory=set)
+    # variables that a function defined here may assign
+    shared: set[str] = field(default_factory=set)
     free: frozenset[str] = frozenset()  # of the outermost function: its closure's variables
     has_class: bool = False  # super() without arguments works here
     first_parameter: str | None = None
@@ -50,12 +48,10 @@ class Scope:
             return found
 
     def _find_reader(self, name: str) -> str | None:
-        if name in self.globals:
+        if name in self.globals or name in self.locals:
             return "ld" if name in self.state else None
-        if name in self.locals:
-            return "ld" if name in self.state else None
-        scope, how = self, "ld"
-        while scope is not None:
+        how = "ld"
+        for scope in self.outward():
             if scope.kind != "class" or scope is self:
                 if name in scope.globals:
                     return "ldf" if name in scope.state else None
@@ -65,47 +61,43 @@ class Scope:
                     return "ldf"
             if scope.kind != "comprehension":
                 how = "ldf"
-            scope = scope.parent
         return None
 
     def owner(self, name: str) -> Scope | None:
         """The converted function around this one whose variable a free `name` is, if it is one."""
-        scope = self if self.kind == "function" else self.parent
-        while scope is not None:
-            if scope.kind != "class":
-                if name in scope.globals:
-                    return None
-                if name in scope.locals:
-                    return scope
-            scope = scope.parent
+        for scope in self.outward():
+            if scope.kind == "class" or (scope is self and self.kind != "function"):
+                continue
+            if name in scope.globals:
+                return None
+            if name in scope.locals:
+                return scope
         return None
 
     def reaches(self, name: str) -> bool:
         """Whether nonlocal may be said of it in a function defined here."""
+        return any(
+            scope.kind != "class" and (name in scope.locals or name in scope.free)
+            for scope in self.outward()
+        )
+
+    def outward(self) -> Iterator[Scope]:
+        """This scope, and those around it."""
         scope: Scope | None = self
         while scope is not None:
-            if scope.kind != "class" and (name in scope.locals or name in scope.free):
-                return True
+            yield scope
             scope = scope.parent
-        return False
-
-    def place_is_state(self, text: str) -> bool:
-        scope: Scope | None = self
-        while scope is not None:
-            if text in scope.places:
-                return True
-            scope = scope.parent
-        return False
 
 
-def parameters_of(arguments: ast.arguments) -> list[str]:
-    found = [a.arg for a in arguments.posonlyargs + arguments.args + arguments.kwonlyargs]
-    return found + [a.arg for a in (arguments.vararg, arguments.kwarg) if a is not None]
+def parameters_of(arguments: ast.arguments) -> list[ast.arg]:
+    """In the order of a code object's variables."""
+    found = arguments.posonlyargs + arguments.args + arguments.kwonlyargs
+    return found + [a for a in (arguments.vararg, arguments.kwarg) if a is not None]
 
 
 def function_scope(node: Function, parent: Scope | None, has_walrus: bool) -> Scope:
     scope = Scope(parent, "lambda" if isinstance(node, ast.Lambda) else "function")
-    scope.parameters = parameters_of(node.args)
+    scope.parameters = [a.arg for a in parameters_of(node.args)]
     positional = node.args.posonlyargs + node.args.args
     scope.first_parameter = positional[0].arg if positional else None
     scope.locals.update(scope.parameters)
@@ -113,20 +105,21 @@ def function_scope(node: Function, parent: Scope | None, has_walrus: bool) -> Sc
         if has_walrus:
             scope.locals.update(walrus_names([node.body]))
     else:
-        collect_names(node.body, scope)
-        if has_walrus:
-            scope.locals.update(walrus_names(node.body))
-        scope.locals -= scope.globals | scope.nonlocals
+        _add_locals(scope, node.body, has_walrus)
     return scope
 
 
 def class_scope(node: ast.ClassDef, parent: Scope, has_walrus: bool) -> Scope:
     scope = Scope(parent, "class")
-    collect_names(node.body, scope)
-    if has_walrus:
-        scope.locals.update(walrus_names(node.body))
-    scope.locals -= scope.globals | scope.nonlocals
+    _add_locals(scope, node.body, has_walrus)
     return scope
+
+
+def _add_locals(scope: Scope, body: list[ast.stmt], has_walrus: bool) -> None:
+    collect_names(body, scope)
+    if has_walrus:
+        scope.locals.update(walrus_names(body))
+    scope.locals -= scope.globals | scope.nonlocals
 
 
 def comprehension_scope(node: Comprehension, parent: Scope) -> Scope:

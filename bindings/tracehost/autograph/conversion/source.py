@@ -11,6 +11,8 @@ from collections.abc import Iterator
 from types import CodeType, FunctionType
 from typing import Any
 
+from .scopes import parameters_of
+
 
 class NoSource(Exception):
     """Why a function's source can't be had."""
@@ -151,9 +153,7 @@ def _by_position(code: CodeType, candidates: list[ast.Lambda]) -> list[ast.Lambd
         if (n.body.lineno, n.body.col_offset) <= first
         and last <= (n.body.end_lineno or 0, n.body.end_col_offset or 0)
     ]
-    return (
-        holding[-1:] if len(holding) < 2 else [max(holding, key=lambda n: (n.lineno, n.col_offset))]
-    )
+    return sorted(holding, key=lambda n: (n.lineno, n.col_offset))[-1:]
 
 
 def _taken(code: CodeType) -> list[str]:
@@ -162,15 +162,9 @@ def _taken(code: CodeType) -> list[str]:
     return list(code.co_varnames[:count])
 
 
-def _arguments(node: Any) -> list[str]:
-    arguments = node.args
-    found = [a.arg for a in arguments.posonlyargs + arguments.args + arguments.kwonlyargs]
-    return found + [a.arg for a in (arguments.vararg, arguments.kwarg) if a is not None]
-
-
 def _same_arguments(node: Any, code: CodeType) -> bool:
     prefix = _private_prefix(code)
-    return [_mangled(n, prefix) for n in _arguments(node)] == _taken(code)
+    return [_mangled(a.arg, prefix) for a in parameters_of(node.args)] == _taken(code)
 
 
 def _check(node: Any, code: CodeType, text: str) -> None:

@@ -20,6 +20,7 @@ from .scopes import (
     function_scope,
     names_bound_in,
     nonlocal_names,
+    parameters_of,
     walrus_names,
 )
 from .text import Text
@@ -203,7 +204,8 @@ class Statements(Control):
         self.defaults(node.args)
         self._annotations(node)
         scope = function_scope(node, self.scope, self.has_walrus)
-        scope.has_class = self.scope.kind == "class" or self._inside_class()
+        around = self.scope
+        scope.has_class = around.kind == "class" or any(s.has_class for s in around.outward())
         why = refusal(node, self.text)
         if why is None and decorated_do_not_convert(node):
             why = "it is marked do_not_convert"
@@ -216,18 +218,8 @@ class Statements(Control):
             node.body = [inner.leave(s) for s in node.body]
         return [node]
 
-    def _inside_class(self) -> bool:
-        scope: Scope | None = self.scope
-        while scope is not None:
-            if scope.has_class:
-                return True
-            scope = scope.parent
-        return False
-
     def _annotations(self, node: Any) -> None:
-        arguments = node.args
-        every = arguments.posonlyargs + arguments.args + arguments.kwonlyargs
-        for argument in every + [a for a in (arguments.vararg, arguments.kwarg) if a is not None]:
+        for argument in parameters_of(node.args):
             if argument.annotation is not None:
                 argument.annotation = self._read_only(argument.annotation)
         if node.returns is not None:

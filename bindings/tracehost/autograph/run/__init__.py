@@ -15,7 +15,7 @@ A worked example, `if_stmt` in full:
 
     def if_stmt(cond, body, orelse, get_state, set_state, names):
         if is_staged(cond):           # a tensor or number of this thread's trace
-            branches.if_stmt(cond, body, orelse, get_state, set_state, names)
+            branches.stage(cond, (body, orelse), get_state, set_state, names, "if")
         elif cond:                    # anything else: Python's own if
             body()
         else:

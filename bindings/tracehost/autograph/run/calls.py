@@ -231,9 +231,8 @@ def _of_builtin(f: Any) -> Any:
     if f in _BUILTINS:  # math.pow is not torch's
         return _BUILTINS[f]
     name = getattr(f, "__name__", "")
-    if name.startswith(
-        "_foreach_"
-    ):  # torch's argument parser takes no list of tensors for one of numbers
+    # torch's argument parser takes no list of tensors for one of numbers.
+    if name.startswith("_foreach_"):
         return _with_values(f, _given_list)
     if name in _OF_NUMBERS:
         return _with_values(f, _given)
@@ -307,16 +306,12 @@ def _check(cond: Any, *message: Any) -> None:
     torch._check(bool(cond), *message)
 
 
-def _add_torch() -> None:
-    """What takes a list of the function's that a loop of the graph appends to, and what asks what a number is."""
-    _BUILTINS.update({f: _tensor_of(f) for f in (torch.tensor, torch.as_tensor, torch.asarray)})
-    _BUILTINS.update({isinstance: _isinstance, hasattr: _hasattr})
-    _FUNCTIONS[torch._check] = _check
-    _TYPES[type] = _type
-    _BUILTINS.update({torch.stack: lists.stack, torch.cat: lists.cat, torch.concat: lists.cat})
-
-
-_add_torch()
+# What takes a list that a loop of the graph appends to, and what asks what a number is.
+_BUILTINS.update({f: _tensor_of(f) for f in (torch.tensor, torch.as_tensor, torch.asarray)})
+_BUILTINS.update({isinstance: _isinstance, hasattr: _hasattr})
+_BUILTINS.update({torch.stack: lists.stack, torch.cat: lists.cat, torch.concat: lists.cat})
+_FUNCTIONS[torch._check] = _check
+_TYPES[type] = _type
 
 
 def _of_class(f: Any) -> Any:
@@ -382,6 +377,4 @@ def call(f: Any) -> Any:
     return _BY_KIND.get(kind, _of_object)(f)
 
 
-def convert_callable(f: Any) -> Any:
-    """The converted function, method, partial or callable object; `f` itself where there is nothing to convert."""
-    return call(f)
+convert_callable = call  # as C++ knows it

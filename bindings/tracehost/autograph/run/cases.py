@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NoReturn
 
 import torch
@@ -11,11 +11,10 @@ import torch
 from ..._traced.traced_number import TracedNumber
 from ..._tracehost import recording
 from ..staging.branches import check_condition
+from ..staging.join import Thunk
 from ..staging.state import as_tensor, is_tensor, kind
 from ..staging.where import line
 from .explicit import check_callable, cond
-
-Thunk = Callable[[], Any]
 
 
 def case(
@@ -91,7 +90,7 @@ def switch_case(
         default = functions[max(functions)]
     check_callable("switch_case", "default", default)
     index = _checked_index(branch_index)
-    if not is_traced(index):
+    if not _may_differ(index):
         return functions.get(operator.index(index), default)()
     others = {n: f for n, f in functions.items() if f is not default}
     if not others:
@@ -99,7 +98,8 @@ def switch_case(
     return _first([(index == n, f) for n, f in sorted(others.items())], default)
 
 
-def is_traced(value: Any) -> bool:
+def _may_differ(value: Any) -> bool:
+    """Whether a later call may have another value: a tensor, or a number of any kind, in a trace."""
     return (is_tensor(value) or type(value) is TracedNumber) and recording()
 
 
@@ -123,7 +123,7 @@ def _check_exclusive(preds: list[Any], where: str) -> None:
             f"two or more of the {len(preds)} conditions of the case at {where} hold, and it is exclusive"
         )
 
-    if not any(map(is_traced, preds)):
+    if not any(map(_may_differ, preds)):
         if sum(map(bool, preds)) > 1:
             fail()
         return

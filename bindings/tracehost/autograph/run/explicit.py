@@ -107,11 +107,7 @@ def cond(
     if not (is_traced(pred) and recording()):
         return true_fn(*operands) if pred else false_fn(*operands)
     return choose(
-        pred,
-        lambda: true_fn(*operands),
-        lambda: false_fn(*operands),
-        "cond",
-        (true_fn, false_fn),
+        pred, lambda: true_fn(*operands), lambda: false_fn(*operands), "cond", (true_fn, false_fn)
     )
 
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from ..._tracehost import recording
-from ..staging.state import as_number, is_number, is_read, is_tensor
+from ..staging.state import as_number, is_number, is_read, is_tensor, is_traced
 from .reductions import checked, decided, reads_are_refused, truth
 
 # More elements are compared by Python, which asks for the number.
@@ -21,15 +21,9 @@ def contains(value: Any, container: Any) -> Any:
     """What `value in container` is."""
     if reads_are_refused():
         return value in container
-    if (
-        is_tensor(container)
-        and recording()
-        and (is_tensor(value) or is_number(value) or is_read(value))
-    ):
+    if is_tensor(container) and recording() and (is_traced(value) or is_number(value)):
         return as_number((value == container).any())
-    if _is_short_sequence(container) and (
-        is_tensor(value) or any(is_tensor(e) or is_read(e) for e in container)
-    ):
+    if _is_short_sequence(container) and (is_tensor(value) or any(map(is_traced, container))):
         return _is_element(value, container)
     if not is_read(value):
         return value in container
@@ -67,7 +61,7 @@ def _is_element(value: Any, elements: list | tuple) -> Any:
         equal = element == value
         if operator.is_(element, value):  # the signature says which tensors are one
             return True
-        if is_tensor(equal) or is_read(equal):
+        if is_traced(equal):
             flags.append(truth(equal))
         elif equal:
             return True

@@ -29,8 +29,8 @@ _OPERATIONS: dict[str, Operation] = {
 }
 
 
-def in_place(sign: str, target: Any, value: Any) -> Any:
-    """What Python's `target sign= value` assigns."""
+def aug(sign: str, target: Any, value: Any) -> Any:
+    """What `target sign= value` assigns: `aug("+", x, 1)`."""
     return _OPERATIONS[sign](target, value)
 
 

@@ -4,6 +4,8 @@ Everything here runs once a trace, in place of the user's statement, so that an 
 text of the plain statement's.
 """
 
+# ruff: noqa: F401 (generated code has the names that are imported, too)
+
 from __future__ import annotations
 
 import itertools
@@ -12,54 +14,18 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from ..conversion.undefined import Undefined, is_undefined, ld, ldf, ldu
-from ..staging import branches, conditions, loops, returns
+from ..staging import branches, conditions, loops
 from ..staging.iterables import is_staged
 from ..staging.options import NO_OPTIONS, LoopOptions, loop_options
 from ..staging.state import is_read, is_tensor
+from ..staging.where import line, refuse
 from .asking import asked
 from .calls import call
 from .membership import contains, lacks
-from .numbers import in_place
+from .numbers import aug
 from .places import get_attribute, get_item, set_attribute, set_item
 from .shown import call_raised, call_shown, message_of, shown
 from .subscripts import Subscripted
-
-__all__ = [
-    "KEY",
-    "NO_OPTIONS",
-    "Undefined",
-    "and_",
-    "and_test",
-    "asked",
-    "assert_stmt",
-    "aug",
-    "call",
-    "call_raised",
-    "call_shown",
-    "compare",
-    "for_stmt",
-    "get_attribute",
-    "get_item",
-    "if_exp",
-    "if_stmt",
-    "is_undefined",
-    "ld",
-    "ldf",
-    "ldu",
-    "loop_options",
-    "no_state",
-    "not_",
-    "nothing",
-    "or_",
-    "or_test",
-    "return_value",
-    "set_attribute",
-    "set_item",
-    "set_no_state",
-    "shown",
-    "subscripted",
-    "while_stmt",
-]
 
 Body = Callable[[], Any]
 GetState = Callable[[], tuple[Any, ...]]
@@ -83,7 +49,7 @@ def if_stmt(
     cond: Any, body: Body, orelse: Body, get_state: GetState, set_state: SetState, names: Names
 ) -> None:
     if is_staged(cond):
-        branches.if_stmt(cond, body, orelse, get_state, set_state, names)
+        branches.stage(cond, (body, orelse), get_state, set_state, names, "if")
     elif cond:
         body()
     else:
@@ -102,7 +68,10 @@ def while_stmt(
     while True:
         cond = test()
         if is_staged(cond):
-            loops.while_stmt(cond, test, body, get_state, set_state, names, options)
+            watched = (test, body)
+            loops.staged_while(
+                cond, test, body, get_state, set_state, names, options, "while", watched
+            )
             return
         if not cond:
             return
@@ -134,7 +103,7 @@ def for_stmt(
         go_on = extra_test()
         if is_staged(go_on):
             items = _remaining(iterable, rest, options)
-            loops.for_rest(items, extra_test, body, get_state, set_state, names, options)
+            loops.for_rest(items, extra_test, body, get_state, set_state, names)
             return
         if not go_on:
             return
@@ -231,11 +200,6 @@ class _Key:
 KEY = _Key()
 
 
-def aug(sign: str, target: Any, value: Any) -> Any:
-    """What `target sign= value` assigns: `aug("+", x, 1)`."""
-    return in_place(sign, target, value)
-
-
 def assert_stmt(cond: Any, message: Body | None) -> None:
     if is_staged(cond):
         conditions.assert_stmt(cond, message, message_of)
@@ -244,8 +208,12 @@ def assert_stmt(cond: Any, message: Body | None) -> None:
 
 
 def return_value(do_return: Any, value: Any) -> Any:
+    """The end of a function whose returns stand in blocks. `do_return`: a traced bool if some path had no return."""
     if do_return is True:
         return ld(value)
-    if do_return is False:
+    if do_return is False or value is None:
         return None
-    return returns.return_value(do_return, value)
+    refuse(
+        f"a function returns a value on some paths only, by a condition that is a tensor (last line: {line()}). "
+        "Add a final return of the same kind: a graph can't return a tensor or None."
+    )

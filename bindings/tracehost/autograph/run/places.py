@@ -6,9 +6,10 @@ A block that stores to one has it restored and merged like a variable. What belo
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
 from typing import Any
+
+import torch
 
 from ..conversion.undefined import Undefined, is_undefined
 from .subscripts import Subscripted
@@ -17,8 +18,7 @@ Base = Callable[[], Any]
 
 
 def _is_tensor(value: Any) -> bool:
-    torch = sys.modules.get("torch")
-    return torch is not None and (isinstance(value, torch.Tensor) or type(value) is Subscripted)
+    return isinstance(value, torch.Tensor) or type(value) is Subscripted
 
 
 def get_attribute(base: Base, attribute: str, name: str) -> Any:

@@ -28,7 +28,7 @@ from ..._tracehost import (
 from ..staging.branches import stage
 from ..staging.conditions import and_test, if_exp, or_test
 from ..staging.iterables import Staged
-from ..staging.state import as_number, as_tensor, is_number, is_read, is_tensor
+from ..staging.state import as_number, as_tensor, is_number, is_read, is_tensor, is_traced
 from ..staging.where import line
 from .asking import Asked
 from .numbers import tensor_of_numbers
@@ -45,10 +45,6 @@ _CONTAINERS = (
     *(type(x) for x in ({}.keys(), {}.values(), {}.items())),
 )
 _ORDERED = (torch.bool, torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64)
-
-
-def _is_traced(value: Any) -> bool:
-    return is_tensor(value) or is_read(value)
 
 
 def _is_one_element(value: Any) -> bool:
@@ -113,11 +109,11 @@ def _decide(values: Any, deciding: bool) -> Any:
         return _decide_in_turn(_Unnamed(values.values), deciding, 0)
     if not isinstance(values, _CONTAINERS):
         return _decide_in_turn(_iterator(values), deciding, _MOST_NESTED)
-    if not all(_is_one_element(v) for v in values if _is_traced(v)):
+    if not all(_is_one_element(v) for v in values if is_traced(v)):
         return _decide_in_turn(_iterator(values), deciding, _MOST_NESTED)
     flags: list[Any] = []
     for value in values:
-        if _is_traced(value):
+        if is_traced(value):
             flags.append(truth(value))
         elif bool(value) is deciding:
             return deciding
@@ -150,7 +146,7 @@ class _Unnamed:
 def _decide_in_turn(values: Iterator[Any], deciding: bool, depth: int) -> Any:
     """Asks for no more values than Python does. In a branch of the graph, up to a depth; then it has to know."""
     for value in values:
-        if _is_traced(value) and _is_one_element(value) and depth < _MOST_NESTED:
+        if is_traced(value) and _is_one_element(value) and depth < _MOST_NESTED:
             test = or_test if deciding else and_test
             return truth(test(value, lambda: _decide_in_turn(values, deciding, depth + 1)))
         if checked(value) is deciding:
@@ -178,7 +174,7 @@ def extreme(name: str, call: Callable[[Any], Any]) -> Callable[..., Any]:
         keys = values if key is None else [call(key)(value) for value in values]
         if key is None and any(map(is_read, values)) and not any(map(is_tensor, values)):
             return functools.reduce(lambda a, b: compute(name, plain, a, b), values)
-        if not any(map(_is_traced, keys)) or not (key is None or _are_alike(values)):
+        if not any(map(is_traced, keys)) or not (key is None or _are_alike(values)):
             return values[plain(range(len(values)), key=keys.__getitem__)]
         return _extreme_in_turn(values, keys, better)
 
@@ -196,7 +192,7 @@ def _extreme_in_turn(values: list[Any], keys: list[Any], better: Callable[[Any, 
     for value, key in zip(values[1:], keys[1:]):
         found = better(key, best)
         differ = is_tensor(value) and is_tensor(result) and not _are_alike([value, result])
-        if not _is_traced(found) or not _is_one_element(found) or (differ and may_check()):
+        if not is_traced(found) or not _is_one_element(found) or (differ and may_check()):
             result, best = (value, key) if checked(found) else (result, best)
         elif same:
             result = best = if_exp(found, lambda v=value: v, lambda r=result: r)
@@ -261,7 +257,7 @@ def sorted_(values: Any, call: Callable[[Any], Any], key: Any = None, reverse: A
 
 def _column(keys: list[Any], values: list[Any]) -> torch.Tensor | None:
     """The keys as a tensor that has the order of Python; None: Python has to sort."""
-    if not any(map(_is_traced, keys)) or not (_are_alike(keys) and _are_alike(values)):
+    if not any(map(is_traced, keys)) or not (_are_alike(keys) and _are_alike(values)):
         return None
     if not is_tensor(keys[0]):
         column = tensor_of_numbers(keys)

@@ -40,21 +40,18 @@ def _shows(f: Any) -> bool:
 
 def call_shown(f: Any) -> Callable[..., Any]:
     """What call() gives, for a function by whose name its arguments may be shown."""
-    under_way = _calls.__dict__.setdefault("under_way", [])
-    under_way.append(_shows(f))
-    made = call(f)
-
-    def run(*args: Any, **kwargs: Any) -> Any:
-        under_way.pop()
-        return made(*args, **kwargs)
-
-    return run
+    return _call_under(f, _shows(f))
 
 
 def call_raised(f: Any) -> Callable[..., Any]:
     """The same of `raise f(...)`: the exception shows this call's values, unless the body itself may catch it."""
-    under_way = _calls.__dict__.setdefault("under_way", [])
-    under_way.append(_RAISES if isinstance(f, type) and not is_caught() else False)
+    return _call_under(f, _RAISES if isinstance(f, type) and not is_caught() else False)
+
+
+def _call_under(f: Any, how: Any) -> Callable[..., Any]:
+    """`how`: what shown() does until the call."""
+    under_way = _under_way()
+    under_way.append(how)
     made = call(f)
 
     def run(*args: Any, **kwargs: Any) -> Any:
@@ -64,10 +61,15 @@ def call_raised(f: Any) -> Callable[..., Any]:
     return run
 
 
+def _under_way() -> list[Any]:
+    """For the calls whose arguments this thread computes now, one in the other."""
+    return _calls.__dict__.setdefault("under_way", [])
+
+
 def message_of(message: Callable[[], Any]) -> Any:
     """The message of an assert that fails."""
-    under_way = _calls.__dict__.setdefault("under_way", [])
-    under_way.append(_RAISES if not is_caught() else False)
+    under_way = _under_way()
+    under_way.append(False if is_caught() else _RAISES)
     try:
         return message()
     finally:
@@ -81,9 +83,8 @@ def shown(value: Any) -> Any:
         return value
     if not _tracehost._number_has_no_text(value):
         return _tracehost._number_value(value)
-    return (
-        value if how is _RAISES else _Unknown(value.__class__.__name__)
-    )  # the graph has a text for what it raises
+    # The graph has a text for what it raises.
+    return value if how is _RAISES else _Unknown(value.__class__.__name__)
 
 
 class _Unknown:

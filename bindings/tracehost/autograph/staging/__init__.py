@@ -13,7 +13,7 @@ variable that differs becomes an output of the node.
 - carried.py, loop_errors.py: what a loop carries, and why it can't be staged; options.py: what the user says of it
 - conditions.py: conditional expressions, `and`, `or`, `not`, `assert`: staged ifs that have a value
 - iterables.py: what a staged `for` goes over; and `is_staged`, which all operators ask first
-- state.py: variables apart and together; returns.py: the end of a function that returns in a block
+- state.py: variables apart and together
 - stores.py, snapshots.py, containers.py: attributes that called code sets, what a block could change besides, and
   changes of containers, which a graph would not repeat
 - lists.py: a list that a staged loop appends to, as a list of the graph

@@ -41,26 +41,7 @@ from .join import ELSE, THEN, Join, Outcome, State, Thunk, extend
 from .snapshots import Snapshot
 from .state import as_number, as_tensor, is_own, is_tensor, kind, take_apart
 from .stores import BlockStores
-from .where import (
-    check_not_caught,
-    described,
-    line,
-    raised_by_statement,
-    refuse,
-    refuse_if_caught,
-)
-
-
-def if_stmt(
-    cond: torch.Tensor,
-    body: Thunk,
-    orelse: Thunk,
-    get_state: Callable[[], State],
-    set_state: Callable[[State], None],
-    names: tuple[str, ...],
-) -> None:
-    """What the generated code calls for an if whose condition is a traced tensor."""
-    stage(cond, (body, orelse), get_state, set_state, names, "if")
+from .where import check_not_caught, described, line, raised_by_statement, refuse, refuse_if_caught
 
 
 def stage(
@@ -72,7 +53,7 @@ def stage(
     what: str,
     watched: tuple[Thunk, ...] = (),
 ) -> None:
-    """`watched`: the user's code, where `bodies` only call it."""
+    """An if whose condition is traced. `watched`: the user's code, where `bodies` only call it."""
     if can_be_checked(cond):
         bodies[THEN if cond else ELSE]()
         return

@@ -7,12 +7,8 @@ from typing import Any, NoReturn
 
 import torch
 
-from ..._tracehost import (
-    TensorSpec,
-    is_relaxing,
-    row_count,
-    sizes_now,
-)
+from ..._arguments.tensor_spec import fits
+from ..._tracehost import TensorSpec, is_relaxing, row_count, sizes_now
 from ..conversion.undefined import RETURN_VALUE, Undefined, is_undefined
 from .containers import Containers
 from .join import State
@@ -26,10 +22,10 @@ from .state import (
     is_marked,
     is_number,
     is_tensor,
-    mark,
     promoted,
     same,
     take_apart,
+    zeros_like,
 )
 from .where import line
 
@@ -129,7 +125,7 @@ class Carrying:
         shape = self._invariant(c)
         if shape is None:
             return [self._is_resized(c)] * t.dim()
-        if len(shape) != t.dim() or any(s not in (None, n) for s, n in zip(shape, sizes_now(t))):
+        if not fits(sizes_now(t), shape):
             self.errors.invariant(self.names[c.variable], list(shape), t)
         return [s is None or self._is_resized(c) for s in shape]
 
@@ -253,7 +249,4 @@ def _may_resize(t: torch.Tensor) -> bool:
 
 def _zeros(leaf: Any) -> Any:
     """What no path shows: until then, a result that is not there yet."""
-    if is_number(leaf):
-        return type(leaf)(0)
-    zeros = torch.zeros(sizes_now(leaf), dtype=leaf.dtype, device=leaf.device)
-    return mark(zeros) if is_marked(leaf) else zeros
+    return type(leaf)(0) if is_number(leaf) else zeros_like(leaf)

@@ -13,7 +13,7 @@ from ..._tracehost import can_be_checked
 from ..conversion.undefined import ld
 from .branches import check_condition, stage
 from .join import State, Thunk
-from .state import as_tensor, is_read, is_tensor, promoted
+from .state import as_tensor, is_read, is_tensor, is_traced, promoted
 from .where import line
 
 
@@ -116,7 +116,7 @@ def raise_if(cond: Any, error: Exception) -> None:
     def fail() -> None:
         raise type(error)(*error.args)  # a new one: its traceback must not hold what holds it
 
-    if not (is_tensor(cond) or is_read(cond)):
+    if not is_traced(cond):
         return fail() if cond else None
     choose(cond, fail, _nothing, "check")
 

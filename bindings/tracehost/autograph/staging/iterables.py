@@ -11,7 +11,7 @@ from typing import Any
 import torch
 
 from ..._tracehost import recording, row_count, select, sizes_now
-from .state import as_number, as_tensor, is_read, is_tensor
+from .state import as_number, as_tensor, is_tensor, is_traced
 from .where import line, refuse
 
 
@@ -41,7 +41,7 @@ class Staged:
 
 def is_staged(value: Any) -> bool:
     """Whether the value is a tensor (or a range, enumerate, zip over one) of this thread's trace."""
-    return (is_tensor(value) or isinstance(value, Staged) or is_read(value)) and recording()
+    return (is_traced(value) or isinstance(value, Staged)) and recording()
 
 
 class Range(Staged):

@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from ..._tracehost import BlockStore, Branches, sizes_now
+from ..._tracehost import BlockStore, Branches
 from ..conversion.undefined import RETURN_VALUE, is_undefined
 from .state import (
     Parts,
@@ -23,6 +23,7 @@ from .state import (
     promoted,
     same,
     take_apart,
+    zeros_like,
 )
 from .stores import BlockStores
 
@@ -183,10 +184,7 @@ class Join:
         made: list[torch.Tensor] = []
 
         def make_zeros() -> list[torch.Tensor]:
-            for leaf in parts.leaves:
-                if is_tensor(leaf):
-                    zeros = torch.zeros(sizes_now(leaf), dtype=leaf.dtype, device=leaf.device)
-                    made.append(mark(zeros) if is_marked(leaf) else zeros)
+            made.extend(zeros_like(leaf) for leaf in parts.leaves if is_tensor(leaf))
             return made
 
         first = self._branches.run(branch, make_zeros)

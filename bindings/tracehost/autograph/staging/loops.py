@@ -18,14 +18,14 @@ import torch
 
 from ..._tracehost import is_relaxing
 from .attempts import StagedLoop, Unroll
-from .branches import check_condition, checked, if_stmt
+from .branches import check_condition, checked, stage
 from .carried import GetState, Peel, SetState
 from .conditions import truth_tensor
 from .containers import Containers
 from .iterables import Staged, least, staged
 from .join import THEN, Thunk
 from .options import LoopOptions
-from .state import as_tensor, is_read, is_tensor, kind
+from .state import as_tensor, is_tensor, is_traced, kind
 from .where import line, refuse
 
 _MOST_PEELED = 3
@@ -46,19 +46,6 @@ def _maximum(options: LoopOptions) -> Any:
     return value
 
 
-def while_stmt(
-    first: torch.Tensor,
-    test: Thunk,
-    body: Thunk,
-    get_state: GetState,
-    set_state: SetState,
-    names: tuple[str, ...],
-    options: LoopOptions,
-) -> None:
-    """`first`: what test() has given, a traced tensor."""
-    staged_while(first, test, body, get_state, set_state, names, options, "while", (test, body))
-
-
 def staged_while(
     first: torch.Tensor,
     test: Thunk,
@@ -70,7 +57,10 @@ def staged_while(
     what: str,
     watched: tuple[Callable[..., Any], ...],
 ) -> None:
-    """`watched`: the user's code, which `test` and `body` may only call."""
+    """A while. `first`: what test() has given, which is traced.
+
+    `watched`: the user's code, which `test` and `body` may only call.
+    """
     first = as_tensor(first)
     check_condition(first, what, line())
     containers = Containers(*watched)
@@ -98,7 +88,7 @@ def staged_while(
 def _run_checked(first: torch.Tensor, test: Thunk, body: Thunk) -> None:
     """As many iterations as this call has: a graph for each such number."""
     go_on: Any = first
-    while checked(as_tensor(go_on)) == THEN if is_tensor(go_on) or is_read(go_on) else go_on:
+    while checked(as_tensor(go_on)) == THEN if is_traced(go_on) else go_on:
         body()
         go_on = test()
 
@@ -134,7 +124,7 @@ def for_stmt(
             body(items.first(done))
         done += 1
         go_on = True if extra_test is None else extra_test()
-        if done == count or not (is_tensor(go_on) or is_read(go_on) or go_on):
+        if done == count or not (is_traced(go_on) or go_on):
             return
         first = truth_tensor(go_on, "for")
 
@@ -169,20 +159,13 @@ def for_rest(
     get_state: GetState,
     set_state: SetState,
     names: tuple[str, ...],
-    options: LoopOptions,
 ) -> None:
     """The iterations of a Python iterable after a traced break or return: each one in an if."""
     for item in rest:
         go_on = extra_test()
-        if is_tensor(go_on) or is_read(go_on):
-            if_stmt(
-                go_on,
-                lambda item=item: body(item),
-                lambda: None,
-                get_state,
-                set_state,
-                names,
-            )
+        if is_traced(go_on):
+            blocks = (lambda item=item: body(item), lambda: None)
+            stage(go_on, blocks, get_state, set_state, names, "if")
         elif go_on:
             body(item)
         else:

@@ -18,16 +18,8 @@ from ..._tracehost import reaches
 
 KINDS = (list, dict, set, collections.deque)
 _OPAQUE = (
-    type,
-    types.ModuleType,
-    types.BuiltinFunctionType,
-    torch.Tensor,
-    str,
-    bytes,
-    int,
-    float,
-    complex,
-    type(None),
+    *(type, types.ModuleType, types.BuiltinFunctionType, torch.Tensor),
+    *(str, bytes, int, float, complex, type(None)),
 )
 _ITERATORS = (
     types.GeneratorType,

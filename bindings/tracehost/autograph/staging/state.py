@@ -13,6 +13,7 @@ from typing import Any
 
 import torch
 
+from ..._arguments.dtypes import name_of
 from ..._arguments.trees import LEAF, Spec, flatten
 from ..._traced.traced_number import TracedNumber
 from ..._tracehost import (
@@ -28,19 +29,7 @@ from .where import refuse
 
 _NUMBERS = (bool, int, float)
 # Compared by value; all else by identity.
-_PLAIN = (
-    bool,
-    int,
-    float,
-    complex,
-    str,
-    bytes,
-    type(None),
-    torch.dtype,
-    torch.device,
-    slice,
-    range,
-)
+_PLAIN = (*_NUMBERS, complex, str, bytes, type(None), torch.dtype, torch.device, slice, range)
 
 
 class Poison(Undefined):
@@ -131,17 +120,13 @@ def is_own(name: str) -> bool:
 def kind(value: Any) -> str:
     """For messages: `str 'a'`, `a float32 tensor of shape [3]`, `a list`."""
     if is_tensor(value):
-        dtype = dtype_name(value.dtype)
+        dtype = name_of(value.dtype)
         return f"{'an' if dtype[0] == 'i' else 'a'} {dtype} tensor of shape {sizes_now(value)}"
     if is_read(value):
         return f"a traced {value.__class__.__name__}"
     if type(value) in _PLAIN and not isinstance(value, (torch.dtype, torch.device)):
         return f"{type(value).__name__} {value!r}" if value is not None else "None"
     return f"a {type(value).__name__}"
-
-
-def dtype_name(dtype: torch.dtype) -> str:
-    return str(dtype).removeprefix("torch.")
 
 
 # ---- Numbers as tensors, at the borders of a block
@@ -160,6 +145,12 @@ def is_marked(t: Any) -> bool:
 def as_number(t: torch.Tensor) -> Any:
     """The number that the user sees in place of a 0-dim tensor."""
     return _read_number(t)
+
+
+def zeros_like(t: torch.Tensor) -> torch.Tensor:
+    """New zeros of its sizes now; a number to the user if `t` is one."""
+    zeros = torch.zeros(sizes_now(t), dtype=t.dtype, device=t.device)
+    return mark(zeros) if is_marked(t) else zeros
 
 
 def dtype_of(number: Any) -> torch.dtype:
