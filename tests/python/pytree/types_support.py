@@ -115,3 +115,66 @@ torch.export.register_dataclass(Registered, serialized_type_name="types_support.
 def with_attributes(value, **attributes):
     vars(value).update(attributes)
     return value
+
+
+# ---- A type whose tensors have lengths: the wider trace takes longer ones
+
+
+def doubled(s, x):
+    return s.t * 2 + x.sum()
+
+
+class Length:
+    """Of lists of numbers up to a bound: padded with zeros to it."""
+
+    def __init__(self, bound):
+        self.bound = bound
+
+    def is_subtype_of(self, other):
+        return type(other) is type(self) and self.bound <= other.bound
+
+    def most_specific_common_supertype(self, others):
+        return type(self)(max(self.bound, *(o.bound for o in others)))
+
+    def cast(self, value, context):
+        assert context.value is value
+        assert (context.tensors, context.argument) == ((), None)
+        rest = self.bound - len(value.t)
+        return value if rest == 0 else type(value)(torch.nn.functional.pad(value.t, (0, rest)))
+
+    def to_tensors(self, value):
+        return [value.t]
+
+    def from_tensors(self, tensors):
+        return Numbers(next(tensors))
+
+    def __eq__(self, other):
+        return type(other) is type(self) and self.bound == other.bound
+
+    def __hash__(self):
+        return self.bound
+
+    def __repr__(self):
+        return f"Length({self.bound})"
+
+
+class Numbers:
+    kind = Length
+
+    def __init__(self, t):
+        self.t = t
+
+    def __tracehost_type__(self):
+        return self.kind(len(self.t))
+
+
+class SameNumbers(Numbers):
+    pass
+
+
+def numbers(n, cls=Numbers):
+    return cls(torch.arange(1.0, n + 1))
+
+
+def padded(n, to):
+    return torch.nn.functional.pad(torch.arange(1.0, n + 1), (0, to - n)) * 2 + 2

@@ -9,16 +9,24 @@ declared as any. Where the two differ, it is in a direction that is safe, and li
 import re
 
 import pytest
+import sized_branches
 import sized_functions
 import sized_layers
 import sized_slices
+import sized_tensors
 import torch
 import tracehost
 from sized_registry import SIZED, Sized
 from sweep.sameness import difference
 from tracehost import TensorSpec
 
-MODULES = (sized_functions, sized_slices, sized_layers)  # each fills SIZED
+MODULES = (
+    sized_functions,
+    sized_tensors,
+    sized_slices,
+    sized_branches,
+    sized_layers,
+)  # each fills SIZED
 # Coprime in each pair and between pairs; the second is what the first graph has to serve.
 TRACED = FIRST, SECOND, THIRD, *_ = ((5, 3), (7, 8), (11, 9), (13, 4), (9, 14))
 ODD = ((1, 3), (5, 1), (2, 2), (6, 6), (0, 3))
