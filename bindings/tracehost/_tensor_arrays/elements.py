@@ -102,10 +102,10 @@ def check_integer(number: torch.Tensor, what: str) -> None:
 
 
 def _checked_shape(shape: Any) -> tuple[int | None, ...]:
-    fits = isinstance(shape, (list, tuple)) and all(
+    is_shape = isinstance(shape, (list, tuple)) and all(
         n is None or (isinstance(n, int) and not isinstance(n, bool) and n >= 0) for n in shape
     )
-    if not fits:
+    if not is_shape:
         raise TypeError(
             "a TensorArray's element_shape is a list of sizes (None: dynamic) or None (any shape), got "
             f"{shape!r}"

@@ -63,7 +63,8 @@ def to_code(function: Any) -> str:
     return ast.unparse(tree).replace(f"lambda *{THUNK}: ", "lambda: ")
 
 
-compiler._operators_cell = CellType(operators)  # what makes the code is imported by them
+# Generated code finds its operators here. The compiler can't import them, since they import the compiler.
+compiler._operators_cell = CellType(operators)
 _plain_forward = torch.nn.Module._slow_forward
 
 

@@ -162,7 +162,7 @@ def looped(
     loop_vars: Sequence[Any],
     options: LoopOptions = NO_OPTIONS,
 ) -> State:
-    """The loop of `while_loop`, for what else the user calls and has one. `what`: its name, for messages."""
+    """`while_loop` without its checks. `what`: the function that the user has called, for messages."""
     state: State = tuple(loop_vars)
     if recording():
         state = tuple(_with_tensors(v) for v in state)
