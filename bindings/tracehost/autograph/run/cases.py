@@ -14,7 +14,7 @@ from ..staging.branches import check_condition
 from ..staging.join import Thunk
 from ..staging.state import as_tensor, is_tensor, kind
 from ..staging.where import line
-from .explicit import check_callable, cond
+from .explicit import check_callable, chosen
 
 
 def case(
@@ -53,12 +53,12 @@ def case(
             f"none of the {len(pairs)} conditions of the case at {where} holds, and it has no default"
         )
 
-    return _first(pairs, none_holds if default is None else default)
+    return _first("case", pairs, none_holds if default is None else default)
 
 
-def _first(pairs: Sequence[tuple[Any, Thunk]], default: Thunk) -> Any:
+def _first(what: str, pairs: Sequence[tuple[Any, Thunk]], default: Thunk) -> Any:
     (pred, function), *rest = pairs
-    return cond(pred, function, (lambda: _first(rest, default)) if rest else default)
+    return chosen(what, pred, function, (lambda: _first(what, rest, default)) if rest else default)
 
 
 def switch_case(
@@ -95,7 +95,8 @@ def switch_case(
     others = {n: f for n, f in functions.items() if f is not default}
     if not others:
         return default()
-    return _first([(index == n, f) for n, f in sorted(others.items())], default)
+    pairs = [(index == n, f) for n, f in sorted(others.items())]
+    return _first("switch_case", pairs, default)
 
 
 def _may_differ(value: Any) -> bool:
@@ -128,7 +129,7 @@ def _check_exclusive(preds: list[Any], where: str) -> None:
             fail()
         return
     count = sum(_one_if(as_tensor(pred), where) for pred in preds)
-    cond(count > 1, fail, lambda: None)
+    chosen("case", count > 1, fail, lambda: None)
 
 
 def _one_if(pred: Any, where: str) -> Any:

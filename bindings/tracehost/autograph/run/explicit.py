@@ -14,7 +14,7 @@ from ..._traced.traced_number import TracedNumber
 from ..._tracehost import recording
 from ..staging.conditions import choose
 from ..staging.iterables import range_
-from ..staging.join import State
+from ..staging.join import State, Thunk
 from ..staging.loops import staged_while
 from ..staging.options import NO_OPTIONS, LoopOptions
 from ..staging.state import (
@@ -104,11 +104,16 @@ def cond(
         check_callable("cond", name, function)
     if not isinstance(operands, (tuple, list)):
         raise TypeError(f"cond takes operands as a tuple or list, got {_kind(operands)}")
-    if not (is_traced(pred) and recording()):
-        return true_fn(*operands) if pred else false_fn(*operands)
-    return choose(
-        pred, lambda: true_fn(*operands), lambda: false_fn(*operands), "cond", (true_fn, false_fn)
+    return chosen(
+        "cond", pred, lambda: true_fn(*operands), lambda: false_fn(*operands), (true_fn, false_fn)
     )
+
+
+def chosen(what: str, pred: Any, then: Thunk, orelse: Thunk, watched: tuple[Any, ...] = ()) -> Any:
+    """A cond under the name that the user called, `case`. `watched`: the user's functions, if others."""
+    if not (is_traced(pred) and recording()):
+        return then() if pred else orelse()
+    return choose(pred, then, orelse, what, watched)
 
 
 def while_loop(
