@@ -65,7 +65,8 @@ void run_above(const c10::OperatorHandle &op, torch::jit::Stack &stack);
 /// If an op has failed since its code reads a fake tensor's memory itself: NotImplementedError.
 void check_memory_read(const c10::OperatorHandle &op, const c10::Error &error);
 
-/// The op that an error says needs data; empty: the error is another one. `text`: of the error.
+/// The op that an error says needs data, or that code of torch has read the memory of a fake tensor
+/// itself; empty: the error is another one. `text`: of the error.
 std::string needs_data(const std::string &text);
 
 } // namespace tracehost::shapes

@@ -36,12 +36,14 @@ std::size_t Branches::run(Branch branch, const Body &body) {
     without_data.emplace();
   auto &results = left_[branch];
   const std::size_t first = results.size();
+  for (const Left &earlier : results) // the block's frame of values ended with its run
+    trace::bind(earlier.tensor, earlier.value);
   const std::vector<at::Tensor> tensors = body();
   if (trace::abandoned())
     throw trace::Abandoned("a branch continued without its graph");
   for (const at::Tensor &t : tensors) {
     jit::Value *value = trace::value_of(t);
-    results.push_back({value, t.sizes().vec(), trace::is_inexact(value)});
+    results.push_back({t, value, t.sizes().vec(), trace::is_inexact(value)});
   }
   block.close();
   return first;

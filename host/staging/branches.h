@@ -59,6 +59,7 @@ public:
 
 private:
   struct Left {
+    at::Tensor tensor; ///< a further run of the branch may use it
     torch::jit::Value *value;
     std::vector<std::int64_t> sizes;
     bool inexact;

@@ -71,6 +71,8 @@ void Scope::meet(const at::Tensor &t) {
 
 jit::Value *value_of(const at::Tensor &t) {
   current->know(t);
+  if (!shapes::is_fake_tensor(t)) // a block may return it, and no op meet it
+    current->meet(t);
   return tracer::getTracingState()->getValue(t);
 }
 

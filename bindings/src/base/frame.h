@@ -83,6 +83,21 @@ inline int unit_of(const Frame &frame) {
                           reinterpret_cast<std::uint16_t *>(frame.code->co_code_adaptive));
 }
 
+/// The frame of Python code that called, itself or by C code; null: none.
+inline const Frame *caller_of(const Frame &frame) {
+  const Frame *caller = frame.previous;
+#if PY_VERSION_HEX >= 0x030C0000
+  constexpr char kOwnedByC = 3; // C code puts an empty frame between
+  while (caller && caller->owner == kOwnedByC)
+    caller = caller->previous;
+#endif
+  return caller;
+}
+
+/// How many code units lie between the instruction that an observer sees for a call and the one
+/// that the frame is at during the call: PRECALL with its cache.
+inline constexpr int kCallAfterPrecall = PY_VERSION_HEX < 0x030C0000 ? 2 : 0;
+
 /// Where the value stack starts.
 inline PyObject *const *stack_of(const Frame &frame) {
   return frame.variables + frame.code->co_nlocalsplus;

@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <iterator>
 #include <string_view>
+#include <unordered_set>
+#include <utility>
 
 namespace tracehost::python {
 
@@ -99,6 +101,50 @@ PyObject *inner_dict(PyObject *object) {
   if (has_inner_dict(Py_TYPE(object)) && Py_TYPE(object)->tp_traverse)
     Py_TYPE(object)->tp_traverse(object, visit, &search);
   return search.found;
+}
+
+namespace {
+
+/// `zip`, `list_iterator`, `itertools.chain`; no generator, whose code is observed.
+bool is_iterator_of_c(PyObject *value) {
+  const std::string_view name = Py_TYPE(value)->tp_name;
+  return PyIter_Check(value) && !PyGen_CheckExact(value) && !PyCoro_CheckExact(value) &&
+         (name.starts_with("itertools.") ||
+          (name.find('.') == name.npos && !(Py_TYPE(value)->tp_flags & Py_TPFLAGS_HEAPTYPE)));
+}
+
+/// How the collector finds what C code finds in the object; null: C code does not look into it.
+traverseproc traversal_of(PyObject *value) {
+  PyTypeObject *type = Py_TYPE(value);
+  for (PyTypeObject *base : {&PyList_Type, &PyTuple_Type, &PyDict_Type, &PySet_Type})
+    if (PyObject_TypeCheck(value, base)) // without the attributes of a class of Python
+      return base->tp_traverse;
+  const bool is_view = has_inner_dict(type) && type != known().lru_cache;
+  return is_view || PyFrozenSet_Check(value) || is_deque(value) || is_iterator_of_c(value)
+             ? type->tp_traverse
+             : nullptr;
+}
+
+} // namespace
+
+std::vector<PyObject *> parts_of(PyObject *object, bool all) {
+  if (!traversal_of(object))
+    return {object};
+  struct Parts {
+    bool all;
+    std::vector<PyObject *> found;
+    std::unordered_set<PyObject *> seen;
+  } parts{all, {object}, {object}};
+  const auto visit = [](PyObject *part, void *into) {
+    auto *p = static_cast<Parts *>(into);
+    if ((p->all || traversal_of(part)) && p->seen.insert(part).second)
+      p->found.push_back(part);
+    return 0;
+  };
+  for (std::size_t i = 0; i < parts.found.size(); ++i)
+    if (const traverseproc traverse = traversal_of(parts.found[i]))
+      traverse(parts.found[i], visit, &parts);
+  return std::move(parts.found);
 }
 
 bool may_hold(PyObject *key) {

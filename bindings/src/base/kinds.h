@@ -3,6 +3,7 @@
 #include <Python.h>
 
 #include <string>
+#include <vector>
 
 /// What kind of thing an object is, where guards treat kinds in different ways. Runs no user code.
 
@@ -32,6 +33,10 @@ bool is_own_type(PyTypeObject *type);
 /// functools.lru_cache has made.
 PyObject *inner_dict(PyObject *object);
 bool has_inner_dict(PyTypeObject *type);
+
+/// What C code finds in a container, view or iterator of C code, at any depth: the object itself,
+/// and the containers, views and iterators in it. `all`: all else, too. Borrowed.
+std::vector<PyObject *> parts_of(PyObject *object, bool all);
 
 /// A key that may hold other objects, so that Guards must not keep it alive.
 bool may_hold(PyObject *key);

@@ -31,6 +31,7 @@ enum class Action : std::uint8_t {
   store_slice,   ///< value, container, start, stop
   delete_item,   ///< container, key
   iterate,       ///< an iterable, all of which is read
+  next,          ///< an iterator, from which one element is taken
   contains,      ///< element, container
   identify,      ///< two operands: are they one object
   compare,       ///< two operands, all of each
@@ -39,6 +40,10 @@ enum class Action : std::uint8_t {
   length,        ///< value
   format,        ///< value, all of it
   format_second, ///< value, specification
+  hash,          ///< an element of a set
+  hash_second,   ///< key, value
+  hash_all,      ///< elements of a set
+  hash_keys,     ///< keys and values in turn
   match_keys,    ///< dict, keys
   match_class,   ///< subject, class, names
   call,
@@ -46,6 +51,7 @@ enum class Action : std::uint8_t {
   call_unpacked,
   import_name,
   import_from, ///< module
+  give,        ///< value, to the caller
 };
 
 /// A row for each opcode of this Python, by number.

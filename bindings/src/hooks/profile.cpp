@@ -101,7 +101,8 @@ Profile::~Profile() {
 }
 
 bool Profile::reaches(PyObject *object) {
-  return innermost && innermost->recorder_.reaches(object);
+  return innermost &&
+         (innermost->recorder_.reaches(object) || innermost->recorder_.is_enclosed(object));
 }
 
 Recorder *Profile::recorder() { return innermost ? &innermost->recorder_ : nullptr; }

@@ -24,7 +24,7 @@ public:
   Profile(const Profile &) = delete;
   Profile &operator=(const Profile &) = delete;
 
-  /// Recorder::reaches of the innermost trace of this thread.
+  /// Recorder::reaches or is_enclosed of the innermost trace of this thread.
   static bool reaches(PyObject *object);
   /// The Recorder of the innermost trace of this thread; null: none.
   static Recorder *recorder();

@@ -6,6 +6,7 @@
 
 #include <Python.h>
 
+#include <algorithm>
 #include <string>
 #include <unordered_map>
 #include <unordered_set>
@@ -87,7 +88,8 @@ public:
 
   // All slots of an object, which the body reads. Each returns the container, or -1.
   int every_attribute(PyObject *owner);
-  /// A container's length, order and elements. Deep: and those of the containers in it.
+  /// The length, order and elements of a container, view or iterator. Deep: and those of the
+  /// containers in it, also where the body has made it.
   int whole(PyObject *container, bool deep);
   int length(PyObject *container);
   /// The same slots, before the body changes any of them.
@@ -118,6 +120,11 @@ public:
   bool knows(PyObject *object) const {
     return objects_.contains(object) || leaves_.contains(object);
   }
+  /// Whether a variable of an enclosing function holds the object, also before the body reads it.
+  bool is_enclosed(PyObject *object) const {
+    return std::any_of(cells_.begin(), cells_.end(),
+                       [object](const auto &cell) { return PyCell_GET(cell.first) == object; });
+  }
   /// What is known of it in the graph: its place among the objects, or -1.
   int number_of(PyObject *object);
   /// The slot through which a tensor is reached, or null.
@@ -135,6 +142,7 @@ private:
   int root_object(PyObject *object, std::string name);
   int class_object(PyTypeObject *type);
   int collection(PyObject *object);
+  int elements(PyObject *container);
   int container(int object, Place place);
   Position named(int container, PyObject *key, PyObject *value);
   Position numbered(int container, int index, PyObject *key, PyObject *value);

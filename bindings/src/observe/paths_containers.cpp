@@ -89,8 +89,18 @@ int Paths::every_attribute(PyObject *owner) {
 
 int Paths::whole(PyObject *object, bool deep) {
   use(object);
+  int c = -1;
   if (PyObject *dict = inner(object); dict && Py_TYPE(object) != known().lru_cache)
-    return whole(dict, deep);
+    c = whole(dict, false);
+  else
+    c = elements(object);
+  if (deep)
+    for (PyObject *part : parts_of(object, /*all=*/false))
+      elements(part);
+  return c;
+}
+
+int Paths::elements(PyObject *object) {
   const int c = collection(object);
   if (c < 0)
     return -1;
@@ -100,14 +110,6 @@ int Paths::whole(PyObject *object, bool deep) {
   const Container &in = graph_.containers[c];
   if (in.place == Place::set && !in.stored && static_cast<Py_ssize_t>(in.slots.size()) < in.length)
     unguarded(graph_.prefix(in.object) + graph_.suffix(in.object) + ", a set of objects");
-  if (!deep)
-    return c;
-  const std::size_t count = graph_.containers[c].slots.size();
-  for (std::size_t i = 0; i < count; ++i) {
-    const Slot &s = graph_.containers[c].slots[i];
-    if (s.expect == Expect::container && s.primary)
-      whole(s.value, true);
-  }
   return c;
 }
 

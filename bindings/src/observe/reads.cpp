@@ -43,6 +43,8 @@ void Reads::observe(const Frame &frame, const Instruction &instruction, bool cal
   called_ = called;
   if (prints_ == &frame)
     prints_ = nullptr;
+  if (!takers_.empty() && takers_.back().frame == &frame)
+    takers_.pop_back();
   if (!called)
     read();
   else
@@ -107,6 +109,10 @@ void Reads::read() {
     break;
   case Action::iterate:
     paths_.whole(operand(1), false);
+    takes_from(operand(1));
+    break;
+  case Action::next:
+    takes_from(operand(1));
     break;
   case Action::contains:
     contains(operand(2), operand(1));
@@ -146,6 +152,23 @@ void Reads::read() {
     break;
   case Action::import_from:
     paths_.read(paths_.attribute(operand(1), name()));
+    break;
+  case Action::hash:
+    hashed(operand(1));
+    break;
+  case Action::hash_second:
+    hashed(operand(2));
+    break;
+  case Action::hash_all:
+    for (int i = 1; i <= instruction_->argument; ++i)
+      hashed(operand(i));
+    break;
+  case Action::hash_keys:
+    for (int i = 1; i <= instruction_->argument; ++i)
+      hashed(operand(2 * i));
+    break;
+  case Action::give:
+    give(operand(1));
     break;
   default:
     break;
@@ -266,6 +289,7 @@ void Reads::load_item(PyObject *container, PyObject *key) {
     check_index(key);
   check_lookup(key, container);
   identified(key);
+  hashed(key);
   const Paths::Position at = paths_.item(container, key);
   paths_.read_item(at);
   if (at.container >= 0 && PyDict_Check(container) && !PyDict_CheckExact(container) &&
@@ -297,15 +321,21 @@ void Reads::load_cell() {
 void Reads::contains(PyObject *element, PyObject *container) {
   check_lookup(element, container);
   identified(element);
+  paths_.whole(element, true);
   if (PyDict_Check(container)) {
     const Paths::Position at = paths_.item(container, element);
     paths_.read_item(at);
     return;
   }
   if (PyAnySet_CheckExact(container) && is_plain(Py_TYPE(element), element))
-    load_item(container, element);
-  else
-    paths_.whole(container, true);
+    return load_item(container, element);
+  paths_.whole(container, true);
+}
+
+/// A key or an element of a set that the body makes. A tuple's hash is that of its elements.
+void Reads::hashed(PyObject *key) {
+  if (PyTuple_Check(key))
+    paths_.whole(key, true);
 }
 
 void Reads::operate() {
@@ -351,6 +381,8 @@ void Reads::store_item(PyObject *container, PyObject *key) {
   if (PySlice_Check(key))
     return store_slice(container);
   identified(key);
+  if (!called_)
+    hashed(key);
   stores_.note(paths_.item(container, key), called_);
 }
 

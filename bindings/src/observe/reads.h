@@ -42,6 +42,12 @@ public:
 
 private:
   using Arguments = std::span<PyObject *const>;
+  /// A call of C code that is under way, and where: it looks into what code of Python gives it.
+  struct Taker {
+    const Frame *frame;
+    const std::uint16_t *at;
+    PyObject *getter; ///< that it applies to it, borrowed; or null
+  };
 
   void read();
   void read_in_call();
@@ -66,6 +72,7 @@ private:
   void load_global(PyObject *name);
   void load_cell();
   void contains(PyObject *element, PyObject *container);
+  void hashed(PyObject *key);
   void operate();
   void truth(PyObject *value);
   void match_class();
@@ -97,8 +104,12 @@ private:
   void call_special(PyObject *owner, const char *special, Arguments arguments);
   void read_removed(std::string_view name, PyObject *container, PyObject *key);
   void use_getter(PyObject *getter, PyObject *object);
-  void use_getters(Arguments arguments);
+  void use_callables(Effect effect, const Called &called, Arguments arguments);
+  void follow(PyObject *object, PyObject *names);
   void read_contents(Arguments arguments, bool may_store);
+  Taker &taker();
+  void takes_from(PyObject *iterator);
+  void give(PyObject *result);
 
   Paths &paths_;
   Stores &stores_;
@@ -107,6 +118,7 @@ private:
   const Instruction *instruction_ = nullptr;
   PyObject *const *top_ = nullptr; ///< one past the last value of its stack
   bool called_ = false;
+  std::vector<Taker> takers_;
   std::vector<UnknownCall> unknown_;
   static thread_local const Frame *prints_;            ///< the frame that calls print(), or null
   static thread_local const std::uint16_t *prints_at_; ///< where; the frame may be gone since

@@ -6,6 +6,7 @@
 #include "observe/reads.h"
 
 #include <algorithm>
+#include <array>
 #include <string>
 
 /// Reads: what calls of C code read and store of their arguments, by the table of c_functions.h.
@@ -39,6 +40,38 @@ bool asks_of_class(Effect effect, std::string_view of, std::string_view name) {
   }
 }
 
+/// A callable whose code is observed where it runs.
+bool is_python_code(PyObject *callable) {
+  return callable && (PyFunction_Check(callable) || PyMethod_Check(callable));
+}
+
+/// Whether C code calls the callables that it is given, and does not only keep or compare them.
+bool calls_its_arguments(Effect effect, const Called &called) {
+  return effect == Effect::elements || called.name == "sorted" || called.name == "sort" ||
+         called.name == "min" || called.name == "max";
+}
+
+bool is_getattr(PyObject *callable) {
+  return PyCFunction_Check(callable) &&
+         std::string_view(reinterpret_cast<PyCFunctionObject *>(callable)->m_ml->ml_name) ==
+             "getattr";
+}
+
+/// Whether C code that takes the elements of an iterable looks into these, too: it hashes, compares
+/// or adds them, asks for their truth, or calls C code with them.
+bool looks_into(std::string_view name, std::span<PyObject *const> arguments) {
+  const auto is_one_of = [name](std::initializer_list<std::string_view> names) {
+    return std::find(names.begin(), names.end(), name) != names.end();
+  };
+  if (is_one_of({"sum", "any", "all", "set", "frozenset", "starmap"}))
+    return true;
+  if (is_one_of({"dict", "OrderedDict", "defaultdict"})) // pairs
+    return !arguments.empty() && arguments.back() && !PyDict_Check(arguments.back());
+  return is_one_of({"map", "filter", "filterfalse", "takewhile", "dropwhile", "reduce",
+                    "accumulate", "groupby"}) &&
+         std::none_of(arguments.begin(), arguments.end(), is_python_code);
+}
+
 } // namespace
 
 std::string Called::shown() const {
@@ -56,16 +89,30 @@ void Reads::ask_abstract_class(PyObject *type, PyObject *of) {
     paths_.ask(of, type, Asked::subclass);
 }
 
-/// operator.attrgetter and its like, given as a key or to map().
-void Reads::use_getters(Arguments arguments) {
-  for (PyObject *getter : arguments)
-    if (getter && is_getter(getter))
-      for (PyObject *argument : arguments)
-        if (argument != getter && (PyList_Check(argument) || PyTuple_Check(argument)))
-          for (Py_ssize_t i = 0; i < Py_SIZE(argument); ++i) {
-            paths_.whole(argument, false);
-            use_getter(getter, PySequence_Fast_ITEMS(argument)[i]);
-          }
+/// What C code reads where it calls C code that it was given, as a `key=` or by map(): attrgetter,
+/// `table.get`.
+void Reads::use_callables(Effect effect, const Called &called, Arguments arguments) {
+  for (PyObject *callable : arguments) {
+    if (!callable)
+      continue;
+    PyObject *self = PyCFunction_Check(callable) ? PyCFunction_GET_SELF(callable) : nullptr;
+    if (self && is_collection(self) && calls_its_arguments(effect, called))
+      read_contents(std::array{self}, /*may_store=*/true);
+    if (called.name == "reduce" && arguments.size() == 3 && is_getattr(callable) &&
+        (PyList_Check(arguments[1]) || PyTuple_Check(arguments[1])))
+      follow(arguments[2], arguments[1]);
+    if (!is_getter(callable))
+      continue;
+    taker().getter = callable;
+    for (PyObject *argument : arguments) {
+      if (!argument || argument == callable)
+        continue;
+      paths_.whole(argument, false);
+      for (PyObject *part : parts_of(argument, /*all=*/true))
+        if (part != argument)
+          use_getter(callable, part);
+    }
+  }
 }
 
 /// What a called node stores is stored again, and counts; what it reads does not.
@@ -79,9 +126,10 @@ void Reads::apply(Effect effect, const Called &called, Arguments arguments) {
     for (PyObject *argument : arguments)
       if (argument)
         identified(argument);
+  if (!called_)
+    use_callables(effect, called, arguments);
   if (apply_store(effect, called, arguments) || called_)
     return;
-  use_getters(arguments);
   if (!arguments.empty() && arguments[0] && is_tensor(arguments[0]))
     paths_.read_metadata(arguments[0]);
   apply_read(effect, called, arguments);
@@ -121,6 +169,8 @@ void Reads::apply_read(Effect effect, const Called &called, Arguments arguments)
   PyObject *second = arguments.size() > 1 ? arguments[1] : nullptr;
   const Arguments others = first ? arguments.subspan(1) : arguments;
   PyObject *name = second && PyUnicode_Check(second) ? second : nullptr;
+  const bool deep =
+      effect == Effect::elements && !called.method && looks_into(called.name, arguments);
   switch (effect) {
   case Effect::shows:
     prints_ = frame_;
@@ -151,7 +201,11 @@ void Reads::apply_read(Effect effect, const Called &called, Arguments arguments)
   case Effect::elements:
     for (PyObject *argument : arguments)
       if (argument)
-        paths_.whole(argument, called.method && argument != first);
+        paths_.whole(argument, deep || (called.method && argument != first));
+    if (deep)
+      taker();
+    else if (first)
+      takes_from(first);
     break;
   case Effect::pieces:
     for (PyObject *other : others) {
@@ -240,8 +294,11 @@ void Reads::change_by(Effect effect, std::string_view name, PyObject *container,
       paths_.whole(container, true);
   }
   change(container, effect != Effect::adds || is_full_deque(container));
+  const bool looks = !called_ && (effect != Effect::adds || PyAnySet_Check(container));
   for (PyObject *other : others)
-    paths_.whole(other, false);
+    paths_.whole(other, looks);
+  if (looks)
+    taker();
 }
 
 /// Whether a later call may find something else in what was there before the body ran.
@@ -295,18 +352,54 @@ void Reads::use_getter(PyObject *getter, PyObject *object) {
     }
     const Owned dot(PyUnicode_FromString("."));
     const Owned parts(PyUnicode_Split(name, dot.get(), -1));
-    PyObject *at = object;
-    for (Py_ssize_t p = 0; parts && at && p < PyList_GET_SIZE(parts.get()); ++p) {
-      const Paths::Position found = paths_.attribute(at, PyList_GET_ITEM(parts.get(), p));
-      paths_.read(found);
-      at = found.slot >= 0 ? paths_.graph().containers[found.container].slots[found.slot].value
-                           : nullptr;
-    }
+    if (parts)
+      follow(object, parts.get());
   }
+}
+
+/// object.a.b of the names "a" and "b".
+void Reads::follow(PyObject *object, PyObject *names) {
+  for (Py_ssize_t i = 0; object && i < PySequence_Fast_GET_SIZE(names); ++i) {
+    if (!PyUnicode_Check(PySequence_Fast_GET_ITEM(names, i)))
+      return;
+    const Paths::Position found = paths_.attribute(object, PySequence_Fast_GET_ITEM(names, i));
+    paths_.read(found);
+    object = found.slot >= 0 ? paths_.graph().containers[found.container].slots[found.slot].value
+                             : nullptr;
+  }
+}
+
+/// Of the call that is handled: code of Python that the call runs gives C code what this then looks
+/// into, for example a generator's elements, or the results of a `key=`.
+Reads::Taker &Reads::taker() {
+  for (Taker &t : takers_)
+    if (t.frame == frame_ && t.at == frame_->before)
+      return t;
+  std::erase_if(takers_, [this](const Taker &t) { return t.frame == frame_; });
+  return takers_.emplace_back(Taker{frame_, frame_->before, nullptr});
+}
+
+/// Those of itertools take apart what code of Python gives them: `chain.from_iterable(rows(x))`.
+void Reads::takes_from(PyObject *iterator) {
+  if (std::string_view(Py_TYPE(iterator)->tp_name).starts_with("itertools."))
+    taker();
+}
+
+/// A frame that returns or yields.
+void Reads::give(PyObject *result) {
+  const Frame *caller = caller_of(*frame_);
+  for (const Taker &taker : takers_)
+    if (taker.frame == caller && caller->before >= taker.at &&
+        caller->before - taker.at <= kCallAfterPrecall) {
+      paths_.whole(result, true);
+      if (taker.getter)
+        use_getter(taker.getter, result);
+    }
 }
 
 /// Reads everything in the containers among the arguments.
 void Reads::read_contents(Arguments arguments, bool may_store) {
+  taker();
   for (PyObject *argument : arguments) {
     if (!argument)
       continue;

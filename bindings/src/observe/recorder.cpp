@@ -204,6 +204,7 @@ const std::string &Recorder::once() const { return state_->once; }
 const std::unordered_set<PyObject *> &Recorder::absent() const { return state_->paths.absent(); }
 
 bool Recorder::reaches(PyObject *object) const { return state_->paths.knows(object); }
+bool Recorder::is_enclosed(PyObject *object) const { return state_->paths.is_enclosed(object); }
 
 const std::vector<PyObject *> &Recorder::asked() const { return state_->paths.asked(); }
 

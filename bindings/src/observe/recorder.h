@@ -82,6 +82,8 @@ public:
   std::string path_of(PyObject *tensor);
   /// Whether the body was given `object`, or reaches it by a path: it did not make it.
   bool reaches(PyObject *object) const;
+  /// Whether a variable of an enclosing function holds `object`, also before the body reads it.
+  bool is_enclosed(PyObject *object) const;
 
   /// After the body returned normally, before anything else runs. Compares every recorded slot with
   /// what it holds now, once; the caller says of each what is `repeated`.

@@ -100,7 +100,7 @@ def attempt(name: str, run: Callable[[Maker], T]) -> T:
 
 def needs_data(error: Exception) -> str | None:
     """The op that can't run without data, if that is what it says; None: another error."""
-    return op_of(str(error)) or None if isinstance(error, NotImplementedError) else None
+    return op_of(str(error)) or None if isinstance(error, RuntimeError) else None
 
 
 def _explained(name: str, error: Exception) -> Exception:

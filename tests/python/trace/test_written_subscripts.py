@@ -117,3 +117,82 @@ def test_gradients_pass_by_what_was_written():
         x = torch.ones(3, 3, requires_grad=True)
         f(x, ROWS[0]).sum().backward()
         assert x.grad.diagonal().tolist() == [0.0, 0.0, 2.0]
+
+
+# ---- a tensor without dimensions, in a block that runs without data ------------------------------
+
+
+def write(x):
+    x[1, 1] = x[0].sum()
+    x[2, :] = x[0, 0]
+    x[:, -1] = x[0].max()
+    x[..., 0] = x[1].sum()
+    x[None, 0, 1] = x[2].sum()
+    x[2, 1:2] = x.mean()
+    x[1, None] = x[0, 1]
+    return x
+
+
+def if_it_is(x, flag):
+    return write(x) if flag else x
+
+
+def unless_it_is(x, flag):
+    if flag:
+        x[0, 0] = x[1].sum()
+    else:
+        x[0, 0] = x[2, 2]
+        x[0, 1] += x[2, 2]
+    return x
+
+
+def as_often_as_it_is(x, flag):
+    for _ in range(flag.long() + 1):
+        x[1, 2] = x[0].sum()
+        x = write(x)
+    return x
+
+
+@pytest.mark.parametrize("body", [if_it_is, unless_it_is, as_often_as_it_is])
+@pytest.mark.parametrize("first", [False, True])
+def test_a_tensor_without_dimensions_is_written_in_a_block(body, first):
+    f = tracehost.function(body)
+    for flag in (first, not first, first):
+        for grid in GRIDS:
+            assert_same(f(grid.clone(), torch.tensor(flag)), body(grid.clone(), torch.tensor(flag)))
+    assert f.tracing_count() == 1
+
+
+def common(a, b):
+    """The length of the longest common subsequence."""
+    lengths = torch.zeros(len(a) + 1, len(b) + 1, dtype=torch.long)
+    for i in range(1, len(a) + 1):
+        for j in range(1, len(b) + 1):
+            if a[i - 1] == b[j - 1]:
+                lengths[i, j] = lengths[i - 1, j - 1] + 1
+            else:
+                lengths[i, j] = torch.maximum(lengths[i - 1, j], lengths[i, j - 1])
+    return lengths
+
+
+def test_a_table_of_lengths():
+    f = tracehost.function(common)
+    generator = torch.Generator().manual_seed(0)
+    for _ in range(5):
+        a, b = (torch.randint(0, 3, (n,), generator=generator) for n in (4, 3))
+        assert_same(f(a, b), common(a, b))
+    assert f.tracing_count() == 1
+
+
+def test_what_torch_reads_at_a_list_is_checked():
+    def body(x, flag):
+        if flag:
+            x[[0, 1], 1] = x.sum()
+        return x
+
+    f = tracehost.function(body)
+    for flag in (False, True, False, True):
+        assert_same(
+            f(GRIDS[1].clone(), torch.tensor(flag)), body(GRIDS[1].clone(), torch.tensor(flag))
+        )
+    assert f.tracing_count() == 2

@@ -116,7 +116,8 @@ class Expressions:
             text = place_text(node)
             is_state = any(text in known for known in places)
         self.generic(node)
-        if type(node) is ast.Subscript and not self.plain and not _is_fixed(node.slice):
+        stores = type(node.ctx) is ast.Store and type(getattr(node, "slice", None)) is ast.Tuple
+        if type(node) is ast.Subscript and not self.plain and (stores or not _is_fixed(node.slice)):
             at = nodes.where(node.value)
             node.value = nodes.operation("subscripted", [node.value], at)
         return nodes.operation("ld", [node], nodes.where(node)) if is_state else node

@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 
+from ..._traced.stand_ins import needs_data
 from ..._tracehost import select
 from ..staging.state import as_tensor, is_tensor
 from .numbers import has_numbers, tensor_of_numbers
@@ -48,6 +49,17 @@ def _is_empty(key: Any) -> bool:
     return isinstance(key, tuple) and len(key) == 0
 
 
+def _store(tensor: Any, key: Any, value: Any) -> None:
+    try:
+        tensor[key] = value
+    except RuntimeError as error:
+        if needs_data(error) is None or not is_tensor(value) or value.dim():
+            raise
+        if not all(p is None or p is Ellipsis or type(p) in (int, slice) for p in key):
+            raise
+        tensor[key] = value.reshape(1)  # a value without dimensions is read by torch
+
+
 class Subscripted:
     """Stands in place of `x` in `x[key]`."""
 
@@ -65,7 +77,7 @@ class Subscripted:
         if _is_mask(rest) and is_tensor(value) and value.dtype == tensor.dtype and value.dim():
             tensor.index_put_((rest,), value)  # torch's own way leaves out a first size of 1
         else:
-            tensor[... if _is_empty(rest) else rest] = value
+            _store(tensor, ... if _is_empty(rest) else rest, value)
 
     def __delitem__(self, key: Any) -> None:
         del self._tensor[key]

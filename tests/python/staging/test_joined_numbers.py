@@ -1,0 +1,185 @@
+"""An if joins a number of the graph with a tensor, or with a number of another type."""
+
+import pytest
+import torch
+import tracehost
+from core_support import assert_same
+
+pytestmark = pytest.mark.filterwarnings("ignore::tracehost.RetraceWarning")
+
+VECTORS = [[1.0, -1.0, 2.0], [-1.0, 1.0, -1.0], [1.0, 1.0, 1.0], [-3.0, -1.0, -1.0]]
+
+
+def total_of_some(v):
+    total = 0.0
+    for row in v:
+        if row > 0:
+            total = total + row
+    return total
+
+
+def total_from_an_int(v):
+    total = 0
+    for row in v:
+        total = total + row if row > 0 else total
+    return total
+
+
+def last_of_some(v):
+    last = 0
+    for row in v:
+        if row > 0:
+            last = row
+    return last
+
+
+def total_in_a_while(v):
+    total, i = 0, 0
+    while i < v.abs().max():
+        if v[i % 3] > 0:
+            total = total + v[i % 3]
+        i = i + 1
+    return total
+
+
+def of_a_read_number(v):
+    n = v[0].item()
+    if v.sum() > 0:
+        n = n + v.sum()
+    return n
+
+
+def of_a_number_and_a_tensor(v):
+    m = v[0].item()
+    if v.sum() > 0:
+        n = m * 2
+    else:
+        n = v.sum()
+    return n
+
+
+def of_an_int_and_a_float(v):
+    n = v[0].int().item()
+    if v.sum() > 0:
+        n = n * 0.5
+    return n
+
+
+def of_a_float_and_an_int(v):
+    if v.sum() > 0:
+        n = v[0].item()
+    else:
+        n = v[1].int().item()
+    return n
+
+
+def of_a_tuple(v):
+    n = (v[0].int().item(), v[1].item())
+    if v.sum() > 0:
+        n = (n[0] / 2, v[2])
+    return n
+
+
+def of_nested_ifs(v):
+    n = v[0].item()
+    if v[0] > 0:
+        if v[1] > 0:
+            n = v.sum()
+    else:
+        n = v[2]
+    return n
+
+
+BODIES = [
+    total_of_some,
+    total_from_an_int,
+    last_of_some,
+    total_in_a_while,
+    of_a_read_number,
+    of_a_number_and_a_tensor,
+    of_an_int_and_a_float,
+    of_a_float_and_an_int,
+    of_a_tuple,
+    of_nested_ifs,
+]
+
+
+def numbers(value):
+    return [float(x) for x in value] if isinstance(value, tuple) else float(value)
+
+
+@pytest.mark.parametrize("body", BODIES, ids=lambda body: body.__name__)
+@pytest.mark.parametrize("first", range(len(VECTORS)))
+def test_one_graph_serves_both_sides(body, first):
+    f = tracehost.function(body)
+    for values in VECTORS[first:] + VECTORS:
+        v = torch.tensor(values)
+        assert numbers(f(v)) == numbers(body(v))
+    assert f.tracing_count() == 1
+
+
+def test_gradients_pass_by_the_joined_tensor():
+    f = tracehost.function(total_of_some)
+    for values in VECTORS[:3]:
+        v, w = (torch.tensor(values, requires_grad=True) for _ in range(2))
+        f(v).backward()
+        total_of_some(w).backward()
+        assert_same(v.grad, w.grad)
+
+
+TOTALS = {"total": 0}
+
+
+def test_a_number_in_a_dict_becomes_a_tensor():
+    @tracehost.function
+    def f(v):
+        for row in v:
+            if row > 0:
+                TOTALS["total"] = TOTALS["total"] + row
+        return v * 2
+
+    expected = 0.0
+    for values in VECTORS:
+        f(torch.tensor(values))
+        expected += sum(x for x in values if x > 0)
+        assert float(TOTALS["total"]) == expected
+
+
+# ---- counters of an object that a variable of the enclosing function holds -----------------------
+
+
+class Counts:
+    def __init__(self):
+        self.rows, self.positive, self.rate = 0, 0, 1.0
+
+
+def test_counters_of_an_enclosed_object_in_loops():
+    counts, expected = Counts(), Counts()
+
+    def count(v, of):
+        for row in v:
+            of.rows += 1
+            if row > 0:
+                of.positive += 1
+        i = 0
+        while i < v.abs().sum():
+            of.rate = of.rate * 0.5 + 1
+            i = i + 1
+
+    @tracehost.function
+    def f(v):
+        for row in v:
+            counts.rows += 1
+            if row > 0:
+                counts.positive += 1
+        i = 0
+        while i < v.abs().sum():
+            counts.rate = counts.rate * 0.5 + 1
+            i = i + 1
+        return v * 2
+
+    for values in VECTORS:
+        f(torch.tensor(values))
+        count(torch.tensor(values), expected)
+        assert vars(counts) == vars(expected)
+    assert f.tracing_count() == 2
