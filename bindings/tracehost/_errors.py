@@ -26,7 +26,7 @@ class SignatureError(Error, TypeError):
     expected: str = ""
     got: str = ""
     nearest: str = ""
-    """the signature that comes closest; for callers in C++"""
+    """the signature that comes closest: an archive's; for callers in C++ the declared one, too"""
 
 
 class ValueReadError(Error, TypeError):

@@ -1,7 +1,6 @@
 #pragma once
 
 #include "cache/specialization.h"
-#include "signature/difference.h"
 #include "signature/signature.h"
 
 #include <ATen/core/Tensor.h>
@@ -111,22 +110,5 @@ std::string manifest(const std::string &path);
 
 /// The TorchScript source of a file, once it is found to be as save() writes it. Throws Error.
 std::string source(const std::string &path);
-
-/// The Specialization that serves a call: first those whose tensors require grad as the call's, in
-/// the grad mode of the call; then those that differ in that alone, which ops find out by
-/// themselves. Null: none; then `why` has the nearest one and its differences.
-///
-/// `request` has one subtree for each parameter, defaults filled in, slots made by
-/// TensorMeta::of(tensor), and `context`; `tensors` are its slots. `failed`: those that a check has
-/// ended for this call.
-SpecializationRef serving(const Entry &entry, const Signature &request,
-                          c10::ArrayRef<at::Tensor> tensors, Nearest *why = nullptr,
-                          const std::vector<SpecializationRef> &failed = {});
-
-/// Why none does, a sentence and what differs from the nearest, a line each.
-std::string refusal(const Entry &entry, const Signature &request, const Nearest &nearest);
-
-/// The inputs of the Program: the slots, then what the archive bound.
-torch::jit::Stack inputs(const Specialization &specialization, c10::ArrayRef<at::Tensor> tensors);
 
 } // namespace tracehost::archive

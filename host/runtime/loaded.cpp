@@ -6,8 +6,6 @@
 #include "report/contrast.h"
 #include "runtime/describe.h"
 #include "runtime/ending.h"
-#include "runtime/fields.h"
-#include "runtime/walk.h"
 
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/empty_strided.h>
@@ -31,14 +29,6 @@ struct GivenSizes final : SizeSource {
   }
   const Slots &slots;
 };
-
-/// The modes of the thread, as the graph will see them.
-Context context_of_call(bool inference) {
-  Context now = Context::now();
-  if (inference)
-    now.grad = false;
-  return now;
-}
 
 /// Keeps the thread's modes, on an exception, too.
 void execute(const Specialization &specialization, const std::string &name, bool inference,
@@ -67,51 +57,7 @@ void execute(const Specialization &specialization, const std::string &name, bool
   }
 }
 
-} // namespace
-
-/// One call, as it is compared with the graphs.
-struct Loaded::Call {
-  const Binder &binder;
-  const Bound &bound;
-  const Context context;
-  const bool inference;
-  bool exact = false;                                 ///< grad mode and requires_grad take part
-  Slots slots;                                        ///< of the graph that was asked last
-  c10::SmallVector<const Specialization *, 2> failed; ///< those that a check has ended
-  std::shared_ptr<Begun> begun;                       ///< the run of the last of them
-  std::string why;                                    ///< that check
-
-  /// A check has ended its run, or would.
-  bool has_failed(const Specialization &one) const {
-    return std::find(failed.begin(), failed.end(), &one) != failed.end() ||
-           (begun && one.program->start(*begun) == Program::Start::differs);
-  }
-  /// Hot. Whether it serves; then `slots` are its inputs before the captures.
-  bool fits(const Specialization &specialization);
-};
-
-bool Loaded::Call::fits(const Specialization &specialization) {
-  if (!failed.empty() && has_failed(specialization)) [[unlikely]]
-    return false;
-  const Signature &signature = specialization.signature;
-  const Context &made = signature.context;
-  if (archive::as_compared(specialization, context, inference) != made ||
-      (exact && made.grad != context.grad) || !matches(signature, binder, bound, exact, slots))
-    return false;
-  for (const SizeCondition &condition : signature.conditions)
-    if (!holds(condition, GivenSizes(slots)))
-      return false;
-  return archive::reads_hold(signature, [&](std::uint32_t index) -> const at::Tensor & {
-    return index < slots.size() ? *slots[index]
-                                : archive::state(specialization).captures[index - slots.size()];
-  });
-}
-
-namespace {
-
 constexpr std::size_t kShownOfHash = 8;
-
-} // namespace
 
 std::shared_ptr<Counters> counters_of(const archive::Entry &entry, const std::string &path,
                                       const std::string &hash) {
@@ -124,6 +70,65 @@ std::shared_ptr<Counters> counters_of(const archive::Entry &entry, const std::st
                     .archive = hash.substr(hash.find(':') + 1, kShownOfHash)};
   made->live = entry.specializations.size();
   return made;
+}
+
+} // namespace
+
+/// A call of C++ values.
+class ValueCall final : public Call {
+public:
+  ValueCall(const Binder &binder, const Bound &bound, const Counters &counters, bool inference)
+      : Call(Context::now(), inference), binder_(binder), bound_(bound), counters_(counters) {}
+
+  bool matches(const Signature &signature, bool requires_grad, Slots &slots) const override {
+    return runtime::matches(signature, binder_, bound_, requires_grad, slots);
+  }
+  void run(const Specialization &graph, torch::jit::Stack &stack, Begun *begun) const override {
+    execute(graph, counters_.identity.name, inference_, stack, begun);
+    const auto hits = counters_.hits.load(std::memory_order_relaxed);
+    if ((hits & (hits - 1)) == 0) [[unlikely]] // 0, 1, 2, 4 ...: ops make statics
+      watch_exit();
+  }
+  Signature signature(const Signature &guide, std::vector<at::Tensor> &slots) const override {
+    return signature_like(guide, binder_, bound_, slots);
+  }
+  std::optional<FieldMisfit> misfit(const Signature &signature) const override {
+    return misfit_of_fields(signature, binder_, bound_);
+  }
+
+private:
+  const Binder &binder_;
+  const Bound &bound_;
+  const Counters &counters_;
+};
+
+Call::Call(Context context, bool inference) : inference_(inference), context_(context) {
+  if (inference)
+    context_.grad = false;
+}
+
+bool Call::has_failed(const Specialization &one) const {
+  return std::find(failed_.begin(), failed_.end(), &one) != failed_.end() ||
+         (begun_ && one.program->start(*begun_) == Program::Start::differs);
+}
+
+template <class C> bool Loaded::fits(C &call, const Specialization &specialization) {
+  if (!call.failed_.empty() && call.has_failed(specialization)) [[unlikely]]
+    return false;
+  const Signature &signature = specialization.signature;
+  const Context &made = signature.context;
+  const Slots &slots = call.slots_;
+  if (archive::as_compared(specialization, call.context_, call.inference_) != made ||
+      (call.exact_ && made.grad != call.context_.grad) ||
+      !call.matches(signature, call.exact_, call.slots_))
+    return false;
+  for (const SizeCondition &condition : signature.conditions)
+    if (!holds(condition, GivenSizes(slots)))
+      return false;
+  return archive::reads_hold(signature, [&](std::uint32_t index) -> const at::Tensor & {
+    return index < slots.size() ? *slots[index]
+                                : archive::state(specialization).captures[index - slots.size()];
+  });
 }
 
 Loaded::Loaded(const archive::Entry &entry, const std::string &path, Sink &sink,
@@ -152,7 +157,7 @@ void Loaded::bind(std::span<const Argument> arguments, Bound &bound) {
   try {
     binder_.bind(arguments, bound);
   } catch (const SignatureError &) {
-    counters_->refused.fetch_add(1, std::memory_order_relaxed);
+    count_refusal();
     throw;
   }
 }
@@ -160,59 +165,65 @@ void Loaded::bind(std::span<const Argument> arguments, Bound &bound) {
 Value Loaded::call(std::span<const Argument> arguments, bool inference) {
   Bound bound;
   bind(arguments, bound);
-  std::string failed_check;
-  auto result = run(bound, inference, failed_check);
-  if (!result) [[unlikely]]
-    refuse(bound, inference, failed_check);
-  return std::move(*result);
+  ValueCall call(binder_, bound, *counters_, inference);
+  if (auto result = value(call)) [[likely]]
+    return std::move(*result);
+  const SignatureError error = refusal(call);
+  sink_.on(FailEvent{counters_, {}, std::string("SignatureError: ") + error.what(), false, true});
+  throw error;
 }
 
 std::optional<Value> Loaded::served(std::span<const Argument> arguments, bool inference) {
   Bound bound;
   bind(arguments, bound);
-  std::string failed_check;
-  return run(bound, inference, failed_check);
+  ValueCall call(binder_, bound, *counters_, inference);
+  return value(call);
 }
 
-std::optional<Value> Loaded::run(const Bound &bound, bool inference, std::string &failed_check) {
-  Call call{binder_, bound, context_of_call(inference), inference, by_gradients_, {}, {}, {}, {}};
+std::optional<Value> Loaded::value(ValueCall &call) {
+  PooledStack stack;
+  if (const Specialization *graph = run(call, *stack)) [[likely]]
+    return value_of(graph->outputs.nodes, *stack);
+  return std::nullopt;
+}
+
+template <class C> const Specialization *Loaded::run(C &call, torch::jit::Stack &stack) {
+  call.exact_ = by_gradients_;
   for (;;) {
-    const Specialization *graph = serving(call);
-    if (!graph && call.exact) [[unlikely]] {
-      call.exact = false; // an op finds out by itself
-      graph = serving(call);
+    const Specialization *graph = find(call);
+    if (!graph && call.exact_) [[unlikely]] {
+      call.exact_ = false; // an op finds out by itself
+      graph = find(call);
     }
     if (!graph) [[unlikely]] {
-      failed_check = std::move(call.why);
-      return std::nullopt;
+      call.begun_.reset(); // undoes what that run has written
+      return nullptr;
     }
-    PooledStack stack;
-    for (const at::Tensor *t : call.slots)
-      (*stack).emplace_back(*t);
+    stack.clear();
+    for (const at::Tensor *t : call.slots_)
+      stack.emplace_back(*t);
     for (const at::Tensor &capture : archive::state(*graph).captures)
-      (*stack).emplace_back(capture);
+      stack.emplace_back(capture);
     try {
-      execute(*graph, name(), inference, *stack, call.begun.get());
+      call.run(*graph, stack, call.begun_.get());
     } catch (CheckFailed &check) { // the graph for another number may serve
-      call.failed.push_back(graph);
-      call.begun = check.take_begun();
-      call.why = told(check, Program::take_failed_at());
+      call.failed_.push_back(graph);
+      call.begun_ = check.take_begun();
+      call.why_ = told(check, Program::take_failed_at());
       continue;
     } catch (...) {
       counters_->failed.fetch_add(1, std::memory_order_relaxed);
       throw;
     }
-    const auto before = counters_->hits.fetch_add(1, std::memory_order_relaxed);
-    if ((before & (before - 1)) == 0) [[unlikely]] // 0, 1, 2, 4 ...: ops make statics
-      watch_exit();
-    return value_of(graph->outputs.nodes, *stack);
+    counters_->hits.fetch_add(1, std::memory_order_relaxed);
+    return graph;
   }
 }
 
-const Specialization *Loaded::serving(Call &call) {
+template <class C> const Specialization *Loaded::find(C &call) {
   const std::size_t last = last_.load(std::memory_order_relaxed);
   const std::size_t found =
-      graphs_->find(last, [&](const Specialization &one) { return call.fits(one); });
+      graphs_->find(last, [&](const Specialization &one) { return fits(call, one); });
   if (found == graphs_->size()) [[unlikely]]
     return nullptr;
   if (found != last)
@@ -220,39 +231,44 @@ const Specialization *Loaded::serving(Call &call) {
   return (*graphs_)[found].get();
 }
 
-void Loaded::refuse(const Bound &bound, bool inference, const std::string &failed_check) {
+const Specialization *Loaded::serve(Call &call, torch::jit::Stack &stack) {
+  return run(call, stack);
+}
+
+SignatureError Loaded::refusal(const Call &call) {
   Nearest nearest;
   std::string own;
   const auto list = graphs_->by_age();
   for (std::size_t i = 0; i < list.size(); ++i) {
+    if (!call.failed_.empty() && call.failed_.back() != list[i].get())
+      continue; // why_ is of that one
     std::vector<at::Tensor> tensors;
-    Signature request = signature_like(list[i]->signature, binder_, bound, tensors);
+    Signature request = call.signature(list[i]->signature, tensors);
     own = text(request);
-    request.context = Context::now();
+    request.context = call.context_;
     nearest.consider(i, list[i]->signature,
-                     archive::seen_from(*list[i], std::move(request), tensors, inference));
+                     archive::seen_from(*list[i], std::move(request), tensors, call.inference_));
   }
-  counters_->refused.fetch_add(1, std::memory_order_relaxed);
+  count_refusal();
   const Specialization &closest = *list[nearest.index];
   const std::string at = text(closest.signature);
   std::string message = fmt::format("{}: none of {} graph{} serves this call.", name(), list.size(),
                                     list.size() == 1 ? "" : "s");
-  if (!failed_check.empty())
-    message += "\n  why      " + failed_check;
-  const auto misfit = misfit_of_fields(closest.signature, binder_, bound);
+  if (!call.why_.empty())
+    message += "\n  why      " + call.why_;
+  const auto misfit = call.misfit(closest.signature);
   if (misfit)
     message += "\n  why      " + misfit->text();
   for (const Difference &d : nearest.differences)
     if (!misfit || d.path != misfit->path)
       message += "\n  why      " + report::contrast(d);
   message += fmt::format("\n  call     {}\n  nearest  {}", own, at);
-  sink_.on(FailEvent{counters_, {}, "SignatureError: " + message, false, true});
   if (misfit)
-    throw SignatureError(message, misfit->path, misfit->expected, misfit->got, at);
+    return {message, misfit->path, misfit->expected, misfit->got, at};
   Difference first;
   if (!nearest.differences.empty())
     first = nearest.differences.front();
-  throw SignatureError(message, first.path, first.before, first.after, at);
+  return {message, first.path, first.before, first.after, at};
 }
 
 void Loaded::warm_up(bool inference) {

@@ -5,7 +5,10 @@
 #include "event/event.h"
 #include "runtime/bind.h"
 #include "runtime/callable.h"
+#include "runtime/fields.h"
+#include "runtime/walk.h"
 
+#include <ATen/core/stack.h>
 #include <c10/util/SmallVector.h>
 
 #include <atomic>
@@ -17,21 +20,60 @@
 
 namespace tracehost::runtime {
 
-/// What counts the calls of an archive's function. `path` and `hash` (`xxh3:0123...`): the
-/// archive's. Throws ArchiveError where it has no graphs.
-std::shared_ptr<Counters> counters_of(const archive::Entry &entry, const std::string &path,
-                                      const std::string &hash);
+/// A call, as it is compared with graphs and as they run for it: C++ values here, Python's objects
+/// in bindings/src/export/archives.cpp. A Python object says more than a C++ value does: the class
+/// of a dataclass, a dict or a named tuple.
+class Call {
+public:
+  /// `context`: the modes of the thread. `inference`: graphs run in an InferenceMode of their own.
+  explicit Call(Context context, bool inference = false);
+  virtual ~Call() = default;
+
+  /// Hot. As runtime::matches().
+  virtual bool matches(const Signature &signature, bool requires_grad, Slots &slots) const = 0;
+  /// Runs the graph with `stack`, its inputs and then its results. CheckFailed passes through.
+  virtual void run(const Specialization &graph, torch::jit::Stack &stack, Begun *begun) const = 0;
+  /// As signature_like().
+  virtual Signature signature(const Signature &guide, std::vector<at::Tensor> &slots) const = 0;
+  /// As misfit_of_fields().
+  virtual std::optional<FieldMisfit> misfit(const Signature &) const { return std::nullopt; }
+
+protected:
+  const bool inference_;
+
+private:
+  friend class Loaded;
+  /// A check has ended its run, or would.
+  bool has_failed(const Specialization &one) const;
+
+  Context context_;                                    ///< as the graph will see it
+  bool exact_ = false;                                 ///< grad mode and requires_grad take part
+  Slots slots_;                                        ///< of the graph that was asked last
+  c10::SmallVector<const Specialization *, 2> failed_; ///< those that a check has ended
+  std::shared_ptr<Begun> begun_;                       ///< the run of the last of them
+  std::string why_;                                    ///< that check
+};
+
+class ValueCall;
 
 /// One function of an archive: its graphs, which never change. Nothing is locked by a call. A hit
 /// is what it is in Python; a miss throws, with the nearest difference.
 class Loaded final : public detail::Callable {
 public:
-  /// `path`: of the archive, for messages and reports; `hash`: of the archive. `sink`
-  /// outlives it.
+  /// `path`: of the archive, for messages and reports; `hash` (`xxh3:0123...`): of the archive.
+  /// `sink` outlives it. Throws ArchiveError where the function has no graphs.
   Loaded(const archive::Entry &entry, const std::string &path, Sink &sink,
          const std::string &hash = {});
   /// Calls are counted in `counters`, whose owner reports what happens.
   Loaded(const archive::Entry &entry, std::shared_ptr<Counters> counters, Sink &sink);
+
+  /// The one place that finds the graph for a call, runs it, tries the next one after a failed
+  /// check, and counts. `stack` then has the results. Null: no graph serves.
+  const Specialization *serve(Call &call, torch::jit::Stack &stack);
+  /// Why no graph serves; counts it.
+  SignatureError refusal(const Call &call);
+  /// Counts a call whose arguments no graph can have.
+  void count_refusal() { counters_->refused.fetch_add(1, std::memory_order_relaxed); }
 
   Value call(std::span<const Argument> arguments, bool inference) override;
   /// As call(); nullopt where no graph serves.
@@ -44,12 +86,13 @@ public:
   Stats stats() const override;
 
 private:
-  struct Call;
-  /// nullopt: no graph serves; then `failed_check` describes the last check that has ended a run.
-  std::optional<Value> run(const Bound &bound, bool inference, std::string &failed_check);
-  const Specialization *serving(Call &call);
+  /// serve(). C: Call; or ValueCall, whose members are then called directly.
+  template <class C> const Specialization *run(C &call, torch::jit::Stack &stack);
+  template <class C> const Specialization *find(C &call);
+  /// Hot. Whether the graph serves; then the call's slots_ are its inputs before the captures.
+  template <class C> static bool fits(C &call, const Specialization &specialization);
   void bind(std::span<const Argument> arguments, Bound &bound);
-  [[noreturn]] void refuse(const Bound &bound, bool inference, const std::string &failed_check);
+  std::optional<Value> value(ValueCall &call);
 
   Binder binder_;
   std::shared_ptr<Counters> counters_;

@@ -272,8 +272,7 @@ Value Reader::next() {
   switch (node.kind) {
   case Kind::tensor: {
     const at::Tensor &t = tensors_[node.payload.slot].toTensor();
-    constexpr std::uint8_t computed = 1; // of Node::reserved[1]: a number
-    if (node.reserved[1] != computed)
+    if (node.reserved[1] != archive::kComputed)
       return Value(t);
     const at::Scalar number = t.item();
     return number.isBoolean()         ? Value(number.toBool())

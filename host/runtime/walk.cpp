@@ -3,6 +3,7 @@
 #include "signature/native_atoms.h"
 #include "signature/tensor_fit.h"
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 
@@ -16,6 +17,10 @@ bool same_real(double a, double b) {
 
 std::int64_t code_of(at::Device device) {
   return static_cast<std::int64_t>(device.type()) << 8 | (device.index() + 1);
+}
+
+bool takes(const TensorMeta &meta, const at::Tensor &t, bool requires_grad) {
+  return fits(meta, t) && (!requires_grad || t.requires_grad() == meta.requires_grad);
 }
 
 /// A string, a dtype, or a member of an enum by its name: `Color.RED`.
@@ -72,8 +77,7 @@ bool Lockstep::tensor(const Node &node, const Value &value) {
   const std::uint32_t slot = node.payload.slot;
   if (slot < slots_.size()) // seen before: must be the same tensor
     return slots_[slot]->is_same(t);
-  const TensorMeta &meta = metas_[slot];
-  if (!t.defined() || !fits(meta, t) || (requires_grad_ && t.requires_grad() != meta.requires_grad))
+  if (!t.defined() || !takes(metas_[slot], t, requires_grad_))
     return false;
   slots_.push_back(&t);
   return true;
@@ -218,6 +222,20 @@ bool matches(const Signature &signature, const Binder &binder, const Bound &boun
       return false;
   }
   return slots.size() == signature.slots.size() && distinct(slots);
+}
+
+bool matches(const Signature &signature, const std::vector<Node> &nodes,
+             const std::vector<at::Tensor> &tensors, bool requires_grad, Slots &slots) {
+  if (tensors.size() != signature.slots.size() ||
+      !std::equal(nodes.begin(), nodes.end(), signature.nodes.begin(), signature.nodes.end(), same))
+    return false;
+  slots.clear();
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    if (!takes(signature.slots[i], tensors[i], requires_grad))
+      return false;
+    slots.push_back(&tensors[i]);
+  }
+  return true;
 }
 
 } // namespace tracehost::runtime

@@ -26,6 +26,10 @@ using Slots = c10::SmallVector<const at::Tensor *, 8>;
 bool matches(const Signature &signature, const Binder &binder, const Bound &bound,
              bool requires_grad, Slots &slots);
 
+/// The same of arguments that are nodes: a subtree for each parameter, and tensors by slot.
+bool matches(const Signature &signature, const std::vector<Node> &nodes,
+             const std::vector<at::Tensor> &tensors, bool requires_grad, Slots &slots);
+
 /// The Signature of the arguments, without context; containers that can be those of `guide` are.
 /// Fills `slots`. Throws SignatureError for what no signature has: an undefined tensor.
 Signature signature_like(const Signature &guide, const Binder &binder, const Bound &bound,

@@ -9,6 +9,7 @@
 #include "export/archive_sources.h"
 #include "numbers/traced_number.h"
 #include "program/ops.h"
+#include "program/stack_pool.h"
 #include "pytree/arrays.h"
 #include "pytree/native.h"
 #include "pytree/pytree.h"
@@ -60,9 +61,49 @@ void write(const std::string &path, const py::list &functions, bool source_paths
 
 /// The arguments of a call, flattened.
 struct Given {
-  Signature signature;
+  std::vector<Node> nodes; ///< a subtree for each parameter
+  std::vector<AtomRef> atoms;
   std::vector<at::Tensor> tensors;
   std::vector<Owned> kept;
+};
+
+/// A call of Python's objects.
+class ObjectCall final : public runtime::Call {
+public:
+  ObjectCall(const archive::Entry &entry, const Given &given)
+      : Call(require_context()), entry_(entry), given_(&given) {}
+
+  /// Other arguments, which are alive while they are served.
+  void replace(const Given &given) { given_ = &given; }
+
+  bool matches(const Signature &signature, bool requires_grad,
+               runtime::Slots &slots) const override {
+    return runtime::matches(signature, given_->nodes, given_->tensors, requires_grad, slots);
+  }
+  void run(const Specialization &graph, torch::jit::Stack &stack, Begun *begun) const override {
+    try {
+      run_program(graph, stack, begun);
+    } catch (const CheckFailed &) {
+      throw;
+    } catch (...) {
+      set_from_failed_run(entry_.name);
+      rethrow();
+    }
+  }
+  Signature signature(const Signature &, std::vector<at::Tensor> &slots) const override {
+    Signature made;
+    made.parameters = entry_.parameters;
+    made.nodes = given_->nodes;
+    made.atoms = given_->atoms;
+    slots = given_->tensors;
+    for (const at::Tensor &t : slots)
+      made.slots.push_back(TensorMeta::of(t));
+    return made;
+  }
+
+private:
+  const archive::Entry &entry_;
+  const Given *given_;
 };
 
 /// An archive in memory; `tracehost._tracehost.Archive`.
@@ -70,52 +111,27 @@ class Loaded {
 public:
   explicit Loaded(archive::Contents contents) : contents_(std::move(contents)) {}
 
-  /// A call, counted as the C++ API counts its own. Throws.
+  /// Throws.
   py::object call(const std::string &name, const py::tuple &values);
 
   const archive::Contents &contents() const { return contents_; }
   const archive::Entry &entry(const std::string &name) const { return *contents_.find(name); }
 
 private:
-  Counters &counters(const archive::Entry &entry);
-  py::object run(const archive::Entry &entry, const py::tuple &values, Counters &counters) const;
-  static Given flat(const archive::Entry &entry, const py::tuple &values);
-  /// Numbers and lists in place of the tensors that `like` has. False: they don't fit.
-  static bool cast_to(const Signature &like, const archive::Entry &entry, const py::tuple &values,
-                      Given &into);
   archive::Contents contents_;
   /// Of contents_.functions, from the first call on: who only inspects an archive is in no report.
-  std::unordered_map<const archive::Entry *, std::shared_ptr<Counters>> counters_;
+  std::unordered_map<const archive::Entry *, runtime::Loaded> functions_;
 };
 
-Counters &Loaded::counters(const archive::Entry &entry) {
-  std::shared_ptr<Counters> &known = counters_[&entry];
-  if (!known) {
-    known = runtime::counters_of(entry, contents_.path, contents_.hash);
-    report::ledger().created(known);
-  }
-  return *known;
+std::vector<Node> without_tuple(const std::vector<Node> &tree) {
+  std::vector<Node> nodes(tree.begin() + 1, tree.end());
+  for (Node &node : nodes)
+    --node.end;
+  return nodes;
 }
 
-py::object Loaded::call(const std::string &name, const py::tuple &values) {
-  const archive::Entry &entry = this->entry(name);
-  if (torch::jit::tracer::isTracing() || trace::active())
-    raise(errors().trace, fmt::format("{} of an archive is called in a body that is being traced, "
-                                      "whose graph can't have it: call it outside, or trace the "
-                                      "function that it was saved from.",
-                                      name));
-  Counters &counters = this->counters(entry);
-  try {
-    return run(entry, values, counters);
-  } catch (const python_error &) {
-    if (PyErr_ExceptionMatches(errors().signature))
-      counters.refused.fetch_add(1, std::memory_order_relaxed);
-    throw;
-  }
-}
-
-Given Loaded::flat(const archive::Entry &entry, const py::tuple &values) {
-  Given given;
+/// Throws SignatureError for what no archive's signature has.
+Given flattened(const archive::Entry &entry, const py::tuple &values) {
   bool changed = false;
   const py::object plain =
       has_arrays() ? py::reinterpret_steal<py::object>(with_tensors(values.ptr(), changed))
@@ -123,28 +139,20 @@ Given Loaded::flat(const archive::Entry &entry, const py::tuple &values) {
   if (!plain)
     rethrow();
   FlatValue flat = flatten(plain.ptr(), Purpose::argument);
-  Signature &s = given.signature;
-  s.parameters = entry.parameters;
-  s.nodes.assign(flat.nodes.begin() + 1, flat.nodes.end()); // without the tuple around them
-  for (Node &node : s.nodes)
-    --node.end;
-  const Signature shown = [&] {
-    Signature copy = s;
-    copy.atoms = flat.atoms;
-    return copy;
-  }();
+  Given given;
+  given.nodes = without_tuple(flat.nodes);
   try {
-    make_native(s.nodes, s.atoms);
+    make_native(given.nodes, given.atoms);
   } catch (const Unstorable &reason) {
+    Signature shown;
+    shown.parameters = entry.parameters;
+    shown.nodes = without_tuple(flat.nodes);
     raise(errors().signature,
           fmt::format("{}: argument '{}' is {}, for which no archive has a graph", entry.name,
                       path(shown, reason.node), reason.value));
   }
-  for (PyObject *tensor : flat.tensors) {
+  for (PyObject *tensor : flat.tensors)
     given.tensors.push_back(THPVariable_Unpack(tensor));
-    s.slots.push_back(TensorMeta::of(given.tensors.back()));
-  }
-  s.context = require_context();
   given.kept = std::move(flat.kept);
   return given;
 }
@@ -201,8 +209,9 @@ private:
   const Signature &like_;
 };
 
-bool Loaded::cast_to(const Signature &like, const archive::Entry &entry, const py::tuple &values,
-                     Given &into) {
+/// Tensors in place of numbers and lists where `like` has tensors. nullopt: they do not fit, or
+/// there are none.
+std::optional<py::tuple> cast_to(const Signature &like, const py::tuple &values) {
   Caster caster(like);
   py::tuple made(values.size());
   bool changed = false;
@@ -210,13 +219,11 @@ bool Loaded::cast_to(const Signature &like, const archive::Entry &entry, const p
   for (std::size_t i = 0; i < values.size(); ++i) {
     PyObject *value = caster.cast(values[i].ptr(), at);
     if (!value)
-      return false;
+      return std::nullopt;
     changed |= value != values[i].ptr();
     made[i] = py::reinterpret_steal<py::object>(value);
   }
-  if (changed)
-    into = flat(entry, made);
-  return changed;
+  return changed ? std::optional(made) : std::nullopt;
 }
 
 PyObject *result_of(const Specialization &s, torch::jit::Stack &stack) {
@@ -235,43 +242,51 @@ PyObject *result_of(const Specialization &s, torch::jit::Stack &stack) {
   return python_tree(s.outputs.nodes, at, tensors);
 }
 
-py::object Loaded::run(const archive::Entry &entry, const py::tuple &values,
-                       Counters &counters) const {
-  Given given = flat(entry, values);
-  std::vector<SpecializationRef> failed;
-  std::string failed_check;
-  std::shared_ptr<Begun> begun;
-  for (;;) {
-    Nearest nearest;
-    SpecializationRef served =
-        archive::serving(entry, given.signature, given.tensors, &nearest, failed);
-    for (std::size_t i = 0; i < entry.specializations.size() && !served; ++i)
-      if (Given cast; cast_to(entry.specializations[i]->signature, entry, values, cast)) {
-        served = archive::serving(entry, cast.signature, cast.tensors, nullptr, failed);
-        if (served)
-          given = std::move(cast);
-      }
-    if (!served)
-      raise(errors().signature, archive::refusal(entry, given.signature, nearest) + failed_check);
-    torch::jit::Stack stack = archive::inputs(*served, given.tensors);
+[[noreturn]] void raise_refusal(const SignatureError &refusal) {
+  const py::object error = py::handle(errors().signature)(refusal.what());
+  error.attr("parameter") = refusal.parameter();
+  error.attr("expected") = refusal.expected();
+  error.attr("got") = refusal.got();
+  error.attr("nearest") = refusal.nearest();
+  PyErr_SetObject(errors().signature, error.ptr());
+  rethrow();
+}
+
+py::object Loaded::call(const std::string &name, const py::tuple &values) {
+  const archive::Entry &entry = this->entry(name);
+  if (torch::jit::tracer::isTracing() || trace::active())
+    raise(errors().trace, fmt::format("{} of an archive is called in a body that is being traced, "
+                                      "whose graph can't have it: call it outside, or trace the "
+                                      "function that it was saved from.",
+                                      name));
+  runtime::Loaded &function =
+      functions_.try_emplace(&entry, entry, contents_.path, report::ledger(), contents_.hash)
+          .first->second;
+  const Given given = [&] {
     try {
-      run_program(*served, stack, begun.get());
-    } catch (CheckFailed &check) { // the graph for another number may serve
-      failed.push_back(served);
-      begun = check.take_begun();
-      failed_check = "\n  " + told(check, Program::take_failed_at());
-      continue;
-    } catch (...) {
-      counters.failed.fetch_add(1, std::memory_order_relaxed);
-      set_from_failed_run(entry.name);
-      rethrow();
+      return flattened(entry, values);
+    } catch (const python_error &e) {
+      if (PyErr_GivenExceptionMatches(e.type, errors().signature))
+        function.count_refusal();
+      throw;
     }
-    counters.hits.fetch_add(1, std::memory_order_relaxed);
-    PyObject *made = result_of(*served, stack);
-    if (!made)
-      rethrow();
-    return py::reinterpret_steal<py::object>(made);
-  }
+  }();
+  ObjectCall call(entry, given);
+  PooledStack stack;
+  const Specialization *graph = function.serve(call, *stack);
+  for (std::size_t i = 0; i < entry.specializations.size() && !graph; ++i)
+    if (const auto cast = cast_to(entry.specializations[i]->signature, values)) {
+      const Given other = flattened(entry, *cast);
+      call.replace(other);
+      graph = function.serve(call, *stack);
+      call.replace(given);
+    }
+  if (!graph)
+    raise_refusal(function.refusal(call));
+  PyObject *made = result_of(*graph, *stack);
+  if (!made)
+    rethrow();
+  return py::reinterpret_steal<py::object>(made);
 }
 
 /// `float32[None, 3]` or the structure around: as a Signature's argument.

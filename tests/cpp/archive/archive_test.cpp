@@ -107,20 +107,8 @@ constexpr const char *kScale = R"(graph(%x : Tensor, %w : Tensor):
   %y : Tensor = aten::mul(%x, %w)
   return (%y))";
 
-Signature request(const Entry &entry, const at::Tensor &x, const std::string &mode) {
-  Signature s;
-  s.parameters = entry.parameters;
-  s.slots = {TensorMeta::of(x)};
-  s.nodes = {leaf(Kind::tensor, 0)};
-  Node node = literal(Literal::Type::string, mode, s.atoms);
-  node.end = 2;
-  s.nodes.push_back(node);
-  s.context = Context::now();
-  return s;
-}
-
 at::Tensor run(const Specialization &s, const at::Tensor &x) {
-  auto stack = inputs(s, {x});
+  jit::Stack stack{x, state(s).captures.at(0)};
   s.program->run(stack);
   return stack.at(0).toTensor();
 }
@@ -144,44 +132,37 @@ TEST(Archive, isReadAsItWasWritten) {
   EXPECT_FALSE(entry.defaults[0]);
   EXPECT_EQ(entry.parameters->defaults[1], "'relu'");
   const at::Tensor x = at::rand({7, 3});
-  const auto served = serving(entry, request(entry, x, "relu"), {x});
-  ASSERT_NE(served, nullptr);
-  EXPECT_TRUE(at::equal(run(*served, x), x * 2));
-  EXPECT_EQ(state(*served).attributes, std::vector<std::string>{"w"});
+  EXPECT_TRUE(at::equal(run(*entry.specializations[0], x), x * 2));
+  EXPECT_EQ(state(*entry.specializations[0]).attributes, std::vector<std::string>{"w"});
   EXPECT_TRUE(fs::remove(path));
 }
 
 TEST(Archive, saysWhatFitsNoGraph) {
   const auto path = Made(kScale).saved();
-  const Contents contents = read(path);
-  const Entry &entry = contents.functions[0];
-  const at::Tensor x = at::zeros({7, 4}, at::kDouble);
-  Nearest nearest;
-  const Signature asked = request(entry, x, "tanh");
-  EXPECT_EQ(serving(entry, asked, {x}, &nearest), nullptr);
-  EXPECT_EQ(refusal(entry, asked, nearest),
-            "predict has no graph for (x: float64[7, 4], mode='tanh')\n"
-            "  the one  (x: float32[None, 3], mode='relu')\n"
-            "  x: expected float32, got float64\n"
-            "  x, dimension 1: expected 3, got 4\n"
-            "  mode: expected 'relu', got 'tanh'");
+  const Function predict = tracehost::Archive::load(path)["predict"];
+  try {
+    predict(at::zeros({7, 4}, at::kDouble), "tanh");
+    ADD_FAILURE() << "was served";
+  } catch (const SignatureError &e) {
+    EXPECT_STREQ(e.what(), "predict: none of 1 graph serves this call.\n"
+                           "  why      argument 'x' has dtype float64, not float32\n"
+                           "  why      argument 'x', dimension 1, is 4, not 3\n"
+                           "  why      argument 'mode' is 'tanh', not 'relu'\n"
+                           "  call     (x: float64[7, 4], mode='tanh')\n"
+                           "  nearest  (x: float32[None, 3], mode='relu')");
+  }
   fs::remove(path);
 }
 
 TEST(Archive, servesTensorsOfInferenceModeAndThoseThatRequireGrad) {
   const auto path = Made(kScale).saved();
-  const Contents contents = read(path);
-  const Entry &entry = contents.functions[0];
-  at::Tensor x;
+  const Function predict = tracehost::Archive::load(path)["predict"].with_inference_mode(false);
   {
     const c10::InferenceMode on;
-    x = at::ones({2, 3});
-    EXPECT_NE(serving(entry, request(entry, x, "relu"), {x}), nullptr);
+    EXPECT_NO_THROW(predict(at::ones({2, 3})));
   }
   const at::Tensor y = at::ones({2, 3}).requires_grad_();
-  const auto served = serving(entry, request(entry, y, "relu"), {y});
-  ASSERT_NE(served, nullptr);
-  EXPECT_TRUE(run(*served, y).requires_grad());
+  EXPECT_TRUE(at::Tensor(predict(y)).requires_grad());
   fs::remove(path);
 }
 

@@ -1,8 +1,6 @@
 #include "support/entries.h"
 
-#include "archive/archive.h"
-#include "runtime/bind.h"
-#include "runtime/walk.h"
+#include "program/stack_pool.h"
 
 #include <ATen/ATen.h>
 #include <ATen/autocast_mode.h>
@@ -15,8 +13,8 @@
 #include <string>
 #include <vector>
 
-/// Calls of an archive from Python (archive::serving) and from C++ (runtime::Loaded) are served by
-/// the same graphs.
+/// Calls of an archive from Python (nodes and tensors) and from C++ (values) are served by the same
+/// graphs.
 
 namespace tracehost {
 namespace {
@@ -110,24 +108,41 @@ void in_each_mode(const std::function<void(const std::string &)> &act) {
   at::autocast::set_autocast_enabled(at::kCPU, false);
 }
 
-/// As Python's calls look a graph up.
-bool serves_python(const SpecializationRef &graph, const at::Tensor &x) {
-  archive::Entry entry{"f", graph->signature.parameters, {std::nullopt}, {graph}};
-  const runtime::Binder binder("f", entry.parameters, entry.defaults);
-  const Argument arguments[] = {x};
-  runtime::Bound bound;
-  binder.bind(arguments, bound);
-  std::vector<at::Tensor> slots;
-  Signature request = runtime::signature_like(graph->signature, binder, bound, slots);
-  request.context = Context::now();
-  return archive::serving(entry, request, slots) != nullptr;
+/// f(x), flattened as Python's calls are.
+class FlatCall final : public runtime::Call {
+public:
+  explicit FlatCall(const at::Tensor &x)
+      : Call(Context::now()),
+        request_(call({{"x", test::tensor(0, TensorMeta::of(x))}})), tensors_{x} {}
+  bool matches(const Signature &signature, bool requires_grad,
+               runtime::Slots &slots) const override {
+    return runtime::matches(signature, request_.nodes, tensors_, requires_grad, slots);
+  }
+  void run(const Specialization &graph, torch::jit::Stack &stack, Begun *begun) const override {
+    graph.program->run(stack, begun);
+  }
+  Signature signature(const Signature &, std::vector<at::Tensor> &slots) const override {
+    slots = tensors_;
+    return request_;
+  }
+
+private:
+  Signature request_;
+  std::vector<at::Tensor> tensors_;
+};
+
+bool serves_python(runtime::Loaded &function, const at::Tensor &x) {
+  FlatCall call(x);
+  PooledStack stack;
+  return function.serve(call, *stack) != nullptr;
 }
 
 TEST(Serving, isTheSameForPythonAndForCpp) {
   test::FakeSink sink;
   int served = 0, refused = 0;
   for (const Made &made : graphs()) {
-    const Function f = test::loaded({made.graph}, sink, {std::nullopt}).with_inference_mode(false);
+    const Function f = test::loaded({made.graph}, sink).with_inference_mode(false);
+    runtime::Loaded flat({"f", made.graph->signature.parameters, {}, {made.graph}}, "f.pt", sink);
     const std::vector<at::Tensor> given = tensors();
     in_each_mode([&](const std::string &mode) {
       for (std::size_t i = 0; i < given.size(); ++i) {
@@ -137,7 +152,7 @@ TEST(Serving, isTheSameForPythonAndForCpp) {
         } catch (const SignatureError &) {
           cpp = false;
         }
-        EXPECT_EQ(cpp, serves_python(made.graph, given[i]))
+        EXPECT_EQ(cpp, serves_python(flat, given[i]))
             << "graph: " << made.name << ", mode: " << mode << ", tensor " << i;
         ++(cpp ? served : refused);
       }

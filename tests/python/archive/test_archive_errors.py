@@ -198,16 +198,21 @@ def test_what_fits_no_graph(shift):
     with pytest.raises(SignatureError) as caught:
         shift(torch.ones(3, 4), torch.tensor(1))
     assert str(caught.value) == (
-        "shift has no graph for (x: float32[3, 4], n: int64[])\n"
-        "  the one  (x: float32[None, 3], n: int64[])\n"
-        "  x, dimension 1: expected 3, got 4"
+        "shift: none of 1 graph serves this call.\n"
+        "  why      argument 'x', dimension 1, is 4, not 3\n"
+        "  call     (x: float32[3, 4], n: int64[])\n"
+        "  nearest  (x: float32[None, 3], n: int64[])"
     )
+    error = caught.value
+    assert (error.parameter, error.expected, error.got) == ("x", "3", "4")
+    assert error.nearest == "(x: float32[None, 3], n: int64[])"
     with pytest.raises(SignatureError) as caught:
         shift(torch.ones(3, 3), 0.5)
     assert str(caught.value) == (
-        "shift has no graph for (x: float32[3, 3], n=0.5)\n"
-        "  the one  (x: float32[None, 3], n: int64[])\n"
-        "  n: expected Tensor, got float"
+        "shift: none of 1 graph serves this call.\n"
+        "  why      argument 'n' is of type float, not Tensor\n"
+        "  call     (x: float32[3, 3], n=0.5)\n"
+        "  nearest  (x: float32[None, 3], n: int64[])"
     )
 
 
@@ -229,7 +234,7 @@ def test_objects_are_named(shift):
 def test_another_default_dtype(shift):
     torch.set_default_dtype(torch.float64)
     try:
-        with pytest.raises(SignatureError, match="default dtype: expected float32, got float64"):
+        with pytest.raises(SignatureError, match="default dtype is float64, not float32"):
             shift(torch.ones(3, 3, dtype=torch.float32), torch.tensor(1))
     finally:
         torch.set_default_dtype(torch.float32)
@@ -292,7 +297,7 @@ def test_ops_and_tensors_move_to_the_device(tmp_path):
     assert loaded.device == torch.device("meta")
     found = loaded["f"](torch.ones(3, device="meta"))
     assert (found.device.type, found.shape) == ("meta", (3,))
-    with pytest.raises(SignatureError, match="x: expected meta, got cpu"):
+    with pytest.raises(SignatureError, match="argument .x. is on cpu, not meta"):
         loaded["f"](torch.ones(3))
 
 

@@ -1,5 +1,6 @@
 """What is saved comes back: numbers, dtypes, strides, structures, in our reader and in plain PyTorch."""
 
+import re
 import subprocess
 import sys
 import textwrap
@@ -130,6 +131,43 @@ def test_several_signatures_most_specific_first(keep):
     same(loaded(torch.zeros(2)), torch.full((2,), 1.0))
 
 
+def test_a_list_becomes_the_tensor_of_the_first_graph_that_takes_one(keep):
+    f = tracehost.function(lambda x, n: x * n)
+    for dtype in torch.float32, torch.float64, torch.int64:
+        f(torch.ones(2, dtype=dtype), torch.tensor(2))
+    loaded = keep(f)
+    for x in torch.ones(2, dtype=torch.float64), torch.ones(2, dtype=torch.int64):
+        same(loaded(x, torch.tensor(2)), f(x, torch.tensor(2)))
+        same(loaded([1.0, 2.0], 3), torch.tensor([3.0, 6.0]))  # whichever graph has served last
+
+
+def test_classes_with_the_same_fields_have_their_own_graphs(keep):
+    """In C++ each of these is a Map, and each member of an enum a string."""
+
+    @tracehost.function
+    def f(data, mode=None):
+        if isinstance(data, Point):
+            return data.x + 1
+        if isinstance(data, Batch):
+            return data.image + 2
+        return next(iter(data.values())) + (4 if mode is Mode.PLUS else 3)
+
+    x = torch.zeros(2)
+    calls = [
+        (Point(x, 1),),
+        ({"x": x, "y": 1},),
+        (Batch(x),),
+        ({"image": x, "scale": 2.0},),
+        ({"x": x}, Mode.PLUS),
+        ({"x": x}, "Mode.PLUS"),
+    ]
+    for call in calls:
+        f(*call)
+    loaded = keep(f)
+    for call in calls + calls[::-1]:
+        same(loaded(*call), f(*call))
+
+
 def test_a_condition_on_sizes_survives(keep):
     @tracehost.function
     def f(x):
@@ -140,7 +178,9 @@ def test_a_condition_on_sizes_survives(keep):
     few, many = torch.ones(2, 2), torch.ones(6, 2)
     served, refused = (many, few) if _serves(loaded, many) else (few, many)
     same(loaded(served), f(served))
-    with pytest.raises(tracehost.SignatureError, match=r"\n  sizes: expected .* x\.shape\[0\]"):
+    with pytest.raises(
+        tracehost.SignatureError, match=r"a comparison of sizes at .* x\.shape\[0\]"
+    ):
         loaded(refused)
 
 
@@ -425,7 +465,7 @@ inverse(torch.eye(2))
 inverse.save(sys.argv[1])
 tracehost.load(sys.argv[1])["inverse"].__signature__
 loaded = tracehost.load(sys.argv[1])["inverse"]
-for x in torch.eye(2), torch.eye(2), torch.zeros(2, 2), torch.eye(3):
+for x in torch.eye(2), torch.eye(2), torch.zeros(2, 2), torch.eye(3), object():
     try:
         loaded(x)
     except (RuntimeError, tracehost.SignatureError) as error:
@@ -434,12 +474,17 @@ print(tracehost.report())
 """
 
 
-def test_calls_of_a_loaded_function_are_in_the_report(tmp_path):
+def test_calls_of_a_loaded_function_are_in_the_report(run_host, tmp_path):
     """As those of the C++ API are: hits, and ops that failed. A function that is only looked at is not there."""
-    done = subprocess.run(
-        [sys.executable, "-c", COUNTED, str(tmp_path / "a.pt")], capture_output=True, text=True
-    )
+    figures = tmp_path / "figures.prom"
+    done = run_host(f"--metrics-file={figures}", "-c", COUNTED, str(tmp_path / "a.pt"))
     lines = done.stdout.splitlines()
-    assert lines[:2] == ["_LinAlgError", "SignatureError"], done.stderr
+    assert lines[:3] == ["_LinAlgError", "SignatureError", "SignatureError"], done.stderr
     rows = [line.split() for line in lines if "a.pt" in line]
-    assert len(rows) == 1 and rows[0][:4] == ["inverse", "(a.pt)", "3", "2"]
+    assert len(rows) == 1 and rows[0][:4] == ["inverse", "(a.pt)", "5", "2"]
+    counted = re.findall(r'\(a\.pt\)".*result="(\w+)"} (\d+)', figures.read_text())
+    assert [(kind, n) for kind, n in counted if n != "0"] == [
+        ("hit", "2"),
+        ("failed", "1"),
+        ("refused", "2"),
+    ]
