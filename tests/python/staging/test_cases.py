@@ -223,7 +223,9 @@ def test_wrong_use(f, error, text):
 
 def test_results_that_do_not_agree():
     staged = tracehost.function(lambda x, k: switch_case(k, [lambda: x, lambda: x.sum()]))
-    with pytest.raises(tracehost.StagingError, match="differs between the branches of the switch_case"):
+    with pytest.raises(
+        tracehost.StagingError, match="differs between the branches of the switch_case"
+    ):
         staged(X, n(0))
     with pytest.raises(tracehost.StagingError, match="Write .any\\(\\) or .all\\(\\)"):
         tracehost.function(lambda x: case([(x > 0, lambda: x)], lambda: -x))(X)
