@@ -129,6 +129,7 @@ int clear(PyObject *self) {
     f->core->clear();
     f->drop_evicted();
     f->declaration.reset();
+    f->function = nullptr;
     Py_CLEAR(f->callable);
   }
   return 0;
@@ -300,7 +301,10 @@ PythonFunction &python_function(PyObject *object) {
     raise(PyExc_TypeError, fmt::format("not a tracehost.Function: {}", Py_TYPE(object)->tp_name));
   if (!counters(object))
     rethrow();
-  return *cast(object)->function;
+  PythonFunction &f = *cast(object)->function;
+  if (f.has_new_code())
+    f.take_new_code();
+  return f;
 }
 
 void set_from_failed_run(const std::string &name) {

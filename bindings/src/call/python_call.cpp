@@ -23,7 +23,7 @@
 /// The hot call, in the order in which it runs. What is not a hit is in cold_calls.cpp, a miss's
 /// trace in python_trace.h.
 ///
-/// 1. call_function(): is a trace under way, or is the stance "eager"?
+/// 1. call_function(): is a trace under way, is the stance "eager", has the body new code?
 /// 2. bind(): positional and keyword arguments become values of parameters (pytree/binder.h).
 /// 3. probe_context(): the thread's modes (context_probe.h).
 /// 4. FunctionCore::call() (host/function/function.cpp) asks the Specialization that served last,
@@ -47,6 +47,8 @@ PyObject *call_function(PyObject *self, PyObject *const *args, std::size_t nargs
     const Stance stance = python::stance();
     if (stance == Stance::eager) [[unlikely]]
       return call_eagerly(f, arguments);
+    if (f.has_new_code()) [[unlikely]]
+      f.take_new_code();
     if (!call.bind()) [[unlikely]]
       return nullptr;
     if (f.takes_arrays) [[unlikely]]

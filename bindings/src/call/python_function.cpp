@@ -1,9 +1,11 @@
 #include "call/python_function.h"
+#include "base/errors.h"
 #include "base/object.h"
 #include "pytree/leaf.h"
 
 #include <torch/csrc/Dtype.h>
 
+#include <fmt/format.h>
 #include <pybind11/pybind11.h>
 
 namespace tracehost::python {
@@ -32,10 +34,30 @@ std::string default_text(PyObject *value) {
   return plain ? text(signature, node) : "<default>";
 }
 
+/// Borrowed; null: code of C, or an object that is called.
+PyObject *function_behind(PyObject *callable) {
+  PyObject *inner = PyMethod_Check(callable) ? PyMethod_GET_FUNCTION(callable) : callable;
+  return PyFunction_Check(inner) ? inner : nullptr;
+}
+
+/// What a call is bound to: the names and kinds of parameters.
+Owned parameters_of(PyObject *code) {
+  auto *of = reinterpret_cast<PyCodeObject *>(code);
+  const int stars = of->co_flags & (CO_VARARGS | CO_VARKEYWORDS);
+  const int count =
+      of->co_argcount + of->co_kwonlyargcount + !!(stars & CO_VARARGS) + !!(stars & CO_VARKEYWORDS);
+  const Owned names(PyCode_GetVarnames(of));
+  const Owned own(names ? PyTuple_GetSlice(names.get(), 0, count) : nullptr);
+  return Owned(own ? Py_BuildValue("Oiiii", own.get(), of->co_argcount, of->co_posonlyargcount,
+                                   of->co_kwonlyargcount, stars)
+                   : nullptr);
+}
+
 } // namespace
 
 PythonFunction::PythonFunction(PyObject *wrapped, PyObject *list, PyObject *empty)
-    : callable(Py_NewRef(wrapped)), binder(list, empty) {
+    : callable(Py_NewRef(wrapped)), function(function_behind(wrapped)),
+      code(function ? Py_NewRef(PyFunction_GET_CODE(function)) : nullptr), binder(list, empty) {
   auto made = std::make_shared<Parameters>();
   for (const Parameter &p : binder.parameters()) {
     made->names.push_back(utf8(p.name));
@@ -47,6 +69,29 @@ PythonFunction::PythonFunction(PyObject *wrapped, PyObject *list, PyObject *empt
 PythonFunction::~PythonFunction() {
   Py_XDECREF(instance);
   Py_XDECREF(callable);
+}
+
+void PythonFunction::take_new_code() {
+  PyObject *now = PyFunction_GET_CODE(function);
+  const Owned before = parameters_of(code.get()), after = parameters_of(now);
+  const int same =
+      before && after ? PyObject_RichCompareBool(before.get(), after.get(), Py_EQ) : -1;
+  if (same < 0)
+    rethrow();
+  if (!same) {
+    const Owned old_names(PyObject_Repr(PyTuple_GET_ITEM(before.get(), 0)));
+    const Owned new_names(PyObject_Repr(PyTuple_GET_ITEM(after.get(), 0)));
+    if (!old_names || !new_names)
+      rethrow();
+    raise(errors().trace,
+          fmt::format("{}: the new __code__ of the function has the parameters {}, the old one had "
+                      "{}. Apply tracehost.function again.",
+                      name, utf8(new_names.get()), utf8(old_names.get())));
+  }
+  core->clear();
+  drop_evicted();
+  history = TraceHistory();
+  code = Owned(Py_NewRef(now));
 }
 
 PyObject *PythonFunction::bound_to() const {

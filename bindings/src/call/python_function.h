@@ -26,6 +26,8 @@ namespace tracehost::python {
 /// What a Python Function is made of, besides the core's cache.
 struct PythonFunction {
   PyObject *callable; ///< what the user wrote; strong
+  PyObject *function; ///< of Python, to which it leads; borrowed; null: none
+  Owned code;         ///< of function, when it was traced
   std::string name;   ///< for messages: `step (train.py:12)`
   Binder binder;
   std::shared_ptr<const Parameters> parameters;
@@ -48,6 +50,10 @@ struct PythonFunction {
 
   PythonFunction(PyObject *callable, PyObject *parameters, PyObject *empty);
   ~PythonFunction();
+  /// Whether the body has other code than its graphs: `body.__code__ = ...`, IPython's %autoreload.
+  bool has_new_code() const { return function && PyFunction_GET_CODE(function) != code.get(); }
+  /// Drops the graphs of the old code. Throws TraceError if the new code has other parameters.
+  void take_new_code();
   /// The instance that this Function belongs to, borrowed; null: none, or it is gone.
   PyObject *bound_to() const;
   /// Drops the ConcreteFunctions of evicted Specializations.
