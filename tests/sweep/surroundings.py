@@ -29,7 +29,7 @@ QUIET_HITS = 0.9
 MISSED_BY_NONE = 0.05
 
 WORLD = """
-import abc, collections, heapq, math, operator, queue, torch, types
+import abc, collections, heapq, itertools, math, operator, queue, torch, types
 import xml.etree.ElementTree
 SCALE, TABLE = 2.0, {"a": 2.0, "b": 3.0}
 
@@ -227,6 +227,16 @@ READS = [
     ("n = len(xml.etree.ElementTree.Element('e', w.texts).keys())", ["w.texts['c'] = 'd'"]),
     ("n = len(','.join(w.texts))", ["w.texts['c'] = 'd'"]),
     ("n = sorted(w.lists)[-1][0]", ["w.lists[0][0] += 1"]),
+    ("n = len({w.pair, (1.0, 2.0)})", ["w.pair = (4.0, 2.0)"]),
+    ("n = len({w.pair: 1, (1.0, 2.0): 2})", ["w.pair = (4.0, 2.0)"]),
+    ("n = len({p for p in (w.pair, (1.0, 2.0))})", ["w.pair = (4.0, 2.0)"]),
+    ("n = len({p: 1 for p in (w.pair, (1.0, 2.0))})", ["w.pair = (4.0, 2.0)"]),
+    (
+        "n = 1.0\nfor i in itertools.chain.from_iterable(r for r in w.lists): n += 1",
+        ["w.lists[0].append(1.0)"],
+    ),
+    ("n = len(sum((r for r in w.lists), [])) + 1", ["w.lists[0].append(1.0)"]),
+    ("n = len(sum(map(lambda i: w.lists[i], [0, 1]), [])) + 1", ["w.lists[0].append(1.0)"]),
 ]
 UNRELATED = ["w.unused = 1", "unused = 2", "w.extra = {}", "Thing.unused = 3", "v.scale += 1"]
 
