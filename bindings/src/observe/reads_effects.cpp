@@ -369,8 +369,8 @@ void Reads::follow(PyObject *object, PyObject *names) {
   }
 }
 
-/// Of the call that is handled: code of Python that the call runs gives C code what this then looks
-/// into, for example a generator's elements, or the results of a `key=`.
+/// Notes that the C code which is called looks into what code of Python gives it during the call:
+/// a generator's elements, the results of a `key=`.
 Reads::Taker &Reads::taker() {
   for (Taker &t : takers_)
     if (t.frame == frame_ && t.at == frame_->before)
