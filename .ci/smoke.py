@@ -1,4 +1,4 @@
-"""The shortest proof that a build works: trace once, hit, retrace, agree with eager, stage, refuse, keep gradients."""
+"""The shortest proof that a build works: trace once, hit, retrace, agree with eager, stage, reject, keep gradients."""
 
 import torch
 import tracehost

@@ -34,7 +34,7 @@ compare(
 expected = [n // 2 if n % 2 == 0 else 3 * n + 1 for n in range(1, 51)]
 assert declared(vectors[-1]).tolist() == expected
 
-print("3. What is refused")
+print("3. What is rejected")
 for wrong, got in (
     (torch.ones(2, 3, dtype=torch.int32), "int32[2, 3]"),
     (torch.ones(3), "float32[3]"),

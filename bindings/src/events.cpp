@@ -32,7 +32,7 @@ py::dict fields(const report::HistoryEntry &entry) {
   result["ms"] = static_cast<double>(entry.nanoseconds) / 1e6;
   result["ops"] = entry.ops;
   result["hits"] = entry.hits;
-  result["relaxed"] = entry.relaxed;
+  result["dynamic"] = entry.dynamic;
   result["requested"] = entry.requested;
   return result;
 }

@@ -200,7 +200,7 @@ def brief(value: Any) -> str:
 def _output_specs(core: Any) -> list[TensorSpec]:
     """Sizes that follow from an open one are None: found by running the graph, without data, twice."""
     traced = [_plain(spec) for spec in core.outputs]
-    if not core.relaxed:
+    if not core.dynamic:
         return traced
     try:
         if core.calls_python:

@@ -327,7 +327,7 @@ def _parameters(func: Any) -> list[tuple[str, int, Any]]:
     return [(p.name, int(p.kind), p.default) for p in parameters]
 
 
-def refuse_arguments(
+def reject_arguments(
     func: Any, declared: bool, args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> None:
     """Raise the TypeError that Python gives for arguments that do not fit."""

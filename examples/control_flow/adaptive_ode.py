@@ -13,7 +13,7 @@ def solve(state, damping, end, tolerance):
     """The state at time `end`, and the numbers of steps accepted and rejected."""
     time = torch.zeros_like(end)
     step = end / 100
-    accepted = refused = 0
+    accepted = rejected = 0
     k1 = pendulum(state, damping)
     while time < end:
         step = torch.minimum(step, end - time)
@@ -28,10 +28,10 @@ def solve(state, damping, end, tolerance):
             k1 = k4
             accepted += 1
         else:
-            refused += 1
+            rejected += 1
         factor = 0.9 * (tolerance / (error + 1e-12)) ** (1 / 3)
         step = step * torch.clamp(factor, 0.2, 5.0)
-    return state, accepted, refused
+    return state, accepted, rejected
 
 
 def given(angle, damping, end, tolerance):

@@ -34,7 +34,7 @@ const std::unordered_set<std::string_view> kPrims = {"prim::Constant",
                                                      "prim::max",
                                                      "prim::abs"};
 
-const std::unordered_set<std::string_view> kRefused = {
+const std::unordered_set<std::string_view> kRejected = {
     // files, output, other processes
     "aten::save", "aten::from_file", "aten::_print", "aten::warn",
     // sizes and indices that nothing checks
@@ -88,7 +88,7 @@ bool is_allowed(const jit::Node &node, const std::vector<std::string> &libraries
   if (space == "prim")
     return kPrims.contains(name);
   if (space == "aten")
-    return !kRefused.contains(name) && !name.starts_with("aten::_test") &&
+    return !kRejected.contains(name) && !name.starts_with("aten::_test") &&
            !name.starts_with("aten::_cufft") && !divides_integers(node);
   if (space == "tracehost")
     return is_number_op(node.kind().toQualString()) ||

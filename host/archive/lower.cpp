@@ -198,7 +198,7 @@ void lower_numbers(jit::Node *node, const std::string &what) {
   for (const jit::Block *inner : node->blocks())
     for (const jit::Value *value : inner->outputs())
       if (is_number(value))
-        refuse(what, *node, "a branch or loop", kNumber);
+        reject(what, *node, "a branch or loop", kNumber);
   for (std::size_t i = 0; i < node->inputs().size(); ++i) {
     if (!is_number(node->input(i)) || (node->kind().is_aten() && take_number(node, i)))
       continue;
@@ -211,7 +211,7 @@ void lower_numbers(jit::Node *node, const std::string &what) {
       if (take_number(node, 1))
         continue;
     }
-    refuse(what, *node, name, kNumber);
+    reject(what, *node, name, kNumber);
   }
 }
 

@@ -75,7 +75,7 @@ bool casts_inside(const jit::Node &node) {
 
 } // namespace
 
-void refuse(const std::string &what, const jit::Node &node, std::string_view name,
+void reject(const std::string &what, const jit::Node &node, std::string_view name,
             std::string_view reason) {
   const std::string place = place_of(node);
   throw Error(fmt::format("{} can't be saved: {}{} {}", what, name,
@@ -92,26 +92,26 @@ void check(jit::Graph &graph, bool autocast, const std::string &what) {
   each_node(graph.block(), [&](jit::Node *node) {
     const std::string name = node->kind().toQualString();
     if (is_call(*node))
-      refuse(what, *node, fmt::format("py_function '{}'", callback_of(*node)->name),
+      reject(what, *node, fmt::format("py_function '{}'", callback_of(*node)->name),
              "calls Python, which a program without it can't. Leave it out, or compute it with "
              "PyTorch's ops");
     if (is_autograd_op(*node))
-      refuse(what, *node, runs_engine(*node) ? "a backward pass" : "a read or write of .grad",
+      reject(what, *node, runs_engine(*node) ? "a backward pass" : "a read or write of .grad",
              "needs autograd's engine, which no op of TorchScript runs. Save the forward function");
     if (name == "tracehost::set_inference_mode")
-      refuse(what, *node, "inference_mode()",
+      reject(what, *node, "inference_mode()",
              "is switched by no op of TorchScript. Use torch.no_grad() in the body, or enter it "
              "around the call");
     if (name == "tracehost::save_generator")
-      refuse(what, *node, "a number that the graph was made for",
+      reject(what, *node, "a number that the graph was made for",
              "comes after a draw from a generator of the body's, which a program without Python "
              "could not restore. Draw from the default generator, or after the number is read");
     if (autocast && casts_inside(*node))
-      refuse(what, *node, name,
+      reject(what, *node, name,
              "casts inside, by the autocast that it runs under, which no op of TorchScript sets. "
              "End the autocast region before it, or give it inputs of the lower precision");
     if (node->kind() == c10::prim::PythonOp)
-      refuse(what, *node, "a Python op", "runs Python");
+      reject(what, *node, "a Python op", "runs Python");
   });
 }
 

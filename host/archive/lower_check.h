@@ -10,7 +10,7 @@
 namespace tracehost::archive {
 
 /// Throws Error: `what` can't be saved, because of `name` at the node's line.
-[[noreturn]] void refuse(const std::string &what, const torch::jit::Node &node,
+[[noreturn]] void reject(const std::string &what, const torch::jit::Node &node,
                          std::string_view name, std::string_view reason);
 
 /// Whether the node switches autocast.

@@ -95,7 +95,7 @@ TensorMeta meta_of(const Json &json) {
   meta.contiguous = json.value("contiguous", true);
   const auto sizes = whole_numbers(json, "sizes");
   meta.sizes.assign(sizes.begin(), sizes.end());
-  meta.relaxed = std::find(sizes.begin(), sizes.end(), kAnySize) != sizes.end();
+  meta.dynamic = std::find(sizes.begin(), sizes.end(), kAnySize) != sizes.end();
   const auto strides = whole_numbers(json, "strides");
   meta.strides.assign(strides.begin(), strides.end());
   meta.keys = keys_of(meta, json.value("layout", "strided"));

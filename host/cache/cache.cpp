@@ -1,6 +1,6 @@
 #include "cache/cache.h"
 
-#include "signature/relax.h"
+#include "signature/generalize.h"
 
 #include <algorithm>
 #include <functional>
@@ -44,7 +44,7 @@ void Cache::List::note_narrower() {
   narrower_.assign(all_.size(), {});
   std::vector<bool> ordered; // whether it may come before or after others
   for (const auto &s : all_)
-    ordered.push_back(s->signature.relaxed() || !s->above.empty() || !s->below.empty());
+    ordered.push_back(s->signature.is_dynamic() || !s->above.empty() || !s->below.empty());
   for (std::uint32_t i = 0; i < all_.size(); ++i)
     for (std::uint32_t j = 0; j < i; ++j)
       if ((ordered[i] || ordered[j]) && comes_before(*all_[j], *all_[i]))

@@ -37,7 +37,7 @@ struct Specialization {
   Site first_call;
   std::uint64_t trace_ns = 0;
   std::uint64_t number = 0; ///< counts the Function's traces: 1 for the first
-  std::vector<PinnedSize> pinned;
+  std::vector<SpecializedSize> specialized;
   /// Where it raises, the body can still run in its place, which stores what eager has by then.
   bool raises_early = false;
   std::size_t bytes = 0; ///< estimated_bytes()

@@ -41,7 +41,7 @@ bool fits(const OptionEntry &option, const std::string &value) {
   }
 }
 
-[[noreturn]] void refuse(const std::string &said_by, const OptionEntry &option,
+[[noreturn]] void reject(const std::string &said_by, const OptionEntry &option,
                          const std::string &value) {
   throw UsageError(said_by + " takes " + what_it_takes(option) + ", got '" + value + "'");
 }
@@ -82,7 +82,7 @@ void check_values(Given &given, const std::string &said_by) {
     const bool fine =
         given.is_flag() ? value == "true" || value == "false" : fits(*given.option, value);
     if (!fine)
-      refuse(said_by, *given.option, value);
+      reject(said_by, *given.option, value);
   }
 }
 

@@ -31,7 +31,7 @@ struct Python {
 };
 
 constexpr auto kPatience = std::chrono::seconds(10); ///< of exit(), for what is in Python
-constexpr int kMostWatched = 1000;                   ///< exit() keeps a list of them
+constexpr int kMostRegistered = 1000;                ///< exit() keeps a list of them
 
 thread_local std::size_t inside_here = 0; ///< calls of this thread
 
@@ -184,8 +184,8 @@ void at_exit(int status, void *) {
 } // namespace
 
 void watch_process() {
-  static std::atomic<int> watched{0};
-  if (watched.fetch_add(1, std::memory_order_relaxed) < kMostWatched)
+  static std::atomic<int> registered{0};
+  if (registered.fetch_add(1, std::memory_order_relaxed) < kMostRegistered)
     ::on_exit(&at_exit, nullptr);
 }
 

@@ -43,11 +43,11 @@ std::uint64_t next_function_number();
 struct Counters {
   Identity identity;
   const std::uint64_t number = next_function_number();
-  std::atomic<std::uint64_t> hits{0};    ///< calls that a graph served to their end
-  std::atomic<std::uint64_t> failed{0};  ///< calls whose graph threw: an op, a `raise`
-  std::atomic<std::uint64_t> refused{0}; ///< calls that ended in a SignatureError
-  std::atomic<std::uint64_t> traces{0};  ///< ever, evicted ones included, inlined ones not
-  std::atomic<std::uint64_t> inlined{0}; ///< calls traced into another Function
+  std::atomic<std::uint64_t> hits{0};     ///< calls that a graph served to their end
+  std::atomic<std::uint64_t> failed{0};   ///< calls whose graph threw: an op, a `raise`
+  std::atomic<std::uint64_t> rejected{0}; ///< calls that ended in a SignatureError
+  std::atomic<std::uint64_t> traces{0};   ///< ever, evicted ones included, inlined ones not
+  std::atomic<std::uint64_t> inlined{0};  ///< calls traced into another Function
   std::atomic<std::uint64_t> evicted{0};
   std::atomic<std::uint64_t> eager{0};    ///< calls run without a graph
   std::atomic<std::uint64_t> live{0};     ///< specializations now
@@ -61,7 +61,7 @@ struct Counters {
 };
 
 /// A dimension that was requested as dynamic, but had to be specialized (docs/rules/signature.md).
-struct PinnedSize {
+struct SpecializedSize {
   std::string path; ///< the argument's
   int dimension = 0;
   std::string why; ///< `int() of the size`
@@ -82,7 +82,7 @@ struct TraceEvent {
   /// Numbers of the live Specializations that differ from the call in sizes, ranks and Python
   /// numbers alone: a declaration could make them one with it.
   std::vector<std::uint64_t> alike;
-  std::vector<PinnedSize> pinned; ///< sizes that could not be dynamic
+  std::vector<SpecializedSize> specialized; ///< sizes that could not be dynamic
   std::vector<std::string> notes; ///< what a check at a second size found, a sentence each
   std::uint64_t nanoseconds = 0;  ///< body, passes and publishing
   std::uint32_t ops = 0;          ///< nodes of the graph
@@ -101,9 +101,9 @@ struct EvictEvent {
 struct FailEvent {
   std::shared_ptr<const Counters> function;
   Site call;
-  std::string error;    ///< type and message
-  bool went_on = false; ///< the body continued without a graph: the call itself did not fail
-  bool refused = false; ///< a SignatureError, which Counters::refused counts
+  std::string error;     ///< type and message
+  bool went_on = false;  ///< the body continued without a graph: the call itself did not fail
+  bool rejected = false; ///< a SignatureError, which Counters::rejected counts
 };
 
 /// A graph did not do what its body did. Nothing of it is kept, and calls with this signature run

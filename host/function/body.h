@@ -33,7 +33,7 @@ public:
   Context context;
   Stance stance = Stance::trace;
   /// What may make a dynamic size exact again: less where the user asked for it (input_signature).
-  trace::Pins pins = trace::Pins::all;
+  trace::MaySpecialize may_specialize = trace::MaySpecialize::all;
 
   // The Function sets these during the call.
   /// Specializations that verify, and whose graph found another number while it ran.
@@ -43,7 +43,7 @@ public:
     return !failed.empty() && std::any_of(failed.begin(), failed.end(),
                                           [&](const auto &f) { return f.get() == &one; });
   }
-  std::string refusal;                      ///< after Outcome::went_on: why there is no graph
+  std::string rejection;                    ///< after Outcome::went_on: why there is no graph
   std::unique_ptr<const Mismatch> mismatch; ///< after the call: its graph was wrong
   /// After Outcome::traced: how many calls with this Signature run the body from now on (Backoff).
   std::uint32_t skips = 0;

@@ -171,9 +171,9 @@ SpecializationRef FunctionCore::request(Body &body) {
   missed.signature = body.session().flatten(missed.slots);
   missed.counted = false;
   if (negative_cache_.of(missed.signature) == NegativeCache::Why::wrong)
-    body.session().frontend().refuse(
-        trace::Refusal::trace, "a graph for this signature did not do what the body did, as a "
-                               "TraceWarning said; there is none");
+    body.session().frontend().reject(
+        trace::Rejection::trace, "a graph for this signature did not do what the body did, as a "
+                                 "TraceWarning said; there is none");
   const auto look = [&] { return look_up(body, missed.signature); };
   if (auto found = look())
     return found;

@@ -86,11 +86,11 @@ private:
   Outcome hit_beside(Body &body, torch::jit::Stack &stack, const SpecializationRef &served);
   Outcome miss(Body &body, torch::jit::Stack &stack, SpecializationRef &served);
   SpecializationRef obtain(Body &body, const Missed &missed, const Lookup &look_up, bool &traced);
-  using RelaxedCaptures = std::vector<trace::Relaxation::Capture>;
-  Signature relaxed(Body &body, const Signature &signature, std::vector<at::Tensor> &slots,
-                    RelaxedCaptures &captures);
+  using DynamicCaptures = std::vector<trace::DynamicDimensions::Capture>;
+  Signature generalized(Body &body, const Signature &signature, std::vector<at::Tensor> &slots,
+                        DynamicCaptures &captures);
   Made trace(Body &body, Signature signature, const Missed &missed,
-             const std::vector<at::Tensor> &slots, RelaxedCaptures captures);
+             const std::vector<at::Tensor> &slots, DynamicCaptures captures);
   // Validation: validation.cpp.
   bool validates(const Missed &missed) const;
   validate::Verdict validate(Body &body, const Specialization &made,

@@ -2,7 +2,7 @@
 
 #include "program/numbers.h"
 #include "program/ops.h"
-#include "signature/relax.h"
+#include "signature/generalize.h"
 #include "trace/modes.h"
 #include "trace/tracer.h"
 
@@ -23,9 +23,9 @@ std::uint64_t nanoseconds(std::chrono::steady_clock::duration duration) {
 bool same_signature(const Signature &a, const Signature &b) { return differences(a, b).empty(); }
 
 /// The dynamic dimensions of `signature`, for the tracer.
-trace::Relaxation relaxed_dimensions(const Signature &signature, const Body &body) {
-  trace::Relaxation result;
-  result.pins = body.pins;
+trace::DynamicDimensions dynamic_dimensions(const Signature &signature, const Body &body) {
+  trace::DynamicDimensions result;
+  result.may_specialize = body.may_specialize;
   for (std::uint32_t slot = 0; slot < signature.slots.size(); ++slot) {
     const auto &sizes = signature.slots[slot].sizes;
     result.names.push_back(path(signature, signature.first_node(slot)));
@@ -91,8 +91,8 @@ FunctionCore::Outcome FunctionCore::miss(Body &body, torch::jit::Stack &stack,
   } catch (...) {
     if (!goes_on || !body.session().has_result())
       throw;
-    body.refusal = body.session().current_error();
-    negative_cache_.add(missed.signature, NegativeCache::Why::refused);
+    body.rejection = body.session().current_error();
+    negative_cache_.add(missed.signature, NegativeCache::Why::rejected);
     counters_->eager.fetch_add(1, std::memory_order_relaxed);
     return Outcome::went_on;
   }
@@ -106,8 +106,8 @@ SpecializationRef FunctionCore::obtain(Body &body, const Missed &missed, const L
                                        bool &traced) {
   for (;;) {
     std::vector<at::Tensor> slots = missed.slots;
-    RelaxedCaptures captures;
-    Signature target = relaxed(body, missed.signature, slots, captures);
+    DynamicCaptures captures;
+    Signature target = generalized(body, missed.signature, slots, captures);
     std::uint64_t version = 0;
     Flights::Ref other;
     for (const auto &flight : flights_.under_way(version))
@@ -152,9 +152,9 @@ namespace {
 
 /// Makes each dimension of the captures dynamic whose size differs from the earlier one. `tensors`:
 /// those of the captures of `now`, which has the same captures as `before`.
-void relax_captures(const Signature &before, const Signature &now,
-                    const std::vector<at::Tensor> &tensors,
-                    std::vector<trace::Relaxation::Capture> &captures) {
+void generalize_captures(const Signature &before, const Signature &now,
+                         const std::vector<at::Tensor> &tensors,
+                         std::vector<trace::DynamicDimensions::Capture> &captures) {
   for (std::size_t i = 0; i < std::min(before.captures.size(), tensors.size()); ++i) {
     const auto &then = before.captures[i].meta.sizes;
     if (!tensors[i].defined() || before.captures[i].held || before.captures[i].same_as_slot >= 0 ||
@@ -182,8 +182,8 @@ void relax_captures(const Signature &before, const Signature &now,
 /// with earlier ones, oldest first. An earlier one that differs only in sizes and user types makes
 /// those sizes dynamic, and replaces those types by common supertypes. Sizes of captures become
 /// dynamic in the same way (`captures`).
-Signature FunctionCore::relaxed(Body &body, const Signature &signature,
-                                std::vector<at::Tensor> &slots, RelaxedCaptures &captures) {
+Signature FunctionCore::generalized(Body &body, const Signature &signature,
+                                    std::vector<at::Tensor> &slots, DynamicCaptures &captures) {
   Signature result = signature;
   if (!counters_->identity.reduces || counters_->identity.declared)
     return result;
@@ -196,8 +196,8 @@ Signature FunctionCore::relaxed(Body &body, const Signature &signature,
     if (!only_sizes(differences(before, now)))
       continue;
     result = std::move(joined);
-    relax(result, before);
-    relax_captures(before, now, body.session().captures(*earlier), captures);
+    generalize(result, before);
+    generalize_captures(before, now, body.session().captures(*earlier), captures);
   }
   body.session().adopt(result, slots);
   return result;
@@ -205,7 +205,7 @@ Signature FunctionCore::relaxed(Body &body, const Signature &signature,
 
 FunctionCore::Made FunctionCore::trace(Body &body, Signature signature, const Missed &missed,
                                        const std::vector<at::Tensor> &slots,
-                                       RelaxedCaptures captures) {
+                                       DynamicCaptures captures) {
   auto made = std::make_shared<Specialization>();
   BodyResult result;
   std::optional<validate::Originals> originals;
@@ -213,25 +213,25 @@ FunctionCore::Made FunctionCore::trace(Body &body, Signature signature, const Mi
     originals.emplace(policy_);
   const trace::Outcomes outcomes = outcomes_of(*cache_.list(), body.failed.size());
   const auto modes = trace::ThreadModes::now();
-  auto relaxation = relaxed_dimensions(signature, body);
-  relaxation.captures = std::move(captures);
+  auto dynamic = dynamic_dimensions(signature, body);
+  dynamic.captures = std::move(captures);
   auto traced = trace::trace(
-      slots, relaxation, body.session().frontend(),
+      slots, dynamic, body.session().frontend(),
       [&] {
         result = body.session().run();
         return result.tensors;
       },
       originals ? &*originals : nullptr, &outcomes);
-  for (const trace::Pin &p : traced.pins) {
+  for (const trace::SpecializedDimension &p : traced.specialized) {
     const auto [slot, dimension] = p.dimension;
     if (slot >= slots.size()) { // a capture has the sizes of the trace unless they are dynamic
-      made->pinned.push_back(
+      made->specialized.push_back(
           {traced.captures[slot - slots.size()].path, dimension, p.why, p.where});
       continue;
     }
-    made->pinned.push_back(
+    made->specialized.push_back(
         {path(signature, signature.first_node(slot)), dimension, p.why, p.where});
-    pin(signature, slot, static_cast<std::size_t>(dimension), slots[slot].size(dimension));
+    specialize(signature, slot, static_cast<std::size_t>(dimension), slots[slot].size(dimension));
   }
   signature.conditions = std::move(traced.conditions);
   signature.values = std::move(traced.values);
@@ -240,8 +240,8 @@ FunctionCore::Made FunctionCore::trace(Body &body, Signature signature, const Mi
   signature.reads_strides = traced.reads_strides;
   signature.reads_leaf = traced.reads_leaf;
   made->front_end = body.session().finish(signature, traced);
-  for (const auto &[input, dimension] : traced.relaxed_captures)
-    signature.captures[input - slots.size()].meta.relax(static_cast<std::size_t>(dimension));
+  for (const auto &[input, dimension] : traced.dynamic_captures)
+    signature.captures[input - slots.size()].meta.make_dynamic(static_cast<std::size_t>(dimension));
   made->signature = std::move(signature);
   made->outputs = std::move(result.outputs);
   made->program = std::make_unique<Program>(traced.graph, counters_->identity.name,

@@ -15,8 +15,8 @@ namespace tracehost {
 class NegativeCache {
 public:
   enum class Why : std::uint8_t {
-    refused, ///< the trace was unsupported: for calls whose Stance lets the body continue
-    wrong,   ///< the graph did not do what the body did: for all
+    rejected, ///< the trace was unsupported: for calls whose Stance lets the body continue
+    wrong,    ///< the graph did not do what the body did: for all
   };
   std::optional<Why> of(const Signature &signature) const {
     if (empty())

@@ -1,6 +1,6 @@
 #include "function/function.h"
 
-#include "signature/relax.h"
+#include "signature/generalize.h"
 
 #include <fmt/format.h>
 
@@ -93,7 +93,7 @@ void FunctionCore::publish(Body &body, const Missed &missed, SpecializationRef m
   event.signature = text(made->signature);
   event.full = &made->signature;
   event.request = Sketch(missed.signature);
-  event.pinned = made->pinned;
+  event.specialized = made->specialized;
   event.notes = std::move(notes);
   event.nanoseconds = made->trace_ns;
   event.ops = static_cast<std::uint32_t>(made->program->ops());

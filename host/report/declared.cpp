@@ -200,24 +200,24 @@ private:
     const auto &first = tensors.front()->sizes;
     for (const Sketch::Tensor *tensor : tensors)
       if (tensor->sizes.size() != first.size() || (numbers && !tensor->sizes.empty())) {
-        require(!pinned(path, -1));
+        require(!specialized(path, -1));
         return "None";
       }
     Strings texts;
     for (std::size_t d = 0; d < first.size(); ++d) {
       const bool same = std::all_of(tensors.begin(), tensors.end(),
                                     [&](const auto *t) { return t->sizes[d] == first[d]; });
-      require(same || !pinned(path, static_cast<int>(d)));
+      require(same || !specialized(path, static_cast<int>(d)));
       texts.push_back(same ? std::to_string(first[d]) : "None");
     }
     return fmt::format("[{}]", fmt::join(texts, ", "));
   }
 
   /// Whether the body needs a size as a number; any dimension's for -1.
-  bool pinned(const std::string &path, int dimension) const {
+  bool specialized(const std::string &path, int dimension) const {
     for (const TraceRecord &call : calls_)
-      for (const PinnedSize &pin : call.pinned)
-        if (pin.path == path && (dimension < 0 || pin.dimension == dimension))
+      for (const SpecializedSize &one : call.specialized)
+        if (one.path == path && (dimension < 0 || one.dimension == dimension))
           return true;
     return false;
   }

@@ -239,9 +239,9 @@ std::string cause_of_one(const Finding &finding, const Identity &function, std::
                      finding.values[1]);
 }
 
-std::string sentence(const PinnedSize &pinned) {
-  return fmt::format("dimension {} of {} stays exact: {} at {}", pinned.dimension,
-                     quoted(pinned.path), pinned.why, text(pinned.where));
+std::string sentence(const SpecializedSize &specialized) {
+  return fmt::format("dimension {} of {} stays exact: {} at {}", specialized.dimension,
+                     quoted(specialized.path), specialized.why, text(specialized.where));
 }
 
 std::string brief(const Finding &finding) {

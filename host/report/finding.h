@@ -30,7 +30,7 @@ struct TraceRecord {
   std::uint64_t number = 0;
   Sketch request;
   std::vector<std::uint64_t> alike;
-  std::vector<PinnedSize> pinned;
+  std::vector<SpecializedSize> specialized;
 };
 
 /// One cause, and the traces that it was found in. Causes are read off the differences and origins
@@ -62,7 +62,7 @@ std::string sentence(const Finding &finding, const Identity &function, std::size
 /// The cause of one trace: `argument 'x', dimension 1, was 12, is 15`.
 std::string cause_of_one(const Finding &finding, const Identity &function, std::size_t limit);
 /// `dimension 0 of 'x' stays exact: int() of the size at train.py:12`.
-std::string sentence(const PinnedSize &pinned);
+std::string sentence(const SpecializedSize &specialized);
 /// For the table: `'x' dimension 1`, `'lr' value`, `decorated again`.
 std::string brief(const Finding &finding);
 

@@ -53,13 +53,13 @@ void History::add(const TraceEvent &event, TraceRecord::Origin origin, std::size
   HistoryEntry &made = add(HistoryEntry::Kind::trace, *event.function, event.call);
   made.signature = shortened(event.signature);
   made.causes = causes(event, origin, limit);
-  for (const PinnedSize &pinned : event.pinned)
-    made.notes.push_back(sentence(pinned));
+  for (const SpecializedSize &specialized : event.specialized)
+    made.notes.push_back(sentence(specialized));
   for (const std::string &note : event.notes)
     made.notes.push_back(shortened(note));
   made.nanoseconds = event.nanoseconds;
   made.ops = event.ops;
-  made.relaxed = event.full && event.full->relaxed();
+  made.dynamic = event.full && event.full->is_dynamic();
   made.requested = !event.counted;
 }
 

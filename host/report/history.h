@@ -27,7 +27,7 @@ struct HistoryEntry {
   std::uint64_t nanoseconds = 0;  ///< trace
   std::uint32_t ops = 0;          ///< trace
   std::uint64_t hits = 0;         ///< evict, mismatch: in its life
-  bool relaxed = false;           ///< trace: some dimensions are dynamic
+  bool dynamic = false;           ///< trace: some dimensions are dynamic
   bool requested = false;         ///< trace: not made by a call
 };
 const char *name(HistoryEntry::Kind kind); ///< "trace", "warn" ...

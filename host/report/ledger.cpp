@@ -66,7 +66,7 @@ struct Ledger::State {
     sum.mismatches += row->mismatches;
     sum.eager += row->eager;
     sum.failures += row->failures;
-    sum.refused += row->refused;
+    sum.rejected += row->rejected;
   }
 };
 

@@ -124,13 +124,13 @@ private:
 };
 
 /// The sizes that `finding` names and the body needs as numbers, a line each.
-std::string pinned_lines(const Finding &finding, const Account &account) {
+std::string specialized_lines(const Finding &finding, const Account &account) {
   std::set<std::string> lines;
   for (const TraceRecord &record : account.window)
-    for (const PinnedSize &pin : record.pinned)
-      if (finding.cause == Cause::shape && pin.dimension == finding.dimension &&
-          std::find(finding.paths.begin(), finding.paths.end(), pin.path) != finding.paths.end())
-        lines.insert("\n  why   " + sentence(pin));
+    for (const SpecializedSize &one : record.specialized)
+      if (finding.cause == Cause::shape && one.dimension == finding.dimension &&
+          std::find(finding.paths.begin(), finding.paths.end(), one.path) != finding.paths.end())
+        lines.insert("\n  why   " + sentence(one));
   return fmt::format("{}", fmt::join(lines, ""));
 }
 
@@ -141,7 +141,7 @@ std::string causes_and_fixes(const Account &account) {
   std::string result;
   for (std::size_t i = 0; i < shown; ++i)
     result += "\n  why   " + sentence(found[i], account.function, account.limit) +
-              pinned_lines(found[i], account);
+              specialized_lines(found[i], account);
   if (shown < found.size())
     result += fmt::format("\n        and {} more cause{}", found.size() - shown,
                           found.size() - shown == 1 ? "" : "s");

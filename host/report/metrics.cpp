@@ -81,7 +81,7 @@ std::string prometheus(std::vector<Row> rows, std::size_t most) {
     page.sample(row, result("trace"), row.traces);
     page.sample(row, result("eager"), row.eager);
     page.sample(row, result("failed"), row.failures);
-    page.sample(row, result("refused"), row.refused);
+    page.sample(row, result("rejected"), row.rejected);
   }
   page.family("tracehost_trace_seconds_total", "counter", "Time spent in traces.");
   for (const Row &row : rows)

@@ -152,7 +152,7 @@ std::string for_context(const Finding &finding, const Identity &function) {
                      field, manager);
 }
 
-std::string for_watched(const Finding &finding) {
+std::string for_guarded(const Finding &finding) {
   const std::string &path = finding.paths.front();
   constexpr std::string_view flag = ".training";
   if (path.ends_with(flag) && among(finding.values, {"True", "False"})) {
@@ -204,7 +204,7 @@ std::string for_difference(const Finding &finding, const Identity &function) {
   case Cause::context:
     return for_context(finding, function);
   case Cause::guarded:
-    return for_watched(finding);
+    return for_guarded(finding);
   case Cause::capture:
     return fmt::format("keep shape, dtype and device of {}; copy_ into it to change its values",
                        quoted(path));
@@ -220,7 +220,7 @@ Remedy reduce(std::span<const Finding> findings, const Account &account) {
                 .declared = {}};
   for (std::size_t i = 0; i < findings.size(); ++i)
     if (findings[i].kind == Finding::Kind::difference && findings[i].cause == Cause::shape &&
-        !is_pinned(findings[i], account))
+        !is_specialized(findings[i], account))
       remedy.covers.push_back(i);
   return remedy;
 }
@@ -249,13 +249,13 @@ std::string for_evicted(const Account &account) {
 
 } // namespace
 
-bool is_pinned(const Finding &finding, const Account &account) {
-  const auto is_it = [&](const PinnedSize &pin) {
-    return pin.dimension == finding.dimension && has(finding.paths, pin.path);
+bool is_specialized(const Finding &finding, const Account &account) {
+  const auto is_it = [&](const SpecializedSize &one) {
+    return one.dimension == finding.dimension && has(finding.paths, one.path);
   };
   return finding.cause == Cause::shape &&
          std::any_of(account.window.begin(), account.window.end(), [&](const TraceRecord &record) {
-           return std::any_of(record.pinned.begin(), record.pinned.end(), is_it);
+           return std::any_of(record.specialized.begin(), record.specialized.end(), is_it);
          });
 }
 

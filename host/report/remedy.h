@@ -40,7 +40,7 @@ struct Remedy {
 std::vector<Remedy> remedies(std::span<const Finding> findings, const Account &account);
 
 /// Whether the body needs the size that the Finding names as a number: no decorator helps.
-bool is_pinned(const Finding &finding, const Account &account);
+bool is_specialized(const Finding &finding, const Account &account);
 /// Whether it is a Python number that varies.
 bool is_number(const Finding &finding);
 

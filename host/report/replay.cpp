@@ -76,7 +76,7 @@ bool takes(const Made &made, const Made &request, const Pairs &pairs) {
   });
 }
 
-void relax(Made &request, const Made &earlier, const Pairs &pairs) {
+void generalize(Made &request, const Made &earlier, const Pairs &pairs) {
   for (const auto &[from, to] : pairs.of) {
     const Sizes &theirs = earlier.sizes[static_cast<std::size_t>(from)];
     Sizes &ours = request.sizes[static_cast<std::size_t>(to)];
@@ -110,7 +110,7 @@ std::size_t saved(std::span<const TraceRecord> records, std::size_t counted,
       continue;
     }
     for (const auto &[earlier, found] : near)
-      relax(request, *earlier, found);
+      generalize(request, *earlier, found);
     made.push_back(std::move(request));
   }
   return count;

@@ -12,7 +12,7 @@ Totals Totals::of(const Counters &counters) {
   const auto read = [](const auto &counter) { return counter.load(std::memory_order_relaxed); };
   return {read(counters.hits),        read(counters.traces),    read(counters.inlined),
           read(counters.eager),       read(counters.live),      read(counters.trace_ns),
-          read(counters.failed),      read(counters.refused),   read(counters.validated),
+          read(counters.failed),      read(counters.rejected),  read(counters.validated),
           read(counters.unvalidated), read(counters.mismatches)};
 }
 
@@ -24,7 +24,7 @@ Totals &Totals::operator+=(const Totals &other) {
   live += other.live;
   nanoseconds += other.nanoseconds;
   failed += other.failed;
-  refused += other.refused;
+  rejected += other.rejected;
   validated += other.validated;
   unvalidated += other.unvalidated;
   mismatches += other.mismatches;
@@ -39,7 +39,7 @@ Totals Totals::since(const Totals &base) const {
           live,
           nanoseconds - base.nanoseconds,
           failed - base.failed,
-          refused - base.refused,
+          rejected - base.rejected,
           validated - base.validated,
           unvalidated - base.unvalidated,
           mismatches - base.mismatches};
@@ -100,7 +100,7 @@ TraceRecord SiteLog::record(const TraceEvent &event, bool traced_before) {
   record.number = event.number;
   record.request = event.request;
   record.alike = event.alike;
-  record.pinned = event.pinned;
+  record.specialized = event.specialized;
   record.differences.assign(event.differences.begin(),
                             event.differences.begin() + static_cast<std::ptrdiff_t>(kept));
   return record;
@@ -185,7 +185,7 @@ std::optional<Row> SiteLog::row() {
     sums += Totals::of(*entry.counters).since(entry.base);
   Row row{.function = identity_.name + " (" + text(identity_.definition) + ")",
           .archive = identity_.archive,
-          .calls = sums.hits + sums.traces + sums.eager + failures_ + sums.failed + sums.refused,
+          .calls = sums.hits + sums.traces + sums.eager + failures_ + sums.failed + sums.rejected,
           .hits = sums.hits,
           .traces = sums.traces,
           .inlined = sums.inlined,
@@ -196,7 +196,7 @@ std::optional<Row> SiteLog::row() {
           .mismatches = sums.mismatches,
           .eager = sums.eager,
           .failures = failures_ + sums.failed,
-          .refused = sums.refused,
+          .rejected = sums.rejected,
           .cause = {}};
   if (row.calls == 0 && row.inlined == 0)
     return std::nullopt;

@@ -17,7 +17,7 @@ namespace tracehost::report {
 /// Counters at one moment, or their growth since another.
 struct Totals {
   std::uint64_t hits = 0, traces = 0, inlined = 0, eager = 0, live = 0, nanoseconds = 0;
-  std::uint64_t failed = 0, refused = 0;
+  std::uint64_t failed = 0, rejected = 0;
   std::uint64_t validated = 0, unvalidated = 0, mismatches = 0;
 
   static Totals of(const Counters &counters);
@@ -36,7 +36,7 @@ public:
   void add(std::shared_ptr<const Counters> function);
   TraceRecord::Origin on(const TraceEvent &event);
   void on(const EvictEvent &event);
-  void on(const FailEvent &event) { failures_ += !event.went_on && !event.refused; }
+  void on(const FailEvent &event) { failures_ += !event.went_on && !event.rejected; }
 
   std::size_t limit() const { return limit_; }
   /// The oldest of those that are due.

@@ -69,7 +69,7 @@ std::string validation(const Row &total) {
 Row &Row::operator+=(const Row &other) {
   for (const auto count : {&Row::calls, &Row::hits, &Row::traces, &Row::inlined, &Row::live,
                            &Row::nanoseconds, &Row::validated, &Row::unvalidated, &Row::mismatches,
-                           &Row::eager, &Row::failures, &Row::refused})
+                           &Row::eager, &Row::failures, &Row::rejected})
     this->*count += other.*count;
   return *this;
 }

@@ -23,7 +23,7 @@ constexpr auto kLook = std::chrono::milliseconds(1);
 /// How long a parked thread sleeps after the calls under way have ended. The process ends
 /// meanwhile, or another thread waits for the parked thread, which then throws.
 constexpr auto kParked = std::chrono::seconds(2);
-constexpr int kMostWatched = 1000; ///< exit() keeps a list of them
+constexpr int kMostRegistered = 1000; ///< exit() keeps a list of them
 
 /// Whether it computes, by what the kernel says: between two calls it may make inputs.
 bool is_running(::pid_t thread) {
@@ -110,8 +110,8 @@ void end_calls(int status) {
 }
 
 void watch_exit() {
-  static std::atomic<int> watched{0};
-  if (watched.fetch_add(1, std::memory_order_relaxed) < kMostWatched)
+  static std::atomic<int> registered{0};
+  if (registered.fetch_add(1, std::memory_order_relaxed) < kMostRegistered)
     ::on_exit(&at_exit, nullptr);
 }
 

@@ -157,7 +157,7 @@ void Loaded::bind(std::span<const Argument> arguments, Bound &bound) {
   try {
     binder_.bind(arguments, bound);
   } catch (const SignatureError &) {
-    count_refusal();
+    count_rejection();
     throw;
   }
 }
@@ -168,7 +168,7 @@ Value Loaded::call(std::span<const Argument> arguments, bool inference) {
   ValueCall call(binder_, bound, *counters_, inference);
   if (auto result = value(call)) [[likely]]
     return std::move(*result);
-  const SignatureError error = refusal(call);
+  const SignatureError error = rejection(call);
   sink_.on(FailEvent{counters_, {}, std::string("SignatureError: ") + error.what(), false, true});
   throw error;
 }
@@ -235,7 +235,7 @@ const Specialization *Loaded::serve(Call &call, torch::jit::Stack &stack) {
   return run(call, stack);
 }
 
-SignatureError Loaded::refusal(const Call &call) {
+SignatureError Loaded::rejection(const Call &call) {
   Nearest nearest;
   std::string own;
   const auto list = graphs_->by_age();
@@ -249,7 +249,7 @@ SignatureError Loaded::refusal(const Call &call) {
     nearest.consider(i, list[i]->signature,
                      archive::seen_from(*list[i], std::move(request), tensors, call.inference_));
   }
-  count_refusal();
+  count_rejection();
   const Specialization &closest = *list[nearest.index];
   const std::string at = text(closest.signature);
   std::string message = fmt::format("{}: none of {} graph{} serves this call.", name(), list.size(),
@@ -274,7 +274,7 @@ SignatureError Loaded::refusal(const Call &call) {
 void Loaded::warm_up(bool inference) {
   for (const auto &specialization : *graphs_) {
     const Signature &signature = specialization->signature;
-    if (signature.relaxed() || !signature.values.empty() || !signature.checked.empty())
+    if (signature.is_dynamic() || !signature.values.empty() || !signature.checked.empty())
       continue;
     torch::jit::Stack stack;
     for (const TensorMeta &meta : signature.slots) {
@@ -308,7 +308,7 @@ std::vector<Parameter> Loaded::parameters() const { return parameters_of(binder_
 
 Stats Loaded::stats() const {
   return {.hits = counters_->hits.load(std::memory_order_relaxed),
-          .misses = counters_->refused.load(std::memory_order_relaxed),
+          .misses = counters_->rejected.load(std::memory_order_relaxed),
           .traces = 0,
           .specializations = graphs_->size(),
           .failures = counters_->failed.load(std::memory_order_relaxed)};

@@ -71,9 +71,9 @@ public:
   /// check, and counts. `stack` then has the results. Null: no graph serves.
   const Specialization *serve(Call &call, torch::jit::Stack &stack);
   /// Why no graph serves; counts it.
-  SignatureError refusal(const Call &call);
+  SignatureError rejection(const Call &call);
   /// Counts a call whose arguments no graph can have.
-  void count_refusal() { counters_->refused.fetch_add(1, std::memory_order_relaxed); }
+  void count_rejection() { counters_->rejected.fetch_add(1, std::memory_order_relaxed); }
 
   Value call(std::span<const Argument> arguments, bool inference) override;
   /// As call(); nullopt where no graph serves.

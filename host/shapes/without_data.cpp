@@ -20,7 +20,7 @@ constexpr std::string_view kNeedsData = " does not run without data";
 
 thread_local bool running_python = false;
 
-[[noreturn]] void refuse(const c10::OperatorHandle &op, const std::string &why) {
+[[noreturn]] void reject(const c10::OperatorHandle &op, const std::string &why) {
   TORCH_CHECK_NOT_IMPLEMENTED(false, op.schema().name(), kNeedsData, why);
 }
 
@@ -153,7 +153,7 @@ Stack with_data(const c10::OperatorHandle &op, Arguments &arguments) {
   for (const at::Tensor &t : arguments.tensors())
     elements += t.numel();
   if (elements > kMostElements)
-    refuse(op, fmt::format(" of more than {} elements (it has {})", kMostElements, elements));
+    reject(op, fmt::format(" of more than {} elements (it has {})", kMostElements, elements));
   const c10::Device device = arguments.device();
   const WithData for_real;
   Stack stack = arguments.with(
@@ -172,7 +172,7 @@ Stack with_data(const c10::OperatorHandle &op, Arguments &arguments) {
   } catch (
       const c10::Error &error) { // of the zeros, or of the sizes: the caller's values may be fine
     const std::string what = error.what_without_backtrace();
-    refuse(op, fmt::format(" (on zeros: {})", what.substr(0, what.find('\n'))));
+    reject(op, fmt::format(" (on zeros: {})", what.substr(0, what.find('\n'))));
   }
   for (c10::IValue &result : stack)
     result = replaced(result, [&](const at::Tensor &t) {
@@ -184,7 +184,7 @@ Stack with_data(const c10::OperatorHandle &op, Arguments &arguments) {
       if (is_sparse(t))
         return t;
       if (!can_fake_tensor(t))
-        refuse(op, " where it gives a tensor that is not strided");
+        reject(op, " where it gives a tensor that is not strided");
       return alike(t, device);
     });
   return stack;
@@ -197,7 +197,7 @@ void check_written(const c10::OperatorHandle &op, const Arguments &arguments) {
     const c10::IValue &value = arguments.values()[i];
     if (alias && alias->isWrite() && value.isTensor() && value.toTensor().defined() &&
         !is_fake_tensor(value.toTensor()) && !value.toTensor().is_meta())
-      refuse(op, " into a tensor that has some");
+      reject(op, " into a tensor that has some");
   }
 }
 
@@ -261,7 +261,7 @@ void dispatch(const c10::OperatorHandle &op, c10::DispatchKeySet, Stack *stack) 
       results = with_data(op, arguments);
       break;
     case Way::none:
-      refuse(op, "");
+      reject(op, "");
     }
   }
   for (c10::IValue &result : results)
@@ -311,7 +311,7 @@ void run_above(const c10::OperatorHandle &op, Stack &stack) {
 
 void check_memory_read(const c10::OperatorHandle &op, const c10::Error &error) {
   if (std::string_view(error.msg()).find(kNoMemory) != std::string_view::npos)
-    refuse(op, "");
+    reject(op, "");
 }
 
 std::string needs_data(const std::string &text) {

@@ -30,7 +30,7 @@ std::string layout_text(const TensorMeta &meta, bool with_strides) {
 
 /// Strides change with a dynamic size, so for a dynamic tensor only contiguity is compared.
 bool same_strides(const TensorMeta &a, const TensorMeta &b) {
-  return a.strides == b.strides || (a.relaxed && a.contiguous && b.contiguous);
+  return a.strides == b.strides || (a.dynamic && a.contiguous && b.contiguous);
 }
 
 /// Differences of two tensors' metadata, without a path. Strides and is_leaf where the body read
@@ -388,9 +388,9 @@ private:
 
 const char *name(Cause cause) {
   static constexpr std::array<const char *, static_cast<std::size_t>(Cause::read) + 1> names = {
-      "shape",    "rank",    "dtype",   "device",    "layout",    "requires_grad",
-      "subclass", "alias",   "value",   "type",      "structure", "object",
-      "context",  "watched", "capture", "condition", "read"};
+      "shape",    "rank",  "dtype",   "device",    "layout",    "requires_grad",
+      "subclass", "alias", "value",   "type",      "structure", "object",
+      "context",  "guard", "capture", "condition", "read"};
   return names[static_cast<std::size_t>(cause)];
 }
 

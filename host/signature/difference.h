@@ -41,7 +41,7 @@ struct Difference {
 };
 
 /// All differences, in the order of the tree: arguments, then context, guarded slots, captures.
-/// `request` may lack `watched` and `captures`; then they take no part. A dynamic size matches each
+/// `request` may lack `guarded` and `captures`; then they take no part. A dynamic size matches each
 /// size. A size condition that the request's dynamic sizes leave open is no difference. May run a
 /// user's `__eq__`, so it must not be called under a lock.
 std::vector<Difference> differences(const Signature &specialization, const Signature &request);

@@ -197,8 +197,8 @@ std::string Signature::input_path(std::uint32_t input) const {
                               : captures[input - slots.size()].path;
 }
 
-bool Signature::relaxed() const {
-  return std::any_of(slots.begin(), slots.end(), [](const TensorMeta &m) { return m.relaxed; });
+bool Signature::is_dynamic() const {
+  return std::any_of(slots.begin(), slots.end(), [](const TensorMeta &m) { return m.dynamic; });
 }
 
 std::size_t Signature::first_node(std::uint32_t slot) const {

@@ -38,12 +38,12 @@ struct CaptureSpec {
 /// All that a call is compared by.
 ///
 /// `nodes` holds one subtree for each parameter, in the order of `parameters`; a tensor that occurs
-/// twice is one Slot, so the alias pattern is part of the tree. `watched` and `captures` are known
+/// twice is one Slot, so the alias pattern is part of the tree. `guarded` and `captures` are known
 /// only after a trace; a request's Signature has them for the Specialization it is compared with.
 struct Signature {
   std::shared_ptr<const Parameters> parameters;
   std::vector<Node> nodes;
-  std::vector<AtomRef> atoms; ///< owns what `nodes` and `watched` point to
+  std::vector<AtomRef> atoms; ///< owns what `nodes` and `guarded` point to
   std::vector<TensorMeta> slots;
   Context context;
   std::vector<GuardedSlot> guarded;
@@ -63,7 +63,7 @@ struct Signature {
   /// How a user reaches an input of the graph: a slot or, past them, a capture.
   std::string input_path(std::uint32_t input) const;
   /// Whether a slot has a dynamic dimension.
-  bool relaxed() const;
+  bool is_dynamic() const;
   /// The first node of slot `slot`: its path() names the slot.
   std::size_t first_node(std::uint32_t slot) const;
 };

@@ -23,7 +23,7 @@ inline bool same_kernels(c10::DispatchKeySet a, c10::DispatchKeySet b) {
 inline bool fits(const TensorMeta &meta, const at::Tensor &t) {
   const c10::TensorImpl &impl = *t.unsafeGetTensorImpl();
   return impl.dtype() == at::scalarTypeToTypeMeta(meta.dtype) &&
-         (meta.relaxed ? meta.takes(impl.sizes()) : impl.sizes() == c10::IntArrayRef(meta.sizes)) &&
+         (meta.dynamic ? meta.takes(impl.sizes()) : impl.sizes() == c10::IntArrayRef(meta.sizes)) &&
          impl.device() == meta.device && same_kernels(impl.key_set(), meta.keys);
 }
 
@@ -31,7 +31,7 @@ inline bool fits(const TensorMeta &meta, const at::Tensor &t) {
 inline bool same_strides(const Signature &signature, const TensorMeta &meta, const at::Tensor &t) {
   return !signature.reads_strides || t.layout() != at::kStrided ||
          t.strides() == c10::IntArrayRef(meta.strides) ||
-         (meta.relaxed && meta.contiguous && t.is_contiguous());
+         (meta.dynamic && meta.contiguous && t.is_contiguous());
 }
 
 /// Where the body asked whether it is a leaf of autograd: it is so, or not, as at the trace.

@@ -20,7 +20,7 @@ struct TensorMeta {
   const void *type = nullptr;                ///< the front end's class of the tensor; null in C++
   const char *type_name = "Tensor";          ///< for messages; lives as long as `type`
   bool contiguous = true;                    ///< of what it was made from
-  bool relaxed = false;                      ///< some of `sizes` are kAnySize
+  bool dynamic = false;                      ///< some of `sizes` are kAnySize
   c10::SmallVector<std::int64_t, 4> sizes;   ///< kAnySize: a dynamic dimension
   c10::SmallVector<std::int64_t, 4> strides; ///< compared where the body read them
 
@@ -29,9 +29,9 @@ struct TensorMeta {
   /// Whether `given` fits `sizes`: the same rank, and equal where they are not kAnySize.
   bool takes(c10::IntArrayRef given) const;
   /// Makes dimension `dimension` dynamic.
-  void relax(std::size_t dimension) {
+  void make_dynamic(std::size_t dimension) {
     sizes[dimension] = kAnySize;
-    relaxed = true;
+    dynamic = true;
   }
   /// All fields but type_name, strides and is_leaf included.
   bool operator==(const TensorMeta &other) const;

@@ -134,7 +134,7 @@ void Loop::body(const Varying &varying,
 
 std::optional<at::Tensor> row_count(const at::Tensor &t) {
   jit::Value *value = trace::value_of(t);
-  if (!trace::relaxing() && !trace::is_inexact(value))
+  if (!trace::has_dynamic_sizes() && !trace::is_inexact(value))
     return std::nullopt;
   auto &graph = *value->owningGraph();
   jit::Value *size = graph.insert(c10::aten::size, {value, 0});

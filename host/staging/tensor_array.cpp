@@ -62,12 +62,13 @@ bool TensorArray::in_graph() {
   if (!trace::active() || trace::abandoned())
     return false;
   if (!trace::recording() || trace_.lock() != tracer::getTracingState() || !handle_->elem)
-    trace::refuse(trace::Refusal::staging, "a TensorArray is used outside of the trace that it was "
-                                           "made in. Make it where it is used.");
+    trace::reject(trace::Rejection::staging,
+                  "a TensorArray is used outside of the trace that it was "
+                  "made in. Make it where it is used.");
   for (const jit::Block *block = block_here(value_); block != value_->node()->owningBlock();
        block = block->owningNode()->owningBlock())
     if (!block->owningNode())
-      trace::refuse_staging(
+      trace::reject_staging(
           "a TensorArray that was made in a branch or loop that is staged is used "
           "outside of it. Make it before the block.");
   trace::record_modes();
@@ -169,7 +170,7 @@ void TensorArray::unstack(const at::Tensor &rows) {
     learn(rows, std::move(sizes));
     if (!fixed_)
       count_ = rows.dim() ? rows.size(0) : 0;
-    elsewhere_ |= trace::is_inexact(of) || trace::relaxing() ||
+    elsewhere_ |= trace::is_inexact(of) || trace::has_dynamic_sizes() ||
                   block_here(value_) != value_->node()->owningBlock();
     if (!has_data())
       return;
@@ -181,7 +182,7 @@ void TensorArray::unstack(const at::Tensor &rows) {
 /// Without data, the metadata of an element is known only from a write.
 const TensorArray::Element &TensorArray::known_element() const {
   if (!element_)
-    trace::refuse_staging("a TensorArray is read in a branch or loop that is staged, before "
+    trace::reject_staging("a TensorArray is read in a branch or loop that is staged, before "
                           "anything was written to it, so that the shape of its elements is not "
                           "known. Write an element before the block.");
   return *element_;

@@ -33,7 +33,7 @@ void Scope::check_not_of_block(const at::Tensor &t) {
   const auto found = of_blocks_.find(t.unsafeGetTensorImpl());
   if (found == of_blocks_.end() || found->second.first.expired())
     return;
-  refuse(Refusal::staging,
+  reject(Rejection::staging,
          fmt::format("a tensor used at {} was made in a branch or loop that is staged, and left it "
                      "through a container, an attribute or a function's state. Assign it to a "
                      "variable there (in each branch), or collect values in a TensorArray.",
@@ -110,13 +110,13 @@ void Scope::forget(jit::Node *node) {
     for (auto &[impl, made] : of_blocks_)
       if (made.second == value)
         made.second = nullptr;
-    if (relaxed)
-      relaxed->forget(value);
+    if (dynamic_sizes)
+      dynamic_sizes->forget(value);
   };
   parsed_.erase(node);
   saves_.forget(node);
-  if (relaxed)
-    relaxed->forget(node);
+  if (dynamic_sizes)
+    dynamic_sizes->forget(node);
   for (jit::Value *value : node->outputs())
     forget_value(value);
   for (jit::Block *block : node->blocks()) {
@@ -162,7 +162,7 @@ void settle_kept(jit::Graph &graph) {
 void note_made_in_block(const at::Tensor &t) { current->made_in_block(t); }
 void check_not_of_block(const at::Tensor &t) { current->check_not_of_block(t); }
 Site left_behind() { return current->left_behind(); }
-void forgive_refusal() { current->forgive_refusal(); }
+void forgive_rejection() { current->forgive_rejection(); }
 std::string first_effect() { return current->first_effect(); }
 void set_first_effect(std::string effect) { current->set_first_effect(std::move(effect)); }
 void forgive_failure() { current->raised.clear(); }
@@ -178,7 +178,7 @@ bool Scope::in_loop() const {
 
 bool in_block() { return current->blocks > 0; }
 void record_modes() { current->record_modes(); }
-void refuse_staging(const std::string &message) { current->refuse(Refusal::staging, message); }
+void reject_staging(const std::string &message) { current->reject(Rejection::staging, message); }
 
 InBlock::InBlock(jit::Block *block)
     : state_(tracer::getTracingState()), before_(block->owningGraph()->insertPoint()),
@@ -205,7 +205,7 @@ void InBlock::close() {
   if (current->abandoned())
     return;
   if (!modes_.is_now())
-    refuse_staging(
+    reject_staging(
         fmt::format("a branch or loop that is staged changes grad mode, inference mode or "
                     "autocast for what comes after it, at {}. Use a `with` statement "
                     "in it, or around it.",
@@ -225,8 +225,8 @@ void meet(jit::Value *value, const c10::IValue &list) { current->met.emplace(val
 
 std::unordered_map<jit::Value *, c10::IValue> OnStandIns::met() const {
   auto result = current->met;
-  if (current->relaxed)
-    result.insert(current->relaxed->given.begin(), current->relaxed->given.end());
+  if (current->dynamic_sizes)
+    result.insert(current->dynamic_sizes->given.begin(), current->dynamic_sizes->given.end());
   return result;
 }
 

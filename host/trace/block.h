@@ -36,7 +36,7 @@ void settle_kept(torch::jit::Graph &graph);
 /// Requires: recording().
 void record_modes();
 /// Forgets the error for unsupported code in a block that is not run. Requires: active().
-void forgive_refusal();
+void forgive_rejection();
 /// Forgets a failure in a block, because the graph raises the same error if it reaches the block.
 /// So the failure does not make the body unsupported. Requires: active().
 void forgive_failure();
@@ -56,7 +56,7 @@ Site left_behind();
 /// Whether what is recorded now is in a branch or a loop. Requires: active().
 bool in_block();
 /// Raises for control flow that can't be a part of the graph. Requires: active().
-[[noreturn]] void refuse_staging(const std::string &message);
+[[noreturn]] void reject_staging(const std::string &message);
 
 /// What is recorded while this lives goes to the end of `block`; what is made there is known only
 /// there. Requires: recording().

@@ -8,8 +8,8 @@ namespace tracehost::trace {
 namespace tracer = torch::jit::tracer;
 
 void Scope::prepare_call(const std::vector<at::Tensor> &inputs) {
-  if (relaxed)
-    relaxed->settle();
+  if (dynamic_sizes)
+    dynamic_sizes->settle();
   record_modes();
   for (const at::Tensor &t : inputs)
     know(t);
@@ -31,8 +31,8 @@ void Scope::record_call(c10::intrusive_ptr<Callback> callback,
     if (!callback->results[i].is_exact() && outputs[i].dim() > 0)
       inexact.insert(results.values[i]);
   }
-  if (relaxed)
-    relaxed->after(outputs);
+  if (dynamic_sizes)
+    dynamic_sizes->after(outputs);
 }
 
 void prepare_call(const std::vector<at::Tensor> &inputs) {

@@ -11,7 +11,7 @@
 namespace tracehost::trace {
 
 /// Why a trace can't be right.
-enum class Refusal {
+enum class Rejection {
   value_read, ///< the body reads a traced tensor's value
   capture,    ///< a tensor whose origin no later call could repeat
   staging,    ///< control flow on tensors that can't become a part of the graph
@@ -44,7 +44,7 @@ public:
 
   /// The path by which later calls reach `tensor`, which existed before the trace and which no
   /// recorded op made. A text for messages if the tensor has no path; then it is held. Calls
-  /// `refuse()` for a tensor that was born during the trace.
+  /// `reject()` for a tensor that was born during the trace.
   virtual std::string capture_path(const at::Tensor &tensor) = 0;
 
   /// The path by which the body may reach `tensor` besides; empty: none.
@@ -65,7 +65,7 @@ public:
   virtual void blocking(const std::function<void()> &wait) { wait(); }
 
   /// Throws the front end's exception for an unsupported program; `message` holds the line already.
-  [[noreturn]] virtual void refuse(Refusal why, const std::string &message) = 0;
+  [[noreturn]] virtual void reject(Rejection why, const std::string &message) = 0;
 };
 
 } // namespace tracehost::trace

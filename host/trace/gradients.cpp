@@ -74,22 +74,22 @@ std::int64_t version_of(const at::Tensor &t) {
   return t.defined() && !t.is_inference() ? t._version() : 0;
 }
 
-[[noreturn]] void refuse_here(const std::string &what, const std::string &cure) {
-  current->refuse(Refusal::trace, fmt::format("{} at {}. {}", what, text(current->here()), cure));
+[[noreturn]] void reject_here(const std::string &what, const std::string &cure) {
+  current->reject(Rejection::trace, fmt::format("{} at {}. {}", what, text(current->here()), cure));
 }
 
 void check(const EngineCall &call) {
   if (in_block())
-    refuse_here("backward() or autograd.grad() in a branch or loop that is staged,",
+    reject_here("backward() or autograd.grad() in a branch or loop that is staged,",
                 "Compute the loss there, and the gradients after it.");
   if (without_data())
-    refuse_here("backward() or autograd.grad() in a trace without example data "
+    reject_here("backward() or autograd.grad() in a trace without example data "
                 "(get_concrete_function, warm_up),",
                 "Call the function once with such arguments instead.");
   each_defined(call, [](const at::Tensor &t) {
     if (t.key_set().has(c10::DispatchKey::FuncTorchBatched) ||
         t.key_set().has(c10::DispatchKey::Batched))
-      refuse_here("autograd.grad(is_grads_batched=True), or in vmap,",
+      reject_here("autograd.grad(is_grads_batched=True), or in vmap,",
                   "Call autograd.grad once for each row, or outside of the function.");
   });
 }
@@ -225,19 +225,19 @@ void Scope::record_engine_call(const EngineCall &call, const Tensors &results) {
     if (inexact.contains(inputs[i]))
       inexact.insert(node->output(i));
   }
-  if (relaxed) {
+  if (dynamic_sizes) {
     Tensors known;
     for (const at::Tensor &t : results)
       if (t.defined())
         known.push_back(t);
-    relaxed->after(known);
+    dynamic_sizes->after(known);
   }
 }
 
 void Scope::read_grad(const at::Tensor &t) {
   know(t);
-  if (relaxed)
-    relaxed->settle();
+  if (dynamic_sizes)
+    dynamic_sizes->settle();
   const auto &state = tracer::getTracingState();
   jit::Value *value = state->getValue(t);
   const bool is_new = gradients.read(t);
@@ -247,7 +247,7 @@ void Scope::read_grad(const at::Tensor &t) {
     if (gradients.runs())
       node = insert_expect_no_grad(*state->graph, value);
   } else if (grad_state(t) == GradState::other) {
-    refuse_here(fmt::format("the body reads a .grad which is sparse, or of another dtype or shape "
+    reject_here(fmt::format("the body reads a .grad which is sparse, or of another dtype or shape "
                             "than its tensor ({}),",
                             TensorMeta::of(grad).text()),
                 "Read it outside of the function.");
@@ -260,8 +260,8 @@ void Scope::read_grad(const at::Tensor &t) {
     gradients.is_known(t);
     if (inexact.contains(value))
       inexact.insert(node->output());
-    if (relaxed)
-      relaxed->after({grad});
+    if (dynamic_sizes)
+      dynamic_sizes->after({grad});
   }
   if (node)
     tracer::recordSourceLocation(node);
@@ -273,7 +273,7 @@ void Scope::check_reached_by_grad_alone(const at::Tensor &grad) {
   const bool is_input = input && input->second.is_same(grad);
   const std::string path = is_input ? input_name(input->first) : frontend_.path_of(grad);
   if (is_input || !path.empty())
-    refuse_here(fmt::format("the body reads a .grad that it is given also as {},",
+    reject_here(fmt::format("the body reads a .grad that it is given also as {},",
                             path.empty() ? "an argument" : path),
                 "Use it by one way only.");
 }

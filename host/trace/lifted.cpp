@@ -48,10 +48,10 @@ void Scope::outside(const c10::OperatorHandle &op, const jit::Stack &stack) {
         if (!is_traced(t))
           return;
         if (is_traced_size(t))
-          pin_size(t, "a size in init_scope");
+          specialize_size(t, "a size in init_scope");
         else
-          refuse(
-              Refusal::trace,
+          reject(
+              Rejection::trace,
               fmt::format("a traced tensor is used in init_scope ({}) at {}: the block runs once, "
                           "at the trace, and such a tensor has another value at each call. Use "
                           "there what does not depend on the arguments' values (shape, dtype and "

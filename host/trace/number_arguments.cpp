@@ -178,8 +178,8 @@ void Scope::check_numbers(const c10::OperatorHandle &op, const jit::Stack &stack
     name.remove_suffix(1);
   if (tensor && kTakeNumbers.contains(name))
     return;
-  refuse(
-      Refusal::value_read,
+  reject(
+      Rejection::value_read,
       fmt::format("a number that the body has read from a tensor is given to {} at {}, which "
                   "takes tensors alone, or takes a number by other arithmetic than a tensor. Give "
                   "it the tensor that was read, or torch.tensor() of the number.",
@@ -195,7 +195,7 @@ bool Scope::reads_number(const c10::OperatorHandle &op, const jit::Stack &stack)
   if (name == "aten::is_nonzero")
     return false;
   if (shapes::is_fake_tensor(t))
-    refuse_number(t, "as an argument of an op, where it has no value: in a branch or loop that is "
+    reject_number(t, "as an argument of an op, where it has no value: in a branch or loop that is "
                      "staged, or in a trace from specs");
   read_by_c_code(t, *value_of_number(t), false);
   return true;
@@ -316,9 +316,9 @@ void Scope::settle_numbers(const c10::OperatorHandle *op) {
 
 void Scope::need_read(const NumberRead &read) {
   if (shapes::is_fake_tensor(read.number))
-    refuse_number(read.number, "by C code");
+    reject_number(read.number, "by C code");
   if (read.source.defined() && !is_of_constants(read.tensor->node()->input(0)))
-    refuse_read(&read.source, "aten::item", read.where);
+    reject_read(&read.source, "aten::item", read.where);
   // Before the op that came then: it may raise for another value.
   const jit::WithInsertPoint behind(read.last->next());
   speculate(read.tensor->node()->input(0), read.value, "by C code", text(read.where));

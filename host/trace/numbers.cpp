@@ -279,7 +279,7 @@ at::Tensor compute_number(const NumberOp &op, const std::vector<c10::IValue> &op
     current->check_raises(op, scalars, false, known);
   const Kinds possible = kinds_of_result(op, kinds);
   if (!std::has_single_bit(possible) && !result)
-    current->refuse(Refusal::value_read,
+    current->reject(Rejection::value_read,
                     fmt::format("the type of a number ({}) at {} depends on values, in a branch or "
                                 "loop that is staged, or in a trace from specs. Give it one type "
                                 "(float(), int()).",
@@ -312,7 +312,7 @@ void settle_kind(const at::Tensor &number) {
 std::int64_t index_of_number(const at::Tensor &number) {
   const auto value = value_of_number(number);
   if (!value || !tracer_records())
-    refuse_number(number, "as an index");
+    reject_number(number, "as an index");
   current->read_by_c_code(number, *value, false);
   return value->isBool() ? value->toBool() : value->toInt();
 }
@@ -330,21 +330,21 @@ c10::IValue give_number(const at::Tensor &number) {
 double real_of_number(const at::Tensor &number) {
   const auto value = value_of_number(number);
   if (!value || !value->isDouble() || !tracer_records())
-    refuse_number(number, "float()");
+    reject_number(number, "float()");
   current->read_by_c_code(number, *value, true);
   return value->toDouble();
 }
 
-void refuse_number(const at::Tensor &, const std::string &how) {
-  current->refuse(
-      Refusal::value_read,
+void reject_number(const at::Tensor &, const std::string &how) {
+  current->reject(
+      Rejection::value_read,
       fmt::format("the body needs the value of a number that it has read from a tensor "
                   "({}) at {}, where it has none: in a branch or loop that is staged, or "
                   "in a trace from specs. Keep the computation in numbers and tensors "
                   "(torch.where, masks; under autograph, if, while and range() take "
                   "them), or trace with values.",
                   how, text(current->here())));
-  std::terminate(); // `refuse()` throws
+  std::terminate(); // `reject()` throws
 }
 
 bool may_check() { return !current->without_data() && current->may_check(); }
@@ -355,7 +355,7 @@ void need_number(const at::Tensor &t, const std::string &how) {
     return;
   const auto value = value_of_number(t);
   if (!value)
-    refuse_number(t, how);
+    reject_number(t, how);
   current->speculate(scalar_of(t), *value, how, text(current->here()));
 }
 

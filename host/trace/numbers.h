@@ -79,7 +79,7 @@ bool may_check();
 void need_number(const at::Tensor &t, const std::string &how);
 /// Raises, because the body needs the value of a number that has none in this trace. `how`:
 /// `float()`, `a dict key`. Requires: recording().
-[[noreturn]] void refuse_number(const at::Tensor &number, const std::string &how);
+[[noreturn]] void reject_number(const at::Tensor &number, const std::string &how);
 
 /// The scalar in place of a tensor that was made of one, and of what libtorch's argument parser
 /// reads from that.

@@ -67,7 +67,7 @@ void Scope::record(const c10::OperatorHandle &op, const jit::Stack &stack) {
     } else if (jit::Value *value = value_of(argument, *arguments[i].type(), graph)) {
       node->addInput(value);
     } else {
-      refuse(Refusal::trace,
+      reject(Rejection::trace,
              fmt::format("{} at {} is not recorded in a graph: of its argument '{}' there is no "
                          "constant. Do it outside of the function.",
                          schema.name(), text(here()), name));

@@ -30,10 +30,10 @@ std::string with_remedy_in_library(const std::string &what, const Site &here) {
 
 } // namespace
 
-void Scope::refuse(Refusal why, const std::string &message) {
+void Scope::reject(Rejection why, const std::string &message) {
   const std::string what = with_remedy_in_library(message, frontend_.here());
-  if (!refused_) {
-    refused_ = true;
+  if (!rejected_) {
+    rejected_ = true;
     why_ = why;
     what_ = what;
   }
@@ -45,44 +45,45 @@ void Scope::refuse(Refusal why, const std::string &message) {
     if (!on_fake_tensors_) // else only the code that stages the block can continue
       throw Abandoned(what_);
   }
-  frontend_.refuse(why, what);
-  std::terminate(); // a front end's `refuse()` throws
+  frontend_.reject(why, what);
+  std::terminate(); // a front end's `reject()` throws
 }
 
-void Scope::refuse_read(const c10::OperatorHandle &op, const jit::Stack &stack) {
+void Scope::reject_read(const c10::OperatorHandle &op, const jit::Stack &stack) {
   const at::Tensor *first = nullptr;
   const auto count = op.schema().arguments().size();
   each_tensor(c10::ArrayRef<c10::IValue>(stack).slice(stack.size() - count),
               [&](const at::Tensor &t) { first = first ? first : &t; });
-  refuse_read(first, op.schema().name(), frontend_.here());
+  reject_read(first, op.schema().name(), frontend_.here());
 }
 
 void Scope::unrecorded(const c10::OperatorHandle &op, const jit::Stack &stack) {
   const bool reads = traits(op).reads_value;
-  if (!reads && !relaxed)
+  if (!reads && !dynamic_sizes)
     return;
   const auto count = op.schema().arguments().size();
   each_tensor(c10::ArrayRef<c10::IValue>(stack).slice(stack.size() - count),
               [&](const at::Tensor &t) {
                 if (!tracer::getTracingState()->hasValue(t))
                   return;
-                if (relaxed && relaxed->is_size(t))
-                  relaxed->pin(t, "torch.tensor() of a size");
-                else if (reads && !refuses_reads())
+                if (dynamic_sizes && dynamic_sizes->is_size(t))
+                  dynamic_sizes->specialize(t, "torch.tensor() of a size");
+                else if (reads && !rejects_reads())
                   read(t, op.schema().name(), true);
                 else if (reads)
-                  refuse_read(&t, op.schema().name(), frontend_.here());
+                  reject_read(&t, op.schema().name(), frontend_.here());
               });
 }
 
 void Scope::check_can_be_recorded(const c10::OperatorHandle &op) {
   const auto &name = op.schema().name();
   if (traits(op).unrecorded)
-    refuse(Refusal::trace, fmt::format("{} at {} is not recorded in a graph. Do it outside of the "
-                                       "function.",
-                                       name, text(frontend_.here())));
+    reject(Rejection::trace,
+           fmt::format("{} at {} is not recorded in a graph. Do it outside of the "
+                       "function.",
+                       name, text(frontend_.here())));
   if (traits(op).collective)
-    refuse(Refusal::trace,
+    reject(Rejection::trace,
            fmt::format("the body communicates with other processes ({}) at {} in a way that is not "
                        "recorded in a graph. Use another collective (torch.distributed.all_reduce, "
                        "broadcast, all_gather), or call it outside of the function.",
@@ -100,11 +101,11 @@ void Scope::before(const c10::OperatorHandle &op, const jit::Stack &stack) {
   const auto &schema = op.schema();
   const OpTraits &op_traits = traits(op);
   if (op_traits.reads_value) {
-    if (relaxed && reads_size(op, stack))
+    if (dynamic_sizes && reads_size(op, stack))
       return;
-    refuse_read(op, stack);
+    reject_read(op, stack);
   }
-  if (stale_stash_ && !relaxed && op_depth() == 0) {
+  if (stale_stash_ && !dynamic_sizes && op_depth() == 0) {
     clear_argument_stash(); // the number was read: it is a constant here
     stale_stash_ = false;
   }
@@ -112,9 +113,9 @@ void Scope::before(const c10::OperatorHandle &op, const jit::Stack &stack) {
     note_raising(schema.name());
   if (inputs_)
     inputs_->before(op, stack);
-  if (relaxed && op_depth() == 0) {
+  if (dynamic_sizes && op_depth() == 0) {
     reading_size_ = false;
-    relaxed->settle();
+    dynamic_sizes->settle();
   }
   check_can_be_recorded(op);
   if (op_traits.reshapes && !may_be_others.empty() && op_depth() == 0)
@@ -139,7 +140,7 @@ void Scope::before(const c10::OperatorHandle &op, const jit::Stack &stack) {
   if (op_traits.writes)
     each_written(op, stack, [&](const at::Tensor &t) {
       if (const std::string *made = arrays_.find(t))
-        refuse_shared(fmt::format("{} at {} writes to", schema.name(), text(frontend_.here())),
+        reject_shared(fmt::format("{} at {} writes to", schema.name(), text(frontend_.here())),
                       *made);
     });
   if (op_depth() == 0) // each capture is known as such
@@ -151,10 +152,10 @@ void Scope::before(const c10::OperatorHandle &op, const jit::Stack &stack) {
                 if (!t.unsafeGetTensorImpl()->is_wrapped_number())
                   note_leaf(t);
               });
-  if (relaxed && op_depth() == 0 && op_traits.splits && count == 3 && stack.back().isInt() &&
+  if (dynamic_sizes && op_depth() == 0 && op_traits.splits && count == 3 && stack.back().isInt() &&
       std::string_view(schema.name()).ends_with("chunk"))
-    relaxed->split(stack[stack.size() - 3].toTensor(), stack.back().toInt(),
-                   stack[stack.size() - 2].toInt());
+    dynamic_sizes->split(stack[stack.size() - 3].toTensor(), stack.back().toInt(),
+                         stack[stack.size() - 2].toInt());
   bool inexact = op_traits.inexact && inexact_with(op, stack);
   each_tensor(c10::ArrayRef<c10::IValue>(stack).slice(stack.size() - count),
               [&](const at::Tensor &t) { inexact |= !exact(t); });
@@ -184,7 +185,7 @@ void Scope::failed(const c10::OperatorHandle &op) {
     node->destroy();
     node = earlier;
   }
-  if (raised.empty() && !refused_)
+  if (raised.empty() && !rejected_)
     raised =
         fmt::format("an op ({}) failed at {}, and the body continued: a graph can't catch what "
                     "its ops raise. Check for the cause before, in tensors, or move the "
@@ -202,12 +203,12 @@ bool Scope::reads_size(const c10::OperatorHandle &op, const jit::Stack &stack) {
   if (!truth && name != "aten::item" && name != "aten::_local_scalar_dense")
     return false;
   const at::Tensor &t = stack.back().toTensor();
-  if (!relaxed->is_size(t))
+  if (!dynamic_sizes->is_size(t))
     return false;
   if (truth)
-    relaxed->truth(t);
+    dynamic_sizes->truth(t);
   else
-    relaxed->index(t);
+    dynamic_sizes->index(t);
   reading_size_ = true;
   return true;
 }
@@ -227,7 +228,7 @@ void Scope::check_parts(const c10::OperatorHandle &op, const jit::Stack &stack) 
                 if (exact(t))
                   return;
                 if (reads_as_ != ValueReads::trace || without_data() || shapes::is_fake_tensor(t))
-                  refuse_sizes(op.schema().name());
+                  reject_sizes(op.schema().name());
                 jit::Value *value = state->getValue(t);
                 for (std::int64_t i = 0; i < t.dim(); ++i)
                   speculate(state->graph->insert(c10::aten::size, {value, i}), t.size(i),
@@ -237,8 +238,8 @@ void Scope::check_parts(const c10::OperatorHandle &op, const jit::Stack &stack) 
               });
 }
 
-void Scope::refuse_sizes(const std::string &what) {
-  refuse(Refusal::value_read,
+void Scope::reject_sizes(const std::string &what) {
+  reject(Rejection::value_read,
          fmt::format(
              "the body reads a size ({}) that depends on a tensor's values (nonzero, unique, a "
              "mask as index, a py_function without shape=) at {}; a later call's may differ. Use "
@@ -261,7 +262,7 @@ void Scope::check_overload(const c10::OperatorHandle &op, const jit::Node *befor
   const std::string_view name = schema.name();
   const bool same = name.find("upsample_") != name.npos || name == "aten::linalg_pinv";
   if (found && !same && found->schema().overload_name() != schema.overload_name())
-    refuse(Refusal::trace,
+    reject(Rejection::trace,
            fmt::format("{}.{} at {} can't be recorded: a graph would take it for {}.{}. Do it "
                        "outside of the function, or by another op.",
                        schema.name(), schema.overload_name(), text(frontend_.here()), schema.name(),
@@ -289,7 +290,7 @@ void Scope::after(const c10::OperatorHandle &op, const jit::Stack &stack) {
   each_tensor(c10::ArrayRef<c10::IValue>(stack).slice(stack.size() - count),
               [&](const at::Tensor &t) {
                 if (!state->hasValue(t))
-                  refuse(Refusal::trace,
+                  reject(Rejection::trace,
                          fmt::format("{} at {} is not recorded by libtorch's tracer. Do it outside "
                                      "of the function.",
                                      schema.name(), text(frontend_.here())));
@@ -304,32 +305,32 @@ void Scope::after(const c10::OperatorHandle &op, const jit::Stack &stack) {
     settle_numbers(&op);
   if (witness_ && op_depth() == 0)
     witness_->after(op, stack);
-  if (!relaxed || op_depth() > 0)
+  if (!dynamic_sizes || op_depth() > 0)
     return;
   if (std::string_view(schema.name()) == "aten::split")
     for (jit::Node *node = state->graph->insertPoint()->prev(); node != under_way_[0].before;
          node = node->prev())
       if (node->kind() == c10::aten::split)
-        relaxed->split_by(node->input(1));
+        dynamic_sizes->split_by(node->input(1));
   std::vector<at::Tensor> results;
   each_tensor(c10::ArrayRef<c10::IValue>(stack).slice(stack.size() - count),
               [&](const at::Tensor &t) { results.push_back(t); });
-  relaxed->after(results);
+  dynamic_sizes->after(results);
 }
 
-void Scope::refuse_shared(const std::string &what, const std::string &made_at) {
-  refuse(
-      Refusal::capture,
+void Scope::reject_shared(const std::string &what, const std::string &made_at) {
+  reject(
+      Rejection::capture,
       fmt::format("{} the memory of a numpy array that the body makes a tensor of at {}; a graph "
                   "has a copy of the array. Copy it in the body too (torch.tensor(array)), or "
                   "pass the array as an argument.",
                   what, made_at));
-  std::terminate(); // `refuse()` throws
+  std::terminate(); // `reject()` throws
 }
 
 void Scope::check_returned(const at::Tensor &t) {
   if (const std::string *made = arrays_.find(t))
-    refuse_shared("the body returns a tensor in", *made);
+    reject_shared("the body returns a tensor in", *made);
 }
 
 void Scope::literal(const at::Tensor &t) {
@@ -340,7 +341,7 @@ void Scope::literal(const at::Tensor &t) {
       return ArrayMemory::overlap(memory, *known.first);
     });
     if (shared)
-      refuse_shared("a tensor from outside shares", place);
+      reject_shared("a tensor from outside shares", place);
     arrays_.add(t, place);
   }
   const auto &state = tracer::getTracingState();
@@ -371,15 +372,15 @@ void Scope::know(const at::Tensor &t) {
     return bind(t, found->second); // met first in a block that is closed now
   check_not_of_block(t);
   if (const std::string *made = arrays_.find(t))
-    refuse_shared("a tensor from outside shares", *made);
+    reject_shared("a tensor from outside shares", *made);
   std::string path = frontend_.capture_path(t);
   jit::Value *input = state->graph->addInput("capture_" + std::to_string(result.captures.size()));
   input->setType(c10::TensorType::get());
   state->setValue(t, input);
   captured_.emplace(t.unsafeGetTensorImpl(), input);
   result.captures.push_back({t, std::move(path)});
-  if (relaxed)
-    relaxed->captured(t, input->offset());
+  if (dynamic_sizes)
+    dynamic_sizes->captured(t, input->offset());
   note_outside(t);
   if (witness_)
     witness_->met(t);
@@ -387,9 +388,9 @@ void Scope::know(const at::Tensor &t) {
     inputs_->met(t);
 }
 
-void Scope::repeat_refusal() const {
-  if (refused_ && !abandoned_)
-    frontend_.refuse(why_, what_);
+void Scope::repeat_rejection() const {
+  if (rejected_ && !abandoned_)
+    frontend_.reject(why_, what_);
 }
 
 void Scope::record_modes() { modes.record_changes(op_depth()); }
@@ -399,7 +400,7 @@ void Scope::close() {
     const Site where = lifted->where;
     land(true);
     if (!abandoned_)
-      refuse(Refusal::trace,
+      reject(Rejection::trace,
              fmt::format("the block that the body lifts out of the trace (init_scope) at {} is "
                          "still open at the end of the body. Close it before: a generator that "
                          "opens it has to run to its end.",
@@ -408,17 +409,17 @@ void Scope::close() {
   if (abandoned_)
     throw Abandoned(what_);
   settle_numbers(nullptr);
-  repeat_refusal();
+  repeat_rejection();
   if (!raised.empty())
-    refuse(Refusal::trace, raised);
-  if (relaxed)
-    relaxed->finish();
+    reject(Rejection::trace, raised);
+  if (dynamic_sizes)
+    dynamic_sizes->finish();
   if (inputs_)
     result.values = std::move(inputs_->guards);
   if (const auto problem = modes_at_call_.left_switched(); !problem.empty())
-    refuse(Refusal::trace, fmt::format("the body ends in a region that it has opened ({}). "
-                                       "Use a `with` statement, which ends in the body.",
-                                       problem));
+    reject(Rejection::trace, fmt::format("the body ends in a region that it has opened ({}). "
+                                         "Use a `with` statement, which ends in the body.",
+                                         problem));
   note_grads();
   record_modes();
   saves_.close(*tracer::getTracingState()->graph);

@@ -5,6 +5,7 @@
 #include "program/places.h"
 #include "shapes/fake_tensor.h"
 #include "trace/array_memory.h"
+#include "trace/dynamic_sizes.h"
 #include "trace/frontend.h"
 #include "trace/gradients.h"
 #include "trace/head.h"
@@ -13,7 +14,6 @@
 #include "trace/op_hook.h"
 #include "trace/op_tensors.h"
 #include "trace/op_traits.h"
-#include "trace/relaxed_sizes.h"
 #include "trace/saves.h"
 #include "trace/tracer.h"
 #include "trace/value_reads.h"
@@ -48,10 +48,10 @@ struct LiftedBlock {
 /// The state of one trace; lives on the stack of trace().
 class Scope final : public OpHook {
 public:
-  Scope(const std::vector<at::Tensor> &slots, const Relaxation &relaxation, Frontend &frontend,
+  Scope(const std::vector<at::Tensor> &slots, const DynamicDimensions &dynamic, Frontend &frontend,
         Witness *witness)
       : modes(ModeRecord::now()), frontend_(frontend), witness_(witness), slots_(slots),
-        names_(relaxation.names), reads_as_(frontend.value_reads()) {
+        names_(dynamic.names), reads_as_(frontend.value_reads()) {
     for (const at::Tensor &t : slots)
       note_outside(t);
     if (witness_)
@@ -59,9 +59,10 @@ public:
         witness_->met(t);
     if (reads_as_ == ValueReads::guard)
       inputs_.emplace(slots);
-    if (!relaxation.dimensions.empty() || !relaxation.captures.empty())
-      relaxed.emplace(slots, relaxation, frontend, result,
-                      [this](const std::string &what) { refuse(Refusal::value_read, what); });
+    if (!dynamic.dimensions.empty() || !dynamic.captures.empty())
+      dynamic_sizes.emplace(slots, dynamic, frontend, result, [this](const std::string &what) {
+        reject(Rejection::value_read, what);
+      });
   }
 
   void before(const c10::OperatorHandle &op, const jit::Stack &stack) override;
@@ -96,16 +97,16 @@ public:
   /// The source range of the line that runs now. Ops of one line share a Source.
   const jit::SourceRange &place();
   ValueReads reads_as() const { return reads_as_; }
-  [[noreturn]] void refuse(Refusal why, const std::string &what);
-  [[noreturn]] void refuse_sizes(const std::string &what);
+  [[noreturn]] void reject(Rejection why, const std::string &what);
+  [[noreturn]] void reject_sizes(const std::string &what);
   /// Whether `t`'s sizes follow from the signature, not from values (nonzero, a mask).
   bool exact(const at::Tensor &t) const;
   /// C code asks for the value of a traced number, maybe for the op that comes. `as_constant`: the
   /// op has the value as a constant then. number_arguments.cpp.
   void read_by_c_code(const at::Tensor &number, const c10::IValue &value, bool as_constant);
-  void repeat_refusal() const;
-  void forgive_refusal() {
-    refused_ = false;
+  void repeat_rejection() const;
+  void forgive_rejection() {
+    rejected_ = false;
     raised.clear();
     numbers_read_.clear();
   }
@@ -182,7 +183,7 @@ public:
   Gradients gradients;
 
   Traced result;
-  std::optional<RelaxedSizes> relaxed;
+  std::optional<DynamicSizes> dynamic_sizes;
   /// Results of random ops and of collectives, in order. Not the tensors: a second owner would
   /// change what ops do.
   std::vector<jit::Value *> randoms;
@@ -217,16 +218,16 @@ private:
       outside_.emplace(t.storage().unsafeGetStorageImpl(), t.storage());
   }
   void literal(const at::Tensor &t);
-  [[noreturn]] void refuse_shared(const std::string &what, const std::string &made_at);
+  [[noreturn]] void reject_shared(const std::string &what, const std::string &made_at);
   void cast_number(jit::Stack &stack);
   void keep(jit::Value *random);
   void check_substituted(const c10::OperatorHandle &op);
   void recorded(const c10::OperatorHandle &op, const jit::Stack &stack);
   void check_can_be_recorded(const c10::OperatorHandle &op);
   void check_overload(const c10::OperatorHandle &op, const jit::Node *before);
-  [[noreturn]] void refuse_read(const c10::OperatorHandle &op, const jit::Stack &stack);
-  [[noreturn]] void refuse_read(const at::Tensor *t, const std::string &how, const Site &where);
-  [[noreturn]] void refuse_guard(const std::string &what, const std::string &how,
+  [[noreturn]] void reject_read(const c10::OperatorHandle &op, const jit::Stack &stack);
+  [[noreturn]] void reject_read(const at::Tensor *t, const std::string &how, const Site &where);
+  [[noreturn]] void reject_guard(const std::string &what, const std::string &how,
                                  const std::string &why);
   void guard(const at::Tensor &t, const std::string &how);
   void bake(const at::Tensor &t, const std::string &how);
@@ -237,7 +238,7 @@ private:
   void insert_check(const char *name, jit::Value *scalar, const c10::IValue &expected);
   void check_parts(const c10::OperatorHandle &op, const jit::Stack &stack);
   void check_numbers(const c10::OperatorHandle &op, const jit::Stack &stack);
-  bool refuses_reads() const { return reads_as_ <= ValueReads::error; }
+  bool rejects_reads() const { return reads_as_ <= ValueReads::error; }
   bool reads_number(const c10::OperatorHandle &op, const jit::Stack &stack);
   bool reads_float(const c10::OperatorHandle &op, const jit::Stack &stack);
   /// A number that C code has read. number_arguments.cpp.
@@ -302,9 +303,9 @@ private:
   const ModeRecord modes_at_call_ = ModeRecord::now();
   Site last_site_;
   std::optional<jit::SourceRange> last_place_; ///< of last_site_
-  bool refused_ = false;
+  bool rejected_ = false;
   bool abandoned_ = false;
-  Refusal why_ = Refusal::trace;
+  Rejection why_ = Rejection::trace;
   std::string what_;
 };
 

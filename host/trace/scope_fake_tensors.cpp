@@ -58,14 +58,14 @@ at::Tensor Scope::fake_tensor(const at::Tensor &t) {
 }
 
 bool Scope::is_of_sizes(const c10::OperatorHandle &op, const jit::Stack &stack) {
-  if (!without_data() || !relaxed)
+  if (!without_data() || !dynamic_sizes)
     return false;
   substituted_.clear();
   bool any = false, all = true;
   each_tensor(
       c10::ArrayRef<c10::IValue>(stack).slice(stack.size() - op.schema().arguments().size()),
       [&](const at::Tensor &t) {
-        const bool is_size = relaxed->is_size(t);
+        const bool is_size = dynamic_sizes->is_size(t);
         any |= is_size;
         all &= is_size || t.unsafeGetTensorImpl()->is_wrapped_number();
       });
@@ -101,7 +101,7 @@ void Scope::check_substituted(const c10::OperatorHandle &op) {
   };
   for (const auto &[t, twin] : substituted_)
     if (differ(t, twin))
-      refuse(Refusal::trace,
+      reject(Rejection::trace,
              fmt::format("{} at {} changes the shape or requires_grad of a tensor in place, which "
                          "can't be followed in a trace without example data. Call the function "
                          "once with such arguments instead.",

@@ -91,7 +91,7 @@ Shadow::Entry Shadow::input(jit::Value *value) {
     for (std::size_t i = 0; i < points_.leaves().size(); ++i)
       if (const auto &leaf = points_.leaves()[i]; leaf.dimension.slot == index) {
         sizes[static_cast<std::size_t>(leaf.dimension.dimension)] = points_.size(i, p);
-        if (!leaf.pinned)
+        if (!leaf.specialized)
           entry.leaves |= SizePoints::bit(i);
       }
     at::Tensor fake_tensor = NodeRunner::fake_tensor(actual, sizes);
@@ -118,7 +118,7 @@ LeafSet Shadow::size_leaf(jit::Node *node, LeafSet otherwise) const {
   if (of->node() != of->owningGraph()->param_node() || !dimension || dimension->toInt() < 0)
     return otherwise;
   const int leaf = points_.leaf_at(static_cast<std::uint32_t>(of->offset()), dimension->toInt());
-  return leaf < 0 || points_.leaves()[static_cast<std::size_t>(leaf)].pinned
+  return leaf < 0 || points_.leaves()[static_cast<std::size_t>(leaf)].specialized
              ? 0
              : SizePoints::bit(static_cast<std::size_t>(leaf));
 }

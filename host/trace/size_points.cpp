@@ -16,23 +16,23 @@ bool is_prime(std::int64_t n) {
 
 } // namespace
 
-SizePoints::SizePoints(const std::vector<at::Tensor> &slots, const Relaxation &relaxation) {
+SizePoints::SizePoints(const std::vector<at::Tensor> &slots, const DynamicDimensions &dynamic) {
   for (const at::Tensor &t : slots)
     taken_.insert(t.sizes().begin(), t.sizes().end());
-  for (const auto &capture : relaxation.captures)
+  for (const auto &capture : dynamic.captures)
     taken_.insert(capture.tensor.sizes().begin(), capture.tensor.sizes().end());
-  const auto add = [&](Relaxation::Dimension dimension, std::int64_t size) {
+  const auto add = [&](DynamicDimensions::Dimension dimension, std::int64_t size) {
     const auto same = std::find_if(symbols_.begin(), symbols_.end(),
                                    [&](const Symbol &s) { return s.size == size; });
     leaves_.push_back({dimension, size, static_cast<std::size_t>(same - symbols_.begin())});
     if (same == symbols_.end())
       symbols_.push_back({size});
   };
-  for (const auto &dimension : relaxation.dimensions)
+  for (const auto &dimension : dynamic.dimensions)
     add(dimension, slots[dimension.slot].size(dimension.dimension));
-  for (std::size_t i = 0; i < relaxation.captures.size(); ++i)
-    for (const std::int32_t dimension : relaxation.captures[i].dimensions)
-      add({unmet(i), dimension}, relaxation.captures[i].tensor.size(dimension));
+  for (std::size_t i = 0; i < dynamic.captures.size(); ++i)
+    for (const std::int32_t dimension : dynamic.captures[i].dimensions)
+      add({unmet(i), dimension}, dynamic.captures[i].tensor.size(dimension));
   for (std::size_t s = 0; s < symbols_.size(); ++s) {
     attempt(s, 0);
     std::int64_t half = std::max<std::int64_t>(503, symbols_[s].size);
@@ -67,7 +67,7 @@ std::int64_t SizePoints::symbol_size(std::size_t symbol, std::size_t point) cons
 
 std::int64_t SizePoints::size(std::size_t leaf, std::size_t point) const {
   const Leaf &l = leaves_[leaf];
-  if (l.pinned)
+  if (l.specialized)
     return l.size;
   if (point < kTogether)
     return symbol_size(l.symbol, point);
@@ -85,7 +85,7 @@ int SizePoints::leaf_at(std::uint32_t slot, std::int64_t dimension) const {
 std::vector<std::size_t> SizePoints::open_leaves(std::size_t symbol) const {
   std::vector<std::size_t> found;
   for (std::size_t i = 0; i < leaves_.size(); ++i)
-    if (leaves_[i].symbol == symbol && !leaves_[i].pinned)
+    if (leaves_[i].symbol == symbol && !leaves_[i].specialized)
       found.push_back(i);
   return found;
 }
@@ -93,7 +93,7 @@ std::vector<std::size_t> SizePoints::open_leaves(std::size_t symbol) const {
 std::vector<std::size_t> SizePoints::open_symbols(LeafSet set) const {
   std::set<std::size_t> found;
   for (std::size_t i = 0; i < leaves_.size(); ++i)
-    if (contains(set, i) && !leaves_[i].pinned)
+    if (contains(set, i) && !leaves_[i].specialized)
       found.insert(leaves_[i].symbol);
   return {found.begin(), found.end()};
 }

@@ -35,15 +35,16 @@ public:
   static constexpr int kAttempts = 4;
 
   struct Leaf {
-    Relaxation::Dimension dimension;
+    DynamicDimensions::Dimension dimension;
     std::int64_t size = 0; ///< at the trace
     std::size_t symbol = 0;
-    bool pinned = false;
+    bool specialized = false;
   };
 
-  SizePoints(const std::vector<at::Tensor> &slots, const Relaxation &relaxation);
+  SizePoints(const std::vector<at::Tensor> &slots, const DynamicDimensions &dynamic);
 
-  /// Leaf::dimension.slot of capture `index` of the Relaxation until the body has met the tensor.
+  /// Leaf::dimension.slot of capture `index` of the dynamic dimensions until the body has met the
+  /// tensor.
   static constexpr std::uint32_t unmet(std::size_t index) {
     return kUnmet + static_cast<std::uint32_t>(index);
   }
@@ -68,8 +69,8 @@ public:
   /// The symbols of the leaves in `set` that are not specialized.
   std::vector<std::size_t> open_symbols(LeafSet set) const;
 
-  void pin(std::size_t leaf) { leaves_[leaf].pinned = true; }
-  void unpin(std::size_t leaf) { leaves_[leaf].pinned = false; }
+  void specialize(std::size_t leaf) { leaves_[leaf].specialized = true; }
+  void unspecialize(std::size_t leaf) { leaves_[leaf].specialized = false; }
   /// Other near and far sizes of a symbol: 0 around the real one, 1 below, 2 above, 3 multiples.
   /// Returns false where there are none.
   bool attempt(std::size_t symbol, int which);

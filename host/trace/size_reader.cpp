@@ -105,7 +105,7 @@ std::optional<ReadSize> SizeReader::read(jit::Value *value) {
 
 void SizeReader::add_leaf(std::size_t leaf, ReadSize &into) const {
   const auto &l = points_.leaves()[leaf];
-  if (l.pinned) {
+  if (l.specialized) {
     into.expression.push_back(constant_term(l.size));
     return;
   }
@@ -216,7 +216,7 @@ std::optional<ReadSize> SizeReader::identify(const Values &values, const jit::Gr
     return result;
   }
   for (std::size_t i = 0; i < points_.leaves().size(); ++i) {
-    if (points_.leaves()[i].pinned)
+    if (points_.leaves()[i].specialized)
       continue;
     Values sizes(values.size());
     for (std::size_t p = 0; p < sizes.size(); ++p)

@@ -146,9 +146,9 @@ void Scope::insert_check(const char *name, jit::Value *scalar, const c10::IValue
 
 void Scope::speculate(jit::Value *scalar, const c10::IValue &actual, const std::string &how,
                       const std::string &where) {
-  const auto refuse_it = [&](const std::string &why) {
-    refuse(
-        Refusal::value_read,
+  const auto reject_it = [&](const std::string &why) {
+    reject(
+        Rejection::value_read,
         fmt::format("the body needs the value of a number that it has read from a tensor ({}) at "
                     "{}{}. Keep the computation in numbers and tensors (torch.where, masks; under "
                     "autograph, if, while and range() take them), or move the read out of the "
@@ -156,20 +156,20 @@ void Scope::speculate(jit::Value *scalar, const c10::IValue &actual, const std::
                     how, where, why));
   };
   if (actual.isDouble() && !is_of_constants(scalar))
-    return refuse_it(": a float, which a later call would hardly have again");
+    return reject_it(": a float, which a later call would hardly have again");
   const bool early = is_of_head(scalar);
   if (!early && !effect_.empty())
-    return refuse_it(fmt::format(
+    return reject_it(fmt::format(
         ", after {}, which could not be taken back for a call with another value", effect_));
   const std::string value = text_of(actual);
   if (outcomes && !early) { // a number of slots alone is no other than a guard on them
     const auto known = outcomes->values.find(where);
     if (known != outcomes->values.end() && !known->second.contains(value) &&
         known->second.size() >= Outcomes::most_values)
-      return refuse_it(
+      return reject_it(
           fmt::format(", which has had {} values, one graph each", known->second.size()));
     if (!may_branch())
-      return refuse_it(fmt::format(", and {} graphs for other values serve these arguments already",
+      return reject_it(fmt::format(", and {} graphs for other values serve these arguments already",
                                    outcomes->graphs));
   }
   insert_check("tracehost::check_number", scalar, actual);
@@ -178,7 +178,7 @@ void Scope::speculate(jit::Value *scalar, const c10::IValue &actual, const std::
 
 void Scope::check_kind(jit::Value *scalar, NumberKind actual) {
   if (!is_of_head(scalar) && !effect_.empty())
-    refuse(Refusal::value_read,
+    reject(Rejection::value_read,
            fmt::format("the type of a number at {} depends on values, after {}, which could not be "
                        "taken back for a call with another type. Give it one type (float(), "
                        "int()) before, or compute it earlier.",
@@ -232,7 +232,8 @@ bool Scope::speculates(const c10::OperatorHandle &op, const jit::Stack &stack) {
   each_tensor(arguments, [&](const at::Tensor &t) {
     any = true;
     right &= !shapes::is_fake_tensor(t) && t.layout() == at::kStrided &&
-             !t.key_set().has(c10::DispatchKey::Python) && !(relaxed && relaxed->is_size(t));
+             !t.key_set().has(c10::DispatchKey::Python) &&
+             !(dynamic_sizes && dynamic_sizes->is_size(t));
   });
   const bool scalar = name == "aten::item" || name == "aten::_local_scalar_dense";
   const auto kind = schema.returns()[0].type()->kind();

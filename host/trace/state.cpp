@@ -70,8 +70,8 @@ void Scope::note_leaf(const at::Tensor &t) {
 void Scope::check_reshaped(const c10::OperatorHandle &op, const at::Tensor &t) {
   if (!may_be_others.contains(t.unsafeGetTensorImpl()))
     return;
-  refuse(
-      Refusal::staging,
+  reject(
+      Rejection::staging,
       fmt::format("{} at {} changes a tensor's sizes or history in place, and a staged branch or "
                   "loop may have left that tensor as it was before it: it would change another "
                   "variable, too. Use an op that returns a new tensor.",
@@ -108,7 +108,7 @@ bool Scope::may_lie_as_inputs(const at::Tensor &t) const {
 void Scope::check_memory_read(const at::Tensor &t, const std::string &how) {
   if (made_its_memory(t))
     return;
-  refuse(Refusal::value_read,
+  reject(Rejection::value_read,
          fmt::format("the body reads Tensor.{} at {}, of memory that it did not make: another "
                      "call may pass the same sizes and strides from elsewhere in memory. Move the "
                      "read out of the function, and pass it as an argument.",

@@ -30,7 +30,7 @@ void audit(const jit::Block &block, Scope &scope) {
     for (const jit::Block *inner : node->blocks())
       audit(*inner, scope);
     if (node->kind() == c10::prim::PythonOp)
-      scope.refuse(Refusal::trace,
+      scope.reject(Rejection::trace,
                    fmt::format("{} was called by an `apply` that was taken from the class before "
                                "tracehost was imported. Import tracehost first.",
                                static_cast<const jit::PythonOp *>(node)->name()));
@@ -43,8 +43,8 @@ void audit(const jit::Block &block, Scope &scope) {
       continue;
     for (const auto &use : node->output()->uses())
       if (use.user->kind() != c10::aten::clone && value->toTensor().dim() > 0)
-        scope.refuse(
-            Refusal::capture,
+        scope.reject(
+            Rejection::capture,
             fmt::format("a tensor of shape {} would be a constant of the graph, at {}. Make "
                         "it outside of the function, or by an op in it.",
                         c10::str(value->toTensor().sizes()), place_of(*use.user)));
@@ -110,7 +110,7 @@ std::vector<at::Tensor> run_body(const std::function<std::vector<at::Tensor>()> 
       scope.know(t);
       scope.check_returned(t);
       scope.note_leaf(t);
-      const bool is_size = scope.relaxed && scope.relaxed->is_size(t);
+      const bool is_size = scope.dynamic_sizes && scope.dynamic_sizes->is_size(t);
       scope.result.size_outputs.push_back(is_size);
       if (!is_size && !is_traced_number(t))
         t = scope.fake_tensor(t);
@@ -153,13 +153,13 @@ void give_place(jit::Node *node) {
 
 } // namespace
 
-Traced trace(std::vector<at::Tensor> slots, const Relaxation &relaxation, Frontend &frontend,
+Traced trace(std::vector<at::Tensor> slots, const DynamicDimensions &dynamic, Frontend &frontend,
              const std::function<std::vector<at::Tensor>()> &body, Witness *witness,
              const Outcomes *outcomes) {
   TORCH_INTERNAL_ASSERT(!current && !tracer::isTracing());
   tracer::setRecordSourceLocation(give_place); // an import of torch sets its own
   const OwnCasts casts(frontend);
-  Scope scope(slots, relaxation, frontend, witness);
+  Scope scope(slots, dynamic, frontend, witness);
   scope.outcomes = outcomes;
   Current mark(scope);
   const Recording recording(slots);
@@ -191,12 +191,12 @@ Paused::Paused() : state_(tracer::getTracingState()) { set_tracing_state(nullptr
 Paused::~Paused() { set_tracing_state(std::static_pointer_cast<tracer::TracingState>(state_)); }
 
 bool traces_reads() { return current->reads_as() == ValueReads::trace; }
-void refuse_read(const std::string &what) { current->refuse(Refusal::value_read, what); }
-void refuse(Refusal why, const std::string &message) { current->refuse(why, message); }
-void repeat_refusal() { current->repeat_refusal(); }
+void reject_read(const std::string &what) { current->reject(Rejection::value_read, what); }
+void reject(Rejection why, const std::string &message) { current->reject(why, message); }
+void repeat_rejection() { current->repeat_rejection(); }
 void check_size_read(const at::Tensor &t, const std::string &what) {
   if (!current->exact(t))
-    current->refuse_sizes(what);
+    current->reject_sizes(what);
 }
 bool has_exact_sizes(const at::Tensor &t) { return current->exact(t); }
 bool has_unknown_sizes() { return !current->inexact.empty(); }
@@ -204,52 +204,52 @@ void note_strides_read() { current->result.reads_strides = true; }
 void note_strides_read(const at::Tensor &t) {
   if (current->may_lie_as_inputs(t))
     note_strides_read();
-  if (current->relaxed)
-    current->relaxed->read_strides(t);
+  if (current->dynamic_sizes)
+    current->dynamic_sizes->read_strides(t);
 }
 void note_contiguity_read(const at::Tensor &t) {
   if (current->may_lie_as_inputs(t))
     note_strides_read();
-  if (current->relaxed)
-    current->relaxed->read_contiguity(t);
+  if (current->dynamic_sizes)
+    current->dynamic_sizes->read_contiguity(t);
 }
 std::optional<at::Tensor> traced_size(const at::Tensor &t, std::int64_t dimension) {
-  if (!current->relaxed) [[likely]]
+  if (!current->dynamic_sizes) [[likely]]
     return std::nullopt;
   current->know(t);
   current->meet(t);
-  return current->relaxed->size(t, dimension);
+  return current->dynamic_sizes->size(t, dimension);
 }
 std::optional<at::Tensor> traced_numel(const at::Tensor &t) {
-  if (!current->relaxed) [[likely]]
+  if (!current->dynamic_sizes) [[likely]]
     return std::nullopt;
   current->know(t);
   current->meet(t);
-  return current->relaxed->numel(t);
+  return current->dynamic_sizes->numel(t);
 }
-bool relaxing() { return current->relaxed.has_value(); }
+bool has_dynamic_sizes() { return current->dynamic_sizes.has_value(); }
 void same_value(const at::Tensor &from, const at::Tensor &to) {
   const auto &state = tracer::getTracingState();
   state->setValue(to, state->getValue(from));
 }
 bool is_traced_size(const at::Tensor &t) {
   const Resumed resumed;
-  return current && current->relaxed && current->relaxed->is_size(t);
+  return current && current->dynamic_sizes && current->dynamic_sizes->is_size(t);
 }
-std::int64_t pin_size(const at::Tensor &size, const std::string &why) {
+std::int64_t specialize_size(const at::Tensor &size, const std::string &why) {
   const Resumed resumed;
-  if (current && current->relaxed && tracer::isTracing())
-    return current->relaxed->pin(size, why);
+  if (current && current->dynamic_sizes && tracer::isTracing())
+    return current->dynamic_sizes->specialize(size, why);
   const PausedWithData paused;
   return size.item().toLong();
 }
 std::int64_t index_of_size(const at::Tensor &size) {
   if (lifted())
-    return pin_size(size, "a size in init_scope");
+    return specialize_size(size, "a size in init_scope");
   // Where torch has the tracer switched off for a moment, no op that records the size follows.
-  if (current && current->relaxed && tracer::isTracing())
-    return tracer_records() ? current->relaxed->index(size)
-                            : current->relaxed->pin(size, "torch.tensor() of a size");
+  if (current && current->dynamic_sizes && tracer::isTracing())
+    return tracer_records() ? current->dynamic_sizes->index(size)
+                            : current->dynamic_sizes->specialize(size, "torch.tensor() of a size");
   const PausedWithData paused;
   return size.item().toLong();
 }

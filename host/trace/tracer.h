@@ -34,14 +34,14 @@
 namespace tracehost::trace {
 
 /// What makes a size of the slots exact again, one trace a size.
-enum class Pins : std::uint8_t {
+enum class MaySpecialize : std::uint8_t {
   none,  ///< a read of its number raises: a trace without example data, value_reads="error"
   reads, ///< where the number is read; an op that fails at other sizes raises there (declared)
   all    ///< also an op that fails at other sizes (reduce_retracing)
 };
 
 /// Which sizes of the slots may differ at later calls.
-struct Relaxation {
+struct DynamicDimensions {
   struct Dimension {
     std::uint32_t slot = 0;
     std::int32_t dimension = 0;
@@ -55,13 +55,13 @@ struct Relaxation {
   };
   std::vector<Dimension> dimensions;
   std::vector<Capture> captures;
-  Pins pins = Pins::all;
+  MaySpecialize may_specialize = MaySpecialize::all;
   std::vector<std::string> names; ///< of each slot, for messages: `x`, `batch['image']`
 };
 
 /// A dimension that was requested as dynamic, and has to be specialized.
-struct Pin {
-  Relaxation::Dimension dimension;
+struct SpecializedDimension {
+  DynamicDimensions::Dimension dimension;
   std::string why; ///< `int() of the size`
   Site where;
 };
@@ -83,8 +83,8 @@ struct Traced {
   std::vector<SizeCondition>
       conditions; ///< on the sizes of inputs; those that hold always are not there
   /// The dynamic dimensions of captures, which are inputs past the slots.
-  std::vector<Relaxation::Dimension> relaxed_captures;
-  std::vector<Pin> pins;
+  std::vector<DynamicDimensions::Dimension> dynamic_captures;
+  std::vector<SpecializedDimension> specialized;
   std::vector<ValueGuard> values; ///< of inputs, that the body read
   std::vector<GradRead> grads;    ///< of inputs, as they were before the call
   std::vector<CheckedNumber> checked;
@@ -112,12 +112,12 @@ struct Outcomes {
 /// `witness` (null: none) sees what the body does to tensors. `outcomes` (null: none) are those of
 /// earlier graphs.
 /// Requires: no trace active on this thread.
-Traced trace(std::vector<at::Tensor> slots, const Relaxation &relaxation, Frontend &frontend,
+Traced trace(std::vector<at::Tensor> slots, const DynamicDimensions &dynamic, Frontend &frontend,
              const std::function<std::vector<at::Tensor>()> &body, Witness *witness = nullptr,
              const Outcomes *outcomes = nullptr);
 
 /// Thrown in place of the front end's exception if the body continues without a graph
-/// (Frontend::goes_on). Nothing is recorded any more. A caller of a function that may `refuse()`
+/// (Frontend::goes_on). Nothing is recorded any more. A caller of a function that may `reject()`
 /// catches Abandoned, and acts as outside of a trace. trace() throws Abandoned at its end.
 class Abandoned : public std::runtime_error {
   using std::runtime_error::runtime_error;
@@ -154,13 +154,13 @@ void read_values(const at::Tensor &t, const std::string &how, bool as_numbers);
 /// Whether item() gives a number of the graph (ValueReads::trace). Requires: active().
 bool traces_reads();
 /// Raises for a read of what differs at each call (_version). Requires: recording().
-[[noreturn]] void refuse_read(const std::string &what);
+[[noreturn]] void reject_read(const std::string &what);
 /// Raises for anything else that is not recorded. Requires: active().
-[[noreturn]] void refuse(Refusal why, const std::string &message);
+[[noreturn]] void reject(Rejection why, const std::string &message);
 /// Raises again if this trace was unsupported before: the body may end with another exception,
 /// because code of the body replaced the first one. Does nothing if the trace was abandoned,
 /// because the exception is then the body's own. Requires: active().
-void repeat_refusal();
+void repeat_rejection();
 /// Raises if a size of `t` depends on values (nonzero, a mask as index). Requires: recording().
 void check_size_read(const at::Tensor &t, const std::string &what);
 /// Whether the sizes of `t` follow from the signature. Requires: recording().
@@ -184,7 +184,7 @@ void note_raising(const std::string &op);
 std::optional<at::Tensor> traced_size(const at::Tensor &t, std::int64_t dimension);
 std::optional<at::Tensor> traced_numel(const at::Tensor &t);
 /// Whether this trace has dynamic dimensions. Requires: active().
-bool relaxing();
+bool has_dynamic_sizes();
 /// `to`, made by tracehost's own code, stands for the same value of the graph as `from`.
 void same_value(const at::Tensor &from, const at::Tensor &to);
 /// What eager has in place of `t` in this call: a staged branch or loop gives its results a new
@@ -194,7 +194,7 @@ at::Tensor in_eager(at::Tensor t);
 bool is_traced_size(const at::Tensor &t);
 /// The value of a traced size. The dimensions that it depends on are specialized, or the read is
 /// unsupported. `why`: `int() of a size`.
-std::int64_t pin_size(const at::Tensor &size, const std::string &why);
+std::int64_t specialize_size(const at::Tensor &size, const std::string &why);
 /// The same, of a size that may be on its way to an op, which records it (`x[:n]`).
 std::int64_t index_of_size(const at::Tensor &size);
 

@@ -82,14 +82,14 @@ std::string Scope::input_name(std::uint32_t input) const {
   return quote + name + quote;
 }
 
-void Scope::refuse_read(const at::Tensor *t, const std::string &how, const Site &where) {
+void Scope::reject_read(const at::Tensor *t, const std::string &how, const Site &where) {
   const auto input = t ? input_of(*t) : std::nullopt;
   const std::string name = input ? input_name(input->first) : std::string();
   const bool condition = how == "aten::is_nonzero";
   std::string why = condition ? frontend_.why_not_staged() : std::string();
   if (!why.empty())
     why = fmt::format(" (It is not staged: {}.)", why);
-  refuse(Refusal::value_read,
+  reject(Rejection::value_read,
          fmt::format("the body reads the value of {} ({}) at {}, which a graph can't repeat.{} "
                      "Keep the computation in tensors (torch.where, masks{}),{} or move the read "
                      "out of the function.",
@@ -98,21 +98,21 @@ void Scope::refuse_read(const at::Tensor *t, const std::string &how, const Site 
                      name.empty() ? "" : " have a graph for each value (value_reads=\"guard\"),"));
 }
 
-void Scope::refuse_guard(const std::string &what, const std::string &how, const std::string &why) {
-  refuse(Refusal::value_read,
+void Scope::reject_guard(const std::string &what, const std::string &how, const std::string &why) {
+  reject(Rejection::value_read,
          fmt::format("the body reads the value of {} ({}) at {}, {}. Keep the computation in "
                      "tensors (torch.where, masks), or move the read out of the function.",
                      what, how, text(frontend_.here()), why));
 }
 
 void Scope::read(const at::Tensor &t, const std::string &how, bool as_numbers) {
-  if (refuses_reads())
-    refuse_read(&t, how, frontend_.here());
+  if (rejects_reads())
+    reject_read(&t, how, frontend_.here());
   if (!as_numbers)
-    refuse_guard("a traced tensor", how,
+    reject_guard("a traced tensor", how,
                  "and gets hold of its memory, not of numbers that could be compared or kept");
   if (without_data() || shapes::is_fake_tensor(t) || t.key_set().has(c10::DispatchKey::Python))
-    refuse_guard("a traced tensor", how,
+    reject_guard("a traced tensor", how,
                  "where it has no data: in a branch or loop that is staged, or in a trace from "
                  "specs");
   if (reads_as_ == ValueReads::guard)
@@ -126,23 +126,23 @@ void Scope::guard(const at::Tensor &t, const std::string &how) {
     know(t);
   const auto input = input_of(t);
   if (!input)
-    refuse_guard("a tensor that it computes", how,
+    reject_guard("a tensor that it computes", how,
                  "and value_reads=\"guard\" can compare only the values of what is passed or "
                  "captured, before the graph runs");
   std::string name = input_name(input->first);
   if (name.empty())
     name = "an input";
   if (!inputs_->is_unchanged(input->second))
-    refuse_guard(name, how,
+    reject_guard(name, how,
                  "after it may have been changed, and value_reads=\"guard\" can compare only the "
                  "values that inputs have before the graph runs");
   if (t.numel() > kMostGuarded)
-    refuse_guard(name, how,
+    reject_guard(name, how,
                  fmt::format("{} numbers, and value_reads=\"guard\" compares at most {} of a "
                              "tensor at each call",
                              t.numel(), kMostGuarded));
   if (!can_be_guarded(t))
-    refuse_guard(name, how, "and value_reads=\"guard\" can compare only dense tensors");
+    reject_guard(name, how, "and value_reads=\"guard\" can compare only dense tensors");
   const PausedWithData paused;
   inputs_->guard(input->first, t, frontend_.here());
 }
@@ -172,7 +172,8 @@ bool Scope::runs_aside(const c10::OperatorHandle &op, const jit::Stack &stack) {
   const auto arguments =
       c10::ArrayRef<c10::IValue>(stack).slice(stack.size() - op.schema().arguments().size());
   bool sizes = false;
-  each_tensor(arguments, [&](const at::Tensor &t) { sizes |= relaxed && relaxed->is_size(t); });
+  each_tensor(arguments,
+              [&](const at::Tensor &t) { sizes |= dynamic_sizes && dynamic_sizes->is_size(t); });
   if (sizes)
     return false;
   each_tensor(arguments, [&](const at::Tensor &t) {

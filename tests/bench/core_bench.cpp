@@ -31,7 +31,7 @@ class Frontend final : public trace::Frontend {
 public:
   Site here() override { return {"bench.cpp", 1}; }
   std::string capture_path(const at::Tensor &) override { return "captured"; }
-  [[noreturn]] void refuse(trace::Refusal, const std::string &message) override {
+  [[noreturn]] void reject(trace::Rejection, const std::string &message) override {
     throw std::runtime_error(message);
   }
 };

@@ -85,8 +85,8 @@ class Form(NamedTuple):
 def all_forms(x: torch.Tensor, y: torch.Tensor) -> dict[str, Form]:
     f = tracehost.function
     spec = tracehost.TensorSpec([None, 8])
-    relaxing = f(plain, reduce_retracing=True)
-    relaxing(torch.rand(2, 8), torch.rand(2, 8))
+    has_dynamic_sizes = f(plain, reduce_retracing=True)
+    has_dynamic_sizes(torch.rand(2, 8), torch.rand(2, 8))
     return {
         "positional": Form("g(x, y)", f(plain)),
         "by keyword": Form("g(x, y=y)", f(plain), 15),
@@ -100,7 +100,7 @@ def all_forms(x: torch.Tensor, y: torch.Tensor) -> dict[str, Form]:
         "of a tuple": Form("g(batch)", f(of_tuple), 25, (x, y)),
         "of a namedtuple": Form("g(batch)", f(of_attributes), 30, Pair(x, y)),
         "of a dataclass": Form("g(batch)", f(of_attributes), 60, Record(x, y)),
-        "of relaxed sizes": Form("g(x, y)", relaxing, 20),
+        "of dynamic sizes": Form("g(x, y)", has_dynamic_sizes, 20),
         "of a declared signature": Form("g(x, y)", f(plain, input_signature=[spec, spec]), 20),
     }
 

@@ -159,7 +159,7 @@ void what_is_not_there_is_an_error_that_says_so() {
   }
 }
 
-tracehost::SignatureError refused(const std::function<void()> &act) {
+tracehost::SignatureError rejected(const std::function<void()> &act) {
   try {
     act();
   } catch (const tracehost::SignatureError &e) {
@@ -175,24 +175,24 @@ void signature_errors_have_their_parts() {
   const tracehost::Map options{{"scale", one}};
   const char *nearest = "(x: float32[None, 4], options: {'scale': float32[]}, by=2)";
   for (int i = 0; i < 2; ++i) { // before there is a graph, and after
-    auto e = refused([&] { declared(at::ones({3, 5}), options); });
+    auto e = rejected([&] { declared(at::ones({3, 5}), options); });
     EXPECT(e.parameter() == "x");
     EXPECT(e.got() == "float32[3, 5]");
     EXPECT(e.expected() == "TensorSpec(shape=(None, 4), dtype=torch.float32, name=None)");
     EXPECT(e.nearest() == nearest);
     EXPECT(e.what() == "argument 'x': expected " + e.expected() + ", got float32[3, 5]");
-    e = refused([&] { declared(x, tracehost::Map{{"scale", "big"}}); });
+    e = rejected([&] { declared(x, tracehost::Map{{"scale", "big"}}); });
     EXPECT(e.parameter() == "options['scale']" && !e.expected().empty() && !e.got().empty());
-    e = refused([&] { declared(x); });
+    e = rejected([&] { declared(x); });
     EXPECT(e.parameter() == "options" && e.expected() == "a value" && e.got() == "nothing");
     declared(x, options);
   }
   const Function scale = import("scale");
-  auto e = refused([&] { scale(); });
+  auto e = rejected([&] { scale(); });
   EXPECT(std::string(e.what()) == "scale() missing a required argument: 'x'");
   EXPECT(e.parameter() == "x" && e.expected() == "a value" && e.got() == "nothing");
   EXPECT(e.nearest() == "(x, by=2)");
-  e = refused([&] { scale(kw("x", 1.0), 2); });
+  e = rejected([&] { scale(kw("x", 1.0), 2); });
   EXPECT(std::string(e.what()) == "scale() got an argument without a name after 'x'");
 }
 
@@ -231,13 +231,13 @@ void maps_become_dataclasses_by_annotations() {
       measure(tracehost::Map{{"left", tracehost::Map{{"x", x}}}, {"right", {}}}, tracehost::List{})
           .tensor(),
       x));
-  auto e = refused([&] {
+  auto e = rejected([&] {
     measure(tracehost::Map{{"left", tracehost::Map{{"scale", 1.0}}}, {"right", {}}},
             tracehost::List{});
   });
   EXPECT(e.parameter() == "pair.left" && e.expected() == "the field 'x'");
   EXPECT(e.nearest() == "(pair, points, mode=<Mode.PLUS: 1>)");
-  e = refused([&] {
+  e = rejected([&] {
     measure(tracehost::Map{{"left", point(1, 1)}, {"right", {}}}, tracehost::List{}, "Mode.OTHER");
   });
   EXPECT(e.parameter() == "mode" && e.expected() == "one of Mode.PLUS, Mode.MINUS");
@@ -250,10 +250,10 @@ void calls_from_cpp_are_in_the_figures() {
   for (int i = 0; i < 5; ++i)
     pick(table, at_index(i % 3));
   EXPECT(!message_of<std::exception>([&] { pick(table, at_index(7)); }).empty());
-  refused([&] { pick(table); });
+  rejected([&] { pick(table); });
   const std::string metrics = tracehost::metrics_text();
   for (const char *result :
-       {"\"hit\"} 4\n", "\"trace\"} 1\n", "\"failed\"} 1\n", "\"refused\"} 1\n"})
+       {"\"hit\"} 4\n", "\"trace\"} 1\n", "\"failed\"} 1\n", "\"rejected\"} 1\n"})
     EXPECT(metrics.find(std::string("{function=\"pick (bodies.py:83)\",result=") + result) !=
                std::string::npos ||
            (std::cerr << metrics, false));

@@ -25,7 +25,7 @@ RESULT = "which a later call could not make again"  # a TypeError that tracehost
 @dataclass
 class Outcome:
     row: str
-    outcome: str = "right"  # or "silently wrong", "refused", "crash", "eager fails"
+    outcome: str = "right"  # or "silently wrong", "rejected", "crash", "eager fails"
     text: str = ""
     line: str = ""  # the last line of the package or of the program in a traceback
     traces: int = 0
@@ -136,8 +136,8 @@ def seed(number: int) -> None:
 def tell(error: Exception, outcome: Outcome) -> None:
     import tracehost
 
-    refused = isinstance(error, tracehost.Error) or RESULT in str(error)
-    outcome.outcome = "refused" if refused else "crash"
+    rejected = isinstance(error, tracehost.Error) or RESULT in str(error)
+    outcome.outcome = "rejected" if rejected else "crash"
     outcome.text = shown(error)
     outcome.line = last_line(error)
 

@@ -16,7 +16,7 @@ writes this page.
 | Word | Means |
 |---|---|
 | right | all is equal |
-| refused | tracehost raises an error, with a line |
+| rejected | tracehost raises an error, with a line |
 | silently wrong | something differs from eager |
 | crash | another exception that eager does not raise, or a process that ends |
 | traces | of the 20 calls: 1 for inference, 2 for a step that makes the optimizer's state |
@@ -26,7 +26,7 @@ Between the calls of a row named "changes" a user changes the model, the optimiz
 "Padded" are rows with masks; whether a mask is full is one graph each. "generate" decorates `forward` with
 `reduce_retracing`. "torch" are PyTorch's own examples, the list of their README, written anew and small, with the whole
 step decorated. "In py_function", "decorated", "without validation" and "loss" are what helps where another row is
-refused.
+rejected.
 
 More than 3 traces have these reasons:
 
@@ -59,7 +59,7 @@ def of(package: str, results: list[dict]) -> list[dict]:
 
 
 def counted(results: list[dict]) -> str:
-    kinds = ("right", "refused", "silently wrong", "crash")
+    kinds = ("right", "rejected", "silently wrong", "crash")
     lines = ["", "| Package | " + " | ".join(kinds) + " | right, but traced more often than 3 times |", "|---" * 6 + "|"]  # fmt: skip
     for package in packages(results):
         rows = of(package, results)

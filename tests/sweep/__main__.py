@@ -2,7 +2,7 @@
 
     cd tests && tracehost -m sweep [--jobs N] [--only REGEX] [--sample] [--seconds 120] [--json FILE] [--resume]
 
-The exit status is 1 if an op differs from eager, crashes or hangs, or if `refused.toml` is not exact. It is 1
+The exit status is 1 if an op differs from eager, crashes or hangs, or if `rejected.toml` is not exact. It is 1
 too if less than 97 % of the pairs are equal in all their calls.
 """
 
@@ -30,7 +30,7 @@ def main() -> int:
         return work(options.seconds)
     from sweep.check import Verdict
     from sweep.operators import all_pairs
-    from sweep.refusals import disagreements
+    from sweep.rejections import disagreements
 
     start = time.monotonic()
     pairs = SAMPLE.read_text().split("\n")[:-1] if options.sample else [str(p) for p in all_pairs()]
@@ -73,13 +73,13 @@ def summary(verdicts: list, problems: list[str], seconds: float) -> int:
     for problem in problems:
         print(f"sweep: {problem}")
     equal = sum(v.state == "equal" for v in verdicts)
-    refused = sum(v.state == "refused" for v in verdicts)
+    rejected = sum(v.state == "rejected" for v in verdicts)
     share = equal / max(len(verdicts), 1)
     if share < ENOUGH and len(verdicts) > 100:
         problems.append("too few")
     print(
-        f"{len(verdicts)} ops and dtypes: {equal} equal ({share:.1%}), {refused} refused, "
-        f"{len(verdicts) - equal - refused} different; {sum(v.calls for v in verdicts)} calls "
+        f"{len(verdicts)} ops and dtypes: {equal} equal ({share:.1%}), {rejected} rejected, "
+        f"{len(verdicts) - equal - rejected} different; {sum(v.calls for v in verdicts)} calls "
         f"in {seconds:.0f} s; {len(problems)} problems",
         flush=True,
     )

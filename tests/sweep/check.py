@@ -28,12 +28,12 @@ RUNS = (
     ("other values", perturbed),
     ("other strides", restrided),  # a trace where the op's code looks at them
 )
-STATES = ("equal", "refused", "different")
+STATES = ("equal", "rejected", "different")
 
 
 @dataclass
 class Verdict:
-    """What a pair came to: equal in all its calls, `refused` in some, or different in one."""
+    """What a pair came to: equal in all its calls, `rejected` in some, or different in one."""
 
     op: str
     dtype: str
@@ -41,11 +41,11 @@ class Verdict:
     error: str = ""  # the class of the exception
     text: str = ""  # of the first call that was not equal
     calls: int = 0
-    refused: int = 0
+    rejected: int = 0
     seconds: float = 0
 
     def note(self, state: str, text: str, error: str = "") -> None:
-        self.refused += state == "refused"
+        self.rejected += state == "rejected"
         if STATES.index(state) > STATES.index(self.state):
             self.state, self.text, self.error = state, text, error
 
@@ -88,7 +88,7 @@ def check_call(call: Call, verdict: Verdict) -> None:
         ours = run(call, function, make(call.arguments))
         where = f"{call.label}, {kind}"
         if isinstance(ours.error, tracehost.Error) and expected.error is None:
-            verdict.note("refused", f"{where}: {told(ours.error)}", type(ours.error).__name__)
+            verdict.note("rejected", f"{where}: {told(ours.error)}", type(ours.error).__name__)
             return
         found = outcome_difference(expected, ours, values)
         if found:

@@ -58,10 +58,10 @@ def fuzz(count: int, first: int | None, folder: Path) -> collections.Counter:
 
 def summary(states: collections.Counter) -> tuple[str, bool]:
     """A line, and whether it is good."""
-    valid = states["equal"] + states["refused"]
+    valid = states["equal"] + states["rejected"]
     share = states["equal"] / max(valid, 1)
-    line = f"{valid} programs: {states['equal']} traced and equal ({share:.1%}), {states['refused']} refused"
-    return f"{line}, {states['invalid']} that eager refuses", share >= TRACED
+    line = f"{valid} programs: {states['equal']} traced and equal ({share:.1%}), {states['rejected']} rejected"
+    return f"{line}, {states['invalid']} that eager rejects", share >= TRACED
 
 
 def main() -> int:

@@ -197,7 +197,7 @@ def run(text: str, options: dict | None):
 @dataclass
 class Tally:
     right: int = 0
-    refused: int = 0
+    rejected: int = 0
     wrong: int = 0
     calls: int = 0
     hits: int = 0
@@ -209,7 +209,7 @@ def check(seed: int, tally: Tally, show=print) -> None:
         warnings.simplefilter("ignore")
         expected, _, _ = run(text, None)
         for options in ({}, {"autograph": False}):
-            got, refusal, f = run(text, options)
+            got, rejection, f = run(text, options)
             stats = f.stats()
             tally.calls += stats["calls"]
             tally.hits += stats["hits"]
@@ -218,11 +218,13 @@ def check(seed: int, tally: Tally, show=print) -> None:
                 tally.wrong += 1
                 show(f"seed {seed} {options} differs at call {differs}:\n{text}\n")
                 show(f"  eager  {expected[differs]}\n  traced {got[differs]}\n")
-            elif refusal:
-                tally.refused += 1
-                if "program.py:" not in refusal:
+            elif rejection:
+                tally.rejected += 1
+                if "program.py:" not in rejection:
                     tally.wrong += 1
-                    show(f"seed {seed} {options} is refused without its line: {refusal}\n{text}\n")
+                    show(
+                        f"seed {seed} {options} is rejected without its line: {rejection}\n{text}\n"
+                    )
             else:
                 tally.right += 1
 
@@ -239,7 +241,7 @@ def main() -> int:
         for seed in range(arguments.seed, arguments.seed + arguments.count):
             check(seed, tally)
     print(
-        f"{tally.right} right, {tally.refused} refused, {tally.wrong} wrong; "
+        f"{tally.right} right, {tally.rejected} rejected, {tally.wrong} wrong; "
         f"{tally.hits} of {tally.calls} calls were hits"
     )
     return 1 if tally.wrong or not tally.right else 0

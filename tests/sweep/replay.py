@@ -21,7 +21,7 @@ numbers = itertools.count()
 
 @dataclass
 class Replay:
-    """`state`: equal, `refused`, invalid (eager raises in its first call) or different."""
+    """`state`: equal, `rejected`, invalid (eager raises in its first call) or different."""
 
     state: str
     text: str = ""
@@ -52,7 +52,7 @@ def replay(source: str, file: Path) -> Replay:
             if "error" in expected and call == 0:
                 return Replay("invalid", told(expected["error"]))
             if isinstance(got.get("error"), tracehost.Error):
-                return Replay("refused", told(got["error"]))
+                return Replay("rejected", told(got["error"]))
             if call == CALLS - 1 and "error" in expected and "error" not in got:
                 break  # other strides: an op whose result nothing uses is not in the graph, nor what it raises
             found = outcome_difference(expected, got)

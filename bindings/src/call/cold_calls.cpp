@@ -24,12 +24,12 @@ bool warn_retraces(const PythonFunction &f) {
 /// Warns that the trace was unsupported, and that the body ran to its end without a graph.
 bool warn_went_on(const PythonFunction &f, const PythonCall &call) {
   const std::string message = fmt::format(
-      "{} has no graph for this signature, and runs as plain Python: {}", f.name, call.refusal);
+      "{} has no graph for this signature, and runs as plain Python: {}", f.name, call.rejection);
   return PyErr_WarnEx(errors().trace_warning, message.c_str(), 1) == 0;
 }
 
 /// stance("fail_on_miss"): says what the call would have to be.
-[[noreturn]] void refuse_miss(PythonFunction &f, PythonCall &call) {
+[[noreturn]] void reject_miss(PythonFunction &f, PythonCall &call) {
   const auto explained = f.core->explain(call);
   const std::string what = explained.served    ? "One that would was made just now"
                            : explained.nearest ? "From the nearest specialization it differs so: " +
@@ -64,8 +64,8 @@ PyObject *call_inlined(PythonFunction &f, const Arguments &a) {
     call.context = Context::now();
     try {
       if (is_being_traced(f, call.trace().signature()))
-        trace::refuse(
-            trace::Refusal::trace,
+        trace::reject(
+            trace::Rejection::trace,
             fmt::format(
                 "{} calls itself with the signature that is being traced: the graph would have "
                 "no end. Recur on a Python value that changes, or call its python_function.",
@@ -81,7 +81,7 @@ PyObject *call_inlined(PythonFunction &f, const Arguments &a) {
 PyObject *call_missed(PythonFunction &f, PythonCall &call, FunctionCore::Outcome outcome) {
   if (outcome == FunctionCore::Outcome::unserved) {
     if (call.stance == Stance::fail_on_miss)
-      refuse_miss(f, call);
+      reject_miss(f, call);
     f.core->counters()->eager.fetch_add(1, std::memory_order_relaxed);
     return call.call_body();
   }
@@ -98,7 +98,7 @@ PyObject *call_missed(PythonFunction &f, PythonCall &call, FunctionCore::Outcome
 PyObject *call_failed(PythonFunction &f, const PythonCall &call, const Arguments &a) {
   set_from_failed_run(f.name);
   if (!call.has_run() && PyErr_ExceptionMatches(errors().signature))
-    f.core->counters()->refused.fetch_add(1, std::memory_order_relaxed);
+    f.core->counters()->rejected.fetch_add(1, std::memory_order_relaxed);
   // Arguments that can't be compared, or a mode that no graph honours. What does not fit a
   // declaration is the caller's mistake.
   if (call.stance == Stance::eager_on_error && !call.has_run() && !f.declaration &&

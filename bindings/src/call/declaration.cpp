@@ -54,7 +54,7 @@ PyObject *Declaration::convert(const Binder &binder, const Bound &bound) const {
   return made.get() == Py_None ? nullptr : Py_NewRef(made.get());
 }
 
-void Declaration::relax(Signature &signature) const {
+void Declaration::make_dynamic(Signature &signature) const {
   // Closed dimensions by slot: one that some occurrence of the tensor must have as it is.
   std::vector<std::vector<bool>> closed;
   for (const TensorMeta &meta : signature.slots)
@@ -79,7 +79,7 @@ void Declaration::relax(Signature &signature) const {
   for (std::size_t slot = 0; slot < closed.size(); ++slot)
     for (std::size_t d = 0; d < closed[slot].size(); ++d)
       if (!closed[slot][d])
-        signature.slots[slot].relax(d);
+        signature.slots[slot].make_dynamic(d);
 }
 
 } // namespace tracehost::python

@@ -26,7 +26,7 @@ public:
 
   /// Makes the dimensions of `signature` dynamic that the specs leave open. For a tensor that is
   /// passed twice, both specs must leave the dimension open.
-  void relax(Signature &signature) const;
+  void make_dynamic(Signature &signature) const;
 
   /// What the user declared: a tuple; new reference.
   PyObject *input_signature() const { return PyObject_GetAttrString(object_, "signature"); }

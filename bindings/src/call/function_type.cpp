@@ -182,12 +182,12 @@ PyObject *stats(PyObject *self, PyObject *) {
     return nullptr;
   return Py_BuildValue(
       "{s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:K,s:O,s:K,s:d}", "calls",
-      c.hits.load() + c.traces.load() + c.eager.load() + c.failed.load() + c.refused.load(), "hits",
-      c.hits.load(), "traces", c.traces.load(), "eager", c.eager.load(), "failed", c.failed.load(),
-      "refused", c.refused.load(), "inlined", c.inlined.load(), "live", c.live.load(), "evicted",
-      c.evicted.load(), "validated", c.validated.load(), "unvalidated", c.unvalidated.load(),
-      "unvalidated_because", reasons.get(), "mismatches", c.mismatches.load(), "trace_ms",
-      static_cast<double>(c.trace_ns.load()) / 1e6);
+      c.hits.load() + c.traces.load() + c.eager.load() + c.failed.load() + c.rejected.load(),
+      "hits", c.hits.load(), "traces", c.traces.load(), "eager", c.eager.load(), "failed",
+      c.failed.load(), "rejected", c.rejected.load(), "inlined", c.inlined.load(), "live",
+      c.live.load(), "evicted", c.evicted.load(), "validated", c.validated.load(), "unvalidated",
+      c.unvalidated.load(), "unvalidated_because", reasons.get(), "mismatches", c.mismatches.load(),
+      "trace_ms", static_cast<double>(c.trace_ns.load()) / 1e6);
 }
 
 PyObject *clear_cache(PyObject *self, PyObject *) {
@@ -258,7 +258,7 @@ PyMethodDef methods[] = {
      "tf's name for tracing_count()."},
     {"stats", stats, METH_NOARGS,
      "stats() -> dict\n\nNumbers of calls: `calls`, `hits`, `traces`, `eager` (run without a "
-     "graph), `failed` (the graph threw), `refused` (a SignatureError), `inlined`. Numbers of "
+     "graph), `failed` (the graph threw), `rejected` (a SignatureError), `inlined`. Numbers of "
      "graphs: `live`, `evicted`, `validated` (compared with the body), `unvalidated`, `mismatches` "
      "(found wrong). `unvalidated_because` is a dict of reasons and how often each was given. "
      "`trace_ms` is in milliseconds."},

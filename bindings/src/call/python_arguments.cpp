@@ -14,7 +14,7 @@
 
 namespace tracehost::python {
 
-bool PythonCall::refuse_arguments() {
+bool PythonCall::reject_arguments() {
   // Python's own binding has the words for it.
   namespace py = pybind11;
   try {
@@ -26,7 +26,7 @@ bool PythonCall::refuse_arguments() {
       kwargs[py::handle(PyTuple_GET_ITEM(kwnames_, i))] =
           py::reinterpret_borrow<py::object>(args_[positional_ + static_cast<std::size_t>(i)]);
     py::module_::import("tracehost._function")
-        .attr("refuse_arguments")(py::handle(function_.callable), function_.declaration != nullptr,
+        .attr("reject_arguments")(py::handle(function_.callable), function_.declaration != nullptr,
                                   args, kwargs);
     PyErr_Format(PyExc_TypeError, "%s: the arguments do not fit the parameters",
                  function_.name.c_str());
@@ -126,7 +126,9 @@ bool PythonTrace::adapt() {
     return call_.convert_arrays();
   const bool reads = function_.value_reads == trace::ValueReads::trace ||
                      function_.value_reads == trace::ValueReads::guard;
-  call_.pins = reads && call_.pins != trace::Pins::none ? trace::Pins::reads : trace::Pins::none;
+  call_.may_specialize = reads && call_.may_specialize != trace::MaySpecialize::none
+                             ? trace::MaySpecialize::reads
+                             : trace::MaySpecialize::none;
   const Owned made(function_.declaration->convert(function_.binder, bound_));
   if (!made)
     return false;

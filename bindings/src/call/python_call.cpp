@@ -200,7 +200,7 @@ bool has_read(const Signature &signature, PyObject *object, const TensorMeta &me
   return (!signature.reads_leaf || t.is_leaf() == meta.is_leaf) &&
          (!signature.reads_strides || t.layout() != at::kStrided ||
           t.strides() == c10::IntArrayRef(meta.strides) ||
-          (meta.relaxed && meta.contiguous && t.is_contiguous()));
+          (meta.dynamic && meta.contiguous && t.is_contiguous()));
 }
 
 } // namespace

@@ -29,7 +29,7 @@ public:
 
   /// False with a TypeError set if the arguments do not fit the parameters.
   bool bind() {
-    return function_.binder.bind(args_, positional_, kwnames_, bound_) || refuse_arguments();
+    return function_.binder.bind(args_, positional_, kwnames_, bound_) || reject_arguments();
   }
   /// Makes a new reference to what stands in for a value of a parameter; throws.
   using Conversion = std::function<Owned(std::size_t parameter, PyObject *value)>;
@@ -61,7 +61,7 @@ public:
   bool has_run() const;
 
 private:
-  bool refuse_arguments();
+  bool reject_arguments();
   bool captures_match(const Specialization &specialization, const PythonState &state,
                       std::span<PyObject *const> tensors);
   bool are_absent(const std::vector<PyObject *> &names) const;

@@ -16,8 +16,8 @@
 
 namespace tracehost::python {
 
-void PythonTrace::refuse_change(std::size_t parameter) {
-  trace::refuse(trace::Refusal::trace,
+void PythonTrace::reject_change(std::size_t parameter) {
+  trace::reject(trace::Rejection::trace,
                 fmt::format("{} changes its argument '{}' in a way that later calls can't repeat. "
                             "Change a copy, and return it.",
                             function_.name, function_.parameters->names[parameter]));
@@ -94,14 +94,14 @@ void PythonTrace::repeat_change(ArgumentContainers::Container &container, BodyRe
       std::min(container.path.argument, function_.parameters->names.size() - 1);
   auto found = containers_->change(container);
   if (!found || containers_->share(found->second.get(), result_))
-    refuse_change(parameter);
+    reject_change(parameter);
   auto &[change, values] = *found;
   std::vector<Owned> tensors;
   try {
     change.values =
         describe_result(values.get(), function_.name, tensors, {flattened_.roots, false});
   } catch (const python_error &) {
-    refuse_change(parameter);
+    reject_change(parameter);
   }
   for (Node &node : change.values.nodes)
     if (node.kind == Kind::tensor)
@@ -109,7 +109,7 @@ void PythonTrace::repeat_change(ArgumentContainers::Container &container, BodyRe
   bool differs = returns_numbers(change.values);
   for (const Owned &t : tensors) {
     if (!can_be_wrapped(t.get()))
-      refuse_change(parameter);
+      reject_change(parameter);
     result.tensors.push_back(THPVariable_Unpack(t.get()));
     differs |= !trace::in_eager(result.tensors.back()).is_same(result.tensors.back());
   }

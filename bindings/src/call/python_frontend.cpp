@@ -52,8 +52,8 @@ std::string PythonTrace::capture_path(const at::Tensor &tensor) {
   const std::string line = text(user_line());
   const bool born = object && births_->has(object) && !recorder_->gives(object);
   if (!object || born)
-    trace::refuse(
-        trace::Refusal::capture,
+    trace::reject(
+        trace::Rejection::capture,
         fmt::format(
             "a tensor used at {} was made during the trace by something that is not "
             "recorded (numpy, dlpack, another thread, a view of storage). Make it outside of "
@@ -61,16 +61,16 @@ std::string PythonTrace::capture_path(const at::Tensor &tensor) {
             line));
   std::string path = recorder_->path_of(object);
   if (is_fake_tensor(object))
-    trace::refuse(
-        trace::Refusal::capture,
+    trace::reject(
+        trace::Rejection::capture,
         fmt::format("the tensor used at {} is a fake tensor of another call, or of a staged "
                     "branch or loop. It left that through a container, an attribute or a "
                     "function's state. Assign it to a variable there (in each branch), or "
                     "collect values in a TensorArray.",
                     line));
   if (path.empty() && !Births::notes(Py_TYPE(object)))
-    trace::refuse(
-        trace::Refusal::capture,
+    trace::reject(
+        trace::Rejection::capture,
         fmt::format(
             "a {} used at {} is reached by no path that tracehost can read again. Pass it as "
             "an argument.",
@@ -117,12 +117,12 @@ std::string PythonTrace::current_error() {
   }
 }
 
-void PythonTrace::refuse(trace::Refusal why, const std::string &message) {
+void PythonTrace::reject(trace::Rejection why, const std::string &message) {
   const WithGil gil;
-  PyObject *type = why == trace::Refusal::value_read ? errors().value_read
-                   : why == trace::Refusal::staging  ? errors().staging
-                   : why == trace::Refusal::capture  ? errors().capture
-                                                     : errors().trace;
+  PyObject *type = why == trace::Rejection::value_read ? errors().value_read
+                   : why == trace::Rejection::staging  ? errors().staging
+                   : why == trace::Rejection::capture  ? errors().capture
+                                                       : errors().trace;
   raise(type, message);
 }
 

@@ -16,7 +16,7 @@ void PythonTrace::use(FakeTensors &fake_tensors) {
   request_ = &fake_tensors;
   call_.convert([&](std::size_t, PyObject *value) { return fake_tensors.replace(value); });
   if (fake_tensors.open())
-    call_.pins = trace::Pins::none;
+    call_.may_specialize = trace::MaySpecialize::none;
 }
 
 Signature PythonTrace::signature() {
@@ -48,7 +48,7 @@ Signature PythonTrace::flatten_as(UserValues &values, Flattened &found) {
   if (request_)
     request_->describe(signature, found.tensors);
   if (function_.declaration)
-    function_.declaration->relax(signature);
+    function_.declaration->make_dynamic(signature);
   return signature;
 }
 

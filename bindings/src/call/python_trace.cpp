@@ -32,7 +32,7 @@ struct Underway {
 };
 thread_local std::vector<Underway> underway;
 
-bool is_refusal_set() {
+bool is_rejection_set() {
   const Errors &e = errors();
   for (PyObject *type : {e.signature, e.value_read, e.staging, e.capture, e.trace})
     if (PyErr_ExceptionMatches(type))
@@ -126,8 +126,8 @@ BodyResult PythonTrace::run() {
   if (!result_) {
     // torch's argument parser, or the body, may have replaced the exception of an unsupported
     // program by another one.
-    if (PyErr_ExceptionMatches(PyExc_Exception) && !is_refusal_set())
-      trace::repeat_refusal();
+    if (PyErr_ExceptionMatches(PyExc_Exception) && !is_rejection_set())
+      trace::repeat_rejection();
     if (request_)
       put_back();
     else
@@ -142,7 +142,7 @@ BodyResult PythonTrace::run() {
     return {};
   }
   if (!left.empty())
-    trace::refuse(trace::Refusal::staging,
+    trace::reject(trace::Rejection::staging,
                   fmt::format("{} of a branch or loop that is staged, and that is not "
                               "run at this call. Assign it to a variable there (in each branch), "
                               "and store that behind the block.",
@@ -153,8 +153,8 @@ BodyResult PythonTrace::run() {
   result.outputs = describe_result(result_, function_.name, tensors, returnable());
   for (const Owned &t : tensors) {
     if (!can_be_wrapped(t.get()))
-      trace::refuse(
-          trace::Refusal::trace,
+      trace::reject(
+          trace::Rejection::trace,
           fmt::format("{} returned a new {}, which a later call would return as a plain Tensor. "
                       "Return result.as_subclass(torch.Tensor), and wrap it outside.",
                       function_.name, Py_TYPE(t.get())->tp_name));
@@ -339,7 +339,7 @@ void PythonTrace::check_arguments_unchanged() {
                             : x.payload.integer == y.payload.integer;
     }
     if (!same)
-      refuse_change(p);
+      reject_change(p);
   }
 }
 
@@ -367,7 +367,7 @@ std::shared_ptr<FrontEndState> PythonTrace::finish(Signature &signature,
     captured.push_back(tensor);
     const TensorMeta &before = signature.slots[slot];
     signature.captures.push_back(
-        {path, before.relaxed ? meta_of(tensor) : before, static_cast<std::int32_t>(slot)});
+        {path, before.dynamic ? meta_of(tensor) : before, static_cast<std::int32_t>(slot)});
   }
   // Whose metadata the body read is guarded as a capture's, but is no input of the graph.
   for (PyObject *tensor : recorder_->asked())

@@ -93,7 +93,7 @@ public:
   std::string capture_path(const at::Tensor &tensor) override;
   std::string path_of(const at::Tensor &tensor) override;
   bool without_data() const override { return request_ != nullptr; }
-  [[noreturn]] void refuse(trace::Refusal why, const std::string &message) override;
+  [[noreturn]] void reject(trace::Rejection why, const std::string &message) override;
 
 private:
   std::optional<ValueGuard> current_value(const ValueGuard &guard, const Specialization &of,
@@ -117,7 +117,7 @@ private:
   void return_as_eager();
   void return_as_eager(const BodyResult &result);
   void check_arguments_unchanged();
-  [[noreturn]] void refuse_change(std::size_t parameter);
+  [[noreturn]] void reject_change(std::size_t parameter);
   Returnable returnable();
   ReachedObjects::As reach(PyObject *object) const;
   std::vector<PyObject *> given_at_trace() const;

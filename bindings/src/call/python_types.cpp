@@ -59,7 +59,7 @@ Flattened PythonTrace::retype(Signature &signature, const std::vector<PyObject *
     for (std::size_t d = 0; d < made.slots[slot].sizes.size(); ++d)
       if (made.slots[slot].sizes.size() == signature.slots[slot].sizes.size() &&
           signature.slots[slot].sizes[d] == kAnySize)
-        made.slots[slot].relax(d);
+        made.slots[slot].make_dynamic(d);
   signature = std::move(made);
   return found;
 }

@@ -270,8 +270,8 @@ void add_concrete(py::module_ &module) {
       .def_property_readonly(
           "calls_python",
           [](const Concrete &self) { return self.specialization().program->calls_python(); })
-      .def_property_readonly("relaxed", [](const Concrete &self) {
-        return self.specialization().signature.relaxed();
+      .def_property_readonly("dynamic", [](const Concrete &self) {
+        return self.specialization().signature.is_dynamic();
       });
 }
 

@@ -21,7 +21,7 @@ struct Unfit {
   bool arity = true; ///< the call itself is wrong, not one of the values
   std::string text;
 };
-bool refuse_value(Unfit &why, std::string text); ///< false
+bool reject_value(Unfit &why, std::string text); ///< false
 
 /// For messages: without a device where that is the CPU.
 TensorSpec spec_of(const TensorMeta &meta);

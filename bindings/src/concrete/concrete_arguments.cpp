@@ -45,7 +45,7 @@ std::string shown_arguments(const py::args &args, const py::kwargs &kwargs) {
   return text + "}";
 }
 
-bool refuse_arity(Unfit &why, std::string text) {
+bool reject_arity(Unfit &why, std::string text) {
   why = {true, std::move(text)};
   return false;
 }
@@ -72,7 +72,7 @@ bool Concrete::take_structured(const py::args &args, const py::kwargs &kwargs, A
   while (places < parameters_.size() && parameters_[places].by_place)
     ++places;
   if (args.size() > places)
-    return refuse_arity(why, "too many positional arguments");
+    return reject_arity(why, "too many positional arguments");
   for (std::size_t i = 0; i < args.size(); ++i)
     values[i] = args[i];
   for (const auto &[key, value] : kwargs) {
@@ -80,23 +80,23 @@ bool Concrete::take_structured(const py::args &args, const py::kwargs &kwargs, A
     const auto p = std::find_if(parameters_.begin(), parameters_.end(),
                                 [&](const Parameter &q) { return q.by_name && q.name == name; });
     if (p == parameters_.end())
-      return refuse_arity(why, fmt::format("got an unexpected keyword argument '{}'", name));
+      return reject_arity(why, fmt::format("got an unexpected keyword argument '{}'", name));
     py::handle &place = values[static_cast<std::size_t>(p - parameters_.begin())];
     if (place)
-      return refuse_arity(why, fmt::format("multiple values for argument '{}'", name));
+      return reject_arity(why, fmt::format("multiple values for argument '{}'", name));
     place = value;
   }
   into.tensors.resize(signature().slots.size());
   for (std::size_t i = 0; i < values.size(); ++i)
     if (!values[i])
-      return refuse_arity(why,
+      return reject_arity(why,
                           fmt::format("missing a required argument: '{}'", parameters_[i].name));
   for (std::size_t i = 0; i < values.size(); ++i)
     if (!take_parameter(parameters_[i], values[i], into, why))
       return false;
   for (const py::object &t : into.tensors)
     if (!t) // it stands in the argument that a bound method leaves out
-      return refuse_value(why, "a tensor of the bound object is an argument of its own");
+      return reject_value(why, "a tensor of the bound object is an argument of its own");
   return conditions_hold(into, why);
 }
 
@@ -105,7 +105,7 @@ bool Concrete::take_flat(const py::args &args, const py::kwargs &kwargs, Argumen
   const auto &names = input_names_;
   into.tensors.resize(names.size());
   if (args.size() > names.size())
-    return refuse_arity(why, fmt::format("{} takes {} positional arguments, got {}.", shown(true),
+    return reject_arity(why, fmt::format("{} takes {} positional arguments, got {}.", shown(true),
                                          names.size(), args.size()));
   std::vector<py::handle> values(names.size());
   for (std::size_t i = 0; i < args.size(); ++i)
@@ -118,7 +118,7 @@ bool Concrete::take_flat(const py::args &args, const py::kwargs &kwargs, Argumen
     if (at == names.size())
       unknown += (unknown.empty() ? "" : ", ") + name;
     else if (values[at])
-      return refuse_arity(why, fmt::format("{} got two values for '{}'.", shown(true), name));
+      return reject_arity(why, fmt::format("{} got two values for '{}'.", shown(true), name));
     else
       values[at] = value;
   }
@@ -127,14 +127,14 @@ bool Concrete::take_flat(const py::args &args, const py::kwargs &kwargs, Argumen
     if (!values[i])
       missing += (missing.empty() ? "" : ", ") + names[i];
   if (!missing.empty())
-    return refuse_arity(why,
+    return reject_arity(why,
                         fmt::format("{} missing required arguments: {}.", shown(true), missing));
   if (!unknown.empty())
-    return refuse_arity(
+    return reject_arity(
         why, fmt::format("{} got unexpected keyword arguments: {}.", shown(true), unknown));
   for (std::uint32_t i = 0; i < names.size(); ++i) {
     if (!THPVariable_Check(values[i].ptr()))
-      return refuse_arity(
+      return reject_arity(
           why,
           fmt::format("{}: expected argument #{}(zero-based) to be a Tensor; got {} ({}).",
                       shown(true), i, Py_TYPE(values[i].ptr())->tp_name, shown_value(values[i])));
@@ -162,7 +162,7 @@ bool Concrete::take_parameter(const Parameter &parameter, py::handle value, Argu
   const FlatValue flat = flatten(plain.ptr(), Purpose::argument, &into.values);
   const std::vector<Node> &given = flat.nodes;
   const auto cast_problem = [&] {
-    return refuse_value(why,
+    return reject_value(why,
                         fmt::format("argument '{}': can not cast {} to what was traced, {}",
                                     parameter.name, shown_value(value), text(signature(), top)));
   };
@@ -200,7 +200,7 @@ bool Concrete::take_leaf(const Parameter &parameter, std::size_t at, py::handle 
       } catch (py::error_already_set &e) {
         if (!e.matches(errors().signature))
           throw;
-        return refuse_value(why, py::cast<std::string>(py::str(e.value())));
+        return reject_value(why, py::cast<std::string>(py::str(e.value())));
       }
     }
     return take_tensor(node.payload.slot, std::move(tensor), into, why);
@@ -211,7 +211,7 @@ bool Concrete::take_leaf(const Parameter &parameter, std::size_t at, py::handle 
                     : node.reserved[0] == kAlikeRoot ? is_traced(node, value)
                                                      : holds(node, value.ptr());
   if (!same)
-    return refuse_value(why,
+    return reject_value(why,
                         fmt::format("argument '{}': can not cast {} to Literal[{}]", parameter.name,
                                     shown_value(value), text(signature(), node)));
   return true;
@@ -238,7 +238,7 @@ bool Concrete::take_tensor(std::uint32_t slot, py::object tensor, Arguments &int
   if (place && place.is(tensor))
     return true;
   if (place)
-    return refuse_value(why, fmt::format("'{}' was traced with one tensor in several places, and "
+    return reject_value(why, fmt::format("'{}' was traced with one tensor in several places, and "
                                          "is given different ones",
                                          input_names_[slot]));
   if (!fits(slot, tensor, why))

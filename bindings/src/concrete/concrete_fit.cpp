@@ -90,7 +90,7 @@ TensorSpec spec_of(const TensorMeta &meta) {
   return spec;
 }
 
-bool refuse_value(Unfit &why, std::string text) {
+bool reject_value(Unfit &why, std::string text) {
   why = {false, std::move(text)};
   return false;
 }
@@ -103,7 +103,7 @@ bool Concrete::fits(std::uint32_t slot, py::handle tensor, Unfit &why) const {
     return true;
   const std::string &name = input_names_[slot];
   if (t.layout() == at::kStrided && !meta.takes(t.sizes()))
-    return refuse_value(
+    return reject_value(
         why, fmt::format("Can not cast {} to {}. Tensor '{}' is not compatible with the shape this "
                          "function was traced with. Expected shape {}, but got shape {}. Request "
                          "it with a TensorSpec that has None for sizes that differ.",
@@ -111,10 +111,10 @@ bool Concrete::fits(std::uint32_t slot, py::handle tensor, Unfit &why) const {
                          shape_text(meta.sizes), shape_text(t.sizes())));
   const TensorMeta given = TensorMeta::of(t, Py_TYPE(tensor.ptr()), Py_TYPE(tensor.ptr())->tp_name);
   if (!strides || !leaf)
-    return refuse_value(why, fmt::format("'{}': the body read {} of it, which was another at the "
+    return reject_value(why, fmt::format("'{}': the body read {} of it, which was another at the "
                                          "trace",
                                          name, leaf ? "strides" : "is_leaf"));
-  return refuse_value(
+  return reject_value(
       why, fmt::format("Can not cast {} to {} of '{}'", given.text(), meta.text(), name));
 }
 
@@ -122,12 +122,12 @@ bool Concrete::conditions_hold(const Arguments &given, Unfit &why) const {
   const SlotSizes sizes(given.tensors);
   for (const SizeCondition &condition : signature().conditions)
     if (!reads_capture(condition, given.tensors.size()) && !tracehost::holds(condition, sizes))
-      return refuse_value(why, fmt::format("the graph is for sizes where {} ({})",
+      return reject_value(why, fmt::format("the graph is for sizes where {} ({})",
                                            text(condition, signature()), condition.where));
   for (const ValueGuard &guard : signature().values)
     if (guard.input < given.tensors.size() &&
         !has_value(guard, THPVariable_Unpack(given.tensors[guard.input].ptr())))
-      return refuse_value(why, fmt::format("the graph is for {} = {} ({})",
+      return reject_value(why, fmt::format("the graph is for {} = {} ({})",
                                            signature().input_path(guard.input), text(guard),
                                            guard.where));
   return true;

@@ -17,7 +17,7 @@ namespace {
 
 namespace py = pybind11;
 
-void refuse_in_trace(const PythonFunction &function, const char *what) {
+void reject_in_trace(const PythonFunction &function, const char *what) {
   if (torch::jit::tracer::isTracing() || trace::active())
     raise(errors().trace,
           fmt::format("{} of {} in a body that is being traced: ask for it outside.", what,
@@ -30,7 +30,7 @@ class Call {
 public:
   Call(PythonFunction &function, const char *what, const py::tuple &args, const py::dict &kwargs,
        py::handle maker)
-      : fake_tensors_((refuse_in_trace(function, what), maker.ptr())), names_(kwargs.size()),
+      : fake_tensors_((reject_in_trace(function, what), maker.ptr())), names_(kwargs.size()),
         values_(Values(args, kwargs, names_)),
         call_(function, values_.data(), args.size(), kwargs.empty() ? nullptr : names_.ptr()) {
     if (!call_.bind())
@@ -74,9 +74,9 @@ py::object request(py::handle object, const py::tuple &args, const py::dict &kwa
 std::string caller(const Site &site) { return site.line ? text(site) : ""; }
 
 py::dict described(const Specialization &s) {
-  py::list pinned;
-  for (const PinnedSize &p : s.pinned)
-    pinned.append(py::make_tuple(p.path, p.dimension, p.why, caller(p.where)));
+  py::list specialized;
+  for (const SpecializedSize &p : s.specialized)
+    specialized.append(py::make_tuple(p.path, p.dimension, p.why, caller(p.where)));
   py::dict result;
   result["number"] = s.number;
   result["signature"] = text(s.signature);
@@ -85,11 +85,11 @@ py::dict described(const Specialization &s) {
   result["first_call"] = caller(s.first_call);
   result["ops"] = s.program->ops();
   result["captures"] = static_cast<const PythonState &>(*s.front_end).captures;
-  result["relaxed"] = s.signature.relaxed();
-  result["pinned"] = pinned;
+  result["dynamic"] = s.signature.is_dynamic();
+  result["specialized"] = specialized;
   result["calls_python"] = s.program->calls_python();
-  const auto unwatched = static_cast<const PythonState &>(*s.front_end).guards->unwatched();
-  result["unwatched"] = py::tuple(py::cast(unwatched));
+  const auto unguarded = static_cast<const PythonState &>(*s.front_end).guards->unguarded();
+  result["unguarded"] = py::tuple(py::cast(unguarded));
   return result;
 }
 

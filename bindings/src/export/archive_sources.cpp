@@ -25,7 +25,7 @@ namespace py = pybind11;
 
 namespace {
 
-[[noreturn]] void refuse(const std::string &what, const std::string &reason) {
+[[noreturn]] void reject(const std::string &what, const std::string &reason) {
   raise_archive(fmt::format("{} can't be saved: {}", what, reason));
 }
 
@@ -36,7 +36,7 @@ bool is_plain(const void *type) {
 
 void make_plain(TensorMeta &meta, const std::string &what, const std::string &path) {
   if (!is_plain(meta.type))
-    refuse(what, fmt::format("'{}' is a {}, whose own operators would be lost. Pass a plain tensor",
+    reject(what, fmt::format("'{}' is a {}, whose own operators would be lost. Pass a plain tensor",
                              path, meta.type_name));
   meta.type = nullptr;
   meta.type_name = "Tensor";
@@ -65,15 +65,15 @@ Signature native_signature(const Concrete &concrete, const std::string &what) {
   Signature signature = concrete.specialization().signature;
   const PythonState &state = concrete.python_state();
   if (state.rebinds)
-    refuse(what, "its calls store tensors to attributes, which an archive does not have. Change "
+    reject(what, "its calls store tensors to attributes, which an archive does not have. Change "
                  "them in place (self.h.copy_(h)), or return them");
   if (!signature.grads.empty())
-    refuse(what, fmt::format("the body reads {}, and an archive has no gradients. Save the forward "
+    reject(what, fmt::format("the body reads {}, and an archive has no gradients. Save the forward "
                              "function",
                              grad_path(signature.input_path(signature.grads[0].input))));
   for (const CaptureSpec &capture : signature.captures)
     if (capture.same_as_slot >= 0)
-      refuse(what,
+      reject(what,
              fmt::format("argument '{}' is the same tensor that the body reaches as {}, "
                          "which becomes the archive's own. Request it with another tensor",
                          signature.input_path(static_cast<std::uint32_t>(capture.same_as_slot)),
@@ -91,7 +91,7 @@ Signature native_signature(const Concrete &concrete, const std::string &what) {
   try {
     make_native(signature.nodes, signature.atoms);
   } catch (const Unstorable &reason) {
-    refuse(what, fmt::format("argument '{}' is {}, which an archive can't hold. Let the body reach "
+    reject(what, fmt::format("argument '{}' is {}, which an archive can't hold. Let the body reach "
                              "it (self, a closure, functools.partial) in place of passing it",
                              path(shown, reason.node), reason.value));
   }
@@ -103,7 +103,7 @@ OutputSpec native_outputs(const Concrete &concrete, const std::string &what) {
   try {
     make_native(outputs.nodes, outputs.atoms);
   } catch (const Unstorable &reason) {
-    refuse(what, fmt::format("its result holds {}, which an archive can't", reason.value));
+    reject(what, fmt::format("its result holds {}, which an archive can't", reason.value));
   }
   return outputs;
 }
@@ -131,7 +131,7 @@ void fix_sizes_of_captures(archive::Source &source, const std::string &what) {
     if (!fixed || open)
       return false;
     if (!holds(condition, NoSizes()))
-      refuse(what, fmt::format("its graph is for sizes where {}, which is not so now. Trace it "
+      reject(what, fmt::format("its graph is for sizes where {}, which is not so now. Trace it "
                                "again",
                                shown));
     return true;
@@ -152,7 +152,7 @@ archive::Source source(Concrete &concrete, const py::list &shapes, const std::st
     const py::tuple shape = shapes[i];
     for (std::size_t d = 0; d < shape.size(); ++d)
       if (shape[d].is_none())
-        meta.relax(d);
+        meta.make_dynamic(d);
   }
   for (const py::handle object : concrete.captured_inputs()) {
     result.captures.push_back(THPVariable_Unpack(object.ptr()));
@@ -190,7 +190,7 @@ void check_default_device(const std::string &name, const Concrete &a, const Conc
   const auto &made = a.specialization().signature.context;
   for (const ContextDifference &d : differences(made, b.specialization().signature.context))
     if (d.field == "default device")
-      refuse(name, fmt::format("its graphs were traced under different default devices ({}, {}), "
+      reject(name, fmt::format("its graphs were traced under different default devices ({}, {}), "
                                "and calls of an archive have none. Save those of one, by "
                                "get_concrete_function",
                                d.before, d.after));
@@ -234,7 +234,7 @@ archive::SourceFunction source_function(const py::handle &entry, Unstored unstor
     Concrete &concrete = py::cast<Concrete &>(object);
     if (!first)
       first = &concrete;
-    if (unstored == Unstored::refuse)
+    if (unstored == Unstored::reject)
       check_default_device(name, *first, concrete);
     add(made, concrete, shapes, unstored);
   }
@@ -243,7 +243,7 @@ archive::SourceFunction source_function(const py::handle &entry, Unstored unstor
   made.parameters = made.specializations[0].signature.parameters;
   for (const archive::Source &s : made.specializations)
     if (s.signature.parameters->names != made.parameters->names)
-      refuse(name, "its ConcreteFunctions are of functions with other parameters");
+      reject(name, "its ConcreteFunctions are of functions with other parameters");
   for (const std::string &parameter : made.parameters->names)
     made.defaults.push_back(default_of(defaults, parameter));
   return made;

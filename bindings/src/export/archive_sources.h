@@ -11,7 +11,7 @@
 namespace tracehost::python {
 
 /// What is done with a specialization that can't be had without Python.
-enum class Unstored { refuse, skip };
+enum class Unstored { reject, skip };
 
 /// `entry`: (name, defaults by parameter, [(Concrete, its results' shapes), ...]). Of its
 /// specializations there may be none with Unstored::skip; `parameters` is null then. Throws an

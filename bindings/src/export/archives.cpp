@@ -50,7 +50,7 @@ void write(const std::string &path, const py::list &functions, bool source_paths
            const std::map<std::string, std::string> &metadata) {
   std::vector<archive::SourceFunction> sources;
   for (const py::handle entry : functions)
-    sources.push_back(source_function(entry, Unstored::refuse));
+    sources.push_back(source_function(entry, Unstored::reject));
   translated([&] {
     const py::gil_scoped_release released;
     archive::write(path, sources, source_paths, metadata);
@@ -242,12 +242,12 @@ PyObject *result_of(const Specialization &s, torch::jit::Stack &stack) {
   return python_tree(s.outputs.nodes, at, tensors);
 }
 
-[[noreturn]] void raise_refusal(const SignatureError &refusal) {
-  const py::object error = py::handle(errors().signature)(refusal.what());
-  error.attr("parameter") = refusal.parameter();
-  error.attr("expected") = refusal.expected();
-  error.attr("got") = refusal.got();
-  error.attr("nearest") = refusal.nearest();
+[[noreturn]] void raise_rejection(const SignatureError &rejection) {
+  const py::object error = py::handle(errors().signature)(rejection.what());
+  error.attr("parameter") = rejection.parameter();
+  error.attr("expected") = rejection.expected();
+  error.attr("got") = rejection.got();
+  error.attr("nearest") = rejection.nearest();
   PyErr_SetObject(errors().signature, error.ptr());
   rethrow();
 }
@@ -267,7 +267,7 @@ py::object Loaded::call(const std::string &name, const py::tuple &values) {
       return flattened(entry, values);
     } catch (const python_error &e) {
       if (PyErr_GivenExceptionMatches(e.type, errors().signature))
-        function.count_refusal();
+        function.count_rejection();
       throw;
     }
   }();
@@ -282,7 +282,7 @@ py::object Loaded::call(const std::string &name, const py::tuple &values) {
       call.replace(given);
     }
   if (!graph)
-    raise_refusal(function.refusal(call));
+    raise_rejection(function.rejection(call));
   PyObject *made = result_of(*graph, *stack);
   if (!made)
     rethrow();
@@ -355,7 +355,7 @@ py::list described(const archive::Entry &entry) {
     one["captures"] = captures;
     one["conditions"] = conditions;
     one["ops"] = s->program->ops();
-    one["relaxed"] = s->signature.relaxed();
+    one["dynamic"] = s->signature.is_dynamic();
     result.append(one);
   }
   return result;

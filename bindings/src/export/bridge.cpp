@@ -110,7 +110,7 @@ public:
         if (!argument.name.empty())
           names.append(argument.name);
         else if (!names.empty())
-          refuse(fmt::format("{}() got an argument without a name after '{}'", name(),
+          reject(fmt::format("{}() got an argument without a name after '{}'", name(),
                              py::cast<std::string>(names[0])));
         kept.push_back(to_python(argument.value));
         args.push_back(kept.back().get());
@@ -142,8 +142,8 @@ public:
   }
 
 private:
-  [[noreturn]] void refuse(const std::string &why) {
-    core_.core->counters()->refused.fetch_add(1, std::memory_order_relaxed);
+  [[noreturn]] void reject(const std::string &why) {
+    core_.core->counters()->rejected.fetch_add(1, std::memory_order_relaxed);
     const auto told = py::cast<std::tuple<std::string, std::string, std::string, std::string>>(
         py::module_::import("tracehost._embed").attr("misfit")(function_, why));
     const auto &[parameter, expected, got, nearest] = told;
@@ -165,7 +165,7 @@ private:
     if (call.bind())
       return;
     const py::error_already_set error;
-    refuse(py::cast<std::string>(py::str(error.value())));
+    reject(py::cast<std::string>(py::str(error.value())));
   }
 
   /// Dicts and strings become what the parameters' annotations say: instances of dataclasses,
@@ -182,7 +182,7 @@ private:
       }
     } catch (py::error_already_set &error) {
       if (error.matches(errors().signature)) {
-        core_.core->counters()->refused.fetch_add(1, std::memory_order_relaxed);
+        core_.core->counters()->rejected.fetch_add(1, std::memory_order_relaxed);
         py::module_::import("tracehost._embed").attr("complete")(function_, error.value());
       }
       throw;

@@ -76,7 +76,7 @@ struct Slot {
   Expect expect = Expect::leaf;
   bool primary = false; ///< the Object's path goes through this slot
   bool needed = false;  ///< a capture is reached through it
-  bool opaque = false;  ///< what it holds may change unseen: `Guards::unwatched`
+  bool opaque = false;  ///< what it holds may change unseen: `Guards::unguarded`
   bool read = false;    ///< the body has read what was there before the trace
   bool stored = false;  ///< the body has stored to it
   bool input = false;   ///< its number is an input of the graph: it may hold any at a later call.

@@ -39,7 +39,7 @@ public:
     return settle(arguments);
   }
   std::span<PyObject *const> captures() const override { return captures_; }
-  std::vector<std::string> unwatched() const override;
+  std::vector<std::string> unguarded() const override;
   std::span<const Rebinding> rebindings() const override { return rebindings_; }
   std::vector<Owned> holders(PyObject *const *arguments) const override;
   std::vector<Owned> handed_out(PyObject *const *arguments) const override;

@@ -204,7 +204,7 @@ std::vector<PyObject *> GraphGuards::current_captures(PyObject *const *arguments
   return result;
 }
 
-std::vector<std::string> GraphGuards::unwatched() const {
+std::vector<std::string> GraphGuards::unguarded() const {
   std::vector<std::string> result = graph_.unknown_calls;
   for (std::size_t c = 0; c < graph_.containers.size(); ++c)
     for (std::size_t i = 0; i < graph_.containers[c].slots.size(); ++i) {

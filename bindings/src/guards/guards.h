@@ -87,7 +87,7 @@ public:
                                            std::vector<AtomRef> &atoms) = 0;
   /// Paths to what may change unseen, with its class: objects of libraries that are compared by
   /// identity alone (`ROWS (net.py): list_iterator`), and what is too long to be guarded whole.
-  virtual std::vector<std::string> unwatched() const = 0;
+  virtual std::vector<std::string> unguarded() const = 0;
   /// For the garbage collector: each strong reference once. `seen`: the atoms visited already,
   /// which a Specialization's parts share.
   virtual int traverse(visitproc visit, void *arg,

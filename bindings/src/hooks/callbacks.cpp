@@ -105,8 +105,8 @@ Tensors fake_tensors(const Callback &callback, const Tensors &inputs) {
   Tensors outputs;
   for (const Callback::Result &result : callback.results) {
     if (!result.is_exact())
-      trace::refuse(
-          trace::Refusal::trace,
+      trace::reject(
+          trace::Rejection::trace,
           fmt::format("py_function '{}' at {} is not called in a trace without example data "
                       "(get_concrete_function, warm_up), so the sizes of its results are not "
                       "known. Give it shape=, without None, or call the function once with such "
@@ -186,7 +186,7 @@ Tensors record_foreign(const py::object &object, const Tensors &inputs, const st
     std::vector<Callback::Result> results;
     for (const at::Tensor &t : outputs) {
       results.push_back({t.scalar_type(), {}});
-      if (!trace::relaxing())
+      if (!trace::has_dynamic_sizes())
         results.back().sizes.emplace(t.sizes().begin(), t.sizes().end());
     }
     trace::record_call(c10::make_intrusive<PythonCallback>(name, std::move(results), object.ptr()),
@@ -203,7 +203,6 @@ Tensors record_foreign(const py::object &object, const Tensors &inputs, const st
 void add_callbacks(py::module_ &module) {
   module.def("record_call", &record_call);
   module.def("record_foreign", &record_foreign);
-  module.def("relaxing", &trace::relaxing);
   module.def("here", [] { return text(user_line()); });
   module.def("note_draw", [](const std::string &what) {
     if (trace::recording())

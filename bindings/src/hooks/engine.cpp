@@ -30,7 +30,7 @@ std::vector<at::Tensor> tensors_of(PyObject *tuple) {
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(items.get()); ++i) {
     PyObject *item = PyTuple_GET_ITEM(items.get(), i);
     if (item != Py_None && !THPVariable_Check(item))
-      trace::refuse(trace::Refusal::trace,
+      trace::reject(trace::Rejection::trace,
                     fmt::format("backward() or autograd.grad() at {} is given a {}, which is not "
                                 "recorded in a graph. Give it the tensor.",
                                 text(user_line()), Py_TYPE(item)->tp_name));
@@ -69,7 +69,7 @@ void check_lifted(const EngineCall &call) {
   for (const auto *tensors : {&call.roots, &call.grads, &call.inputs})
     for (const at::Tensor &t : *tensors)
       if (t.defined() && trace::is_traced(t))
-        trace::refuse(trace::Refusal::trace,
+        trace::reject(trace::Rejection::trace,
                       fmt::format("backward() or autograd.grad() of a traced tensor in init_scope "
                                   "at {}: the block runs once, at the trace. Move it out of the "
                                   "block.",

@@ -29,7 +29,7 @@ TensorMeta meta_of(const at::Tensor &fake_tensor, const TensorSpec &spec) {
                                    reinterpret_cast<PyTypeObject *>(THPVariableClass)->tp_name);
   for (std::size_t d = 0; spec.shape && d < spec.shape->size(); ++d)
     if ((*spec.shape)[d] == kAnySize)
-      meta.relax(d);
+      meta.make_dynamic(d);
   return meta;
 }
 
@@ -69,7 +69,7 @@ Owned FakeTensors::replace(PyObject *value) {
           rethrow();
         const at::Tensor &t = tensor_of(made.get());
         TensorMeta meta = meta_of(t, *spec);
-        open_ |= meta.relaxed;
+        open_ |= meta.dynamic;
         arguments_.emplace(t.unsafeGetTensorImpl(), Argument{t, std::move(meta), spec->name});
         return made.release();
       },

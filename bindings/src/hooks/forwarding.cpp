@@ -40,7 +40,7 @@ PyObject *guarded(PyObject *tensor, const Plain &plain, const Guard &guard) {
     return plain();
   const trace::Resumed resumed;
   PyObject *result = guard();
-  return lifted && result ? pin_sizes(result, "a size in init_scope") : result;
+  return lifted && result ? specialize_sizes(result, "a size in init_scope") : result;
 }
 
 [[gnu::noinline, gnu::cold]] PyObject *guarded(const Method *m, PyObject *const *args,

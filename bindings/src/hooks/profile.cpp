@@ -221,8 +221,8 @@ void Profile::on_call(PyFrameObject *frame) {
   recorder_.enter(frame);
   if (trace::lifted())
     return;
-  if (const auto why = why_refused(frame); !why.empty())
-    trace::refuse(trace::Refusal::trace, why);
+  if (const auto why = why_rejected(frame); !why.empty())
+    trace::reject(trace::Rejection::trace, why);
   check_optimizer(frame);
 }
 
@@ -234,29 +234,29 @@ void Profile::check_c_call(PyFrameObject *frame, PyObject *function) {
   const bool seeds = name == "manual_seed" || name == "seed" || name == "set_state" ||
                      name == "set_offset" || name == "graphsafe_set_state";
   if (seeds && self && THPGenerator_Check(self))
-    trace::refuse(
-        trace::Refusal::trace,
+    trace::reject(
+        trace::Rejection::trace,
         fmt::format("the body sets a random generator's state (Generator.{}) at {}, which is not "
                     "recorded in a graph. Seed outside of the function.",
                     name, text(user_line())));
-  if (const auto why = why_refused(function, frame); !why.empty())
-    trace::refuse(trace::Refusal::trace, why);
+  if (const auto why = why_rejected(function, frame); !why.empty())
+    trace::reject(trace::Rejection::trace, why);
   if (const std::string source = foreign_generator(self); !source.empty())
     trace::note_draw(fmt::format("{}.{}", source, name));
   if (is_process_wide(name))
-    trace::refuse(
-        trace::Refusal::trace,
+    trace::reject(
+        trace::Rejection::trace,
         fmt::format("the body changes a setting of the whole process ({}) at {}, which is not "
                     "recorded in a graph. Change it outside of the function.",
                     name, text(user_line())));
   if (name == "_swap_tensor_impl")
-    trace::refuse(
-        trace::Refusal::trace,
+    trace::reject(
+        trace::Rejection::trace,
         fmt::format("the body swaps two tensors (torch.utils.swap_tensors) at {}, which is not "
                     "recorded in a graph. Do it outside of the function.",
                     text(user_line())));
   if (name == "_to_dlpack" || name == "_to_dlpack_versioned")
-    trace::refuse_read(
+    trace::reject_read(
         fmt::format("the body gives a tensor's memory away ({}) at {}, which a graph can't "
                     "repeat. Move it out of the function.",
                     name, text(user_line())));

@@ -234,7 +234,7 @@ void add_staging(py::module_ &module) {
   module.def("recording", &trace::recording);
   module.def("has_unknown_sizes", [] { return trace::recording() && trace::has_unknown_sizes(); });
   module.def("abandoned", &trace::abandoned);
-  module.def("forgive_refusal", &trace::forgive_refusal);
+  module.def("forgive_rejection", &trace::forgive_rejection);
   module.def("traces_reads", [] { return trace::active() && trace::traces_reads(); });
   module.def("serves_once", [](std::string what) {
     if (Recorder *recorder = Profile::recorder())
@@ -244,10 +244,10 @@ void add_staging(py::module_ &module) {
   module.def("may_check", [] { return trace::recording() && trace::may_check(); });
   module.def("reaches", [](py::handle object) { return Profile::reaches(object.ptr()); });
   module.def("without_data", [] { return trace::active() && trace::without_data(); });
-  module.def("is_relaxing", [] { return trace::active() && trace::relaxing(); });
+  module.def("has_dynamic_sizes", [] { return trace::active() && trace::has_dynamic_sizes(); });
   module.def("note_raised", [](const std::string &message) { trace::note_raised(message); });
-  module.def("refuse_staging", [](const std::string &message) {
-    called([&] { trace::refuse(trace::Refusal::staging, message); });
+  module.def("reject_staging", [](const std::string &message) {
+    called([&] { trace::reject(trace::Rejection::staging, message); });
   });
 }
 

@@ -98,7 +98,7 @@ PyObject *size_method(PyObject *original, const char *name, Args args, std::size
                    : make_traced_number(
                          trace::read_size(t, at::maybe_wrap_dim(PyLong_AsLong(args[1]), t.dim()))));
   }
-  if (!plain || !trace::relaxing()) [[likely]]
+  if (!plain || !trace::has_dynamic_sizes()) [[likely]]
     return plain;
   if (!PyLong_Check(plain))
     return traced_instead(plain, traced_shape_of(t));
@@ -224,15 +224,15 @@ PyObject *array_method(PyObject *original, const char *name, Args args, std::siz
 PyObject *version_property(PyObject *original, const char *name, PyObject *tensor, PyObject *) {
   if (trace::made_its_memory(THPVariable_Unpack(tensor)))
     return plain_property(original, name, tensor, nullptr);
-  trace::refuse_read(
+  trace::reject_read(
       fmt::format("the body reads Tensor.{} at {}, which differs at each call. Move the "
                   "read out of the function.",
                   name, line()));
 }
 
 PyObject *unrecorded_method(PyObject *, const char *name, Args, std::size_t, PyObject *) {
-  trace::refuse(
-      trace::Refusal::trace,
+  trace::reject(
+      trace::Rejection::trace,
       fmt::format("Tensor.{} at {} is not recorded in a graph. Do it outside of the function.",
                   name, line()));
 }
@@ -290,7 +290,7 @@ PyObject *data_property(PyObject *original, const char *, PyObject *tensor, PyOb
     change = kind_change(t, data);
   }
   if (!change.empty())
-    trace::refuse(trace::Refusal::trace,
+    trace::reject(trace::Rejection::trace,
                   fmt::format("the body sets Tensor.data at {}, and changes the tensor by that {}. "
                               "Do it outside of the function, or give the new tensor another name.",
                               line(), change));

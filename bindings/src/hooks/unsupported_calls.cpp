@@ -46,11 +46,11 @@ constexpr std::string_view kShards =
 constexpr std::string_view kProcesses =
     "the body calls torch.distributed.{} at {}, which is not recorded in a graph. {}";
 
-struct Refused {
+struct Rejected {
   std::string_view name;
   std::string_view why;
 };
-constexpr Refused kRefused[] = {
+constexpr Rejected kRejected[] = {
     {"_enter_dual_level", kForward},         {"_push_on_torch_dispatch_stack", kMode},
     {"_vmap_increment_nesting", kTransform}, {"_grad_increment_nesting", kTransform},
     {"_jvp_increment_nesting", kTransform},  {"_func_increment_nesting", kTransform},
@@ -79,9 +79,9 @@ constexpr OfProcesses kOfProcesses[] = {
 
 /// Why a function of torch.distributed can't be in a graph; empty: it can.
 std::string why_alone(std::string_view name) {
-  for (const OfProcesses &refused : kOfProcesses)
-    if (refused.functions.find(fmt::format(" {} ", name)) != std::string_view::npos)
-      return fmt::format(kProcesses, name, text(user_line()), refused.remedy);
+  for (const OfProcesses &rejected : kOfProcesses)
+    if (rejected.functions.find(fmt::format(" {} ", name)) != std::string_view::npos)
+      return fmt::format(kProcesses, name, text(user_line()), rejected.remedy);
   return {};
 }
 
@@ -108,20 +108,20 @@ std::string said(std::string_view why) { return fmt::format(fmt::runtime(why), t
 
 } // namespace
 
-std::string why_refused(PyObject *function, PyFrameObject *frame) {
+std::string why_rejected(PyObject *function, PyFrameObject *frame) {
   const std::string_view name = reinterpret_cast<PyCFunctionObject *>(function)->m_ml->ml_name;
   PyObject *self = PyCFunction_GET_SELF(function);
   if (name == "_push_saved_tensors_default_hooks")
     return is_torchs_own(frame) ? std::string() : said(kSaved);
   if ((name == "register_hook" || name == "register_prehook") && self && is_grad_fn(self))
     return said(kHook);
-  for (const Refused &refused : kRefused)
-    if (name == refused.name)
-      return said(refused.why);
+  for (const Rejected &rejected : kRejected)
+    if (name == rejected.name)
+      return said(rejected.why);
   return {};
 }
 
-std::string why_refused(PyFrameObject *frame) {
+std::string why_rejected(PyFrameObject *frame) {
   PyCodeObject *code = PyFrame_GetCode(frame);
   const bool torchs = origin_of(code) == Origin::torch;
   const std::string_view name = torchs ? utf8(code->co_qualname) : "";

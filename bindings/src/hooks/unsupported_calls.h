@@ -12,8 +12,8 @@ namespace tracehost::python {
 /// Requires: GIL held.
 
 /// For a C function that `frame` calls.
-std::string why_refused(PyObject *function, PyFrameObject *frame);
+std::string why_rejected(PyObject *function, PyFrameObject *frame);
 /// For Python code of torch that begins to run.
-std::string why_refused(PyFrameObject *frame);
+std::string why_rejected(PyFrameObject *frame);
 
 } // namespace tracehost::python

@@ -19,8 +19,8 @@ void check_optimizer(PyFrameObject *frame) {
   if (origin_of(code) != Origin::torch ||
       !std::string_view(utf8(code->co_filename)).ends_with("/torch/optim/lbfgs.py"))
     return;
-  trace::refuse(
-      trace::Refusal::trace,
+  trace::reject(
+      trace::Rejection::trace,
       fmt::format("the body runs torch.optim.LBFGS at {}, which chooses its next step by numbers "
                   "that it computes. Call its step() outside of the function, with a function "
                   "that computes the loss.",

@@ -130,7 +130,7 @@ PyObject *traced_size_of(const at::Tensor &tensor, std::int64_t dimension) {
 }
 
 PyObject *traced_shape_of(const at::Tensor &tensor) {
-  if (!trace::relaxing())
+  if (!trace::has_dynamic_sizes())
     return nullptr;
   bool any = false;
   py::tuple sizes(static_cast<std::size_t>(tensor.dim()));
@@ -163,9 +163,9 @@ PyObject *value_of(PyObject *number) {
 }
 
 /// If that is unsupported and the body continues without a trace, the body gets the number.
-static std::int64_t pinned(const at::Tensor &size, const std::string &why) {
+static std::int64_t number_of(const at::Tensor &size, const std::string &why) {
   try {
-    return trace::pin_size(size, why);
+    return trace::specialize_size(size, why);
   } catch (const trace::Abandoned &) {
     const trace::PausedWithData paused;
     return size.item().toLong();
@@ -178,7 +178,7 @@ static PyObject *needed(const at::Tensor &number, const std::string &how) {
   check_left(number);
   if (trace::active() && !trace::abandoned()) {
     if (trace::is_traced_size(number))
-      return PyLong_FromLongLong(pinned(number, how + " of a size"));
+      return PyLong_FromLongLong(number_of(number, how + " of a size"));
     try {
       trace::need_number(number, how);
     } catch (const trace::Abandoned &) {
@@ -188,18 +188,20 @@ static PyObject *needed(const at::Tensor &number, const std::string &how) {
   return number_of(number);
 }
 
-PyObject *pin_sizes(PyObject *object, const std::string &why) {
+PyObject *specialize_sizes(PyObject *object, const std::string &why) {
   auto held = py::reinterpret_steal<py::object>(object);
-  const auto pin = [&](PyObject *size) { return py::int_(pinned(THPVariable_Unpack(size), why)); };
+  const auto number = [&](PyObject *size) {
+    return py::int_(number_of(THPVariable_Unpack(size), why));
+  };
   if (is_traced_number(object))
-    return pin(object).release().ptr();
+    return number(object).release().ptr();
   if (Py_TYPE(object) != &THPSizeType)
     return held.release().ptr();
   py::tuple sizes(static_cast<std::size_t>(PyTuple_GET_SIZE(object)));
   for (std::size_t d = 0; d < sizes.size(); ++d) {
     PyObject *size = PyTuple_GET_ITEM(object, d);
-    sizes[d] =
-        is_traced_number(size) ? py::object(pin(size)) : py::reinterpret_borrow<py::object>(size);
+    sizes[d] = is_traced_number(size) ? py::object(number(size))
+                                      : py::reinterpret_borrow<py::object>(size);
   }
   PyObject *result = PyObject_CallOneArg(reinterpret_cast<PyObject *>(&THPSizeType), sizes.ptr());
   if (!result)
@@ -276,8 +278,8 @@ void add_traced_number(py::module_ &m) {
                ? py::reinterpret_steal<py::object>(make_traced_number(unpack(tensor)))
                : tensor;
   });
-  m.def("_pin_size",
-        [](py::handle size, const std::string &why) { return pinned(unpack(size), why); });
+  m.def("_specialize_size",
+        [](py::handle size, const std::string &why) { return number_of(unpack(size), why); });
   // The value, on its way to an op as a constant.
   m.def("_number_given", [](py::handle number) {
     check_left(unpack(number));
@@ -309,7 +311,7 @@ void add_traced_number(py::module_ &m) {
   });
   m.def("_number_value", [](py::handle number) {
     if (trace::lifted() && is_live_size(number))
-      return py::object(py::int_(trace::pin_size(unpack(number), "a size in init_scope")));
+      return py::object(py::int_(trace::specialize_size(unpack(number), "a size in init_scope")));
     const trace::PausedWithData paused;
     return py::reinterpret_steal<py::object>(number_of(unpack(number)));
   });

@@ -43,7 +43,7 @@ PyObject *python_number(const c10::IValue &value);
 PyObject *value_of(PyObject *number);
 
 /// What holds only numbers, where `object` (stolen) is a traced size or a torch.Size with some.
-PyObject *pin_sizes(PyObject *object, const std::string &why);
+PyObject *specialize_sizes(PyObject *object, const std::string &why);
 
 /// `tensor.size(dimension)`, `tensor.shape` as the body gets them; null where nothing is traced.
 PyObject *traced_size_of(const at::Tensor &tensor, std::int64_t dimension);

@@ -107,7 +107,7 @@ void Finish::mark_handed_out(std::span<PyObject *const> objects) {
 
 // ---- what changed -------------------------------------------------------------------------------
 
-bool Finish::is_watched(int container) const {
+bool Finish::is_guarded(int container) const {
   return watch_values_ && !graph_.objects[graph_.containers[container].object].typed;
 }
 
@@ -121,7 +121,7 @@ bool Finish::repeat(const Change &change, Rebound &rebound) {
                slot->expect == Expect::same || slot->expect == Expect::number);
   PyObject *key = change.key.get(); // one that may hold other things is not kept alive
   const bool can_be_told =
-      (is_watched(change.container) || held_tensor) && (!key || !may_hold(key));
+      (is_guarded(change.container) || held_tensor) && (!key || !may_hold(key));
   const bool number = change.now && !change.has_tensor && change.now.get() != Py_None;
   if (number && !can_be_told)
     return false;
@@ -153,7 +153,7 @@ bool Finish::repeat(const Change &change, Rebound &rebound) {
 /// cache, a list that is used up. Numbers may be counters.
 bool Finish::was_read(const Change &change) const {
   const Container &c = graph_.containers[change.container];
-  if (!is_watched(change.container))
+  if (!is_guarded(change.container))
     return false;
   if (change.slot < 0)
     return c.read ||
@@ -170,12 +170,12 @@ bool Finish::was_read(const Change &change) const {
 /// `log.append("x")`, and then `len(log)`: what was there before has a part in it.
 bool Finish::is_read_later(const Change &change) const {
   const Container &c = graph_.containers[change.container];
-  return change.slot < 0 && is_watched(change.container) && is_collection(c.place) && c.read_later;
+  return change.slot < 0 && is_guarded(change.container) && is_collection(c.place) && c.read_later;
 }
 
 /// A list that is sorted, emptied or filled again: what it becomes depends on what it was.
 bool Finish::is_rewritten(const Change &change) const {
-  return is_watched(change.container) && graph_.containers[change.container].rewritten;
+  return is_guarded(change.container) && graph_.containers[change.container].rewritten;
 }
 
 /// A later call does not do to another object what this one did to the trace's.
@@ -312,7 +312,7 @@ std::shared_ptr<Guards> Finish::guards() {
       continue;
     }
     const bool typed = graph_.objects[from.object].typed;
-    const bool watch = is_watched(static_cast<int>(i));
+    const bool watch = is_guarded(static_cast<int>(i));
     Container c;
     c.place = from.place;
     c.open = from.open || !watch;

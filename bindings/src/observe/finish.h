@@ -52,7 +52,7 @@ private:
   void mark_way(int container);
   void tie_to_object(int container);
   void changed(const Change &change);
-  bool is_watched(int container) const;
+  bool is_guarded(int container) const;
   bool was_read(const Change &change) const;
   bool is_read_later(const Change &change) const;
   bool is_rewritten(const Change &change) const;

@@ -271,8 +271,8 @@ void Reads::check_index(PyObject *list) {
     if (!is_traced_number(PyList_GET_ITEM(list, i)))
       continue;
     try { // the body's end raises again: CPython knows no C++ exception here
-      trace::refuse(
-          trace::Refusal::value_read,
+      trace::reject(
+          trace::Rejection::value_read,
           "a list with a number that the body has read from a tensor is an index at " +
               text(user_line()) +
               ", in code that is not converted. Make a tensor of it: torch.tensor(list).");

@@ -63,8 +63,8 @@ private:
   void load_super(PyObject *super, PyObject *name);
   void load_item(PyObject *container, PyObject *key);
   static void check_index(PyObject *list);
-  void refuse_number(const char *what, const char *instead);
-  void refuse_type();
+  void reject_number(const char *what, const char *instead);
+  void reject_type();
   void check_identity(PyObject *a, PyObject *b);
   void check_types(PyObject *a, PyObject *b);
   void check_lookup(PyObject *element, PyObject *container);

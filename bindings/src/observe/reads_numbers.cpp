@@ -14,8 +14,8 @@
 /// all the same, and `n is True` is false: code that is not converted would go another way than
 /// eager.
 ///
-///     if type(n) is int: ...     identify(TracedNumber, int)   refused
-///     TABLE[type(n)]             an item of a dict with int    refused
+///     if type(n) is int: ...     identify(TracedNumber, int)   rejected
+///     TABLE[type(n)]             an item of a dict with int    rejected
 ///     type(n) is list            false for each number         as eager
 ///
 /// Code of Python's library and of torch is let be: copy and pytree ask for a type to find nothing.
@@ -52,11 +52,11 @@ bool holds_type_of_number(PyObject *container) {
 } // namespace
 
 /// CPython handles no C++ exception here, so the end of the body raises again.
-void Reads::refuse_number(const char *what, const char *instead) {
+void Reads::reject_number(const char *what, const char *instead) {
   if (!trace::recording() || is_library(origin_of(frame_->code)))
     return;
   try {
-    trace::refuse(trace::Refusal::value_read,
+    trace::reject(trace::Rejection::value_read,
                   fmt::format("{} of a number that the body has read from a tensor is asked for at "
                               "{}, in code that is not converted. There the number is of a class "
                               "of its own. {}, or convert the code (autograph.convert).",
@@ -66,12 +66,12 @@ void Reads::refuse_number(const char *what, const char *instead) {
   }
 }
 
-void Reads::refuse_type() { refuse_number("type()", "Ask isinstance(n, int)"); }
+void Reads::reject_type() { reject_number("type()", "Ask isinstance(n, int)"); }
 
 /// `a is b`.
 void Reads::check_identity(PyObject *a, PyObject *b) {
   if ((is_traced_number(a) && PyBool_Check(b)) || (is_traced_number(b) && PyBool_Check(a)))
-    refuse_number("the identity", "Ask bool(n)");
+    reject_number("the identity", "Ask bool(n)");
   check_types(a, b);
 }
 
@@ -79,19 +79,19 @@ void Reads::check_identity(PyObject *a, PyObject *b) {
 void Reads::check_types(PyObject *a, PyObject *b) {
   if ((is_traced_number_class(a) && is_type_of_number(b)) ||
       (is_traced_number_class(b) && is_type_of_number(a)))
-    refuse_type();
+    reject_type();
 }
 
 /// `element in container`, `container[element]`.
 void Reads::check_lookup(PyObject *element, PyObject *container) {
   if (is_traced_number_class(element) && holds_type_of_number(container))
-    refuse_type();
+    reject_type();
 }
 
 /// `type(n).__name__`, `type(n)(3)`, `issubclass(type(n), int)`.
 void Reads::check_use_of_type(PyObject *object) {
   if (is_traced_number_class(object))
-    refuse_type();
+    reject_type();
 }
 
 } // namespace tracehost::python

@@ -31,33 +31,33 @@ constexpr std::size_t kMostNodes = 1'000'000;
 void check_leaf(PyObject *object, Purpose purpose) {
   const PyTypeObject *type = Py_TYPE(object);
   const char *name = type->tp_name;
-  const auto refuse = [&](const char *why) {
+  const auto reject = [&](const char *why) {
     raise(errors().signature,
           fmt::format("{} {} {}", std::strchr("aeiou", *name) ? "an" : "a", name, why));
   };
   if (PyAnySet_Check(object))
-    refuse("has no fixed order. Use a tuple, or sorted(...) of it.");
+    reject("has no fixed order. Use a tuple, or sorted(...) of it.");
   if (is_array(object) && purpose == Purpose::argument)
-    refuse("is no tensor. Use torch.as_tensor(value).");
+    reject("is no tensor. Use torch.as_tensor(value).");
   if (is_array(object) && !is_constant_scalar(object))
-    refuse("has memory that something else has too, or holds objects. Return array.copy(), or of "
+    reject("has memory that something else has too, or holds objects. Return array.copy(), or of "
            "objects array.tolist().");
   if (purpose == Purpose::result)
     return; // describe_result() reports what can't come back
   if (PyWeakref_Check(object))
-    refuse("may be dead at the next call. Pass the object itself.");
+    reject("may be dead at the next call. Pass the object itself.");
   if (PyMemoryView_Check(object) || std::string_view(name) == "array.array")
-    refuse("changes without notice. Pass torch.frombuffer(...), or bytes(...) of it.");
+    reject("changes without notice. Pass torch.frombuffer(...), or bytes(...) of it.");
   if (std::string_view(Py_TYPE(type)->tp_name).starts_with("_ctypes."))
-    refuse("of ctypes changes without notice. Pass its values.");
+    reject("of ctypes changes without notice. Pass its values.");
   if (type->tp_flags & Py_TPFLAGS_HEAPTYPE) {
     const std::string_view text = name;
     if (text == "SymInt" || text == "SymFloat" || text == "SymBool")
-      refuse("belongs to another tracer. Pass int(value), or a tensor.");
+      reject("belongs to another tracer. Pass int(value), or a tensor.");
     return;
   }
   if (PyIter_Check(object) && !std::string_view(name).starts_with("_io."))
-    refuse("is used up by the first call. Pass a list or a tuple.");
+    reject("is used up by the first call. Pass a list or a tuple.");
 }
 
 } // namespace

@@ -95,7 +95,7 @@ void flatten(const Binder &binder, const Bound &bound, PyObject *self, UserValue
   for (std::size_t slot = 0; slot < walk.specs.size(); ++slot)
     for (std::size_t d = 0; walk.specs[slot] && d < signature.slots[slot].sizes.size(); ++d)
       if (!walk.specs[slot]->shape || (*walk.specs[slot]->shape)[d] == kAnySize)
-        signature.slots[slot].relax(d);
+        signature.slots[slot].make_dynamic(d);
   found.roots = std::move(walk.roots);
   found.root_nodes = std::move(walk.root_nodes);
   found.kept = std::move(walk.kept);

@@ -168,7 +168,7 @@ bool can_return(PyObject *leaf, const Node &node) {
          PyComplex_Check(leaf) || PyBytes_Check(leaf) || is_array(leaf);
 }
 
-[[noreturn]] void refuse(const std::string &function, PyTypeObject *type) {
+[[noreturn]] void reject(const std::string &function, PyTypeObject *type) {
   raise(PyExc_TypeError,
         fmt::format("{} returned a {}, which a later call could not make again. Return tensors, "
                     "numbers, strings, None, dtypes, devices, enums, or tuples, lists, dicts, "
@@ -214,11 +214,11 @@ OutputSpec describe_result(PyObject *result, const std::string &function,
       continue;
     if (node.is_container()) {
       if (!can_be_made(*static_cast<const ContainerType *>(node.payload.atom)))
-        refuse(function, reinterpret_cast<PyTypeObject *>(object));
+        reject(function, reinterpret_cast<PyTypeObject *>(object));
       continue;
     }
     if (!can_return(object, node) && !is_factory(spec.nodes, i, name))
-      refuse(function, Py_TYPE(object));
+      reject(function, Py_TYPE(object));
     auto constant = std::make_shared<Constant>(object);
     node.kind = Kind::atom;
     node.payload.atom = constant.get();

@@ -54,7 +54,7 @@ void check_hashable(PyObject *object, const char *method, PyObject *type) {
     return;
   if (!PyErr_ExceptionMatches(PyExc_Exception))
     rethrow();
-  refuse_user_method(object, method,
+  reject_user_method(object, method,
                      fmt::format("returned a {}, which is not hashable ({}). Return a hashable "
                                  "value, or an object with is_subtype_of, __eq__ and __hash__.",
                                  Py_TYPE(type)->tp_name, error_text()));
@@ -62,7 +62,7 @@ void check_hashable(PyObject *object, const char *method, PyObject *type) {
 
 } // namespace
 
-void refuse_user_method(PyObject *object, const char *name, const std::string &reason) {
+void reject_user_method(PyObject *object, const char *name, const std::string &reason) {
   PyObject *type = nullptr, *cause = nullptr, *traceback = nullptr;
   PyErr_Fetch(&type, &cause, &traceback);
   PyErr_NormalizeException(&type, &cause, &traceback);
@@ -96,7 +96,7 @@ Owned call_user_method(PyObject *object, const char *name, PyObject *first, PyOb
   if (!result) {
     if (!PyErr_ExceptionMatches(PyExc_Exception) || PyErr_ExceptionMatches(errors().base))
       rethrow();
-    refuse_user_method(object, name, "raised " + error_text());
+    reject_user_method(object, name, "raised " + error_text());
   }
   return result;
 }
@@ -128,10 +128,10 @@ Owned user_type(PyObject *object) {
   if (!type) {
     if (!PyErr_ExceptionMatches(PyExc_Exception))
       rethrow();
-    refuse_user_method(object, kType, "raised " + error_text());
+    reject_user_method(object, kType, "raised " + error_text());
   }
   if (is_tensor(type.get()))
-    refuse_user_method(object, kType,
+    reject_user_method(object, kType,
                        "returned a tensor, which has no equality. Return a hashable value.");
   check_hashable(object, kType, type.get());
   return type;
@@ -147,7 +147,7 @@ bool same_user_type(PyObject *a, PyTypeObject *a_of, PyObject *b, PyTypeObject *
 bool is_subtype(PyObject *type, PyObject *of) {
   const Owned result = call_user_method(type, kSubtype, of);
   if (!PyBool_Check(result.get()))
-    refuse_user_method(
+    reject_user_method(
         type, kSubtype,
         fmt::format("returned {}. Return True or False.", shown_result(result.get())));
   return result.get() == Py_True;
@@ -164,7 +164,7 @@ Owned common_supertype(PyObject *type, PyObject *other) {
   if (made.get() == Py_None)
     return Owned();
   if (is_tensor(made.get()) || !is_trace_type(made.get()))
-    refuse_user_method(type, kJoin,
+    reject_user_method(type, kJoin,
                        fmt::format("returned {}. Return a trace type, or None where there is none "
                                    "above both.",
                                    shown_result(made.get())));
@@ -173,7 +173,7 @@ Owned common_supertype(PyObject *type, PyObject *other) {
     if (below != made.get() &&
         !same_user_type(below, Py_TYPE(below), made.get(), Py_TYPE(made.get())) &&
         !is_subtype(below, made.get()))
-      refuse_user_method(type, kJoin,
+      reject_user_method(type, kJoin,
                          fmt::format("returned {}, of which {} is no subtype by its is_subtype_of.",
                                      shown_result(made.get()), shown_result(below)));
   return made;

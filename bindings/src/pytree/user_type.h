@@ -45,7 +45,7 @@ PyObject *user_method(PyObject *object, const char *name);
 Owned call_user_method(PyObject *object, const char *name, PyObject *first = nullptr,
                        PyObject *second = nullptr);
 /// Throws a SignatureError: `UpTo.to_tensors() {reason}`; what is set, if anything, is its cause.
-[[noreturn]] void refuse_user_method(PyObject *object, const char *name, const std::string &reason);
+[[noreturn]] void reject_user_method(PyObject *object, const char *name, const std::string &reason);
 /// `int 3`, for messages.
 std::string shown_result(PyObject *object);
 

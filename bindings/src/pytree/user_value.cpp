@@ -40,7 +40,7 @@ Owned context_of(PyObject *value, const std::vector<Owned> &tensors, const char 
 /// The items of a list or tuple that a method gave.
 std::vector<Owned> items(PyObject *type, const char *method, PyObject *given, const char *of) {
   if (!PyList_Check(given) && !PyTuple_Check(given))
-    refuse_user_method(type, method,
+    reject_user_method(type, method,
                        fmt::format("returned {}. Return a list of {}.", shown_result(given), of));
   std::vector<Owned> result;
   for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(given); ++i)
@@ -53,7 +53,7 @@ std::vector<Owned> to_tensors(PyObject *type, PyObject *value) {
   std::vector<Owned> result = items(type, "to_tensors", given.get(), "tensors");
   for (std::size_t i = 0; i < result.size(); ++i)
     if (!is_tensor(result[i].get()))
-      refuse_user_method(type, "to_tensors",
+      reject_user_method(type, "to_tensors",
                          fmt::format("returned a list whose item {} is {}. Return a list of "
                                      "tensors.",
                                      i, shown_result(result[i].get())));
@@ -65,20 +65,20 @@ std::vector<TensorSpec> specs_of(PyObject *type, const std::vector<Owned> &tenso
   const Owned given = call_user_method(type, "flatten");
   const std::vector<Owned> found = items(type, "flatten", given.get(), "TensorSpecs");
   if (found.size() != tensors.size())
-    refuse_user_method(type, "flatten",
+    reject_user_method(type, "flatten",
                        fmt::format("returned {} TensorSpecs, and to_tensors() {} tensors.",
                                    found.size(), tensors.size()));
   std::vector<TensorSpec> result;
   for (std::size_t i = 0; i < found.size(); ++i) {
     const TensorSpec *spec = as_tensor_spec(found[i].get());
     if (!spec)
-      refuse_user_method(type, "flatten",
+      reject_user_method(type, "flatten",
                          fmt::format("returned a list whose item {} is {}. Return a list of "
                                      "TensorSpecs.",
                                      i, shown_result(found[i].get())));
     const at::Tensor &tensor = THPVariable_Unpack(tensors[i].get());
     if (!is_compatible_with(*spec, tensor))
-      refuse_user_method(type, "flatten",
+      reject_user_method(type, "flatten",
                          fmt::format("says {} of item {}, and to_tensors() gave {}.", spec->text(),
                                      i, TensorSpec::of(tensor).text()));
     result.push_back(*spec);
@@ -96,7 +96,7 @@ PyObject *from_tensors(const UserValue &v) {
   Owned made = call_user_method(v.type.get(), "from_tensors", iterator.get());
   const Py_ssize_t left = PyObject_LengthHint(iterator.get(), 0);
   if (left > 0)
-    refuse_user_method(v.type.get(), "from_tensors",
+    reject_user_method(v.type.get(), "from_tensors",
                        fmt::format("took {} of the {} tensors that to_tensors() gave.",
                                    v.tensors.size() - static_cast<std::size_t>(left),
                                    v.tensors.size()));

@@ -57,7 +57,7 @@ struct ToPython {
   }
 };
 
-[[noreturn]] void refuse(PyObject *object, const std::string &what) {
+[[noreturn]] void reject(PyObject *object, const std::string &what) {
   throw Error(fmt::format("{} is a {}, for which C++ has no value. Return tensors, numbers, "
                           "strings, and lists, tuples and dicts of them.",
                           what, Py_TYPE(object)->tp_name));
@@ -139,7 +139,7 @@ Value from_python(PyObject *object, const std::string &what) {
   }
   if (PyTuple_Check(object))
     return sequence<Tuple>(object, what);
-  refuse(object, what);
+  reject(object, what);
 }
 
 } // namespace tracehost::python

@@ -169,12 +169,12 @@ class Call:
             return [self._checked(result, 0)]
         if not self.dtypes:
             if result is not None:
-                self._refuse(f"returned {_kind(result)}, but no result is declared", "None")
+                self._reject(f"returned {_kind(result)}, but no result is declared", "None")
             return []
         if not isinstance(result, (list, tuple)):
-            self._refuse(f"returned {_kind(result)}, not the list of {len(self.dtypes)} declared")
+            self._reject(f"returned {_kind(result)}, not the list of {len(self.dtypes)} declared")
         if len(result) != len(self.dtypes):
-            self._refuse(f"returned {len(result)} results, not the {len(self.dtypes)} declared")
+            self._reject(f"returned {len(result)} results, not the {len(self.dtypes)} declared")
         return [self._checked(value, i) for i, value in enumerate(result)]
 
     def structured(self, results: list[torch.Tensor]) -> Any:
@@ -185,13 +185,13 @@ class Call:
         if not isinstance(value, torch.Tensor):
             value = self._converted(value, i)
         elif value.dtype is not dtype:
-            self._refuse(
+            self._reject(
                 f"returned a tensor of {value.dtype}{self._of(i)}, not the declared {dtype}",
                 f"{value.dtype}",
                 f"result.to({dtype})",
             )
         if not fits(value.shape, shape):
-            self._refuse(
+            self._reject(
                 f"returned a tensor of shape {list(value.shape)}{self._of(i)}, not the declared "
                 f"{shape}"
             )
@@ -204,23 +204,23 @@ class Call:
             made = torch.as_tensor(value)
             if made.dtype is not dtype:
                 name = name_of(dtype)
-                self._refuse(
+                self._reject(
                     f"returned an array of {value.dtype}{self._of(i)}, not the declared {dtype}",
                     f"{made.dtype}",
                     f"result.astype('{name}')" if hasattr(numpy, name) else "a tensor of it",
                 )
             return made
         if not isinstance(value, _NUMBERS):
-            self._refuse(f"returned {_kind(value)}{self._of(i)}, not a tensor of {dtype}")
+            self._reject(f"returned {_kind(value)}{self._of(i)}, not a tensor of {dtype}")
         try:
             return as_tensor(TensorSpec([], dtype), value)
         except Unfit as why:
-            self._refuse(f"returned {value!r}{self._of(i)}, not a tensor of {dtype}: {why}")
+            self._reject(f"returned {value!r}{self._of(i)}, not a tensor of {dtype}: {why}")
 
     def _of(self, i: int) -> str:
         return "" if self.single else f" as result {i}"
 
-    def _refuse(self, what: str, declare: str = "", convert: str = "") -> Any:
+    def _reject(self, what: str, declare: str = "", convert: str = "") -> Any:
         where = self.where or _tracehost.here()
         remedy = f" Return {convert}, or declare {declare}." if convert else " Change one of them."
         raise SignatureError(f"{self.what} '{self.name}' at {where} {what}.{remedy}")
@@ -255,5 +255,5 @@ def _shapes(shape: Any, what: str, single: bool, count: int) -> list[list[int | 
 
 def _size_of(size: Any, what: str) -> int | None:
     if type(size) is TracedNumber:
-        return _tracehost._pin_size(size, f"a {what}'s shape")
+        return _tracehost._specialize_size(size, f"a {what}'s shape")
     return None if size is None else int(size)

@@ -13,7 +13,7 @@ from .monitor import counted
 
 
 @dataclass(frozen=True)
-class PinnedSize:
+class SpecializedSize:
     """A size that was to be any, and had to stay exact."""
 
     path: str
@@ -36,11 +36,11 @@ class Specialization:
     first_call: str  # `train.py:12`; empty: not known
     ops: int
     captures: int
-    relaxed: bool  # some size may be any
-    pinned: tuple[PinnedSize, ...]
+    dynamic: bool  # some size may be any
+    specialized: tuple[SpecializedSize, ...]
     calls_python: bool  # by a py_function
     # what the body reaches that may change unseen: `TABLE (net.py): numpy.ndarray`
-    unwatched: tuple[str, ...]
+    unguarded: tuple[str, ...]
 
     def __str__(self) -> str:
         at = f" at {self.first_call}" if self.first_call else ""
@@ -49,9 +49,9 @@ class Specialization:
             f"{counted(self.ops, 'op')}, {counted(self.captures, 'capture')}, "
             f"traced in {self.trace_ms:.1f} ms{at}"
         )
-        if self.unwatched:
-            text += f"\n   not guarded, may change unseen: {', '.join(self.unwatched)}"
-        return "\n".join([text, *(f"   {pin}" for pin in self.pinned)])
+        if self.unguarded:
+            text += f"\n   not guarded, may change unseen: {', '.join(self.unguarded)}"
+        return "\n".join([text, *(f"   {one}" for one in self.specialized)])
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ class Difference:
     """Why a specialization does not serve."""
 
     path: str
-    cause: str  # "shape", "dtype", "value", "watched" ...
+    cause: str  # "shape", "dtype", "value", "guard" ...
     dimension: int | None
     before: str  # what the specialization has
     after: str  # what the call brings
@@ -106,7 +106,7 @@ class Explanation:
 
 
 def _specialization(fields: dict[str, Any]) -> Specialization:
-    fields["pinned"] = tuple(PinnedSize(*pin) for pin in fields["pinned"])
+    fields["specialized"] = tuple(SpecializedSize(*one) for one in fields["specialized"])
     return Specialization(**fields)
 
 
@@ -160,5 +160,5 @@ def _explain(self: Function, /, *args: Any, **kwargs: Any) -> Explanation:
 Function.explain = _explain
 Function.specializations = _specializations
 Function.report = _report
-for _class in (Difference, Explanation, PinnedSize, Specialization):
+for _class in (Difference, Explanation, SpecializedSize, Specialization):
     _class.__module__ = "tracehost"

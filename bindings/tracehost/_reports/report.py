@@ -42,7 +42,7 @@ class Event:
     """trace: ops of the graph"""
     hits: int = 0
     """evict, mismatch: calls that it served in its life"""
-    relaxed: bool = False
+    dynamic: bool = False
     """trace: some dimensions are dynamic"""
     requested: bool = False
     """trace: asked for by get_concrete_function, not made by a call"""

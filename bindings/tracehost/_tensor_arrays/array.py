@@ -10,7 +10,7 @@ import torch
 from .. import _tracehost
 from .._traced.traced_number import compute
 from ..autograph.staging.state import as_number, is_read, is_tensor
-from ..autograph.staging.where import line, refuse
+from ..autograph.staging.where import line, reject
 from .elements import Elements, check_integer, traced
 
 
@@ -124,7 +124,7 @@ class Array:
         size = self.size()
         if not is_read(size):
             return int(size)
-        refuse(
+        reject(
             f"len() of a TensorArray at {line()} needs the number of its elements, which the graph decides. Use "
             "its size(), a traced number."
         )
@@ -165,7 +165,7 @@ class Array:
     def _items(self) -> list[torch.Tensor | None]:
         """The Python list, where there is no graph, which would keep what it holds at the trace."""
         if _tracehost.recording():
-            refuse(
+            reject(
                 f"a TensorArray that was made outside of the traced function is used at {line()}. Make it in the "
                 "function, of a tensor that is passed: TensorArray(dtype).unstack(tensor)."
             )

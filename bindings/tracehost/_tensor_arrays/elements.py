@@ -15,7 +15,7 @@ from .._tracehost import _number_is_size, recording, row_count, sizes_now
 from ..autograph.staging.conditions import raise_if
 from ..autograph.staging.containers import bodies
 from ..autograph.staging.state import as_number, as_tensor, is_number, is_read, is_tensor
-from ..autograph.staging.where import line, refuse
+from ..autograph.staging.where import line, reject
 
 _KINDS = (bool, int, float)
 ROW = -1
@@ -84,7 +84,7 @@ class Elements:
                 f"{list(before)}"
             )
         if staged:
-            refuse(
+            reject(
                 f"an element of shape {list(shape)} is written at {line()} to a TensorArray whose elements have "
                 f"shape {list(before)}: in a graph they have one shape, also with infer_shape=False. Pad them to "
                 "one shape."

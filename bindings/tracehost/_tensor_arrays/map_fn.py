@@ -102,19 +102,19 @@ class _Results:
     def write(self, i: Any, result: Any) -> None:
         leaves, spec = flatten(result)
         if spec != self.spec:
-            self._refuse(result)
+            self._reject(result)
         for array, declared, leaf in zip(self.arrays, self.specs, leaves):
             if not is_tensor(leaf):
                 try:
                     leaf = array.as_element(leaf)
                 except TypeError:
-                    self._refuse(result)
+                    self._reject(result)
             if leaf.dtype != array.dtype:
-                self._refuse(result)
+                self._reject(result)
             _check_shape(declared, leaf, self.where)
             array.write(i, leaf)
 
-    def _refuse(self, result: Any) -> NoReturn:
+    def _reject(self, result: Any) -> NoReturn:
         found = dtypes_in(result)
         expected = self.spec.unflatten([array.dtype for array in self.arrays])
         leaves, _ = flatten(found)

@@ -41,7 +41,7 @@ class Call:
         self.function = function
         self.name = name
         self.where = _tracehost.here()
-        self.exact = not _tracehost.relaxing()
+        self.exact = not _tracehost.has_dynamic_sizes()
         self.result: tuple[Any, list[Any]] | None = None
         """structure of what it returned at the trace; its leaves, of tensors dtype and shape"""
         leaves, self.tree = _pytree.tree_flatten((args, kwargs))
@@ -65,7 +65,7 @@ class Call:
         if self.result is None:
             self.result = tree, told
         elif self.result != (tree, told):
-            self._refuse(tree, told)
+            self._reject(tree, told)
         return [value for value in values if isinstance(value, torch.Tensor)]
 
     def structured(self, results: list[torch.Tensor]) -> Any:
@@ -80,7 +80,7 @@ class Call:
             return value
         return _Like((value.dtype, tuple(value.shape) if self.exact else value.dim()))
 
-    def _refuse(self, tree: Any, told: list[Any]) -> None:
+    def _reject(self, tree: Any, told: list[Any]) -> None:
         before, kept = self.result
         if tree != before:
             what = f"{tree}, and {before} when it was traced"

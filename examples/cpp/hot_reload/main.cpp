@@ -54,14 +54,14 @@ struct Load {
 int run(const fs::path &folder) {
   const fs::path live = folder / "live.thz";
   replace(live, folder / "version1.thz");
-  int refused = 0, reloaded = 0;
+  int rejected = 0, reloaded = 0;
   tracehost::Watcher watcher(live.string(),
                              {.interval = std::chrono::milliseconds(0), // looked at below
                               .on_reload = [&](const tracehost::Archive &) { ++reloaded; },
                               .on_error =
                                   [&](const std::string &message) {
                                     std::printf("kept the old one: %s\n", message.c_str());
-                                    ++refused;
+                                    ++rejected;
                                   }});
   const tracehost::Function add = watcher["add"];
 
@@ -88,11 +88,11 @@ int run(const fs::path &folder) {
   load.ends = true;
   for (auto &thread : threads)
     thread.join();
-  std::printf("%ld calls, %ld failed; %ld, %ld and %ld by the versions; %d reloads, %d refused\n",
+  std::printf("%ld calls, %ld failed; %ld, %ld and %ld by the versions; %d reloads, %d rejected\n",
               load.calls.load(), load.failed.load(), load.answers[1].load(), load.answers[2].load(),
-              load.answers[3].load(), reloaded, refused);
+              load.answers[3].load(), reloaded, rejected);
   const bool all = load.answers[1] > 0 && load.answers[2] > 0 && load.answers[3] > 0;
-  return load.failed == 0 && all && reloaded == 5 && refused == 5 ? 0 : 1;
+  return load.failed == 0 && all && reloaded == 5 && rejected == 5 ? 0 : 1;
 }
 
 } // namespace

@@ -74,7 +74,7 @@ struct Made {
     parameters->defaults = {"", "'relu'"};
     s.parameters = parameters;
     TensorMeta x = TensorMeta::of(at::zeros({4, 3}));
-    x.relax(0);
+    x.make_dynamic(0);
     s.slots = {x};
     s.nodes = {leaf(Kind::tensor, 0)};
     Node mode = literal(Literal::Type::string, "relu", s.atoms);
@@ -250,19 +250,19 @@ TEST(Archive, keepsNumbersNumbers) {
   fs::remove(path);
 }
 
-TEST(Archive, refusesAGraphThatNeedsAutograd) {
+TEST(Archive, rejectsAGraphThatNeedsAutograd) {
   Made made(R"(graph(%x : Tensor, %w : Tensor):
   tracehost::retain_grad(%x)
   return (%x))");
   try {
-    made.saved("refused.pt");
+    made.saved("rejected.pt");
     ADD_FAILURE() << "nothing was thrown";
   } catch (const Error &e) {
     EXPECT_STREQ(e.what(), "predict(x: float32[None, 3], mode='relu') can't be saved: a read or "
                            "write of .grad needs autograd's engine, which no op of TorchScript "
                            "runs. Save the forward function");
   }
-  EXPECT_FALSE(fs::exists(place("refused.pt")));
+  EXPECT_FALSE(fs::exists(place("rejected.pt")));
 }
 
 TEST(Archive, namesWhatCantBeRead) {
@@ -381,7 +381,7 @@ TEST(Archive, leavesTheFileThatWasThereWhereItFails) {
 }
 
 /// What it says behind `it is not what tracehost writes: `.
-template <class F> std::string refused(const F &f) {
+template <class F> std::string rejected(const F &f) {
   try {
     f();
     return "nothing was thrown";
@@ -407,7 +407,7 @@ TEST(Pickle, isATree) {
   EXPECT_EQ(pickle.integers(pickle.item(*arguments, 0, PickleKind::tuple)),
             (std::vector<std::int64_t>{1, -2}));
   EXPECT_EQ(pickle.item(*arguments, 1, PickleKind::real).real, 0.5);
-  EXPECT_EQ(refused([&] { pickle.item(*arguments, 2, PickleKind::real); }),
+  EXPECT_EQ(rejected([&] { pickle.item(*arguments, 2, PickleKind::real); }),
             "record 'test' has another form");
   for (std::size_t size = 0; size < text.size(); ++size)
     EXPECT_THROW(Pickle(text.substr(0, size), "test"), Error) << size;
@@ -415,7 +415,7 @@ TEST(Pickle, isATree) {
 
 TEST(Pickle, takesNothingThatIsNotThere) {
   const auto error = [](std::string text) {
-    return refused([&] { Pickle("\x80\x02" + text, "test"); });
+    return rejected([&] { Pickle("\x80\x02" + text, "test"); });
   };
   for (const char *text : {"t.", "e.", "u.", "R.", "b.", "\x85.", "h\x01.", "q\x01.", "(R."})
     EXPECT_EQ(error(text), "record 'test' takes what is not there") << text;
@@ -449,12 +449,12 @@ TEST(SourceCheck, takesWhatIsWritten) {
   EXPECT_EQ(made.attributes, std::set<std::string>{"w"});
   EXPECT_EQ(made.methods, std::set<std::string>{"f"});
   EXPECT_EQ(made.text, std::string(kSource).substr(0, std::string(kSource).find("  def forward")));
-  EXPECT_EQ(refused([] { check_source(kSource, {"f", "g"}, {}); }), "it has no method 'g'");
-  EXPECT_EQ(refused([] { check_source(kSource, {"g"}, {}); }),
+  EXPECT_EQ(rejected([] { check_source(kSource, {"f", "g"}, {}); }), "it has no method 'g'");
+  EXPECT_EQ(rejected([] { check_source(kSource, {"g"}, {}); }),
             "line 6 of its source has a method 'f', which the manifest does not name");
 }
 
-TEST(SourceCheck, refusesEachLineThatIsCut) {
+TEST(SourceCheck, rejectsEachLineThatIsCut) {
   const std::string whole(kSource);
   const std::size_t body = whole.find("    w = self.w"), end = whole.find("  def forward");
   for (std::size_t at = body; at < end; ++at) { // an end of a line is one of the source, too

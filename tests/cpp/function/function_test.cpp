@@ -136,12 +136,12 @@ TEST_F(FunctionTest, IsAsBeforeWhenTheBodyThrows) {
   EXPECT_EQ(f.counters()->evicted, 0);
 }
 
-TEST_F(FunctionTest, PublishesNothingThatIsRefusedAtTheEnd) {
+TEST_F(FunctionTest, PublishesNothingThatIsRejectedAtTheEnd) {
   FunctionCore f(identity(), 1, sink);
-  body.refuse_at_end = true;
-  EXPECT_THROW(play(f, body, 1), test::FakeFrontend::Refused);
+  body.reject_at_end = true;
+  EXPECT_THROW(play(f, body, 1), test::FakeFrontend::Rejected);
   EXPECT_TRUE(f.cache().list()->empty());
-  body.refuse_at_end = false;
+  body.reject_at_end = false;
   EXPECT_EQ(play(f, body, {"1", "1"}), "Th");
 }
 
@@ -165,7 +165,7 @@ TEST_F(FunctionTest, TracesNoMissThatItsStanceForbids) {
   EXPECT_EQ(f.counters()->eager, 0) << "the front end's to count";
 }
 
-TEST_F(FunctionTest, GoesOnWithoutAGraphWhereATraceIsRefused) {
+TEST_F(FunctionTest, GoesOnWithoutAGraphWhereATraceIsRejected) {
   FunctionCore f(identity(), 4, sink);
   at::Tensor seen;
   FakeBody reader([&](const at::Tensor &x, std::int64_t n) {
@@ -177,7 +177,7 @@ TEST_F(FunctionTest, GoesOnWithoutAGraphWhereATraceIsRefused) {
   EXPECT_TRUE(at::equal(seen, at::full(2, 18.0)));
   EXPECT_EQ(play(f, reader, 2, 2, Stance::eager_on_error), 'u') << "not tried again";
   EXPECT_EQ(play(f, reader, 3, 2, Stance::eager_on_error), 'o');
-  EXPECT_THROW(play(f, reader, 2), test::FakeFrontend::Refused);
+  EXPECT_THROW(play(f, reader, 2), test::FakeFrontend::Rejected);
   EXPECT_EQ(reader.runs, 3);
   EXPECT_EQ(f.counters()->eager, 2);
   EXPECT_TRUE(f.cache().list()->empty());
@@ -187,12 +187,12 @@ TEST_F(FunctionTest, GoesOnWithoutAGraphWhereATraceIsRefused) {
   EXPECT_EQ(play(f, body, 5, 2, Stance::eager_on_error), 'h');
 }
 
-TEST_F(FunctionTest, KeepsTheResultOfABodyWhoseTraceIsRefusedAtTheEnd) {
+TEST_F(FunctionTest, KeepsTheResultOfABodyWhoseTraceIsRejectedAtTheEnd) {
   FunctionCore f(identity(), 4, sink);
-  body.refuse_at_end = true;
+  body.reject_at_end = true;
   EXPECT_EQ(play(f, body, 1, 2, Stance::eager_on_error), 'o');
   EXPECT_EQ(body.runs, 1);
-  EXPECT_THAT(sink.take(), testing::Contains("fail app.cpp:7 refused at the end; went on"));
+  EXPECT_THAT(sink.take(), testing::Contains("fail app.cpp:7 rejected at the end; went on"));
 }
 
 TEST_F(FunctionTest, DoesNotGoOnAfterTheBodysOwnException) {

@@ -218,7 +218,7 @@ TEST(Numbers, TheirTexts) {
   EXPECT_EQ(text_of_number(1.5, ",.1f"), std::nullopt);
 }
 
-TEST(Numbers, AnythingElseIsRefused) {
+TEST(Numbers, AnythingElseIsRejected) {
   const NumberOp &neg = *find_number_op("neg");
   EXPECT_THROW(apply_number_op(neg, {c10::IValue("1")}), c10::TypeError);
   EXPECT_THROW(apply_number_op(neg, {}), c10::TypeError);

@@ -128,7 +128,7 @@ TEST(Declare, GivesTheRestOfTheSpecsToArgs) {
 TEST(Declare, KeepsToSizesThatTheBodyNeedsAsNumbers) {
   auto records = traces({call({{"x", sized({1, 3})}}), call({{"x", sized({2, 4})}})});
   EXPECT_TRUE(declare(records));
-  records[1].pinned = {{"x", 1, "int() of the size", {"train.py", 13}}};
+  records[1].specialized = {{"x", 1, "int() of the size", {"train.py", 13}}};
   EXPECT_FALSE(declare(records));
 }
 

@@ -118,14 +118,14 @@ TEST(History, NotesWhatStaysExactAndWhatAny) {
   Ledger ledger;
   auto event = traced(function());
   Signature full = test::call({{"x", test::tensor(0, test::meta({8, 3}))}});
-  full.slots[0].relax(0);
+  full.slots[0].make_dynamic(0);
   event.full = &full;
-  event.pinned = {{"x", 1, "int() of the size", {"/home/me/train.py", 13}}};
+  event.specialized = {{"x", 1, "int() of the size", {"/home/me/train.py", 13}}};
   event.notes = {"the graph could not be run at a second size"};
   event.counted = false;
   ledger.on(event);
   const auto entry = ledger.history().front();
-  EXPECT_TRUE(entry.relaxed);
+  EXPECT_TRUE(entry.dynamic);
   EXPECT_TRUE(entry.requested);
   EXPECT_THAT(entry.notes,
               ElementsAre("dimension 1 of 'x' stays exact: int() of the size at train.py:13",

@@ -331,7 +331,7 @@ TEST(Message, OffersASignatureForSizesAndNumbersThatVaryTogether) {
 TEST(Message, SaysWhyASizeStaysExactAndOffersPadding) {
   std::vector<TraceRecord> records = test::traces({sizes(12), sizes(15), sizes(17), sizes(20)});
   for (std::size_t i = 1; i < records.size(); ++i)
-    records[i].pinned = {{"x", 1, "int() of the size", {"/home/me/train.py", 13}}};
+    records[i].specialized = {{"x", 1, "int() of the size", {"/home/me/train.py", 13}}};
   Identity reduces{.name = "step", .definition = {"train.py", 12}};
   reduces.reduces = true;
   EXPECT_THAT(

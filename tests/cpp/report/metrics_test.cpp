@@ -20,7 +20,7 @@ TEST(Metrics, AreInThePrometheusFormat) {
                          .nanoseconds = 1'500'000'000,
                          .eager = 3,
                          .failures = 2,
-                         .refused = 1,
+                         .rejected = 1,
                          .cause = {}}}),
             "# HELP tracehost_calls_total Calls, by what served them.\n"
             "# TYPE tracehost_calls_total counter\n"
@@ -28,7 +28,7 @@ TEST(Metrics, AreInThePrometheusFormat) {
             "tracehost_calls_total{function=\"step (train.py:12)\",result=\"trace\"} 5\n"
             "tracehost_calls_total{function=\"step (train.py:12)\",result=\"eager\"} 3\n"
             "tracehost_calls_total{function=\"step (train.py:12)\",result=\"failed\"} 2\n"
-            "tracehost_calls_total{function=\"step (train.py:12)\",result=\"refused\"} 1\n"
+            "tracehost_calls_total{function=\"step (train.py:12)\",result=\"rejected\"} 1\n"
             "# HELP tracehost_trace_seconds_total Time spent in traces.\n"
             "# TYPE tracehost_trace_seconds_total counter\n"
             "tracehost_trace_seconds_total{function=\"step (train.py:12)\"} 1.5\n"
@@ -68,7 +68,7 @@ TEST(Metrics, CountFunctionsOfArchives) {
   const auto text = metrics_text();
   EXPECT_THAT(text, testing::HasSubstr("{function=\"counted (net.thz)\",result=\"hit\"} 2\n"));
   EXPECT_THAT(text, testing::HasSubstr("{function=\"counted (net.thz)\",result=\"failed\"} 0\n"));
-  EXPECT_THAT(text, testing::HasSubstr("{function=\"counted (net.thz)\",result=\"refused\"} 1\n"));
+  EXPECT_THAT(text, testing::HasSubstr("{function=\"counted (net.thz)\",result=\"rejected\"} 1\n"));
   ledger().reset();
 }
 

@@ -146,8 +146,8 @@ TEST(Replay, AgreesWithWhatTheDecoratorThenDoes) {
       }
       return records.all.size();
     };
-    Records exact, relaxed;
-    const std::size_t before = traced(false, exact), after = traced(true, relaxed);
+    Records exact, dynamic;
+    const std::size_t before = traced(false, exact), after = traced(true, dynamic);
     EXPECT_EQ(before - Replay(exact.all, before).reduced(), after) << "round " << round;
   }
 }

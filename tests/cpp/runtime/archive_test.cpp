@@ -54,7 +54,7 @@ protected:
     archive::Source source;
     source.specialization = specialization.get();
     TensorMeta x = TensorMeta::of(at::zeros({4, 3}));
-    x.relax(0);
+    x.make_dynamic(0);
     auto parameters = std::make_shared<Parameters>();
     parameters->names = {"x"};
     parameters->kinds = {Parameters::Kind::positional};

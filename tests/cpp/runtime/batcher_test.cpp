@@ -27,7 +27,7 @@ class RuntimeBatcher : public testing::Test {
 protected:
   static TensorMeta any_rows(std::int64_t columns) {
     TensorMeta made = test::meta({3, columns});
-    made.relax(0);
+    made.make_dynamic(0);
     return made;
   }
   static at::Tensor rows(double value, std::int64_t count, std::int64_t columns = 2) {
@@ -72,7 +72,7 @@ TEST_F(RuntimeBatcher, GivesAnExceptionToTheRequestThatCausesIt) {
                                                                 [] {
                                                                   TensorMeta made =
                                                                       test::meta({3}, at::kLong);
-                                                                  made.relax(0);
+                                                                  made.make_dynamic(0);
                                                                   return made;
                                                                 }())}}),
                                              {at::zeros(3, at::kLong)},

@@ -42,10 +42,10 @@ protected:
   }
   static TensorMeta any_rows(std::int64_t columns) {
     TensorMeta made = meta({3, columns});
-    made.relax(0);
+    made.make_dynamic(0);
     return made;
   }
-  SignatureError refused(const std::function<void()> &act) {
+  SignatureError rejected(const std::function<void()> &act) {
     try {
       act();
     } catch (const SignatureError &e) {
@@ -74,7 +74,7 @@ TEST_F(RuntimeCall, RunsTheGraphThatServes) {
 
 TEST_F(RuntimeCall, TellsWhatDiffersFromTheNearest) {
   const auto f = test::loaded({times(2), times(5)}, sink);
-  const auto e = refused([&] { f(at::ones(7), 5); });
+  const auto e = rejected([&] { f(at::ones(7), 5); });
   EXPECT_EQ(e.parameter(), "x");
   EXPECT_EQ(e.expected(), "2");
   EXPECT_EQ(e.got(), "7");
@@ -90,10 +90,10 @@ TEST_F(RuntimeCall, TellsWhatDiffersFromTheNearest) {
 TEST_F(RuntimeCall, TellsBoolIntAndFloatApart) {
   const auto f = test::loaded({times(1)}, sink);
   EXPECT_TRUE(at::equal(f(x, 1), x));
-  EXPECT_EQ(refused([&] { f(x, true); }).got(), "bool");
-  EXPECT_EQ(refused([&] { f(x, 1.0); }).got(), "float");
-  EXPECT_EQ(refused([&] { f(x.to(at::kDouble), 1); }).got(), "float64");
-  EXPECT_EQ(refused([&] { f(x, std::nullopt); }).got(), "None");
+  EXPECT_EQ(rejected([&] { f(x, true); }).got(), "bool");
+  EXPECT_EQ(rejected([&] { f(x, 1.0); }).got(), "float");
+  EXPECT_EQ(rejected([&] { f(x.to(at::kDouble), 1); }).got(), "float64");
+  EXPECT_EQ(rejected([&] { f(x, std::nullopt); }).got(), "None");
 }
 
 TEST_F(RuntimeCall, BindsAsPythonDoes) {
@@ -101,13 +101,13 @@ TEST_F(RuntimeCall, BindsAsPythonDoes) {
       test::loaded({times(2), times(5)}, sink, {std::nullopt, test::default_of(integer(5))});
   EXPECT_TRUE(at::equal(f(x), x * 5));
   EXPECT_TRUE(at::equal(f(x, 2), x * 2));
-  EXPECT_STREQ(refused([&] { f(); }).what(),
+  EXPECT_STREQ(rejected([&] { f(); }).what(),
                "f: argument 'x' is missing. Its parameters are (x, n).");
-  EXPECT_STREQ(refused([&] { f(x, kw("m", 2)); }).what(),
+  EXPECT_STREQ(rejected([&] { f(x, kw("m", 2)); }).what(),
                "f: it has no parameter 'm'. Its parameters are (x, n).");
-  EXPECT_STREQ(refused([&] { f(x, 2, kw("n", 2)); }).what(),
+  EXPECT_STREQ(rejected([&] { f(x, 2, kw("n", 2)); }).what(),
                "f: argument 'n' was given twice. Its parameters are (x, n).");
-  EXPECT_STREQ(refused([&] { f(x, 2, 3); }).what(),
+  EXPECT_STREQ(rejected([&] { f(x, 2, 3); }).what(),
                "f: it takes 2 arguments by place, more were given. Its parameters are (x, n).");
 }
 
@@ -138,14 +138,14 @@ TEST_F(RuntimeCall, RunsTheGraphForTheNumberThatTheTensorHolds) {
   }
   EXPECT_EQ(f.stats().hits, 4);
   EXPECT_EQ(f.stats().misses, 0);
-  const auto refusal = [&] { return refused([&] { f(at::scalar_tensor(3, at::kLong)); }); };
+  const auto rejection = [&] { return rejected([&] { f(at::scalar_tensor(3, at::kLong)); }); };
   const std::string why =
       "f: none of 2 graphs serves this call.\n"
       "  why      a number that the graph was made for has another value: 3, not ";
-  EXPECT_EQ(refusal().what(),
+  EXPECT_EQ(rejection().what(),
             why + "2\n  call     (x: int64[])\n  nearest  (x: int64[]) with 2 at net.py:3");
   f(at::scalar_tensor(2, at::kLong)); // the graph for 1 is now asked last
-  EXPECT_EQ(refusal().what(),
+  EXPECT_EQ(rejection().what(),
             why + "1\n  call     (x: int64[])\n  nearest  (x: int64[]) with 1 at net.py:3");
   EXPECT_EQ(f.stats().misses, 2);
 }
@@ -169,7 +169,7 @@ TEST_F(RuntimeCall, ChecksConditionsOnSizes) {
       {{{Op::size, 0, 0, 0}, {Op::constant, -1, -1, 4}, {Op::less, -1, -1, 0}}, true, "net.py:3"});
   const auto f = test::loaded({graph}, sink);
   EXPECT_EQ(at::Tensor(f(at::zeros({3, 2}))).size(0), 3);
-  EXPECT_THAT(refused([&] { f(at::zeros({5, 2})); }).what(), HasSubstr("net.py:3"));
+  EXPECT_THAT(rejected([&] { f(at::zeros({5, 2})); }).what(), HasSubstr("net.py:3"));
 }
 
 TEST_F(RuntimeCall, TakesStructures) {
@@ -188,16 +188,16 @@ TEST_F(RuntimeCall, TakesStructures) {
   const Value pair = Map{{"right", 1}, {"left", y}};
   EXPECT_TRUE(at::equal(f(Map{{"image", x}, {"name", "a"}}, pair, rest), x - y));
   EXPECT_TRUE(at::equal(f(Map{{"name", "a"}, {"image", x}}, pair, rest), x - y));
-  EXPECT_EQ(refused([&] {
+  EXPECT_EQ(rejected([&] {
               f(Map{{"image", x}, {"name", "b"}}, pair, rest);
             }).parameter(),
             "batch['name']");
-  EXPECT_EQ(refused([&] { f(Map{{"image", x}}, pair, rest); }).parameter(), "batch");
-  EXPECT_EQ(refused([&] {
+  EXPECT_EQ(rejected([&] { f(Map{{"image", x}}, pair, rest); }).parameter(), "batch");
+  EXPECT_EQ(rejected([&] {
               f(Map{{"image", x}, {"name", "a"}}, Tuple{y, 1}, rest);
             }).parameter(),
             "pair");
-  EXPECT_EQ(refused([&] {
+  EXPECT_EQ(rejected([&] {
               f(Map{{"image", x}, {"name", "a"}}, pair, List{Tuple{y}});
             }).parameter(),
             "rest[0][0]");
@@ -209,7 +209,7 @@ TEST_F(RuntimeCall, ComparesWhichTensorsAreTheSame) {
                 [](const Tensors &in) -> Tensors { return {in[0] * 2}; });
   const auto f = test::loaded({one}, sink);
   EXPECT_TRUE(at::equal(f(x, x), x * 2));
-  EXPECT_EQ(refused([&] { f(x, x.clone()); }).parameter(), "b");
+  EXPECT_EQ(rejected([&] { f(x, x.clone()); }).parameter(), "b");
 }
 
 TEST_F(RuntimeCall, GivesResultsByStructure) {
@@ -315,17 +315,17 @@ TEST_F(RuntimeCall, NamesTheFieldThatIsMissingOrTooMany) {
       sink);
   const Value options = Map{{"top", 3}};
   f(List{Map{{"image", x}, {"scale", 1}}}, options);
-  auto e = refused([&] { f(List{Map{{"image", x}}}, options); });
+  auto e = rejected([&] { f(List{Map{{"image", x}}}, options); });
   EXPECT_EQ(e.parameter(), "batch[0]");
   EXPECT_EQ(e.expected(), "the field 'scale'");
   EXPECT_EQ(e.got(), "no such field");
   EXPECT_THAT(e.what(), HasSubstr("\n  why      argument 'batch[0]' lacks the field 'scale'\n"));
-  e = refused([&] { f(List{Map{{"image", x}, {"scale", 1}, {"blur", true}}}, options); });
+  e = rejected([&] { f(List{Map{{"image", x}, {"scale", 1}, {"blur", true}}}, options); });
   EXPECT_EQ(e.expected(), "no field 'blur'");
   EXPECT_EQ(e.got(), "True");
   EXPECT_THAT(e.what(), HasSubstr("\n  why      argument 'batch[0]' has the field 'blur', which "
                                   "the graph does not take\n"));
-  e = refused([&] { f(List{Map{{"image", x}, {"scale", 1}}}, Map{{"tpo", 3}}); });
+  e = rejected([&] { f(List{Map{{"image", x}, {"scale", 1}}}, Map{{"tpo", 3}}); });
   EXPECT_EQ(e.parameter(), "options");
   EXPECT_EQ(e.expected(), "the field 'top'");
 }
@@ -337,7 +337,7 @@ TEST_F(RuntimeCall, DoesNotWriteInferenceAsIfItWereAnArgument) {
     const c10::InferenceMode on;
     made = at::ones(3);
   }
-  EXPECT_THAT(refused([&] { f(made, 2); }).what(),
+  EXPECT_THAT(rejected([&] { f(made, 2); }).what(),
               HasSubstr("  call     (x: float32[3] (inference), n=2)\n"));
 }
 
@@ -398,7 +398,7 @@ TEST_F(RuntimeCall, ComparesGradientsWhereTheGraphsDiffer) {
 TEST_F(RuntimeCall, ComparesOtherModes) {
   const auto f = test::loaded({times(2)}, sink);
   at::globalContext().setDeterministicAlgorithms(true, true);
-  const auto e = refused([&] { f(x, 2); });
+  const auto e = rejected([&] { f(x, 2); });
   at::globalContext().setDeterministicAlgorithms(false, false);
   EXPECT_THAT(e.what(), HasSubstr("deterministic"));
 }

@@ -107,12 +107,12 @@ TEST_F(RuntimeWatcher, AsksTheCheck) {
   save(1);
   options.check = [](const Archive &archive) {
     if (added(archive["add"]) == 2)
-      throw std::runtime_error("two is refused");
+      throw std::runtime_error("two is rejected");
   };
   Watcher watcher(path, options);
   save(2);
   EXPECT_FALSE(watcher.poll());
-  EXPECT_THAT(errors, ElementsAre("two is refused"));
+  EXPECT_THAT(errors, ElementsAre("two is rejected"));
   save(3);
   EXPECT_TRUE(watcher.poll());
 }

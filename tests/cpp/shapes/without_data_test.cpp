@@ -14,7 +14,7 @@ namespace {
 using testing::HasSubstr;
 
 /// The message of the NotImplementedError of `f`, run without data.
-template <class F> std::string refusal(const F &f) {
+template <class F> std::string rejection(const F &f) {
   const WithoutData mode;
   try {
     f();
@@ -91,13 +91,13 @@ TEST_F(WithoutDataTest, NothingIsDrawn) {
 TEST_F(WithoutDataTest, AnOpInPlaceChangesNoTensorWithData) {
   const WithoutData mode;
   EXPECT_TRUE(t.add_(1).is_same(t));
-  EXPECT_THAT(refusal([&] { x.add_(t); }), HasSubstr("into a tensor that has some"));
+  EXPECT_THAT(rejection([&] { x.add_(t); }), HasSubstr("into a tensor that has some"));
 }
 
 TEST_F(WithoutDataTest, AnOpThatNeedsValuesIsNamed) {
-  EXPECT_EQ(needs_data(refusal([&] { t.nonzero(); })), "aten::nonzero");
-  EXPECT_EQ(needs_data(refusal([&] { t.sum().item(); })), "aten::_local_scalar_dense");
-  EXPECT_EQ(needs_data(refusal([&] { t.index({t > 0}); })), "aten::index");
+  EXPECT_EQ(needs_data(rejection([&] { t.nonzero(); })), "aten::nonzero");
+  EXPECT_EQ(needs_data(rejection([&] { t.sum().item(); })), "aten::_local_scalar_dense");
+  EXPECT_EQ(needs_data(rejection([&] { t.index({t > 0}); })), "aten::index");
   EXPECT_EQ(needs_data("mat1 and mat2 shapes cannot be multiplied"), "");
 }
 

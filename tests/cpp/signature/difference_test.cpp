@@ -145,7 +145,7 @@ TEST(Difference, OfSlotNumbersAloneIsNone) {
   EXPECT_THAT(told(before, after), ElementsAre("type m: None -> Tensor"));
 }
 
-TEST(Difference, ComesInTheOrderArgumentsContextWatchedCaptures) {
+TEST(Difference, ComesInTheOrderArgumentsContextGuardsCaptures) {
   auto before = call({{"n", integer(1)}});
   watch(before, "self.training", boolean(true));
   watch(before, "SCALE (train.py)", leaf(Kind::absent));
@@ -158,12 +158,12 @@ TEST(Difference, ComesInTheOrderArgumentsContextWatchedCaptures) {
   after.captures.push_back({"self.w", meta({3})});
   after.captures.push_back({"self.b", meta({2})});
   EXPECT_THAT(told(before, after), ElementsAre("value n: 1 -> 2", "context grad mode: on -> off",
-                                               "watched self.training: True -> False",
-                                               "watched SCALE (train.py): nothing -> 2.0",
+                                               "guard self.training: True -> False",
+                                               "guard SCALE (train.py): nothing -> 2.0",
                                                "capture self.w dim 0: float32[2] -> float32[3]"));
 }
 
-TEST(Difference, LeavesOutWatchedSlotsAndCapturesThatTheRequestLacks) {
+TEST(Difference, LeavesOutGuardsAndCapturesThatTheRequestLacks) {
   auto before = call({{"n", integer(1)}});
   watch(before, "self.training", boolean(true));
   before.captures.push_back({"self.w", meta({2})});

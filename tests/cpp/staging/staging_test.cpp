@@ -52,14 +52,14 @@ protected:
               });
     return loop.finish()[0];
   }
-  FakeFrontend::Refused refusal(const std::function<Tensors()> &body) {
+  FakeFrontend::Rejected rejection(const std::function<Tensors()> &body) {
     try {
       trace({x}, body);
-    } catch (const FakeFrontend::Refused &refused) {
-      return refused;
+    } catch (const FakeFrontend::Rejected &rejected) {
+      return rejected;
     }
-    ADD_FAILURE() << "nothing was refused";
-    return {trace::Refusal::trace, ""};
+    ADD_FAILURE() << "nothing was rejected";
+    return {trace::Rejection::trace, ""};
   }
 
   FakeFrontend frontend;
@@ -123,18 +123,18 @@ TEST_F(StagingTest, ABranchThatRaisesHasNoResults) {
   EXPECT_EQ(Program::take_failed_at(), "net.py:14");
 }
 
-TEST_F(StagingTest, ATensorThatLeavesABlockBesidesItsResultsIsRefused) {
+TEST_F(StagingTest, ATensorThatLeavesABlockBesidesItsResultsIsRejected) {
   at::Tensor kept;
-  const auto refused = refusal([&] {
+  const auto rejected = rejection([&] {
     choose([&] { return kept = x * 2; }, [&] { return x - 1; });
     return Tensors{kept + 1};
   });
-  EXPECT_EQ(refused.why, trace::Refusal::staging);
-  EXPECT_THAT(refused.what(), HasSubstr("net.py:12 was made in a branch or loop that is staged"));
+  EXPECT_EQ(rejected.why, trace::Rejection::staging);
+  EXPECT_THAT(rejected.what(), HasSubstr("net.py:12 was made in a branch or loop that is staged"));
 }
 
-TEST_F(StagingTest, GradModeSwitchedForGoodInABranchIsRefused) {
-  const auto refused = refusal([&] {
+TEST_F(StagingTest, GradModeSwitchedForGoodInABranchIsRejected) {
+  const auto rejected = rejection([&] {
     const at::AutoGradMode restore(true);
     return Tensors{choose(
         [&] {
@@ -144,7 +144,7 @@ TEST_F(StagingTest, GradModeSwitchedForGoodInABranchIsRefused) {
         [&] { return x - 1; })};
   });
   EXPECT_THAT(
-      refused.what(),
+      rejected.what(),
       HasSubstr("changes grad mode, inference mode or autocast for what comes after it, at"));
 }
 

@@ -149,10 +149,10 @@ TEST_F(TensorArrayTest, AnArrayOfABlockStaysThere) {
       });
       return leaked->stack();
     });
-    ADD_FAILURE() << "nothing was refused";
-  } catch (const FakeFrontend::Refused &refused) {
-    EXPECT_EQ(refused.why, trace::Refusal::staging);
-    EXPECT_THAT(refused.what(), HasSubstr("used outside of it. Make it before the block."));
+    ADD_FAILURE() << "nothing was rejected";
+  } catch (const FakeFrontend::Rejected &rejected) {
+    EXPECT_EQ(rejected.why, trace::Rejection::staging);
+    EXPECT_THAT(rejected.what(), HasSubstr("used outside of it. Make it before the block."));
   }
 }
 

@@ -71,7 +71,7 @@ public:
     stance = call.stance;
     failed.clear();
     begun.reset();
-    refusal.clear();
+    rejection.clear();
     mismatch.reset();
     skips = 0;
     return *this;
@@ -100,8 +100,8 @@ public:
     return result;
   }
   std::shared_ptr<FrontEndState> finish(Signature &, const trace::Traced &) override {
-    if (refuse_at_end)
-      throw FakeFrontend::Refused(trace::Refusal::trace, "refused at the end");
+    if (reject_at_end)
+      throw FakeFrontend::Rejected(trace::Rejection::trace, "rejected at the end");
     auto state = std::make_shared<FrontEndState>();
     state->once = once;
     return state;
@@ -125,7 +125,7 @@ public:
   }
 
   std::string once; ///< FrontEndState::once of the traces
-  bool refuse_at_end = false;
+  bool reject_at_end = false;
   bool can_run_beside = true;
   Surroundings around = Surroundings::unknown;
   int runs = 0, verified = 0;

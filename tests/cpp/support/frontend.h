@@ -18,11 +18,11 @@ namespace tracehost::test {
 /// What a trace asks, answered: every tensor that it does not know is `w0`, `w1`, ...
 class FakeFrontend final : public trace::Frontend {
 public:
-  /// What `refuse()` throws.
-  struct Refused : std::runtime_error {
-    Refused(trace::Refusal refusal, const std::string &message)
-        : std::runtime_error(message), why(refusal) {}
-    trace::Refusal why;
+  /// What `reject()` throws.
+  struct Rejected : std::runtime_error {
+    Rejected(trace::Rejection rejection, const std::string &message)
+        : std::runtime_error(message), why(rejection) {}
+    trace::Rejection why;
   };
 
   trace::ValueReads value_reads() const override { return reads; }
@@ -30,12 +30,12 @@ public:
   bool without_data() const override { return runs_nothing; }
   std::string capture_path(const at::Tensor &tensor) override {
     if (known_only)
-      refuse(trace::Refusal::capture, "unknown");
+      reject(trace::Rejection::capture, "unknown");
     asked.push_back(tensor);
     return "w" + std::to_string(asked.size() - 1);
   }
-  [[noreturn]] void refuse(trace::Refusal why, const std::string &message) override {
-    throw Refused(why, message);
+  [[noreturn]] void reject(trace::Rejection why, const std::string &message) override {
+    throw Rejected(why, message);
   }
 
   bool goes_on() const override { return go_on; }

@@ -1,7 +1,7 @@
 #pragma once
 
 #include "report/finding.h"
-#include "signature/relax.h"
+#include "signature/generalize.h"
 #include "support/signatures.h"
 
 #include <vector>

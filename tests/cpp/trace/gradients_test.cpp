@@ -57,13 +57,13 @@ private:
 
 class GradientsTest : public testing::Test {
 protected:
-  std::string refusal(const std::function<Tensors()> &body) {
+  std::string rejection(const std::function<Tensors()> &body) {
     try {
       trace({x}, {}, frontend, body);
-    } catch (const FakeFrontend::Refused &refused) {
-      return refused.what();
+    } catch (const FakeFrontend::Rejected &rejected) {
+      return rejected.what();
     }
-    ADD_FAILURE() << "nothing was refused";
+    ADD_FAILURE() << "nothing was rejected";
     return {};
   }
 
@@ -173,27 +173,27 @@ TEST_F(GradientsTest, AnUnusedInputHasNoGradient) {
   EXPECT_TRUE(at::equal(replay({x, w, v})[0], x));
 }
 
-TEST_F(GradientsTest, AGradientThatIsAnInputTooIsRefused) {
+TEST_F(GradientsTest, AGradientThatIsAnInputTooIsRejected) {
   w.mutable_grad() = x;
-  EXPECT_THAT(refusal([&] {
+  EXPECT_THAT(rejection([&] {
                 read_grad(w);
                 return Tensors{};
               }),
               HasSubstr("the body reads a .grad that it is given also as"));
 }
 
-TEST_F(GradientsTest, ASparseGradientIsRefused) {
+TEST_F(GradientsTest, ASparseGradientIsRejected) {
   w.mutable_grad() = x.to_sparse();
-  EXPECT_THAT(refusal([&] {
+  EXPECT_THAT(rejection([&] {
                 read_grad(w);
                 return Tensors{};
               }),
               HasSubstr("the body reads a .grad which is sparse"));
 }
 
-TEST_F(GradientsTest, TheEngineIsRefusedWithoutData) {
+TEST_F(GradientsTest, TheEngineIsRejectedWithoutData) {
   frontend.runs_nothing = true;
-  EXPECT_THAT(refusal([&] {
+  EXPECT_THAT(rejection([&] {
                 run_engine({{x}, {at::ones_like(x)}, {}, false, false, true, true});
                 return Tensors{};
               }),

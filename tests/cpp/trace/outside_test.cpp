@@ -109,23 +109,23 @@ TEST_F(OutsideTest, ALiftedBlockRefusesWhatTheTraceMadeAndNotItsCaptures) {
   for (const bool slot : {true, false}) {
     try {
       trace({x}, {}, frontend, body(slot));
-      ADD_FAILURE() << "nothing was refused";
-    } catch (const FakeFrontend::Refused &refused) {
-      EXPECT_THAT(refused.what(), HasSubstr("a traced tensor is used in init_scope (aten::sum)"));
+      ADD_FAILURE() << "nothing was rejected";
+    } catch (const FakeFrontend::Rejected &rejected) {
+      EXPECT_THAT(rejected.what(), HasSubstr("a traced tensor is used in init_scope (aten::sum)"));
     }
   }
 }
 
-TEST_F(OutsideTest, ALiftedBlockLeftOpenIsRefused) {
+TEST_F(OutsideTest, ALiftedBlockLeftOpenIsRejected) {
   try {
     trace({x}, {}, frontend, [&] {
       const at::NoGradGuard no_grad;
       enter_lifted();
       return Tensors{at::ones({2})};
     });
-    ADD_FAILURE() << "nothing was refused";
-  } catch (const FakeFrontend::Refused &refused) {
-    EXPECT_THAT(refused.what(), HasSubstr("(init_scope) at net.py:12 is still open"));
+    ADD_FAILURE() << "nothing was rejected";
+  } catch (const FakeFrontend::Rejected &rejected) {
+    EXPECT_THAT(rejected.what(), HasSubstr("(init_scope) at net.py:12 is still open"));
   }
 }
 
@@ -170,9 +170,9 @@ TEST_F(OutsideTest, ACallThatRaisedRefusesABodyThatGoesOn) {
       note_raised("it raised");
       return Tensors{x + 1};
     });
-    ADD_FAILURE() << "nothing was refused";
-  } catch (const FakeFrontend::Refused &refused) {
-    EXPECT_STREQ(refused.what(), "it raised");
+    ADD_FAILURE() << "nothing was rejected";
+  } catch (const FakeFrontend::Rejected &rejected) {
+    EXPECT_STREQ(rejected.what(), "it raised");
   }
 }
 
@@ -186,7 +186,7 @@ TEST_F(OutsideTest, SizesOfAResultAreKnownOnlyIfPromised) {
     };
   };
   trace({x}, {}, frontend, reads(sized)).graph->lint();
-  EXPECT_THROW(trace({x}, {}, frontend, reads(free)), FakeFrontend::Refused);
+  EXPECT_THROW(trace({x}, {}, frontend, reads(free)), FakeFrontend::Rejected);
 }
 
 } // namespace

@@ -34,14 +34,14 @@ protected:
     EXPECT_TRUE(at::GradMode::is_enabled());
   }
   /// The error of an unsupported body.
-  FakeFrontend::Refused refusal(const std::function<Tensors()> &body) {
+  FakeFrontend::Rejected rejection(const std::function<Tensors()> &body) {
     try {
       trace({x}, {}, frontend, body);
-    } catch (const FakeFrontend::Refused &refused) {
-      return refused;
+    } catch (const FakeFrontend::Rejected &rejected) {
+      return rejected;
     }
-    ADD_FAILURE() << "nothing was refused";
-    return {Refusal::trace, ""};
+    ADD_FAILURE() << "nothing was rejected";
+    return {Rejection::trace, ""};
   }
 
   FakeFrontend frontend;
@@ -94,10 +94,11 @@ TEST_F(TraceTest, WithoutDataOpsRunOnStandInsAndChangeNothing) {
   EXPECT_TRUE(results[1].is_same(b));
 }
 
-TEST_F(TraceTest, WithoutDataATensorThatChangesItsShapeInPlaceIsRefused) {
+TEST_F(TraceTest, WithoutDataATensorThatChangesItsShapeInPlaceIsRejected) {
   frontend.runs_nothing = true;
-  const auto refused = refusal([&] { return Tensors{y.unsqueeze_(0)}; });
-  EXPECT_THAT(refused.what(), HasSubstr("changes the shape or requires_grad of a tensor in place"));
+  const auto rejected = rejection([&] { return Tensors{y.unsqueeze_(0)}; });
+  EXPECT_THAT(rejected.what(),
+              HasSubstr("changes the shape or requires_grad of a tensor in place"));
   EXPECT_EQ(y.dim(), 1);
 }
 
@@ -129,20 +130,20 @@ TEST_F(TraceTest, TakesAnUntouchedTensorAsAResult) {
 TEST_F(TraceTest, LetsTheFrontEndRefuseACapture) {
   frontend.known_only = true;
   const at::Tensor w = at::ones(4);
-  EXPECT_EQ(refusal([&] { return Tensors{x * w}; }).why, Refusal::capture);
+  EXPECT_EQ(rejection([&] { return Tensors{x * w}; }).why, Rejection::capture);
 }
 
 TEST_F(TraceTest, RefusesAReadWithItsLine) {
-  const auto refused = refusal([&] { return Tensors{x * x.sum().item()}; });
-  EXPECT_EQ(refused.why, Refusal::value_read);
-  EXPECT_THAT(refused.what(), HasSubstr("the body reads the value of a traced tensor (aten::"));
-  EXPECT_THAT(refused.what(), HasSubstr(" at net.py:12, which a graph can't repeat."));
+  const auto rejected = rejection([&] { return Tensors{x * x.sum().item()}; });
+  EXPECT_EQ(rejected.why, Rejection::value_read);
+  EXPECT_THAT(rejected.what(), HasSubstr("the body reads the value of a traced tensor (aten::"));
+  EXPECT_THAT(rejected.what(), HasSubstr(" at net.py:12, which a graph can't repeat."));
 }
 
 TEST_F(TraceTest, RefusesEveryOpThatGivesAPlainValue) {
   for (const auto &read : std::vector<std::function<void()>>{
            [&] { at::equal(x, y); }, [&] { x.is_nonzero(); }, [&] { at::allclose(x, y); }})
-    EXPECT_EQ(refusal([&] { return read(), Tensors{x}; }).why, Refusal::value_read);
+    EXPECT_EQ(rejection([&] { return read(), Tensors{x}; }).why, Rejection::value_read);
 }
 
 TEST_F(TraceTest, DoesNotTakeMetadataForARead) {
@@ -155,7 +156,7 @@ TEST_F(TraceTest, DoesNotTakeMetadataForARead) {
 }
 
 TEST_F(TraceTest, RefusesASwallowedReadAllTheSame) {
-  const auto refused = refusal([&] {
+  const auto rejected = rejection([&] {
     try {
       x.sum().item();
     } catch (const std::exception &) {
@@ -163,31 +164,31 @@ TEST_F(TraceTest, RefusesASwallowedReadAllTheSame) {
     frontend.line = 99;
     return Tensors{x * 2};
   });
-  EXPECT_EQ(refused.why, Refusal::value_read);
-  EXPECT_THAT(refused.what(), HasSubstr("net.py:12"));
+  EXPECT_EQ(rejected.why, Rejection::value_read);
+  EXPECT_THAT(rejected.what(), HasSubstr("net.py:12"));
 }
 
-TEST_F(TraceTest, RepeatsARefusalForABodyThatEndedWithAnotherException) {
-  EXPECT_EQ(refusal([&]() -> Tensors {
+TEST_F(TraceTest, RepeatsARejectionForABodyThatEndedWithAnotherException) {
+  EXPECT_EQ(rejection([&]() -> Tensors {
               try {
                 x.sum().item();
               } catch (const std::exception &) {
-                repeat_refusal();
+                repeat_rejection();
               }
               return {};
             }).why,
-            Refusal::value_read);
-  trace({x}, {}, frontend, [&] { return repeat_refusal(), Tensors{x * 2}; });
+            Rejection::value_read);
+  trace({x}, {}, frontend, [&] { return repeat_rejection(), Tensors{x * 2}; });
 }
 
 TEST_F(TraceTest, RefusesASizeThatDependsOnValues) {
-  EXPECT_EQ(refusal([&] {
+  EXPECT_EQ(rejection([&] {
               const auto places = x.nonzero();
               check_size_read(x, "size");
               check_size_read(places, "size");
               return Tensors{places};
             }).why,
-            Refusal::value_read);
+            Rejection::value_read);
 }
 
 TEST_F(TraceTest, RecordsGradMode) {

@@ -359,7 +359,7 @@ def catches(x):
         return x
 
 
-def test_a_body_that_catches_it_is_refused():
+def test_a_body_that_catches_it_is_rejected():
     f = tracehost.function(catches)
     with pytest.raises(tracehost.TraceError) as caught:
         f(X)

@@ -26,7 +26,7 @@ def test_sizes_of_its_result_are_numbers_of_the_graph():
     assert f.tracing_count() == 1
 
 
-def test_sizes_of_its_result_are_refused_where_reads_are():
+def test_sizes_of_its_result_are_rejected_where_reads_are():
     @tracehost.function(value_reads="error")
     def f(x):
         y = py_function(lambda t: t * 2, [x], F32)
@@ -48,7 +48,7 @@ def test_declared_sizes_are_known():
         assert_same(f(X), X * 2 + 3)
 
 
-def test_relaxed_sizes_do_not_call_it():
+def test_dynamic_sizes_do_not_call_it():
     calls = []
 
     def note(t, n):
@@ -66,7 +66,7 @@ def test_relaxed_sizes_do_not_call_it():
     assert counts(f)[0] == 2
 
 
-def test_a_relaxed_size_as_its_shape_becomes_exact():
+def test_a_dynamic_size_as_its_shape_becomes_exact():
     @tracehost.function(reduce_retracing=True)
     def f(x):
         return py_function(lambda t: t * 2, [x], F32, shape=x.shape)

@@ -356,9 +356,9 @@ def test_the_size_that_a_graph_decides_is_a_number_of_the_graph():
         assert type(size) is int and size == count
         assert torch.equal(y, X * count)
     assert f.tracing_count() == 1
-    refused = tracehost.function(first_size, value_reads="error")
+    rejected = tracehost.function(first_size, value_reads="error")
     with pytest.raises(tracehost.ValueReadError, match="test_tensor_array.py"):
-        refused(X, n(2))
+        rejected(X, n(2))
 
 
 def test_what_a_graph_decides_is_no_number():
@@ -470,7 +470,7 @@ def test_where_the_trace_is_given_up():
     torch.testing.assert_close(result, f(X))
 
 
-def test_an_array_of_another_call_is_refused():
+def test_an_array_of_another_call_is_rejected():
     kept = []
 
     @tracehost.function

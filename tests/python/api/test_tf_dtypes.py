@@ -64,7 +64,7 @@ def test_taken_everywhere(given, dtype):
     ],
     ids=["TensorSpec", "TensorArray", "py_function"],
 )
-def test_refused_everywhere(given, text, what, make, others):
+def test_rejected_everywhere(given, text, what, make, others):
     with pytest.raises(TypeError) as caught:
         make(given)
     assert str(caught.value) == what + text.replace(KINDS, KINDS + others)

@@ -265,16 +265,16 @@ def test_a_training_step(capsys):
         lambda xs: case([(xs.sum() > 9, lambda: xs)], lambda: xs * 2),
     ],
 )
-def test_requests_relaxed_sizes_and_archives(f, tmp_path):
+def test_requests_dynamic_sizes_and_archives(f, tmp_path):
     staged = tracehost.function(f)
     concrete = staged.get_concrete_function(TensorSpec([None, 2]))
     tracehost.save(str(tmp_path / "f.thz"), {"f": concrete})
     loaded = tracehost.load(str(tmp_path / "f.thz"))
-    relaxed = tracehost.function(f, reduce_retracing=True)
+    dynamic = tracehost.function(f, reduce_retracing=True)
     for count in (3, 1, 4, 2):
-        for call in (concrete, loaded["f"], relaxed):
+        for call in (concrete, loaded["f"], dynamic):
             torch.testing.assert_close(call(rows(count)), f(rows(count)))
-    assert staged.tracing_count() == 1 and relaxed.tracing_count() == 2
+    assert staged.tracing_count() == 1 and dynamic.tracing_count() == 2
 
 
 def test_a_size_by_a_tensor_without_data():
@@ -313,14 +313,14 @@ def test_a_type_that_is_registered_later_makes_no_trace():
 # ---- Prints
 
 
-def test_prints_of_relaxed_sizes_validated_hits_and_traces_given_up(capsys):
-    relaxed = tracehost.function(
+def test_prints_of_dynamic_sizes_validated_hits_and_traces_given_up(capsys):
+    dynamic = tracehost.function(
         lambda x: tprint(x.shape[0], x.sum()) or x * 2, reduce_retracing=True
     )
     for size in (1, 2, 3, 4):
-        relaxed(torch.ones(size))
+        dynamic(torch.ones(size))
     assert capsys.readouterr().err == "".join(f"{k} tensor({k}.)\n" for k in (1, 2, 3, 4))
-    assert relaxed.tracing_count() == 2
+    assert dynamic.tracing_count() == 2
 
     validated = tracehost.function(lambda x: tprint(x) or x * 2, validate=1)
     for _ in range(3):

@@ -165,7 +165,7 @@ def test_lists_made_step_by_step_are_bounded(path):
     assert error(path).endswith("has lists in each other to a depth that none has")
 
 
-def test_a_save_refuses_what_no_load_would_take(tmp_path):
+def test_a_save_rejects_what_no_load_would_take(tmp_path):
     @tracehost.function
     def f(x):
         return torch.ops.aten._unsafe_masked_index(x, x > 0, [torch.arange(3)], 0.0)
@@ -446,7 +446,7 @@ def test_a_class_that_is_not_imported_is_made_without_text_that_is_run(tmp_path,
         (("a", "a"), "two fields of Pair have one name: a, a"),
     ],
 )
-def test_names_that_no_class_has_are_refused(make, fields, why):
+def test_names_that_no_class_has_are_rejected(make, fields, why):
     with pytest.raises(ValueError, match=f"^{why}$"):
         make("gone:Pair", fields)
 

@@ -21,8 +21,8 @@ def line(marker):
     raise AssertionError(marker)
 
 
-def refusal(tmp_path, function, name="f"):
-    path = tmp_path / "refused.pt"
+def rejection(tmp_path, function, name="f"):
+    path = tmp_path / "rejected.pt"
     with pytest.raises(ArchiveError) as caught:
         tracehost.save(path, {name: function})
     assert not path.exists() and list(tmp_path.iterdir()) == []
@@ -41,7 +41,7 @@ def test_calls_of_python(tmp_path):
         return tracehost.py_function(double, [x], torch.float32)  # py_function
 
     f(torch.ones(2))
-    assert refusal(tmp_path, f) == (
+    assert rejection(tmp_path, f) == (
         f"f(x: float32[2]) can't be saved: py_function 'double' at {line('py_function')} calls Python, which a "
         "program without it can't. Leave it out, or compute it with PyTorch's ops"
     )
@@ -56,7 +56,7 @@ def test_graphs_of_two_default_devices(tmp_path):
     f(x)
     with torch.device("meta"):
         f(x)
-    assert refusal(tmp_path, f) == (
+    assert rejection(tmp_path, f) == (
         "f can't be saved: its graphs were traced under different default devices (none, meta), and calls of an "
         "archive have none. Save those of one, by get_concrete_function"
     )
@@ -69,7 +69,7 @@ def test_a_backward_pass(tmp_path):
         return g
 
     f(torch.ones(2, requires_grad=True))
-    assert refusal(tmp_path, f) == (
+    assert rejection(tmp_path, f) == (
         f"f(x: float32[2], requires_grad) can't be saved: a backward pass at {line('grad')} needs autograd's "
         "engine, which no op of TorchScript runs. Save the forward function"
     )
@@ -83,7 +83,7 @@ def test_inference_mode_in_the_body(tmp_path):
         return y.clone()
 
     f(torch.ones(2))
-    assert refusal(tmp_path, f).startswith("f(x: float32[2]) can't be saved: inference_mode()")
+    assert rejection(tmp_path, f).startswith("f(x: float32[2]) can't be saved: inference_mode()")
 
 
 def test_what_autocast_casts_inside(tmp_path):
@@ -93,7 +93,7 @@ def test_what_autocast_casts_inside(tmp_path):
             return torch.einsum("ij,jk->ik", x, y)  # einsum
 
     f(torch.ones(2, 2), torch.ones(2, 2))
-    assert refusal(tmp_path, f) == (
+    assert rejection(tmp_path, f) == (
         f"f(x: float32[2, 2], y: float32[2, 2]) can't be saved: aten::einsum at {line('einsum')} casts inside, by "
         "the autocast that it runs under, which no op of TorchScript sets. End the autocast region before it, or "
         "give it inputs of the lower precision"
@@ -117,7 +117,7 @@ def test_objects_as_arguments(tmp_path):
     f = tracehost.function(lambda model, x: model(x), name="f")
     net = Net().eval()
     f(net, torch.ones(2, 3))
-    assert refusal(tmp_path, f) == (
+    assert rejection(tmp_path, f) == (
         "f can't be saved: argument 'model' is <Net object>, which an archive can't hold. Let the body reach it "
         "(self, a closure, functools.partial) in place of passing it"
     )
@@ -135,7 +135,7 @@ def test_attributes_that_each_call_stores(tmp_path):
 
     cell = Cell()
     cell.step(torch.ones(2))
-    assert refusal(tmp_path, cell.step, "step") == (
+    assert rejection(tmp_path, cell.step, "step") == (
         "step can't be saved: its calls store tensors to attributes, which an archive does not have. Change them in "
         "place (self.h.copy_(h)), or return them"
     )
@@ -145,12 +145,12 @@ def test_an_argument_that_is_a_capture(tmp_path):
     weight = torch.ones(2)
     f = tracehost.function(lambda x: x + weight, name="f")
     f(weight)
-    assert "argument 'x' is the same tensor that the body reaches as" in refusal(tmp_path, f)
+    assert "argument 'x' is the same tensor that the body reaches as" in rejection(tmp_path, f)
 
 
 def test_a_function_without_a_trace(tmp_path):
     f = tracehost.function(lambda x: x, name="f")
-    assert refusal(tmp_path, f) == (
+    assert rejection(tmp_path, f) == (
         "f can't be saved: it has no specialization yet. Call it, or request one: "
         "f.get_concrete_function(TensorSpec(...))"
     )
@@ -163,7 +163,7 @@ def test_a_trace_of_another_value(tmp_path):
     f = tracehost.function(lambda x: net.first(x) * net.scale, name="f")
     f(torch.ones(1, 3))
     net.scale = 3
-    assert "is another value now than when it was traced" in refusal(tmp_path, f)
+    assert "is another value now than when it was traced" in rejection(tmp_path, f)
     f(torch.ones(1, 3))
     f.save(tmp_path / "f.pt")
     loaded = tracehost.load(tmp_path / "f.pt")["f"]

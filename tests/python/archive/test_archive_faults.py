@@ -167,7 +167,7 @@ def test_paths_that_are_not_utf8(tmp_path, scaled, capsys):
 # -- the commands ------------------------------------------------------------------------------------------
 
 
-def test_commands_refuse_pipes_at_once(tmp_path):
+def test_commands_reject_pipes_at_once(tmp_path):
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
     with pytest.raises(CommandError) as caught:

@@ -88,7 +88,7 @@ def test_without_lines(tmp_path):
     assert "(x: float32[3, 3]) with 0 as a number that it reads" in str(error.value)
 
 
-def test_a_refused_call_leaves_no_effect(tmp_path):
+def test_a_rejected_call_leaves_no_effect(tmp_path):
     f = saved(tmp_path / "f.pt", drawn)
     torch.manual_seed(3)
     with pytest.raises(tracehost.SignatureError):
@@ -109,7 +109,7 @@ def test_what_is_written_before_the_number(tmp_path):
     torch.testing.assert_close(total, expected, rtol=0, atol=0)
 
 
-def test_a_draw_of_a_generator_of_the_body_is_refused(tmp_path):
+def test_a_draw_of_a_generator_of_the_body_is_rejected(tmp_path):
     generator = torch.Generator()
 
     def body(x):

@@ -176,12 +176,12 @@ def test_a_condition_on_sizes_survives(keep):
     f.get_concrete_function(TensorSpec([None, 2]))
     loaded = keep(f)
     few, many = torch.ones(2, 2), torch.ones(6, 2)
-    served, refused = (many, few) if _serves(loaded, many) else (few, many)
+    served, rejected = (many, few) if _serves(loaded, many) else (few, many)
     same(loaded(served), f(served))
     with pytest.raises(
         tracehost.SignatureError, match=r"a comparison of sizes at .* x\.shape\[0\]"
     ):
-        loaded(refused)
+        loaded(rejected)
 
 
 def _serves(function, *args):
@@ -486,5 +486,5 @@ def test_calls_of_a_loaded_function_are_in_the_report(run_host, tmp_path):
     assert [(kind, n) for kind, n in counted if n != "0"] == [
         ("hit", "2"),
         ("failed", "1"),
-        ("refused", "2"),
+        ("rejected", "2"),
     ]

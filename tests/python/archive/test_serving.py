@@ -158,9 +158,9 @@ REFUSED = {
 @pytest.mark.parametrize("name", REFUSED)
 def test_a_graph_that_triton_would_not_run_right(repository, tmp_path, name):
     function, spec, message = REFUSED[name]
-    with pytest.raises(SystemExit) as refused:
+    with pytest.raises(SystemExit) as rejected:
         repository(saved(tmp_path, name, function, spec), "--max-batch-size=8")
-    assert str(refused.value).removeprefix(f"{tmp_path}/") == message
+    assert str(rejected.value).removeprefix(f"{tmp_path}/") == message
     assert not (tmp_path / "models").exists()
 
 

@@ -81,7 +81,7 @@ def test_attributes_can_be_set():
         {"optimize": "now"},
     ],
 )
-def test_options_still_to_come_are_refused_by_name(option):
+def test_options_still_to_come_are_rejected_by_name(option):
     ((name, value),) = option.items()
     with pytest.raises(TypeError) as error:
         tracehost.function(plain, **option)

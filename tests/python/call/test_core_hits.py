@@ -34,7 +34,7 @@ def test_the_body_runs_once():
     stats = f.stats()
     assert stats.pop("trace_ms") > 0
     counts = {"calls": 5, "hits": 4, "traces": 1, "eager": 0, "inlined": 0, "live": 1, "evicted": 0}
-    counts |= {"failed": 0, "refused": 0}
+    counts |= {"failed": 0, "rejected": 0}
     checks = {"validated": 1, "unvalidated": 0, "unvalidated_because": {}, "mismatches": 0}
     assert stats == counts | checks
     assert f.tracing_count() == f.experimental_get_tracing_count() == 1

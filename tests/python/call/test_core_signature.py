@@ -185,7 +185,7 @@ def test_many_aliases_are_told_apart():
 
 
 @pytest.mark.parametrize("value", [{1, 2}, {"k": [{1}]}])
-def test_sets_are_refused_by_name(value):
+def test_sets_are_rejected_by_name(value):
     f = tracehost.function(lambda x, options: x)
     message = r"argument 'options': a set has no fixed order. Use a tuple, or sorted\(...\) of it."
     with pytest.raises(tracehost.SignatureError, match=message):
@@ -195,7 +195,7 @@ def test_sets_are_refused_by_name(value):
     assert f.stats()["live"] == 0
 
 
-def test_cycles_and_deep_nesting_are_refused():
+def test_cycles_and_deep_nesting_are_rejected():
     f = tracehost.function(lambda tree: X * 2)
     ring = [1]
     ring.append({"self": ring})

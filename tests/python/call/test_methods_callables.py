@@ -96,7 +96,7 @@ def test_partials():
     assert torch.equal(h(X), f(x, X)) and h.tracing_count() == 1
 
 
-def test_lru_cache_is_refused_below_and_works_above():
+def test_lru_cache_is_rejected_below_and_works_above():
     with pytest.raises(TypeError, match="keeps results: .* Put lru_cache above tracehost.function"):
 
         @tracehost.function
@@ -149,7 +149,7 @@ class Yields:
         (5, "5 is not a callable object"),
     ],
 )
-def test_what_is_refused_at_the_decoration(func, says):
+def test_what_is_rejected_at_the_decoration(func, says):
     with pytest.raises(TypeError, match=says):
         tracehost.function(func)
 

@@ -60,7 +60,7 @@ def test_earlier_traces_serve_again_afterwards():
     assert len(runs) == 2 and (stats["traces"], stats["eager"], stats["hits"]) == (1, 1, 1)
 
 
-def test_nothing_is_compared_or_refused():
+def test_nothing_is_compared_or_rejected():
     f = tracehost.function(lambda x, anything=None: x.sum().numpy().tolist())
     for bad in ({1, 2}, [[]], f):
         with tracehost.stance("eager"):

@@ -156,7 +156,7 @@ def went_on():
     return pytest.warns(tracehost.TraceWarning, match="has no graph for this signature")
 
 
-def test_a_refused_body_goes_on_and_runs_once():
+def test_a_rejected_body_goes_on_and_runs_once():
     log = []
 
     @tracehost.function(watch=False)
@@ -307,7 +307,7 @@ calls_itself = tracehost.function(counts_down)
     ],
     ids=lambda body: body.__name__,
 )
-def test_whatever_is_refused_ends_as_eager_does(body):
+def test_whatever_is_rejected_ends_as_eager_does(body):
     torch.manual_seed(7)
     expected = body(X.clone())
     state = torch.get_rng_state()
@@ -338,7 +338,7 @@ def test_gradients_of_a_body_that_went_on():
     assert_same(x.grad, 2 * X * 3)
 
 
-def test_nested_functions_after_the_refusal_are_plain_python():
+def test_nested_functions_after_the_rejection_are_plain_python():
     inner = tracehost.function(lambda x: x * 2)
 
     @tracehost.function
@@ -400,7 +400,7 @@ def test_arguments_that_cannot_be_compared():
         f(X, {"a", "b"})
 
 
-def test_a_refusal_is_remembered_until_the_function_is_cleared():
+def test_a_rejection_is_remembered_until_the_function_is_cleared():
     runs = []
 
     @tracehost.function(watch=False)

@@ -79,7 +79,7 @@ def test_report_that_cannot_be_written_stops_before_the_program(run_host, tmp_pa
     assert not (tmp_path / "ran").exists()
 
 
-def test_environment_of_another_python_is_refused(run_host, tmp_path):
+def test_environment_of_another_python_is_rejected(run_host, tmp_path):
     (tmp_path / "old" / "bin").mkdir(parents=True)
     (tmp_path / "old" / "pyvenv.cfg").write_text("home = /usr/bin\nversion = 3.8.10\n")
     result = run_host(f"--python={tmp_path}/old", "-c", "1")

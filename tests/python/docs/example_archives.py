@@ -110,14 +110,14 @@ def round_trip(one: Watched, found: dict[str, Any]) -> None:
     try:
         graphs, _ = live(made)
     except tracehost.CaptureError as error:
-        found["refused"][str(error)] += 1
+        found["rejected"][str(error)] += 1
         return
     for number, graph in list(enumerate(graphs))[:: 1 + len(graphs) // 25]:  # of a storm, some
         path = Path(folder) / f"{len(os.listdir(folder))}.thz"
         try:
             tracehost.save(path, {"f": graph})
         except tracehost.ArchiveError as error:
-            found["refused"][str(error)] += 1
+            found["rejected"][str(error)] += 1
             continue
         loaded = tracehost.load(path)["f"]
         calls = list(one.calls.values())
@@ -147,7 +147,7 @@ def few_of_each(made: list[Watched]) -> list[Watched]:
 
 
 def run(script: Path) -> dict[str, Any]:
-    found: dict[str, Any] = {"equal": 0, "refused": collections.Counter(), "not called": [], "error": ""}  # fmt: skip
+    found: dict[str, Any] = {"equal": 0, "rejected": collections.Counter(), "not called": [], "error": ""}  # fmt: skip
     watched.clear()
     printed = io.StringIO()
     kept = dict(sys.modules), list(sys.path), torch.get_num_threads()

@@ -64,7 +64,7 @@ REFUSED = {
 def check(found, name):
     """The script ran, and each of its graphs came back from an archive with the same results."""
     assert not found["error"], found["error"]
-    assert found["refused"] == REFUSED.get(name, {})
+    assert found["rejected"] == REFUSED.get(name, {})
     assert found["not called"] == []
     assert found["equal"] > 0
 

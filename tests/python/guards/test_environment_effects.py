@@ -180,7 +180,7 @@ def test_captured_slot_set_to_none_in_the_body_is_seen_later():
     assert f.tracing_count() == 2
 
 
-def test_another_thread_changes_a_watched_slot(change):
+def test_another_thread_changes_a_guarded_slot(change):
     cfg = Config()
 
     def elsewhere():

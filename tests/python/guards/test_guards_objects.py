@@ -449,7 +449,7 @@ def test_a_branch_that_is_not_taken_stores_nothing(name):
     )
 
 
-def test_a_nested_tensor_is_refused():
+def test_a_nested_tensor_is_rejected():
     f = tracehost.function(lambda x: x * 2)
     with pytest.raises(tracehost.TraceError, match="a nested tensor is passed"):
         f(torch.nested.nested_tensor([torch.ones(2), torch.ones(3)]))

@@ -188,7 +188,7 @@ def test_elements_of_a_set_are_not_asked():
     assert f.tracing_count() == 3
 
 
-def test_a_set_that_is_longer_than_what_is_watched():
+def test_a_set_that_is_longer_than_what_is_guarded():
     chosen = {*range(2000)}
 
     def body(x):

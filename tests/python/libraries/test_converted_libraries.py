@@ -112,7 +112,7 @@ def test_sparse_adam():
         assert "test_converted_libraries.py" in str(error)  # noqa: PT017 (rejected with its line, or right)
 
 
-def test_lbfgs_is_refused_by_name():
+def test_lbfgs_is_rejected_by_name():
     w = torch.ones(2, requires_grad=True)
     optimizer = torch.optim.LBFGS([w])
 

@@ -240,7 +240,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_what_no_graph_can_hold_is_refused_by_name(tmp_path, name):
+def test_what_no_graph_can_hold_is_rejected_by_name(tmp_path, name):
     call, remedy = REFUSED[name]
     program = textwrap.dedent(
         f"""
@@ -251,7 +251,7 @@ def test_what_no_graph_can_hold_is_refused_by_name(tmp_path, name):
 
         try:
             f(torch.ones(2))
-            raise SystemExit("was not refused")
+            raise SystemExit("was not rejected")
         except tracehost.TraceError as error:
             text = str(error)
         line = f.__wrapped__.__code__.co_firstlineno + 2
@@ -341,7 +341,7 @@ def test_the_module_inside_of_ddp_under_torchrun(run_host, tmp_path):
 
 
 @pytest.mark.parametrize("backward", [False, True], ids=["forward", "step"])
-def test_ddp_in_a_body_is_refused(tmp_path, backward):
+def test_ddp_in_a_body_is_rejected(tmp_path, backward):
     program = """
         net = Net()
         ddp = DistributedDataParallel(net, find_unused_parameters=True)
@@ -355,7 +355,7 @@ def test_ddp_in_a_body_is_refused(tmp_path, backward):
 
         try:
             f(batch(0))
-            raise SystemExit("was not refused")
+            raise SystemExit("was not rejected")
         except tracehost.TraceError as error:
             text = str(error)
         line = f.__wrapped__.__code__.co_firstlineno + 2
@@ -441,7 +441,7 @@ def test_forwards_of_modules_that_fsdp_shards(tmp_path):
     run_ranks(tmp_path, SHARDED + textwrap.dedent(program))
 
 
-def test_fsdp_in_a_body_is_refused(tmp_path):
+def test_fsdp_in_a_body_is_rejected(tmp_path):
     program = """
         net = sharded(block())
 
@@ -451,7 +451,7 @@ def test_fsdp_in_a_body_is_refused(tmp_path):
 
         try:
             f(batch(0))
-            raise SystemExit("was not refused")
+            raise SystemExit("was not rejected")
         except tracehost.TraceError as error:
             text = str(error)
         line = f.__wrapped__.__code__.co_firstlineno + 2
@@ -464,7 +464,7 @@ def test_fsdp_in_a_body_is_refused(tmp_path):
     run_ranks(tmp_path, SHARDED + textwrap.dedent(program))
 
 
-def test_a_check_behind_a_collective_is_refused(tmp_path):
+def test_a_check_behind_a_collective_is_rejected(tmp_path):
     program = """
         @tracehost.function
         def f(x):
@@ -473,7 +473,7 @@ def test_a_check_behind_a_collective_is_refused(tmp_path):
 
         try:
             f(torch.ones(2))
-            raise SystemExit("was not refused")
+            raise SystemExit("was not rejected")
         except tracehost.Error as error:
             text = str(error)
         assert "_c10d_functional::all_reduce_ at ranks.py" in text, text

@@ -458,7 +458,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_refused_with_the_line(name):
+def test_rejected_with_the_line(name):
     body, text = REFUSED[name]
     f = tracehost.function(body)
     first = body.__code__.co_firstlineno
@@ -470,7 +470,7 @@ def test_refused_with_the_line(name):
 
 
 @pytest.mark.parametrize("name", [n for n in REFUSED if n != "torch.compile"])
-def test_refused_ones_run_eagerly_under_the_stance(name):
+def test_rejected_ones_run_eagerly_under_the_stance(name):
     body, _ = REFUSED[name]
     x = X.clone().requires_grad_()
     expected = body(x)

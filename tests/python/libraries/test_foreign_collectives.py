@@ -106,7 +106,7 @@ def test_a_collective_in_a_branch_that_is_staged(one_rank):
     assert f.tracing_count() == 1
 
 
-def test_a_group_that_is_no_name_is_refused(one_rank):
+def test_a_group_that_is_no_name_is_rejected(one_rank):
     @tracehost.function
     def f(x):
         return torch.ops._c10d_functional.all_reduce(x, "sum", one_rank)

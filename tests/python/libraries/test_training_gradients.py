@@ -297,40 +297,40 @@ def test_any_batch_size_of_a_declared_step():
     assert f.tracing_count() == 1
 
 
-def refuses(body, *arguments, match):
+def rejects(body, *arguments, match):
     with pytest.raises(tracehost.TraceError, match=match) as error:
         tracehost.function(body)(*arguments)
     return str(error.value)
 
 
-def test_what_can_not_be_recorded_is_refused_with_the_line():
+def test_what_can_not_be_recorded_is_rejected_with_the_line():
     x = leaf(1.0, 2.0)
 
     def batched(x):
         y = x * x
         return torch.autograd.grad(y, x, torch.eye(2), is_grads_batched=True)  # here
 
-    refuses(batched, x, match=place(batched))
+    rejects(batched, x, match=place(batched))
 
     def edge(x):
         e = torch.autograd.graph.get_gradient_edge(x)
         return torch.autograd.grad((x * x).sum(), e)  # here
 
-    refuses(edge, x, match=f"at {place(edge)} is given a GradientEdge")
+    rejects(edge, x, match=f"at {place(edge)} is given a GradientEdge")
 
     def hook(x):
         (x * x).grad_fn.register_hook(print)  # here
 
-    refuses(hook, x, match=place(hook))
+    rejects(hook, x, match=place(hook))
 
     def saved(x):
         with torch.autograd.graph.saved_tensors_hooks(lambda t: t, lambda t: t):  # here
             return x * x
 
-    refuses(saved, x, match=rf"\(saved_tensors_hooks\) at {place(saved)}")
+    rejects(saved, x, match=rf"\(saved_tensors_hooks\) at {place(saved)}")
 
 
-def test_a_gradient_that_is_an_argument_too_is_refused():
+def test_a_gradient_that_is_an_argument_too_is_rejected():
     w = leaf(1.0)
     w.grad = torch.ones(1)
 
@@ -341,7 +341,7 @@ def test_a_gradient_that_is_an_argument_too_is_refused():
         tracehost.function(body)(w.grad)
 
 
-def test_without_example_data_it_is_refused():
+def test_without_example_data_it_is_rejected():
     w = leaf(1.0)
 
     @tracehost.function

@@ -242,7 +242,7 @@ def test_other_optimizers(name):
     compare(lambda p: getattr(torch.optim, name)(p), 2)
 
 
-def test_lbfgs_is_refused_by_name():
+def test_lbfgs_is_rejected_by_name():
     model = network()
     optimizer = torch.optim.LBFGS(model.parameters())
 

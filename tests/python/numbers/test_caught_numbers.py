@@ -103,7 +103,7 @@ def test_a_number_that_raises_is_checked_before_effects():
     assert f.tracing_count() == 2
 
 
-def test_what_raised_behind_something_that_stays_is_refused():
+def test_what_raised_behind_something_that_stays_is_rejected():
     def body(x):
         x.resize_(3)
         try:
@@ -191,7 +191,7 @@ def test_a_size_that_may_be_zero(body, start, autograph):
     assert f.tracing_count() <= 4
 
 
-def test_a_size_that_may_be_zero_in_a_loop_is_refused():
+def test_a_size_that_may_be_zero_in_a_loop_is_rejected():
     def body(x):
         total = x.sum()
         while total > 0:

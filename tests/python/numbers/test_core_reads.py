@@ -110,7 +110,7 @@ READS = {
 
 
 @pytest.mark.parametrize("name", READS)
-def test_a_read_is_refused_with_its_line(name):
+def test_a_read_is_rejected_with_its_line(name):
     body = READS[name]
     f = tracehost.function(body, value_reads="error")
     for _ in range(2):
@@ -122,7 +122,7 @@ def test_a_read_is_refused_with_its_line(name):
 
 
 @pytest.mark.parametrize("body", [branch, loop, asserts, negated, both])
-def test_without_autograph_control_flow_on_a_tensor_is_refused_with_its_line(body):
+def test_without_autograph_control_flow_on_a_tensor_is_rejected_with_its_line(body):
     with pytest.raises(tracehost.ValueReadError) as error:
         tracehost.function(body, autograph=False, value_reads="error")(X)
     assert str(error.value) == (
@@ -160,7 +160,7 @@ def test_the_line_is_the_readers_own_in_a_helper():
         tracehost.function(lambda x: inner_helper(x) * x, value_reads="error")(X)
 
 
-def test_a_read_of_a_captured_tensor_is_refused_too():
+def test_a_read_of_a_captured_tensor_is_rejected_too():
     weight = torch.ones(3)
     with pytest.raises(tracehost.ValueReadError):
         tracehost.function(lambda x: x * weight.sum().item(), value_reads="error")(X)
@@ -169,7 +169,7 @@ def test_a_read_of_a_captured_tensor_is_refused_too():
 
 
 @pytest.mark.parametrize("name", ["bool", "item", "tolist", "numpy", "zeros", "view", "equal"])
-def test_a_read_that_the_body_catches_is_refused_all_the_same(name):
+def test_a_read_that_the_body_catches_is_rejected_all_the_same(name):
     read = READS[name]
 
     def body(x):
@@ -185,7 +185,7 @@ def test_a_read_that_the_body_catches_is_refused_all_the_same(name):
     assert f.tracing_count() == 0
 
 
-def test_a_read_that_the_body_replaces_by_its_own_exception_is_refused_all_the_same():
+def test_a_read_that_the_body_replaces_by_its_own_exception_is_rejected_all_the_same():
     def body(x):
         try:
             return x * x.sum().item()
@@ -196,7 +196,7 @@ def test_a_read_that_the_body_replaces_by_its_own_exception_is_refused_all_the_s
         tracehost.function(body, value_reads="error")(X)
 
 
-def test_the_cache_is_as_before_a_refused_read():
+def test_the_cache_is_as_before_a_rejected_read():
     def body(x, read):
         return x * float(x.sum()) if read else x * 2
 
@@ -225,7 +225,7 @@ def test_text_without_values_never_fails(capsys):
     assert capsys.readouterr().out == f"{one} {one}\n"
 
 
-def test_a_capsule_of_the_memory_is_refused():
+def test_a_capsule_of_the_memory_is_rejected():
     def body(x):
         torch.utils.dlpack.to_dlpack(x)
         return x * 2

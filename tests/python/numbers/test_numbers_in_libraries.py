@@ -76,7 +76,7 @@ def test_a_captured_bound_may_change():
         lambda x: torch.empty(3).uniform_(x[0], x[0]),  # the two can't be distinguished
     ],
 )
-def test_a_float_that_python_gets_is_refused_with_its_line(body):
+def test_a_float_that_python_gets_is_rejected_with_its_line(body):
     line = body.__code__.co_firstlineno
     message = (
         rf"the body reads the value of .*a traced tensor \(aten::item\) at test_numbers_in_libraries\.py:{line}, "

@@ -38,7 +38,7 @@ AS_EAGER = {
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_code_that_is_not_converted_is_refused(name):
+def test_code_that_is_not_converted_is_rejected(name):
     f = tracehost.function(REFUSED[name], autograph=False)
     with pytest.raises(
         tracehost.ValueReadError, match=r"asked for at test_read_number_types.py:\d+, in code"

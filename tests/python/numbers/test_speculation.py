@@ -151,7 +151,7 @@ def test_an_exception_of_the_body_after_a_check():
     assert f.tracing_count() == 1
 
 
-def test_where_there_is_no_value_it_is_refused():
+def test_where_there_is_no_value_it_is_rejected():
     f = tracehost.function(unstaged, autograph=False)
     with pytest.raises(tracehost.ValueReadError, match=r"test_speculation\.py"):
         f.get_concrete_function(tracehost.TensorSpec([2]))

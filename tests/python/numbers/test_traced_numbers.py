@@ -193,7 +193,7 @@ def test_a_state_that_a_number_is_stored_to():
         lambda x: x * math.fsum([x[0].item()]),
     ],
 )
-def test_a_float_whose_value_is_needed_is_refused(body):
+def test_a_float_whose_value_is_needed_is_rejected(body):
     with pytest.raises(tracehost.ValueReadError, match=r"test_traced_numbers\.py:\d+: a float"):
         tracehost.function(body)(X)
 
@@ -216,7 +216,7 @@ EACH = [
 
 @pytest.mark.parametrize(("name", "read", "inputs"), EACH, ids=[e[0] for e in EACH])
 @pytest.mark.parametrize("autograph", [True, False])
-def test_a_read_is_right_or_refused(name, read, inputs, autograph):
+def test_a_read_is_right_or_rejected(name, read, inputs, autograph):
     def outcome(function, x):
         try:
             return function(x.clone())
@@ -240,7 +240,7 @@ def test_a_read_is_right_or_refused(name, read, inputs, autograph):
         assert not autograph or name not in TRACED or f.tracing_count() == 1
 
 
-def test_value_reads_error_refuses_all():
+def test_value_reads_error_rejects_all():
     f = tracehost.function(lambda x: x.sum().item(), value_reads="error")
     with pytest.raises(tracehost.ValueReadError):
         f(X)
@@ -352,8 +352,8 @@ def test_how_many_parts_there_are_is_checked(split):
             got = f(torch.tensor(n))
         except (
             tracehost.ValueReadError
-        ) as refused:  # tensor_split takes a tensor, which a number is not
-            assert split == "tensor_split" and "test_traced_numbers.py" in str(refused)  # noqa: PT017
+        ) as rejected:  # tensor_split takes a tensor, which a number is not
+            assert split == "tensor_split" and "test_traced_numbers.py" in str(rejected)  # noqa: PT017
             continue
         assert same([part.sum() for part in getattr(TABLE, split)(n)], got)
     assert f.tracing_count() <= 3

@@ -230,10 +230,10 @@ def test_torchs_own_trace_and_script_are_never_used():
 def test_no_function_of_torch_jit_is_called(run_host, tmp_path):
     (tmp_path / "train.py").write_text(
         "import torch\n"
-        "def refuse(*args, **kwargs):\n"
+        "def reject(*args, **kwargs):\n"
         "    raise AssertionError('torch.jit was used')\n"
-        "torch.jit.trace = torch.jit.script = refuse\n"
-        "torch._C._create_function_from_trace = refuse\n" + PROGRAM
+        "torch.jit.trace = torch.jit.script = reject\n"
+        "torch._C._create_function_from_trace = reject\n" + PROGRAM
     )
     done = run_host("train.py")
     assert (done.returncode, done.stdout, done.stderr) == (0, "done\n", "")

@@ -148,7 +148,7 @@ def test_a_model_is_replaced_under_load(package, tmp_path):
     program = build(package, "hot_reload", tmp_path / "build")
     passed(run(HOST, ROOT / "examples" / "cpp" / "hot_reload" / "save.py", tmp_path / "data"))
     output = passed(without_environment(program, tmp_path / "data"))
-    assert re.search(r"^\d+ calls, 0 failed; .*; 5 reloads, 5 refused$", output, re.MULTILINE)
+    assert re.search(r"^\d+ calls, 0 failed; .*; 5 reloads, 5 rejected$", output, re.MULTILINE)
 
 
 def test_a_python_file_is_called_from_threads(package, tmp_path):
@@ -195,7 +195,7 @@ def test_the_package_carries_what_torch_was_compiled_with(consume):
     assert "definitions NDEBUG;_GLIBCXX_USE_CXX11_ABI=1" in passed(consume())
 
 
-def test_another_torch_is_refused_by_version(consume, tmp_path):
+def test_another_torch_is_rejected_by_version(consume, tmp_path):
     torch = tmp_path / "old" / "torch"
     for path, text in {
         "share/cmake/Torch/TorchConfig.cmake": "",
@@ -217,7 +217,7 @@ def test_a_component_that_is_not_there_is_named(consume):
     assert "this tracehost has no component 'nonsense'" in words(done)
 
 
-def test_another_version_of_ours_is_refused(consume):
+def test_another_version_of_ours_is_rejected(consume):
     done = consume(version="9.0")
     assert done.returncode != 0 and "9.0" in words(done)
 

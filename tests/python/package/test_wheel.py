@@ -68,7 +68,7 @@ def build(tmp_path):
 def test_a_program_without_python(build, tmp_path):
     program = build("hot_reload")
     run(HOST, ROOT / "examples" / "cpp" / "hot_reload" / "save.py", tmp_path / "data")
-    assert "5 reloads, 5 refused" in run(program, tmp_path / "data", env={}, cwd="/")
+    assert "5 reloads, 5 rejected" in run(program, tmp_path / "data", env={}, cwd="/")
 
 
 def test_a_program_with_python_finds_this_environment(build):

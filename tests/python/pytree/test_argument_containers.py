@@ -199,7 +199,7 @@ def a_key(b):
 
 
 @pytest.mark.parametrize("body", [moves, shares, an_object, another_order, a_key])
-def test_what_later_calls_could_not_do_is_refused(body):
+def test_what_later_calls_could_not_do_is_rejected(body):
     f = tracehost.function(body)
     expected = batch(1)
     body(expected)
@@ -212,7 +212,7 @@ def test_what_later_calls_could_not_do_is_refused(body):
         assert list(given) == list(expected)  # the body has run
 
 
-def test_other_containers_are_refused():
+def test_other_containers_are_rejected():
     def body(items):
         items["z"] = items["x"] * 2
 

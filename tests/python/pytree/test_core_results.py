@@ -215,7 +215,7 @@ def test_the_words_for_a_result_that_cannot_be_repeated():
     )
 
 
-def test_a_result_that_contains_itself_is_refused():
+def test_a_result_that_contains_itself_is_rejected():
     def body(x):
         ring = [x]
         ring.append(ring)
@@ -225,7 +225,7 @@ def test_a_result_that_contains_itself_is_refused():
         tracehost.function(body)(X)
 
 
-def test_a_generator_function_is_refused():
+def test_a_generator_function_is_rejected():
     def body(x):
         yield x
 
@@ -233,7 +233,7 @@ def test_a_generator_function_is_refused():
         tracehost.function(body)(X)
 
 
-def test_a_new_tensor_of_a_subclass_is_refused():
+def test_a_new_tensor_of_a_subclass_is_rejected():
     class Tagged(torch.Tensor):
         pass
 
@@ -246,7 +246,7 @@ def test_a_new_tensor_of_a_subclass_is_refused():
         assert type(g(t)) is torch.Tensor and torch.equal(g(t), torch.full((2,), 2.0))
 
 
-def test_parameters_made_in_the_body_are_refused_or_right():
+def test_parameters_made_in_the_body_are_rejected_or_right():
     def body(x):
         return torch.nn.Parameter(x * 2)
 

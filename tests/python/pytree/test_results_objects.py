@@ -208,7 +208,7 @@ class Own:
     ],
 )
 @pytest.mark.filterwarnings("ignore::tracehost.SideEffectWarning")
-def test_what_can_not_be_made_again_is_refused(body, text):
+def test_what_can_not_be_made_again_is_rejected(body, text):
     f = tracehost.function(body)
     with pytest.raises(TypeError, match=text):
         f(X)

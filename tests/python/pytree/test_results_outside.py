@@ -273,7 +273,7 @@ def test_a_concrete_function_finds_them_too():
     assert module is layer and rows is tensors and torch.equal(y, (X + 1) * 2)
 
 
-def test_an_archive_makes_lists_and_refuses_objects(tmp_path):
+def test_an_archive_makes_lists_and_rejects_objects(tmp_path):
     f = tracehost.function(lambda x: {"rows": tensors, "y": x * 2})
     f(X)
     tracehost.save(tmp_path / "rows.thost", {"rows": f})
@@ -423,5 +423,5 @@ def test_an_array_of_what_the_body_reads(name):
     for x in (X, X + 1, X, torch.ones(4), torch.ones(5), X * 3):
         try:
             assert shown(f(x)) == shown(READ[name](x))
-        except tracehost.ValueReadError as refused:
-            assert "test_results_outside.py" in str(refused)  # noqa: PT017
+        except tracehost.ValueReadError as rejected:
+            assert "test_results_outside.py" in str(rejected)  # noqa: PT017

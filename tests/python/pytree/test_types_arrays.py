@@ -184,7 +184,7 @@ def test_dtypes_that_torch_lacks_are_named(dtype):
     assert f.stats()["live"] == 0
 
 
-def test_masked_arrays_are_refused():
+def test_masked_arrays_are_rejected():
     f = tracehost.function(lambda y: y)
     with pytest.raises(tracehost.SignatureError, match="argument 'y': a tensor has no mask"):
         f(np.ma.masked_array([1.0, 2.0]))

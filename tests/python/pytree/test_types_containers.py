@@ -229,7 +229,7 @@ def test_a_namespace_of_arrays_and_of_specs():
     assert_same(cf(space(x=torch.ones(5))), torch.full((5,), 2.0))
 
 
-def test_a_body_that_changes_a_namespace_is_refused():
+def test_a_body_that_changes_a_namespace_is_rejected():
     @tracehost.function
     def f(s):
         s.n += 1

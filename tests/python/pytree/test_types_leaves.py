@@ -65,7 +65,7 @@ def test_a_nan_of_a_class_of_its_own_equals_itself():
     assert traces(f, (X, Real("nan")), (X, Real("nan"))) == "10"
 
 
-def test_attributes_of_a_str_are_watched():
+def test_attributes_of_a_str_are_guarded():
     f = tracehost.function(lambda x, s: x * s.k)
     assert f(X, with_attributes(Text("a"), k=2)).tolist() == [0.0, 2.0, 4.0]
     assert f(X, with_attributes(Text("a"), k=3)).tolist() == [0.0, 3.0, 6.0]
@@ -103,7 +103,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_what_would_be_another_thing_at_the_next_call_is_refused(name):
+def test_what_would_be_another_thing_at_the_next_call_is_rejected(name):
     value, text = REFUSED[name]
     f = tracehost.function(lambda x, v: x)
     for argument in (value, [value], {"k": value}):
@@ -113,7 +113,7 @@ def test_what_would_be_another_thing_at_the_next_call_is_refused(name):
     assert f.stats()["live"] == 0
 
 
-def test_weak_references_are_refused_dead_or_alive():
+def test_weak_references_are_rejected_dead_or_alive():
     import weakref
 
     class Thing:

@@ -275,7 +275,7 @@ def test_a_graph_is_right_for_all_calls_that_share_it(plans):
 
 @examples(200)
 @given(tree, st.lists(st.integers(1, 5), min_size=12, max_size=12))
-def test_a_relaxed_signature_is_above_those_it_came_from(plan, sizes):
+def test_a_dynamic_signature_is_above_those_it_came_from(plan, sizes):
     """Upper bound of both, and of itself: what it serves makes nothing else dynamic."""
 
     def tensors(sizes):

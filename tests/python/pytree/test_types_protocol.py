@@ -32,7 +32,7 @@ def test_a_tag_is_compared_by_class_and_equality():
     assert traces(f, *((X, t) for t in tags)) == "0000000"
 
 
-def test_values_in_such_an_object_are_not_watched():
+def test_values_in_such_an_object_are_not_guarded():
     f = tracehost.function(lambda x, s: x * s.payload)
     assert f(X, Tagged("a", 2.0)).tolist() == [2.0, 2.0]
     assert f(X, Tagged("a", 3.0)).tolist() == [2.0, 2.0]
@@ -63,7 +63,7 @@ def test_tensors_in_such_an_object_are_read_again_at_every_call():
     assert f.tracing_count() == 2
 
 
-def test_globals_and_classes_of_such_objects_are_watched_still():
+def test_globals_and_classes_of_such_objects_are_still_guarded():
     class Scaled(Tagged):
         scale = 2.0
 
@@ -171,7 +171,7 @@ def test_a_placeholder_is_what_the_body_sees():
 # ---- what can go wrong -----------------------------------------------------------------------------
 
 
-def refused(f, value, text):
+def rejected(f, value, text):
     with pytest.raises(tracehost.SignatureError) as caught:
         f(X, value)
     assert str(caught.value) == f"argument 's': {type(value).__name__}.__tracehost_type__() {text}"
@@ -192,24 +192,24 @@ def test_a_method_that_raises_is_named_with_its_reason():
     made = Odd()
     f(X, made)
     made.gives = ValueError("no such kind")
-    error = refused(f, made, "raised ValueError: no such kind")
+    error = rejected(f, made, "raised ValueError: no such kind")
     assert error.__cause__ is made.gives
     made.gives = None
     assert traces(f, (X, made)) == "0"
 
 
-def test_what_cannot_be_compared_is_refused():
+def test_what_cannot_be_compared_is_rejected():
     f = tracehost.function(lambda x, s: x)
     made = Odd()
     made.gives = [1]
-    refused(
+    rejected(
         f,
         made,
         "returned a list, which is not hashable (TypeError: unhashable type: 'list'). Return a hashable "
         "value, or an object with is_subtype_of, __eq__ and __hash__.",
     )
     made.gives = X
-    refused(f, made, "returned a tensor, which has no equality. Return a hashable value.")
+    rejected(f, made, "returned a tensor, which has no equality. Return a hashable value.")
 
 
 def test_interrupts_pass_through():

@@ -20,7 +20,7 @@ class Node:
     next: object = None
 
 
-def test_cycles_of_all_kinds_are_refused():
+def test_cycles_of_all_kinds_are_rejected():
     f = tracehost.function(lambda tree: 1)
     ring = Node([{}])
     ring.next[0]["k"] = (ring,)

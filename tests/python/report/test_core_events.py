@@ -28,7 +28,7 @@ def test_each_trace_is_an_event_with_cause_and_line():
     assert first.signature == "(x: float32[4], n=1)"
     assert second.causes == ("argument 'n' was 1, is 2",)
     assert third.causes == ("argument 'x', dimension 0, was 4, is 5",)
-    assert third.ops > 0 and third.ms > 0 and not third.relaxed and not third.requested
+    assert third.ops > 0 and third.ms > 0 and not third.dynamic and not third.requested
 
 
 def test_evictions_failures_and_warnings_are_events():
@@ -62,17 +62,17 @@ def test_evictions_failures_and_warnings_are_events():
     assert (events[-1].kind, events[-1].text) == ("fail", "KeyError: 'five'")
 
 
-def test_a_relaxed_trace_says_so():
+def test_a_dynamic_trace_says_so():
     @tracehost.function(reduce_retracing=True)
     def step(x):
         return x * 2
 
     step(torch.ones(2, 3))
     step(torch.ones(4, 3))
-    exact, relaxed = tracehost.events(step)
-    assert not exact.relaxed and relaxed.relaxed
-    assert relaxed.signature == "(x: float32[None, 3])"
-    assert relaxed.causes == ("argument 'x', dimension 0, was 2, is 4",)
+    exact, dynamic = tracehost.events(step)
+    assert not exact.dynamic and dynamic.dynamic
+    assert dynamic.signature == "(x: float32[None, 3])"
+    assert dynamic.causes == ("argument 'x', dimension 0, was 2, is 4",)
 
 
 def test_events_of_all_functions_come_in_order_and_of_methods_by_method():
@@ -95,7 +95,7 @@ def test_events_of_all_functions_come_in_order_and_of_methods_by_method():
     assert tracehost.events() == []
 
 
-def test_what_is_no_function_is_refused():
+def test_what_is_no_function_is_rejected():
     with pytest.raises(
         TypeError, match=r"tracehost\.events\(\) takes a Function, or nothing; got 3"
     ):

@@ -69,7 +69,7 @@ def test_a_miss_names_each_difference_from_the_nearest():
     )
 
 
-def test_watched_values_and_captures_count():
+def test_guarded_values_and_captures_count():
     class Model:
         def __init__(self):
             self.k, self.w = 2.0, torch.ones(2)
@@ -81,7 +81,7 @@ def test_watched_values_and_captures_count():
     model.k, model.w = 3.0, torch.ones(1)
     causes = {(d.path, d.cause, d.before, d.after) for d in f.explain(torch.ones(2)).differences}
     assert causes == {
-        ("model.k", "watched", "2.0", "3.0"),
+        ("model.k", "guard", "2.0", "3.0"),
         ("model.w", "capture", "float32[2]", "float32[1]"),
     }
 
@@ -133,9 +133,9 @@ def test_specializations():
     for n in (2, 3, 4):
         f(torch.ones(n))
     one, two = f.specializations()
-    assert (one.number, one.signature, one.hits, one.relaxed) == (1, "(x: float32[2])", 0, False)
-    assert (two.number, two.signature, two.hits, two.relaxed) == (2, "(x: float32[None])", 1, True)
-    assert one.ops == 2 and one.captures == 1 and one.trace_ms > 0 and one.pinned == ()
+    assert (one.number, one.signature, one.hits, one.dynamic) == (1, "(x: float32[2])", 0, False)
+    assert (two.number, two.signature, two.hits, two.dynamic) == (2, "(x: float32[None])", 1, True)
+    assert one.ops == 2 and one.captures == 1 and one.trace_ms > 0 and one.specialized == ()
     assert re.fullmatch(r"test_explain\.py:\d+", one.first_call)
 
 
@@ -157,6 +157,6 @@ def test_what_may_change_unseen_is_told():
     f = tracehost.function(lambda x: (ROWS, x * 2)[1], name="f")
     f(torch.ones(2))
     specialization = f.explain(torch.ones(2)).specialization
-    assert specialization.unwatched == ("ROWS (test_explain.py): list_iterator",)
+    assert specialization.unguarded == ("ROWS (test_explain.py): list_iterator",)
     told = "not guarded, may change unseen: ROWS (test_explain.py): list_iterator"
     assert told in str(specialization)

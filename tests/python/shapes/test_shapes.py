@@ -136,7 +136,7 @@ def test_an_op_without_data_gives_the_like(name):
 @pytest.mark.parametrize(
     "name", sorted(n for n, ops in BY_NAME.items() if any(o.error_inputs_func for o in ops))
 )
-def test_what_eager_refuses_for_its_shapes_is_refused_without_data(name):
+def test_what_eager_rejects_for_its_shapes_is_rejected_without_data(name):
     for op in BY_NAME[name]:
         for case in op.error_inputs("cpu") if op.error_inputs_func else ():
             sample = case.sample_input

@@ -115,7 +115,7 @@ MODULES = {
 
 @pytest.mark.parametrize("training", [True, False], ids=["train", "eval"])
 @pytest.mark.parametrize("name", MODULES)
-def test_a_module_relaxes(name, training):
+def test_a_module_is_dynamic(name, training):
     make, shapes, traces, call = MODULES[name]
     torch.manual_seed(3)
     ours = make().train(training)
@@ -140,7 +140,7 @@ def test_a_module_relaxes(name, training):
 
 
 @pytest.mark.parametrize("layers", [1, 3])
-def test_the_fast_path_of_encoders_relaxes(layers):
+def test_the_fast_path_of_encoders_is_dynamic(layers):
     module = nn.TransformerEncoder(encoder(), layers).eval()
 
     def body(x):
@@ -187,6 +187,6 @@ FUNCTIONS = {
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)
-def test_a_function_relaxes(name):
+def test_a_function_is_dynamic(name):
     body, shapes, traces = FUNCTIONS[name]
     check_sizes(body, shapes, traces)

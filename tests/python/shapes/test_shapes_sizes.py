@@ -87,7 +87,7 @@ def test_size_zero_is_a_size():
 
 
 # Each new size is traced: the body used the number.
-PINS = {
+SPECIALIZING = {
     "int": lambda x: x * int(x.shape[0]),
     "float": lambda x: x * float(x.shape[0]),
     "range": lambda x: sum([x[i] for i in range(x.shape[0])]),
@@ -111,9 +111,9 @@ PINS = {
 }
 
 
-@pytest.mark.parametrize("name", PINS)
+@pytest.mark.parametrize("name", SPECIALIZING)
 def test_uses_of_the_number_trace_each_size(name):
-    check_sizes(PINS[name], [(8, 4), (6, 4), (5, 4), (6, 4), (5, 4)], traces=3)
+    check_sizes(SPECIALIZING[name], [(8, 4), (6, 4), (5, 4), (6, 4), (5, 4)], traces=3)
 
 
 @pytest.mark.filterwarnings("ignore:To copy construct")
@@ -299,8 +299,8 @@ def test_a_declared_size_that_is_read_is_one_trace_a_size(body, why):
     for count, rows in [(1, 8), (2, 3), (2, 8), (3, 1), (3, 3), (3, 1)]:
         x = torch.randn(rows, 4)
         assert same(f(x), body(x)) and f.tracing_count() == count
-    pinned = f.specializations()[0].pinned[0]
-    assert re.search(why, str(pinned)) and "x.shape[0]" in str(pinned)
+    specialized = f.specializations()[0].specialized[0]
+    assert re.search(why, str(specialized)) and "x.shape[0]" in str(specialized)
 
 
 @pytest.mark.parametrize("body, why", READS_OF_A_SIZE)

@@ -32,8 +32,8 @@ TRACED = FIRST, SECOND, THIRD, *_ = ((5, 3), (7, 8), (11, 9), (13, 4), (9, 14))
 ODD = ((1, 3), (5, 1), (2, 2), (6, 6), (0, 3))
 
 # The oracle says one graph; tracehost makes a graph for each size, or says that it can't be: safe.
-NUMBER = "makes a Python number of the size, which pins it"
-PINNED = {
+NUMBER = "makes a Python number of the size, which specialized it"
+SPECIALIZED = {
     "conv_transposed_to_size": "torch computes the padding from output_size as Python numbers",
     "shape_numel": "Size.numel() reads the number of each size",
     "int_of_size": NUMBER,
@@ -55,7 +55,7 @@ PINNED = {
 }
 # The oracle says one graph for each size; tracehost has one, which is right at all of them.
 RECORDED = {"slice_size_of_six": "the size of x[:6] is recorded as what slicing gives"}
-# As text, a size that may vary shows that it is one (`<traced tensor int64 []>`): print never pins.
+# As text, a size that may vary shows that it is one (`<traced tensor int64 []>`): print never specialized.
 SHOWN = ("str_of_size", "fstring_of_size")
 # Raised by the graph's own code in place of Python's.
 OTHER_EXCEPTION = {"unpack_rows_of_slice"}
@@ -126,7 +126,7 @@ def outcome(function, tensors: list[torch.Tensor]) -> object:
 
 
 def classified(case: Sized) -> str:
-    """`one`: a graph for all sizes; `many`: further traces; `refused`: by an error. Values are as eager's."""
+    """`one`: a graph for all sizes; `many`: further traces; `rejected`: by an error. Values are as eager's."""
     signature = [TensorSpec(shape, torch.float32) for shape in case.declared()]
     function = tracehost.function(case.function, input_signature=signature)
     for sizes in (FIRST, SECOND, THIRD):
@@ -134,7 +134,7 @@ def classified(case: Sized) -> str:
         try:
             ours = outcome(function, tensors)
         except tracehost.Error:
-            return "refused"
+            return "rejected"
         found = difference(outcome(case.function, tensors), ours)
         assert found is None, f"at {sizes}: {found}"
     return "one" if function.tracing_count() == 1 else "many"
@@ -142,15 +142,15 @@ def classified(case: Sized) -> str:
 
 def expected(name: str) -> str:
     verdict = oracle(SIZED[name])
-    if name in PINNED:
-        assert verdict, "the oracle agrees: not a row of PINNED"
-        return "many or refused"
+    if name in SPECIALIZED:
+        assert verdict, "the oracle agrees: not a row of SPECIALIZED"
+        return "many or rejected"
     if name in RECORDED:
         assert verdict is False, "the oracle agrees: not a row of RECORDED"
         return "one"
     if verdict is None:
-        return "one, many or refused"
-    return "one" if verdict else "many or refused"
+        return "one, many or rejected"
+    return "one" if verdict else "many or rejected"
 
 
 NAMES = [name for name in SIZED if name not in SHOWN]
@@ -189,4 +189,4 @@ def test_no_declared_graph_is_wrong_where_sizes_broadcast(name):
 
 def test_there_are_200_functions():
     assert len(SIZED) >= 200
-    assert {*PINNED, *RECORDED, *SHOWN, *OTHER_EXCEPTION} <= SIZED.keys()
+    assert {*SPECIALIZED, *RECORDED, *SHOWN, *OTHER_EXCEPTION} <= SIZED.keys()

@@ -58,7 +58,7 @@ def test_behind_a_check_the_sizes_are_known():
     assert f.tracing_count() == 2
 
 
-def test_too_many_sizes_are_refused_with_the_line():
+def test_too_many_sizes_are_rejected_with_the_line():
     f = tracehost.function(lambda x: x[x > 0].unbind(), autograph=False)
     with pytest.raises(
         tracehost.ValueReadError,
@@ -69,13 +69,13 @@ def test_too_many_sizes_are_refused_with_the_line():
 
 
 @pytest.mark.parametrize("mode", ["error", "guard"])
-def test_other_modes_of_reads_refuse(mode):
+def test_other_modes_of_reads_reject(mode):
     f = tracehost.function(lambda x: x[x > 0].unbind(), value_reads=mode)
     with pytest.raises(tracehost.ValueReadError, match=r"reads a size \(aten::unbind\)"):
         f(torch.ones(3))
 
 
-def test_in_a_staged_branch_it_is_refused():
+def test_in_a_staged_branch_it_is_rejected():
     @tracehost.function
     def f(x, n):
         for _ in range(n):

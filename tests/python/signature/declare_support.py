@@ -12,12 +12,12 @@ def declared(*specs, func=lambda x: x * 2):
     return tracehost.function(func, input_signature=specs)
 
 
-def refusal(f, *args, **kwargs):
+def rejection(f, *args, **kwargs):
     """The message. Nothing was traced or run for it."""
     before = f.stats()
     with pytest.raises(SignatureError) as caught:
         f(*args, **kwargs)
-    assert f.stats() == before | {n: before[n] + 1 for n in ("calls", "refused")}
+    assert f.stats() == before | {n: before[n] + 1 for n in ("calls", "rejected")}
     return str(caught.value)
 
 

@@ -249,7 +249,7 @@ def test_grad_mode_is_the_callers():
     assert quiet(torch.ones(2)).requires_grad
 
 
-def test_other_contexts_are_refused():
+def test_other_contexts_are_rejected():
     def body(x):
         with torch.no_grad():
             y = x * 2

@@ -182,7 +182,7 @@ def test_nothing_real_changes():  # row 1.41
     torch.testing.assert_close(dict(net.state_dict()), dict(twin.state_dict()))
 
 
-def test_an_in_place_op_that_makes_a_buffer_part_of_a_gradient_is_refused():
+def test_an_in_place_op_that_makes_a_buffer_part_of_a_gradient_is_rejected():
     buffer, weight = torch.zeros(2), torch.ones(2, requires_grad=True)
 
     def body(x):
@@ -221,7 +221,7 @@ def test_a_capture_that_is_also_an_argument():
     assert other is not f.get_concrete_function(model.weight)
 
 
-def test_torchs_own_python_code_is_not_watched():
+def test_torchs_own_python_code_is_not_guarded():
     class Box:
         def __init__(self):
             self.mode = self.constant = self.fake_device = self.shape_env = 1
@@ -241,7 +241,7 @@ def test_what_does_not_run_without_data_says_so():
     assert "example tensors" in str(error.value)
 
 
-def test_reads_of_values_are_refused_as_in_a_call():
+def test_reads_of_values_are_rejected_as_in_a_call():
     f = tracehost.function(lambda x: x * x.sum().numpy().tolist())
     with pytest.raises(tracehost.ValueReadError, match=r"test_concrete_request\.py"):
         f.get_concrete_function(TensorSpec([2]))
@@ -332,7 +332,7 @@ def test_methods_know_their_instance():  # row 6.01
     assert Model.above.get_concrete_function(TensorSpec([]))(torch.ones(())).item() == 3.0
 
 
-def test_a_request_in_a_body_is_refused():
+def test_a_request_in_a_body_is_rejected():
     inner = tracehost.function(lambda x: x + 1)
 
     def body(x):

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 import tracehost
-from declare_support import SCALAR, S, declared, refusal, spec
+from declare_support import SCALAR, S, declared, rejection, spec
 from tracehost import SignatureError, TensorSpec
 from tracehost._arguments import signature as _signature
 
@@ -72,7 +72,7 @@ def test_the_same_tensor_for_specs_of_which_one_is_exact():
     assert f(three, two).item() == 5
     assert f(torch.ones(4), two).item() == 6
     assert f.tracing_count() == 2
-    assert refusal(f, three, three) == f"argument 'y': expected {spec('(2,)')}, got float32[3]"
+    assert rejection(f, three, three) == f"argument 'y': expected {spec('(2,)')}, got float32[3]"
 
 
 def test_a_hit_does_not_ask_the_declaration(monkeypatch):
@@ -140,13 +140,13 @@ def test_wrong_arity_has_python_s_words():
 def test_tensors_are_never_cast():
     f = declared(TensorSpec([None, 3]))
     expected = f"argument 'x': expected {spec('(None, 3)')}, got "
-    assert refusal(f, torch.ones(2, 4)) == expected + "float32[2, 4]"
-    assert refusal(f, torch.ones(3)) == expected + "float32[3]"
-    assert refusal(f, torch.ones(2, 3, dtype=torch.float64)) == expected + "float64[2, 3]"
-    assert refusal(f, torch.ones(1, 4, requires_grad=True)) == (
+    assert rejection(f, torch.ones(2, 4)) == expected + "float32[2, 4]"
+    assert rejection(f, torch.ones(3)) == expected + "float32[3]"
+    assert rejection(f, torch.ones(2, 3, dtype=torch.float64)) == expected + "float64[2, 3]"
+    assert rejection(f, torch.ones(1, 4, requires_grad=True)) == (
         expected + "float32[1, 4], requires_grad"
     )
-    assert refusal(f, torch.nn.Parameter(torch.ones(4))) == (
+    assert rejection(f, torch.nn.Parameter(torch.ones(4))) == (
         expected + "Parameter float32[4], requires_grad"
     )
     assert f.tracing_count() == 0
@@ -158,14 +158,14 @@ def test_a_device_is_checked_and_converted_to():
     assert f(torch.ones(3, device="meta")).device.type == "meta"
     assert f.tracing_count() == 1
     what = spec("(None,)", device="device='meta', ")
-    assert refusal(f, torch.ones(2)) == f"argument 'x': expected {what}, got float32[2], cpu"
-    assert refusal(declared(TensorSpec([None], device="cpu")), torch.ones(2, device="meta")) == (
+    assert rejection(f, torch.ones(2)) == f"argument 'x': expected {what}, got float32[2], cpu"
+    assert rejection(declared(TensorSpec([None], device="cpu")), torch.ones(2, device="meta")) == (
         "argument 'x': expected TensorSpec(shape=(None,), dtype=torch.float32, device='cpu', "
         "name=None), got float32[2], meta"
     )
 
 
-def test_a_refused_call_leaves_the_traceback_at_the_call():
+def test_a_rejected_call_leaves_the_traceback_at_the_call():
     f = declared(S)
     with pytest.raises(SignatureError) as caught:
         f(torch.ones(1, 1))
@@ -182,10 +182,10 @@ def test_nested_values():
         assert f((x, [x + 1]), {"k": x + 2}).tolist() == [6.0] * n
         assert f((x, [[1.0] * n]), {"k": np.ones(n)}).tolist() == [3.0] * n
     assert f.tracing_count() == 1
-    assert refusal(f, (x, ["a"]), {"k": x}) == (
+    assert rejection(f, (x, ["a"]), {"k": x}) == (
         f"argument 'pair[1][0]': expected {spec('(None,)')}, got 'a': str can't be a tensor"
     )
-    assert refusal(f, (x, [x]), {"k": None}).startswith("argument 'd['k']': expected TensorSpec")
+    assert rejection(f, (x, [x]), {"k": None}).startswith("argument 'd['k']': expected TensorSpec")
 
 
 @pytest.mark.parametrize(
@@ -202,7 +202,7 @@ def test_nested_values():
 def test_a_tuple_is_a_tuple_of_its_length(value, got):
     f = declared((SCALAR, SCALAR), func=lambda p: p[0] + p[1])
     assert f((1, 2.0)).item() == 3
-    assert refusal(f, value) == f"argument 'p': expected a tuple of 2, got {got}"
+    assert rejection(f, value) == f"argument 'p': expected a tuple of 2, got {got}"
 
 
 @pytest.mark.parametrize(
@@ -217,7 +217,7 @@ def test_a_tuple_is_a_tuple_of_its_length(value, got):
 )
 def test_a_dict_has_its_keys(value, got):
     f = declared({"a": SCALAR, "b": SCALAR}, func=lambda d: d["a"] - d["b"])
-    assert refusal(f, value) == (
+    assert rejection(f, value) == (
         f"argument 'd': expected a dict with the keys ['a', 'b'], got {got}"
     )
 
@@ -238,10 +238,10 @@ def test_a_parameter_without_a_spec_is_its_default():
     x = torch.ones(3)
     assert [f(x).item(), f(x, 2).item(), f(x, k=2, mode="sum").item()] == [6.0] * 3
     why = "(its default: input_signature has no spec for it)"
-    assert refusal(f, x, 3) == f"argument 'k': expected 2 {why}, got 3"
-    assert refusal(f, x, 2.0) == f"argument 'k': expected 2 {why}, got 2.0"
-    assert refusal(f, x, torch.tensor(2)) == f"argument 'k': expected 2 {why}, got int64[]"
-    assert refusal(f, x, mode="mean") == f"argument 'mode': expected 'sum' {why}, got 'mean'"
+    assert rejection(f, x, 3) == f"argument 'k': expected 2 {why}, got 3"
+    assert rejection(f, x, 2.0) == f"argument 'k': expected 2 {why}, got 2.0"
+    assert rejection(f, x, torch.tensor(2)) == f"argument 'k': expected 2 {why}, got int64[]"
+    assert rejection(f, x, mode="mean") == f"argument 'mode': expected 'sum' {why}, got 'mean'"
     assert f.tracing_count() == 1
 
 
@@ -265,7 +265,7 @@ def test_what_an_equal_default_is(default, same, other):
     f(x)
     f(x, same)
     assert f.tracing_count() == 1
-    refusal(f, x, other)
+    rejection(f, x, other)
 
 
 def test_a_default_that_is_a_tensor_stands_for_its_dtype_and_shape():
@@ -274,7 +274,9 @@ def test_a_default_that_is_a_tensor_stands_for_its_dtype_and_shape():
     assert f(x).tolist() == [3.0, 3.0] and f(x, torch.zeros(2)).tolist() == [0.0, 0.0]
     # The default itself is also reached by a path: a trace of its own.
     assert f(x, [1, 2]).tolist() == [3.0, 6.0] and f.tracing_count() == 2
-    assert refusal(f, x, torch.ones(3)) == f"argument 'w': expected {spec('(2,)')}, got float32[3]"
+    assert (
+        rejection(f, x, torch.ones(3)) == f"argument 'w': expected {spec('(2,)')}, got float32[3]"
+    )
 
 
 def test_a_default_that_changed_later():
@@ -283,7 +285,7 @@ def test_a_default_that_changed_later():
     x = torch.ones(1)
     assert f(x).tolist() == [3.0]
     sizes.append(3)
-    assert refusal(f, x) == "argument 'k': expected a list of 2, got a list of 3"
+    assert rejection(f, x) == "argument 'k': expected a list of 2, got a list of 3"
 
 
 def test_an_error_in_a_user_s_eq_passes_through():
@@ -308,7 +310,7 @@ def test_nothing_is_checked_where_functions_run_eagerly():
         assert f(3) == 6 and f("a") == "aa" and f(torch.ones(3)).tolist() == [2.0] * 3
     finally:
         tracehost.run_functions_eagerly(False)
-    refusal(f, "a")
+    rejection(f, "a")
     assert f.tracing_count() == 0
 
 

@@ -44,7 +44,7 @@ def test_values_are_converted_and_the_call_is_inlined():
         ),
     ],
 )
-def test_what_does_not_fit_is_refused(value, text):
+def test_what_does_not_fit_is_rejected(value, text):
     outer = tracehost.function(lambda x: inner(x))
     with pytest.raises(SignatureError) as caught:
         outer(value)

@@ -24,7 +24,7 @@ def line(func):
     return f"{func.__name__} ({HERE}:{func.__code__.co_firstlineno})"
 
 
-def refusal(func, signature):
+def rejection(func, signature):
     with pytest.raises(TypeError) as caught:
         tracehost.function(func, input_signature=signature)
     assert type(caught.value) is TypeError
@@ -45,7 +45,7 @@ def refusal(func, signature):
     ],
 )
 def test_it_is_a_list_or_a_tuple(signature, got):
-    assert refusal(step, signature) == (
+    assert rejection(step, signature) == (
         f"input_signature must be either a tuple or a list, got {got}."
     )
 
@@ -53,35 +53,37 @@ def test_it_is_a_list_or_a_tuple(signature, got):
 def test_its_leaves_are_specs():
     text = "input_signature must be a possibly nested sequence of TensorSpec objects, got invalid args "
     rest = " A Python value is declared by the parameter's default."
-    assert refusal(step, [S, 3]) == f"{text}[3] with types [int].{rest}"
-    assert refusal(step, [[S, "a"], {"k": torch.float32}]) == (
+    assert rejection(step, [S, 3]) == f"{text}[3] with types [int].{rest}"
+    assert rejection(step, [[S, "a"], {"k": torch.float32}]) == (
         f"{text}['a', torch.float32] with types [str, dtype].{rest}"
     )
-    assert refusal(step, [torch.ones(2, 3)]) == f"{text}[float32[2, 3]] with types [Tensor].{rest}"
-    assert refusal(step, [None]) == f"{text}[None] with types [NoneType].{rest}"
+    assert (
+        rejection(step, [torch.ones(2, 3)]) == f"{text}[float32[2, 3]] with types [Tensor].{rest}"
+    )
+    assert rejection(step, [None]) == f"{text}[None] with types [NoneType].{rest}"
 
 
 def test_a_signature_in_itself():
     endless = [S]
     endless.append(endless)
-    assert refusal(step, endless) == "input_signature is nested deeper than 200 levels."
+    assert rejection(step, endless) == "input_signature is nested deeper than 200 levels."
 
 
 def test_too_few_and_too_many():
     def two(x, y):
         return x + y
 
-    assert refusal(two, [S]) == "input_signature missing type constraint for y."
-    assert refusal(two, []) == "input_signature missing type constraint for x."
-    assert refusal(two, [S] * 3) == "input_signature contains 1 extra type constraints."
-    assert refusal(two, [S] * 4) == "input_signature contains 2 extra type constraints."
+    assert rejection(two, [S]) == "input_signature missing type constraint for y."
+    assert rejection(two, []) == "input_signature missing type constraint for x."
+    assert rejection(two, [S] * 3) == "input_signature contains 1 extra type constraints."
+    assert rejection(two, [S] * 4) == "input_signature contains 2 extra type constraints."
 
 
 def test_keyword_only_parameters_have_a_default():
     def named(x, *, b):
         return x + b
 
-    assert refusal(named, [S]) == (
+    assert rejection(named, [S]) == (
         "Since input_signature is defined, keyword-only parameter `b` must have a default value."
     )
     partial = functools.partial(named, b=torch.ones(()))
@@ -89,7 +91,7 @@ def test_keyword_only_parameters_have_a_default():
     assert torch.equal(made(torch.ones(2)), torch.full((2,), 2.0))
 
 
-def test_the_decorator_with_options_refuses_at_the_function():
+def test_the_decorator_with_options_rejects_at_the_function():
     decorate = tracehost.function(input_signature=3)
     with pytest.raises(TypeError, match="got int 3"):
         decorate(step)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 import tracehost
-from declare_support import SCALAR, S, declared, refusal, spec
+from declare_support import SCALAR, S, declared, rejection, spec
 from tracehost import TensorSpec
 
 
@@ -108,33 +108,33 @@ REFUSED = [
 
 
 @pytest.mark.parametrize("value, dtype, text", REFUSED, ids=lambda v: str(v)[:40])
-def test_values_that_are_refused(value, dtype, text):
+def test_values_that_are_rejected(value, dtype, text):
     f = declared(TensorSpec(None, dtype))
     name = str(dtype).removeprefix("torch.")
-    assert refusal(f, value) == f"argument 'x': expected {spec('None', name)}, got {text}"
+    assert rejection(f, value) == f"argument 'x': expected {spec('None', name)}, got {text}"
 
 
-def test_what_never_ends_is_refused():
+def test_what_never_ends_is_rejected():
     endless = [1.0]
     endless.append(endless)
     f = declared(S)
-    assert refusal(f, endless).endswith("]: it is nested without end")
-    assert refusal(f, [np.longdouble(1)]).endswith("]: longdouble can't be a tensor")
+    assert rejection(f, endless).endswith("]: it is nested without end")
+    assert rejection(f, [np.longdouble(1)]).endswith("]: longdouble can't be a tensor")
 
 
 def test_a_converted_value_has_to_fit_the_shape():
     f = declared(TensorSpec([2, None]))
-    assert refusal(f, [[1, 2]] * 3) == (
+    assert rejection(f, [[1, 2]] * 3) == (
         f"argument 'x': expected {spec('(2, None)')}, got [[1, 2], [1, 2], [1, 2]], "
         "which makes float32[3, 2]"
     )
-    assert refusal(f, 1.0) == (
+    assert rejection(f, 1.0) == (
         f"argument 'x': expected {spec('(2, None)')}, got 1.0, which makes float32[]"
     )
 
 
 def test_a_long_value_is_cut():
-    text = refusal(declared(TensorSpec([1])), list(range(100_000)))
+    text = rejection(declared(TensorSpec([1])), list(range(100_000)))
     assert text == (
         f"argument 'x': expected {spec('(1,)')}, got [0, 1, 2, 3, 4, 5, ...], "
         "which makes float32[100000]"
@@ -150,10 +150,10 @@ def test_defaults_are_converted_at_each_call():
     assert f.tracing_count() == 1
 
 
-def test_a_default_that_does_not_fit_is_refused_when_it_is_used():
+def test_a_default_that_does_not_fit_is_rejected_when_it_is_used():
     f = declared(S, S, func=lambda x, mask=None: x * mask)
     assert f([1.0], [2.0]).tolist() == [2.0]
-    assert refusal(f, [1.0]) == (
+    assert rejection(f, [1.0]) == (
         f"argument 'mask': expected {spec('(None,)')}, got None: NoneType can't be a tensor"
     )
 

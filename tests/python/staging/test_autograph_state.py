@@ -45,7 +45,7 @@ class Rehearsal:
             assert a is b or (type(a) is Undefined and type(b) is Undefined), names
         taken()
 
-    def staged_while(self, first, test, body, get_state, set_state, names, options, what, watched):
+    def staged_while(self, first, test, body, get_state, set_state, names, options, what, sources):
         while test():
             self._step(body, get_state, set_state, names)
 

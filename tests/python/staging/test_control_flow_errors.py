@@ -57,7 +57,7 @@ def test_an_op_that_fails_in_a_branch_fails_where_it_is_taken(function, first):
     assert staged.tracing_count() <= 2  # the first call may fail, and make none
 
 
-def test_a_loops_body_that_catches_what_an_op_raises_is_refused():
+def test_a_loops_body_that_catches_what_an_op_raises_is_rejected():
     @tracehost.function
     def staged(x, k):
         for _ in range(k):
@@ -162,19 +162,19 @@ CAUGHT = [
 
 
 @pytest.mark.parametrize("function", CAUGHT)
-def test_what_raises_at_the_trace_and_is_caught_by_the_body_is_refused(function):
+def test_what_raises_at_the_trace_and_is_caught_by_the_body_is_rejected(function):
     staged = tracehost.function(function, validate="off")
     what = "AssertionError" if function is in_an_assert else "ValueError"
-    with pytest.raises(tracehost.TraceError) as refused:
+    with pytest.raises(tracehost.TraceError) as rejected:
         staged(P)
     line = function.__code__.co_firstlineno
     found = re.fullmatch(
         rf"(a branch|the for) at test_control_flow_errors.py:(\d+) raised {what}, and the body caught that and "
         "continued: a graph can raise, but not catch. Choose by the condition what is to be done instead, or put the try "
         "statement around the function's call.",
-        str(refused.value),
+        str(rejected.value),
     )
-    assert found, str(refused.value)
+    assert found, str(rejected.value)
     assert line < int(found[2]) <= line + 6
     assert staged.tracing_count() == 0
 
@@ -284,9 +284,9 @@ def test_a_loop_that_may_have_no_iteration_can_not_have_another_first_one(functi
     source, first = inspect.getsourcelines(function)
     loop = next(i for i, s in enumerate(source) if s.lstrip().startswith(("for", "while")))
     staged = tracehost.function(function)
-    with pytest.raises(tracehost.StagingError) as refused:
+    with pytest.raises(tracehost.StagingError) as rejected:
         staged(P, n(3))
-    assert str(refused.value) == FIRST_ITERATIONS[function].format(
+    assert str(rejected.value) == FIRST_ITERATIONS[function].format(
         f"test_control_flow_errors.py:{first + loop}"
     )
 
@@ -300,9 +300,9 @@ def test_a_shape_that_is_declared_is_kept():
         return x
 
     line = staged.__wrapped__.__code__.co_firstlineno + 2
-    with pytest.raises(tracehost.StagingError) as refused:
+    with pytest.raises(tracehost.StagingError) as rejected:
         staged(P, n(3))
-    assert str(refused.value) == (
+    assert str(rejected.value) == (
         f"the shape of 'x' changes in the for at test_control_flow_errors.py:{line} over a tensor, from [3] to [6]. If "
         "that is meant, write as the first line of its body: "
         "tracehost.autograph.set_loop_options(shape_invariants=[(x, [None])])"
@@ -323,9 +323,9 @@ def test_under_a_size_that_is_declared_any_a_size_that_changes_is_declared_too()
 
     signature = [tracehost.TensorSpec([None]), tracehost.TensorSpec([], torch.int64)]
     line = grows.__code__.co_firstlineno + 1
-    with pytest.raises(tracehost.StagingError) as refused:
+    with pytest.raises(tracehost.StagingError) as rejected:
         tracehost.function(grows, input_signature=signature)(P, n(3))
-    assert str(refused.value) == (
+    assert str(rejected.value) == (
         f"the shape of 'x' changes in the for at test_control_flow_errors.py:{line} over a tensor, from [3] to [4]. If "
         "that is meant, write as the first line of its body: "
         "tracehost.autograph.set_loop_options(shape_invariants=[(x, [None])])"
@@ -344,9 +344,9 @@ def test_under_a_size_that_is_declared_any_a_loop_may_have_no_iteration():
         return y
 
     line = staged.__wrapped__.__code__.co_firstlineno + 2
-    with pytest.raises(tracehost.StagingError) as refused:
+    with pytest.raises(tracehost.StagingError) as rejected:
         staged(torch.ones(3, 2))
-    assert str(refused.value) == (
+    assert str(rejected.value) == (
         f"'y' is assigned only in the for at test_control_flow_errors.py:{line}, which may have no iteration; "
         "give it a value before it."
     )
@@ -386,7 +386,7 @@ def test_a_first_iteration_is_run_before_the_loop_only_where_that_is_needed(func
 
 
 @pytest.mark.parametrize("op", ["t_", "squeeze_", "detach_", "requires_grad_"])
-def test_an_op_that_changes_what_a_joined_variable_is_is_refused(op):
+def test_an_op_that_changes_what_a_joined_variable_is_is_rejected(op):
     @tracehost.function
     def f(x):
         y = x

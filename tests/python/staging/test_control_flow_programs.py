@@ -90,7 +90,7 @@ def test_traced_from_each_input(p):
 
 
 @pytest.mark.parametrize("p", [p for p in PROGRAMS if p.error], ids=ids)
-def test_refused_from_each_input(p):
+def test_rejected_from_each_input(p):
     for inputs in p.inputs:
         with pytest.raises(tracehost.Error) as caught:
             run(fresh(p), inputs, False)

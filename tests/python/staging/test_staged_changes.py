@@ -167,7 +167,7 @@ def test_a_counter_of_the_body_is_staged_once():
     assert f.tracing_count() == 1
 
 
-def test_without_a_value_it_is_refused():
+def test_without_a_value_it_is_rejected():
     f = tracehost.function(of_a_list)
     with pytest.raises(
         tracehost.StagingError, match="a branch of the if .* changes the list 'rows' in"
@@ -181,7 +181,7 @@ def test_without_a_value_it_is_refused():
         h(torch.ones(2))
 
 
-def test_a_loop_that_changes_an_object_is_refused():
+def test_a_loop_that_changes_an_object_is_rejected():
     def body(x, n):
         record = Record()
         for _i in range(n):

@@ -100,7 +100,7 @@ def of_numbers(x, n):
 
 
 @pytest.mark.parametrize("body", [aliased, of_numbers])
-def test_what_could_not_follow_the_list_is_refused(body):
+def test_what_could_not_follow_the_list_is_rejected(body):
     with pytest.raises(tracehost.StagingError, match="changes the list 'out' in place, which a"):
         tracehost.function(body)(X, torch.tensor(2))
 
@@ -118,7 +118,7 @@ def test_elements_have_one_dtype():
         f(X, torch.tensor(2))
 
 
-def test_other_uses_of_the_list_are_refused():
+def test_other_uses_of_the_list_are_rejected():
     @tracehost.function
     def f(x, n):
         out = []
@@ -130,7 +130,7 @@ def test_other_uses_of_the_list_are_refused():
         f(X, torch.tensor(2))
 
 
-def test_a_refused_loop_gives_the_list_back():
+def test_a_rejected_loop_gives_the_list_back():
     def body(x, n):
         out = []
         for i in range(n):

@@ -206,20 +206,20 @@ def test_a_branch_that_is_taken_tells_what_later_calls_will_not_do(case):
 
 
 @pytest.mark.parametrize("case", TAKEN_BACK)
-def test_what_a_loop_stores_is_taken_back_and_refused(case):
+def test_what_a_loop_stores_is_taken_back_and_rejected(case):
     store, place = TAKEN_BACK[case]
     before = outside()
-    with pytest.raises(tracehost.StagingError) as refused:
+    with pytest.raises(tracehost.StagingError) as rejected:
         tracehost.function(loop(store))(X)
     assert outside() == before
     line = loop.__code__.co_firstlineno + 3
-    text = str(refused.value).replace(" (test_staged_stores.py)", "")
+    text = str(rejected.value).replace(" (test_staged_stores.py)", "")
     start = f"the body of the while at test_staged_stores.py:{line} stores {place} at test_staged_stores.py:"
     assert text.startswith(start) and text.endswith(IN_A_LOOP)
 
 
 @pytest.mark.parametrize("case", HELD)
-def test_what_a_loop_keeps_in_a_list_is_refused(case):
+def test_what_a_loop_keeps_in_a_list_is_rejected(case):
     with pytest.raises(tracehost.StagingError, match="stores LIST"):
         tracehost.function(loop(HELD[case]))(X)
     assert LIST == [1]
@@ -227,12 +227,12 @@ def test_what_a_loop_keeps_in_a_list_is_refused(case):
 
 @pytest.mark.parametrize("block", [branch, loop])
 @pytest.mark.parametrize("case", SEEN)
-def test_what_stays_elsewhere_is_refused_with_the_line_that_makes_it(case, block):
-    with pytest.raises(tracehost.StagingError) as refused:
+def test_what_stays_elsewhere_is_rejected_with_the_line_that_makes_it(case, block):
+    with pytest.raises(tracehost.StagingError) as rejected:
         tracehost.function(block(SEEN[case]))(X)
     line = block.__code__.co_firstlineno + {branch: 3, loop: 4}[block]
     assert (
-        str(refused.value)
+        str(rejected.value)
         == f"something outside keeps the tensor made at test_staged_stores.py:{line} {WHY}"
     )
 
@@ -242,7 +242,7 @@ class Cycle:
         self.tensor, self.me = tensor, self
 
 
-def test_what_nothing_keeps_is_no_reason_to_refuse():
+def test_what_nothing_keeps_is_no_reason_to_reject():
     def body(x):
         if x.sum() < 0:
             y = Cycle(x * 2).tensor + [x * 3, x * 4][0]
@@ -256,7 +256,7 @@ def test_what_nothing_keeps_is_no_reason_to_refuse():
 
 
 @pytest.mark.parametrize("block", [branch, loop])
-def test_a_context_variable_that_a_block_sets_is_refused(block):
+def test_a_context_variable_that_a_block_sets_is_rejected(block):
     f = tracehost.function(block(lambda y: CONTEXT.set(y)))
     with pytest.raises(
         tracehost.StagingError, match="(CONTEXT.get.. .* gets a|something outside keeps the) tensor"

@@ -204,7 +204,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_what_needs_data_is_refused_with_its_line(name):
+def test_what_needs_data_is_rejected_with_its_line(name):
     staged = tracehost.function(in_branch(REFUSED[name]), value_reads="error")
     with pytest.raises(tracehost.StagingError, match=r"test_stand_ins_programs.py:\d+"):
         staged(X, torch.tensor([1.0]))

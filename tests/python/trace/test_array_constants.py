@@ -105,7 +105,7 @@ def test_draws_of_numpy_are_told():
         f(X)
 
 
-def test_an_unwatched_function_keeps_the_first_contents():
+def test_an_unguarded_function_keeps_the_first_contents():
     f = tracehost.function(lambda x: x + torch.from_numpy(TABLE), watch=False)
     first = f(X)
     TABLE[:] += 1
@@ -156,7 +156,7 @@ SHARES = {
 
 
 @pytest.mark.parametrize("body", SHARES, ids=lambda body: body.__name__)
-def test_what_a_copy_cannot_do_is_refused(body):
+def test_what_a_copy_cannot_do_is_rejected(body):
     f = tracehost.function(body)
     before = TABLE.copy()
     with pytest.raises(tracehost.CaptureError) as error:
@@ -169,7 +169,7 @@ def test_what_a_copy_cannot_do_is_refused(body):
     assert np.array_equal(TABLE, before) and f.stats()["live"] == 0
 
 
-def test_an_argument_that_shares_the_memory_is_refused():
+def test_an_argument_that_shares_the_memory_is_rejected():
     f = tracehost.function(lambda x: torch.from_numpy(SHARED_ARRAY) * x)
     with pytest.raises(tracehost.CaptureError, match="a tensor from outside shares the memory"):
         f(SHARED)

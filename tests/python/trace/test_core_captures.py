@@ -132,7 +132,7 @@ def from_capsule(x):
 
 
 @pytest.mark.parametrize("body", [from_buffer, from_capsule])
-def test_memory_that_is_not_torchs_is_refused(body):
+def test_memory_that_is_not_torchs_is_rejected(body):
     f = tracehost.function(body)
     with pytest.raises(tracehost.CaptureError, match=f" at {place(body)}"):
         f(X)
@@ -151,7 +151,7 @@ def test_a_copy_of_an_array_made_before_is_a_capture():
     assert torch.equal(f(X), X + 2) and f.tracing_count() == 1
 
 
-def test_a_tensor_that_another_thread_made_meanwhile_is_refused():
+def test_a_tensor_that_another_thread_made_meanwhile_is_rejected():
     box = {}
 
     def make():
@@ -169,7 +169,7 @@ def test_a_tensor_that_another_thread_made_meanwhile_is_refused():
         tracehost.function(body)(X)
 
 
-def test_a_view_of_storage_is_refused():
+def test_a_view_of_storage_is_rejected():
     source = torch.arange(6.0)
 
     def body(x):

@@ -166,7 +166,7 @@ def test_a_changed_list_argument_is_changed_by_hits(body):
     assert f.tracing_count() == 1
 
 
-def test_a_change_that_no_later_call_can_make_is_refused_by_name():
+def test_a_change_that_no_later_call_can_make_is_rejected_by_name():
     def body(items, x):
         items.append(object())
         return x * 2
@@ -230,7 +230,7 @@ def test_a_changed_copy_is_fine():
     check(body, {"x": X, "n": 1})
 
 
-def test_what_was_done_to_tensors_before_a_refusal_stays():
+def test_what_was_done_to_tensors_before_a_rejection_stays():
     def body(x):
         x.add_(1)
         return x * x.sum().item()  # here
@@ -242,7 +242,7 @@ def test_what_was_done_to_tensors_before_a_refusal_stays():
     assert torch.equal(x, torch.ones(2))
 
 
-def test_a_hook_registered_in_a_body_is_refused_with_the_line():
+def test_a_hook_registered_in_a_body_is_rejected_with_the_line():
     def body(x):
         x.register_hook(print)
 

@@ -66,7 +66,7 @@ def test_an_exception_of_a_nested_function_may_be_caught():
     assert inner.stats()["inlined"] == outer.tracing_count() == 1
 
 
-def test_a_refusal_in_a_nested_function_is_the_outer_calls():
+def test_a_rejection_in_a_nested_function_is_the_outer_calls():
     inner = tracehost.function(lambda x: x.numpy().tolist()[0])
     outer = tracehost.function(lambda x: x * inner(x))
     with pytest.raises(tracehost.ValueReadError):
@@ -74,7 +74,7 @@ def test_a_refusal_in_a_nested_function_is_the_outer_calls():
     assert outer.stats()["live"] == inner.stats()["live"] == 0
 
 
-def test_recursion_with_the_signature_being_traced_is_refused():
+def test_recursion_with_the_signature_being_traced_is_rejected():
     @tracehost.function
     def f(x):
         return f(x * 2)
@@ -89,7 +89,7 @@ def test_recursion_with_the_signature_being_traced_is_refused():
     assert f.stats()["live"] == 0
 
 
-def test_mutual_recursion_is_refused():
+def test_mutual_recursion_is_rejected():
     @tracehost.function
     def even(x):
         return odd(x)

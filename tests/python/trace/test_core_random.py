@@ -134,7 +134,7 @@ SEEDS = {
 
 
 @pytest.mark.parametrize("name", SEEDS)
-def test_seeding_in_the_body_is_refused_with_the_line(name):
+def test_seeding_in_the_body_is_rejected_with_the_line(name):
     def body(x):
         SEEDS[name]()
         return torch.rand(3)

@@ -168,7 +168,7 @@ def test_sizes_that_may_be_any(device):
     assert f.tracing_count() == 1
 
 
-def test_a_read_of_a_value_is_refused(device):
+def test_a_read_of_a_value_is_rejected(device):
     f = tracehost.function(lambda x: x * float(x.sum()), autograph=False)
     with pytest.raises(tracehost.ValueReadError, match=r"test_devices.py:\d+"):
         f(inputs(device)[0])

@@ -144,7 +144,7 @@ def backend(x):
 @pytest.mark.parametrize(
     "body", [deterministic, default_dtype, default_device, threads, tf32, backend]
 )
-def test_a_changed_setting_of_the_process_is_refused(body):
+def test_a_changed_setting_of_the_process_is_rejected(body):
     settings = (
         torch.get_default_dtype(),
         torch.get_default_device(),

@@ -250,7 +250,7 @@ def branches(x):
     ],
     ids=lambda value: getattr(value, "__name__", ""),
 )
-def test_a_traced_tensor_is_refused_with_the_line(body, says, error):
+def test_a_traced_tensor_is_rejected_with_the_line(body, says, error):
     f = tracehost.function(body)
     with pytest.raises(getattr(tracehost, error)) as caught:
         f(X)
@@ -410,7 +410,7 @@ def leaves_open(x, kept):
     return next(running) * 2
 
 
-def test_a_block_left_open_is_refused():
+def test_a_block_left_open_is_rejected():
     kept = []
     f = tracehost.function(leaves_open, watch=False)
     for grad in (True, False):

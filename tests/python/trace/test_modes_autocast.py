@@ -280,7 +280,7 @@ def test_reads_of_the_mode():
     check(body, torch.ones(2))
 
 
-def test_a_region_that_the_body_leaves_open_is_refused():
+def test_a_region_that_the_body_leaves_open_is_rejected():
     mode = torch.autocast("cpu", torch.bfloat16)
 
     def body(x):

@@ -211,7 +211,7 @@ def test_eagers_error_for_inference_tensors_saved_for_backward():
         tracehost.function(body)(leaf())
 
 
-def test_a_region_that_the_body_leaves_open_is_refused():
+def test_a_region_that_the_body_leaves_open_is_rejected():
     modes = []
 
     def body(x):

@@ -39,7 +39,7 @@ def test_a_bool_is_a_number_where_an_op_takes_one(body):
 
 
 @pytest.mark.parametrize("op", [torch.max, torch.min])
-def test_an_op_that_a_graph_would_take_for_another_is_refused(op):
+def test_an_op_that_a_graph_would_take_for_another_is_rejected(op):
     f = tracehost.function(lambda x, y: op(x, out=y))
     with pytest.raises(tracehost.TraceError, match=r"unary_out at test_silent_graphs.py:\d+"):
         f(SMALL, torch.zeros(()))

@@ -92,7 +92,7 @@ def test_resize_to_a_size_that_may_differ():
         ("torch.utils.swap_tensors", lambda x: torch.utils.swap_tensors(x * 1, x * 2)),
     ],
 )
-def test_what_goes_below_tensors_is_refused(words, body):
+def test_what_goes_below_tensors_is_rejected(words, body):
     with pytest.raises(tracehost.Error) as error:
         tracehost.function(body)(x4(False))
     assert words in str(error.value)

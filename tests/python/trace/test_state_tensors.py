@@ -95,7 +95,7 @@ def test_data_that_is_set_shares_memory():
         (lambda x: x.detach()[1:], "from float32[4] to float32[3]"),
     ],
 )
-def test_data_of_another_kind_is_refused(other, change):
+def test_data_of_another_kind_is_rejected(other, change):
     def body(x):
         x.data = other(x)  # here
         return x

@@ -238,7 +238,7 @@ def a_py_function(w, x):
     "effect",
     [a_hook, through_a_graph_from_outside, a_resize, into_out, a_history, a_py_function],
 )
-def test_an_effect_that_cannot_be_taken_back_is_refused_with_both_lines(effect):
+def test_an_effect_that_cannot_be_taken_back_is_rejected_with_both_lines(effect):
     w = torch.ones(2, requires_grad=True)
     OUTER["y"] = w * 3
 

@@ -304,7 +304,7 @@ def test_python_values_that_are_read_from_outside():
     assert f.tracing_count() == 2
 
 
-def test_numpy_is_refused_with_the_line():
+def test_numpy_is_rejected_with_the_line():
     with pytest.raises(tracehost.ValueReadError, match=r"test_complaints_torch\.py:"):
         tracehost.function(lambda x: x * float(x.numpy().sum()))(X)
 

@@ -7,7 +7,7 @@ from sweep.replay import replay
 
 
 @pytest.mark.filterwarnings("ignore")
-def test_random_programs_are_equal_to_eager_or_refused(tmp_path):
+def test_random_programs_are_equal_to_eager_or_rejected(tmp_path):
     state = torch.random.get_rng_state()
     try:
         line, good = summary(fuzz(100, None, tmp_path))
@@ -34,8 +34,8 @@ def f(a, k, s):
     "result",
     ["a * (2 if torch.is_grad_enabled() else 3), a.data_ptr() and 1", "a.numpy().tolist()"],
 )
-def test_a_program_that_reads_values_is_refused(result, tmp_path):
-    assert replay(DIFFERENT.format(result), tmp_path / "program.py").state == "refused"
+def test_a_program_that_reads_values_is_rejected(result, tmp_path):
+    assert replay(DIFFERENT.format(result), tmp_path / "program.py").state == "rejected"
 
 
 WRITER = """

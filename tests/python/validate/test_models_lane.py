@@ -1,4 +1,4 @@
-"""The runner of tests/programs: what it calls right, wrong, `refused` and a crash."""
+"""The runner of tests/programs: what it calls right, wrong, `rejected` and a crash."""
 
 import os
 import random
@@ -48,11 +48,11 @@ def test_state_is_compared():
     assert outcome.text == "call 1: state['total']: values differ by up to 1"
 
 
-def test_a_refusal_and_a_crash():
-    refused = outcome_of(plain(lambda: (lambda x: x * x._version, numbers)))
-    assert refused.outcome == "refused"
-    assert refused.text.startswith("ValueReadError: the body reads Tensor._version")
-    assert refused.line.startswith("python/validate/test_models_lane.py:")
+def test_a_rejection_and_a_crash():
+    rejected = outcome_of(plain(lambda: (lambda x: x * x._version, numbers)))
+    assert rejected.outcome == "rejected"
+    assert rejected.text.startswith("ValueReadError: the body reads Tensor._version")
+    assert rejected.line.startswith("python/validate/test_models_lane.py:")
 
     def differs_in_eager(decorate):
         def body(x):
@@ -97,10 +97,10 @@ def test_objects_are_compared_by_attributes():
 
 def test_the_page(tmp_path):
     right = vars(one.Outcome("a/b/inference", traces=1, ratio=0.5))
-    refused = vars(one.Outcome("a/c/training", "refused", "TypeError: x | y", "f.py:3"))
-    write_page(tmp_path / "models.md", [right, refused])
+    rejected = vars(one.Outcome("a/c/training", "rejected", "TypeError: x | y", "f.py:3"))
+    write_page(tmp_path / "models.md", [right, rejected])
     text = (tmp_path / "models.md").read_text()
     assert "| a | 1 | 1 | 0 | 0 | 0 |" in text
     assert "| b/inference | right | 1 | 0.5 |  |" in text
-    assert "| c/training | refused |  |  | TypeError: x \\| y (f.py:3) |" in text
+    assert "| c/training | rejected |  |  | TypeError: x \\| y (f.py:3) |" in text
     assert os.listdir(tmp_path) == ["models.md"]

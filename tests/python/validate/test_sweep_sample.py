@@ -9,7 +9,7 @@ from conftest import HOST, ROOT, clean_environment
 from sweep.sameness import alias_pattern, difference
 
 
-def test_a_sample_of_the_operators_is_equal_or_refused_as_listed():
+def test_a_sample_of_the_operators_is_equal_or_rejected_as_listed():
     # In a process of its own: torch.testing changes settings of torch's when it is imported.
     done = subprocess.run(
         [HOST, "-m", "sweep", "--sample", "--jobs", "1"],

@@ -59,7 +59,7 @@ def test_off_checks_nothing():
         (-3, ValueError, "validate must be at least 1 (every call), got -3"),
     ],
 )
-def test_other_values_are_refused(value, error, text):
+def test_other_values_are_rejected(value, error, text):
     with pytest.raises(error) as raised:
         tracehost.function(validate=value)(lambda x: x)
     assert str(raised.value) == text
@@ -369,7 +369,7 @@ def test_no_concrete_function_is_made_of_it():
         f.get_concrete_function(TensorSpec([2]))
 
 
-def test_fail_on_miss_still_refuses():
+def test_fail_on_miss_still_rejects():
     f = written_by_numpy()
     warned(f, torch.ones(2))
     with tracehost.no_retrace(), pytest.raises(tracehost.TraceError):

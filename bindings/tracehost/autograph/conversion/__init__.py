@@ -8,7 +8,7 @@ The way of a function:
 
 - policy.py, libraries.py: whether this code is converted at all. The user's is, library code is left alone
 - source.py: the syntax tree of a function object, with the file's own lines
-- `refusal.py`, text.py: what in it can't be taken apart; quick searches of the source
+- `rejection.py`, text.py: what in it can't be taken apart; quick searches of the source
 - statements.py: the whole function, statement by statement. It is the head of these two:
   control.py for `if`, `while` and `for`; expressions.py (asking.py: `any(v > 0 for v in x)`) for what has a value
 - match.py, lower.py: before that, `match` becomes ifs, and break, continue and return become flags

@@ -9,7 +9,7 @@ from types import CellType, CodeType, FunctionType
 from typing import Any
 
 from . import nodes, policy
-from .refusal import refusal
+from .rejection import rejection
 from .scopes import parameters_of
 from .source import NoSource, codes_below, tree_of
 from .statements import outer_function
@@ -54,7 +54,7 @@ _operators_cell: CellType | None = None
 def _forget() -> None:
     """Decide again about functions that were left alone."""
     for key, made in list(_conversions.items()):
-        if made.reason is not None or policy._refused:
+        if made.reason is not None or policy._rejected:
             _conversions.pop(key, None)
 
 
@@ -136,7 +136,7 @@ def converted_tree(function: FunctionType) -> tuple[ast.AST, Left]:
     """The function's tree after conversion, without decorators, defaults and annotations."""
     tree, text = tree_of(function)
     facts = Text(text)
-    why = refusal(tree, facts)
+    why = rejection(tree, facts)
     if why is not None:
         raise NoSource(why)
     _strip(tree)

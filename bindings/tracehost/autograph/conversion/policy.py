@@ -13,7 +13,7 @@ from ..._tracehost import origin
 from .libraries import CONVERTED
 
 _packages: set[str] = set(CONVERTED)
-_refused: dict[int, weakref.ref[CodeType]] = {}
+_rejected: dict[int, weakref.ref[CodeType]] = {}
 
 
 def convert(package: Any) -> Any:
@@ -67,7 +67,7 @@ def do_not_convert(function: Any = None) -> Any:
         return do_not_convert
     inner = getattr(function, "__func__", function)
     if isinstance(inner, FunctionType):
-        _refuse(inner)
+        _reject(inner)
         for forget in on_change:
             forget()
         return function
@@ -83,23 +83,23 @@ def do_not_convert(function: Any = None) -> Any:
     return unconverted
 
 
-def _refuse(function: FunctionType) -> None:
+def _reject(function: FunctionType) -> None:
     """A decorator's wrapper shares its code with others: what it wraps is meant."""
     inner: Any = function
     while _is_library(inner.__code__) and type(inner.__dict__.get("__wrapped__")) is FunctionType:
         inner = inner.__wrapped__
-    _refused[id(inner.__code__)] = weakref.ref(inner.__code__)
+    _rejected[id(inner.__code__)] = weakref.ref(inner.__code__)
 
 
-def is_refused(function: FunctionType) -> bool:
-    refused = _refused.get(id(function.__code__))
-    return refused is not None and refused() is function.__code__
+def is_rejected(function: FunctionType) -> bool:
+    rejected = _rejected.get(id(function.__code__))
+    return rejected is not None and rejected() is function.__code__
 
 
 def left_alone(function: FunctionType) -> str | None:
     """Why the function is not converted, going by where it comes from."""
     code = function.__code__
-    if is_refused(function):
+    if is_rejected(function):
         return "it is marked do_not_convert"
     module = function.__globals__.get("__name__") or ""
     name = f"{module}.{function.__qualname__}."

@@ -12,7 +12,7 @@ from .expressions import SIGNS, shown
 from .liveness import note_used
 from .lower import Lowering, is_plain
 from .match import Matches
-from .refusal import decorated_do_not_convert, refusal
+from .rejection import decorated_do_not_convert, rejection
 from .scopes import (
     FUNCTIONS,
     Scope,
@@ -206,7 +206,7 @@ class Statements(Control):
         scope = function_scope(node, self.scope, self.has_walrus)
         around = self.scope
         scope.has_class = around.kind == "class" or any(s.has_class for s in around.outward())
-        why = refusal(node, self.text)
+        why = rejection(node, self.text)
         if why is None and decorated_do_not_convert(node):
             why = "it is marked do_not_convert"
         inner = Statements(scope, self.text, self.left)

@@ -17,7 +17,7 @@ from ..._tensor_arrays.scan import scan
 from ..._tensor_arrays.tensor_array import TensorArray
 from ..._traced.traced_number import TracedNumber, compute
 from ..conversion.compile import converted, copy_of
-from ..conversion.policy import is_refused
+from ..conversion.policy import is_rejected
 from ..staging import lists
 from ..staging.iterables import enumerate_, is_staged, len_, range_, zip_
 from ..staging.state import is_read, is_tensor
@@ -205,7 +205,7 @@ def _of_function(f: Any) -> Any:
 def _with_wrapped(f: FunctionType) -> FunctionType:
     """A library's decorator (torch.no_grad() ...) around the user's function: a wrapper of the converted one."""
     inner = f.__wrapped__  # type: ignore[attr-defined]
-    if type(inner) is not FunctionType or not f.__closure__ or is_refused(f):
+    if type(inner) is not FunctionType or not f.__closure__ or is_rejected(f):
         return f
     made = _of_function(inner)
     if made is inner:

@@ -109,11 +109,11 @@ def cond(
     )
 
 
-def chosen(what: str, pred: Any, then: Thunk, orelse: Thunk, watched: tuple[Any, ...] = ()) -> Any:
-    """A cond under the name that the user called, `case`. `watched`: the user's functions, if others."""
+def chosen(what: str, pred: Any, then: Thunk, orelse: Thunk, sources: tuple[Any, ...] = ()) -> Any:
+    """A cond under the name that the user called, `case`. `guarded`: the user's functions, if others."""
     if not (is_traced(pred) and recording()):
         return then() if pred else orelse()
-    return choose(pred, then, orelse, what, watched)
+    return choose(pred, then, orelse, what, sources)
 
 
 def while_loop(
@@ -204,7 +204,7 @@ def looped(
                 continue
             first = promoted(True, torch.bool)  # asked in each of a traced number of iterations
         options = LoopOptions(options.shape_invariants, limit)
-        staged_while(first, test, step, get, put, names, options, what, watched=(cond, body))
+        staged_while(first, test, step, get, put, names, options, what, sources=(cond, body))
         break
     return state
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from ..._tracehost import recording
 from ..staging.state import as_number, is_number, is_read, is_tensor, is_traced
-from .reductions import checked, decided, reads_are_refused, truth
+from .reductions import checked, decided, reads_are_rejected, truth
 
 # More elements are compared by Python, which asks for the number.
 _MOST = 256
@@ -19,7 +19,7 @@ _CONTAINERS = (*_SETS, list, tuple)
 
 def contains(value: Any, container: Any) -> Any:
     """What `value in container` is."""
-    if reads_are_refused():
+    if reads_are_rejected():
         return value in container
     if is_tensor(container) and recording() and (is_traced(value) or is_number(value)):
         return as_number((value == container).any())

@@ -18,7 +18,7 @@ from ..staging import branches, conditions, loops
 from ..staging.iterables import is_staged
 from ..staging.options import NO_OPTIONS, LoopOptions, loop_options
 from ..staging.state import is_read, is_tensor
-from ..staging.where import line, refuse
+from ..staging.where import line, reject
 from .asking import asked
 from .calls import call
 from .membership import contains, lacks
@@ -68,9 +68,9 @@ def while_stmt(
     while True:
         cond = test()
         if is_staged(cond):
-            watched = (test, body)
+            sources = (test, body)
             loops.staged_while(
-                cond, test, body, get_state, set_state, names, options, "while", watched
+                cond, test, body, get_state, set_state, names, options, "while", sources
             )
             return
         if not cond:
@@ -213,7 +213,7 @@ def return_value(do_return: Any, value: Any) -> Any:
         return ld(value)
     if do_return is False or value is None:
         return None
-    refuse(
+    reject(
         f"a function returns a value on some paths only, by a condition that is a tensor (last line: {line()}). "
         "Add a final return of the same kind: a graph can't return a tensor or None."
     )

@@ -17,7 +17,7 @@ import torch
 
 from ..._traced.traced_number import compute
 from ..._tracehost import (
-    is_relaxing,
+    has_dynamic_sizes,
     may_check,
     recording,
     row_count,
@@ -52,7 +52,7 @@ def _is_one_element(value: Any) -> bool:
 
 
 def _resizes(tensor: torch.Tensor) -> bool:
-    return is_relaxing() or row_count(tensor) is not None
+    return has_dynamic_sizes() or row_count(tensor) is not None
 
 
 def _has_rows_of_one(tensor: torch.Tensor) -> bool:
@@ -83,17 +83,17 @@ def truth(value: Any) -> Any:
     return bool(value)
 
 
-def reads_are_refused() -> bool:
+def reads_are_rejected() -> bool:
     """Whether the user wants no number of the graph (value_reads="error", "guard", "bake")."""
     return recording() and not traces_reads()
 
 
 def any_(values: Any) -> Any:
-    return any(_plain(values)) if reads_are_refused() else _decide(values, True)
+    return any(_plain(values)) if reads_are_rejected() else _decide(values, True)
 
 
 def all_(values: Any) -> Any:
-    return all(_plain(values)) if reads_are_refused() else _decide(values, False)
+    return all(_plain(values)) if reads_are_rejected() else _decide(values, False)
 
 
 def _plain(values: Any) -> Any:
@@ -241,7 +241,7 @@ def sorted_(values: Any, call: Callable[[Any], Any], key: Any = None, reverse: A
     whole = values if is_tensor(values) else None
     values = _listed(values)
     keys = values if key is None else [call(key)(value) for value in values]
-    column = None if reads_are_refused() else _column(keys, values)
+    column = None if reads_are_rejected() else _column(keys, values)
     if column is None:
         if len(keys) > 1 and all(map(is_tensor, keys)):
             checked(keys[1] < keys[0])  # the first question of Python's sort, and its error

@@ -11,7 +11,7 @@ from ..._errors import Error
 from ..._tracehost import (
     Loop,
     abandoned,
-    forgive_refusal,
+    forgive_rejection,
     may_check,
     raise_error,
     traces_reads,
@@ -19,12 +19,12 @@ from ..._tracehost import (
 )
 from .branches import check_runs_without_data, depends_on_values
 from .carried import Carrying, Peel, Retry
-from .containers import Grows, bodies, refuse_change
+from .containers import Grows, bodies, reject_change
 from .join import State
 from .lists import StagedList
 from .state import poison, take_apart
 from .stores import BlockStores
-from .where import check_not_caught, described, refuse, refuse_if_caught
+from .where import check_not_caught, described, reject, reject_if_caught
 
 _ATTEMPTS = 8
 
@@ -88,7 +88,7 @@ class StagedLoop(Carrying):
             except Grows as found:  # of a loop or branch inside
                 grows = found
             except Unroll:
-                forgive_refusal()
+                forgive_rejection()
                 self.set_state(tuple(self.before))
                 stores.drop()
                 loop.discard()
@@ -112,7 +112,7 @@ class StagedLoop(Carrying):
             elif peel:
                 self.set_state(self.first)
                 raise Peel
-        refuse(f"no dtype was found for the variables of the {self.what} at {self.where}")
+        reject(f"no dtype was found for the variables of the {self.what} at {self.where}")
 
     def _undo(self, converted: list[tuple[Grows, Any]]) -> None:
         """All is as it was before the first attempt."""
@@ -121,7 +121,7 @@ class StagedLoop(Carrying):
             made.cell.cell_contents = before
         for snapshot in self.containers.changed():
             if not snapshot.can_be_put_back():
-                refuse_change(snapshot, f"the body of the {self.what}")
+                reject_change(snapshot, f"the body of the {self.what}")
             snapshot.put_back()
 
     def may_unroll(self) -> bool:
@@ -141,7 +141,7 @@ class StagedLoop(Carrying):
         try:
             return loop.finish()
         except Exception as error:
-            refuse_if_caught(error, f"the {self.what} at {self.where}")
+            reject_if_caught(error, f"the {self.what} at {self.where}")
             raise
 
     def _after(self, state: State) -> State:

@@ -24,7 +24,7 @@ from ..._tracehost import (
     Branches,
     abandoned,
     can_be_checked,
-    forgive_refusal,
+    forgive_rejection,
     has_unknown_sizes,
     is_storing,
     may_check,
@@ -35,13 +35,13 @@ from ..._tracehost import (
     without_data,
 )
 from ..conversion.undefined import ld
-from .containers import Containers, Grows, refuse_change
+from .containers import Containers, Grows, reject_change
 from .containers import bodies as loop_bodies
 from .join import ELSE, THEN, Join, Outcome, State, Thunk, extend
 from .snapshots import Snapshot
 from .state import as_number, as_tensor, is_own, is_tensor, kind, take_apart
 from .stores import BlockStores
-from .where import check_not_caught, described, line, raised_by_statement, refuse, refuse_if_caught
+from .where import check_not_caught, described, line, raised_by_statement, reject, reject_if_caught
 
 
 def stage(
@@ -51,9 +51,9 @@ def stage(
     set_state: Callable[[State], None],
     names: tuple[str, ...],
     what: str,
-    watched: tuple[Thunk, ...] = (),
+    sources: tuple[Thunk, ...] = (),
 ) -> None:
-    """An if whose condition is traced. `watched`: the user's code, where `bodies` only call it."""
+    """An if whose condition is traced. `sources`: the user's code, where `bodies` only call it."""
     if can_be_checked(cond):
         bodies[THEN if cond else ELSE]()
         return
@@ -65,7 +65,7 @@ def stage(
         return
     branches = Branches(cond)
     before = get_state()
-    containers = Containers(*(watched or bodies))
+    containers = Containers(*(sources or bodies))
     chosen = branches.condition
     outcomes: dict[int, Outcome] = {}
     ended = False
@@ -85,7 +85,7 @@ def stage(
             body = real_body if real else bodies[branch]
             outcomes[branch] = _run(branches, branch, body, get_state, real, stores)
         except RecursionError:
-            refuse_endless(what, where)
+            reject_endless(what, where)
         except Exception as error:
             wants_data = not real and chosen is not None and _wants_data(error)
             if not wants_data:
@@ -104,12 +104,12 @@ def stage(
         changed = [] if loop_bodies.under_way else containers.changed()
         joins = stores.can_be_joined() and not changed
         if not real and chosen is not None and (wants_data or not joins):
-            forgive_refusal()
+            forgive_rejection()
             branches.discard()
             if not wants_data:
                 note_storing(where)
                 if not changed and not may_check():
-                    _refuse_store(stores, what, where)
+                    _reject_store(stores, what, where)
             _put_back(changed, what)
             bodies[checked(cond)]()
             return
@@ -122,7 +122,7 @@ def stage(
                 return
         if not stores.can_be_joined():
             if not real:
-                _refuse_store(stores, what, where)
+                _reject_store(stores, what, where)
             serves_once(f"stores {stores.first()} in a branch of the {what} at {where}")
             stores.found.clear()
         if loop_bodies.under_way and (grows := containers.growing()):
@@ -150,7 +150,7 @@ def _put_back(changed: list[Snapshot], what: str) -> None:
     can = traces_reads() and may_check()
     for snapshot in changed:
         if not can or not snapshot.can_be_put_back():
-            refuse_change(snapshot, f"a branch of the {what}")
+            reject_change(snapshot, f"a branch of the {what}")
     for snapshot in changed:
         snapshot.put_back()
 
@@ -160,16 +160,16 @@ def checked(cond: torch.Tensor) -> int:
     return THEN if bool(as_number(cond.reshape(()))) else ELSE
 
 
-def _refuse_store(stores: BlockStores, what: str, where: str) -> NoReturn:
-    refuse(
+def _reject_store(stores: BlockStores, what: str, where: str) -> NoReturn:
+    reject(
         f"a branch of the {what} at {where} stores {stores.first()}, in code that it calls, and a graph does not "
         "know whether that branch is taken. Return the value and store it behind the block, or choose by a Python "
         "value."
     )
 
 
-def refuse_endless(what: str, where: str) -> NoReturn:
-    refuse(
+def reject_endless(what: str, where: str) -> NoReturn:
+    reject(
         f"the function calls itself without end in the {what} at {where}: its condition is a tensor, so both "
         "branches are in the graph. Write the recursion as a loop, or recur on a Python value."
     )
@@ -177,7 +177,7 @@ def refuse_endless(what: str, where: str) -> NoReturn:
 
 def check_condition(cond: torch.Tensor, what: str, where: str) -> None:
     if math.prod(sizes_now(cond)) != 1:
-        refuse(
+        reject(
             f"the condition of the {what} at {where} is {kind(cond)}: it must be one value. Write "
             ".any() or .all(), or torch.where for a choice by element."
         )
@@ -213,7 +213,7 @@ def _run(
         raise
     except Exception as error:
         if real:
-            refuse_if_caught(error, f"a branch at {line()}")
+            reject_if_caught(error, f"a branch at {line()}")
             raise
         if _wants_data(error):
             raise
@@ -247,13 +247,13 @@ def check_runs_without_data(error: Exception) -> None:
     """What an op says that needs values is no exception of the user's program."""
     what = needs_data(error)
     if what is not None:
-        refuse(
+        reject(
             f"{what} at {line()} gives results whose shape depends on values, in a branch or loop that is "
             "staged without running it. Use torch.where or masks that keep the shape, or move it out of the "
             "block."
         )
     if _may_be_of_its_sizes(error):
-        refuse(
+        reject(
             f"{type(error).__name__} ({error}) at {line()} may be raised for a size that depends on values, in a "
             "branch or loop that is staged without running it. Use torch.where or masks that keep the shape, or "
             "move it out of the block."

@@ -8,7 +8,7 @@ from typing import Any, NoReturn
 import torch
 
 from ..._arguments.tensor_spec import fits
-from ..._tracehost import TensorSpec, is_relaxing, row_count, sizes_now
+from ..._tracehost import TensorSpec, has_dynamic_sizes, row_count, sizes_now
 from ..conversion.undefined import RETURN_VALUE, Undefined, is_undefined
 from .containers import Containers
 from .join import State
@@ -175,11 +175,11 @@ class Carrying:
             self._peel()
             self.errors.not_assigned(name)
         if parts.spec != self.parts[v].spec:
-            self._refuse_change(name, before, now, "its structure changes")
+            self._reject_change(name, before, now, "its structure changes")
         for x, y in zip(self.parts[v].leaves, parts.leaves):
             fits = is_tensor(x) or is_number(x)
             if not (fits and (is_tensor(y) or is_number(y))) and not same(x, y):
-                self._refuse_change(name, x, y, "it is no tensor or number")
+                self._reject_change(name, x, y, "it is no tensor or number")
 
     def _check_new(self, v: int, name: str, parts: Parts) -> None:
         """Checks a variable that the body assigns first."""
@@ -195,7 +195,7 @@ class Carrying:
         if self.can_peel:
             raise Peel
 
-    def _refuse_change(self, name: str, before: Any, now: Any, why: str) -> NoReturn:
+    def _reject_change(self, name: str, before: Any, now: Any, why: str) -> NoReturn:
         self._peel()
         self.errors.change(name, before, now, why)
 
@@ -219,12 +219,12 @@ class Carrying:
                 self.wider[c.variable, c.leaf] = wider
                 raise Retry
             if not c.number and not is_marked(now):
-                self._refuse_change(name, before, now, "its dtype changes")
+                self._reject_change(name, before, now, "its dtype changes")
             now = now.to(c.dtype)
         if now.dim() != before.dim():
-            self._refuse_change(name, before, now, "its number of dimensions changes")
+            self._reject_change(name, before, now, "its number of dimensions changes")
         if now.device != before.device:
-            self._refuse_change(name, before, now, f"it moves from {before.device} to {now.device}")
+            self._reject_change(name, before, now, f"it moves from {before.device} to {now.device}")
         self._check_sizes(c, open_, before, now)
         return now
 
@@ -234,7 +234,9 @@ class Carrying:
         """A size that changes is found here: later iterations have another one."""
         old, new = sizes_now(before), sizes_now(now)
         closed = [d for d, o in enumerate(open_) if not o and new[d] != old[d]]
-        declared = self._invariant(c) is not None or self.what == "while_loop" or is_relaxing()
+        declared = (
+            self._invariant(c) is not None or self.what == "while_loop" or has_dynamic_sizes()
+        )
         if closed and declared:
             shape = [None if d in closed or o else s for d, (s, o) in enumerate(zip(old, open_))]
             self.errors.shape(c.variable, old, new, shape)
@@ -244,7 +246,7 @@ class Carrying:
 
 def _may_resize(t: torch.Tensor) -> bool:
     """Whether the sizes that it has here are none that the graph may rely on."""
-    return t.dim() > 0 and not is_relaxing() and row_count(t) is not None
+    return t.dim() > 0 and not has_dynamic_sizes() and row_count(t) is not None
 
 
 def _zeros(leaf: Any) -> Any:

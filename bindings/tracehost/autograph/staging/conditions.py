@@ -18,7 +18,7 @@ from .where import line
 
 
 def choose(
-    cond: torch.Tensor, then: Thunk, orelse: Thunk, what: str, watched: tuple[Thunk, ...] = ()
+    cond: torch.Tensor, then: Thunk, orelse: Thunk, what: str, sources: tuple[Thunk, ...] = ()
 ) -> Any:
     """The value of the chosen one, as one value of the graph."""
     result: Any = None
@@ -38,7 +38,7 @@ def choose(
         (result,) = state
 
     bodies = assign(then), assign(orelse)
-    stage(cond, bodies, get, put, ("the result",), what, watched or (then, orelse))
+    stage(cond, bodies, get, put, ("the result",), what, sources or (then, orelse))
     return ld(result)
 
 
@@ -70,8 +70,8 @@ def and_test(left: torch.Tensor, right: Thunk) -> Any:
         return left and right()
     left = as_tensor(left)
     false = torch.zeros((), dtype=torch.bool, device=left.device)
-    watched = (right,)
-    return choose(left, lambda: _truth(right(), "'and'"), lambda: false, "'and'", watched)
+    sources = (right,)
+    return choose(left, lambda: _truth(right(), "'and'"), lambda: false, "'and'", sources)
 
 
 def or_test(left: torch.Tensor, right: Thunk) -> Any:
@@ -106,8 +106,8 @@ def assert_stmt(
     def fail() -> None:
         raise AssertionError if message is None else AssertionError(message_of(message))
 
-    watched = () if message is None else (message,)
-    stage(cond, (_nothing, fail), tuple, _nothing, (), "assert", watched)
+    sources = () if message is None else (message,)
+    stage(cond, (_nothing, fail), tuple, _nothing, (), "assert", sources)
 
 
 def raise_if(cond: Any, error: Exception) -> None:

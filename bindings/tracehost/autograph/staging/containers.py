@@ -14,7 +14,7 @@ from torch.utils._pytree import tree_leaves
 from ..._tracehost import reaches
 from .snapshots import KINDS, Snapshot, items, snapshots
 from .state import is_tensor
-from .where import line, refuse
+from .where import line, reject
 
 _MOST = 10_000  # items that are compared
 
@@ -94,7 +94,7 @@ class Containers:
         """Raises if one is not as it was. The state has been restored before."""
         for snapshot in self._before.values():
             if snapshot.is_changed() and not _is_log(snapshot):
-                refuse_change(snapshot, what)
+                reject_change(snapshot, what)
 
 
 def _is_log(snapshot: Snapshot) -> bool:
@@ -106,8 +106,8 @@ def _is_log(snapshot: Snapshot) -> bool:
     return not any(is_tensor(x) for x in tree_leaves(new))
 
 
-def refuse_change(snapshot: Snapshot, what: str) -> NoReturn:
-    refuse(
+def reject_change(snapshot: Snapshot, what: str) -> NoReturn:
+    reject(
         f"{what} at {line()} changes {snapshot.text()} in place, which a graph can't do. "
         "Collect tensors in a tracehost.TensorArray, assign variables in its place, or change it "
         "outside of the branch or loop."

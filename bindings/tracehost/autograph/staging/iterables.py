@@ -12,7 +12,7 @@ import torch
 
 from ..._tracehost import recording, row_count, select, sizes_now
 from .state import as_number, as_tensor, is_tensor, is_traced
-from .where import line, refuse
+from .where import line, reject
 
 
 class Staged:
@@ -169,7 +169,7 @@ def range_(*args: Any) -> Range:
         if is_tensor(a) and (
             math.prod(sizes_now(a)) != 1 or a.dtype.is_floating_point or a.dtype.is_complex
         ):
-            refuse(
+            reject(
                 f"range() at {line()} takes integers and integer tensors of one element, not a {a.dtype} tensor "
                 f"of shape {sizes_now(a)}"
             )
@@ -196,7 +196,7 @@ def zip_(*iterables: Any, strict: bool = False) -> Any:
         if is_tensor(i):
             count = Rows(i).count()
             if is_tensor(count):
-                refuse(
+                reject(
                     f"zip() at {line()} goes over a tensor whose number of rows may differ and a "
                     f"{next(type(x).__name__ for x in iterables if not _is_one(x))} of Python's. Make a tensor "
                     "of the latter."

@@ -12,7 +12,7 @@ from ..._tracehost import TensorArray
 from .containers import Grows
 from .iterables import Staged
 from .state import as_tensor
-from .where import line, refuse
+from .where import line, reject
 
 
 class StagedList(Staged):
@@ -43,17 +43,17 @@ class StagedList(Staged):
 
     def __getitem__(self, index: Any) -> Any:
         if isinstance(index, slice):
-            self._refuse("a slice of it")
+            self._reject("a slice of it")
         return self.array.read(index)
 
     def __getattr__(self, name: str) -> NoReturn:
-        self._refuse(f"its '{name}'")
+        self._reject(f"its '{name}'")
 
     def __setitem__(self, index: Any, value: Any) -> None:
         self.array.write(index, value)
 
-    def _refuse(self, what: str) -> NoReturn:
-        refuse(
+    def _reject(self, what: str) -> NoReturn:
+        reject(
             f"{self!r} is one of the graph, and {what} at {line()} is not: append to it, read its elements, "
             "iterate over it in a for, give it to torch.stack or torch.cat. A tracehost.TensorArray does more."
         )

@@ -9,7 +9,7 @@ from torch.utils import _pytree
 from ..conversion.undefined import RETURN_VALUE
 from .state import is_tensor, kind
 from .stores import BlockStores
-from .where import refuse
+from .where import reject
 
 
 class LoopErrors:
@@ -20,7 +20,7 @@ class LoopErrors:
 
     def change(self, name: str, before: Any, now: Any, why: str) -> NoReturn:
         shown = "the value returned" if name == RETURN_VALUE else f"'{name}'"
-        refuse(
+        reject(
             f"{shown} can't be carried from one iteration of the {self.what} at {self.where} to the next: {why}, "
             f"from {kind(before)} to {kind(now)}. The condition or the iterable is a tensor, so one body has to "
             f"do for all iterations.{_cure(before, now)}"
@@ -38,31 +38,31 @@ class LoopErrors:
                 "write as the first line of its body: "
                 f"tracehost.autograph.set_loop_options(shape_invariants=[({name}, {shape})])"
             )
-        refuse(
+        reject(
             f"the shape of '{name}' changes in the {self.what} at {self.where} over a tensor, from "
             f"{old} to {new}. If that is meant, {remedy}"
         )
 
     def invariant(self, name: str, shape: list[Any], value: Any) -> NoReturn:
-        refuse(
+        reject(
             f"the shape invariant {shape} of '{name}' does not fit its value before "
             f"the {self.what} at {self.where}, {kind(value)}"
         )
 
     def not_assigned(self, name: str) -> NoReturn:
-        refuse(
+        reject(
             f"'{name}' is deleted, or not assigned on each path, in the body of the {self.what} at "
             f"{self.where} over a tensor; give it a value at the end of each iteration."
         )
 
     def read_before(self, name: str) -> NoReturn:
-        refuse(
+        reject(
             f"'{name}' is read in the body of the {self.what} at {self.where} over a tensor before the body assigns "
             "it: the first iteration has no value, and one body has to do for all. Give it a value before the loop."
         )
 
     def store(self, stores: BlockStores) -> NoReturn:
-        refuse(
+        reject(
             f"the body of the {self.what} at {self.where} stores {stores.first()}, in code that it calls, and a graph can't "
             "repeat that for each iteration. Return the value, assign it to a variable in the body, and store it "
             "behind the loop."

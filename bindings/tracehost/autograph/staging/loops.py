@@ -16,7 +16,7 @@ from typing import Any
 
 import torch
 
-from ..._tracehost import is_relaxing
+from ..._tracehost import has_dynamic_sizes
 from .attempts import StagedLoop, Unroll
 from .branches import check_condition, checked, stage
 from .carried import GetState, Peel, SetState
@@ -26,7 +26,7 @@ from .iterables import Staged, least, staged
 from .join import THEN, Thunk
 from .options import LoopOptions
 from .state import as_tensor, is_tensor, is_traced, kind
-from .where import line, refuse
+from .where import line, reject
 
 _MOST_PEELED = 3
 
@@ -39,10 +39,10 @@ def _maximum(options: LoopOptions) -> Any:
     if is_tensor(value):
         fits = value.numel() == 1 and not value.dtype.is_floating_point
         if not fits or value.dtype.is_complex:
-            refuse(f"maximum_iterations at {line()} must be an integer, not {kind(value)}")
+            reject(f"maximum_iterations at {line()} must be an integer, not {kind(value)}")
         return torch.clamp(value.reshape(()), min=0).to(torch.int64)
     if isinstance(value, bool) or not isinstance(value, int) or value < 0:
-        refuse(f"maximum_iterations at {line()} must be an int of at least 0, not {value!r}")
+        reject(f"maximum_iterations at {line()} must be an int of at least 0, not {value!r}")
     return value
 
 
@@ -55,15 +55,15 @@ def staged_while(
     names: tuple[str, ...],
     options: LoopOptions,
     what: str,
-    watched: tuple[Callable[..., Any], ...],
+    sources: tuple[Callable[..., Any], ...],
 ) -> None:
     """A while. `first`: what test() has given, which is traced.
 
-    `watched`: the user's code, which `test` and `body` may only call.
+    `sources`: the user's code, which `test` and `body` may only call.
     """
     first = as_tensor(first)
     check_condition(first, what, line())
-    containers = Containers(*watched)
+    containers = Containers(*sources)
     loop = StagedLoop(names, options, what, get_state, set_state, containers)
 
     def iteration(_index: torch.Tensor) -> torch.Tensor | None:
@@ -111,7 +111,7 @@ def for_stmt(
     first: torch.Tensor | None = None  # whether to continue after the iterations already run
     done = 0
     while True:
-        runs = not (is_tensor(count) or is_tensor(first) or is_relaxing())
+        runs = not (is_tensor(count) or is_tensor(first) or has_dynamic_sizes())
         runs = runs and done < min(count, _MOST_PEELED)
         state = get_state, set_state, Containers(body), used, runs
         loop = StagedLoop(names, options, "for", *state)

@@ -25,7 +25,7 @@ from ..._tracehost import (
     without_data,
 )
 from ..conversion.undefined import PREFIX, Undefined, is_undefined
-from .where import refuse
+from .where import reject
 
 _NUMBERS = (bool, int, float)
 # Compared by value; all else by identity.
@@ -45,7 +45,7 @@ class Poison(Undefined):
     def read(self) -> Any:
         """Raises. Where the body continues without a trace, returns what the variable has."""
         try:
-            refuse(self.message)
+            reject(self.message)
         except Exception:
             if not abandoned() or without_data() or is_undefined(self.actual):
                 raise
@@ -55,7 +55,7 @@ class Poison(Undefined):
 def poison(name: str, message: str) -> Poison:
     """For a variable. A value in an object or a container can't be left out, so that raises at once."""
     if "." in name or "[" in name:
-        refuse(message)
+        reject(message)
     return Poison(name, message)
 
 

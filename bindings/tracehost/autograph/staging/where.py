@@ -10,7 +10,7 @@ import types
 from collections.abc import Iterator
 from typing import NoReturn
 
-from ..._tracehost import here, note_raised, origin, outer_frame, refuse_staging
+from ..._tracehost import here, note_raised, origin, outer_frame, reject_staging
 
 _INSTEAD = (
     "a graph can raise, but not catch. Choose by the condition what is to be done instead, or put the try "
@@ -99,20 +99,20 @@ def check_not_caught(error: Exception, what: str) -> None:
     """A graph raises, but can't catch: a body that would catch what a block raises is unsupported."""
     for frame in user_frames(outer_frame()):
         if _catches(frame):
-            refuse(
+            reject(
                 f"{what} raises {type(error).__name__} in the try statement around {line_of(frame)}: "
                 + _INSTEAD
             )
 
 
-def refuse_if_caught(error: Exception, what: str) -> None:
+def reject_if_caught(error: Exception, what: str) -> None:
     """The same for what has run for real. A body that caught it and continued is unsupported at its end."""
     note_raised(
         f"{what} raised {type(error).__name__}, and the body caught that and continued: {_INSTEAD}"
     )
 
 
-def refuse(message: str) -> NoReturn:
+def reject(message: str) -> NoReturn:
     """Raises StagingError, and remembers it for a body that swallows it."""
-    refuse_staging(message)
+    reject_staging(message)
     raise AssertionError("unreachable")

@@ -1,4 +1,4 @@
-#include "signature/relax.h"
+#include "signature/generalize.h"
 
 #include "cache/cache.h"
 #include "support/calls.h"
@@ -20,7 +20,7 @@ Signature of(const Sizes &sizes) {
   meta.sizes.assign(sizes.begin(), sizes.end());
   for (std::size_t d = 0; d < sizes.size(); ++d)
     if (sizes[d] == kAnySize)
-      meta.relax(d);
+      meta.make_dynamic(d);
   return call({{"x", tensor(0, meta)}});
 }
 
@@ -39,7 +39,7 @@ std::string texts(const Cache::List &list) {
 
 constexpr auto any = kAnySize;
 
-TEST(Relax, ARelaxedDimensionTakesEachSizeAndTheRankStays) {
+TEST(Generalize, ADynamicDimensionTakesEachSizeAndTheRankStays) {
   const TensorMeta meta = of({any, 3}).slots[0];
   EXPECT_TRUE(meta.takes(Sizes{7, 3}));
   EXPECT_FALSE(meta.takes(Sizes{7, 4}));
@@ -47,7 +47,7 @@ TEST(Relax, ARelaxedDimensionTakesEachSizeAndTheRankStays) {
   EXPECT_EQ(meta.text(), "float32[None, 3]");
 }
 
-TEST(Relax, NarrowerIsAStrictPartialOrder) {
+TEST(Generalize, NarrowerIsAStrictPartialOrder) {
   const std::vector<Sizes> all = {{2, 3}, {any, 3}, {2, any}, {any, any}, {4, 3}, {2}, {any}};
   for (const auto &a : all)
     for (const auto &b : all) {
@@ -62,20 +62,20 @@ TEST(Relax, NarrowerIsAStrictPartialOrder) {
   EXPECT_FALSE(is_narrower(of({2, 3}), of({2, 3})));
 }
 
-TEST(Relax, TheSupertypeTakesBothAndIsIdempotent) {
+TEST(Generalize, TheSupertypeTakesBothAndIsIdempotent) {
   for (const Sizes &a : {Sizes{2, 3}, Sizes{any, 3}, Sizes{4, 5}})
     for (const Sizes &b : {Sizes{2, 3}, Sizes{2, 7}, Sizes{any, any}}) {
       Signature up = of(a);
-      relax(up, of(b));
+      generalize(up, of(b));
       for (const Sizes &lower : {a, b})
         EXPECT_TRUE(is_narrower(of(lower), up) || of(lower).slots[0].sizes == up.slots[0].sizes);
       Signature again = up;
-      relax(again, of(b));
+      generalize(again, of(b));
       EXPECT_EQ(again.slots[0].sizes, up.slots[0].sizes);
     }
 }
 
-TEST(Relax, SizesThatAreAnyAreNoDifference) {
+TEST(Generalize, SizesThatAreAnyAreNoDifference) {
   EXPECT_TRUE(differences(of({any, 3}), of({5, 3})).empty());
   const auto found = differences(of({4, 3}), of({any, 3}));
   ASSERT_EQ(found.size(), 1u);
@@ -83,16 +83,16 @@ TEST(Relax, SizesThatAreAnyAreNoDifference) {
   EXPECT_EQ(found[0].after, "None");
 }
 
-TEST(Relax, APinnedDimensionIsExactAgain) {
+TEST(Generalize, ASpecializedDimensionIsExactAgain) {
   Signature s = of({any, any});
-  pin(s, 0, 0, 8);
+  specialize(s, 0, 0, 8);
   EXPECT_EQ(text(s), "(x: float32[8, None])");
-  EXPECT_TRUE(s.relaxed());
-  pin(s, 0, 1, 2);
-  EXPECT_FALSE(s.relaxed());
+  EXPECT_TRUE(s.is_dynamic());
+  specialize(s, 0, 1, 2);
+  EXPECT_FALSE(s.is_dynamic());
 }
 
-TEST(Relax, ASizeConditionThatFailsIsADifferenceAndAnOpenOneIsNot) {
+TEST(Generalize, ASizeConditionThatFailsIsADifferenceAndAnOpenOneIsNot) {
   Signature s = of({any});
   s.conditions.push_back({{{SizeTerm::Op::size, 0, 0, 0},
                            {SizeTerm::Op::constant, -1, -1, 4},
@@ -109,7 +109,7 @@ TEST(Relax, ASizeConditionThatFailsIsADifferenceAndAnOpenOneIsNot) {
   EXPECT_TRUE(only_sizes(found));
 }
 
-TEST(Relax, OnlySizesOfACaptureDiffer) {
+TEST(Generalize, OnlySizesOfACaptureDiffer) {
   auto before = call({}), after = before;
   before.captures.push_back({"self.w", meta({2, 3})});
   after.captures.push_back({"self.w", meta({5, 3})});
@@ -121,11 +121,11 @@ TEST(Relax, OnlySizesOfACaptureDiffer) {
   EXPECT_FALSE(only_sizes(differences(before, after)));
 }
 
-TEST(Relax, AConditionOnASizeOfACapture) {
+TEST(Generalize, AConditionOnASizeOfACapture) {
   using Op = SizeTerm::Op;
   auto before = call({}), after = before;
   before.captures.push_back({"self.w", meta({4})});
-  before.captures[0].meta.relax(0);
+  before.captures[0].meta.make_dynamic(0);
   before.conditions.push_back(
       {{{Op::size, 0, 0, 0}, {Op::constant, -1, -1, 4}, {Op::less_equal, -1, -1, 0}}, true, "f:1"});
   after.captures.push_back({"self.w", meta({4})});
@@ -137,7 +137,7 @@ TEST(Relax, AConditionOnASizeOfACapture) {
   EXPECT_EQ(found[0].after, "self.w.shape[0] > 4");
 }
 
-TEST(Relax, TheCacheAsksTheNarrowerFirst) {
+TEST(Generalize, TheCacheAsksTheNarrowerFirst) {
   Cache cache(8);
   cache.publish(made({any, 3}));
   cache.publish(made({2, 3}));
@@ -196,7 +196,7 @@ TEST_F(Reducing, OtherValuesAndRanksMakeFamiliesOfTheirOwn) {
   EXPECT_EQ(traces({9}, 1), 5u);
 }
 
-TEST_F(Reducing, ARequestWithRelaxedSizesIsServedByTheWiderTrace) {
+TEST_F(Reducing, ARequestWithDynamicSizesIsServedByTheWiderTrace) {
   traces({2});
   traces({3});
   test::Call call(at::ones({4}), 1);
@@ -237,7 +237,7 @@ private:
 
 Signature up_to(int bound) { return call({{"s", test::atom(std::make_shared<UpTo>(bound))}}); }
 
-TEST(Relax, UserTypesAreNarrowerWhereAllAreBelow) {
+TEST(Generalize, UserTypesAreNarrowerWhereAllAreBelow) {
   EXPECT_TRUE(types_are_narrower(up_to(3), up_to(5)));
   EXPECT_FALSE(types_are_narrower(up_to(5), up_to(3)));
   EXPECT_FALSE(types_are_narrower(up_to(3), up_to(3)));
@@ -245,7 +245,7 @@ TEST(Relax, UserTypesAreNarrowerWhereAllAreBelow) {
   EXPECT_FALSE(types_are_narrower(up_to(3), of({2})));
 }
 
-TEST(Relax, ATypeBelowComesBeforeTheOneAboveIt) {
+TEST(Generalize, ATypeBelowComesBeforeTheOneAboveIt) {
   Cache cache(8);
   const auto publish = [&](int bound, std::uint64_t number) {
     auto made = std::make_shared<Specialization>();

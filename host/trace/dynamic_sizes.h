@@ -16,12 +16,13 @@
 namespace tracehost::trace {
 
 /// What a trace with dynamic dimensions does beside the trace itself. It separates traced sizes
-/// from exact ones, and turns the body's reads of a traced size into conditions and pins.
-class RelaxedSizes {
+/// from exact ones, and turns the body's reads of a traced size into conditions and specialized
+/// dimensions.
+class DynamicSizes {
 public:
-  /// `refuse` throws for a read whose dimension may not be specialized.
-  RelaxedSizes(const std::vector<at::Tensor> &slots, const Relaxation &relaxation,
-               Frontend &frontend, Traced &result, std::function<void(const std::string &)> refuse);
+  /// `reject` throws for a read whose dimension may not be specialized.
+  DynamicSizes(const std::vector<at::Tensor> &slots, const DynamicDimensions &dynamic,
+               Frontend &frontend, Traced &result, std::function<void(const std::string &)> reject);
 
   /// The body has met a tensor that is no slot; `input`: its place among the graph's inputs.
   void captured(const at::Tensor &t, std::size_t input);
@@ -36,7 +37,7 @@ public:
 
   bool is_size(const at::Tensor &t);
   /// The value of a size; what it depends on becomes exact.
-  std::int64_t pin(const at::Tensor &size, const std::string &why);
+  std::int64_t specialize(const at::Tensor &size, const std::string &why);
   /// The value as `__index__` or an op's argument takes it: fine if the op records it.
   std::int64_t index(const at::Tensor &size);
   /// The truth of a comparison of sizes, which becomes a condition.
@@ -78,19 +79,19 @@ private:
   bool passes(torch::jit::Node *node);
   void collect();
 
-  void pin_leaves(LeafSet leaves, const std::string &why, const Site &where);
-  void pin_value(torch::jit::Value *value, const std::string &why, const Site &where);
+  void specialize_leaves(LeafSet leaves, const std::string &why, const Site &where);
+  void specialize_value(torch::jit::Value *value, const std::string &why, const Site &where);
   LeafSet leaves_of(torch::jit::Value *value);
   void add(SizeExpression expression, bool expected);
   void require_equal(std::size_t symbol);
   void note(const std::string &text);
   std::string name(const SizePoints::Leaf &leaf) const;
 
-  const Relaxation &relaxation_;
+  const DynamicDimensions &dynamic_;
   const std::size_t slots_;
   Frontend &frontend_;
   Traced &result_;
-  std::function<void(const std::string &)> refuse_;
+  std::function<void(const std::string &)> reject_;
   SizePoints points_;
   Shadow shadow_;
   SizeReader reader_;

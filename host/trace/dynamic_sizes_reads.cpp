@@ -1,5 +1,5 @@
 #include "shapes/fake_tensor.h"
-#include "trace/relaxed_sizes.h"
+#include "trace/dynamic_sizes.h"
 #include "trace/size_algebra.h"
 
 #include <ATen/ops/scalar_tensor.h>
@@ -36,14 +36,15 @@ private:
 
 } // namespace
 
-void RelaxedSizes::settle() {
+void DynamicSizes::settle() {
   for (const IndexRead &read : std::exchange(index_reads_, {}))
     if (!take_stashed(read.value))
-      pin_value(read.value, "len(), range() or another use of the number itself", read.where);
+      specialize_value(read.value, "len(), range() or another use of the number itself",
+                       read.where);
 }
 
 /// torch's argument parser records a size that an op takes by an `aten::Int` right behind it.
-bool RelaxedSizes::take_stashed(jit::Value *value) {
+bool DynamicSizes::take_stashed(jit::Value *value) {
   for (jit::Node *node = value->node()->next();
        node->kind() == c10::aten::Int || node->kind() == c10::aten::ScalarImplicit ||
        node->kind() == c10::aten::Float;
@@ -53,7 +54,7 @@ bool RelaxedSizes::take_stashed(jit::Value *value) {
   return false;
 }
 
-std::int64_t RelaxedSizes::index(const at::Tensor &size) {
+std::int64_t DynamicSizes::index(const at::Tensor &size) {
   jit::Value *value = value_of(size);
   // The bounds of a slice are read before the slice is recorded. The next op shows whether there is
   // one.
@@ -66,17 +67,17 @@ std::int64_t RelaxedSizes::index(const at::Tensor &size) {
   return size.item().toLong();
 }
 
-std::int64_t RelaxedSizes::pin(const at::Tensor &size, const std::string &why) {
+std::int64_t DynamicSizes::specialize(const at::Tensor &size, const std::string &why) {
   settle();
   if (jit::Value *value = value_of(size)) {
     advance();
-    pin_value(value, why, frontend_.here());
+    specialize_value(value, why, frontend_.here());
   }
   const PausedWithData paused;
   return size.item().toLong();
 }
 
-bool RelaxedSizes::truth(const at::Tensor &t) {
+bool DynamicSizes::truth(const at::Tensor &t) {
   settle();
   bool actual = false;
   {
@@ -94,7 +95,8 @@ bool RelaxedSizes::truth(const at::Tensor &t) {
     right = !expected || holds({read->expression, *expected != 0, ""}, TraceSizes(points_, p));
   }
   if (!right) {
-    pin_value(value, "a comparison that the sizes of the inputs can't express", frontend_.here());
+    specialize_value(value, "a comparison that the sizes of the inputs can't express",
+                     frontend_.here());
     return actual;
   }
   const auto fixed = always(read->expression);
@@ -108,7 +110,7 @@ bool RelaxedSizes::truth(const at::Tensor &t) {
 }
 
 /// The size as the body gets it: recorded as libtorch does, with a note of what reads it.
-at::Tensor RelaxedSizes::record(jit::Node *node, std::int64_t actual) {
+at::Tensor DynamicSizes::record(jit::Node *node, std::int64_t actual) {
   tracer::recordSourceLocation(node);
   graph().insertNode(node);
   node->output()->setType(jit::IntType::get());
@@ -126,7 +128,7 @@ at::Tensor RelaxedSizes::record(jit::Node *node, std::int64_t actual) {
 
 /// Whether `measure` of `value`'s tensor may be another number than `actual` at a later call.
 template <class F>
-bool RelaxedSizes::varies(jit::Value *value, std::int64_t actual, const F &measure) {
+bool DynamicSizes::varies(jit::Value *value, std::int64_t actual, const F &measure) {
   settle();
   advance();
   const Shadow::Entry &entry = shadow_.of(value);
@@ -136,7 +138,7 @@ bool RelaxedSizes::varies(jit::Value *value, std::int64_t actual, const F &measu
   return !exact && entry.leaves;
 }
 
-std::optional<at::Tensor> RelaxedSizes::size(const at::Tensor &t, std::int64_t dimension) {
+std::optional<at::Tensor> DynamicSizes::size(const at::Tensor &t, std::int64_t dimension) {
   jit::Value *value = value_of(t);
   const auto measure = [&](const at::Tensor &other) {
     return other.dim() == t.dim() ? other.size(dimension) : kAnySize;
@@ -147,14 +149,14 @@ std::optional<at::Tensor> RelaxedSizes::size(const at::Tensor &t, std::int64_t d
   return record(graph().create(c10::aten::size, {value, index}), t.size(dimension));
 }
 
-std::optional<at::Tensor> RelaxedSizes::numel(const at::Tensor &t) {
+std::optional<at::Tensor> DynamicSizes::numel(const at::Tensor &t) {
   jit::Value *value = value_of(t);
   if (!value || !varies(value, t.numel(), [](const at::Tensor &other) { return other.numel(); }))
     return std::nullopt;
   return record(graph().create(c10::Symbol::aten("numel"), {value}), t.numel());
 }
 
-bool RelaxedSizes::is_size(const at::Tensor &t) {
+bool DynamicSizes::is_size(const at::Tensor &t) {
   if (t.dim() != 0 || !at::isIntegralType(t.scalar_type(), true) || !t.device().is_cpu())
     return false;
   jit::Value *value = value_of(t);
@@ -164,7 +166,7 @@ bool RelaxedSizes::is_size(const at::Tensor &t) {
   return is_size(value);
 }
 
-bool RelaxedSizes::is_size(jit::Value *value) {
+bool DynamicSizes::is_size(jit::Value *value) {
   jit::Node *node = value->node();
   if (node->kind() == c10::prim::NumToTensor)
     return true;
@@ -184,7 +186,7 @@ bool RelaxedSizes::is_size(jit::Value *value) {
   return any;
 }
 
-void RelaxedSizes::read_strides(const at::Tensor &t) {
+void DynamicSizes::read_strides(const at::Tensor &t) {
   settle();
   advance();
   jit::Value *value = value_of(t);
@@ -199,10 +201,10 @@ void RelaxedSizes::read_strides(const at::Tensor &t) {
     same = first.strides() == other.strides() && first.storage_offset() == other.storage_offset();
   }
   if (!same)
-    pin_leaves(entry.leaves, "its strides or offset", frontend_.here());
+    specialize_leaves(entry.leaves, "its strides or offset", frontend_.here());
 }
 
-void RelaxedSizes::read_contiguity(const at::Tensor &t) {
+void DynamicSizes::read_contiguity(const at::Tensor &t) {
   settle();
   advance();
   jit::Value *value = value_of(t);
@@ -214,13 +216,13 @@ void RelaxedSizes::read_contiguity(const at::Tensor &t) {
         entry.at[0].toTensor().is_contiguous() == entry.at[p].toTensor().is_contiguous())
       continue;
     if (p < SizePoints::ones)
-      return pin_leaves(entry.leaves, "whether it is contiguous", frontend_.here());
+      return specialize_leaves(entry.leaves, "whether it is contiguous", frontend_.here());
     shadow_.differences.push_back({value->node(), p, "contiguity", entry.leaves, true});
     collect();
   }
 }
 
-void RelaxedSizes::split(const at::Tensor &t, std::int64_t dimension, std::int64_t chunks) {
+void DynamicSizes::split(const at::Tensor &t, std::int64_t dimension, std::int64_t chunks) {
   jit::Value *value = value_of(t);
   if (!value || chunks <= 2) // two for each size but 1, which the points cover
     return;
@@ -236,33 +238,35 @@ void RelaxedSizes::split(const at::Tensor &t, std::int64_t dimension, std::int64
   if (same)
     return;
   const auto read = reader_.identify(sizes, graph());
-  pin_leaves(read ? read->leaves : entry.leaves, "chunk, whose number of results is a size",
-             frontend_.here());
+  specialize_leaves(read ? read->leaves : entry.leaves, "chunk, whose number of results is a size",
+                    frontend_.here());
 }
 
-void RelaxedSizes::split_by(jit::Value *size) {
+void DynamicSizes::split_by(jit::Value *size) {
   advance();
-  pin_value(size, "split, whose number of results is a size", frontend_.here());
+  specialize_value(size, "split, whose number of results is a size", frontend_.here());
 }
 
-void RelaxedSizes::forget(jit::Node *node) {
+void DynamicSizes::forget(jit::Node *node) {
   shadow_.forget(node);
   stashed_.erase(node);
   std::erase_if(shadow_.unknown, [&](const Shadow::Trouble &t) { return t.node == node; });
   std::erase_if(shadow_.differences, [&](const Shadow::Trouble &t) { return t.node == node; });
 }
 
-void RelaxedSizes::forget(jit::Value *value) {
+void DynamicSizes::forget(jit::Value *value) {
   shadow_.forget(value);
   given.erase(value);
   std::erase_if(index_reads_, [&](const IndexRead &read) { return read.value == value; });
 }
 
-void RelaxedSizes::finish() {
+void DynamicSizes::finish() {
   settle();
   advance();
   // What the body never met is no input.
-  std::erase_if(result_.pins, [](const Pin &p) { return SizePoints::is_unmet(p.dimension.slot); });
+  std::erase_if(result_.specialized, [](const SpecializedDimension &p) {
+    return SizePoints::is_unmet(p.dimension.slot);
+  });
   std::erase_if(result_.conditions, [](const SizeCondition &c) {
     return std::any_of(c.expression.begin(), c.expression.end(), [](const SizeTerm &term) {
       return term.op == Op::size && SizePoints::is_unmet(static_cast<std::uint32_t>(term.slot));
@@ -270,15 +274,15 @@ void RelaxedSizes::finish() {
   });
   for (const SizePoints::Leaf &leaf : points_.leaves())
     if (const auto slot = leaf.dimension.slot;
-        !leaf.pinned && slot >= slots_ && !SizePoints::is_unmet(slot))
-      result_.relaxed_captures.push_back(leaf.dimension);
+        !leaf.specialized && slot >= slots_ && !SizePoints::is_unmet(slot))
+      result_.dynamic_captures.push_back(leaf.dimension);
   // Of conditions on what became exact later, nothing is left to check.
   std::erase_if(result_.conditions, [&](const SizeCondition &c) {
     return std::all_of(c.expression.begin(), c.expression.end(), [&](const SizeTerm &term) {
       return term.op != Op::size || points_
                                         .leaves()[static_cast<std::size_t>(points_.leaf_at(
                                             static_cast<std::uint32_t>(term.slot), term.dimension))]
-                                        .pinned;
+                                        .specialized;
     });
   });
 }

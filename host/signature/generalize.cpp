@@ -1,4 +1,4 @@
-#include "signature/relax.h"
+#include "signature/generalize.h"
 
 #include <algorithm>
 #include <charconv>
@@ -72,17 +72,18 @@ bool only_declarable(const std::vector<Difference> &differences) {
   });
 }
 
-void relax(Signature &request, const Signature &earlier) {
+void generalize(Signature &request, const Signature &earlier) {
   for (std::size_t i = 0; i < request.slots.size(); ++i)
     for (std::size_t d = 0; d < request.slots[i].sizes.size(); ++d)
       if (request.slots[i].sizes[d] != earlier.slots[i].sizes[d])
-        request.slots[i].relax(d);
+        request.slots[i].make_dynamic(d);
 }
 
-void pin(Signature &signature, std::uint32_t slot, std::size_t dimension, std::int64_t size) {
+void specialize(Signature &signature, std::uint32_t slot, std::size_t dimension,
+                std::int64_t size) {
   TensorMeta &meta = signature.slots[slot];
   meta.sizes[dimension] = size;
-  meta.relaxed = std::find(meta.sizes.begin(), meta.sizes.end(), kAnySize) != meta.sizes.end();
+  meta.dynamic = std::find(meta.sizes.begin(), meta.sizes.end(), kAnySize) != meta.sizes.end();
 }
 
 } // namespace tracehost

@@ -11,7 +11,7 @@ from .scopes import Function, same_scope
 from .text import FRAME_READERS, Text
 
 
-def refusal(node: Function, text: Text) -> str | None:
+def rejection(node: Function, text: Text) -> str | None:
     """Why a function must stay as it is, if it must."""
     if isinstance(node, ast.AsyncFunctionDef):
         return "it is an async function: a graph can't wait"

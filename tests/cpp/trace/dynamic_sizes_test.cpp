@@ -21,14 +21,14 @@ Tensors replay(const Traced &traced, Tensors inputs) {
   return test::replay(traced, traced.size_outputs.size(), inputs);
 }
 
-class TraceRelaxedTest : public testing::Test {
+class DynamicSizesTest : public testing::Test {
 protected:
   FakeFrontend frontend;
   at::Tensor x = at::arange(24, at::kFloat).view({8, 3});
-  Relaxation rows{{{0, 0}}, {}, Pins::all, {"x", "y"}};
+  DynamicDimensions rows{{{0, 0}}, {}, MaySpecialize::all, {"x", "y"}};
 };
 
-TEST_F(TraceRelaxedTest, TellsTracedSizesFromExactOnes) {
+TEST_F(DynamicSizesTest, TellsTracedSizesFromExactOnes) {
   const auto traced = trace({x}, rows, frontend, [&] {
     EXPECT_FALSE(traced_size(x, 1));
     const auto n = traced_size(x, 0);
@@ -39,7 +39,7 @@ TEST_F(TraceRelaxedTest, TellsTracedSizesFromExactOnes) {
     EXPECT_FALSE(is_traced_size(doubled));
     return Tensors{x.sum(0) / *n, *n};
   });
-  EXPECT_TRUE(traced.pins.empty() && traced.conditions.empty() && traced.notes.empty());
+  EXPECT_TRUE(traced.specialized.empty() && traced.conditions.empty() && traced.notes.empty());
   EXPECT_EQ(traced.size_outputs, (std::vector<bool>{false, true}));
   const auto other = at::randn({5, 3});
   const auto results = replay(traced, {other});
@@ -47,7 +47,7 @@ TEST_F(TraceRelaxedTest, TellsTracedSizesFromExactOnes) {
   EXPECT_EQ(results[1].item<std::int64_t>(), 5);
 }
 
-TEST_F(TraceRelaxedTest, AComparisonBecomesACondition) {
+TEST_F(DynamicSizesTest, AComparisonBecomesACondition) {
   const auto traced = trace({x}, rows, frontend, [&] {
     const auto n = *traced_size(x, 0);
     EXPECT_TRUE((n > 4).is_nonzero());
@@ -57,10 +57,10 @@ TEST_F(TraceRelaxedTest, AComparisonBecomesACondition) {
   });
   ASSERT_EQ(traced.conditions.size(), 2);
   EXPECT_EQ(traced.conditions[0].where, "net.py:12");
-  EXPECT_TRUE(traced.pins.empty());
+  EXPECT_TRUE(traced.specialized.empty());
 }
 
-TEST_F(TraceRelaxedTest, ACaptureHasAnySize) {
+TEST_F(DynamicSizesTest, ACaptureHasAnySize) {
   const at::Tensor weight = at::ones({8, 3}), unused = at::ones({8});
   rows.dimensions.clear();
   rows.captures = {{unused, "self.unused", {0}}, {weight, "self.weight", {0}}};
@@ -71,7 +71,7 @@ TEST_F(TraceRelaxedTest, ACaptureHasAnySize) {
     EXPECT_TRUE((*n > 4).is_nonzero());
     return Tensors{weight * 2, *n};
   });
-  EXPECT_EQ(traced.relaxed_captures, (std::vector{Relaxation::Dimension{1, 0}}));
+  EXPECT_EQ(traced.dynamic_captures, (std::vector{DynamicDimensions::Dimension{1, 0}}));
   ASSERT_EQ(traced.captures.size(), 1);
   ASSERT_EQ(traced.conditions.size(), 1);
   EXPECT_EQ(traced.conditions[0].expression[1].slot, 1);
@@ -80,17 +80,17 @@ TEST_F(TraceRelaxedTest, ACaptureHasAnySize) {
   EXPECT_EQ(results[1].item<std::int64_t>(), 5);
 }
 
-TEST_F(TraceRelaxedTest, AnItemPinsAndALaterSizeIsExact) {
+TEST_F(DynamicSizesTest, AnItemSpecializesAndALaterSizeIsExact) {
   const auto traced = trace({x}, rows, frontend, [&] {
-    EXPECT_EQ(pin_size(*traced_size(x, 0), "int()"), 8);
+    EXPECT_EQ(specialize_size(*traced_size(x, 0), "int()"), 8);
     EXPECT_FALSE(traced_size(x, 0));
     EXPECT_FALSE(traced_size(x * 2, 0));
     return Tensors{x * 2};
   });
-  ASSERT_EQ(traced.pins.size(), 1);
-  EXPECT_EQ(traced.pins[0].dimension, (Relaxation::Dimension{0, 0}));
-  EXPECT_EQ(traced.pins[0].why, "int()");
-  EXPECT_EQ(text(traced.pins[0].where), "net.py:12");
+  ASSERT_EQ(traced.specialized.size(), 1);
+  EXPECT_EQ(traced.specialized[0].dimension, (DynamicDimensions::Dimension{0, 0}));
+  EXPECT_EQ(traced.specialized[0].why, "int()");
+  EXPECT_EQ(text(traced.specialized[0].where), "net.py:12");
 }
 
 } // namespace

@@ -4,11 +4,11 @@ import tomllib
 from dataclasses import dataclass
 from pathlib import Path
 
-LIST = Path(__file__).with_name("refused.toml")
+LIST = Path(__file__).with_name("rejected.toml")
 
 
 @dataclass(frozen=True)
-class Refusal:
+class Rejection:
     """An op that is unsupported in at least one of its calls, and why that is right."""
 
     op: str
@@ -20,9 +20,9 @@ class Refusal:
         return op == self.op and (self.dtypes == ("*",) or dtype in self.dtypes)
 
 
-def listed() -> list[Refusal]:
-    entries = tomllib.loads(LIST.read_text())["refused"]
-    return [Refusal(e["op"], tuple(e["dtypes"]), e["error"], e["reason"]) for e in entries]
+def listed() -> list[Rejection]:
+    entries = tomllib.loads(LIST.read_text())["rejected"]
+    return [Rejection(e["op"], tuple(e["dtypes"]), e["error"], e["reason"]) for e in entries]
 
 
 def disagreements(verdicts: list) -> list[str]:
@@ -31,10 +31,12 @@ def disagreements(verdicts: list) -> list[str]:
     found = []
     for v in verdicts:
         entry = next((r for r in known if r.covers(v.op, v.dtype)), None)
-        if v.state == "refused" and (entry is None or entry.error != v.error):
+        if v.state == "rejected" and (entry is None or entry.error != v.error):
             found.append(
-                f"{v.op} {v.dtype} is refused ({v.error}), and refused.toml does not say so: {v.text}"
+                f"{v.op} {v.dtype} is rejected ({v.error}), and rejected.toml does not say so: {v.text}"
             )
         elif v.state == "equal" and entry is not None:
-            found.append(f"{v.op} {v.dtype} is equal in all calls; refused.toml says it is refused")
+            found.append(
+                f"{v.op} {v.dtype} is equal in all calls; rejected.toml says it is rejected"
+            )
     return found

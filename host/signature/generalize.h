@@ -25,9 +25,9 @@ bool only_declarable(const std::vector<Difference> &differences);
 
 /// Makes each dimension of `request` dynamic that differs in size from `earlier`'s. Requires: they
 /// have the same tree, and tensors of the same ranks.
-void relax(Signature &request, const Signature &earlier);
+void generalize(Signature &request, const Signature &earlier);
 
 /// Gives dimension `dimension` of slot `slot` a size again.
-void pin(Signature &signature, std::uint32_t slot, std::size_t dimension, std::int64_t size);
+void specialize(Signature &signature, std::uint32_t slot, std::size_t dimension, std::int64_t size);
 
 } // namespace tracehost

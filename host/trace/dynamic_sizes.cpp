@@ -1,4 +1,4 @@
-#include "trace/relaxed_sizes.h"
+#include "trace/dynamic_sizes.h"
 
 #include "shapes/fake_tensor.h"
 #include "trace/size_algebra.h"
@@ -31,36 +31,36 @@ SizeExpression size_of(const SizePoints::Leaf &leaf) {
 
 } // namespace
 
-RelaxedSizes::RelaxedSizes(const std::vector<at::Tensor> &slots, const Relaxation &relaxation,
+DynamicSizes::DynamicSizes(const std::vector<at::Tensor> &slots, const DynamicDimensions &dynamic,
                            Frontend &frontend, Traced &result,
-                           std::function<void(const std::string &)> refuse)
-    : relaxation_(relaxation), slots_(slots.size()), frontend_(frontend), result_(result),
-      refuse_(std::move(refuse)), points_(slots, relaxation),
+                           std::function<void(const std::string &)> reject)
+    : dynamic_(dynamic), slots_(slots.size()), frontend_(frontend), result_(result),
+      reject_(std::move(reject)), points_(slots, dynamic),
       shadow_(points_,
               [slots, &result](std::size_t i) {
                 return i < slots.size() ? slots[i] : result.captures[i - slots.size()].tensor;
               }),
       reader_(shadow_, points_) {}
 
-jit::Graph &RelaxedSizes::graph() const { return *tracer::getTracingState()->graph; }
+jit::Graph &DynamicSizes::graph() const { return *tracer::getTracingState()->graph; }
 
-jit::Value *RelaxedSizes::value_of(const at::Tensor &t) const {
+jit::Value *DynamicSizes::value_of(const at::Tensor &t) const {
   const auto &state = tracer::getTracingState();
   return state && state->hasValue(t) ? state->getValue(t) : nullptr;
 }
 
-std::string RelaxedSizes::name(const SizePoints::Leaf &leaf) const {
+std::string DynamicSizes::name(const SizePoints::Leaf &leaf) const {
   const std::size_t slot = leaf.dimension.slot;
   const std::string input = SizePoints::is_unmet(leaf.dimension.slot)
-                                ? relaxation_.captures[slot - SizePoints::unmet(0)].path
-                            : slot >= slots_                  ? result_.captures[slot - slots_].path
-                            : slot < relaxation_.names.size() ? relaxation_.names[slot]
-                                                              : "input " + std::to_string(slot);
+                                ? dynamic_.captures[slot - SizePoints::unmet(0)].path
+                            : slot >= slots_               ? result_.captures[slot - slots_].path
+                            : slot < dynamic_.names.size() ? dynamic_.names[slot]
+                                                           : "input " + std::to_string(slot);
   return fmt::format("{}.shape[{}]", input, leaf.dimension.dimension);
 }
 
-void RelaxedSizes::captured(const at::Tensor &t, std::size_t input) {
-  const auto &captures = relaxation_.captures;
+void DynamicSizes::captured(const at::Tensor &t, std::size_t input) {
+  const auto &captures = dynamic_.captures;
   for (std::size_t i = 0; i < captures.size(); ++i) {
     if (!captures[i].tensor.is_same(t))
       continue;
@@ -71,38 +71,38 @@ void RelaxedSizes::captured(const at::Tensor &t, std::size_t input) {
       for (SizeTerm &term : condition.expression)
         if (term.op == Op::size && term.slot == unmet)
           term.slot = static_cast<std::int32_t>(place);
-    for (Pin &pin : result_.pins)
-      if (pin.dimension.slot == SizePoints::unmet(i))
-        pin.dimension.slot = place;
+    for (SpecializedDimension &one : result_.specialized)
+      if (one.dimension.slot == SizePoints::unmet(i))
+        one.dimension.slot = place;
   }
 }
 
-void RelaxedSizes::note(const std::string &text) {
+void DynamicSizes::note(const std::string &text) {
   if (noted_.insert(text).second)
     result_.notes.push_back(text);
 }
 
 // ---- Running what was recorded, and what to do about ops that don't fit
 
-void RelaxedSizes::advance() {
+void DynamicSizes::advance() {
   while (const auto trouble = shadow_.advance(graph()))
     solve(*trouble);
   collect();
 }
 
 /// Ops whose results differ in kind at size 1, or where equal sizes are not: conditions.
-void RelaxedSizes::collect() {
+void DynamicSizes::collect() {
   const std::string where = text(frontend_.here());
   for (const auto &t : std::exchange(shadow_.unknown, {}))
     note(fmt::format("{} at {} can't be run without data ({}): sizes after it are not checked",
                      t.node->kind().toQualString(), where, t.message));
   for (const auto &t : std::exchange(shadow_.differences, {})) {
     if (t.point == SizePoints::large) {
-      pin_leaves(t.leaves, t.node->kind().toQualString() + t.message, frontend_.here());
+      specialize_leaves(t.leaves, t.node->kind().toQualString() + t.message, frontend_.here());
     } else if (t.point == SizePoints::ones) {
       for (std::size_t i = 0; i < points_.leaves().size(); ++i)
         if (const auto &leaf = points_.leaves()[i];
-            points_.contains(t.leaves, i) && !leaf.pinned && leaf.size != 1)
+            points_.contains(t.leaves, i) && !leaf.specialized && leaf.size != 1)
           add(comparison(size_of(leaf), {{Op::constant, -1, -1, 1}}, Op::equal), false);
     } else {
       for (const std::size_t symbol : points_.open_symbols(t.leaves))
@@ -112,13 +112,13 @@ void RelaxedSizes::collect() {
 }
 
 /// Whether all nodes up to `node` fit with the points as they are now.
-bool RelaxedSizes::passes(jit::Node *node) {
+bool DynamicSizes::passes(jit::Node *node) {
   shadow_.restart();
   const auto trouble = shadow_.advance(graph());
   return !trouble || node->isBefore(trouble->node);
 }
 
-bool RelaxedSizes::holds_with(const std::vector<std::size_t> &symbols, int attempt,
+bool DynamicSizes::holds_with(const std::vector<std::size_t> &symbols, int attempt,
                               jit::Node *node) {
   std::vector<int> before;
   bool possible = true;
@@ -133,23 +133,23 @@ bool RelaxedSizes::holds_with(const std::vector<std::size_t> &symbols, int attem
   return false;
 }
 
-bool RelaxedSizes::holds_without(const std::vector<std::size_t> &symbols, jit::Node *node) {
+bool DynamicSizes::holds_without(const std::vector<std::size_t> &symbols, jit::Node *node) {
   std::vector<std::size_t> leaves;
   for (const std::size_t s : symbols)
     for (const std::size_t leaf : points_.open_leaves(s))
       leaves.push_back(leaf);
   for (const std::size_t leaf : leaves)
-    points_.pin(leaf);
+    points_.specialize(leaf);
   const bool passed = passes(node);
   for (const std::size_t leaf : leaves)
-    points_.unpin(leaf);
+    points_.unspecialize(leaf);
   return passed;
 }
 
 /// An op that fails at another size may have bounds (a table of 16 positions, a kernel of 5) or
 /// divide sizes: other sizes are tried before a dimension is taken to be exact, and then the
 /// smallest set of them.
-void RelaxedSizes::solve(const Shadow::Trouble &trouble) {
+void DynamicSizes::solve(const Shadow::Trouble &trouble) {
   const auto symbols = points_.open_symbols(trouble.leaves);
   const bool unpacks = trouble.node->kind() == c10::prim::ListUnpack;
   const std::string what =
@@ -161,7 +161,7 @@ void RelaxedSizes::solve(const Shadow::Trouble &trouble) {
                               ? what + trouble.message
                               : fmt::format("{} fails at another size: {}", what, trouble.message);
   const Site where = frontend_.here();
-  if ((relaxation_.pins != Pins::all && !trouble.in_kind) || symbols.empty()) {
+  if ((dynamic_.may_specialize != MaySpecialize::all && !trouble.in_kind) || symbols.empty()) {
     note(fmt::format("{} at {} fails at other sizes ({})", what, text(where), trouble.message));
     shadow_.give_up(trouble.node);
     shadow_.restart();
@@ -172,12 +172,12 @@ void RelaxedSizes::solve(const Shadow::Trouble &trouble) {
       LeafSet leaves = 0;
       for (const std::size_t leaf : points_.open_leaves(symbol))
         leaves |= SizePoints::bit(leaf);
-      return pin_leaves(leaves, why, where);
+      return specialize_leaves(leaves, why, where);
     }
-  pin_leaves(trouble.leaves, why, where);
+  specialize_leaves(trouble.leaves, why, where);
 }
 
-void RelaxedSizes::after(const std::vector<at::Tensor> &results) {
+void DynamicSizes::after(const std::vector<at::Tensor> &results) {
   advance();
   for (const at::Tensor &t : results) {
     jit::Value *value = value_of(t);
@@ -195,23 +195,23 @@ void RelaxedSizes::after(const std::vector<at::Tensor> &results) {
   }
 }
 
-// ---- Pins and conditions
+// ---- MaySpecialize and conditions
 
-void RelaxedSizes::pin_leaves(LeafSet leaves, const std::string &why, const Site &where) {
+void DynamicSizes::specialize_leaves(LeafSet leaves, const std::string &why, const Site &where) {
   bool any = false;
   for (std::size_t i = 0; i < points_.leaves().size(); ++i) {
     const auto &leaf = points_.leaves()[i];
-    if (!points_.contains(leaves, i) || leaf.pinned)
+    if (!points_.contains(leaves, i) || leaf.specialized)
       continue;
-    if (relaxation_.pins == Pins::none)
-      refuse_(fmt::format("{} at {} needs the value of {}, which is declared dynamic "
+    if (dynamic_.may_specialize == MaySpecialize::none)
+      reject_(fmt::format("{} at {} needs the value of {}, which is declared dynamic "
                           "(None). Keep it in torch operations, which take such a size as it is "
                           "(view, zeros, arange, slices), compare it in an `if`, or declare the "
                           "size.",
                           why, text(where), name(leaf)));
     any = true;
-    points_.pin(i);
-    result_.pins.push_back({leaf.dimension, why, where});
+    points_.specialize(i);
+    result_.specialized.push_back({leaf.dimension, why, where});
   }
   if (!any)
     return;
@@ -219,16 +219,16 @@ void RelaxedSizes::pin_leaves(LeafSet leaves, const std::string &why, const Site
   advance();
 }
 
-LeafSet RelaxedSizes::leaves_of(jit::Value *value) {
+LeafSet DynamicSizes::leaves_of(jit::Value *value) {
   const auto read = reader_.read(value);
   return read ? read->leaves : shadow_.of(value).leaves;
 }
 
-void RelaxedSizes::pin_value(jit::Value *value, const std::string &why, const Site &where) {
-  pin_leaves(leaves_of(value), why, where);
+void DynamicSizes::specialize_value(jit::Value *value, const std::string &why, const Site &where) {
+  specialize_leaves(leaves_of(value), why, where);
 }
 
-void RelaxedSizes::add(SizeExpression expression, bool expected) {
+void DynamicSizes::add(SizeExpression expression, bool expected) {
   if (always(expression) == expected)
     return;
   const bool known =
@@ -239,7 +239,7 @@ void RelaxedSizes::add(SizeExpression expression, bool expected) {
     result_.conditions.push_back({std::move(expression), expected, text(frontend_.here())});
 }
 
-void RelaxedSizes::require_equal(std::size_t symbol) {
+void DynamicSizes::require_equal(std::size_t symbol) {
   const auto leaves = points_.open_leaves(symbol);
   for (std::size_t i = 1; i < leaves.size(); ++i)
     add(comparison(size_of(points_.leaves()[leaves[0]]), size_of(points_.leaves()[leaves[i]]),
