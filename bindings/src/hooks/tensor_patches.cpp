@@ -350,7 +350,7 @@ PyObject *numel_function(PyObject *, Args args, Py_ssize_t count, PyObject *kwna
 }
 
 void forward_numel() {
-  static constinit PyMethodDef method{
+  static PyMethodDef method{
       "numel", reinterpret_cast<PyCFunction>(reinterpret_cast<void *>(numel_function)),
       METH_FASTCALL | METH_KEYWORDS, nullptr};
   const py::module_ torch = py::module_::import("torch");
