@@ -350,9 +350,9 @@ PyObject *numel_function(PyObject *, Args args, Py_ssize_t count, PyObject *kwna
 }
 
 void forward_numel() {
-  static PyMethodDef method{
-      "numel", reinterpret_cast<PyCFunction>(reinterpret_cast<void *>(numel_function)),
-      METH_FASTCALL | METH_KEYWORDS, nullptr};
+  static constinit PyMethodDef method{"numel", nullptr, METH_FASTCALL | METH_KEYWORDS, nullptr};
+  // A cast of a function pointer is no constant expression.
+  method.ml_meth = reinterpret_cast<PyCFunction>(reinterpret_cast<void *>(numel_function));
   const py::module_ torch = py::module_::import("torch");
   original_numel = py::object(torch.attr("numel")).release().ptr();
   torch.attr("numel") = py::reinterpret_steal<py::object>(PyCFunction_New(&method, nullptr));
