@@ -13,10 +13,11 @@ constinit thread_local NumbersLeft *NumbersLeft::innermost = nullptr;
 
 namespace {
 
-/// Whether a Python object refers to it. libtorch counts as one, however many tensors it holds.
-bool is_referred_to(PyObject *number) {
-  const bool by_libtorch = THPVariable_Unpack(number).use_count() > 1;
-  return Py_REFCNT(number) > (by_libtorch ? 1 : 0);
+/// Whether a Python object besides `number` refers to it. libtorch counts as one, however many
+/// tensors it holds.
+bool is_referred_to(const Owned &number) {
+  const bool by_libtorch = THPVariable_Unpack(number.get()).use_count() > 1;
+  return Py_REFCNT(number.get()) > (by_libtorch ? 2 : 1);
 }
 
 PyObject *replacer() {
@@ -43,12 +44,12 @@ void NumbersLeft::replace() {
   const trace::PausedWithData paused;
   const Owned numbers(PyList_New(0)), values(PyList_New(0));
   for (const Owned &reference : std::exchange(made_, {})) {
-    PyObject *number = PyWeakref_GetObject(reference.get()); // borrowed
-    if (!number || number == Py_None || !is_referred_to(number) ||
-        shapes::is_fake_tensor(THPVariable_Unpack(number)))
+    const Owned number(PyObject_CallNoArgs(reference.get()));
+    if (!number || number.get() == Py_None || !is_referred_to(number) ||
+        shapes::is_fake_tensor(THPVariable_Unpack(number.get())))
       continue;
-    const Owned value(number_of(THPVariable_Unpack(number)));
-    if (!numbers || !values || !value || PyList_Append(numbers.get(), number) ||
+    const Owned value(number_of(THPVariable_Unpack(number.get())));
+    if (!numbers || !values || !value || PyList_Append(numbers.get(), number.get()) ||
         PyList_Append(values.get(), value.get()))
       break;
   }
