@@ -141,3 +141,7 @@ def plain(make: Callable) -> Maker:
         return Program(lambda index: function(*inputs(index)), dict)
 
     return maker
+
+
+def generator(index: int) -> torch.Generator:
+    return torch.Generator().manual_seed(1000 + index)
