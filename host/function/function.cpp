@@ -170,7 +170,7 @@ SpecializationRef FunctionCore::request(Body &body) {
   body.session().adapt();
   missed.signature = body.session().flatten(missed.slots);
   missed.counted = false;
-  if (negative_cache_.of(missed.signature) == NegativeCache::Why::wrong)
+  if (negative_cache_.is_wrong(missed.signature))
     body.session().frontend().reject(
         trace::Rejection::trace, "a graph for this signature did not do what the body did, as a "
                                  "TraceWarning said; there is none");
@@ -189,14 +189,13 @@ FunctionCore::Explanation FunctionCore::explain(Body &body) {
   if ((result.served = look_up(body, result.signature)))
     return result;
   result.differences = nearest(body, result.signature, result.nearest).differences;
-  result.skips = backoff_.left(result.signature);
+  result.skips = negative_cache_.left(result.signature);
   return result;
 }
 
 void FunctionCore::clear() {
   const auto dropped = cache_.clear();
   negative_cache_.clear();
-  backoff_.clear();
   counters_->live.store(0, std::memory_order_relaxed);
 }
 

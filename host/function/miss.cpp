@@ -79,10 +79,7 @@ FunctionCore::Outcome FunctionCore::miss(Body &body, torch::jit::Stack &stack,
   Missed missed;
   missed.signature = body.session().flatten(missed.slots);
   const bool goes_on = stance == Stance::eager_on_error;
-  if (const auto why = negative_cache_.of(missed.signature))
-    if (goes_on || why == NegativeCache::Why::wrong)
-      return Outcome::unserved;
-  if (backoff_.skips(missed.signature))
+  if (negative_cache_.skips(missed.signature, goes_on))
     return Outcome::unserved;
   bool traced = false;
   try {
@@ -143,7 +140,7 @@ SpecializationRef FunctionCore::obtain(Body &body, const Missed &missed, const L
     }
     if (auto served = look_up())
       return served;
-    if (missed.counted && negative_cache_.of(missed.signature) == NegativeCache::Why::wrong)
+    if (missed.counted && negative_cache_.is_wrong(missed.signature))
       return nullptr;
   }
 }

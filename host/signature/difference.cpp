@@ -4,7 +4,6 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <array>
 #include <optional>
 #include <unordered_map>
 #include <utility>
@@ -385,14 +384,6 @@ private:
 };
 
 } // namespace
-
-const char *name(Cause cause) {
-  static constexpr std::array<const char *, static_cast<std::size_t>(Cause::read) + 1> names = {
-      "shape",    "rank",  "dtype",   "device",    "layout",    "requires_grad",
-      "subclass", "alias", "value",   "type",      "structure", "object",
-      "context",  "guard", "capture", "condition", "read"};
-  return names[static_cast<std::size_t>(cause)];
-}
 
 std::vector<Difference> differences(const Signature &specialization, const Signature &request) {
   std::vector<Difference> found;

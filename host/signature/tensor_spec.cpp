@@ -1,5 +1,7 @@
 #include "signature/tensor_spec.h"
 
+#include "signature/native_atoms.h"
+
 #include <c10/util/hash.h>
 #include <fmt/format.h>
 
@@ -61,23 +63,6 @@ std::optional<c10::Device> join(const std::optional<c10::Device> &a,
   if (!a || !b || a->type() != b->type())
     return std::nullopt;
   return contains(a, b) ? a : contains(b, a) ? b : c10::Device(a->type());
-}
-
-/// As Python writes a str.
-std::string quoted(const std::string &text) {
-  const char mark = text.find('\'') != text.npos && text.find('"') == text.npos ? '"' : '\'';
-  std::string result(1, mark);
-  for (const char c : text) {
-    if (c == mark || c == '\\')
-      result += '\\';
-    if (c == '\n')
-      result += "\\n";
-    else if (static_cast<unsigned char>(c) < 0x20)
-      result += fmt::format("\\x{:02x}", static_cast<unsigned>(c));
-    else
-      result += c;
-  }
-  return result + mark;
 }
 
 } // namespace

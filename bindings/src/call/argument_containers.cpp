@@ -18,10 +18,8 @@ ContainerPath behind(const ContainerPath &path, PyObject *step, bool keyed) {
 }
 
 Owned shallow_copy(PyObject *container) {
-  Owned made(PyDict_CheckExact(container) ? PyDict_Copy(container) : PySequence_List(container));
-  if (!made)
-    rethrow();
-  return made;
+  return checked(PyDict_CheckExact(container) ? PyDict_Copy(container)
+                                              : PySequence_List(container));
 }
 
 /// Calls `f` with each value that an exact list, dict or tuple holds.
@@ -234,9 +232,7 @@ ArgumentContainers::change(Container &container) const {
       change.keys.emplace_back(Py_NewRef(key));
     }
   }
-  Owned tuple(PyList_AsTuple(values.get()));
-  if (!tuple)
-    rethrow();
+  Owned tuple = checked(PyList_AsTuple(values.get()));
   if (PyDict_CheckExact(before)) { // the stores must leave the order that the body left
     const Owned tried = shallow_copy(before);
     if (!apply(change, tried.get(), tuple.get()))

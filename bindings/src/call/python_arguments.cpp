@@ -26,8 +26,8 @@ bool PythonCall::reject_arguments() {
       kwargs[py::handle(PyTuple_GET_ITEM(kwnames_, i))] =
           py::reinterpret_borrow<py::object>(args_[positional_ + static_cast<std::size_t>(i)]);
     py::module_::import("tracehost._function")
-        .attr("reject_arguments")(py::handle(function_.callable), function_.declaration != nullptr,
-                                  args, kwargs);
+        .attr("reject_arguments")(py::handle(function_.callable.get()),
+                                  function_.declaration != nullptr, args, kwargs);
     PyErr_Format(PyExc_TypeError, "%s: the arguments do not fit the parameters",
                  function_.name.c_str());
   } catch (...) {
@@ -45,7 +45,7 @@ bool PythonCall::convert(const Conversion &conversion) {
       made->values.push_back(conversion(parameter, value));
     } catch (...) {
       rethrow_about(
-          fmt::format("argument '{}'", utf8(function_.binder.parameters()[parameter].name)));
+          fmt::format("argument '{}'", utf8(function_.binder.parameters()[parameter].name.get())));
     }
     made->args.push_back(made->values.back().get());
     changed |= made->args.back() != value;
@@ -63,16 +63,14 @@ bool PythonCall::convert(const Conversion &conversion) {
     } else {
       add(index, bound_.values[place++]);
       if (p.kind == Parameter::Kind::keyword)
-        names.push_back(p.name);
+        names.push_back(p.name.get());
     }
     ++index;
   }
   if (!changed)
     return false;
   if (!names.empty()) {
-    made->names = Owned(PyTuple_New(static_cast<Py_ssize_t>(names.size())));
-    if (!made->names)
-      rethrow();
+    made->names = checked(PyTuple_New(static_cast<Py_ssize_t>(names.size())));
     for (std::size_t i = 0; i < names.size(); ++i)
       PyTuple_SET_ITEM(made->names.get(), static_cast<Py_ssize_t>(i), Py_NewRef(names[i]));
   }
@@ -101,8 +99,8 @@ PyObject *PythonCall::call_body() {
   const bool traced = trace::active() && !trace::abandoned();
   const Converting converting(traced && function_.autograph);
   if (!Converting::now())
-    return PyObject_Vectorcall(function_.callable, args_, positional_, kwnames_);
-  const Owned body = converted(function_.callable);
+    return PyObject_Vectorcall(function_.callable.get(), args_, positional_, kwnames_);
+  const Owned body = converted(function_.callable.get());
   PyObject *result = body ? PyObject_Vectorcall(body.get(), args_, positional_, kwnames_) : nullptr;
   if (!result)
     clean_traceback();
@@ -148,7 +146,7 @@ PyObject *PythonTrace::call_with_placeholders() {
     return has_user_type(Py_TYPE(leaf)) ? seen_by_body(values_.of(leaf), argument) : nullptr;
   });
   call.convert([&](std::size_t parameter, PyObject *value) {
-    argument = utf8(function_.binder.parameters()[parameter].name);
+    argument = utf8(function_.binder.parameters()[parameter].name.get());
     return value == function_.bound_to() ? Owned(Py_NewRef(value)) : rebuild.value(value);
   });
   return call.call_body();

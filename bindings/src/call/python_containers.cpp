@@ -93,34 +93,25 @@ void PythonTrace::repeat_change(ArgumentContainers::Container &container, BodyRe
   const std::size_t parameter =
       std::min(container.path.argument, function_.parameters->names.size() - 1);
   auto found = containers_->change(container);
-  if (!found || containers_->share(found->second.get(), result_))
+  if (!found || containers_->share(found->second.get(), result_.get()))
     reject_change(parameter);
   auto &[change, values] = *found;
-  std::vector<Owned> tensors;
-  try {
-    change.values =
-        describe_result(values.get(), function_.name, tensors, {flattened_.roots, false});
-  } catch (const python_error &) {
+  const std::size_t first = result.tensors.size();
+  auto outputs = as_outputs(values.get(), function_.name, {flattened_.roots}, result.tensors);
+  if (!outputs)
     reject_change(parameter);
-  }
-  for (Node &node : change.values.nodes)
-    if (node.kind == Kind::tensor)
-      node.payload.slot += static_cast<std::uint32_t>(result.tensors.size());
+  change.values = std::move(*outputs);
   bool differs = returns_numbers(change.values);
-  for (const Owned &t : tensors) {
-    if (!can_be_wrapped(t.get()))
-      reject_change(parameter);
-    result.tensors.push_back(THPVariable_Unpack(t.get()));
-    differs |= !trace::in_eager(result.tensors.back()).is_same(result.tensors.back());
-  }
+  for (std::size_t i = first; i < result.tensors.size(); ++i)
+    differs |= !trace::in_eager(result.tensors[i]).is_same(result.tensors[i]);
   if (!uses_)
     uses_.emplace();
   if (differs) { // a number of the graph is one for the caller
     const trace::PausedWithData paused;
-    torch::jit::Stack outputs;
+    torch::jit::Stack stack;
     for (const at::Tensor &t : result.tensors)
-      outputs.emplace_back(trace::in_eager(t));
-    const Owned built(build_result(change.values, outputs));
+      stack.emplace_back(trace::in_eager(t));
+    const Owned built(build_result(change.values, stack));
     PyObject *object = container.object.get();
     if (!built || !restore(object, container.before.get()) || !apply(change, object, built.get()))
       rethrow();

@@ -60,15 +60,11 @@ PythonFunction::PythonFunction(PyObject *wrapped, PyObject *list, PyObject *empt
       code(function ? Py_NewRef(PyFunction_GET_CODE(function)) : nullptr), binder(list, empty) {
   auto made = std::make_shared<Parameters>();
   for (const Parameter &p : binder.parameters()) {
-    made->names.push_back(utf8(p.name));
+    made->names.push_back(utf8(p.name.get()));
     made->kinds.push_back(core_kind(p.kind));
-    made->defaults.push_back(default_text(p.default_value));
+    made->defaults.push_back(default_text(p.default_value.get()));
   }
   parameters = std::move(made);
-}
-PythonFunction::~PythonFunction() {
-  Py_XDECREF(instance);
-  Py_XDECREF(callable);
 }
 
 void PythonFunction::take_new_code() {
@@ -94,10 +90,7 @@ void PythonFunction::take_new_code() {
   code = Owned(Py_NewRef(now));
 }
 
-PyObject *PythonFunction::bound_to() const {
-  PyObject *object = instance ? reinterpret_cast<PyWeakReference *>(instance)->wr_object : nullptr;
-  return object == Py_None ? nullptr : object;
-}
+PyObject *PythonFunction::bound_to() const { return instance ? referent(instance.get()) : nullptr; }
 
 void PythonFunction::drop_evicted() {
   const auto list = core->cache().list();

@@ -3,6 +3,7 @@
 #include "base/errors.h"
 #include "base/object.h"
 #include "call/plain_calls.h"
+#include "signature/tensor_fit.h"
 
 #include <torch/csrc/autograd/python_variable.h>
 
@@ -135,10 +136,12 @@ TraceSession::Surroundings PythonTrace::surroundings(const Specialization &speci
     return Surroundings::unknown;
   if (!state.guards->verify(given.roots.data()))
     return Surroundings::changed;
-  const bool same = call_.captures_match(specialization, state, given.tensors) &&
-                    given.tensors.size() == signature.slots.size() &&
-                    PythonCall::conditions_hold(signature, state, given.tensors) &&
-                    PythonCall::captured_reads_match(signature, state);
+  const GraphInputs inputs{given.tensors, state.guards->captures()};
+  bool same = call_.captures_match(specialization, state, given.tensors) &&
+              given.tensors.size() == signature.slots.size() && conditions_hold(signature, inputs);
+  for (std::size_t i = 0; same && i < signature.captures.size(); ++i)
+    same =
+        same_reads(signature, signature.captures[i].meta, THPVariable_Unpack(inputs.captures[i]));
   return same ? Surroundings::same : Surroundings::changed;
 }
 

@@ -42,7 +42,6 @@ class PythonTrace final : public TraceSession, public trace::Frontend {
 public:
   explicit PythonTrace(PythonCall &call)
       : call_(call), function_(call.function_), bound_(call.bound_) {}
-  ~PythonTrace() override { Py_XDECREF(result_); }
   PythonTrace(const PythonTrace &) = delete;
   PythonTrace &operator=(const PythonTrace &) = delete;
 
@@ -52,14 +51,14 @@ public:
   /// By slot, the names of the specs that a request was made of. After flatten().
   std::vector<std::string> spec_names() const;
   /// After Outcome::traced: the body's result, a new reference.
-  PyObject *take_result() { return std::exchange(result_, nullptr); }
+  PyObject *take_result() { return result_.release(); }
   /// After a trace: shows the SideEffectWarnings, one a slot and Function, and the TraceWarnings of
   /// baked values, one a line and Function. False if a filter made one an exception.
   bool warn();
   /// After a graph was found to be wrong: shows a TraceWarning, one an op and Function. False if a
   /// filter made it an exception.
   bool warn_mismatch();
-  /// Traces have stopped to pay (Backoff), which is said once a Function.
+  /// Traces have stopped to pay (NegativeCache), which is said once a Function.
   bool warn_skips();
   /// The Signature of the arguments, for comparisons with a trace under way.
   Signature signature();
@@ -78,9 +77,9 @@ public:
   bool alone() override;
   trace::Frontend &frontend() override { return *this; }
   void blocking(const std::function<void()> &wait) override;
-  Site caller() override;
+  Site caller() override { return here(); }
   std::string current_error() override;
-  bool has_result() const override { return result_; }
+  bool has_result() const override { return static_cast<bool>(result_); }
   /// Whether run() has begun.
   bool has_run() const { return recorder_ != nullptr; }
 
@@ -127,6 +126,9 @@ private:
   void repeat_change(ArgumentContainers::Container &container, BodyResult &result);
   void note_given(OutputSpec &outputs);
   bool can_be_wrapped(PyObject *tensor) const;
+  std::optional<OutputSpec> as_outputs(PyObject *value, const std::string &name,
+                                       const Returnable &objects,
+                                       std::vector<at::Tensor> &outputs) const;
   void repeat(Rebound &rebound, std::vector<at::Tensor> &outputs);
   void put_back();
 
@@ -135,7 +137,7 @@ private:
   Bound &bound_;                   ///< call_'s
   FakeTensors *request_ = nullptr; ///< a request's; null: the call has example data
   bool is_miss_ = false;           ///< of a call: no request, no question what a call would do
-  PyObject *result_ = nullptr;     ///< strong
+  Owned result_;                   ///< null: the body has not returned
   std::unique_ptr<Recorder> recorder_;
   std::optional<Births> births_;
   Flattened flattened_;

@@ -66,12 +66,12 @@ py::tuple described(const TensorMeta &meta, const std::string &name) {
 Concrete::Concrete(const PythonFunction &function, SpecializationRef specialization,
                    const std::vector<std::string> &names)
     : specialization_(std::move(specialization)), counters_(function.core->counters()),
-      callable_(py::reinterpret_borrow<py::object>(function.callable)),
+      callable_(py::reinterpret_borrow<py::object>(function.callable.get())),
       name_(counters_->identity.name), where_(function.name),
       input_names_(input_names(specialization_->signature, function.binder, names)),
       sets_grad_mode_(has_grad_mode_nodes(*specialization_->program->graph().block())) {
   for (const python::Parameter &p : function.binder.parameters())
-    declared_.emplace_back(utf8(p.name), p.kind);
+    declared_.emplace_back(utf8(p.name.get()), p.kind);
   // As in tf, `self` is not passed.
   const Node &first = signature().nodes.empty() ? Node() : signature().nodes[0];
   const bool has_self = !declared_.empty() && declared_[0].first == "self" &&
@@ -113,9 +113,7 @@ py::list Concrete::arguments(const py::list &leaves, py::object unknown) const {
   py::list result;
   for (const Parameter &p : parameters_) {
     std::size_t at = p.node;
-    PyObject *value = tree.value(at);
-    if (!value)
-      rethrow();
+    PyObject *value = checked(tree.value(at)).release();
     result.append(py::make_tuple(p.name,
                                  !p.by_place ? "KEYWORD_ONLY"
                                  : p.by_name ? "POSITIONAL_OR_KEYWORD"
@@ -129,10 +127,8 @@ py::object Concrete::result(const py::list &leaves) const {
   std::vector<PyObject *> objects;
   for (const py::handle leaf : leaves)
     objects.push_back(leaf.ptr());
-  PyObject *made = build_result(specialization_->outputs, objects);
-  if (!made)
-    rethrow();
-  return py::reinterpret_steal<py::object>(made);
+  return py::reinterpret_steal<py::object>(
+      checked(build_result(specialization_->outputs, objects)).release());
 }
 
 py::list Concrete::outputs() const {

@@ -147,4 +147,8 @@ pybind11::object concrete_function(PythonFunction &function,
 
 void add_concrete(pybind11::module_ &module);
 
+/// What a Function is asked without a call: for a ConcreteFunction, what a call would do, what
+/// there is. For tracehost/_concrete.py and _reports/introspection.py.
+void add_requests(pybind11::module_ &module);
+
 } // namespace tracehost::python

@@ -150,16 +150,13 @@ bool Concrete::take_parameter(const Parameter &parameter, py::handle value, Argu
   const Node &top = nodes[parameter.node];
   if (!top.is_container())
     return take_leaf(parameter, parameter.node, value, into, why);
-  bool changed = false;
-  const auto plain = has_arrays()
-                         ? py::reinterpret_steal<py::object>(with_tensors(value.ptr(), changed))
-                         : py::reinterpret_borrow<py::object>(value);
+  const Owned plain = with_tensors(value.ptr());
   std::vector<PyObject *> types;
   for (std::size_t i = parameter.node; i < top.end; ++i)
     if (nodes[i].reserved[0] == kTypedRoot)
       types.push_back(static_cast<const PyAtom *>(nodes[i].payload.atom)->user_type());
   into.values.expect(std::move(types));
-  const FlatValue flat = flatten(plain.ptr(), Purpose::argument, &into.values);
+  const FlatValue flat = flatten(plain.get(), Purpose::argument, &into.values);
   const std::vector<Node> &given = flat.nodes;
   const auto cast_problem = [&] {
     return reject_value(why,

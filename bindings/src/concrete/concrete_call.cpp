@@ -76,10 +76,8 @@ py::object Concrete::result_of(const Arguments &given, const std::vector<Owned> 
     auto &into = i + state().containers_reached < handed_out.size() ? objects : containers;
     into.push_back(handed_out[i].get());
   }
-  PyObject *made = build_result(specialization_->outputs, outputs, objects, containers);
-  if (!made)
-    rethrow();
-  return py::reinterpret_steal<py::object>(made);
+  return py::reinterpret_steal<py::object>(
+      checked(build_result(specialization_->outputs, outputs, objects, containers)).release());
 }
 
 void Concrete::fill_roots(Arguments &into) const {
@@ -211,9 +209,7 @@ py::object Concrete::inlined(const Arguments &given) const {
   py::dict kwargs;
   for (std::size_t p = 0; p < declared_.size(); ++p) {
     std::size_t at = signature().subtree(p);
-    const auto value = py::reinterpret_steal<py::object>(tree.value(at));
-    if (!value)
-      rethrow();
+    const auto value = py::reinterpret_steal<py::object>(checked(tree.value(at)).release());
     const auto &[name, kind] = declared_[p];
     if (kind == Kind::var_positional)
       for (const py::handle item : value)

@@ -1,4 +1,4 @@
-#include "export/archives.h"
+#include "export/export.h"
 
 #include "archive/write.h"
 #include "base/errors.h"
@@ -132,13 +132,8 @@ std::vector<Node> without_tuple(const std::vector<Node> &tree) {
 
 /// Throws SignatureError for what no archive's signature has.
 Given flattened(const archive::Entry &entry, const py::tuple &values) {
-  bool changed = false;
-  const py::object plain =
-      has_arrays() ? py::reinterpret_steal<py::object>(with_tensors(values.ptr(), changed))
-                   : py::object(values);
-  if (!plain)
-    rethrow();
-  FlatValue flat = flatten(plain.ptr(), Purpose::argument);
+  const Owned plain = with_tensors(values.ptr());
+  FlatValue flat = flatten(plain.get(), Purpose::argument);
   Given given;
   given.nodes = without_tuple(flat.nodes);
   try {
@@ -283,10 +278,7 @@ py::object Loaded::call(const std::string &name, const py::tuple &values) {
     }
   if (!graph)
     raise_rejection(function.rejection(call));
-  PyObject *made = result_of(*graph, *stack);
-  if (!made)
-    rethrow();
-  return py::reinterpret_steal<py::object>(made);
+  return py::reinterpret_steal<py::object>(checked(result_of(*graph, *stack)).release());
 }
 
 /// `float32[None, 3]` or the structure around: as a Signature's argument.
@@ -306,9 +298,7 @@ std::string shown_value(const std::vector<Node> &nodes, const std::vector<Tensor
 py::object default_value(const archive::Value &value) {
   std::size_t at = 0;
   try {
-    if (PyObject *made = python_tree(value.nodes, at, {}))
-      return py::reinterpret_steal<py::object>(made);
-    rethrow();
+    return py::reinterpret_steal<py::object>(checked(python_tree(value.nodes, at, {})).release());
   } catch (py::error_already_set &e) {
     const py::module_ own = py::module_::import("tracehost._archive");
     if (!e.matches(own.attr("ArchiveError")))

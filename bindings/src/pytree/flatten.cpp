@@ -18,6 +18,7 @@
 
 #include <cstring>
 #include <optional>
+#include <span>
 
 /// The walk over arguments and results alike: containers, leaves, tensors.
 
@@ -236,67 +237,24 @@ void Flattener::container(PyObject *object, std::shared_ptr<ContainerType> type)
 }
 
 void Flattener::children(PyObject *object, const ContainerType &type) {
-  switch (type.form()) {
-  case Form::tuple:
-  case Form::list:
-    for (Py_ssize_t i = 0; i < Py_SIZE(object); ++i) {
-      const Owned item(Py_NewRef(PySequence_Fast_GET_ITEM(object, i)));
-      value(item.get());
+  Children children = type.children(object);
+  c10::SmallVector<PyObject *, 8> found;
+  for (Owned &child : children)
+    found.push_back(type.holds_children() ? child.get() : keep(std::move(child)));
+  const bool custom = type.form() == Form::custom, keyed = type.kind() == Kind::dict;
+  for (std::size_t i = 0; i < found.size(); ++i) {
+    if (custom && i == 0) {
+      context(found[i]);
+    } else if (!found[i]) {
+      Node node;
+      node.kind = Kind::absent;
+      add(node, Py_None, 0);
+    } else {
+      keyed &&i % 2 == 0 ? key(found[i]) : value(found[i]);
     }
-    break;
-  case Form::dict:
-    dict(object);
-    break;
-  case Form::ordered:
-  case Form::mapping: {
-    bool is_key = false;
-    for (Owned &part : parts(object, type.form())) {
-      PyObject *item = keep(std::move(part));
-      (is_key = !is_key) ? key(item) : value(item);
-    }
-    break;
   }
-  case Form::sequence:
-    for (Owned &part : parts(object, type.form()))
-      value(keep(std::move(part)));
-    break;
-  case Form::record:
-    for (PyObject *name : type.fields()) {
-      Owned item = field_of(object, name);
-      if (item) {
-        value(keep(std::move(item)));
-      } else {
-        Node node;
-        node.kind = Kind::absent;
-        add(node, Py_None, 0);
-      }
-    }
-    break;
-  case Form::custom: {
-    Owned found;
-    auto items = type.apart(object, found);
-    context(keep(std::move(found)));
-    std::vector<PyObject *> given;
-    for (Owned &item : items)
-      given.push_back(keep(std::move(item)));
-    for (PyObject *item : given)
-      value(item);
-    if (result_)
-      count_references(object, given);
-    break;
-  }
-  case Form::typed:
-    break; // typed() takes those apart
-  }
-}
-
-void Flattener::dict(PyObject *object) {
-  PyObject *name = nullptr, *item = nullptr;
-  for (Py_ssize_t place = 0; PyDict_Next(object, &place, &name, &item);) {
-    const Owned held_name(Py_NewRef(name)), held_item(Py_NewRef(item));
-    key(name);
-    value(item);
-  }
+  if (custom && result_)
+    count_references(object, std::span(found).subspan(1));
 }
 
 /// Flattens what a registered flatten function gives besides the children. The context of an
@@ -321,7 +279,11 @@ void Flattener::further(PyObject *object, const ContainerType &type) {
   objects.push_back(Py_None);
   const std::size_t at = nodes_.size();
   nodes_.push_back(node);
-  dict(keep(std::move(state)));
+  const Children items = items_of(keep(std::move(state)));
+  for (std::size_t i = 0; i < items.size(); i += 2) {
+    key(items[i].get());
+    value(items[i + 1].get());
+  }
   close(at);
 }
 

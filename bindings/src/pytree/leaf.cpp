@@ -1,7 +1,7 @@
 #include "pytree/leaf.h"
 
 #include "base/errors.h"
-#include "base/lazy.h"
+#include "base/known.h"
 #include "base/object.h"
 #include "pytree/user_type.h"
 
@@ -14,23 +14,6 @@
 namespace tracehost::python {
 
 namespace {
-
-/// Types that leaf() asks for and that have no C symbol. On the heap and never freed, so that no
-/// Python object lives in a C++ static when the interpreter goes.
-struct HeapTypes {
-  PyTypeObject *enum_meta; ///< class of enum classes
-};
-
-const HeapTypes &heap_types() {
-  static constinit Lazy<HeapTypes> made;
-  return made([] {
-    const KeepError keep;
-    Owned module(PyImport_ImportModule("enum"));
-    PyObject *meta = module ? PyObject_GetAttrString(module.get(), "EnumMeta") : nullptr;
-    PyErr_Clear();
-    return HeapTypes{meta && PyType_Check(meta) ? reinterpret_cast<PyTypeObject *>(meta) : nullptr};
-  });
-}
 
 /// A traced number is a tensor, too.
 bool is_tensor_or_number(PyObject *object) {
@@ -109,8 +92,7 @@ PyAtom::Compare comparison(PyObject *object) {
 
 bool is_enum_member(PyObject *object) {
   PyTypeObject *meta = Py_TYPE(reinterpret_cast<PyObject *>(Py_TYPE(object)));
-  return meta != &PyType_Type && heap_types().enum_meta &&
-         PyType_IsSubtype(meta, heap_types().enum_meta);
+  return meta != &PyType_Type && known().enum_meta && PyType_IsSubtype(meta, known().enum_meta);
 }
 
 // ---- PyAtom -------------------------------------------------------------------------------------
@@ -271,9 +253,8 @@ bool PyAtom::alive() const {
 
 /// An atom by equality over a copy: what it is made from may change in place.
 AtomRef snapshot(PyObject *object) {
-  Owned copy(PyByteArray_Check(object) ? PyByteArray_FromObject(object) : PySet_New(object));
-  if (!copy)
-    rethrow();
+  const Owned copy =
+      checked(PyByteArray_Check(object) ? PyByteArray_FromObject(object) : PySet_New(object));
   return std::make_shared<PyAtom>(copy.get(), PyAtom::Compare::equality);
 }
 

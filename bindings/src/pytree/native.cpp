@@ -4,7 +4,6 @@
 #include "base/object.h"
 #include "pytree/container.h"
 #include "pytree/leaf.h"
-#include "pytree/results.h"
 
 #include <torch/csrc/Dtype.h>
 #include <torch/csrc/Layout.h>
@@ -160,8 +159,7 @@ void make_native(std::vector<Node> &nodes, std::vector<AtomRef> &atoms) {
         throw Unstorable{i, type ? fmt::format("a {}", type->type()->tp_name) : "a container"};
       node = container(std::move(made), native);
     } else if (node.kind == Kind::atom) {
-      PyObject *of_result = result_leaf(node);
-      const Owned object(of_result ? Py_NewRef(of_result) : python_value(node));
+      const Owned object(python_value(node));
       if (!object) {
         PyErr_Clear();
         throw Unstorable{i, node.payload.atom->text()};
