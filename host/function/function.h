@@ -77,7 +77,6 @@ private:
     validate::Verdict verdict;
   };
 
-  Outcome call_without(Body &body, torch::jit::Stack &stack, SpecializationRef &served);
   static void share_start(const Body &body, const Specialization &made);
   SpecializationRef look_up(Body &body, torch::jit::Stack &stack);
   SpecializationRef look_up(Body &body, const Signature &signature);

@@ -258,33 +258,30 @@ private:
     }
   }
 
-  /// Requires: as conditions().
+  /// What the body read of the same input now; null: not known. Requires: as conditions().
+  template <class Read> static const Read *now(const Read &read, const std::vector<Read> &request) {
+    const auto found = std::find_if(request.begin(), request.end(),
+                                    [&](const Read &other) { return other.input == read.input; });
+    return found == request.end() ? nullptr : &*found;
+  }
+
   void values() {
-    for (const ValueGuard &guard : a_.values) {
-      const auto now =
-          std::find_if(b_.values.begin(), b_.values.end(),
-                       [&](const ValueGuard &other) { return other.input == guard.input; });
-      if (now != b_.values.end() && now->bytes != guard.bytes)
+    for (const ValueGuard &guard : a_.values)
+      if (const ValueGuard *other = now(guard, b_.values); other && other->bytes != guard.bytes)
         found_.push_back({.cause = Cause::read,
                           .path = a_.input_path(guard.input),
                           .before = text(guard),
-                          .after = text(*now),
+                          .after = text(*other),
                           .where = guard.where});
-    }
   }
 
-  /// Requires: as conditions().
   void grads() {
-    for (const GradRead &read : a_.grads) {
-      const auto now = std::find_if(b_.grads.begin(), b_.grads.end(), [&](const GradRead &other) {
-        return other.input == read.input;
-      });
-      if (now != b_.grads.end() && now->state != read.state)
+    for (const GradRead &read : a_.grads)
+      if (const GradRead *other = now(read, b_.grads); other && other->state != read.state)
         found_.push_back({.cause = Cause::guarded,
                           .path = grad_path(a_.input_path(read.input)),
                           .before = text(read.state),
-                          .after = text(now->state)});
-    }
+                          .after = text(other->state)});
   }
 
   static bool open(const SizeCondition &condition, const SizeSource &sizes) {

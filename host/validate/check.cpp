@@ -121,12 +121,7 @@ private:
   std::optional<Verdict> of_outputs(const Run &run) {
     for (std::size_t i = 0; i < std::min(run.outputs.size(), body_.results.size()); ++i) {
       const at::Tensor &graph = run.outputs[i], &body = body_.results[i];
-      std::string what = difference_of_kind(graph, body);
-      if (what.empty())
-        what = difference_of_memory(run, i);
-      values_ = what.empty();
-      if (what.empty())
-        what = difference(graph, body);
+      std::string what = compared(graph, body, difference_of_memory(run, i));
       if (!what.empty())
         return wrong(output_name(i) + ", " + what, maker(graph_.outputs()[i]));
     }
@@ -137,13 +132,21 @@ private:
     for (std::size_t i = 0; i < run.inputs.size(); ++i) {
       if (!originals_.is_written(i) || originals_.is_written_aside(i))
         continue;
-      const std::string what = difference(run.inputs[i], originals_.tensor(i));
-      values_ = difference_of_kind(run.inputs[i], originals_.tensor(i)).empty();
+      const std::string what = compared(run.inputs[i], originals_.tensor(i));
       if (!what.empty())
         return wrong(fmt::format("what is left in '{}', {}", name(i), what),
                      last_writer(graph_.inputs()[i]));
     }
     return std::nullopt;
+  }
+
+  /// What differs first; `other`: than kind and values. Notes whether values alone differ.
+  std::string compared(const at::Tensor &graph, const at::Tensor &body, std::string other = {}) {
+    std::string what = difference_of_kind(graph, body);
+    if (what.empty())
+      what = std::move(other);
+    values_ = what.empty();
+    return values_ ? difference(graph, body) : what;
   }
 
   /// The verdict on the `.grad`s of inputs and results after the run.
@@ -164,18 +167,12 @@ private:
     const at::Tensor &graph = grad_of(in_graph), &body = grad_of(in_body);
     if (graph.is_same(body)) // undefined, too
       return std::nullopt;
-    std::string what;
+    const char *const names[] = {"None", "a tensor"};
     values_ = false;
-    if (graph.defined() != body.defined()) {
-      what =
-          fmt::format("it is {} in the graph, and {} in the body",
-                      graph.defined() ? "a tensor" : "None", body.defined() ? "a tensor" : "None");
-    } else {
-      what = difference_of_kind(graph, body);
-      values_ = what.empty();
-      if (what.empty())
-        what = difference(graph, body);
-    }
+    const std::string what = graph.defined() == body.defined()
+                                 ? compared(graph, body)
+                                 : fmt::format("it is {} in the graph, and {} in the body",
+                                               names[graph.defined()], names[body.defined()]);
     if (what.empty())
       return std::nullopt;
     return wrong(fmt::format("what is left in '{}', {}", grad_path(name), what),

@@ -203,11 +203,6 @@ PyObject *clear_cache(PyObject *self, PyObject *) {
   Py_RETURN_NONE;
 }
 
-PyObject *reduce(PyObject *self, PyObject *) {
-  const Owned module(PyImport_ImportModule("tracehost._function"));
-  return module ? PyObject_CallMethod(module.get(), "reduce", "O", self) : nullptr;
-}
-
 PyObject *repr(PyObject *self) {
   const Counters *found = counters(self);
   if (!found)
@@ -242,14 +237,8 @@ PyObject *get_input_signature(PyObject *self, void *) {
 
 PyObject *copy(PyObject *self, PyObject *) { return Py_NewRef(self); }
 
-PyObject *deep_copy(PyObject *self, PyObject *memo) {
-  const Owned module(PyImport_ImportModule("tracehost._function"));
-  return module ? PyObject_CallMethod(module.get(), "deep_copy", "OO", self, memo) : nullptr;
-}
-
 PyMethodDef methods[] = {
     {"__copy__", copy, METH_NOARGS, nullptr},
-    {"__deepcopy__", deep_copy, METH_O, nullptr},
     {"tracing_count", tracing_count, METH_NOARGS,
      "tracing_count() -> int\n\nTraces ever made, evicted ones included, inlined ones not."},
     {"experimental_get_tracing_count", tracing_count, METH_NOARGS,
@@ -262,7 +251,6 @@ PyMethodDef methods[] = {
      "`trace_ms` is in milliseconds."},
     {"clear", clear_cache, METH_NOARGS,
      "clear()\n\nDrops all specializations, of a method those of all instances; counters stay."},
-    {"__reduce__", reduce, METH_NOARGS, nullptr},
     {"__class_getitem__", Py_GenericAlias, METH_O | METH_CLASS,
      "Function[[int], Tensor], for annotations."},
     {}};

@@ -7,7 +7,6 @@
 #include "pytree/user_type.h"
 
 #include <fmt/format.h>
-#include <pybind11/pybind11.h>
 
 /// The slow part of PythonCall's arguments. Raises where they do not bind, converts them to what
 /// was declared, and passes them to the body.
@@ -16,23 +15,15 @@ namespace tracehost::python {
 
 bool PythonCall::reject_arguments() {
   // Python's own binding has the words for it.
-  namespace py = pybind11;
-  try {
-    py::tuple args(positional_);
-    py::dict kwargs;
-    for (std::size_t i = 0; i < positional_; ++i)
-      args[i] = py::reinterpret_borrow<py::object>(args_[i]);
-    for (Py_ssize_t i = 0; kwnames_ && i < PyTuple_GET_SIZE(kwnames_); ++i)
-      kwargs[py::handle(PyTuple_GET_ITEM(kwnames_, i))] =
-          py::reinterpret_borrow<py::object>(args_[positional_ + static_cast<std::size_t>(i)]);
-    py::module_::import("tracehost._function")
-        .attr("reject_arguments")(py::handle(function_.callable.get()),
-                                  function_.declaration != nullptr, args, kwargs);
+  std::vector<PyObject *> all = {function_.callable.get(),
+                                 function_.declaration ? Py_True : Py_False};
+  const Py_ssize_t named = kwnames_ ? PyTuple_GET_SIZE(kwnames_) : 0;
+  all.insert(all.end(), args_, args_ + positional_ + named);
+  const Owned module(PyImport_ImportModule("tracehost._function"));
+  const Owned reject(module ? PyObject_GetAttrString(module.get(), "reject_arguments") : nullptr);
+  if (reject && Owned(PyObject_Vectorcall(reject.get(), all.data(), 2 + positional_, kwnames_)))
     PyErr_Format(PyExc_TypeError, "%s: the arguments do not fit the parameters",
                  function_.name.c_str());
-  } catch (...) {
-    set_from_current_exception();
-  }
   return false;
 }
 

@@ -95,13 +95,9 @@ public:
   [[noreturn]] void reject(trace::Rejection why, const std::string &message) override;
 
 private:
-  std::optional<ValueGuard> current_value(const ValueGuard &guard, const Specialization &of,
-                                          const std::vector<PyObject *> &slots,
-                                          const std::vector<PyObject *> &captures) const;
-  /// The `.grad` of an input of `of` as it is now, or as it was before if this call's trace read
-  /// it.
-  std::optional<GradRead> current_grad(const GradRead &read, const Specialization &of,
-                                       const std::vector<PyObject *> &captures) const;
+  /// What `guard` would be for `t` now, or was before if this call's trace read it.
+  ValueGuard current_value(const ValueGuard &guard, const at::Tensor &t) const;
+  GradRead current_grad(const GradRead &read, const at::Tensor &t) const;
   bool warn_side_effects();
   bool warn_once(const std::vector<trace::BakedRead> &list, const std::string &kind,
                  std::string_view message);

@@ -93,7 +93,7 @@ private:
 
   void add_parameters(bool bound);
   std::shared_ptr<torch::jit::Graph> named_graph() const;
-  std::string shown(bool flat) const; ///< `f(x, y)`
+  std::string shown_flat() const; ///< `f(x, y)`
   Arguments take(const pybind11::args &args, const pybind11::kwargs &kwargs) const;
   bool take_structured(const pybind11::args &args, const pybind11::kwargs &kwargs, Arguments &into,
                        Unfit &why) const;

@@ -14,6 +14,7 @@
 #include <torch/csrc/jit/frontend/tracer.h>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 /// The call of a Concrete: its captures, and the run, or the body in a trace around it.
 
@@ -21,18 +22,8 @@ namespace tracehost::python {
 
 namespace py = pybind11;
 
-std::string Concrete::shown(bool flat) const {
-  std::string text = name_ + "(";
-  const auto add = [&](const std::string &name) {
-    text += (text.back() == '(' ? "" : ", ") + name;
-  };
-  if (flat)
-    for (const std::string &name : input_names_)
-      add(name);
-  else
-    for (const Parameter &p : parameters_)
-      add(p.name);
-  return text + ")";
+std::string Concrete::shown_flat() const {
+  return fmt::format("{}({})", name_, fmt::join(input_names_, ", "));
 }
 
 py::object Concrete::call(const py::args &args, const py::kwargs &kwargs) {
