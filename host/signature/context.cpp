@@ -65,28 +65,21 @@ Context Context::now() {
 
 std::vector<ContextDifference> differences(const Context &before, const Context &after) {
   std::vector<ContextDifference> result;
-  const auto add = [&](const char *field, bool differs, std::string was, std::string is) {
-    if (differs)
-      result.push_back({field, std::move(was), std::move(is)});
+  const auto compare = [&](const char *field, auto member, const auto &text) {
+    if (before.*member != after.*member)
+      result.push_back({field, text(before.*member), text(after.*member)});
   };
-  add("inference mode", before.inference != after.inference, switched(before.inference),
-      switched(after.inference));
-  if (before.inference == after.inference) // inference mode takes grad mode with it
-    add("grad mode", before.grad != after.grad, switched(before.grad), switched(after.grad));
-  add("autocast on cpu", before.autocast_cpu != after.autocast_cpu,
-      autocast_text(before.autocast_cpu), autocast_text(after.autocast_cpu));
-  add("autocast on cuda", before.autocast_cuda != after.autocast_cuda,
-      autocast_text(before.autocast_cuda), autocast_text(after.autocast_cuda));
+  compare("inference mode", &Context::inference, switched);
+  if (result.empty()) // inference mode takes grad mode with it
+    compare("grad mode", &Context::grad, switched);
+  compare("autocast on cpu", &Context::autocast_cpu, autocast_text);
+  compare("autocast on cuda", &Context::autocast_cuda, autocast_text);
   // Both switch dispatch keys: those are news only where nothing above explains them.
-  if (result.empty())
-    add("dispatch keys", before.included != after.included || before.excluded != after.excluded,
-        keys_text(before, after), keys_text(after, before));
-  add("default dtype", before.default_dtype != after.default_dtype,
-      dtype_name(before.default_dtype), dtype_name(after.default_dtype));
-  add("default device", before.default_device != after.default_device,
-      device_text(before.default_device), device_text(after.default_device));
-  add("deterministic algorithms", before.deterministic != after.deterministic,
-      switched(before.deterministic), switched(after.deterministic));
+  if (result.empty() && (before.included != after.included || before.excluded != after.excluded))
+    result.push_back({"dispatch keys", keys_text(before, after), keys_text(after, before)});
+  compare("default dtype", &Context::default_dtype, dtype_name);
+  compare("default device", &Context::default_device, device_text);
+  compare("deterministic algorithms", &Context::deterministic, switched);
   return result;
 }
 

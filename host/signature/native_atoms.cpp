@@ -26,8 +26,8 @@ std::string string_text(std::string_view content, bool bytes) {
   const std::size_t end =
       bytes ? std::string_view::npos : character(content, kLongestText); // longer than that
   if (end != std::string_view::npos)
-    return shortened(quoted(content.substr(0, character(content, kLongestText - 5))) + "...");
-  return shortened(quoted(content, bytes));
+    return shortened(string_repr(content.substr(0, character(content, kLongestText - 5))) + "...");
+  return shortened(string_repr(content, bytes));
 }
 
 std::string complex_text(const std::string &value) {
@@ -55,7 +55,7 @@ std::string member_text(std::string_view value) {
 
 } // namespace
 
-std::string quoted(std::string_view content, bool bytes) {
+std::string string_repr(std::string_view content, bool bytes) {
   const bool single = content.find('\'') != std::string_view::npos;
   const char quote = single && content.find('"') == std::string_view::npos ? '"' : '\'';
   std::string result = bytes ? "b" : "";

@@ -13,7 +13,7 @@
 namespace tracehost {
 
 /// As Python's repr() of a str, or of bytes.
-std::string quoted(std::string_view content, bool bytes = false);
+std::string string_repr(std::string_view content, bool bytes = false);
 
 /// Bytes of an atom's text.
 inline constexpr std::size_t kLongestText = 60;

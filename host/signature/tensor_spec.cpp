@@ -89,8 +89,8 @@ std::string TensorSpec::text() const {
         fmt::format("TensorSpec(shape=({}{})", sizes_text(*shape), shape->size() == 1 ? "," : "");
   result += ", dtype=torch." + dtype_name(dtype);
   if (device)
-    result += ", device=" + quoted(device->str());
-  return result + ", name=" + (name.empty() ? "None" : quoted(name)) + ")";
+    result += ", device=" + string_repr(device->str());
+  return result + ", name=" + (name.empty() ? "None" : string_repr(name)) + ")";
 }
 
 bool is_compatible_with(const TensorSpec &a, const TensorSpec &b) {

@@ -35,6 +35,8 @@ std::string failure() {
   }
 }
 
+Verdict skipped(std::string why) { return {Verdict::Kind::skipped, std::move(why), {}}; }
+
 /// One run of the graph, and what it left.
 struct Run {
   std::vector<at::Tensor> inputs;
@@ -73,14 +75,14 @@ public:
     try {
       run = this->run();
     } catch (const c10::OutOfMemoryError &) {
-      return {Verdict::Kind::skipped, "there is not memory enough for it", {}};
+      return skipped("there is not memory enough for it");
     } catch (const CheckFailed &) {
       Program::take_failed_at();
       throw; // the graph is for another value: whether that is wrong, the caller knows
     } catch (...) {
       const std::string where = Program::take_failed_at();
       if (originals_.lacks_history())
-        return {Verdict::Kind::skipped, "an input that it writes has a history of gradients", {}};
+        return skipped("an input that it writes has a history of gradients");
       return wrong("the graph raises what the body does not: " + failure(),
                    where.empty() ? where : "the op at " + where);
     }
@@ -214,10 +216,8 @@ private:
     if (!Draws::equal(first.draws, generators_.after_body) && disturbed())
       return another_thread();
     if (const jit::Node *node = uninitialised(*graph_.block()))
-      return {Verdict::Kind::skipped,
-              fmt::format("values come from memory that is not initialised ({} at {})",
-                          node->kind().toQualString(), place_of(*node)),
-              {}};
+      return skipped(fmt::format("values come from memory that is not initialised ({} at {})",
+                                 node->kind().toQualString(), place_of(*node)));
     try {
       const Run second = run();
       for (std::size_t i = 0; i < first.outputs.size(); ++i)
@@ -236,11 +236,11 @@ private:
   /// Whether another thread may have drawn random numbers while the body or the graph ran.
   bool disturbed() const { return !body_.alone; }
   static Verdict another_thread() {
-    return {Verdict::Kind::skipped, "another thread may have drawn random numbers meanwhile", {}};
+    return skipped("another thread may have drawn random numbers meanwhile");
   }
 
   static Verdict not_the_same_twice() {
-    return {Verdict::Kind::skipped, "its ops do not give the same values twice", {}};
+    return skipped("its ops do not give the same values twice");
   }
 
   static Verdict wrong(std::string what, std::string culprit) {
@@ -273,13 +273,12 @@ private:
 
 Verdict check(Originals &originals, const BodyRun &body) {
   if (const std::string op = unrepeatable(*body.program.graph().block()); !op.empty())
-    return {
-        Verdict::Kind::skipped, fmt::format("the graph calls what can't be repeated ({})", op), {}};
+    return skipped(fmt::format("the graph calls what can't be repeated ({})", op));
   if (!originals.problem().empty())
-    return {Verdict::Kind::skipped, originals.problem(), {}};
+    return skipped(originals.problem());
   if (body.program.runs_engine())
     if (std::string why = originals.problem_of_backward(body.input_name); !why.empty())
-      return {Verdict::Kind::skipped, std::move(why), {}};
+      return skipped(std::move(why));
   return Check(originals, body).verdict();
 }
 

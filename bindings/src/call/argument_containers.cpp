@@ -256,13 +256,11 @@ bool ArgumentContainers::share(PyObject *a, PyObject *b) const {
   return std::any_of(of_a.begin(), of_a.end(), [&](PyObject *one) { return of_b.contains(one); });
 }
 
-ContainerUses::~ContainerUses() {
-  if (!python_alive()) {
-    static_cast<void>(lists_.release()); // leaked on purpose
+void ContainerUses::Delete::operator()(ContainerUses *uses) const {
+  if (!python_alive())
     return;
-  }
   const WithGil gil;
-  lists_.reset();
+  delete uses;
 }
 
 } // namespace tracehost::python

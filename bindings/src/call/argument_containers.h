@@ -54,24 +54,16 @@ struct ContainerChange {
 /// where it is not as the trace's was before.
 bool apply(const ContainerChange &change, PyObject *container, PyObject *values);
 
-/// What a Specialization does to its calls' containers, and which of them its result holds. Deletes
-/// Python objects: its destructor takes the GIL.
-class ContainerUses {
-public:
-  struct Lists {
-    std::vector<ContainerChange> changes;
-    std::vector<ContainerPath> given; ///< those in the result: numbered behind the roots
+/// What a Specialization does to its calls' containers, and which of them its result holds.
+struct ContainerUses {
+  /// Takes the GIL; once Python has ended, the objects are leaked.
+  struct Delete {
+    void operator()(ContainerUses *uses) const;
   };
-  ContainerUses() : lists_(std::make_unique<Lists>()) {}
-  ~ContainerUses();
-  ContainerUses(const ContainerUses &) = delete;
-  ContainerUses &operator=(const ContainerUses &) = delete;
-  Lists &operator*() const { return *lists_; }
-  Lists *operator->() const { return lists_.get(); }
-
-private:
-  std::unique_ptr<Lists> lists_;
+  std::vector<ContainerChange> changes;
+  std::vector<ContainerPath> given; ///< those in the result: numbered behind the roots
 };
+using OwnedContainerUses = std::unique_ptr<ContainerUses, ContainerUses::Delete>;
 
 /// Those of one call, at its trace.
 class ArgumentContainers {

@@ -171,7 +171,7 @@ void PythonCall::execute(const Specialization &specialization, torch::jit::Stack
   std::vector<Owned> changed;
   if (state.containers) {
     find_containers(specialization); // a change may take one out of another
-    for (const ContainerChange &change : (*state.containers)->changes) {
+    for (const ContainerChange &change : state.containers->changes) {
       PyObject *found = find(change.path, bound_, function_.binder.fixed());
       if (!found)
         raise(PyExc_RuntimeError, function_.name + ": another thread has changed its arguments");
@@ -182,7 +182,7 @@ void PythonCall::execute(const Specialization &specialization, torch::jit::Stack
   if (!state.guards->store(holders, stack))
     rethrow();
   for (std::size_t i = 0; i < changed.size(); ++i) {
-    const ContainerChange &change = (*state.containers)->changes[i];
+    const ContainerChange &change = state.containers->changes[i];
     const Owned values(build_result(change.values, stack));
     if (!values || !apply(change, changed[i].get(), values.get()))
       rethrow();
@@ -196,7 +196,7 @@ std::span<PyObject *const> PythonCall::find_containers(const Specialization &ser
     return containers_;
   containers_.clear();
   if (state.containers)
-    for (const ContainerPath &path : (*state.containers)->given) {
+    for (const ContainerPath &path : state.containers->given) {
       held_.emplace_back(Py_XNewRef(find(path, bound_, function_.binder.fixed())));
       containers_.push_back(held_.back().get());
     }
@@ -208,7 +208,7 @@ void PythonCall::find_handed_out(const Specialization &served) {
   const auto &state = static_cast<const PythonState &>(*served.front_end);
   if (!state.guards->hands_out())
     return;
-  const std::size_t of_arguments = state.containers ? (*state.containers)->given.size() : 0;
+  const std::size_t of_arguments = state.containers ? state.containers->given.size() : 0;
   find_containers(served);
   containers_.resize(of_arguments); // a validated call asks twice
   found_.roots.resize(state.roots);

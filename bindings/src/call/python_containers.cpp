@@ -105,7 +105,7 @@ void PythonTrace::repeat_change(ArgumentContainers::Container &container, BodyRe
   for (std::size_t i = first; i < result.tensors.size(); ++i)
     differs |= !trace::in_eager(result.tensors[i]).is_same(result.tensors[i]);
   if (!uses_)
-    uses_.emplace();
+    uses_.reset(new ContainerUses);
   if (differs) { // a number of the graph is one for the caller
     const trace::PausedWithData paused;
     torch::jit::Stack stack;
@@ -116,7 +116,7 @@ void PythonTrace::repeat_change(ArgumentContainers::Container &container, BodyRe
     if (!built || !restore(object, container.before.get()) || !apply(change, object, built.get()))
       rethrow();
   }
-  (*uses_)->changes.push_back(std::move(change));
+  uses_->changes.push_back(std::move(change));
 }
 
 /// The result's containers are numbered among themselves from here on: those of the arguments
@@ -137,9 +137,9 @@ void PythonTrace::note_given(OutputSpec &outputs) {
     node.reserved[1] = place < 255 ? static_cast<std::uint8_t>(place + 1) : 0; // it is a byte
   }
   if (!used.empty() && !uses_)
-    uses_.emplace();
+    uses_.reset(new ContainerUses);
   for (const std::size_t number : used)
-    (*uses_)->given.push_back(copy(containers_->all()[number].path));
+    uses_->given.push_back(copy(containers_->all()[number].path));
 }
 
 } // namespace tracehost::python

@@ -70,7 +70,7 @@ struct PythonState final : FrontEndState {
   std::shared_ptr<Guards> guards;
   std::size_t roots = 0;                   ///< objects among the arguments
   std::vector<TensorMeta> outputs;         ///< of the traced result's tensors
-  std::optional<ContainerUses> containers; ///< of the arguments, where there are any
+  OwnedContainerUses containers;           ///< of the arguments; null: there are none
   std::vector<PyObject *> absent;     ///< attributes that no tensor argument has; live for good
   bool runs_code = false;             ///< verifying it may run a user's `==`
   bool does_more = false;             ///< a run stores, or finds objects for its result

@@ -392,10 +392,9 @@ std::shared_ptr<FrontEndState> PythonTrace::finish(Signature &signature,
   births_.reset();
   state->once = recorder_->once();
   state->absent.assign(recorder_->absent().begin(), recorder_->absent().end());
-  state->rebinds = !state->guards->rebindings().empty() || (uses_ && !(*uses_)->changes.empty());
+  state->rebinds = !state->guards->rebindings().empty() || (uses_ && !uses_->changes.empty());
   state->does_more = state->rebinds || state->guards->hands_out();
-  if (uses_)
-    std::swap(**uses_, *state->containers.emplace());
+  state->containers = std::move(uses_);
   state->calls = callbacks_of(*traced.graph->block());
   baked_ = traced.baked;
   caught_ = traced.caught;

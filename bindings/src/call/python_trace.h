@@ -138,7 +138,7 @@ private:
   std::optional<Births> births_;
   Flattened flattened_;
   std::optional<ArgumentContainers> containers_; ///< as they were before the body ran
-  std::optional<ContainerUses> uses_;
+  OwnedContainerUses uses_;
   std::vector<PyObject *> containers_before_; ///< those of the arguments; borrowed from containers_
   ReachedObjects reached_;
   UserValues values_;       ///< what users' types make of their objects

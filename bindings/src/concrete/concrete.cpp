@@ -6,7 +6,6 @@
 #include "program/modes.h"
 #include "pytree/leaf.h"
 #include "pytree/results.h"
-#include "pytree/unflatten.h"
 #include "signature/tensor_spec.h"
 
 #include <torch/csrc/autograd/python_variable.h>
@@ -42,20 +41,6 @@ std::string function_identifier(std::string name) {
       c = '_';
   return name.empty() || std::isdigit(static_cast<unsigned char>(name[0])) ? "f_" + name : name;
 }
-
-/// The traced arguments with other objects in place of tensors.
-struct Traced {
-  PyObject *tensor(const Node &node) {
-    return py::object(leaves[node.payload.slot]).release().ptr();
-  }
-  PyObject *again(const Node &, const Node &earlier) { return object(earlier); }
-  PyObject *object(const Node &node) {
-    PyObject *found = python_value(node);
-    return found || PyErr_Occurred() ? found : py::object(unknown).release().ptr();
-  }
-  const py::list &leaves;
-  const py::object &unknown;
-};
 
 py::tuple described(const TensorMeta &meta, const std::string &name) {
   return py::make_tuple(TensorSpec::of(meta, name), meta.requires_grad);
@@ -108,18 +93,16 @@ void Concrete::add_parameters(bool bound) {
 }
 
 py::list Concrete::arguments(const py::list &leaves, py::object unknown) const {
-  Traced traced{leaves, unknown};
-  Tree tree(signature().nodes, traced);
+  Arguments given;
+  for (const py::handle leaf : leaves)
+    given.tensors.push_back(py::reinterpret_borrow<py::object>(leaf));
   py::list result;
-  for (const Parameter &p : parameters_) {
-    std::size_t at = p.node;
-    PyObject *value = checked(tree.value(at)).release();
+  for (const Parameter &p : parameters_)
     result.append(py::make_tuple(p.name,
                                  !p.by_place ? "KEYWORD_ONLY"
                                  : p.by_name ? "POSITIONAL_OR_KEYWORD"
                                              : "POSITIONAL_ONLY",
-                                 py::reinterpret_steal<py::object>(value)));
-  }
+                                 value(p.node, given, unknown)));
   return result;
 }
 

@@ -72,7 +72,7 @@ public:
   std::size_t bound_parameters() const { return bound_ ? 1 : 0; }
   /// The first guarded slot that holds something else now than at the trace; empty: none.
   std::string stale() const;
-  const PythonState &python_state() const { return state(); }
+  PythonState &state() const { return static_cast<PythonState &>(*specialization_->front_end); }
 
   /// There is nothing to clear: the Python object that has it is, and lets go of it.
   int traverse(visitproc visit, void *arg) const;
@@ -120,8 +120,11 @@ private:
   std::vector<pybind11::object> captures(const Arguments &given) const;
   void check_capture(std::size_t index, pybind11::handle tensor) const;
   void check_context() const;
+  /// The subtree at a node as a Python value. `gone`: in place of objects that are gone; null: they
+  /// raise a TraceError.
+  pybind11::object value(std::size_t node, const Arguments &given,
+                         const pybind11::object &gone = {}) const;
   pybind11::object inlined(const Arguments &given) const;
-  PythonState &state() const { return static_cast<PythonState &>(*specialization_->front_end); }
   const Signature &signature() const { return specialization_->signature; }
 
   SpecializationRef specialization_;
