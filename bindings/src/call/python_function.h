@@ -68,9 +68,9 @@ void run_program(const Specialization &specialization, torch::jit::Stack &stack,
 /// A Specialization's Python side.
 struct PythonState final : FrontEndState {
   std::shared_ptr<Guards> guards;
-  std::size_t roots = 0;                   ///< objects among the arguments
-  std::vector<TensorMeta> outputs;         ///< of the traced result's tensors
-  OwnedContainerUses containers;           ///< of the arguments; null: there are none
+  std::size_t roots = 0;              ///< objects among the arguments
+  std::vector<TensorMeta> outputs;    ///< of the traced result's tensors
+  OwnedContainerUses containers;      ///< of the arguments; null: there are none
   std::vector<PyObject *> absent;     ///< attributes that no tensor argument has; live for good
   bool runs_code = false;             ///< verifying it may run a user's `==`
   bool does_more = false;             ///< a run stores, or finds objects for its result
