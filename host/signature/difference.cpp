@@ -23,8 +23,8 @@ std::string shape_text(const TensorMeta &meta) {
   return fmt::format("[{}]", sizes_text(meta.sizes));
 }
 
-std::string layout_text(const TensorMeta &meta, bool with_strides) {
-  return with_strides ? fmt::format("strides [{}]", fmt::join(meta.strides, ", ")) : meta.layout();
+std::string strides_text(const TensorMeta &meta) {
+  return fmt::format("strides [{}]", fmt::join(meta.strides, ", "));
 }
 
 /// Strides change with a dynamic size, so for a dynamic tensor only contiguity is compared.
@@ -67,7 +67,7 @@ std::vector<Difference> differences(const TensorMeta &a, const TensorMeta &b, bo
   if (found.empty() && a.keys != b.keys) // a key that has no name of its own here
     add(Cause::layout, c10::toString(a.keys), c10::toString(b.keys));
   if (found.empty() && strides && !same_strides(a, b))
-    add(Cause::layout, layout_text(a, true), layout_text(b, true));
+    add(Cause::layout, strides_text(a), strides_text(b));
   return found;
 }
 

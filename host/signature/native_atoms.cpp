@@ -131,16 +131,11 @@ Kind ContainerClass::kind() const {
 
 Node literal(Literal::Type type, std::string value, std::vector<AtomRef> &atoms) {
   atoms.push_back(std::make_shared<Literal>(type, std::move(value)));
-  Node node;
-  node.kind = Kind::atom;
-  node.payload.atom = atoms.back().get();
-  return node;
+  return {.kind = Kind::atom, .payload = {.atom = atoms.back().get()}};
 }
 
 Node container(std::shared_ptr<const ContainerClass> type, std::vector<AtomRef> &atoms) {
-  Node node;
-  node.kind = type->kind();
-  node.payload.atom = type.get();
+  const Node node{.kind = type->kind(), .payload = {.atom = type.get()}};
   atoms.push_back(std::move(type));
   return node;
 }

@@ -2,13 +2,12 @@
 
 #include "base/errors.h"
 #include "base/kinds.h"
+#include "pytree/pytree.h"
 
 #include <algorithm>
 
 namespace tracehost::python {
 namespace {
-
-constexpr int kDeep = 200;
 
 ContainerPath behind(const ContainerPath &path, PyObject *step, bool keyed) {
   ContainerPath result = copy(path);
@@ -138,8 +137,8 @@ ArgumentContainers::ArgumentContainers(const Bound &bound, std::size_t fixed) {
       add(value, {i, {}, {}}, 0);
 }
 
-void ArgumentContainers::add(PyObject *value, ContainerPath path, int depth) {
-  if (depth > kDeep || (!is_container(value) && !PyTuple_CheckExact(value)))
+void ArgumentContainers::add(PyObject *value, ContainerPath path, std::size_t depth) {
+  if (depth > kDeepest || (!is_container(value) && !PyTuple_CheckExact(value)))
     return;
   if (is_container(value) && !known_.insert(value).second)
     return;
@@ -189,8 +188,8 @@ void ArgumentContainers::put_again() const {
       static_cast<void>(restore(container.object.get(), container.after.get()));
 }
 
-bool ArgumentContainers::holds_container(PyObject *value, int depth) const {
-  bool found = known_.contains(value) || depth > kDeep;
+bool ArgumentContainers::holds_container(PyObject *value, std::size_t depth) const {
+  bool found = known_.contains(value) || depth > kDeepest;
   each(value, [&](PyObject *item) { found = found || holds_container(item, depth + 1); });
   return found;
 }

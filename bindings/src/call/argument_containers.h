@@ -91,8 +91,8 @@ public:
   bool share(PyObject *a, PyObject *b) const;
 
 private:
-  void add(PyObject *value, ContainerPath path, int depth);
-  bool holds_container(PyObject *value, int depth) const;
+  void add(PyObject *value, ContainerPath path, std::size_t depth);
+  bool holds_container(PyObject *value, std::size_t depth) const;
   void collect(PyObject *value, std::unordered_set<PyObject *> &into) const;
 
   std::vector<Container> all_;

@@ -1,4 +1,5 @@
 #include "call/python_function.h"
+
 #include "base/errors.h"
 #include "base/object.h"
 #include "pytree/leaf.h"
@@ -7,6 +8,9 @@
 
 #include <fmt/format.h>
 #include <pybind11/pybind11.h>
+
+#include <algorithm>
+#include <iterator>
 
 namespace tracehost::python {
 namespace {
@@ -94,17 +98,12 @@ PyObject *PythonFunction::bound_to() const { return instance ? referent(instance
 
 void PythonFunction::drop_evicted() {
   const auto list = core->cache().list();
-  std::vector<std::pair<SpecializationRef, Owned>>
-      dropped; // destroyed when the list is as it will be
-  auto &all = concrete;
-  for (std::size_t i = 0; i < all.size();) {
-    if (std::find(list->begin(), list->end(), all[i].first) != list->end()) {
-      ++i;
-    } else {
-      dropped.push_back(std::move(all[i]));
-      all.erase(all.begin() + static_cast<std::ptrdiff_t>(i));
-    }
-  }
+  const auto gone = std::stable_partition(concrete.begin(), concrete.end(), [&](const auto &one) {
+    return std::find(list->begin(), list->end(), one.first) != list->end();
+  });
+  // Destroyed when `concrete` is as it will be.
+  const std::vector dropped(std::move_iterator(gone), std::move_iterator(concrete.end()));
+  concrete.erase(gone, concrete.end());
 }
 
 int PythonFunction::traverse_specializations(visitproc visit, void *arg) const {

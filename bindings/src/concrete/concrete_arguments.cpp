@@ -216,9 +216,8 @@ bool Concrete::is_traced(const Node &node, py::handle value) {
 bool Concrete::is_again(const Node &node, py::handle value, const Arguments &given) const {
   const std::size_t first = node.payload.alias.node;
   const auto found = given.objects.find(first);
-  if (found != given.objects.end())
-    return found->second.is(value);
-  return py::reinterpret_steal<py::object>(python_value(signature().nodes[first])).is(value);
+  return found != given.objects.end() ? found->second.is(value)
+                                      : is_traced(signature().nodes[first], value);
 }
 
 bool Concrete::take_tensor(std::uint32_t slot, py::object tensor, Arguments &into,

@@ -36,9 +36,10 @@ namespace py = pybind11;
 
 namespace {
 
-/// Translates the C++ exceptions that an archive's functions throw to Python's.
-template <class F> auto translated(const F &f) {
+/// Runs `f` without the GIL, and translates what an archive's functions throw to Python's.
+template <class F> auto without_gil(const F &f) {
   try {
+    const py::gil_scoped_release released;
     return f();
   } catch (const archive::Error &e) {
     raise_archive(e.what());
@@ -51,10 +52,7 @@ void write(const std::string &path, const py::list &functions, bool source_paths
   std::vector<archive::SourceFunction> sources;
   for (const py::handle entry : functions)
     sources.push_back(source_function(entry, Unstored::reject));
-  translated([&] {
-    const py::gil_scoped_release released;
-    archive::write(path, sources, source_paths, metadata);
-  });
+  without_gil([&] { archive::write(path, sources, source_paths, metadata); });
 }
 
 // ---- loading ------------------------------------------------------------------------------------
@@ -363,13 +361,10 @@ py::object tensors(const archive::Entry &entry) {
 }
 
 std::unique_ptr<Loaded> load(const std::string &path, const std::optional<std::string> &device) {
-  return translated([&] {
-    std::optional<c10::Device> to;
-    if (device)
-      to = c10::Device(*device);
-    const py::gil_scoped_release released;
-    return std::make_unique<Loaded>(archive::read(path, to));
-  });
+  std::optional<c10::Device> to;
+  if (device)
+    to = c10::Device(*device);
+  return without_gil([&] { return std::make_unique<Loaded>(archive::read(path, to)); });
 }
 
 } // namespace
@@ -378,16 +373,10 @@ void add_archives(py::module_ &module) {
   module.def("write_archive", &write);
   module.def("read_archive", &load);
   module.def("read_manifest", [](const std::string &path) {
-    return translated([&] {
-      const py::gil_scoped_release released;
-      return archive::manifest(path);
-    });
+    return without_gil([&] { return archive::manifest(path); });
   });
   module.def("read_source", [](const std::string &path) {
-    return translated([&] {
-      const py::gil_scoped_release released;
-      return archive::source(path);
-    });
+    return without_gil([&] { return archive::source(path); });
   });
   module.def("concrete_source", [](const Concrete &concrete) {
     return py::make_tuple(concrete.callable(), concrete.stale());

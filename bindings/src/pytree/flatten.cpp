@@ -76,12 +76,9 @@ std::uint8_t mark_of(PyObject *object, const Node &node) {
 }
 
 std::size_t Flattener::open(std::shared_ptr<const ContainerType> type) {
-  Node node;
-  node.kind = type->kind();
-  node.payload.atom = type.get();
+  nodes_.push_back({.kind = type->kind(), .payload = {.atom = type.get()}});
   objects.push_back(reinterpret_cast<PyObject *>(type->type()));
   atoms_.push_back(std::move(type));
-  nodes_.push_back(node);
   return nodes_.size() - 1;
 }
 
@@ -91,10 +88,10 @@ void Flattener::add(Node node, PyObject *object, std::uint8_t mark) {
   if (mark == kTypedRoot || mark == kEqualRoot || mark == kAlikeRoot) {
     const auto [first, is_new] = met_.try_emplace(object, index, roots.size());
     if (!is_new) {
-      node = {};
-      node.kind = Kind::alias;
-      node.payload.alias = {static_cast<std::uint32_t>(first->second.first),
-                            static_cast<std::uint32_t>(first->second.second)};
+      const auto [at, root] = first->second;
+      node = {
+          .kind = Kind::alias,
+          .payload = {.alias = {static_cast<std::uint32_t>(at), static_cast<std::uint32_t>(root)}}};
       mark = 0;
     }
   }
@@ -110,12 +107,8 @@ void Flattener::add(Node node, PyObject *object, std::uint8_t mark) {
 
 void Flattener::leaf_node(PyObject *object) {
   if (alike && !in_context_ && may_be_another(object)) {
-    const auto of_class = std::make_shared<PyAtom>(object, PyAtom::Compare::of_class);
-    Node node;
-    node.kind = Kind::atom;
-    node.payload.atom = of_class.get();
-    atoms_.push_back(of_class);
-    return add(node, object, kAlikeRoot);
+    atoms_.push_back(std::make_shared<PyAtom>(object, PyAtom::Compare::of_class));
+    return atom(object, kAlikeRoot);
   }
   Node node = leaf(object, atoms_, in_context_);
   const bool may_lead = node.kind == Kind::atom && !in_context_;
@@ -145,10 +138,7 @@ void Flattener::instance(PyObject *object) {
 
 /// A leaf of the atom added last.
 void Flattener::atom(PyObject *object, std::uint8_t mark) {
-  Node node;
-  node.kind = Kind::atom;
-  node.payload.atom = atoms_.back().get();
-  add(node, object, mark);
+  add({.kind = Kind::atom, .payload = {.atom = atoms_.back().get()}}, object, mark);
 }
 
 /// Leaves of `known` open what both do.
@@ -173,11 +163,9 @@ void Flattener::tensor(PyObject *object, const TensorSpec *spec) {
   } else {
     meet(specs[known->second], spec);
   }
-  Node node;
-  node.kind = Kind::tensor;
-  node.payload.slot = known->second;
-  node.end = static_cast<std::uint32_t>(nodes_.size() + 1);
-  nodes_.push_back(node);
+  nodes_.push_back({.kind = Kind::tensor,
+                    .end = static_cast<std::uint32_t>(nodes_.size() + 1),
+                    .payload = {.slot = known->second}});
 }
 
 void Flattener::value(PyObject *object) {
@@ -216,11 +204,7 @@ void Flattener::slow(PyObject *object) {
 }
 
 void Flattener::again(PyObject *object, std::uint8_t what, Node::Payload payload) {
-  Node node;
-  node.kind = Kind::alias;
-  node.reserved[1] = what;
-  node.payload = payload;
-  add(node, object, 0);
+  add({.kind = Kind::alias, .reserved = {0, what, 0}, .payload = payload}, object, 0);
 }
 
 void Flattener::container(PyObject *object, std::shared_ptr<ContainerType> type) {
@@ -246,9 +230,7 @@ void Flattener::children(PyObject *object, const ContainerType &type) {
     if (custom && i == 0) {
       context(found[i]);
     } else if (!found[i]) {
-      Node node;
-      node.kind = Kind::absent;
-      add(node, Py_None, 0);
+      add({.kind = Kind::absent}, Py_None, 0);
     } else {
       keyed &&i % 2 == 0 ? key(found[i]) : value(found[i]);
     }
@@ -260,10 +242,8 @@ void Flattener::children(PyObject *object, const ContainerType &type) {
 /// Flattens what a registered flatten function gives besides the children. The context of an
 /// argument is compared by value.
 void Flattener::context(PyObject *object) {
-  if (purpose_ == Purpose::result) { // goes back to the unflatten function as it is
-    Node node;
-    return add(node, object, 0);
-  }
+  if (purpose_ == Purpose::result) // goes back to the unflatten function as it is
+    return add({}, object, 0);
   const bool outer = std::exchange(in_context_, true);
   value(object);
   in_context_ = outer;
@@ -273,12 +253,9 @@ void Flattener::further(PyObject *object, const ContainerType &type) {
   Owned state = further_state(object, type);
   if (!state)
     return;
-  Node node;
-  node.kind = Kind::further;
-  node.payload.atom = nullptr;
   objects.push_back(Py_None);
   const std::size_t at = nodes_.size();
-  nodes_.push_back(node);
+  nodes_.push_back({.kind = Kind::further, .payload = {.atom = nullptr}});
   const Children items = items_of(keep(std::move(state)));
   for (std::size_t i = 0; i < items.size(); i += 2) {
     key(items[i].get());

@@ -8,18 +8,12 @@
 #include <torch/csrc/Device.h>
 #include <torch/csrc/autograd/python_variable.h>
 
-#include <cstring>
+#include <bit>
 #include <limits>
 
 namespace tracehost::python {
 
 namespace {
-
-/// A traced number is a tensor, too.
-bool is_tensor_or_number(PyObject *object) {
-  return THPVariableClass &&
-         PyType_IsSubtype(Py_TYPE(object), reinterpret_cast<PyTypeObject *>(THPVariableClass));
-}
 
 /// Whether the type says itself what its values equal. A slice does not hash before 3.12, but is a
 /// value all the same.
@@ -31,13 +25,9 @@ bool compares_by_value(PyTypeObject *type) {
          type->tp_hash != PyObject_HashNotImplemented;
 }
 
-std::uint64_t bits(double value) {
-  std::uint64_t result;
-  std::memcpy(&result, &value, sizeof result);
-  return result;
+bool same_real(double a, double b) {
+  return std::bit_cast<std::uint64_t>(a) == std::bit_cast<std::uint64_t>(b) || (a != a && b != b);
 }
-
-bool same_real(double a, double b) { return bits(a) == bits(b) || (a != a && b != b); }
 
 double canonical(double value) {
   return value == value ? value : std::numeric_limits<double>::quiet_NaN();
@@ -81,7 +71,7 @@ PyAtom::Compare comparison(PyObject *object) {
     // function.
     return Py_TYPE(PyMethod_GET_SELF(object))->tp_weaklistoffset ? Compare::method
                                                                  : Compare::equality;
-  if (is_tensor_or_number(object) || type == &PyTuple_Type)
+  if (is_tensor(object) || is_traced_number(object) || type == &PyTuple_Type)
     return Compare::weak_identity;
   if (is_enum_member(object))
     return Compare::identity;
@@ -259,33 +249,22 @@ AtomRef snapshot(PyObject *object) {
 }
 
 Node leaf(PyObject *object, std::vector<AtomRef> &atoms, bool by_equality) {
-  Node node;
   if (object == Py_None)
-    return node;
-  if (PyBool_Check(object)) {
-    node.kind = Kind::boolean;
-    node.payload.integer = object == Py_True;
-    return node;
-  }
+    return {};
+  if (PyBool_Check(object))
+    return {.kind = Kind::boolean, .payload = {.integer = object == Py_True}};
   if (PyLong_CheckExact(object)) {
     int overflow = 0;
     const long long value = PyLong_AsLongLongAndOverflow(object, &overflow);
-    if (!overflow) {
-      node.kind = Kind::integer;
-      node.payload.integer = value;
-      return node;
-    }
+    if (!overflow)
+      return {.kind = Kind::integer, .payload = {.integer = value}};
   } else if (PyFloat_CheckExact(object)) {
-    node.kind = Kind::real;
-    node.payload.real = canonical(PyFloat_AS_DOUBLE(object));
-    return node;
+    return {.kind = Kind::real, .payload = {.real = canonical(PyFloat_AS_DOUBLE(object))}};
   } else if (object == Py_Ellipsis) {
-    node.kind = Kind::ellipsis;
-    return node;
+    return {.kind = Kind::ellipsis};
   } else if (THPDevice_Check(object)) {
-    node.kind = Kind::device;
-    node.payload.integer = packed(reinterpret_cast<THPDevice *>(object)->device);
-    return node;
+    const std::int64_t device = packed(reinterpret_cast<THPDevice *>(object)->device);
+    return {.kind = Kind::device, .payload = {.integer = device}};
   }
   const bool has_equality =
       Py_TYPE(object)->tp_richcompare != PyBaseObject_Type.tp_richcompare && !PyType_Check(object);
@@ -294,9 +273,7 @@ Node leaf(PyObject *object, std::vector<AtomRef> &atoms, bool by_equality) {
   else
     atoms.push_back(std::make_shared<PyAtom>(
         object, by_equality && has_equality ? PyAtom::Compare::equality : comparison(object)));
-  node.kind = Kind::atom;
-  node.payload.atom = atoms.back().get();
-  return node;
+  return {.kind = Kind::atom, .payload = {.atom = atoms.back().get()}};
 }
 
 bool holds(const Node &node, PyObject *object) {
