@@ -81,9 +81,14 @@ bool is_generated(PyCodeObject *code) {
 }
 
 void clean_traceback() {
-  Owned error = take_error();
-  ask(autograph.clean_traceback.get(), error.get());
-  set_error(std::move(error));
+  PyObject *type = nullptr, *value = nullptr, *traceback = nullptr;
+  PyErr_Fetch(&type, &value, &traceback);
+  PyErr_NormalizeException(&type, &value, &traceback);
+  if (traceback)
+    PyException_SetTraceback(value, traceback);
+  ask(autograph.clean_traceback.get(), value);
+  Py_XSETREF(traceback, PyException_GetTraceback(value));
+  PyErr_Restore(type, value, traceback);
 }
 
 std::string why_not_converted() {

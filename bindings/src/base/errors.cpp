@@ -37,23 +37,6 @@ void rethrow() {
   throw python_error(e);
 }
 
-Owned take_error() {
-  PyObject *type = nullptr, *value = nullptr, *traceback = nullptr;
-  PyErr_Fetch(&type, &value, &traceback);
-  PyErr_NormalizeException(&type, &value, &traceback);
-  if (value && traceback)
-    PyException_SetTraceback(value, traceback);
-  Py_XDECREF(type);
-  Py_XDECREF(traceback);
-  return Owned(value);
-}
-
-void set_error(Owned error) {
-  PyObject *value = error.release();
-  PyErr_Restore(Py_NewRef(reinterpret_cast<PyObject *>(Py_TYPE(value))), value,
-                PyException_GetTraceback(value));
-}
-
 namespace {
 
 /// The exception that a staged `raise` or `assert` names.

@@ -1,7 +1,5 @@
 #pragma once
 
-#include "base/object.h"
-
 #include <Python.h>
 
 #include <string>
@@ -29,16 +27,6 @@ const Errors &errors();
 [[noreturn]] void raise(PyObject *type, const std::string &message);
 /// Throws the Python error that is set.
 [[noreturn]] void rethrow();
-/// A new reference to `made`, which it steals. Throws the Python error that is set if it is null.
-inline Owned checked(PyObject *made) {
-  if (!made)
-    rethrow();
-  return Owned(made);
-}
-/// The error that is set, with its traceback; it is set no longer. Null: none was.
-Owned take_error();
-/// Sets an error that was taken.
-void set_error(Owned error);
 /// Turns the C++ exception being handled into a Python error, as torch's own bindings do.
 void set_from_current_exception();
 

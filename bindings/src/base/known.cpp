@@ -31,8 +31,6 @@ Known make_known() {
   k.nn_module = type_of("torch.nn", "Module");
   k.partial = type_of("functools", "partial");
   k.deque = type_of("collections", "deque");
-  k.defaultdict = type_of("collections", "defaultdict");
-  k.enum_meta = type_of("enum", "EnumMeta");
   k.lru_cache = type_of("functools", "_lru_cache_wrapper");
   k.simple_namespace = type_of("types", "SimpleNamespace");
   return k;

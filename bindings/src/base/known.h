@@ -14,8 +14,7 @@ struct Known {
   PyObject *slots, *dict;                   ///< `__slots__`, `__dict__`
   PyTypeObject *nn_module;                  ///< torch.nn.Module
   PyTypeObject *partial;                    ///< functools.partial
-  PyTypeObject *deque, *defaultdict;        ///< of collections
-  PyTypeObject *enum_meta;                  ///< enum.EnumMeta, the class of enum classes
+  PyTypeObject *deque;                      ///< collections.deque
   PyTypeObject *lru_cache;                  ///< of what functools.lru_cache makes
   PyTypeObject *simple_namespace;           ///< types.SimpleNamespace: std, but used as plain data
 };

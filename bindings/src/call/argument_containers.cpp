@@ -1,5 +1,6 @@
 #include "call/argument_containers.h"
 
+#include "base/checked.h"
 #include "base/errors.h"
 #include "base/kinds.h"
 #include "pytree/pytree.h"

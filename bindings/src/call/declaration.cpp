@@ -1,5 +1,6 @@
 #include "call/declaration.h"
 
+#include "base/checked.h"
 #include "base/errors.h"
 #include "base/object.h"
 #include "pytree/tensor_spec.h"

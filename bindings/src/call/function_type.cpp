@@ -1,5 +1,6 @@
 #include "call/function_type.h"
 
+#include "base/checked.h"
 #include "base/errors.h"
 #include "base/object.h"
 #include "call/instances.h"

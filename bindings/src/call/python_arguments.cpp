@@ -1,4 +1,5 @@
 #include "base/autograph.h"
+#include "base/checked.h"
 #include "base/errors.h"
 #include "base/object.h"
 #include "call/plain_calls.h"

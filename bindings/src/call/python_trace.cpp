@@ -1,5 +1,6 @@
 #include "call/python_trace.h"
 
+#include "base/checked.h"
 #include "base/errors.h"
 #include "base/object.h"
 #include "base/origin.h"

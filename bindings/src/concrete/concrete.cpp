@@ -1,5 +1,6 @@
 #include "concrete/concrete.h"
 
+#include "base/checked.h"
 #include "base/errors.h"
 #include "base/object.h"
 #include "concrete/input_names.h"

@@ -1,3 +1,4 @@
+#include "base/checked.h"
 #include "base/errors.h"
 #include "base/object.h"
 #include "call/context_probe.h"

@@ -1,6 +1,7 @@
 #include "export/export.h"
 
 #include "archive/write.h"
+#include "base/checked.h"
 #include "base/errors.h"
 #include "base/object.h"
 #include "call/context_probe.h"

@@ -1,5 +1,6 @@
 #include "export/export.h"
 
+#include "base/checked.h"
 #include "base/errors.h"
 #include "base/lazy.h"
 #include "call/function_type.h"

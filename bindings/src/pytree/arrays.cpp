@@ -1,5 +1,6 @@
 #include "pytree/arrays.h"
 
+#include "base/checked.h"
 #include "base/errors.h"
 
 #include <fmt/format.h>

@@ -1,5 +1,6 @@
 #include "pytree/container.h"
 
+#include "base/checked.h"
 #include "base/errors.h"
 #include "base/known.h"
 #include "base/lazy.h"
@@ -17,6 +18,7 @@ namespace {
 /// Classes and names that are asked for again and again; on the heap and never freed, so that no
 /// Python object lives in a C++ static.
 struct Special {
+  PyTypeObject *defaultdict;
   PyObject *registered; ///< torch.utils._pytree's classes: a dict; null: there are none
   PyObject *dataclass_fields, *attrs_fields;
 };
@@ -25,11 +27,15 @@ const Special &special() {
   static constinit Lazy<Special> made;
   return made([] {
     const KeepError keep;
-    const Owned pytree(PyImport_ImportModule("torch.utils._pytree"));
-    PyObject *registered =
-        pytree ? PyObject_GetAttrString(pytree.get(), "SUPPORTED_NODES") : nullptr;
-    PyErr_Clear();
-    return Special{registered, PyUnicode_InternFromString("__dataclass_fields__"),
+    const auto attribute = [](const char *module, const char *name) {
+      const Owned imported(PyImport_ImportModule(module));
+      PyObject *found = imported ? PyObject_GetAttrString(imported.get(), name) : nullptr;
+      PyErr_Clear();
+      return found;
+    };
+    return Special{reinterpret_cast<PyTypeObject *>(attribute("collections", "defaultdict")),
+                   attribute("torch.utils._pytree", "SUPPORTED_NODES"),
+                   PyUnicode_InternFromString("__dataclass_fields__"),
                    PyUnicode_InternFromString("__attrs_attrs__")};
   });
 }
@@ -99,9 +105,9 @@ bool is_object(PyObject *object, PyTypeObject *type) {
 
 ContainerType::ContainerType(PyTypeObject *type, Form form)
     : PyAtom(reinterpret_cast<PyObject *>(type), Compare::identity), form_(form) {
-  attribute_in_c_ = is_strictly(type, known().deque)         ? "maxlen"
-                    : is_strictly(type, known().defaultdict) ? "default_factory"
-                                                             : nullptr;
+  attribute_in_c_ = is_strictly(type, known().deque)           ? "maxlen"
+                    : is_strictly(type, special().defaultdict) ? "default_factory"
+                                                               : nullptr;
   const bool heap = type->tp_flags & Py_TPFLAGS_HEAPTYPE;
   has_more_ = (heap && type->tp_dictoffset != 0) || attribute_in_c_ || type == known().partial ||
               type == known().simple_namespace;
@@ -288,7 +294,7 @@ std::shared_ptr<ContainerType> instance_type(PyObject *object) {
 
 PyTypeObject *class_in_c(PyTypeObject *type) {
   // Some of these are on the heap, as a user's classes are, in some versions of Python.
-  for (PyTypeObject *known_class : {known().deque, known().defaultdict, known().partial})
+  for (PyTypeObject *known_class : {known().deque, special().defaultdict, known().partial})
     if (is_strictly(type, known_class))
       return known_class;
   while (type->tp_flags & Py_TPFLAGS_HEAPTYPE)

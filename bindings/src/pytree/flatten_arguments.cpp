@@ -1,3 +1,4 @@
+#include "base/checked.h"
 #include "base/errors.h"
 #include "pytree/flattener.h"
 #include "pytree/leaf.h"

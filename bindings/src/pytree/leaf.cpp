@@ -1,7 +1,9 @@
 #include "pytree/leaf.h"
 
+#include "base/checked.h"
 #include "base/errors.h"
 #include "base/known.h"
+#include "base/lazy.h"
 #include "base/object.h"
 #include "pytree/user_type.h"
 
@@ -82,7 +84,16 @@ PyAtom::Compare comparison(PyObject *object) {
 
 bool is_enum_member(PyObject *object) {
   PyTypeObject *meta = Py_TYPE(reinterpret_cast<PyObject *>(Py_TYPE(object)));
-  return meta != &PyType_Type && known().enum_meta && PyType_IsSubtype(meta, known().enum_meta);
+  if (meta == &PyType_Type)
+    return false;
+  static constinit Lazy<PyTypeObject *> enum_meta;
+  return PyType_IsSubtype(
+      meta, enum_meta([] {
+        const KeepError keep;
+        const Owned module = checked(PyImport_ImportModule("enum"));
+        return reinterpret_cast<PyTypeObject *>(
+            checked(PyObject_GetAttrString(module.get(), "EnumMeta")).release());
+      }));
 }
 
 // ---- PyAtom -------------------------------------------------------------------------------------

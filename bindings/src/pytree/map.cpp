@@ -1,5 +1,6 @@
 #include "pytree/map.h"
 
+#include "base/checked.h"
 #include "base/errors.h"
 #include "base/known.h"
 #include "pytree/assemble.h"

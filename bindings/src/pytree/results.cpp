@@ -1,5 +1,6 @@
 #include "pytree/results.h"
 
+#include "base/checked.h"
 #include "base/errors.h"
 #include "base/object.h"
 #include "numbers/traced_number.h"

@@ -1,5 +1,6 @@
 #include "pytree/user_value.h"
 
+#include "base/checked.h"
 #include "base/errors.h"
 #include "base/known.h"
 #include "base/lazy.h"

@@ -1,5 +1,6 @@
 #include "pytree/values.h"
 
+#include "base/checked.h"
 #include "base/errors.h"
 
 #include <torch/csrc/Device.h>
