@@ -45,27 +45,18 @@ struct Run {
   Draws::States draws;
 };
 
-/// Puts the generators back to what they are now.
-class Redrawn {
-public:
-  explicit Redrawn(const Draws &draws) : after_body(draws.now()), draws_(draws) {}
-  ~Redrawn() { draws_.set(after_body); }
-  Redrawn(const Redrawn &) = delete;
-  Redrawn &operator=(const Redrawn &) = delete;
-  const Draws::States after_body;
-
-private:
-  const Draws &draws_;
-};
-
 class Check {
 public:
   Check(Originals &originals, const BodyRun &body)
-      : originals_(originals), body_(body), generators_(originals.draws()),
+      : originals_(originals), body_(body), after_body_(originals.draws().now()),
         graph_(body.program.graph()), gradients_(uses_gradients(*graph_.block())) {
     path_.nodes = body.outputs.nodes;
     path_.parameters = std::make_shared<Parameters>(Parameters{{"output"}, {}, {}});
   }
+
+  ~Check() { originals_.draws().set(after_body_); }
+  Check(const Check &) = delete;
+  Check &operator=(const Check &) = delete;
 
   Verdict verdict() {
     std::vector<std::int64_t> versions;
@@ -96,7 +87,7 @@ public:
       return settle(std::move(*found), run);
     if (auto found = of_gradients(run))
       return settle(std::move(*found), run);
-    if (!Draws::equal(run.draws, generators_.after_body))
+    if (!Draws::equal(run.draws, after_body_))
       return disturbed() ? another_thread()
                          : wrong("the random generator is elsewhere after the graph than after "
                                  "the body",
@@ -213,7 +204,7 @@ private:
   Verdict settle(Verdict found, const Run &first) {
     if (!values_)
       return found;
-    if (!Draws::equal(first.draws, generators_.after_body) && disturbed())
+    if (!Draws::equal(first.draws, after_body_) && disturbed())
       return another_thread();
     if (const jit::Node *node = uninitialised(*graph_.block()))
       return skipped(fmt::format("values come from memory that is not initialised ({} at {})",
@@ -262,7 +253,7 @@ private:
 
   Originals &originals_;
   const BodyRun &body_;
-  const Redrawn generators_;
+  const Draws::States after_body_; ///< of the generators
   const jit::Graph &graph_;
   const bool gradients_; ///< the graph reads or changes `.grad`s
   Signature path_;       ///< the result, as the one argument `output`

@@ -177,16 +177,10 @@ bool ArgumentContainers::compare() {
   return any;
 }
 
-void ArgumentContainers::put_back() const {
+void ArgumentContainers::put(Owned Container::*content) const {
   for (const Container &container : all_)
     if (container.after)
-      static_cast<void>(restore(container.object.get(), container.before.get()));
-}
-
-void ArgumentContainers::put_again() const {
-  for (const Container &container : all_)
-    if (container.after)
-      static_cast<void>(restore(container.object.get(), container.after.get()));
+      static_cast<void>(restore(container.object.get(), (container.*content).get()));
 }
 
 bool ArgumentContainers::holds_container(PyObject *value, std::size_t depth) const {

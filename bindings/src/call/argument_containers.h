@@ -80,9 +80,8 @@ public:
   std::vector<PyObject *> objects() const;
   /// Notes what the body has changed, and whether it has changed any.
   bool compare();
-  /// All contents as they were before the body; as they were after.
-  void put_back() const;
-  void put_again() const;
+  /// All contents that have changed as they were before the body, or after it.
+  void put(Owned Container::*content) const;
   /// The change, with its new values: a tuple, a new reference. Nullopt where a later call could
   /// not do the same. The reasons: a key that is no constant; an order of keys that no store makes;
   /// one of the arguments' own containers in another place.

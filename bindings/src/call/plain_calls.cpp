@@ -4,6 +4,7 @@
 #include "base/origin.h"
 
 #include <ATen/SavedTensorHooks.h>
+#include <c10/util/ScopeExit.h>
 #include <torch/csrc/PyInterpreter.h>
 
 #include <string_view>
@@ -44,18 +45,6 @@ bool in_checkpoint() {
   return module && std::string_view(utf8(module.get())) == "torch.utils.checkpoint";
 }
 
-/// Hooks for tensors that are saved for backward do not run.
-class NoSavedTensorHooks {
-public:
-  NoSavedTensorHooks() : before_(at::SavedTensorDefaultHooks::set_tracing(true)) {}
-  ~NoSavedTensorHooks() { at::SavedTensorDefaultHooks::set_tracing(before_); }
-  NoSavedTensorHooks(const NoSavedTensorHooks &) = delete;
-  NoSavedTensorHooks &operator=(const NoSavedTensorHooks &) = delete;
-
-private:
-  const bool before_;
-};
-
 } // namespace
 
 TracedAhead::TracedAhead(const PythonFunction &function)
@@ -83,7 +72,9 @@ void check_what_is_passed(std::span<PyObject *const> tensors) {
 }
 
 bool trace_ahead(PyObject *function, PyObject *const *args, std::size_t nargsf, PyObject *kwnames) {
-  const NoSavedTensorHooks off;
+  const bool before = at::SavedTensorDefaultHooks::set_tracing(true); // no hook runs
+  const auto restore =
+      c10::make_scope_exit([&] { at::SavedTensorDefaultHooks::set_tracing(before); });
   const Owned request(PyObject_GetAttrString(function, "get_concrete_function"));
   const Owned made(request ? PyObject_Vectorcall(request.get(), args,
                                                  nargsf & ~PY_VECTORCALL_ARGUMENTS_OFFSET, kwnames)

@@ -6,6 +6,7 @@
 
 #include "trace/tracer.h"
 
+#include <c10/util/ScopeExit.h>
 #include <torch/csrc/autograd/python_variable.h>
 
 #include <fmt/format.h>
@@ -72,11 +73,9 @@ std::vector<PyObject *> PythonTrace::containers_at_trace() const {
 void PythonTrace::compare_containers() {
   if (!containers_ || !containers_->compare())
     return check_arguments_unchanged();
-  containers_->put_back();
-  struct Again {
-    ~Again() { containers.put_again(); }
-    const ArgumentContainers &containers;
-  } again{*containers_};
+  using Container = ArgumentContainers::Container;
+  containers_->put(&Container::before);
+  const auto again = c10::make_scope_exit([&] { containers_->put(&Container::after); });
   check_arguments_unchanged();
 }
 

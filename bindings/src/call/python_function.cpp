@@ -10,23 +10,16 @@
 #include <pybind11/pybind11.h>
 
 #include <algorithm>
+#include <array>
 #include <iterator>
 
 namespace tracehost::python {
 namespace {
 
-Parameters::Kind core_kind(Parameter::Kind kind) {
-  switch (kind) {
-  case Parameter::Kind::var_positional:
-    return Parameters::Kind::var_positional;
-  case Parameter::Kind::keyword:
-    return Parameters::Kind::keyword;
-  case Parameter::Kind::var_keyword:
-    return Parameters::Kind::var_keyword;
-  default:
-    return Parameters::Kind::positional;
-  }
-}
+/// By Parameter::Kind.
+constexpr std::array<Parameters::Kind, 5> kCoreKinds = {
+    Parameters::Kind::positional, Parameters::Kind::positional, Parameters::Kind::var_positional,
+    Parameters::Kind::keyword, Parameters::Kind::var_keyword};
 
 /// As a leaf's text; of what may run a user's `__repr__` only that there is one.
 std::string default_text(PyObject *value) {
@@ -65,7 +58,7 @@ PythonFunction::PythonFunction(PyObject *wrapped, PyObject *list, PyObject *empt
   auto made = std::make_shared<Parameters>();
   for (const Parameter &p : binder.parameters()) {
     made->names.push_back(utf8(p.name.get()));
-    made->kinds.push_back(core_kind(p.kind));
+    made->kinds.push_back(kCoreKinds[static_cast<std::size_t>(p.kind)]);
     made->defaults.push_back(default_text(p.default_value.get()));
   }
   parameters = std::move(made);

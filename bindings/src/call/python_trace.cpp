@@ -14,6 +14,7 @@
 #include "pytree/results.h"
 #include "trace/block.h"
 
+#include <c10/util/ScopeExit.h>
 #include <torch/csrc/Exceptions.h>
 #include <torch/csrc/autograd/python_variable.h>
 
@@ -113,9 +114,7 @@ BodyResult PythonTrace::run() {
   births_.emplace();
   const BodyFrames frames;
   underway.push_back({&function_, &signature});
-  struct Leave {
-    ~Leave() { underway.pop_back(); }
-  } leave;
+  const auto leave = c10::make_scope_exit([] { underway.pop_back(); });
   if (!call_.converted_ && !request_)
     containers_.emplace(bound_, function_.binder.fixed());
   NumbersLeft numbers;

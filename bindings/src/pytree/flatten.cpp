@@ -231,8 +231,10 @@ void Flattener::children(PyObject *object, const ContainerType &type) {
       context(found[i]);
     } else if (!found[i]) {
       add({.kind = Kind::absent}, Py_None, 0);
+    } else if (keyed && i % 2 == 0) {
+      key(found[i]);
     } else {
-      keyed &&i % 2 == 0 ? key(found[i]) : value(found[i]);
+      value(found[i]);
     }
   }
   if (custom && result_)
