@@ -1,6 +1,6 @@
 #include "signature/context.h"
 
-#include "signature/tensor_meta.h"
+#include "signature/signature.h"
 
 #include <ATen/Context.h>
 #include <ATen/autocast_mode.h>
@@ -24,11 +24,8 @@ std::string autocast_text(at::ScalarType dtype) {
 }
 
 std::string device_text(std::int32_t device) {
-  if (device == 0)
-    return "none";
-  return c10::Device(static_cast<at::DeviceType>(device >> 8),
-                     static_cast<c10::DeviceIndex>((device & 0xff) - 1))
-      .str();
+  return device == 0 ? "none"
+                     : text(Signature(), {.kind = Kind::device, .payload = {.integer = device}});
 }
 
 /// Keys that one Context has and the other has not.

@@ -5,6 +5,7 @@
 #include <c10/util/hash.h>
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <stdexcept>
 
 namespace tracehost {
@@ -28,25 +29,15 @@ bool contains(const std::optional<c10::Device> &general,
 }
 
 bool contains(const std::optional<Shape> &general, const std::optional<Shape> &specific) {
-  if (!general)
-    return true;
-  if (!specific || general->size() != specific->size())
-    return false;
-  for (std::size_t i = 0; i < general->size(); ++i)
-    if ((*general)[i] != kAnySize && (*general)[i] != (*specific)[i])
-      return false;
-  return true;
+  return !general || (specific && std::ranges::equal(*general, *specific, [](auto size, auto of) {
+                        return size == kAnySize || size == of;
+                      }));
 }
 
 bool overlap(const std::optional<Shape> &a, const std::optional<Shape> &b) {
-  if (!a || !b)
-    return true;
-  if (a->size() != b->size())
-    return false;
-  for (std::size_t i = 0; i < a->size(); ++i)
-    if ((*a)[i] != kAnySize && (*b)[i] != kAnySize && (*a)[i] != (*b)[i])
-      return false;
-  return true;
+  return !a || !b || std::ranges::equal(*a, *b, [](auto x, auto y) {
+    return x == y || x == kAnySize || y == kAnySize;
+  });
 }
 
 std::optional<Shape> join(std::optional<Shape> a, const std::optional<Shape> &b) {
