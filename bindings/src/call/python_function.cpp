@@ -95,7 +95,8 @@ void PythonFunction::drop_evicted() {
     return std::find(list->begin(), list->end(), one.first) != list->end();
   });
   // Destroyed when `concrete` is as it will be.
-  const std::vector dropped(std::move_iterator(gone), std::move_iterator(concrete.end()));
+  const std::vector<std::pair<SpecializationRef, Owned>> dropped(
+      std::make_move_iterator(gone), std::make_move_iterator(concrete.end()));
   concrete.erase(gone, concrete.end());
 }
 
