@@ -24,8 +24,8 @@ FunctionCore::FunctionCore(Identity identity, std::size_t limit, Sink &sink,
   sink_.created(counters_);
 }
 
-/// Where a check of the graph has failed, or it has raised before it changed anything, the graph
-/// for another value may serve, or one more is traced, whose body raises itself.
+/// A check of the graph may fail, or the graph may raise before it has changed anything. Then the
+/// graph for another value may serve, or one more is traced, whose body raises itself.
 FunctionCore::Outcome FunctionCore::call(Body &body, torch::jit::Stack &stack,
                                          SpecializationRef &served) {
   for (;;) {
