@@ -6,18 +6,12 @@
 #include "report/metrics.h"
 
 #include <fmt/format.h>
+#include <pybind11/stl.h>
 
 namespace tracehost::python {
 namespace {
 
 namespace py = pybind11;
-
-py::tuple texts(const std::vector<std::string> &from) {
-  py::tuple result(from.size());
-  for (std::size_t i = 0; i < from.size(); ++i)
-    result[i] = from[i];
-  return result;
-}
 
 py::dict fields(const report::HistoryEntry &entry) {
   py::dict result;
@@ -26,9 +20,9 @@ py::dict fields(const report::HistoryEntry &entry) {
   result["definition"] = text(entry.definition);
   result["call"] = text(entry.call);
   result["signature"] = entry.signature;
-  result["causes"] = texts(entry.causes);
+  result["causes"] = py::tuple(py::cast(entry.causes));
   result["text"] = entry.text;
-  result["notes"] = texts(entry.notes);
+  result["notes"] = py::tuple(py::cast(entry.notes));
   result["ms"] = static_cast<double>(entry.nanoseconds) / 1e6;
   result["ops"] = entry.ops;
   result["hits"] = entry.hits;

@@ -18,7 +18,7 @@ import torch
 
 from ._arguments.signature import Declaration
 from ._as_function import bind
-from ._tracehost import Function, TensorSpec
+from ._tracehost import Function, TensorSpec, show
 
 # Options whose part of tracehost is not there yet, with the only value that is taken until then.
 _STILL_TO_COME = {"executor": "interpreter", "optimize": "off"}
@@ -327,9 +327,7 @@ def _parameters(func: Any) -> list[tuple[str, int, Any]]:
     return [(p.name, int(p.kind), p.default) for p in parameters]
 
 
-def reject_arguments(
-    func: Any, declared: bool, args: tuple[Any, ...], kwargs: dict[str, Any]
-) -> None:
+def reject_arguments(func: Any, declared: bool, /, *args: Any, **kwargs: Any) -> None:
     """Raise the TypeError that Python gives for arguments that do not fit."""
     name = getattr(func, "__name__", type(func).__name__)
     try:
@@ -365,3 +363,7 @@ def reduce(made: Function) -> Any:
             f"{made!r} can't be pickled: {module}.{path} is not found there. Define it at the top level of a module."
         )
     return functools.partial(function, **_options[made]), (inner,)
+
+
+show(Function, "__deepcopy__", deep_copy)
+show(Function, "__reduce__", reduce)

@@ -18,23 +18,6 @@ namespace tracehost::archive {
 /// graph may serve. `inference`: it runs in an InferenceMode of the call's own.
 Context as_compared(const Specialization &specialization, const Context &now, bool inference);
 
-/// Whether what the body read of its inputs' strides, history and values is so still. `input`: the
-/// slots, then the captures, by index.
-template <class Input> bool reads_hold(const Signature &signature, const Input &input) {
-  if (signature.reads_strides || signature.reads_leaf) [[unlikely]]
-    for (std::uint32_t i = 0; i < signature.slots.size(); ++i)
-      if (!same_leaf(signature, signature.slots[i], input(i)) ||
-          !same_strides(signature, signature.slots[i], input(i)))
-        return false;
-  for (const ValueGuard &guard : signature.values)
-    if (!holds(guard, input(guard.input)))
-      return false;
-  for (const GradRead &read : signature.grads)
-    if (grad_state(input(read.input)) != read.state)
-      return false;
-  return true;
-}
-
 /// The request as it looks from a Specialization, without what may differ: what differs still is
 /// why it does not serve. `tensors`: the request's slots.
 Signature seen_from(const Specialization &specialization, Signature request,

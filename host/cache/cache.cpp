@@ -51,10 +51,8 @@ void Cache::List::note_narrower() {
         narrower_[i].push_back(j);
 }
 
-std::shared_ptr<const Cache::List> Cache::list(std::uint64_t *version) const {
+std::shared_ptr<const Cache::List> Cache::list() const {
   std::lock_guard lock(mutex_);
-  if (version)
-    *version = version_;
   return list_;
 }
 
@@ -82,7 +80,6 @@ Cache::Evicted Cache::publish(SpecializationRef added) {
     }
     next->insert(std::move(added));
     next->note_narrower();
-    ++version_;
     old = std::exchange(list_, std::move(next));
   }
   for (const auto &s : evicted) {
@@ -103,7 +100,6 @@ void Cache::remove(const SpecializationRef &one) {
     if (s != one)
       next->all_.push_back(s);
   next->note_narrower();
-  ++version_;
   old = std::exchange(list_, std::move(next));
 }
 
@@ -111,7 +107,6 @@ Cache::Evicted Cache::clear() {
   std::shared_ptr<const List> old;
   {
     std::lock_guard lock(mutex_);
-    ++version_;
     old = std::exchange(list_, std::make_shared<const List>());
   }
   return {old->begin(), old->end()};

@@ -66,8 +66,8 @@ public:
   explicit Cache(std::size_t limit)
       : list_(std::make_shared<const List>()), eviction_(limit), limit_(limit) {}
 
-  /// The live ones; `version` moves with every change.
-  std::shared_ptr<const List> list(std::uint64_t *version = nullptr) const;
+  /// The live ones: another List after every change.
+  std::shared_ptr<const List> list() const;
 
   /// Adds `added`, then evicts: those that can never match again, then the least valuable beyond
   /// the limit (cache/eviction.h), never the one added. Returns the evicted; destroy them without a
@@ -89,7 +89,6 @@ private:
   std::size_t swept_ = 0; ///< where the next one begins
 
   std::shared_ptr<const List> list_; ///< replaced, never changed
-  std::uint64_t version_ = 0;
   Eviction eviction_;
   const std::size_t limit_;
 };

@@ -45,7 +45,7 @@ public:
   }
   std::string rejection;                    ///< after Outcome::went_on: why there is no graph
   std::unique_ptr<const Mismatch> mismatch; ///< after the call: its graph was wrong
-  /// After Outcome::traced: how many calls with this Signature run the body from now on (Backoff).
+  /// After Outcome::traced: how many calls with this Signature run the body from now on.
   std::uint32_t skips = 0;
   std::vector<Difference> differing; ///< where `skips`: the call's from the nearest graph
 

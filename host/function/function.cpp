@@ -24,55 +24,34 @@ FunctionCore::FunctionCore(Identity identity, std::size_t limit, Sink &sink,
   sink_.created(counters_);
 }
 
+/// A check of the graph may fail, or the graph may raise before it has changed anything. Then the
+/// graph for another value may serve, or one more is traced, whose body raises itself.
 FunctionCore::Outcome FunctionCore::call(Body &body, torch::jit::Stack &stack,
                                          SpecializationRef &served) {
-  try {
-    served = look_up(body, stack);
-    if (!served) [[unlikely]]
-      return miss(body, stack, served);
-    return hit(body, stack, served);
-  } catch (CheckFailed &check) {
-    body.begun = check.take_begun();
-    return call_without(body, stack, served);
-  } catch (const Raised &) { // before the body's stores, which eager has made by then
-    if (!served || !served->raises_early || !rebinds(*served))
-      throw;
-    return call_without(body, stack, served);
-  } catch (const LeavesNumbers &) { // Python continues with an int past 64 bits
-    if (!served || !served->raises_early)
-      throw;
-    return call_without(body, stack, served);
-  }
-}
-
-/// A check of `served` has failed, or it has raised before it changed anything: the graph for
-/// another value may serve, or one more is traced, whose body raises itself.
-FunctionCore::Outcome FunctionCore::call_without(Body &body, torch::jit::Stack &stack,
-                                                 SpecializationRef &served) {
   for (;;) {
-    Program::take_failed_at();
-    body.failed.push_back(served);
-    stack.clear();
     try {
       served = look_up(body, stack);
-      if (served)
+      if (served) [[likely]]
         return hit(body, stack, served);
       body.begun.reset(); // restores what it has saved
       const Outcome outcome = miss(body, stack, served);
-      if (outcome == Outcome::traced)
+      if (outcome == Outcome::traced && !body.failed.empty())
         share_start(body, *served);
       return outcome;
-    } catch (CheckFailed &check) { // the one that look_up() has found now
+    } catch (CheckFailed &check) { // of the one that look_up() has found now
       body.begun = check.take_begun();
-    } catch (const Raised &) {
+    } catch (const Raised &) { // before the body's stores, which eager has made by then
       body.begun.reset();
       if (!served || !served->raises_early || !rebinds(*served))
         throw;
-    } catch (const LeavesNumbers &) {
+    } catch (const LeavesNumbers &) { // Python continues with an int past 64 bits
       body.begun.reset();
       if (!served || !served->raises_early)
         throw;
     }
+    Program::take_failed_at();
+    body.failed.push_back(served);
+    stack.clear();
   }
 }
 
@@ -170,7 +149,7 @@ SpecializationRef FunctionCore::request(Body &body) {
   body.session().adapt();
   missed.signature = body.session().flatten(missed.slots);
   missed.counted = false;
-  if (negative_cache_.of(missed.signature) == NegativeCache::Why::wrong)
+  if (negative_cache_.is_wrong(missed.signature))
     body.session().frontend().reject(
         trace::Rejection::trace, "a graph for this signature did not do what the body did, as a "
                                  "TraceWarning said; there is none");
@@ -189,14 +168,13 @@ FunctionCore::Explanation FunctionCore::explain(Body &body) {
   if ((result.served = look_up(body, result.signature)))
     return result;
   result.differences = nearest(body, result.signature, result.nearest).differences;
-  result.skips = backoff_.left(result.signature);
+  result.skips = negative_cache_.left(result.signature);
   return result;
 }
 
 void FunctionCore::clear() {
   const auto dropped = cache_.clear();
   negative_cache_.clear();
-  backoff_.clear();
   counters_->live.store(0, std::memory_order_relaxed);
 }
 

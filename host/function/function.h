@@ -3,7 +3,6 @@
 #include "cache/cache.h"
 #include "cache/flights.h"
 #include "event/event.h"
-#include "function/backoff.h"
 #include "function/body.h"
 #include "function/negative_cache.h"
 #include "validate/check.h"
@@ -54,7 +53,7 @@ public:
     SpecializationRef nearest;           ///< on a miss; null if there is none
     std::vector<Difference> differences; ///< the call's from `nearest`
     Signature signature;                 ///< of the call
-    std::uint32_t skips = 0;             ///< on a miss: such calls that run the body (Backoff)
+    std::uint32_t skips = 0;             ///< on a miss: such calls that run the body
   };
   /// What a call would do; runs nothing, counts nothing.
   Explanation explain(Body &body);
@@ -78,7 +77,6 @@ private:
     validate::Verdict verdict;
   };
 
-  Outcome call_without(Body &body, torch::jit::Stack &stack, SpecializationRef &served);
   static void share_start(const Body &body, const Specialization &made);
   SpecializationRef look_up(Body &body, torch::jit::Stack &stack);
   SpecializationRef look_up(Body &body, const Signature &signature);
@@ -108,7 +106,6 @@ private:
   Cache cache_;
   Flights flights_;
   NegativeCache negative_cache_;
-  Backoff backoff_;
   const validate::Policy policy_;
   const Clock clock_;
   Sink &sink_;

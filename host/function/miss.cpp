@@ -6,6 +6,8 @@
 #include "trace/modes.h"
 #include "trace/tracer.h"
 
+#include <c10/util/ScopeExit.h>
+
 #include <algorithm>
 #include <optional>
 #include <stdexcept>
@@ -35,18 +37,6 @@ trace::DynamicDimensions dynamic_dimensions(const Signature &signature, const Bo
   }
   return result;
 }
-
-class Landing {
-public:
-  Landing(Flights &flights, Flights::Ref flight) : flights_(flights), flight_(std::move(flight)) {}
-  ~Landing() { flights_.land(flight_); }
-  Landing(const Landing &) = delete;
-  Landing &operator=(const Landing &) = delete;
-
-private:
-  Flights &flights_;
-  Flights::Ref flight_;
-};
 
 /// `failed`: those that would serve the call, were the numbers others.
 trace::Outcomes outcomes_of(const Cache::List &list, std::size_t failed) {
@@ -79,10 +69,7 @@ FunctionCore::Outcome FunctionCore::miss(Body &body, torch::jit::Stack &stack,
   Missed missed;
   missed.signature = body.session().flatten(missed.slots);
   const bool goes_on = stance == Stance::eager_on_error;
-  if (const auto why = negative_cache_.of(missed.signature))
-    if (goes_on || why == NegativeCache::Why::wrong)
-      return Outcome::unserved;
-  if (backoff_.skips(missed.signature))
+  if (negative_cache_.skips(missed.signature, goes_on))
     return Outcome::unserved;
   bool traced = false;
   try {
@@ -119,7 +106,7 @@ SpecializationRef FunctionCore::obtain(Body &body, const Missed &missed, const L
     if (other) {
       body.session().frontend().blocking([&] { flights_.wait(other); });
     } else if (auto flight = flights_.board(target, version)) {
-      const Landing landing(flights_, flight);
+      const auto landing = c10::make_scope_exit([&] { flights_.land(flight); });
       // A flight of another thread may have landed between look-up and boarding.
       if (auto served = look_up())
         return served;
@@ -143,7 +130,7 @@ SpecializationRef FunctionCore::obtain(Body &body, const Missed &missed, const L
     }
     if (auto served = look_up())
       return served;
-    if (missed.counted && negative_cache_.of(missed.signature) == NegativeCache::Why::wrong)
+    if (missed.counted && negative_cache_.is_wrong(missed.signature))
       return nullptr;
   }
 }

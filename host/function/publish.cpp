@@ -76,13 +76,13 @@ Nearest FunctionCore::nearest(Body &body, const Signature &signature, Specializa
 
 /// Counts the trace, and says in its event if the next calls run the body.
 void FunctionCore::back_off(Body &body, const Missed &missed, TraceEvent &event) {
-  body.skips = backoff_.traced(missed.signature, counters_->hits);
+  body.skips = negative_cache_.traced(missed.signature, counters_->hits);
   if (!body.skips)
     return;
   body.differing = event.differences;
   event.notes.push_back(fmt::format("the last {} traces for such arguments served no later call: "
                                     "the next {} such calls run as plain Python",
-                                    Backoff::kTraces, body.skips));
+                                    NegativeCache::kTraces, body.skips));
 }
 
 void FunctionCore::publish(Body &body, const Missed &missed, SpecializationRef made,

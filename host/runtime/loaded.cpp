@@ -22,14 +22,6 @@
 namespace tracehost::runtime {
 namespace {
 
-struct GivenSizes final : SizeSource {
-  explicit GivenSizes(const Slots &slots) : slots(slots) {}
-  std::int64_t size(std::int32_t slot, std::int32_t dimension) const override {
-    return slots[static_cast<std::size_t>(slot)]->size(dimension);
-  }
-  const Slots &slots;
-};
-
 /// Keeps the thread's modes, on an exception, too.
 void execute(const Specialization &specialization, const std::string &name, bool inference,
              torch::jit::Stack &stack, Begun *begun = nullptr) {
@@ -122,13 +114,11 @@ template <class C> bool Loaded::fits(C &call, const Specialization &specializati
       (call.exact_ && made.grad != call.context_.grad) ||
       !call.matches(signature, call.exact_, call.slots_))
     return false;
-  for (const SizeCondition &condition : signature.conditions)
-    if (!holds(condition, GivenSizes(slots)))
-      return false;
-  return archive::reads_hold(signature, [&](std::uint32_t index) -> const at::Tensor & {
+  const auto input = [&](std::uint32_t index) -> const at::Tensor & {
     return index < slots.size() ? *slots[index]
                                 : archive::state(specialization).captures[index - slots.size()];
-  });
+  };
+  return conditions_hold(signature, input) && reads_hold(signature, slots.size(), input);
 }
 
 Loaded::Loaded(const archive::Entry &entry, const std::string &path, Sink &sink,

@@ -1,6 +1,6 @@
 #include "signature/context.h"
 
-#include "signature/tensor_meta.h"
+#include "signature/signature.h"
 
 #include <ATen/Context.h>
 #include <ATen/autocast_mode.h>
@@ -24,11 +24,8 @@ std::string autocast_text(at::ScalarType dtype) {
 }
 
 std::string device_text(std::int32_t device) {
-  if (device == 0)
-    return "none";
-  return c10::Device(static_cast<at::DeviceType>(device >> 8),
-                     static_cast<c10::DeviceIndex>((device & 0xff) - 1))
-      .str();
+  return device == 0 ? "none"
+                     : text(Signature(), {.kind = Kind::device, .payload = {.integer = device}});
 }
 
 /// Keys that one Context has and the other has not.
@@ -65,28 +62,21 @@ Context Context::now() {
 
 std::vector<ContextDifference> differences(const Context &before, const Context &after) {
   std::vector<ContextDifference> result;
-  const auto add = [&](const char *field, bool differs, std::string was, std::string is) {
-    if (differs)
-      result.push_back({field, std::move(was), std::move(is)});
+  const auto compare = [&](const char *field, auto member, const auto &text) {
+    if (before.*member != after.*member)
+      result.push_back({field, text(before.*member), text(after.*member)});
   };
-  add("inference mode", before.inference != after.inference, switched(before.inference),
-      switched(after.inference));
-  if (before.inference == after.inference) // inference mode takes grad mode with it
-    add("grad mode", before.grad != after.grad, switched(before.grad), switched(after.grad));
-  add("autocast on cpu", before.autocast_cpu != after.autocast_cpu,
-      autocast_text(before.autocast_cpu), autocast_text(after.autocast_cpu));
-  add("autocast on cuda", before.autocast_cuda != after.autocast_cuda,
-      autocast_text(before.autocast_cuda), autocast_text(after.autocast_cuda));
+  compare("inference mode", &Context::inference, switched);
+  if (result.empty()) // inference mode takes grad mode with it
+    compare("grad mode", &Context::grad, switched);
+  compare("autocast on cpu", &Context::autocast_cpu, autocast_text);
+  compare("autocast on cuda", &Context::autocast_cuda, autocast_text);
   // Both switch dispatch keys: those are news only where nothing above explains them.
-  if (result.empty())
-    add("dispatch keys", before.included != after.included || before.excluded != after.excluded,
-        keys_text(before, after), keys_text(after, before));
-  add("default dtype", before.default_dtype != after.default_dtype,
-      dtype_name(before.default_dtype), dtype_name(after.default_dtype));
-  add("default device", before.default_device != after.default_device,
-      device_text(before.default_device), device_text(after.default_device));
-  add("deterministic algorithms", before.deterministic != after.deterministic,
-      switched(before.deterministic), switched(after.deterministic));
+  if (result.empty() && (before.included != after.included || before.excluded != after.excluded))
+    result.push_back({"dispatch keys", keys_text(before, after), keys_text(after, before)});
+  compare("default dtype", &Context::default_dtype, dtype_name);
+  compare("default device", &Context::default_device, device_text);
+  compare("deterministic algorithms", &Context::deterministic, switched);
   return result;
 }
 

@@ -4,7 +4,6 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <array>
 #include <optional>
 #include <unordered_map>
 #include <utility>
@@ -24,8 +23,8 @@ std::string shape_text(const TensorMeta &meta) {
   return fmt::format("[{}]", sizes_text(meta.sizes));
 }
 
-std::string layout_text(const TensorMeta &meta, bool with_strides) {
-  return with_strides ? fmt::format("strides [{}]", fmt::join(meta.strides, ", ")) : meta.layout();
+std::string strides_text(const TensorMeta &meta) {
+  return fmt::format("strides [{}]", fmt::join(meta.strides, ", "));
 }
 
 /// Strides change with a dynamic size, so for a dynamic tensor only contiguity is compared.
@@ -68,7 +67,7 @@ std::vector<Difference> differences(const TensorMeta &a, const TensorMeta &b, bo
   if (found.empty() && a.keys != b.keys) // a key that has no name of its own here
     add(Cause::layout, c10::toString(a.keys), c10::toString(b.keys));
   if (found.empty() && strides && !same_strides(a, b))
-    add(Cause::layout, layout_text(a, true), layout_text(b, true));
+    add(Cause::layout, strides_text(a), strides_text(b));
   return found;
 }
 
@@ -259,33 +258,30 @@ private:
     }
   }
 
-  /// Requires: as conditions().
+  /// What the body read of the same input now; null: not known. Requires: as conditions().
+  template <class Read> static const Read *now(const Read &read, const std::vector<Read> &request) {
+    const auto found = std::find_if(request.begin(), request.end(),
+                                    [&](const Read &other) { return other.input == read.input; });
+    return found == request.end() ? nullptr : &*found;
+  }
+
   void values() {
-    for (const ValueGuard &guard : a_.values) {
-      const auto now =
-          std::find_if(b_.values.begin(), b_.values.end(),
-                       [&](const ValueGuard &other) { return other.input == guard.input; });
-      if (now != b_.values.end() && now->bytes != guard.bytes)
+    for (const ValueGuard &guard : a_.values)
+      if (const ValueGuard *other = now(guard, b_.values); other && other->bytes != guard.bytes)
         found_.push_back({.cause = Cause::read,
                           .path = a_.input_path(guard.input),
                           .before = text(guard),
-                          .after = text(*now),
+                          .after = text(*other),
                           .where = guard.where});
-    }
   }
 
-  /// Requires: as conditions().
   void grads() {
-    for (const GradRead &read : a_.grads) {
-      const auto now = std::find_if(b_.grads.begin(), b_.grads.end(), [&](const GradRead &other) {
-        return other.input == read.input;
-      });
-      if (now != b_.grads.end() && now->state != read.state)
+    for (const GradRead &read : a_.grads)
+      if (const GradRead *other = now(read, b_.grads); other && other->state != read.state)
         found_.push_back({.cause = Cause::guarded,
                           .path = grad_path(a_.input_path(read.input)),
                           .before = text(read.state),
-                          .after = text(now->state)});
-    }
+                          .after = text(other->state)});
   }
 
   static bool open(const SizeCondition &condition, const SizeSource &sizes) {
@@ -385,14 +381,6 @@ private:
 };
 
 } // namespace
-
-const char *name(Cause cause) {
-  static constexpr std::array<const char *, static_cast<std::size_t>(Cause::read) + 1> names = {
-      "shape",    "rank",  "dtype",   "device",    "layout",    "requires_grad",
-      "subclass", "alias", "value",   "type",      "structure", "object",
-      "context",  "guard", "capture", "condition", "read"};
-  return names[static_cast<std::size_t>(cause)];
-}
 
 std::vector<Difference> differences(const Signature &specialization, const Signature &request) {
   std::vector<Difference> found;

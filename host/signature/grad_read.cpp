@@ -1,6 +1,7 @@
 #include "signature/grad_read.h"
 
 #include <algorithm>
+#include <array>
 
 namespace tracehost {
 
@@ -18,17 +19,10 @@ GradState grad_state(const at::Tensor &t) {
 }
 
 std::string text(GradState state) {
-  switch (state) {
-  case GradState::none:
-    return "None";
-  case GradState::tensor:
-    return "a tensor";
-  case GradState::differentiable:
-    return "a tensor that requires grad";
-  case GradState::other:
-    break;
-  }
-  return "a tensor of another layout, dtype or device";
+  static constexpr std::array<const char *, 4> texts = {
+      "None", "a tensor", "a tensor that requires grad",
+      "a tensor of another layout, dtype or device"};
+  return texts[static_cast<std::size_t>(state)];
 }
 
 std::string grad_path(std::string path) {

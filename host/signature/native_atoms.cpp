@@ -12,8 +12,6 @@
 namespace tracehost {
 namespace {
 
-constexpr std::size_t kLongest = 60; ///< characters of a text, as Python's atoms have it
-
 bool is_continuation(char c) { return (static_cast<unsigned char>(c) & 0xC0) == 0x80; }
 
 /// Where character `count` begins; npos: there are no more.
@@ -24,41 +22,12 @@ std::size_t character(std::string_view utf8, std::size_t count) {
   return std::string_view::npos;
 }
 
-/// As Python's repr() of a str or bytes.
-std::string quoted(std::string_view content, bool bytes) {
-  const bool single = content.find('\'') != std::string_view::npos;
-  const char quote = single && content.find('"') == std::string_view::npos ? '"' : '\'';
-  std::string result = bytes ? "b" : "";
-  result += quote;
-  for (const char c : content) {
-    const auto byte = static_cast<unsigned char>(c);
-    if (c == quote || c == '\\')
-      result += {'\\', c};
-    else if (c == '\n' || c == '\r' || c == '\t')
-      result += {'\\', c == '\n' ? 'n' : c == '\r' ? 'r' : 't'};
-    else if (byte < 0x20 || byte == 0x7f || (bytes && byte > 0x7f))
-      result += fmt::format("\\x{:02x}", byte);
-    else
-      result += c;
-  }
-  return result + quote;
-}
-
-std::string shortened(std::string text) {
-  if (text.size() <= kLongest)
-    return text;
-  std::size_t cut = kLongest - 3;
-  while (cut > 0 && is_continuation(text[cut]))
-    --cut;
-  return text.substr(0, cut) + "...";
-}
-
 std::string string_text(std::string_view content, bool bytes) {
   const std::size_t end =
-      bytes ? std::string_view::npos : character(content, kLongest); // longer than that
+      bytes ? std::string_view::npos : character(content, kLongestText); // longer than that
   if (end != std::string_view::npos)
-    return shortened(quoted(content.substr(0, character(content, kLongest - 5)), false) + "...");
-  return shortened(quoted(content, bytes));
+    return shortened(string_repr(content.substr(0, character(content, kLongestText - 5))) + "...");
+  return shortened(string_repr(content, bytes));
 }
 
 std::string complex_text(const std::string &value) {
@@ -85,6 +54,34 @@ std::string member_text(std::string_view value) {
 }
 
 } // namespace
+
+std::string string_repr(std::string_view content, bool bytes) {
+  const bool single = content.find('\'') != std::string_view::npos;
+  const char quote = single && content.find('"') == std::string_view::npos ? '"' : '\'';
+  std::string result = bytes ? "b" : "";
+  result += quote;
+  for (const char c : content) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (c == quote || c == '\\')
+      result += {'\\', c};
+    else if (c == '\n' || c == '\r' || c == '\t')
+      result += {'\\', c == '\n' ? 'n' : c == '\r' ? 'r' : 't'};
+    else if (byte < 0x20 || byte == 0x7f || (bytes && byte > 0x7f))
+      result += fmt::format("\\x{:02x}", byte);
+    else
+      result += c;
+  }
+  return result + quote;
+}
+
+std::string shortened(std::string text, std::size_t longest) {
+  if (text.size() <= longest)
+    return text;
+  std::size_t cut = longest - 3;
+  while (cut > 0 && is_continuation(text[cut]))
+    --cut;
+  return text.substr(0, cut) + "...";
+}
 
 bool Literal::same(const Atom &other) const {
   const auto *that = dynamic_cast<const Literal *>(&other);
@@ -134,16 +131,11 @@ Kind ContainerClass::kind() const {
 
 Node literal(Literal::Type type, std::string value, std::vector<AtomRef> &atoms) {
   atoms.push_back(std::make_shared<Literal>(type, std::move(value)));
-  Node node;
-  node.kind = Kind::atom;
-  node.payload.atom = atoms.back().get();
-  return node;
+  return {.kind = Kind::atom, .payload = {.atom = atoms.back().get()}};
 }
 
 Node container(std::shared_ptr<const ContainerClass> type, std::vector<AtomRef> &atoms) {
-  Node node;
-  node.kind = type->kind();
-  node.payload.atom = type.get();
+  const Node node{.kind = type->kind(), .payload = {.atom = type.get()}};
   atoms.push_back(std::move(type));
   return node;
 }

@@ -4,12 +4,21 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 /// Atoms without Python: what a Signature that was read from an archive, or made by a C++ caller,
 /// holds in place of strings and types. They print as Python's do.
 
 namespace tracehost {
+
+/// As Python's repr() of a str, or of bytes.
+std::string string_repr(std::string_view content, bool bytes = false);
+
+/// Bytes of an atom's text.
+inline constexpr std::size_t kLongestText = 60;
+/// UTF-8 of at most so many bytes, cut between two characters: `aaa...`
+std::string shortened(std::string text, std::size_t longest = kLongestText);
 
 /// A value by its type and content.
 class Literal final : public Atom {

@@ -7,38 +7,47 @@
 namespace tracehost {
 namespace {
 
-/// In units of a quarter of a changed size, by Cause: what a user would call farther weighs more.
-constexpr std::array<int, 17> weights = {
-    4,  // shape
-    7,  // rank
-    6,  // dtype
-    6,  // device
-    5,  // layout
-    5,  // requires_grad
-    6,  // subclass
-    5,  // alias
-    4,  // value
-    12, // type
-    12, // structure
-    4,  // object
-    4,  // context
-    4,  // guarded slot
-    4,  // capture
-    4,  // condition
-    4,  // read
+struct Named {
+  const char *name;
+  int weight; ///< in quarters of a changed size: what a user would call farther weighs more
 };
-static_assert(weights.size() == static_cast<std::size_t>(Cause::read) + 1);
+
+/// By Cause.
+constexpr std::array<Named, 17> causes = {{
+    {"shape", 4},
+    {"rank", 7},
+    {"dtype", 6},
+    {"device", 6},
+    {"layout", 5},
+    {"requires_grad", 5},
+    {"subclass", 6},
+    {"alias", 5},
+    {"value", 4},
+    {"type", 12},
+    {"structure", 12},
+    {"object", 4},
+    {"context", 4},
+    {"guard", 4},
+    {"capture", 4},
+    {"condition", 4},
+    {"read", 4},
+}};
+static_assert(causes.size() == static_cast<std::size_t>(Cause::read) + 1);
+
+const Named &named(Cause cause) { return causes[static_cast<std::size_t>(cause)]; }
 
 } // namespace
+
+const char *name(Cause cause) { return named(cause).name; }
 
 int distance(const std::vector<Difference> &differences) {
   int sum = 0;
   for (const auto &difference : differences)
-    sum += weights[static_cast<std::size_t>(difference.cause)];
+    sum += named(difference.cause).weight;
   return sum;
 }
 
-int least_distance() { return *std::min_element(weights.begin(), weights.end()); }
+int least_distance() { return std::ranges::min(causes, {}, &Named::weight).weight; }
 
 void Nearest::consider(std::size_t candidate, const Signature &specialization,
                        const Signature &request) {

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <bit>
-#include <charconv>
 #include <cmath>
 #include <functional>
 #include <string_view>
@@ -15,21 +14,11 @@ namespace {
 
 /// As Python's repr: the shortest digits that give the same double back.
 std::string real_text(double value) {
-  if (std::isnan(value))
+  if (std::isnan(value)) // of either sign
     return "nan";
-  if (std::isinf(value))
-    return value < 0 ? "-inf" : "inf";
-  char buffer[32];
-  const auto end =
-      std::to_chars(buffer, buffer + sizeof buffer, value, std::chars_format::scientific);
-  std::string digits(buffer, end.ptr);
-  const auto e = digits.find('e');
-  const int exponent = std::stoi(digits.substr(e + 1));
-  if (exponent < -4 || exponent >= 16)
-    return digits; // to_chars and Python agree: at least two digits of exponent, no needless ".0"
-  const auto fixed = std::to_chars(buffer, buffer + sizeof buffer, value, std::chars_format::fixed);
-  std::string result(buffer, fixed.ptr);
-  return result.find('.') == std::string::npos ? result + ".0" : result;
+  const std::string shortest = fmt::format("{}", value);
+  return shortest.find_first_not_of("-0123456789") == std::string::npos ? shortest + ".0"
+                                                                        : shortest;
 }
 
 std::string device_text(std::int64_t device) {

@@ -81,57 +81,37 @@ std::optional<std::int64_t> evaluate(const SizeExpression &expression, const Siz
   return stack[0];
 }
 
-/// How tight an operator binds in Python; a size or a number binds tightest.
-int precedence(Op op) {
-  switch (op) {
-  case Op::constant:
-  case Op::size:
-    return 6;
-  case Op::multiply:
-  case Op::floor_divide:
-  case Op::remainder:
-    return 5;
-  case Op::add:
-  case Op::subtract:
-    return 4;
-  case Op::logical_not:
-    return 2;
-  case Op::logical_and:
-    return 1;
-  case Op::logical_or:
-    return 0;
-  default:
-    return 3;
-  }
-}
+/// An operator as Python writes it.
+struct Symbol {
+  const char *text;
+  int precedence;                 ///< how tight it binds; a size or a number binds tightest
+  const char *opposite = nullptr; ///< of a comparison, for one that was false
+};
 
-const char *symbol(Op op) {
-  static constexpr std::array<const char *, 14> symbols = {"",     "",     " + ",   " - ",  " * ",
-                                                           " // ", " % ",  " == ",  " != ", " < ",
-                                                           " <= ", "not ", " and ", " or "};
-  return symbols[static_cast<std::size_t>(op)];
-}
+/// By Op.
+constexpr std::array<Symbol, 14> symbols = {{
+    {"", 6},
+    {"", 6},
+    {" + ", 4},
+    {" - ", 4},
+    {" * ", 5},
+    {" // ", 5},
+    {" % ", 5},
+    {" == ", 3, " != "},
+    {" != ", 3, " == "},
+    {" < ", 3, " >= "},
+    {" <= ", 3, " > "},
+    {"not ", 2},
+    {" and ", 1},
+    {" or ", 0},
+}};
+
+const Symbol &symbol(Op op) { return symbols[static_cast<std::size_t>(op)]; }
 
 using Part = std::pair<std::string, int>; ///< a text and how tight its operator binds
 
 std::string bracketed(const Part &part, int at_least) {
   return part.second < at_least ? "(" + part.first + ")" : part.first;
-}
-
-/// The opposite of a comparison, for one that was false; null if `op` is no comparison.
-const char *opposite(Op op) {
-  switch (op) {
-  case Op::equal:
-    return " != ";
-  case Op::not_equal:
-    return " == ";
-  case Op::less:
-    return " >= ";
-  case Op::less_equal:
-    return " > ";
-  default:
-    return nullptr;
-  }
 }
 
 } // namespace
@@ -144,7 +124,7 @@ bool holds(const SizeCondition &condition, const SizeSource &sizes) {
 std::string text(const SizeCondition &condition, const Signature &signature) {
   std::vector<Part> stack;
   for (const SizeTerm &term : condition.expression) {
-    const int binds = precedence(term.op);
+    const auto &[sign, binds, opposite] = symbol(term.op);
     const bool last = &term == &condition.expression.back();
     if (term.op == Op::constant) {
       stack.emplace_back(std::to_string(term.value), binds);
@@ -156,9 +136,8 @@ std::string text(const SizeCondition &condition, const Signature &signature) {
     } else {
       const Part right = std::move(stack.back());
       stack.pop_back();
-      const bool turned = last && !condition.expected && opposite(term.op);
-      stack.back() = {bracketed(stack.back(), binds) +
-                          (turned ? opposite(term.op) : symbol(term.op)) +
+      const bool turned = last && !condition.expected && opposite;
+      stack.back() = {bracketed(stack.back(), binds) + (turned ? opposite : sign) +
                           bracketed(right, binds + 1),
                       binds};
       if (turned)
@@ -167,7 +146,7 @@ std::string text(const SizeCondition &condition, const Signature &signature) {
   }
   const Part &whole = stack.front();
   return condition.expected ? whole.first
-                            : "not " + bracketed(whole, precedence(Op::logical_not) + 1);
+                            : "not " + bracketed(whole, symbol(Op::logical_not).precedence + 1);
 }
 
 } // namespace tracehost

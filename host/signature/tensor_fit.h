@@ -4,6 +4,8 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <algorithm>
+
 /// Whether a graph that was made for one tensor is right for another, where nothing can be traced
 /// instead: in ConcreteFunctions and archives. More may differ than in a Function's own cache: ops
 /// find out by themselves whether gradients are recorded.
@@ -37,6 +39,51 @@ inline bool same_strides(const Signature &signature, const TensorMeta &meta, con
 /// Where the body asked whether it is a leaf of autograd: it is so, or not, as at the trace.
 inline bool same_leaf(const Signature &signature, const TensorMeta &meta, const at::Tensor &t) {
   return !signature.reads_leaf || t.is_leaf() == meta.is_leaf;
+}
+
+/// The sizes of a graph's inputs. `input`: the tensor at an index, of the slots and then the
+/// captures.
+template <class Input> class InputSizes final : public SizeSource {
+public:
+  explicit InputSizes(const Input &input) : input_(input) {}
+  std::int64_t size(std::int32_t input, std::int32_t dimension) const override {
+    return input_(static_cast<std::uint32_t>(input)).unsafeGetTensorImpl()->size(dimension);
+  }
+
+private:
+  const Input &input_;
+};
+
+/// Whether the graph serves inputs of these sizes.
+template <class Input> bool conditions_hold(const Signature &signature, const Input &input) {
+  const InputSizes sizes(input);
+  return std::all_of(signature.conditions.begin(), signature.conditions.end(),
+                     [&](const SizeCondition &condition) { return holds(condition, sizes); });
+}
+
+/// Whether what the body read of an input's strides and history is so still.
+inline bool same_reads(const Signature &signature, const TensorMeta &meta, const at::Tensor &t) {
+  return same_strides(signature, meta, t) && same_leaf(signature, meta, t);
+}
+
+/// Whether what the body read of its inputs' strides, history, values and gradients is so still.
+/// `inputs`: how many have strides to compare, of the slots and then the captures.
+template <class Input>
+bool reads_hold(const Signature &signature, std::size_t inputs, const Input &input) {
+  const std::size_t slots = signature.slots.size();
+  if (signature.reads_strides || signature.reads_leaf) [[unlikely]]
+    for (std::uint32_t i = 0; i < inputs; ++i)
+      if (!same_reads(signature,
+                      i < slots ? signature.slots[i] : signature.captures[i - slots].meta,
+                      input(i)))
+        return false;
+  for (const ValueGuard &guard : signature.values)
+    if (!holds(guard, input(guard.input)))
+      return false;
+  for (const GradRead &read : signature.grads)
+    if (grad_state(input(read.input)) != read.state)
+      return false;
+  return true;
 }
 
 } // namespace tracehost

@@ -1,8 +1,11 @@
 #include "signature/tensor_spec.h"
 
+#include "signature/native_atoms.h"
+
 #include <c10/util/hash.h>
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <stdexcept>
 
 namespace tracehost {
@@ -26,25 +29,15 @@ bool contains(const std::optional<c10::Device> &general,
 }
 
 bool contains(const std::optional<Shape> &general, const std::optional<Shape> &specific) {
-  if (!general)
-    return true;
-  if (!specific || general->size() != specific->size())
-    return false;
-  for (std::size_t i = 0; i < general->size(); ++i)
-    if ((*general)[i] != kAnySize && (*general)[i] != (*specific)[i])
-      return false;
-  return true;
+  return !general || (specific && std::ranges::equal(*general, *specific, [](auto size, auto of) {
+                        return size == kAnySize || size == of;
+                      }));
 }
 
 bool overlap(const std::optional<Shape> &a, const std::optional<Shape> &b) {
-  if (!a || !b)
-    return true;
-  if (a->size() != b->size())
-    return false;
-  for (std::size_t i = 0; i < a->size(); ++i)
-    if ((*a)[i] != kAnySize && (*b)[i] != kAnySize && (*a)[i] != (*b)[i])
-      return false;
-  return true;
+  return !a || !b || std::ranges::equal(*a, *b, [](auto x, auto y) {
+    return x == y || x == kAnySize || y == kAnySize;
+  });
 }
 
 std::optional<Shape> join(std::optional<Shape> a, const std::optional<Shape> &b) {
@@ -61,23 +54,6 @@ std::optional<c10::Device> join(const std::optional<c10::Device> &a,
   if (!a || !b || a->type() != b->type())
     return std::nullopt;
   return contains(a, b) ? a : contains(b, a) ? b : c10::Device(a->type());
-}
-
-/// As Python writes a str.
-std::string quoted(const std::string &text) {
-  const char mark = text.find('\'') != text.npos && text.find('"') == text.npos ? '"' : '\'';
-  std::string result(1, mark);
-  for (const char c : text) {
-    if (c == mark || c == '\\')
-      result += '\\';
-    if (c == '\n')
-      result += "\\n";
-    else if (static_cast<unsigned char>(c) < 0x20)
-      result += fmt::format("\\x{:02x}", static_cast<unsigned>(c));
-    else
-      result += c;
-  }
-  return result + mark;
 }
 
 } // namespace
@@ -104,8 +80,8 @@ std::string TensorSpec::text() const {
         fmt::format("TensorSpec(shape=({}{})", sizes_text(*shape), shape->size() == 1 ? "," : "");
   result += ", dtype=torch." + dtype_name(dtype);
   if (device)
-    result += ", device=" + quoted(device->str());
-  return result + ", name=" + (name.empty() ? "None" : quoted(name)) + ")";
+    result += ", device=" + string_repr(device->str());
+  return result + ", name=" + (name.empty() ? "None" : string_repr(name)) + ")";
 }
 
 bool is_compatible_with(const TensorSpec &a, const TensorSpec &b) {

@@ -29,21 +29,15 @@ std::string bytes_of(const at::Tensor &t) {
 }
 
 std::string element_text(const c10::Scalar &element) {
-  Node node;
-  if (element.isBoolean()) {
-    node.kind = Kind::boolean;
-    node.payload.integer = element.toBool();
-  } else if (element.isFloatingPoint()) {
-    node.kind = Kind::real;
-    node.payload.real = element.toDouble();
-  } else if (element.isComplex()) {
+  if (element.isBoolean())
+    return element.toBool() ? "True" : "False";
+  if (element.isFloatingPoint())
+    return text(Signature(), {.kind = Kind::real, .payload = {.real = element.toDouble()}});
+  if (element.isComplex()) {
     const auto z = element.toComplexDouble();
     return fmt::format("({}{:+}j)", z.real(), z.imag());
-  } else {
-    node.kind = Kind::integer;
-    node.payload.integer = element.toLong();
   }
-  return text(Signature(), node);
+  return std::to_string(element.toLong());
 }
 
 } // namespace

@@ -35,6 +35,8 @@ std::string failure() {
   }
 }
 
+Verdict skipped(std::string why) { return {Verdict::Kind::skipped, std::move(why), {}}; }
+
 /// One run of the graph, and what it left.
 struct Run {
   std::vector<at::Tensor> inputs;
@@ -43,27 +45,18 @@ struct Run {
   Draws::States draws;
 };
 
-/// Puts the generators back to what they are now.
-class Redrawn {
-public:
-  explicit Redrawn(const Draws &draws) : after_body(draws.now()), draws_(draws) {}
-  ~Redrawn() { draws_.set(after_body); }
-  Redrawn(const Redrawn &) = delete;
-  Redrawn &operator=(const Redrawn &) = delete;
-  const Draws::States after_body;
-
-private:
-  const Draws &draws_;
-};
-
 class Check {
 public:
   Check(Originals &originals, const BodyRun &body)
-      : originals_(originals), body_(body), generators_(originals.draws()),
+      : originals_(originals), body_(body), after_body_(originals.draws().now()),
         graph_(body.program.graph()), gradients_(uses_gradients(*graph_.block())) {
     path_.nodes = body.outputs.nodes;
     path_.parameters = std::make_shared<Parameters>(Parameters{{"output"}, {}, {}});
   }
+
+  ~Check() { originals_.draws().set(after_body_); }
+  Check(const Check &) = delete;
+  Check &operator=(const Check &) = delete;
 
   Verdict verdict() {
     std::vector<std::int64_t> versions;
@@ -73,14 +66,14 @@ public:
     try {
       run = this->run();
     } catch (const c10::OutOfMemoryError &) {
-      return {Verdict::Kind::skipped, "there is not memory enough for it", {}};
+      return skipped("there is not memory enough for it");
     } catch (const CheckFailed &) {
       Program::take_failed_at();
       throw; // the graph is for another value: whether that is wrong, the caller knows
     } catch (...) {
       const std::string where = Program::take_failed_at();
       if (originals_.lacks_history())
-        return {Verdict::Kind::skipped, "an input that it writes has a history of gradients", {}};
+        return skipped("an input that it writes has a history of gradients");
       return wrong("the graph raises what the body does not: " + failure(),
                    where.empty() ? where : "the op at " + where);
     }
@@ -94,7 +87,7 @@ public:
       return settle(std::move(*found), run);
     if (auto found = of_gradients(run))
       return settle(std::move(*found), run);
-    if (!Draws::equal(run.draws, generators_.after_body))
+    if (!Draws::equal(run.draws, after_body_))
       return disturbed() ? another_thread()
                          : wrong("the random generator is elsewhere after the graph than after "
                                  "the body",
@@ -121,12 +114,7 @@ private:
   std::optional<Verdict> of_outputs(const Run &run) {
     for (std::size_t i = 0; i < std::min(run.outputs.size(), body_.results.size()); ++i) {
       const at::Tensor &graph = run.outputs[i], &body = body_.results[i];
-      std::string what = difference_of_kind(graph, body);
-      if (what.empty())
-        what = difference_of_memory(run, i);
-      values_ = what.empty();
-      if (what.empty())
-        what = difference(graph, body);
+      std::string what = compared(graph, body, difference_of_memory(run, i));
       if (!what.empty())
         return wrong(output_name(i) + ", " + what, maker(graph_.outputs()[i]));
     }
@@ -137,13 +125,21 @@ private:
     for (std::size_t i = 0; i < run.inputs.size(); ++i) {
       if (!originals_.is_written(i) || originals_.is_written_aside(i))
         continue;
-      const std::string what = difference(run.inputs[i], originals_.tensor(i));
-      values_ = difference_of_kind(run.inputs[i], originals_.tensor(i)).empty();
+      const std::string what = compared(run.inputs[i], originals_.tensor(i));
       if (!what.empty())
         return wrong(fmt::format("what is left in '{}', {}", name(i), what),
                      last_writer(graph_.inputs()[i]));
     }
     return std::nullopt;
+  }
+
+  /// What differs first; `other`: than kind and values. Notes whether values alone differ.
+  std::string compared(const at::Tensor &graph, const at::Tensor &body, std::string other = {}) {
+    std::string what = difference_of_kind(graph, body);
+    if (what.empty())
+      what = std::move(other);
+    values_ = what.empty();
+    return values_ ? difference(graph, body) : what;
   }
 
   /// The verdict on the `.grad`s of inputs and results after the run.
@@ -164,18 +160,12 @@ private:
     const at::Tensor &graph = grad_of(in_graph), &body = grad_of(in_body);
     if (graph.is_same(body)) // undefined, too
       return std::nullopt;
-    std::string what;
+    const char *const names[] = {"None", "a tensor"};
     values_ = false;
-    if (graph.defined() != body.defined()) {
-      what =
-          fmt::format("it is {} in the graph, and {} in the body",
-                      graph.defined() ? "a tensor" : "None", body.defined() ? "a tensor" : "None");
-    } else {
-      what = difference_of_kind(graph, body);
-      values_ = what.empty();
-      if (what.empty())
-        what = difference(graph, body);
-    }
+    const std::string what = graph.defined() == body.defined()
+                                 ? compared(graph, body)
+                                 : fmt::format("it is {} in the graph, and {} in the body",
+                                               names[graph.defined()], names[body.defined()]);
     if (what.empty())
       return std::nullopt;
     return wrong(fmt::format("what is left in '{}', {}", grad_path(name), what),
@@ -214,13 +204,11 @@ private:
   Verdict settle(Verdict found, const Run &first) {
     if (!values_)
       return found;
-    if (!Draws::equal(first.draws, generators_.after_body) && disturbed())
+    if (!Draws::equal(first.draws, after_body_) && disturbed())
       return another_thread();
     if (const jit::Node *node = uninitialised(*graph_.block()))
-      return {Verdict::Kind::skipped,
-              fmt::format("values come from memory that is not initialised ({} at {})",
-                          node->kind().toQualString(), place_of(*node)),
-              {}};
+      return skipped(fmt::format("values come from memory that is not initialised ({} at {})",
+                                 node->kind().toQualString(), place_of(*node)));
     try {
       const Run second = run();
       for (std::size_t i = 0; i < first.outputs.size(); ++i)
@@ -239,11 +227,11 @@ private:
   /// Whether another thread may have drawn random numbers while the body or the graph ran.
   bool disturbed() const { return !body_.alone; }
   static Verdict another_thread() {
-    return {Verdict::Kind::skipped, "another thread may have drawn random numbers meanwhile", {}};
+    return skipped("another thread may have drawn random numbers meanwhile");
   }
 
   static Verdict not_the_same_twice() {
-    return {Verdict::Kind::skipped, "its ops do not give the same values twice", {}};
+    return skipped("its ops do not give the same values twice");
   }
 
   static Verdict wrong(std::string what, std::string culprit) {
@@ -265,7 +253,7 @@ private:
 
   Originals &originals_;
   const BodyRun &body_;
-  const Redrawn generators_;
+  const Draws::States after_body_; ///< of the generators
   const jit::Graph &graph_;
   const bool gradients_; ///< the graph reads or changes `.grad`s
   Signature path_;       ///< the result, as the one argument `output`
@@ -276,13 +264,12 @@ private:
 
 Verdict check(Originals &originals, const BodyRun &body) {
   if (const std::string op = unrepeatable(*body.program.graph().block()); !op.empty())
-    return {
-        Verdict::Kind::skipped, fmt::format("the graph calls what can't be repeated ({})", op), {}};
+    return skipped(fmt::format("the graph calls what can't be repeated ({})", op));
   if (!originals.problem().empty())
-    return {Verdict::Kind::skipped, originals.problem(), {}};
+    return skipped(originals.problem());
   if (body.program.runs_engine())
     if (std::string why = originals.problem_of_backward(body.input_name); !why.empty())
-      return {Verdict::Kind::skipped, std::move(why), {}};
+      return skipped(std::move(why));
   return Check(originals, body).verdict();
 }
 

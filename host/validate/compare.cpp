@@ -45,6 +45,8 @@ template <class T> std::string text_of(const T &value) {
   return out.str();
 }
 
+std::string text_of(bool value) { return value ? "True" : "False"; }
+
 std::string both(const std::string &graph, const std::string &body) {
   return graph + " in the graph, " + body + " in the body";
 }
@@ -53,12 +55,6 @@ template <class T> std::string told(const char *what, const T &graph, const T &b
   if (graph == body)
     return {};
   return fmt::format("{} {}", what, both(text_of(graph), text_of(body)));
-}
-
-std::string told(const char *what, bool graph, bool body) {
-  if (graph == body)
-    return {};
-  return fmt::format("{} {}", what, both(graph ? "True" : "False", body ? "True" : "False"));
 }
 
 bool same_bits(const at::Tensor &graph, const at::Tensor &body) {

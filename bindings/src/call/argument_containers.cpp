@@ -1,14 +1,14 @@
 #include "call/argument_containers.h"
 
+#include "base/checked.h"
 #include "base/errors.h"
 #include "base/kinds.h"
+#include "pytree/pytree.h"
 
 #include <algorithm>
 
 namespace tracehost::python {
 namespace {
-
-constexpr int kDeep = 200;
 
 ContainerPath behind(const ContainerPath &path, PyObject *step, bool keyed) {
   ContainerPath result = copy(path);
@@ -18,10 +18,8 @@ ContainerPath behind(const ContainerPath &path, PyObject *step, bool keyed) {
 }
 
 Owned shallow_copy(PyObject *container) {
-  Owned made(PyDict_CheckExact(container) ? PyDict_Copy(container) : PySequence_List(container));
-  if (!made)
-    rethrow();
-  return made;
+  return checked(PyDict_CheckExact(container) ? PyDict_Copy(container)
+                                              : PySequence_List(container));
 }
 
 /// Calls `f` with each value that an exact list, dict or tuple holds.
@@ -140,8 +138,8 @@ ArgumentContainers::ArgumentContainers(const Bound &bound, std::size_t fixed) {
       add(value, {i, {}, {}}, 0);
 }
 
-void ArgumentContainers::add(PyObject *value, ContainerPath path, int depth) {
-  if (depth > kDeep || (!is_container(value) && !PyTuple_CheckExact(value)))
+void ArgumentContainers::add(PyObject *value, ContainerPath path, std::size_t depth) {
+  if (depth > kDeepest || (!is_container(value) && !PyTuple_CheckExact(value)))
     return;
   if (is_container(value) && !known_.insert(value).second)
     return;
@@ -179,20 +177,14 @@ bool ArgumentContainers::compare() {
   return any;
 }
 
-void ArgumentContainers::put_back() const {
+void ArgumentContainers::put(Owned Container::*content) const {
   for (const Container &container : all_)
     if (container.after)
-      static_cast<void>(restore(container.object.get(), container.before.get()));
+      static_cast<void>(restore(container.object.get(), (container.*content).get()));
 }
 
-void ArgumentContainers::put_again() const {
-  for (const Container &container : all_)
-    if (container.after)
-      static_cast<void>(restore(container.object.get(), container.after.get()));
-}
-
-bool ArgumentContainers::holds_container(PyObject *value, int depth) const {
-  bool found = known_.contains(value) || depth > kDeep;
+bool ArgumentContainers::holds_container(PyObject *value, std::size_t depth) const {
+  bool found = known_.contains(value) || depth > kDeepest;
   each(value, [&](PyObject *item) { found = found || holds_container(item, depth + 1); });
   return found;
 }
@@ -234,9 +226,7 @@ ArgumentContainers::change(Container &container) const {
       change.keys.emplace_back(Py_NewRef(key));
     }
   }
-  Owned tuple(PyList_AsTuple(values.get()));
-  if (!tuple)
-    rethrow();
+  Owned tuple = checked(PyList_AsTuple(values.get()));
   if (PyDict_CheckExact(before)) { // the stores must leave the order that the body left
     const Owned tried = shallow_copy(before);
     if (!apply(change, tried.get(), tuple.get()))
@@ -260,13 +250,11 @@ bool ArgumentContainers::share(PyObject *a, PyObject *b) const {
   return std::any_of(of_a.begin(), of_a.end(), [&](PyObject *one) { return of_b.contains(one); });
 }
 
-ContainerUses::~ContainerUses() {
-  if (!python_alive()) {
-    static_cast<void>(lists_.release()); // leaked on purpose
+void ContainerUses::Delete::operator()(ContainerUses *uses) const {
+  if (!python_alive())
     return;
-  }
   const WithGil gil;
-  lists_.reset();
+  delete uses;
 }
 
 } // namespace tracehost::python

@@ -54,24 +54,16 @@ struct ContainerChange {
 /// where it is not as the trace's was before.
 bool apply(const ContainerChange &change, PyObject *container, PyObject *values);
 
-/// What a Specialization does to its calls' containers, and which of them its result holds. Deletes
-/// Python objects: its destructor takes the GIL.
-class ContainerUses {
-public:
-  struct Lists {
-    std::vector<ContainerChange> changes;
-    std::vector<ContainerPath> given; ///< those in the result: numbered behind the roots
+/// What a Specialization does to its calls' containers, and which of them its result holds.
+struct ContainerUses {
+  /// Takes the GIL; once Python has ended, the objects are leaked.
+  struct Delete {
+    void operator()(ContainerUses *uses) const;
   };
-  ContainerUses() : lists_(std::make_unique<Lists>()) {}
-  ~ContainerUses();
-  ContainerUses(const ContainerUses &) = delete;
-  ContainerUses &operator=(const ContainerUses &) = delete;
-  Lists &operator*() const { return *lists_; }
-  Lists *operator->() const { return lists_.get(); }
-
-private:
-  std::unique_ptr<Lists> lists_;
+  std::vector<ContainerChange> changes;
+  std::vector<ContainerPath> given; ///< those in the result: numbered behind the roots
 };
+using OwnedContainerUses = std::unique_ptr<ContainerUses, ContainerUses::Delete>;
 
 /// Those of one call, at its trace.
 class ArgumentContainers {
@@ -88,9 +80,8 @@ public:
   std::vector<PyObject *> objects() const;
   /// Notes what the body has changed, and whether it has changed any.
   bool compare();
-  /// All contents as they were before the body; as they were after.
-  void put_back() const;
-  void put_again() const;
+  /// All contents that have changed as they were before the body, or after it.
+  void put(Owned Container::*content) const;
   /// The change, with its new values: a tuple, a new reference. Nullopt where a later call could
   /// not do the same. The reasons: a key that is no constant; an order of keys that no store makes;
   /// one of the arguments' own containers in another place.
@@ -99,8 +90,8 @@ public:
   bool share(PyObject *a, PyObject *b) const;
 
 private:
-  void add(PyObject *value, ContainerPath path, int depth);
-  bool holds_container(PyObject *value, int depth) const;
+  void add(PyObject *value, ContainerPath path, std::size_t depth);
+  bool holds_container(PyObject *value, std::size_t depth) const;
   void collect(PyObject *value, std::unordered_set<PyObject *> &into) const;
 
   std::vector<Container> all_;

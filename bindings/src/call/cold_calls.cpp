@@ -49,7 +49,7 @@ bool warn_went_on(const PythonFunction &f, const PythonCall &call) {
 
 PyObject *call_eagerly(PythonFunction &f, const Arguments &a) {
   f.core->counters()->eager.fetch_add(1, std::memory_order_relaxed);
-  return PyObject_Vectorcall(f.callable, a.args, a.nargsf & ~PY_VECTORCALL_ARGUMENTS_OFFSET,
+  return PyObject_Vectorcall(f.callable.get(), a.args, a.nargsf & ~PY_VECTORCALL_ARGUMENTS_OFFSET,
                              a.kwnames);
 }
 
@@ -110,7 +110,7 @@ PyObject *call_failed(PythonFunction &f, const PythonCall &call, const Arguments
 }
 
 PyObject *call_plainly(PythonFunction &f, const Arguments &a, const std::string &around) {
-  if (!around.empty() && f.plain.insert(around).second) {
+  if (!around.empty() && f.warned.insert("plain " + around).second) {
     const std::string message =
         fmt::format("{} runs as plain Python under {}, which needs the ops themselves. Calls "
                     "outside of that run graphs.",

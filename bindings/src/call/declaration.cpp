@@ -1,5 +1,6 @@
 #include "call/declaration.h"
 
+#include "base/checked.h"
 #include "base/errors.h"
 #include "base/object.h"
 #include "pytree/tensor_spec.h"
@@ -26,12 +27,9 @@ namespace {
 /// tracehost's.
 [[noreturn]] void rethrow_at_call() {
   if (PyErr_ExceptionMatches(errors().signature)) {
-    PyObject *type = nullptr, *value = nullptr, *traceback = nullptr;
-    PyErr_Fetch(&type, &value, &traceback);
-    PyErr_NormalizeException(&type, &value, &traceback);
-    PyException_SetTraceback(value, Py_None);
-    Py_XDECREF(traceback);
-    PyErr_Restore(type, value, nullptr);
+    Owned error = take_error();
+    PyException_SetTraceback(error.get(), Py_None);
+    set_error(std::move(error));
   }
   rethrow();
 }
@@ -47,7 +45,7 @@ PyObject *Declaration::convert(const Binder &binder, const Bound &bound) const {
   };
   const py::tuple values = tuple_of(bound.values, binder.fixed());
   const py::tuple extra = tuple_of(bound.extra, bound.extra_count);
-  const Owned made(PyObject_CallMethod(object_, "convert", "OOO", values.ptr(), extra.ptr(),
+  const Owned made(PyObject_CallMethod(object_.get(), "convert", "OOO", values.ptr(), extra.ptr(),
                                        trace::active() ? Py_True : Py_False));
   if (!made)
     rethrow_at_call();

@@ -16,9 +16,6 @@ class Declaration {
 public:
   /// Keeps `object`. Throws.
   explicit Declaration(PyObject *object);
-  ~Declaration() { Py_XDECREF(object_); }
-  Declaration(const Declaration &) = delete;
-  Declaration &operator=(const Declaration &) = delete;
 
   /// The call's values as declared, in the order of the parameters: a new tuple. Null if they are
   /// so already. Throws SignatureError for what does not fit. Runs Python.
@@ -29,11 +26,11 @@ public:
   void make_dynamic(Signature &signature) const;
 
   /// What the user declared: a tuple; new reference.
-  PyObject *input_signature() const { return PyObject_GetAttrString(object_, "signature"); }
-  PyObject *object() const { return object_; } ///< for the garbage collector
+  PyObject *input_signature() const { return PyObject_GetAttrString(object_.get(), "signature"); }
+  PyObject *object() const { return object_.get(); } ///< for the garbage collector
 
 private:
-  PyObject *object_;                           ///< strong
+  Owned object_;
   std::vector<std::vector<TensorSpec>> specs_; ///< by parameter, in the order of its tensors
 };
 

@@ -1,5 +1,6 @@
 #include "call/function_type.h"
 
+#include "base/checked.h"
 #include "base/errors.h"
 #include "base/object.h"
 #include "call/instances.h"
@@ -37,7 +38,7 @@ PyObject *make(PyTypeObject *type, PyObject *, PyObject *);
   Owned own(weak ? make(Py_TYPE(self), nullptr, nullptr) : nullptr);
   if (!own || initialise(own.get(), of_class->arguments, nullptr))
     return nullptr;
-  cast(own.get())->function->instance = Py_NewRef(weak.get());
+  cast(own.get())->function->instance = Owned(Py_NewRef(weak.get()));
   cast(own.get())->dict = Py_XNewRef(of_class->dict);
   if (!of_class->instances)
     of_class->instances = new Instances;
@@ -109,7 +110,7 @@ int visit_references(PyObject *self, visitproc visit, void *arg) {
     if (const int stop = cast(self)->instances->traverse(visit, arg))
       return stop;
   if (const auto *f = cast(self)->function) {
-    Py_VISIT(f->callable);
+    Py_VISIT(f->callable.get());
     if (f->declaration)
       Py_VISIT(f->declaration->object());
     if (const int stop = f->binder.traverse(visit, arg))
@@ -130,7 +131,7 @@ int clear(PyObject *self) {
     f->drop_evicted();
     f->declaration.reset();
     f->function = nullptr;
-    Py_CLEAR(f->callable);
+    f->callable = Owned();
   }
   return 0;
 }
@@ -203,13 +204,6 @@ PyObject *clear_cache(PyObject *self, PyObject *) {
   Py_RETURN_NONE;
 }
 
-PyObject *reduce(PyObject *self, PyObject *) {
-  PyObject *module = PyImport_ImportModule("tracehost._function");
-  PyObject *result = module ? PyObject_CallMethod(module, "reduce", "O", self) : nullptr;
-  Py_XDECREF(module);
-  return result;
-}
-
 PyObject *repr(PyObject *self) {
   const Counters *found = counters(self);
   if (!found)
@@ -226,10 +220,10 @@ PyObject *get_python_function(PyObject *self, void *) {
     return nullptr;
   const PythonFunction &f = *cast(self)->function;
   PyObject *instance = f.bound_to();
-  return instance ? PyMethod_New(f.callable, instance) : Py_NewRef(f.callable);
+  return instance ? PyMethod_New(f.callable.get(), instance) : Py_NewRef(f.callable.get());
 }
 PyObject *get_body(PyObject *self, void *) {
-  return counters(self) ? Py_NewRef(cast(self)->function->callable) : nullptr;
+  return counters(self) ? Py_NewRef(cast(self)->function->callable.get()) : nullptr;
 }
 PyObject *get_name(PyObject *self, void *) {
   const Counters *c = counters(self);
@@ -244,14 +238,8 @@ PyObject *get_input_signature(PyObject *self, void *) {
 
 PyObject *copy(PyObject *self, PyObject *) { return Py_NewRef(self); }
 
-PyObject *deep_copy(PyObject *self, PyObject *memo) {
-  const Owned module(PyImport_ImportModule("tracehost._function"));
-  return module.get() ? PyObject_CallMethod(module.get(), "deep_copy", "OO", self, memo) : nullptr;
-}
-
 PyMethodDef methods[] = {
     {"__copy__", copy, METH_NOARGS, nullptr},
-    {"__deepcopy__", deep_copy, METH_O, nullptr},
     {"tracing_count", tracing_count, METH_NOARGS,
      "tracing_count() -> int\n\nTraces ever made, evicted ones included, inlined ones not."},
     {"experimental_get_tracing_count", tracing_count, METH_NOARGS,
@@ -264,7 +252,6 @@ PyMethodDef methods[] = {
      "`trace_ms` is in milliseconds."},
     {"clear", clear_cache, METH_NOARGS,
      "clear()\n\nDrops all specializations, of a method those of all instances; counters stay."},
-    {"__reduce__", reduce, METH_NOARGS, nullptr},
     {"__class_getitem__", Py_GenericAlias, METH_O | METH_CLASS,
      "Function[[int], Tensor], for annotations."},
     {}};
@@ -312,14 +299,12 @@ void set_from_failed_run(const std::string &name) {
   const std::string where = Program::take_failed_at();
   if (where.empty())
     return;
-  PyObject *type = nullptr, *value = nullptr, *traceback = nullptr;
-  PyErr_Fetch(&type, &value, &traceback);
-  PyErr_NormalizeException(&type, &value, &traceback);
+  Owned error = take_error();
   const Owned cells(PyImport_ImportModule("tracehost._cells"));
   const Owned note(PyObject_CallMethod(cells.get(), "in_cells", "s",
                                        fmt::format("in {}, the op at {}", name, where).c_str()));
-  const Owned done(PyObject_CallMethod(value, "add_note", "O", note.get()));
-  PyErr_Restore(type, value, traceback);
+  const Owned done(PyObject_CallMethod(error.get(), "add_note", "O", note.get()));
+  set_error(std::move(error));
 }
 
 PyObject *make_function_type() {
@@ -338,10 +323,7 @@ PyObject *make_function_type() {
   PyType_Spec spec{"tracehost.Function", sizeof(FunctionObject), 0,
                    // Not METHOD_DESCRIPTOR: a call on an instance has to find that one's Function.
                    Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_HAVE_VECTORCALL, slots};
-  PyObject *type = PyType_FromSpec(&spec);
-  if (!type)
-    rethrow();
-  return type;
+  return checked(PyType_FromSpec(&spec)).release();
 }
 
 void show(PyObject *type, const char *name, PyObject *value) {

@@ -1,10 +1,10 @@
 #include "call/plain_calls.h"
 
-#include "base/lazy.h"
 #include "base/object.h"
 #include "base/origin.h"
 
 #include <ATen/SavedTensorHooks.h>
+#include <c10/util/ScopeExit.h>
 #include <torch/csrc/PyInterpreter.h>
 
 #include <string_view>
@@ -15,36 +15,23 @@ namespace {
 
 thread_local const PythonFunction *traced_ahead = nullptr;
 
-/// A function of a module, asked at each miss.
-struct Asked {
-  Asked(const char *module_name, const char *function_name)
-      : module(PyUnicode_InternFromString(module_name)),
-        function(PyUnicode_InternFromString(function_name)) {}
-  PyObject *module, *function;
-};
-
-/// What the function answers when it is called with nothing; null where the module is not imported.
-/// Leaves no error.
-Owned answer_of(const Asked &asked) {
-  PyObject *module = PyDict_GetItem(PyImport_GetModuleDict(), asked.module); // borrowed
+/// What a function of the module answers when it is called with nothing; null where the module is
+/// not imported. Leaves no error.
+Owned answer_of(const char *module_name, const char *function) {
+  PyObject *module = PyDict_GetItemString(PyImport_GetModuleDict(), module_name); // borrowed
   const KeepError keep;
-  Owned answer(module ? PyObject_CallMethodNoArgs(module, asked.function) : nullptr);
+  Owned answer(module ? PyObject_CallMethod(module, function, nullptr) : nullptr);
   PyErr_Clear();
   return answer;
 }
 
 bool in_symbolic_trace() {
-  static constinit Lazy<Asked> asked;
-  return answer_of(asked([] {
-           return Asked("torch.fx._symbolic_trace", "is_fx_symbolic_tracing");
-         })).get() == Py_True;
+  return answer_of("torch.fx._symbolic_trace", "is_fx_symbolic_tracing").get() == Py_True;
 }
 
 /// torch.compile takes the frames of this thread, and so the body's.
 bool is_compiling() {
-  static constinit Lazy<Asked> asked;
-  const Owned callback = answer_of(
-      asked([] { return Asked("torch._C._dynamo.eval_frame", "get_eval_frame_callback"); }));
+  const Owned callback = answer_of("torch._C._dynamo.eval_frame", "get_eval_frame_callback");
   return callback && PyCallable_Check(callback.get());
 }
 
@@ -57,18 +44,6 @@ bool in_checkpoint() {
   PyErr_Clear();
   return module && std::string_view(utf8(module.get())) == "torch.utils.checkpoint";
 }
-
-/// Hooks for tensors that are saved for backward do not run.
-class NoSavedTensorHooks {
-public:
-  NoSavedTensorHooks() : before_(at::SavedTensorDefaultHooks::set_tracing(true)) {}
-  ~NoSavedTensorHooks() { at::SavedTensorDefaultHooks::set_tracing(before_); }
-  NoSavedTensorHooks(const NoSavedTensorHooks &) = delete;
-  NoSavedTensorHooks &operator=(const NoSavedTensorHooks &) = delete;
-
-private:
-  const bool before_;
-};
 
 } // namespace
 
@@ -97,7 +72,9 @@ void check_what_is_passed(std::span<PyObject *const> tensors) {
 }
 
 bool trace_ahead(PyObject *function, PyObject *const *args, std::size_t nargsf, PyObject *kwnames) {
-  const NoSavedTensorHooks off;
+  const bool before = at::SavedTensorDefaultHooks::set_tracing(true); // no hook runs
+  const auto restore =
+      c10::make_scope_exit([&] { at::SavedTensorDefaultHooks::set_tracing(before); });
   const Owned request(PyObject_GetAttrString(function, "get_concrete_function"));
   const Owned made(request ? PyObject_Vectorcall(request.get(), args,
                                                  nargsf & ~PY_VECTORCALL_ARGUMENTS_OFFSET, kwnames)

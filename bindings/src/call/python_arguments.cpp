@@ -1,4 +1,5 @@
 #include "base/autograph.h"
+#include "base/checked.h"
 #include "base/errors.h"
 #include "base/object.h"
 #include "call/plain_calls.h"
@@ -7,7 +8,6 @@
 #include "pytree/user_type.h"
 
 #include <fmt/format.h>
-#include <pybind11/pybind11.h>
 
 /// The slow part of PythonCall's arguments. Raises where they do not bind, converts them to what
 /// was declared, and passes them to the body.
@@ -16,23 +16,15 @@ namespace tracehost::python {
 
 bool PythonCall::reject_arguments() {
   // Python's own binding has the words for it.
-  namespace py = pybind11;
-  try {
-    py::tuple args(positional_);
-    py::dict kwargs;
-    for (std::size_t i = 0; i < positional_; ++i)
-      args[i] = py::reinterpret_borrow<py::object>(args_[i]);
-    for (Py_ssize_t i = 0; kwnames_ && i < PyTuple_GET_SIZE(kwnames_); ++i)
-      kwargs[py::handle(PyTuple_GET_ITEM(kwnames_, i))] =
-          py::reinterpret_borrow<py::object>(args_[positional_ + static_cast<std::size_t>(i)]);
-    py::module_::import("tracehost._function")
-        .attr("reject_arguments")(py::handle(function_.callable), function_.declaration != nullptr,
-                                  args, kwargs);
+  std::vector<PyObject *> all = {function_.callable.get(),
+                                 function_.declaration ? Py_True : Py_False};
+  const Py_ssize_t named = kwnames_ ? PyTuple_GET_SIZE(kwnames_) : 0;
+  all.insert(all.end(), args_, args_ + positional_ + named);
+  const Owned module(PyImport_ImportModule("tracehost._function"));
+  const Owned reject(module ? PyObject_GetAttrString(module.get(), "reject_arguments") : nullptr);
+  if (reject && Owned(PyObject_Vectorcall(reject.get(), all.data(), 2 + positional_, kwnames_)))
     PyErr_Format(PyExc_TypeError, "%s: the arguments do not fit the parameters",
                  function_.name.c_str());
-  } catch (...) {
-    set_from_current_exception();
-  }
   return false;
 }
 
@@ -45,7 +37,7 @@ bool PythonCall::convert(const Conversion &conversion) {
       made->values.push_back(conversion(parameter, value));
     } catch (...) {
       rethrow_about(
-          fmt::format("argument '{}'", utf8(function_.binder.parameters()[parameter].name)));
+          fmt::format("argument '{}'", utf8(function_.binder.parameters()[parameter].name.get())));
     }
     made->args.push_back(made->values.back().get());
     changed |= made->args.back() != value;
@@ -63,16 +55,14 @@ bool PythonCall::convert(const Conversion &conversion) {
     } else {
       add(index, bound_.values[place++]);
       if (p.kind == Parameter::Kind::keyword)
-        names.push_back(p.name);
+        names.push_back(p.name.get());
     }
     ++index;
   }
   if (!changed)
     return false;
   if (!names.empty()) {
-    made->names = Owned(PyTuple_New(static_cast<Py_ssize_t>(names.size())));
-    if (!made->names)
-      rethrow();
+    made->names = checked(PyTuple_New(static_cast<Py_ssize_t>(names.size())));
     for (std::size_t i = 0; i < names.size(); ++i)
       PyTuple_SET_ITEM(made->names.get(), static_cast<Py_ssize_t>(i), Py_NewRef(names[i]));
   }
@@ -101,8 +91,8 @@ PyObject *PythonCall::call_body() {
   const bool traced = trace::active() && !trace::abandoned();
   const Converting converting(traced && function_.autograph);
   if (!Converting::now())
-    return PyObject_Vectorcall(function_.callable, args_, positional_, kwnames_);
-  const Owned body = converted(function_.callable);
+    return PyObject_Vectorcall(function_.callable.get(), args_, positional_, kwnames_);
+  const Owned body = converted(function_.callable.get());
   PyObject *result = body ? PyObject_Vectorcall(body.get(), args_, positional_, kwnames_) : nullptr;
   if (!result)
     clean_traceback();
@@ -148,7 +138,7 @@ PyObject *PythonTrace::call_with_placeholders() {
     return has_user_type(Py_TYPE(leaf)) ? seen_by_body(values_.of(leaf), argument) : nullptr;
   });
   call.convert([&](std::size_t parameter, PyObject *value) {
-    argument = utf8(function_.binder.parameters()[parameter].name);
+    argument = utf8(function_.binder.parameters()[parameter].name.get());
     return value == function_.bound_to() ? Owned(Py_NewRef(value)) : rebuild.value(value);
   });
   return call.call_body();

@@ -10,6 +10,7 @@
 #include "program/stack_pool.h"
 #include "pytree/results.h"
 #include "pytree/tensor_match.h"
+#include "signature/tensor_fit.h"
 #include "trace/tracer.h"
 
 #include <torch/csrc/autograd/python_variable.h>
@@ -87,6 +88,21 @@ TraceSession &PythonCall::session() { return trace(); }
 
 bool PythonCall::has_run() const { return trace_ && trace_->has_run(); }
 
+namespace {
+
+/// Whether the body read more of its inputs than what each call compares.
+bool reads_inputs(const Signature &signature) {
+  return !signature.conditions.empty() || signature.reads_strides || signature.reads_leaf ||
+         !signature.values.empty() || !signature.grads.empty();
+}
+
+[[gnu::noinline]] bool inputs_fit(const Signature &signature, const GraphInputs &inputs) {
+  return conditions_hold(signature, inputs) &&
+         reads_hold(signature, signature.slots.size() + signature.captures.size(), inputs);
+}
+
+} // namespace
+
 bool PythonCall::verify(Specialization &specialization, torch::jit::Stack &stack) {
   const Signature &signature = specialization.signature;
   if (!(signature.context == context) || !matches(signature, function_.binder, bound_, found_))
@@ -98,17 +114,10 @@ bool PythonCall::verify(Specialization &specialization, torch::jit::Stack &stack
     return false;
   if (!signature.captures.empty() && !captures_match(specialization, state, found_.tensors))
     return false;
-  if (!signature.conditions.empty() && !conditions_hold(signature, state, found_.tensors))
-      [[unlikely]]
-    return false;
-  if ((signature.reads_strides || signature.reads_leaf) && !reads_match(signature, state))
-      [[unlikely]]
-    return false;
   if (!state.absent.empty() && !are_absent(state.absent)) [[unlikely]]
     return false;
-  if (!signature.values.empty() && !values_hold(signature, state)) [[unlikely]]
-    return false;
-  if (!signature.grads.empty() && !grads_hold(signature, state)) [[unlikely]]
+  if (reads_inputs(signature) && !inputs_fit(signature, {found_.tensors, state.guards->captures()}))
+      [[unlikely]]
     return false;
   for (PyObject *t : found_.tensors)
     stack.emplace_back(THPVariable_Unpack(t));
@@ -128,46 +137,6 @@ bool PythonCall::are_absent(const std::vector<PyObject *> &names) const {
       if (PyDict_Contains(*attributes, name) != 0)
         return false;
   }
-  return true;
-}
-
-bool PythonCall::conditions_hold(const Signature &signature, const PythonState &state,
-                                 std::span<PyObject *const> slots) {
-  struct Sizes final : SizeSource {
-    Sizes(std::span<PyObject *const> slots, std::span<PyObject *const> captures)
-        : slots(slots), captures(captures) {}
-    std::int64_t size(std::int32_t input, std::int32_t dimension) const override {
-      const auto i = static_cast<std::size_t>(input);
-      PyObject *tensor = i < slots.size() ? slots[i] : captures[i - slots.size()];
-      return THPVariable_Unpack(tensor).unsafeGetTensorImpl()->size(dimension);
-    }
-    std::span<PyObject *const> slots, captures;
-  };
-  const Sizes sizes(slots, state.guards->captures());
-  for (const SizeCondition &condition : signature.conditions)
-    if (!holds(condition, sizes))
-      return false;
-  return true;
-}
-
-bool PythonCall::values_hold(const Signature &signature, const PythonState &state) const {
-  const std::size_t slots = found_.tensors.size();
-  const auto captured = state.guards->captures();
-  for (const ValueGuard &guard : signature.values)
-    if (!holds(guard, THPVariable_Unpack(guard.input < slots ? found_.tensors[guard.input]
-                                                             : captured[guard.input - slots])))
-      return false;
-  return true;
-}
-
-bool PythonCall::grads_hold(const Signature &signature, const PythonState &state) const {
-  const std::size_t slots = found_.tensors.size();
-  const auto captured = state.guards->captures();
-  for (const GradRead &read : signature.grads)
-    if (read.state !=
-        grad_state(THPVariable_Unpack(read.input < slots ? found_.tensors[read.input]
-                                                         : captured[read.input - slots])))
-      return false;
   return true;
 }
 
@@ -192,34 +161,6 @@ bool PythonCall::captures_match(const Specialization &specialization, const Pyth
   return true;
 }
 
-namespace {
-
-/// What is compared only where the body read it.
-bool has_read(const Signature &signature, PyObject *object, const TensorMeta &meta) {
-  const at::Tensor &t = THPVariable_Unpack(object);
-  return (!signature.reads_leaf || t.is_leaf() == meta.is_leaf) &&
-         (!signature.reads_strides || t.layout() != at::kStrided ||
-          t.strides() == c10::IntArrayRef(meta.strides) ||
-          (meta.dynamic && meta.contiguous && t.is_contiguous()));
-}
-
-} // namespace
-
-bool PythonCall::reads_match(const Signature &signature, const PythonState &state) {
-  for (std::size_t i = 0; i < found_.tensors.size(); ++i)
-    if (!has_read(signature, found_.tensors[i], signature.slots[i]))
-      return false;
-  return captured_reads_match(signature, state);
-}
-
-bool PythonCall::captured_reads_match(const Signature &signature, const PythonState &state) {
-  const auto captured = state.guards->captures();
-  for (std::size_t i = 0; i < signature.captures.size(); ++i)
-    if (!has_read(signature, captured[i], signature.captures[i].meta))
-      return false;
-  return true;
-}
-
 void PythonCall::execute(const Specialization &specialization, torch::jit::Stack &stack,
                          Begun *begun) {
   auto &state = static_cast<PythonState &>(*specialization.front_end);
@@ -230,7 +171,7 @@ void PythonCall::execute(const Specialization &specialization, torch::jit::Stack
   std::vector<Owned> changed;
   if (state.containers) {
     find_containers(specialization); // a change may take one out of another
-    for (const ContainerChange &change : (*state.containers)->changes) {
+    for (const ContainerChange &change : state.containers->changes) {
       PyObject *found = find(change.path, bound_, function_.binder.fixed());
       if (!found)
         raise(PyExc_RuntimeError, function_.name + ": another thread has changed its arguments");
@@ -241,7 +182,7 @@ void PythonCall::execute(const Specialization &specialization, torch::jit::Stack
   if (!state.guards->store(holders, stack))
     rethrow();
   for (std::size_t i = 0; i < changed.size(); ++i) {
-    const ContainerChange &change = (*state.containers)->changes[i];
+    const ContainerChange &change = state.containers->changes[i];
     const Owned values(build_result(change.values, stack));
     if (!values || !apply(change, changed[i].get(), values.get()))
       rethrow();
@@ -255,7 +196,7 @@ std::span<PyObject *const> PythonCall::find_containers(const Specialization &ser
     return containers_;
   containers_.clear();
   if (state.containers)
-    for (const ContainerPath &path : (*state.containers)->given) {
+    for (const ContainerPath &path : state.containers->given) {
       held_.emplace_back(Py_XNewRef(find(path, bound_, function_.binder.fixed())));
       containers_.push_back(held_.back().get());
     }
@@ -267,7 +208,7 @@ void PythonCall::find_handed_out(const Specialization &served) {
   const auto &state = static_cast<const PythonState &>(*served.front_end);
   if (!state.guards->hands_out())
     return;
-  const std::size_t of_arguments = state.containers ? (*state.containers)->given.size() : 0;
+  const std::size_t of_arguments = state.containers ? state.containers->given.size() : 0;
   find_containers(served);
   containers_.resize(of_arguments); // a validated call asks twice
   found_.roots.resize(state.roots);

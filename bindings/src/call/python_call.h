@@ -6,6 +6,7 @@
 #include "pytree/pytree.h"
 
 #include <Python.h>
+#include <torch/csrc/autograd/python_variable.h>
 
 #include <functional>
 #include <memory>
@@ -15,6 +16,14 @@
 namespace tracehost::python {
 
 class PythonTrace;
+
+/// The inputs of a graph: a tensor by its index among the slots and then the captures.
+struct GraphInputs {
+  std::span<PyObject *const> slots, captures;
+  const at::Tensor &operator()(std::uint32_t index) const {
+    return THPVariable_Unpack(index < slots.size() ? slots[index] : captures[index - slots.size()]);
+  }
+};
 
 /// One call from Python: the core's Body for it, on the C stack of that call. python_call.cpp
 /// describes how the hot call runs. What only a miss needs is in a PythonTrace, which the miss
@@ -65,12 +74,6 @@ private:
   bool captures_match(const Specialization &specialization, const PythonState &state,
                       std::span<PyObject *const> tensors);
   bool are_absent(const std::vector<PyObject *> &names) const;
-  static bool conditions_hold(const Signature &signature, const PythonState &state,
-                              std::span<PyObject *const> slots);
-  bool values_hold(const Signature &signature, const PythonState &state) const;
-  bool grads_hold(const Signature &signature, const PythonState &state) const;
-  bool reads_match(const Signature &signature, const PythonState &state);
-  static bool captured_reads_match(const Signature &signature, const PythonState &state);
   std::span<PyObject *const> find_containers(const Specialization &served);
   void find_handed_out(const Specialization &served);
   static void run_program(const Specialization &specialization, PythonState &state,

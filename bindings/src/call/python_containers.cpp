@@ -6,6 +6,7 @@
 
 #include "trace/tracer.h"
 
+#include <c10/util/ScopeExit.h>
 #include <torch/csrc/autograd/python_variable.h>
 
 #include <fmt/format.h>
@@ -72,11 +73,9 @@ std::vector<PyObject *> PythonTrace::containers_at_trace() const {
 void PythonTrace::compare_containers() {
   if (!containers_ || !containers_->compare())
     return check_arguments_unchanged();
-  containers_->put_back();
-  struct Again {
-    ~Again() { containers.put_again(); }
-    const ArgumentContainers &containers;
-  } again{*containers_};
+  using Container = ArgumentContainers::Container;
+  containers_->put(&Container::before);
+  const auto again = c10::make_scope_exit([&] { containers_->put(&Container::after); });
   check_arguments_unchanged();
 }
 
@@ -93,39 +92,30 @@ void PythonTrace::repeat_change(ArgumentContainers::Container &container, BodyRe
   const std::size_t parameter =
       std::min(container.path.argument, function_.parameters->names.size() - 1);
   auto found = containers_->change(container);
-  if (!found || containers_->share(found->second.get(), result_))
+  if (!found || containers_->share(found->second.get(), result_.get()))
     reject_change(parameter);
   auto &[change, values] = *found;
-  std::vector<Owned> tensors;
-  try {
-    change.values =
-        describe_result(values.get(), function_.name, tensors, {flattened_.roots, false});
-  } catch (const python_error &) {
+  const std::size_t first = result.tensors.size();
+  auto outputs = as_outputs(values.get(), function_.name, {flattened_.roots}, result.tensors);
+  if (!outputs)
     reject_change(parameter);
-  }
-  for (Node &node : change.values.nodes)
-    if (node.kind == Kind::tensor)
-      node.payload.slot += static_cast<std::uint32_t>(result.tensors.size());
+  change.values = std::move(*outputs);
   bool differs = returns_numbers(change.values);
-  for (const Owned &t : tensors) {
-    if (!can_be_wrapped(t.get()))
-      reject_change(parameter);
-    result.tensors.push_back(THPVariable_Unpack(t.get()));
-    differs |= !trace::in_eager(result.tensors.back()).is_same(result.tensors.back());
-  }
+  for (std::size_t i = first; i < result.tensors.size(); ++i)
+    differs |= !trace::in_eager(result.tensors[i]).is_same(result.tensors[i]);
   if (!uses_)
-    uses_.emplace();
+    uses_.reset(new ContainerUses);
   if (differs) { // a number of the graph is one for the caller
     const trace::PausedWithData paused;
-    torch::jit::Stack outputs;
+    torch::jit::Stack stack;
     for (const at::Tensor &t : result.tensors)
-      outputs.emplace_back(trace::in_eager(t));
-    const Owned built(build_result(change.values, outputs));
+      stack.emplace_back(trace::in_eager(t));
+    const Owned built(build_result(change.values, stack));
     PyObject *object = container.object.get();
     if (!built || !restore(object, container.before.get()) || !apply(change, object, built.get()))
       rethrow();
   }
-  (*uses_)->changes.push_back(std::move(change));
+  uses_->changes.push_back(std::move(change));
 }
 
 /// The result's containers are numbered among themselves from here on: those of the arguments
@@ -146,9 +136,9 @@ void PythonTrace::note_given(OutputSpec &outputs) {
     node.reserved[1] = place < 255 ? static_cast<std::uint8_t>(place + 1) : 0; // it is a byte
   }
   if (!used.empty() && !uses_)
-    uses_.emplace();
+    uses_.reset(new ContainerUses);
   for (const std::size_t number : used)
-    (*uses_)->given.push_back(copy(containers_->all()[number].path));
+    uses_->given.push_back(copy(containers_->all()[number].path));
 }
 
 } // namespace tracehost::python

@@ -97,11 +97,6 @@ void PythonTrace::blocking(const std::function<void()> &wait) {
   wait();
 }
 
-Site PythonTrace::caller() {
-  const WithGil gil;
-  return user_line();
-}
-
 std::string PythonTrace::current_error() {
   const WithGil gil;
   try {

@@ -1,4 +1,5 @@
 #include "call/python_function.h"
+
 #include "base/errors.h"
 #include "base/object.h"
 #include "pytree/leaf.h"
@@ -8,21 +9,17 @@
 #include <fmt/format.h>
 #include <pybind11/pybind11.h>
 
+#include <algorithm>
+#include <array>
+#include <iterator>
+
 namespace tracehost::python {
 namespace {
 
-Parameters::Kind core_kind(Parameter::Kind kind) {
-  switch (kind) {
-  case Parameter::Kind::var_positional:
-    return Parameters::Kind::var_positional;
-  case Parameter::Kind::keyword:
-    return Parameters::Kind::keyword;
-  case Parameter::Kind::var_keyword:
-    return Parameters::Kind::var_keyword;
-  default:
-    return Parameters::Kind::positional;
-  }
-}
+/// By Parameter::Kind.
+constexpr std::array<Parameters::Kind, 5> kCoreKinds = {
+    Parameters::Kind::positional, Parameters::Kind::positional, Parameters::Kind::var_positional,
+    Parameters::Kind::keyword, Parameters::Kind::var_keyword};
 
 /// As a leaf's text; of what may run a user's `__repr__` only that there is one.
 std::string default_text(PyObject *value) {
@@ -60,15 +57,11 @@ PythonFunction::PythonFunction(PyObject *wrapped, PyObject *list, PyObject *empt
       code(function ? Py_NewRef(PyFunction_GET_CODE(function)) : nullptr), binder(list, empty) {
   auto made = std::make_shared<Parameters>();
   for (const Parameter &p : binder.parameters()) {
-    made->names.push_back(utf8(p.name));
-    made->kinds.push_back(core_kind(p.kind));
-    made->defaults.push_back(default_text(p.default_value));
+    made->names.push_back(utf8(p.name.get()));
+    made->kinds.push_back(kCoreKinds[static_cast<std::size_t>(p.kind)]);
+    made->defaults.push_back(default_text(p.default_value.get()));
   }
   parameters = std::move(made);
-}
-PythonFunction::~PythonFunction() {
-  Py_XDECREF(instance);
-  Py_XDECREF(callable);
 }
 
 void PythonFunction::take_new_code() {
@@ -94,24 +87,17 @@ void PythonFunction::take_new_code() {
   code = Owned(Py_NewRef(now));
 }
 
-PyObject *PythonFunction::bound_to() const {
-  PyObject *object = instance ? reinterpret_cast<PyWeakReference *>(instance)->wr_object : nullptr;
-  return object == Py_None ? nullptr : object;
-}
+PyObject *PythonFunction::bound_to() const { return instance ? referent(instance.get()) : nullptr; }
 
 void PythonFunction::drop_evicted() {
   const auto list = core->cache().list();
-  std::vector<std::pair<SpecializationRef, Owned>>
-      dropped; // destroyed when the list is as it will be
-  auto &all = concrete;
-  for (std::size_t i = 0; i < all.size();) {
-    if (std::find(list->begin(), list->end(), all[i].first) != list->end()) {
-      ++i;
-    } else {
-      dropped.push_back(std::move(all[i]));
-      all.erase(all.begin() + static_cast<std::ptrdiff_t>(i));
-    }
-  }
+  const auto gone = std::stable_partition(concrete.begin(), concrete.end(), [&](const auto &one) {
+    return std::find(list->begin(), list->end(), one.first) != list->end();
+  });
+  // Destroyed when `concrete` is as it will be.
+  const std::vector<std::pair<SpecializationRef, Owned>> dropped(
+      std::make_move_iterator(gone), std::make_move_iterator(concrete.end()));
+  concrete.erase(gone, concrete.end());
 }
 
 int PythonFunction::traverse_specializations(visitproc visit, void *arg) const {

@@ -25,7 +25,7 @@ namespace tracehost::python {
 
 /// What a Python Function is made of, besides the core's cache.
 struct PythonFunction {
-  PyObject *callable; ///< what the user wrote; strong
+  Owned callable;     ///< what the user wrote
   PyObject *function; ///< of Python, to which it leads; borrowed; null: none
   Owned code;         ///< of function, when it was traced
   std::string name;   ///< for messages: `step (train.py:12)`
@@ -37,19 +37,15 @@ struct PythonFunction {
   bool autograph = true;         ///< control flow on tensors becomes the graph's
   bool takes_arrays = false;     ///< it was called with numpy's: converted before the look-up
   TraceHistory history;          ///< of earlier traces
-  std::unordered_set<std::string> warned;   ///< paths of slots that a SideEffectWarning has named
-  std::unordered_set<std::string> plain;    ///< what a TraceWarning has named: modes around calls
-  std::unordered_set<std::string> baked;    ///< lines that a TraceWarning has named
-  std::unordered_set<std::string> wrong;    ///< ops that a TraceWarning of wrong graphs has named
+  std::unordered_set<std::string> warned;   ///< what warnings have named: each once
   std::unique_ptr<Declaration> declaration; ///< null: no input_signature
-  PyObject *instance = nullptr;             ///< weak reference, strong: a method's, of one instance
+  Owned instance;                           ///< a weak reference: a method's, of one instance
   std::unique_ptr<FunctionCore> core;
   /// The ConcreteFunctions of live Specializations (concrete/concrete.h). They do not refer to
   /// this.
   std::vector<std::pair<SpecializationRef, Owned>> concrete;
 
   PythonFunction(PyObject *callable, PyObject *parameters, PyObject *empty);
-  ~PythonFunction();
   /// Whether the body has other code than its graphs: `body.__code__ = ...`, IPython's %autoreload.
   bool has_new_code() const { return function && PyFunction_GET_CODE(function) != code.get(); }
   /// Drops the graphs of the old code. Throws TraceError if the new code has other parameters.
@@ -72,9 +68,9 @@ void run_program(const Specialization &specialization, torch::jit::Stack &stack,
 /// A Specialization's Python side.
 struct PythonState final : FrontEndState {
   std::shared_ptr<Guards> guards;
-  std::size_t roots = 0;                   ///< objects among the arguments
-  std::vector<TensorMeta> outputs;         ///< of the traced result's tensors
-  std::optional<ContainerUses> containers; ///< of the arguments, where there are any
+  std::size_t roots = 0;              ///< objects among the arguments
+  std::vector<TensorMeta> outputs;    ///< of the traced result's tensors
+  OwnedContainerUses containers;      ///< of the arguments; null: there are none
   std::vector<PyObject *> absent;     ///< attributes that no tensor argument has; live for good
   bool runs_code = false;             ///< verifying it may run a user's `==`
   bool does_more = false;             ///< a run stores, or finds objects for its result

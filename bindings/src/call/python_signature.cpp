@@ -3,6 +3,7 @@
 #include "base/errors.h"
 #include "base/object.h"
 #include "call/plain_calls.h"
+#include "signature/tensor_fit.h"
 
 #include <torch/csrc/autograd/python_variable.h>
 
@@ -70,12 +71,17 @@ void PythonTrace::current_guards(const Specialization &specialization, Signature
     }
     signature.captures.push_back(std::move(spec));
   }
+  // Null where the call has no such input.
+  const std::size_t count = specialization.signature.slots.size();
+  const auto input = [&](std::uint32_t index, const std::vector<PyObject *> &given) {
+    return given.size() != count ? nullptr : index < count ? given[index] : tensors[index - count];
+  };
   for (const ValueGuard &guard : specialization.signature.values)
-    if (auto now = current_value(guard, specialization, slots, tensors))
-      signature.values.push_back(std::move(*now));
+    if (PyObject *t = input(guard.input, slots))
+      signature.values.push_back(current_value(guard, THPVariable_Unpack(t)));
   for (const GradRead &read : specialization.signature.grads)
-    if (const auto now = current_grad(read, specialization, tensors))
-      signature.grads.push_back(*now);
+    if (PyObject *t = input(read.input, flattened_.tensors))
+      signature.grads.push_back(current_grad(read, THPVariable_Unpack(t)));
 }
 
 std::vector<at::Tensor> PythonTrace::captures(const Specialization &specialization) {
@@ -88,40 +94,21 @@ std::vector<at::Tensor> PythonTrace::captures(const Specialization &specializati
   return result;
 }
 
-std::optional<GradRead> PythonTrace::current_grad(const GradRead &read, const Specialization &of,
-                                                  const std::vector<PyObject *> &captures) const {
-  const std::size_t slots = of.signature.slots.size();
-  if (slots != flattened_.tensors.size())
-    return std::nullopt;
-  PyObject *object =
-      read.input < slots ? flattened_.tensors[read.input] : captures[read.input - slots];
-  if (!object)
-    return std::nullopt;
-  const at::Tensor &t = THPVariable_Unpack(object);
+GradRead PythonTrace::current_grad(const GradRead &read, const at::Tensor &t) const {
   for (const auto &[tensor, state] : grads_read_)
     if (tensor.is_same(t))
-      return GradRead{read.input, state};
-  return GradRead{read.input, grad_state(t)};
+      return {read.input, state};
+  return {read.input, grad_state(t)};
 }
 
-/// Nothing where the call has no such input; not known where that has no values, or too many.
-std::optional<ValueGuard>
-PythonTrace::current_value(const ValueGuard &guard, const Specialization &of,
-                           const std::vector<PyObject *> &slots,
-                           const std::vector<PyObject *> &captures) const {
-  const std::size_t count = of.signature.slots.size();
-  if (count != slots.size())
-    return std::nullopt;
-  PyObject *object = guard.input < count ? slots[guard.input] : captures[guard.input - count];
-  if (!object)
-    return std::nullopt;
-  const at::Tensor &t = THPVariable_Unpack(object);
+/// Not known where `t` has no values, or too many.
+ValueGuard PythonTrace::current_value(const ValueGuard &guard, const at::Tensor &t) const {
   for (const auto &[read, value] : read_)
     if (read.is_same(t))
       return value;
   if (can_be_guarded(t))
     return guard_of(guard.input, t);
-  return ValueGuard{guard.input, guard.dtype, guard.scalar, {}, {}};
+  return {guard.input, guard.dtype, guard.scalar, {}, {}};
 }
 
 TraceSession::Surroundings PythonTrace::surroundings(const Specialization &specialization) {
@@ -135,10 +122,12 @@ TraceSession::Surroundings PythonTrace::surroundings(const Specialization &speci
     return Surroundings::unknown;
   if (!state.guards->verify(given.roots.data()))
     return Surroundings::changed;
-  const bool same = call_.captures_match(specialization, state, given.tensors) &&
-                    given.tensors.size() == signature.slots.size() &&
-                    PythonCall::conditions_hold(signature, state, given.tensors) &&
-                    PythonCall::captured_reads_match(signature, state);
+  const GraphInputs inputs{given.tensors, state.guards->captures()};
+  bool same = call_.captures_match(specialization, state, given.tensors) &&
+              given.tensors.size() == signature.slots.size() && conditions_hold(signature, inputs);
+  for (std::size_t i = 0; same && i < signature.captures.size(); ++i)
+    same =
+        same_reads(signature, signature.captures[i].meta, THPVariable_Unpack(inputs.captures[i]));
   return same ? Surroundings::same : Surroundings::changed;
 }
 

@@ -1,5 +1,6 @@
 #include "call/python_trace.h"
 
+#include "base/checked.h"
 #include "base/errors.h"
 #include "base/object.h"
 #include "base/origin.h"
@@ -13,6 +14,7 @@
 #include "pytree/results.h"
 #include "trace/block.h"
 
+#include <c10/util/ScopeExit.h>
 #include <torch/csrc/Exceptions.h>
 #include <torch/csrc/autograd/python_variable.h>
 
@@ -107,20 +109,18 @@ BodyResult PythonTrace::run() {
     if (is_typed && node > 0 && signature.nodes[node - 1].kind == Kind::custom)
       gives_tensors_.push_back(roots.back().name + ".");
   }
-  recorder_ = std::make_unique<Recorder>(function_.callable, roots, flattened_.tensors,
+  recorder_ = std::make_unique<Recorder>(function_.callable.get(), roots, flattened_.tensors,
                                          function_.watch, request_ ? nullptr : &function_.history);
   births_.emplace();
   const BodyFrames frames;
   underway.push_back({&function_, &signature});
-  struct Leave {
-    ~Leave() { underway.pop_back(); }
-  } leave;
+  const auto leave = c10::make_scope_exit([] { underway.pop_back(); });
   if (!call_.converted_ && !request_)
     containers_.emplace(bound_, function_.binder.fixed());
   NumbersLeft numbers;
   {
     const Profile profile(*recorder_);
-    result_ = typed ? call_with_placeholders() : call_.call_body();
+    result_ = Owned(typed ? call_with_placeholders() : call_.call_body());
   }
   recorder_->body_ended();
   if (!result_) {
@@ -150,7 +150,7 @@ BodyResult PythonTrace::run() {
   compare_containers();
   BodyResult result;
   std::vector<Owned> tensors;
-  result.outputs = describe_result(result_, function_.name, tensors, returnable());
+  result.outputs = describe_result(result_.get(), function_.name, tensors, returnable());
   for (const Owned &t : tensors) {
     if (!can_be_wrapped(t.get()))
       trace::reject(
@@ -181,14 +181,14 @@ std::optional<BesideResult> PythonTrace::run_beside(const Specialization &served
   call_.find_handed_out(served);
   {
     const InStance eager(Stance::eager); // the Functions that it calls are parts of the graph
-    result_ = call_.call_body();
+    result_ = Owned(call_.call_body());
   }
   if (!result_)
     rethrow();
   BesideResult beside;
   std::vector<Owned> tensors;
   try {
-    const OutputSpec body = describe_result(result_, function_.name, tensors,
+    const OutputSpec body = describe_result(result_.get(), function_.name, tensors,
                                             {call_.given(), true, call_.containers(served)});
     beside.different = difference(served.outputs, body, tensors, beside.tensors);
   } catch (const python_error &) {
@@ -227,7 +227,7 @@ void PythonTrace::return_as_eager() {
   std::vector<Owned> tensors;
   BodyResult result;
   try {
-    result.outputs = describe_result(result_, function_.name, tensors, returnable());
+    result.outputs = describe_result(result_.get(), function_.name, tensors, returnable());
   } catch (const python_error &) {
     return; // no graph would have returned it
   }
@@ -251,10 +251,7 @@ void PythonTrace::return_as_eager(const BodyResult &result) {
   if (!differs)
     return;
   const trace::PausedWithData paused;
-  Owned built(build_result(result.outputs, outputs, given_at_trace(), containers_at_trace()));
-  if (!built)
-    rethrow();
-  Py_XSETREF(result_, built.release());
+  result_ = checked(build_result(result.outputs, outputs, given_at_trace(), containers_at_trace()));
 }
 
 /// Whether the body made `tensor` and set attributes on it. A later call makes another tensor.
@@ -277,34 +274,42 @@ bool PythonTrace::can_be_wrapped(PyObject *tensor) const {
          Births::made_aside(tensor) || !recorder_->path_of(tensor).empty();
 }
 
+/// Makes the tensors of `value` outputs of the graph. Nullopt where no later call can make the
+/// like.
+std::optional<OutputSpec> PythonTrace::as_outputs(PyObject *value, const std::string &name,
+                                                  const Returnable &objects,
+                                                  std::vector<at::Tensor> &outputs) const {
+  std::vector<Owned> tensors;
+  OutputSpec result;
+  try {
+    result = describe_result(value, name, tensors, objects);
+  } catch (const python_error &) { // it holds an object that only the body can make
+    return std::nullopt;
+  }
+  for (const Owned &t : tensors)
+    if (!can_be_wrapped(t.get()))
+      return std::nullopt;
+  for (Node &node : result.nodes)
+    if (node.kind == Kind::tensor)
+      node.payload.slot += static_cast<std::uint32_t>(outputs.size());
+  for (const Owned &t : tensors)
+    outputs.push_back(THPVariable_Unpack(t.get()));
+  return result;
+}
+
 /// Makes what a slot was rebound to outputs of the graph, if later calls can store the like.
 void PythonTrace::repeat(Rebound &rebound, std::vector<at::Tensor> &outputs) {
   if (!rebound.value) {
     rebound.repeated.emplace();
     return;
   }
-  std::vector<Owned> tensors;
-  OutputSpec value;
-  try {
-    value = describe_result(rebound.value, rebound.path, tensors, {});
-  } catch (const python_error &) { // it holds an object that only the body can make
+  auto value = as_outputs(rebound.value, rebound.path, {}, outputs);
+  if (!value)
     return;
-  }
-  for (const Owned &t : tensors)
-    if (!can_be_wrapped(t.get()))
-      return;
-  for (Node &node : value.nodes)
-    if (node.kind == Kind::tensor)
-      node.payload.slot += static_cast<std::uint32_t>(outputs.size());
-  for (const Owned &t : tensors)
-    outputs.push_back(THPVariable_Unpack(t.get()));
-  if (returns_numbers(value) && !request_) {
+  if (returns_numbers(*value) && !request_) {
     const trace::PausedWithData paused;
     torch::jit::Stack stack(outputs.begin(), outputs.end());
-    const Owned built(build_result(value, stack));
-    if (!built)
-      rethrow();
-    recorder_->replace(rebound, built.get());
+    recorder_->replace(rebound, checked(build_result(*value, stack)).get());
   }
   rebound.repeated = std::move(value);
 }
@@ -387,10 +392,9 @@ std::shared_ptr<FrontEndState> PythonTrace::finish(Signature &signature,
   births_.reset();
   state->once = recorder_->once();
   state->absent.assign(recorder_->absent().begin(), recorder_->absent().end());
-  state->rebinds = !state->guards->rebindings().empty() || (uses_ && !(*uses_)->changes.empty());
+  state->rebinds = !state->guards->rebindings().empty() || (uses_ && !uses_->changes.empty());
   state->does_more = state->rebinds || state->guards->hands_out();
-  if (uses_)
-    std::swap(**uses_, *state->containers.emplace());
+  state->containers = std::move(uses_);
   state->calls = callbacks_of(*traced.graph->block());
   baked_ = traced.baked;
   caught_ = traced.caught;

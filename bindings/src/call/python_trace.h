@@ -42,7 +42,6 @@ class PythonTrace final : public TraceSession, public trace::Frontend {
 public:
   explicit PythonTrace(PythonCall &call)
       : call_(call), function_(call.function_), bound_(call.bound_) {}
-  ~PythonTrace() override { Py_XDECREF(result_); }
   PythonTrace(const PythonTrace &) = delete;
   PythonTrace &operator=(const PythonTrace &) = delete;
 
@@ -52,14 +51,14 @@ public:
   /// By slot, the names of the specs that a request was made of. After flatten().
   std::vector<std::string> spec_names() const;
   /// After Outcome::traced: the body's result, a new reference.
-  PyObject *take_result() { return std::exchange(result_, nullptr); }
+  PyObject *take_result() { return result_.release(); }
   /// After a trace: shows the SideEffectWarnings, one a slot and Function, and the TraceWarnings of
   /// baked values, one a line and Function. False if a filter made one an exception.
   bool warn();
   /// After a graph was found to be wrong: shows a TraceWarning, one an op and Function. False if a
   /// filter made it an exception.
   bool warn_mismatch();
-  /// Traces have stopped to pay (Backoff), which is said once a Function.
+  /// Traces have stopped to pay (NegativeCache), which is said once a Function.
   bool warn_skips();
   /// The Signature of the arguments, for comparisons with a trace under way.
   Signature signature();
@@ -78,9 +77,9 @@ public:
   bool alone() override;
   trace::Frontend &frontend() override { return *this; }
   void blocking(const std::function<void()> &wait) override;
-  Site caller() override;
+  Site caller() override { return here(); }
   std::string current_error() override;
-  bool has_result() const override { return result_; }
+  bool has_result() const override { return static_cast<bool>(result_); }
   /// Whether run() has begun.
   bool has_run() const { return recorder_ != nullptr; }
 
@@ -96,13 +95,9 @@ public:
   [[noreturn]] void reject(trace::Rejection why, const std::string &message) override;
 
 private:
-  std::optional<ValueGuard> current_value(const ValueGuard &guard, const Specialization &of,
-                                          const std::vector<PyObject *> &slots,
-                                          const std::vector<PyObject *> &captures) const;
-  /// The `.grad` of an input of `of` as it is now, or as it was before if this call's trace read
-  /// it.
-  std::optional<GradRead> current_grad(const GradRead &read, const Specialization &of,
-                                       const std::vector<PyObject *> &captures) const;
+  /// What `guard` would be for `t` now, or was before if this call's trace read it.
+  ValueGuard current_value(const ValueGuard &guard, const at::Tensor &t) const;
+  GradRead current_grad(const GradRead &read, const at::Tensor &t) const;
   bool warn_side_effects();
   bool warn_once(const std::vector<trace::BakedRead> &list, const std::string &kind,
                  std::string_view message);
@@ -127,6 +122,9 @@ private:
   void repeat_change(ArgumentContainers::Container &container, BodyResult &result);
   void note_given(OutputSpec &outputs);
   bool can_be_wrapped(PyObject *tensor) const;
+  std::optional<OutputSpec> as_outputs(PyObject *value, const std::string &name,
+                                       const Returnable &objects,
+                                       std::vector<at::Tensor> &outputs) const;
   void repeat(Rebound &rebound, std::vector<at::Tensor> &outputs);
   void put_back();
 
@@ -135,12 +133,12 @@ private:
   Bound &bound_;                   ///< call_'s
   FakeTensors *request_ = nullptr; ///< a request's; null: the call has example data
   bool is_miss_ = false;           ///< of a call: no request, no question what a call would do
-  PyObject *result_ = nullptr;     ///< strong
+  Owned result_;                   ///< null: the body has not returned
   std::unique_ptr<Recorder> recorder_;
   std::optional<Births> births_;
   Flattened flattened_;
   std::optional<ArgumentContainers> containers_; ///< as they were before the body ran
-  std::optional<ContainerUses> uses_;
+  OwnedContainerUses uses_;
   std::vector<PyObject *> containers_before_; ///< those of the arguments; borrowed from containers_
   ReachedObjects reached_;
   UserValues values_;       ///< what users' types make of their objects

@@ -2,7 +2,7 @@
 
 #include "base/errors.h"
 #include "base/user_line.h"
-#include "function/backoff.h"
+#include "function/negative_cache.h"
 #include "report/contrast.h"
 
 #include <fmt/format.h>
@@ -38,7 +38,7 @@ bool PythonTrace::warn_once(const std::vector<trace::BakedRead> &list, const std
                             std::string_view message) {
   for (const trace::BakedRead &one : list) {
     const std::string where = text(one.where);
-    if (function_.baked.insert(kind + where).second &&
+    if (function_.warned.insert(kind + where).second &&
         PyErr_WarnEx(errors().trace_warning,
                      fmt::format(fmt::runtime(message), function_.name, one.what, where).c_str(),
                      1))
@@ -48,7 +48,7 @@ bool PythonTrace::warn_once(const std::vector<trace::BakedRead> &list, const std
 }
 
 bool PythonTrace::warn_mismatch() {
-  if (!function_.wrong.insert(call_.mismatch->culprit).second)
+  if (!function_.warned.insert("wrong " + call_.mismatch->culprit).second)
     return true;
   const std::string op = call_.mismatch->culprit.empty()
                              ? std::string()
@@ -74,14 +74,14 @@ bool PythonTrace::warn_skips() {
       "{}: the last {} traces for such arguments served no later call, so the next {} such calls "
       "run as plain Python. The reason of the last one: {}. Keep what changes in a tensor, or "
       "decorate the functions that the body calls instead.",
-      function_.name, Backoff::kTraces, call_.skips,
+      function_.name, NegativeCache::kTraces, call_.skips,
       once.empty() ? report::contrast(call_.differing) : once);
   return PyErr_WarnEx(errors().trace_warning, message.c_str(), 1) == 0;
 }
 
 bool PythonTrace::warn_side_effects() {
   for (const SideEffect &e : side_effects_) {
-    if (!function_.warned.insert(e.path).second)
+    if (!function_.warned.insert("changes " + e.path).second)
       continue;
     const std::string where = e.where.line ? " at " + text(e.where) : "";
     const std::string message = fmt::format(

@@ -1,12 +1,12 @@
 #include "concrete/concrete.h"
 
+#include "base/checked.h"
 #include "base/errors.h"
 #include "base/object.h"
 #include "concrete/input_names.h"
 #include "program/modes.h"
 #include "pytree/leaf.h"
 #include "pytree/results.h"
-#include "pytree/unflatten.h"
 #include "signature/tensor_spec.h"
 
 #include <torch/csrc/autograd/python_variable.h>
@@ -43,20 +43,6 @@ std::string function_identifier(std::string name) {
   return name.empty() || std::isdigit(static_cast<unsigned char>(name[0])) ? "f_" + name : name;
 }
 
-/// The traced arguments with other objects in place of tensors.
-struct Traced {
-  PyObject *tensor(const Node &node) {
-    return py::object(leaves[node.payload.slot]).release().ptr();
-  }
-  PyObject *again(const Node &, const Node &earlier) { return object(earlier); }
-  PyObject *object(const Node &node) {
-    PyObject *found = python_value(node);
-    return found || PyErr_Occurred() ? found : py::object(unknown).release().ptr();
-  }
-  const py::list &leaves;
-  const py::object &unknown;
-};
-
 py::tuple described(const TensorMeta &meta, const std::string &name) {
   return py::make_tuple(TensorSpec::of(meta, name), meta.requires_grad);
 }
@@ -66,12 +52,12 @@ py::tuple described(const TensorMeta &meta, const std::string &name) {
 Concrete::Concrete(const PythonFunction &function, SpecializationRef specialization,
                    const std::vector<std::string> &names)
     : specialization_(std::move(specialization)), counters_(function.core->counters()),
-      callable_(py::reinterpret_borrow<py::object>(function.callable)),
+      callable_(py::reinterpret_borrow<py::object>(function.callable.get())),
       name_(counters_->identity.name), where_(function.name),
       input_names_(input_names(specialization_->signature, function.binder, names)),
       sets_grad_mode_(has_grad_mode_nodes(*specialization_->program->graph().block())) {
   for (const python::Parameter &p : function.binder.parameters())
-    declared_.emplace_back(utf8(p.name), p.kind);
+    declared_.emplace_back(utf8(p.name.get()), p.kind);
   // As in tf, `self` is not passed.
   const Node &first = signature().nodes.empty() ? Node() : signature().nodes[0];
   const bool has_self = !declared_.empty() && declared_[0].first == "self" &&
@@ -108,20 +94,16 @@ void Concrete::add_parameters(bool bound) {
 }
 
 py::list Concrete::arguments(const py::list &leaves, py::object unknown) const {
-  Traced traced{leaves, unknown};
-  Tree tree(signature().nodes, traced);
+  Arguments given;
+  for (const py::handle leaf : leaves)
+    given.tensors.push_back(py::reinterpret_borrow<py::object>(leaf));
   py::list result;
-  for (const Parameter &p : parameters_) {
-    std::size_t at = p.node;
-    PyObject *value = tree.value(at);
-    if (!value)
-      rethrow();
+  for (const Parameter &p : parameters_)
     result.append(py::make_tuple(p.name,
                                  !p.by_place ? "KEYWORD_ONLY"
                                  : p.by_name ? "POSITIONAL_OR_KEYWORD"
                                              : "POSITIONAL_ONLY",
-                                 py::reinterpret_steal<py::object>(value)));
-  }
+                                 value(p.node, given, unknown)));
   return result;
 }
 
@@ -129,10 +111,8 @@ py::object Concrete::result(const py::list &leaves) const {
   std::vector<PyObject *> objects;
   for (const py::handle leaf : leaves)
     objects.push_back(leaf.ptr());
-  PyObject *made = build_result(specialization_->outputs, objects);
-  if (!made)
-    rethrow();
-  return py::reinterpret_steal<py::object>(made);
+  return py::reinterpret_steal<py::object>(
+      checked(build_result(specialization_->outputs, objects)).release());
 }
 
 py::list Concrete::outputs() const {

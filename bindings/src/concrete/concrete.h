@@ -72,7 +72,7 @@ public:
   std::size_t bound_parameters() const { return bound_ ? 1 : 0; }
   /// The first guarded slot that holds something else now than at the trace; empty: none.
   std::string stale() const;
-  const PythonState &python_state() const { return state(); }
+  PythonState &state() const { return static_cast<PythonState &>(*specialization_->front_end); }
 
   /// There is nothing to clear: the Python object that has it is, and lets go of it.
   int traverse(visitproc visit, void *arg) const;
@@ -93,7 +93,7 @@ private:
 
   void add_parameters(bool bound);
   std::shared_ptr<torch::jit::Graph> named_graph() const;
-  std::string shown(bool flat) const; ///< `f(x, y)`
+  std::string shown_flat() const; ///< `f(x, y)`
   Arguments take(const pybind11::args &args, const pybind11::kwargs &kwargs) const;
   bool take_structured(const pybind11::args &args, const pybind11::kwargs &kwargs, Arguments &into,
                        Unfit &why) const;
@@ -120,8 +120,11 @@ private:
   std::vector<pybind11::object> captures(const Arguments &given) const;
   void check_capture(std::size_t index, pybind11::handle tensor) const;
   void check_context() const;
+  /// The subtree at a node as a Python value. `gone`: in place of objects that are gone; null: they
+  /// raise a TraceError.
+  pybind11::object value(std::size_t node, const Arguments &given,
+                         const pybind11::object &gone = {}) const;
   pybind11::object inlined(const Arguments &given) const;
-  PythonState &state() const { return static_cast<PythonState &>(*specialization_->front_end); }
   const Signature &signature() const { return specialization_->signature; }
 
   SpecializationRef specialization_;
@@ -146,5 +149,9 @@ pybind11::object concrete_function(PythonFunction &function,
                                    const pybind11::object &wrap);
 
 void add_concrete(pybind11::module_ &module);
+
+/// What a Function is asked without a call: for a ConcreteFunction, what a call would do, what
+/// there is. For tracehost/_concrete.py and _reports/introspection.py.
+void add_requests(pybind11::module_ &module);
 
 } // namespace tracehost::python

@@ -7,6 +7,7 @@
 #include <torch/csrc/autograd/python_variable.h>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 
@@ -28,21 +29,13 @@ std::string shown_value(py::handle value) {
 }
 
 std::string shown_arguments(const py::args &args, const py::kwargs &kwargs) {
-  std::string text = "(";
+  std::vector<std::string> given, named;
   for (const py::handle a : args)
-    text += shown_value(a) + ", ";
-  if (args.size() != 1 && args.size() != 0)
-    text.resize(text.size() - 2);
-  else if (args.size() == 1)
-    text.pop_back();
-  text += ") and kwargs: {";
-  bool first = true;
-  for (const auto &[name, value] : kwargs) {
-    text += fmt::format("{}'{}': {}", first ? "" : ", ", py::cast<std::string>(name),
-                        shown_value(value));
-    first = false;
-  }
-  return text + "}";
+    given.push_back(shown_value(a));
+  for (const auto &[name, value] : kwargs)
+    named.push_back(fmt::format("'{}': {}", py::cast<std::string>(name), shown_value(value)));
+  return fmt::format("({}{}) and kwargs: {{{}}}", fmt::join(given, ", "),
+                     given.size() == 1 ? "," : "", fmt::join(named, ", "));
 }
 
 bool reject_arity(Unfit &why, std::string text) {
@@ -105,39 +98,38 @@ bool Concrete::take_flat(const py::args &args, const py::kwargs &kwargs, Argumen
   const auto &names = input_names_;
   into.tensors.resize(names.size());
   if (args.size() > names.size())
-    return reject_arity(why, fmt::format("{} takes {} positional arguments, got {}.", shown(true),
+    return reject_arity(why, fmt::format("{} takes {} positional arguments, got {}.", shown_flat(),
                                          names.size(), args.size()));
   std::vector<py::handle> values(names.size());
   for (std::size_t i = 0; i < args.size(); ++i)
     values[i] = args[i];
-  std::string unknown;
+  std::vector<std::string> unknown, missing;
   for (const auto &[key, value] : kwargs) {
     const std::string name = py::cast<std::string>(key);
     const auto at =
         static_cast<std::size_t>(std::find(names.begin(), names.end(), name) - names.begin());
     if (at == names.size())
-      unknown += (unknown.empty() ? "" : ", ") + name;
+      unknown.push_back(name);
     else if (values[at])
-      return reject_arity(why, fmt::format("{} got two values for '{}'.", shown(true), name));
+      return reject_arity(why, fmt::format("{} got two values for '{}'.", shown_flat(), name));
     else
       values[at] = value;
   }
-  std::string missing;
   for (std::size_t i = 0; i < names.size(); ++i)
     if (!values[i])
-      missing += (missing.empty() ? "" : ", ") + names[i];
+      missing.push_back(names[i]);
   if (!missing.empty())
-    return reject_arity(why,
-                        fmt::format("{} missing required arguments: {}.", shown(true), missing));
+    return reject_arity(why, fmt::format("{} missing required arguments: {}.", shown_flat(),
+                                         fmt::join(missing, ", ")));
   if (!unknown.empty())
-    return reject_arity(
-        why, fmt::format("{} got unexpected keyword arguments: {}.", shown(true), unknown));
+    return reject_arity(why, fmt::format("{} got unexpected keyword arguments: {}.", shown_flat(),
+                                         fmt::join(unknown, ", ")));
   for (std::uint32_t i = 0; i < names.size(); ++i) {
     if (!THPVariable_Check(values[i].ptr()))
       return reject_arity(
           why,
           fmt::format("{}: expected argument #{}(zero-based) to be a Tensor; got {} ({}).",
-                      shown(true), i, Py_TYPE(values[i].ptr())->tp_name, shown_value(values[i])));
+                      shown_flat(), i, Py_TYPE(values[i].ptr())->tp_name, shown_value(values[i])));
     if (!take_tensor(i, py::reinterpret_borrow<py::object>(values[i]), into, why))
       return false;
   }
@@ -150,16 +142,13 @@ bool Concrete::take_parameter(const Parameter &parameter, py::handle value, Argu
   const Node &top = nodes[parameter.node];
   if (!top.is_container())
     return take_leaf(parameter, parameter.node, value, into, why);
-  bool changed = false;
-  const auto plain = has_arrays()
-                         ? py::reinterpret_steal<py::object>(with_tensors(value.ptr(), changed))
-                         : py::reinterpret_borrow<py::object>(value);
+  const Owned plain = with_tensors(value.ptr());
   std::vector<PyObject *> types;
   for (std::size_t i = parameter.node; i < top.end; ++i)
     if (nodes[i].reserved[0] == kTypedRoot)
       types.push_back(static_cast<const PyAtom *>(nodes[i].payload.atom)->user_type());
   into.values.expect(std::move(types));
-  const FlatValue flat = flatten(plain.ptr(), Purpose::argument, &into.values);
+  const FlatValue flat = flatten(plain.get(), Purpose::argument, &into.values);
   const std::vector<Node> &given = flat.nodes;
   const auto cast_problem = [&] {
     return reject_value(why,
@@ -227,9 +216,8 @@ bool Concrete::is_traced(const Node &node, py::handle value) {
 bool Concrete::is_again(const Node &node, py::handle value, const Arguments &given) const {
   const std::size_t first = node.payload.alias.node;
   const auto found = given.objects.find(first);
-  if (found != given.objects.end())
-    return found->second.is(value);
-  return py::reinterpret_steal<py::object>(python_value(signature().nodes[first])).is(value);
+  return found != given.objects.end() ? found->second.is(value)
+                                      : is_traced(signature().nodes[first], value);
 }
 
 bool Concrete::take_tensor(std::uint32_t slot, py::object tensor, Arguments &into,

@@ -1,3 +1,4 @@
+#include "base/checked.h"
 #include "base/errors.h"
 #include "base/object.h"
 #include "call/context_probe.h"
@@ -14,6 +15,7 @@
 #include <torch/csrc/jit/frontend/tracer.h>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 /// The call of a Concrete: its captures, and the run, or the body in a trace around it.
 
@@ -21,18 +23,8 @@ namespace tracehost::python {
 
 namespace py = pybind11;
 
-std::string Concrete::shown(bool flat) const {
-  std::string text = name_ + "(";
-  const auto add = [&](const std::string &name) {
-    text += (text.back() == '(' ? "" : ", ") + name;
-  };
-  if (flat)
-    for (const std::string &name : input_names_)
-      add(name);
-  else
-    for (const Parameter &p : parameters_)
-      add(p.name);
-  return text + ")";
+std::string Concrete::shown_flat() const {
+  return fmt::format("{}({})", name_, fmt::join(input_names_, ", "));
 }
 
 py::object Concrete::call(const py::args &args, const py::kwargs &kwargs) {
@@ -71,15 +63,13 @@ py::object Concrete::result_of(const Arguments &given, const std::vector<Owned> 
   for (const py::object &root : given.roots)
     objects.push_back(root.ptr());
   if (state().containers)
-    containers.resize((*state().containers)->given.size());
+    containers.resize(state().containers->given.size());
   for (std::size_t i = 0; i < handed_out.size(); ++i) {
     auto &into = i + state().containers_reached < handed_out.size() ? objects : containers;
     into.push_back(handed_out[i].get());
   }
-  PyObject *made = build_result(specialization_->outputs, outputs, objects, containers);
-  if (!made)
-    rethrow();
-  return py::reinterpret_steal<py::object>(made);
+  return py::reinterpret_steal<py::object>(
+      checked(build_result(specialization_->outputs, outputs, objects, containers)).release());
 }
 
 void Concrete::fill_roots(Arguments &into) const {
@@ -111,7 +101,7 @@ std::vector<PyObject *> Concrete::roots(const Arguments &given) const {
 std::vector<Owned> Concrete::holders(const Arguments &given) const {
   if (!state().rebinds)
     return {};
-  if (state().containers && !(*state().containers)->changes.empty())
+  if (state().containers && !state().containers->changes.empty())
     raise(errors().trace, fmt::format("{}: the body changes an argument that is a list or dict, "
                                       "which calls of the Function do. Call that.",
                                       name_));
@@ -186,16 +176,25 @@ template <class Arguments> struct Again {
     const auto one = given.objects.find(static_cast<std::size_t>(&node - first));
     PyObject *found =
         one != given.objects.end() ? Py_NewRef(one->second.ptr()) : python_value(node);
-    if (!found && !PyErr_Occurred())
+    if (found || PyErr_Occurred())
+      return found;
+    if (!gone)
       PyErr_SetString(errors().trace,
                       "an object that the ConcreteFunction was traced with is gone");
-    return found;
+    return Py_XNewRef(gone);
   }
   const Arguments &given;
+  PyObject *gone;
   const Node *first; ///< of the Signature
 };
 
 } // namespace
+
+py::object Concrete::value(std::size_t node, const Arguments &given, const py::object &gone) const {
+  Again leaves{given, gone.ptr(), signature().nodes.data()};
+  Tree tree(signature().nodes, leaves);
+  return py::reinterpret_steal<py::object>(checked(tree.value(node)).release());
+}
 
 /// A call in a trace: the body's ops belong to that graph.
 py::object Concrete::inlined(const Arguments &given) const {
@@ -205,15 +204,10 @@ py::object Concrete::inlined(const Arguments &given) const {
                                       name_));
   counters_->inlined.fetch_add(1, std::memory_order_relaxed);
   using Kind = python::Parameter::Kind;
-  Again leaves{given, signature().nodes.data()};
-  Tree tree(signature().nodes, leaves);
   py::list args;
   py::dict kwargs;
   for (std::size_t p = 0; p < declared_.size(); ++p) {
-    std::size_t at = signature().subtree(p);
-    const auto value = py::reinterpret_steal<py::object>(tree.value(at));
-    if (!value)
-      rethrow();
+    const py::object value = this->value(signature().subtree(p), given);
     const auto &[name, kind] = declared_[p];
     if (kind == Kind::var_positional)
       for (const py::handle item : value)

@@ -50,30 +50,6 @@ bool has_value(const ValueGuard &guard, const at::Tensor &t) {
   return holds(guard, t);
 }
 
-class SlotSizes final : public SizeSource {
-public:
-  explicit SlotSizes(const std::vector<py::object> &tensors) : tensors_(tensors) {}
-  std::int64_t size(std::int32_t slot, std::int32_t dimension) const override {
-    return THPVariable_Unpack(tensors_[static_cast<std::size_t>(slot)].ptr())
-        .unsafeGetTensorImpl()
-        ->size(dimension);
-  }
-
-private:
-  const std::vector<py::object> &tensors_;
-};
-
-class StackSizes final : public SizeSource {
-public:
-  explicit StackSizes(const torch::jit::Stack &inputs) : inputs_(inputs) {}
-  std::int64_t size(std::int32_t input, std::int32_t dimension) const override {
-    return inputs_[static_cast<std::size_t>(input)].toTensor().size(dimension);
-  }
-
-private:
-  const torch::jit::Stack &inputs_;
-};
-
 bool reads_capture(const SizeCondition &condition, std::size_t slots) {
   return std::any_of(
       condition.expression.begin(), condition.expression.end(), [&](const SizeTerm &term) {
@@ -119,14 +95,16 @@ bool Concrete::fits(std::uint32_t slot, py::handle tensor, Unfit &why) const {
 }
 
 bool Concrete::conditions_hold(const Arguments &given, Unfit &why) const {
-  const SlotSizes sizes(given.tensors);
+  const auto slot = [&](std::uint32_t index) -> const at::Tensor & {
+    return THPVariable_Unpack(given.tensors[index].ptr());
+  };
+  const InputSizes sizes(slot);
   for (const SizeCondition &condition : signature().conditions)
     if (!reads_capture(condition, given.tensors.size()) && !tracehost::holds(condition, sizes))
       return reject_value(why, fmt::format("the graph is for sizes where {} ({})",
                                            text(condition, signature()), condition.where));
   for (const ValueGuard &guard : signature().values)
-    if (guard.input < given.tensors.size() &&
-        !has_value(guard, THPVariable_Unpack(given.tensors[guard.input].ptr())))
+    if (guard.input < given.tensors.size() && !has_value(guard, slot(guard.input)))
       return reject_value(why, fmt::format("the graph is for {} = {} ({})",
                                            signature().input_path(guard.input), text(guard),
                                            guard.where));
@@ -177,7 +155,10 @@ void Concrete::check_context() const {
 
 /// Some conditions are on sizes of captures.
 void Concrete::check_sizes(const torch::jit::Stack &inputs) const {
-  const StackSizes sizes(inputs);
+  const auto input = [&](std::uint32_t index) -> const at::Tensor & {
+    return inputs[index].toTensor();
+  };
+  const InputSizes sizes(input);
   for (const SizeCondition &condition : signature().conditions)
     if (!tracehost::holds(condition, sizes))
       raise(errors().capture,

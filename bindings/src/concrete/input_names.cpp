@@ -34,7 +34,7 @@ std::string name_path(const Signature &signature, const Binder &binder, std::siz
     const std::size_t begin = signature.subtree(p);
     const bool inside = begin <= node && node < signature.nodes[begin].end;
     if (inside && parameter.kind == python::Parameter::Kind::var_keyword)
-      return text.substr(std::string_view(utf8(parameter.name)).size());
+      return text.substr(std::string_view(utf8(parameter.name.get())).size());
   }
   return text;
 }

@@ -1,5 +1,3 @@
-#include "concrete/requests.h"
-
 #include "base/errors.h"
 #include "base/object.h"
 #include "call/context_probe.h"

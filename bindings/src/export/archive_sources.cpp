@@ -63,7 +63,7 @@ void drop_parameters(Signature &signature, std::size_t count) {
 
 Signature native_signature(const Concrete &concrete, const std::string &what) {
   Signature signature = concrete.specialization().signature;
-  const PythonState &state = concrete.python_state();
+  const PythonState &state = concrete.state();
   if (state.rebinds)
     reject(what, "its calls store tensors to attributes, which an archive does not have. Change "
                  "them in place (self.h.copy_(h)), or return them");
@@ -144,7 +144,7 @@ archive::Source source(Concrete &concrete, const py::list &shapes, const std::st
   result.specialization = &concrete.specialization();
   result.signature = native_signature(concrete, what);
   result.outputs = native_outputs(concrete, what);
-  result.output_metas = concrete.python_state().outputs;
+  result.output_metas = concrete.state().outputs;
   for (std::size_t i = 0; i < result.output_metas.size(); ++i) {
     TensorMeta &meta = result.output_metas[i];
     meta.type = nullptr;

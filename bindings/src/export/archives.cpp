@@ -1,6 +1,7 @@
-#include "export/archives.h"
+#include "export/export.h"
 
 #include "archive/write.h"
+#include "base/checked.h"
 #include "base/errors.h"
 #include "base/object.h"
 #include "call/context_probe.h"
@@ -36,9 +37,10 @@ namespace py = pybind11;
 
 namespace {
 
-/// Translates the C++ exceptions that an archive's functions throw to Python's.
-template <class F> auto translated(const F &f) {
+/// Runs `f` without the GIL, and translates what an archive's functions throw to Python's.
+template <class F> auto without_gil(const F &f) {
   try {
+    const py::gil_scoped_release released;
     return f();
   } catch (const archive::Error &e) {
     raise_archive(e.what());
@@ -51,10 +53,7 @@ void write(const std::string &path, const py::list &functions, bool source_paths
   std::vector<archive::SourceFunction> sources;
   for (const py::handle entry : functions)
     sources.push_back(source_function(entry, Unstored::reject));
-  translated([&] {
-    const py::gil_scoped_release released;
-    archive::write(path, sources, source_paths, metadata);
-  });
+  without_gil([&] { archive::write(path, sources, source_paths, metadata); });
 }
 
 // ---- loading ------------------------------------------------------------------------------------
@@ -132,13 +131,8 @@ std::vector<Node> without_tuple(const std::vector<Node> &tree) {
 
 /// Throws SignatureError for what no archive's signature has.
 Given flattened(const archive::Entry &entry, const py::tuple &values) {
-  bool changed = false;
-  const py::object plain =
-      has_arrays() ? py::reinterpret_steal<py::object>(with_tensors(values.ptr(), changed))
-                   : py::object(values);
-  if (!plain)
-    rethrow();
-  FlatValue flat = flatten(plain.ptr(), Purpose::argument);
+  const Owned plain = with_tensors(values.ptr());
+  FlatValue flat = flatten(plain.get(), Purpose::argument);
   Given given;
   given.nodes = without_tuple(flat.nodes);
   try {
@@ -283,10 +277,7 @@ py::object Loaded::call(const std::string &name, const py::tuple &values) {
     }
   if (!graph)
     raise_rejection(function.rejection(call));
-  PyObject *made = result_of(*graph, *stack);
-  if (!made)
-    rethrow();
-  return py::reinterpret_steal<py::object>(made);
+  return py::reinterpret_steal<py::object>(checked(result_of(*graph, *stack)).release());
 }
 
 /// `float32[None, 3]` or the structure around: as a Signature's argument.
@@ -306,9 +297,7 @@ std::string shown_value(const std::vector<Node> &nodes, const std::vector<Tensor
 py::object default_value(const archive::Value &value) {
   std::size_t at = 0;
   try {
-    if (PyObject *made = python_tree(value.nodes, at, {}))
-      return py::reinterpret_steal<py::object>(made);
-    rethrow();
+    return py::reinterpret_steal<py::object>(checked(python_tree(value.nodes, at, {})).release());
   } catch (py::error_already_set &e) {
     const py::module_ own = py::module_::import("tracehost._archive");
     if (!e.matches(own.attr("ArchiveError")))
@@ -373,13 +362,10 @@ py::object tensors(const archive::Entry &entry) {
 }
 
 std::unique_ptr<Loaded> load(const std::string &path, const std::optional<std::string> &device) {
-  return translated([&] {
-    std::optional<c10::Device> to;
-    if (device)
-      to = c10::Device(*device);
-    const py::gil_scoped_release released;
-    return std::make_unique<Loaded>(archive::read(path, to));
-  });
+  std::optional<c10::Device> to;
+  if (device)
+    to = c10::Device(*device);
+  return without_gil([&] { return std::make_unique<Loaded>(archive::read(path, to)); });
 }
 
 } // namespace
@@ -388,16 +374,10 @@ void add_archives(py::module_ &module) {
   module.def("write_archive", &write);
   module.def("read_archive", &load);
   module.def("read_manifest", [](const std::string &path) {
-    return translated([&] {
-      const py::gil_scoped_release released;
-      return archive::manifest(path);
-    });
+    return without_gil([&] { return archive::manifest(path); });
   });
   module.def("read_source", [](const std::string &path) {
-    return translated([&] {
-      const py::gil_scoped_release released;
-      return archive::source(path);
-    });
+    return without_gil([&] { return archive::source(path); });
   });
   module.def("concrete_source", [](const Concrete &concrete) {
     return py::make_tuple(concrete.callable(), concrete.stale());

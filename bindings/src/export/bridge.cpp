@@ -1,5 +1,6 @@
-#include "export/bridge.h"
+#include "export/export.h"
 
+#include "base/checked.h"
 #include "base/errors.h"
 #include "base/lazy.h"
 #include "call/function_type.h"
@@ -52,11 +53,9 @@ PyObject *not_found() {
 
 /// Throws the Python error that is set as an exception without Python.
 [[noreturn]] void throw_without_python() {
-  PyObject *type = nullptr, *value = nullptr, *trace = nullptr;
-  PyErr_Fetch(&type, &value, &trace);
-  PyErr_NormalizeException(&type, &value, &trace);
-  const Owned of(type), what(value), from(trace);
-  const Owned text(PyObject_Str(what.get()));
+  const Owned error = take_error();
+  PyObject *value = error.get(), *type = reinterpret_cast<PyObject *>(Py_TYPE(value));
+  const Owned text(PyObject_Str(value)), trace(PyException_GetTraceback(value));
   const std::string message = text ? utf8(text.get()) : "an exception without a text";
   PyErr_Clear();
   const std::string name = qualified(reinterpret_cast<PyTypeObject *>(type));
@@ -67,9 +66,10 @@ PyObject *not_found() {
     throw Error(message);
   std::string traceback;
   try {
-    const py::object lines = py::module_::import("traceback")
-                                 .attr("format_exception")(py::handle(type), py::handle(value),
-                                                           trace ? py::handle(trace) : py::none());
+    const py::object lines =
+        py::module_::import("traceback")
+            .attr("format_exception")(py::handle(type), py::handle(value),
+                                      trace ? py::handle(trace.get()) : py::none());
     traceback = py::cast<std::string>(py::str("").attr("join")(lines));
   } catch (const py::error_already_set &) {
   }

@@ -1,5 +1,6 @@
 #include "pytree/arrays.h"
 
+#include "base/checked.h"
 #include "base/errors.h"
 
 #include <fmt/format.h>
@@ -50,11 +51,8 @@ PyObject *tensor_of(PyObject *array) {
   if (is_masked(Py_TYPE(array)))
     raise(errors().signature, "a tensor has no mask, which a numpy.ma.MaskedArray has. Pass "
                               "array.filled(value), or its data and its mask.");
-  Owned module(PyImport_ImportModule("tracehost._arguments.arrays"));
-  PyObject *tensor = module ? PyObject_CallMethod(module.get(), "tensor_of", "O", array) : nullptr;
-  if (!tensor)
-    rethrow();
-  return tensor;
+  const Owned module = checked(PyImport_ImportModule("tracehost._arguments.arrays"));
+  return checked(PyObject_CallMethod(module.get(), "tensor_of", "O", array)).release();
 }
 
 } // namespace
@@ -116,11 +114,8 @@ Rebuild tensors_for_arrays() {
       [](PyObject *leaf) -> PyObject * { return is_array(leaf) ? tensor_of(leaf) : nullptr; });
 }
 
-PyObject *with_tensors(PyObject *value, bool &changed) {
-  Rebuild rebuild = tensors_for_arrays();
-  Owned result = rebuild.value(value);
-  changed |= rebuild.changed();
-  return result.release();
+Owned with_tensors(PyObject *value) {
+  return has_arrays() ? tensors_for_arrays().value(value) : Owned(Py_NewRef(value));
 }
 
 } // namespace tracehost::python

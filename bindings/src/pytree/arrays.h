@@ -31,8 +31,7 @@ bool has_arrays();
 /// order) is copied. Throws SignatureError for a dtype that torch lacks.
 Rebuild tensors_for_arrays();
 
-/// A new reference: `value` with tensors in place of its arrays, at any depth. `changed` is set if
-/// there was one.
-PyObject *with_tensors(PyObject *value, bool &changed);
+/// `value` with tensors in place of its arrays, at any depth. Throws as tensors_for_arrays().
+Owned with_tensors(PyObject *value);
 
 } // namespace tracehost::python

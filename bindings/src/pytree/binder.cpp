@@ -11,30 +11,21 @@ Binder::Binder(PyObject *parameters, PyObject *empty) {
     PyUnicode_InternInPlace(&name);
     PyObject *value = PyTuple_GET_ITEM(entry, 2);
     const auto kind = static_cast<Parameter::Kind>(PyLong_AsLong(PyTuple_GET_ITEM(entry, 1)));
-    parameters_.push_back({name, value == empty ? nullptr : Py_NewRef(value), kind});
+    parameters_.push_back({Owned(name), Owned(value == empty ? nullptr : Py_NewRef(value)), kind});
     takes_extra_ |= kind == Parameter::Kind::var_positional;
     takes_keywords_ |= kind == Parameter::Kind::var_keyword;
     if (kind != Parameter::Kind::var_positional && kind != Parameter::Kind::var_keyword) {
       fixed_parameters_.push_back(parameters_.size() - 1);
-      defaults_.push_back(parameters_.back().default_value);
+      defaults_.push_back(parameters_.back().default_value.get());
       positional_ += kind != Parameter::Kind::keyword;
     }
   }
   fixed_ = fixed_parameters_.size();
 }
 
-Binder::~Binder() {
-  for (const Parameter &p : parameters_) {
-    Py_DECREF(p.name);
-    Py_XDECREF(p.default_value);
-  }
-  for (const Form &form : forms_)
-    Py_XDECREF(form.kwnames);
-}
-
 int Binder::traverse(visitproc visit, void *arg) const {
   for (const Parameter &p : parameters_)
-    Py_VISIT(p.default_value);
+    Py_VISIT(p.default_value.get());
   return 0;
 }
 
@@ -44,7 +35,7 @@ bool Binder::bind(PyObject *const *args, std::size_t given, PyObject *kwnames, B
     return true;
   }
   for (const Form &form : forms_)
-    if (form.kwnames == kwnames && form.given == given) {
+    if (form.kwnames.get() == kwnames && form.given == given) {
       for (std::size_t i = 0; i < fixed_; ++i) {
         const std::int32_t source = form.sources[i];
         bound.buffer[i] = source == Form::kDefault ? defaults_[i] : args[source];
@@ -63,7 +54,7 @@ void Binder::bind_rest(const Form &form, PyObject *const *args, Bound &bound) co
   bound.extra_count = form.given - direct;
   for (const std::int32_t i : form.named)
     bound.keywords.push_back(
-        {PyTuple_GET_ITEM(form.kwnames, i), args[form.given + static_cast<std::size_t>(i)]});
+        {PyTuple_GET_ITEM(form.kwnames.get(), i), args[form.given + static_cast<std::size_t>(i)]});
 }
 
 bool Binder::bind_new(PyObject *const *args, std::size_t given, PyObject *kwnames, Bound &bound) {
@@ -85,7 +76,7 @@ bool Binder::bind_new(PyObject *const *args, std::size_t given, PyObject *kwname
                       values, bound))
       return false;
   for (std::size_t i = direct; i < fixed_; ++i)
-    if (!values[i] && !(values[i] = parameters_[fixed_parameters_[i]].default_value))
+    if (!values[i] && !(values[i] = defaults_[i]))
       return false;
   bound.values = values;
   if (fixed_ <= Bound::kInline)
@@ -97,7 +88,7 @@ void Binder::learn(std::size_t given, PyObject *kwnames) {
   // `f(**options)` comes with new names each time: it must not drive out those that come again.
   if (forms_.size() == kForms && ++unlearned_ % 64 != 0)
     return;
-  Form form{given, Py_XNewRef(kwnames), {}, {}};
+  Form form{given, Owned(Py_XNewRef(kwnames)), {}, {}};
   for (std::size_t i = 0; i < fixed_; ++i)
     form.sources.push_back(i < std::min(given, positional_) ? static_cast<std::int32_t>(i)
                                                             : Form::kDefault);
@@ -112,7 +103,6 @@ void Binder::learn(std::size_t given, PyObject *kwnames) {
     return forms_.push_back(std::move(form));
   std::swap(forms_[next_form_], form);
   next_form_ = (next_form_ + 1) % kForms;
-  Py_XDECREF(form.kwnames);
 }
 
 std::size_t Binder::named(PyObject *name) const {
@@ -120,7 +110,7 @@ std::size_t Binder::named(PyObject *name) const {
     for (std::size_t i = 0; i < fixed_; ++i) {
       const Parameter &p = parameters_[fixed_parameters_[i]];
       if (p.kind != Parameter::Kind::positional_only &&
-          (by_pointer ? p.name == name : PyUnicode_Compare(p.name, name) == 0))
+          (by_pointer ? p.name.get() == name : PyUnicode_Compare(p.name.get(), name) == 0))
         return i;
     }
   return fixed_;

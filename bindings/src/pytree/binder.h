@@ -1,5 +1,7 @@
 #pragma once
 
+#include "base/object.h"
+
 #include <Python.h>
 #include <c10/util/SmallVector.h>
 
@@ -18,8 +20,8 @@ struct Parameter {
     keyword,
     var_keyword
   };
-  PyObject *name;          ///< interned, strong
-  PyObject *default_value; ///< strong, or null
+  Owned name;          ///< interned
+  Owned default_value; ///< or null
   Kind kind;
 };
 
@@ -49,7 +51,6 @@ class Binder {
 public:
   /// `parameters`: a list of (name, kind, default or `empty`), kinds as inspect.Parameter.kind.
   Binder(PyObject *parameters, PyObject *empty);
-  ~Binder();
   Binder(const Binder &) = delete;
   Binder &operator=(const Binder &) = delete;
 
@@ -66,7 +67,7 @@ private:
   struct Form {
     static constexpr std::int32_t kDefault = -1;
     std::size_t given;
-    PyObject *kwnames; ///< strong, or null
+    Owned kwnames; ///< or null
     std::vector<std::int32_t> sources;
     std::vector<std::int32_t> named; ///< those of **kwargs: indices into kwnames
   };

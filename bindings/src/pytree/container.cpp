@@ -1,5 +1,6 @@
 #include "pytree/container.h"
 
+#include "base/checked.h"
 #include "base/errors.h"
 #include "base/known.h"
 #include "base/lazy.h"
@@ -17,31 +18,23 @@ namespace {
 /// Classes and names that are asked for again and again; on the heap and never freed, so that no
 /// Python object lives in a C++ static.
 struct Special {
-  PyTypeObject *deque, *defaultdict, *simple_namespace;
-  PyObject *registered; ///< torch.utils._pytree's classes: a dict
-  PyTypeObject *enum_meta;
+  PyTypeObject *defaultdict;
+  PyObject *registered; ///< torch.utils._pytree's classes: a dict; null: there are none
   PyObject *dataclass_fields, *attrs_fields;
 };
-
-PyObject *attribute(const char *module, const char *name) {
-  const Owned imported(PyImport_ImportModule(module));
-  PyObject *found = imported ? PyObject_GetAttrString(imported.get(), name) : nullptr;
-  PyErr_Clear();
-  return found;
-}
 
 const Special &special() {
   static constinit Lazy<Special> made;
   return made([] {
     const KeepError keep;
-    const auto type = [](const char *module, const char *name) {
-      return reinterpret_cast<PyTypeObject *>(attribute(module, name));
+    const auto attribute = [](const char *module, const char *name) {
+      const Owned imported(PyImport_ImportModule(module));
+      PyObject *found = imported ? PyObject_GetAttrString(imported.get(), name) : nullptr;
+      PyErr_Clear();
+      return found;
     };
-    return Special{type("collections", "deque"),
-                   type("collections", "defaultdict"),
-                   type("types", "SimpleNamespace"),
+    return Special{reinterpret_cast<PyTypeObject *>(attribute("collections", "defaultdict")),
                    attribute("torch.utils._pytree", "SUPPORTED_NODES"),
-                   type("enum", "EnumMeta"),
                    PyUnicode_InternFromString("__dataclass_fields__"),
                    PyUnicode_InternFromString("__attrs_attrs__")};
   });
@@ -102,10 +95,7 @@ void intern(std::vector<PyObject *> &names, std::initializer_list<const char *> 
 
 /// Whether paths continue from the value as from an object, regardless of what else its class is.
 bool is_object(PyObject *object, PyTypeObject *type) {
-  const bool is_enum =
-      special().enum_meta &&
-      PyType_IsSubtype(Py_TYPE(reinterpret_cast<PyObject *>(type)), special().enum_meta);
-  return is_enum || PyType_Check(object) || is_tensor(object) ||
+  return is_enum_member(object) || PyType_Check(object) || is_tensor(object) ||
          is_strictly(type, known().nn_module);
 }
 
@@ -115,12 +105,12 @@ bool is_object(PyObject *object, PyTypeObject *type) {
 
 ContainerType::ContainerType(PyTypeObject *type, Form form)
     : PyAtom(reinterpret_cast<PyObject *>(type), Compare::identity), form_(form) {
-  attribute_in_c_ = is_strictly(type, special().deque)         ? "maxlen"
+  attribute_in_c_ = is_strictly(type, known().deque)           ? "maxlen"
                     : is_strictly(type, special().defaultdict) ? "default_factory"
                                                                : nullptr;
   const bool heap = type->tp_flags & Py_TPFLAGS_HEAPTYPE;
   has_more_ = (heap && type->tp_dictoffset != 0) || attribute_in_c_ || type == known().partial ||
-              type == special().simple_namespace;
+              type == known().simple_namespace;
 }
 
 ContainerType::ContainerType(PyTypeObject *type, AtomRef compared)
@@ -259,14 +249,14 @@ std::shared_ptr<ContainerType> container_type(PyObject *object) {
     return made(Form::list);
   if (PyDict_Check(object))
     return made(PyODict_Check(object) ? Form::ordered : Form::dict);
-  if (is_strictly(type, special().deque) || PyFrozenSet_Check(object))
+  if (is_strictly(type, known().deque) || PyFrozenSet_Check(object))
     return made(Form::sequence);
   std::vector<PyObject *> fields;
   if (type == &PySlice_Type || type == &PyRange_Type)
     intern(fields, {"start", "stop", "step"});
   else if (is_strictly(type, known().partial))
     intern(fields, {"func", "args", "keywords"});
-  else if (!is_strictly(type, special().simple_namespace) && !names_of_fields(type, fields))
+  else if (!is_strictly(type, known().simple_namespace) && !names_of_fields(type, fields))
     return PyType_HasFeature(type, Py_TPFLAGS_MAPPING) ? made(Form::mapping) : nullptr;
   auto record = made(Form::record);
   record->fields_ = std::move(fields);
@@ -304,7 +294,7 @@ std::shared_ptr<ContainerType> instance_type(PyObject *object) {
 
 PyTypeObject *class_in_c(PyTypeObject *type) {
   // Some of these are on the heap, as a user's classes are, in some versions of Python.
-  for (PyTypeObject *known_class : {special().deque, special().defaultdict, known().partial})
+  for (PyTypeObject *known_class : {known().deque, special().defaultdict, known().partial})
     if (is_strictly(type, known_class))
       return known_class;
   while (type->tp_flags & Py_TPFLAGS_HEAPTYPE)
@@ -314,20 +304,47 @@ PyTypeObject *class_in_c(PyTypeObject *type) {
 
 // ---- instances ----------------------------------------------------------------------------------
 
-std::vector<Owned> ContainerType::apart(PyObject *object, Owned &context) const {
-  const Owned taken(PyObject_CallOneArg(apart_, object));
-  if (!taken)
-    rethrow();
-  if (!PyTuple_Check(taken.get()) || PyTuple_GET_SIZE(taken.get()) != 2)
-    raise(errors().signature, std::string("the flatten function registered for ") +
-                                  Py_TYPE(object)->tp_name + " must return (children, context).");
-  const Owned items(PySequence_List(PyTuple_GET_ITEM(taken.get(), 0)));
-  if (!items)
-    rethrow();
-  context = Owned(Py_NewRef(PyTuple_GET_ITEM(taken.get(), 1)));
-  std::vector<Owned> result;
-  for (Py_ssize_t i = 0; i < PyList_GET_SIZE(items.get()); ++i)
-    result.emplace_back(Py_NewRef(PyList_GET_ITEM(items.get(), i)));
+Children ContainerType::children(PyObject *object) const {
+  Children result;
+  switch (form_) {
+  case Form::tuple:
+  case Form::list:
+    for (Py_ssize_t i = 0; i < Py_SIZE(object); ++i)
+      result.emplace_back(Py_NewRef(PySequence_Fast_GET_ITEM(object, i)));
+    break;
+  case Form::dict:
+    return items_of(object);
+  case Form::ordered:
+  case Form::mapping:
+  case Form::sequence: {
+    const Owned iterator = checked(PyObject_GetIter(object));
+    while (PyObject *item = PyIter_Next(iterator.get())) {
+      result.emplace_back(item);
+      if (form_ != Form::sequence)
+        result.push_back(checked(PyObject_GetItem(object, item)));
+    }
+    if (PyErr_Occurred())
+      rethrow();
+    break;
+  }
+  case Form::record:
+    for (PyObject *name : fields_)
+      result.push_back(field_of(object, name));
+    break;
+  case Form::custom: {
+    const Owned taken = checked(PyObject_CallOneArg(apart_, object));
+    if (!PyTuple_Check(taken.get()) || PyTuple_GET_SIZE(taken.get()) != 2)
+      raise(errors().signature, std::string("the flatten function registered for ") +
+                                    Py_TYPE(object)->tp_name + " must return (children, context).");
+    const Owned items = checked(PySequence_List(PyTuple_GET_ITEM(taken.get(), 0)));
+    result.emplace_back(Py_NewRef(PyTuple_GET_ITEM(taken.get(), 1)));
+    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(items.get()); ++i)
+      result.emplace_back(Py_NewRef(PyList_GET_ITEM(items.get(), i)));
+    break;
+  }
+  case Form::typed: // its tensors are those that its type gives (user_value.h)
+    break;
+  }
   return result;
 }
 
@@ -335,22 +352,13 @@ PyObject *ContainerType::together(PyObject *children, PyObject *context) const {
   return PyObject_CallFunctionObjArgs(together_, children, context, nullptr);
 }
 
-std::vector<Owned> parts(PyObject *object, Form form) {
-  std::vector<Owned> result;
-  const Owned iterator(PyObject_GetIter(object));
-  if (!iterator)
-    rethrow();
-  while (PyObject *item = PyIter_Next(iterator.get())) {
-    result.emplace_back(item);
-    if (form == Form::sequence)
-      continue;
-    PyObject *value = PyObject_GetItem(object, item);
-    if (!value)
-      rethrow();
-    result.emplace_back(value);
+Children items_of(PyObject *dict) {
+  Children result;
+  PyObject *key = nullptr, *item = nullptr;
+  for (Py_ssize_t place = 0; PyDict_Next(dict, &place, &key, &item);) {
+    result.emplace_back(Py_NewRef(key));
+    result.emplace_back(Py_NewRef(item));
   }
-  if (PyErr_Occurred())
-    rethrow();
   return result;
 }
 

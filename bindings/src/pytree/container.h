@@ -4,6 +4,7 @@
 #include "pytree/leaf.h"
 
 #include <Python.h>
+#include <c10/util/SmallVector.h>
 
 #include <memory>
 #include <string>
@@ -27,6 +28,11 @@ enum class Form : std::uint8_t {
   custom,   ///< by the function registered with torch.utils._pytree
   typed,    ///< an object whose trace type has to_tensors: the object by its type, those tensors
 };
+
+/// The children of a container in the order of a Signature's nodes; null: an attribute that is
+/// absent. A dict's are keys and values in turn; a custom one's first is what its class calls
+/// context.
+using Children = c10::SmallVector<Owned, 6>;
 
 /// The class of a container, as the atom of its Node.
 class ContainerType final : public PyAtom {
@@ -58,8 +64,10 @@ public:
     return fields_in_dict_;
   }
 
-  /// custom: takes `object` apart; its children, and `context`. Throws what the user's code raises.
-  std::vector<Owned> apart(PyObject *object, Owned &context) const;
+  /// Takes `object` apart. Throws what its code raises, or that of a registered flatten function.
+  Children children(PyObject *object) const;
+  /// Whether a container of this class itself holds what children() gives.
+  bool holds_children() const { return form_ <= Form::dict; }
   /// custom: puts one together. A new reference, or null with an error set.
   PyObject *together(PyObject *children, PyObject *context) const;
 
@@ -96,9 +104,8 @@ std::shared_ptr<ContainerType> instance_type(PyObject *object);
 /// The class in C that instances of `type` are laid out by: its tp_new makes one without __init__.
 PyTypeObject *class_in_c(PyTypeObject *type);
 
-/// The children of a mapping (keys and values in turn), sequence or ordered dict, in order. Throws
-/// what its code raises.
-std::vector<Owned> parts(PyObject *object, Form form);
+/// The keys and values of a dict, in turn.
+Children items_of(PyObject *dict);
 
 /// A field of a record: a new reference, null where it has none (no error is set). Throws what its
 /// code raises.

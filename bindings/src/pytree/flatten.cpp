@@ -18,6 +18,7 @@
 
 #include <cstring>
 #include <optional>
+#include <span>
 
 /// The walk over arguments and results alike: containers, leaves, tensors.
 
@@ -75,12 +76,9 @@ std::uint8_t mark_of(PyObject *object, const Node &node) {
 }
 
 std::size_t Flattener::open(std::shared_ptr<const ContainerType> type) {
-  Node node;
-  node.kind = type->kind();
-  node.payload.atom = type.get();
+  nodes_.push_back({.kind = type->kind(), .payload = {.atom = type.get()}});
   objects.push_back(reinterpret_cast<PyObject *>(type->type()));
   atoms_.push_back(std::move(type));
-  nodes_.push_back(node);
   return nodes_.size() - 1;
 }
 
@@ -90,10 +88,10 @@ void Flattener::add(Node node, PyObject *object, std::uint8_t mark) {
   if (mark == kTypedRoot || mark == kEqualRoot || mark == kAlikeRoot) {
     const auto [first, is_new] = met_.try_emplace(object, index, roots.size());
     if (!is_new) {
-      node = {};
-      node.kind = Kind::alias;
-      node.payload.alias = {static_cast<std::uint32_t>(first->second.first),
-                            static_cast<std::uint32_t>(first->second.second)};
+      const auto [at, root] = first->second;
+      node = {
+          .kind = Kind::alias,
+          .payload = {.alias = {static_cast<std::uint32_t>(at), static_cast<std::uint32_t>(root)}}};
       mark = 0;
     }
   }
@@ -109,12 +107,8 @@ void Flattener::add(Node node, PyObject *object, std::uint8_t mark) {
 
 void Flattener::leaf_node(PyObject *object) {
   if (alike && !in_context_ && may_be_another(object)) {
-    const auto of_class = std::make_shared<PyAtom>(object, PyAtom::Compare::of_class);
-    Node node;
-    node.kind = Kind::atom;
-    node.payload.atom = of_class.get();
-    atoms_.push_back(of_class);
-    return add(node, object, kAlikeRoot);
+    atoms_.push_back(std::make_shared<PyAtom>(object, PyAtom::Compare::of_class));
+    return atom(object, kAlikeRoot);
   }
   Node node = leaf(object, atoms_, in_context_);
   const bool may_lead = node.kind == Kind::atom && !in_context_;
@@ -144,10 +138,7 @@ void Flattener::instance(PyObject *object) {
 
 /// A leaf of the atom added last.
 void Flattener::atom(PyObject *object, std::uint8_t mark) {
-  Node node;
-  node.kind = Kind::atom;
-  node.payload.atom = atoms_.back().get();
-  add(node, object, mark);
+  add({.kind = Kind::atom, .payload = {.atom = atoms_.back().get()}}, object, mark);
 }
 
 /// Leaves of `known` open what both do.
@@ -172,11 +163,9 @@ void Flattener::tensor(PyObject *object, const TensorSpec *spec) {
   } else {
     meet(specs[known->second], spec);
   }
-  Node node;
-  node.kind = Kind::tensor;
-  node.payload.slot = known->second;
-  node.end = static_cast<std::uint32_t>(nodes_.size() + 1);
-  nodes_.push_back(node);
+  nodes_.push_back({.kind = Kind::tensor,
+                    .end = static_cast<std::uint32_t>(nodes_.size() + 1),
+                    .payload = {.slot = known->second}});
 }
 
 void Flattener::value(PyObject *object) {
@@ -215,11 +204,7 @@ void Flattener::slow(PyObject *object) {
 }
 
 void Flattener::again(PyObject *object, std::uint8_t what, Node::Payload payload) {
-  Node node;
-  node.kind = Kind::alias;
-  node.reserved[1] = what;
-  node.payload = payload;
-  add(node, object, 0);
+  add({.kind = Kind::alias, .reserved = {0, what, 0}, .payload = payload}, object, 0);
 }
 
 void Flattener::container(PyObject *object, std::shared_ptr<ContainerType> type) {
@@ -236,76 +221,31 @@ void Flattener::container(PyObject *object, std::shared_ptr<ContainerType> type)
 }
 
 void Flattener::children(PyObject *object, const ContainerType &type) {
-  switch (type.form()) {
-  case Form::tuple:
-  case Form::list:
-    for (Py_ssize_t i = 0; i < Py_SIZE(object); ++i) {
-      const Owned item(Py_NewRef(PySequence_Fast_GET_ITEM(object, i)));
-      value(item.get());
+  Children children = type.children(object);
+  c10::SmallVector<PyObject *, 8> found;
+  for (Owned &child : children)
+    found.push_back(type.holds_children() ? child.get() : keep(std::move(child)));
+  const bool custom = type.form() == Form::custom, keyed = type.kind() == Kind::dict;
+  for (std::size_t i = 0; i < found.size(); ++i) {
+    if (custom && i == 0) {
+      context(found[i]);
+    } else if (!found[i]) {
+      add({.kind = Kind::absent}, Py_None, 0);
+    } else if (keyed && i % 2 == 0) {
+      key(found[i]);
+    } else {
+      value(found[i]);
     }
-    break;
-  case Form::dict:
-    dict(object);
-    break;
-  case Form::ordered:
-  case Form::mapping: {
-    bool is_key = false;
-    for (Owned &part : parts(object, type.form())) {
-      PyObject *item = keep(std::move(part));
-      (is_key = !is_key) ? key(item) : value(item);
-    }
-    break;
   }
-  case Form::sequence:
-    for (Owned &part : parts(object, type.form()))
-      value(keep(std::move(part)));
-    break;
-  case Form::record:
-    for (PyObject *name : type.fields()) {
-      Owned item = field_of(object, name);
-      if (item) {
-        value(keep(std::move(item)));
-      } else {
-        Node node;
-        node.kind = Kind::absent;
-        add(node, Py_None, 0);
-      }
-    }
-    break;
-  case Form::custom: {
-    Owned found;
-    auto items = type.apart(object, found);
-    context(keep(std::move(found)));
-    std::vector<PyObject *> given;
-    for (Owned &item : items)
-      given.push_back(keep(std::move(item)));
-    for (PyObject *item : given)
-      value(item);
-    if (result_)
-      count_references(object, given);
-    break;
-  }
-  case Form::typed:
-    break; // typed() takes those apart
-  }
-}
-
-void Flattener::dict(PyObject *object) {
-  PyObject *name = nullptr, *item = nullptr;
-  for (Py_ssize_t place = 0; PyDict_Next(object, &place, &name, &item);) {
-    const Owned held_name(Py_NewRef(name)), held_item(Py_NewRef(item));
-    key(name);
-    value(item);
-  }
+  if (custom && result_)
+    count_references(object, std::span(found).subspan(1));
 }
 
 /// Flattens what a registered flatten function gives besides the children. The context of an
 /// argument is compared by value.
 void Flattener::context(PyObject *object) {
-  if (purpose_ == Purpose::result) { // goes back to the unflatten function as it is
-    Node node;
-    return add(node, object, 0);
-  }
+  if (purpose_ == Purpose::result) // goes back to the unflatten function as it is
+    return add({}, object, 0);
   const bool outer = std::exchange(in_context_, true);
   value(object);
   in_context_ = outer;
@@ -315,13 +255,14 @@ void Flattener::further(PyObject *object, const ContainerType &type) {
   Owned state = further_state(object, type);
   if (!state)
     return;
-  Node node;
-  node.kind = Kind::further;
-  node.payload.atom = nullptr;
   objects.push_back(Py_None);
   const std::size_t at = nodes_.size();
-  nodes_.push_back(node);
-  dict(keep(std::move(state)));
+  nodes_.push_back({.kind = Kind::further, .payload = {.atom = nullptr}});
+  const Children items = items_of(keep(std::move(state)));
+  for (std::size_t i = 0; i < items.size(); i += 2) {
+    key(items[i].get());
+    value(items[i + 1].get());
+  }
   close(at);
 }
 

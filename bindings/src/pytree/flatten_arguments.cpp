@@ -1,3 +1,4 @@
+#include "base/checked.h"
 #include "base/errors.h"
 #include "pytree/flattener.h"
 #include "pytree/leaf.h"
@@ -37,7 +38,7 @@ void parameter(Flattener &walk, const Parameter &p, const Bound &bound, const Py
 /// See kDefault.
 void mark_default(Node &node, const Parameter &p, PyObject *value) {
   const bool leaf = !node.is_container() && node.kind != Kind::tensor && node.kind != Kind::alias;
-  if (value != p.default_value || !leaf || node.reserved[0])
+  if (value != p.default_value.get() || !leaf || node.reserved[0])
     return;
   if (node.kind != Kind::atom || static_cast<const PyAtom *>(node.payload.atom)->is(value))
     node.reserved[1] = kDefault;
@@ -59,14 +60,13 @@ void rethrow_about(const std::string &subject) {
   set_from_current_exception();
   if (!PyErr_ExceptionMatches(errors().signature))
     rethrow();
-  PyObject *type = nullptr, *value = nullptr, *traceback = nullptr;
-  PyErr_Fetch(&type, &value, &traceback);
-  PyErr_NormalizeException(&type, &value, &traceback);
-  const Owned text(PyObject_Str(value));
+  Owned error = take_error();
+  const Owned text(PyObject_Str(error.get()));
   const Owned args(Py_BuildValue("(s)", fmt::format("{}: {}", subject, utf8(text.get())).c_str()));
-  if (!args || PyObject_SetAttrString(value, "args", args.get())) // in place: it may have a cause
+  // In place, because it may have a cause.
+  if (!args || PyObject_SetAttrString(error.get(), "args", args.get()))
     PyErr_Clear();
-  PyErr_Restore(type, value, traceback);
+  set_error(std::move(error));
   rethrow();
 }
 
@@ -80,7 +80,7 @@ void flatten(const Binder &binder, const Bound &bound, PyObject *self, UserValue
     try {
       parameter(walk, p, bound, self, place);
     } catch (...) {
-      rethrow_about(fmt::format("argument '{}'", PyUnicode_AsUTF8(p.name)));
+      rethrow_about(fmt::format("argument '{}'", utf8(p.name.get())));
     }
     if (p.default_value)
       mark_default(signature.nodes[first], p, bound.values[place - 1]);

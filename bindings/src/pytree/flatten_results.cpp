@@ -109,7 +109,7 @@ void Flattener::number_container(PyObject *object, std::size_t node) {
 
 /// A registered class gives children as it likes: it may hold one more often than it gives it
 /// (ModelOutput, as an item and as an attribute).
-void Flattener::count_references(PyObject *object, const std::vector<PyObject *> &given) {
+void Flattener::count_references(PyObject *object, std::span<PyObject *const> given) {
   for (auto &[child, made] : result_->made) {
     const auto times = std::count(given.begin(), given.end(), child);
     if (times > 0)

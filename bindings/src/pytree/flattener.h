@@ -6,6 +6,7 @@
 
 #include <memory>
 #include <optional>
+#include <span>
 #include <unordered_map>
 #include <utility>
 
@@ -48,9 +49,8 @@ private:
   void again(PyObject *object, std::uint8_t what, Node::Payload payload);
   void container(PyObject *object, std::shared_ptr<ContainerType> type);
   void children(PyObject *object, const ContainerType &type);
-  void dict(PyObject *object);
   void context(PyObject *object);
-  void count_references(PyObject *object, const std::vector<PyObject *> &given);
+  void count_references(PyObject *object, std::span<PyObject *const> given);
   void further(PyObject *object, const ContainerType &type);
   void key(PyObject *object) {
     PyTuple_Check(object) || is_traced_number(object) ? value(object) : leaf_node(object);

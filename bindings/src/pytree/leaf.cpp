@@ -1,6 +1,8 @@
 #include "pytree/leaf.h"
 
+#include "base/checked.h"
 #include "base/errors.h"
+#include "base/known.h"
 #include "base/lazy.h"
 #include "base/object.h"
 #include "pytree/user_type.h"
@@ -8,35 +10,12 @@
 #include <torch/csrc/Device.h>
 #include <torch/csrc/autograd/python_variable.h>
 
-#include <cstring>
+#include <bit>
 #include <limits>
 
 namespace tracehost::python {
 
 namespace {
-
-/// Types that leaf() asks for and that have no C symbol. On the heap and never freed, so that no
-/// Python object lives in a C++ static when the interpreter goes.
-struct HeapTypes {
-  PyTypeObject *enum_meta; ///< class of enum classes
-};
-
-const HeapTypes &heap_types() {
-  static constinit Lazy<HeapTypes> made;
-  return made([] {
-    const KeepError keep;
-    Owned module(PyImport_ImportModule("enum"));
-    PyObject *meta = module ? PyObject_GetAttrString(module.get(), "EnumMeta") : nullptr;
-    PyErr_Clear();
-    return HeapTypes{meta && PyType_Check(meta) ? reinterpret_cast<PyTypeObject *>(meta) : nullptr};
-  });
-}
-
-/// A traced number is a tensor, too.
-bool is_tensor_or_number(PyObject *object) {
-  return THPVariableClass &&
-         PyType_IsSubtype(Py_TYPE(object), reinterpret_cast<PyTypeObject *>(THPVariableClass));
-}
 
 /// Whether the type says itself what its values equal. A slice does not hash before 3.12, but is a
 /// value all the same.
@@ -48,13 +27,9 @@ bool compares_by_value(PyTypeObject *type) {
          type->tp_hash != PyObject_HashNotImplemented;
 }
 
-std::uint64_t bits(double value) {
-  std::uint64_t result;
-  std::memcpy(&result, &value, sizeof result);
-  return result;
+bool same_real(double a, double b) {
+  return std::bit_cast<std::uint64_t>(a) == std::bit_cast<std::uint64_t>(b) || (a != a && b != b);
 }
-
-bool same_real(double a, double b) { return bits(a) == bits(b) || (a != a && b != b); }
 
 double canonical(double value) {
   return value == value ? value : std::numeric_limits<double>::quiet_NaN();
@@ -98,7 +73,7 @@ PyAtom::Compare comparison(PyObject *object) {
     // function.
     return Py_TYPE(PyMethod_GET_SELF(object))->tp_weaklistoffset ? Compare::method
                                                                  : Compare::equality;
-  if (is_tensor_or_number(object) || type == &PyTuple_Type)
+  if (is_tensor(object) || is_traced_number(object) || type == &PyTuple_Type)
     return Compare::weak_identity;
   if (is_enum_member(object))
     return Compare::identity;
@@ -109,8 +84,16 @@ PyAtom::Compare comparison(PyObject *object) {
 
 bool is_enum_member(PyObject *object) {
   PyTypeObject *meta = Py_TYPE(reinterpret_cast<PyObject *>(Py_TYPE(object)));
-  return meta != &PyType_Type && heap_types().enum_meta &&
-         PyType_IsSubtype(meta, heap_types().enum_meta);
+  if (meta == &PyType_Type)
+    return false;
+  static constinit Lazy<PyTypeObject *> enum_meta;
+  return PyType_IsSubtype(
+      meta, enum_meta([] {
+        const KeepError keep;
+        const Owned module = checked(PyImport_ImportModule("enum"));
+        return reinterpret_cast<PyTypeObject *>(
+            checked(PyObject_GetAttrString(module.get(), "EnumMeta")).release());
+      }));
 }
 
 // ---- PyAtom -------------------------------------------------------------------------------------
@@ -271,40 +254,28 @@ bool PyAtom::alive() const {
 
 /// An atom by equality over a copy: what it is made from may change in place.
 AtomRef snapshot(PyObject *object) {
-  Owned copy(PyByteArray_Check(object) ? PyByteArray_FromObject(object) : PySet_New(object));
-  if (!copy)
-    rethrow();
+  const Owned copy =
+      checked(PyByteArray_Check(object) ? PyByteArray_FromObject(object) : PySet_New(object));
   return std::make_shared<PyAtom>(copy.get(), PyAtom::Compare::equality);
 }
 
 Node leaf(PyObject *object, std::vector<AtomRef> &atoms, bool by_equality) {
-  Node node;
   if (object == Py_None)
-    return node;
-  if (PyBool_Check(object)) {
-    node.kind = Kind::boolean;
-    node.payload.integer = object == Py_True;
-    return node;
-  }
+    return {};
+  if (PyBool_Check(object))
+    return {.kind = Kind::boolean, .payload = {.integer = object == Py_True}};
   if (PyLong_CheckExact(object)) {
     int overflow = 0;
     const long long value = PyLong_AsLongLongAndOverflow(object, &overflow);
-    if (!overflow) {
-      node.kind = Kind::integer;
-      node.payload.integer = value;
-      return node;
-    }
+    if (!overflow)
+      return {.kind = Kind::integer, .payload = {.integer = value}};
   } else if (PyFloat_CheckExact(object)) {
-    node.kind = Kind::real;
-    node.payload.real = canonical(PyFloat_AS_DOUBLE(object));
-    return node;
+    return {.kind = Kind::real, .payload = {.real = canonical(PyFloat_AS_DOUBLE(object))}};
   } else if (object == Py_Ellipsis) {
-    node.kind = Kind::ellipsis;
-    return node;
+    return {.kind = Kind::ellipsis};
   } else if (THPDevice_Check(object)) {
-    node.kind = Kind::device;
-    node.payload.integer = packed(reinterpret_cast<THPDevice *>(object)->device);
-    return node;
+    const std::int64_t device = packed(reinterpret_cast<THPDevice *>(object)->device);
+    return {.kind = Kind::device, .payload = {.integer = device}};
   }
   const bool has_equality =
       Py_TYPE(object)->tp_richcompare != PyBaseObject_Type.tp_richcompare && !PyType_Check(object);
@@ -313,9 +284,7 @@ Node leaf(PyObject *object, std::vector<AtomRef> &atoms, bool by_equality) {
   else
     atoms.push_back(std::make_shared<PyAtom>(
         object, by_equality && has_equality ? PyAtom::Compare::equality : comparison(object)));
-  node.kind = Kind::atom;
-  node.payload.atom = atoms.back().get();
-  return node;
+  return {.kind = Kind::atom, .payload = {.atom = atoms.back().get()}};
 }
 
 bool holds(const Node &node, PyObject *object) {

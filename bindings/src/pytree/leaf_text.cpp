@@ -1,6 +1,7 @@
 #include "base/known.h"
 #include "base/object.h"
 #include "pytree/leaf.h"
+#include "signature/native_atoms.h"
 
 #include <Python.h>
 
@@ -12,21 +13,10 @@
 namespace tracehost::python {
 namespace {
 
-constexpr std::size_t kTextLimit = 60;
-
-std::string shortened(std::string text) {
-  if (text.size() <= kTextLimit)
-    return text;
-  std::size_t cut = kTextLimit - 3;
-  while (cut > 0 && (static_cast<unsigned char>(text[cut]) & 0xC0) == 0x80)
-    --cut; // not inside a character
-  return text.substr(0, cut) + "...";
-}
-
 std::string repr(PyObject *object) {
   if (PyUnicode_CheckExact(object) &&
-      PyUnicode_GET_LENGTH(object) > static_cast<Py_ssize_t>(kTextLimit)) {
-    Owned head(PyUnicode_Substring(object, 0, kTextLimit - 5));
+      PyUnicode_GET_LENGTH(object) > static_cast<Py_ssize_t>(kLongestText)) {
+    Owned head(PyUnicode_Substring(object, 0, kLongestText - 5));
     Owned text(head ? PyObject_Repr(head.get()) : nullptr);
     return text ? utf8(text.get()) + std::string("...") : "'...'";
   }

@@ -1,19 +1,12 @@
 #include "pytree/map.h"
 
+#include "base/checked.h"
 #include "base/errors.h"
 #include "base/known.h"
 #include "pytree/assemble.h"
 
-#include <torch/csrc/Exceptions.h>
-
 namespace tracehost::python {
 namespace {
-
-Owned checked(PyObject *made) {
-  if (!made)
-    rethrow();
-  return Owned(made);
-}
 
 /// As copy.copy() makes it: for subclasses, with what attributes they have.
 Owned copy_of(PyObject *object) {
@@ -21,9 +14,10 @@ Owned copy_of(PyObject *object) {
   return checked(PyObject_CallMethod(module.get(), "copy", "O", object));
 }
 
-void check(int failed) {
-  if (failed)
-    rethrow();
+/// A container of the class of `object`, with other children.
+Owned made_of(PyObject *object, const ContainerType &type, Children &children) {
+  const Owned state = type.form() == Form::custom ? Owned() : further_state(object, type);
+  return checked(put_together(type, children, state.get()));
 }
 
 /// The type alone decides, before anything is looked up.
@@ -32,20 +26,23 @@ bool is_scalar(PyObject *object) {
          PyUnicode_CheckExact(object) || PyBool_Check(object);
 }
 
-std::vector<Owned> items_of(PyObject *sequence) {
-  std::vector<Owned> result;
-  for (Py_ssize_t i = 0; i < Py_SIZE(sequence); ++i)
-    result.emplace_back(Py_NewRef(PySequence_Fast_GET_ITEM(sequence, i)));
-  return result;
+/// What a record without fields has are its attributes alone: names and values.
+bool has_attributes_alone(const ContainerType &type) {
+  return type.form() == Form::record && type.fields().empty();
 }
 
-/// Of `parts` instead of the ones it has.
-Owned made_of(PyObject *object, const ContainerType &type, std::vector<Owned> &parts) {
-  Children children;
-  for (Owned &part : parts)
-    children.push_back(std::move(part));
-  const Owned state = type.form() == Form::custom ? Owned() : further_state(object, type);
-  return checked(put_together(type, children, state.get()));
+/// Stores child `index` in a copy of the container. False with an error set.
+bool store(PyObject *copy, const ContainerType &type, const Children &children, std::size_t index) {
+  PyObject *child = children[index].get();
+  const auto place = static_cast<Py_ssize_t>(index);
+  if (type.form() == Form::list)
+    return PyList_SetItem(copy, place, Py_NewRef(child)) == 0;
+  if (type.form() == Form::sequence)
+    return PySequence_SetItem(copy, place, child) == 0;
+  if (type.kind() == Kind::dict)
+    return PyDict_SetItem(copy, children[index - 1].get(), child) == 0; // exists: the order stays
+  PyObject *name = has_attributes_alone(type) ? children[index - 1].get() : type.fields()[index];
+  return PyObject_GenericSetAttr(copy, name, child) == 0; // past a frozen class's __setattr__
 }
 
 } // namespace
@@ -56,9 +53,7 @@ Owned Rebuild::value(PyObject *object) {
   if (const auto known = made_.find(object); known != made_.end())
     return Owned(Py_NewRef(known->second.second.get()));
   Owned made(leaf_(object));
-  if (made) {
-    changed_ = true;
-  } else {
+  if (!made) {
     const auto type = container_type(object);
     if (!type)
       return Owned(Py_NewRef(object));
@@ -74,139 +69,32 @@ Owned Rebuild::value(PyObject *object) {
 
 /// A new reference: to `object` itself where nothing in it is replaced.
 Owned Rebuild::container(PyObject *object, const ContainerType &type) {
-  Owned made;
-  switch (type.form()) {
-  case Form::tuple:
-    made = tuple(object, type);
-    break;
-  case Form::list:
-    made = list(object);
-    break;
-  case Form::dict:
-  case Form::ordered:
-  case Form::mapping:
-    made = dict(object, type);
-    break;
-  case Form::sequence:
-    made = sequence(object, type);
-    break;
-  case Form::record:
-    made = record(object, type);
-    break;
-  case Form::custom:
-    made = custom(object, type);
-    break;
-  case Form::typed: // an object to those who look at values
-    break;
-  }
-  return made ? std::move(made) : Owned(Py_NewRef(object));
-}
-
-bool Rebuild::items(std::vector<Owned> &items) {
-  bool differ = false;
-  for (Owned &item : items) {
-    if (!item) // absent
+  const bool custom = type.form() == Form::custom, attributes = has_attributes_alone(type);
+  const bool keyed = type.kind() == Kind::dict || attributes;
+  const Owned state = attributes ? further_state(object, type) : Owned();
+  Children children = state ? items_of(state.get()) : type.children(object);
+  c10::SmallVector<std::size_t, 6> replaced;
+  for (std::size_t i = custom || keyed ? 1 : 0; i < children.size(); i += keyed ? 2 : 1) {
+    Owned made = children[i] ? value(children[i].get()) : Owned(); // null: an absent attribute
+    if (made.get() == children[i].get())
       continue;
-    Owned made = value(item.get());
-    differ |= made.get() != item.get();
-    item = std::move(made);
+    children[i] = std::move(made);
+    replaced.push_back(i);
   }
-  return differ;
-}
-
-Owned Rebuild::tuple(PyObject *object, const ContainerType &type) {
-  std::vector<Owned> made = items_of(object);
-  return items(made) ? made_of(object, type, made) : Owned();
-}
-
-Owned Rebuild::list(PyObject *object) {
-  std::vector<Owned> made = items_of(object);
-  if (!items(made))
-    return Owned();
-  Owned result = copy_of(object);
-  for (std::size_t i = 0; i < made.size(); ++i)
-    check(PyList_SetItem(result.get(), static_cast<Py_ssize_t>(i), made[i].release()));
-  return result;
-}
-
-Owned Rebuild::dict(PyObject *object, const ContainerType &type) {
-  Owned result;
-  const bool is_dict = type.form() != Form::mapping;
-  // A copy: its own code may change it meanwhile.
-  const Owned before = checked(is_dict ? PyDict_Copy(object) : PyDict_New());
-  if (!is_dict)
-    check(PyDict_Update(before.get(), object));
-  PyObject *key = nullptr, *item = nullptr;
-  for (Py_ssize_t place = 0; PyDict_Next(before.get(), &place, &key, &item);) {
-    const Owned made = value(item);
-    if (made.get() == item)
-      continue;
-    if (!is_dict)
-      raise(errors().signature, std::string("a ") + Py_TYPE(object)->tp_name +
-                                    " can't be copied with tensors in place of its arrays. Pass a "
-                                    "dict, or put tensors in it.");
-    if (!result)
-      result = copy_of(object);
-    check(PyDict_SetItem(result.get(), key, made.get())); // exists: the order stays
-  }
-  return result;
-}
-
-Owned Rebuild::sequence(PyObject *object, const ContainerType &type) {
-  std::vector<Owned> made = parts(object, type.form());
-  if (!items(made))
-    return Owned();
-  if (type.kind() == Kind::tuple) // a frozenset
-    return made_of(object, type, made);
-  Owned result = copy_of(object);
-  for (std::size_t i = 0; i < made.size(); ++i)
-    check(PySequence_SetItem(result.get(), static_cast<Py_ssize_t>(i), made[i].get()));
-  return result;
-}
-
-/// What it has are attributes alone.
-Owned Rebuild::attributes(PyObject *object, const ContainerType &type) {
-  Owned result;
-  const Owned before = further_state(object, type);
-  PyObject *name = nullptr, *item = nullptr;
-  for (Py_ssize_t place = 0; before && PyDict_Next(before.get(), &place, &name, &item);) {
-    const Owned made = value(item);
-    if (made.get() == item)
-      continue;
-    if (!result)
-      result = copy_of(object);
-    check(PyObject_GenericSetAttr(result.get(), name, made.get()));
-  }
-  return result;
-}
-
-Owned Rebuild::record(PyObject *object, const ContainerType &type) {
-  if (type.fields().empty() && type.has_more())
-    return attributes(object, type);
-  std::vector<Owned> made, before; // both held: an address stays its own
-  for (PyObject *name : type.fields()) {
-    made.push_back(field_of(object, name));
-    before.emplace_back(Py_XNewRef(made.back().get()));
-  }
-  if (!items(made))
-    return Owned();
-  if (class_in_c(type.type()) != &PyBaseObject_Type)
-    return made_of(object, type, made);
-  Owned result = copy_of(object);
-  for (std::size_t i = 0; i < made.size(); ++i)
-    // Past a frozen class's own __setattr__, as its __init__ does.
-    if (made[i].get() != before[i].get())
-      check(PyObject_GenericSetAttr(result.get(), type.fields()[i], made[i].get()));
-  return result;
-}
-
-Owned Rebuild::custom(PyObject *object, const ContainerType &type) {
-  Owned context;
-  std::vector<Owned> made = type.apart(object, context);
-  if (!items(made))
-    return Owned();
-  made.insert(made.begin(), std::move(context));
-  return made_of(object, type, made);
+  if (replaced.empty())
+    return Owned(Py_NewRef(object));
+  if (type.form() == Form::mapping)
+    raise(errors().signature, std::string("a ") + Py_TYPE(object)->tp_name +
+                                  " can't be copied with tensors in place of its arrays. Pass a "
+                                  "dict, or put tensors in it.");
+  const bool in_c = type.form() == Form::record && class_in_c(type.type()) != &PyBaseObject_Type;
+  if (custom || type.kind() == Kind::tuple || (in_c && !attributes))
+    return made_of(object, type, children);
+  Owned copy = copy_of(object);
+  for (const std::size_t i : replaced)
+    if (!store(copy.get(), type, children, i))
+      rethrow();
+  return copy;
 }
 
 } // namespace tracehost::python

@@ -9,7 +9,6 @@
 #include <functional>
 #include <unordered_map>
 #include <utility>
-#include <vector>
 
 /// Values with other leaves in the same containers.
 
@@ -29,24 +28,12 @@ public:
   /// A new reference. Throws what `leaf`, or a container's own code, raises, and as flatten() does
   /// for a container that contains itself.
   Owned value(PyObject *object);
-  /// Whether a leaf was replaced so far.
-  bool changed() const { return changed_; }
 
 private:
   Owned container(PyObject *object, const ContainerType &type);
-  Owned tuple(PyObject *object, const ContainerType &type);
-  Owned list(PyObject *object);
-  Owned dict(PyObject *object, const ContainerType &type);
-  Owned record(PyObject *object, const ContainerType &type);
-  Owned attributes(PyObject *object, const ContainerType &type);
-  Owned sequence(PyObject *object, const ContainerType &type);
-  Owned custom(PyObject *object, const ContainerType &type);
-  /// Replaces each of `items` (null: absent); whether one is another object now.
-  bool items(std::vector<Owned> &items);
 
   Leaf leaf_;
   const bool each_;
-  bool changed_ = false;
   Nesting nesting_;
   /// By the object replaced, which is held so that its address stays its own.
   std::unordered_map<PyObject *, std::pair<Owned, Owned>> made_;

@@ -1,5 +1,6 @@
 #include "pytree/pytree.h"
 
+#include "base/checked.h"
 #include "base/errors.h"
 #include "base/known.h"
 #include "pytree/container.h"
@@ -249,24 +250,13 @@ bool Lockstep::typed(const Node &node, PyObject *object) {
 /// By a user's code, or a copy: slow.
 bool Lockstep::taken_apart(const Node &node, PyObject *object, const ContainerType &type) {
   found_.protect();
-  if (type.form() != Form::custom) {
-    bool is_key = type.form() == Form::sequence;
-    for (Owned &part : parts(object, type.form())) {
-      is_key = type.form() != Form::sequence && !is_key;
-      PyObject *item = keep(std::move(part));
-      if (at >= node.end || !(is_key ? key(item) : value(item)))
-        return false;
-    }
-    return true;
-  }
-  // The function is the one that was registered at the trace.
-  Owned context;
-  auto items = type.apart(object, context);
-  if (at >= node.end || !value(keep(std::move(context))))
-    return false;
-  for (Owned &item : items)
-    if (at >= node.end || !value(keep(std::move(item))))
+  bool is_key = false;
+  for (Owned &child : type.children(object)) { // registered functions are those of the trace
+    is_key = type.kind() == Kind::dict && !is_key;
+    PyObject *item = keep(std::move(child));
+    if (at >= node.end || !(is_key ? key(item) : value(item)))
       return false;
+  }
   return true;
 }
 
@@ -334,15 +324,10 @@ void Collected::protect() {
 }
 
 void Collected::note_failure() {
-  PyObject *type = nullptr, *value = nullptr, *traceback = nullptr;
-  PyErr_Fetch(&type, &value, &traceback);
-  PyErr_NormalizeException(&type, &value, &traceback);
-  if (in_relation_ && !failure && value)
-    failure = Owned(Py_NewRef(value));
+  Owned error = take_error();
+  if (in_relation_ && !failure)
+    failure = std::move(error);
   in_relation_ = false;
-  Py_XDECREF(type);
-  Py_XDECREF(value);
-  Py_XDECREF(traceback);
 }
 
 void Collected::clear() {
@@ -377,7 +362,7 @@ bool walk_arguments(const Signature &signature, const Binder &binder, const Boun
         return false;
     } else {
       PyObject *value = bound.values[place++];
-      if (!walk.is_same_default(value, p.default_value) && !walk.value(value))
+      if (!walk.is_same_default(value, p.default_value.get()) && !walk.value(value))
         return false;
     }
   }

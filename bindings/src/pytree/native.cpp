@@ -4,7 +4,6 @@
 #include "base/object.h"
 #include "pytree/container.h"
 #include "pytree/leaf.h"
-#include "pytree/results.h"
 
 #include <torch/csrc/Dtype.h>
 #include <torch/csrc/Layout.h>
@@ -129,56 +128,7 @@ py::object python_part(const char *function, const py::args &args) {
   return py::module_::import("tracehost._archive").attr(function)(*args);
 }
 
-} // namespace
-
-Node native_leaf(PyObject *object, std::vector<AtomRef> &atoms) {
-  std::vector<AtomRef> own;
-  const Node node = leaf(object, own);
-  if (node.kind != Kind::atom)
-    return node;
-  Literal::Type type{};
-  std::string value;
-  if (!literal_of(object, type, value))
-    throw Unstorable{0, shown(object)};
-  return literal(type, std::move(value), atoms);
-}
-
-void make_native(std::vector<Node> &nodes, std::vector<AtomRef> &atoms) {
-  std::vector<AtomRef> native;
-  for (std::size_t i = 0; i < nodes.size(); ++i) {
-    Node &node = nodes[i];
-    const std::uint32_t end = node.end;
-    if (node.kind == Kind::alias || node.kind == Kind::further)
-      throw Unstorable{i, node.kind == Kind::alias && node.reserved[1]
-                              ? "an object from outside of it"
-                          : node.kind == Kind::alias ? "an object that is an argument twice"
-                                                     : "a container with attributes of its own"};
-    if (node.is_container()) {
-      const auto *type = dynamic_cast<const ContainerType *>(node.payload.atom);
-      auto made = type ? native_class(*type) : nullptr;
-      if (!made)
-        throw Unstorable{i, type ? fmt::format("a {}", type->type()->tp_name) : "a container"};
-      node = container(std::move(made), native);
-    } else if (node.kind == Kind::atom) {
-      PyObject *of_result = result_leaf(node);
-      const Owned object(of_result ? Py_NewRef(of_result) : python_value(node));
-      if (!object) {
-        PyErr_Clear();
-        throw Unstorable{i, node.payload.atom->text()};
-      }
-      try {
-        node = native_leaf(object.get(), native);
-      } catch (Unstorable &reason) {
-        reason.node = i;
-        throw;
-      }
-    }
-    node.end = end;
-    node.reserved[0] = 0;
-  }
-  atoms = std::move(native);
-}
-
+/// The Python value of a native leaf: a new reference. Throws.
 PyObject *python_leaf(const Node &node) {
   if (node.kind != Kind::atom)
     return python_value(node);
@@ -203,6 +153,46 @@ PyObject *python_leaf(const Node &node) {
     return python_part("member", py::make_tuple(value)).release().ptr();
   }
   return nullptr;
+}
+
+} // namespace
+
+void make_native(std::vector<Node> &nodes, std::vector<AtomRef> &atoms) {
+  std::vector<AtomRef> native;
+  for (std::size_t i = 0; i < nodes.size(); ++i) {
+    Node &node = nodes[i];
+    const std::uint32_t end = node.end;
+    if (node.kind == Kind::alias || node.kind == Kind::further)
+      throw Unstorable{i, node.kind == Kind::alias && node.reserved[1]
+                              ? "an object from outside of it"
+                          : node.kind == Kind::alias ? "an object that is an argument twice"
+                                                     : "a container with attributes of its own"};
+    if (node.is_container()) {
+      const auto *type = dynamic_cast<const ContainerType *>(node.payload.atom);
+      auto made = type ? native_class(*type) : nullptr;
+      if (!made)
+        throw Unstorable{i, type ? fmt::format("a {}", type->type()->tp_name) : "a container"};
+      node = container(std::move(made), native);
+    } else if (node.kind == Kind::atom) {
+      const Owned object(python_value(node));
+      if (!object) {
+        PyErr_Clear();
+        throw Unstorable{i, node.payload.atom->text()};
+      }
+      std::vector<AtomRef> own;
+      node = leaf(object.get(), own);
+      if (node.kind == Kind::atom) {
+        Literal::Type type{};
+        std::string value;
+        if (!literal_of(object.get(), type, value))
+          throw Unstorable{i, shown(object.get())};
+        node = literal(type, std::move(value), native);
+      }
+    }
+    node.end = end;
+    node.reserved[0] = 0;
+  }
+  atoms = std::move(native);
 }
 
 PyObject *python_tree(const std::vector<Node> &nodes, std::size_t &at,

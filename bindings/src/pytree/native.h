@@ -22,15 +22,9 @@ struct Unstorable {
   std::string value; ///< `<Net object>`
 };
 
-/// The Node of a Python value that is no container. Throws Unstorable.
-Node native_leaf(PyObject *object, std::vector<AtomRef> &atoms);
-
 /// Nodes whose atoms are PyAtoms and ContainerTypes, with native ones in their place. `objects`:
 /// null, or by node the leaf. Throws Unstorable.
 void make_native(std::vector<Node> &nodes, std::vector<AtomRef> &atoms);
-
-/// The Python value of a native leaf: a new reference. Throws.
-PyObject *python_leaf(const Node &node);
 
 /// The value that the nodes from `at` on are; moves `at` behind it. `tensors`: by slot, borrowed.
 /// Null with an error set.

@@ -1,5 +1,6 @@
 #include "pytree/results.h"
 
+#include "base/checked.h"
 #include "base/errors.h"
 #include "base/object.h"
 #include "numbers/traced_number.h"
@@ -24,41 +25,34 @@ namespace {
 
 /// Leaves come back as the same objects as in the trace, because they can't change. An array can
 /// change, so each result gets a copy of an array that nobody else has.
-class Constant final : public Atom {
+class Constant final : public PyAtom {
 public:
   /// Throws python_error.
-  explicit Constant(PyObject *object)
-      : copied_(is_new_array(object)),
-        object_(copied_ ? copy_of_array(object) : Py_NewRef(object)) {
-    if (!object_)
-      rethrow();
-  }
-  ~Constant() override {
-    if (!python_alive())
-      return;
-    const WithGil gil;
-    Py_DECREF(object_);
-  }
+  explicit Constant(PyObject *object) : Constant(object, is_new_array(object)) {}
   bool same(const Atom &other) const override { return this == &other; }
   std::string text() const override;
-  PyObject *object() const { return object_; }
+  PyObject *borrowed() const { return held(); }
   /// For a result: a new reference, or null with an error set.
-  PyObject *handed_out() const { return copied_ ? copy_of_array(object_) : Py_NewRef(object_); }
+  PyObject *handed_out() const { return copied_ ? copy_of_array(held()) : object(); }
 
 private:
+  Constant(PyObject *object, bool copied)
+      : PyAtom(checked(copied ? copy_of_array(object) : Py_NewRef(object)).get(),
+               Compare::identity),
+        copied_(copied) {}
   bool copied_;
-  PyObject *object_;
 };
 
 std::string Constant::text() const {
   const WithGil gil;
   const KeepError keep;
+  PyObject *object = held();
   // No user's code.
-  const bool plain = object_ == Py_None || PyUnicode_CheckExact(object_) ||
-                     PyLong_CheckExact(object_) || PyBool_Check(object_) ||
-                     PyFloat_CheckExact(object_);
-  const Owned repr(plain ? PyObject_Repr(object_) : nullptr);
-  std::string result = repr ? utf8(repr.get()) : Py_TYPE(object_)->tp_name;
+  const bool plain = object == Py_None || PyUnicode_CheckExact(object) ||
+                     PyLong_CheckExact(object) || PyBool_Check(object) ||
+                     PyFloat_CheckExact(object);
+  const Owned repr(plain ? PyObject_Repr(object) : nullptr);
+  std::string result = repr ? utf8(repr.get()) : Py_TYPE(object)->tp_name;
   if (result.size() > 60)
     result = result.substr(0, result.find_last_of(' ', 57)) + "...";
   return result;
@@ -123,7 +117,7 @@ at::Tensor number_in(const Node &node) {
   if (node.kind != Kind::atom)
     return {};
   const auto *leaf = dynamic_cast<const Constant *>(node.payload.atom);
-  PyObject *number = leaf ? leaf->object() : Py_None;
+  PyObject *number = leaf ? leaf->borrowed() : Py_None;
   if (PyBool_Check(number))
     return at::scalar_tensor(number == Py_True, at::kBool);
   if (PyFloat_CheckExact(number))
@@ -138,7 +132,7 @@ bool same_node(const Node &a, const Node &b) {
     return false;
   const auto *x = a.has_atom() ? dynamic_cast<const Constant *>(a.payload.atom) : nullptr;
   const auto *y = b.has_atom() ? dynamic_cast<const Constant *>(b.payload.atom) : nullptr;
-  return x && y ? same_leaf(x->object(), y->object()) : same(a, b);
+  return x && y ? same_leaf(x->borrowed(), y->borrowed()) : same(a, b);
 }
 
 /// Whether a class or function is found in its module by its name: it is the same at each call.
@@ -272,12 +266,6 @@ std::string difference(const OutputSpec &graph, const OutputSpec &body,
                                                                     : shown(y, b));
   }
   return x.nodes.size() == y.nodes.size() ? std::string() : "output has other parts in the body";
-}
-
-PyObject *result_leaf(const Node &node) {
-  const auto *constant =
-      node.kind == Kind::atom ? dynamic_cast<const Constant *>(node.payload.atom) : nullptr;
-  return constant ? constant->object() : nullptr;
 }
 
 PyObject *build_result(const OutputSpec &spec, torch::jit::Stack &outputs,

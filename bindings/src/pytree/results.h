@@ -41,9 +41,6 @@ bool returns_numbers(const OutputSpec &spec);
 std::string difference(const OutputSpec &graph, const OutputSpec &body,
                        const std::vector<Owned> &tensors, std::vector<at::Tensor> &aligned);
 
-/// What a leaf of a result is, borrowed; null for a node that is none of describe_result()'s.
-PyObject *result_leaf(const Node &node);
-
 /// The result of a hit: a new reference, or null with a Python error set. Consumes `outputs`.
 /// `given`: of the call, by their numbers at the trace; where they are not known, empty.
 /// `containers`: likewise; if empty or null, they are made again.

@@ -1,6 +1,7 @@
 #include "pytree/tensor_spec.h"
 
 #include "base/object.h"
+#include "signature/native_atoms.h"
 
 #include <torch/csrc/Device.h>
 #include <torch/csrc/Dtype.h>
@@ -22,12 +23,7 @@ std::string shown(py::handle value) {
     PyErr_Clear();
     return fmt::format("a {}", type);
   }
-  std::string repr = utf8(text.get());
-  if (std::size_t end = 77; repr.size() > 80) {
-    while ((static_cast<unsigned char>(repr[end]) & 0xC0) == 0x80) // within a character
-      --end;
-    repr = repr.substr(0, end) + "...";
-  }
+  std::string repr = shortened(utf8(text.get()), 80);
   return value.is_none() ? repr : fmt::format("{} ({})", repr, type);
 }
 

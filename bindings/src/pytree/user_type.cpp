@@ -1,9 +1,11 @@
 #include "pytree/user_type.h"
 
+#include "base/checked.h"
 #include "base/errors.h"
 #include "base/known.h"
 #include "base/lazy.h"
 #include "pytree/leaf.h"
+#include "signature/native_atoms.h"
 
 #include <fmt/format.h>
 #include <torch/csrc/Exceptions.h>
@@ -38,13 +40,10 @@ Owned call(PyObject *object) { return Owned(PyObject_CallMethodNoArgs(object, na
 
 /// `ValueError: no such kind`, of the error that is set and stays set.
 std::string error_text() {
-  PyObject *type = nullptr, *value = nullptr, *traceback = nullptr;
-  PyErr_Fetch(&type, &value, &traceback);
-  PyErr_NormalizeException(&type, &value, &traceback);
-  const Owned words(PyObject_Str(value));
-  const std::string text =
-      fmt::format("{}: {}", reinterpret_cast<PyTypeObject *>(type)->tp_name, utf8(words.get()));
-  PyErr_Restore(type, value, traceback);
+  Owned error = take_error();
+  const Owned words(PyObject_Str(error.get()));
+  std::string text = fmt::format("{}: {}", Py_TYPE(error.get())->tp_name, utf8(words.get()));
+  set_error(std::move(error));
   return text;
 }
 
@@ -63,23 +62,14 @@ void check_hashable(PyObject *object, const char *method, PyObject *type) {
 } // namespace
 
 void reject_user_method(PyObject *object, const char *name, const std::string &reason) {
-  PyObject *type = nullptr, *cause = nullptr, *traceback = nullptr;
-  PyErr_Fetch(&type, &cause, &traceback);
-  PyErr_NormalizeException(&type, &cause, &traceback);
-  if (cause && traceback)
-    PyException_SetTraceback(cause, traceback);
+  Owned cause = take_error();
   PyErr_SetString(errors().signature,
                   fmt::format("{}.{}() {}", Py_TYPE(object)->tp_name, name, reason).c_str());
   if (cause) {
-    PyObject *own_type = nullptr, *own = nullptr, *own_traceback = nullptr;
-    PyErr_Fetch(&own_type, &own, &own_traceback);
-    PyErr_NormalizeException(&own_type, &own, &own_traceback);
-    PyException_SetCause(own, Py_NewRef(cause));
-    PyErr_Restore(own_type, own, own_traceback);
+    Owned own = take_error();
+    PyException_SetCause(own.get(), cause.release());
+    set_error(std::move(own));
   }
-  Py_XDECREF(type);
-  Py_XDECREF(cause);
-  Py_XDECREF(traceback);
   rethrow();
 }
 
@@ -108,11 +98,8 @@ std::string shown_result(PyObject *object) {
     return "a tensor";
   const KeepError keep;
   const Owned text(PyObject_Repr(object));
-  std::string shown = text ? utf8(text.get()) : "";
   PyErr_Clear();
-  if (shown.size() > 60)
-    shown = shown.substr(0, 57) + "...";
-  return fmt::format("{} {}", Py_TYPE(object)->tp_name, shown);
+  return fmt::format("{} {}", Py_TYPE(object)->tp_name, shortened(text ? utf8(text.get()) : ""));
 }
 
 bool has_user_type(PyTypeObject *type) {
@@ -156,9 +143,7 @@ bool is_subtype(PyObject *type, PyObject *of) {
 Owned common_supertype(PyObject *type, PyObject *other) {
   if (!is_trace_type(type) || !is_trace_type(other) || !user_method(type, kJoin))
     return Owned();
-  const Owned others(PyList_New(1));
-  if (!others)
-    rethrow();
+  const Owned others = checked(PyList_New(1));
   PyList_SET_ITEM(others.get(), 0, Py_NewRef(other));
   Owned made = call_user_method(type, kJoin, others.get());
   if (made.get() == Py_None)

@@ -1,5 +1,6 @@
 #include "pytree/user_value.h"
 
+#include "base/checked.h"
 #include "base/errors.h"
 #include "base/known.h"
 #include "base/lazy.h"
@@ -22,19 +23,13 @@ std::string name_of(PyObject *type) { return Py_TYPE(type)->tp_name; }
 Owned context_of(PyObject *value, const std::vector<Owned> &tensors, const char *argument) {
   static constinit Lazy<PyObject *> type;
   PyObject *make = type([] {
-    const Owned module(PyImport_ImportModule("tracehost._arguments.user_types"));
-    PyObject *found = module ? PyObject_GetAttrString(module.get(), "TypeContext") : nullptr;
-    if (!found)
-      rethrow();
-    return found;
+    const Owned module = checked(PyImport_ImportModule("tracehost._arguments.user_types"));
+    return checked(PyObject_GetAttrString(module.get(), "TypeContext")).release();
   });
-  const Owned inputs(PyTuple_New(static_cast<Py_ssize_t>(tensors.size())));
-  for (std::size_t i = 0; inputs && i < tensors.size(); ++i)
+  const Owned inputs = checked(PyTuple_New(static_cast<Py_ssize_t>(tensors.size())));
+  for (std::size_t i = 0; i < tensors.size(); ++i)
     PyTuple_SET_ITEM(inputs.get(), static_cast<Py_ssize_t>(i), Py_NewRef(tensors[i].get()));
-  Owned made(inputs ? PyObject_CallFunction(make, "OOz", value, inputs.get(), argument) : nullptr);
-  if (!made)
-    rethrow();
-  return made;
+  return checked(PyObject_CallFunction(make, "OOz", value, inputs.get(), argument));
 }
 
 /// The items of a list or tuple that a method gave.
@@ -87,12 +82,10 @@ std::vector<TensorSpec> specs_of(PyObject *type, const std::vector<Owned> &tenso
 }
 
 PyObject *from_tensors(const UserValue &v) {
-  const Owned list(PyList_New(static_cast<Py_ssize_t>(v.tensors.size())));
-  for (std::size_t i = 0; list && i < v.tensors.size(); ++i)
+  const Owned list = checked(PyList_New(static_cast<Py_ssize_t>(v.tensors.size())));
+  for (std::size_t i = 0; i < v.tensors.size(); ++i)
     PyList_SET_ITEM(list.get(), static_cast<Py_ssize_t>(i), Py_NewRef(v.tensors[i].get()));
-  const Owned iterator(list ? PyObject_GetIter(list.get()) : nullptr);
-  if (!iterator)
-    rethrow();
+  const Owned iterator = checked(PyObject_GetIter(list.get()));
   Owned made = call_user_method(v.type.get(), "from_tensors", iterator.get());
   const Py_ssize_t left = PyObject_LengthHint(iterator.get(), 0);
   if (left > 0)

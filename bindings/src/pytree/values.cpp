@@ -1,5 +1,6 @@
 #include "pytree/values.h"
 
+#include "base/checked.h"
 #include "base/errors.h"
 
 #include <torch/csrc/Device.h>
@@ -16,40 +17,34 @@
 namespace tracehost::python {
 namespace {
 
-Owned made(PyObject *object) {
-  if (!object)
-    rethrow();
-  return Owned(object);
-}
-
 struct ToPython {
   Owned operator()(std::monostate) const { return Owned(Py_NewRef(Py_None)); }
-  Owned operator()(const at::Tensor &t) const { return made(THPVariable_Wrap(t)); }
-  Owned operator()(std::int64_t i) const { return made(PyLong_FromLongLong(i)); }
-  Owned operator()(double d) const { return made(PyFloat_FromDouble(d)); }
-  Owned operator()(bool b) const { return made(PyBool_FromLong(b)); }
+  Owned operator()(const at::Tensor &t) const { return checked(THPVariable_Wrap(t)); }
+  Owned operator()(std::int64_t i) const { return checked(PyLong_FromLongLong(i)); }
+  Owned operator()(double d) const { return checked(PyFloat_FromDouble(d)); }
+  Owned operator()(bool b) const { return checked(PyBool_FromLong(b)); }
   Owned operator()(const std::string &s) const {
-    return made(PyUnicode_FromStringAndSize(s.data(), static_cast<Py_ssize_t>(s.size())));
+    return checked(PyUnicode_FromStringAndSize(s.data(), static_cast<Py_ssize_t>(s.size())));
   }
   Owned operator()(at::ScalarType dtype) const {
     return Owned(Py_NewRef(reinterpret_cast<PyObject *>(torch::getTHPDtype(dtype))));
   }
-  Owned operator()(at::Device device) const { return made(THPDevice_New(device)); }
+  Owned operator()(at::Device device) const { return checked(THPDevice_New(device)); }
   Owned operator()(const List &list) const {
-    Owned result = made(PyList_New(static_cast<Py_ssize_t>(list.items.size())));
+    Owned result = checked(PyList_New(static_cast<Py_ssize_t>(list.items.size())));
     for (std::size_t i = 0; i < list.items.size(); ++i)
       PyList_SET_ITEM(result.get(), static_cast<Py_ssize_t>(i), to_python(list.items[i]).release());
     return result;
   }
   Owned operator()(const Tuple &tuple) const {
-    Owned result = made(PyTuple_New(static_cast<Py_ssize_t>(tuple.items.size())));
+    Owned result = checked(PyTuple_New(static_cast<Py_ssize_t>(tuple.items.size())));
     for (std::size_t i = 0; i < tuple.items.size(); ++i)
       PyTuple_SET_ITEM(result.get(), static_cast<Py_ssize_t>(i),
                        to_python(tuple.items[i]).release());
     return result;
   }
   Owned operator()(const Map &map) const {
-    Owned result = made(PyDict_New());
+    Owned result = checked(PyDict_New());
     for (const auto &[key, value] : map.items)
       if (PyDict_SetItem(result.get(), (*this)(key).get(), to_python(value).get()) != 0)
         rethrow();
@@ -99,7 +94,7 @@ Value record(PyObject *object, PyObject *names, const std::string &what) {
   const Owned list(PySequence_List(names)); // of a dict: its keys
   for (Py_ssize_t i = 0; list && i < PyList_GET_SIZE(list.get()); ++i) {
     PyObject *name = PyList_GET_ITEM(list.get(), i);
-    const Owned value = made(PyObject_GetAttr(object, name));
+    const Owned value = checked(PyObject_GetAttr(object, name));
     result.items.emplace_back(utf8(name),
                               from_python(value.get(), fmt::format("{}.{}", what, utf8(name))));
   }
