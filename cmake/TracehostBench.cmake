@@ -2,7 +2,7 @@
 find_package(benchmark QUIET)
 find_package(GTest QUIET)
 file(GLOB bench_sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/tests/bench/*_bench.cpp")
-if(bench_sources AND benchmark_FOUND AND GTest_FOUND AND TARGET tracehost_core)
+if(benchmark_FOUND AND GTest_FOUND)
   add_executable(tracehost_bench EXCLUDE_FROM_ALL ${bench_sources})
   target_include_directories(tracehost_bench PRIVATE "${PROJECT_SOURCE_DIR}/tests/cpp")
   target_link_libraries(tracehost_bench PRIVATE tracehost_core benchmark::benchmark benchmark::benchmark_main GTest::gtest)

@@ -17,13 +17,9 @@ install(DIRECTORY "${PROJECT_SOURCE_DIR}/bindings/tracehost_commands/" DESTINATI
 install(DIRECTORY "${PROJECT_SOURCE_DIR}/bindings/tracehost_interception/" DESTINATION "${site}/tracehost_interception"
   FILES_MATCHING PATTERN "*.py" PATTERN "__pycache__" EXCLUDE)
 install(DIRECTORY "${PROJECT_SOURCE_DIR}/host/include/tracehost" DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}" FILES_MATCHING PATTERN "*.h")
-if(TARGET tracehost_core)
-  install(TARGETS tracehost_core LIBRARY DESTINATION "${site}/tracehost/lib" NAMELINK_SKIP)
-  include(TracehostPackage)
-endif()
-if(TARGET tracehost_module)
-  install(TARGETS tracehost_module LIBRARY DESTINATION "${site}/tracehost")
-endif()
+install(TARGETS tracehost_core LIBRARY DESTINATION "${site}/tracehost/lib" NAMELINK_SKIP)
+include(TracehostPackage)
+install(TARGETS tracehost_module LIBRARY DESTINATION "${site}/tracehost")
 if(TARGET tracehost_binary)
   install(TARGETS tracehost_binary RUNTIME DESTINATION "${commands}")
   # The same binary, which goes by its name: this one is Python and knows no option of ours.

@@ -3,7 +3,7 @@ file(GLOB core_tests CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/tests/cpp/*/*_test
 file(GLOB cli_tests CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/tests/cpp/cli/*_test.cpp")
 list(REMOVE_ITEM core_tests ${cli_tests})
 
-if(cli_tests AND TARGET tracehost_cli)
+if(TARGET tracehost_cli)
   add_executable(tracehost_cli_tests ${cli_tests})
   target_link_libraries(tracehost_cli_tests PRIVATE tracehost_cli GTest::gmock GTest::gtest_main)
   target_compile_definitions(tracehost_cli_tests PRIVATE TRACEHOST_TEST_DATA="${PROJECT_SOURCE_DIR}/tests/cpp/data")
@@ -12,16 +12,14 @@ if(cli_tests AND TARGET tracehost_cli)
   add_test(NAME cli COMMAND tracehost_cli_tests)
 endif()
 
-if(core_tests AND TARGET tracehost_core)
-  add_executable(tracehost_tests ${core_tests})
-  target_include_directories(tracehost_tests PRIVATE "${PROJECT_SOURCE_DIR}/tests/cpp")
-  target_link_libraries(tracehost_tests PRIVATE tracehost_core tracehost_wheel_torch GTest::gmock GTest::gtest_main)
-  target_precompile_headers(tracehost_tests PRIVATE "${CMAKE_CURRENT_LIST_DIR}/torch_pch.h" <gtest/gtest.h> <gmock/gmock.h>)
-  tracehost_warnings(tracehost_tests)
-  tracehost_unity(tracehost_tests)
-  target_compile_options(tracehost_tests PRIVATE -O1) # what is measured is built elsewhere
-  add_test(NAME core COMMAND tracehost_tests)
-endif()
+add_executable(tracehost_tests ${core_tests})
+target_include_directories(tracehost_tests PRIVATE "${PROJECT_SOURCE_DIR}/tests/cpp")
+target_link_libraries(tracehost_tests PRIVATE tracehost_core tracehost_wheel_torch GTest::gmock GTest::gtest_main)
+target_precompile_headers(tracehost_tests PRIVATE "${CMAKE_CURRENT_LIST_DIR}/torch_pch.h" <gtest/gtest.h> <gmock/gmock.h>)
+tracehost_warnings(tracehost_tests)
+tracehost_unity(tracehost_tests)
+target_compile_options(tracehost_tests PRIVATE -O1) # what is measured is built elsewhere
+add_test(NAME core COMMAND tracehost_tests)
 
 # An application that embeds Python; one process a case, by tests/python/archive/test_embed.py.
 if(TARGET tracehost_embed)

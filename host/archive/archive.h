@@ -1,5 +1,6 @@
 #pragma once
 
+#include "archive/error.h"
 #include "cache/specialization.h"
 #include "signature/signature.h"
 
@@ -9,7 +10,6 @@
 #include <map>
 #include <memory>
 #include <optional>
-#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -35,26 +35,23 @@
 
 namespace tracehost::archive {
 
-/// A file that can't be written or read, or a device that it can't be loaded to.
-class Error : public std::runtime_error {
-public:
-  using std::runtime_error::runtime_error;
-};
-
 /// A value without tensors: a parameter's default.
 struct Value {
   std::vector<Node> nodes;
   std::vector<AtomRef> atoms; ///< owns what `nodes` points to
 };
 
+/// A function, and what `S` has of each of its specializations.
+template <class S> struct FunctionOf {
+  std::string name; ///< an identifier
+  std::shared_ptr<const Parameters> parameters;
+  std::vector<std::optional<Value>> defaults; ///< by parameter; nullopt: it must be given
+  std::vector<S> specializations;             ///< most specific first, once they are written
+};
+
 /// One function of an archive. Its Signatures have no Python: their atoms are those of
 /// signature/native_atoms.h, tensors have no class, captures and guarded slots are bound.
-struct Entry {
-  std::string name;
-  std::shared_ptr<const Parameters> parameters;
-  std::vector<std::optional<Value>> defaults;     ///< by parameter; nullopt: it must be given
-  std::vector<SpecializationRef> specializations; ///< most specific first
-};
+using Entry = FunctionOf<SpecializationRef>;
 
 /// Node::reserved[1] of a tensor in an OutputSpec: a number that the graph computes, a bool, int or
 /// float for the caller.
@@ -72,10 +69,9 @@ const State &state(const Specialization &specialization);
 
 struct Contents {
   std::string path;
-  int version = 0;              ///< of the format
-  std::string tracehost, torch; ///< versions that wrote it
-  std::string hash;             ///< `xxh3:0123...`, of the file
-  c10::Device traced_on = at::kCPU;
+  int version = 0;               ///< of the format
+  std::string tracehost, torch;  ///< versions that wrote it
+  std::string hash;              ///< `xxh3:0123...`, of the file
   c10::Device device = at::kCPU; ///< where it was loaded to
   std::vector<Entry> functions;
   std::map<std::string, std::string> metadata; ///< the writer's own

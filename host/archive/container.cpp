@@ -1,6 +1,6 @@
 #include "archive/container.h"
 
-#include "archive/archive.h"
+#include "archive/error.h"
 #include "archive/limits.h"
 
 #include <fmt/format.h>

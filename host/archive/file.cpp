@@ -1,6 +1,6 @@
 #include "archive/file.h"
 
-#include "archive/archive.h"
+#include "archive/error.h"
 
 #define XXH_INLINE_ALL
 #include <xxhash.h>
@@ -24,10 +24,6 @@
 #include <vector>
 
 namespace tracehost::archive {
-
-void wrong_file(const std::string &what) {
-  throw Error("it is not what tracehost writes: " + what);
-}
 
 /// XXH3 of 128 bits: finds damage, at the speed of memory. It is no signature.
 class FileHash {
@@ -131,75 +127,62 @@ void write_all(int descriptor, const char *bytes, std::size_t count, const std::
 
 } // namespace
 
-struct NewFile::Impl {
-  std::string given, path, beside;
-  int descriptor = -1;
-  FileHash hash;
-  std::vector<char> tail; ///< the last kEnd bytes: the zip's end, when it is complete
-};
-
-NewFile::NewFile(const std::string &path) : impl_(std::make_unique<Impl>()) {
+NewFile::NewFile(const std::string &path)
+    : given_(path), path_(target_of(path)), hash_(std::make_unique<FileHash>()) {
   static std::atomic<unsigned> number{0};
-  impl_->given = path;
-  impl_->path = target_of(path);
-  impl_->beside =
-      fmt::format("{}.tracehost.{}.{}.new", folder_of(impl_->path), ::getpid(), ++number);
-  impl_->descriptor = ::open(impl_->beside.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-  if (impl_->descriptor < 0)
+  beside_ = fmt::format("{}.tracehost.{}.{}.new", folder_of(path_), ::getpid(), ++number);
+  descriptor_ = ::open(beside_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+  if (descriptor_ < 0)
     throw Error(fmt::format("{} can't be written: {}", path, reason()));
 }
 
 NewFile::~NewFile() {
-  if (impl_->descriptor < 0)
+  if (descriptor_ < 0)
     return;
-  ::close(impl_->descriptor);
-  ::unlink(impl_->beside.c_str());
+  ::close(descriptor_);
+  ::unlink(beside_.c_str());
 }
 
 void NewFile::append(const void *bytes, std::size_t count) {
   const char *from = static_cast<const char *>(bytes);
-  auto &tail = impl_->tail;
   const auto flush = [&](const char *start, std::size_t size) {
-    impl_->hash.add(start, size);
-    write_all(impl_->descriptor, start, size, impl_->given);
+    hash_->add(start, size);
+    write_all(descriptor_, start, size, given_);
   };
   if (count >= kEnd) { // large: not by way of the tail
-    flush(tail.data(), tail.size());
+    flush(tail_.data(), tail_.size());
     flush(from, count - kEnd);
-    tail.assign(from + (count - kEnd), from + count);
+    tail_.assign(from + (count - kEnd), from + count);
     return;
   }
-  tail.insert(tail.end(), from, from + count);
-  if (tail.size() <= kEnd)
+  tail_.insert(tail_.end(), from, from + count);
+  if (tail_.size() <= kEnd)
     return;
-  const std::size_t ready = tail.size() - kEnd;
-  flush(tail.data(), ready);
-  tail.erase(tail.begin(), tail.begin() + static_cast<std::ptrdiff_t>(ready));
+  const std::size_t ready = tail_.size() - kEnd;
+  flush(tail_.data(), ready);
+  tail_.erase(tail_.begin(), tail_.begin() + static_cast<std::ptrdiff_t>(ready));
 }
 
-std::string NewFile::hash() const { return impl_->hash.digits(); }
+std::string NewFile::hash() const { return hash_->digits(); }
 
 void NewFile::complete() {
-  auto &tail = impl_->tail;
-  tail[kEnd - 2] = static_cast<char>(kComment);
-  tail[kEnd - 1] = 0;
-  tail.insert(tail.end(), kMark.begin(), kMark.end());
-  impl_->hash.add(tail.data(), tail.size());
-  const std::string digits = impl_->hash.digits();
-  tail.insert(tail.end(), digits.begin(), digits.end());
-  write_all(impl_->descriptor, tail.data(), tail.size(), impl_->given);
-  if (::fsync(impl_->descriptor) != 0)
-    throw Error(fmt::format("{} can't be written: {}", impl_->given, reason()));
+  tail_[kEnd - 2] = static_cast<char>(kComment);
+  tail_[kEnd - 1] = 0;
+  tail_.insert(tail_.end(), kMark.begin(), kMark.end());
+  hash_->add(tail_.data(), tail_.size());
+  const std::string digits = hash_->digits();
+  tail_.insert(tail_.end(), digits.begin(), digits.end());
+  write_all(descriptor_, tail_.data(), tail_.size(), given_);
+  if (::fsync(descriptor_) != 0)
+    throw Error(fmt::format("{} can't be written: {}", given_, reason()));
 }
 
-const std::string &NewFile::beside() const { return impl_->beside; }
-
 void NewFile::publish() {
-  if (::rename(impl_->beside.c_str(), impl_->path.c_str()) != 0)
-    throw Error(fmt::format("{} can't be written: {}", impl_->given, reason()));
-  ::close(std::exchange(impl_->descriptor, -1));
+  if (::rename(beside_.c_str(), path_.c_str()) != 0)
+    throw Error(fmt::format("{} can't be written: {}", given_, reason()));
+  ::close(std::exchange(descriptor_, -1));
   // The new name, too.
-  if (const int of = ::open(folder_of(impl_->path).c_str(), O_RDONLY | O_CLOEXEC); of >= 0) {
+  if (const int of = ::open(folder_of(path_).c_str(), O_RDONLY | O_CLOEXEC); of >= 0) {
     ::fsync(of);
     ::close(of);
   }
@@ -231,7 +214,7 @@ OpenFile::~OpenFile() {
     ::close(descriptor_);
 }
 
-std::size_t OpenFile::read(std::uint64_t at, void *into, std::size_t count, const char *) const {
+std::size_t OpenFile::read(std::uint64_t at, void *into, std::size_t count) const {
   if (descriptor_ < 0) {
     const std::size_t from = std::min<std::size_t>(at, size_), got = std::min(count, size_ - from);
     std::copy_n(bytes_.data() + from, got, static_cast<char *>(into));

@@ -1,11 +1,11 @@
 #pragma once
 
-#include <caffe2/serialize/read_adapter_interface.h>
-
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 /// The bytes of an archive: written whole or not at all, read only after its hash was verified.
 ///
@@ -15,10 +15,9 @@
 
 namespace tracehost::archive {
 
-/// Throws the Error of a file that holds something else than save() writes.
-[[noreturn]] void wrong_file(const std::string &what);
-
 inline constexpr std::size_t kComment = 47; ///< bytes behind the zip's end
+
+class FileHash;
 
 /// A new file beside `path`, which takes its place when it is complete. A link stays: the file that
 /// it leads to is the one that is replaced.
@@ -36,29 +35,32 @@ public:
   std::string hash() const;
   /// After the zip's end: puts the comment behind it, and waits until all is on the disk.
   void complete();
-  const std::string &beside() const; ///< where it is until publish()
-  void publish();                    ///< gives it its name
+  const std::string &beside() const { return beside_; } ///< where it is until publish()
+  void publish();                                       ///< gives it its name
 
 private:
-  struct Impl;
-  std::unique_ptr<Impl> impl_;
+  const std::string given_, path_; ///< as given, and where a link leads
+  std::string beside_;
+  int descriptor_ = -1;
+  const std::unique_ptr<FileHash> hash_;
+  std::vector<char> tail_; ///< the last bytes: the zip's end, when it is complete
 };
 
 /// An archive that is open: what other processes do to its path meanwhile does not matter.
-class OpenFile final : public caffe2::serialize::ReadAdapterInterface {
+class OpenFile {
 public:
   /// Throws Error where there is no regular file, or it is no archive, or not as it was written.
   /// Never blocks, because a pipe is rejected and not read.
   explicit OpenFile(const std::string &path);
   /// The same of the bytes of a file, which go by `name` in messages.
   OpenFile(const std::string &name, std::string bytes);
-  ~OpenFile() override;
+  ~OpenFile();
   OpenFile(const OpenFile &) = delete;
   OpenFile &operator=(const OpenFile &) = delete;
 
-  std::size_t size() const override { return size_; }
-  std::size_t read(std::uint64_t at, void *into, std::size_t count,
-                   const char *what = "") const override;
+  std::size_t size() const { return size_; }
+  /// How many bytes there were to read.
+  std::size_t read(std::uint64_t at, void *into, std::size_t count) const;
   const std::string &hash() const { return hash_; }
 
 private:

@@ -1,6 +1,6 @@
 #include "archive/graph_check.h"
 
-#include "archive/archive.h"
+#include "archive/error.h"
 #include "archive/lower.h"
 #include "program/numbers.h"
 #include "program/undo.h"

@@ -1,9 +1,8 @@
 #include "archive/import.h"
 
-#include "archive/archive.h"
 #include "archive/graph_check.h"
-#include "archive/line_table.h"
 #include "archive/lower.h"
+#include "archive/manifest.h"
 #include "archive/source_check.h"
 #include "archive/stored_tensors.h"
 
@@ -83,105 +82,95 @@ std::set<std::string> attributes_of(const Pickle &data) {
 }
 
 struct Parts {
+  std::size_t version;
   Pickle data, constants;
   CheckedSource source;
+  LineTable lines;
 };
 
 Parts parts_of(const Container &container, const std::set<std::string> &methods) {
+  const std::size_t version = version_of(container);
   Pickle data = pickle_of(container, "data.pkl"), constants = pickle_of(container, "constants.pkl");
   const auto attributes = attributes_of(data);
   CheckedSource source = check_source(container.text(kSourceRecord), methods, texts_of(constants));
   if (source.attributes != attributes)
     wrong_file("its source has other tensors than its data");
-  return {std::move(data), std::move(constants), std::move(source)};
+  const std::string lines = std::string(kSourceRecord) + ".debug_pkl";
+  return {version, std::move(data), std::move(constants), std::move(source),
+          container.has(lines) ? LineTable(container.text(lines)) : LineTable()};
 }
 
 } // namespace
 
-struct Imported::Impl {
-  std::unordered_map<std::string, at::Tensor> tensors;
-  std::vector<c10::IValue> constants; ///< outlives the importer
-  std::shared_ptr<jit::CompilationUnit> unit = std::make_shared<jit::CompilationUnit>();
-  c10::ClassTypePtr type;
-  LineTable lines;
-
-  void read_tensors(const Container &container, const Parts &parts,
-                    std::optional<c10::Device> device);
-  void compile(const std::string &text, std::size_t version);
-};
-
-void Imported::Impl::read_tensors(const Container &container, const Parts &parts,
-                                  std::optional<c10::Device> device) {
-  const PickleItem &state = state_of(parts.data);
+void Imported::read_tensors(const Container &container, const Pickle &data, const Pickle &constants,
+                            std::optional<c10::Device> device) {
+  const PickleItem &state = state_of(data);
   StoredTensors stored(container, "data/", device);
   for (std::size_t i = 0; i < state.items.size(); i += 2) {
-    const PickleItem &name = parts.data.at(state.items[i]);
-    const PickleItem &value = parts.data.at(state.items[i + 1]);
+    const PickleItem &name = data.at(state.items[i]);
+    const PickleItem &value = data.at(state.items[i + 1]);
     if (!is_training(name, value))
-      tensors.emplace(name.text, stored.make(parts.data, value));
+      tensors_.emplace(name.text, stored.make(data, value));
   }
   StoredTensors of_constants(container, "constants/", device);
-  for (const std::uint32_t index : parts.constants.root().items) {
-    const PickleItem &value = parts.constants.at(index);
+  for (const std::uint32_t index : constants.root().items) {
+    const PickleItem &value = constants.at(index);
     if (value.kind == PickleKind::text)
-      constants.emplace_back(value.text);
+      constants_.emplace_back(value.text);
     else
-      constants.emplace_back(of_constants.make_constant(parts.constants, value));
+      constants_.emplace_back(of_constants.make_constant(constants, value));
   }
 }
 
-void Imported::Impl::compile(const std::string &text, std::size_t version) {
+void Imported::compile(const std::string &text, std::size_t version) {
   const auto source = std::make_shared<jit::Source>(text, std::string(kSourceRecord), 1);
+  unit_ = std::make_shared<jit::CompilationUnit>();
   const jit::SourceImporter importer(
-      unit, &constants,
+      unit_, &constants_,
       [source](const std::string &name) {
         return name == "__torch__.tracehost" ? source : std::shared_ptr<jit::Source>();
       },
       version);
-  type =
+  type_ =
       importer.loadType(c10::QualifiedName("__torch__.tracehost.Archive"))->cast<c10::ClassType>();
-  if (!type)
+  if (!type_)
     wrong_file("its source has no class of an archive");
-  for (jit::Function *method : type->methods())
+  for (jit::Function *method : type_->methods())
     jit::toGraphFunction(*method).graph(); // compiles it, while the importer is there
 }
 
 Imported::Imported(const Container &container, const std::set<std::string> &methods,
-                   const std::vector<std::string> &libraries, std::optional<c10::Device> device)
-    : impl_(std::make_unique<Impl>()) {
-  const std::size_t version = version_of(container);
-  const Parts parts = parts_of(container, methods);
-  const std::string lines = std::string(kSourceRecord) + ".debug_pkl";
-  if (container.has(lines))
-    impl_->lines = LineTable(container.text(lines));
-  impl_->read_tensors(container, parts, device);
-  impl_->compile(parts.source.text, version);
+                   const std::vector<std::string> &libraries, std::optional<c10::Device> device) {
+  Parts parts = parts_of(container, methods);
+  lines_ = std::move(parts.lines);
+  read_tensors(container, parts.data, parts.constants, device);
+  compile(parts.source.text, parts.version);
   for (const std::string &method : methods)
-    check_operators(jit::toGraphFunction(impl_->type->getMethod(method)).graph()->block(),
-                    libraries);
+    check_operators(jit::toGraphFunction(type_->getMethod(method)).graph()->block(), libraries);
 }
 
-Imported::~Imported() = default;
-Imported::Imported(Imported &&) noexcept = default;
-
 at::Tensor Imported::tensor(const std::string &attribute) const {
-  const auto found = impl_->tensors.find(attribute);
-  return found == impl_->tensors.end() ? at::Tensor() : found->second;
+  const auto found = tensors_.find(attribute);
+  if (found == tensors_.end())
+    wrong_file(fmt::format("it has no tensor '{}'", attribute));
+  return found->second;
 }
 
 std::shared_ptr<jit::Graph> Imported::graph(const std::string &method) const {
-  auto graph = jit::toGraphFunction(impl_->type->getMethod(method)).graph()->copy();
-  raise(*graph, [&](const jit::SourceRange &range) { return impl_->lines.place(range.start()); });
+  auto graph = jit::toGraphFunction(type_->getMethod(method)).graph()->copy();
+  raise(*graph, [&](const jit::SourceRange &range) { return lines_.place(range.start()); });
   return graph;
 }
 
-std::string checked_source(const Container &container, const std::set<std::string> &methods) {
-  version_of(container);
-  Parts parts = parts_of(container, methods);
-  const std::string lines = std::string(kSourceRecord) + ".debug_pkl";
-  if (container.has(lines))
-    LineTable(container.text(lines));
-  return std::move(parts.source.text);
+std::string manifest_text(const Container &container) {
+  const std::string name = fmt::format("extra/{}", kManifest);
+  if (!container.has(name))
+    wrong_file("it has no manifest");
+  return container.text(name);
+}
+
+std::string checked_source(const Container &container) {
+  return parts_of(container, methods_of(from_json(manifest_text(container)))).source.text;
 }
 
 } // namespace tracehost::archive

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "archive/container.h"
+#include "archive/line_table.h"
 
 #include <ATen/core/Tensor.h>
 #include <c10/core/Device.h>
@@ -30,29 +31,35 @@
 
 namespace tracehost::archive {
 
-class LineTable;
-
 class Imported {
 public:
-  /// `methods`: that the manifest names; `attributes`: likewise. `device`: where to put tensors;
+  /// `methods`: that the manifest names; `libraries`: likewise. `device`: where to put tensors;
   /// nullopt: where they were. Throws Error, and c10::Error where PyTorch can't compile it.
   Imported(const Container &container, const std::set<std::string> &methods,
            const std::vector<std::string> &libraries, std::optional<c10::Device> device);
-  ~Imported();
-  Imported(Imported &&) noexcept;
 
-  /// Undefined: it has none of that name.
+  /// Throws Error if it has none of that name.
   at::Tensor tensor(const std::string &attribute) const;
   /// A copy; nodes have the user's lines where the file has them.
   std::shared_ptr<torch::jit::Graph> graph(const std::string &method) const;
 
 private:
-  struct Impl;
-  std::unique_ptr<Impl> impl_;
+  void read_tensors(const Container &container, const Pickle &data, const Pickle &constants,
+                    std::optional<c10::Device> device);
+  void compile(const std::string &text, std::size_t version);
+
+  std::unordered_map<std::string, at::Tensor> tensors_;
+  std::vector<c10::IValue> constants_; ///< outlives the importer
+  std::shared_ptr<torch::jit::CompilationUnit> unit_;
+  c10::ClassTypePtr type_;
+  LineTable lines_;
 };
+
+/// The text of the manifest. Throws Error if there is none.
+std::string manifest_text(const Container &container);
 
 /// The source, once all but the tensors and PyTorch's part is checked: what a save does before a
 /// file takes its name. Throws Error.
-std::string checked_source(const Container &container, const std::set<std::string> &methods);
+std::string checked_source(const Container &container);
 
 } // namespace tracehost::archive

@@ -1,8 +1,7 @@
 #include "archive/lower.h"
 
-#include "archive/archive.h"
 #include "archive/array_source.h"
-#include "archive/lower_check.h"
+#include "archive/error.h"
 #include "program/autograd_ops.h"
 #include "program/callback.h"
 #include "program/modes.h"
@@ -109,7 +108,7 @@ std::string with(std::string name, char from, char to) {
   return name;
 }
 
-void rename(jit::Node *node, const char *op) {
+void rename(jit::Node *node, const std::string &op) {
   jit::Graph &graph = *node->owningGraph();
   const jit::WithInsertPoint here(node);
   jit::Node *made = graph.insertNode(
@@ -133,10 +132,8 @@ void lower_node(jit::Node *node) {
     return node->destroy();
   if (name == "tracehost::data")
     return rename(node, "prim::data");
-  if (name == "tracehost::set_data")
-    return rename(node, "aten::set_data");
-  if (name == "tracehost::requires_grad_")
-    return rename(node, "aten::requires_grad_");
+  if (name == "tracehost::set_data" || name == "tracehost::requires_grad_")
+    return rename(node, "aten::" + name.substr(ours.size()));
   jit::Graph &graph = *node->owningGraph();
   const jit::WithInsertPoint here(node); // after what has one of its own, and destroys the node
   if (name == "tracehost::keep") {

@@ -8,6 +8,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 /// A Program's graph in ops that plain PyTorch has, and that survive being printed as TorchScript.
@@ -40,6 +41,15 @@ struct Lowered {
 /// `what`.
 Lowered lower(const Program &program, std::size_t outputs, bool autocast, bool places,
               const std::string &what);
+
+/// Of lower(), in lower_check.cpp. Throws Error for nodes that no op of TorchScript can stand for,
+/// with name and line. `autocast`: the graph was traced under it.
+void check(torch::jit::Graph &graph, bool autocast, const std::string &what);
+/// Throws Error: `what` can't be saved, because of `name` at the node's line.
+[[noreturn]] void reject(const std::string &what, const torch::jit::Node &node,
+                         std::string_view name, std::string_view reason);
+/// Whether the node switches autocast.
+bool is_autocast(const torch::jit::Node &node);
 
 /// Undoes lower() for a graph that was read: restores the ops of tracehost that lower() replaced,
 /// and the user's lines. `place` maps a range of the stored source to the user's line, `net.py:12`;

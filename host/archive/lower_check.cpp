@@ -1,6 +1,4 @@
-#include "archive/lower_check.h"
-
-#include "archive/archive.h"
+#include "archive/error.h"
 #include "archive/lower.h"
 #include "program/autograd_ops.h"
 #include "program/callback.h"

@@ -26,6 +26,13 @@ std::size_t index_of(const std::array<const char *, N> &names, const std::string
   return static_cast<std::size_t>(found - names.begin());
 }
 
+template <class T> Json list_json(const std::vector<T> &items, Json (*json_of)(const T &)) {
+  Json json = Json::array();
+  for (const T &item : items)
+    json.push_back(json_of(item));
+  return json;
+}
+
 at::ScalarType dtype_of(const std::string &name) {
   const auto &all = c10::getStringToDtypeMap();
   const auto found = all.find(name);
@@ -63,15 +70,12 @@ Json meta_json(const TensorMeta &meta) {
   return json;
 }
 
-/// As a new tensor of that kind has them.
-c10::DispatchKeySet keys_of(const TensorMeta &meta, const std::string &layout) {
+at::Layout layout_of(const std::string &name) {
   const std::array<at::Layout, 3> layouts = {at::kStrided, at::kSparse, at::kSparseCsr};
-  const std::size_t index = index_of(kLayouts, layout);
+  const std::size_t index = index_of(kLayouts, name);
   if (index >= layouts.size())
     wrong_manifest("a nested tensor");
-  const auto options =
-      at::TensorOptions().dtype(meta.dtype).layout(layouts[index]).device(at::kCPU);
-  return at::empty({index == 0 ? 0 : 1, 0}, options).key_set();
+  return layouts[index];
 }
 
 constexpr std::int64_t kLargestSize = std::int64_t{1} << 60;
@@ -98,11 +102,8 @@ TensorMeta meta_of(const Json &json) {
   meta.dynamic = std::find(sizes.begin(), sizes.end(), kAnySize) != sizes.end();
   const auto strides = whole_numbers(json, "strides");
   meta.strides.assign(strides.begin(), strides.end());
-  meta.keys = keys_of(meta, json.value("layout", "strided"));
-  if (json.value("conj", false))
-    meta.keys = meta.keys.add(c10::DispatchKey::Conjugate);
-  if (json.value("neg", false))
-    meta.keys = meta.keys.add(c10::DispatchKey::Negative);
+  meta.keys = new_keys(meta.dtype, layout_of(json.value("layout", "strided")), at::kCPU,
+                       json.value("conj", false), json.value("neg", false));
   return meta;
 }
 
@@ -144,8 +145,7 @@ SizeCondition condition_of(const Json &json, const std::vector<TensorMeta> &slot
       constexpr std::int64_t most = std::numeric_limits<std::int32_t>::max();
       made.slot = static_cast<std::int32_t>(integer(term[0], 0, most));
       made.dimension = static_cast<std::int32_t>(integer(term[1], 0, most));
-      if (made.slot < 0 || static_cast<std::size_t>(made.slot) >= slots.size() ||
-          made.dimension < 0 ||
+      if (static_cast<std::size_t>(made.slot) >= slots.size() ||
           static_cast<std::size_t>(made.dimension) >=
               slots[static_cast<std::size_t>(made.slot)].sizes.size())
         wrong_manifest("a condition on a size that is not there");
@@ -228,46 +228,36 @@ Context context_of(const Json &json) {
 
 Json record_json(const Record &record) {
   const Signature &s = record.signature;
-  Json arguments = Json::array(), slots = Json::array(), conditions = Json::array();
-  Json values = Json::array(), captures = Json::array(), metas = Json::array();
-  Json checked = Json::array();
+  Json arguments = Json::array(), captures = Json::array(), checked = Json::array();
   for (std::size_t at = 0; at < s.nodes.size();)
     arguments.push_back(tree_json(s.nodes, at));
-  for (const TensorMeta &slot : s.slots)
-    slots.push_back(meta_json(slot));
-  for (const SizeCondition &condition : s.conditions)
-    conditions.push_back(condition_json(condition));
-  for (const ValueGuard &guard : s.values)
-    values.push_back(guard_json(guard));
   for (const CheckedNumber &number : s.checked)
     checked.push_back({{"where", number.where}, {"value", number.value}});
   for (std::size_t i = 0; i < s.captures.size(); ++i)
     captures.push_back({{"path", s.captures[i].path},
-                        {"attribute", record.attributes[i]},
+                        {"attribute", record.state.attributes[i]},
                         {"tensor", meta_json(s.captures[i].meta)}});
-  for (const TensorMeta &meta : record.output_metas)
-    metas.push_back(meta_json(meta));
   std::size_t at = 0;
   Json result{{"tree", tree_json(record.outputs.nodes, at)},
               {"tensors", record.outputs.tensors},
-              {"traced", std::move(metas)}};
-  return {{"method", record.method},
+              {"traced", list_json(record.state.outputs, meta_json)}};
+  return {{"method", record.state.method},
           {"arguments", std::move(arguments)},
-          {"tensors", std::move(slots)},
-          {"conditions", std::move(conditions)},
-          {"values", std::move(values)},
+          {"tensors", list_json(s.slots, meta_json)},
+          {"conditions", list_json(s.conditions, condition_json)},
+          {"values", list_json(s.values, guard_json)},
           {"checked", std::move(checked)},
           {"context", context_json(s.context)},
           {"reads_strides", s.reads_strides},
           {"reads_leaf", s.reads_leaf},
-          {"sets_modes", record.sets_modes},
+          {"sets_modes", record.state.sets_modes},
           {"captures", std::move(captures)},
           {"result", std::move(result)}};
 }
 
 Record record_of(const Json &json, const std::shared_ptr<const Parameters> &parameters) {
   Record record;
-  record.method = member(json, "method").get<std::string>();
+  record.state.method = member(json, "method").get<std::string>();
   Signature &s = record.signature;
   s.parameters = parameters;
   for (const Json &slot : list(json, "tensors"))
@@ -281,12 +271,10 @@ Record record_of(const Json &json, const std::shared_ptr<const Parameters> &para
     if (s.first_node(slot) == s.nodes.size())
       wrong_manifest("a tensor that is no argument");
   for (const Json &capture : list(json, "captures")) {
-    CaptureSpec spec;
-    spec.path = member(capture, "path").get<std::string>();
-    spec.meta = meta_of(member(capture, "tensor"));
-    spec.held = true;
-    s.captures.push_back(std::move(spec));
-    record.attributes.push_back(member(capture, "attribute").get<std::string>());
+    s.captures.push_back({.path = member(capture, "path").get<std::string>(),
+                          .meta = meta_of(member(capture, "tensor")),
+                          .held = true});
+    record.state.attributes.push_back(member(capture, "attribute").get<std::string>());
   }
   for (const Json &condition : list(json, "conditions"))
     s.conditions.push_back(condition_of(condition, s.slots));
@@ -299,12 +287,12 @@ Record record_of(const Json &json, const std::shared_ptr<const Parameters> &para
   s.context = context_of(member(json, "context"));
   s.reads_strides = member(json, "reads_strides").get<bool>();
   s.reads_leaf = member(json, "reads_leaf").get<bool>();
-  record.sets_modes = member(json, "sets_modes").get<bool>();
+  record.state.sets_modes = member(json, "sets_modes").get<bool>();
   const Json &result = member(json, "result");
   const Json &tensors = member(result, "tensors");
   for (const Json &meta : list(result, "traced"))
-    record.output_metas.push_back(meta_of(meta));
-  if (!tensors.is_number_unsigned() || tensors.get<std::size_t>() != record.output_metas.size())
+    record.state.outputs.push_back(meta_of(meta));
+  if (!tensors.is_number_unsigned() || tensors.get<std::size_t>() != record.state.outputs.size())
     wrong_manifest("a result has other tensors than it had");
   record.outputs.tensors = tensors.get<std::size_t>();
   add_tree(member(result, "tree"), record.outputs.tensors, record.outputs.nodes,
@@ -318,7 +306,7 @@ constexpr std::array<const char *, 4> kKinds = {"positional", "var_positional", 
                                                 "var_keyword"};
 
 Json function_json(const Manifest::Function &function) {
-  Json parameters = Json::array(), specializations = Json::array();
+  Json parameters = Json::array();
   const Parameters &p = *function.parameters;
   for (std::size_t i = 0; i < p.names.size(); ++i) {
     const auto kind = i < p.kinds.size() ? p.kinds[i] : Parameters::Kind::positional;
@@ -330,11 +318,9 @@ Json function_json(const Manifest::Function &function) {
     }
     parameters.push_back(std::move(parameter));
   }
-  for (const Record &record : function.specializations)
-    specializations.push_back(record_json(record));
   return {{"name", function.name},
           {"parameters", std::move(parameters)},
-          {"specializations", std::move(specializations)}};
+          {"specializations", list_json(function.specializations, record_json)}};
 }
 
 /// In the order and with the names that a function of Python's can have.
@@ -382,14 +368,26 @@ Manifest::Function function_of(const Json &json) {
 
 } // namespace
 
+c10::DispatchKeySet new_keys(at::ScalarType dtype, at::Layout layout, const c10::Device &device,
+                             bool conj, bool neg) {
+  const auto options = at::TensorOptions().dtype(dtype).layout(layout).device(device);
+  c10::DispatchKeySet keys = at::empty({layout == at::kStrided ? 0 : 1, 0}, options).key_set();
+  if (conj)
+    keys = keys.add(c10::DispatchKey::Conjugate);
+  if (neg)
+    keys = keys.add(c10::DispatchKey::Negative);
+  return keys;
+}
+
 std::string to_json(const Manifest &manifest) {
-  Json functions = Json::array();
-  for (const Manifest::Function &function : manifest.functions)
-    functions.push_back(function_json(function));
-  Json json{{"format", "tracehost archive"},   {"version", manifest.version},
-            {"tracehost", manifest.tracehost}, {"torch", manifest.torch},
-            {"device", manifest.device.str()}, {"payload", manifest.payload},
-            {"libraries", manifest.libraries}, {"functions", std::move(functions)}};
+  Json json{{"format", "tracehost archive"},
+            {"version", manifest.version},
+            {"tracehost", manifest.tracehost},
+            {"torch", manifest.torch},
+            {"device", manifest.device.str()},
+            {"payload", manifest.payload},
+            {"libraries", manifest.libraries},
+            {"functions", list_json(manifest.functions, function_json)}};
   if (!manifest.metadata.empty())
     json["metadata"] = manifest.metadata;
   return json.dump(1) + "\n";
@@ -399,8 +397,8 @@ std::set<std::string> methods_of(const Manifest &manifest) {
   std::set<std::string> methods;
   for (const Manifest::Function &function : manifest.functions)
     for (const Record &record : function.specializations)
-      if (!methods.insert(record.method).second)
-        wrong_manifest(fmt::format("two graphs are in method '{}'", record.method));
+      if (!methods.insert(record.state.method).second)
+        wrong_manifest(fmt::format("two graphs are in method '{}'", record.state.method));
   return methods;
 }
 

@@ -17,12 +17,9 @@ inline constexpr const char *kManifest = "tracehost.json"; ///< name of the extr
 
 /// One Specialization to be written, or as read, before it has a Program.
 struct Record {
-  std::string method;
   Signature signature; ///< without Python; slots and captures
   OutputSpec outputs;
-  std::vector<TensorMeta> output_metas;
-  std::vector<std::string> attributes; ///< of the captures, then of constants
-  bool sets_modes = false;
+  State state; ///< without tensors
 };
 
 struct Manifest {
@@ -30,17 +27,15 @@ struct Manifest {
   std::string tracehost, torch, payload; ///< payload: hash of all of the file before the manifest
   c10::Device device = at::kCPU;
   std::vector<std::string> libraries;
-  struct Function {
-    std::string name;
-    std::shared_ptr<const Parameters> parameters;
-    std::vector<std::optional<Value>> defaults;
-    std::vector<Record> specializations;
-  };
+  using Function = FunctionOf<Record>;
   std::vector<Function> functions;
   std::map<std::string, std::string> metadata; ///< the writer's own: nothing reads it here
 };
 
 std::string to_json(const Manifest &manifest);
+/// Those of a new tensor of that kind.
+c10::DispatchKeySet new_keys(at::ScalarType dtype, at::Layout layout, const c10::Device &device,
+                             bool conj, bool neg);
 /// Each is one graph's. Throws Error: one is two graphs'.
 std::set<std::string> methods_of(const Manifest &manifest);
 /// Throws Error without the file's name: what is wrong. Nothing in the result points outside of it.

@@ -1,6 +1,6 @@
 #include "archive/pickle.h"
 
-#include "archive/file.h"
+#include "archive/error.h"
 
 #include <fmt/format.h>
 
@@ -52,16 +52,7 @@ private:
     pickle_.items_.push_back(std::move(item));
   }
   void push_integer(std::int64_t value, PickleKind kind = PickleKind::integer) {
-    PickleItem item;
-    item.kind = kind;
-    item.integer = value;
-    push(std::move(item));
-  }
-  void push_text(PickleKind kind, std::string text) {
-    PickleItem item;
-    item.kind = kind;
-    item.text = std::move(text);
-    push(std::move(item));
+    push({.kind = kind, .integer = value});
   }
   std::uint32_t pop() {
     if (stack_.empty() || (!marks_.empty() && stack_.size() == marks_.back()))
@@ -81,10 +72,7 @@ private:
     return items;
   }
   void push_items(PickleKind kind, std::vector<std::uint32_t> items) {
-    PickleItem item;
-    item.kind = kind;
-    item.items = std::move(items);
-    push(std::move(item));
+    push({.kind = kind, .items = std::move(items)});
   }
   void push_last(PickleKind kind, std::size_t count) {
     std::vector<std::uint32_t> items(count);
@@ -154,24 +142,18 @@ void Pickle::Machine::step(unsigned char opcode) {
     if (number(1) != 8)
       pickle_.wrong("has an integer of another size");
     return push_integer(static_cast<std::int64_t>(number(8)));
-  case 'G': {
-    PickleItem item;
-    item.kind = PickleKind::real;
-    std::uint64_t bits = 0;
-    for (const char c : take(8))
-      bits = bits << 8 | static_cast<unsigned char>(c);
-    item.real = std::bit_cast<double>(bits);
-    return push(std::move(item));
-  }
+  case 'G': // big-endian
+    return push(
+        {.kind = PickleKind::real, .real = std::bit_cast<double>(__builtin_bswap64(number(8)))});
   case 'X': {
     const std::uint64_t size = number(4);
-    return push_text(PickleKind::text, std::string(take(size)));
+    return push({.kind = PickleKind::text, .text = std::string(take(size))});
   }
   case 'c': {
     std::string name(line());
     name += ' ';
     name += line();
-    return push_text(PickleKind::global, std::move(name));
+    return push({.kind = PickleKind::global, .text = std::move(name)});
   }
   case ')':
     return push_items(PickleKind::tuple, {});

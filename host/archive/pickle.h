@@ -34,8 +34,8 @@ struct PickleItem {
   PickleKind kind = PickleKind::none;
   std::int64_t integer = 0; ///< 0 or 1 for a boolean
   double real = 0;
-  std::string text;
-  std::vector<std::uint32_t> items; ///< by index; for Pickle::at()
+  std::string text{};
+  std::vector<std::uint32_t> items{}; ///< by index; for Pickle::at()
 };
 
 class Pickle {

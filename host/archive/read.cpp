@@ -4,13 +4,14 @@
 #include "archive/lower.h"
 #include "archive/manifest.h"
 #include "signature/difference.h"
+#include "signature/native_atoms.h"
 
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/ops/empty.h>
 #include <c10/core/InferenceMode.h>
 #include <torch/csrc/jit/ir/constants.h>
 
-#include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cstring>
@@ -34,29 +35,17 @@ std::string first_line(std::string text) {
   return text.empty() ? "an error without a text" : text;
 }
 
-std::string manifest_text(const Container &container) {
-  const std::string name = fmt::format("extra/{}", kManifest);
-  if (!container.has(name))
-    wrong_file("it has no manifest");
-  return container.text(name);
-}
-
 /// Puts all from one device on another.
 struct Move {
   c10::Device from, to;
   bool needed() const { return from != to; }
-  c10::Device operator()(const c10::Device &device) const { return device == from ? to : device; }
   void operator()(TensorMeta &meta) const {
-    if (!needed() || meta.device != from)
-      return;
-    meta.device = to;
+    if (meta.device == from)
+      meta.device = to;
   }
   void operator()(Node &node) const {
-    const auto packed = [](const c10::Device &device) {
-      return static_cast<std::int64_t>(device.type()) << 8 | (device.index() + 1);
-    };
-    if (node.kind == Kind::device && node.payload.integer == packed(from))
-      node.payload.integer = packed(to);
+    if (node.kind == Kind::device && device_of(node) == from)
+      node.payload.integer = device_code(to);
   }
   void operator()(jit::Graph &graph) const {
     if (!needed())
@@ -81,14 +70,8 @@ void complete_keys(TensorMeta &meta) {
   const at::Layout layout = meta.keys.has_any(c10::sparse_ks)       ? at::kSparse
                             : meta.keys.has_any(c10::sparse_csr_ks) ? at::kSparseCsr
                                                                     : at::kStrided;
-  const bool conj = meta.keys.has(c10::DispatchKey::Conjugate);
-  const bool neg = meta.keys.has(c10::DispatchKey::Negative);
-  const auto options = at::TensorOptions().dtype(meta.dtype).layout(layout).device(meta.device);
-  meta.keys = at::empty({layout == at::kStrided ? 0 : 1, 0}, options).key_set();
-  if (conj)
-    meta.keys = meta.keys.add(c10::DispatchKey::Conjugate);
-  if (neg)
-    meta.keys = meta.keys.add(c10::DispatchKey::Negative);
+  meta.keys = new_keys(meta.dtype, layout, meta.device, meta.keys.has(c10::DispatchKey::Conjugate),
+                       meta.keys.has(c10::DispatchKey::Negative));
 }
 
 class Loader {
@@ -97,13 +80,9 @@ public:
 
   SpecializationRef specialization(Record &&record, const std::string &name) {
     auto made = std::make_shared<Specialization>();
-    auto state = std::make_shared<State>();
-    state->method = record.method;
-    state->attributes = record.attributes;
-    state->sets_modes = record.sets_modes;
-    for (const std::string &attribute : record.attributes)
-      state->captures.push_back(tensor(attribute));
-    state->outputs = std::move(record.output_metas);
+    auto state = std::make_shared<State>(record.state);
+    for (const std::string &attribute : state->attributes)
+      state->captures.push_back(imported_.tensor(attribute));
     for (TensorMeta &meta : state->outputs)
       move_(meta);
     check_captures(record, state->captures);
@@ -130,13 +109,6 @@ private:
     complete_keys(meta);
   }
 
-  at::Tensor tensor(const std::string &attribute) const {
-    at::Tensor found = imported_.tensor(attribute);
-    if (!found.defined())
-      wrong_file(fmt::format("it has no tensor '{}'", attribute));
-    return found;
-  }
-
   /// What is compared with a capture reads as much as the manifest says that it has.
   static void check_captures(const Record &record, const std::vector<at::Tensor> &captures) {
     for (std::size_t i = 0; i < captures.size(); ++i) {
@@ -145,12 +117,12 @@ private:
       if (told.dtype != t.scalar_type() ||
           !std::equal(told.sizes.begin(), told.sizes.end(), t.sizes().begin(), t.sizes().end()))
         wrong_file(fmt::format("tensor '{}' is of another form than its manifest says",
-                               record.attributes[i]));
+                               record.state.attributes[i]));
     }
   }
 
   std::unique_ptr<Program> program(const Record &record, const std::string &name) {
-    auto graph = imported_.graph(record.method);
+    auto graph = imported_.graph(record.state.method);
     unbind(*graph, record);
     move_(*graph);
     return std::make_unique<Program>(std::move(graph), name, record.outputs.tensors);
@@ -160,10 +132,10 @@ private:
   void unbind(jit::Graph &graph, const Record &record) {
     const std::size_t slots = record.signature.slots.size();
     if (graph.inputs().size() != slots + 1)
-      wrong_file(fmt::format("method '{}' has other inputs than arguments", record.method));
+      wrong_file(fmt::format("method '{}' has other inputs than arguments", record.state.method));
     jit::Value *self = graph.inputs()[0];
     std::unordered_map<std::string, jit::Value *> inputs;
-    for (const std::string &attribute : record.attributes) {
+    for (const std::string &attribute : record.state.attributes) {
       jit::Value *input = graph.addInput()->setType(c10::TensorType::get());
       inputs.emplace(attribute, input); // of those that occur twice, the first
     }
@@ -172,12 +144,13 @@ private:
         return;
       const auto found = inputs.find(node->s(c10::attr::name));
       if (node->input() != self || found == inputs.end())
-        wrong_file(fmt::format("method '{}' reads '{}'", record.method, node->s(c10::attr::name)));
+        wrong_file(
+            fmt::format("method '{}' reads '{}'", record.state.method, node->s(c10::attr::name)));
       node->output()->replaceAllUsesWith(found->second);
       node->destroy();
     });
     if (self->hasUses())
-      wrong_file(fmt::format("method '{}' uses the module", record.method));
+      wrong_file(fmt::format("method '{}' uses the module", record.state.method));
     graph.eraseInput(0);
     unpack_outputs(graph, record);
   }
@@ -186,7 +159,7 @@ private:
     std::vector<jit::Value *> results;
     jit::Value *result = graph.outputs().size() == 1 ? graph.outputs()[0] : nullptr;
     if (!result)
-      wrong_file(fmt::format("method '{}' has no result", record.method));
+      wrong_file(fmt::format("method '{}' has no result", record.state.method));
     const bool is_tuple = result->type()->kind() == c10::TypeKind::TupleType;
     if (is_tuple) {
       const jit::WithInsertPoint end(graph.block()->return_node());
@@ -198,11 +171,12 @@ private:
     graph.eraseOutput(0);
     for (jit::Value *value : results) {
       if (!value->type()->isSubtypeOf(*c10::TensorType::get()))
-        wrong_file(fmt::format("method '{}' gives what is no tensor", record.method));
+        wrong_file(fmt::format("method '{}' gives what is no tensor", record.state.method));
       graph.registerOutput(value);
     }
     if (results.size() != record.outputs.tensors)
-      wrong_file(fmt::format("method '{}' gives other tensors than its result has", record.method));
+      wrong_file(
+          fmt::format("method '{}' gives other tensors than its result has", record.state.method));
   }
 
   const Imported &imported_;
@@ -280,13 +254,12 @@ void share_starts(const Entry &entry) {
 void choose(Manifest &manifest, const std::vector<std::string> &names) {
   if (names.empty())
     return;
-  std::string known;
+  std::vector<std::string> known;
   for (const Manifest::Function &function : manifest.functions)
-    known += (known.empty() ? "" : ", ") + function.name;
+    known.push_back(function.name);
   for (const std::string &name : names)
-    if (std::none_of(manifest.functions.begin(), manifest.functions.end(),
-                     [&](const auto &function) { return function.name == name; }))
-      throw Error(fmt::format("it has no function '{}'; it has {}", name, known));
+    if (std::ranges::find(known, name) == known.end())
+      throw Error(fmt::format("it has no function '{}'; it has {}", name, fmt::join(known, ", ")));
   std::erase_if(manifest.functions, [&](const Manifest::Function &function) {
     return std::find(names.begin(), names.end(), function.name) == names.end();
   });
@@ -341,7 +314,6 @@ Contents load(const Input &input, const ReadOptions &options) {
                     manifest.tracehost,
                     manifest.torch,
                     "xxh3:" + file->hash(),
-                    move.from,
                     move.to,
                     {},
                     std::move(manifest.metadata)};
@@ -399,10 +371,8 @@ Contents read(const std::string &path, std::optional<c10::Device> device) {
 }
 
 std::string source(const std::string &path) {
-  return with_path(path, [&] {
-    const Container container(std::make_shared<OpenFile>(path));
-    return checked_source(container, methods_of(from_json(manifest_text(container))));
-  });
+  return with_path(path,
+                   [&] { return checked_source(Container(std::make_shared<OpenFile>(path))); });
 }
 
 std::string manifest(const std::string &path) {

@@ -25,51 +25,10 @@ const std::unordered_set<std::string_view> kFolded = {
 const std::unordered_set<std::string_view> kDividing = {"floordiv", "remainder", "fmod", "mod"};
 const std::unordered_set<std::string_view> kPrim = {
     "NumToTensor", "RaiseException", "is_meta", "data", "min", "max", "abs"};
-/// Have a meaning, which no variable changes.
-const std::unordered_set<std::string_view> kTaken = {"torch",
-                                                     "ops",
-                                                     "self",
-                                                     "CONSTANTS",
-                                                     "annotate",
-                                                     "bool",
-                                                     "int",
-                                                     "float",
-                                                     "range",
-                                                     "inf",
-                                                     "nan",
-                                                     "infj",
-                                                     "nanj",
-                                                     "True",
-                                                     "False",
-                                                     "None",
-                                                     "if",
-                                                     "else",
-                                                     "while",
-                                                     "for",
-                                                     "in",
-                                                     "return",
-                                                     "pass",
-                                                     "def",
-                                                     "class",
-                                                     "and",
-                                                     "or",
-                                                     "not",
-                                                     "is",
-                                                     "with",
-                                                     "as",
-                                                     "assert",
-                                                     "raise",
-                                                     "import",
-                                                     "from",
-                                                     "global",
-                                                     "del",
-                                                     "lambda",
-                                                     "elif",
-                                                     "break",
-                                                     "continue",
-                                                     "fork",
-                                                     "uninitialized",
-                                                     "unchecked_cast"};
+/// Have a meaning, which no variable changes, besides Python's keywords.
+const std::unordered_set<std::string_view> kTaken = {
+    "torch", "ops", "self", "CONSTANTS", "annotate", "bool", "int",           "float",
+    "range", "inf", "nan",  "infj",      "nanj",     "fork", "uninitialized", "unchecked_cast"};
 
 /// Whether no operator of that name gives what the frontend would compute: only tensors and lists.
 bool gives_no_constant(const std::string &symbol) {
@@ -113,7 +72,7 @@ Fact SourceBody::known(const SourceLine &line, std::string_view name) const {
 }
 
 void SourceBody::assign(const SourceLine &line, std::string_view name, const Fact &value) {
-  if (kTaken.contains(name) || name.starts_with("__"))
+  if (is_keyword(name) || kTaken.contains(name) || name.starts_with("__"))
     line.wrong(fmt::format("assigns to '{}'", name.substr(0, 80)));
   const auto [at, is_new] = names_.emplace(name, value);
   if (!is_new)
@@ -141,9 +100,7 @@ Fact SourceBody::tuple(SourceLine &line, int depth) {
   Fact first = expression(line, depth + 1);
   if (line.take(")"))
     return first;
-  Fact made;
-  made.tuple = true;
-  made.lists = first.lists;
+  Fact made{.tuple = true, .lists = first.lists};
   bool nested = first.tuple || first.text();
   while (line.take(", ") && !line.at(")")) {
     const Fact item = expression(line, depth + 1);
@@ -241,25 +198,17 @@ Fact SourceBody::postfix(SourceLine &line, Fact made, int depth) {
 Fact SourceBody::expression(SourceLine &line, int depth) {
   if (depth > kDeepestExpression)
     line.wrong("has more brackets in each other than any line has");
-  Fact made;
-  if (line.string()) {
-    made.literal = made.constant = true;
-    return made;
-  }
-  if (const auto number = line.number()) {
-    made.constant = true;
-    made.integer = number->integer;
-    return made;
-  }
+  if (line.string())
+    return {.constant = true, .literal = true};
+  if (const auto number = line.number())
+    return {.constant = true, .integer = number->integer};
   if (line.take("["))
     return postfix(line, list(line, depth), depth);
   if (line.take("("))
     return postfix(line, tuple(line, depth), depth);
   const std::string_view name = line.need_name();
-  if (name == "True" || name == "False" || name == "None") {
-    made.constant = true;
-    return made;
-  }
+  if (name == "True" || name == "False" || name == "None")
+    return {.constant = true};
   if (name == "self") {
     line.expect(".");
     const std::string attribute(line.need_name());
@@ -273,8 +222,8 @@ Fact SourceBody::expression(SourceLine &line, int depth) {
     const std::int64_t index = number ? number->integer.value_or(-1) : -1;
     if (index < 0 || static_cast<std::size_t>(index) >= constants_.size())
       line.wrong("names a constant that is not there");
-    made.literal = made.constant = constants_[static_cast<std::size_t>(index)];
-    return made;
+    const bool text = constants_[static_cast<std::size_t>(index)];
+    return {.constant = text, .literal = text};
   }
   if (name == "torch" && line.take(".")) {
     const std::string op(line.need_name());

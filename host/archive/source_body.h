@@ -21,8 +21,8 @@ struct Fact {
   bool literal = false;  ///< a string as it stands in the source
   bool message = false;  ///< text that format() makes
   bool tuple = false;
-  int lists = 0;                       ///< in each other; at most
-  std::optional<std::int64_t> integer; ///< it is that one
+  int lists = 0;                         ///< in each other; at most
+  std::optional<std::int64_t> integer{}; ///< it is that one
 
   void join(const Fact &other) {
     constant |= other.constant;

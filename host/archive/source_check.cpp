@@ -1,6 +1,6 @@
 #include "archive/source_check.h"
 
-#include "archive/file.h"
+#include "archive/error.h"
 #include "archive/limits.h"
 #include "archive/source_body.h"
 

@@ -1,9 +1,11 @@
 #include "archive/source_line.h"
 
-#include "archive/file.h"
+#include "archive/error.h"
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <array>
 #include <charconv>
 
 namespace tracehost::archive {
@@ -16,6 +18,15 @@ bool is_name(char c) {
 bool is_octal(char c) { return c >= '0' && c <= '7'; }
 
 } // namespace
+
+bool is_keyword(std::string_view name) {
+  constexpr std::array<std::string_view, 35> all = {
+      "False", "None",     "True",  "and",    "as",   "assert", "async",  "await",    "break",
+      "class", "continue", "def",   "del",    "elif", "else",   "except", "finally",  "for",
+      "from",  "global",   "if",    "import", "in",   "is",     "lambda", "nonlocal", "not",
+      "or",    "pass",     "raise", "return", "try",  "while",  "with",   "yield"};
+  return std::ranges::find(all, name) != all.end();
+}
 
 bool SourceLine::take(std::string_view text) {
   if (!rest_.starts_with(text))

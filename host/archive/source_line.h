@@ -10,11 +10,13 @@
 
 namespace tracehost::archive {
 
+/// Whether it is a keyword of Python, which no variable and no method is called.
+bool is_keyword(std::string_view name);
+
 class SourceLine {
 public:
   SourceLine(std::string_view text, std::size_t number) : rest_(text), number_(number) {}
 
-  bool empty() const { return rest_.empty(); }
   /// Whether the rest starts with `text`, which is then consumed.
   bool take(std::string_view text);
   bool at(std::string_view text) const { return rest_.starts_with(text); }
@@ -29,7 +31,6 @@ public:
     std::optional<std::int64_t> integer; ///< nullopt: it is no integer, or a larger one
   };
   std::optional<Number> number(); ///< `-1`, `0.5`, `1.+2.j`; nullopt: there is none
-  std::size_t line() const { return number_; }
   [[noreturn]] void wrong(std::string_view what) const;
 
 private:

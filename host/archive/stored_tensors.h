@@ -30,7 +30,6 @@ public:
   at::Tensor make_constant(const Pickle &pickle, const PickleItem &item);
 
 private:
-  struct Storage;
   const at::Tensor &storage(const Pickle &pickle, const PickleItem &id);
   at::Tensor strided(const Pickle &pickle, const PickleItem &arguments);
   at::Tensor quantized(const Pickle &pickle, const PickleItem &arguments);

@@ -18,39 +18,28 @@
 #include <utility>
 
 namespace tracehost::archive {
-void wrong_manifest(const std::string &what) { throw Error("its manifest is wrong: " + what); }
-
 namespace {
 
 constexpr int kDeepest = 64;              ///< containers in each other
 constexpr std::size_t kMostDigits = 4300; ///< of an integer: what Python reads
 
-c10::Device device_of(const Node &node) {
-  return {static_cast<c10::DeviceType>(node.payload.integer >> 8),
-          static_cast<c10::DeviceIndex>((node.payload.integer & 0xff) - 1)};
-}
-
-std::int64_t packed(const c10::Device &device) {
-  return static_cast<std::int64_t>(device.type()) << 8 | (device.index() + 1);
-}
+/// How a literal that is no string is written: under a tag, as it is or in hex digits.
+struct LiteralForm {
+  const char *tag;
+  Literal::Type type;
+  bool in_hex;
+};
+constexpr std::array<LiteralForm, 5> kLiterals = {{{"bytes", Literal::Type::bytes, true},
+                                                   {"integer", Literal::Type::big_integer, false},
+                                                   {"complex", Literal::Type::complex, true},
+                                                   {"torch", Literal::Type::torch, false},
+                                                   {"member", Literal::Type::member, false}}};
 
 Json literal_json(const Literal &literal) {
-  using Type = Literal::Type;
-  switch (literal.type()) {
-  case Type::string:
-    return literal.value();
-  case Type::bytes:
-    return {{"bytes", hex(literal.value())}};
-  case Type::big_integer:
-    return {{"integer", literal.value()}};
-  case Type::complex:
-    return {{"complex", hex(literal.value())}};
-  case Type::torch:
-    return {{"torch", literal.value()}};
-  case Type::member:
-    return {{"member", literal.value()}};
-  }
-  return {};
+  for (const auto &[tag, type, in_hex] : kLiterals)
+    if (literal.type() == type)
+      return {{tag, in_hex ? hex(literal.value()) : literal.value()}};
+  return literal.value();
 }
 
 Json leaf_json(const Node &node) {
@@ -170,79 +159,63 @@ private:
   }
 
   Node leaf(const Json &json) {
-    Node node;
     if (json.is_null())
-      return node;
-    if (json.is_boolean()) {
-      node.kind = Kind::boolean;
-      node.payload.integer = json.get<bool>();
-    } else if (json.is_number_integer()) {
+      return {};
+    if (json.is_boolean())
+      return {.kind = Kind::boolean, .payload = {.integer = json.get<bool>()}};
+    if (json.is_number_integer()) {
       if (json.is_number_unsigned() &&
           json.get<std::uint64_t>() > std::uint64_t{std::numeric_limits<std::int64_t>::max()})
         wrong_manifest("an integer is too large");
-      node.kind = Kind::integer;
-      node.payload.integer = json.get<std::int64_t>();
-    } else if (json.is_number_float()) {
-      node.kind = Kind::real;
-      node.payload.real = json.get<double>();
-    } else if (json.is_string()) {
-      return literal(Literal::Type::string, json.get<std::string>(), atoms_);
-    } else if (json.is_object() && !json.empty()) {
-      return tagged(json);
-    } else {
-      wrong_manifest("a value is of no known form");
+      return {.kind = Kind::integer, .payload = {.integer = json.get<std::int64_t>()}};
     }
-    return node;
+    if (json.is_number_float())
+      return {.kind = Kind::real, .payload = {.real = json.get<double>()}};
+    if (json.is_string())
+      return literal(Literal::Type::string, json.get<std::string>(), atoms_);
+    if (json.is_object() && !json.empty())
+      return tagged(json);
+    wrong_manifest("a value is of no known form");
   }
 
   Node tagged(const Json &json) {
     using Type = Literal::Type;
     const std::string tag = json.begin().key();
     const Json &content = json.begin().value();
-    Node node;
     if (tag == "tensor") {
-      node.kind = Kind::tensor;
       const std::int64_t slot = integer(content, 0, std::numeric_limits<std::uint32_t>::max());
       if (static_cast<std::size_t>(slot) >= tensors_)
         wrong_manifest("a tensor that is not there");
-      node.payload.slot = static_cast<std::uint32_t>(slot);
+      Node node{.kind = Kind::tensor, .payload = {.slot = static_cast<std::uint32_t>(slot)}};
       node.reserved[1] = json.contains("as") ? kComputed : 0;
       return node;
     }
-    if (tag == "ellipsis" || tag == "absent") {
-      node.kind = tag == "absent" ? Kind::absent : Kind::ellipsis;
-      return node;
-    }
+    if (tag == "ellipsis" || tag == "absent")
+      return {.kind = tag == "absent" ? Kind::absent : Kind::ellipsis};
     const auto text = content.get<std::string>();
     if (tag == "real") {
-      node.kind = Kind::real;
       constexpr double infinity = std::numeric_limits<double>::infinity();
       if (text != "inf" && text != "-inf" && text != "nan")
         wrong_manifest("a number that is none");
-      node.payload.real = text == "inf"    ? infinity
+      const double real = text == "inf"    ? infinity
                           : text == "-inf" ? -infinity
                                            : std::numeric_limits<double>::quiet_NaN();
-      return node;
+      return {.kind = Kind::real, .payload = {.real = real}};
     }
-    if (tag == "device") {
-      node.kind = Kind::device;
-      node.payload.integer = packed(c10::Device(text));
-      return node;
-    }
-    if (tag == "bytes" || tag == "complex") {
-      std::string bytes = from_hex(text);
-      if (tag == "complex" && bytes.size() != 2 * sizeof(double))
+    if (tag == "device")
+      return {.kind = Kind::device, .payload = {.integer = device_code(c10::Device(text))}};
+    for (const auto &[known, type, in_hex] : kLiterals) {
+      if (tag != known)
+        continue;
+      std::string value = in_hex ? from_hex(text) : text;
+      if (type == Type::complex && value.size() != 2 * sizeof(double))
         wrong_manifest("a complex number has no two parts");
-      return literal(tag == "bytes" ? Type::bytes : Type::complex, std::move(bytes), atoms_);
+      if ((type == Type::big_integer && !is_integer(text)) ||
+          (type == Type::torch && !is_torch_constant(text)) ||
+          (type == Type::member && !is_class_name(text)))
+        wrong_manifest("a value is not of its kind");
+      return literal(type, std::move(value), atoms_);
     }
-    if ((tag == "integer" && !is_integer(text)) || (tag == "torch" && !is_torch_constant(text)) ||
-        (tag == "member" && !is_class_name(text)))
-      wrong_manifest("a value is not of its kind");
-    if (tag == "integer" || tag == "torch" || tag == "member")
-      return literal(tag == "integer" ? Type::big_integer
-                     : tag == "torch" ? Type::torch
-                                      : Type::member,
-                     text, atoms_);
     wrong_manifest("'" + tag + "' is no kind of value");
   }
 

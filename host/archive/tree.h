@@ -1,5 +1,6 @@
 #pragma once
 
+#include "archive/error.h"
 #include "signature/native_atoms.h"
 #include "signature/node.h"
 
@@ -37,9 +38,6 @@ const Json &list(const Json &json, const char *key);
 std::int64_t integer(const Json &json, std::int64_t least, std::int64_t most);
 /// Whether it can be a name in Python: letters, digits, `_`, and what is not ASCII.
 bool is_identifier(std::string_view name);
-
-/// Throws the Error of a manifest that holds something else than it must.
-[[noreturn]] void wrong_manifest(const std::string &what);
 
 std::string hex(std::string_view bytes);
 std::string from_hex(const std::string &digits); ///< throws Error

@@ -5,6 +5,7 @@
 #include "archive/import.h"
 #include "archive/lower.h"
 #include "archive/manifest.h"
+#include "archive/source_line.h"
 
 #include <caffe2/serialize/inline_container.h>
 #include <torch/csrc/jit/api/compilation_unit.h>
@@ -29,13 +30,8 @@ namespace jit = torch::jit;
 
 namespace {
 
-/// No names for what Python's parser is to read.
-constexpr std::array<std::string_view, 40> kReserved = {
-    "False",   "None",     "True",     "and",      "as",    "assert", "async",  "await",
-    "break",   "class",    "continue", "def",      "del",   "elif",   "else",   "except",
-    "finally", "for",      "from",     "global",   "if",    "import", "in",     "is",
-    "lambda",  "nonlocal", "not",      "or",       "pass",  "raise",  "return", "try",
-    "while",   "with",     "yield",    "training", "torch", "ops",    "self",   "print"};
+/// No names for what Python's parser is to read, besides its keywords.
+constexpr std::array<std::string_view, 5> kReserved = {"training", "torch", "ops", "self", "print"};
 
 /// What a torch.nn.Module has by itself, which would hide a method of the same name.
 constexpr std::array<std::string_view, 40> kOfModules = {"add_module",
@@ -91,7 +87,8 @@ public:
         base += '_';
     while (!base.empty() && base.back() == '_')
       base.pop_back();
-    const bool reserved = std::find(kReserved.begin(), kReserved.end(), base) != kReserved.end() ||
+    const bool reserved = is_keyword(base) ||
+                          std::find(kReserved.begin(), kReserved.end(), base) != kReserved.end() ||
                           std::find(kOfModules.begin(), kOfModules.end(), base) != kOfModules.end();
     if (base.empty() || std::isdigit(static_cast<unsigned char>(base[0])) || reserved)
       base = "f_" + base;
@@ -147,7 +144,7 @@ public:
     if (module_.find_method("forward") || manifest_.functions.empty() ||
         manifest_.functions[0].specializations.empty())
       return;
-    const std::string &method = manifest_.functions[0].specializations[0].method;
+    const std::string &method = manifest_.functions[0].specializations[0].state.method;
     const auto callee = jit::toGraphFunction(module_.get_method(method).function()).graph();
     auto graph = std::make_shared<jit::Graph>();
     for (const jit::Value *input : callee->inputs())
@@ -174,8 +171,9 @@ private:
 
   Record add(const std::string &name, const Source &source) {
     const std::string what = fmt::format("{}{}", name, text(source.signature));
-    Record record{
-        names_.take(name), source.signature, source.outputs, source.output_metas, {}, false};
+    Record record{source.signature, source.outputs, {}};
+    record.state.method = names_.take(name);
+    record.state.outputs = source.output_metas;
     Lowered lowered = lower(*source.specialization->program, source.outputs.tensors,
                             source.signature.context.autocast(), places_, what);
     try {
@@ -183,7 +181,7 @@ private:
     } catch (const Error &e) {
       throw Error(fmt::format("{} can't be saved: {}", what, e.what()));
     }
-    record.sets_modes = lowered.sets_modes;
+    record.state.sets_modes = lowered.sets_modes;
     for (std::string &library : lowered.libraries)
       if (std::find(manifest_.libraries.begin(), manifest_.libraries.end(), library) ==
           manifest_.libraries.end())
@@ -192,18 +190,15 @@ private:
     if (!places_)
       strip_places(record.signature);
     for (std::size_t i = 0; i < source.captures.size(); ++i)
-      record.attributes.push_back(
+      record.state.attributes.push_back(
           attribute(source.captures[i], record.signature.captures[i].path, source.parameters[i]));
     for (const at::Tensor &constant : lowered.constants) {
-      CaptureSpec spec;
-      spec.path = "constant";
-      spec.meta = TensorMeta::of(constant);
-      spec.held = true;
-      record.signature.captures.push_back(std::move(spec));
-      record.attributes.push_back(attribute(constant, "constant", false));
+      record.signature.captures.push_back(
+          {.path = "constant", .meta = TensorMeta::of(constant), .held = true});
+      record.state.attributes.push_back(attribute(constant, "constant", false));
     }
     bind(*lowered.graph, record, what);
-    add_method(record.method, lowered.graph);
+    add_method(record.state.method, lowered.graph);
     return record;
   }
 
@@ -246,12 +241,12 @@ private:
   /// `self` as first input, captures as its attributes, one output.
   void bind(jit::Graph &graph, const Record &record, const std::string &what) {
     const std::size_t slots = record.signature.slots.size();
-    if (graph.inputs().size() != slots + record.attributes.size())
+    if (graph.inputs().size() != slots + record.state.attributes.size())
       throw Error(fmt::format("{} can't be saved: its graph has {} inputs, {} are known", what,
-                              graph.inputs().size(), slots + record.attributes.size()));
+                              graph.inputs().size(), slots + record.state.attributes.size()));
     jit::Value *self = graph.insertInput(0, "self")->setType(module_._ivalue()->type());
     const jit::WithInsertPoint begin(*graph.block()->nodes().begin());
-    for (const std::string &name : record.attributes) {
+    for (const std::string &name : record.state.attributes) {
       jit::Value *input = graph.inputs()[1 + slots];
       if (input->hasUses() ||
           std::find(graph.outputs().begin(), graph.outputs().end(), input) != graph.outputs().end())
@@ -322,13 +317,6 @@ void write_zip(NewFile &file, Builder &builder) {
     std::rethrow_exception(failed);
 }
 
-/// By the rules of who loads it: what can't be read is not written.
-void check_loads(const std::string &path) {
-  const Container container(std::make_shared<OpenFile>(path));
-  const Manifest manifest = from_json(container.text(fmt::format("extra/{}", kManifest)));
-  checked_source(container, methods_of(manifest));
-}
-
 } // namespace
 
 void write(const std::string &path, const std::vector<SourceFunction> &functions, bool source_paths,
@@ -342,7 +330,7 @@ void write(const std::string &path, const std::vector<SourceFunction> &functions
     NewFile file(path);
     write_zip(file, builder);
     file.complete();
-    check_loads(file.beside());
+    checked_source(Container(std::make_shared<OpenFile>(file.beside())));
     file.publish();
   } catch (const Error &e) {
     const std::string text = e.what();

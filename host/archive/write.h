@@ -20,12 +20,7 @@ struct Source {
   std::vector<bool> parameters;         ///< of them, which are a module's parameters
 };
 
-struct SourceFunction {
-  std::string name; ///< an identifier
-  std::shared_ptr<const Parameters> parameters;
-  std::vector<std::optional<Value>> defaults; ///< by parameter
-  std::vector<Source> specializations;
-};
+using SourceFunction = FunctionOf<Source>;
 
 /// Writes a file that read() reads; `path` is as it was until all of it is on the disk. Equal
 /// functions give equal bytes. `source_paths`: graphs keep the user's lines (`net.py:12`).

@@ -1,5 +1,7 @@
 #include "cli/completion.h"
 
+#include <algorithm>
+
 namespace tracehost::cli {
 
 std::vector<std::string> spellings(const OptionEntry &option) {
@@ -16,9 +18,8 @@ bool takes_next_word(const OptionEntry &option) {
 std::string action(const Actions &actions, Kind kind, std::string_view placeholder) {
   switch (kind) {
   case Kind::choice: {
-    std::string words;
-    for (const auto word : choices(placeholder))
-      words += (words.empty() ? "" : " ") + std::string(word);
+    std::string words(placeholder);
+    std::ranges::replace(words, '|', ' ');
     return std::string(actions.before_choices) + words + std::string(actions.after_choices);
   }
   case Kind::command:
@@ -48,6 +49,13 @@ std::string with_flags(std::string text) {
   for (auto at = text.find(mark); at != std::string::npos; at = text.find(mark))
     text.replace(at, mark.size(), python_flags);
   return text;
+}
+
+std::string shell_quoted(std::string_view text) {
+  std::string result = "'";
+  for (const char c : text)
+    result += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  return result + "'";
 }
 
 std::string one_line(std::string_view text, std::string_view special) {

@@ -33,6 +33,9 @@ struct Actions {
 };
 std::string action(const Actions &actions, Kind kind, std::string_view placeholder);
 
+// In single quotes, as bash, zsh and sh read it.
+std::string shell_quoted(std::string_view text);
+
 // A summary in one line, with a backslash in front of each of `special`.
 std::string one_line(std::string_view text, std::string_view special);
 

@@ -25,9 +25,7 @@ std::string pattern(const OptionEntry &option, const CommandEntry &command) {
 
 std::string offered(const CommandEntry &command) {
   std::string words;
-  for (const auto &option : options()) {
-    if (!applies(option, command.command))
-      continue;
+  for (const auto &option : options_of(command.command)) {
     for (const auto &word : spellings(option))
       words += (words.empty() ? "" : " ") + word;
     if (option.takes == Takes::optional_value)
@@ -38,9 +36,8 @@ std::string offered(const CommandEntry &command) {
 
 template <typename Each> void each_option(const Each &each) {
   for (const auto &command : commands())
-    for (const auto &option : options())
-      if (applies(option, command.command))
-        each(option, command);
+    for (const auto &option : options_of(command.command))
+      each(option, command);
 }
 
 constexpr const char *helpers = R"(

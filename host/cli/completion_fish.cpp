@@ -80,8 +80,8 @@ std::string fish_completion() {
     out << ' ' << command.name;
   out << "\nset -g __tracehost_with_value";
   for (const auto &command : commands())
-    for (const auto &option : options())
-      if (applies(option, command.command) && takes_next_word(option))
+    for (const auto &option : options_of(command.command))
+      if (takes_next_word(option))
         for (const auto &word : spellings(option)) {
           out << " \\\n    '" << command.name << ' ' << word << '\'';
           if (command.command == Command::run)

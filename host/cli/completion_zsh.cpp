@@ -5,13 +5,6 @@
 namespace tracehost::cli {
 namespace {
 
-std::string quoted(const std::string &text) {
-  std::string result = "'";
-  for (const char c : text)
-    result += c == '\'' ? std::string("'\\''") : std::string(1, c);
-  return result + "'";
-}
-
 constexpr Actions kZshActions{.before_choices = "(",
                               .after_choices = ")",
                               .command = "_tracehost_commands",
@@ -39,16 +32,15 @@ std::string specifications(const OptionEntry &option) {
       text += std::string(option.takes == Takes::optional_value ? "::" : ":") +
               one_line(option.kind == Kind::choice ? option.name : option.placeholder, ":") + ":" +
               action(kZshActions, option.kind, option.placeholder);
-    result += " \\\n        " + quoted(text);
+    result += " \\\n        " + shell_quoted(text);
   }
   return result;
 }
 
 std::string specifications(Command command) {
   std::string result;
-  for (const auto &option : options())
-    if (applies(option, command))
-      result += specifications(option);
+  for (const auto &option : options_of(command))
+    result += specifications(option);
   return result;
 }
 
@@ -70,7 +62,7 @@ std::string zsh_completion() {
          "# zsh completion of tracehost, made by `tracehost completion zsh`\n\n"
          "_tracehost_commands() {\n  local -a commands=(\n";
   for (const auto &command : commands())
-    out << "    " << quoted(std::string(command.name) + ":" + one_line(command.summary, ":"))
+    out << "    " << shell_quoted(std::string(command.name) + ":" + one_line(command.summary, ":"))
         << '\n';
   out << "  )\n  _describe -t commands command commands\n}\n\n"
          "_tracehost() {\n  local curcontext=$curcontext state line ret=1\n"
@@ -94,11 +86,12 @@ std::string zsh_completion() {
       out << specifications(command.command);
     if (command.words == Kind::notebook || command.words == Kind::text)
       out << " \\\n        "
-          << quoted("*:" + std::string(command.words == Kind::text ? "argument" : "notebook") +
-                    ":" + action(kZshActions, command.words, command.choices));
+          << shell_quoted(
+                 "*:" + std::string(command.words == Kind::text ? "argument" : "notebook") + ":" +
+                 action(kZshActions, command.words, command.choices));
     else if (command.words != Kind::none && command.words != Kind::program)
       out << " \\\n        "
-          << quoted(":word:" + action(kZshActions, command.words, command.choices));
+          << shell_quoted(":word:" + action(kZshActions, command.words, command.choices));
     out << " && ret=0\n        ;;\n";
   }
   out << "      *) _default && ret=0 ;;\n      esac\n      ;;\n  esac\n  return ret\n}\n\n"

@@ -1,4 +1,5 @@
 // Makes all checks of `tracehost doctor`, and shows what they found.
+#include "cli/completion.h"
 #include "cli/doctor.h"
 
 #include <nlohmann/json.hpp>
@@ -18,13 +19,6 @@ namespace in = interpreter;
 constexpr const char *verdicts[] = {"OK", "WARN", "FAIL"};
 
 const char *word(Verdict verdict) { return verdicts[static_cast<int>(verdict)]; }
-
-std::string shell_quoted(const std::string &text) {
-  std::string quoted = "'";
-  for (const char c : text)
-    quoted += c == '\'' ? std::string("'\\''") : std::string(1, c);
-  return quoted + "'";
-}
 
 // Shows findings as they come, or keeps them for the document.
 class Diagnosis {

@@ -103,8 +103,8 @@ std::vector<Finding> check_variables(const char *const *environment) {
   std::set<std::string> known{"TRACEHOST_REPORT_PID", "TRACEHOST_METRICS_FILE_PID",
                               "TRACEHOST_NOTEBOOK_LINES"};
   for (const auto &command : commands())
-    for (const auto &option : options())
-      if (applies(option, command.command) && is_setting(option))
+    for (const auto &option : options_of(command.command))
+      if (is_setting(option))
         known.insert(variable(option, command.command));
   std::vector<Finding> findings;
   for (; environment != nullptr && *environment != nullptr; ++environment) {
@@ -113,10 +113,11 @@ std::vector<Finding> check_variables(const char *const *environment) {
     constexpr std::string_view prefix = "TRACEHOST_";
     if (!name.starts_with(prefix) || known.contains(name))
       continue;
-    Nearest nearest(std::string_view(name).substr(prefix.size()));
+    std::vector<std::string_view> names;
     for (const auto &candidate : known)
-      nearest.offer(std::string_view(candidate).substr(prefix.size()));
-    if (const auto &meant = nearest.name()) // others may mean something to other programs
+      names.push_back(std::string_view(candidate).substr(prefix.size()));
+    if (const auto meant = nearest(name.substr(prefix.size()),
+                                   names)) // others may mean something to other programs
       findings.push_back({Verdict::warn, "the variable " + name + " says nothing to tracehost",
                           "if " + std::string(prefix) + *meant + " is meant, name it so"});
   }

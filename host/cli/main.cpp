@@ -41,15 +41,19 @@ int print(const std::string &text) {
   return std::cout ? 0 : exit_failure;
 }
 
+// `message` with the command that `word` may mean, and where to look.
+std::string suggesting(std::string message, const std::string &word) {
+  if (const auto meant = nearest_command(word))
+    message += "; did you mean '" + *meant + "'?";
+  return message + " (try 'tracehost help')";
+}
+
 int show_help(const std::vector<std::string> &words) {
   if (words.empty())
     return print(general_help());
   if (const auto *command = find_command(words.front()))
     return print(command_help(command->command));
-  std::string message = "no command '" + words.front() + "'";
-  if (const auto meant = nearest_command(words.front()))
-    message += "; did you mean '" + *meant + "'?";
-  return complain(message + " (try 'tracehost help')", exit_usage);
+  return complain(suggesting("no command '" + words.front() + "'", words.front()), exit_usage);
 }
 
 int show_completion(const std::vector<std::string> &words) {
@@ -64,13 +68,6 @@ int show_completion(const std::vector<std::string> &words) {
   for (const auto &word : words)
     got += (got.empty() ? ", got '" : " ") + word;
   throw UsageError("'completion' takes bash, zsh or fish" + got + (got.empty() ? "" : "'"));
-}
-
-std::string unknown_word(const std::string &word) {
-  std::string message = "'" + word + "' is neither a file nor a command";
-  if (const auto meant = nearest_command(word))
-    message += "; did you mean '" + *meant + "'?";
-  return message + " (try 'tracehost help')";
 }
 
 // -P: what lies in the current folder is not taken for a part of the command.
@@ -95,7 +92,8 @@ int command_line(const std::vector<std::string> &args) {
   if (settings.help)
     return print(line.named ? command_help(line.command) : general_help());
   if (!line.unknown_word.empty() && !settings.version)
-    throw UsageError(unknown_word(line.unknown_word));
+    throw UsageError(suggesting("'" + line.unknown_word + "' is neither a file nor a command",
+                                line.unknown_word));
   if (line.command == Command::completion)
     return show_completion(line.rest);
   if (line.command == Command::doctor && !line.rest.empty())

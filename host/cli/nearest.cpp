@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <numeric>
-#include <vector>
 
 namespace tracehost::cli {
 namespace {
@@ -25,16 +24,19 @@ std::size_t distance(std::string_view a, std::string_view b) {
 
 } // namespace
 
-Nearest::Nearest(std::string_view word)
-    : word_(word), best_(std::max<std::size_t>(1, word.size() / 3) + 1) {}
-
-void Nearest::offer(std::string_view name) {
-  const bool begins = word_.size() >= 2 && name.starts_with(word_);
-  const auto edits = begins ? 1 : distance(word_, name);
-  if (edits < best_) {
-    best_ = edits;
-    name_ = std::string(name);
+std::optional<std::string> nearest(std::string_view word,
+                                   const std::vector<std::string_view> &names) {
+  std::optional<std::string> found;
+  std::size_t best = std::max<std::size_t>(1, word.size() / 3) + 1; // edits; only fewer will do
+  for (const auto name : names) {
+    const bool begins = word.size() >= 2 && name.starts_with(word);
+    const auto edits = begins ? 1 : distance(word, name);
+    if (edits < best) {
+      best = edits;
+      found = name;
+    }
   }
+  return found;
 }
 
 } // namespace tracehost::cli

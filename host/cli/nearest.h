@@ -4,20 +4,13 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace tracehost::cli {
 
-// Near enough: one edit for each three letters, at least one; or the beginning of the name.
-class Nearest {
-public:
-  explicit Nearest(std::string_view word);
-  void offer(std::string_view name);
-  const std::optional<std::string> &name() const { return name_; }
-
-private:
-  std::string_view word_;
-  std::size_t best_; // edits; only fewer will do
-  std::optional<std::string> name_;
-};
+// The one of `names` that `word` means, if it is near enough: one edit for each three letters, at
+// least one; or its beginning.
+std::optional<std::string> nearest(std::string_view word,
+                                   const std::vector<std::string_view> &names);
 
 } // namespace tracehost::cli

@@ -11,20 +11,6 @@ bool is_pythons_long_option(std::string_view name) {
          name == "check-hash-based-pycs";
 }
 
-// A cluster of Python's short options, such as -Bu or -Wignore. Those behind which Python reads no
-// further options end the host's part; -W and -X may have their value in the next word.
-enum class Cluster { plain, value_in_next_word, program };
-
-Cluster read_cluster(std::string_view word) {
-  for (std::size_t i = 1; i < word.size(); ++i) {
-    if (word[i] == 'c' || word[i] == 'm')
-      return Cluster::program;
-    if (word[i] == 'W' || word[i] == 'X')
-      return i + 1 == word.size() ? Cluster::value_in_next_word : Cluster::plain;
-  }
-  return Cluster::plain;
-}
-
 // A bare word cannot be a script that was merely mistyped: those have a dot or a slash.
 bool is_bare_word(std::string_view word) {
   return word.find_first_of("./") == std::string_view::npos && !word.empty();
@@ -105,19 +91,16 @@ private:
     return false;
   }
 
+  // A cluster of Python's short options, such as -Bu or -Wignore. Behind -c and -m Python reads no
+  // further options; -W and -X may have their value in the next word.
   bool short_options(const std::string &word) {
-    switch (read_cluster(word)) {
-    case Cluster::program:
+    const auto at = word.find_first_of("cmWX", 1);
+    if (at != std::string::npos && (word[at] == 'c' || word[at] == 'm'))
       return false;
-    case Cluster::value_in_next_word:
+    take_rest();
+    if (at != std::string::npos && at + 1 == word.size() && at_ < args_.size())
       take_rest();
-      if (at_ < args_.size())
-        take_rest();
-      return true;
-    case Cluster::plain:
-      return take_rest();
-    }
-    return false;
+    return true;
   }
 
   bool first_word(const std::string &word) {

@@ -16,19 +16,17 @@ const CommandEntry *find_command(std::string_view name) {
 }
 
 const OptionEntry *find_option(std::string_view name, Command command) {
-  auto found = std::ranges::find_if(options(), [&](const OptionEntry &option) {
-    return option.name == name && applies(option, command);
-  });
-  if (found == options().end())
-    found = std::ranges::find(options(), name, &OptionEntry::name);
+  auto known = options_of(command);
+  if (const auto own = std::ranges::find(known, name, &OptionEntry::name); own != known.end())
+    return &*own;
+  const auto found = std::ranges::find(options(), name, &OptionEntry::name);
   return found == options().end() ? nullptr : &*found;
 }
 
 const OptionEntry *find_letter(char letter, Command command) {
-  const auto found = std::ranges::find_if(options(), [&](const OptionEntry &option) {
-    return option.letter == letter && applies(option, command);
-  });
-  return found == options().end() ? nullptr : &*found;
+  auto known = options_of(command);
+  const auto found = std::ranges::find(known, letter, &OptionEntry::letter);
+  return found == known.end() ? nullptr : &*found;
 }
 
 bool applies(const OptionEntry &option, Command command) {
@@ -63,18 +61,17 @@ std::vector<std::string_view> choices(std::string_view placeholder) {
 }
 
 std::optional<std::string> nearest_command(std::string_view word) {
-  Nearest nearest(word);
+  std::vector<std::string_view> names;
   for (const auto &command : commands())
-    nearest.offer(command.name);
-  return nearest.name();
+    names.push_back(command.name);
+  return nearest(word, names);
 }
 
 std::optional<std::string> nearest_option(std::string_view name, Command command) {
-  Nearest nearest(name);
-  for (const auto &option : options())
-    if (applies(option, command))
-      nearest.offer(option.name);
-  return nearest.name();
+  std::vector<std::string_view> names;
+  for (const auto &option : options_of(command))
+    names.push_back(option.name);
+  return nearest(name, names);
 }
 
 } // namespace tracehost::cli

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <optional>
+#include <ranges>
 #include <span>
 #include <string>
 #include <string_view>
@@ -75,6 +76,11 @@ const CommandEntry *find_command(std::string_view name);
 const OptionEntry *find_option(std::string_view name, Command command);
 const OptionEntry *find_letter(char letter, Command command);
 bool applies(const OptionEntry &option, Command command);
+// Those that a command knows.
+inline auto options_of(Command command) {
+  return options() | std::views::filter(
+                         [command](const OptionEntry &option) { return applies(option, command); });
+}
 
 // Whether it is made in Python: its options and words are for tracehost_commands.
 bool is_in_python(Command command);

@@ -1,5 +1,6 @@
-#include "archive/live.h"
+#include "archive/archive.h"
 #include "embed/python.h"
+#include "runtime/ending.h"
 #include "runtime/loaded.h"
 #include "tracehost/embed.h"
 
@@ -33,6 +34,29 @@ Sink &silent() {
   return *only;
 }
 
+/// What Python has, as a function that was read from an archive has it, but without a file. Shares
+/// the Programs and the captures.
+archive::Entry entry_of(archive::SourceFunction function) {
+  archive::Entry entry{
+      function.name, std::move(function.parameters), std::move(function.defaults), {}};
+  for (archive::Source &source : function.specializations) {
+    auto state = std::make_shared<archive::State>();
+    for (const CaptureSpec &capture : source.signature.captures)
+      state->attributes.push_back(capture.path);
+    state->captures = std::move(source.captures);
+    state->outputs = std::move(source.output_metas);
+    auto made = std::make_shared<Specialization>();
+    made->program = source.specialization->program;
+    made->signature = std::move(source.signature);
+    made->outputs = std::move(source.outputs);
+    made->front_end = std::move(state);
+    made->number = entry.specializations.size() + 1;
+    made->bytes = estimated_bytes(*made);
+    entry.specializations.push_back(std::move(made));
+  }
+  return entry;
+}
+
 class Imported final : public detail::Callable {
 public:
   explicit Imported(std::unique_ptr<PythonCallee> callee)
@@ -59,27 +83,27 @@ public:
   }
   const std::string &name() const override { return name_; }
   std::vector<std::string> signatures() const override {
-    const auto known = known_.load(std::memory_order_acquire);
-    return known ? known->signatures() : std::vector<std::string>();
+    return of_known(&runtime::Loaded::signatures);
   }
-  std::vector<GraphSpec> graphs() const override {
-    const auto known = known_.load(std::memory_order_acquire);
-    return known ? known->graphs() : std::vector<GraphSpec>();
-  }
+  std::vector<GraphSpec> graphs() const override { return of_known(&runtime::Loaded::graphs); }
   std::vector<Parameter> parameters() const override {
-    const auto known = known_.load(std::memory_order_acquire);
-    return known ? known->parameters() : std::vector<Parameter>();
+    return of_known(&runtime::Loaded::parameters);
   }
   Stats stats() const override {
-    const auto known = known_.load(std::memory_order_acquire);
     return {.hits = hits_.load(std::memory_order_relaxed),
             .misses = asked_.load(std::memory_order_relaxed),
             .traces = counters_->traces.load(std::memory_order_relaxed),
-            .specializations = known ? known->stats().specializations : 0,
+            .specializations = of_known(&runtime::Loaded::stats).specializations,
             .failures = counters_->failed.load(std::memory_order_relaxed)};
   }
 
 private:
+  /// Nothing while no graph can run without Python.
+  template <class Result> Result of_known(Result (runtime::Loaded::*ask)() const) const {
+    const auto known = known_.load(std::memory_order_acquire);
+    return known ? ((*known).*ask)() : Result();
+  }
+
   Value ask(std::span<const Argument> arguments, bool inference) {
     const InPython in;
     asked_.fetch_add(1, std::memory_order_relaxed);
@@ -101,11 +125,10 @@ private:
     archive::SourceFunction sources = callee_->sources();
     std::shared_ptr<runtime::Loaded> made;
     if (!sources.specializations.empty())
-      made =
-          std::make_shared<runtime::Loaded>(archive::live(std::move(sources)), counters_, silent());
+      made = std::make_shared<runtime::Loaded>(entry_of(std::move(sources)), counters_, silent());
     known_.store(std::move(made), std::memory_order_release);
     seen_.store(state, std::memory_order_relaxed);
-    watch_process();
+    runtime::watch_exit(); // a trace makes statics
   }
 
   std::unique_ptr<PythonCallee> callee_;

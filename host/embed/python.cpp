@@ -18,6 +18,8 @@ namespace tracehost {
 namespace embedding {
 namespace {
 
+using interpreter::Owned;
+
 /// Never destroyed: calls may come while the process ends.
 struct Python {
   std::mutex starting;                   ///< one start at a time
@@ -31,7 +33,6 @@ struct Python {
 };
 
 constexpr auto kPatience = std::chrono::seconds(10); ///< of exit(), for what is in Python
-constexpr int kMostRegistered = 1000;                ///< exit() keeps a list of them
 
 thread_local std::size_t inside_here = 0; ///< calls of this thread
 
@@ -52,31 +53,13 @@ PyObject *ending(PyObject *, PyObject *) {
   return Py_NewRef(Py_None);
 }
 
-/// The pending exception as a text. Requires: GIL held.
-std::string failure() {
-  PyObject *type = nullptr, *value = nullptr, *trace = nullptr;
-  PyErr_Fetch(&type, &value, &trace);
-  PyErr_NormalizeException(&type, &value, &trace);
-  PyObject *text = value ? PyObject_Str(value) : nullptr;
-  const char *bytes = text ? PyUnicode_AsUTF8(text) : nullptr;
-  std::string result = bytes ? bytes : "an exception without a text";
-  Py_XDECREF(text);
-  Py_XDECREF(type);
-  Py_XDECREF(value);
-  Py_XDECREF(trace);
-  PyErr_Clear();
-  return result;
-}
-
 void watch_end() {
   static constinit PyMethodDef method{"tracehost_embed_ending", ending, METH_NOARGS, nullptr};
-  PyObject *function = PyCFunction_New(&method, nullptr);
-  PyObject *atexit = PyImport_ImportModule("atexit");
-  PyObject *done =
-      atexit && function ? PyObject_CallMethod(atexit, "register", "O", function) : nullptr;
-  Py_XDECREF(done);
-  Py_XDECREF(atexit);
-  Py_XDECREF(function);
+  const Owned function(PyCFunction_New(&method, nullptr));
+  const Owned atexit(PyImport_ImportModule("atexit"));
+  const Owned done(atexit && function
+                       ? PyObject_CallMethod(atexit.get(), "register", "O", function.get())
+                       : nullptr);
   PyErr_Clear();
 }
 
@@ -101,14 +84,13 @@ std::string no_tracehost(const std::string &why) {
 Bridge *find_bridge() {
   if (python().bridge)
     return python().bridge;
-  PyObject *module = PyImport_ImportModule("tracehost");
-  if (!module)
-    throw Error(no_tracehost(failure()));
-  Py_DECREF(module);
+  if (!Owned(PyImport_ImportModule("tracehost")))
+    throw Error(no_tracehost(interpreter::take_failure()));
   auto *found = static_cast<Bridge *>(PyCapsule_Import(Bridge::kCapsule, 0));
   if (!found)
     throw Error("the tracehost package of the embedded Python does not serve C++ programs: " +
-                failure() + "\nInstall the one that this program was built with.");
+                interpreter::take_failure() +
+                "\nInstall the one that this program was built with.");
   if (found->version != Bridge::kVersion)
     throw Error("the tracehost package of the embedded Python is of another version than "
                 "libtracehost_embed. Install both from one build.");
@@ -157,11 +139,11 @@ InPython::~InPython() {
 namespace {
 
 /// Of exit(). Python's atexit functions do not run: stop() runs them.
-void at_exit(int status, void *) {
+void at_exit(int status) {
   {
     const std::lock_guard lock(python().mutex);
     if (python().exiting || python().ended || !python().bridge || python().process != ::getpid())
-      return;
+      return runtime::end_calls(status);
   }
   const bool held = Py_IsInitialized() && PyGILState_Check();
   PyThreadState *own = held ? PyEval_SaveThread() : nullptr; // or those inside never leave
@@ -182,12 +164,6 @@ void at_exit(int status, void *) {
 }
 
 } // namespace
-
-void watch_process() {
-  static std::atomic<int> registered{0};
-  if (registered.fetch_add(1, std::memory_order_relaxed) < kMostRegistered)
-    ::on_exit(&at_exit, nullptr);
-}
 
 Bridge &InPython::bridge() const { return *python().bridge; }
 
@@ -238,7 +214,8 @@ void start(const Options &options) {
       interpreter::add_to_path(options.path);
       found = embedding::find_bridge();
     }
-    embedding::watch_process();
+    runtime::set_exit_handler(&embedding::at_exit);
+    runtime::watch_exit();
     const std::lock_guard lock(python().mutex);
     python().bridge = found;
     python().process = ::getpid();

@@ -26,10 +26,6 @@ private:
   PyGILState_STATE held_;
 };
 
-/// The process may just end: its exit() comes here before it destroys the statics that were made
-/// by now. To be called after a trace, which makes some.
-void watch_process();
-
 /// Destroys `callee` if Python still is; else it is left as it is.
 void release(std::unique_ptr<PythonCallee> callee);
 

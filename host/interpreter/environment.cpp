@@ -32,6 +32,15 @@ std::string venv_version(const fs::path &prefix) {
   return {};
 }
 
+// The directory above or at `dir` that holds pyvenv.cfg, as CPython looks for it.
+std::optional<fs::path> venv_at(const fs::path &dir) {
+  std::error_code ignored;
+  for (const auto &candidate : {dir, dir.parent_path()})
+    if (!candidate.empty() && fs::exists(candidate / "pyvenv.cfg", ignored))
+      return candidate;
+  return std::nullopt;
+}
+
 fs::path own_directory() {
   std::error_code ignored;
   return fs::read_symlink("/proc/self/exe", ignored).parent_path();
@@ -64,11 +73,27 @@ bool fits(const Environment &found) {
          minor_of(found.python_version) == minor_of(loaded_python_version());
 }
 
-std::string misfit(const Environment &found) {
-  return found.prefix.string() + " is of Python " + found.python_version +
-         ", but this host embeds Python " + loaded_python_version() +
-         "; use a virtual environment of Python " + minor_of(loaded_python_version()) +
-         " or rebuild tracehost for this one";
+// Nothing, and why not, if it is of another Python.
+std::optional<Environment> checked(const Environment &found, std::string &error) {
+  if (fits(found))
+    return found;
+  error = found.prefix.string() + " is of Python " + found.python_version +
+          ", but this host embeds Python " + loaded_python_version() +
+          "; use a virtual environment of Python " + minor_of(loaded_python_version()) +
+          " or rebuild tracehost for this one";
+  return std::nullopt;
+}
+
+// One of another Python that happens to be there is no error.
+std::optional<Environment> if_it_fits(const std::optional<fs::path> &venv, const char *chosen_by) {
+  auto found = venv ? std::optional(in_venv(*venv, chosen_by)) : std::nullopt;
+  return found && fits(*found) ? found : std::nullopt;
+}
+
+std::string canonical(const char *file) {
+  std::error_code ignored;
+  const auto real = fs::canonical(file, ignored);
+  return real.empty() ? file : real.string();
 }
 
 } // namespace
@@ -85,30 +110,16 @@ std::string loaded_libpython() {
   Dl_info info{};
   if (dladdr(reinterpret_cast<void *>(&Py_GetVersion), &info) == 0 || info.dli_fname == nullptr)
     return {};
-  std::error_code ignored;
-  const auto real = fs::canonical(info.dli_fname, ignored);
-  return real.empty() ? std::string(info.dli_fname) : real.string();
+  return canonical(info.dli_fname);
 }
 
-std::string built_libpython() {
-  std::error_code ignored;
-  const auto real = fs::canonical(TRACEHOST_BAKED_LIBPYTHON, ignored);
-  return real.empty() ? std::string(TRACEHOST_BAKED_LIBPYTHON) : real.string();
-}
+std::string built_libpython() { return canonical(TRACEHOST_BAKED_LIBPYTHON); }
 
 std::string minor_of(const std::string &version) {
   const auto first = version.find('.');
   if (first == std::string::npos)
     return version;
   return version.substr(0, version.find('.', first + 1));
-}
-
-std::optional<fs::path> venv_at(const fs::path &dir) {
-  std::error_code ignored;
-  for (const auto &candidate : {dir, dir.parent_path()})
-    if (!candidate.empty() && fs::exists(candidate / "pyvenv.cfg", ignored))
-      return candidate;
-  return std::nullopt;
 }
 
 std::optional<Environment> find_environment(const std::string &requested,
@@ -133,42 +144,24 @@ std::optional<Environment> find_environment(const std::string &requested,
       }
       return Environment{{}, path, said_by, {}};
     }
-    auto found = in_venv(*venv, said_by);
-    if (!fits(found)) {
-      error = misfit(found);
-      return std::nullopt;
-    }
-    return found;
+    return checked(in_venv(*venv, said_by), error);
   }
 
   const auto own = own_directory();
   if (const auto venv = venv_at(own)) {
     auto found = in_venv(*venv, "the directory of the binary");
     found.executable = executable_in(own);
-    if (!fits(found)) {
-      error = misfit(found);
-      return std::nullopt;
-    }
+    return checked(found, error);
+  }
+  const char *active = std::getenv("VIRTUAL_ENV");
+  if (active != nullptr && *active != '\0' && fs::exists(fs::path(active) / "pyvenv.cfg", ignored))
+    if (auto found = if_it_fits(active, "VIRTUAL_ENV"))
+      return found;
+  if (auto found = if_it_fits(venv_at(library_directory()), "the directory of the library"))
     return found;
-  }
-  if (const char *active = std::getenv("VIRTUAL_ENV"); active != nullptr && *active != '\0') {
-    if (fs::exists(fs::path(active) / "pyvenv.cfg", ignored)) {
-      auto found = in_venv(active, "VIRTUAL_ENV");
-      if (fits(found)) // one of another Python that happens to be active is no error
-        return found;
-    }
-  }
-  if (const auto venv = venv_at(library_directory())) {
-    auto found = in_venv(*venv, "the directory of the library");
-    if (fits(found))
-      return found;
-  }
-  const fs::path baked = TRACEHOST_BAKED_PYTHON;
-  if (const auto venv = venv_at(baked.parent_path())) {
-    auto found = in_venv(*venv, "the Python that this host was built for");
-    if (fits(found))
-      return found;
-  }
+  if (auto found = if_it_fits(venv_at(fs::path(TRACEHOST_BAKED_PYTHON).parent_path()),
+                              "the Python that this host was built for"))
+    return found;
   return Environment{{}, executable_in(own), "no virtual environment found", {}};
 }
 

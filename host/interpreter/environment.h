@@ -23,9 +23,6 @@ std::string built_libpython();
 // "3.11" of "3.11.7"
 std::string minor_of(const std::string &version);
 
-// The directory above or at `dir` that holds pyvenv.cfg, as CPython looks for it.
-std::optional<std::filesystem::path> venv_at(const std::filesystem::path &dir);
-
 // `requested` is what --python or TRACEHOST_PYTHON says: an interpreter or the directory of a venv;
 // `said_by` names what it was. The order is: requested, the program's directory, VIRTUAL_ENV, the
 // directory of libtracehost_embed.so, the one built for. On failure `error` is a sentence for the

@@ -1,5 +1,7 @@
 #include "interpreter/interception.h"
 
+#include "interpreter/library.h"
+
 #include <unistd.h>
 
 #include <cstdio>
@@ -77,14 +79,7 @@ bool is_source(const std::wstring &file) {
 
 // A line on stderr for what install() could not do; clears the error.
 int complain(const char *what) {
-  PyObject *kind = nullptr, *value = nullptr, *traceback = nullptr;
-  PyErr_Fetch(&kind, &value, &traceback);
-  PyObject *shown = value == nullptr ? nullptr : PyObject_Str(value);
-  const char *text = shown == nullptr ? nullptr : PyUnicode_AsUTF8(shown);
-  std::fprintf(stderr, "tracehost: %s%s\n", what, text == nullptr ? "" : text);
-  for (PyObject *object : {kind, value, traceback, shown})
-    Py_XDECREF(object);
-  PyErr_Clear();
+  std::fprintf(stderr, "tracehost: %s%s\n", what, take_failure().c_str());
   return exit_failure;
 }
 
@@ -121,17 +116,14 @@ PyStatus direct_main(PyConfig &config, std::wstring &module) {
 }
 
 int install_interception(const std::wstring &module) {
-  PyObject *package = PyImport_ImportModule("tracehost_interception");
+  const Owned package(PyImport_ImportModule("tracehost_interception"));
   if (package == nullptr && is_child())
     return PyErr_Clear(), 0;
   if (package == nullptr)
     return complain("--trace and --intercept need the tracehost package in the environment (try "
                     "'tracehost doctor'): ");
-  PyObject *answer = PyObject_CallMethod(package, "install", "u", module.c_str());
-  const int code = answer == nullptr ? complain("--trace, --intercept: ") : read_answer(answer);
-  Py_XDECREF(answer);
-  Py_DECREF(package);
-  return code;
+  const Owned answer(PyObject_CallMethod(package.get(), "install", "u", module.c_str()));
+  return answer == nullptr ? complain("--trace, --intercept: ") : read_answer(answer.get());
 }
 
 } // namespace tracehost::interpreter

@@ -2,19 +2,12 @@
 
 #include "interpreter/environment.h"
 
-#include <Python.h>
 #include <dlfcn.h>
 
-#include <memory>
 #include <stdexcept>
 
 namespace tracehost::interpreter {
 namespace {
-
-struct Release {
-  void operator()(PyObject *object) const { Py_DECREF(object); }
-};
-using Owned = std::unique_ptr<PyObject, Release>;
 
 // Extension modules take Python's symbols from the process, where an application that was opened
 // with RTLD_LOCAL does not have them.
@@ -49,6 +42,17 @@ void initialise(const Environment &environment) {
 }
 
 } // namespace
+
+std::string take_failure() {
+  PyObject *type = nullptr, *value = nullptr, *trace = nullptr;
+  PyErr_Fetch(&type, &value, &trace);
+  PyErr_NormalizeException(&type, &value, &trace);
+  const Owned held[] = {Owned(type), Owned(value), Owned(trace)};
+  const Owned text(value ? PyObject_Str(value) : nullptr);
+  const char *bytes = text ? PyUnicode_AsUTF8(text.get()) : nullptr;
+  PyErr_Clear();
+  return bytes ? bytes : "an exception without a text";
+}
 
 bool start_library(const std::string &python) {
   if (Py_IsInitialized())

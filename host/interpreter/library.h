@@ -6,11 +6,22 @@
 // privately (a plug-in opened with RTLD_LOCAL); it is never finalised by us.
 #pragma once
 
+#include <Python.h>
+
 #include <csignal>
+#include <memory>
 #include <string>
 #include <vector>
 
 namespace tracehost::interpreter {
+
+struct Release {
+  void operator()(PyObject *object) const { Py_DECREF(object); }
+};
+using Owned = std::unique_ptr<PyObject, Release>;
+
+// The text of the pending exception, which is cleared. Requires: GIL held.
+std::string take_failure();
 
 // CPython installs its handler when somebody imports `signal`, as subprocess, asyncio and torch do:
 // it is imported here, once, and Ctrl-C given back.

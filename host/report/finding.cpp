@@ -26,16 +26,8 @@ Finding &entry(std::vector<Finding> &found, Finding::Kind kind, const Difference
          (finding.cause == difference->cause && finding.dimension == difference->dimension &&
           finding.where == difference->where && finding.paths.front() == difference->path)))
       return finding;
-  Finding &made = found.emplace_back();
-  made.kind = kind;
-  if (difference) {
-    made.cause = difference->cause;
-    made.paths = {difference->path};
-    made.dimension = difference->dimension;
-    made.where = difference->where;
-    made.ranks = {difference->rank};
-  }
-  return made;
+  found.push_back(difference ? finding_of(*difference) : Finding{.kind = kind});
+  return found.back();
 }
 
 void attribute(Finding &finding, std::size_t trace, const Site &call) {
@@ -74,29 +66,6 @@ void join(std::vector<Finding> &found) {
   found = std::move(joined);
 }
 
-std::string subject(const Finding &finding) {
-  if (finding.cause == Cause::context)
-    return finding.paths.front();
-  if (finding.cause == Cause::condition)
-    return fmt::format("sizes compare differently at {}:", finding.paths.front());
-  std::vector<std::string> names;
-  for (std::size_t i = 0; i < finding.paths.size() && i < most_paths; ++i)
-    names.push_back(quoted(finding.paths[i]));
-  if (finding.cause == Cause::guarded)
-    return names.front() + ", which the body reads,";
-  if (finding.cause == Cause::read)
-    return fmt::format("{}, read as a number at {},", names.front(), finding.where);
-  if (finding.cause == Cause::capture)
-    return "captured tensor " + names.front();
-  if (names.size() == 1)
-    return "argument " + names.front();
-  std::string last = names.back();
-  if (finding.paths.size() > most_paths)
-    last = fmt::format("{} more", finding.paths.size() - most_paths + 1);
-  names.pop_back();
-  return fmt::format("arguments {} and {}", fmt::join(names, ", "), last);
-}
-
 std::string listed(const std::vector<std::string> &values) {
   const std::size_t shown = std::min(values.size(), most_values);
   return fmt::format("{}{}",
@@ -114,30 +83,8 @@ std::string change(const Finding &finding) {
     return fmt::format("{}", fmt::join(finding.values, ", then "));
   if (count < 2) // their texts are the same
     return fmt::format("changed ({})", values);
-  switch (finding.cause) {
-  case Cause::rank:
-    return fmt::format("took {} ranks ({})", count, values);
-  case Cause::dtype:
-    return fmt::format("took {} dtypes ({})", count, values);
-  case Cause::device:
-    return fmt::format("was on {} devices ({})", count, values);
-  case Cause::layout:
-    return fmt::format("took {} layouts ({})", count, values);
-  case Cause::requires_grad:
-    return fmt::format("took {} values of requires_grad ({})", count, values);
-  case Cause::subclass:
-    return fmt::format("was of {} tensor classes ({})", count, values);
-  case Cause::alias:
-    return fmt::format("took {} roles ({})", count, values);
-  case Cause::type:
-    return fmt::format("took {} types ({})", count, values);
-  case Cause::structure:
-    return fmt::format("took {} structures ({})", count, values);
-  case Cause::capture:
-    return fmt::format("took {} forms ({})", count, values);
-  default:
-    return fmt::format("took {} values ({})", count, values);
-  }
+  const Words &words = words_of(finding.cause);
+  return fmt::format("{} {} {} ({})", words.took, count, words.forms, values);
 }
 
 std::string origin(const Finding &finding) {
@@ -148,7 +95,78 @@ std::string origin(const Finding &finding) {
   return sites.empty() ? std::string() : fmt::format(", from {}", fmt::join(sites, " and "));
 }
 
+/// What a Finding other than a difference says. `times`: how often, ` 3 times`; empty: once.
+std::string happened(const Finding &finding, const Identity &function, std::size_t limit,
+                     const std::string &times) {
+  switch (finding.kind) {
+  case Finding::Kind::again:
+    return fmt::format("tracehost.function was applied again{} to {} ({}), {}with an empty cache",
+                       times, function.name, text(function.definition),
+                       times.empty() ? "" : "each time ");
+  case Finding::Kind::emptied:
+    return fmt::format("the cache was empty again{}: cleared, or the objects that it was traced "
+                       "with are gone",
+                       times);
+  case Finding::Kind::evicted:
+    return fmt::format("a specialization that would have served had been evicted{} (limit={})",
+                       times, limit);
+  default:
+    return fmt::format("an argument compared unequal and then equal again{}: see its __eq__",
+                       times);
+  }
+}
+
 } // namespace
+
+const Words &words_of(Cause cause) {
+  static constexpr Words others{Cause::value, "took", "values", "is"};
+  static constexpr Words own[] = {
+      {Cause::rank, "took", "ranks", "has shape"},
+      {Cause::dtype, "took", "dtypes", "has dtype"},
+      {Cause::device, "was on", "devices", "is on"},
+      {Cause::layout, "took", "layouts", "has layout"},
+      {Cause::requires_grad, "took", "values of requires_grad", "has requires_grad"},
+      {Cause::subclass, "was of", "tensor classes", "is"},
+      {Cause::alias, "took", "roles", "is"},
+      {Cause::type, "took", "types", "is of type"},
+      {Cause::structure, "took", "structures", "is built as"},
+      {Cause::capture, "took", "forms", "is"}};
+  const auto *const found = std::ranges::find(own, cause, &Words::cause);
+  return found == std::end(own) ? others : *found;
+}
+
+Finding finding_of(const Difference &difference) {
+  return {.cause = difference.cause,
+          .paths = {difference.path},
+          .ranks = {difference.rank},
+          .dimension = difference.dimension,
+          .where = difference.where};
+}
+
+std::string subject(const Finding &finding) {
+  if (finding.cause == Cause::context)
+    return finding.paths.front();
+  if (finding.cause == Cause::condition)
+    return fmt::format("sizes compare differently at {}:", finding.paths.front());
+  std::vector<std::string> names;
+  for (std::size_t i = 0; i < finding.paths.size() && i < most_paths; ++i)
+    names.push_back(quoted(finding.paths[i]));
+  if (finding.cause == Cause::guarded)
+    return names.front() + ", which the body reads,";
+  if (finding.cause == Cause::read)
+    return fmt::format("{}, read as a number at {},", names.front(), finding.where);
+  if (finding.cause == Cause::capture)
+    return "captured tensor " + names.front();
+  const std::string where =
+      finding.cause == Cause::shape ? fmt::format(", dimension {},", finding.dimension) : "";
+  if (names.size() == 1)
+    return "argument " + names.front() + where;
+  std::string last = names.back();
+  if (finding.paths.size() > most_paths)
+    last = fmt::format("{} more", finding.paths.size() - most_paths + 1);
+  names.pop_back();
+  return fmt::format("arguments {} and {}{}", fmt::join(names, ", "), last, where);
+}
 
 std::vector<Finding> findings(std::span<const TraceRecord> records) {
   std::vector<Finding> found;
@@ -185,52 +203,21 @@ std::vector<Finding> findings(std::span<const TraceRecord> records) {
 }
 
 std::string sentence(const Finding &finding, const Identity &function, std::size_t limit) {
-  const std::string times = counted(finding.traces.size(), "time");
-  switch (finding.kind) {
-  case Finding::Kind::again:
-    return fmt::format(
-               "tracehost.function was applied again {} to {} ({}), each time with an empty cache",
-               times, function.name, text(function.definition)) +
-           origin(finding);
-  case Finding::Kind::emptied:
-    return "the cache was empty again " + times +
-           ": cleared, or the objects that it was traced with are gone" + origin(finding);
-  case Finding::Kind::evicted:
-    return fmt::format("a specialization that would have served had been evicted {} (limit={})",
-                       times, limit) +
-           origin(finding);
-  case Finding::Kind::unnamed:
-    return "an argument compared unequal and then equal again " + times + ": see its __eq__" +
-           origin(finding);
-  case Finding::Kind::difference:
-    break;
-  }
-  const std::string where =
-      finding.cause == Cause::shape ? fmt::format(", dimension {},", finding.dimension) : "";
-  return subject(finding) + where + " " + change(finding) + origin(finding);
+  const std::string what =
+      finding.kind == Finding::Kind::difference
+          ? subject(finding) + " " + change(finding)
+          : happened(finding, function, limit, " " + counted(finding.traces.size(), "time"));
+  return what + origin(finding);
 }
 
 std::string cause_of_one(const Finding &finding, const Identity &function, std::size_t limit) {
-  switch (finding.kind) {
-  case Finding::Kind::again:
-    return fmt::format("tracehost.function was applied again to {} ({}), with an empty cache",
-                       function.name, text(function.definition));
-  case Finding::Kind::emptied:
-    return "the cache was empty again: cleared, or the objects that it was traced with are gone";
-  case Finding::Kind::evicted:
-    return fmt::format("a specialization that would have served had been evicted (limit={})",
-                       limit);
-  case Finding::Kind::unnamed:
-    return "an argument compared unequal and then equal again: see its __eq__";
-  case Finding::Kind::difference:
-    break;
-  }
+  if (finding.kind != Finding::Kind::difference)
+    return happened(finding, function, limit, {});
   if (finding.cause == Cause::object)
     return fmt::format("{} is another object ({})", subject(finding), finding.values.front());
   std::string aspect;
-  if (finding.cause == Cause::shape)
-    aspect = fmt::format(", dimension {},", finding.dimension);
-  else if (finding.cause != Cause::value && finding.cause < Cause::context)
+  if (finding.cause != Cause::shape && finding.cause != Cause::value &&
+      finding.cause < Cause::context)
     aspect = fmt::format(", {},", name(finding.cause));
   if (finding.values.size() < 2) // their texts are the same, or one was dynamic
     return fmt::format("{}{} changed ({})", subject(finding), aspect,

@@ -44,15 +44,24 @@ struct Finding {
     unnamed, ///< no difference was found: an object's `__eq__` changed its mind
   };
   Kind kind = Kind::difference;
-  Cause cause = Cause::value;     ///< for Kind::difference, as all down to dimension
-  std::vector<std::string> paths; ///< more than one where arguments changed hand in hand
-  std::vector<int> ranks;         ///< of the tensors at `paths`, for Cause::shape
+  Cause cause = Cause::value;       ///< for Kind::difference, as all down to dimension
+  std::vector<std::string> paths{}; ///< more than one where arguments changed hand in hand
+  std::vector<int> ranks{};         ///< of the tensors at `paths`, for Cause::shape
   int dimension = -1;
-  std::string where;                               ///< for Cause::read: the line that read it
-  std::vector<std::string> values;                 ///< distinct, in order of appearance; sizes only
-  std::vector<std::size_t> traces;                 ///< indices of records, ascending
-  std::vector<std::pair<Site, std::size_t>> calls; ///< and how often, most frequent first
+  std::string where{};               ///< for Cause::read: the line that read it
+  std::vector<std::string> values{}; ///< distinct, in order of appearance; sizes only
+  std::vector<std::size_t> traces{}; ///< indices of records, ascending
+  std::vector<std::pair<Site, std::size_t>> calls{}; ///< and how often, most frequent first
 };
+
+/// Of one difference, with no trace yet.
+Finding finding_of(const Difference &difference);
+/// How sentences speak of a cause: `took 2 dtypes`, `has dtype int64`.
+struct Words {
+  Cause cause;
+  const char *took, *forms, *has;
+};
+const Words &words_of(Cause cause);
 
 /// Most frequent first; equals in order of appearance.
 std::vector<Finding> findings(std::span<const TraceRecord> records);
@@ -63,6 +72,8 @@ std::string sentence(const Finding &finding, const Identity &function, std::size
 std::string cause_of_one(const Finding &finding, const Identity &function, std::size_t limit);
 /// `dimension 0 of 'x' stays exact: int() of the size at train.py:12`.
 std::string sentence(const SpecializedSize &specialized);
+/// `argument 'x', dimension 1,`: what a Finding of a difference is about.
+std::string subject(const Finding &finding);
 /// For the table: `'x' dimension 1`, `'lr' value`, `decorated again`.
 std::string brief(const Finding &finding);
 

@@ -54,19 +54,8 @@ struct Ledger::State {
     if (!row)
       return;
     if (forgotten.empty())
-      forgotten.push_back({.function = "earlier Functions", .cause = {}});
-    Row &sum = forgotten.front();
-    sum.calls += row->calls;
-    sum.hits += row->hits;
-    sum.traces += row->traces;
-    sum.inlined += row->inlined;
-    sum.nanoseconds += row->nanoseconds;
-    sum.validated += row->validated;
-    sum.unvalidated += row->unvalidated;
-    sum.mismatches += row->mismatches;
-    sum.eager += row->eager;
-    sum.failures += row->failures;
-    sum.rejected += row->rejected;
+      forgotten.push_back({.function = "earlier Functions"});
+    forgotten.front() += *row;
   }
 };
 

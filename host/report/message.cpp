@@ -24,9 +24,7 @@ class Choice {
 public:
   Choice(std::span<const Finding> findings, const std::vector<Remedy> &remedies,
          const Account &account)
-      : findings_(findings), account_(account),
-        records_(account.earlier.begin(), account.earlier.end()) {
-    records_.insert(records_.end(), account.window.begin(), account.window.end());
+      : findings_(findings), account_(account) {
     plan(remedies);
     for (const Remedy *remedy : plan_)
       alone_.push_back(saves({remedy}));
@@ -85,7 +83,8 @@ private:
     for (std::size_t i = 0; i < plan_.size(); ++i)
       if (plan_[i]->kind != Remedy::Kind::pad)
         best = std::max(best, alone_[i]);
-    declares_ = Replay(records_, account_.window.size()).declared(found.front()->declared);
+    declares_ =
+        saved_by_declaring(account_.known, account_.window().size(), found.front()->declared);
     if (declares_ <= best)
       return;
     declared_ = found.front();
@@ -104,17 +103,16 @@ private:
           tensors.insert(findings_[index].paths.begin(), findings_[index].paths.end());
       }
     }
-    return reduces ? Replay(records_, account_.window.size()).reduced(tensors)
+    return reduces ? saved_by_reducing(account_.known, account_.window().size(), tensors)
                    : saved(findings_, covered, account_);
   }
 
   std::string claim(std::size_t count) const {
-    return fmt::format("would save {} of {}", count, counted(account_.window.size(), "trace"));
+    return fmt::format("would save {} of {}", count, counted(account_.window().size(), "trace"));
   }
 
   std::span<const Finding> findings_;
   const Account &account_;
-  std::vector<TraceRecord> records_;
   Plan plan_;
   std::vector<std::size_t> alone_;
   std::size_t together_ = 0;
@@ -123,28 +121,24 @@ private:
   std::size_t declares_ = 0, declared_at_ = 0;
 };
 
-/// The sizes that `finding` names and the body needs as numbers, a line each.
+/// A line for each size that `finding` names and the body needs as a number.
 std::string specialized_lines(const Finding &finding, const Account &account) {
   std::set<std::string> lines;
-  for (const TraceRecord &record : account.window)
-    for (const SpecializedSize &one : record.specialized)
-      if (finding.cause == Cause::shape && one.dimension == finding.dimension &&
-          std::find(finding.paths.begin(), finding.paths.end(), one.path) != finding.paths.end())
-        lines.insert("\n  why   " + sentence(one));
+  for (const SpecializedSize &one : specialized(finding, account))
+    lines.insert("\n  why   " + sentence(one));
   return fmt::format("{}", fmt::join(lines, ""));
 }
 
 /// Why and what to do: all but the first line.
 std::string causes_and_fixes(const Account &account) {
-  const auto found = findings(account.window);
+  const auto found = findings(account.window());
   const std::size_t shown = std::min(found.size(), most_causes);
   std::string result;
   for (std::size_t i = 0; i < shown; ++i)
     result += "\n  why   " + sentence(found[i], account.function, account.limit) +
               specialized_lines(found[i], account);
   if (shown < found.size())
-    result += fmt::format("\n        and {} more cause{}", found.size() - shown,
-                          found.size() - shown == 1 ? "" : "s");
+    result += "\n        and " + counted(found.size() - shown, "more cause");
 
   const auto known = remedies({found.data(), shown}, account);
   const Choice choice(found, known, account);

@@ -24,8 +24,6 @@ std::string escaped(const std::string &label) {
 
 class Page {
 public:
-  explicit Page(const std::vector<Row> &rows) : rows_(rows) {}
-
   void family(const char *name, const char *type, const char *help) {
     name_ = name;
     text_ += fmt::format("# HELP {} {}\n# TYPE {} {}\n", name, help, name, type);
@@ -36,11 +34,9 @@ public:
     text_ += fmt::format("{}{{function=\"{}\"{}{}}} {}\n", name_, escaped(row.function), archive,
                          label, value);
   }
-  const std::vector<Row> &rows() const { return rows_; }
   std::string take() { return std::move(text_); }
 
 private:
-  const std::vector<Row> &rows_;
   std::string name_, text_;
 };
 
@@ -68,13 +64,13 @@ std::string prometheus(std::vector<Row> rows, std::size_t most) {
   std::stable_sort(rows.begin(), rows.end(),
                    [](const Row &a, const Row &b) { return a.calls > b.calls; });
   if (rows.size() > most) {
-    Row other{.function = "other", .cause = {}};
+    Row other{.function = "other"};
     for (auto row = rows.begin() + static_cast<std::ptrdiff_t>(most); row != rows.end(); ++row)
       other += *row;
     rows.resize(most);
     rows.push_back(std::move(other));
   }
-  Page page(rows);
+  Page page;
   page.family("tracehost_calls_total", "counter", "Calls, by what served them.");
   for (const Row &row : rows) {
     page.sample(row, result("hit"), row.hits);

@@ -8,6 +8,7 @@
 #include <charconv>
 #include <cstdlib>
 #include <map>
+#include <tuple>
 
 namespace tracehost::report {
 namespace {
@@ -72,7 +73,7 @@ std::string padding(const std::string &path, int rank, const std::map<int, long>
 /// One remedy for all dimensions of an argument that changed.
 Remedy pad(std::span<const Finding> findings, std::size_t first) {
   const Finding &finding = findings[first];
-  Remedy remedy{.text = {}, .covers = {}, .kind = Remedy::Kind::pad, .declared = {}};
+  Remedy remedy{.kind = Remedy::Kind::pad};
   std::map<int, long> sizes; // by dimension
   for (std::size_t i = first; i < findings.size(); ++i) {
     const Finding &other = findings[i];
@@ -122,21 +123,17 @@ std::string for_type(const Finding &finding) {
 }
 
 std::string for_layout(const Finding &finding) {
-  const auto any = [&](std::string_view word) {
-    return std::any_of(finding.values.begin(), finding.values.end(), [&](const std::string &value) {
-      return value.find(word) != std::string::npos;
-    });
-  };
-  if (any("strides"))
-    return assignments(finding, "{0} = {0}.contiguous()") + " before the call";
-  if (any("inference"))
-    return assignments(finding, "{0} = {0}.clone()") + " outside torch.inference_mode()";
-  if (any("conj"))
-    return assignments(finding, "{0} = {0}.resolve_conj()") + " before the call";
-  if (any("neg"))
-    return assignments(finding, "{0} = {0}.resolve_neg()") + " before the call";
-  if (any("sparse") || any("mkldnn"))
-    return assignments(finding, "{0} = {0}.to_dense()") + " before the call";
+  constexpr std::tuple<std::string_view, const char *, const char *> ways[] = {
+      {"strides", "{0} = {0}.contiguous()", " before the call"},
+      {"inference", "{0} = {0}.clone()", " outside torch.inference_mode()"},
+      {"conj", "{0} = {0}.resolve_conj()", " before the call"},
+      {"neg", "{0} = {0}.resolve_neg()", " before the call"},
+      {"sparse", "{0} = {0}.to_dense()", " before the call"},
+      {"mkldnn", "{0} = {0}.to_dense()", " before the call"}};
+  for (const auto &[word, pattern, where] : ways)
+    for (const std::string &value : finding.values)
+      if (value.find(word) != std::string::npos)
+        return assignments(finding, pattern) + where;
   return {};
 }
 
@@ -214,22 +211,17 @@ std::string for_difference(const Finding &finding, const Identity &function) {
 }
 
 Remedy reduce(std::span<const Finding> findings, const Account &account) {
-  Remedy remedy{.text = "@tracehost.function(reduce_retracing=True)",
-                .covers = {},
-                .kind = Remedy::Kind::reduce,
-                .declared = {}};
+  Remedy remedy{.text = "@tracehost.function(reduce_retracing=True)", .kind = Remedy::Kind::reduce};
   for (std::size_t i = 0; i < findings.size(); ++i)
     if (findings[i].kind == Finding::Kind::difference && findings[i].cause == Cause::shape &&
-        !is_specialized(findings[i], account))
+        specialized(findings[i], account).empty())
       remedy.covers.push_back(i);
   return remedy;
 }
 
 Remedy declare(std::span<const Finding> findings, const Account &account) {
-  Remedy remedy{.text = {}, .covers = {}, .kind = Remedy::Kind::declare, .declared = {}};
-  std::vector<TraceRecord> all(account.earlier.begin(), account.earlier.end());
-  all.insert(all.end(), account.window.begin(), account.window.end());
-  auto declared = report::declare(all);
+  Remedy remedy{.kind = Remedy::Kind::declare};
+  auto declared = report::declare(account.known);
   if (!declared)
     return remedy;
   for (std::size_t i = 0; i < findings.size(); ++i)
@@ -242,6 +234,13 @@ Remedy declare(std::span<const Finding> findings, const Account &account) {
   return remedy;
 }
 
+/// What has a graph of its own, each time that it changes, and what to do instead.
+constexpr std::tuple<Cause, const char *, const char *> kOwnGraphs[] = {
+    {Cause::rank, "number of dimensions", "reshape or unsqueeze it"},
+    {Cause::structure, "length or set of keys", "pass a fixed one, or one stacked tensor"},
+    {Cause::value, "value", "pass few of them, or make a Function for each"},
+    {Cause::type, "type", "pass one"}};
+
 std::string for_evicted(const Account &account) {
   const std::size_t needed = std::max(account.signatures, account.limit + 1);
   return fmt::format("raise the limit: @tracehost.function(limit={})", std::bit_ceil(needed));
@@ -249,14 +248,14 @@ std::string for_evicted(const Account &account) {
 
 } // namespace
 
-bool is_specialized(const Finding &finding, const Account &account) {
-  const auto is_it = [&](const SpecializedSize &one) {
-    return one.dimension == finding.dimension && has(finding.paths, one.path);
-  };
-  return finding.cause == Cause::shape &&
-         std::any_of(account.window.begin(), account.window.end(), [&](const TraceRecord &record) {
-           return std::any_of(record.specialized.begin(), record.specialized.end(), is_it);
-         });
+std::vector<SpecializedSize> specialized(const Finding &finding, const Account &account) {
+  std::vector<SpecializedSize> result;
+  for (const TraceRecord &record : account.window())
+    for (const SpecializedSize &one : record.specialized)
+      if (finding.cause == Cause::shape && one.dimension == finding.dimension &&
+          has(finding.paths, one.path))
+        result.push_back(one);
+  return result;
 }
 
 bool is_number(const Finding &finding) {
@@ -281,7 +280,7 @@ std::vector<Remedy> remedies(std::span<const Finding> findings, const Account &a
   for (std::size_t i = 0; i < findings.size(); ++i) {
     if (covered[i])
       continue; // another dimension of an argument that is padded already
-    Remedy remedy{.text = {}, .covers = {i}, .declared = {}};
+    Remedy remedy{.covers = {i}};
     if (findings[i].kind == Finding::Kind::again)
       remedy.text =
           fmt::format("apply @tracehost.function once, above the loop, to {} ({}), and call "
@@ -307,20 +306,20 @@ std::size_t saved(std::span<const Finding> findings, const std::vector<bool> &co
     bool differs = false, remains = false; ///< by a difference at all; by one that is not covered
     bool served = false; ///< by a Specialization kept, or by an earlier Function's
   };
-  std::vector<Trace> traces(account.window.size());
+  const auto window = account.window();
+  std::vector<Trace> traces(window.size());
   for (std::size_t f = 0; f < findings.size(); ++f)
     for (const std::size_t t : findings[f].traces) {
       if (findings[f].kind == Finding::Kind::difference) {
         traces[t].differs = true;
         traces[t].remains |= !covered[f];
       } else if (covered[f]) {
-        traces[t].served |= findings[f].kind == Finding::Kind::evicted || account.window[t].seen;
+        traces[t].served |= findings[f].kind == Finding::Kind::evicted || window[t].seen;
       }
     }
   std::size_t count = 0;
   for (std::size_t t = 0; t < traces.size(); ++t)
-    count +=
-        traces[t].served || (traces[t].differs && !traces[t].remains && account.window[t].complete);
+    count += traces[t].served || (traces[t].differs && !traces[t].remains && window[t].complete);
   return count;
 }
 
@@ -349,20 +348,9 @@ std::string advice(const Finding &finding, const Account &account) {
     return fmt::format("{}: it reads {} as a number, and each value is a graph of its own; keep "
                        "the computation in tensors",
                        finding.where, path);
-  if (finding.cause == Cause::rank)
-    return fmt::format(
-        "{}{}: each number of dimensions is a graph of its own; reshape or unsqueeze it", path,
-        where);
-  if (finding.cause == Cause::structure)
-    return fmt::format("{}{}: each length or set of keys is a graph of its own; pass a fixed one, "
-                       "or one stacked tensor",
-                       path, where);
-  if (finding.cause == Cause::value)
-    return fmt::format(
-        "{}{}: each value is a graph of its own; pass few of them, or make a Function for each",
-        path, where);
-  if (finding.cause == Cause::type)
-    return fmt::format("{}{}: each type is a graph of its own; pass one", path, where);
+  for (const auto &[cause, each, instead] : kOwnGraphs)
+    if (finding.cause == cause)
+      return fmt::format("{}{}: each {} is a graph of its own; {}", path, where, each, instead);
   return fmt::format("what sets {}{}", path, where);
 }
 

@@ -3,7 +3,9 @@
 #include "report/declared.h"
 #include "report/finding.h"
 
+#include <algorithm>
 #include <cstddef>
+#include <cstdint>
 #include <span>
 #include <string>
 #include <vector>
@@ -13,12 +15,16 @@ namespace tracehost::report {
 /// All that the wording of a warning is made from.
 struct Account {
   const Identity &function;
-  std::uint64_t traces, calls;          ///< "`traces` out of the last `calls` calls"
-  std::uint64_t nanoseconds;            ///< spent on traces so far
-  std::span<const TraceRecord> window;  ///< the traces that `traces` counts
-  std::span<const TraceRecord> earlier; ///< those before them that are known, oldest first
-  std::size_t limit = 64;               ///< live specializations
-  std::size_t signatures = 0;           ///< distinct ones traced so far
+  std::uint64_t traces, calls;        ///< "`traces` out of the last `calls` calls"
+  std::uint64_t nanoseconds;          ///< spent on traces so far
+  std::span<const TraceRecord> known; ///< the latest traces, oldest first
+  std::size_t limit = 64;             ///< live specializations
+  std::size_t signatures = 0;         ///< distinct ones traced so far
+
+  /// The traces that `traces` counts.
+  std::span<const TraceRecord> window() const {
+    return known.last(std::min<std::size_t>(traces, known.size()));
+  }
 };
 
 /// What a user can write to keep some Findings from happening.
@@ -29,18 +35,18 @@ struct Remedy {
     pad,     ///< to one size
     change,  ///< something else, one Finding's
   };
-  std::string text;
-  std::vector<std::size_t> covers; ///< indices of Findings
+  std::string text{};
+  std::vector<std::size_t> covers{}; ///< indices of Findings
   Kind kind = Kind::change;
-  Declared declared; ///< for Kind::declare
+  Declared declared{}; ///< for Kind::declare
 };
 
 /// Only what is possible and not applied already: at most one of reduce and of declare, then at
 /// most one for each Finding.
 std::vector<Remedy> remedies(std::span<const Finding> findings, const Account &account);
 
-/// Whether the body needs the size that the Finding names as a number: no decorator helps.
-bool is_specialized(const Finding &finding, const Account &account);
+/// The sizes that the Finding names and the body needs as numbers: no decorator helps.
+std::vector<SpecializedSize> specialized(const Finding &finding, const Account &account);
 /// Whether it is a Python number that varies.
 bool is_number(const Finding &finding);
 

@@ -118,15 +118,14 @@ std::size_t saved(std::span<const TraceRecord> records, std::size_t counted,
 
 } // namespace
 
-Replay::Replay(std::span<const TraceRecord> records, std::size_t counted)
-    : records_(records), counted_(counted) {}
-
-std::size_t Replay::reduced(const std::set<std::string> &tensors) const {
-  return saved(records_, counted_, tensors, false);
+std::size_t saved_by_reducing(std::span<const TraceRecord> records, std::size_t counted,
+                              const std::set<std::string> &tensors) {
+  return saved(records, counted, tensors, false);
 }
 
-std::size_t Replay::declared(const Declared &declared) const {
-  return saved(records_, counted_, declared.numbers, true);
+std::size_t saved_by_declaring(std::span<const TraceRecord> records, std::size_t counted,
+                               const Declared &declared) {
+  return saved(records, counted, declared.numbers, true);
 }
 
 } // namespace tracehost::report

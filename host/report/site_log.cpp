@@ -8,42 +8,27 @@
 
 namespace tracehost::report {
 
-Totals Totals::of(const Counters &counters) {
+namespace {
+
+Row counts(const Counters &counters) {
   const auto read = [](const auto &counter) { return counter.load(std::memory_order_relaxed); };
-  return {read(counters.hits),        read(counters.traces),    read(counters.inlined),
-          read(counters.eager),       read(counters.live),      read(counters.trace_ns),
-          read(counters.failed),      read(counters.rejected),  read(counters.validated),
-          read(counters.unvalidated), read(counters.mismatches)};
+  Row row{.function = {},
+          .hits = read(counters.hits),
+          .traces = read(counters.traces),
+          .inlined = read(counters.inlined),
+          .live = read(counters.live),
+          .nanoseconds = read(counters.trace_ns),
+          .validated = read(counters.validated),
+          .unvalidated = read(counters.unvalidated),
+          .mismatches = read(counters.mismatches),
+          .eager = read(counters.eager),
+          .failures = read(counters.failed),
+          .rejected = read(counters.rejected)};
+  row.calls = row.hits + row.traces + row.eager + row.failures + row.rejected;
+  return row;
 }
 
-Totals &Totals::operator+=(const Totals &other) {
-  hits += other.hits;
-  traces += other.traces;
-  inlined += other.inlined;
-  eager += other.eager;
-  live += other.live;
-  nanoseconds += other.nanoseconds;
-  failed += other.failed;
-  rejected += other.rejected;
-  validated += other.validated;
-  unvalidated += other.unvalidated;
-  mismatches += other.mismatches;
-  return *this;
-}
-
-Totals Totals::since(const Totals &base) const {
-  return {hits - base.hits,
-          traces - base.traces,
-          inlined - base.inlined,
-          eager - base.eager,
-          live,
-          nanoseconds - base.nanoseconds,
-          failed - base.failed,
-          rejected - base.rejected,
-          validated - base.validated,
-          unvalidated - base.unvalidated,
-          mismatches - base.mismatches};
-}
+} // namespace
 
 void SiteLog::add(std::shared_ptr<const Counters> function) {
   identity_ = function->identity;
@@ -68,9 +53,9 @@ void SiteLog::sweep() {
   std::erase_if(functions_, [this](const Entry &entry) {
     if (entry.counters.use_count() > 1)
       return false;
-    Totals sums = Totals::of(*entry.counters).since(entry.base);
-    sums.live = 0;
-    retired_ += sums;
+    retired_ += counts(*entry.counters);
+    retired_ -= entry.base;
+    retired_.live = 0;
     unfolded_ += entry.counters->hits.load(std::memory_order_relaxed) - entry.folded;
     return true;
   });
@@ -130,23 +115,20 @@ TraceRecord::Origin SiteLog::on(const TraceEvent &event) {
   const auto due = detector_.traced();
   if (!due)
     return origin;
-  due_.push_back(retraces(*due, event.call));
+  const std::vector<TraceRecord> all(records_.begin(), records_.end());
+  due_.push_back({message(account(all, due->traces, due->calls)), event.call});
   return origin;
 }
 
-Warning SiteLog::retraces(const Detector::Due &due, const Site &call) const {
-  const std::vector<TraceRecord> all(records_.begin(), records_.end());
-  const std::span<const TraceRecord> known(all);
-  const std::size_t size = std::min<std::size_t>(due.traces, known.size());
-  return {message({.function = identity_,
-                   .traces = due.traces,
-                   .calls = due.calls,
-                   .nanoseconds = nanoseconds_,
-                   .window = known.last(size),
-                   .earlier = known.first(known.size() - size),
-                   .limit = limit_,
-                   .signatures = static_cast<std::size_t>(traces_ - retraces_)}),
-          call};
+Account SiteLog::account(std::span<const TraceRecord> known, std::uint64_t traces,
+                         std::uint64_t calls) const {
+  return {.function = identity_,
+          .traces = traces,
+          .calls = calls,
+          .nanoseconds = nanoseconds_,
+          .known = known,
+          .limit = limit_,
+          .signatures = static_cast<std::size_t>(traces_ - retraces_)};
 }
 
 void SiteLog::on(const EvictEvent &event) {
@@ -155,16 +137,7 @@ void SiteLog::on(const EvictEvent &event) {
     return;
   told_of_eviction_ = true;
   const std::vector<TraceRecord> all(records_.begin(), records_.end());
-  due_.push_back({eviction({.function = identity_,
-                            .traces = traces_,
-                            .calls = traces_,
-                            .nanoseconds = nanoseconds_,
-                            .window = all,
-                            .earlier = {},
-                            .limit = limit_,
-                            .signatures = static_cast<std::size_t>(traces_ - retraces_)},
-                           event.signature),
-                  event.call});
+  due_.push_back({eviction(account(all, traces_, traces_), event.signature), event.call});
 }
 
 std::optional<Warning> SiteLog::take_warning() {
@@ -180,24 +153,15 @@ std::optional<Warning> SiteLog::take_warning() {
 
 std::optional<Row> SiteLog::row() {
   sweep();
-  Totals sums = retired_;
-  for (const Entry &entry : functions_)
-    sums += Totals::of(*entry.counters).since(entry.base);
-  Row row{.function = identity_.name + " (" + text(identity_.definition) + ")",
-          .archive = identity_.archive,
-          .calls = sums.hits + sums.traces + sums.eager + failures_ + sums.failed + sums.rejected,
-          .hits = sums.hits,
-          .traces = sums.traces,
-          .inlined = sums.inlined,
-          .live = sums.live,
-          .nanoseconds = sums.nanoseconds,
-          .validated = sums.validated,
-          .unvalidated = sums.unvalidated,
-          .mismatches = sums.mismatches,
-          .eager = sums.eager,
-          .failures = failures_ + sums.failed,
-          .rejected = sums.rejected,
-          .cause = {}};
+  Row row = retired_;
+  for (const Entry &entry : functions_) {
+    row += counts(*entry.counters);
+    row -= entry.base;
+  }
+  row.function = identity_.name + " (" + text(identity_.definition) + ")";
+  row.archive = identity_.archive;
+  row.calls += failures_;
+  row.failures += failures_;
   if (row.calls == 0 && row.inlined == 0)
     return std::nullopt;
   const std::vector<TraceRecord> latest(records_.begin(), records_.end());
@@ -209,7 +173,8 @@ std::optional<Row> SiteLog::row() {
 void SiteLog::reset() {
   sweep();
   for (Entry &entry : functions_) {
-    entry.base = Totals::of(*entry.counters);
+    entry.base = counts(*entry.counters);
+    entry.base.live = 0;
     entry.folded = entry.base.hits;
   }
   retired_ = {};

@@ -3,6 +3,7 @@
 #include "report/detector.h"
 #include "report/finding.h"
 #include "report/ledger.h"
+#include "report/remedy.h"
 #include "report/table.h"
 
 #include <cstddef>
@@ -10,21 +11,10 @@
 #include <deque>
 #include <memory>
 #include <optional>
+#include <span>
 #include <vector>
 
 namespace tracehost::report {
-
-/// Counters at one moment, or their growth since another.
-struct Totals {
-  std::uint64_t hits = 0, traces = 0, inlined = 0, eager = 0, live = 0, nanoseconds = 0;
-  std::uint64_t failed = 0, rejected = 0;
-  std::uint64_t validated = 0, unvalidated = 0, mismatches = 0;
-
-  static Totals of(const Counters &counters);
-  Totals &operator+=(const Totals &other);
-  /// `live` is a level, not a sum, and stays.
-  Totals since(const Totals &base) const;
-};
 
 /// What is known of one definition site: its Functions' counters, detector and latest traces.
 /// Functions that are gone leave their sums only, so its size does not grow with calls, traces or
@@ -53,7 +43,7 @@ public:
 private:
   struct Entry {
     std::shared_ptr<const Counters> counters;
-    Totals base;              ///< at the last reset
+    Row base;                 ///< its counts at the last reset; of `live`, none
     std::uint64_t folded = 0; ///< hits that the detector has counted
     bool traced = false;
   };
@@ -61,12 +51,13 @@ private:
   void sweep();
   void fold();
   TraceRecord record(const TraceEvent &event, bool traced_before);
-  Warning retraces(const Detector::Due &due, const Site &call) const;
+  Account account(std::span<const TraceRecord> known, std::uint64_t traces,
+                  std::uint64_t calls) const;
 
   Identity identity_; ///< of the latest Function
   std::vector<Entry> functions_;
   std::size_t sweep_at_ = 16;
-  Totals retired_;             ///< of Functions that are gone
+  Row retired_;                ///< counts of Functions that are gone
   std::uint64_t unfolded_ = 0; ///< their hits that the detector has not counted
   Detector detector_;
   std::deque<TraceRecord> records_;

@@ -10,6 +10,11 @@
 namespace tracehost::report {
 namespace {
 
+constexpr std::array kCounts = {&Row::calls,     &Row::hits,        &Row::traces,
+                                &Row::inlined,   &Row::live,        &Row::nanoseconds,
+                                &Row::validated, &Row::unvalidated, &Row::mismatches,
+                                &Row::eager,     &Row::failures,    &Row::rejected};
+
 using Cells = std::array<std::string, 9>;
 
 const Cells header = {"function", "calls",    "hits",     "traces",    "inlined",
@@ -32,8 +37,7 @@ Cells cells(const Row &row) {
 }
 
 Row total(const std::vector<Row> &rows) {
-  Row sum;
-  sum.function = "total";
+  Row sum{.function = "total"};
   for (const Row &row : rows)
     sum += row;
   return sum;
@@ -67,10 +71,14 @@ std::string validation(const Row &total) {
 } // namespace
 
 Row &Row::operator+=(const Row &other) {
-  for (const auto count : {&Row::calls, &Row::hits, &Row::traces, &Row::inlined, &Row::live,
-                           &Row::nanoseconds, &Row::validated, &Row::unvalidated, &Row::mismatches,
-                           &Row::eager, &Row::failures, &Row::rejected})
+  for (const auto count : kCounts)
     this->*count += other.*count;
+  return *this;
+}
+
+Row &Row::operator-=(const Row &other) {
+  for (const auto count : kCounts)
+    this->*count -= other.*count;
   return *this;
 }
 

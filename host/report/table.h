@@ -8,15 +8,16 @@ namespace tracehost::report {
 
 /// What the Functions of one definition site did, together.
 struct Row {
-  std::string function;  ///< `step (train.py:12)`
-  std::string archive{}; ///< as in Identity
+  std::string function{}; ///< `step (train.py:12)`
+  std::string archive{};  ///< as in Identity
   std::uint64_t calls = 0, hits = 0, traces = 0, inlined = 0, live = 0, nanoseconds = 0;
   std::uint64_t validated = 0, unvalidated = 0, mismatches = 0; ///< as in Counters
   /// Calls without a graph; those that threw, in a graph or at a miss; those with a SignatureError.
   std::uint64_t eager = 0, failures = 0, rejected = 0;
-  std::string cause; ///< of most of the traces; may be empty
+  std::string cause{}; ///< of most of the traces; may be empty
 
   Row &operator+=(const Row &other); ///< the counts
+  Row &operator-=(const Row &other);
 };
 
 /// Aligned plain text with a header and a total, costliest first; ends with a newline.

@@ -6,7 +6,7 @@
 
 #include <ATen/Context.h>
 #include <ATen/detail/CUDAHooksInterface.h>
-#include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <torch/csrc/inductor/aoti_torch/c/shim.h>
 
 #include <algorithm>
@@ -20,19 +20,17 @@ namespace tracehost {
 inline namespace TRACEHOST_ABI {
 
 struct Archive::State {
-  State(archive::Contents contents, const std::string &name);
+  explicit State(archive::Contents contents);
 
   archive::Contents contents;
-  std::string path;
   std::vector<std::pair<std::string, Function>> functions; ///< in the order of the file
   std::map<std::string, at::Tensor> tensors;
 };
 
-Archive::State::State(archive::Contents from, const std::string &name)
-    : contents(std::move(from)), path(name) {
+Archive::State::State(archive::Contents from) : contents(std::move(from)) {
   for (const archive::Entry &entry : contents.functions) {
     functions.emplace_back(entry.name, Function(std::make_shared<runtime::Loaded>(
-                                           entry, path, report::ledger(), contents.hash)));
+                                           entry, contents.path, report::ledger(), contents.hash)));
     for (const SpecializationRef &specialization : entry.specializations) {
       const archive::State &own = archive::state(*specialization);
       for (std::size_t i = 0; i < own.captures.size(); ++i)
@@ -88,10 +86,6 @@ std::optional<at::Device> device_of(const std::string &text) {
   return device;
 }
 
-} // namespace
-
-namespace {
-
 archive::Contents read(const archive::Input &input, const LoadOptions &options) {
   const archive::ReadOptions how{device_of(options.device), options.functions};
   try {
@@ -107,7 +101,7 @@ Archive Archive::load(const std::string &path, const LoadOptions &options, int t
                       int torch_minor) {
   check_torch(torch_major, torch_minor);
   Archive result;
-  result.state_ = std::make_shared<State>(read({path, std::nullopt}, options), path);
+  result.state_ = std::make_shared<State>(read({path, std::nullopt}, options));
   return result;
 }
 
@@ -116,7 +110,7 @@ Archive Archive::load_from_memory(std::span<const char> bytes, const LoadOptions
   check_torch(torch_major, torch_minor);
   Archive result;
   result.state_ =
-      std::make_shared<State>(read({name, std::string(bytes.data(), bytes.size())}, options), name);
+      std::make_shared<State>(read({name, std::string(bytes.data(), bytes.size())}, options));
   return result;
 }
 
@@ -128,7 +122,7 @@ Archive Archive::with_tensors(const std::map<std::string, at::Tensor> &tensors) 
     throw Error(fmt::format("{}: {}", path(), e.what()));
   }
   Archive result;
-  result.state_ = std::make_shared<State>(std::move(contents), path());
+  result.state_ = std::make_shared<State>(std::move(contents));
   return result;
 }
 
@@ -143,10 +137,8 @@ const Function &Archive::operator[](const std::string &name) const {
   for (const auto &[own, function] : state().functions)
     if (own == name)
       return function;
-  std::string known;
-  for (const std::string &own : names())
-    known += (known.empty() ? "" : ", ") + own;
-  throw ArchiveError(fmt::format("{} has no function '{}'; it has {}", path(), name, known));
+  throw ArchiveError(
+      fmt::format("{} has no function '{}'; it has {}", path(), name, fmt::join(names(), ", ")));
 }
 
 bool Archive::contains(const std::string &name) const {
@@ -161,7 +153,7 @@ std::vector<std::string> Archive::names() const {
   return result;
 }
 
-const std::string &Archive::path() const { return state().path; }
+const std::string &Archive::path() const { return state().contents.path; }
 const std::string &Archive::hash() const { return state().contents.hash; }
 const std::map<std::string, std::string> &Archive::metadata() const {
   return state().contents.metadata;

@@ -25,10 +25,11 @@ struct Batcher::State {
   using Batch = std::vector<Request>;
 
   void work();
-  /// The requests that can be run with the first, in order. Requires: `mutex`, a queue.
-  std::vector<std::size_t> fitting() const;
-  bool full(const std::vector<std::size_t> &chosen) const;
+  /// The requests that can be run with the first, in order. `full`: no other one can. Requires:
+  /// `mutex`, a queue.
+  std::vector<std::size_t> fitting(bool &full) const;
   void run(Batch batch);
+  void count(std::int64_t rows);
   bool run_joined(Batch &batch);
   void run_alone(Request &request);
 
@@ -44,9 +45,10 @@ struct Batcher::State {
   std::thread thread;
 };
 
-std::vector<std::size_t> Batcher::State::fitting() const {
+std::vector<std::size_t> Batcher::State::fitting(bool &full) const {
   std::vector<std::size_t> chosen{0};
   const Request &first = queue.front();
+  full = true;
   if (!first.rows)
     return chosen;
   std::int64_t rows = *first.rows;
@@ -58,17 +60,8 @@ std::vector<std::size_t> Batcher::State::fitting() const {
     rows += *other.rows;
     chosen.push_back(i);
   }
+  full = rows >= max_batch;
   return chosen;
-}
-
-bool Batcher::State::full(const std::vector<std::size_t> &chosen) const {
-  std::int64_t rows = 0;
-  for (const std::size_t i : chosen) {
-    if (!queue[i].rows)
-      return true;
-    rows += *queue[i].rows;
-  }
-  return rows >= max_batch;
 }
 
 void Batcher::State::work() {
@@ -80,8 +73,9 @@ void Batcher::State::work() {
     const auto due = queue.front().due;
     std::vector<std::size_t> chosen;
     changed.wait_until(lock, due, [&] {
-      chosen = fitting();
-      return ends || full(chosen);
+      bool full = false;
+      chosen = fitting(full);
+      return ends || full;
     });
     Batch batch;
     for (const std::size_t i : chosen)
@@ -123,22 +117,20 @@ bool Batcher::State::run_joined(Batch &batch) {
   } catch (const std::exception &) {
     return false;
   }
-  {
-    const std::lock_guard lock(mutex);
-    counts.runs += 1;
-    counts.rows += static_cast<std::size_t>(total);
-  }
+  count(total);
   for (std::size_t i = 0; i < batch.size(); ++i)
     batch[i].result.set_value(std::move(parts[i]));
   return true;
 }
 
+void Batcher::State::count(std::int64_t rows) {
+  const std::lock_guard lock(mutex);
+  counts.runs += 1;
+  counts.rows += static_cast<std::size_t>(rows);
+}
+
 void Batcher::State::run_alone(Request &request) {
-  {
-    const std::lock_guard lock(mutex);
-    counts.runs += 1;
-    counts.rows += static_cast<std::size_t>(request.rows.value_or(0));
-  }
+  count(request.rows.value_or(0));
   try {
     request.result.set_value(function.run(request.arguments));
   } catch (...) {

@@ -1,6 +1,6 @@
 #include "runtime/bind.h"
 
-#include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <utility>
 
@@ -64,10 +64,8 @@ void Binder::by_name(const Argument &argument, Bound &bound) const {
 
 void Binder::fail(const std::string &what, std::string parameter, std::string expected,
                   std::string got) const {
-  std::string known;
-  for (const std::string &name : parameters_->names)
-    known += (known.empty() ? "" : ", ") + name;
-  throw SignatureError(fmt::format("{}: {}. Its parameters are ({}).", function_, what, known),
+  throw SignatureError(fmt::format("{}: {}. Its parameters are ({}).", function_, what,
+                                   fmt::join(parameters_->names, ", ")),
                        std::move(parameter), std::move(expected), std::move(got), {});
 }
 

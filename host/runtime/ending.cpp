@@ -23,7 +23,7 @@ constexpr auto kLook = std::chrono::milliseconds(1);
 /// How long a parked thread sleeps after the calls under way have ended. The process ends
 /// meanwhile, or another thread waits for the parked thread, which then throws.
 constexpr auto kParked = std::chrono::seconds(2);
-constexpr int kMostRegistered = 1000; ///< exit() keeps a list of them
+constexpr int kMostRegistered = 2000; ///< exit() keeps a list of them
 
 /// Whether it computes, by what the kernel says: between two calls it may make inputs.
 bool is_running(::pid_t thread) {
@@ -82,7 +82,9 @@ Threads &threads() {
 std::atomic<::pid_t> last_thread{0};
 std::atomic<bool> calls_have_ended{false};
 
-void at_exit(int status, void *) { end_calls(status); }
+std::atomic<void (*)(int)> exit_handler{&end_calls};
+
+void at_exit(int status, void *) { exit_handler.load()(status); }
 
 } // namespace
 
@@ -114,6 +116,8 @@ void watch_exit() {
   if (registered.fetch_add(1, std::memory_order_relaxed) < kMostRegistered)
     ::on_exit(&at_exit, nullptr);
 }
+
+void set_exit_handler(void (*handler)(int status)) { exit_handler = handler; }
 
 Running::Thread *Running::mine() {
   thread_local Thread *own = nullptr; // these two outlive what follows

@@ -51,6 +51,8 @@ private:
 /// exit() comes to end_calls() before it destroys the statics that have been made by now. To be
 /// called where some may have been: libtorch makes many at their first use.
 void watch_exit();
+/// From now on exit() comes to `handler` in place of end_calls(); `handler` calls end_calls().
+void set_exit_handler(void (*handler)(int status));
 
 /// Parks calls, and waits until none is under way; at most some seconds, then the process ends at
 /// once with `status`. Does nothing the second time, and in a fork.

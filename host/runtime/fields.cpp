@@ -68,15 +68,18 @@ private:
     const auto wanted = fields(at);
     if (!wanted)
       return std::nullopt;
+    const std::string own = path(signature_, at);
     for (const auto &[name, child] : *wanted)
       if (!map.find(name))
-        return FieldMisfit{path(signature_, at), fmt::format("the field '{}'", name),
-                           "no such field", true, name};
+        return FieldMisfit{own, fmt::format("the field '{}'", name), "no such field",
+                           fmt::format("argument '{}' lacks the field '{}'", own, name)};
     for (const auto &[name, item] : map.items)
       if (std::none_of(wanted->begin(), wanted->end(),
                        [&](const auto &field) { return field.first == name; }))
-        return FieldMisfit{path(signature_, at), fmt::format("no field '{}'", name), text(item),
-                           false, name};
+        return FieldMisfit{own, fmt::format("no field '{}'", name), text(item),
+                           fmt::format("argument '{}' has the field '{}', which the graph does not "
+                                       "take",
+                                       own, name)};
     for (const auto &[name, child] : *wanted)
       if (auto found = value(*map.find(name), child))
         return found;
@@ -87,12 +90,6 @@ private:
 };
 
 } // namespace
-
-std::string FieldMisfit::text() const {
-  return missing ? fmt::format("argument '{}' lacks the field '{}'", path, field)
-                 : fmt::format("argument '{}' has the field '{}', which the graph does not take",
-                               path, field);
-}
 
 std::optional<FieldMisfit> misfit_of_fields(const Signature &signature, const Binder &binder,
                                             const Bound &bound) {

@@ -12,9 +12,7 @@ namespace tracehost::runtime {
 struct FieldMisfit {
   std::string path; ///< `batch`, `batches[0]`
   std::string expected, got;
-  bool missing = false;
-  std::string field;
-  std::string text() const; ///< `argument 'batch' lacks the field 'scale'`
+  std::string text; ///< `argument 'batch' lacks the field 'scale'`
 };
 
 /// The first one among the arguments of a call, beside `signature`. nullopt: none.

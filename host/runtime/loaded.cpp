@@ -248,7 +248,7 @@ SignatureError Loaded::rejection(const Call &call) {
     message += "\n  why      " + call.why_;
   const auto misfit = call.misfit(closest.signature);
   if (misfit)
-    message += "\n  why      " + misfit->text();
+    message += "\n  why      " + misfit->text;
   for (const Difference &d : nearest.differences)
     if (!misfit || d.path != misfit->path)
       message += "\n  why      " + report::contrast(d);

@@ -3,7 +3,9 @@
 #include <ATen/ops/cat.h>
 
 #include <algorithm>
+#include <concepts>
 #include <utility>
+#include <variant>
 
 namespace tracehost::runtime {
 namespace {
@@ -52,24 +54,13 @@ void count_rows(const Value &value, std::optional<std::int64_t> &count) {
 }
 
 bool same_leaf(const Value &a, const Value &b) {
-  switch (a.kind()) {
-  case Value::Kind::none:
-    return true;
-  case Value::Kind::integer:
-    return a.integer() == b.integer();
-  case Value::Kind::real:
-    return a.real() == b.real();
-  case Value::Kind::boolean:
-    return a.boolean() == b.boolean();
-  case Value::Kind::string:
-    return a.string() == b.string();
-  case Value::Kind::dtype:
-    return a.dtype() == b.dtype();
-  case Value::Kind::device:
-    return a.device() == b.device();
-  default:
-    return false;
-  }
+  return std::visit(
+      [&]<class T>(const T &own) {
+        if constexpr (std::equality_comparable<T>)
+          return own == *std::get_if<T>(&b.data());
+        return false; // a container
+      },
+      a.data());
 }
 
 bool can_join(const at::Tensor &a, const at::Tensor &b) {

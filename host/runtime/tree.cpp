@@ -31,10 +31,7 @@ private:
   void sequence(Kind kind, Form form, const std::vector<Value> &items, std::size_t beside);
   void map(std::vector<std::pair<std::string_view, const Value *>> items, std::size_t beside);
   void leaf(Kind kind, std::int64_t payload) {
-    Node node;
-    node.kind = kind;
-    node.payload.integer = payload;
-    add(node);
+    add({.kind = kind, .payload = {.integer = payload}});
   }
   std::size_t add(Node node) {
     made_.nodes.push_back(node);
@@ -67,19 +64,16 @@ void Flattener::tensor(const at::Tensor &t) {
                          "a tensor", "undefined tensor", {});
   const auto found = std::find_if(slots_.begin(), slots_.end(),
                                   [&](const at::Tensor &slot) { return slot.is_same(t); });
-  Node node;
-  node.kind = Kind::tensor;
-  node.payload.slot = static_cast<std::uint32_t>(found - slots_.begin());
+  const auto slot = static_cast<std::uint32_t>(found - slots_.begin());
   if (found == slots_.end()) {
     slots_.push_back(t);
     made_.slots.push_back(TensorMeta::of(t));
   }
-  add(node);
+  add({.kind = Kind::tensor, .payload = {.slot = slot}});
 }
 
 std::size_t Flattener::open(Kind kind, Form form, std::size_t beside) {
-  Node made;
-  made.kind = kind;
+  Node made{.kind = kind};
   const Node *guide = node(beside);
   const auto *type = guide && guide->kind == kind
                          ? dynamic_cast<const ContainerClass *>(guide->payload.atom)
@@ -163,15 +157,10 @@ void Flattener::value(const Value &value, std::size_t beside) {
   case Value::Kind::boolean:
     return leaf(Kind::boolean, value.boolean());
   case Value::Kind::device:
-    return leaf(Kind::device, static_cast<std::int64_t>(value.device().type()) << 8 |
-                                  (value.device().index() + 1));
-  case Value::Kind::real: {
-    Node node;
-    node.kind = Kind::real;
-    node.payload.real = value.real();
-    add(node);
+    return leaf(Kind::device, device_code(value.device()));
+  case Value::Kind::real:
+    add({.kind = Kind::real, .payload = {.real = value.real()}});
     return;
-  }
   case Value::Kind::string: {
     const Node *guide = node(beside);
     const auto *literal = guide && guide->kind == Kind::atom
@@ -286,8 +275,7 @@ Value Reader::next() {
   case Kind::real:
     return node.payload.real;
   case Kind::device:
-    return at::Device(static_cast<at::DeviceType>(node.payload.integer >> 8),
-                      static_cast<at::DeviceIndex>((node.payload.integer & 0xff) - 1));
+    return device_of(node);
   case Kind::atom:
     return leaf(*node.payload.atom);
   case Kind::tuple:

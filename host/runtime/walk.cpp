@@ -15,10 +15,6 @@ bool same_real(double a, double b) {
          (std::isnan(a) && std::isnan(b));
 }
 
-std::int64_t code_of(at::Device device) {
-  return static_cast<std::int64_t>(device.type()) << 8 | (device.index() + 1);
-}
-
 bool takes(const TensorMeta &meta, const at::Tensor &t, bool requires_grad) {
   return fits(meta, t) && (!requires_grad || t.requires_grad() == meta.requires_grad);
 }
@@ -97,7 +93,8 @@ bool Lockstep::value(const Value &value) {
   case Kind::real:
     return value.kind() == Value::Kind::real && same_real(value.real(), node.payload.real);
   case Kind::device:
-    return value.kind() == Value::Kind::device && code_of(value.device()) == node.payload.integer;
+    return value.kind() == Value::Kind::device &&
+           device_code(value.device()) == node.payload.integer;
   case Kind::atom:
     return is_atom(*node.payload.atom, value);
   case Kind::tuple:

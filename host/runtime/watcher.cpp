@@ -9,28 +9,26 @@
 #include <mutex>
 #include <optional>
 #include <thread>
+#include <tuple>
 #include <utility>
 
 #include <sys/stat.h>
 
 namespace tracehost {
 inline namespace TRACEHOST_ABI {
-/// Identifies one version of a file. Does not use std::filesystem, because torch 2.11 exports that
-/// of an older compiler.
-struct FileStamp {
-  std::int64_t seconds = 0, nanoseconds = 0, size = 0;
-  bool operator==(const FileStamp &) const = default;
-
-  /// nullopt: there is no file.
-  static std::optional<FileStamp> of(const std::string &path) {
-    struct stat about {};
-    if (::stat(path.c_str(), &about) != 0)
-      return std::nullopt;
-    return FileStamp{about.st_mtim.tv_sec, about.st_mtim.tv_nsec, about.st_size};
-  }
-};
-
 namespace {
+
+/// Identifies one version of a file: seconds, nanoseconds and size.
+using FileStamp = std::tuple<std::int64_t, std::int64_t, std::int64_t>;
+
+/// nullopt: there is no file. Does not use std::filesystem, because torch 2.11 exports that of an
+/// older compiler.
+std::optional<FileStamp> stamp_of(const std::string &path) {
+  struct stat about {};
+  if (::stat(path.c_str(), &about) != 0)
+    return std::nullopt;
+  return FileStamp{about.st_mtim.tv_sec, about.st_mtim.tv_nsec, about.st_size};
+}
 
 /// Zeros may be nothing that a model takes: what it throws is no fault of the file.
 void warm_up(const Archive &archive) {
@@ -46,7 +44,7 @@ void warm_up(const Archive &archive) {
 
 struct Watcher::State {
   State(std::string file, WatchOptions given)
-      : path(std::move(file)), options(std::move(given)), seen(FileStamp::of(path)),
+      : path(std::move(file)), options(std::move(given)), seen(stamp_of(path)),
         current(std::make_shared<const Archive>(Archive::load(path, options.load))) {}
 
   std::shared_ptr<const Archive> in_force() const {
@@ -83,7 +81,7 @@ std::shared_ptr<const Archive> Watcher::State::load_aside() const {
 
 bool Watcher::State::poll() {
   const std::lock_guard one(polling);
-  const auto now = FileStamp::of(path);
+  const auto now = stamp_of(path);
   if (!now || now == seen)
     return false;
   try {
@@ -97,7 +95,7 @@ bool Watcher::State::poll() {
       options.on_reload(*in_force());
     return true; // the former archive ends here, outside of the lock
   } catch (const std::exception &e) {
-    if (FileStamp::of(path) != now)
+    if (stamp_of(path) != now)
       return false; // it is being written: the next poll decides
     seen = now;
     if (options.on_error)

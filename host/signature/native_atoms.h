@@ -2,6 +2,8 @@
 
 #include "signature/node.h"
 
+#include <c10/core/Device.h>
+
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -65,6 +67,15 @@ private:
   std::string name_; ///< empty: Python's own
   std::vector<std::string> fields_;
 };
+
+/// A device as the payload of a node, and back.
+inline std::int64_t device_code(const c10::Device &device) {
+  return static_cast<std::int64_t>(device.type()) << 8 | (device.index() + 1);
+}
+inline c10::Device device_of(const Node &node) {
+  return {static_cast<c10::DeviceType>(node.payload.integer >> 8),
+          static_cast<c10::DeviceIndex>((node.payload.integer & 0xff) - 1)};
+}
 
 /// `relu` -> the leaf 'relu'; its atom is appended to `atoms`.
 Node literal(Literal::Type type, std::string value, std::vector<AtomRef> &atoms);

@@ -37,10 +37,7 @@ public:
     return async(std::forward<A>(arguments)...).get();
   }
   template <class... A> std::future<Value> async(A &&...arguments) {
-    std::vector<Argument> given;
-    given.reserve(sizeof...(A));
-    (given.emplace_back(std::forward<A>(arguments)), ...);
-    return submit(std::move(given));
+    return submit(detail::collected(std::forward<A>(arguments)...));
   }
   std::future<Value> submit(std::vector<Argument> arguments);
 

@@ -55,6 +55,13 @@ struct Stats {
 TRACEHOST_API void interrupt() noexcept;
 
 namespace detail {
+template <class... A> std::vector<Argument> collected(A &&...arguments) {
+  std::vector<Argument> result;
+  result.reserve(sizeof...(A));
+  (result.emplace_back(std::forward<A>(arguments)), ...);
+  return result;
+}
+
 class Callable;
 /// Runs `task` on libtorch's inter-op threads.
 TRACEHOST_API void launch(std::function<void()> task);
@@ -123,9 +130,7 @@ private:
 };
 
 template <class Result, class... A> std::future<Result> Function::async(A &&...arguments) const {
-  std::vector<Argument> given;
-  given.reserve(sizeof...(A));
-  (given.emplace_back(std::forward<A>(arguments)), ...);
+  auto given = detail::collected(std::forward<A>(arguments)...);
   auto promise = std::make_shared<std::promise<Result>>();
   auto result = promise->get_future();
   detail::launch([self = *this, promise = std::move(promise), given = std::move(given)] {

@@ -39,8 +39,7 @@ std::string told_by(const std::vector<TraceRecord> &window, const Identity &step
                   .traces = window.size(),
                   .calls = window.size(),
                   .nanoseconds = 41'300'000,
-                  .window = window,
-                  .earlier = {},
+                  .known = window,
                   .signatures = signatures});
 }
 std::string told(const std::vector<TraceRecord> &window, std::size_t signatures = 0) {

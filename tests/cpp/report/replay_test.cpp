@@ -19,12 +19,12 @@ using test::Value; // the public API has one as well
 Signature x(std::vector<std::int64_t> sizes) { return call({{"x", sized(std::move(sizes))}}); }
 
 std::size_t reduced(const std::vector<Signature> &calls, std::set<std::string> tensors = {}) {
-  return Replay(traces(calls), calls.size()).reduced(tensors);
+  return saved_by_reducing(traces(calls), calls.size(), tensors);
 }
 std::size_t with_declared(const std::vector<Signature> &calls) {
   const auto records = traces(calls);
   const auto found = declare(records);
-  return found ? Replay(records, calls.size()).declared(*found) : 0;
+  return found ? saved_by_declaring(records, calls.size(), *found) : 0;
 }
 
 TEST(Replay, ReducesFromTheSecondSizeOn) {
@@ -89,19 +89,19 @@ TEST(Replay, DoesNotServeASizeThatComparesOtherwise) {
       {Cause::condition, "net.py:7", -1, "x.shape[0] > 2", "x.shape[0] <= 2"}};
   const auto found = declare(records);
   ASSERT_TRUE(found);
-  EXPECT_EQ(Replay(records, 3).declared(*found), 1u);
+  EXPECT_EQ(saved_by_declaring(records, 3, *found), 1u);
 }
 
 TEST(Replay, KeepsFunctionsOfOneDefinitionApart) {
   auto records = traces({x({1}), x({2}), x({3}), x({4})});
   records[2].function = records[3].function = 2;
-  EXPECT_EQ(Replay(records, 4).reduced(), 0u);
+  EXPECT_EQ(saved_by_reducing(records, 4), 0u);
 }
 
 TEST(Replay, CountsInTheWindowButKnowsWhatWasBefore) {
   const auto records = traces({x({1}), x({2}), x({3}), x({4})});
-  EXPECT_EQ(Replay(records, 2).reduced(), 2u);
-  EXPECT_EQ(Replay(std::span(records).last(2), 2).reduced(), 0u);
+  EXPECT_EQ(saved_by_reducing(records, 2), 2u);
+  EXPECT_EQ(saved_by_reducing(std::span(records).last(2), 2), 0u);
 }
 
 /// Keeps the records of traces, as the ledger does.
@@ -148,7 +148,7 @@ TEST(Replay, AgreesWithWhatTheDecoratorThenDoes) {
     };
     Records exact, dynamic;
     const std::size_t before = traced(false, exact), after = traced(true, dynamic);
-    EXPECT_EQ(before - Replay(exact.all, before).reduced(), after) << "round " << round;
+    EXPECT_EQ(before - saved_by_reducing(exact.all, before), after) << "round " << round;
   }
 }
 
