@@ -23,15 +23,6 @@ namespace tracehost::archive {
 
 namespace jit = torch::jit;
 
-void each_node(jit::Block *block, const std::function<void(jit::Node *)> &f) {
-  for (auto it = block->nodes().begin(); it != block->nodes().end();) {
-    jit::Node *node = *it++;
-    for (jit::Block *inner : node->blocks())
-      each_node(inner, f);
-    f(node);
-  }
-}
-
 namespace {
 
 // ---- ops of tracehost ---------------------------------------------------------------------------

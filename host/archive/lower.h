@@ -1,5 +1,6 @@
 #pragma once
 
+#include "program/nodes.h"
 #include "program/program.h"
 
 #include <ATen/core/Tensor.h>
@@ -23,9 +24,6 @@
 /// Rejected, with name and line: calls of Python, the autograd engine, modes that no op switches.
 
 namespace tracehost::archive {
-
-/// Every node below `block`, inner ones first; `f` may destroy its node.
-void each_node(torch::jit::Block *block, const std::function<void(torch::jit::Node *)> &f);
 
 struct Lowered {
   std::shared_ptr<torch::jit::Graph> graph;

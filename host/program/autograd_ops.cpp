@@ -1,12 +1,13 @@
 #include "program/autograd_ops.h"
 
+#include "program/nodes.h"
 #include "signature/grad_read.h"
 
 #include <c10/util/Exception.h>
 #include <torch/csrc/autograd/autograd.h>
 #include <torch/csrc/jit/runtime/custom_operator.h>
 
-#include <algorithm>
+#include <string_view>
 
 namespace tracehost {
 
@@ -97,8 +98,6 @@ const jit::RegisterOperators registered({
                   c10::AliasAnalysisKind::CONSERVATIVE),
 });
 
-c10::Symbol symbol(const char *name) { return c10::Symbol::fromQualString(name); }
-
 jit::Value *list(jit::Graph &graph, const c10::TypePtr &type, c10::ArrayRef<jit::Value *> items) {
   return graph.insertNode(graph.createList(type, items))->output();
 }
@@ -108,11 +107,6 @@ jit::Value *optional_list(jit::Graph &graph, c10::ArrayRef<jit::Value *> items) 
   for (jit::Value *item : items)
     values.push_back(item ? item : graph.insertConstant(c10::IValue()));
   return list(graph, c10::OptionalType::ofTensor(), values);
-}
-
-jit::Node *insert(jit::Graph &graph, const char *name, std::vector<jit::Value *> inputs,
-                  std::size_t outputs) {
-  return graph.insertNode(graph.create(symbol(name), inputs, outputs));
 }
 
 } // namespace
@@ -128,49 +122,30 @@ jit::Node *insert_engine_call(jit::Graph &graph, const EngineCall &call,
   jit::Value *retain = graph.insertConstant(call.retain_graph);
   jit::Value *create = graph.insertConstant(call.create_graph);
   if (call.accumulates)
-    return insert(graph, "tracehost::backward", {root_list, grad_list, retain, create, input_list},
-                  0);
+    return insert_op(graph, "tracehost::backward",
+                     {root_list, grad_list, retain, create, input_list}, 0);
   c10::List<bool> expected;
   for (const bool is_defined : defined)
     expected.push_back(is_defined);
   jit::Node *node =
-      insert(graph, "tracehost::grad",
-             {root_list, input_list, grad_list, retain, create,
-              graph.insertConstant(call.allow_unused), graph.insertConstant(expected)},
-             1);
+      insert_op(graph, "tracehost::grad",
+                {root_list, input_list, grad_list, retain, create,
+                 graph.insertConstant(call.allow_unused), graph.insertConstant(expected)},
+                1);
   node->output()->setType(c10::ListType::ofTensors());
   return graph.insertNode(graph.createListUnpack(node->output(), inputs.size()));
 }
 
-jit::Node *insert_read_grad(jit::Graph &graph, jit::Value *t, bool requires_grad) {
-  return insert(graph, "tracehost::read_grad", {t, graph.insertConstant(requires_grad)}, 1);
-}
-
-jit::Node *insert_expect_no_grad(jit::Graph &graph, jit::Value *t) {
-  return insert(graph, "tracehost::expect_no_grad", {t}, 0);
-}
-
-jit::Node *insert_set_grad(jit::Graph &graph, jit::Value *t, jit::Value *grad) {
-  return insert(graph, "tracehost::set_grad",
-                {t, grad ? grad : graph.insertConstant(c10::IValue())}, 0);
-}
-
-jit::Node *insert_retain_grad(jit::Graph &graph, jit::Value *t) {
-  return insert(graph, "tracehost::retain_grad", {t}, 0);
-}
-
 bool runs_engine(const jit::Node &node) {
-  static const c10::Symbol with_results = symbol("tracehost::grad");
-  static const c10::Symbol accumulating = symbol("tracehost::backward");
-  return node.kind() == with_results || node.kind() == accumulating;
+  const std::string_view name = node.kind().toQualString();
+  return name == "tracehost::grad" || name == "tracehost::backward";
 }
 
 bool is_autograd_op(const jit::Node &node) {
-  static const c10::Symbol others[] = {
-      symbol("tracehost::read_grad"), symbol("tracehost::expect_no_grad"),
-      symbol("tracehost::set_grad"), symbol("tracehost::retain_grad")};
-  return runs_engine(node) ||
-         std::find(std::begin(others), std::end(others), node.kind()) != std::end(others);
+  const std::string_view name = node.kind().toQualString();
+  return runs_engine(node) || name == "tracehost::read_grad" ||
+         name == "tracehost::expect_no_grad" || name == "tracehost::set_grad" ||
+         name == "tracehost::retain_grad";
 }
 
 } // namespace tracehost

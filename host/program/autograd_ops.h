@@ -3,7 +3,6 @@
 #include <ATen/core/Tensor.h>
 #include <torch/csrc/jit/ir/ir.h>
 
-#include <string>
 #include <vector>
 
 /// Ops of graphs that run libtorch's autograd engine, and those on the `.grad` of a tensor.
@@ -44,13 +43,6 @@ torch::jit::Node *insert_engine_call(torch::jit::Graph &graph, const EngineCall 
                                      c10::ArrayRef<torch::jit::Value *> grads,
                                      c10::ArrayRef<torch::jit::Value *> inputs,
                                      const std::vector<bool> &defined);
-torch::jit::Node *insert_read_grad(torch::jit::Graph &graph, torch::jit::Value *t,
-                                   bool requires_grad);
-torch::jit::Node *insert_expect_no_grad(torch::jit::Graph &graph, torch::jit::Value *t);
-/// `grad` null: None.
-torch::jit::Node *insert_set_grad(torch::jit::Graph &graph, torch::jit::Value *t,
-                                  torch::jit::Value *grad);
-torch::jit::Node *insert_retain_grad(torch::jit::Graph &graph, torch::jit::Value *t);
 
 /// Whether the node runs the engine.
 bool runs_engine(const torch::jit::Node &node);

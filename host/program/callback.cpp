@@ -1,5 +1,7 @@
 #include "program/callback.h"
 
+#include "program/nodes.h"
+
 #include <torch/csrc/jit/ir/constants.h>
 #include <torch/csrc/jit/runtime/custom_operator.h>
 
@@ -26,10 +28,7 @@ const jit::RegisterOperators registered_operator({jit::Operator(
     },
     c10::AliasAnalysisKind::CONSERVATIVE)});
 
-c10::Symbol symbol() {
-  static const c10::Symbol s = c10::Symbol::fromQualString("tracehost::py_function");
-  return s;
-}
+constexpr const char *kCall = "tracehost::py_function";
 
 /// `name` as far as a Value may be called so.
 std::string identifier(std::string name) {
@@ -44,23 +43,23 @@ bool Callback::Result::is_exact() const {
   return sizes && std::all_of(sizes->begin(), sizes->end(), [](const auto &s) { return !!s; });
 }
 
-CallNode insert_call(jit::Graph &graph, const c10::intrusive_ptr<Callback> &callback,
-                     c10::ArrayRef<jit::Value *> inputs) {
+jit::Node *insert_call(jit::Graph &graph, const c10::intrusive_ptr<Callback> &callback,
+                       c10::ArrayRef<jit::Value *> inputs) {
   jit::Value *function = graph.insertConstant(callback);
   function->setDebugName(identifier(callback->name));
   jit::Node *list = graph.insertNode(graph.createList(c10::TensorType::get(), inputs));
-  jit::Node *call = graph.insertNode(graph.create(symbol(), {function, list->output()}));
-  call->output()->setType(c10::ListType::ofTensors());
-  jit::Node *unpack =
-      graph.insertNode(graph.createListUnpack(call->output(), callback->results.size()));
+  jit::Value *results = insert_op(graph, kCall, {function, list->output()}, 1)->output();
+  results->setType(c10::ListType::ofTensors());
+  jit::Node *unpack = graph.insertNode(graph.createListUnpack(results, callback->results.size()));
   for (std::size_t i = 0; i < callback->results.size(); ++i)
     unpack->output(i)->setType(c10::TensorType::get()->withScalarType(callback->results[i].dtype));
-  return {unpack, unpack->outputs().vec()};
+  return unpack;
 }
 
-jit::Node *call_of(jit::Node &results) { return results.input()->node(); }
-
-bool is_call(const jit::Node &node) { return node.kind() == symbol(); }
+bool is_call(const jit::Node &node) {
+  static const auto kind = c10::Symbol::fromQualString(kCall);
+  return node.kind() == kind;
+}
 
 c10::intrusive_ptr<Callback> callback_of(const jit::Node &call) {
   return jit::toIValue(call.input(0))->toCustomClass<Callback>();

@@ -40,15 +40,11 @@ public:
   std::size_t owners = 0; ///< how many references to it its Program has
 };
 
-struct CallNode {
-  torch::jit::Node *node; ///< that gives `values`
-  std::vector<torch::jit::Value *> values;
-};
-/// Puts a call at the graph's insert point.
-CallNode insert_call(torch::jit::Graph &graph, const c10::intrusive_ptr<Callback> &callback,
-                     c10::ArrayRef<torch::jit::Value *> inputs);
-/// The node that calls, of the one that gives the results.
-torch::jit::Node *call_of(torch::jit::Node &results);
+/// Puts a call at the graph's insert point. Returns the node that gives the results; its input is
+/// what the call gives.
+torch::jit::Node *insert_call(torch::jit::Graph &graph,
+                              const c10::intrusive_ptr<Callback> &callback,
+                              c10::ArrayRef<torch::jit::Value *> inputs);
 
 bool is_call(const torch::jit::Node &node);
 /// What a call node calls.

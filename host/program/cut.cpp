@@ -14,10 +14,6 @@ bool is_named(const jit::Node &node, std::string_view name) {
   return node.kind().toQualString() == name;
 }
 
-bool is_check(const jit::Node &node) {
-  return is_named(node, "tracehost::check_number") || is_named(node, "tracehost::check_kind");
-}
-
 /// A bool is made a number by an op: a trace's is tracehost::number, an archive's aten::item. None
 /// if it is no constant.
 c10::IValue expected_by(const jit::Node &check) {
@@ -43,7 +39,7 @@ void Tree::add(const Beginning &start, std::size_t index) {
   member.start = &start;
   member.index = index;
   for (const jit::Node *node : graph.nodes())
-    if (is_check(*node))
+    if (is_check(node->kind().toQualString()))
       member.checks.push_back(
           {node, {is_named(*node, "tracehost::check_kind"), expected_by(*node), place_of(*node)}});
   for (std::size_t i = 0; i < graph.inputs().size(); ++i) {
@@ -114,7 +110,7 @@ std::vector<std::vector<Member *>> Tree::by_number(const std::vector<Member *> &
   for (Member *member : members) {
     const auto &[node, own] = member->checks[check];
     if (is_constant(node->input(0)) ||
-        origin(*member, node->input(0)) != origin(*members[0], checked))
+        member->origins.at(node->input(0)) != members[0]->origins.at(checked))
       throw Unlike{member->index};
     member->links.emplace_back(&draft, own);
     member->next = node->next();
@@ -177,10 +173,6 @@ void Tree::finish(Member &member, Draft *before) {
   member.links.emplace_back(&draft, Check{});
 }
 
-Origin Tree::origin(const Member &member, const jit::Value *value) const {
-  return member.origins.at(value);
-}
-
 /// `value` of the member's graph, as a value of the draft's.
 jit::Value *Tree::value_in(Draft &draft, const Member &member, const jit::Value *value) {
   if (is_constant(value)) {
@@ -189,7 +181,7 @@ jit::Value *Tree::value_in(Draft &draft, const Member &member, const jit::Value 
     draft.graph->prependNode(constant);
     return constant->output();
   }
-  const Origin from = origin(member, value);
+  const Origin from = member.origins.at(value);
   if (from.piece == &draft)
     return from.value;
   const auto [known, added] = draft.inputs.try_emplace(from, nullptr);
@@ -264,7 +256,6 @@ std::unique_ptr<Chain> Tree::chain(std::size_t index) const {
 
 } // namespace cutting
 
-using cutting::Member;
 using cutting::Tree;
 using cutting::Unlike;
 

@@ -17,18 +17,16 @@ bool same_constant(const jit::Value *a, const jit::Value *b) {
 
 } // namespace
 
-bool Tree::same_value(const Draft &draft, const Member &member, const jit::Value *drafted,
+bool Tree::same_value(Draft &draft, const Member &member, jit::Value *drafted,
                       const jit::Value *value) const {
   if (is_constant(drafted) || is_constant(value))
     return is_constant(drafted) && is_constant(value) && same_constant(drafted, value);
   const auto input = of_inputs_.find(drafted);
-  const Origin from = input != of_inputs_.end()
-                          ? input->second
-                          : Origin{const_cast<Draft *>(&draft), const_cast<jit::Value *>(drafted)};
-  return origin(member, value) == from;
+  const Origin from = input != of_inputs_.end() ? input->second : Origin{&draft, drafted};
+  return member.origins.at(value) == from;
 }
 
-bool Tree::same_node(const Draft &draft, Member &member, const jit::Node *drafted,
+bool Tree::same_node(Draft &draft, Member &member, jit::Node *drafted,
                      const jit::Node *node) const {
   if (drafted->kind() != node->kind() || drafted->inputs().size() != node->inputs().size() ||
       drafted->outputs().size() != node->outputs().size() ||
@@ -48,16 +46,13 @@ bool Tree::same_node(const Draft &draft, Member &member, const jit::Node *drafte
 }
 
 /// Node by node: nothing in a block is left out.
-bool Tree::same_block(const Draft &draft, Member &member, const jit::Block *drafted,
+bool Tree::same_block(Draft &draft, Member &member, jit::Block *drafted,
                       const jit::Block *block) const {
   if (drafted->inputs().size() != block->inputs().size() ||
       drafted->outputs().size() != block->outputs().size())
     return false;
-  const auto pair = [&](jit::Value *inner, const jit::Value *value) {
-    member.origins[value] = {const_cast<Draft *>(&draft), inner, 0};
-  };
   for (std::size_t i = 0; i < block->inputs().size(); ++i)
-    pair(const_cast<jit::Value *>(drafted->inputs()[i]), block->inputs()[i]);
+    member.origins[block->inputs()[i]] = {&draft, drafted->inputs()[i], 0};
   auto inner = drafted->nodes().begin();
   for (const jit::Node *node : block->nodes()) {
     if (inner == drafted->nodes().end())
@@ -68,8 +63,7 @@ bool Tree::same_block(const Draft &draft, Member &member, const jit::Block *draf
     } else if (!same_node(draft, member, *inner, node)) {
       return false;
     }
-    for (std::size_t i = 0; i < node->outputs().size(); ++i)
-      pair(const_cast<jit::Value *>((*inner)->outputs()[i]), node->outputs()[i]);
+    note(draft, member, node, *inner);
     ++inner;
   }
   if (inner != drafted->nodes().end())

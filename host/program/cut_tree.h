@@ -111,16 +111,13 @@ private:
   void begin_alike(Draft &draft, Member &member, const jit::Node *end);
   void finish(Member &member, Draft *before);
 
-  Origin origin(const Member &member, const jit::Value *value) const;
   jit::Value *value_in(Draft &draft, const Member &member, const jit::Value *value);
   jit::Node *copy(Draft &draft, Member &member, const jit::Node *node);
-  void note(Draft &draft, Member &member, const jit::Node *node, jit::Node *in_draft);
-  bool same_value(const Draft &draft, const Member &member, const jit::Value *drafted,
+  static void note(Draft &draft, Member &member, const jit::Node *node, jit::Node *in_draft);
+  bool same_value(Draft &draft, const Member &member, jit::Value *drafted,
                   const jit::Value *value) const;
-  bool same_node(const Draft &draft, Member &member, const jit::Node *drafted,
-                 const jit::Node *node) const;
-  bool same_block(const Draft &draft, Member &member, const jit::Block *drafted,
-                  const jit::Block *block) const;
+  bool same_node(Draft &draft, Member &member, jit::Node *drafted, const jit::Node *node) const;
+  bool same_block(Draft &draft, Member &member, jit::Block *drafted, const jit::Block *block) const;
 
   const Ends &ends_;
   std::deque<Draft> drafts_;

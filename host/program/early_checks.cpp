@@ -57,11 +57,10 @@ EarlyChecks::EarlyChecks(const jit::Graph &graph) {
       step.what = Step::read;
       step.operands.push_back(static_cast<std::uint32_t>(input - inputs.begin()));
     } else {
-      step.what = name == "tracehost::check_number" ? Step::number
-                  : name == "tracehost::check_kind" ? Step::kind
-                                                    : Step::compute;
+      step.what = is_check(name) ? Step::check : Step::compute;
+      step.of_kind = name == "tracehost::check_kind";
       const bool known =
-          step.what != Step::compute || name == "tracehost::number" || is_number_op(name);
+          step.what == Step::check || name == "tracehost::number" || is_number_op(name);
       if (!known || !std::all_of(node->inputs().begin(), node->inputs().end(),
                                  [&](const jit::Value *v) { return places.contains(v); }))
         break;
@@ -72,9 +71,8 @@ EarlyChecks::EarlyChecks(const jit::Graph &graph) {
     }
     if (node->outputs().size() == 1)
       step.result = place(node->output(), {});
-    const bool is_check = step.what == Step::number || step.what == Step::kind;
     steps_.push_back(std::move(step));
-    if (is_check)
+    if (steps_.back().what == Step::check)
       checked = steps_.size();
   }
   steps_.resize(checked);
@@ -96,12 +94,9 @@ bool EarlyChecks::run(const jit::Stack &inputs) const {
         step.op(stack);
         values[step.result] = std::move(stack.back());
         break;
-      case Step::number:
-        if (!is_number(values[step.operands[0]], values[step.operands[1]]))
-          return false;
-        break;
-      case Step::kind:
-        if (!is_of_kind(values[step.operands[0]], values[step.operands[1]]))
+      case Step::check:
+        if (const auto holds = step.of_kind ? is_of_kind : is_number;
+            !holds(values[step.operands[0]], values[step.operands[1]]))
           return false;
         break;
       }

@@ -30,7 +30,8 @@ public:
 
 private:
   struct Step {
-    enum Kind : std::uint8_t { read, compute, number, kind } what;
+    enum Kind : std::uint8_t { read, compute, check } what;
+    bool of_kind = false;                        ///< a check: check_kind
     std::function<void(torch::jit::Stack &)> op; ///< compute
     std::vector<std::uint32_t> operands;         ///< places of values; read: the input
     std::uint32_t result = 0;                    ///< compute, read

@@ -1,5 +1,7 @@
 #include "program/interruption.h"
 
+#include "program/nodes.h"
+
 #include <torch/csrc/jit/runtime/custom_operator.h>
 
 #include <atomic>
@@ -17,10 +19,15 @@ std::atomic<void (*)()> asks{nullptr};
 constexpr auto kBetween = std::chrono::milliseconds(100);
 constexpr int kOpsBetween = 8;
 
+std::atomic<std::uint64_t> interruptions{1};
+static_assert(std::atomic<std::uint64_t>::is_always_lock_free, "a handler may count");
+constexpr std::uint64_t kNobody = 0;
+thread_local std::uint64_t begun = kNobody; ///< interruptions when the innermost scope began
+
 void interruptible(jit::Stack &) {
   using Clock = std::chrono::steady_clock;
   thread_local Clock::time_point last{};
-  if (Interruptible::interrupted()) [[unlikely]]
+  if (begun != kNobody && begun != interruptions.load(std::memory_order_relaxed)) [[unlikely]]
     throw EndRun();
   const auto check = asks.load(std::memory_order_relaxed);
   if (!check)
@@ -31,11 +38,6 @@ void interruptible(jit::Stack &) {
   last = now;
   check();
 }
-
-std::atomic<std::uint64_t> interruptions{1};
-static_assert(std::atomic<std::uint64_t>::is_always_lock_free, "a handler may count");
-constexpr std::uint64_t kNobody = 0;
-thread_local std::uint64_t begun = kNobody; ///< interruptions when the innermost scope began
 
 const jit::RegisterOperators
     interruptible_registered({jit::Operator("tracehost::interruptible() -> ()", &interruptible,
@@ -51,9 +53,6 @@ Interruptible::Interruptible() noexcept
     begun = outer_; // what came meanwhile is the outer one's, too
 }
 Interruptible::~Interruptible() { begun = outer_; }
-bool Interruptible::interrupted() noexcept {
-  return begun != kNobody && begun != interruptions.load(std::memory_order_relaxed);
-}
 
 void set_interruption_check(void (*check)()) { asks = check; }
 
@@ -72,21 +71,15 @@ void InterruptionChecks::insert(jit::Block &block, bool loop) {
     if (node->kind() == c10::prim::Constant)
       continue;
     if (since == kOpsBetween) {
-      insert_before(*node);
+      const jit::WithInsertPoint here(node);
+      nodes_.push_back(insert_op(*node->owningGraph(), "tracehost::interruptible", {}, 0));
+      nodes_.back()->setSourceRange(node->sourceRange());
       since = 0;
     }
     ++since;
     for (jit::Block *inner : node->blocks())
       insert(*inner, node->kind() == c10::prim::Loop);
   }
-}
-
-void InterruptionChecks::insert_before(jit::Node &node) {
-  static const auto kind = c10::Symbol::fromQualString("tracehost::interruptible");
-  jit::Node *check = node.owningGraph()->create(kind, 0);
-  check->insertBefore(&node);
-  check->setSourceRange(node.sourceRange());
-  nodes_.push_back(check);
 }
 
 } // namespace tracehost

@@ -30,7 +30,6 @@ public:
   Interruptible(const Interruptible &) = delete;
   Interruptible &operator=(const Interruptible &) = delete;
 
-  static bool interrupted() noexcept; ///< the innermost one of this thread
 private:
   std::uint64_t outer_;
 };
@@ -48,7 +47,6 @@ public:
 
 private:
   void insert(torch::jit::Block &block, bool loop);
-  void insert_before(torch::jit::Node &node);
 
   std::vector<torch::jit::Node *> nodes_;
 };

@@ -2,6 +2,7 @@
 
 #include "program/autograd_ops.h"
 #include "program/modes.h"
+#include "program/nodes.h"
 #include "program/numbers.h"
 #include "shapes/kernels.h"
 
@@ -13,7 +14,6 @@
 #include <string>
 #include <string_view>
 #include <unordered_map>
-#include <vector>
 
 namespace tracehost {
 
@@ -23,15 +23,10 @@ namespace {
 
 constexpr int kMostViews = 8; ///< one on the other, that are followed
 
-/// batch_norm and its kin do not declare that they update statistics.
-bool has_statistics(const jit::Node &node) {
-  return std::string_view(node.kind().toQualString()).find("_norm") != std::string_view::npos &&
-         node.schema().argumentIndexWithName("running_mean");
-}
-
 bool writes(const jit::Node &node) {
   const c10::FunctionSchema *schema = node.maybeSchema();
-  return !schema || schema->is_mutable() || has_statistics(node);
+  return !schema ||
+         std::any_of(schema->arguments().begin(), schema->arguments().end(), shapes::is_written);
 }
 
 /// Ops that behave differently in training drop elements, and do not always say so.
@@ -159,10 +154,6 @@ bool is_pure(const jit::Node &node) {
          node.kind() == c10::prim::TupleUnpack || node.kind() == c10::prim::NumToTensor;
 }
 
-} // namespace
-
-namespace {
-
 void merge(jit::Block &block) {
   Table table;
   for (auto it = block.nodes().begin(); it != block.nodes().end();) {
@@ -190,14 +181,9 @@ void merge(jit::Block &block) {
 bool begins_gradients(const jit::Block &block) {
   static const auto switches = c10::Symbol::fromQualString("aten::set_grad_enabled");
   static const auto requires_grad = c10::Symbol::fromQualString("tracehost::requires_grad_");
-  for (const jit::Node *node : block.nodes()) {
-    if (node->kind() == requires_grad || node->kind() == switches || is_autograd_op(*node))
-      return true;
-    for (const jit::Block *inner : node->blocks())
-      if (begins_gradients(*inner))
-        return true;
-  }
-  return false;
+  return any_node(&block, [](const jit::Node &node) {
+    return node.kind() == requires_grad || node.kind() == switches || is_autograd_op(node);
+  });
 }
 
 } // namespace

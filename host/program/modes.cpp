@@ -1,7 +1,6 @@
 #include "program/modes.h"
 
 #include <ATen/autocast_mode.h>
-#include <c10/core/InferenceMode.h>
 #include <torch/library.h>
 
 namespace tracehost {

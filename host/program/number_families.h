@@ -34,6 +34,14 @@ Number integer_of(const NumberOp &op, const Number *arguments, double whole);
 /// -1, 0, 1; 2 where one is nan. Exact for an int with a float.
 int compare(const Number &a, const Number &b);
 
+/// Without a sign, of the least int too.
+inline std::uint64_t magnitude(std::int64_t value) {
+  const auto bits = static_cast<std::uint64_t>(value);
+  return value < 0 ? 0 - bits : bits;
+}
+
+using Wide = unsigned __int128; ///< of a product of two
+
 // Rules for the kind of a result.
 using Kind = std::optional<NumberKind>;
 inline Kind always_boolean(const NumberKind *) { return NumberKind::boolean; }

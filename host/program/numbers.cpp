@@ -20,27 +20,6 @@ void raise_overflow(const char *text) { throw Raised("builtins:OverflowError", t
 void raise_zero_division(const char *text) { throw Raised("builtins:ZeroDivisionError", text); }
 void raise_no_integer() { raise_type_error("'float' object cannot be interpreted as an integer"); }
 
-namespace {
-
-std::string text_of(const Number &number) {
-  if (number.is_boolean())
-    return number.integer ? "True" : "False";
-  if (!number.is_real())
-    return fmt::format("{}", number.integer);
-  std::string text = fmt::format("{}", number.real);
-  if (text.find_first_not_of("-0123456789") == std::string::npos)
-    text += ".0";
-  return text;
-}
-
-} // namespace
-
-void leave(const NumberOp &op, const Number *arguments, const char *what) {
-  std::string text = fmt::format("{}({}", op.name, text_of(arguments[0]));
-  if (op.arity == 2)
-    text += ", " + text_of(arguments[1]);
-  throw LeavesNumbers(text + ") is " + what + ", which a graph's number can't be");
-}
 void leave_int64(const NumberOp &op, const Number *arguments) {
   leave(op, arguments, "an int past 64 bits");
 }
@@ -78,6 +57,8 @@ c10::IValue value_of(const Number &number) {
   }
   return {number.real};
 }
+
+std::string text_of(const Number &number) { return text_of_number(value_of(number), "").value(); }
 
 /// Hot. The arity is known when the op is registered.
 template <std::size_t arity> void apply_to_stack(const NumberOp &op, torch::jit::Stack &stack) {
@@ -131,6 +112,14 @@ torch::jit::RegisterOperators register_all() {
 const torch::jit::RegisterOperators registered = register_all();
 
 } // namespace
+
+void leave(const NumberOp &op, const Number *arguments, const char *what) {
+  std::string text = fmt::format("{}({}", op.name, text_of(arguments[0]));
+  if (op.arity == 2)
+    text += ", " + text_of(arguments[1]);
+  throw LeavesNumbers(text + ") is " + what + ", which a graph's number can't be");
+}
+
 } // namespace numbers
 
 const std::vector<const NumberOp *> &number_ops() {

@@ -62,6 +62,13 @@ private:
   }
 };
 
+/// Of an int, a float or a bool.
+inline NumberKind kind_of(const c10::IValue &number) {
+  return number.isBool()  ? NumberKind::boolean
+         : number.isInt() ? NumberKind::integer
+                          : NumberKind::real;
+}
+
 struct NumberOp {
   using Evaluate = Number (*)(const NumberOp &, const Number *arguments);
   using KindOfResult = std::optional<NumberKind> (*)(const NumberKind *operands);

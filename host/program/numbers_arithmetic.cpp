@@ -10,16 +10,9 @@
 namespace tracehost::numbers {
 namespace {
 
-using Wide = unsigned __int128;
-
 constexpr std::int64_t kLeast = std::numeric_limits<std::int64_t>::min();
 
 bool one_is_real(const Number *a) { return a[0].is_real() || a[1].is_real(); }
-
-std::uint64_t size_of(std::int64_t value) {
-  const auto bits = static_cast<std::uint64_t>(value);
-  return value < 0 ? 0 - bits : bits;
-}
 
 Number add(const NumberOp &op, const Number *a) {
   if (one_is_real(a))
@@ -51,7 +44,7 @@ Number mul(const NumberOp &op, const Number *a) {
 /// a / b of two ints, rounded once. Doubles of large ones are rounded already.
 double divide(std::int64_t a, std::int64_t b) {
   constexpr std::uint64_t exact = std::uint64_t{1} << 53;
-  const std::uint64_t above = size_of(a), below = size_of(b);
+  const std::uint64_t above = magnitude(a), below = magnitude(b);
   if (above == 0 || (above <= exact && below <= exact))
     return static_cast<double>(a) / static_cast<double>(b);
   // 64 bits of the quotient, the last of which is also set if there is a remainder. They are more

@@ -10,8 +10,6 @@
 namespace tracehost::numbers {
 namespace {
 
-using WideProduct = unsigned __int128;
-
 constexpr std::int64_t kMost = std::numeric_limits<std::int64_t>::max();
 
 const char *type_name(const Number &a) {
@@ -75,12 +73,7 @@ Kind kind_of_bits(const NumberKind *k) {
                                                                     : integer_of_two(k);
 }
 
-std::uint64_t magnitude(const Number &a) {
-  const auto bits = static_cast<std::uint64_t>(a.integer);
-  return a.integer < 0 ? 0 - bits : bits;
-}
-
-Number checked(const NumberOp &op, const Number *a, WideProduct value) {
+Number checked(const NumberOp &op, const Number *a, Wide value) {
   if (value > static_cast<std::uint64_t>(kMost))
     leave_int64(op, a);
   return Number::of(static_cast<std::int64_t>(value));
@@ -93,15 +86,15 @@ void need_integers(const NumberOp &op, const Number *a) {
 
 Number gcd(const NumberOp &op, const Number *a) {
   need_integers(op, a);
-  return checked(op, a, std::gcd(magnitude(a[0]), magnitude(a[1])));
+  return checked(op, a, std::gcd(magnitude(a[0].integer), magnitude(a[1].integer)));
 }
 
 Number lcm(const NumberOp &op, const Number *a) {
   need_integers(op, a);
-  const std::uint64_t one = magnitude(a[0]), other = magnitude(a[1]);
+  const std::uint64_t one = magnitude(a[0].integer), other = magnitude(a[1].integer);
   if (one == 0 || other == 0)
     return Number::of(std::int64_t{0});
-  return checked(op, a, WideProduct{one / std::gcd(one, other)} * other);
+  return checked(op, a, Wide{one / std::gcd(one, other)} * other);
 }
 
 Number factorial(const NumberOp &op, const Number *a) {
@@ -145,7 +138,7 @@ Number comb(const NumberOp &op, const Number *a) {
   if (a[1].integer > n)
     return Number::of(std::int64_t{0});
   const std::int64_t k = std::min(a[1].integer, n - a[1].integer);
-  WideProduct found = 1;
+  Wide found = 1;
   for (std::int64_t i = 0; i < k; ++i) {
     found = found * static_cast<std::uint64_t>(n - i) / static_cast<std::uint64_t>(i + 1);
     if (found > static_cast<std::uint64_t>(kMost))

@@ -1,7 +1,6 @@
 #include "program/number_families.h"
 
 #include <array>
-#include <cerrno>
 #include <cmath>
 
 /// What CPython computes in its own way: math.gamma, math.lgamma, math.hypot. libm's results differ

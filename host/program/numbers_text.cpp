@@ -1,6 +1,5 @@
-#include "program/numbers.h"
+#include "program/number_families.h"
 
-#include <c10/util/Exception.h>
 #include <torch/csrc/jit/runtime/custom_operator.h>
 
 #include <fmt/format.h>
@@ -76,20 +75,8 @@ bool is_of_ints(char type) {
 }
 
 std::string of_integer(std::int64_t value, char type) {
-  const auto magnitude =
-      value < 0 ? 0 - static_cast<std::uint64_t>(value) : static_cast<std::uint64_t>(value);
-  switch (type) {
-  case 'x':
-    return fmt::format("{:x}", magnitude);
-  case 'X':
-    return fmt::format("{:X}", magnitude);
-  case 'o':
-    return fmt::format("{:o}", magnitude);
-  case 'b':
-    return fmt::format("{:b}", magnitude);
-  default:
-    return fmt::format("{}", magnitude);
-  }
+  const std::string format = {'{', ':', type ? type : 'd', '}'};
+  return fmt::format(fmt::runtime(format), numbers::magnitude(value));
 }
 
 /// Of a magnitude, without a type as repr() writes it.

@@ -13,27 +13,15 @@
 
 namespace tracehost {
 
-namespace {
-
-std::string text_of(const c10::IValue &number) {
-  return number.isBool()  ? (number.toBool() ? "True" : "False")
-         : number.isInt() ? std::to_string(number.toInt())
-                          : c10::str(number);
-}
-
-} // namespace
-
 std::string told(const CheckFailed &check, const std::string &place) {
   return place.empty() ? std::string(check.what()) : check.what() + (", at " + place);
 }
 
-std::string other_number(const c10::IValue &number, const c10::IValue &expected) {
-  return "a number that the graph was made for has another value: " + text_of(number) + ", not " +
-         text_of(expected);
-}
-
-std::string other_kind(const c10::IValue &, const c10::IValue &) {
-  return "a number is of another type than the graph was made for";
+std::string Check::told(const c10::IValue &number) const {
+  if (of_kind)
+    return "a number is of another type than the graph was made for";
+  return "a number that the graph was made for has another value: " +
+         text_of_number(number, "").value() + ", not " + text_of_number(expected, "").value();
 }
 
 namespace {
@@ -62,25 +50,22 @@ void number_tensor(torch::jit::Stack &stack) {
   stack.emplace_back(std::move(t));
 }
 
-/// A check: `holds` compares a number with what the graph was made for, `told` says how they
-/// differ.
-template <bool (*holds)(const c10::IValue &, const c10::IValue &),
-          std::string (*told)(const c10::IValue &, const c10::IValue &)>
-torch::jit::Operation check(const torch::jit::Node *node) {
+template <bool of_kind> torch::jit::Operation check(const torch::jit::Node *node) {
   return [place = place_of(*node)](torch::jit::Stack &stack) {
-    const c10::IValue expected = torch::jit::pop(stack), number = torch::jit::pop(stack);
-    if (!holds(number, expected))
-      throw FailedCheck{told(number, expected), place};
+    const Check check{of_kind, torch::jit::pop(stack), {}};
+    const c10::IValue number = torch::jit::pop(stack);
+    if (!check.holds(number))
+      throw FailedCheck{check.told(number), place};
   };
 }
 
-const torch::jit::RegisterOperators numbers(
-    {torch::jit::Operator("tracehost::py_tensor(Scalar number) -> Tensor", number_tensor,
-                          c10::AliasAnalysisKind::PURE_FUNCTION),
-     torch::jit::Operator("tracehost::check_number(Scalar number, Scalar expected) -> ()",
-                          check<is_number, other_number>, c10::AliasAnalysisKind::CONSERVATIVE),
-     torch::jit::Operator("tracehost::check_kind(Scalar number, int kind) -> ()",
-                          check<is_of_kind, other_kind>, c10::AliasAnalysisKind::CONSERVATIVE)});
+const torch::jit::RegisterOperators
+    numbers({torch::jit::Operator("tracehost::py_tensor(Scalar number) -> Tensor", number_tensor,
+                                  c10::AliasAnalysisKind::PURE_FUNCTION),
+             torch::jit::Operator("tracehost::check_number(Scalar number, Scalar expected) -> ()",
+                                  check<false>, c10::AliasAnalysisKind::CONSERVATIVE),
+             torch::jit::Operator("tracehost::check_kind(Scalar number, int kind) -> ()",
+                                  check<true>, c10::AliasAnalysisKind::CONSERVATIVE)});
 
 } // namespace
 
@@ -96,10 +81,11 @@ bool is_number(const c10::IValue &number, const c10::IValue &expected) {
 }
 
 bool is_of_kind(const c10::IValue &number, const c10::IValue &kind) {
-  const auto expected = static_cast<NumberKind>(kind.toInt());
-  return expected == NumberKind::boolean   ? number.isBool()
-         : expected == NumberKind::integer ? number.isInt()
-                                           : number.isDouble();
+  return kind_of(number) == static_cast<NumberKind>(kind.toInt());
+}
+
+bool is_check(std::string_view op) {
+  return op == "tracehost::check_number" || op == "tracehost::check_kind";
 }
 
 bool communicates(std::string_view op) {

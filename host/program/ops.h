@@ -53,13 +53,22 @@ private:
 /// `a number ... has another value: 3, not 2, at net.py:12`; without a line where none is known.
 std::string told(const CheckFailed &check, const std::string &place);
 
-/// What the checks compare: of one type and equal; of one kind, a NumberKind.
+/// What the checks compare: of one type and equal to the bit; of one kind, a NumberKind.
 bool is_number(const c10::IValue &number, const c10::IValue &expected);
 bool is_of_kind(const c10::IValue &number, const c10::IValue &kind);
 
-/// How `number` differs from what a check expects.
-std::string other_number(const c10::IValue &number, const c10::IValue &expected);
-std::string other_kind(const c10::IValue &number, const c10::IValue &kind);
+/// One of the two checks.
+struct Check {
+  bool of_kind = false; ///< check_kind, not check_number
+  c10::IValue expected;
+  std::string place; ///< `net.py:12`
+
+  bool holds(const c10::IValue &number) const {
+    return of_kind ? is_of_kind(number, expected) : is_number(number, expected);
+  }
+  /// How `number` differs from what is expected.
+  std::string told(const c10::IValue &number) const;
+};
 
 /// What an op of a check throws, for Program alone, which throws CheckFailed in its place. No
 /// std::exception: the interpreter would catch that, and print all of its stack (15 us).
@@ -67,6 +76,9 @@ struct FailedCheck {
   std::string what;
   std::string place; ///< `net.py:12`
 };
+
+/// Whether the op of this qualified name is one of the two checks.
+bool is_check(std::string_view op);
 
 /// Whether the op of this qualified name is one of torch's functional collectives
 /// (torch.distributed._functional_collectives): all ranks have to run it, each as often.

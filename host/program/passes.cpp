@@ -1,6 +1,7 @@
 #include "program/passes.h"
 
 #include "program/merge.h"
+#include "program/nodes.h"
 
 #include <ATen/ATen.h>
 #include <torch/csrc/jit/ir/constants.h>
@@ -17,30 +18,21 @@ namespace {
 
 // torch.tensor(...) ends with ops that return what they are given; after a literal's clone (a fresh
 // tensor without history) lift_fresh and detach have nothing left to do.
-void drop_identities(torch::jit::Block *block) {
-  for (auto it = block->nodes().begin(); it != block->nodes().end();) {
-    torch::jit::Node *node = *it++;
-    for (auto *inner : node->blocks())
-      drop_identities(inner);
-    if (node->kind() != c10::Symbol::fromQualString("aten::lift_fresh"))
-      continue;
-    node->output()->replaceAllUsesWith(node->input());
-    node->destroy();
-  }
+void drop_identity(torch::jit::Node *node) {
+  if (node->kind() != c10::Symbol::fromQualString("aten::lift_fresh"))
+    return;
+  node->output()->replaceAllUsesWith(node->input());
+  node->destroy();
 }
 
 // Python's randint_like makes its result below autograd; the op as a graph calls it takes over x's
 // requires_grad, without a derivative.
-void detach_randint_like(torch::jit::Block *block) {
-  for (torch::jit::Node *node : block->nodes()) {
-    for (auto *inner : node->blocks())
-      detach_randint_like(inner);
-    if (node->kind() != c10::Symbol::fromQualString("aten::randint_like"))
-      continue;
-    auto *detach = node->owningGraph()->create(c10::aten::detach, {node->output()});
-    detach->insertAfter(node);
-    node->output()->replaceAllUsesAfterNodeWith(detach, detach->output());
-  }
+void detach_randint_like(torch::jit::Node *node) {
+  if (node->kind() != c10::Symbol::fromQualString("aten::randint_like"))
+    return;
+  auto *detach = node->owningGraph()->create(c10::aten::detach, {node->output()});
+  detach->insertAfter(node);
+  node->output()->replaceAllUsesAfterNodeWith(detach, detach->output());
 }
 
 const std::unordered_set<std::string_view> kElementwise = {"aten::add",  "aten::sub",  "aten::mul",
@@ -62,71 +54,66 @@ at::Tensor wrapped_number(const torch::jit::Value *value) {
 // every call: a quarter of a small graph's time. A Specialization's dtypes are exact, so it is
 // converted once. Same value, as it is the op's own conversion; half types are left: their kernels
 // compute in float32.
-void convert_numbers(torch::jit::Block *block) {
-  for (torch::jit::Node *node : block->nodes()) {
-    for (auto *inner : node->blocks())
-      convert_numbers(inner);
-    if (!kElementwise.contains(node->kind().toQualString()) || node->inputs().size() < 2)
-      continue;
-    const at::Tensor number = wrapped_number(node->input(1));
-    const auto type = node->input(0)->type()->cast<c10::TensorType>();
-    if (!number.defined() || number.is_complex() || !type || !type->scalarType())
-      continue;
-    const at::ScalarType dtype = *type->scalarType();
-    if ((dtype != at::kFloat && dtype != at::kDouble) || number.scalar_type() == dtype)
-      continue;
-    // No longer marked as a number: of one dtype with x it needs no rank in type promotion, and
-    // torch knows only int64 and float64 ones.
-    at::Tensor converted = at::scalar_tensor(number.item(), number.options().dtype(dtype));
-    const torch::jit::WithInsertPoint here(node);
-    node->replaceInput(1, node->owningGraph()->insertConstant(converted));
-  }
+void convert_number(torch::jit::Node *node) {
+  if (!kElementwise.contains(node->kind().toQualString()) || node->inputs().size() < 2)
+    return;
+  const at::Tensor number = wrapped_number(node->input(1));
+  const auto type = node->input(0)->type()->cast<c10::TensorType>();
+  if (!number.defined() || number.is_complex() || !type || !type->scalarType())
+    return;
+  const at::ScalarType dtype = *type->scalarType();
+  if ((dtype != at::kFloat && dtype != at::kDouble) || number.scalar_type() == dtype)
+    return;
+  // No longer marked as a number: of one dtype with x it needs no rank in type promotion, and torch
+  // knows only int64 and float64 ones.
+  at::Tensor converted = at::scalar_tensor(number.item(), number.options().dtype(dtype));
+  const torch::jit::WithInsertPoint here(node);
+  node->replaceInput(1, node->owningGraph()->insertConstant(converted));
 }
 
 /// Puts a number in place of a bool among the node's inputs; whether there was one.
 bool convert_truth(torch::jit::Node *node, std::size_t input) {
-  static const auto number = c10::Symbol::fromQualString("tracehost::number");
   torch::jit::Value *truth = node->input(input);
   const auto constant = torch::jit::toIValue(truth);
   if (!constant || !constant->isBool())
     return false;
-  torch::jit::Graph *graph = node->owningGraph();
   const torch::jit::WithInsertPoint here(node);
-  auto *converted = graph->insertNode(graph->create(number, {truth}));
-  converted->output()->setType(c10::NumberType::get());
-  node->replaceInput(input, converted->output());
+  node->replaceInput(input, insert_truth(*node->owningGraph(), truth));
   return true;
+}
+
+void convert_truths_of(torch::jit::Node *node) {
+  if (!node->kind().is_aten() || node->maybeOperator())
+    return;
+  const std::size_t count = node->inputs().size();
+  for (std::size_t i = 0; i < count && !node->maybeOperator(); ++i) {
+    torch::jit::Value *before = node->input(i);
+    if (!convert_truth(node, i) || node->maybeOperator())
+      continue;
+    torch::jit::Node *converted = node->input(i)->node(); // it is not this one
+    node->replaceInput(i, before);
+    converted->destroy();
+  }
+  for (std::size_t i = 0; i < count && !node->maybeOperator(); ++i)
+    convert_truth(node, i);
 }
 
 } // namespace
 
-void convert_truths(torch::jit::Block *block) {
-  for (torch::jit::Node *node : block->nodes()) {
-    for (auto *inner : node->blocks())
-      convert_truths(inner);
-    if (!node->kind().is_aten() || node->maybeOperator())
-      continue;
-    const std::size_t count = node->inputs().size();
-    for (std::size_t i = 0; i < count && !node->maybeOperator(); ++i) {
-      torch::jit::Value *before = node->input(i);
-      if (!convert_truth(node, i) || node->maybeOperator())
-        continue;
-      torch::jit::Node *converted = node->input(i)->node(); // it is not this one
-      node->replaceInput(i, before);
-      converted->destroy();
-    }
-    for (std::size_t i = 0; i < count && !node->maybeOperator(); ++i)
-      convert_truth(node, i);
-  }
+torch::jit::Value *insert_truth(torch::jit::Graph &graph, torch::jit::Value *truth) {
+  torch::jit::Value *number = insert_op(graph, "tracehost::number", {truth}, 1)->output();
+  return number->setType(c10::NumberType::get());
 }
+
+void convert_truths(torch::jit::Block *block) { each_node(block, convert_truths_of); }
 
 void prepare(const std::shared_ptr<torch::jit::Graph> &graph, bool merges) {
   torch::jit::Inline(*graph);
-  drop_identities(graph->block());
+  each_node(graph->block(), drop_identity);
   torch::jit::LowerSimpleTuples(graph->block());
   torch::jit::EliminateDeadCode(graph->block()); // trace/tracer.cpp says why this one
-  detach_randint_like(graph->block());
-  convert_numbers(graph->block());
+  each_node(graph->block(), detach_randint_like);
+  each_node(graph->block(), convert_number);
   if (merges)
     merge_equal(*graph->block());
   // Types still carry the sizes of the traced call; later passes and reports must not rely on them.

@@ -6,6 +6,9 @@
 
 namespace tracehost {
 
+/// The Scalar that a bool is, at the graph's insert point: a schema of TorchScript's takes no bool.
+torch::jit::Value *insert_truth(torch::jit::Graph &graph, torch::jit::Value *truth);
+
 /// The tracer records a bool that an op takes as a Scalar (`full((), True)`) as a bool constant,
 /// which no schema of TorchScript's takes: it is wrapped as a number. Not 1: `full((), 1)` is of
 /// another dtype. It is one of them, or the first few (`arange(False, True)`). Passes that ask an

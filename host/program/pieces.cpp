@@ -5,7 +5,6 @@
 #include <ATen/core/Tensor.h>
 #include <ATen/core/grad_mode.h>
 
-#include <algorithm>
 #include <cstring>
 #include <utility>
 
@@ -77,10 +76,8 @@ std::shared_ptr<Begun> Chain::run(torch::jit::Stack &stack, Begun *begun, Undo *
 void Chain::fail(std::shared_ptr<Begun> begun) const {
   const Check &check = links[begun->steps.size() - 1].check;
   const c10::IValue &number = begun->steps.back().number;
-  const std::string what =
-      check.of_kind ? other_kind(number, check.expected) : other_number(number, check.expected);
   set_op_place(check.place);
-  throw CheckFailed(what, std::move(begun));
+  throw CheckFailed(check.told(number), std::move(begun));
 }
 
 Program::Start Chain::start(const Begun &begun) const {

@@ -30,17 +30,6 @@
 
 namespace tracehost {
 
-/// A check that ends a piece.
-struct Check {
-  bool of_kind = false; ///< check_kind, not check_number
-  c10::IValue expected;
-  std::string place; ///< `net.py:12`
-
-  bool holds(const c10::IValue &number) const {
-    return of_kind ? is_of_kind(number, expected) : is_number(number, expected);
-  }
-};
-
 /// Ops between two checks. Immutable; Programs that begin alike share it.
 struct Piece {
   struct Taken {

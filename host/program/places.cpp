@@ -1,5 +1,7 @@
 #include "program/places.h"
 
+#include "program/nodes.h"
+
 #include <torch/csrc/jit/serialization/source_range_serialization.h>
 
 #include <memory>
@@ -64,13 +66,11 @@ std::string place_of(const jit::Node &node) {
 }
 
 void complete_places(jit::Block &block) {
-  for (jit::Node *node : block.nodes()) {
-    for (jit::Block *inner : node->blocks())
-      complete_places(*inner);
+  each_node(&block, [](jit::Node *node) {
     if (const auto range = node->sourceRange();
         node->kind() != c10::prim::Constant && !is_ours(range))
       node->setSourceRange(place_range(place_in_source(range)));
-  }
+  });
 }
 
 std::exception_ptr take_op_error() { return std::exchange(thrown, nullptr); }

@@ -5,6 +5,7 @@
 #include "program/early_checks.h"
 #include "program/interruption.h"
 #include "program/modes.h"
+#include "program/nodes.h"
 #include "program/ops.h"
 #include "program/passes.h"
 #include "program/pieces.h"
@@ -21,7 +22,6 @@
 #include <atomic>
 #include <cstring>
 #include <exception>
-#include <functional>
 #include <mutex>
 #include <stdexcept>
 #include <utility>
@@ -33,55 +33,24 @@ namespace jit = torch::jit;
 
 namespace {
 
-void each_node(const jit::Block &block, const std::function<void(const jit::Node &)> &f) {
-  for (const jit::Node *node : block.nodes()) {
-    f(*node);
-    for (const jit::Block *inner : node->blocks())
-      each_node(*inner, f);
-  }
+/// A run may take long: it has a loop, or another device or process does a part of it.
+bool is_far(const jit::Node &node) {
+  if (node.kind() != c10::prim::Constant)
+    return node.kind() == c10::prim::Loop || communicates(node.kind().toQualString());
+  const auto value = jit::toIValue(node.output());
+  return value && value->isDevice() && !value->toDevice().is_cpu();
 }
-
-bool switches_modes(const jit::Block &block) {
-  for (const jit::Node *node : block.nodes()) {
-    if (is_mode(*node))
-      return true;
-    for (const jit::Block *inner : node->blocks())
-      if (switches_modes(*inner))
-        return true;
-  }
-  return false;
-}
-
-bool worth_dropping_gil(const jit::Block &block, std::size_t &ops) {
-  bool far = false;
-  for (const jit::Node *node : block.nodes()) {
-    if (node->kind() == c10::prim::Constant) {
-      const auto value = jit::toIValue(node->output());
-      far |= value && value->isDevice() && !value->toDevice().is_cpu();
-      continue;
-    }
-    ++ops;
-    far |= node->kind() == c10::prim::Loop || communicates(node->kind().toQualString());
-    for (const jit::Block *inner : node->blocks())
-      far |= worth_dropping_gil(*inner, ops);
-  }
-  return far;
-}
-
-} // namespace
-
-namespace {
 
 // A node with its values, types, attributes and instructions, within a factor of two.
 constexpr std::size_t kBytesOfNode = 1024;
 
 std::size_t bytes_of(const jit::Block &block) {
   std::size_t sum = 0;
-  each_node(block, [&sum](const jit::Node &node) {
+  each_node(&block, [&sum](const jit::Node *node) {
     sum += kBytesOfNode;
-    if (node.kind() == c10::prim::Constant && node.hasAttribute(c10::attr::value) &&
-        node.kindOf(c10::attr::value) == jit::AttributeKind::t)
-      sum += node.t(c10::attr::value).nbytes();
+    if (node->kind() == c10::prim::Constant && node->hasAttribute(c10::attr::value) &&
+        node->kindOf(c10::attr::value) == jit::AttributeKind::t)
+      sum += node->t(c10::attr::value).nbytes();
   });
   return sum;
 }
@@ -154,10 +123,16 @@ Program::Program(std::shared_ptr<jit::Graph> graph, const std::string &name, std
   impl_->name = name;
   impl_->outputs = outputs;
   impl_->dropped = graph->outputs().size() - outputs;
-  const bool far = worth_dropping_gil(*graph->block(), impl_->ops);
-  impl_->switches_modes = switches_modes(*graph->block());
-  impl_->long_running = far || impl_->ops >= 16 || impl_->switches_modes;
-  impl_->saves = saves(*graph->block());
+  each_node(graph->block(), [this](const jit::Node *node) {
+    impl_->ops += node->kind() == c10::prim::Constant ? 0 : 1;
+    impl_->long_running |= is_far(*node);
+    impl_->switches_modes |= is_mode(*node);
+    impl_->saves |= saves(*node);
+    impl_->runs_engine |= tracehost::runs_engine(*node);
+    impl_->calls_python |= is_call(*node);
+  });
+  // The engine must not run under the GIL.
+  impl_->long_running |= impl_->ops >= 16 || impl_->switches_modes || impl_->runs_engine;
   complete_places(*graph->block());
   impl_->graph_bytes = bytes_of(*graph->block());
   impl_->graph = std::move(graph);
@@ -166,15 +141,13 @@ Program::Program(std::shared_ptr<jit::Graph> graph, const std::string &name, std
     impl_->code = jit::Code(impl_->graph, name); // keeps a copy of the graph
   }
   impl_->early_checks = EarlyChecks(*impl_->graph);
-  each_node(*impl_->graph->block(), [&](const jit::Node &node) {
-    impl_->runs_engine |= tracehost::runs_engine(node);
-    if (!is_call(node))
-      return;
-    impl_->calls_python = true;
-    const auto callback = callback_of(node);
-    callback->owners = callback.use_count() - 1;
-  });
-  impl_->long_running |= impl_->runs_engine; // which must not run under the GIL
+  if (impl_->calls_python)
+    each_node(impl_->graph->block(), [](const jit::Node *node) {
+      if (!is_call(*node))
+        return;
+      const auto callback = callback_of(*node);
+      callback->owners = callback.use_count() - 1;
+    });
 }
 Program::~Program() = default;
 

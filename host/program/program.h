@@ -22,8 +22,6 @@ public:
   Program(std::shared_ptr<torch::jit::Graph> graph, const std::string &name, std::size_t outputs,
           bool merges = false);
   ~Program();
-  Program(const Program &) = delete;
-  Program &operator=(const Program &) = delete;
 
   /// Consumes the inputs on `stack` and leaves the outputs. If an op fails, throws what the op
   /// threw (eager's type and message), and take_failed_at() returns the user's line. Grad mode is

@@ -1,5 +1,6 @@
 #include "program/undo.h"
 
+#include "program/ops.h"
 #include "signature/grad_read.h"
 
 #include <ATen/Context.h>
@@ -7,7 +8,6 @@
 #include <ATen/ops/clone.h>
 #include <torch/csrc/jit/runtime/custom_operator.h>
 
-#include <algorithm>
 #include <mutex>
 #include <string_view>
 
@@ -123,17 +123,12 @@ const jit::RegisterOperators
 } // namespace
 
 bool is_check_or_save(std::string_view op) {
-  return op == "tracehost::check_number" || op == "tracehost::check_kind" ||
-         op == "tracehost::save_data" || op == "tracehost::save_default_generator" ||
-         op == "tracehost::forget_saved";
+  return is_check(op) || op == "tracehost::save_data" ||
+         op == "tracehost::save_default_generator" || op == "tracehost::forget_saved";
 }
 
-bool saves(const jit::Block &block) {
-  return std::any_of(block.nodes().begin(), block.nodes().end(), [](const jit::Node *node) {
-    const auto inner = node->blocks();
-    return std::string_view(node->kind().toQualString()).starts_with("tracehost::save_") ||
-           std::any_of(inner.begin(), inner.end(), [](const jit::Block *b) { return saves(*b); });
-  });
+bool saves(const jit::Node &node) {
+  return std::string_view(node.kind().toQualString()).starts_with("tracehost::save_");
 }
 
 } // namespace tracehost

@@ -71,8 +71,8 @@ private:
   Undo *const outer_;
 };
 
-/// Whether ops of the graph save something.
-bool saves(const torch::jit::Block &block);
+/// Whether the node saves something.
+bool saves(const torch::jit::Node &node);
 
 /// Whether the op of this qualified name is a check, or saves for one: it needs nothing but the
 /// graph.

@@ -3,7 +3,6 @@
 #include "shapes/without_data.h"
 
 #include <ATen/SparseCsrTensorUtils.h>
-#include <ATen/core/LegacyTypeDispatch.h>
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/as_strided.h>
 #include <ATen/ops/zeros.h>
@@ -11,8 +10,6 @@
 #include <c10/core/InferenceMode.h>
 #include <c10/core/TensorOptions.h>
 #include <torch/csrc/autograd/functions/basic_ops.h>
-
-#include <numeric>
 
 namespace tracehost::shapes {
 namespace {
@@ -152,6 +149,17 @@ void take_over(const at::Tensor &t, const at::Tensor &meta) {
         c10::Storage(c10::make_intrusive<NoData>(meta.storage(), t.device())));
   else if (storage->nbytes() != storage->meta.nbytes())
     storage->set_nbytes(static_cast<std::int64_t>(storage->meta.nbytes()));
+}
+
+c10::IValue replaced(const c10::IValue &value, const Replace &f) {
+  if (value.isTensor())
+    return value.toTensor().defined() ? c10::IValue(f(value.toTensor())) : value;
+  if (!value.isList() || value.isIntList() || value.isBoolList() || value.isDoubleList())
+    return value;
+  const auto items = value.toList().copy();
+  for (std::size_t i = 0; i < items.size(); ++i)
+    items.set(i, replaced(items.get(i), f));
+  return items;
 }
 
 at::Tensor Twins::of(const at::Tensor &t) {

@@ -4,6 +4,7 @@
 #include <c10/core/Device.h>
 #include <c10/core/StorageImpl.h>
 
+#include <functional>
 #include <unordered_map>
 
 /// Tensors without data.
@@ -51,6 +52,10 @@ at::Tensor as_meta(const at::Tensor &t);
 at::Tensor from_meta(const at::Tensor &meta, c10::Device device, const at::Tensor &base);
 /// After a kernel that may have resized `meta`, which is as_meta(t): `t` gets its sizes.
 void take_over(const at::Tensor &t, const at::Tensor &meta);
+
+using Replace = std::function<at::Tensor(const at::Tensor &)>;
+/// `value` with `f` of each defined tensor in the tensor's place, in copies of lists too.
+c10::IValue replaced(const c10::IValue &value, const Replace &f);
 
 /// The fake tensors for tensors with data: one for each, which requires gradients as that one does.
 /// Tensors that share memory get fake tensors that share memory. The tensors are held.

@@ -43,6 +43,14 @@ std::optional<c10::KernelFunction> composite_kernel(const c10::OperatorHandle &o
   return std::nullopt;
 }
 
+bool is_statistic(const c10::Argument &argument) {
+  return argument.name() == "running_mean" || argument.name() == "running_var";
+}
+
+bool is_written(const c10::Argument &argument) {
+  return (argument.alias_info() && argument.alias_info()->isWrite()) || is_statistic(argument);
+}
+
 bool draws(const c10::OperatorHandle &op) {
   if (op.hasTag(at::Tag::nondeterministic_seeded))
     return true;

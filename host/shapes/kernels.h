@@ -13,6 +13,11 @@ std::optional<c10::KernelFunction> cpp_kernel(const c10::OperatorHandle &op, c10
 /// The kernel that calls other ops, for every device.
 std::optional<c10::KernelFunction> composite_kernel(const c10::OperatorHandle &op);
 
+/// Whether the op writes the argument: by its schema, or as a running statistic of batch_norm and
+/// its kin, which do not declare it. torch does not count that in the tensor's version either.
+bool is_written(const c10::Argument &argument);
+bool is_statistic(const c10::Argument &argument);
+
 /// Whether the op takes random numbers from a generator.
 bool draws(const c10::OperatorHandle &op);
 

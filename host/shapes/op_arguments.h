@@ -5,7 +5,6 @@
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/core/stack.h>
 
-#include <functional>
 #include <string_view>
 #include <vector>
 
@@ -14,19 +13,6 @@
 namespace tracehost::shapes {
 
 using torch::jit::Stack;
-
-using Replace = std::function<at::Tensor(const at::Tensor &)>;
-
-inline c10::IValue replaced(const c10::IValue &value, const Replace &f) {
-  if (value.isTensor())
-    return value.toTensor().defined() ? c10::IValue(f(value.toTensor())) : value;
-  if (!value.isList() || value.isIntList() || value.isBoolList() || value.isDoubleList())
-    return value;
-  const auto items = value.toList().copy();
-  for (std::size_t i = 0; i < items.size(); ++i)
-    items.set(i, replaced(items.get(i), f));
-  return items;
-}
 
 /// The arguments of one op, and their counterparts that a kernel is run on.
 class Arguments {

@@ -1,8 +1,12 @@
 #include "shapes/rules.h"
 
+#include <ATen/ops/empty_like.h>
+
 #include <unordered_map>
 
 namespace tracehost::shapes {
+
+Values like_first(const Values &a) { return {at::empty_like(a[0].toTensor())}; }
 
 Rule rule_for(std::string_view op) {
   static const auto rules = [] {

@@ -19,6 +19,12 @@ Values by_meta(const char *op, const char *overload, Values arguments);
 /// By the op's own code, which calls other ops.
 Values by_composite(const char *op, const char *overload, Values arguments);
 
+// Shared by files of rules.
+/// (self, ...): as self is.
+Values like_first(const Values &arguments);
+/// (grad_out, query, key, value, ...); in memory, the heads come after the time.
+Values attention_backward(const Values &arguments);
+
 /// The rule for an op by its name with its overload, `aten::index_select` or `aten::max.dim`;
 /// null: it has none.
 Rule rule_for(std::string_view op);

@@ -81,12 +81,7 @@ Values attention_gradients(const Values &a) {
 
 /// (grad_out, query, key, value, attn_bias, out, logsumexp, seed, offset, dropout_p, mask[4], ...)
 Values efficient_gradients(const Values &a) {
-  Values results;
-  for (std::size_t i = 1; i <= 3; ++i) {
-    const at::Tensor t = a[i].toTensor();
-    results.emplace_back(
-        at::empty({t.size(0), t.size(2), t.size(1), t.size(3)}, t.options()).transpose(1, 2));
-  }
+  Values results = attention_backward(a);
   const at::Tensor bias = a[4].toTensor();
   results.emplace_back(bias.defined() && a[10].toBoolList().get(3) ? at::empty_like(bias)
                                                                    : at::Tensor());

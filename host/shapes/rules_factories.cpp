@@ -93,9 +93,6 @@ Values multinomial(const Values &arguments) {
                           : at::empty({self.size(0), count}, self.options().dtype(at::kLong))};
 }
 
-/// (self, ...): as self is.
-Values like(const Values &arguments) { return {at::empty_like(arguments[0].toTensor())}; }
-
 /// (self, other, ...): as both broadcast.
 Values like_both(const Values &arguments) {
   return {at::empty_like(at::add(arguments[0].toTensor(), arguments[1].toTensor()))};
@@ -111,10 +108,10 @@ const std::vector<NamedRule> kFactoryRules = {
     {"aten::lift", lift},
     {"aten::randperm.generator_out", randperm},
     {"aten::multinomial", multinomial},
-    {"aten::poisson", like},
-    {"aten::_standard_gamma", like},
-    {"aten::_sample_dirichlet", like},
-    {"aten::rrelu_with_noise", like},
+    {"aten::poisson", like_first},
+    {"aten::_standard_gamma", like_first},
+    {"aten::_sample_dirichlet", like_first},
+    {"aten::rrelu_with_noise", like_first},
     {"aten::binomial", like_both},
 };
 

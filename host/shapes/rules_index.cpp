@@ -51,8 +51,6 @@ Values repeat(const Values &a) {
   return {at::empty(sizes, self.options())};
 }
 
-Values moved(const Values &a) { return {at::empty_like(a[0].toTensor())}; }
-
 /// Of matrices, by columns, as LAPACK has them.
 Values factor(const Values &a) {
   const at::Tensor self = a[0].toTensor();
@@ -63,7 +61,7 @@ Values factor(const Values &a) {
 }
 Values cholesky(const Values &a) {
   const at::Tensor self = a[0].toTensor();
-  return self.numel() ? factor(a) : Values{at::empty_like(self)};
+  return self.numel() ? factor(a) : like_first(a);
 }
 
 /// (self, index)
@@ -162,7 +160,7 @@ const std::vector<NamedRule> kIndexRules = {
     {"aten::index.Tensor", index},
     {"aten::index_select", index_select},
     {"aten::one_hot", one_hot},
-    {"aten::flip", moved},
+    {"aten::flip", like_first},
     {"aten::cholesky", cholesky},
     {"aten::cholesky_inverse", factor},
     {"aten::take", take},

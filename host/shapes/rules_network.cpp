@@ -73,17 +73,6 @@ Values attention(const Values &a) {
           at::empty({batch, time, heads}, query.options().dtype(sums)).transpose(1, 2)};
 }
 
-/// (grad_out, query, key, value, ...); in memory, the heads come after the time.
-Values attention_backward(const Values &a) {
-  Values results;
-  for (std::size_t i = 1; i <= 3; ++i) {
-    const at::Tensor t = a[i].toTensor();
-    results.emplace_back(
-        at::empty({t.size(0), t.size(2), t.size(1), t.size(3)}, t.options()).transpose(1, 2));
-  }
-  return results;
-}
-
 /// (input, grid, ...)
 Values grid_sampler(const Values &a) {
   const at::Tensor input = a[0].toTensor(), grid = a[1].toTensor();
@@ -173,6 +162,16 @@ Values max_pool(const Values &a) {
 Values check(const Values &) { return {}; }
 
 } // namespace
+
+Values attention_backward(const Values &a) {
+  Values results;
+  for (std::size_t i = 1; i <= 3; ++i) {
+    const at::Tensor t = a[i].toTensor();
+    results.emplace_back(
+        at::empty({t.size(0), t.size(2), t.size(1), t.size(3)}, t.options()).transpose(1, 2));
+  }
+  return results;
+}
 
 const std::vector<NamedRule> kNetworkRules = {
     {"aten::_adaptive_avg_pool2d", adaptive_pool},

@@ -26,12 +26,12 @@ thread_local bool running_python = false;
 
 // ---- The ways
 
-enum class Way { rule, meta, view, composite, in_place, fake, data, none };
+enum class Way { rule, meta, composite, in_place, fake, data, none };
 
 struct Plan {
   Way way = Way::none;
   Rule rule = nullptr;
-  std::optional<c10::KernelFunction> kernel; ///< meta, view, composite
+  std::optional<c10::KernelFunction> kernel; ///< meta, composite
 };
 
 bool is_view(const c10::FunctionSchema &schema) {
@@ -90,7 +90,7 @@ Plan make_plan(const c10::OperatorHandle &op, c10::DispatchKey backend) {
     return {Way::meta, nullptr, std::move(kernel)};
   const bool own = op.hasKernelForDispatchKey(backend);
   if (auto kernel = composite_kernel(op); kernel && !own)
-    return {is_for_meta(op) ? Way::view : Way::composite, nullptr, std::move(kernel)};
+    return {is_for_meta(op) ? Way::meta : Way::composite, nullptr, std::move(kernel)};
   if (is_in_place(op))
     return {Way::in_place, nullptr, {}};
   if (!of_torch(schema.name()))
@@ -245,7 +245,6 @@ void dispatch(const c10::OperatorHandle &op, c10::DispatchKeySet, Stack *stack) 
       results = plan.rule(arguments.values());
       break;
     case Way::meta:
-    case Way::view:
       results = on_meta(op, plan, arguments);
       break;
     case Way::composite:
@@ -281,8 +280,8 @@ c10::impl::LocalDispatchKeySet keys_of_thread(bool with_data) {
 
 } // namespace
 
-WithoutData::WithoutData() : guard_(keys_of_thread(false)) {}
-WithData::WithData() : guard_(keys_of_thread(true)) {}
+WithoutData::WithoutData() : ForceDispatchKeyGuard(keys_of_thread(false)) {}
+WithData::WithData() : ForceDispatchKeyGuard(keys_of_thread(true)) {}
 
 bool in_python_kernel() { return running_python; }
 

@@ -33,21 +33,13 @@ namespace tracehost::shapes {
 inline constexpr auto kKey = c10::DispatchKey::Fake;
 
 /// Ops of this thread run without data for a block.
-class WithoutData {
-public:
+struct WithoutData : c10::impl::ForceDispatchKeyGuard {
   WithoutData();
-
-private:
-  c10::impl::ForceDispatchKeyGuard guard_;
 };
 
 /// For a block in a WithoutData block: ops of this thread run for real.
-class WithData {
-public:
+struct WithData : c10::impl::ForceDispatchKeyGuard {
   WithData();
-
-private:
-  c10::impl::ForceDispatchKeyGuard guard_;
 };
 
 /// Zeros that the way "data" makes for one op.

@@ -1,7 +1,8 @@
 #include "staging/branches.h"
 
+#include "program/nodes.h"
 #include "program/places.h"
-#include "staging/identity.h"
+#include "staging/values.h"
 #include "trace/block.h"
 #include "trace/call.h"
 #include "trace/messages.h"
@@ -16,11 +17,7 @@ namespace jit = torch::jit;
 
 Branches::Branches(const at::Tensor &condition) : effect_(trace::first_effect()) {
   trace::record_modes();
-  jit::Value *truth = truth_of(condition);
-  auto &graph = *truth->owningGraph();
-  node_ = graph.create(c10::prim::If, {truth}, 0);
-  jit::tracer::recordSourceLocation(node_);
-  graph.insertNode(node_);
+  node_ = trace::record_op("prim::If", {truth_of(condition)}, 0);
   node_->addBlock();
   node_->addBlock();
   if (trace::without_data())
@@ -85,10 +82,8 @@ void raise_error(const std::string &type, const std::string &message, const Site
   trace::note_raised();
   auto &graph = *jit::tracer::getTracingState()->graph;
   jit::Value *what = graph.insertConstant(type), *why = trace::insert_message(graph, message);
-  jit::Node *raise =
-      graph.create(c10::Symbol::fromQualString("tracehost::raise_error"), {what, why}, 0);
-  raise->setSourceRange(place_range(text(where)));
-  graph.insertNode(raise);
+  insert_op(graph, "tracehost::raise_error", {what, why}, 0)
+      ->setSourceRange(place_range(text(where)));
 }
 
 const Branches::Left *Branches::left(Branch branch, std::size_t index) const {
@@ -109,14 +104,7 @@ at::Tensor Branches::join(std::size_t first, std::size_t second, const at::Tenso
   const bool inexact = varies || (a && a->inexact) || (b && b->inexact);
   for (const auto &[branch, index] : {std::pair{then, first}, std::pair{otherwise, second}})
     node_->blocks()[branch]->registerOutput(output(branch, index));
-  jit::Value *value = node_->addOutput();
-  if (inexact)
-    trace::set_inexact(value);
-  at::Tensor result = new_identity(actual);
-  trace::bind(result, value);
-  if (trace::in_block())
-    trace::note_made_in_block(result);
-  return result;
+  return result_of_block(node_->addOutput(), actual, inexact);
 }
 
 } // namespace tracehost::staging

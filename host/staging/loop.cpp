@@ -1,8 +1,7 @@
 #include "staging/loop.h"
 
 #include "program/program.h"
-#include "staging/identity.h"
-#include "staging/number.h"
+#include "staging/values.h"
 #include "trace/call.h"
 #include "trace/tracer.h"
 
@@ -83,9 +82,7 @@ Loop::Loop(const Bounds &bounds, std::vector<at::Tensor> carried)
   std::vector<jit::Value *> inputs{count, condition};
   for (const at::Tensor &t : carried_)
     inputs.push_back(trace::value_of(t));
-  node_ = graph.create(c10::prim::Loop, inputs, 0);
-  jit::tracer::recordSourceLocation(node_);
-  graph.insertNode(node_);
+  node_ = trace::record_op("prim::Loop", inputs, 0);
   jit::Block *block = node_->addBlock();
   block->addInput("i")->setType(c10::IntType::get());
   for (std::size_t i = 0; i < carried_.size(); ++i) {
@@ -170,14 +167,8 @@ std::vector<at::Tensor> Loop::run_now() {
 
 std::vector<at::Tensor> Loop::finish() {
   std::vector<at::Tensor> results = !trace::without_data() ? run_now() : carried_;
-  for (std::size_t i = 0; i < results.size(); ++i) {
-    results[i] = new_identity(results[i]);
-    trace::bind(results[i], node_->outputs()[i]);
-    if (trace::in_block())
-      trace::note_made_in_block(results[i]);
-    if (inexact_[i])
-      trace::set_inexact(node_->outputs()[i]);
-  }
+  for (std::size_t i = 0; i < results.size(); ++i)
+    results[i] = result_of_block(node_->output(i), results[i], inexact_[i]);
   return results;
 }
 

@@ -1,12 +1,11 @@
 #include "staging/select.h"
 
-#include "staging/number.h"
+#include "staging/values.h"
 #include "trace/block.h"
 #include "trace/call.h"
 #include "trace/tracer.h"
 
 #include <ATen/ops/select.h>
-#include <torch/csrc/jit/frontend/tracer.h>
 
 #include <vector>
 
@@ -18,7 +17,7 @@ namespace {
 
 at::Tensor selected(const at::Tensor &t, std::int64_t dimension, const at::Tensor &index) {
   if (!trace::without_data()) {
-    const std::int64_t i = value_now(index);
+    const std::int64_t i = trace::integer_now(index);
     const trace::Paused paused;
     return at::select(t, dimension, i);
   }
@@ -37,15 +36,14 @@ at::Tensor select(const at::Tensor &t, std::int64_t dimension, const at::Tensor 
   trace::record_modes();
   trace::note_raising("aten::select");
   jit::Value *of = trace::value_of(t);
-  auto &graph = *of->owningGraph();
   jit::Value *i = int_of(index);
-  jit::Node *node = graph.create(c10::aten::select, {of, graph.insertConstant(dimension), i});
-  jit::tracer::recordSourceLocation(node);
-  graph.insertNode(node);
+  jit::Value *value =
+      trace::record_op("aten::select", {of, of->owningGraph()->insertConstant(dimension), i})
+          ->output();
   at::Tensor result = selected(t, dimension, index);
-  trace::bind(result, node->output());
+  trace::bind(result, value);
   if (trace::is_inexact(of))
-    trace::set_inexact(node->output());
+    trace::set_inexact(value);
   return result;
 }
 

@@ -1,7 +1,6 @@
 #include "staging/tensor_array.h"
 
-#include "staging/identity.h"
-#include "staging/number.h"
+#include "staging/values.h"
 #include "trace/block.h"
 #include "trace/call.h"
 #include "trace/tracer.h"
@@ -11,7 +10,6 @@
 #include <torch/csrc/jit/frontend/tracer.h>
 
 #include <algorithm>
-#include <string>
 #include <utility>
 
 namespace tracehost::staging {
@@ -21,17 +19,14 @@ namespace tracer = torch::jit::tracer;
 
 namespace {
 
-c10::Symbol ours(const char *name) {
-  return c10::Symbol::fromQualString(std::string("tracehost::array_") + name);
-}
-
 std::int64_t number(const TensorArray::Index &index) {
   const auto *i = std::get_if<std::int64_t>(&index);
-  return i ? *i : value_now(std::get<at::Tensor>(index));
+  return i ? *i : trace::integer_now(std::get<at::Tensor>(index));
 }
 
-const jit::Block *block_here(jit::Value *value) {
-  return value->owningGraph()->insertPoint()->owningBlock();
+/// Whether what is recorded now is in the block that `value` was made in.
+bool is_in_block_of(jit::Value *value) {
+  return value->owningGraph()->insertPoint()->owningBlock() == value->node()->owningBlock();
 }
 
 } // namespace
@@ -50,7 +45,7 @@ TensorArray::TensorArray(const Index &size)
     length = tracer::getTracingState()->graph->insertConstant(count_);
   }
   fixed_ = by_value_ || count_ > 0;
-  value_ = insert(ours("new"), {length}, 1)->output();
+  value_ = trace::record_op("tracehost::array_new", {length})->output();
   value_->setType(c10::ListType::ofTensors());
   handle_ = value_->wrap();
   if (!trace::without_data())
@@ -65,12 +60,9 @@ bool TensorArray::in_graph() {
     trace::reject(trace::Rejection::staging,
                   "a TensorArray is used outside of the trace that it was "
                   "made in. Make it where it is used.");
-  for (const jit::Block *block = block_here(value_); block != value_->node()->owningBlock();
-       block = block->owningNode()->owningBlock())
-    if (!block->owningNode())
-      trace::reject_staging(
-          "a TensorArray that was made in a branch or loop that is staged is used "
-          "outside of it. Make it before the block.");
+  if (!value_->owningGraph()->insertPoint()->isDominatedBy(value_->node()))
+    trace::reject_staging("a TensorArray that was made in a branch or loop that is staged is used "
+                          "outside of it. Make it before the block.");
   trace::record_modes();
   return true;
 }
@@ -79,15 +71,7 @@ bool TensorArray::has_data() const { return list_ && !trace::without_data(); }
 
 /// Whether the number of elements is the same in each call, here.
 bool TensorArray::counts_here() const {
-  return !by_value_ &&
-         (fixed_ || (!elsewhere_ && block_here(value_) == value_->node()->owningBlock()));
-}
-
-void TensorArray::grown() {
-  if (block_here(value_) == value_->node()->owningBlock())
-    ++count_;
-  else
-    elsewhere_ = true;
+  return !by_value_ && (fixed_ || (!elsewhere_ && is_in_block_of(value_)));
 }
 
 /// What a block uses is noted where it is to be run for its values.
@@ -108,14 +92,6 @@ void TensorArray::learn(const at::Tensor &t, std::vector<std::int64_t> sizes) {
   element_->requires_grad |= t.requires_grad();
 }
 
-jit::Node *TensorArray::insert(c10::Symbol kind, const std::vector<jit::Value *> &inputs,
-                               std::size_t outputs) {
-  auto &graph = *inputs[0]->owningGraph();
-  jit::Node *node = graph.create(kind, inputs, outputs);
-  tracer::recordSourceLocation(node);
-  return graph.insertNode(node);
-}
-
 jit::Value *TensorArray::value_of(const Index &index) {
   auto &graph = *value_->owningGraph();
   if (const auto *i = std::get_if<std::int64_t>(&index))
@@ -128,12 +104,15 @@ jit::Value *TensorArray::value_of(const Index &index) {
 
 void TensorArray::append(const at::Tensor &value) {
   if (in_graph()) {
-    insert(c10::aten::append, {value_, trace::value_of(value)}, 1)
+    trace::record_op("aten::append", {value_, trace::value_of(value)})
         ->output()
         ->setType(c10::ListType::ofTensors());
     met(value);
     learn(value, value.sizes().vec());
-    grown();
+    if (is_in_block_of(value_))
+      ++count_;
+    else
+      elsewhere_ = true;
     if (!has_data())
       return;
   }
@@ -144,11 +123,12 @@ void TensorArray::write(const Index &index, const at::Tensor &value) {
   if (in_graph()) {
     auto &graph = *value_->owningGraph();
     jit::Value *at = value_of(index);
-    insert(ours("write"), {value_, at, trace::value_of(value), graph.insertConstant(fixed_)}, 0);
+    trace::record_op("tracehost::array_write",
+                     {value_, at, trace::value_of(value), graph.insertConstant(fixed_)}, 0);
     met(value);
     learn(value, value.sizes().vec());
     const auto *i = std::get_if<std::int64_t>(&index);
-    if (!fixed_ && (!i || block_here(value_) != value_->node()->owningBlock()))
+    if (!fixed_ && (!i || !is_in_block_of(value_)))
       elsewhere_ = true;
     else if (!fixed_)
       count_ = std::max(count_, *i + 1);
@@ -162,7 +142,7 @@ void TensorArray::unstack(const at::Tensor &rows) {
   if (in_graph()) {
     auto &graph = *value_->owningGraph();
     jit::Value *of = trace::value_of(rows);
-    insert(ours("unstack"), {value_, of, graph.insertConstant(fixed_)}, 0);
+    trace::record_op("tracehost::array_unstack", {value_, of, graph.insertConstant(fixed_)}, 0);
     met(rows);
     auto sizes = rows.sizes().vec();
     if (!sizes.empty())
@@ -170,8 +150,7 @@ void TensorArray::unstack(const at::Tensor &rows) {
     learn(rows, std::move(sizes));
     if (!fixed_)
       count_ = rows.dim() ? rows.size(0) : 0;
-    elsewhere_ |= trace::is_inexact(of) || trace::has_dynamic_sizes() ||
-                  block_here(value_) != value_->node()->owningBlock();
+    elsewhere_ |= trace::is_inexact(of) || trace::has_dynamic_sizes() || !is_in_block_of(value_);
     if (!has_data())
       return;
   }
@@ -199,7 +178,7 @@ at::Tensor TensorArray::fake_tensor(std::vector<std::int64_t> sizes) const {
 at::Tensor TensorArray::read(const Index &index) {
   if (!in_graph())
     return array_read(list_.value(), number(index));
-  jit::Node *node = insert(ours("read"), {value_, value_of(index)}, 1);
+  jit::Node *node = trace::record_op("tracehost::array_read", {value_, value_of(index)});
   node->output()->setType(c10::TensorType::get());
   met({});
   at::Tensor result;
@@ -218,9 +197,9 @@ at::Tensor TensorArray::stack() {
   if (!in_graph())
     return at::stack(array_written(list_.value()).vec(), 0);
   auto &graph = *value_->owningGraph();
-  jit::Value *list = insert(ours("written"), {value_}, 1)->output();
+  jit::Value *list = trace::record_op("tracehost::array_written", {value_})->output();
   list->setType(c10::ListType::ofTensors());
-  jit::Node *node = insert(c10::aten::stack, {list, graph.insertConstant(0)}, 1);
+  jit::Node *node = trace::record_op("aten::stack", {list, graph.insertConstant(0)});
   node->output()->setType(c10::TensorType::get());
   met({});
   const bool exact = counts_here();

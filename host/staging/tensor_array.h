@@ -62,11 +62,8 @@ private:
   bool in_graph();
   bool counts_here() const;
   bool has_data() const;
-  void grown();
   void met(const at::Tensor &value);
   void learn(const at::Tensor &t, std::vector<std::int64_t> sizes);
-  torch::jit::Node *insert(c10::Symbol kind, const std::vector<torch::jit::Value *> &inputs,
-                           std::size_t outputs);
   const Element &known_element() const;
   torch::jit::Value *value_of(const Index &index);
   at::Tensor fake_tensor(std::vector<std::int64_t> sizes) const;

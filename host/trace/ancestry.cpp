@@ -22,6 +22,18 @@ struct Search {
       open.push_back(value);
   }
 
+  /// Gives each value that is added to `visit`, which may add others; false: at once when that says
+  /// false.
+  template <class Visit> bool all(const Visit &visit) {
+    while (!open.empty()) {
+      const jit::Value *value = open.back();
+      open.pop_back();
+      if (!visit(*value))
+        return false;
+    }
+    return true;
+  }
+
   /// What a loop carries as number `i`: what it begins with, and what each round makes of it.
   void add_carried(const jit::Node &loop, std::size_t i) {
     add(loop.input(i + 2));
@@ -119,43 +131,34 @@ bool add_sharing(Search &search, const jit::Value &value) {
 bool may_share_memory_with_inputs(const jit::Value *tensor) {
   Search search;
   search.add(tensor);
-  while (!search.open.empty()) {
-    const jit::Value *value = search.open.back();
-    search.open.pop_back();
-    if (!add_sharing(search, *value))
-      return true;
-  }
-  return false;
+  return !search.all([&](const jit::Value &value) { return add_sharing(search, value); });
 }
 
 bool may_lie_as_inputs(const jit::Value *tensor) {
   Search search;
   search.add(tensor);
-  while (!search.open.empty()) {
-    const jit::Value *value = search.open.back();
-    search.open.pop_back();
-    const jit::Node &node = *value->node();
+  return !search.all([&](const jit::Value &value) {
+    const jit::Node &node = *value.node();
     const std::string_view name = node.kind().toQualString();
     if (node.kind() == c10::prim::Constant || kContiguous.contains(name) ||
-        !may_have_strides(*value))
-      continue;
-    if (!node.blocks().empty() || !(name.starts_with("aten::") || is_collection(node)))
+        !may_have_strides(value))
       return true;
+    if (!node.blocks().empty() || !(name.starts_with("aten::") || is_collection(node)))
+      return false;
     for (const jit::Value *input : node.inputs())
       search.add(input);
-  }
-  return false;
+    return true;
+  });
 }
 
 std::unordered_set<const jit::Value *> ancestry(c10::ArrayRef<const jit::Value *> results) {
   Search search;
   for (const jit::Value *value : results)
     search.add(value);
-  while (!search.open.empty()) {
-    const jit::Value *value = search.open.back();
-    search.open.pop_back();
-    search.visit(*value);
-  }
+  search.all([&](const jit::Value &value) {
+    search.visit(value);
+    return true;
+  });
   return std::move(search.found);
 }
 

@@ -9,7 +9,7 @@
 namespace tracehost::trace {
 namespace {
 
-bool is_number(const c10::Type &type) {
+bool is_number_type(const c10::Type &type) {
   switch (type.kind()) {
   case c10::TypeKind::IntType:
   case c10::TypeKind::SymIntType:
@@ -21,7 +21,7 @@ bool is_number(const c10::Type &type) {
     return true;
   case c10::TypeKind::OptionalType:
   case c10::TypeKind::ListType:
-    return is_number(*type.containedType(0));
+    return is_number_type(*type.containedType(0));
   default:
     return false;
   }
@@ -36,7 +36,7 @@ const std::unordered_set<std::string> &argument_names() {
     for (const auto &op : dispatcher.getAllOpNames())
       if (const auto handle = dispatcher.findSchema(op))
         for (const auto &argument : handle->schema().arguments())
-          if (is_number(*argument.type()))
+          if (is_number_type(*argument.type()))
             found.insert(argument.name());
     return found;
   }();

@@ -1,5 +1,6 @@
 #include "trace/block.h"
 
+#include "program/nodes.h"
 #include "trace/ancestry.h"
 #include "trace/scope.h"
 
@@ -8,12 +9,6 @@
 namespace tracehost::trace {
 
 namespace tracer = torch::jit::tracer;
-
-namespace {
-
-const auto kKeep = c10::Symbol::fromQualString("tracehost::keep");
-
-} // namespace
 
 void Scope::made_in_block(const at::Tensor &t) {
   jit::Value *value = tracer::getTracingState()->getValue(t);
@@ -44,8 +39,7 @@ void Scope::check_not_of_block(const at::Tensor &t) {
 void Scope::keep(jit::Value *random) {
   if (!blocks)
     return randoms.push_back(random);
-  auto *graph = random->owningGraph();
-  graph->insertNode(graph->create(kKeep, {random}, 0));
+  insert_op(*random->owningGraph(), "tracehost::keep", {random}, 0);
 }
 
 void Scope::enter_fake_tensors() {
@@ -79,6 +73,13 @@ jit::Value *value_of(const at::Tensor &t) {
 void bind(const at::Tensor &t, jit::Value *value) {
   tracer::getTracingState()->setValue(t, value);
   value->setType(c10::TensorType::get()); // setValue has taken this tensor's for each call's
+}
+
+jit::Node *record_op(const std::string &op, c10::ArrayRef<jit::Value *> inputs,
+                     std::size_t outputs) {
+  jit::Node *node = insert_op(*tracer::getTracingState()->graph, op, inputs, outputs);
+  tracer::recordSourceLocation(node);
+  return node;
 }
 
 void may_be_another(const at::Tensor &t, const at::Tensor &original) {
@@ -144,27 +145,22 @@ void Scope::take_block(jit::Node *node, std::size_t taken) {
   });
 }
 
-static void settle_kept(jit::Block &block, const std::unordered_set<const jit::Value *> &returned) {
-  for (auto it = block.nodes().begin(); it != block.nodes().end();) {
-    jit::Node *node = *it++;
-    for (jit::Block *inner : node->blocks())
-      settle_kept(*inner, returned);
-    if (node->kind() == kKeep && returned.contains(node->input()))
-      node->destroy();
-  }
-}
-
 void settle_kept(jit::Graph &graph) {
+  static const auto keep = c10::Symbol::fromQualString("tracehost::keep");
   const std::vector<const jit::Value *> outputs(graph.outputs().begin(), graph.outputs().end());
-  settle_kept(*graph.block(), ancestry(outputs));
+  const auto returned = ancestry(outputs);
+  each_node(graph.block(), [&](jit::Node *node) {
+    if (node->kind() == keep && returned.contains(node->input()))
+      node->destroy();
+  });
 }
 
 void note_made_in_block(const at::Tensor &t) { current->made_in_block(t); }
 void check_not_of_block(const at::Tensor &t) { current->check_not_of_block(t); }
 Site left_behind() { return current->left_behind(); }
 void forgive_rejection() { current->forgive_rejection(); }
-std::string first_effect() { return current->first_effect(); }
-void set_first_effect(std::string effect) { current->set_first_effect(std::move(effect)); }
+std::string first_effect() { return current->effect; }
+void set_first_effect(std::string effect) { current->effect = std::move(effect); }
 void forgive_failure() { current->raised.clear(); }
 void note_raised() { current->note_raise(); }
 

@@ -8,6 +8,7 @@
 #include <torch/csrc/jit/ir/ir.h>
 
 #include <memory>
+#include <string>
 #include <unordered_map>
 
 /// What staging/ needs of a trace under way, to put blocks into its graph.
@@ -24,6 +25,9 @@ void set_inexact(torch::jit::Value *value);
 /// `t` may be, in eager, the same tensor that went into a staged block. So an op may change its
 /// values, but not its sizes and history. In this call, `t` is `original` in eager.
 void may_be_another(const at::Tensor &t, const at::Tensor &original);
+/// A new node of that op in the trace's graph, of the user's line. Requires: recording().
+torch::jit::Node *record_op(const std::string &op, c10::ArrayRef<torch::jit::Value *> inputs,
+                            std::size_t outputs = 1);
 /// A node with blocks is about to be destroyed.
 void forget(torch::jit::Node *node);
 /// What block `taken` of the node has comes before the node, and the node is destroyed. Tensors
@@ -72,7 +76,7 @@ public:
 private:
   std::shared_ptr<void> state_;
   torch::jit::Node *before_; ///< the insert point
-  ModeRecord modes_;
+  ThreadModes modes_;
 };
 
 /// Ops run without data while this lives: a branch that is not taken, a loop's body. They nest.
@@ -81,8 +85,6 @@ class OnStandIns {
 public:
   OnStandIns();
   ~OnStandIns();
-  OnStandIns(const OnStandIns &) = delete;
-  OnStandIns &operator=(const OnStandIns &) = delete;
   /// The tensors with data that ops met since the outermost one began, by their values; lists; and
   /// the traced sizes of the trace.
   std::unordered_map<torch::jit::Value *, c10::IValue> met() const;

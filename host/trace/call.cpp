@@ -24,12 +24,12 @@ void Scope::record_call(c10::intrusive_ptr<Callback> callback,
   std::vector<jit::Value *> values;
   for (const at::Tensor &t : inputs)
     values.push_back(state->getValue(t));
-  const auto results = insert_call(*state->graph, callback, values);
-  tracer::recordSourceLocation(call_of(*results.node));
+  jit::Node *results = insert_call(*state->graph, callback, values);
+  tracer::recordSourceLocation(results->input()->node());
   for (std::size_t i = 0; i < outputs.size(); ++i) {
-    state->setValue(outputs[i], results.values[i]);
+    state->setValue(outputs[i], results->output(i));
     if (!callback->results[i].is_exact() && outputs[i].dim() > 0)
-      inexact.insert(results.values[i]);
+      inexact.insert(results->output(i));
   }
   if (dynamic_sizes)
     dynamic_sizes->after(outputs);

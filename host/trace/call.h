@@ -22,13 +22,11 @@ class Called {
 public:
   Called();
   ~Called();
-  Called(const Called &) = delete;
-  Called &operator=(const Called &) = delete;
 
 private:
   class Scope *scope_;
   Paused paused_;
-  HookOff off_;
+  InstalledHook off_{nullptr};
 };
 
 /// Records a call that has run. `outputs` are tensors that nothing else refers to. Requires:

@@ -6,7 +6,6 @@
 #include "trace/tracer.h"
 
 #include <functional>
-#include <memory>
 #include <optional>
 #include <set>
 #include <string>

@@ -63,8 +63,7 @@ std::int64_t DynamicSizes::index(const at::Tensor &size) {
     if (leaves_of(value))
       index_reads_.push_back({value, frontend_.here()});
   }
-  const PausedWithData paused;
-  return size.item().toLong();
+  return integer_now(size);
 }
 
 std::int64_t DynamicSizes::specialize(const at::Tensor &size, const std::string &why) {
@@ -73,17 +72,12 @@ std::int64_t DynamicSizes::specialize(const at::Tensor &size, const std::string 
     advance();
     specialize_value(value, why, frontend_.here());
   }
-  const PausedWithData paused;
-  return size.item().toLong();
+  return integer_now(size);
 }
 
 bool DynamicSizes::truth(const at::Tensor &t) {
   settle();
-  bool actual = false;
-  {
-    const PausedWithData paused;
-    actual = t.item().toLong() != 0;
-  }
+  const bool actual = integer_now(t) != 0;
   jit::Value *value = value_of(t);
   if (!value)
     return actual;

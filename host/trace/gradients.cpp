@@ -116,45 +116,40 @@ void Gradients::has_run() {
     const bool arrived = grad.defined() && (grad.unsafeGetTensorImpl() != leaf.grad ||
                                             version_of(grad) != leaf.version);
     if (arrived)
-      sure_.insert(leaf.tensor.unsafeGetTensorImpl());
+      met(leaf.tensor).sure = true;
   }
   leaves_.clear();
 }
 
-void Gradients::met(const at::Tensor &t) {
-  before_.emplace(t.unsafeGetTensorImpl(), std::pair(t, grad_state(t)));
+Gradients::Known &Gradients::met(const at::Tensor &t) {
+  return known_.try_emplace(t.unsafeGetTensorImpl(), Known{t, grad_state(t)}).first->second;
 }
 
 bool Gradients::read(const at::Tensor &t) {
-  met(t);
-  if (!sure_.contains(t.unsafeGetTensorImpl()))
-    read_.insert(t.unsafeGetTensorImpl());
-  const at::Tensor &grad = grad_of(t);
-  const auto found = grads_.find(t.unsafeGetTensorImpl());
-  return found == grads_.end() || found->second != grad.unsafeGetTensorImpl();
+  Known &known = met(t);
+  known.read |= !known.sure;
+  return known.grad != grad_of(t).unsafeGetTensorImpl();
 }
 
-void Gradients::is_known(const at::Tensor &t) {
-  grads_.insert_or_assign(t.unsafeGetTensorImpl(), grad_of(t).unsafeGetTensorImpl());
-}
+void Gradients::is_known(const at::Tensor &t) { met(t).grad = grad_of(t).unsafeGetTensorImpl(); }
 
 void Gradients::wrote(const at::Tensor &t) {
-  met(t); // whose address stays its own
-  sure_.insert(t.unsafeGetTensorImpl());
+  met(t).sure = true;
   is_known(t);
 }
 
 std::vector<std::pair<at::Tensor, GradState>> Gradients::assumed() const {
   std::vector<std::pair<at::Tensor, GradState>> result;
-  for (const Impl t : read_)
-    result.push_back(before_.at(t));
+  for (const auto &[impl, known] : known_)
+    if (known.read)
+      result.emplace_back(known.tensor, known.before);
   return result;
 }
 
 /// Whether restoring the `.grad`s of leaves is enough to undo the call. If so, the `.grad`s are
 /// saved.
 bool Scope::can_be_taken_back(const EngineCall &call) {
-  if (!effect_.empty())
+  if (!effect.empty())
     return false;
   std::unordered_set<const Node *>
       outside; // of graphs from before the body, whose buffers it frees
@@ -242,10 +237,9 @@ void Scope::read_grad(const at::Tensor &t) {
   jit::Value *value = state->getValue(t);
   const bool is_new = gradients.read(t);
   const at::Tensor &grad = grad_of(t);
-  jit::Node *node = nullptr;
   if (!grad.defined()) {
     if (gradients.runs())
-      node = insert_expect_no_grad(*state->graph, value);
+      record_op("tracehost::expect_no_grad", {value}, 0);
   } else if (grad_state(t) == GradState::other) {
     reject_here(fmt::format("the body reads a .grad which is sparse, or of another dtype or shape "
                             "than its tensor ({}),",
@@ -253,7 +247,8 @@ void Scope::read_grad(const at::Tensor &t) {
                 "Read it outside of the function.");
   } else if (is_new || !state->hasValue(grad)) {
     check_reached_by_grad_alone(grad);
-    node = insert_read_grad(*state->graph, value, grad.requires_grad());
+    jit::Value *requires_grad = state->graph->insertConstant(grad.requires_grad());
+    jit::Node *node = record_op("tracehost::read_grad", {value, requires_grad});
     if (!gradients.is_sure(t))
       note_outside(grad);
     state->setValue(grad, node->output());
@@ -263,8 +258,6 @@ void Scope::read_grad(const at::Tensor &t) {
     if (dynamic_sizes)
       dynamic_sizes->after({grad});
   }
-  if (node)
-    tracer::recordSourceLocation(node);
 }
 
 /// At a later call another tensor may be passed, or be at that path, than the gradient.
@@ -287,13 +280,9 @@ void Scope::written_grad(const at::Tensor &t) {
   else
     saves_.grad(*state->graph, t, state->getValue(t));
   gradients.wrote(t);
-  tracer::recordSourceLocation(insert_set_grad(*state->graph, state->getValue(t),
-                                               grad.defined() ? state->getValue(grad) : nullptr));
-}
-
-void Scope::retained_grad(const at::Tensor &t) {
-  const auto &state = tracer::getTracingState();
-  tracer::recordSourceLocation(insert_retain_grad(*state->graph, value_of(t)));
+  jit::Value *to =
+      grad.defined() ? state->getValue(grad) : state->graph->insertConstant(c10::IValue());
+  record_op("tracehost::set_grad", {state->getValue(t), to}, 0);
 }
 
 void Scope::note_grads() {
@@ -311,6 +300,6 @@ void record_engine_call(const EngineCall &call, const Tensors &results) {
 void read_grad(const at::Tensor &t) { current->read_grad(t); }
 void meet(const at::Tensor &t) { current->know(t); }
 void written_grad(const at::Tensor &t) { current->written_grad(t); }
-void retained_grad(const at::Tensor &t) { current->retained_grad(t); }
+void retained_grad(const at::Tensor &t) { record_op("tracehost::retain_grad", {value_of(t)}, 0); }
 
 } // namespace tracehost::trace

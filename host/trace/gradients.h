@@ -43,24 +43,26 @@ public:
   /// Tensors whose gradient the body read, with what it was before the call.
   std::vector<std::pair<at::Tensor, GradState>> assumed() const;
   /// Whether the body has given `t` the `.grad` that it has, or added to it.
-  bool is_sure(const at::Tensor &t) const { return sure_.contains(t.unsafeGetTensorImpl()); }
+  bool is_sure(const at::Tensor &t) { return met(t).sure; }
 
 private:
-  void met(const at::Tensor &t);
+  struct Known {
+    at::Tensor tensor;
+    GradState before;  ///< the call
+    bool sure = false; ///< has a gradient, or none, for any state before the call
+    bool read = false; ///< while it was not sure
+    const c10::TensorImpl *grad = nullptr; ///< what the graph has; the tracer keeps its address
+  };
+  Known &met(const at::Tensor &t);
 
   struct Leaf {
     at::Tensor tensor;
     const c10::TensorImpl *grad; ///< before the engine ran
     std::int64_t version;
   };
-  using Impl = const c10::TensorImpl *;
   std::vector<Leaf> leaves_; ///< that the engine may reach, while it runs
   int runs_ = 0;
-  std::unordered_map<Impl, std::pair<at::Tensor, GradState>> before_; ///< the call
-  std::unordered_set<Impl> sure_; ///< have a gradient, or none, for any state before the call
-  std::unordered_set<Impl> read_;
-  /// Of tensors, what the graph has as their gradient; the tracer keeps its address from reuse.
-  std::unordered_map<Impl, Impl> grads_;
+  std::unordered_map<const c10::TensorImpl *, Known> known_;
 };
 
 /// Makes the tensors of `call` known to the trace, and brings its modes up to date. Raises for a

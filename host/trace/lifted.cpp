@@ -42,22 +42,19 @@ void Scope::outside(const c10::OperatorHandle &op, const jit::Stack &stack) {
   }
   if (witness_)
     witness_->before_lifted(op, stack);
-  const auto count = op.schema().arguments().size();
-  each_tensor(
-      c10::ArrayRef<c10::IValue>(stack).slice(stack.size() - count), [&](const at::Tensor &t) {
-        if (!is_traced(t))
-          return;
-        if (is_traced_size(t))
-          specialize_size(t, "a size in init_scope");
-        else
-          reject(
-              Rejection::trace,
-              fmt::format("a traced tensor is used in init_scope ({}) at {}: the block runs once, "
-                          "at the trace, and such a tensor has another value at each call. Use "
-                          "there what does not depend on the arguments' values (shape, dtype and "
-                          "device are fine), or move this out of the block.",
-                          op.schema().name(), text(here())));
-      });
+  each_tensor(arguments_of(op, stack), [&](const at::Tensor &t) {
+    if (!is_traced(t))
+      return;
+    if (is_traced_size(t))
+      specialize_size(t, "a size in init_scope");
+    else
+      reject(Rejection::trace,
+             fmt::format("a traced tensor is used in init_scope ({}) at {}: the block runs once, "
+                         "at the trace, and such a tensor has another value at each call. Use "
+                         "there what does not depend on the arguments' values (shape, dtype and "
+                         "device are fine), or move this out of the block.",
+                         op.schema().name(), text(here())));
+  });
 }
 
 std::uint64_t enter_lifted() {

@@ -3,7 +3,6 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
-#include <memory>
 
 /// A block of the body that is lifted out of the trace: it runs once, at the trace, eagerly, under
 /// the modes that the call itself had, and nothing in it is recorded.

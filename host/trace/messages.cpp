@@ -1,5 +1,6 @@
 #include "trace/messages.h"
 
+#include "program/nodes.h"
 #include "program/numbers.h"
 #include "trace/numbers.h"
 #include "trace/scope.h"
@@ -16,14 +17,6 @@ namespace tracehost::trace {
 namespace tracer = torch::jit::tracer;
 
 namespace {
-
-/// Whether each run that comes to the insert point has run the block of `value`.
-bool is_visible(const jit::Graph &graph, const jit::Value *value) {
-  const jit::Block *block = const_cast<jit::Graph &>(graph).insertPoint()->owningBlock();
-  while (block && block != value->node()->owningBlock())
-    block = block->owningNode() ? block->owningNode()->owningBlock() : nullptr;
-  return block;
-}
 
 /// Whether a number of this kind has a text for `spec`. `kind`: as at the trace.
 bool has_text(NumberKind kind, std::string_view spec) {
@@ -67,7 +60,7 @@ jit::Value *insert_message(jit::Graph &graph, const std::string &message) {
     const std::string_view whole(&*at->begin()->first, static_cast<std::size_t>(at->length()));
     add_plain(rest.substr(0, static_cast<std::size_t>(whole.data() - rest.data())));
     rest.remove_prefix(static_cast<std::size_t>(whole.data() - rest.data()) + whole.size());
-    if (text && is_visible(graph, text)) {
+    if (text && graph.insertPoint()->isDominatedBy(text->node())) {
       pattern += "{}";
       texts.push_back(text);
     } else {
@@ -78,9 +71,7 @@ jit::Value *insert_message(jit::Graph &graph, const std::string &message) {
     return graph.insertConstant(message.empty() ? message : pattern + std::string(rest));
   add_plain(rest);
   texts.front() = graph.insertConstant(pattern);
-  jit::Node *made =
-      graph.insertNode(graph.create(c10::Symbol::fromQualString("aten::format"), texts));
-  return made->output()->setType(c10::StringType::get());
+  return insert_op(graph, "aten::format", texts, 1)->output()->setType(c10::StringType::get());
 }
 
 } // namespace tracehost::trace

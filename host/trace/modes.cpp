@@ -6,55 +6,46 @@
 
 namespace tracehost::trace {
 
-ModeRecord ModeRecord::now() {
-  ModeRecord r;
-  r.grad_ = at::GradMode::is_enabled();
-  r.inference_ = c10::InferenceMode::is_enabled();
-  r.autocasts_ = autocasts_now();
-  r.cache_ = at::autocast::is_autocast_cache_enabled();
-  r.regions_ = autocast_regions();
-  return r;
+ThreadModes ThreadModes::now() {
+  return {at::GradMode::is_enabled(), c10::InferenceMode::is_enabled(), autocasts_now(),
+          at::autocast::is_autocast_cache_enabled(), autocast_regions()};
 }
 
-bool ModeRecord::is_now() const {
-  return grad_ == at::GradMode::is_enabled() && left_switched().empty();
+bool ThreadModes::is_now() const {
+  return grad == at::GradMode::is_enabled() && left_switched().empty();
 }
 
-void ModeRecord::record_changes(int depth) {
-  const ModeRecord now = ModeRecord::now();
+void ThreadModes::record_changes(int depth) {
+  const ThreadModes now = ThreadModes::now();
   const auto &graph = torch::jit::tracer::getTracingState()->graph;
   if (depth == 0) { // inside autocast's own kernels the mode looks off
-    if (now.regions_ != regions_ || now.cache_ != cache_)
-      insert_autocast_regions(*graph, now.regions_ - regions_, now.cache_);
-    insert_autocasts(*graph, autocasts_, now.autocasts_);
-    autocasts_ = now.autocasts_;
-    cache_ = now.cache_;
-    regions_ = now.regions_;
+    if (now.regions != regions || now.cache != cache)
+      insert_autocast_regions(*graph, now.regions - regions, now.cache);
+    insert_autocasts(*graph, autocasts, now.autocasts);
+    autocasts = now.autocasts;
+    cache = now.cache;
+    regions = now.regions;
   }
-  if (now.inference_ != inference_) {
-    insert_inference_mode(*graph, now.inference_);
-    inference_ = now.inference_;
-    grad_ = !now.inference_; // goes with it
+  if (now.inference != inference) {
+    insert_inference_mode(*graph, now.inference);
+    inference = now.inference;
+    grad = !now.inference; // goes with it
   }
-  if (now.grad_ != grad_) {
-    auto *on = graph->insertConstant(now.grad_);
+  if (now.grad != grad) {
+    auto *on = graph->insertConstant(now.grad);
     graph->insertNode(
         graph->create(c10::Symbol::fromQualString("aten::set_grad_enabled"), {on}, 0));
-    grad_ = now.grad_;
+    grad = now.grad;
   }
 }
 
-std::string ModeRecord::left_switched() const {
-  if (c10::InferenceMode::is_enabled() != inference_)
+std::string ThreadModes::left_switched() const {
+  if (c10::InferenceMode::is_enabled() != inference)
     return "inference mode is switched for what comes after";
-  if (autocasts_ != autocasts_now() || cache_ != at::autocast::is_autocast_cache_enabled() ||
-      regions_ != autocast_regions())
+  if (autocasts != autocasts_now() || cache != at::autocast::is_autocast_cache_enabled() ||
+      regions != autocast_regions())
     return "autocast is switched for what comes after";
   return {};
-}
-
-ThreadModes ThreadModes::now() {
-  return {at::GradMode::is_enabled(), c10::InferenceMode::is_enabled(), autocasts_now()};
 }
 
 ModesOfCall::ModesOfCall(Frontend &frontend, const ThreadModes &of_call, bool with_data)
@@ -75,10 +66,6 @@ ModesOfCall::~ModesOfCall() {
   set_autocasts(before_.autocasts);
   forget_casts(frontend_);
 }
-
-OwnCasts::OwnCasts(Frontend &frontend) : frontend_(frontend) { forget_casts(frontend_); }
-
-OwnCasts::~OwnCasts() { forget_casts(frontend_); }
 
 void forget_casts(Frontend &frontend) { frontend.blocking(at::autocast::clear_cache); }
 

@@ -12,11 +12,16 @@
 
 namespace tracehost::trace {
 
-/// The modes as the graph has them so far: what its nodes up to here, run in order, would leave
-/// set.
-class ModeRecord {
-public:
-  static ModeRecord now();
+/// The modes of a thread that code can switch in a block. Those of a graph so far are what its
+/// nodes up to here, run in order, would leave set.
+struct ThreadModes {
+  bool grad = true;
+  bool inference = false;
+  Autocasts autocasts;
+  bool cache = true; ///< autocast's, of cast weights
+  int regions = 0;   ///< of autocast
+
+  static ThreadModes now();
   /// Whether the thread's modes are these.
   bool is_now() const;
   /// Inserts at the graph's insert point what the thread's modes differ in from those that the
@@ -25,22 +30,6 @@ public:
   /// At the end of a body that began with these modes: what it has left switched, which a graph may
   /// not; a sentence without a full stop, or "".
   std::string left_switched() const;
-
-private:
-  bool grad_ = true;
-  bool inference_ = false;
-  Autocasts autocasts_;
-  bool cache_ = true; ///< autocast's, of cast weights
-  int regions_ = 0;   ///< of autocast
-};
-
-/// The modes of a thread that code can switch in a block.
-struct ThreadModes {
-  bool grad = true;
-  bool inference = false;
-  Autocasts autocasts;
-
-  static ThreadModes now();
 };
 
 /// Puts the modes back for a block to those that a call was made under; with `with_data`, its ops
@@ -49,8 +38,6 @@ class ModesOfCall {
 public:
   ModesOfCall(Frontend &frontend, const ThreadModes &of_call, bool with_data);
   ~ModesOfCall();
-  ModesOfCall(const ModesOfCall &) = delete;
-  ModesOfCall &operator=(const ModesOfCall &) = delete;
 
   /// Those of the call stay: what had switched them has ended meanwhile.
   void stay() { before_ = of_call_; }
@@ -64,20 +51,10 @@ private:
 };
 
 /// autocast remembers casts of weights until its outermost region ends. Those from before the trace
-/// are unknown to the tracer, and those of the trace to what comes after it: neither is used.
-/// forget_casts() where those that a block has recorded end to be known, and around a call of
+/// are unknown to the tracer, and those of the trace to what comes after it: neither is used. Casts
+/// are also forgotten where those that a block has recorded end to be known, and around a call of
 /// Python, of which nothing is recorded.
-class OwnCasts {
-public:
-  explicit OwnCasts(Frontend &frontend);
-  ~OwnCasts();
-  OwnCasts(const OwnCasts &) = delete;
-  OwnCasts &operator=(const OwnCasts &) = delete;
-
-private:
-  Frontend &frontend_;
-};
-
+///
 /// autocast holds the lock of its casts while it casts a weight, and the tracer asks the front end
 /// for the line of that cast. So a thread that waits for autocast's lock must not hold the front
 /// end's.

@@ -8,7 +8,6 @@
 #include "trace/op_traits.h"
 
 #include <ATen/ops/empty.h>
-#include <ATen/ops/empty_strided.h>
 #include <c10/util/Exception.h>
 #include <torch/csrc/jit/ir/constants.h>
 #include <torch/csrc/jit/runtime/operator.h>
@@ -24,28 +23,6 @@ namespace {
 
 /// Computed from sizes alone; everything else is a fake tensor.
 bool is_real(const at::Tensor &t) { return !shapes::is_fake_tensor(t) && !t.is_meta(); }
-
-/// Calls `f` with each tensor of `value`, which it may replace.
-template <class F> void each_tensor(c10::IValue &value, const F &f) {
-  if (value.isTensor()) {
-    if (value.toTensor().defined())
-      value = f(value.toTensor());
-  } else if (value.isTensorList()) {
-    auto list = value.toTensorList().copy();
-    for (std::size_t i = 0; i < list.size(); ++i)
-      if (const at::Tensor t = list.get(i); t.defined())
-        list.set(i, f(t));
-    value = list;
-  } else if (value.isList() && !value.isIntList() && !value.isBoolList() && !value.isDoubleList()) {
-    auto list = value.toList().copy();
-    for (std::size_t i = 0; i < list.size(); ++i) {
-      c10::IValue item = list.get(i);
-      each_tensor(item, f);
-      list.set(i, item);
-    }
-    value = list;
-  }
-}
 
 std::string first_line(const std::string &text) { return text.substr(0, text.find('\n')); }
 
@@ -73,11 +50,9 @@ at::Tensor NodeRunner::fake_tensor(const at::Tensor &t, c10::IntArrayRef sizes) 
 }
 
 c10::IValue NodeRunner::constant(const jit::Value *value) {
-  c10::IValue result = jit::toIValue(value).value_or(c10::IValue());
-  each_tensor(result, [](const at::Tensor &t) {
+  return shapes::replaced(jit::toIValue(value).value_or(c10::IValue()), [](const at::Tensor &t) {
     return t.unsafeGetTensorImpl()->is_wrapped_number() ? t : fake_tensor(t, t.sizes());
   });
-  return result;
 }
 
 NodeRunner::NodeRunner(jit::Node *node) : node_(node) {
@@ -147,9 +122,8 @@ NodeRunner::Verdict NodeRunner::gradients(std::vector<c10::IValue> &inputs,
                                           std::vector<c10::IValue> &outputs) {
   if (node_->outputs().empty())
     return Verdict::done;
-  const bool read = inputs[0].isTensor();
-  outputs = {read ? inputs[0] : inputs[1]};
-  each_tensor(outputs[0], [](const at::Tensor &t) { return fake_tensor(t, t.sizes()); });
+  outputs = {shapes::replaced(inputs[inputs[0].isTensor() ? 0 : 1],
+                              [](const at::Tensor &t) { return fake_tensor(t, t.sizes()); })};
   return Verdict::done;
 }
 
@@ -198,7 +172,7 @@ NodeRunner::Verdict NodeRunner::operation(std::vector<c10::IValue> inputs,
   }
   bool any = false, all_real = true;
   for (c10::IValue &input : inputs)
-    each_tensor(input, [&](const at::Tensor &t) {
+    input = shapes::replaced(input, [&](const at::Tensor &t) {
       any = true;
       all_real &= is_real(t);
       return t;

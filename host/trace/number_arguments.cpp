@@ -1,3 +1,4 @@
+#include "program/ops.h"
 #include "trace/ancestry.h"
 #include "trace/numbers.h"
 #include "trace/scope.h"
@@ -7,7 +8,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstring>
 #include <string_view>
 #include <unordered_set>
 #include <utility>
@@ -33,12 +33,11 @@ namespace tracer = torch::jit::tracer;
 
 namespace {
 
-const auto kScalarImplicit = c10::Symbol::fromQualString("aten::ScalarImplicit");
-
 /// Whether libtorch's argument parser has made the node of `tensor`, for an op's argument.
 bool is_parsed(const jit::Node &node, const jit::Value *tensor) {
   const auto kind = node.kind();
-  return (kind == c10::aten::Int || kind == c10::aten::Float || kind == kScalarImplicit) &&
+  return (kind == c10::aten::Int || kind == c10::aten::Float ||
+          kind == c10::aten::ScalarImplicit) &&
          node.inputs().size() == 1 && node.inputs()[0] == tensor;
 }
 
@@ -67,16 +66,6 @@ bool is_size_argument(const c10::FunctionSchema &schema, std::size_t i) {
          name == "aten::arange" || name == "aten::range";
 }
 
-/// Of one type, and equal to the bit.
-bool same_number(const c10::IValue &a, const c10::IValue &b) {
-  if (a.isDouble() && b.isDouble()) {
-    const double x = a.toDouble(), y = b.toDouble();
-    return std::memcmp(&x, &y, sizeof x) == 0;
-  }
-  return (a.isInt() && b.isInt() && a.toInt() == b.toInt()) ||
-         (a.isBool() && b.isBool() && a.toBool() == b.toBool());
-}
-
 /// A number among a node's inputs: an input itself, or an element of one.
 struct Place {
   std::size_t input;
@@ -100,11 +89,11 @@ std::vector<Place> places_of(const jit::Node &node, const c10::IValue &number) {
   std::vector<Place> found;
   for (std::size_t i = 0; i < node.inputs().size(); ++i) {
     const jit::Value *input = node.inputs()[i];
-    if (const auto constant = jit::toIValue(input); constant && same_number(*constant, number))
+    if (const auto constant = jit::toIValue(input); constant && is_number(*constant, number))
       found.push_back({i, -1});
     const auto items = numbers_in(input);
     for (std::size_t e = 0; e < items.size(); ++e)
-      if (same_number(items[e], number))
+      if (is_number(items[e], number))
         found.push_back({i, static_cast<int>(e)});
   }
   return found;
@@ -164,12 +153,10 @@ void Scope::cast_number(jit::Stack &stack) {
 /// tensor. So a number raises here, unless the op is one of kTakeNumbers and has a tensor too.
 void Scope::check_numbers(const c10::OperatorHandle &op, const jit::Stack &stack) {
   bool number = false, tensor = false;
-  each_tensor(
-      c10::ArrayRef<c10::IValue>(stack).slice(stack.size() - op.schema().arguments().size()),
-      [&](const at::Tensor &t) {
-        settle_kind(t);
-        (is_traced_number(t) ? number : tensor) = true;
-      });
+  each_tensor(arguments_of(op, stack), [&](const at::Tensor &t) {
+    settle_kind(t);
+    (is_traced_number(t) ? number : tensor) = true;
+  });
   std::string_view name = op.schema().name();
   if (!number || !name.starts_with("aten::"))
     return;
@@ -187,13 +174,9 @@ void Scope::check_numbers(const c10::OperatorHandle &op, const jit::Stack &stack
 }
 
 bool Scope::reads_number(const c10::OperatorHandle &op, const jit::Stack &stack) {
-  const std::string_view name = op.schema().name();
-  if ((name != "aten::item" && name != "aten::_local_scalar_dense" && name != "aten::is_nonzero") ||
-      !is_traced_number(stack.back().toTensor()))
+  if (!traits(op).is_item || !is_traced_number(stack.back().toTensor()))
     return false;
   const at::Tensor &t = stack.back().toTensor();
-  if (name == "aten::is_nonzero")
-    return false;
   if (shapes::is_fake_tensor(t))
     reject_number(t, "as an argument of an op, where it has no value: in a branch or loop that is "
                      "staged, or in a trace from specs");
@@ -203,8 +186,7 @@ bool Scope::reads_number(const c10::OperatorHandle &op, const jit::Stack &stack)
 
 /// A float that C code reads from a tensor, as eager's argument parser does.
 bool Scope::reads_float(const c10::OperatorHandle &op, const jit::Stack &stack) {
-  const std::string_view name = op.schema().name();
-  if (name != "aten::item" && name != "aten::_local_scalar_dense")
+  if (!traits(op).is_item)
     return false;
   const at::Tensor t = stack.back().toTensor();
   if (without_data() || shapes::is_fake_tensor(t) || t.layout() != at::kStrided || t.numel() != 1 ||
@@ -262,7 +244,7 @@ void Scope::take_constants(const c10::OperatorHandle &op, std::vector<NumberRead
     std::vector<NumberRead> equal;
     const c10::IValue value = reads.front().value;
     std::erase_if(reads, [&](const NumberRead &read) {
-      const bool same = same_number(read.value, value);
+      const bool same = is_number(read.value, value);
       if (same)
         equal.push_back(read);
       return same;

@@ -1,7 +1,10 @@
 #include "trace/numbers.h"
 
+#include "program/nodes.h"
 #include "program/ops.h"
+#include "program/passes.h"
 #include "shapes/fake_tensor.h"
+#include "trace/block.h"
 #include "trace/lifted.h"
 #include "trace/scope.h"
 
@@ -10,6 +13,7 @@
 
 #include <fmt/format.h>
 
+#include <array>
 #include <bit>
 
 namespace tracehost::trace {
@@ -32,22 +36,7 @@ c10::TypePtr type_of(NumberKind kind) {
   }
 }
 
-at::ScalarType dtype_of(NumberKind kind) {
-  switch (kind) {
-  case NumberKind::boolean:
-    return at::kBool;
-  case NumberKind::integer:
-    return at::kLong;
-  default:
-    return at::kDouble;
-  }
-}
-
-NumberKind kind_of(const c10::IValue &value) {
-  return value.isBool()  ? NumberKind::boolean
-         : value.isInt() ? NumberKind::integer
-                         : NumberKind::real;
-}
+constexpr std::array kDtypes{at::kBool, at::kLong, at::kDouble}; ///< by NumberKind
 
 /// The scalar that a 0-dim tensor was made of; null: it was made of none.
 jit::Value *scalar_behind(jit::Value *tensor) {
@@ -70,13 +59,11 @@ jit::Value *scalar_of(const at::Tensor &number) {
 /// The traced number that `scalar` is, with its value in this call, or none.
 at::Tensor number(jit::Value *scalar, NumberKind kind, const std::optional<c10::IValue> &value) {
   scalar->setType(type_of(kind));
-  jit::Graph &graph = *scalar->owningGraph();
-  jit::Node *node = graph.insertNode(graph.create(kTensor, {scalar}));
-  tracer::recordSourceLocation(node);
+  jit::Node *node = record_op("tracehost::py_tensor", {scalar});
   at::Tensor result;
   {
     const PausedWithData paused;
-    const auto dtype = dtype_of(kind);
+    const auto dtype = kDtypes[static_cast<std::size_t>(kind)];
     result = value ? at::scalar_tensor(value->toScalar(), at::TensorOptions(dtype))
                    : shapes::contiguous_fake_tensor({}, dtype, at::kCPU);
   }
@@ -89,11 +76,7 @@ at::Tensor number(jit::Value *scalar, NumberKind kind, const std::optional<c10::
 
 jit::Value *number_constant(jit::Graph &graph, const c10::IValue &number) {
   jit::Value *value = graph.insertConstant(number);
-  if (!number.isBool())
-    return value;
-  const auto symbol = c10::Symbol::fromQualString("tracehost::number");
-  value = graph.insertNode(graph.create(symbol, {value}))->output();
-  return value->setType(c10::NumberType::get());
+  return number.isBool() ? insert_truth(graph, value) : value;
 }
 
 std::optional<NumberKind> number_kind(at::ScalarType dtype) {
@@ -110,39 +93,23 @@ bool is_traced_number(const at::Tensor &t) {
          state->hasValue(t) && state->getValue(t)->node()->kind() == kTensor;
 }
 
+static at::Tensor item_of(const at::Tensor &t, bool without_data) {
+  jit::Node *node = record_op("aten::item", {tracer::getTracingState()->getValue(t)});
+  return number(node->output(), *number_kind(t.scalar_type()),
+                without_data ? std::nullopt : value_of_number(t));
+}
+
 at::Tensor read_number(const at::Tensor &t) {
   current->know(t);
-  const NumberKind kind = *number_kind(t.scalar_type());
-  const bool no_data = current->without_data() || shapes::is_fake_tensor(t);
   if (!shapes::is_fake_tensor(t))
     current->meet(t);
   current->record_modes();
-  jit::Graph &graph = *tracer::getTracingState()->graph;
-  jit::Value *value = tracer::getTracingState()->getValue(t);
-  jit::Node *node = graph.insertNode(graph.create(c10::aten::item, {value}));
-  tracer::recordSourceLocation(node);
-  std::optional<c10::IValue> actual;
-  if (!no_data) {
-    const PausedWithData paused;
-    actual = c10::IValue(t.item());
-  }
-  return number(node->output(), kind, actual);
+  return item_of(t, current->without_data());
 }
 
 at::Tensor number_of_slot(const at::Tensor &t) {
   current->know(t);
-  return current->head().add([&] {
-    jit::Graph &graph = *tracer::getTracingState()->graph;
-    jit::Value *input = tracer::getTracingState()->getValue(t);
-    jit::Node *node = graph.insertNode(graph.create(c10::aten::item, {input}));
-    tracer::recordSourceLocation(node);
-    c10::IValue value;
-    {
-      const PausedWithData paused;
-      value = c10::IValue(t.item());
-    }
-    return number(node->output(), *number_kind(t.scalar_type()), value);
-  });
+  return current->head().add([&] { return item_of(t, false); });
 }
 
 void keep_known(const at::Tensor &number) { current->keep_known(number); }
@@ -165,8 +132,6 @@ bool can_be_checked(const at::Tensor &number) {
 namespace {
 
 at::Tensor size_read(const at::Tensor &t, jit::Node *node, std::int64_t actual) {
-  tracer::recordSourceLocation(node);
-  tracer::getTracingState()->graph->insertNode(node);
   const bool no_data = shapes::is_fake_tensor(t);
   if (!no_data)
     current->meet(t);
@@ -177,16 +142,14 @@ at::Tensor size_read(const at::Tensor &t, jit::Node *node, std::int64_t actual) 
 } // namespace
 
 at::Tensor read_size(const at::Tensor &t, std::int64_t dimension) {
-  jit::Graph &graph = *tracer::getTracingState()->graph;
   jit::Value *value = tracer::getTracingState()->getValue(t);
-  return size_read(t, graph.create(c10::aten::size, {value, graph.insertConstant(dimension)}),
-                   t.size(dimension));
+  jit::Value *which = value->owningGraph()->insertConstant(dimension);
+  return size_read(t, record_op("aten::size", {value, which}), t.size(dimension));
 }
 
 at::Tensor read_numel(const at::Tensor &t) {
-  jit::Graph &graph = *tracer::getTracingState()->graph;
   jit::Value *value = tracer::getTracingState()->getValue(t);
-  return size_read(t, graph.create(c10::Symbol::aten("numel"), {value}), t.numel());
+  return size_read(t, record_op("aten::numel", {value}), t.numel());
 }
 
 at::Tensor tensor_of_number(const at::Tensor &number) {
@@ -284,9 +247,7 @@ at::Tensor compute_number(const NumberOp &op, const std::vector<c10::IValue> &op
                                 "loop that is staged, or in a trace from specs. Give it one type "
                                 "(float(), int()).",
                                 op.name, text(current->here())));
-  jit::Node *node = graph.insertNode(
-      graph.create(c10::Symbol::fromQualString("tracehost::py_" + std::string(op.name)), scalars));
-  tracer::recordSourceLocation(node);
+  jit::Node *node = record_op("tracehost::py_" + std::string(op.name), scalars);
   const auto kind = result ? kind_of(*result) : static_cast<NumberKind>(std::countr_zero(possible));
   at::Tensor made = number(node->output(), kind, result);
   if (op.raises)
@@ -344,7 +305,6 @@ void reject_number(const at::Tensor &, const std::string &how) {
                   "(torch.where, masks; under autograph, if, while and range() take "
                   "them), or trace with values.",
                   how, text(current->here())));
-  std::terminate(); // `reject()` throws
 }
 
 bool may_check() { return !current->without_data() && current->may_check(); }
@@ -360,24 +320,21 @@ void need_number(const at::Tensor &t, const std::string &how) {
 }
 
 void fold_numbers(jit::Block &block) {
-  const auto implicit = c10::Symbol::fromQualString("aten::ScalarImplicit");
-  for (auto it = block.nodes().begin(); it != block.nodes().end();) {
-    jit::Node *node = *it++;
-    for (jit::Block *inner : node->blocks())
-      fold_numbers(*inner);
+  each_node(&block, [](jit::Node *node) {
     const auto kind = node->kind();
-    const bool reads = kind == implicit || kind == c10::aten::Int || kind == c10::aten::Float;
+    const bool reads =
+        kind == c10::aten::ScalarImplicit || kind == c10::aten::Int || kind == c10::aten::Float;
     if (!reads || node->inputs().size() != 1 || node->input()->node()->kind() != kTensor)
-      continue;
+      return;
     jit::Value *scalar = node->input()->node()->input(0);
-    const bool same = kind == implicit ||
+    const bool same = kind == c10::aten::ScalarImplicit ||
                       (kind == c10::aten::Int && scalar->type() == c10::IntType::get()) ||
                       (kind == c10::aten::Float && scalar->type() == c10::FloatType::get());
     if (!same)
-      continue;
+      return;
     node->output()->replaceAllUsesWith(scalar);
     node->destroy();
-  }
+  });
 }
 
 } // namespace tracehost::trace

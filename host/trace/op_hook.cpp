@@ -139,21 +139,10 @@ TORCH_LIBRARY_IMPL(_, TESTING_ONLY_GenericMode, m) {
 
 } // namespace
 
-InstalledHook::InstalledHook(OpHook &installed)
-    : previous_(hook), included_(c10::impl::tls_is_dispatch_key_included(kKey)) {
-  hook = &installed;
-  c10::impl::tls_set_dispatch_key_included(kKey, true);
-}
-
-HookOff::HookOff()
-    : previous_(std::exchange(hook, nullptr)),
+InstalledHook::InstalledHook(OpHook *installed)
+    : previous_(std::exchange(hook, installed)),
       included_(c10::impl::tls_is_dispatch_key_included(kKey)) {
-  c10::impl::tls_set_dispatch_key_included(kKey, false);
-}
-
-HookOff::~HookOff() {
-  hook = previous_;
-  c10::impl::tls_set_dispatch_key_included(kKey, included_);
+  c10::impl::tls_set_dispatch_key_included(kKey, installed != nullptr);
 }
 
 InstalledHook::~InstalledHook() {
@@ -169,19 +158,8 @@ void set_tracing_state(std::shared_ptr<torch::jit::tracer::TracingState> state) 
 }
 
 struct Aside::Guards {
-  Guards()
-      : state(torch::jit::tracer::getTracingState()),
-        included(c10::impl::tls_is_dispatch_key_included(kKey)) {
-    set_tracing_state(nullptr);
-    c10::impl::tls_set_dispatch_key_included(kKey, false);
-  }
-  ~Guards() {
-    c10::impl::tls_set_dispatch_key_included(kKey, included);
-    set_tracing_state(state);
-  }
-
-  std::shared_ptr<torch::jit::tracer::TracingState> state;
-  bool included;
+  Paused untraced;
+  InstalledHook no_hook{nullptr};
   at::AutoDispatchBelowADInplaceOrView no_grad_keys;
   c10::impl::ExcludeDispatchKeyGuard no_autocast{c10::autocast_dispatch_keyset | kWithoutData};
   at::NoGradGuard no_grad;

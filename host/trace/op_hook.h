@@ -45,27 +45,15 @@ public:
   virtual bool abandoned() const = 0;
 };
 
-/// Installs `hook` for the current thread for a block. before() and after() come only while the
-/// tracer records; none comes inside a recorded op.
+/// Installs `hook` for the current thread for a block; null: none, what runs there is no part of
+/// the trace. before() and after() come only while the tracer records; none comes inside a recorded
+/// op.
 class InstalledHook {
 public:
-  explicit InstalledHook(OpHook &hook);
+  explicit InstalledHook(OpHook *hook);
   ~InstalledHook();
   InstalledHook(const InstalledHook &) = delete;
   InstalledHook &operator=(const InstalledHook &) = delete;
-
-private:
-  OpHook *previous_;
-  bool included_;
-};
-
-/// No hook for a block: what runs there is no part of the trace.
-class HookOff {
-public:
-  HookOff();
-  ~HookOff();
-  HookOff(const HookOff &) = delete;
-  HookOff &operator=(const HookOff &) = delete;
 
 private:
   OpHook *previous_;
@@ -77,8 +65,6 @@ class Aside {
 public:
   Aside();
   ~Aside();
-  Aside(const Aside &) = delete;
-  Aside &operator=(const Aside &) = delete;
 
 private:
   struct Guards;

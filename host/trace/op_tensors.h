@@ -36,6 +36,12 @@ inline c10::ArrayRef<c10::IValue> arguments_of(const c10::OperatorHandle &op,
   return c10::ArrayRef<c10::IValue>(stack).slice(stack.size() - count);
 }
 
+inline c10::ArrayRef<c10::IValue> results_of(const c10::OperatorHandle &op,
+                                             const torch::jit::Stack &stack) {
+  const auto count = op.schema().returns().size();
+  return c10::ArrayRef<c10::IValue>(stack).slice(stack.size() - count);
+}
+
 /// Calls `f` with each tensor that the op writes: by its schema, or as a running statistic of
 /// batch_norm and its kin, which do not declare it.
 void each_written(const c10::OperatorHandle &op, const torch::jit::Stack &stack,

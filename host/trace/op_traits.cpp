@@ -118,8 +118,11 @@ const Names kRaises = {"aten::cholesky",
                        "aten::ctc_loss",
                        "aten::repeat_interleave"};
 
-// The tracer calls them full_like and zeros_like, with arguments that those do not take.
-const Names kMisnamed = {"aten::fill", "aten::zero"};
+// The tracer calls them full_like and zeros_like, with arguments that those do not take. It records
+// detach_ as detach, which leaves an input as it is. It runs resize_ without a node, and forgets
+// the tensor.
+const Names kMisnamed = {"aten::fill", "aten::zero", "aten::detach_", "aten::resize_",
+                         "aten::resize_as_"};
 
 bool takes_tensor(const c10::FunctionSchema &schema) {
   for (const auto &argument : schema.arguments())
@@ -151,17 +154,6 @@ bool returns_only_plain_values(const c10::FunctionSchema &schema) {
   return true;
 }
 
-bool writes(const c10::Argument &argument) {
-  const auto *alias = argument.alias_info();
-  return alias && alias->isWrite();
-}
-
-// batch_norm, instance_norm and their kin do not declare that they write these, and torch does not
-// count it in the tensor's version either.
-bool is_statistic(const c10::Argument &argument) {
-  return argument.name() == "running_mean" || argument.name() == "running_var";
-}
-
 /// Whether an op with running statistics updates them with these arguments.
 bool updates_statistics(const c10::OperatorHandle &op, c10::ArrayRef<c10::IValue> arguments) {
   const auto &schema = op.schema();
@@ -180,6 +172,7 @@ OpTraits derive(const c10::OperatorHandle &op) {
   OpTraits t;
   t.reads_value =
       takes_tensor(schema) && returns_only_plain_values(schema) && !kMetadata.contains(name);
+  t.is_item = name == "aten::item" || name == "aten::_local_scalar_dense";
   t.random = shapes::draws(op);
   t.raises = name.starts_with("aten::linalg_") || kRaises.contains(name);
   t.literal = kLiteral.contains(name);
@@ -187,12 +180,10 @@ OpTraits derive(const c10::OperatorHandle &op) {
   t.splits = kSplits.contains(name);
   t.drops_dimensions = name.starts_with("aten::squeeze");
   t.inexact = op.hasTag(at::Tag::dynamic_output_shape) || kInexact.contains(name);
-  t.writes = std::any_of(schema.arguments().begin(), schema.arguments().end(),
-                         [](const c10::Argument &a) { return writes(a) || is_statistic(a); });
-  t.resizes = name == "aten::resize_" || name == "aten::resize_as_";
-  t.reshapes = op.hasTag(at::Tag::inplace_view) || t.resizes || name == "tracehost::set_data" ||
+  t.writes = std::any_of(schema.arguments().begin(), schema.arguments().end(), shapes::is_written);
+  t.reshapes = op.hasTag(at::Tag::inplace_view) || name == "aten::resize_" ||
+               name == "aten::resize_as_" || name == "tracehost::set_data" ||
                name == "tracehost::requires_grad_";
-  t.detaches = name == "aten::detach_";
   t.unrecorded = kUnrecorded.contains(name);
   t.collective = name.starts_with("c10d::");
   t.functional = communicates(name);
@@ -239,7 +230,8 @@ void each_written(const c10::OperatorHandle &op, const torch::jit::Stack &stack,
   const auto &arguments = op.schema().arguments();
   const auto values = arguments_of(op, stack);
   for (std::size_t i = 0; i < arguments.size(); ++i)
-    if (writes(arguments[i]) || (is_statistic(arguments[i]) && updates_statistics(op, values)))
+    if (shapes::is_written(arguments[i]) &&
+        (!shapes::is_statistic(arguments[i]) || updates_statistics(op, values)))
       each_tensor({values[i]}, f);
 }
 

@@ -8,6 +8,7 @@ namespace tracehost::trace {
 /// What the tracing scope has to know of an op, derived from its schema once.
 struct OpTraits {
   bool reads_value = false;  ///< returns a Python number or bool computed from a tensor's content
+  bool is_item = false;      ///< t.item(), by either of its ops
   bool random = false;       ///< draws from a generator
   bool raises = false;       ///< some values make it raise
   bool literal = false;      ///< an op that torch.tensor() and its kin end with
@@ -17,9 +18,7 @@ struct OpTraits {
   bool inexact = false;          ///< the result's sizes depend on values: inexact_with() decides
   bool writes = false;           ///< into some of its arguments: is_written() says which
   bool aside = false;            ///< no part of a graph: marks a region for the profiler
-  bool resizes = false;          ///< resize_ and its kin, of which the tracer makes no node
   bool reshapes = false;         ///< changes what its first argument is: `t_`, `detach_`, `set_`
-  bool detaches = false;         ///< detach_
   bool unrecorded =
       false; ///< changes a tensor behind the tracer's back (set_data, retain_grad ...)
   bool collective = false; ///< of torch.distributed, and not a functional one

@@ -16,34 +16,21 @@ namespace tracer = torch::jit::tracer;
 
 namespace {
 
-jit::Value *none(jit::Graph &graph) { return graph.insertConstant(c10::IValue()); }
-
-jit::Value *value_of(const at::Tensor &t, jit::Graph &graph) {
-  return t.defined() ? tracer::getValueTrace(t) : none(graph);
-}
-
 /// Null: a graph can't hold such a thing.
 jit::Value *value_of(const c10::IValue &argument, const c10::Type &type, jit::Graph &graph) {
+  if (argument.isTensor() && argument.toTensor().defined())
+    return tracer::getValueTrace(argument);
   if (argument.isTensor())
-    return value_of(argument.toTensor(), graph);
-  if (argument.isTensorList() || argument.isOptionalTensorList()) {
-    std::vector<jit::Value *> values;
-    for (const c10::IValue &element : argument.toListRef())
-      values.push_back(element.isNone() ? none(graph) : value_of(element.toTensor(), graph));
-    const auto of_tensors = type.cast<c10::ListType>();
-    return graph
-        .insertNode(graph.createList(
-            of_tensors ? of_tensors->getElementType() : c10::TensorType::get(), values))
-        ->output();
-  }
+    return graph.insertConstant(c10::IValue());
   const auto list = type.cast<c10::ListType>();
-  if (argument.isList() && list && list->getElementType()->kind() == c10::TypeKind::NumberType) {
-    std::vector<jit::Value *> numbers;
-    for (const c10::IValue &number : argument.toListRef())
-      numbers.push_back(graph.insertConstant(number));
-    return graph.insertNode(graph.createList(c10::NumberType::get(), numbers))->output();
-  }
-  return jit::tryInsertConstant(graph, argument).value_or(nullptr);
+  const c10::TypePtr element = list ? list->getElementType() : c10::TensorType::get();
+  const bool of_tensors = argument.isTensorList() || argument.isOptionalTensorList();
+  if (!of_tensors && !(argument.isList() && element->kind() == c10::TypeKind::NumberType))
+    return jit::tryInsertConstant(graph, argument).value_or(nullptr);
+  std::vector<jit::Value *> values;
+  for (const c10::IValue &item : argument.toListRef())
+    values.push_back(value_of(item, *element, graph));
+  return graph.insertNode(graph.createList(element, values))->output();
 }
 
 } // namespace
@@ -51,12 +38,12 @@ jit::Value *value_of(const c10::IValue &argument, const c10::Type &type, jit::Gr
 void Scope::record(const c10::OperatorHandle &op, const jit::Stack &stack) {
   const auto &schema = op.schema();
   const auto &arguments = schema.arguments();
-  const std::size_t first = stack.size() - arguments.size();
+  const auto values = arguments_of(op, stack);
   jit::Graph &graph = *tracer::getTracingState()->graph;
   jit::Node *node = graph.create(c10::Symbol::fromQualString(schema.name()), 0);
   tracer::recordSourceLocation(node);
   for (std::size_t i = 0; i < arguments.size(); ++i) {
-    const c10::IValue &argument = stack[first + i];
+    const c10::IValue &argument = values[i];
     const std::string &name = arguments[i].name();
     if (argument.isInt()) { // it may come from a size or number that is traced
       tracer::addInputs(node, name.c_str(), argument.toInt());
@@ -77,10 +64,10 @@ void Scope::record(const c10::OperatorHandle &op, const jit::Stack &stack) {
 }
 
 void Scope::recorded(const c10::OperatorHandle &op, const jit::Stack &stack) {
-  const auto &returns = op.schema().returns();
-  for (std::size_t i = 0; i < returns.size(); ++i)
-    tracer::setValueTrace(stack[stack.size() - returns.size() + i],
-                          own_node_->addOutput()->setType(returns[i].type()));
+  const auto results = results_of(op, stack);
+  for (std::size_t i = 0; i < results.size(); ++i)
+    tracer::setValueTrace(results[i],
+                          own_node_->addOutput()->setType(op.schema().returns()[i].type()));
 }
 
 /// What torch returns for a collective's result waits for it where it is first used. A graph waits

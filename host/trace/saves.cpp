@@ -1,9 +1,11 @@
 #include "trace/saves.h"
 
+#include "program/nodes.h"
+#include "program/ops.h"
+
 #include <ATen/Context.h>
 
 #include <algorithm>
-#include <string_view>
 
 namespace tracehost::trace {
 
@@ -11,20 +13,8 @@ namespace jit = torch::jit;
 
 namespace {
 
-jit::Node *insert(jit::Graph &graph, const char *name, c10::ArrayRef<jit::Value *> inputs) {
-  return graph.insertNode(graph.create(c10::Symbol::fromQualString(name), inputs, 0));
-}
-
-bool is_check(const jit::Node &node) {
-  return std::string_view(node.kind().toQualString()).starts_with("tracehost::check_");
-}
-
-bool has_check(const jit::Node &node) {
-  const auto in = [](const jit::Block *block) {
-    return std::any_of(block->nodes().begin(), block->nodes().end(),
-                       [](const jit::Node *inner) { return has_check(*inner); });
-  };
-  return is_check(node) || std::any_of(node.blocks().begin(), node.blocks().end(), in);
+bool has_check(const jit::Node *node) {
+  return any_node(node, [](const jit::Node &n) { return is_check(n.kind().toQualString()); });
 }
 
 } // namespace
@@ -67,14 +57,14 @@ void Saves::grad(jit::Graph &graph, const at::Tensor &leaf, jit::Value *value, b
     }
   jit::Node *list = graph.insertNode(graph.createList(c10::TensorType::get(), {value}));
   jit::Value *constant = graph.insertConstant(values);
-  nodes_.push_back({insert(graph, "tracehost::save_grad", {list->output(), constant}),
+  nodes_.push_back({insert_op(graph, "tracehost::save_grad", {list->output(), constant}, 0),
                     what,
                     {Tensor(leaf.getIntrusivePtr())}});
 }
 
 void Saves::data(jit::Graph &graph, const at::Tensor &t, jit::Value *value) {
   if (!find(graph, t, What::data))
-    nodes_.push_back({insert(graph, "tracehost::save_data", {value}),
+    nodes_.push_back({insert_op(graph, "tracehost::save_data", {value}, 0),
                       What::data,
                       {Tensor(t.getIntrusivePtr())}});
 }
@@ -89,9 +79,10 @@ void Saves::need(jit::Graph &graph, Head &head) {
     head.add([&] {
       const c10::Device device = drawn.generator.device();
       if (drawn.generator == at::globalContext().defaultGenerator(device))
-        return insert(graph, "tracehost::save_default_generator", {graph.insertConstant(device)});
+        return insert_op(graph, "tracehost::save_default_generator", {graph.insertConstant(device)},
+                         0);
       jit::Value *generator = graph.insertConstant(c10::IValue(drawn.generator));
-      return insert(graph, "tracehost::save_generator", {generator});
+      return insert_op(graph, "tracehost::save_generator", {generator}, 0);
     });
   }
 }
@@ -116,12 +107,11 @@ void Saves::close(jit::Graph &graph) {
   if (!any)
     return;
   const auto nodes = graph.block()->nodes().reverse();
-  const auto last = std::find_if(nodes.begin(), nodes.end(),
-                                 [](const jit::Node *node) { return has_check(*node); });
+  const auto last = std::find_if(nodes.begin(), nodes.end(), has_check);
   if (last == nodes.end())
     return;
   const jit::WithInsertPoint behind((*last)->next());
-  insert(graph, "tracehost::forget_saved", {});
+  insert_op(graph, "tracehost::forget_saved", {}, 0);
 }
 
 } // namespace tracehost::trace

@@ -51,9 +51,7 @@ void Scope::reject(Rejection why, const std::string &message) {
 
 void Scope::reject_read(const c10::OperatorHandle &op, const jit::Stack &stack) {
   const at::Tensor *first = nullptr;
-  const auto count = op.schema().arguments().size();
-  each_tensor(c10::ArrayRef<c10::IValue>(stack).slice(stack.size() - count),
-              [&](const at::Tensor &t) { first = first ? first : &t; });
+  each_tensor(arguments_of(op, stack), [&](const at::Tensor &t) { first = first ? first : &t; });
   reject_read(first, op.schema().name(), frontend_.here());
 }
 
@@ -61,18 +59,16 @@ void Scope::unrecorded(const c10::OperatorHandle &op, const jit::Stack &stack) {
   const bool reads = traits(op).reads_value;
   if (!reads && !dynamic_sizes)
     return;
-  const auto count = op.schema().arguments().size();
-  each_tensor(c10::ArrayRef<c10::IValue>(stack).slice(stack.size() - count),
-              [&](const at::Tensor &t) {
-                if (!tracer::getTracingState()->hasValue(t))
-                  return;
-                if (dynamic_sizes && dynamic_sizes->is_size(t))
-                  dynamic_sizes->specialize(t, "torch.tensor() of a size");
-                else if (reads && !rejects_reads())
-                  read(t, op.schema().name(), true);
-                else if (reads)
-                  reject_read(&t, op.schema().name(), frontend_.here());
-              });
+  each_tensor(arguments_of(op, stack), [&](const at::Tensor &t) {
+    if (!tracer::getTracingState()->hasValue(t))
+      return;
+    if (dynamic_sizes && dynamic_sizes->is_size(t))
+      dynamic_sizes->specialize(t, "torch.tensor() of a size");
+    else if (reads && !rejects_reads())
+      read(t, op.schema().name(), true);
+    else if (reads)
+      reject_read(&t, op.schema().name(), frontend_.here());
+  });
 }
 
 void Scope::check_can_be_recorded(const c10::OperatorHandle &op) {
@@ -99,6 +95,7 @@ void Scope::note_raising(const std::string &op) {
 
 void Scope::before(const c10::OperatorHandle &op, const jit::Stack &stack) {
   const auto &schema = op.schema();
+  const auto arguments = arguments_of(op, stack);
   const OpTraits &op_traits = traits(op);
   if (op_traits.reads_value) {
     if (dynamic_sizes && reads_size(op, stack))
@@ -119,24 +116,22 @@ void Scope::before(const c10::OperatorHandle &op, const jit::Stack &stack) {
   }
   check_can_be_recorded(op);
   if (op_traits.reshapes && !may_be_others.empty() && op_depth() == 0)
-    check_reshaped(op, stack[stack.size() - schema.arguments().size()].toTensor());
+    check_reshaped(op, arguments[0].toTensor());
   record_modes();
   if (op_depth() == 0)
     check_numbers(op, stack);
-  const auto count = schema.arguments().size();
   const auto &state = tracer::getTracingState();
-  each_tensor(c10::ArrayRef<c10::IValue>(stack).slice(stack.size() - count),
-              [&](const at::Tensor &t) {
-                if (state->hasValue(t))
-                  return;
-                if (t.unsafeGetTensorImpl()->is_wrapped_number())
-                  return check_not_of_block(t);
-                const bool fresh = t.unsafeGetTensorImpl()->pyobj_slot()->load_pyobj() == nullptr;
-                if (fresh && (op_traits.literal || (op_traits.takes_number && t.dim() == 0)))
-                  literal(t);
-                else
-                  know(t);
-              });
+  each_tensor(arguments, [&](const at::Tensor &t) {
+    if (state->hasValue(t))
+      return;
+    if (t.unsafeGetTensorImpl()->is_wrapped_number())
+      return check_not_of_block(t);
+    const bool fresh = t.unsafeGetTensorImpl()->pyobj_slot()->load_pyobj() == nullptr;
+    if (fresh && (op_traits.literal || (op_traits.takes_number && t.dim() == 0)))
+      literal(t);
+    else
+      know(t);
+  });
   if (op_traits.writes)
     each_written(op, stack, [&](const at::Tensor &t) {
       if (const std::string *made = arrays_.find(t))
@@ -147,26 +142,21 @@ void Scope::before(const c10::OperatorHandle &op, const jit::Stack &stack) {
     note_effects(op, stack);
   if (witness_)
     witness_->before(op, stack);
-  each_tensor(c10::ArrayRef<c10::IValue>(stack).slice(stack.size() - count),
-              [&](const at::Tensor &t) {
-                if (!t.unsafeGetTensorImpl()->is_wrapped_number())
-                  note_leaf(t);
-              });
-  if (dynamic_sizes && op_depth() == 0 && op_traits.splits && count == 3 && stack.back().isInt() &&
-      std::string_view(schema.name()).ends_with("chunk"))
-    dynamic_sizes->split(stack[stack.size() - 3].toTensor(), stack.back().toInt(),
-                         stack[stack.size() - 2].toInt());
+  each_tensor(arguments, [&](const at::Tensor &t) {
+    if (!t.unsafeGetTensorImpl()->is_wrapped_number())
+      note_leaf(t);
+  });
+  if (dynamic_sizes && op_depth() == 0 && op_traits.splits && arguments.size() == 3 &&
+      arguments[2].isInt() && std::string_view(schema.name()).ends_with("chunk"))
+    dynamic_sizes->split(arguments[0].toTensor(), arguments[2].toInt(), arguments[1].toInt());
   bool inexact = op_traits.inexact && inexact_with(op, stack);
-  each_tensor(c10::ArrayRef<c10::IValue>(stack).slice(stack.size() - count),
-              [&](const at::Tensor &t) { inexact |= !exact(t); });
+  each_tensor(arguments, [&](const at::Tensor &t) { inexact |= !exact(t); });
   if (inexact && op_traits.splits) {
     check_parts(op, stack);
     inexact = false;
   }
   under_way_.resize(static_cast<std::size_t>(op_depth()) + 1);
   under_way_.back() = {inexact, state->graph->insertPoint()->prev()};
-  if (op_traits.resizes)
-    resizes(op, stack);
   if (state_ != state)
     state_ = state;
 }
@@ -198,9 +188,8 @@ bool Scope::reads_size(const c10::OperatorHandle &op, const jit::Stack &stack) {
   if (op_depth() > 0 && reading_size_)
     return true;
   reading_size_ = false;
-  const std::string_view name = op.schema().name();
-  const bool truth = name == "aten::is_nonzero";
-  if (!truth && name != "aten::item" && name != "aten::_local_scalar_dense")
+  const bool truth = op.schema().name() == "aten::is_nonzero";
+  if (!truth && !traits(op).is_item)
     return false;
   const at::Tensor &t = stack.back().toTensor();
   if (!dynamic_sizes->is_size(t))
@@ -222,20 +211,18 @@ bool Scope::exact(const at::Tensor &t) const {
 /// them.
 void Scope::check_parts(const c10::OperatorHandle &op, const jit::Stack &stack) {
   const auto &state = tracer::getTracingState();
-  const auto count = op.schema().arguments().size();
-  each_tensor(c10::ArrayRef<c10::IValue>(stack).slice(stack.size() - count),
-              [&](const at::Tensor &t) {
-                if (exact(t))
-                  return;
-                if (reads_as_ != ValueReads::trace || without_data() || shapes::is_fake_tensor(t))
-                  reject_sizes(op.schema().name());
-                jit::Value *value = state->getValue(t);
-                for (std::int64_t i = 0; i < t.dim(); ++i)
-                  speculate(state->graph->insert(c10::aten::size, {value, i}), t.size(i),
-                            op.schema().name() + ", a size", text(frontend_.here()));
-                if (blocks == 0) // else another path may not have checked
-                  this->inexact.erase(value);
-              });
+  each_tensor(arguments_of(op, stack), [&](const at::Tensor &t) {
+    if (exact(t))
+      return;
+    if (reads_as_ != ValueReads::trace || without_data() || shapes::is_fake_tensor(t))
+      reject_sizes(op.schema().name());
+    jit::Value *value = state->getValue(t);
+    for (std::int64_t i = 0; i < t.dim(); ++i)
+      speculate(state->graph->insert(c10::aten::size, {value, i}), t.size(i),
+                op.schema().name() + ", a size", text(frontend_.here()));
+    if (blocks == 0) // else another path may not have checked
+      this->inexact.erase(value);
+  });
 }
 
 void Scope::reject_sizes(const std::string &what) {
@@ -271,41 +258,35 @@ void Scope::check_overload(const c10::OperatorHandle &op, const jit::Node *befor
 
 void Scope::after(const c10::OperatorHandle &op, const jit::Stack &stack) {
   const auto &schema = op.schema();
-  const auto count = schema.returns().size();
   const auto &state = tracer::getTracingState();
   check_substituted(op);
   if (records(op))
     recorded(op, stack);
-  if (traits(op).detaches)
-    detached(stack.back().toTensor());
-  if (traits(op).resizes) {
-    const at::Tensor &t = stack.back().toTensor();
-    state->setValue(t, resizing_->addOutput());
-  }
-  if (const auto level = static_cast<std::size_t>(op_depth()); level < under_way_.size())
-    check_overload(op, under_way_[level].before);
-  const bool kept = traits(op).random || traits(op).functional;
   const auto depth = static_cast<std::size_t>(op_depth());
+  if (depth < under_way_.size())
+    check_overload(op, under_way_[depth].before);
+  const bool kept = traits(op).random || traits(op).functional;
   const bool inexact = depth < under_way_.size() && under_way_[depth].makes_inexact;
-  each_tensor(c10::ArrayRef<c10::IValue>(stack).slice(stack.size() - count),
-              [&](const at::Tensor &t) {
-                if (!state->hasValue(t))
-                  reject(Rejection::trace,
-                         fmt::format("{} at {} is not recorded by libtorch's tracer. Do it outside "
-                                     "of the function.",
-                                     schema.name(), text(frontend_.here())));
-                if (inexact && (t.dim() > 0 || traits(op).drops_dimensions))
-                  this->inexact.insert(state->getValue(t));
-                if (kept)
-                  keep(state->getValue(t));
-                if (blocks && depth == 0)
-                  made_in_block(t);
-              });
-  if (op_depth() == 0 && !numbers_read_.empty())
+  each_tensor(results_of(op, stack), [&](const at::Tensor &t) {
+    if (!state->hasValue(t))
+      reject(Rejection::trace,
+             fmt::format("{} at {} is not recorded by libtorch's tracer. Do it outside "
+                         "of the function.",
+                         schema.name(), text(frontend_.here())));
+    if (inexact && (t.dim() > 0 || traits(op).drops_dimensions))
+      this->inexact.insert(state->getValue(t));
+    if (kept)
+      keep(state->getValue(t));
+    if (blocks && depth == 0)
+      made_in_block(t);
+  });
+  if (depth > 0)
+    return;
+  if (!numbers_read_.empty())
     settle_numbers(&op);
-  if (witness_ && op_depth() == 0)
+  if (witness_)
     witness_->after(op, stack);
-  if (!dynamic_sizes || op_depth() > 0)
+  if (!dynamic_sizes)
     return;
   if (std::string_view(schema.name()) == "aten::split")
     for (jit::Node *node = state->graph->insertPoint()->prev(); node != under_way_[0].before;
@@ -313,8 +294,7 @@ void Scope::after(const c10::OperatorHandle &op, const jit::Stack &stack) {
       if (node->kind() == c10::aten::split)
         dynamic_sizes->split_by(node->input(1));
   std::vector<at::Tensor> results;
-  each_tensor(c10::ArrayRef<c10::IValue>(stack).slice(stack.size() - count),
-              [&](const at::Tensor &t) { results.push_back(t); });
+  each_tensor(results_of(op, stack), [&](const at::Tensor &t) { results.push_back(t); });
   dynamic_sizes->after(results);
 }
 
@@ -325,7 +305,6 @@ void Scope::reject_shared(const std::string &what, const std::string &made_at) {
                   "has a copy of the array. Copy it in the body too (torch.tensor(array)), or "
                   "pass the array as an argument.",
                   what, made_at));
-  std::terminate(); // `reject()` throws
 }
 
 void Scope::check_returned(const at::Tensor &t) {
@@ -416,7 +395,7 @@ void Scope::close() {
     dynamic_sizes->finish();
   if (inputs_)
     result.values = std::move(inputs_->guards);
-  if (const auto problem = modes_at_call_.left_switched(); !problem.empty())
+  if (const auto problem = at_call_.left_switched(); !problem.empty())
     reject(Rejection::trace, fmt::format("the body ends in a region that it has opened ({}). "
                                          "Use a `with` statement, which ends in the body.",
                                          problem));

@@ -50,8 +50,8 @@ class Scope final : public OpHook {
 public:
   Scope(const std::vector<at::Tensor> &slots, const DynamicDimensions &dynamic, Frontend &frontend,
         Witness *witness)
-      : modes(ModeRecord::now()), frontend_(frontend), witness_(witness), slots_(slots),
-        names_(dynamic.names), reads_as_(frontend.value_reads()) {
+      : frontend_(frontend), witness_(witness), slots_(slots), names_(dynamic.names),
+        reads_as_(frontend.value_reads()) {
     for (const at::Tensor &t : slots)
       note_outside(t);
     if (witness_)
@@ -121,9 +121,6 @@ public:
   void is_leaf_of_body(const at::Tensor &t);
   void note_leaf(const at::Tensor &t);
   void note_raising(const std::string &op);
-  void resizes(const c10::OperatorHandle &op, const jit::Stack &stack);
-  void detached(const at::Tensor &t);
-  void check_memory_read(const at::Tensor &t, const std::string &how);
   bool made_its_memory(const at::Tensor &t) const;
   /// Whether the strides of `t` may be others where an input's are.
   bool may_lie_as_inputs(const at::Tensor &t) const;
@@ -148,12 +145,11 @@ public:
   /// Whether an op that reads values becomes a checked number; then it runs aside.
   bool speculates(const c10::OperatorHandle &op, const jit::Stack &stack);
   /// What is recorded now may raise. In a loop it may do so behind effects of earlier iterations.
-  void note_raise() { result.raises_late |= !effect_.empty() || !saves_.empty() || in_loop(); }
+  void note_raise() { result.raises_late |= !effect.empty() || !saves_.empty() || in_loop(); }
   bool in_loop() const;
   /// Something is about to change that a graph cannot undo.
   void note_effect(const std::string &what);
-  const std::string &first_effect() const { return effect_; }
-  void set_first_effect(std::string effect) { effect_ = std::move(effect); }
+  std::string effect; ///< the first such change: `aten::resize_ at net.py:12`
   const Outcomes *outcomes = nullptr;
   /// Numbers of slots, and checks that follow from them alone.
   Head &head() { return head_ ? *head_ : head_.emplace(*jit::tracer::getTracingState()->graph); }
@@ -162,7 +158,7 @@ public:
   void know_slots(jit::tracer::TracingState &state) const;
   bool is_of_head(const jit::Value *scalar) const { return head_ && head_->reaches(scalar); }
   /// Whether one more graph, for another value, may serve the same arguments.
-  bool may_check() const { return effect_.empty() && may_branch(); }
+  bool may_check() const { return effect.empty() && may_branch(); }
   bool may_branch() const { return !outcomes || outcomes->graphs < Outcomes::most_graphs; }
 
   // Parts of the body that are not recorded as ops: lifted.cpp, call.cpp.
@@ -179,7 +175,6 @@ public:
   void record_engine_call(const EngineCall &call, const std::vector<at::Tensor> &results);
   void read_grad(const at::Tensor &t);
   void written_grad(const at::Tensor &t);
-  void retained_grad(const at::Tensor &t);
   Gradients gradients;
 
   Traced result;
@@ -208,7 +203,7 @@ public:
   /// tensor that this call's eager has in place of the first.
   std::unordered_map<const c10::TensorImpl *, std::pair<Weak, Weak>> may_be_others;
   int blocks = 0;                                    ///< around what is recorded now
-  ModeRecord modes;                                  ///< of the graph so far
+  ThreadModes modes = ThreadModes::now();            ///< of the graph so far
   std::unordered_set<const jit::Value *> inexact;    ///< values whose sizes depend on values
   std::unordered_map<jit::Value *, c10::IValue> met; ///< with data, that ops met on fake tensors
 
@@ -272,7 +267,6 @@ private:
   std::optional<Head> head_;
   std::vector<std::pair<at::Tensor, jit::Value *>> slots_known_; ///< numbers of slots
   Saves saves_;                                                  ///< of what can be taken back
-  std::string effect_; ///< the first that cannot: `aten::resize_ at net.py:12`
   /// Memory of what was there before. Held: a body that assigns `.data` may let go of it.
   std::unordered_map<const c10::StorageImpl *, c10::Storage> outside_;
   ArrayMemory arrays_;       ///< that the body made tensors of
@@ -288,7 +282,6 @@ private:
       of_blocks_; ///< with its value; null: taken out of the graph
   /// Tensors made in the body that were set to require gradients; no address is used twice.
   std::unordered_map<const c10::TensorImpl *, c10::weak_intrusive_ptr<c10::TensorImpl>> leaves_;
-  jit::Node *resizing_ = nullptr; ///< of the resize_ under way
   int on_fake_tensors_ = 0;
   shapes::Twins twins_; ///< of what ops met without data
   /// An op under way.
@@ -300,7 +293,6 @@ private:
   std::shared_ptr<jit::tracer::TracingState> state_; ///< once an op was recorded
   bool reading_size_ = false;                        ///< an op under way reads a traced size
   const ThreadModes at_call_ = ThreadModes::now();
-  const ModeRecord modes_at_call_ = ModeRecord::now();
   Site last_site_;
   std::optional<jit::SourceRange> last_place_; ///< of last_site_
   bool rejected_ = false;

@@ -9,26 +9,6 @@ namespace tracehost::trace {
 
 namespace tracer = torch::jit::tracer;
 
-namespace {
-
-/// Replaces each defined tensor among the last values of `stack`, in lists too.
-template <class F> void replace_tensors(jit::Stack &stack, std::size_t from, const F &f) {
-  const auto replace = [&](const c10::IValue &value, const auto &self) -> c10::IValue {
-    if (value.isTensor() && value.toTensor().defined())
-      return f(value.toTensor());
-    if (!value.isList())
-      return value;
-    const auto items = value.toList().copy();
-    for (std::size_t i = 0; i < items.size(); ++i)
-      items.set(i, self(items.get(i), self));
-    return items;
-  };
-  for (std::size_t i = from; i < stack.size(); ++i)
-    stack[i] = replace(stack[i], replace);
-}
-
-} // namespace
-
 /// A sparse tensor that an op has given without data: it has no elements, and needs no twin.
 bool Scope::made_without_data(const at::Tensor &t) const {
   if (!shapes::is_sparse(t))
@@ -62,13 +42,11 @@ bool Scope::is_of_sizes(const c10::OperatorHandle &op, const jit::Stack &stack) 
     return false;
   substituted_.clear();
   bool any = false, all = true;
-  each_tensor(
-      c10::ArrayRef<c10::IValue>(stack).slice(stack.size() - op.schema().arguments().size()),
-      [&](const at::Tensor &t) {
-        const bool is_size = dynamic_sizes->is_size(t);
-        any |= is_size;
-        all &= is_size || t.unsafeGetTensorImpl()->is_wrapped_number();
-      });
+  each_tensor(arguments_of(op, stack), [&](const at::Tensor &t) {
+    const bool is_size = dynamic_sizes->is_size(t);
+    any |= is_size;
+    all &= is_size || t.unsafeGetTensorImpl()->is_wrapped_number();
+  });
   return any && all;
 }
 
@@ -79,7 +57,7 @@ void Scope::substitute(const c10::OperatorHandle &op, jit::Stack &stack) {
     return;
   substituted_.clear();
   const bool literal = traits(op).literal;
-  replace_tensors(stack, stack.size() - op.schema().arguments().size(), [&](const at::Tensor &t) {
+  const auto with_data = [&](const at::Tensor &t) {
     const auto *impl = t.unsafeGetTensorImpl();
     if (is_traced_number(t) && !shapes::is_fake_tensor(t))
       meet(t);
@@ -89,7 +67,9 @@ void Scope::substitute(const c10::OperatorHandle &op, jit::Stack &stack) {
     if (!twin.is_same(t))
       substituted_.emplace_back(t, twin);
     return twin;
-  });
+  };
+  for (std::size_t i = stack.size() - op.schema().arguments().size(); i < stack.size(); ++i)
+    stack[i] = shapes::replaced(stack[i], with_data);
 }
 
 /// The body still sees the tensor itself, which an op does not change in such a trace.

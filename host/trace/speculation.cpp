@@ -1,5 +1,5 @@
-#include "shapes/without_data.h"
 #include "trace/ancestry.h"
+#include "trace/block.h"
 #include "trace/numbers.h"
 #include "trace/op_tensors.h"
 #include "trace/scope.h"
@@ -33,20 +33,9 @@ namespace tracehost::trace {
 
 namespace tracer = torch::jit::tracer;
 
-namespace {
-
-/// As Python writes it.
-std::string text_of(const c10::IValue &number) {
-  if (number.isBool())
-    return number.toBool() ? "True" : "False";
-  return number.isInt() ? std::to_string(number.toInt()) : fmt::format("{}", number.toDouble());
-}
-
-} // namespace
-
 void Scope::note_effect(const std::string &what) {
-  if (effect_.empty())
-    effect_ = fmt::format("{} at {}", what, text(frontend_.here()));
+  if (effect.empty())
+    effect = fmt::format("{} at {}", what, text(frontend_.here()));
 }
 
 /// Dropout of nothing, or of a module that is not trained, draws nothing.
@@ -54,8 +43,9 @@ static bool draws(const c10::OperatorHandle &op, const jit::Stack &stack) {
   if (!traits(op).random)
     return false;
   const auto &arguments = op.schema().arguments();
+  const auto values = arguments_of(op, stack);
   for (std::size_t i = 0; i < arguments.size(); ++i) {
-    const c10::IValue &given = stack[stack.size() - arguments.size() + i];
+    const c10::IValue &given = values[i];
     const std::string &name = arguments[i].name();
     if ((name == "dropout_p" || name == "dropout" || name == "p") && given.isDouble() &&
         given.toDouble() == 0)
@@ -102,7 +92,7 @@ static bool changes_values_alone(const c10::OperatorHandle &op, const jit::Stack
 }
 
 void Scope::note_effects(const c10::OperatorHandle &op, const jit::Stack &stack) {
-  if (!effect_.empty())
+  if (!effect.empty())
     return;
   const OpTraits &of = traits(op);
   const std::string &name = op.schema().name();
@@ -130,11 +120,7 @@ void Scope::note_effects(const c10::OperatorHandle &op, const jit::Stack &stack)
 void Scope::insert_check(const char *name, jit::Value *scalar, const c10::IValue &expected) {
   jit::Graph &graph = *tracer::getTracingState()->graph;
   const auto insert = [&] {
-    jit::Value *constant = number_constant(graph, expected);
-    jit::Node *check =
-        graph.insertNode(graph.create(c10::Symbol::fromQualString(name), {scalar, constant}, 0));
-    tracer::recordSourceLocation(check);
-    return check;
+    return record_op(name, {scalar, number_constant(graph, expected)}, 0);
   };
   if (is_of_head(scalar)) {
     head().check(scalar, insert);
@@ -158,10 +144,10 @@ void Scope::speculate(jit::Value *scalar, const c10::IValue &actual, const std::
   if (actual.isDouble() && !is_of_constants(scalar))
     return reject_it(": a float, which a later call would hardly have again");
   const bool early = is_of_head(scalar);
-  if (!early && !effect_.empty())
+  if (!early && !effect.empty())
     return reject_it(fmt::format(
-        ", after {}, which could not be taken back for a call with another value", effect_));
-  const std::string value = text_of(actual);
+        ", after {}, which could not be taken back for a call with another value", effect));
+  const std::string value = text_of_number(actual, "").value();
   if (outcomes && !early) { // a number of slots alone is no other than a guard on them
     const auto known = outcomes->values.find(where);
     if (known != outcomes->values.end() && !known->second.contains(value) &&
@@ -177,12 +163,12 @@ void Scope::speculate(jit::Value *scalar, const c10::IValue &actual, const std::
 }
 
 void Scope::check_kind(jit::Value *scalar, NumberKind actual) {
-  if (!is_of_head(scalar) && !effect_.empty())
+  if (!is_of_head(scalar) && !effect.empty())
     reject(Rejection::value_read,
            fmt::format("the type of a number at {} depends on values, after {}, which could not be "
                        "taken back for a call with another type. Give it one type (float(), "
                        "int()) before, or compute it earlier.",
-                       text(frontend_.here()), effect_));
+                       text(frontend_.here()), effect));
   insert_check("tracehost::check_kind", scalar, static_cast<std::int64_t>(actual));
   constexpr std::array kinds{"a bool", "an int", "a float"};
   result.checked.push_back({text(frontend_.here()), kinds[static_cast<std::size_t>(actual)]});
@@ -206,16 +192,13 @@ void Scope::check_raises(const NumberOp &op, const std::vector<jit::Value *> &op
           fmt::format("an operation on numbers ({}) raised at {}, and the body continued: a graph "
                       "can't catch what it raises after {}. Test the number before, or move "
                       "the attempt out of the function.",
-                      op.name, text(caught), effect_.empty() ? "many others" : effect_);
+                      op.name, text(caught), effect.empty() ? "many others" : effect);
     return;
   }
   jit::Graph &graph = *tracer::getTracingState()->graph;
-  std::vector<jit::Value *> inputs{graph.insertConstant(std::string(op.name)), operands.front(),
-                                   operands.back()};
-  jit::Node *node =
-      graph.insertNode(graph.create(c10::Symbol::fromQualString(std::string(kRaisesOp)), inputs));
+  jit::Node *node = record_op(std::string(kRaisesOp), {graph.insertConstant(std::string(op.name)),
+                                                       operands.front(), operands.back()});
   node->output()->setType(c10::NumberType::get()); // TorchScript takes no `bool` for a Scalar
-  tracer::recordSourceLocation(node);
   insert_check("tracehost::check_number", node->output(), raises);
   result.checked.push_back({text(frontend_.here()), raises ? "an exception" : "no exception"});
 }
@@ -226,8 +209,7 @@ bool Scope::speculates(const c10::OperatorHandle &op, const jit::Stack &stack) {
   const std::string_view name = schema.name();
   if (without_data() || schema.returns().size() != 1)
     return false;
-  const auto arguments =
-      c10::ArrayRef<c10::IValue>(stack).slice(stack.size() - schema.arguments().size());
+  const auto arguments = arguments_of(op, stack);
   bool right = true, any = false;
   each_tensor(arguments, [&](const at::Tensor &t) {
     any = true;
@@ -235,7 +217,7 @@ bool Scope::speculates(const c10::OperatorHandle &op, const jit::Stack &stack) {
              !t.key_set().has(c10::DispatchKey::Python) &&
              !(dynamic_sizes && dynamic_sizes->is_size(t));
   });
-  const bool scalar = name == "aten::item" || name == "aten::_local_scalar_dense";
+  const bool scalar = traits(op).is_item;
   const auto kind = schema.returns()[0].type()->kind();
   if (!any || !right || (kind != c10::TypeKind::BoolType && !scalar))
     return false;

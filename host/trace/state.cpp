@@ -1,7 +1,7 @@
 #include "trace/state.h"
 
+#include "program/nodes.h"
 #include "trace/ancestry.h"
-
 #include "trace/scope.h"
 
 #include <ATen/core/dispatch/Dispatcher.h>
@@ -14,10 +14,6 @@ namespace tracehost::trace {
 namespace tracer = torch::jit::tracer;
 
 namespace {
-
-const auto kDetachInPlace = c10::Symbol::fromQualString("aten::detach_");
-const auto kData = c10::Symbol::fromQualString("tracehost::data");
-const auto kRequiresGrad = c10::Symbol::fromQualString("tracehost::requires_grad_");
 
 template <class Function> auto op(const char *name) {
   return c10::Dispatcher::singleton().findSchemaOrThrow(name, "").typed<Function>();
@@ -64,7 +60,7 @@ void Scope::note_leaf(const at::Tensor &t) {
     return;
   jit::Graph &graph = *value->owningGraph();
   const jit::WithInsertPoint after(value->node()->next());
-  graph.insertNode(graph.create(kRequiresGrad, {value, graph.insertConstant(true)}, 0));
+  insert_op(graph, "tracehost::requires_grad_", {value, graph.insertConstant(true)}, 0);
 }
 
 void Scope::check_reshaped(const c10::OperatorHandle &op, const at::Tensor &t) {
@@ -79,13 +75,18 @@ void Scope::check_reshaped(const c10::OperatorHandle &op, const at::Tensor &t) {
 }
 
 void check_memory_read(const at::Tensor &t, const std::string &how) {
-  current->know(t); // as a capture, if it is one
-  current->check_memory_read(t, how);
+  if (!made_its_memory(t))
+    reject(
+        Rejection::value_read,
+        fmt::format("the body reads Tensor.{} at {}, of memory that it did not make: another "
+                    "call may pass the same sizes and strides from elsewhere in memory. Move the "
+                    "read out of the function, and pass it as an argument.",
+                    how, text(current->here())));
   note_strides_read(t); // what the body made lies as its inputs do
 }
 
 bool made_its_memory(const at::Tensor &t) {
-  current->know(t);
+  current->know(t); // as a capture, if it is one
   return current->made_its_memory(t);
 }
 
@@ -103,45 +104,6 @@ bool Scope::made_its_memory(const at::Tensor &t) const {
 bool Scope::may_lie_as_inputs(const at::Tensor &t) const {
   const auto &state = tracer::getTracingState();
   return sets_data || !state->hasValue(t) || trace::may_lie_as_inputs(state->getValue(t));
-}
-
-void Scope::check_memory_read(const at::Tensor &t, const std::string &how) {
-  if (made_its_memory(t))
-    return;
-  reject(Rejection::value_read,
-         fmt::format("the body reads Tensor.{} at {}, of memory that it did not make: another "
-                     "call may pass the same sizes and strides from elsewhere in memory. Move the "
-                     "read out of the function, and pass it as an argument.",
-                     how, text(here())));
-}
-
-/// libtorch's tracer records detach_ as detach, which leaves an input as it is.
-void Scope::detached(const at::Tensor &t) {
-  const auto &state = tracer::getTracingState();
-  jit::Node *made = state->getValue(t)->node();
-  if (made->kind() != c10::aten::detach)
-    return;
-  jit::Node *in_place = state->graph->create(kDetachInPlace, {made->input()}, 1);
-  in_place->copyMetadata(made);
-  in_place->insertAfter(made); // which nothing uses, and is removed as dead
-  state->setValue(t, in_place->output());
-}
-
-/// libtorch's tracer runs the resize_ ops without a node, and forgets the tensor.
-void Scope::resizes(const c10::OperatorHandle &op, const jit::Stack &stack) {
-  const auto &state = tracer::getTracingState();
-  const auto &schema = op.schema();
-  const std::size_t first = stack.size() - schema.arguments().size();
-  jit::Node *node = state->graph->create(c10::Symbol::fromQualString(schema.name()), 0);
-  tracer::recordSourceLocation(node);
-  tracer::addInputs(node, "self", stack[first].toTensor());
-  const c10::IValue &to = stack[first + 1];
-  if (to.isTensor())
-    tracer::addInputs(node, "the_template", to.toTensor());
-  else
-    tracer::addInputs(node, "size", c10::IntArrayRef(to.toIntVector()));
-  tracer::addInputs(node, "memory_format", stack[first + 2].toOptional<at::MemoryFormat>());
-  resizing_ = state->graph->insertNode(node);
 }
 
 } // namespace tracehost::trace

@@ -1,5 +1,6 @@
 #include "trace/tracer.h"
 
+#include "program/nodes.h"
 #include "program/passes.h"
 #include "trace/ancestry.h"
 #include "trace/argument_stash.h"
@@ -25,57 +26,53 @@ namespace {
 /// Each tensor constant of the graph must come from Scope::literal: its one use is a clone. Calls
 /// of Python are recorded by us: what libtorch has recorded by itself does not hold what it
 /// changes.
-void audit(const jit::Block &block, Scope &scope) {
-  for (const jit::Node *node : block.nodes()) {
-    for (const jit::Block *inner : node->blocks())
-      audit(*inner, scope);
-    if (node->kind() == c10::prim::PythonOp)
-      scope.reject(Rejection::trace,
-                   fmt::format("{} was called by an `apply` that was taken from the class before "
-                               "tracehost was imported. Import tracehost first.",
-                               static_cast<const jit::PythonOp *>(node)->name()));
-    if (node->kind() != c10::prim::Constant ||
-        !node->output()->type()->isSubtypeOf(*c10::TensorType::get()))
-      continue;
-    const auto value = jit::toIValue(node->output());
-    if (!value || !value->isTensor() || !value->toTensor().defined() ||
-        value->toTensor().unsafeGetTensorImpl()->is_wrapped_number())
-      continue;
-    for (const auto &use : node->output()->uses())
-      if (use.user->kind() != c10::aten::clone && value->toTensor().dim() > 0)
-        scope.reject(
-            Rejection::capture,
-            fmt::format("a tensor of shape {} would be a constant of the graph, at {}. Make "
-                        "it outside of the function, or by an op in it.",
-                        c10::str(value->toTensor().sizes()), place_of(*use.user)));
-  }
+void audit(const jit::Node *node, Scope &scope) {
+  if (node->kind() == c10::prim::PythonOp)
+    scope.reject(Rejection::trace,
+                 fmt::format("{} was called by an `apply` that was taken from the class before "
+                             "tracehost was imported. Import tracehost first.",
+                             static_cast<const jit::PythonOp *>(node)->name()));
+  if (node->kind() != c10::prim::Constant ||
+      !node->output()->type()->isSubtypeOf(*c10::TensorType::get()))
+    return;
+  const auto value = jit::toIValue(node->output());
+  if (!value || !value->isTensor() || !value->toTensor().defined() ||
+      value->toTensor().unsafeGetTensorImpl()->is_wrapped_number())
+    return;
+  for (const auto &use : node->output()->uses())
+    if (use.user->kind() != c10::aten::clone && value->toTensor().dim() > 0)
+      scope.reject(Rejection::capture,
+                   fmt::format("a tensor of shape {} would be a constant of the graph, at {}. Make "
+                               "it outside of the function, or by an op in it.",
+                               c10::str(value->toTensor().sizes()), place_of(*use.user)));
 }
 
 /// An unused random op would be removed as dead, and the generator would not advance as in eager:
 /// its results, the first `count`, are outputs while the tracer finishes the graph. Those that what
 /// the body returns comes from are dropped again, the others moved behind the body's outputs.
-/// Returns how many stay.
-std::size_t settle_randoms(jit::Graph &graph, std::size_t count) {
+void settle_randoms(jit::Graph &graph, std::size_t count) {
   const auto outputs = graph.outputs().vec();
   const auto middle = outputs.begin() + static_cast<std::ptrdiff_t>(count);
   const auto returned = ancestry(std::vector<const jit::Value *>(middle, outputs.end()));
   for (std::size_t i = count; i-- > 0;)
     graph.eraseOutput(i);
-  std::size_t unused = 0;
-  for (auto random = outputs.begin(); random != middle; ++random) {
-    if (returned.contains(*random))
-      continue;
-    graph.registerOutput(*random);
-    ++unused;
-  }
-  return unused;
+  for (auto random = outputs.begin(); random != middle; ++random)
+    if (!returned.contains(*random))
+      graph.registerOutput(*random);
 }
 
-/// Makes a Scope the thread's for as long as its trace runs.
-class Current {
-public:
-  explicit Current(Scope &scope) { current = &scope; }
-  ~Current() { current = nullptr; }
+/// Makes a Scope the thread's for as long as its trace runs, with casts of its own.
+struct Current {
+  Scope &scope;
+
+  explicit Current(Scope &own) : scope(own) {
+    scope.forget_casts();
+    current = &scope;
+  }
+  ~Current() {
+    current = nullptr;
+    scope.forget_casts();
+  }
 };
 
 /// libtorch's tracer, on for as long as this lives. Not tracer::trace: what that does to the graph
@@ -98,7 +95,7 @@ struct Recording {
 /// Runs the body. After any exception of the body, libtorch's tracer is fit for the next trace.
 std::vector<at::Tensor> run_body(const std::function<std::vector<at::Tensor>()> &body,
                                  Scope &scope) {
-  const InstalledHook hook(scope);
+  const InstalledHook hook(&scope);
   const auto state = tracer::getTracingState();
   std::optional<shapes::WithoutData> without_data;
   if (scope.without_data())
@@ -111,7 +108,6 @@ std::vector<at::Tensor> run_body(const std::function<std::vector<at::Tensor>()> 
       scope.check_returned(t);
       scope.note_leaf(t);
       const bool is_size = scope.dynamic_sizes && scope.dynamic_sizes->is_size(t);
-      scope.result.size_outputs.push_back(is_size);
       if (!is_size && !is_traced_number(t))
         t = scope.fake_tensor(t);
     }
@@ -158,7 +154,6 @@ Traced trace(std::vector<at::Tensor> slots, const DynamicDimensions &dynamic, Fr
              const Outcomes *outcomes) {
   TORCH_INTERNAL_ASSERT(!current && !tracer::isTracing());
   tracer::setRecordSourceLocation(give_place); // an import of torch sets its own
-  const OwnCasts casts(frontend);
   Scope scope(slots, dynamic, frontend, witness);
   scope.outcomes = outcomes;
   Current mark(scope);
@@ -176,9 +171,9 @@ Traced trace(std::vector<at::Tensor> slots, const DynamicDimensions &dynamic, Fr
   // it is what the loop began with. All writes stay, as in eager.
   jit::EliminateDeadCode(graph.block());
   jit::NormalizeOps(recording.state->graph);
-  audit(*graph.block(), scope);
+  each_node(graph.block(), [&](const jit::Node *node) { audit(node, scope); });
   settle_kept(graph);
-  scope.result.keep_alive = settle_randoms(graph, scope.randoms.size());
+  settle_randoms(graph, scope.randoms.size());
   scope.result.graph = recording.state->graph;
   return std::move(scope.result);
 }
@@ -189,6 +184,11 @@ bool abandoned() { return current && current->abandoned(); }
 
 Paused::Paused() : state_(tracer::getTracingState()) { set_tracing_state(nullptr); }
 Paused::~Paused() { set_tracing_state(std::static_pointer_cast<tracer::TracingState>(state_)); }
+
+std::int64_t integer_now(const at::Tensor &t) {
+  const PausedWithData paused;
+  return t.item().toLong();
+}
 
 bool traces_reads() { return current->reads_as() == ValueReads::trace; }
 void reject_read(const std::string &what) { current->reject(Rejection::value_read, what); }
@@ -240,8 +240,7 @@ std::int64_t specialize_size(const at::Tensor &size, const std::string &why) {
   const Resumed resumed;
   if (current && current->dynamic_sizes && tracer::isTracing())
     return current->dynamic_sizes->specialize(size, why);
-  const PausedWithData paused;
-  return size.item().toLong();
+  return integer_now(size);
 }
 std::int64_t index_of_size(const at::Tensor &size) {
   if (lifted())
@@ -250,8 +249,7 @@ std::int64_t index_of_size(const at::Tensor &size) {
   if (current && current->dynamic_sizes && tracer::isTracing())
     return tracer_records() ? current->dynamic_sizes->index(size)
                             : current->dynamic_sizes->specialize(size, "torch.tensor() of a size");
-  const PausedWithData paused;
-  return size.item().toLong();
+  return integer_now(size);
 }
 void note_draw(const std::string &what) {
   current->result.draws.push_back({what, current->here()});

@@ -73,9 +73,10 @@ struct Capture {
 };
 
 struct Traced {
-  std::shared_ptr<torch::jit::Graph> graph; ///< inputs: slots, captures; outputs: those of the body
+  /// Inputs: slots, captures. Outputs: those of the body; past them random results that nothing
+  /// uses.
+  std::shared_ptr<torch::jit::Graph> graph;
   std::vector<Capture> captures;
-  std::size_t keep_alive = 0; ///< outputs past the body's: random results that nothing uses
   bool reads_strides = false;
   bool reads_leaf = false;
   /// Something is changed, or drawn, before an op that raises what Python's arithmetic raises.
@@ -91,7 +92,6 @@ struct Traced {
   std::vector<BakedRead> baked;
   std::vector<BakedRead> caught;  ///< ops that some values make raise, in a `try`
   std::vector<BakedRead> draws;   ///< of random numbers that are not torch's
-  std::vector<bool> size_outputs; ///< by output of the body: it is a size, an int for the caller
   std::vector<std::string> notes; ///< what the check at a second size found, a sentence each
 };
 
@@ -147,6 +147,9 @@ private:
 class PausedWithData : Paused {
   shapes::WithData for_real_;
 };
+
+/// The integer in `t`, which no node reads. Requires: it has data.
+std::int64_t integer_now(const at::Tensor &t);
 
 /// A read that no op shows (tolist, numpy, data_ptr ...) is unsupported, guarded or baked, as the
 /// user chose. `as_numbers`: the body gets nothing but numbers. Requires: recording().

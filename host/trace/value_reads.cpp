@@ -169,8 +169,7 @@ bool Scope::runs_aside(const c10::OperatorHandle &op, const jit::Stack &stack) {
     return reads_number(op, stack) || reads_float(op, stack) || speculates(op, stack);
   if (reads_as_ == ValueReads::error)
     return false;
-  const auto arguments =
-      c10::ArrayRef<c10::IValue>(stack).slice(stack.size() - op.schema().arguments().size());
+  const auto arguments = arguments_of(op, stack);
   bool sizes = false;
   each_tensor(arguments,
               [&](const at::Tensor &t) { sizes |= dynamic_sizes && dynamic_sizes->is_size(t); });

@@ -176,7 +176,7 @@ bool run_functional(const c10::OperatorHandle &op, torch::jit::Stack &stack) {
     std::vector<at::Tensor> written;
     {
       const at::NoGradGuard as_in_eager;
-      if (!run(c10::ArrayRef<c10::IValue>(stack).slice(stack.size() - count), written))
+      if (!run(arguments_of(op, stack), written))
         return false;
     }
     const c10::IValue first = stack[stack.size() - count];

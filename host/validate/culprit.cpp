@@ -6,6 +6,7 @@
 #include "program/ops.h"
 #include "program/places.h"
 #include "program/program.h"
+#include "shapes/kernels.h"
 
 #include <torch/csrc/jit/runtime/operator.h>
 
@@ -58,10 +59,7 @@ bool writes(const jit::Node &node, const jit::Value *input) {
     return false;
   const auto &arguments = schema->arguments();
   for (std::size_t i = 0; i < arguments.size() && i < node.inputs().size(); ++i) {
-    const auto *alias = arguments[i].alias_info();
-    const bool statistic =
-        arguments[i].name() == "running_mean" || arguments[i].name() == "running_var";
-    if (((alias && alias->isWrite()) || statistic) && viewed(node.input(i)) == input)
+    if (shapes::is_written(arguments[i]) && viewed(node.input(i)) == input)
       return true;
   }
   return false;

@@ -117,7 +117,7 @@ private:
 /// Lets a Witness see the ops of this thread for a block that is no trace.
 class Watching final : public trace::OpHook {
 public:
-  explicit Watching(trace::Witness &witness) : witness_(witness), installed_(*this) {}
+  explicit Watching(trace::Witness &witness) : witness_(witness), installed_(this) {}
   void before(const c10::OperatorHandle &, const torch::jit::Stack &) override {}
   void failed(const c10::OperatorHandle &) override {}
   void after(const c10::OperatorHandle &, const torch::jit::Stack &) override {}

@@ -5,6 +5,7 @@
 #include "base/object.h"
 #include "concrete/input_names.h"
 #include "program/modes.h"
+#include "program/nodes.h"
 #include "pytree/leaf.h"
 #include "pytree/results.h"
 #include "signature/tensor_spec.h"
@@ -26,14 +27,9 @@ namespace py = pybind11;
 namespace {
 
 bool has_grad_mode_nodes(const torch::jit::Block &block) {
-  for (const torch::jit::Node *node : block.nodes()) {
-    if (node->kind() == c10::Symbol::fromQualString("aten::set_grad_enabled") || is_mode(*node))
-      return true;
-    for (const torch::jit::Block *inner : node->blocks())
-      if (has_grad_mode_nodes(*inner))
-        return true;
-  }
-  return false;
+  return any_node(&block, [](const torch::jit::Node &node) {
+    return node.kind() == c10::Symbol::fromQualString("aten::set_grad_enabled") || is_mode(node);
+  });
 }
 
 std::string function_identifier(std::string name) {

@@ -4,6 +4,7 @@
 #include "base/object.h"
 #include "base/user_line.h"
 #include "hooks/profile.h"
+#include "program/nodes.h"
 #include "trace/block.h"
 #include "trace/call.h"
 #include "trace/tracer.h"
@@ -66,14 +67,11 @@ int PythonCallback::traverse(visitproc visit, void *arg) const {
 
 std::vector<const PythonCallback *> callbacks_of(const torch::jit::Block &block) {
   std::vector<const PythonCallback *> found;
-  for (const torch::jit::Node *node : block.nodes()) {
+  each_node(&block, [&](const torch::jit::Node *node) {
     if (is_call(*node))
       if (const auto *call = dynamic_cast<const PythonCallback *>(callback_of(*node).get()))
         found.push_back(call);
-    for (const torch::jit::Block *inner : node->blocks())
-      for (const PythonCallback *call : callbacks_of(*inner))
-        found.push_back(call);
-  }
+  });
   return found;
 }
 

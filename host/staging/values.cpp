@@ -1,0 +1,55 @@
+#include "staging/values.h"
+
+#include "trace/block.h"
+#include "trace/tracer.h"
+
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/alias.h>
+#include <ATen/ops/full.h>
+
+namespace tracehost::staging {
+
+namespace jit = torch::jit;
+
+at::Tensor new_identity(const at::Tensor &t) {
+  const trace::Paused paused;
+  const at::AutoGradMode with_history(true); // as `t` has it: in no_grad too
+  at::Tensor other = at::alias(t);
+  trace::may_be_another(other, t);
+  return other;
+}
+
+at::Tensor result_of_block(jit::Value *value, const at::Tensor &actual, bool inexact) {
+  at::Tensor result = new_identity(actual);
+  trace::bind(result, value);
+  if (trace::in_block())
+    trace::note_made_in_block(result);
+  if (inexact)
+    trace::set_inexact(value);
+  return result;
+}
+
+jit::Value *truth_of(const at::Tensor &condition) {
+  jit::Value *value = trace::value_of(condition);
+  return value->owningGraph()->insert(c10::aten::Bool, {value});
+}
+
+jit::Value *int_of(const at::Tensor &number) {
+  jit::Value *value = trace::value_of(number);
+  return value->node()->kind() == c10::prim::NumToTensor
+             ? value->node()->input(0)
+             : value->owningGraph()->insert(c10::aten::Int, {value});
+}
+
+at::Tensor tensor_of(jit::Value *number, std::int64_t now) {
+  at::Tensor result;
+  {
+    const trace::Paused paused;
+    result = at::full({}, now, at::kLong);
+  }
+  auto &graph = *number->owningGraph();
+  trace::bind(result, graph.insertNode(graph.createNumToTensor(number))->output());
+  return result;
+}
+
+} // namespace tracehost::staging
