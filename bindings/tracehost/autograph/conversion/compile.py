@@ -160,15 +160,15 @@ def _strip(tree: Any) -> None:
 
 def _compile(tree: Any, source: CodeType) -> CodeType:
     """Compile within a factory, whose parameters are the closure's variables."""
-    at = nodes.first_line(tree)
     if isinstance(tree, ast.Lambda):
-        inner: ast.stmt = ast.Return(tree, **at)
+        inner: ast.stmt = ast.Return(tree)
     else:
         tree.name = _FUNCTION  # its own would be a variable of the factory, and hide the user's
         inner = tree
-    arguments = nodes.one_argument(nodes.OPERATORS, at)
-    arguments.args += [ast.arg(n, None, **at) for n in source.co_freevars]
-    module = ast.Module([nodes.define(_FACTORY, arguments, [inner], at)], [])
+    arguments = nodes.one_argument(nodes.OPERATORS)
+    arguments.args += [ast.arg(n) for n in source.co_freevars]
+    factory = nodes.placed(nodes.define(_FACTORY, arguments, [inner]), tree)
+    module = nodes.complete(ast.Module([factory], []))
     flags = source.co_flags & _FEATURES
     whole = compile(module, source.co_filename, "exec", flags=flags, dont_inherit=True)
     factory = next(c for c in whole.co_consts if isinstance(c, CodeType))

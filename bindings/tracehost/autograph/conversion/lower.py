@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 from dataclasses import dataclass, field
+from typing import Any
 
 from . import nodes
 from .scopes import DEFINITIONS, TRIES, inner_blocks
@@ -144,15 +145,17 @@ class Lowering:
         self._read: set[str] = set()
         self._set_flags: list[ast.Assign] = []
 
-    def run(self, body: list[ast.stmt], end: nodes.Where) -> list[ast.stmt]:
+    def run(self, body: list[ast.stmt], last_line: int | None) -> list[ast.stmt]:
         lowered = self.block(body).body
         for assignment in self._set_flags:
             flag = assignment.targets[0].id  # type: ignore[attr-defined]
             assignment.ag_dead = flag != RETURN_FLAG and flag not in self._read  # type: ignore[attr-defined]
         if self.returns:
-            arguments = [nodes.name(RETURN_FLAG, end), nodes.name(RETURN_VALUE, end)]
-            at_end = ast.Return(nodes.operation("return_value", arguments, end), **end)
-            at_end.ag_made = True  # type: ignore[attr-defined]
+            given = nodes.name(RETURN_FLAG), nodes.name(RETURN_VALUE)
+            at_end: Any = ast.Return(nodes.operation("return_value", *given))
+            at_end.lineno = at_end.end_lineno = last_line
+            at_end.col_offset = at_end.end_col_offset = 0
+            at_end.ag_made = True
             lowered.append(at_end)
         return lowered
 
@@ -221,18 +224,17 @@ class Lowering:
 
     def _guard(self, rest: list[ast.stmt], flags: dict[str, None], out: Lowered) -> None:
         inner = self.block(rest)
-        at = nodes.first_line(rest[0])
-        guard = self._unless(flags, inner.body, at)
+        guard = self._unless(flags, inner.body, rest[0])
         if list(flags) == [RETURN_FLAG] and not inner.falls:
             # It is True there anyway; said so, it is Python's True again if all paths return.
-            guard.orelse = [nodes.assign(RETURN_FLAG, nodes.constant(True, at), at)]
+            guard.orelse = [nodes.assign(RETURN_FLAG, ast.Constant(True))]
         out.body.append(guard)
         out.flags.update(inner.flags)
 
-    def _unless(self, flags: dict[str, None], body: list[ast.stmt], at: nodes.Where) -> ast.If:
+    def _unless(self, flags: dict[str, None], body: list[ast.stmt], first: ast.stmt) -> ast.If:
         self._read.update(flags)
-        guard = ast.If(none_of(list(flags), at), body, [], **at)
-        guard.ag_made = True  # type: ignore[attr-defined]
+        guard = nodes.placed(ast.If(none_of(list(flags)), body, []), first)
+        guard.ag_made = True
         return guard
 
     def _statement(self, statement: ast.stmt, out: Lowered) -> dict[str, None]:
@@ -260,19 +262,16 @@ class Lowering:
             return self._try(statement, out)  # type: ignore[arg-type]
         return self._in_place(statement, out)
 
-    def _set(self, flag: str, at: ast.stmt, out: Lowered) -> None:
-        place = nodes.where(at)
-        made = nodes.assign(flag, nodes.constant(True, place), place)
+    def _set(self, flag: str, jump: ast.stmt, out: Lowered) -> None:
+        made = _set_at(jump, flag, True)
         self._set_flags.append(made)
         out.body.append(made)
         out.flags[flag] = None
         out.falls = False
 
     def _set_return(self, statement: ast.Return, out: Lowered) -> None:
-        place = nodes.where(statement)
-        value = statement.value or nodes.constant(None, place)
-        made = nodes.assign(RETURN_VALUE, value, place)
-        out.body.append(made)
+        made = nodes.assign(RETURN_VALUE, statement.value or ast.Constant(None))
+        out.body.append(nodes.placed(made, statement))
         self._set(RETURN_FLAG, statement, out)
 
     def _if(self, statement: ast.If, out: Lowered) -> dict[str, None]:
@@ -289,7 +288,6 @@ class Lowering:
     def _loop(self, loop: ast.For | ast.While, out: Lowered) -> dict[str, None]:
         self._count += 1
         state = Loop(f"{BREAK_FLAG}{self._count}", f"{CONTINUE_FLAG}{self._count}")
-        place = nodes.first_line(loop)
         orelse, loop.orelse = loop.orelse, []
         loop.ag_plain = stays_a_loop(loop)  # type: ignore[union-attr]
         depth, self._depth = self._depth, 0
@@ -299,21 +297,19 @@ class Lowering:
         self._depth = depth
         loop.body = body.body
         if state.continue_flag in self._read:
-            loop.body.insert(
-                0, nodes.assign(state.continue_flag, nodes.constant(False, place), place)
-            )
+            loop.body.insert(0, _set_at(loop, state.continue_flag, False))
         ends = [f for f in body.flags if f != state.continue_flag]
         loop.ag_flags = ends  # type: ignore[union-attr]
         self._read.update(ends)
         if state.break_flag in ends:
-            out.body.append(nodes.assign(state.break_flag, nodes.constant(False, place), place))
+            out.body.append(_set_at(loop, state.break_flag, False))
         out.body.append(loop)
         jumped = {f: None for f in ends if f != state.break_flag}
         out.flags.update(jumped)
         if orelse:
             self._loop_else(orelse, ends, jumped, out)
         elif ends == [RETURN_FLAG] and _is_endless(loop):  # Python's True again, as in _guard
-            out.body.append(nodes.assign(RETURN_FLAG, nodes.constant(True, place), place))
+            out.body.append(_set_at(loop, RETURN_FLAG, True))
             out.falls = False
         return jumped
 
@@ -322,9 +318,7 @@ class Lowering:
     ) -> None:
         inner = self.block(orelse)
         if ends:
-            out.body.append(
-                self._unless(dict.fromkeys(ends), inner.body, nodes.first_line(orelse[0]))
-            )
+            out.body.append(self._unless(dict.fromkeys(ends), inner.body, orelse[0]))
         else:
             out.body.extend(inner.body)
             out.falls = inner.falls
@@ -342,10 +336,9 @@ class Lowering:
         if statement.orelse:
             inner = self.block(statement.orelse)
             flags.update(inner.flags)
-            at = nodes.first_line(statement.orelse[0])
-            statement.orelse = (
-                [self._unless(body.flags, inner.body, at)] if body.flags else inner.body
-            )
+            first = statement.orelse[0]
+            guarded = [self._unless(body.flags, inner.body, first)] if body.flags else inner.body
+            statement.orelse = guarded
         statement.finalbody = self.block(statement.finalbody).body
         out.body.append(statement)
         out.flags.update(flags)
@@ -364,6 +357,10 @@ class Lowering:
         return flags
 
 
+def _set_at(place: ast.stmt, flag: str, value: bool) -> ast.Assign:
+    return nodes.placed(nodes.assign(flag, ast.Constant(value)), place)
+
+
 def _is_endless(loop: ast.For | ast.While) -> bool:
     """`while True:`, without options, which may bound it."""
     if not isinstance(loop, ast.While) or not isinstance(loop.test, ast.Constant):
@@ -379,9 +376,9 @@ def _has_body(statement: ast.stmt) -> bool:
     return isinstance(statement, (ast.With, ast.AsyncWith, ast.AsyncFor))
 
 
-def none_of(flags: list[str], at: nodes.Where) -> ast.expr:
+def none_of(flags: list[str]) -> ast.expr:
     """`not a and not b`, by operators: a flag set below a staged if is a traced value."""
-    first = nodes.operation("not_", [nodes.name(flags[0], at)], at)
+    first = nodes.operation("not_", nodes.name(flags[0]))
     if len(flags) == 1:
         return first
-    return nodes.operation("and_", [first, nodes.thunk(none_of(flags[1:], at), at)], at)
+    return nodes.operation("and_", first, nodes.thunk(none_of(flags[1:])))

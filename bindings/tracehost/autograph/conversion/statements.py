@@ -37,7 +37,7 @@ class Statements(Control):
 
     def body(self, node: ast.FunctionDef) -> list[ast.stmt]:
         """The converted body, with the variables of its blocks declared first."""
-        scope, at = self.scope, nodes.first_line(node)
+        scope = self.scope
         if self.text.nonlocals:
             scope.shared = {n for n in nonlocal_names(node.body) if scope.reaches(n)}
             if scope.parent is not None:
@@ -47,7 +47,7 @@ class Statements(Control):
         if self.text.matches:
             statements = Matches().lowered(statements)
         lowering = Lowering(statements)
-        lowered = lowering.run(statements, _end_of(node))
+        lowered = lowering.run(statements, node.body[-1].end_lineno)
         if lowering.returns:
             scope.state |= {RETURN_FLAG, RETURN_VALUE}
         scope.state |= names_bound_in(lowering.dropped) & scope.locals
@@ -61,74 +61,69 @@ class Statements(Control):
         scope.locals.update(name for name in scope.state if name.startswith("ag__"))
         scope.readers.clear()
         body = self.block(lowered)
-        return docstring + self._declared(at) + body
+        return docstring + [nodes.placed(s, node) for s in self._declared()] + body
 
-    def _declared(self, at: nodes.Where) -> list[ast.stmt]:
+    def _declared(self) -> list[ast.stmt]:
         scope = self.scope
-        first: list[ast.stmt] = []
-        first += nodes.declare(ast.Global, sorted(scope.globals), at)
-        first += nodes.declare(ast.Nonlocal, sorted(scope.nonlocals), at)
+        first: list[ast.stmt] = nodes.declare(ast.Global, sorted(scope.globals))
+        first += nodes.declare(ast.Nonlocal, sorted(scope.nonlocals))
         for name in sorted(scope.state & scope.locals - set(scope.parameters)):
             is_flag = name.startswith("ag__") and not name.startswith((RETURN_VALUE, SUBJECT))
-            value = nodes.constant(False, at) if is_flag else nodes.undefined(name, at)
-            first.append(nodes.assign(name, value, at))
+            value = ast.Constant(False) if is_flag else nodes.undefined(name)
+            first.append(nodes.assign(name, value))
         return first
 
     # -- statements that stay, with something in them changed
 
     def assign(self, node: ast.Assign) -> list[ast.stmt]:
         if getattr(node, "ag_dead", False):
-            return [ast.Pass(**nodes.where(node))]
+            return [ast.Pass()]
         node.value = self.expr(node.value)
         node.targets = [self.expr(target) for target in node.targets]
         return [node]
 
     def ann_assign(self, node: ast.AnnAssign) -> list[ast.stmt]:
         """Annotations in a function aren't evaluated, and can't stand beside nonlocal."""
-        at = nodes.where(node)
         if node.value is not None:
-            return self.assign(ast.Assign([node.target], node.value, **at))
+            return self.assign(ast.Assign([node.target], node.value))
         if isinstance(node.target, ast.Name):
-            return [ast.Pass(**at)] if node.target.id in self.scope.state else [node]
+            return [ast.Pass()] if node.target.id in self.scope.state else [node]
         if isinstance(node.target, ast.Attribute):
-            return [ast.Expr(self.expr(node.target.value), **at)]
+            return [ast.Expr(self.expr(node.target.value))]
         return [node]
 
     def aug_assign(self, node: ast.AugAssign) -> list[ast.stmt]:
-        at = nodes.where(node)
         before: list[ast.stmt] = []
         if not isinstance(node.target, ast.Name):
-            self._bind_owner(node.target, before, at)
+            self._bind_owner(node.target, before)
         value = self.expr(node.value)
         read = self.load(node.target)
-        sign = nodes.constant(SIGNS[type(node.op)], at)
-        new = nodes.operation("aug", [sign, read, value], at)
-        return [*before, ast.Assign([self.expr(node.target)], new, **at)]
+        new = nodes.operation("aug", ast.Constant(SIGNS[type(node.op)]), read, value)
+        return [*before, ast.Assign([self.expr(node.target)], new)]
 
-    def _bind_owner(self, target: Any, before: list[ast.stmt], at: nodes.Where) -> None:
+    def _bind_owner(self, target: Any, before: list[ast.stmt]) -> None:
         """`f(x).y += 1` runs f once: what is more than a name is bound first."""
         if not isinstance(target.value, ast.Name):
-            before.append(nodes.assign("ag__owner", self.expr(target.value), at))
-            target.value = nodes.name("ag__owner", at)
+            before.append(nodes.assign("ag__owner", self.expr(target.value)))
+            target.value = nodes.name("ag__owner")
         if isinstance(target, ast.Subscript) and not isinstance(
             target.slice, (ast.Name, ast.Constant)
         ):
-            key = ast.Subscript(
-                nodes.operator("KEY", at), self.expr(target.slice), nodes.LOAD, **at
-            )
-            before.append(nodes.assign("ag__key", key, at))
-            target.slice = nodes.name("ag__key", at)
+            key = ast.Subscript(nodes.operator("KEY"), self.expr(target.slice), nodes.LOAD)
+            before.append(nodes.assign("ag__key", key))
+            target.slice = nodes.name("ag__key")
 
     def delete(self, node: ast.Delete) -> list[ast.stmt]:
         """`del x` of a variable that blocks assign leaves it as before its first assignment."""
         out: list[ast.stmt] = []
         for target in node.targets:
-            at = nodes.where(target)
+            made: list[ast.stmt] = [ast.Delete([self.expr(target)])]
             if isinstance(target, ast.Name) and self._holds_undefined(target.id):
-                out.append(ast.Expr(self.expr(nodes.name(target.id, at)), **at))
-                out.append(nodes.assign(target.id, nodes.undefined(target.id, at), at))
-            else:
-                out.append(ast.Delete([self.expr(target)], **at))
+                made = [
+                    ast.Expr(self.expr(nodes.name(target.id))),
+                    nodes.assign(target.id, nodes.undefined(target.id)),
+                ]
+            out += [nodes.placed(s, target) for s in made]
         return out
 
     def _holds_undefined(self, name: str) -> bool:
@@ -137,16 +132,15 @@ class Statements(Control):
 
     def assert_(self, node: ast.Assert) -> list[ast.stmt]:
         if not __debug__:
-            return [ast.Pass(**nodes.where(node))]
+            return [ast.Pass()]
         if is_plain(node.test):
             return [self.generic(node)]
-        at = nodes.where(node)
         test = self.condition(node.test)
-        message: ast.expr = nodes.constant(None, at)
+        message: ast.expr = ast.Constant(None)
         if node.msg is not None:
             original = node.msg
-            message = self.deferred([original], lambda: shown(self.expr(original)), at)
-        return [ast.Expr(nodes.operation("assert_stmt", [test, message], at), **at)]
+            message = self.deferred([original], lambda: shown(self.expr(original)))
+        return [ast.Expr(nodes.operation("assert_stmt", test, message))]
 
     def raise_(self, node: ast.Raise) -> list[ast.stmt]:
         self.raised = node.exc
@@ -176,21 +170,20 @@ class Statements(Control):
         name = handler.name
         if name is None or not self._holds_undefined(name):
             return body
-        at = nodes.first_line(handler)
         handler.name = "ag__error"
-        take = nodes.assign(name, nodes.name("ag__error", at), at)
-        unbind = nodes.assign(name, nodes.undefined(name, at), at)
-        return [take, ast.Try(body, [], [], [unbind], **at)]
+        take = nodes.assign(name, nodes.name("ag__error"))
+        unbind = nodes.assign(name, nodes.undefined(name))
+        return [take, ast.Try(body, [], [], [unbind])]
 
     def match(self, node: ast.Match) -> list[ast.stmt]:
         """Of patterns without guards, of which none asks for the value of what is traced (`match.py`)."""
         node.subject = self.expr(node.subject)
         for case in node.cases:
-            case.body = self.block(case.body) or [ast.Pass(**nodes.first_line(case.pattern))]
+            case.body = self.block(case.body) or [nodes.placed(ast.Pass(), case.pattern)]
         return [node]
 
     def declared_at_the_top(self, node: ast.stmt) -> list[ast.stmt]:
-        return [ast.Pass(**nodes.where(node))]
+        return [ast.Pass()]
 
     def return_(self, node: ast.Return) -> list[ast.stmt]:
         if node.value is not None and not hasattr(node, "ag_made"):
@@ -275,12 +268,6 @@ class Statements(Control):
         if isinstance(part, ast.pattern):
             return part
         return self._leave_parts(part) if isinstance(part, ast.AST) else part
-
-
-def _end_of(node: ast.FunctionDef) -> nodes.Where:
-    last = node.body[-1]
-    line = last.end_lineno or last.lineno
-    return {"lineno": line, "col_offset": 0, "end_lineno": line, "end_col_offset": 0}
 
 
 def outer_function(
