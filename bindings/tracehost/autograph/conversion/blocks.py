@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Any
 
 from . import nodes
@@ -53,8 +53,7 @@ def _keep(statement: ast.stmt, assigned: Assigned, scope: Scope) -> None:
     }
     state.update(dict.fromkeys(sorted(scope.shared)))
     statement.ag_state = state  # type: ignore[attr-defined]
-    for text, node in state.items():
-        (scope.state if node is None else scope.places).add(text)
+    scope.state.update(text for text, node in state.items() if node is None)
 
 
 def _walrus_here(statement: ast.stmt) -> list[str]:
@@ -130,12 +129,14 @@ def declarations(names: Iterable[str], scope: Scope) -> list[ast.stmt]:
 
 
 class StateFunctions:
-    """Builds the get_state and set_state of one block, and the declarations that its functions need."""
+    """Builds the get_state and set_state of one block, and the declarations that its functions need.
 
-    def __init__(self, state: Assigned, scope: Scope, load: Callable[[ast.expr], ast.expr]) -> None:
+    Requires for getter() and setter(): the statements of the block are converted.
+    """
+
+    def __init__(self, state: Assigned, scope: Scope) -> None:
         self._state = state
         self._scope = scope
-        self._load = load  # a fresh copy of an expression, read as generated code reads it
 
     def declarations(self, names: Assigned) -> list[ast.stmt]:
         """For the functions that assign these."""
@@ -187,10 +188,10 @@ class StateFunctions:
         return ast.Expr(nodes.operation(setter, *self._place(node), nodes.name(value)))
 
     def _place(self, node: ast.Attribute | ast.Subscript) -> list[ast.expr]:
-        owner = nodes.thunk(self._load(node.value))
+        owner = nodes.thunk(node.value)
         if isinstance(node, ast.Attribute):
             return [owner, ast.Constant(node.attr)]
-        return [owner, nodes.thunk(self._load(node.slice))]
+        return [owner, nodes.thunk(node.slice)]
 
     def _write_foreign(self, name: str, value: str) -> ast.stmt:
         """A variable that others read without us: no Undefined may get into it."""

@@ -42,7 +42,7 @@ class Control(Expressions):
             node.body = self.block(node.body) or [nodes.placed(ast.Pass(), node)]
             node.orelse = self.block(node.orelse)
             return [node]
-        state = StateFunctions(node.ag_state, self.scope, self.load)
+        state = StateFunctions(node.ag_state, self.scope)
         body, orelse = node.ag_sides
         out = [self._function("ag__body", node.body, body, state)]
         other: ast.expr = nodes.operator("nothing")
@@ -67,7 +67,7 @@ class Control(Expressions):
 
     def while_(self, node: Any) -> list[ast.stmt]:
         options = self._options(node)
-        state = StateFunctions(node.ag_state, self.scope, self.load)
+        state = StateFunctions(node.ag_state, self.scope)
         test = self._test(node)
         body = self._function("ag__body", node.body, node.ag_state, state)
         first: list[ast.expr] = [nodes.name("ag__test"), nodes.name("ag__body")]
@@ -94,7 +94,7 @@ class Control(Expressions):
             node.body = self.block(node.body)
             return [node]
         options = self._options(node)
-        state = StateFunctions(node.ag_state, self.scope, self.load)
+        state = StateFunctions(node.ag_state, self.scope)
         take = ast.Assign([self.expr(node.target)], nodes.name("ag__item"))
         first = [*state.declarations(node.ag_state), nodes.placed(take, node.target)]
         body = nodes.define(

@@ -12,26 +12,13 @@ from typing import Any
 
 from . import nodes
 from .asking import is_asking, told
-from .blocks import declarations, place_text
+from .blocks import declarations
 from .lower import is_plain
 from .scopes import Scope, comprehension_scope, function_scope, rename_shared_targets, walrus_names
 
 _NOT_CHILDREN = {"ctx", "op", "ops", "attr", "id", "kind", "type_comment", "conversion", "level"}
 
 SIGNS: dict[type, str] = {
-    ast.Add: "+",
-    ast.Sub: "-",
-    ast.Mult: "*",
-    ast.Div: "/",
-    ast.FloorDiv: "//",
-    ast.Mod: "%",
-    ast.Pow: "**",
-    ast.MatMult: "@",
-    ast.BitAnd: "&",
-    ast.BitOr: "|",
-    ast.BitXor: "^",
-    ast.LShift: "<<",
-    ast.RShift: ">>",
     ast.Lt: "<",
     ast.LtE: "<=",
     ast.Gt: ">",
@@ -86,20 +73,6 @@ class Expressions:
                 setattr(node, name, self.expr(value))
         return node
 
-    def load(self, node: ast.expr) -> ast.expr:
-        """A fresh copy of a name, attribute, item or key, read at this place."""
-        made = node
-        if isinstance(node, ast.Name):
-            made = self.expr(nodes.name(node.id))
-        elif isinstance(node, ast.Attribute):
-            made = ast.Attribute(self.load(node.value), node.attr, nodes.LOAD)
-        elif isinstance(node, ast.Subscript):
-            value = self.load(node.value)
-            if not self.plain and not _is_fixed(node.slice):
-                value = nodes.operation("subscripted", value)
-            made = ast.Subscript(value, self.load(node.slice), nodes.LOAD)
-        return nodes.placed(made, node)
-
     # -- reads
 
     def name(self, node: ast.Name) -> ast.expr:
@@ -108,18 +81,12 @@ class Expressions:
         reader = self.scope.reader(node.id)
         return node if reader is None else nodes.operation(reader, node)
 
-    def place(self, node: Any) -> ast.expr:
-        """An attribute or item: one that blocks assign may hold what could not be merged."""
-        places = [scope.places for scope in self.scope.outward() if scope.places]
-        is_state = False
-        if places and type(node.ctx) is ast.Load:
-            text = place_text(node)
-            is_state = any(text in known for known in places)
+    def subscript(self, node: ast.Subscript) -> ast.expr:
         self.generic(node)
-        stores = type(node.ctx) is ast.Store and type(getattr(node, "slice", None)) is ast.Tuple
-        if type(node) is ast.Subscript and not self.plain and (stores or not _is_fixed(node.slice)):
+        stores = type(node.ctx) is ast.Store and type(node.slice) is ast.Tuple
+        if not self.plain and (stores or not _is_fixed(node.slice)):
             node.value = nodes.placed(nodes.operation("subscripted", node.value), node.value)
-        return nodes.operation("ld", node) if is_state else node
+        return node
 
     def bin_op(self, node: ast.BinOp) -> ast.expr:
         """Down the left side without recursion: sums may have hundreds of terms."""
@@ -306,8 +273,7 @@ def _yields(body: ast.expr) -> bool:
 
 _HANDLERS: dict[type, Callable[[Any, Any], Any]] = {
     ast.Name: Expressions.name,
-    ast.Attribute: Expressions.place,
-    ast.Subscript: Expressions.place,
+    ast.Subscript: Expressions.subscript,
     ast.BinOp: Expressions.bin_op,
     ast.BoolOp: Expressions.bool_op,
     ast.UnaryOp: Expressions.unary_op,

@@ -30,8 +30,6 @@ class Scope:
     globals: set[str] = field(default_factory=set)
     nonlocals: set[str] = field(default_factory=set)
     state: set[str] = field(default_factory=set)  # assigned by a generated block
-    # attributes and items that blocks assign, as text
-    places: set[str] = field(default_factory=set)
     # variables that a function defined here may assign
     shared: set[str] = field(default_factory=set)
     free: frozenset[str] = frozenset()  # of the outermost function: its closure's variables

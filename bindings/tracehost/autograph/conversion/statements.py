@@ -8,7 +8,7 @@ from typing import Any
 from . import nodes
 from .blocks import collect
 from .control import Control
-from .expressions import SIGNS, shown
+from .expressions import shown
 from .liveness import note_used
 from .lower import Lowering, is_plain
 from .match import Matches
@@ -93,25 +93,12 @@ class Statements(Control):
         return [node]
 
     def aug_assign(self, node: ast.AugAssign) -> list[ast.stmt]:
+        """`x += 1` of a variable that may be Undefined: it is read first, with its error."""
         before: list[ast.stmt] = []
-        if not isinstance(node.target, ast.Name):
-            self._bind_owner(node.target, before)
-        value = self.expr(node.value)
-        read = self.load(node.target)
-        new = nodes.operation("aug", ast.Constant(SIGNS[type(node.op)]), read, value)
-        return [*before, ast.Assign([self.expr(node.target)], new)]
-
-    def _bind_owner(self, target: Any, before: list[ast.stmt]) -> None:
-        """`f(x).y += 1` runs f once: what is more than a name is bound first."""
-        if not isinstance(target.value, ast.Name):
-            before.append(nodes.assign("ag__owner", self.expr(target.value)))
-            target.value = nodes.name("ag__owner")
-        if isinstance(target, ast.Subscript) and not isinstance(
-            target.slice, (ast.Name, ast.Constant)
-        ):
-            key = ast.Subscript(nodes.operator("KEY"), self.expr(target.slice), nodes.LOAD)
-            before.append(nodes.assign("ag__key", key))
-            target.slice = nodes.name("ag__key")
+        target = node.target
+        if isinstance(target, ast.Name) and self.scope.reader(target.id) is not None:
+            before = [nodes.assign(target.id, self.expr(nodes.name(target.id)))]
+        return [*before, self.generic(node)]
 
     def delete(self, node: ast.Delete) -> list[ast.stmt]:
         """`del x` of a variable that blocks assign leaves it as before its first assignment."""

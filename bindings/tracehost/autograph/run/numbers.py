@@ -1,37 +1,12 @@
-"""Augmented assignment, and tensors made of numbers."""
+"""Tensors made of numbers."""
 
 from __future__ import annotations
 
-import operator
-from collections.abc import Callable
 from typing import Any
 
 import torch
 
 from ..staging.state import as_tensor, is_number, is_read
-
-Operation = Callable[[Any, Any], Any]
-
-_OPERATIONS: dict[str, Operation] = {
-    "+": operator.iadd,
-    "-": operator.isub,
-    "*": operator.imul,
-    "/": operator.itruediv,
-    "//": operator.ifloordiv,
-    "%": operator.imod,
-    "**": operator.ipow,
-    "@": operator.imatmul,
-    "&": operator.iand,
-    "|": operator.ior,
-    "^": operator.ixor,
-    "<<": operator.ilshift,
-    ">>": operator.irshift,
-}
-
-
-def aug(sign: str, target: Any, value: Any) -> Any:
-    """What `target sign= value` assigns: `aug("+", x, 1)`."""
-    return _OPERATIONS[sign](target, value)
 
 
 def has_numbers(data: Any) -> bool:

@@ -22,7 +22,6 @@ from ..staging.where import line, reject
 from .asking import asked
 from .calls import call
 from .membership import contains, lacks
-from .numbers import aug
 from .places import get_attribute, get_item, set_attribute, set_item
 from .shown import call_raised, call_shown, message_of, shown
 from .subscripts import Subscripted
@@ -188,16 +187,6 @@ def compare(left: Any, sign: str, right: Any, *more: Any) -> Any:
     if not more:
         return result
     return and_(result, lambda: compare(right, more[0], more[1](), *more[2:]))
-
-
-class _Key:
-    """`KEY[1:2]` is the key that a subscript is given."""
-
-    def __getitem__(self, key: Any) -> Any:
-        return key
-
-
-KEY = _Key()
 
 
 def assert_stmt(cond: Any, message: Body | None) -> None:
