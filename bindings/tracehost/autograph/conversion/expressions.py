@@ -14,7 +14,7 @@ from . import nodes
 from .asking import is_asking, told
 from .blocks import declarations
 from .lower import is_plain
-from .scopes import Scope, comprehension_scope, function_scope, rename_shared_targets, walrus_names
+from .scopes import Scope, comprehension_scope, function_scope, walrus_names
 
 _NOT_CHILDREN = {"ctx", "op", "ops", "attr", "id", "kind", "type_comment", "conversion", "level"}
 
@@ -76,9 +76,9 @@ class Expressions:
     # -- reads
 
     def name(self, node: ast.Name) -> ast.expr:
-        if type(node.ctx) is not ast.Load:
-            return node
-        reader = self.scope.reader(node.id)
+        reader = self.scope.reader(node.id) if type(node.ctx) is ast.Load else None
+        if not self.in_statement:
+            node.id = self.scope.spelling(node.id)
         return node if reader is None else nodes.operation(reader, node)
 
     def subscript(self, node: ast.Subscript) -> ast.expr:
@@ -234,12 +234,11 @@ class Expressions:
 
     def comprehension(self, node: Any) -> ast.expr:
         """The iteration stays Python's; what is computed in it is converted."""
-        rename_shared_targets(node, self.scope)
         generators = node.generators
-        generators[0].iter = self.expr(generators[0].iter)
         outer, in_statement = self.scope, self.in_statement
-        self.scope = comprehension_scope(node, outer)
-        self.in_statement = False
+        inner = comprehension_scope(node, outer)
+        generators[0].iter = self.expr(generators[0].iter)
+        self.scope, self.in_statement = inner, False
         for index, generator in enumerate(generators):
             generator.target = self.expr(generator.target)
             if index:

@@ -7,6 +7,7 @@ once. Where that is not possible (loops, try, with), what follows is guarded by 
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -59,27 +60,27 @@ def stays_a_loop(loop: ast.For | ast.While) -> bool:
     literal = isinstance(loop.iter, (ast.Tuple, ast.List)) or (
         isinstance(loop.iter, ast.Constant) and isinstance(loop.iter.value, (str, bytes))
     )
-    return literal and not _leaves(loop.body)
+    return literal and all(isinstance(jump, ast.Continue) for jump in jumps_out(loop.body))
 
 
-def _leaves(body: list[ast.stmt], jumps: tuple[type, ...] = (ast.Return, ast.Break)) -> bool:
-    """Whether a return, or a break of the loop that the body is, occurs in it."""
+def jumps_out(body: list[ast.stmt]) -> Iterator[ast.stmt]:
+    """The statements that lead out of the block: return, and break and continue of loops around it."""
     for statement in body:
-        if isinstance(statement, jumps):
-            return True
-        if isinstance(statement, (ast.For, ast.While)):
-            if has_return(statement.body) or _leaves(statement.orelse, jumps):
-                return True
-        elif any(_leaves(block, jumps) for block in inner_blocks(statement)):
-            return True
-    return False
+        if isinstance(statement, (ast.Return, ast.Break, ast.Continue)):
+            yield statement
+        elif isinstance(statement, (ast.For, ast.While)):
+            yield from (jump for jump in jumps_out(statement.body) if isinstance(jump, ast.Return))
+            yield from jumps_out(statement.orelse)
+        else:
+            for block in inner_blocks(statement):
+                yield from jumps_out(block)
 
 
 def jump_in_finally(body: list[ast.stmt]) -> int | None:
     """The line of a finally block that is left by a jump: it drops the exception under way."""
     for statement in body:
         final = getattr(statement, "finalbody", None)
-        if final and _leaves(final, (ast.Return, ast.Break, ast.Continue)):
+        if final and any(jumps_out(final)):
             return final[0].lineno
         for block in inner_blocks(statement):
             line = jump_in_finally(block)
@@ -89,10 +90,7 @@ def jump_in_finally(body: list[ast.stmt]) -> int | None:
 
 
 def has_return(body: list[ast.stmt]) -> bool:
-    return any(
-        isinstance(s, ast.Return) or any(has_return(block) for block in inner_blocks(s))
-        for s in body
-    )
+    return any(isinstance(jump, ast.Return) for jump in jumps_out(body))
 
 
 def returns_in_block(body: list[ast.stmt]) -> bool:
@@ -200,15 +198,10 @@ class Lowering:
 
     def _has_jump(self, statement: ast.stmt) -> bool:
         """Whether the statement holds a jump that is lowered, out of itself."""
-        if isinstance(statement, ast.Return):
-            return self.returns
-        if isinstance(statement, (ast.Break, ast.Continue)):
-            return bool(self._loops)
-        if isinstance(statement, (ast.For, ast.While)):
-            return (self.returns and has_return(statement.body)) or any(
-                self._has_jump(s) for s in statement.orelse
-            )
-        return any(self._has_jump(s) for block in inner_blocks(statement) for s in block)
+        return any(
+            self.returns if isinstance(jump, ast.Return) else self._loops
+            for jump in jumps_out([statement])
+        )
 
     def _guard_in_place(
         self, body: list[ast.stmt], index: int, flags: dict[str, None], out: Lowered
