@@ -6,7 +6,6 @@ The tree is changed in place: it was parsed for this conversion alone.
 from __future__ import annotations
 
 import ast
-import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -15,8 +14,6 @@ from .asking import is_asking, told
 from .blocks import declarations
 from .lower import is_plain
 from .scopes import Scope, comprehension_scope, function_scope, walrus_names
-
-_NOT_CHILDREN = {"ctx", "op", "ops", "attr", "id", "kind", "type_comment", "conversion", "level"}
 
 SIGNS: dict[type, str] = {
     ast.Lt: "<",
@@ -33,12 +30,6 @@ SIGNS: dict[type, str] = {
 
 # These read the frame that calls them, or can't be anything that autograph converts.
 _DIRECT_CALLS = {"issubclass", "super", "callable", "getattr"}
-
-
-@functools.cache
-def children(kind: type) -> tuple[str, ...]:
-    fields = kind._fields  # type: ignore[attr-defined]
-    return tuple(f for f in fields if f not in _NOT_CHILDREN)
 
 
 class Expressions:
@@ -65,7 +56,7 @@ class Expressions:
         return self.generic(node)
 
     def generic(self, node: Any) -> Any:
-        for name in children(type(node)):
+        for name in nodes.children(type(node)):
             value = getattr(node, name, None)
             if type(value) is list:
                 value[:] = [self.expr(v) if isinstance(v, ast.AST) else v for v in value]

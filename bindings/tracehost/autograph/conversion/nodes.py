@@ -7,12 +7,22 @@ has the place of the node around it (`complete`).
 from __future__ import annotations
 
 import ast
+import functools
 from typing import Any
 
 LOAD = ast.Load()
 STORE = ast.Store()
 OPERATORS = "ag__"
 THUNK = "ag__thunk"
+
+_NOT_CHILDREN = {"ctx", "op", "ops", "attr", "id", "kind", "type_comment", "conversion", "level"}
+
+
+@functools.cache
+def children(kind: type) -> tuple[str, ...]:
+    """The fields that may hold nodes with a place."""
+    fields = kind._fields  # type: ignore[attr-defined]
+    return tuple(f for f in fields if f not in _NOT_CHILDREN)
 
 
 def placed(made: Any, node: ast.AST) -> Any:
@@ -31,7 +41,10 @@ def complete(tree: Any) -> Any:
         node, around = todo.pop()
         if "lineno" in node._attributes:
             around = placed(node, around)
-        todo += [(child, around) for child in ast.iter_child_nodes(node)]
+        for name in children(type(node)):
+            value = getattr(node, name, None)
+            parts = value if type(value) is list else (value,)
+            todo += [(part, around) for part in parts if isinstance(part, ast.AST)]
     return tree
 
 

@@ -9,7 +9,7 @@ from . import nodes
 from .blocks import collect
 from .control import Control
 from .expressions import shown
-from .liveness import note_used
+from .liveness import read_first
 from .lower import Lowering, is_plain
 from .match import Matches
 from .rejection import decorated_do_not_convert, rejection
@@ -52,12 +52,11 @@ class Statements(Control):
             scope.state |= {RETURN_FLAG, RETURN_VALUE}
         scope.state |= names_bound_in(lowering.dropped) & scope.locals
         if self.text.branches:
-            scope.state |= self.text.unsure(node, scope.locals - set(scope.parameters))
+            early = read_first(lowered, scope.globals | scope.nonlocals | scope.shared)
+            scope.state |= early & scope.locals - set(scope.parameters)
         if self.text.walrus:
             scope.state.update(walrus_names(node.body))
         collect(lowered, scope, self.text.walrus)
-        if self.text.loops:
-            note_used(lowered, scope.globals | scope.nonlocals | scope.shared)
         scope.locals.update(name for name in scope.state if name.startswith("ag__"))
         scope.readers.clear()
         body = self.block(lowered)
