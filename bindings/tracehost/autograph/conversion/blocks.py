@@ -60,13 +60,9 @@ def _walrus_here(statement: ast.stmt) -> list[str]:
     """Names bound by := in the statement's own expressions, without its blocks."""
     if isinstance(statement, DEFINITIONS):
         return []
-    if isinstance(statement, ast.Match):
-        return walrus_names([statement.subject, *[c.guard for c in statement.cases if c.guard]])
-    if not any(True for _ in inner_blocks(statement)):
-        return walrus_names([statement])
-    parts = [getattr(statement, name, None) for name in ("test", "iter")]
-    parts += [item.context_expr for item in getattr(statement, "items", ())]
-    return walrus_names([part for part in parts if part is not None])
+    own = (ast.expr, ast.withitem)
+    parts = [n for n in ast.iter_child_nodes(statement) if isinstance(n, own)]
+    return walrus_names(parts + [c.guard for c in getattr(statement, "cases", ()) if c.guard])
 
 
 def _places(statement: ast.stmt) -> Assigned:
@@ -188,10 +184,8 @@ class StateFunctions:
         return ast.Expr(nodes.operation(setter, *self._place(node), nodes.name(value)))
 
     def _place(self, node: ast.Attribute | ast.Subscript) -> list[ast.expr]:
-        owner = nodes.thunk(node.value)
-        if isinstance(node, ast.Attribute):
-            return [owner, ast.Constant(node.attr)]
-        return [owner, nodes.thunk(node.slice)]
+        key = ast.Constant(node.attr) if isinstance(node, ast.Attribute) else node.slice
+        return [nodes.thunk(node.value), nodes.thunk(key)]
 
     def _write_foreign(self, name: str, value: str) -> ast.stmt:
         """A variable that others read without us: no Undefined may get into it."""

@@ -35,12 +35,6 @@ def _range(*args: Any) -> Any:
     return range_(*args) if _any_staged(args) else range(*args)
 
 
-def _enumerate(iterable: Any, start: Any = 0) -> Any:
-    if is_staged(iterable) or is_staged(start):
-        return enumerate_(iterable, start)
-    return enumerate(iterable, start)
-
-
 def _zip(*iterables: Any, **options: Any) -> Any:
     if _any_staged(iterables):
         return zip_(*iterables)
@@ -123,7 +117,7 @@ _TYPES: dict[type, Callable[..., Any]] = {
     float: _number("float", float),
     bool: _number("truth", bool),
     range: _range,
-    enumerate: _enumerate,
+    enumerate: enumerate_,
     zip: _zip,
     map: _map,
     filter: _filter,

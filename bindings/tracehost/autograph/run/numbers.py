@@ -5,26 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 import torch
+from torch.utils._pytree import tree_leaves
 
 from ..staging.state import as_tensor, is_number, is_read
 
 
 def has_numbers(data: Any) -> bool:
     """Whether it is a number of the graph, or a list of numbers, at any depth, of which one is."""
-    if is_read(data):
-        return True
-    return type(data) in (list, tuple) and _holds_one(data) and _holds_only_numbers(data)
-
-
-def _holds_one(data: list | tuple) -> bool:
-    return any(_holds_one(x) if type(x) in (list, tuple) else is_read(x) for x in data)
-
-
-def _holds_only_numbers(data: list | tuple) -> bool:
-    return all(
-        _holds_only_numbers(x) if type(x) in (list, tuple) else is_read(x) or is_number(x)
-        for x in data
-    )
+    leaves = tree_leaves(data, is_leaf=lambda part: type(part) not in (list, tuple))
+    return any(map(is_read, leaves)) and all(is_read(x) or is_number(x) for x in leaves)
 
 
 def tensor_of_numbers(data: Any) -> torch.Tensor:

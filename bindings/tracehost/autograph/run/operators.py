@@ -15,6 +15,7 @@ from typing import Any
 
 from ..conversion.undefined import Undefined, is_undefined, ld, ldf, ldu
 from ..staging import branches, conditions, loops
+from ..staging.conditions import and_, and_test, if_exp, not_, or_, or_test
 from ..staging.iterables import is_staged
 from ..staging.options import NO_OPTIONS, LoopOptions, loop_options
 from ..staging.state import is_read, is_tensor
@@ -120,46 +121,9 @@ def _remaining(iterable: Any, rest: Iterable[Any], options: LoopOptions) -> list
     return list(rest)
 
 
-def if_exp(cond: Any, then: Body, orelse: Body) -> Any:
-    if is_staged(cond):
-        return conditions.if_exp(cond, then, orelse)
-    return then() if cond else orelse()
-
-
-def and_(left: Any, right: Body) -> Any:
-    if is_staged(left):
-        return conditions.and_(left, right)
-    return left and right()
-
-
-def or_(left: Any, right: Body) -> Any:
-    if is_staged(left):
-        return conditions.or_(left, right)
-    return left or right()
-
-
-def and_test(left: Any, right: Body) -> Any:
-    """`and` of which only the truth counts: operands may be of different kinds."""
-    if is_staged(left):
-        return conditions.and_test(left, right)
-    return left and right()
-
-
-def or_test(left: Any, right: Body) -> Any:
-    if is_staged(left):
-        return conditions.or_test(left, right)
-    return left or right()
-
-
 def subscripted(value: Any) -> Any:
     """What stands in place of `x` in `x[key]`."""
     return Subscripted(value) if is_staged(value) and is_tensor(value) else value
-
-
-def not_(value: Any) -> Any:
-    if is_staged(value):
-        return conditions.not_(value)
-    return not value
 
 
 def _is_bool(left: Any, right: Any) -> bool:
