@@ -50,7 +50,7 @@ class Expressions:
         kind = type(node)
         if kind is ast.Constant:
             return node
-        handler = _HANDLERS.get(kind)
+        handler = HANDLERS.get(kind)
         if handler is not None:
             return nodes.placed(handler(self, node), node)
         return self.generic(node)
@@ -261,7 +261,8 @@ def _yields(body: ast.expr) -> bool:
     return any(isinstance(n, (ast.Yield, ast.YieldFrom, ast.Await)) for n in ast.walk(body))
 
 
-_HANDLERS: dict[type, Callable[[Any, Any], Any]] = {
+# Of the nodes that change. statements.py adds definitions in code that stays.
+HANDLERS: dict[type, Callable[[Any, Any], Any]] = {
     ast.Name: Expressions.name,
     ast.Subscript: Expressions.subscript,
     ast.BinOp: Expressions.bin_op,

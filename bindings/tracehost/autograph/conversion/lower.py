@@ -319,32 +319,31 @@ class Lowering:
         out.flags.update(inner.flags)
 
     def _try(self, statement: ast.Try, out: Lowered) -> dict[str, None]:
-        body = self.block(statement.body)
-        flags = dict(body.flags)
-        statement.body = body.body
+        flags: dict[str, None] = {}
+        statement.body = self._inner(statement.body, flags)
+        jumped = dict(flags)
         for handler in statement.handlers:
-            inner = self.block(handler.body)
-            handler.body = inner.body
-            flags.update(inner.flags)
+            handler.body = self._inner(handler.body, flags)
         if statement.orelse:
-            inner = self.block(statement.orelse)
-            flags.update(inner.flags)
-            first = statement.orelse[0]
-            guarded = [self._unless(body.flags, inner.body, first)] if body.flags else inner.body
-            statement.orelse = guarded
+            first, orelse = statement.orelse[0], self._inner(statement.orelse, flags)
+            statement.orelse = [self._unless(jumped, orelse, first)] if jumped else orelse
         statement.finalbody = self.block(statement.finalbody).body
         out.body.append(statement)
         out.flags.update(flags)
         return flags
 
+    def _inner(self, body: list[ast.stmt], flags: dict[str, None]) -> list[ast.stmt]:
+        """A block of a statement without jumps; adds the flags that it may set."""
+        inner = self.block(body)
+        flags.update(inner.flags)
+        return inner.body
+
     def _in_place(self, statement: ast.stmt, out: Lowered) -> dict[str, None]:
         """with and match: their blocks run where they stand."""
         flags: dict[str, None] = {}
-        owners = getattr(statement, "cases", None) or ([statement] if _has_body(statement) else [])
-        for owner in owners:
-            inner = self.block(owner.body)
-            owner.body = inner.body
-            flags.update(inner.flags)
+        for owner in getattr(statement, "cases", None) or [statement]:
+            if hasattr(owner, "body"):
+                owner.body = self._inner(owner.body, flags)
         out.body.append(statement)
         out.flags.update(flags)
         return flags
@@ -363,10 +362,6 @@ def _is_endless(loop: ast.For | ast.While) -> bool:
         isinstance(n, ast.keyword) and n.arg == "maximum_iterations" for n in ast.walk(first)
     )
     return bool(loop.test.value) and not bounded
-
-
-def _has_body(statement: ast.stmt) -> bool:
-    return isinstance(statement, (ast.With, ast.AsyncWith, ast.AsyncFor))
 
 
 def none_of(flags: list[str]) -> ast.expr:

@@ -15,12 +15,23 @@ STORE = ast.Store()
 OPERATORS = "ag__"
 THUNK = "ag__thunk"
 
-_NOT_CHILDREN = {"ctx", "op", "ops", "attr", "id", "kind", "type_comment", "conversion", "level"}
+_NOT_CHILDREN = {
+    "ctx",
+    "op",
+    "ops",
+    "attr",
+    "id",
+    "kind",
+    "type_comment",
+    "conversion",
+    "level",
+    "pattern",
+}
 
 
 @functools.cache
 def children(kind: type) -> tuple[str, ...]:
-    """The fields that may hold nodes with a place."""
+    """The fields that may hold expressions and statements to convert. A pattern of a match stays."""
     fields = kind._fields  # type: ignore[attr-defined]
     return tuple(f for f in fields if f not in _NOT_CHILDREN)
 

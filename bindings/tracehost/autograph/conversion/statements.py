@@ -8,13 +8,12 @@ from typing import Any
 from . import nodes
 from .blocks import collect
 from .control import Control
-from .expressions import shown
+from .expressions import HANDLERS, shown
 from .liveness import read_first
 from .lower import Lowering, is_plain
 from .match import Matches
 from .rejection import decorated_do_not_convert, rejection
 from .scopes import (
-    FUNCTIONS,
     Scope,
     class_scope,
     function_scope,
@@ -194,7 +193,7 @@ class Statements(Control):
         else:
             self.left.append((node.lineno, node.end_lineno, why or "what is around it is left"))
             inner.plain = True
-            node.body = [inner.leave(s) for s in node.body]
+            node.body = [inner.expr(s) for s in node.body]
         return [node]
 
     def _annotations(self, node: Any) -> None:
@@ -220,40 +219,21 @@ class Statements(Control):
         inner = Statements(scope, self.text, self.left)
         inner.plain = True
         inner.methods = not self.plain
-        node.body = [inner.leave(s) for s in node.body]
+        node.body = [inner.expr(s) for s in node.body]
         self.left.append((node.lineno, node.end_lineno or 0, "the body of a class stays Python's"))
         return [node]
 
     methods = False  # in a class body: the functions of which are converted
 
-    def leave(self, node: Any) -> Any:
-        """A statement of code that stays: only reads of variables that may be Undefined change."""
-        if isinstance(node, FUNCTIONS) and not isinstance(node, ast.Lambda):
-            plain, self.plain = self.plain, self.plain and not self.methods
-            made = self.function(node)[0]
-            self.plain = plain
-            return made
-        if isinstance(node, ast.ClassDef):
-            return self.class_(node)[0]
-        return self._leave_parts(node)
+    def left_function(self, node: Any) -> ast.stmt:
+        """In code that stays, where only reads of variables that may be Undefined change."""
+        plain, self.plain = self.plain, self.plain and not self.methods
+        made = self.function(node)[0]
+        self.plain = plain
+        return made
 
-    def _leave_parts(self, node: Any) -> Any:
-        for name in node._fields:
-            value = getattr(node, name, None)
-            if type(value) is list:
-                value[:] = [self._leave_part(v) for v in value]
-            elif isinstance(value, ast.AST):
-                setattr(node, name, self._leave_part(value))
-        return node
-
-    def _leave_part(self, part: Any) -> Any:
-        if isinstance(part, ast.expr):
-            return self.expr(part)
-        if isinstance(part, ast.stmt):
-            return self.leave(part)
-        if isinstance(part, ast.pattern):
-            return part
-        return self._leave_parts(part) if isinstance(part, ast.AST) else part
+    def left_class(self, node: ast.ClassDef) -> ast.stmt:
+        return self.class_(node)[0]
 
 
 def outer_function(
@@ -293,4 +273,9 @@ Statements.handlers = {
     ast.FunctionDef: Statements.function,
     ast.AsyncFunctionDef: Statements.function,
     ast.ClassDef: Statements.class_,
+}
+HANDLERS |= {
+    ast.FunctionDef: Statements.left_function,
+    ast.AsyncFunctionDef: Statements.left_function,
+    ast.ClassDef: Statements.left_class,
 }
