@@ -102,20 +102,16 @@ def _drop(key: int, made: Conversion) -> None:
 
 def _convert(function: FunctionType) -> Conversion:
     source = function.__code__
-    if original_code(source) is not None:
-        return Conversion(source, None, "it is converted already", [])
-    reason = policy.left_alone(function)
-    if reason is not None:
-        return Conversion(source, None, reason, [])
-    try:
-        tree, left = converted_tree(function)
-        code = _compile(tree, source)
-    except NoSource as error:
-        return Conversion(source, None, str(error), [])
-    except Exception as error:  # tracehost's fault must not stop the user's function
-        reason = f"autograph could not convert it: {type(error).__name__}: {error}"
-        return Conversion(source, None, reason, [])
-    return Conversion(source, code, None, left)
+    reason = "it is converted already" if original_code(source) else policy.left_alone(function)
+    if reason is None:
+        try:
+            tree, left = converted_tree(function)
+            return Conversion(source, _compile(tree, source), None, left)
+        except NoSource as error:
+            reason = str(error)
+        except Exception as error:  # tracehost's fault must not stop the user's function
+            reason = f"autograph could not convert it: {type(error).__name__}: {error}"
+    return Conversion(source, None, reason, [])
 
 
 def converted_tree(function: FunctionType) -> tuple[ast.AST, Left]:

@@ -63,7 +63,7 @@ def _statement(node: ast.stmt, after: Names) -> Names:
     if isinstance(node, (ast.For, ast.While)):
         return _loop(node, after)
     if isinstance(node, (ast.With, ast.AsyncWith)):
-        return after | _block(node.body, after) | _read(*[i.context_expr for i in node.items])
+        return after | _block(node.body, after) | _read(*node.items)
     if isinstance(node, TRIES):
         return _try(node, after)
     if isinstance(node, ast.Match):
@@ -76,19 +76,15 @@ def _statement(node: ast.stmt, after: Names) -> Names:
 
 
 def _loop(node: ast.For | ast.While, after: Names) -> Names:
-    target = frozenset(target_names(node.target)) if isinstance(node, ast.For) else NONE
-    test = NONE if isinstance(node, ast.For) else _read(node.test)
     node.ag_used = after  # type: ignore[union-attr]
-    around = after | test
+    target = frozenset(target_names(node.target)) if isinstance(node, ast.For) else NONE
+    around = after if isinstance(node, ast.For) else after | _read(node.test)
+    head = _read(node.iter, node.target) if isinstance(node, ast.For) else NONE
     while True:  # the next iteration comes after this one
-        before = around | (_block(node.body, around) - target) | _read(*_parts(node))
+        before = around | (_block(node.body, around) - target) | head
         if before == around:
             return around
         around = before
-
-
-def _parts(node: ast.For | ast.While) -> list[ast.AST]:
-    return [node.iter, node.target] if isinstance(node, ast.For) else []
 
 
 def _try(node: ast.Try, after: Names) -> Names:

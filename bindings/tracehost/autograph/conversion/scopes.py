@@ -189,7 +189,7 @@ def inner_blocks(statement: ast.stmt) -> Iterator[list[ast.stmt]]:
 def bound_names(statement: ast.stmt) -> Iterable[str]:
     """The names that the statement itself binds: not its blocks, nor assignments within expressions."""
     kind = type(statement)
-    if kind is ast.Assign:
+    if kind in (ast.Assign, ast.Delete):
         return [n for target in statement.targets for n in target_names(target)]  # type: ignore[attr-defined]
     if kind in (ast.AugAssign, ast.AnnAssign, ast.For, ast.AsyncFor):
         return target_names(statement.target)  # type: ignore[attr-defined]
@@ -202,8 +202,6 @@ def bound_names(statement: ast.stmt) -> Iterable[str]:
         return [a.asname or a.name.partition(".")[0] for a in statement.names]  # type: ignore[attr-defined]
     if kind in TRIES:
         return [h.name for h in statement.handlers if h.name]  # type: ignore[attr-defined]
-    if kind is ast.Delete:
-        return [n for target in statement.targets for n in target_names(target)]  # type: ignore[attr-defined]
     if kind is ast.Match:
         return [n for case in statement.cases for n in pattern_names(case.pattern)]  # type: ignore[attr-defined]
     if type(statement).__name__ == "TypeAlias":

@@ -132,10 +132,7 @@ class Statements(Control):
         return [self.generic(node)]
 
     def with_(self, node: ast.With) -> list[ast.stmt]:
-        for item in node.items:
-            item.context_expr = self.expr(item.context_expr)
-            if item.optional_vars is not None:
-                item.optional_vars = self.expr(item.optional_vars)
+        node.items = [self.expr(item) for item in node.items]
         node.body = self.block(node.body)
         return [node]
 

@@ -15,7 +15,7 @@ from typing import Any
 
 from ..conversion.undefined import Undefined, is_undefined, ld, ldf, ldu
 from ..staging import branches, conditions, loops
-from ..staging.conditions import and_, and_test, if_exp, not_, or_, or_test
+from ..staging.conditions import and_, and_test, if_exp, not_, nothing, or_, or_test
 from ..staging.iterables import is_staged
 from ..staging.options import NO_OPTIONS, LoopOptions, loop_options
 from ..staging.state import is_read, is_tensor
@@ -33,16 +33,8 @@ SetState = Callable[[tuple[Any, ...]], None]
 Names = tuple[str, ...]
 
 
-def nothing() -> None:
-    """An else that is not there."""
-
-
-def no_state() -> tuple[Any, ...]:
-    return ()
-
-
-def set_no_state(state: tuple[Any, ...]) -> None:
-    pass
+no_state = tuple
+set_no_state = nothing
 
 
 def if_stmt(

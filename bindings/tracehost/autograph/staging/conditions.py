@@ -117,7 +117,7 @@ def assert_stmt(
         raise AssertionError if message is None else AssertionError(message_of(message))
 
     sources = () if message is None else (message,)
-    stage(cond, (_nothing, fail), tuple, _nothing, (), "assert", sources)
+    stage(cond, (nothing, fail), tuple, nothing, (), "assert", sources)
 
 
 def raise_if(cond: Any, error: Exception) -> None:
@@ -128,8 +128,8 @@ def raise_if(cond: Any, error: Exception) -> None:
 
     if not is_traced(cond):
         return fail() if cond else None
-    choose(cond, fail, _nothing, "check")
+    choose(cond, fail, nothing, "check")
 
 
-def _nothing(*_: Any) -> None:
-    pass
+def nothing(*_: Any) -> None:
+    """A block that is not there."""
