@@ -23,7 +23,7 @@ import torch
 from .._tracehost import converting
 from .conversion import compile as compiler
 from .conversion.compile import converted_tree
-from .conversion.nodes import THUNK
+from .conversion.nodes import THUNK, complete
 from .conversion.policy import convert, do_not_convert
 from .conversion.source import NoSource
 from .run import operators
@@ -60,7 +60,7 @@ def to_code(function: Any) -> str:
         tree, _ = converted_tree(inner)
     except NoSource as error:
         raise ValueError(f"{inner.__qualname__} is not converted: {error}") from None
-    return ast.unparse(tree).replace(f"lambda *{THUNK}: ", "lambda: ")
+    return ast.unparse(complete(tree)).replace(f"lambda *{THUNK}: ", "lambda: ")
 
 
 # Generated code finds its operators here. The compiler can't import them, since they import the compiler.

@@ -36,11 +36,10 @@ def is_asking(node: ast.Call) -> bool:
 
 def told(function: ast.expr, generator: Any) -> ast.expr:
     """The argument: the generator as a function of what it goes over, which is known before it."""
-    at = nodes.where(generator)
     first = generator.generators[0]
-    gone_over, first.iter = first.iter, nodes.name(nodes.THUNK, at)
-    make = ast.Lambda(nodes.one_argument(nodes.THUNK, at), generator, **at)
-    return nodes.operation("asked", [function, make, gone_over], at)
+    gone_over, first.iter = first.iter, nodes.name(nodes.THUNK)
+    make = ast.Lambda(nodes.one_argument(nodes.THUNK), generator)
+    return nodes.placed(nodes.operation("asked", function, make, gone_over), generator)
 
 
 def _is_pure(node: ast.AST) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Any
 
 from . import nodes
@@ -53,21 +53,16 @@ def _keep(statement: ast.stmt, assigned: Assigned, scope: Scope) -> None:
     }
     state.update(dict.fromkeys(sorted(scope.shared)))
     statement.ag_state = state  # type: ignore[attr-defined]
-    for text, node in state.items():
-        (scope.state if node is None else scope.places).add(text)
+    scope.state.update(text for text, node in state.items() if node is None)
 
 
 def _walrus_here(statement: ast.stmt) -> list[str]:
     """Names bound by := in the statement's own expressions, without its blocks."""
     if isinstance(statement, DEFINITIONS):
         return []
-    if isinstance(statement, ast.Match):
-        return walrus_names([statement.subject, *[c.guard for c in statement.cases if c.guard]])
-    if not any(True for _ in inner_blocks(statement)):
-        return walrus_names([statement])
-    parts = [getattr(statement, name, None) for name in ("test", "iter")]
-    parts += [item.context_expr for item in getattr(statement, "items", ())]
-    return walrus_names([part for part in parts if part is not None])
+    own = (ast.expr, ast.withitem)
+    parts = [n for n in ast.iter_child_nodes(statement) if isinstance(n, own)]
+    return walrus_names(parts + [c.guard for c in getattr(statement, "cases", ()) if c.guard])
 
 
 def _places(statement: ast.stmt) -> Assigned:
@@ -120,58 +115,53 @@ def _reads_any(place: ast.expr, names: Assigned) -> bool:
     return any(isinstance(n, ast.Name) and n.id in names for n in ast.walk(place))
 
 
-def declarations(names: Iterable[str], scope: Scope, at: nodes.Where) -> list[ast.stmt]:
+def declarations(names: Iterable[str], scope: Scope) -> list[ast.stmt]:
     """global and nonlocal, for a function that assigns these names."""
     names, shared = dict.fromkeys(names), scope.globals
     return [
-        *nodes.declare(ast.Global, [n for n in names if n in shared], at),
-        *nodes.declare(ast.Nonlocal, [n for n in names if n not in shared], at),
+        *nodes.declare(ast.Global, [n for n in names if n in shared]),
+        *nodes.declare(ast.Nonlocal, [n for n in names if n not in shared]),
     ]
 
 
 class StateFunctions:
-    """Builds the get_state and set_state of one block, and the declarations that its functions need."""
+    """Builds the get_state and set_state of one block, and the declarations that its functions need.
 
-    def __init__(
-        self, state: Assigned, scope: Scope, load: Callable[[ast.expr], ast.expr], at: nodes.Where
-    ) -> None:
+    Requires for getter() and setter(): the statements of the block are converted.
+    """
+
+    def __init__(self, state: Assigned, scope: Scope) -> None:
         self._state = state
         self._scope = scope
-        self._load = load  # a fresh copy of an expression, read as generated code reads it
-        self._at = at
 
     def declarations(self, names: Assigned) -> list[ast.stmt]:
         """For the functions that assign these."""
-        variables = (text for text, node in names.items() if node is None)
-        return declarations(variables, self._scope, self._at)
+        return declarations((text for text, node in names.items() if node is None), self._scope)
 
     def names(self) -> ast.Tuple:
-        return nodes.names_tuple(list(self._state), self._at)
+        return nodes.names_tuple(list(self._state))
 
     def getter(self) -> ast.expr:
         if not self._state:
-            return nodes.operator("no_state", self._at)
+            return nodes.operator("no_state")
         parts = [self._read(text, node) for text, node in self._state.items()]
-        return nodes.thunk(ast.Tuple(parts, nodes.LOAD, **self._at), self._at)
+        return nodes.thunk(ast.Tuple(parts, nodes.LOAD))
 
     def setter(self) -> tuple[list[ast.stmt], ast.expr]:
         if not self._state:
-            return [], nodes.operator("set_no_state", self._at)
+            return [], nodes.operator("set_no_state")
         body: list[ast.stmt] = self.declarations(self._state)
         targets: list[ast.expr] = []
         after: list[ast.stmt] = []
         for index, (text, node) in enumerate(self._state.items()):
             plain = node is None and self._is_declared(text)
             target = text if plain else f"ag__value_{index}"
-            targets.append(ast.Name(target, nodes.STORE, **self._at))
+            targets.append(ast.Name(target, nodes.STORE))
             if not plain:
                 after.append(self._write(text, node, target))
-        unpack = ast.Tuple(targets, nodes.STORE, **self._at)
-        body.append(ast.Assign([unpack], nodes.name(_STATE, self._at), **self._at))
-        made = nodes.define(
-            "ag__set_state", nodes.one_argument(_STATE, self._at), body + after, self._at
-        )
-        return [made], nodes.name("ag__set_state", self._at)
+        body.append(ast.Assign([ast.Tuple(targets, nodes.STORE)], nodes.name(_STATE)))
+        made = nodes.define("ag__set_state", nodes.one_argument(_STATE), body + after)
+        return [made], nodes.name("ag__set_state")
 
     def _is_declared(self, name: str) -> bool:
         """Whether it holds an Undefined before its first assignment: ours, and assigned by a block."""
@@ -179,41 +169,27 @@ class StateFunctions:
         return owner is not None and name in owner.state and name not in self._scope.globals
 
     def _read(self, text: str, node: Any) -> ast.expr:
-        at = self._at
         if node is None:
-            read = nodes.name(text, at)
+            read = nodes.name(text)
             if self._is_declared(text):
                 return read
-            return nodes.operation("ldu", [nodes.thunk(read, at), nodes.constant(text, at)], at)
-        return nodes.operation(
-            "get_attribute" if isinstance(node, ast.Attribute) else "get_item",
-            [*self._place(node), nodes.constant(text, at)],
-            at,
-        )
+            return nodes.operation("ldu", nodes.thunk(read), ast.Constant(text))
+        getter = "get_attribute" if isinstance(node, ast.Attribute) else "get_item"
+        return nodes.operation(getter, *self._place(node), ast.Constant(text))
 
     def _write(self, text: str, node: Any, value: str) -> ast.stmt:
-        at = self._at
         if node is None:
             return self._write_foreign(text, value)
         setter = "set_attribute" if isinstance(node, ast.Attribute) else "set_item"
-        call = nodes.operation(setter, [*self._place(node), nodes.name(value, at)], at)
-        return ast.Expr(call, **at)
+        return ast.Expr(nodes.operation(setter, *self._place(node), nodes.name(value)))
 
     def _place(self, node: ast.Attribute | ast.Subscript) -> list[ast.expr]:
-        at = self._at
-        owner = nodes.thunk(self._load(node.value), at)
-        if isinstance(node, ast.Attribute):
-            return [owner, nodes.constant(node.attr, at)]
-        return [owner, nodes.thunk(self._load(node.slice), at)]
+        key = ast.Constant(node.attr) if isinstance(node, ast.Attribute) else node.slice
+        return [nodes.thunk(node.value), nodes.thunk(key)]
 
     def _write_foreign(self, name: str, value: str) -> ast.stmt:
         """A variable that others read without us: no Undefined may get into it."""
-        at = self._at
-        delete = ast.Delete([ast.Name(name, ast.Del(), **at)], **at)
-        missing = ast.ExceptHandler(nodes.name("NameError", at), None, [ast.Pass(**at)], **at)
-        return ast.If(
-            nodes.operation("is_undefined", [nodes.name(value, at)], at),
-            [ast.Try([delete], [missing], [], [], **at)],
-            [nodes.assign(name, nodes.name(value, at), at)],
-            **at,
-        )
+        missing = ast.ExceptHandler(nodes.name("NameError"), None, [ast.Pass()])
+        delete = ast.Try([ast.Delete([ast.Name(name, ast.Del())])], [missing], [], [])
+        is_undefined = nodes.operation("is_undefined", nodes.name(value))
+        return ast.If(is_undefined, [delete], [nodes.assign(name, nodes.name(value))])

@@ -4,6 +4,7 @@ from __future__ import annotations
 import __future__
 
 import ast
+import functools
 import weakref
 from types import CellType, CodeType, FunctionType
 from typing import Any
@@ -46,8 +47,8 @@ class Conversion:
 
 
 _conversions: dict[int, Conversion] = {}
-_originals: dict[int, tuple[weakref.ref[CodeType], weakref.ref[CodeType]]] = {}
-_generated: dict[int, weakref.ref[CodeType]] = {}
+# For each converted one: itself, the user's, whether it is a block or an operand, run by an operator.
+_originals: dict[int, tuple[weakref.ref[CodeType], weakref.ref[CodeType], bool]] = {}
 _operators_cell: CellType | None = None
 
 
@@ -63,36 +64,23 @@ policy.on_change.append(_forget)
 
 def converted(function: FunctionType) -> FunctionType:
     """The function with its control flow as operators' calls, or the function itself."""
-    made = _conversions.get(id(function.__code__))
-    if made is None or made.source() is not function.__code__:
-        made = conversion_of(function)
-    code = made.code
-    if code is None:
+    made = conversion_of(function)
+    if made.code is None:
         return function
-    closure = function.__closure__
-    cells = tuple(
-        [_operators_cell if i < 0 else closure[i] for i in made.cells]  # type: ignore[index, misc]
-    )
-    return copy_of(function, code, cells)
+    cells: Any = [*(function.__closure__ or ()), _operators_cell]
+    return copy_of(function, made.code, tuple([cells[i] for i in made.cells]))
 
 
 def copy_of(
     function: FunctionType, code: CodeType, cells: tuple[CellType, ...] | None
 ) -> FunctionType:
     """A function that differs in nothing but its code and closure."""
-    result = FunctionType(
-        code, function.__globals__, function.__name__, function.__defaults__, cells
-    )
+    result = FunctionType(code, function.__globals__, "", function.__defaults__, cells)
     result.__kwdefaults__ = function.__kwdefaults__
-    result.__qualname__ = function.__qualname__
-    result.__module__ = function.__module__
-    result.__doc__ = function.__doc__
-    result.__annotations__ = function.__annotations__
-    if hasattr(function, "__type_params__"):  # from Python 3.12 on
-        result.__type_params__ = function.__type_params__
-    if function.__dict__:
-        result.__dict__.update(function.__dict__)
-    result.__dict__["__ag_original__"] = function  # a later call may find that one again
+    functools.update_wrapper(result, function)
+    del result.__wrapped__  # type: ignore[attr-defined]
+    # A later call may find that one again.
+    result.__dict__.update(function.__dict__, __ag_original__=function)
     return result
 
 
@@ -102,10 +90,8 @@ def conversion_of(function: FunctionType) -> Conversion:
     made = _conversions.get(id(source))
     if made is not None and made.source() is source:
         return made
-    made = _convert(function)
-    key = id(source)
-    _conversions[key] = made
-    weakref.finalize(source, _drop, key, made).atexit = False
+    made = _conversions[id(source)] = _convert(function)
+    weakref.finalize(source, _drop, id(source), made).atexit = False
     return made
 
 
@@ -116,20 +102,16 @@ def _drop(key: int, made: Conversion) -> None:
 
 def _convert(function: FunctionType) -> Conversion:
     source = function.__code__
-    if original_code(source) is not None:
-        return Conversion(source, None, "it is converted already", [])
-    reason = policy.left_alone(function)
-    if reason is not None:
-        return Conversion(source, None, reason, [])
-    try:
-        tree, left = converted_tree(function)
-        code = _compile(tree, source)
-    except NoSource as error:
-        return Conversion(source, None, str(error), [])
-    except Exception as error:  # tracehost's fault must not stop the user's function
-        reason = f"autograph could not convert it: {type(error).__name__}: {error}"
-        return Conversion(source, None, reason, [])
-    return Conversion(source, code, None, left)
+    reason = "it is converted already" if original_code(source) else policy.left_alone(function)
+    if reason is None:
+        try:
+            tree, left = converted_tree(function)
+            return Conversion(source, _compile(tree, source), None, left)
+        except NoSource as error:
+            reason = str(error)
+        except Exception as error:  # tracehost's fault must not stop the user's function
+            reason = f"autograph could not convert it: {type(error).__name__}: {error}"
+    return Conversion(source, None, reason, [])
 
 
 def converted_tree(function: FunctionType) -> tuple[ast.AST, Left]:
@@ -160,15 +142,15 @@ def _strip(tree: Any) -> None:
 
 def _compile(tree: Any, source: CodeType) -> CodeType:
     """Compile within a factory, whose parameters are the closure's variables."""
-    at = nodes.first_line(tree)
     if isinstance(tree, ast.Lambda):
-        inner: ast.stmt = ast.Return(tree, **at)
+        inner: ast.stmt = ast.Return(tree)
     else:
         tree.name = _FUNCTION  # its own would be a variable of the factory, and hide the user's
         inner = tree
-    arguments = nodes.one_argument(nodes.OPERATORS, at)
-    arguments.args += [ast.arg(n, None, **at) for n in source.co_freevars]
-    module = ast.Module([nodes.define(_FACTORY, arguments, [inner], at)], [])
+    arguments = nodes.one_argument(nodes.OPERATORS)
+    arguments.args += [ast.arg(n) for n in source.co_freevars]
+    factory = nodes.placed(nodes.define(_FACTORY, arguments, [inner]), tree)
+    module = nodes.complete(ast.Module([factory], []))
     flags = source.co_flags & _FEATURES
     whole = compile(module, source.co_filename, "exec", flags=flags, dont_inherit=True)
     factory = next(c for c in whole.co_consts if isinstance(c, CodeType))
@@ -186,7 +168,9 @@ def _compile(tree: Any, source: CodeType) -> CodeType:
 Originals = dict[tuple[str, int], list[CodeType]]
 
 
-def _as_users(code: CodeType, user: CodeType, originals: Originals) -> CodeType:
+def _as_users(
+    code: CodeType, user: CodeType, originals: Originals, generated: bool = False
+) -> CodeType:
     """The code and those below it with the user's names, registered with what they were made from.
 
     `user`: the function of the user's that the code is a part of.
@@ -202,33 +186,24 @@ def _as_users(code: CodeType, user: CodeType, originals: Originals) -> CodeType:
     name, qualified = user.co_name, user.co_qualname
     made = code.replace(co_name=name, co_qualname=qualified, co_consts=tuple(constants))
     key = id(made)
-    _originals[key] = weakref.ref(made, _dropper(_originals, key)), weakref.ref(user)
+    own = weakref.ref(made, lambda _: _originals.pop(key, None))
+    _originals[key] = own, weakref.ref(user), generated
     return made
 
 
 def _inner(code: CodeType, user: CodeType, originals: Originals) -> CodeType:
-    generated = code.co_name.startswith(_GENERATED) or nodes.THUNK in code.co_varnames[:1]
-    if not generated:
-        found = originals.get((code.co_name, code.co_firstlineno), ())
-        if len(found) > 1:
-            found = [c for c in found if _begins(c) == _begins(code)] or found
-        return _as_users(code, found[0] if found else user, originals)
-    made = _as_users(code, user, originals)
-    _generated[id(made)] = weakref.ref(made, _dropper(_generated, id(made)))
-    return made
+    if code.co_name.startswith(_GENERATED) or nodes.THUNK in code.co_varnames[:1]:
+        return _as_users(code, user, originals, generated=True)
+    found = originals.get((code.co_name, code.co_firstlineno), ())
+    if len(found) > 1:
+        found = [c for c in found if _begins(c) == _begins(code)] or found
+    return _as_users(code, found[0] if found else user, originals)
 
 
 def _begins(code: CodeType) -> tuple[int, int]:
     """Where its body begins, which distinguishes two lambdas on a line."""
     places = [(p[0], p[2]) for p in code.co_positions() if p[0] and p[2] and p[3]]
     return min(places, default=(0, 0))  # type: ignore[type-var, return-value]
-
-
-def _dropper(table: dict[int, Any], key: int) -> Any:
-    def drop(reference: Any) -> None:
-        table.pop(key, None)
-
-    return drop
 
 
 def original_code(code: CodeType) -> CodeType | None:
@@ -239,8 +214,8 @@ def original_code(code: CodeType) -> CodeType | None:
 
 def is_generated(code: CodeType) -> bool:
     """Whether it is a part of a converted function: a block or an operand, run by an operator."""
-    entry = _generated.get(id(code))
-    return entry is not None and entry() is code
+    entry = _originals.get(id(code))
+    return entry is not None and entry[0]() is code and entry[2]
 
 
 def unconverted(code: CodeType, line: int | None = None) -> str | None:

@@ -23,16 +23,13 @@ class Control(Expressions):
         for statement in body:
             outer, self.hoists = self.hoists, []
             made = self.stmt(statement)
-            out += self.hoists
-            out += made
+            out += [nodes.placed(s, statement) for s in self.hoists + made]
             self.hoists = outer
         return out
 
     def stmt(self, node: ast.stmt) -> list[ast.stmt]:
         handler = self.handlers.get(type(node))
-        if handler is not None:
-            return handler(self, node)
-        return [self.generic(node)]
+        return [self.generic(node)] if handler is None else handler(self, node)
 
     # -- blocks that become functions
 
@@ -42,67 +39,53 @@ class Control(Expressions):
         test = node.test if made else self.condition(node.test)
         if plain:
             node.test = test
-            node.body = self.block(node.body) or [ast.Pass(**nodes.first_line(node))]
+            node.body = self.block(node.body) or [nodes.placed(ast.Pass(), node)]
             node.orelse = self.block(node.orelse)
             return [node]
-        at = nodes.first_line(node)
-        state = StateFunctions(node.ag_state, self.scope, self.load, at)
+        state = StateFunctions(node.ag_state, self.scope)
         body, orelse = node.ag_sides
-        out: list[ast.stmt] = [self._function("ag__body", node.body, body, state, at)]
+        out = [self._function("ag__body", node.body, body, state)]
+        other: ast.expr = nodes.operator("nothing")
         if node.orelse:
-            out.append(self._function("ag__orelse", node.orelse, orelse, state, at))
-            other: ast.expr = nodes.name("ag__orelse", at)
-        else:
-            other = nodes.operator("nothing", at)
-        define, setter = state.setter()
-        arguments = [test, nodes.name("ag__body", at), other, state.getter(), setter, state.names()]
-        return [*out, *define, ast.Expr(nodes.operation("if_stmt", arguments, at), **at)]
+            out.append(self._function("ag__orelse", node.orelse, orelse, state))
+            other = nodes.name("ag__orelse")
+        return out + self._call("if_stmt", [test, nodes.name("ag__body"), other], state)
 
     def _function(
-        self,
-        name: str,
-        body: list[ast.stmt],
-        assigned: Assigned,
-        state: StateFunctions,
-        at: nodes.Where,
-        arguments: ast.arguments | None = None,
-        before: Callable[[], list[ast.stmt]] | None = None,
+        self, name: str, body: list[ast.stmt], assigned: Assigned, state: StateFunctions
     ) -> ast.stmt:
         first = state.declarations(assigned)
-        if before is not None:
-            first += before()
-        return nodes.define(name, arguments or nodes.no_arguments(), first + self.block(body), at)
+        return nodes.define(name, nodes.no_arguments(), first + self.block(body))
+
+    def _call(
+        self, operator: str, first: list[ast.expr], state: StateFunctions, *more: ast.expr
+    ) -> list[ast.stmt]:
+        """Of the statement's operator, with the functions that read and write the state."""
+        define, setter = state.setter()
+        arguments = [*first, state.getter(), setter, state.names(), *more]
+        return [*define, ast.Expr(nodes.operation(operator, *arguments))]
 
     def while_(self, node: Any) -> list[ast.stmt]:
-        at = nodes.first_line(node)
-        options = self._options(node, at)
-        state = StateFunctions(node.ag_state, self.scope, self.load, at)
-        test = self._test(node, at)
-        body = self._function("ag__body", node.body, node.ag_state, state, at)
-        define, setter = state.setter()
-        arguments = [
-            nodes.name("ag__test", at),
-            nodes.name("ag__body", at),
-            state.getter(),
-            setter,
-            state.names(),
-            options,
-        ]
-        call = ast.Expr(nodes.operation("while_stmt", arguments, at), **at)
-        return [test, body, *define, call]
+        options = self._options(node)
+        state = StateFunctions(node.ag_state, self.scope)
+        test = self._test(node)
+        body = self._function("ag__body", node.body, node.ag_state, state)
+        first: list[ast.expr] = [nodes.name("ag__test"), nodes.name("ag__body")]
+        return [test, body, *self._call("while_stmt", first, state, options)]
 
-    def _test(self, node: Any, at: nodes.Where) -> ast.stmt:
+    def _test(self, node: Any) -> ast.stmt:
         names = walrus_names([node.test]) if self.has_walrus else []
-        declared = declarations(names, self.scope, at)
+        declared = declarations(names, self.scope)
         outer, self.hoists = self.hoists, []
         if node.ag_flags:
-            user = self.deferred([node.test], lambda: self.condition(node.test), at)
-            test: ast.expr = nodes.operation("and_test", [none_of(node.ag_flags, at), user], at)
+            user = self.deferred([node.test], lambda: self.condition(node.test))
+            test: ast.expr = nodes.operation("and_test", none_of(node.ag_flags), user)
         else:
             test = self.condition(node.test)
-        body = [*declared, *self.hoists, ast.Return(test, **nodes.where(node.test))]
+        result = nodes.placed(ast.Return(test), node.test)
+        body = [*declared, *self.hoists, result]
         self.hoists = outer
-        return nodes.define("ag__test", nodes.no_arguments(), body, at)
+        return nodes.define("ag__test", nodes.no_arguments(), body)
 
     def for_(self, node: Any) -> list[ast.stmt]:
         node.iter = self.expr(node.iter)
@@ -110,41 +93,19 @@ class Control(Expressions):
             node.target = self.expr(node.target)
             node.body = self.block(node.body)
             return [node]
-        at = nodes.first_line(node)
-        options = self._options(node, at)
-        state = StateFunctions(node.ag_state, self.scope, self.load, at)
-        target_at = nodes.where(node.target)
-
-        def take() -> list[ast.stmt]:
-            item = nodes.name("ag__item", target_at)
-            return [ast.Assign([self.expr(node.target)], item, **target_at)]
-
-        body = self._function(
-            "ag__body",
-            node.body,
-            node.ag_state,
-            state,
-            at,
-            nodes.one_argument("ag__item", at),
-            take,
+        options = self._options(node)
+        state = StateFunctions(node.ag_state, self.scope)
+        take = ast.Assign([self.expr(node.target)], nodes.name("ag__item"))
+        first = [*state.declarations(node.ag_state), nodes.placed(take, node.target)]
+        body = nodes.define(
+            "ag__body", nodes.one_argument("ag__item"), first + self.block(node.body)
         )
-        define, setter = state.setter()
-        extra: ast.expr = nodes.constant(None, at)
-        if node.ag_flags:
-            extra = nodes.thunk(none_of(node.ag_flags, at), at)
-        arguments = [
-            node.iter,
-            extra,
-            nodes.name("ag__body", at),
-            state.getter(),
-            setter,
-            state.names(),
-            nodes.names_tuple([name for name in node.ag_state if name in node.ag_used], at),
-            options,
-        ]
-        return [body, *define, ast.Expr(nodes.operation("for_stmt", arguments, at), **at)]
+        extra = nodes.thunk(none_of(node.ag_flags)) if node.ag_flags else ast.Constant(None)
+        used = nodes.names_tuple([name for name in node.ag_state if name in node.ag_used])
+        given = [node.iter, extra, nodes.name("ag__body")]
+        return [body, *self._call("for_stmt", given, state, used, options)]
 
-    def _options(self, node: Any, at: nodes.Where) -> ast.expr:
+    def _options(self, node: Any) -> ast.expr:
         """`set_loop_options(...)`, first in the body, is taken out and passed to the operator."""
         for index, first in enumerate(node.body):
             if isinstance(first, ast.Assign) and _is_flag(first.targets[0]):
@@ -152,15 +113,13 @@ class Control(Expressions):
             call = first.value if isinstance(first, ast.Expr) else None
             if isinstance(call, ast.Call) and nodes.last_name(call.func) == "set_loop_options":
                 node.body = node.body[:index] + node.body[index + 1 :]
-                arguments = [self.expr(_named_pairs(a)) for a in call.args]
-                made = nodes.operation("loop_options", arguments, nodes.where(call))
-                made.keywords = [
-                    ast.keyword(k.arg, self.expr(_named_pairs(k.value)), **nodes.where(k.value))
-                    for k in call.keywords
-                ]
-                return made
+                call.func = nodes.operator("loop_options")
+                call.args = [self.expr(_named_pairs(a)) for a in call.args]
+                for keyword in call.keywords:
+                    keyword.value = self.expr(_named_pairs(keyword.value))
+                return call
             break
-        return nodes.operator("NO_OPTIONS", at)
+        return nodes.operator("NO_OPTIONS")
 
 
 def _is_flag(target: ast.expr) -> bool:
@@ -174,6 +133,5 @@ def _named_pairs(node: ast.expr) -> ast.expr:
         return node
     if not all(isinstance(p, (ast.Tuple, ast.List)) and len(p.elts) == 2 for p in pairs):
         return node
-    at = nodes.where(node)
-    keys = [nodes.constant(ast.unparse(p.elts[0]), at) for p in pairs]
-    return ast.Dict(keys, [p.elts[1] for p in pairs], **at)
+    keys = [ast.Constant(ast.unparse(p.elts[0])) for p in pairs]
+    return nodes.placed(ast.Dict(keys, [p.elts[1] for p in pairs]), node)

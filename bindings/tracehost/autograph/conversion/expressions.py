@@ -6,32 +6,16 @@ The tree is changed in place: it was parsed for this conversion alone.
 from __future__ import annotations
 
 import ast
-import functools
 from collections.abc import Callable
 from typing import Any
 
 from . import nodes
 from .asking import is_asking, told
-from .blocks import declarations, place_text
+from .blocks import declarations
 from .lower import is_plain
-from .scopes import Scope, comprehension_scope, function_scope, rename_shared_targets, walrus_names
-
-_NOT_CHILDREN = {"ctx", "op", "ops", "attr", "id", "kind", "type_comment", "conversion", "level"}
+from .scopes import Scope, comprehension_scope, function_scope, walrus_names
 
 SIGNS: dict[type, str] = {
-    ast.Add: "+",
-    ast.Sub: "-",
-    ast.Mult: "*",
-    ast.Div: "/",
-    ast.FloorDiv: "//",
-    ast.Mod: "%",
-    ast.Pow: "**",
-    ast.MatMult: "@",
-    ast.BitAnd: "&",
-    ast.BitOr: "|",
-    ast.BitXor: "^",
-    ast.LShift: "<<",
-    ast.RShift: ">>",
     ast.Lt: "<",
     ast.LtE: "<=",
     ast.Gt: ">",
@@ -46,12 +30,6 @@ SIGNS: dict[type, str] = {
 
 # These read the frame that calls them, or can't be anything that autograph converts.
 _DIRECT_CALLS = {"issubclass", "super", "callable", "getattr"}
-
-
-@functools.cache
-def children(kind: type) -> tuple[str, ...]:
-    fields = kind._fields  # type: ignore[attr-defined]
-    return tuple(f for f in fields if f not in _NOT_CHILDREN)
 
 
 class Expressions:
@@ -72,13 +50,13 @@ class Expressions:
         kind = type(node)
         if kind is ast.Constant:
             return node
-        handler = _HANDLERS.get(kind)
+        handler = HANDLERS.get(kind)
         if handler is not None:
-            return handler(self, node)
+            return nodes.placed(handler(self, node), node)
         return self.generic(node)
 
     def generic(self, node: Any) -> Any:
-        for name in children(type(node)):
+        for name in nodes.children(type(node)):
             value = getattr(node, name, None)
             if type(value) is list:
                 value[:] = [self.expr(v) if isinstance(v, ast.AST) else v for v in value]
@@ -86,41 +64,20 @@ class Expressions:
                 setattr(node, name, self.expr(value))
         return node
 
-    def load(self, node: ast.expr) -> ast.expr:
-        """A fresh copy of a name, attribute, item or key, read at this place."""
-        at = nodes.where(node)
-        if isinstance(node, ast.Name):
-            return self.expr(nodes.name(node.id, at))
-        if isinstance(node, ast.Attribute):
-            return ast.Attribute(self.load(node.value), node.attr, nodes.LOAD, **at)
-        if isinstance(node, ast.Subscript):
-            value = self.load(node.value)
-            if not self.plain and not _is_fixed(node.slice):
-                value = nodes.operation("subscripted", [value], at)
-            return ast.Subscript(value, self.load(node.slice), nodes.LOAD, **at)
-        return node
-
     # -- reads
 
     def name(self, node: ast.Name) -> ast.expr:
-        if type(node.ctx) is not ast.Load:
-            return node
-        reader = self.scope.reader(node.id)
-        return node if reader is None else nodes.operation(reader, [node], nodes.where(node))
+        reader = self.scope.reader(node.id) if type(node.ctx) is ast.Load else None
+        if not self.in_statement:
+            node.id = self.scope.spelling(node.id)
+        return node if reader is None else nodes.operation(reader, node)
 
-    def place(self, node: Any) -> ast.expr:
-        """An attribute or item: one that blocks assign may hold what could not be merged."""
-        places = [scope.places for scope in self.scope.outward() if scope.places]
-        is_state = False
-        if places and type(node.ctx) is ast.Load:
-            text = place_text(node)
-            is_state = any(text in known for known in places)
+    def subscript(self, node: ast.Subscript) -> ast.expr:
         self.generic(node)
-        stores = type(node.ctx) is ast.Store and type(getattr(node, "slice", None)) is ast.Tuple
-        if type(node) is ast.Subscript and not self.plain and (stores or not _is_fixed(node.slice)):
-            at = nodes.where(node.value)
-            node.value = nodes.operation("subscripted", [node.value], at)
-        return nodes.operation("ld", [node], nodes.where(node)) if is_state else node
+        stores = type(node.ctx) is ast.Store and type(node.slice) is ast.Tuple
+        if not self.plain and (stores or not _is_fixed(node.slice)):
+            node.value = nodes.placed(nodes.operation("subscripted", node.value), node.value)
+        return node
 
     def bin_op(self, node: ast.BinOp) -> ast.expr:
         """Down the left side without recursion: sums may have hundreds of terms."""
@@ -137,7 +94,7 @@ class Expressions:
     def condition(self, node: ast.expr) -> ast.expr:
         """An expression of which only the truth counts."""
         if isinstance(node, ast.BoolOp):
-            return self.bool_op(node, "_test")
+            return nodes.placed(self.bool_op(node, "_test"), node)
         return self.expr(node)
 
     def bool_op(self, node: ast.BoolOp, use: str = "") -> ast.expr:
@@ -153,70 +110,66 @@ class Expressions:
             return self.generic(node)
         if self._cannot_defer(values[plain + 1 :]):
             return self._leave(node)
-        at = nodes.where(node)
-        result = self._chain(operation, values[plain:], at)
+        result = self._chain(operation, values[plain:])
         if not plain:
             return result
         node.values = [self.expr(v) for v in values[:plain]] + [result]
         return node
 
-    def _chain(self, operation: str, values: list[ast.expr], at: nodes.Where) -> ast.expr:
+    def _chain(self, operation: str, values: list[ast.expr]) -> ast.expr:
         operand = self.condition if operation.endswith("test") else self.expr
-        if len(values) == 1:
-            return operand(values[0])
         first = operand(values[0])
-        rest = self.deferred(values[1:], lambda: self._chain(operation, values[1:], at), at)
-        return nodes.operation(operation, [first, rest], at)
+        if len(values) == 1:
+            return first
+        rest = self.deferred(values[1:], lambda: self._chain(operation, values[1:]))
+        return nodes.operation(operation, first, rest)
 
     def unary_op(self, node: ast.UnaryOp) -> ast.expr:
         if self.plain or not isinstance(node.op, ast.Not) or is_plain(node.operand):
             return self.generic(node)
-        return nodes.operation("not_", [self.condition(node.operand)], nodes.where(node))
+        return nodes.operation("not_", self.condition(node.operand))
 
     def compare(self, node: ast.Compare) -> ast.expr:
         if self.plain or (len(node.ops) == 1 and not _asks_of_number(node)):
             return self.generic(node)
         if self._cannot_defer(node.comparators[1:]):
             return self._leave(node)
-        at = nodes.where(node)
         operands: list[ast.expr] = [self.expr(node.left)]
         for index, (op, right) in enumerate(zip(node.ops, node.comparators)):
-            operands.append(nodes.constant(SIGNS[type(op)], at))
+            operands.append(ast.Constant(SIGNS[type(op)]))
             if index == 0:
                 operands.append(self.expr(right))
             else:
-                operands.append(self.deferred([right], lambda right=right: self.expr(right), at))
-        return nodes.operation("compare", operands, at)
+                operands.append(self.deferred([right], lambda right=right: self.expr(right)))
+        return nodes.operation("compare", *operands)
 
     def if_exp(self, node: ast.IfExp) -> ast.expr:
         if self.plain or is_plain(node.test):
             return self.generic(node)
         if self._cannot_defer([node.body, node.orelse]):
             return self._leave(node)
-        at = nodes.where(node)
         test = self.condition(node.test)
-        then = self.deferred([node.body], lambda: self.expr(node.body), at)
-        orelse = self.deferred([node.orelse], lambda: self.expr(node.orelse), at)
-        return nodes.operation("if_exp", [test, then, orelse], at)
+        then = self.deferred([node.body], lambda: self.expr(node.body))
+        orelse = self.deferred([node.orelse], lambda: self.expr(node.orelse))
+        return nodes.operation("if_exp", test, then, orelse)
 
     def _cannot_defer(self, values: list[ast.expr]) -> bool:
         return self.has_walrus and not self.in_statement and bool(walrus_names(values))
 
-    def deferred(
-        self, originals: list[ast.expr], make: Callable[[], ast.expr], at: nodes.Where
-    ) -> ast.expr:
+    def deferred(self, originals: list[ast.expr], make: Callable[[], ast.expr]) -> ast.expr:
         """A thunk: a lambda, or a function defined before the statement where := assigns in it."""
         names = walrus_names(originals) if self.has_walrus else []
         if not names:
-            return nodes.thunk(make(), at)
+            return nodes.thunk(make())
         outer, self.hoists = self.hoists, []
         value = make()
         inner, self.hoists = self.hoists, outer
         self._thunks += 1
         name = f"ag__value_{self._thunks}"
-        body = [*declarations(names, self.scope, at), *inner, ast.Return(value, **at)]
-        self.hoists.append(nodes.define(name, nodes.no_arguments(), body, at))
-        return nodes.name(name, at)
+        body = [*declarations(names, self.scope), *inner, ast.Return(value)]
+        hoist = nodes.define(name, nodes.no_arguments(), body)
+        self.hoists.append(nodes.placed(hoist, originals[0]))
+        return nodes.name(name)
 
     def _leave(self, node: ast.expr) -> ast.expr:
         why = "its := stands where no statement can come before"
@@ -244,15 +197,14 @@ class Expressions:
             for keyword in node.keywords:
                 keyword.value = shown(keyword.value)
         operation = "call_raised" if raises else "call_shown" if shows else "call"
-        node.func = nodes.operation(operation, [node.func], nodes.where(function))
+        node.func = nodes.placed(nodes.operation(operation, node.func), function)
         return node
 
     def _explicit_super(self, node: ast.Call) -> None:
         """super() finds the class and the object in the function's own frame: generated ones have none."""
         scope = next((s for s in self.scope.outward() if s.kind == "function"), None)
         if scope is not None and scope.has_class and scope.first_parameter is not None:
-            at = nodes.where(node)
-            node.args = [nodes.name("__class__", at), nodes.name(scope.first_parameter, at)]
+            node.args = [nodes.name("__class__"), nodes.name(scope.first_parameter)]
 
     # -- scopes of their own
 
@@ -273,12 +225,11 @@ class Expressions:
 
     def comprehension(self, node: Any) -> ast.expr:
         """The iteration stays Python's; what is computed in it is converted."""
-        rename_shared_targets(node, self.scope)
         generators = node.generators
-        generators[0].iter = self.expr(generators[0].iter)
         outer, in_statement = self.scope, self.in_statement
-        self.scope = comprehension_scope(node, outer)
-        self.in_statement = False
+        inner = comprehension_scope(node, outer)
+        generators[0].iter = self.expr(generators[0].iter)
+        self.scope, self.in_statement = inner, False
         for index, generator in enumerate(generators):
             generator.target = self.expr(generator.target)
             if index:
@@ -310,10 +261,10 @@ def _yields(body: ast.expr) -> bool:
     return any(isinstance(n, (ast.Yield, ast.YieldFrom, ast.Await)) for n in ast.walk(body))
 
 
-_HANDLERS: dict[type, Callable[[Any, Any], Any]] = {
+# Of the nodes that change. statements.py adds definitions in code that stays.
+HANDLERS: dict[type, Callable[[Any, Any], Any]] = {
     ast.Name: Expressions.name,
-    ast.Attribute: Expressions.place,
-    ast.Subscript: Expressions.place,
+    ast.Subscript: Expressions.subscript,
     ast.BinOp: Expressions.bin_op,
     ast.BoolOp: Expressions.bool_op,
     ast.UnaryOp: Expressions.unary_op,
@@ -348,12 +299,11 @@ def _may_show(function: ast.expr) -> bool:
 
 def shown(argument: ast.expr) -> ast.expr:
     """In an f-string each value by itself."""
-    at = nodes.where(argument)
     if isinstance(argument, ast.Starred):
         return argument
     if not isinstance(argument, ast.JoinedStr):
-        return nodes.operation("shown", [argument], at)
+        return nodes.placed(nodes.operation("shown", argument), argument)
     for part in argument.values:
         if isinstance(part, ast.FormattedValue):
-            part.value = nodes.operation("shown", [part.value], at)
+            part.value = nodes.placed(nodes.operation("shown", part.value), argument)
     return argument

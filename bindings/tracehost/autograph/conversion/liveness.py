@@ -1,4 +1,7 @@
-"""Which variables of a loop are read behind it: only these need a value where the loop alone assigns them.
+"""Which variables are read before they are assigned, from a place in the function on.
+
+Only those of a loop that are read behind it need a value where the loop alone assigns them. Those that may be read
+before their first assignment begin as Undefined.
 
 The statements have no jumps any more (`lower.py`), so one walk from the end to the start finds them.
 Variables that a function defined here reads count as read everywhere.
@@ -9,21 +12,25 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable
 
-from .scopes import DEFINITIONS, TRIES, target_names
+from .scopes import DEFINITIONS, TRIES, bound_names, target_names
 
 _SCOPES = (*DEFINITIONS, ast.Lambda)
 Names = frozenset[str]
 NONE: Names = frozenset()
 
 
-def note_used(body: list[ast.stmt], always: Iterable[str]) -> None:
-    """Gives each for its `ag_used`. `always`: variables that others read, too."""
-    _block(body, frozenset(always) | _read_by_functions(body))
+def read_first(body: list[ast.stmt], always: Iterable[str]) -> Names:
+    """The names that may be read before they are assigned. `always`: variables that others read, too.
 
-
-def _read_by_functions(body: list[ast.stmt]) -> Names:
-    inner = (n for statement in body for n in ast.walk(statement) if isinstance(n, _SCOPES))
-    return frozenset(name for node in inner for name in _read(node))
+    Generated functions would give such a read the error of a free variable. Each for gets its `ag_used`.
+    """
+    everything = [n for statement in body for n in ast.walk(statement)]
+    always = [
+        *always,
+        *(n for node in everything if isinstance(node, _SCOPES) for n in _read(node)),
+    ]
+    deleted = (n.id for n in everything if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Del))
+    return _block(body, frozenset(always)).union(deleted)
 
 
 def _read(*nodes: ast.AST | None) -> Names:
@@ -56,30 +63,28 @@ def _statement(node: ast.stmt, after: Names) -> Names:
     if isinstance(node, (ast.For, ast.While)):
         return _loop(node, after)
     if isinstance(node, (ast.With, ast.AsyncWith)):
-        return after | _block(node.body, after) | _read(*[i.context_expr for i in node.items])
+        return after | _block(node.body, after) | _read(*node.items)
     if isinstance(node, TRIES):
         return _try(node, after)
     if isinstance(node, ast.Match):
         parts = [_block(case.body, after) for case in node.cases]
         tests = [_read(case.pattern, case.guard) for case in node.cases]
         return after.union(_read(node.subject), *parts, *tests)
+    if isinstance(node, (ast.Import, ast.ImportFrom, *DEFINITIONS)):
+        return (after | _read(node)) - frozenset(bound_names(node))
     return after | _read(node)
 
 
 def _loop(node: ast.For | ast.While, after: Names) -> Names:
-    target = frozenset(target_names(node.target)) if isinstance(node, ast.For) else NONE
-    test = NONE if isinstance(node, ast.For) else _read(node.test)
     node.ag_used = after  # type: ignore[union-attr]
-    around = after | test
+    target = frozenset(target_names(node.target)) if isinstance(node, ast.For) else NONE
+    around = after if isinstance(node, ast.For) else after | _read(node.test)
+    head = _read(node.iter, node.target) if isinstance(node, ast.For) else NONE
     while True:  # the next iteration comes after this one
-        before = around | (_block(node.body, around) - target) | _read(*_parts(node))
+        before = around | (_block(node.body, around) - target) | head
         if before == around:
             return around
         around = before
-
-
-def _parts(node: ast.For | ast.While) -> list[ast.AST]:
-    return [node.iter, node.target] if isinstance(node, ast.For) else []
 
 
 def _try(node: ast.Try, after: Names) -> Names:

@@ -7,7 +7,9 @@ once. Where that is not possible (loops, try, with), what follows is guarded by 
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import Any
 
 from . import nodes
 from .scopes import DEFINITIONS, TRIES, inner_blocks
@@ -58,27 +60,27 @@ def stays_a_loop(loop: ast.For | ast.While) -> bool:
     literal = isinstance(loop.iter, (ast.Tuple, ast.List)) or (
         isinstance(loop.iter, ast.Constant) and isinstance(loop.iter.value, (str, bytes))
     )
-    return literal and not _leaves(loop.body)
+    return literal and all(isinstance(jump, ast.Continue) for jump in jumps_out(loop.body))
 
 
-def _leaves(body: list[ast.stmt], jumps: tuple[type, ...] = (ast.Return, ast.Break)) -> bool:
-    """Whether a return, or a break of the loop that the body is, occurs in it."""
+def jumps_out(body: list[ast.stmt]) -> Iterator[ast.stmt]:
+    """The statements that lead out of the block: return, and break and continue of loops around it."""
     for statement in body:
-        if isinstance(statement, jumps):
-            return True
-        if isinstance(statement, (ast.For, ast.While)):
-            if has_return(statement.body) or _leaves(statement.orelse, jumps):
-                return True
-        elif any(_leaves(block, jumps) for block in inner_blocks(statement)):
-            return True
-    return False
+        if isinstance(statement, (ast.Return, ast.Break, ast.Continue)):
+            yield statement
+        elif isinstance(statement, (ast.For, ast.While)):
+            yield from (jump for jump in jumps_out(statement.body) if isinstance(jump, ast.Return))
+            yield from jumps_out(statement.orelse)
+        else:
+            for block in inner_blocks(statement):
+                yield from jumps_out(block)
 
 
 def jump_in_finally(body: list[ast.stmt]) -> int | None:
     """The line of a finally block that is left by a jump: it drops the exception under way."""
     for statement in body:
         final = getattr(statement, "finalbody", None)
-        if final and _leaves(final, (ast.Return, ast.Break, ast.Continue)):
+        if final and any(jumps_out(final)):
             return final[0].lineno
         for block in inner_blocks(statement):
             line = jump_in_finally(block)
@@ -88,10 +90,7 @@ def jump_in_finally(body: list[ast.stmt]) -> int | None:
 
 
 def has_return(body: list[ast.stmt]) -> bool:
-    return any(
-        isinstance(s, ast.Return) or any(has_return(block) for block in inner_blocks(s))
-        for s in body
-    )
+    return any(isinstance(jump, ast.Return) for jump in jumps_out(body))
 
 
 def returns_in_block(body: list[ast.stmt]) -> bool:
@@ -144,15 +143,17 @@ class Lowering:
         self._read: set[str] = set()
         self._set_flags: list[ast.Assign] = []
 
-    def run(self, body: list[ast.stmt], end: nodes.Where) -> list[ast.stmt]:
+    def run(self, body: list[ast.stmt], last_line: int | None) -> list[ast.stmt]:
         lowered = self.block(body).body
         for assignment in self._set_flags:
             flag = assignment.targets[0].id  # type: ignore[attr-defined]
             assignment.ag_dead = flag != RETURN_FLAG and flag not in self._read  # type: ignore[attr-defined]
         if self.returns:
-            arguments = [nodes.name(RETURN_FLAG, end), nodes.name(RETURN_VALUE, end)]
-            at_end = ast.Return(nodes.operation("return_value", arguments, end), **end)
-            at_end.ag_made = True  # type: ignore[attr-defined]
+            given = nodes.name(RETURN_FLAG), nodes.name(RETURN_VALUE)
+            at_end: Any = ast.Return(nodes.operation("return_value", *given))
+            at_end.lineno = at_end.end_lineno = last_line
+            at_end.col_offset = at_end.end_col_offset = 0
+            at_end.ag_made = True
             lowered.append(at_end)
         return lowered
 
@@ -197,15 +198,10 @@ class Lowering:
 
     def _has_jump(self, statement: ast.stmt) -> bool:
         """Whether the statement holds a jump that is lowered, out of itself."""
-        if isinstance(statement, ast.Return):
-            return self.returns
-        if isinstance(statement, (ast.Break, ast.Continue)):
-            return bool(self._loops)
-        if isinstance(statement, (ast.For, ast.While)):
-            return (self.returns and has_return(statement.body)) or any(
-                self._has_jump(s) for s in statement.orelse
-            )
-        return any(self._has_jump(s) for block in inner_blocks(statement) for s in block)
+        return any(
+            self.returns if isinstance(jump, ast.Return) else self._loops
+            for jump in jumps_out([statement])
+        )
 
     def _guard_in_place(
         self, body: list[ast.stmt], index: int, flags: dict[str, None], out: Lowered
@@ -221,18 +217,17 @@ class Lowering:
 
     def _guard(self, rest: list[ast.stmt], flags: dict[str, None], out: Lowered) -> None:
         inner = self.block(rest)
-        at = nodes.first_line(rest[0])
-        guard = self._unless(flags, inner.body, at)
+        guard = self._unless(flags, inner.body, rest[0])
         if list(flags) == [RETURN_FLAG] and not inner.falls:
             # It is True there anyway; said so, it is Python's True again if all paths return.
-            guard.orelse = [nodes.assign(RETURN_FLAG, nodes.constant(True, at), at)]
+            guard.orelse = [nodes.assign(RETURN_FLAG, ast.Constant(True))]
         out.body.append(guard)
         out.flags.update(inner.flags)
 
-    def _unless(self, flags: dict[str, None], body: list[ast.stmt], at: nodes.Where) -> ast.If:
+    def _unless(self, flags: dict[str, None], body: list[ast.stmt], first: ast.stmt) -> ast.If:
         self._read.update(flags)
-        guard = ast.If(none_of(list(flags), at), body, [], **at)
-        guard.ag_made = True  # type: ignore[attr-defined]
+        guard = nodes.placed(ast.If(none_of(list(flags)), body, []), first)
+        guard.ag_made = True
         return guard
 
     def _statement(self, statement: ast.stmt, out: Lowered) -> dict[str, None]:
@@ -260,19 +255,16 @@ class Lowering:
             return self._try(statement, out)  # type: ignore[arg-type]
         return self._in_place(statement, out)
 
-    def _set(self, flag: str, at: ast.stmt, out: Lowered) -> None:
-        place = nodes.where(at)
-        made = nodes.assign(flag, nodes.constant(True, place), place)
+    def _set(self, flag: str, jump: ast.stmt, out: Lowered) -> None:
+        made = _set_at(jump, flag, True)
         self._set_flags.append(made)
         out.body.append(made)
         out.flags[flag] = None
         out.falls = False
 
     def _set_return(self, statement: ast.Return, out: Lowered) -> None:
-        place = nodes.where(statement)
-        value = statement.value or nodes.constant(None, place)
-        made = nodes.assign(RETURN_VALUE, value, place)
-        out.body.append(made)
+        made = nodes.assign(RETURN_VALUE, statement.value or ast.Constant(None))
+        out.body.append(nodes.placed(made, statement))
         self._set(RETURN_FLAG, statement, out)
 
     def _if(self, statement: ast.If, out: Lowered) -> dict[str, None]:
@@ -289,7 +281,6 @@ class Lowering:
     def _loop(self, loop: ast.For | ast.While, out: Lowered) -> dict[str, None]:
         self._count += 1
         state = Loop(f"{BREAK_FLAG}{self._count}", f"{CONTINUE_FLAG}{self._count}")
-        place = nodes.first_line(loop)
         orelse, loop.orelse = loop.orelse, []
         loop.ag_plain = stays_a_loop(loop)  # type: ignore[union-attr]
         depth, self._depth = self._depth, 0
@@ -299,21 +290,19 @@ class Lowering:
         self._depth = depth
         loop.body = body.body
         if state.continue_flag in self._read:
-            loop.body.insert(
-                0, nodes.assign(state.continue_flag, nodes.constant(False, place), place)
-            )
+            loop.body.insert(0, _set_at(loop, state.continue_flag, False))
         ends = [f for f in body.flags if f != state.continue_flag]
         loop.ag_flags = ends  # type: ignore[union-attr]
         self._read.update(ends)
         if state.break_flag in ends:
-            out.body.append(nodes.assign(state.break_flag, nodes.constant(False, place), place))
+            out.body.append(_set_at(loop, state.break_flag, False))
         out.body.append(loop)
         jumped = {f: None for f in ends if f != state.break_flag}
         out.flags.update(jumped)
         if orelse:
             self._loop_else(orelse, ends, jumped, out)
         elif ends == [RETURN_FLAG] and _is_endless(loop):  # Python's True again, as in _guard
-            out.body.append(nodes.assign(RETURN_FLAG, nodes.constant(True, place), place))
+            out.body.append(_set_at(loop, RETURN_FLAG, True))
             out.falls = False
         return jumped
 
@@ -322,9 +311,7 @@ class Lowering:
     ) -> None:
         inner = self.block(orelse)
         if ends:
-            out.body.append(
-                self._unless(dict.fromkeys(ends), inner.body, nodes.first_line(orelse[0]))
-            )
+            out.body.append(self._unless(dict.fromkeys(ends), inner.body, orelse[0]))
         else:
             out.body.extend(inner.body)
             out.falls = inner.falls
@@ -332,36 +319,38 @@ class Lowering:
         out.flags.update(inner.flags)
 
     def _try(self, statement: ast.Try, out: Lowered) -> dict[str, None]:
-        body = self.block(statement.body)
-        flags = dict(body.flags)
-        statement.body = body.body
+        flags: dict[str, None] = {}
+        statement.body = self._inner(statement.body, flags)
+        jumped = dict(flags)
         for handler in statement.handlers:
-            inner = self.block(handler.body)
-            handler.body = inner.body
-            flags.update(inner.flags)
+            handler.body = self._inner(handler.body, flags)
         if statement.orelse:
-            inner = self.block(statement.orelse)
-            flags.update(inner.flags)
-            at = nodes.first_line(statement.orelse[0])
-            statement.orelse = (
-                [self._unless(body.flags, inner.body, at)] if body.flags else inner.body
-            )
+            first, orelse = statement.orelse[0], self._inner(statement.orelse, flags)
+            statement.orelse = [self._unless(jumped, orelse, first)] if jumped else orelse
         statement.finalbody = self.block(statement.finalbody).body
         out.body.append(statement)
         out.flags.update(flags)
         return flags
 
+    def _inner(self, body: list[ast.stmt], flags: dict[str, None]) -> list[ast.stmt]:
+        """A block of a statement without jumps; adds the flags that it may set."""
+        inner = self.block(body)
+        flags.update(inner.flags)
+        return inner.body
+
     def _in_place(self, statement: ast.stmt, out: Lowered) -> dict[str, None]:
         """with and match: their blocks run where they stand."""
         flags: dict[str, None] = {}
-        owners = getattr(statement, "cases", None) or ([statement] if _has_body(statement) else [])
-        for owner in owners:
-            inner = self.block(owner.body)
-            owner.body = inner.body
-            flags.update(inner.flags)
+        for owner in getattr(statement, "cases", None) or [statement]:
+            if hasattr(owner, "body"):
+                owner.body = self._inner(owner.body, flags)
         out.body.append(statement)
         out.flags.update(flags)
         return flags
+
+
+def _set_at(place: ast.stmt, flag: str, value: bool) -> ast.Assign:
+    return nodes.placed(nodes.assign(flag, ast.Constant(value)), place)
 
 
 def _is_endless(loop: ast.For | ast.While) -> bool:
@@ -375,13 +364,9 @@ def _is_endless(loop: ast.For | ast.While) -> bool:
     return bool(loop.test.value) and not bounded
 
 
-def _has_body(statement: ast.stmt) -> bool:
-    return isinstance(statement, (ast.With, ast.AsyncWith, ast.AsyncFor))
-
-
-def none_of(flags: list[str], at: nodes.Where) -> ast.expr:
+def none_of(flags: list[str]) -> ast.expr:
     """`not a and not b`, by operators: a flag set below a staged if is a traced value."""
-    first = nodes.operation("not_", [nodes.name(flags[0], at)], at)
+    first = nodes.operation("not_", nodes.name(flags[0]))
     if len(flags) == 1:
         return first
-    return nodes.operation("and_", [first, nodes.thunk(none_of(flags[1:], at), at)], at)
+    return nodes.operation("and_", first, nodes.thunk(none_of(flags[1:])))

@@ -11,7 +11,6 @@ A pattern of a class, a sequence or a mapping stays a match, whose only case set
 from __future__ import annotations
 
 import ast
-from typing import Any
 
 from . import nodes
 from .scopes import DEFINITIONS, inner_blocks
@@ -42,8 +41,8 @@ class Matches:
         rest: list[ast.stmt] = []
         for number, case in reversed(list(enumerate(node.cases))):
             flag = f"{MATCHED_FLAG}{self._count}_{number}"
-            rest = _case(case, subject, flag, rest)
-        return [nodes.assign(subject, node.subject, nodes.where(node.subject)), *rest]
+            rest = [nodes.placed(s, case.pattern) for s in _case(case, subject, flag, rest)]
+        return [nodes.placed(nodes.assign(subject, node.subject), node.subject), *rest]
 
 
 def _may_be_traced(case: ast.match_case) -> bool:
@@ -68,69 +67,52 @@ def _is_simple(pattern: ast.pattern | None) -> bool:
 
 def _case(case: ast.match_case, subject: str, flag: str, rest: list[ast.stmt]) -> list[ast.stmt]:
     """The case, and in its else the ones after it."""
-    at = nodes.first_line(case.pattern)
+    unset = nodes.assign(flag, ast.Constant(False))
     if not _is_simple(case.pattern):
-        found = ast.match_case(case.pattern, None, [_flag(flag, True, at)])
-        ask = ast.Match(nodes.name(subject, at), [found], **at)
-        matched: ast.expr = nodes.name(flag, at)
-        return [_flag(flag, False, at), ask, _if(_both(matched, case.guard, at), case, rest, at)]
-    test = _test(case.pattern, subject, at)
+        found = ast.match_case(case.pattern, None, [nodes.assign(flag, ast.Constant(True))])
+        ask = ast.Match(nodes.name(subject), [found])
+        return [unset, ask, ast.If(_both(nodes.name(flag), case.guard), case.body, rest)]
+    test = _test(case.pattern, subject)
     names = _captured(case.pattern)
     if test is None:
         if case.guard is None:
-            return _take(names, subject, at) + case.body
-        return [
-            *_take(names, subject, at),
-            _if(case.guard, case, rest, nodes.first_line(case.guard)),
-        ]
-    case.body = _take(names, subject, at) + case.body
+            return _take(names, subject) + case.body
+        chosen = ast.If(case.guard, case.body, rest)
+        return [*_take(names, subject), nodes.placed(chosen, case.guard)]
+    case.body = _take(names, subject) + case.body
     if case.guard is None or not names:
-        return [_if(_both(test, case.guard, at), case, rest, at)]
-    here = nodes.where(case.guard)
-    holds = ast.UnaryOp(ast.Not(), ast.UnaryOp(ast.Not(), case.guard, **here), **here)
-    guarded = [*_take(names, subject, at), nodes.assign(flag, holds, here)]
-    asked = ast.If(test, guarded, [], **at)
-    return [_flag(flag, False, at), asked, _if(nodes.name(flag, at), case, rest, at)]
+        return [ast.If(_both(test, case.guard), case.body, rest)]
+    holds = nodes.assign(flag, ast.UnaryOp(ast.Not(), ast.UnaryOp(ast.Not(), case.guard)))
+    asked = ast.If(test, [*_take(names, subject), nodes.placed(holds, case.guard)], [])
+    return [unset, asked, ast.If(nodes.name(flag), case.body, rest)]
 
 
-def _take(names: list[str], subject: str, at: nodes.Where) -> list[ast.stmt]:
-    return [nodes.assign(name, nodes.name(subject, at), at) for name in names]
+def _take(names: list[str], subject: str) -> list[ast.stmt]:
+    return [nodes.assign(name, nodes.name(subject)) for name in names]
 
 
-def _if(test: ast.expr, case: ast.match_case, rest: list[ast.stmt], at: nodes.Where) -> ast.stmt:
-    return ast.If(test, case.body, rest, **at)
+def _both(test: ast.expr, guard: ast.expr | None) -> ast.expr:
+    return test if guard is None else ast.BoolOp(ast.And(), [test, guard])
 
 
-def _flag(name: str, value: bool, at: nodes.Where) -> ast.stmt:
-    return nodes.assign(name, nodes.constant(value, at), at)
-
-
-def _both(test: ast.expr, guard: ast.expr | None, at: nodes.Where) -> ast.expr:
-    return test if guard is None else ast.BoolOp(ast.And(), [test, guard], **at)
-
-
-def _test(pattern: ast.pattern | None, subject: str, at: nodes.Where) -> ast.expr | None:
+def _test(pattern: ast.pattern | None, subject: str) -> ast.expr | None:
     """Whether a simple pattern fits. None: it always does."""
-    read = nodes.name(subject, at)
+    read = nodes.name(subject)
     if isinstance(pattern, ast.MatchValue):
-        return ast.Compare(read, [ast.Eq()], [pattern.value], **nodes.where(pattern))
+        return nodes.placed(ast.Compare(read, [ast.Eq()], [pattern.value]), pattern)
     if isinstance(pattern, ast.MatchSingleton):
-        value: Any = nodes.constant(pattern.value, at)
-        return ast.Compare(read, [ast.Is()], [value], **nodes.where(pattern))
+        value: ast.expr = ast.Constant(pattern.value)
+        return nodes.placed(ast.Compare(read, [ast.Is()], [value]), pattern)
     if isinstance(pattern, ast.MatchAs):
-        return _test(pattern.pattern, subject, at)
+        return _test(pattern.pattern, subject)
     if not isinstance(pattern, ast.MatchOr):
         return None
     tests: list[ast.expr] = []
-    for test in (_test(p, subject, nodes.first_line(p)) for p in pattern.patterns):
+    for test in (_test(p, subject) for p in pattern.patterns):
         if test is None:
-            return (
-                None
-                if not tests
-                else ast.BoolOp(ast.Or(), [*tests, nodes.constant(True, at)], **at)
-            )
+            return ast.BoolOp(ast.Or(), [*tests, ast.Constant(True)]) if tests else None
         tests.append(test)
-    return ast.BoolOp(ast.Or(), tests, **at)
+    return ast.BoolOp(ast.Or(), tests)
 
 
 def _captured(pattern: ast.pattern | None) -> list[str]:

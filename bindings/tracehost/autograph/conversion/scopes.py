@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import itertools
 import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
@@ -11,7 +12,6 @@ from typing import Any
 Function = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
 Comprehension = ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp
 
-FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
 DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 TRIES: tuple[type, ...] = (ast.Try, ast.TryStar)
 
@@ -30,14 +30,13 @@ class Scope:
     globals: set[str] = field(default_factory=set)
     nonlocals: set[str] = field(default_factory=set)
     state: set[str] = field(default_factory=set)  # assigned by a generated block
-    # attributes and items that blocks assign, as text
-    places: set[str] = field(default_factory=set)
     # variables that a function defined here may assign
     shared: set[str] = field(default_factory=set)
     free: frozenset[str] = frozenset()  # of the outermost function: its closure's variables
     has_class: bool = False  # super() without arguments works here
     first_parameter: str | None = None
     readers: dict[str, str | None] = field(default_factory=dict)
+    renamed: dict[str, str] = field(default_factory=dict)  # of a comprehension
 
     def reader(self, name: str) -> str | None:
         """The operator through which `name` is read here: None where it can't be Undefined."""
@@ -80,6 +79,11 @@ class Scope:
             scope.kind != "class" and (name in scope.locals or name in scope.free)
             for scope in self.outward()
         )
+
+    def spelling(self, name: str) -> str:
+        """The name as generated code has it, in a comprehension or lambda."""
+        owner = next((scope for scope in self.outward() if name in scope.locals), self)
+        return owner.renamed.get(name, name)
 
     def outward(self) -> Iterator[Scope]:
         """This scope, and those around it."""
@@ -127,63 +131,27 @@ def comprehension_scope(node: Comprehension, parent: Scope) -> Scope:
     scope = Scope(parent, "comprehension" if inlined else "lambda")
     for generator in node.generators:
         scope.locals.update(target_names(generator.target))
+    if inlined:
+        scope.renamed = _renamed(node, scope)
     return scope
 
 
-def rename_shared_targets(node: Comprehension, around: Scope) -> None:
-    """Gives variables of an inlined comprehension a name of their own where one in another, or a lambda, has it too.
+def _renamed(node: Comprehension, scope: Scope) -> dict[str, str]:
+    """Variables of an inlined comprehension that get a name of their own: in another one, or if a lambda has it too.
 
     CPython 3.12 and 3.13 confuse such a variable with the one of that name around the comprehension, where that
     one is another function's. It is, in a block that we make a function of.
     """
-    if not INLINED_COMPREHENSIONS or isinstance(node, ast.GeneratorExp):
-        return
-    targets = set().union(*(target_names(g.target) for g in node.generators))
+    depth = -1 + sum(1 for _ in itertools.takewhile(_is_inlined, scope.outward()))
     inner = [
         n for n in ast.walk(node) if isinstance(n, ast.Lambda | Comprehension) and n is not node
     ]
     read = {n.id for each in inner for n in ast.walk(each) if isinstance(n, ast.Name)}
-    depth, scope = 0, around
-    while scope.kind == "comprehension" and scope.parent:
-        depth, scope = depth + 1, scope.parent
-    names = {name: f"{name}__{depth}" for name in (targets if depth else targets & read)}
-    if names:
-        for generator in node.generators:
-            _rename(generator.target, names)
-        for part in _own_parts(node):
-            _rename(part, names)
+    return {n: f"{n}__{depth}" for n in (scope.locals if depth else scope.locals & read)}
 
 
-def _own_parts(node: Comprehension) -> Iterator[ast.expr]:
-    """What is computed in the comprehension's scope: all but the first iterable."""
-    for index, generator in enumerate(node.generators):
-        if index:
-            yield generator.iter
-        yield from generator.ifs
-    for name in ("key", "value", "elt"):
-        if (part := getattr(node, name, None)) is not None:
-            yield part
-
-
-def _rename(node: ast.AST, names: dict[str, str]) -> None:
-    """In the scope of the node and those in it that have no variable of their own by that name."""
-    if isinstance(node, ast.Name):
-        node.id = names.get(node.id, node.id)
-    elif isinstance(node, ast.Lambda):
-        for default in [*node.args.defaults, *node.args.kw_defaults]:
-            if default is not None:
-                _rename(default, names)
-        own = {argument.arg for argument in ast.walk(node.args) if isinstance(argument, ast.arg)}
-        _rename(node.body, {k: v for k, v in names.items() if k not in own})
-    elif isinstance(node, Comprehension):
-        _rename(node.generators[0].iter, names)
-        own = set().union(*(target_names(g.target) for g in node.generators))
-        rest = {k: v for k, v in names.items() if k not in own}
-        for part in _own_parts(node):
-            _rename(part, rest)
-    else:
-        for child in ast.iter_child_nodes(node):
-            _rename(child, names)
+def _is_inlined(scope: Scope) -> bool:
+    return scope.kind == "comprehension"
 
 
 def collect_names(body: list[ast.stmt], scope: Scope) -> None:
@@ -221,7 +189,7 @@ def inner_blocks(statement: ast.stmt) -> Iterator[list[ast.stmt]]:
 def bound_names(statement: ast.stmt) -> Iterable[str]:
     """The names that the statement itself binds: not its blocks, nor assignments within expressions."""
     kind = type(statement)
-    if kind is ast.Assign:
+    if kind in (ast.Assign, ast.Delete):
         return [n for target in statement.targets for n in target_names(target)]  # type: ignore[attr-defined]
     if kind in (ast.AugAssign, ast.AnnAssign, ast.For, ast.AsyncFor):
         return target_names(statement.target)  # type: ignore[attr-defined]
@@ -234,8 +202,6 @@ def bound_names(statement: ast.stmt) -> Iterable[str]:
         return [a.asname or a.name.partition(".")[0] for a in statement.names]  # type: ignore[attr-defined]
     if kind in TRIES:
         return [h.name for h in statement.handlers if h.name]  # type: ignore[attr-defined]
-    if kind is ast.Delete:
-        return [n for target in statement.targets for n in target_names(target)]  # type: ignore[attr-defined]
     if kind is ast.Match:
         return [n for case in statement.cases for n in pattern_names(case.pattern)]  # type: ignore[attr-defined]
     if type(statement).__name__ == "TypeAlias":

@@ -31,12 +31,8 @@ def tree_of(
     text = _block(code, lines)
     try:
         tree = ast.parse(text)
-    except SyntaxError:
-        text = _slow_block(code, lines)
-        try:
-            tree = ast.parse(text)
-        except SyntaxError as error:
-            raise NoSource(f"its source can't be parsed: {error}") from None
+    except SyntaxError as error:
+        raise NoSource(f"its source can't be parsed: {error}") from None
     node: Any = tree.body[0]
     if isinstance(node, ast.If):
         node = node.body[0]
@@ -64,44 +60,11 @@ def codes_below(code: CodeType) -> Iterator[CodeType]:
             yield from codes_below(value)
 
 
-def _last_line(code: CodeType) -> int:
-    last = code.co_firstlineno
-    for one in (code, *codes_below(code)):
-        for _, _, line in one.co_lines():
-            if line is not None and line > last:
-                last = line
-    return last
-
-
-def _indent(line: str) -> int:
-    return len(line) - len(line.lstrip(" \t\f"))
-
-
 def _block(code: CodeType, lines: list[str]) -> str:
     """The lines of the definition, at its line, below `if 1:` if it is indented: so places stay."""
     start = code.co_firstlineno - 1
-    indent = _indent(lines[start])
-    end = min(_last_line(code), len(lines))
-    while end < len(lines):
-        line = lines[end]
-        content = line.strip()
-        if content and not content.startswith("#") and _indent(line) <= indent:
-            header = end == start + 1 and content.startswith(("def ", "async ", "@"))
-            if content[0] not in ")]}" and not header:
-                break
-        end += 1
-    return _wrapped(lines[start:end], start, indent)
-
-
-def _slow_block(code: CodeType, lines: list[str]) -> str:
-    """The same by tokens: text that looks like the block's end may be within a string."""
-    start = code.co_firstlineno - 1
-    return _wrapped(inspect.getblock(lines[start:]), start, _indent(lines[start]))
-
-
-def _wrapped(block: list[str], start: int, indent: int) -> str:
-    text = "".join(block)
-    return "\n" * (start - 1) + "if 1:\n" + text if indent else "\n" * start + text
+    text = "".join(inspect.getblock(lines[start:]))
+    return "\n" * (start - 1) + "if 1:\n" + text if text[0].isspace() else "\n" * start + text
 
 
 # Whole files' trees, for lambdas: their code says where they are, not where their statement begins.

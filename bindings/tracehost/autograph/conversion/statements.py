@@ -8,13 +8,12 @@ from typing import Any
 from . import nodes
 from .blocks import collect
 from .control import Control
-from .expressions import SIGNS, shown
-from .liveness import note_used
+from .expressions import HANDLERS, shown
+from .liveness import read_first
 from .lower import Lowering, is_plain
 from .match import Matches
 from .rejection import decorated_do_not_convert, rejection
 from .scopes import (
-    FUNCTIONS,
     Scope,
     class_scope,
     function_scope,
@@ -37,7 +36,7 @@ class Statements(Control):
 
     def body(self, node: ast.FunctionDef) -> list[ast.stmt]:
         """The converted body, with the variables of its blocks declared first."""
-        scope, at = self.scope, nodes.first_line(node)
+        scope = self.scope
         if self.text.nonlocals:
             scope.shared = {n for n in nonlocal_names(node.body) if scope.reaches(n)}
             if scope.parent is not None:
@@ -47,88 +46,69 @@ class Statements(Control):
         if self.text.matches:
             statements = Matches().lowered(statements)
         lowering = Lowering(statements)
-        lowered = lowering.run(statements, _end_of(node))
+        lowered = lowering.run(statements, node.body[-1].end_lineno)
         if lowering.returns:
             scope.state |= {RETURN_FLAG, RETURN_VALUE}
         scope.state |= names_bound_in(lowering.dropped) & scope.locals
         if self.text.branches:
-            scope.state |= self.text.unsure(node, scope.locals - set(scope.parameters))
+            early = read_first(lowered, scope.globals | scope.nonlocals | scope.shared)
+            scope.state |= early & scope.locals - set(scope.parameters)
         if self.text.walrus:
             scope.state.update(walrus_names(node.body))
         collect(lowered, scope, self.text.walrus)
-        if self.text.loops:
-            note_used(lowered, scope.globals | scope.nonlocals | scope.shared)
         scope.locals.update(name for name in scope.state if name.startswith("ag__"))
         scope.readers.clear()
         body = self.block(lowered)
-        return docstring + self._declared(at) + body
+        return docstring + [nodes.placed(s, node) for s in self._declared()] + body
 
-    def _declared(self, at: nodes.Where) -> list[ast.stmt]:
+    def _declared(self) -> list[ast.stmt]:
         scope = self.scope
-        first: list[ast.stmt] = []
-        first += nodes.declare(ast.Global, sorted(scope.globals), at)
-        first += nodes.declare(ast.Nonlocal, sorted(scope.nonlocals), at)
+        first: list[ast.stmt] = nodes.declare(ast.Global, sorted(scope.globals))
+        first += nodes.declare(ast.Nonlocal, sorted(scope.nonlocals))
         for name in sorted(scope.state & scope.locals - set(scope.parameters)):
             is_flag = name.startswith("ag__") and not name.startswith((RETURN_VALUE, SUBJECT))
-            value = nodes.constant(False, at) if is_flag else nodes.undefined(name, at)
-            first.append(nodes.assign(name, value, at))
+            value = ast.Constant(False) if is_flag else nodes.undefined(name)
+            first.append(nodes.assign(name, value))
         return first
 
     # -- statements that stay, with something in them changed
 
     def assign(self, node: ast.Assign) -> list[ast.stmt]:
         if getattr(node, "ag_dead", False):
-            return [ast.Pass(**nodes.where(node))]
+            return [ast.Pass()]
         node.value = self.expr(node.value)
         node.targets = [self.expr(target) for target in node.targets]
         return [node]
 
     def ann_assign(self, node: ast.AnnAssign) -> list[ast.stmt]:
         """Annotations in a function aren't evaluated, and can't stand beside nonlocal."""
-        at = nodes.where(node)
         if node.value is not None:
-            return self.assign(ast.Assign([node.target], node.value, **at))
+            return self.assign(ast.Assign([node.target], node.value))
         if isinstance(node.target, ast.Name):
-            return [ast.Pass(**at)] if node.target.id in self.scope.state else [node]
+            return [ast.Pass()] if node.target.id in self.scope.state else [node]
         if isinstance(node.target, ast.Attribute):
-            return [ast.Expr(self.expr(node.target.value), **at)]
+            return [ast.Expr(self.expr(node.target.value))]
         return [node]
 
     def aug_assign(self, node: ast.AugAssign) -> list[ast.stmt]:
-        at = nodes.where(node)
+        """`x += 1` of a variable that may be Undefined: it is read first, with its error."""
         before: list[ast.stmt] = []
-        if not isinstance(node.target, ast.Name):
-            self._bind_owner(node.target, before, at)
-        value = self.expr(node.value)
-        read = self.load(node.target)
-        sign = nodes.constant(SIGNS[type(node.op)], at)
-        new = nodes.operation("aug", [sign, read, value], at)
-        return [*before, ast.Assign([self.expr(node.target)], new, **at)]
-
-    def _bind_owner(self, target: Any, before: list[ast.stmt], at: nodes.Where) -> None:
-        """`f(x).y += 1` runs f once: what is more than a name is bound first."""
-        if not isinstance(target.value, ast.Name):
-            before.append(nodes.assign("ag__owner", self.expr(target.value), at))
-            target.value = nodes.name("ag__owner", at)
-        if isinstance(target, ast.Subscript) and not isinstance(
-            target.slice, (ast.Name, ast.Constant)
-        ):
-            key = ast.Subscript(
-                nodes.operator("KEY", at), self.expr(target.slice), nodes.LOAD, **at
-            )
-            before.append(nodes.assign("ag__key", key, at))
-            target.slice = nodes.name("ag__key", at)
+        target = node.target
+        if isinstance(target, ast.Name) and self.scope.reader(target.id) is not None:
+            before = [nodes.assign(target.id, self.expr(nodes.name(target.id)))]
+        return [*before, self.generic(node)]
 
     def delete(self, node: ast.Delete) -> list[ast.stmt]:
         """`del x` of a variable that blocks assign leaves it as before its first assignment."""
         out: list[ast.stmt] = []
         for target in node.targets:
-            at = nodes.where(target)
+            made: list[ast.stmt] = [ast.Delete([self.expr(target)])]
             if isinstance(target, ast.Name) and self._holds_undefined(target.id):
-                out.append(ast.Expr(self.expr(nodes.name(target.id, at)), **at))
-                out.append(nodes.assign(target.id, nodes.undefined(target.id, at), at))
-            else:
-                out.append(ast.Delete([self.expr(target)], **at))
+                made = [
+                    ast.Expr(self.expr(nodes.name(target.id))),
+                    nodes.assign(target.id, nodes.undefined(target.id)),
+                ]
+            out += [nodes.placed(s, target) for s in made]
         return out
 
     def _holds_undefined(self, name: str) -> bool:
@@ -137,26 +117,22 @@ class Statements(Control):
 
     def assert_(self, node: ast.Assert) -> list[ast.stmt]:
         if not __debug__:
-            return [ast.Pass(**nodes.where(node))]
+            return [ast.Pass()]
         if is_plain(node.test):
             return [self.generic(node)]
-        at = nodes.where(node)
         test = self.condition(node.test)
-        message: ast.expr = nodes.constant(None, at)
+        message: ast.expr = ast.Constant(None)
         if node.msg is not None:
             original = node.msg
-            message = self.deferred([original], lambda: shown(self.expr(original)), at)
-        return [ast.Expr(nodes.operation("assert_stmt", [test, message], at), **at)]
+            message = self.deferred([original], lambda: shown(self.expr(original)))
+        return [ast.Expr(nodes.operation("assert_stmt", test, message))]
 
     def raise_(self, node: ast.Raise) -> list[ast.stmt]:
         self.raised = node.exc
         return [self.generic(node)]
 
     def with_(self, node: ast.With) -> list[ast.stmt]:
-        for item in node.items:
-            item.context_expr = self.expr(item.context_expr)
-            if item.optional_vars is not None:
-                item.optional_vars = self.expr(item.optional_vars)
+        node.items = [self.expr(item) for item in node.items]
         node.body = self.block(node.body)
         return [node]
 
@@ -176,21 +152,20 @@ class Statements(Control):
         name = handler.name
         if name is None or not self._holds_undefined(name):
             return body
-        at = nodes.first_line(handler)
         handler.name = "ag__error"
-        take = nodes.assign(name, nodes.name("ag__error", at), at)
-        unbind = nodes.assign(name, nodes.undefined(name, at), at)
-        return [take, ast.Try(body, [], [], [unbind], **at)]
+        take = nodes.assign(name, nodes.name("ag__error"))
+        unbind = nodes.assign(name, nodes.undefined(name))
+        return [take, ast.Try(body, [], [], [unbind])]
 
     def match(self, node: ast.Match) -> list[ast.stmt]:
         """Of patterns without guards, of which none asks for the value of what is traced (`match.py`)."""
         node.subject = self.expr(node.subject)
         for case in node.cases:
-            case.body = self.block(case.body) or [ast.Pass(**nodes.first_line(case.pattern))]
+            case.body = self.block(case.body) or [nodes.placed(ast.Pass(), case.pattern)]
         return [node]
 
     def declared_at_the_top(self, node: ast.stmt) -> list[ast.stmt]:
-        return [ast.Pass(**nodes.where(node))]
+        return [ast.Pass()]
 
     def return_(self, node: ast.Return) -> list[ast.stmt]:
         if node.value is not None and not hasattr(node, "ag_made"):
@@ -215,7 +190,7 @@ class Statements(Control):
         else:
             self.left.append((node.lineno, node.end_lineno, why or "what is around it is left"))
             inner.plain = True
-            node.body = [inner.leave(s) for s in node.body]
+            node.body = [inner.expr(s) for s in node.body]
         return [node]
 
     def _annotations(self, node: Any) -> None:
@@ -241,46 +216,21 @@ class Statements(Control):
         inner = Statements(scope, self.text, self.left)
         inner.plain = True
         inner.methods = not self.plain
-        node.body = [inner.leave(s) for s in node.body]
+        node.body = [inner.expr(s) for s in node.body]
         self.left.append((node.lineno, node.end_lineno or 0, "the body of a class stays Python's"))
         return [node]
 
     methods = False  # in a class body: the functions of which are converted
 
-    def leave(self, node: Any) -> Any:
-        """A statement of code that stays: only reads of variables that may be Undefined change."""
-        if isinstance(node, FUNCTIONS) and not isinstance(node, ast.Lambda):
-            plain, self.plain = self.plain, self.plain and not self.methods
-            made = self.function(node)[0]
-            self.plain = plain
-            return made
-        if isinstance(node, ast.ClassDef):
-            return self.class_(node)[0]
-        return self._leave_parts(node)
+    def left_function(self, node: Any) -> ast.stmt:
+        """In code that stays, where only reads of variables that may be Undefined change."""
+        plain, self.plain = self.plain, self.plain and not self.methods
+        made = self.function(node)[0]
+        self.plain = plain
+        return made
 
-    def _leave_parts(self, node: Any) -> Any:
-        for name in node._fields:
-            value = getattr(node, name, None)
-            if type(value) is list:
-                value[:] = [self._leave_part(v) for v in value]
-            elif isinstance(value, ast.AST):
-                setattr(node, name, self._leave_part(value))
-        return node
-
-    def _leave_part(self, part: Any) -> Any:
-        if isinstance(part, ast.expr):
-            return self.expr(part)
-        if isinstance(part, ast.stmt):
-            return self.leave(part)
-        if isinstance(part, ast.pattern):
-            return part
-        return self._leave_parts(part) if isinstance(part, ast.AST) else part
-
-
-def _end_of(node: ast.FunctionDef) -> nodes.Where:
-    last = node.body[-1]
-    line = last.end_lineno or last.lineno
-    return {"lineno": line, "col_offset": 0, "end_lineno": line, "end_col_offset": 0}
+    def left_class(self, node: ast.ClassDef) -> ast.stmt:
+        return self.class_(node)[0]
 
 
 def outer_function(
@@ -320,4 +270,9 @@ Statements.handlers = {
     ast.FunctionDef: Statements.function,
     ast.AsyncFunctionDef: Statements.function,
     ast.ClassDef: Statements.class_,
+}
+HANDLERS |= {
+    ast.FunctionDef: Statements.left_function,
+    ast.AsyncFunctionDef: Statements.left_function,
+    ast.ClassDef: Statements.left_class,
 }

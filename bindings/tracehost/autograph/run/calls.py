@@ -20,6 +20,7 @@ from ..conversion.compile import converted, copy_of
 from ..conversion.policy import is_rejected
 from ..staging import lists
 from ..staging.iterables import enumerate_, is_staged, len_, range_, zip_
+from ..staging.snapshots import cells
 from ..staging.state import is_read, is_tensor
 from . import cases
 from .explicit import cond, while_loop
@@ -33,12 +34,6 @@ def _any_staged(values: Iterable[Any]) -> bool:
 
 def _range(*args: Any) -> Any:
     return range_(*args) if _any_staged(args) else range(*args)
-
-
-def _enumerate(iterable: Any, start: Any = 0) -> Any:
-    if is_staged(iterable) or is_staged(start):
-        return enumerate_(iterable, start)
-    return enumerate(iterable, start)
 
 
 def _zip(*iterables: Any, **options: Any) -> Any:
@@ -82,22 +77,22 @@ def _one(plain: Callable[..., Any], traced: Callable[[Any], Any]) -> Callable[..
     return of
 
 
-def _map(*args: Any, **options: Any) -> Any:
-    return map(call(args[0]), *args[1:], **options) if args else map()
+def _calling(plain: Callable[..., Any], first: int, *names: str) -> Callable[..., Any]:
+    """`plain` of converted functions: its parameters from place `first` on, of these names, take them."""
 
+    def of(*args: Any, **options: Any) -> Any:
+        places = range(first, first + len(names))
+        given = [call(a) if i in places else a for i, a in enumerate(args)]
+        options |= {name: call(options[name]) for name in names if name in options}
+        return plain(*given, **options)
 
-def _filter(*args: Any) -> Any:
-    return filter(call(args[0]), *args[1:]) if args else filter()  # type: ignore[call-overload]
+    return of
 
 
 def _sorted(*args: Any, **options: Any) -> Any:
     if _tracehost.recording() and len(args) == 1 and not (options.keys() - {"key", "reverse"}):
         return sorted_(args[0], call, **options)
     return sorted(*args, **_with_key(options))
-
-
-def _reduce(*args: Any) -> Any:
-    return functools.reduce(call(args[0]), *args[1:]) if args else functools.reduce()  # type: ignore[call-arg]
 
 
 def read(value: Any) -> Any:
@@ -123,10 +118,10 @@ _TYPES: dict[type, Callable[..., Any]] = {
     float: _number("float", float),
     bool: _number("truth", bool),
     range: _range,
-    enumerate: _enumerate,
+    enumerate: enumerate_,
     zip: _zip,
-    map: _map,
-    filter: _filter,
+    map: _calling(map, 0, "func"),
+    filter: _calling(filter, 0, "function"),
 }
 _BUILTINS: dict[Any, Callable[..., Any]] = {
     len: _len,
@@ -135,7 +130,7 @@ _BUILTINS: dict[Any, Callable[..., Any]] = {
     min: _by_key("min"),
     max: _by_key("max"),
     sorted: _sorted,
-    functools.reduce: _reduce,
+    functools.reduce: _calling(functools.reduce, 0, "function"),
 }
 
 
@@ -151,44 +146,24 @@ def _add_math() -> None:
 _add_math()
 
 
-def _cond(pred: Any, true_fn: Any, false_fn: Any, operands: Any = ()) -> Any:
-    return cond(pred, call(true_fn), call(false_fn), operands)
-
-
-def _while_loop(cond: Any, body: Any, *args: Any, **options: Any) -> Any:
-    return while_loop(call(cond), call(body), *args, **options)
-
-
 def _case(pred_fn_pairs: Any, default: Any = None, exclusive: Any = False) -> Any:
     pairs = [(pred, call(f)) for pred, f in cases.checked_pairs(pred_fn_pairs, default)]
-    return cases.case(pairs, _given_call(default), exclusive)
+    return cases.case(pairs, call(default), exclusive)
 
 
 def _switch_case(branch_index: Any, branch_fns: Any, default: Any = None) -> Any:
     functions = {n: call(f) for n, f in cases.numbered(branch_fns).items()}
-    return cases.switch_case(branch_index, functions, _given_call(default))
-
-
-def _given_call(f: Any) -> Any:
-    return None if f is None else call(f)
-
-
-def _map_fn(fn: Any, *args: Any, **options: Any) -> Any:
-    return map_fn(call(fn), *args, **options)
-
-
-def _scan(fn: Any, *args: Any, **options: Any) -> Any:
-    return scan(call(fn), *args, **options)
+    return cases.switch_case(branch_index, functions, call(default))
 
 
 # tracehost's functions that call the user's functions, and a library's function that asks for a class.
 _FUNCTIONS: dict[Any, Callable[..., Any]] = {
-    cond: _cond,
-    while_loop: _while_loop,
+    cond: _calling(cond, 1, "true_fn", "false_fn"),
+    while_loop: _calling(while_loop, 0, "cond", "body"),
     cases.case: _case,
     cases.switch_case: _switch_case,
-    map_fn: _map_fn,
-    scan: _scan,
+    map_fn: _calling(map_fn, 0, "fn"),
+    scan: _calling(scan, 0, "fn"),
     torch.is_tensor: is_tensor,
 }
 
@@ -210,17 +185,11 @@ def _with_wrapped(f: FunctionType) -> FunctionType:
     made = _of_function(inner)
     if made is inner:
         return f
-    cells = tuple(CellType(made) if _holds(cell, inner) else cell for cell in f.__closure__)
-    if all(a is b for a, b in zip(cells, f.__closure__)):
+    holding = {id(cell) for _, cell, held in cells(f) if held is inner}
+    if not holding:
         return f
-    return copy_of(f, f.__code__, cells)
-
-
-def _holds(cell: CellType, value: Any) -> bool:
-    try:
-        return cell.cell_contents is value
-    except ValueError:  # empty
-        return False
+    own = tuple(CellType(made) if id(cell) in holding else cell for cell in f.__closure__)
+    return copy_of(f, f.__code__, own)
 
 
 # Their overload for a number computes by another kernel than the one for a tensor.

@@ -1,55 +1,19 @@
-"""Augmented assignment, and tensors made of numbers."""
+"""Tensors made of numbers."""
 
 from __future__ import annotations
 
-import operator
-from collections.abc import Callable
 from typing import Any
 
 import torch
+from torch.utils._pytree import tree_leaves
 
 from ..staging.state import as_tensor, is_number, is_read
-
-Operation = Callable[[Any, Any], Any]
-
-_OPERATIONS: dict[str, Operation] = {
-    "+": operator.iadd,
-    "-": operator.isub,
-    "*": operator.imul,
-    "/": operator.itruediv,
-    "//": operator.ifloordiv,
-    "%": operator.imod,
-    "**": operator.ipow,
-    "@": operator.imatmul,
-    "&": operator.iand,
-    "|": operator.ior,
-    "^": operator.ixor,
-    "<<": operator.ilshift,
-    ">>": operator.irshift,
-}
-
-
-def aug(sign: str, target: Any, value: Any) -> Any:
-    """What `target sign= value` assigns: `aug("+", x, 1)`."""
-    return _OPERATIONS[sign](target, value)
 
 
 def has_numbers(data: Any) -> bool:
     """Whether it is a number of the graph, or a list of numbers, at any depth, of which one is."""
-    if is_read(data):
-        return True
-    return type(data) in (list, tuple) and _holds_one(data) and _holds_only_numbers(data)
-
-
-def _holds_one(data: list | tuple) -> bool:
-    return any(_holds_one(x) if type(x) in (list, tuple) else is_read(x) for x in data)
-
-
-def _holds_only_numbers(data: list | tuple) -> bool:
-    return all(
-        _holds_only_numbers(x) if type(x) in (list, tuple) else is_read(x) or is_number(x)
-        for x in data
-    )
+    leaves = tree_leaves(data, is_leaf=lambda part: type(part) not in (list, tuple))
+    return any(map(is_read, leaves)) and all(is_read(x) or is_number(x) for x in leaves)
 
 
 def tensor_of_numbers(data: Any) -> torch.Tensor:

@@ -15,6 +15,7 @@ from typing import Any
 
 from ..conversion.undefined import Undefined, is_undefined, ld, ldf, ldu
 from ..staging import branches, conditions, loops
+from ..staging.conditions import and_, and_test, if_exp, not_, nothing, or_, or_test
 from ..staging.iterables import is_staged
 from ..staging.options import NO_OPTIONS, LoopOptions, loop_options
 from ..staging.state import is_read, is_tensor
@@ -22,7 +23,6 @@ from ..staging.where import line, reject
 from .asking import asked
 from .calls import call
 from .membership import contains, lacks
-from .numbers import aug
 from .places import get_attribute, get_item, set_attribute, set_item
 from .shown import call_raised, call_shown, message_of, shown
 from .subscripts import Subscripted
@@ -33,16 +33,8 @@ SetState = Callable[[tuple[Any, ...]], None]
 Names = tuple[str, ...]
 
 
-def nothing() -> None:
-    """An else that is not there."""
-
-
-def no_state() -> tuple[Any, ...]:
-    return ()
-
-
-def set_no_state(state: tuple[Any, ...]) -> None:
-    pass
+no_state = tuple
+set_no_state = nothing
 
 
 def if_stmt(
@@ -121,46 +113,9 @@ def _remaining(iterable: Any, rest: Iterable[Any], options: LoopOptions) -> list
     return list(rest)
 
 
-def if_exp(cond: Any, then: Body, orelse: Body) -> Any:
-    if is_staged(cond):
-        return conditions.if_exp(cond, then, orelse)
-    return then() if cond else orelse()
-
-
-def and_(left: Any, right: Body) -> Any:
-    if is_staged(left):
-        return conditions.and_(left, right)
-    return left and right()
-
-
-def or_(left: Any, right: Body) -> Any:
-    if is_staged(left):
-        return conditions.or_(left, right)
-    return left or right()
-
-
-def and_test(left: Any, right: Body) -> Any:
-    """`and` of which only the truth counts: operands may be of different kinds."""
-    if is_staged(left):
-        return conditions.and_test(left, right)
-    return left and right()
-
-
-def or_test(left: Any, right: Body) -> Any:
-    if is_staged(left):
-        return conditions.or_test(left, right)
-    return left or right()
-
-
 def subscripted(value: Any) -> Any:
     """What stands in place of `x` in `x[key]`."""
     return Subscripted(value) if is_staged(value) and is_tensor(value) else value
-
-
-def not_(value: Any) -> Any:
-    if is_staged(value):
-        return conditions.not_(value)
-    return not value
 
 
 def _is_bool(left: Any, right: Any) -> bool:
@@ -188,16 +143,6 @@ def compare(left: Any, sign: str, right: Any, *more: Any) -> Any:
     if not more:
         return result
     return and_(result, lambda: compare(right, more[0], more[1](), *more[2:]))
-
-
-class _Key:
-    """`KEY[1:2]` is the key that a subscript is given."""
-
-    def __getitem__(self, key: Any) -> Any:
-        return key
-
-
-KEY = _Key()
 
 
 def assert_stmt(cond: Any, message: Body | None) -> None:

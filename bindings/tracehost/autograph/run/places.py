@@ -6,7 +6,9 @@ A block that stores to one has it restored and merged like a variable. What belo
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import torch
@@ -14,48 +16,37 @@ import torch
 from ..conversion.undefined import Undefined, is_undefined
 from .subscripts import Subscripted
 
-Base = Callable[[], Any]
+Thunk = Callable[[], Any]
+_MISSING = (AttributeError, LookupError, TypeError, NameError)
 
 
 def _is_tensor(value: Any) -> bool:
     return isinstance(value, torch.Tensor) or type(value) is Subscripted
 
 
-def get_attribute(base: Base, attribute: str, name: str) -> Any:
+def _get(get: Callable[..., Any], owner: Thunk, key: Thunk, name: str) -> Any:
     try:
-        owner = base()
-        return Undefined(name) if _is_tensor(owner) else getattr(owner, attribute)
-    except (AttributeError, LookupError, TypeError, NameError):
+        of = owner()
+        return Undefined(name) if _is_tensor(of) else get(of, key())
+    except _MISSING:
         return Undefined(name)
 
 
-def set_attribute(base: Base, attribute: str, value: Any) -> None:
+def _set(
+    store: Callable[..., Any], delete: Callable[..., Any], owner: Thunk, key: Thunk, value: Any
+) -> None:
     if not is_undefined(value):
-        setattr(base(), attribute, value)
+        store(owner(), key(), value)
         return
     try:
-        owner = base()
-        if not _is_tensor(owner):
-            delattr(owner, attribute)
-    except (AttributeError, LookupError, TypeError, NameError):
+        of = owner()
+        if not _is_tensor(of) and not isinstance(of, list):
+            delete(of, key())
+    except _MISSING:
         pass  # it was not there
 
 
-def get_item(base: Base, key: Base, name: str) -> Any:
-    try:
-        owner = base()
-        return Undefined(name) if _is_tensor(owner) else owner[key()]
-    except (AttributeError, LookupError, TypeError, NameError):
-        return Undefined(name)
-
-
-def set_item(base: Base, key: Base, value: Any) -> None:
-    if not is_undefined(value):
-        base()[key()] = value
-        return
-    try:
-        owner = base()
-        if not _is_tensor(owner) and not isinstance(owner, list):
-            del owner[key()]
-    except (AttributeError, LookupError, TypeError, NameError):
-        pass
+get_attribute = partial(_get, getattr)
+get_item = partial(_get, operator.getitem)
+set_attribute = partial(_set, setattr, delattr)
+set_item = partial(_set, operator.setitem, operator.delitem)

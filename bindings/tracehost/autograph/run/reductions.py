@@ -26,7 +26,7 @@ from ..._tracehost import (
     traces_reads,
 )
 from ..staging.branches import stage
-from ..staging.conditions import and_test, if_exp, or_test
+from ..staging.conditions import and_test, if_exp, nothing, or_test
 from ..staging.iterables import Staged
 from ..staging.state import as_number, as_tensor, is_number, is_read, is_tensor, is_traced
 from ..staging.where import line
@@ -285,9 +285,5 @@ def _has_an_order(column: torch.Tensor) -> bool:
             "Sort outside of the block, or give a key that is never NaN."
         )
 
-    stage(missing, (fail, _nothing), tuple, _nothing, (), "sorted()", (_nothing,))
+    stage(missing, (fail, nothing), tuple, nothing, (), "sorted()", (nothing,))
     return True
-
-
-def _nothing(*_: Any) -> None:
-    pass

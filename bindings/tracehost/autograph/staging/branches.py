@@ -37,9 +37,9 @@ from ..._tracehost import (
 from ..conversion.undefined import ld
 from .containers import Containers, Grows, reject_change
 from .containers import bodies as loop_bodies
-from .join import ELSE, THEN, Join, Outcome, State, Thunk, extend
+from .join import ELSE, THEN, Join, Outcome, State, Thunk, extend, number
 from .snapshots import Snapshot
-from .state import as_number, as_tensor, is_own, is_tensor, kind, take_apart
+from .state import as_number, as_tensor, is_own, kind, take_apart
 from .stores import BlockStores
 from .where import check_not_caught, described, line, raised_by_statement, reject, reject_if_caught
 
@@ -63,86 +63,143 @@ def stage(
     if is_storing(where) and may_check():
         bodies[checked(cond)]()
         return
-    branches = Branches(cond)
-    before = get_state()
-    containers = Containers(*(sources or bodies))
-    chosen = branches.condition
-    outcomes: dict[int, Outcome] = {}
-    ended = False
+    _If(cond, bodies, get_state, set_state, names, what, where, sources).run()
 
-    def real_body() -> None:
-        nonlocal ended
-        bodies[THEN if chosen else ELSE]()
-        ended = True
 
-    # The one that is not taken comes first: if it can't be staged, nothing has run for real.
-    for branch in (ELSE, THEN) if chosen else (THEN, ELSE):
-        set_state(_knowing(before, names, cond, branch))
-        real = chosen is (branch == THEN)
+class _If:
+    """One if, whose branches are staged."""
+
+    def __init__(
+        self,
+        cond: torch.Tensor,
+        bodies: tuple[Thunk, Thunk],
+        get_state: Callable[[], State],
+        set_state: Callable[[State], None],
+        names: tuple[str, ...],
+        what: str,
+        where: str,
+        sources: tuple[Thunk, ...],
+    ) -> None:
+        self.cond, self.bodies, self.names = cond, bodies, names
+        self.get_state, self.set_state = get_state, set_state
+        self.what, self.where = what, where
+        self.branches = Branches(cond)
+        self.chosen = self.branches.condition  # None: not known
+        self.before = get_state()
+        self.containers = Containers(*(sources or bodies))
+        self.outcomes: dict[int, Outcome] = {}
+        self.ended = False  # the body of the branch that is taken
+
+    def run(self) -> None:
+        # The one that is not taken comes first: if it can't be staged, nothing has run for real.
+        for branch in (ELSE, THEN) if self.chosen else (THEN, ELSE):
+            if not self._stage(branch):
+                return
+        self._join()
+
+    def _stage(self, branch: int) -> bool:
+        """False: there is no If, and the branch that is taken has run."""
+        real = self.chosen is (branch == THEN)
         wants_data = False
+        self.set_state(_knowing(self.before, self.names, self.cond, branch))
         stores = BlockStores()
         try:
-            body = real_body if real else bodies[branch]
-            outcomes[branch] = _run(branches, branch, body, get_state, real, stores)
+            self.outcomes[branch] = self._run(branch, real, stores)
         except RecursionError:
-            reject_endless(what, where)
+            reject_endless(self.what, self.where)
         except Exception as error:
-            wants_data = not real and chosen is not None and _wants_data(error)
+            wants_data = not real and self.chosen is not None and _wants_data(error)
             if not wants_data:
                 if not real:
-                    set_state(before)
+                    self.set_state(self.before)
                 stores.drop(put_back=not real)
-                if not abandoned() or without_data():
+                if not abandoned() or without_data() or (real and not self.ended):
                     raise
                 if not real:  # unsupported without data: as if there were no trace
-                    bodies[THEN if chosen else ELSE]()
-                elif not ended:
-                    raise
-                return
-        set_state(before)
+                    self.bodies[THEN if self.chosen else ELSE]()
+                return False
+        self.set_state(self.before)
         stores.end(real)
-        changed = [] if loop_bodies.under_way else containers.changed()
-        joins = stores.can_be_joined() and not changed
-        if not real and chosen is not None and (wants_data or not joins):
-            forgive_rejection()
-            branches.discard()
-            if not wants_data:
-                note_storing(where)
-                if not changed and not may_check():
-                    _reject_store(stores, what, where)
-            _put_back(changed, what)
-            bodies[checked(cond)]()
-            return
-        if real and not joins:
-            note_storing(where)
-            if traces_reads() and branches.can_be_checked():
-                branches.take(lambda: checked(cond))
-                set_state(outcomes[branch].state)
-                stores.set_again()
-                return
+        changed = [] if loop_bodies.under_way else self.containers.changed()
+        if wants_data or changed or not stores.can_be_joined():
+            if not real and self.chosen is not None:
+                self._check_instead(stores, changed, wants_data)
+                return False
+            if real:
+                note_storing(self.where)
+                if traces_reads() and self.branches.can_be_checked():
+                    self.branches.take(lambda: checked(self.cond))
+                    self.set_state(self.outcomes[branch].state)
+                    stores.set_again()
+                    return False
         if not stores.can_be_joined():
             if not real:
-                _reject_store(stores, what, where)
-            serves_once(f"stores {stores.first()} in a branch of the {what} at {where}")
+                _reject_store(stores, self.what, self.where)
+            serves_once(f"stores {stores.first()} in a branch of the {self.what} at {self.where}")
             stores.found.clear()
-        if loop_bodies.under_way and (grows := containers.growing()):
+        if loop_bodies.under_way and (grows := self.containers.growing()):
             raise grows  # in a loop: it can make a list of the graph of it
-        containers.check(f"a branch of the {what}")
-    then, other = outcomes[THEN], outcomes[ELSE]
-    if then.error is not None and other.error is not None:
-        raise then.error
-    actual = other if chosen is False or then.error is not None else then
-    stored = extend(branches, len(names), outcomes)
-    paths = tuple(store.path for store in stored)
-    try:
-        joined = Join(branches, names + paths, where, what).states(then, other, actual)
-    except Exception:
-        if not abandoned() or without_data():
+        self.containers.check(f"a branch of the {self.what}")
+        return True
+
+    def _check_instead(
+        self, stores: BlockStores, changed: list[Snapshot], wants_data: bool
+    ) -> None:
+        """The branch that is not taken can't be staged: the graph checks the condition."""
+        forgive_rejection()
+        self.branches.discard()
+        if not wants_data:
+            note_storing(self.where)
+            if not changed and not may_check():
+                _reject_store(stores, self.what, self.where)
+        _put_back(changed, self.what)
+        self.bodies[checked(self.cond)]()
+
+    def _run(self, branch: int, real: bool, stores: BlockStores) -> Outcome:
+        outcome = Outcome(stores)
+
+        def run() -> list[torch.Tensor]:
+            self.bodies[branch]()
+            self.ended = real
+            outcome.state = self.get_state()
+            outcome.parts = [*map(take_apart, outcome.state), *stores.take()]
+            return [tensor for parts in outcome.parts for tensor in parts.tensors()]
+
+        try:
+            first = self.branches.run(branch, run)
+        except (Error, Grows, RecursionError):
             raise
-        joined = actual.state  # unsupported: as if there were no trace
-    set_state(joined[: len(names)])
-    for store, value in zip(stored, joined[len(names) :]):
-        store.set(ld(value))
+        except Exception as error:
+            if real:
+                reject_if_caught(error, f"a branch at {line()}")
+                raise
+            if _wants_data(error):
+                raise
+            check_runs_without_data(error)
+            check_not_caught(error, f"a branch at {line()}")
+            outcome.error = error
+            self.branches.raise_(branch, *described(error))
+            return outcome
+        number(outcome.parts, first)
+        return outcome
+
+    def _join(self) -> None:
+        then, other = self.outcomes[THEN], self.outcomes[ELSE]
+        if then.error is not None and other.error is not None:
+            raise then.error
+        actual = other if self.chosen is False or then.error is not None else then
+        count = len(self.names)
+        stored = extend(self.branches, count, self.outcomes)
+        names = self.names + tuple(store.path for store in stored)
+        try:
+            joined = Join(self.branches, names, self.where, self.what).states(then, other, actual)
+        except Exception:
+            if not abandoned() or without_data():
+                raise
+            joined = actual.state  # unsupported: as if there were no trace
+        self.set_state(joined[:count])
+        for store, value in zip(stored, joined[count:]):
+            store.set(ld(value))
 
 
 def _put_back(changed: list[Snapshot], what: str) -> None:
@@ -189,41 +246,6 @@ def _knowing(state: State, names: tuple[str, ...], cond: torch.Tensor, branch: i
     flag, then = (cond, True) if negated is None else (negated, False)
     value = then if branch == THEN else not then
     return tuple(value if is_own(n) and v is flag else v for n, v in zip(names, state))
-
-
-def _run(
-    branches: Branches,
-    branch: int,
-    thunk: Thunk,
-    get_state: Callable[[], State],
-    real: bool,
-    stores: BlockStores,
-) -> Outcome:
-    outcome = Outcome(stores)
-
-    def run() -> list[torch.Tensor]:
-        thunk()
-        outcome.state = get_state()
-        outcome.parts = [*map(take_apart, outcome.state), *stores.take()]
-        return [leaf for parts in outcome.parts for leaf in parts.leaves if is_tensor(leaf)]
-
-    try:
-        first = branches.run(branch, run)
-    except (Error, Grows, RecursionError):
-        raise
-    except Exception as error:
-        if real:
-            reject_if_caught(error, f"a branch at {line()}")
-            raise
-        if _wants_data(error):
-            raise
-        check_runs_without_data(error)
-        check_not_caught(error, f"a branch at {line()}")
-        outcome.error = error
-        branches.raise_(branch, *described(error))
-        return outcome
-    outcome.number(range(len(outcome.parts)), first)
-    return outcome
 
 
 def _wants_data(error: Exception) -> bool:

@@ -1,4 +1,4 @@
-"""Conditional expressions, and, or, not, assert on traced tensors: staged ifs whose result is a value."""
+"""Conditional expressions, and, or, not, assert. On traced tensors they are staged ifs whose result is a value."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from ..._traced.traced_number import compute
 from ..._tracehost import can_be_checked
 from ..conversion.undefined import ld
 from .branches import check_condition, stage
+from .iterables import is_staged
 from .join import State, Thunk
 from .state import as_tensor, is_read, is_tensor, is_traced, promoted
 from .where import line
@@ -42,17 +43,23 @@ def choose(
     return ld(result)
 
 
-def if_exp(cond: torch.Tensor, then: Thunk, orelse: Thunk) -> Any:
-    return choose(cond, then, orelse, "conditional expression")
+def if_exp(cond: Any, then: Thunk, orelse: Thunk) -> Any:
+    if is_staged(cond):
+        return choose(cond, then, orelse, "conditional expression")
+    return then() if cond else orelse()
 
 
-def and_(left: torch.Tensor, right: Thunk) -> Any:
+def and_(left: Any, right: Thunk) -> Any:
     """An operand, as in Python."""
-    return choose(left, right, lambda: left, "'and'")
+    if is_staged(left):
+        return choose(left, right, lambda: left, "'and'")
+    return left and right()
 
 
-def or_(left: torch.Tensor, right: Thunk) -> Any:
-    return choose(left, lambda: left, right, "'or'")
+def or_(left: Any, right: Thunk) -> Any:
+    if is_staged(left):
+        return choose(left, lambda: left, right, "'or'")
+    return left or right()
 
 
 def _truth(value: Any, what: str) -> torch.Tensor:
@@ -65,8 +72,9 @@ def _truth(value: Any, what: str) -> torch.Tensor:
     return value if value.dtype == torch.bool else value != 0
 
 
-def and_test(left: torch.Tensor, right: Thunk) -> Any:
-    if can_be_checked(left):
+def and_test(left: Any, right: Thunk) -> Any:
+    """`and` of which only the truth counts: operands may be of different kinds."""
+    if not is_staged(left) or can_be_checked(left):
         return left and right()
     left = as_tensor(left)
     false = torch.zeros((), dtype=torch.bool, device=left.device)
@@ -74,8 +82,8 @@ def and_test(left: torch.Tensor, right: Thunk) -> Any:
     return choose(left, lambda: _truth(right(), "'and'"), lambda: false, "'and'", sources)
 
 
-def or_test(left: torch.Tensor, right: Thunk) -> Any:
-    if can_be_checked(left):
+def or_test(left: Any, right: Thunk) -> Any:
+    if not is_staged(left) or can_be_checked(left):
         return left or right()
     left = as_tensor(left)
     true = torch.ones((), dtype=torch.bool, device=left.device)
@@ -92,6 +100,8 @@ def truth_tensor(value: Any, what: str) -> torch.Tensor | None:
 
 
 def not_(value: Any) -> Any:
+    if not is_staged(value):
+        return not value
     if is_read(value):
         return compute("not", operator.not_, value)
     check_condition(value, "'not'", line())
@@ -107,7 +117,7 @@ def assert_stmt(
         raise AssertionError if message is None else AssertionError(message_of(message))
 
     sources = () if message is None else (message,)
-    stage(cond, (_nothing, fail), tuple, _nothing, (), "assert", sources)
+    stage(cond, (nothing, fail), tuple, nothing, (), "assert", sources)
 
 
 def raise_if(cond: Any, error: Exception) -> None:
@@ -118,8 +128,8 @@ def raise_if(cond: Any, error: Exception) -> None:
 
     if not is_traced(cond):
         return fail() if cond else None
-    choose(cond, fail, _nothing, "check")
+    choose(cond, fail, nothing, "check")
 
 
-def _nothing(*_: Any) -> None:
-    pass
+def nothing(*_: Any) -> None:
+    """A block that is not there."""

@@ -12,24 +12,11 @@ from typing import Any, NoReturn
 from torch.utils._pytree import tree_leaves
 
 from ..._tracehost import reaches
-from .snapshots import KINDS, Snapshot, items, snapshots
+from .snapshots import KINDS, Snapshot, cells, items, snapshots
 from .state import is_tensor
 from .where import line, reject
 
 _MOST = 10_000  # items that are compared
-
-
-def _lists(function: Callable[..., Any]) -> dict[int, types.CellType]:
-    """The variables around it that hold a list."""
-    code = getattr(function, "__code__", None)
-    found = {}
-    for cell in (getattr(function, "__closure__", None) or ()) if code is not None else ():
-        try:
-            if type(cell.cell_contents) is list:
-                found[id(cell.cell_contents)] = cell
-        except ValueError:
-            continue  # not assigned yet
-    return found
 
 
 class _Bodies(threading.local):
@@ -66,7 +53,7 @@ class Containers:
         self._cells: dict[int, types.CellType] = {}
         _all.add(self)
         for function in functions:
-            self._cells |= _lists(function)
+            self._cells |= {id(v): cell for _, cell, v in cells(function) if type(v) is list}
             for snapshot in snapshots(function, _MOST):
                 self._before.setdefault(id(snapshot.of), snapshot)
 

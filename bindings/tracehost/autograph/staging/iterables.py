@@ -180,11 +180,9 @@ def range_(*args: Any) -> Range:
 
 
 def enumerate_(iterable: Any, start: Any = 0) -> Any:
-    return (
-        Enumerate(staged(iterable), as_tensor(start))
-        if _is_one(iterable)
-        else builtins.enumerate(iterable, start)
-    )
+    if _is_one(iterable) and recording():
+        return Enumerate(staged(iterable), as_tensor(start))
+    return builtins.enumerate(iterable, start)
 
 
 def zip_(*iterables: Any, strict: bool = False) -> Any:

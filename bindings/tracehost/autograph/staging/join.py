@@ -41,16 +41,15 @@ class Outcome:
         self.stores = stores  # beside the state; their parts follow those of the state
         self.parts: list[Parts] = []
         self.error: Exception | None = None
-        # (variable, leaf) -> its tensor, as Branches.run calls it
-        self.handles: dict[tuple[int, int], int] = {}
 
-    def number(self, variables: Iterable[int], first: int) -> None:
-        """The tensors of these variables are the ones from `first` on."""
-        for v in variables:
-            for i, leaf in enumerate(self.parts[v].leaves):
-                if is_tensor(leaf):
-                    self.handles[v, i] = first
-                    first += 1
+
+def number(variables: Iterable[Parts], first: int) -> None:
+    """The tensors of these variables are the ones from `first` on."""
+    for parts in variables:
+        for i, leaf in enumerate(parts.leaves):
+            if is_tensor(leaf):
+                parts.handles[i] = first
+                first += 1
 
 
 def extend(branches: Branches, variables: int, outcomes: dict[int, Outcome]) -> list[BlockStore]:
@@ -62,21 +61,16 @@ def extend(branches: Branches, variables: int, outcomes: dict[int, Outcome]) -> 
         if outcome.error is not None:
             continue  # what comes after has the other one's
         taken, outcome.parts = outcome.parts[variables:], outcome.parts[:variables]
-        handles = outcome.handles
-        outcome.handles = {at: h for at, h in handles.items() if at[0] < variables}
-        for v, (key, store) in enumerate(stores.items(), variables):
+        for key, store in stores.items():
             place = outcome.stores.place(key)
             if place is not None:
                 outcome.parts.append(taken[place])
-                for i in range(len(taken[place].leaves)):
-                    if (variables + place, i) in handles:
-                        outcome.handles[v, i] = handles[variables + place, i]
                 outcome.state += (outcome.stores.found[key].now,)
             else:
                 first = branches.run(
                     branch, lambda store=store, outcome=outcome: _left(store, outcome)
                 )
-                outcome.number([v], first)
+                number(outcome.parts[-1:], first)
                 outcome.state += (store.before,)
     return list(stores.values())
 
@@ -84,7 +78,7 @@ def extend(branches: Branches, variables: int, outcomes: dict[int, Outcome]) -> 
 def _left(store: BlockStore, outcome: Outcome) -> list[torch.Tensor]:
     """A branch leaves the slot as it was."""
     outcome.parts.append(take_apart(store.before))
-    return [leaf for leaf in outcome.parts[-1].leaves if is_tensor(leaf)]
+    return outcome.parts[-1].tensors()
 
 
 class Join:
@@ -107,19 +101,14 @@ class Join:
     def _one_sided(self, left: Outcome, branch: int) -> State:
         """The other branch raises: what comes after has this one's values."""
         state = []
-        for v, parts in enumerate(left.parts):
+        for parts in left.parts:
             leaves = list(parts.leaves)
-            for i, leaf in enumerate(leaves):
-                if is_tensor(leaf):
-                    handle = left.handles[v, i]
-                    handles = (handle, None) if branch == THEN else (None, handle)
-                    leaves[i] = self._keep(leaf, self._branches.join(*handles, leaf))
+            for i, handle in parts.handles.items():
+                handles = (handle, None) if branch == THEN else (None, handle)
+                result = self._branches.join(*handles, leaves[i])
+                leaves[i] = as_number(result) if is_marked(leaves[i]) else result
             state.append(parts.put(leaves))
         return tuple(state)
-
-    @staticmethod
-    def _keep(leaf: torch.Tensor, result: torch.Tensor) -> Any:
-        return as_number(result) if is_marked(leaf) else result
 
     def _plan(self, v: int, then: Outcome, other: Outcome) -> Any:
         """An object: the variable's value after the If. A list: dtype of each leaf to join, or None."""
@@ -181,17 +170,14 @@ class Join:
             (other, then, THEN) if is_undefined(then.state[v]) else (then, other, ELSE)
         )
         parts = given.parts[v]
-        made: list[torch.Tensor] = []
 
         def make_zeros() -> list[torch.Tensor]:
-            made.extend(zeros_like(leaf) for leaf in parts.leaves if is_tensor(leaf))
-            return made
+            leaves = [zeros_like(leaf) if is_tensor(leaf) else leaf for leaf in parts.leaves]
+            missing.parts[v] = Parts(leaves, parts.spec)
+            return missing.parts[v].tensors()
 
         first = self._branches.run(branch, make_zeros)
-        supply = iter(made)
-        leaves = [next(supply) if is_tensor(leaf) else leaf for leaf in parts.leaves]
-        missing.parts[v] = Parts(leaves, parts.spec)
-        missing.number([v], first)
+        number([missing.parts[v]], first)
         return [leaf.dtype if is_tensor(leaf) else None for leaf in parts.leaves]
 
     def _promote(self, branch: int, outcome: Outcome, plans: list[Any]) -> None:
@@ -216,7 +202,7 @@ class Join:
         first = self._branches.run(branch, make)
         for n, (v, i, _) in enumerate(wanted):
             outcome.parts[v].leaves[i] = made[n]
-            outcome.handles[v, i] = first + n
+            outcome.parts[v].handles[i] = first + n
 
     def _joined(self, v: int, plan: Any, then: Outcome, other: Outcome, actual: Outcome) -> Any:
         if isinstance(plan, _Value):
@@ -226,7 +212,8 @@ class Join:
             if dtype is None:
                 continue
             x, y = then.parts[v].leaves[i], other.parts[v].leaves[i]
-            result = self._branches.join(then.handles[v, i], other.handles[v, i], leaves[i])
+            handles = then.parts[v].handles[i], other.parts[v].handles[i]
+            result = self._branches.join(*handles, leaves[i])
             leaves[i] = as_number(result) if is_marked(x) and is_marked(y) else result
         return actual.parts[v].put(leaves)
 

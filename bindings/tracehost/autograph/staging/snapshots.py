@@ -113,12 +113,19 @@ def snapshots(function: Callable[..., Any], most: int) -> Iterator[Snapshot]:
             yield Snapshot(name, value)
 
 
-def _variables(function: Callable[..., Any]) -> Iterator[tuple[str, Any]]:
-    for name, cell in zip(function.__code__.co_freevars, function.__closure__ or ()):
+def cells(function: Callable[..., Any]) -> Iterator[tuple[str, types.CellType, Any]]:
+    """The variables around a function that are assigned: name, cell and what it holds."""
+    code = getattr(function, "__code__", None)
+    for name, cell in zip(code.co_freevars, function.__closure__ or ()) if code else ():
         try:
-            yield name, cell.cell_contents
+            held = cell.cell_contents
         except ValueError:
             continue  # not assigned yet
+        yield name, cell, held
+
+
+def _variables(function: Callable[..., Any]) -> Iterator[tuple[str, Any]]:
+    return ((name, held) for name, _, held in cells(function))
 
 
 def _elements(name: str, container: Any) -> list[tuple[str, Any]]:

@@ -65,6 +65,10 @@ class Parts:
     # No dataclass: the code that it generates would count as the user's in a trace.
     def __init__(self, leaves: list[Any], spec: Spec) -> None:
         self.leaves, self.spec = leaves, spec
+        self.handles: dict[int, int] = {}  # a leaf's tensor, as Branches.run calls it
+
+    def tensors(self) -> list[torch.Tensor]:
+        return [leaf for leaf in self.leaves if is_tensor(leaf)]
 
     def put(self, leaves: Sequence[Any]) -> Any:
         return self.spec.unflatten(leaves)
