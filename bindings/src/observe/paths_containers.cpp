@@ -64,13 +64,12 @@ Paths::Position Paths::item(PyObject *object, PyObject *key) {
 
 // ---- reads of all of an object ------------------------------------------------------------------
 
-int Paths::every_attribute(PyObject *owner) {
+void Paths::every_attribute(PyObject *owner) {
   const int object = number_of(owner);
-  if (object < 0)
-    return -1;
   PyTypeObject *type = Py_TYPE(owner);
-  if (!PyFunction_Check(owner) && !PyModule_Check(owner) && !has_user_attributes(type))
-    return -1;
+  if (object < 0 ||
+      (!PyFunction_Check(owner) && !PyModule_Check(owner) && !has_user_attributes(type)))
+    return;
   for (Py_ssize_t i = 0; type->tp_mro && i < PyTuple_GET_SIZE(type->tp_mro); ++i) {
     auto *base = reinterpret_cast<PyTypeObject *>(PyTuple_GET_ITEM(type->tp_mro, i));
     if (!base->tp_dict || !PyDict_GetItemWithError(base->tp_dict, known().slots))
@@ -84,7 +83,6 @@ int Paths::every_attribute(PyObject *owner) {
   if (c >= 0)
     close(c);
   read({c, -1});
-  return c;
 }
 
 int Paths::whole(PyObject *object, bool deep) {
