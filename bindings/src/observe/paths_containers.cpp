@@ -33,10 +33,9 @@ Paths::Position Paths::item(PyObject *object, PyObject *key) {
   if (c < 0)
     return {};
   const Place place = graph_.containers[c].place;
-  if (place == Place::deque && !graph_.containers[c].open)
-    return {c, -1};
   if (place == Place::deque) {
-    whole(object, false);
+    if (graph_.containers[c].open)
+      whole(object, false);
     return {c, -1};
   }
   if (place == Place::items) {
@@ -138,17 +137,14 @@ int Paths::before_change(PyObject *object) {
 void Paths::close(int c) {
   Container &in = graph_.containers[c];
   PyObject *owner = graph_.objects[in.object].object;
-  if (in.place == Place::deque) {
+  if (in.place == Place::deque || in.place == Place::items) {
+    // The body may have stored to some, but not added or removed any.
     for (Py_ssize_t i = 0; i < Py_SIZE(owner); ++i) {
-      const Owned item(PySequence_GetItem(owner, i));
+      const Owned item(in.place == Place::deque ? PySequence_GetItem(owner, i)
+                                                : Py_NewRef(PySequence_Fast_ITEMS(owner)[i]));
       numbered(c, static_cast<int>(i), nullptr, item.get());
     }
     PyErr_Clear();
-    in.counted = true;
-  } else if (in.place == Place::items) {
-    // The body may have stored to some, but not added or removed any.
-    for (Py_ssize_t i = 0; i < Py_SIZE(owner); ++i)
-      numbered(c, static_cast<int>(i), nullptr, PySequence_Fast_ITEMS(owner)[i]);
     in.counted = true;
   } else if (in.place == Place::set) {
     const Owned elements(PySequence_List(owner)); // a copy: it asks no element for its hash
