@@ -31,6 +31,7 @@ namespace py = pybind11;
 PYBIND11_MODULE(_tracehost, m) {
   m.doc() = "The compiled part of tracehost.";
   m.attr("version") = TRACEHOST_VERSION;
+  py::register_local_exception_translator(&tracehost::python::translate_exception);
   tracehost::python::errors(); // imported now: later an exception may be set, which imports do not
                                // take
   tracehost::python::add_origin(m);

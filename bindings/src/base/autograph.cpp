@@ -1,10 +1,7 @@
 #include "base/autograph.h"
 
 #include "base/lazy.h"
-#include "base/user_line.h"
 #include "trace/tracer.h"
-
-#include <fmt/format.h>
 
 #include <utility>
 

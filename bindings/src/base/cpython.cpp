@@ -1,7 +1,5 @@
 #include "base/cpython.h"
 
-#include "base/frame.h"
-
 namespace tracehost::python {
 
 namespace {
@@ -11,12 +9,6 @@ namespace {
 constexpr bool kCommonValues = PY_VERSION_HEX >= 0x030D0000;
 
 } // namespace
-
-PyObject *function_of(PyFrameObject *frame) {
-  const Frame *inner = frame_of(frame);
-  PyObject *function = inner ? inner->function : nullptr;
-  return function && PyFunction_Check(function) ? function : nullptr;
-}
 
 PyObject *instance_dict(PyObject *object) {
   PyObject **at = _PyObject_GetDictPtr(object);

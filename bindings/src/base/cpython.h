@@ -16,9 +16,6 @@
 
 namespace tracehost::python {
 
-/// The function that a frame runs, or null. Borrowed.
-PyObject *function_of(PyFrameObject *frame);
-
 /// The dict of an object's attributes, made if the object has its values in itself; null if it has
 /// none. Borrowed.
 PyObject *instance_dict(PyObject *object);

@@ -8,6 +8,8 @@
 #include <pybind11/pybind11.h>
 
 #include <algorithm>
+#include <stdexcept>
+#include <utility>
 
 namespace tracehost::python {
 
@@ -78,6 +80,18 @@ void set_from_current_exception() {
     END_HANDLE_TH_ERRORS
   };
   translate();
+}
+
+void translate_exception(std::exception_ptr thrown) {
+  try {
+    std::rethrow_exception(std::move(thrown));
+  } catch (py::builtin_exception &) { // py::type_error
+    throw;
+  } catch (std::logic_error &) { // ValueError, IndexError
+    throw;
+  } catch (...) {
+    set_from_current_exception();
+  }
 }
 
 } // namespace tracehost::python

@@ -2,6 +2,7 @@
 
 #include <Python.h>
 
+#include <exception>
 #include <string>
 
 /// tracehost's Python exceptions. Requires for all: GIL held.
@@ -29,5 +30,7 @@ const Errors &errors();
 [[noreturn]] void rethrow();
 /// Turns the C++ exception being handled into a Python error, as torch's own bindings do.
 void set_from_current_exception();
+/// The same for functions of the module. What pybind11 itself translates is left to it.
+void translate_exception(std::exception_ptr thrown);
 
 } // namespace tracehost::python

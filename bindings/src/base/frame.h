@@ -1,8 +1,11 @@
 #pragma once
 
+#include "base/object.h"
+
 #include <Python.h>
 
 #include <cstdint>
+#include <string_view>
 
 /// A running frame as the interpreter has it: its variables and its value stack. The layout is
 /// fixed within a minor version of Python; where versions differ, the difference is here.
@@ -52,7 +55,7 @@ inline constexpr int kGeneratorDepth = PY_VERSION_HEX >= 0x030D0000 ? 0 : 1;
 /// Whether FORMAT_VALUE says by its argument that a specification lies above the value.
 inline constexpr bool kFormatsWithArgument = PY_VERSION_HEX < 0x030D0000;
 
-/// The innermost frame of this thread. Requires: GIL held, Python code under way.
+/// The innermost frame of this thread, null if no Python code is under way. Requires: GIL held.
 inline Frame *innermost_frame() {
   PyThreadState *thread = PyThreadState_Get();
 #if PY_VERSION_HEX >= 0x030D0000
@@ -92,6 +95,20 @@ inline const Frame *caller_of(const Frame &frame) {
     caller = caller->previous;
 #endif
   return caller;
+}
+
+/// The line that a frame is at.
+inline int line_of(const Frame &frame) {
+  return PyCode_Addr2Line(frame.code, unit_of(frame) * static_cast<int>(sizeof *frame.before));
+}
+
+/// What the local variable of that name holds, borrowed; null: nothing, or there is none.
+inline PyObject *local_named(const Frame &frame, std::string_view name) {
+  PyObject *names = frame.code->co_localsplusnames;
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(names); ++i)
+    if (utf8(PyTuple_GET_ITEM(names, i)) == name)
+      return frame.variables[i];
+  return nullptr;
 }
 
 /// How many code units lie between the instruction that an observer sees for a call and the one

@@ -181,28 +181,20 @@ private:
 void forget(void *instructions) { delete static_cast<Instructions *>(instructions); }
 
 #if PY_VERSION_HEX >= 0x030C0000
-Py_ssize_t request_index() { return PyUnstable_Eval_RequestCodeExtraIndex(forget); }
-int get_extra(PyObject *code, Py_ssize_t index, void **extra) {
-  return PyUnstable_Code_GetExtra(code, index, extra);
-}
-int set_extra(PyObject *code, Py_ssize_t index, void *extra) {
-  return PyUnstable_Code_SetExtra(code, index, extra);
-}
+constexpr auto request_index = PyUnstable_Eval_RequestCodeExtraIndex;
+constexpr auto get_extra = PyUnstable_Code_GetExtra;
+constexpr auto set_extra = PyUnstable_Code_SetExtra;
 #else
-Py_ssize_t request_index() { return _PyEval_RequestCodeExtraIndex(forget); }
-int get_extra(PyObject *code, Py_ssize_t index, void **extra) {
-  return _PyCode_GetExtra(code, index, extra);
-}
-int set_extra(PyObject *code, Py_ssize_t index, void *extra) {
-  return _PyCode_SetExtra(code, index, extra);
-}
+constexpr auto request_index = _PyEval_RequestCodeExtraIndex;
+constexpr auto get_extra = _PyCode_GetExtra;
+constexpr auto set_extra = _PyCode_SetExtra;
 #endif
 
 } // namespace
 
 const Instructions *instructions_of(PyCodeObject *code) {
   static constinit Lazy<Py_ssize_t> requested;
-  const Py_ssize_t index = requested(request_index);
+  const Py_ssize_t index = requested([] { return request_index(forget); });
   auto *object = reinterpret_cast<PyObject *>(code);
   void *kept = nullptr;
   const KeepError keep;

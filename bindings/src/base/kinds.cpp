@@ -168,9 +168,8 @@ bool may_be_another(PyObject *object) {
       type->tp_hash != PyBaseObject_Type.tp_hash || is_collection(object) ||
       is_of_a_thread(object) || PyObject_TypeCheck(object, known().nn_module))
     return false;
-  PyObject *module = PyDict_GetItemWithError(type->tp_dict, known().module_name);
-  const std::string_view name = module && PyUnicode_Check(module) ? utf8(module) : "torch";
-  return name != "torch" && !name.starts_with("torch.");
+  const std::string_view module = module_of(Py_TYPE(object));
+  return !module.empty() && module != "torch" && !module.starts_with("torch.");
 }
 
 bool is_value(PyObject *element) {

@@ -3,6 +3,7 @@
 #include "base/lazy.h"
 #include "base/object.h"
 #include "base/origin.h"
+#include "shapes/fake_tensor.h"
 
 #include <torch/csrc/autograd/python_variable.h>
 
@@ -63,6 +64,10 @@ bool is_tensor(PyObject *object) {
          type == reinterpret_cast<PyTypeObject *>(ParameterClass) ||
          (THPVariableClass &&
           PyType_IsSubtype(type, reinterpret_cast<PyTypeObject *>(THPVariableClass)));
+}
+
+bool is_fake_tensor(PyObject *object) {
+  return THPVariable_Check(object) && shapes::is_fake_tensor(THPVariable_Unpack(object));
 }
 
 PyTypeObject *tensor_class() { return reinterpret_cast<PyTypeObject *>(THPVariableClass); }

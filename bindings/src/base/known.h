@@ -36,6 +36,8 @@ inline bool is_traced_number_class(PyObject *object) {
 
 /// Whether it is a torch.Tensor. Runs no user code, unlike THPVariable_Check.
 bool is_tensor(PyObject *object);
+/// Whether it is a tensor without data, of a trace or branch that runs without data.
+bool is_fake_tensor(PyObject *object);
 /// torch.Tensor; borrowed.
 PyTypeObject *tensor_class();
 /// Whether attributes of such an instance are looked at: an instance of a class that Python code

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <iterator>
 #include <map>
+#include <ranges>
 #include <string_view>
 #include <utility>
 
@@ -14,156 +15,76 @@ namespace tracehost::python {
 namespace {
 
 struct Row {
-  std::string_view name;
   Action action;
+  std::string_view names; ///< with a space between
 };
 
 /// Every opcode of Python 3.11, 3.12 and 3.13.
 constexpr Row kRows[] = {
-    {"LOAD_ATTR", Action::load_attribute},
-    {"LOAD_METHOD", Action::load_attribute},
-    {"STORE_ATTR", Action::store_attribute},
-    {"DELETE_ATTR", Action::delete_attribute},
-    {"LOAD_SUPER_ATTR", Action::load_super},
-    {"LOAD_GLOBAL", Action::load_global},
-    {"STORE_GLOBAL", Action::store_global},
-    {"DELETE_GLOBAL", Action::store_global},
-    {"LOAD_NAME", Action::load_name},
-    {"LOAD_FROM_DICT_OR_GLOBALS", Action::load_name},
-    {"STORE_NAME", Action::store_name},
-    {"DELETE_NAME", Action::store_name},
-    {"LOAD_DEREF", Action::load_cell},
-    {"LOAD_CLASSDEREF", Action::load_class_cell},
-    {"LOAD_FROM_DICT_OR_DEREF", Action::load_class_cell},
-    {"STORE_DEREF", Action::store_cell},
-    {"DELETE_DEREF", Action::store_cell},
-    {"BINARY_SUBSCR", Action::load_item},
-    {"BINARY_SLICE", Action::load_slice},
-    {"STORE_SUBSCR", Action::store_item},
-    {"STORE_SLICE", Action::store_slice},
-    {"DELETE_SUBSCR", Action::delete_item},
-    {"GET_ITER", Action::iterate},
-    {"GET_YIELD_FROM_ITER", Action::iterate},
-    {"UNPACK_SEQUENCE", Action::iterate},
-    {"UNPACK_EX", Action::iterate},
-    {"LIST_EXTEND", Action::iterate},
-    {"SET_UPDATE", Action::iterate},
-    {"DICT_UPDATE", Action::iterate},
-    {"DICT_MERGE", Action::iterate},
-    {"FOR_ITER", Action::next},
-    {"LIST_TO_TUPLE", Action::none},
-    {"CONTAINS_OP", Action::contains},
-    {"COMPARE_OP", Action::compare},
-    {"BINARY_OP", Action::operate},
-    {"TO_BOOL", Action::truth},
-    {"UNARY_NOT", Action::truth},
-    {"POP_JUMP_IF_TRUE", Action::truth},
-    {"POP_JUMP_IF_FALSE", Action::truth},
-    {"POP_JUMP_FORWARD_IF_TRUE", Action::truth},
-    {"POP_JUMP_FORWARD_IF_FALSE", Action::truth},
-    {"POP_JUMP_BACKWARD_IF_TRUE", Action::truth},
-    {"POP_JUMP_BACKWARD_IF_FALSE", Action::truth},
-    {"JUMP_IF_TRUE_OR_POP", Action::truth},
-    {"JUMP_IF_FALSE_OR_POP", Action::truth},
-    {"GET_LEN", Action::length},
-    {"FORMAT_VALUE", Action::format},
-    {"FORMAT_SIMPLE", Action::format},
-    {"FORMAT_WITH_SPEC", Action::format_second},
-    {"CONVERT_VALUE", Action::format},
-    {"SET_ADD", Action::hash},
-    {"MAP_ADD", Action::hash_second},
-    {"BUILD_SET", Action::hash_all},
-    {"BUILD_MAP", Action::hash_keys},
-    {"MATCH_KEYS", Action::match_keys},
-    {"MATCH_CLASS", Action::match_class},
-    {"PRECALL", Action::call}, // 3.11: at CALL the stack is the same
-    {"CALL", PY_VERSION_HEX < 0x030C0000 ? Action::none : Action::call},
-    {"CALL_KW", Action::call_names},
-    {"CALL_FUNCTION_EX", Action::call_unpacked},
-    {"IMPORT_NAME", Action::import_name},
-    {"IMPORT_FROM", Action::import_from},
-    {"RETURN_VALUE", Action::give},
-    {"YIELD_VALUE", Action::give},
+    {Action::load_attribute, "LOAD_ATTR LOAD_METHOD"},
+    {Action::store_attribute, "STORE_ATTR DELETE_ATTR"},
+    {Action::load_super, "LOAD_SUPER_ATTR"},
+    {Action::load_global, "LOAD_GLOBAL"},
+    {Action::store_global, "STORE_GLOBAL DELETE_GLOBAL"},
+    {Action::load_name, "LOAD_NAME LOAD_FROM_DICT_OR_GLOBALS"},
+    {Action::store_name, "STORE_NAME DELETE_NAME"},
+    {Action::load_cell, "LOAD_DEREF LOAD_CLASSDEREF LOAD_FROM_DICT_OR_DEREF"},
+    {Action::store_cell, "STORE_DEREF DELETE_DEREF"},
+    {Action::load_item, "BINARY_SUBSCR"},
+    {Action::load_slice, "BINARY_SLICE"},
+    {Action::store_item, "STORE_SUBSCR"},
+    {Action::store_slice, "STORE_SLICE"},
+    {Action::delete_item, "DELETE_SUBSCR"},
+    {Action::iterate, "GET_ITER GET_YIELD_FROM_ITER UNPACK_SEQUENCE UNPACK_EX LIST_EXTEND "
+                      "SET_UPDATE DICT_UPDATE DICT_MERGE"},
+    {Action::next, "FOR_ITER"},
+    {Action::contains, "CONTAINS_OP"},
+    {Action::compare, "COMPARE_OP"},
+    {Action::operate, "BINARY_OP"},
+    {Action::truth, "TO_BOOL UNARY_NOT POP_JUMP_IF_TRUE POP_JUMP_IF_FALSE POP_JUMP_FORWARD_IF_TRUE "
+                    "POP_JUMP_FORWARD_IF_FALSE POP_JUMP_BACKWARD_IF_TRUE "
+                    "POP_JUMP_BACKWARD_IF_FALSE JUMP_IF_TRUE_OR_POP JUMP_IF_FALSE_OR_POP"},
+    {Action::length, "GET_LEN"},
+    {Action::format, "FORMAT_VALUE FORMAT_SIMPLE CONVERT_VALUE"},
+    {Action::format_second, "FORMAT_WITH_SPEC"},
+    {Action::hash, "SET_ADD"},
+    {Action::hash_second, "MAP_ADD"},
+    {Action::hash_all, "BUILD_SET"},
+    {Action::hash_keys, "BUILD_MAP"},
+    {Action::match_keys, "MATCH_KEYS"},
+    {Action::match_class, "MATCH_CLASS"},
+    {Action::call, "PRECALL"}, // 3.11: at CALL the stack is the same
+    {PY_VERSION_HEX < 0x030C0000 ? Action::none : Action::call, "CALL"},
+    {Action::call_names, "CALL_KW"},
+    {Action::call_unpacked, "CALL_FUNCTION_EX"},
+    {Action::import_name, "IMPORT_NAME"},
+    {Action::import_from, "IMPORT_FROM"},
+    {Action::give, "RETURN_VALUE YIELD_VALUE"},
     // What an object does for `with`, `for`, `await` or an operator is code, which is observed.
-    {"BEFORE_WITH", Action::none},
-    {"BEFORE_ASYNC_WITH", Action::none},
-    {"SEND", Action::none},
-    {"GET_AITER", Action::none},
-    {"GET_ANEXT", Action::none},
-    {"GET_AWAITABLE", Action::none},
-    {"UNARY_POSITIVE", Action::none},
-    {"UNARY_NEGATIVE", Action::none},
-    {"UNARY_INVERT", Action::none},
-    {"WITH_EXCEPT_START", Action::none},
+    {Action::none, "BEFORE_WITH BEFORE_ASYNC_WITH SEND GET_AITER GET_ANEXT GET_AWAITABLE "
+                   "UNARY_POSITIVE UNARY_NEGATIVE UNARY_INVERT WITH_EXCEPT_START"},
     // Compares objects; their values are guarded where they were read.
-    {"IS_OP", Action::identify},
-    {"POP_JUMP_IF_NONE", Action::none},
-    {"POP_JUMP_IF_NOT_NONE", Action::none},
-    {"POP_JUMP_FORWARD_IF_NONE", Action::none},
-    {"POP_JUMP_FORWARD_IF_NOT_NONE", Action::none},
-    {"POP_JUMP_BACKWARD_IF_NONE", Action::none},
-    {"POP_JUMP_BACKWARD_IF_NOT_NONE", Action::none},
-    {"CHECK_EXC_MATCH", Action::none},
-    {"CHECK_EG_MATCH", Action::none},
-    {"MATCH_MAPPING", Action::none},
-    {"MATCH_SEQUENCE", Action::none},
-    // A new object, or a value that is in the frame.
-    {"ASYNC_GEN_WRAP", Action::none},
-    {"BUILD_CONST_KEY_MAP", Action::none},
-    {"BUILD_LIST", Action::none},
-    {"BUILD_SLICE", Action::none},
-    {"BUILD_STRING", Action::none},
-    {"BUILD_TUPLE", Action::none},
-    {"CACHE", Action::none},
-    {"CALL_INTRINSIC_1", Action::none},
-    {"CALL_INTRINSIC_2", Action::none},
-    {"CLEANUP_THROW", Action::none},
-    {"COPY", Action::none},
-    {"COPY_FREE_VARS", Action::none},
-    {"DELETE_FAST", Action::none},
-    {"END_ASYNC_FOR", Action::none},
-    {"END_FOR", Action::none},
-    {"END_SEND", Action::none},
-    {"ENTER_EXECUTOR", Action::none},
-    {"EXIT_INIT_CHECK", Action::none},
-    {"EXTENDED_ARG", Action::none},
-    {"IMPORT_STAR", Action::none},
-    {"INTERPRETER_EXIT", Action::none},
-    {"JUMP_BACKWARD", Action::none},
-    {"JUMP_BACKWARD_NO_INTERRUPT", Action::none},
-    {"JUMP_FORWARD", Action::none},
-    {"KW_NAMES", Action::none},
-    {"LIST_APPEND", Action::none},
-    {"LOAD_ASSERTION_ERROR", Action::none},
-    {"LOAD_BUILD_CLASS", Action::none},
-    {"LOAD_CLOSURE", Action::none},
-    {"LOAD_CONST", Action::none},
-    {"LOAD_FAST", Action::none},
-    {"LOAD_FAST_AND_CLEAR", Action::none},
-    {"LOAD_FAST_CHECK", Action::none},
-    {"LOAD_FAST_LOAD_FAST", Action::none},
-    {"LOAD_LOCALS", Action::none},
-    {"MAKE_CELL", Action::none},
-    {"MAKE_FUNCTION", Action::none},
-    {"NOP", Action::none},
-    {"POP_EXCEPT", Action::none},
-    {"POP_TOP", Action::none},
-    {"PREP_RERAISE_STAR", Action::none},
-    {"PRINT_EXPR", Action::none},
-    {"PUSH_EXC_INFO", Action::none},
-    {"PUSH_NULL", Action::none},
-    {"RAISE_VARARGS", Action::none},
-    {"RERAISE", Action::none},
-    {"RESERVED", Action::none},
-    {"RESUME", Action::none},
-    {"RETURN_CONST", Action::none},
-    {"RETURN_GENERATOR", Action::none},
-    {"SETUP_ANNOTATIONS", Action::none},
-    {"SET_FUNCTION_ATTRIBUTE", Action::none},
-    {"STORE_FAST", Action::none},
-    {"STORE_FAST_LOAD_FAST", Action::none},
-    {"STORE_FAST_STORE_FAST", Action::none},
-    {"SWAP", Action::none},
+    {Action::identify, "IS_OP"},
+    {Action::none,
+     "POP_JUMP_IF_NONE POP_JUMP_IF_NOT_NONE POP_JUMP_FORWARD_IF_NONE POP_JUMP_FORWARD_IF_NOT_NONE "
+     "POP_JUMP_BACKWARD_IF_NONE POP_JUMP_BACKWARD_IF_NOT_NONE CHECK_EXC_MATCH CHECK_EG_MATCH "
+     "MATCH_MAPPING MATCH_SEQUENCE"},
+    // A new object.
+    {Action::none,
+     "ASYNC_GEN_WRAP BUILD_CONST_KEY_MAP BUILD_LIST BUILD_SLICE BUILD_STRING BUILD_TUPLE "
+     "CALL_INTRINSIC_1 CALL_INTRINSIC_2 COPY_FREE_VARS IMPORT_STAR LIST_APPEND LIST_TO_TUPLE "
+     "LOAD_ASSERTION_ERROR LOAD_BUILD_CLASS LOAD_CLOSURE LOAD_LOCALS MAKE_CELL MAKE_FUNCTION "
+     "RETURN_GENERATOR SETUP_ANNOTATIONS SET_FUNCTION_ATTRIBUTE"},
+    // A value that is in the frame.
+    {Action::none, "COPY DELETE_FAST LOAD_CONST LOAD_FAST LOAD_FAST_AND_CLEAR LOAD_FAST_CHECK "
+                   "LOAD_FAST_LOAD_FAST POP_TOP PUSH_NULL STORE_FAST STORE_FAST_LOAD_FAST "
+                   "STORE_FAST_STORE_FAST SWAP"},
+    // Where the code continues.
+    {Action::none,
+     "CACHE CLEANUP_THROW END_ASYNC_FOR END_FOR END_SEND ENTER_EXECUTOR EXIT_INIT_CHECK "
+     "EXTENDED_ARG INTERPRETER_EXIT JUMP_BACKWARD JUMP_BACKWARD_NO_INTERRUPT JUMP_FORWARD KW_NAMES "
+     "NOP POP_EXCEPT PREP_RERAISE_STAR PRINT_EXPR PUSH_EXC_INFO RAISE_VARARGS RERAISE RESERVED "
+     "RESUME RETURN_CONST"},
 };
 
 constexpr std::string_view kEnds[] = {
@@ -197,6 +118,10 @@ struct Made {
 
 Made make() {
   const KeepError keep;
+  std::map<std::string_view, Action> actions;
+  for (const Row &row : kRows)
+    for (const auto name : std::views::split(row.names, ' '))
+      actions.emplace(std::string_view(name.begin(), name.end()), row.action);
   Made made;
   const Owned module(PyImport_ImportModule("opcode"));
   const Owned map = member(module.get(), "opmap");
@@ -209,15 +134,14 @@ Made make() {
     const std::string_view name = utf8(key);
     if (number > 255 || is_internal(name))
       continue; // of the compiler, and of the interpreter
-    const auto *row = std::find_if(std::begin(kRows), std::end(kRows),
-                                   [name](const Row &r) { return r.name == name; });
-    if (row == std::end(kRows)) {
+    const auto row = actions.find(name);
+    if (row == actions.end()) {
       made.unknown += (made.unknown.empty() ? "" : ", ") + std::string(name);
       continue;
     }
-    made.table.action[number] = row->action;
-    if (row->action != Action::none)
-      made.observed.emplace(name, std::pair{static_cast<int>(number), row->action});
+    const Action action = made.table.action[number] = row->second;
+    if (action != Action::none)
+      made.observed.emplace(name, std::pair{static_cast<int>(number), action});
     made.table.caches[number] = static_cast<std::uint8_t>(caches_of(caches.get(), key, number));
     made.table.jumps[number] = relative && PySequence_Contains(relative.get(), value) == 1;
     made.table.backwards[number] = name.find("BACKWARD") != name.npos;
@@ -225,10 +149,10 @@ Made make() {
         std::find(std::begin(kEnds), std::end(kEnds), name) != std::end(kEnds);
     Opcodes &t = made.table;
     for (const auto &[known, place] :
-         {std::pair{"EXTENDED_ARG", &t.extended}, std::pair{"CACHE", &t.cache},
-          std::pair{"KW_NAMES", &t.names}, std::pair{"CHECK_EXC_MATCH", &t.check_match},
-          std::pair{"CHECK_EG_MATCH", &t.check_group}, std::pair{"RERAISE", &t.reraise},
-          std::pair{"WITH_EXCEPT_START", &t.with_start}, std::pair{"POP_TOP", &t.pop_top}})
+         {std::pair{"EXTENDED_ARG", &t.extended}, std::pair{"KW_NAMES", &t.names},
+          std::pair{"CHECK_EXC_MATCH", &t.check_match}, std::pair{"CHECK_EG_MATCH", &t.check_group},
+          std::pair{"RERAISE", &t.reraise}, std::pair{"WITH_EXCEPT_START", &t.with_start},
+          std::pair{"POP_TOP", &t.pop_top}})
       if (name == known)
         *place = static_cast<int>(number);
   }

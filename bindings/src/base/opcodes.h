@@ -12,18 +12,16 @@ namespace tracehost::python {
 /// What an instruction does to objects that it did not make. The comment gives its operands, the
 /// top of the stack last.
 enum class Action : std::uint8_t {
-  unknown,          ///< not in the table: this Python can't be observed
-  none,             ///< only moves values, makes new ones, or runs code that is observed itself
-  load_attribute,   ///< owner
-  store_attribute,  ///< value, owner
-  delete_attribute, ///< owner
-  load_super,       ///< super, class, self
+  unknown,         ///< not in the table: this Python can't be observed
+  none,            ///< only moves values, makes new ones, or runs code that is observed itself
+  load_attribute,  ///< owner
+  store_attribute, ///< owner, last
+  load_super,      ///< super, class, self
   load_global,
   store_global,
   load_name, ///< the frame's locals, then as load_global
   store_name,
   load_cell,
-  load_class_cell, ///< the frame's locals, then as load_cell
   store_cell,
   load_item,     ///< container, key
   load_slice,    ///< container, start, stop
@@ -59,7 +57,7 @@ struct Opcodes {
   std::array<Action, 256> action;
   std::array<std::uint8_t, 256> caches; ///< code units that follow the instruction
   std::array<bool, 256> jumps, backwards, ends;
-  int extended, cache;
+  int extended;
   int names;                                                  ///< KW_NAMES, or -1
   int check_match, check_group, reraise, with_start, pop_top; ///< of handlers
 };

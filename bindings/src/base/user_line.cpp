@@ -14,17 +14,10 @@ thread_local PyFrameObject *outer = nullptr; // strong
 
 /// Calls `look(frame, origin)` for the frames of the body, innermost first, until it returns true.
 template <typename Look> void each_frame(const Look &look) {
-  PyFrameObject *frame = PyThreadState_GetFrame(PyThreadState_Get());
-  bool found = false;
-  while (frame && frame != outer && !found) {
-    PyCodeObject *code = PyFrame_GetCode(frame);
-    found = look(frame, code, origin_of(code));
-    Py_DECREF(code);
-    PyFrameObject *back = PyFrame_GetBack(frame);
-    Py_DECREF(frame);
-    frame = back;
-  }
-  Py_XDECREF(frame);
+  const Frame *end = outer ? frame_of(outer) : nullptr;
+  for (const Frame *frame = innermost_frame(); frame && frame != end; frame = caller_of(*frame))
+    if (look(*frame, origin_of(frame->code)))
+      return;
 }
 
 /// In `with contextlib.suppress(...)`, whose exit method lies on the stack.
@@ -38,9 +31,7 @@ bool suppresses(const Frame &frame, const Instruction &instruction) {
   return false;
 }
 
-Site site_of(PyFrameObject *frame, PyCodeObject *code) {
-  return {PyUnicode_AsUTF8(code->co_filename), PyFrame_GetLineNumber(frame), {}};
-}
+Site site_of(const Frame &frame) { return {utf8(frame.code->co_filename), line_of(frame), {}}; }
 
 } // namespace
 
@@ -56,11 +47,11 @@ PyFrameObject *outer_frame() { return outer; }
 Site user_line() {
   Site package;
   Site site;
-  each_frame([&](PyFrameObject *frame, PyCodeObject *code, Origin origin) {
+  each_frame([&](const Frame &frame, Origin origin) {
     if (origin == Origin::user)
-      site = site_of(frame, code);
+      site = site_of(frame);
     else if (!is_library(origin) && !package.line)
-      package = site_of(frame, code);
+      package = site_of(frame);
     return site.line > 0;
   });
   if (!site.line)
@@ -72,12 +63,12 @@ Site user_line() {
 
 Site catching_line() {
   Site site;
-  each_frame([&](PyFrameObject *frame, PyCodeObject *code, Origin origin) {
-    const Instructions *all = is_library(origin) ? nullptr : instructions_of(code);
-    const int unit = all ? unit_of(*frame_of(frame)) : -1;
+  each_frame([&](const Frame &frame, Origin origin) {
+    const Instructions *all = is_library(origin) ? nullptr : instructions_of(frame.code);
+    const int unit = all ? unit_of(frame) : -1;
     if (unit >= 0 && unit < static_cast<int>(all->size()) &&
-        ((*all)[unit].caught || suppresses(*frame_of(frame), (*all)[unit])))
-      site = site_of(frame, code);
+        ((*all)[unit].caught || suppresses(frame, (*all)[unit])))
+      site = site_of(frame);
     return site.line > 0;
   });
   return site;

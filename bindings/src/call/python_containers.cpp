@@ -34,7 +34,7 @@ Returnable PythonTrace::returnable() {
 /// A container is taken apart if everything in it can be made again.
 ReachedObjects::As PythonTrace::reach(PyObject *object) const {
   using As = ReachedObjects::As;
-  if (!recorder_->reaches(object))
+  if (!recorder_->paths().knows(object))
     return As::none;
   const auto has_parts = [](PyObject *of) {
     const auto type = container_type(of);
@@ -43,7 +43,9 @@ ReachedObjects::As PythonTrace::reach(PyObject *object) const {
   if (has_parts(object) == As::whole)
     return As::whole;
   ReachedObjects inner{
-      [&](PyObject *of) { return recorder_->reaches(of) ? has_parts(of) : As::none; }, {}, {}};
+      [&](PyObject *of) { return recorder_->paths().knows(of) ? has_parts(of) : As::none; },
+      {},
+      {}};
   std::vector<Owned> tensors;
   try {
     describe_result(object, function_.name, tensors,

@@ -50,7 +50,7 @@ std::string PythonTrace::capture_path(const at::Tensor &tensor) {
   const WithGil gil;
   PyObject *object = object_of(tensor);
   const std::string line = text(user_line());
-  const bool born = object && births_->has(object) && !recorder_->gives(object);
+  const bool born = object && births_->has(object) && !recorder_->paths().numbers().gives(object);
   if (!object || born)
     trace::reject(
         trace::Rejection::capture,
@@ -59,7 +59,7 @@ std::string PythonTrace::capture_path(const at::Tensor &tensor) {
             "recorded (numpy, dlpack, another thread, a view of storage). Make it outside of "
             "the function, or by a torch op in it.",
             line));
-  std::string path = recorder_->path_of(object);
+  std::string path = recorder_->paths().path_of(object);
   if (is_fake_tensor(object))
     trace::reject(
         trace::Rejection::capture,
@@ -82,7 +82,7 @@ std::string PythonTrace::capture_path(const at::Tensor &tensor) {
 std::string PythonTrace::path_of(const at::Tensor &tensor) {
   const WithGil gil;
   PyObject *object = object_of(tensor);
-  return object ? recorder_->path_of(object) : std::string();
+  return object ? recorder_->paths().path_of(object) : std::string();
 }
 
 bool PythonTrace::alone() {

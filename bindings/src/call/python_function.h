@@ -4,7 +4,7 @@
 #include "call/argument_containers.h"
 #include "call/declaration.h"
 #include "function/function.h"
-#include "guards/guards.h"
+#include "guards/graph_guards.h"
 #include "guards/trace_history.h"
 #include "hooks/callbacks.h"
 #include "pytree/binder.h"
@@ -67,7 +67,7 @@ void run_program(const Specialization &specialization, torch::jit::Stack &stack,
 
 /// A Specialization's Python side.
 struct PythonState final : FrontEndState {
-  std::shared_ptr<Guards> guards;
+  std::shared_ptr<GraphGuards> guards;
   std::size_t roots = 0;              ///< objects among the arguments
   std::vector<TensorMeta> outputs;    ///< of the traced result's tensors
   OwnedContainerUses containers;      ///< of the arguments; null: there are none

@@ -50,7 +50,7 @@ std::vector<trace::BakedRead> draws_of_user(const std::vector<trace::BakedRead> 
   for (const trace::BakedRead &draw : draws) {
     const py::str file(draw.where.file);
     if (!draw.where.inside.empty() || origin_of_file(file.ptr()) == Origin::package)
-      recorder.serves_once(
+      recorder.paths().serves_once(
           fmt::format("draws from {} at {}, which no graph does", draw.what, text(draw.where)));
     else
       users.push_back(draw);
@@ -122,7 +122,7 @@ BodyResult PythonTrace::run() {
     const Profile profile(*recorder_);
     result_ = Owned(typed ? call_with_placeholders() : call_.call_body());
   }
-  recorder_->body_ended();
+  recorder_->paths().numbers().restore();
   if (!result_) {
     // torch's argument parser, or the body, may have replaced the exception of an unsupported
     // program by another one.
@@ -159,7 +159,7 @@ BodyResult PythonTrace::run() {
                       "Return result.as_subclass(torch.Tensor), and wrap it outside.",
                       function_.name, Py_TYPE(t.get())->tp_name));
     if (has_own_attributes(t.get()))
-      recorder_->serves_once("returns a new tensor with attributes of its own");
+      recorder_->paths().serves_once("returns a new tensor with attributes of its own");
     result.tensors.push_back(THPVariable_Unpack(t.get()));
     outputs_.push_back(meta_of(t.get()));
   }
@@ -202,7 +202,7 @@ std::optional<BesideResult> PythonTrace::run_beside(const Specialization &served
 /// before, and replaces its traced numbers by Python's numbers.
 void PythonTrace::leave_numbers(NumbersLeft &numbers) {
   const KeepError keep;
-  recorder_->take_back(&is_fake_tensor);
+  recorder_->take_back();
   {
     const trace::PausedWithData paused;
     recorder_->replace_numbers();
@@ -213,7 +213,7 @@ void PythonTrace::leave_numbers(NumbersLeft &numbers) {
 /// Takes back what a staged block has stored without having run. What it is, for a message: empty
 /// if there is nothing.
 std::string PythonTrace::fake_tensors_left() {
-  if (const std::string where = recorder_->take_back(&is_fake_tensor); !where.empty())
+  if (const std::string where = recorder_->take_back(); !where.empty())
     return where + " gets a tensor";
   if (!trace::left_behind().line)
     return {};
@@ -261,7 +261,7 @@ bool PythonTrace::has_own_attributes(PyObject *tensor) const {
     return false;
   const auto &given = flattened_.tensors;
   return std::find(given.begin(), given.end(), tensor) == given.end() &&
-         !Births::made_aside(tensor) && recorder_->path_of(tensor).empty();
+         !Births::made_aside(tensor) && recorder_->paths().path_of(tensor).empty();
 }
 
 /// Whether a later call hands out such a tensor: it wraps a new one as torch.Tensor, and one that
@@ -271,7 +271,7 @@ bool PythonTrace::can_be_wrapped(PyObject *tensor) const {
          is_traced_number(tensor) ||
          std::find(flattened_.tensors.begin(), flattened_.tensors.end(), tensor) !=
              flattened_.tensors.end() ||
-         Births::made_aside(tensor) || !recorder_->path_of(tensor).empty();
+         Births::made_aside(tensor) || !recorder_->paths().path_of(tensor).empty();
 }
 
 /// Makes the tensors of `value` outputs of the graph. Nullopt where no later call can make the
@@ -360,11 +360,11 @@ std::shared_ptr<FrontEndState> PythonTrace::finish(Signature &signature,
     const trace::Capture &c = traced.captures[i];
     captured.push_back(object_of(c.tensor));
     signature.captures.push_back({c.path, capture_metas_.at(captured.size() - 1)});
-    signature.captures.back().held = recorder_->path_of(captured.back()).empty();
+    signature.captures.back().held = recorder_->paths().path_of(captured.back()).empty();
   }
   for (std::size_t slot = 0; slot < flattened_.tensors.size(); ++slot) {
     PyObject *tensor = flattened_.tensors[slot];
-    const std::string path = recorder_->path_of(tensor);
+    const std::string path = recorder_->paths().path_of(tensor);
     const bool given = std::any_of(gives_tensors_.begin(), gives_tensors_.end(),
                                    [&](const std::string &by) { return path.starts_with(by); });
     if (path.empty() || given)
@@ -375,12 +375,12 @@ std::shared_ptr<FrontEndState> PythonTrace::finish(Signature &signature,
         {path, before.dynamic ? meta_of(tensor) : before, static_cast<std::int32_t>(slot)});
   }
   // Whose metadata the body read is guarded as a capture's, but is no input of the graph.
-  for (PyObject *tensor : recorder_->asked())
+  for (PyObject *tensor : recorder_->paths().asked())
     if (std::find(captured.begin(), captured.end(), tensor) == captured.end() &&
         std::find(flattened_.tensors.begin(), flattened_.tensors.end(), tensor) ==
             flattened_.tensors.end()) {
       captured.push_back(tensor);
-      signature.captures.push_back({recorder_->path_of(tensor), meta_of(tensor)});
+      signature.captures.push_back({recorder_->paths().path_of(tensor), meta_of(tensor)});
     }
   std::vector<PyObject *> handed_out = reached_.objects;
   handed_out.insert(handed_out.end(), reached_.containers.begin(), reached_.containers.end());
@@ -391,7 +391,7 @@ std::shared_ptr<FrontEndState> PythonTrace::finish(Signature &signature,
     recorder_->put_back();
   births_.reset();
   state->once = recorder_->once();
-  state->absent.assign(recorder_->absent().begin(), recorder_->absent().end());
+  state->absent.assign(recorder_->paths().absent().begin(), recorder_->paths().absent().end());
   state->rebinds = !state->guards->rebindings().empty() || (uses_ && !uses_->changes.empty());
   state->does_more = state->rebinds || state->guards->hands_out();
   state->containers = std::move(uses_);

@@ -48,8 +48,8 @@ template <class F> auto without_gil(const F &f) {
 }
 
 /// `path`: bytes, as all paths here. `functions`: each as source_function() takes it.
-void write(const std::string &path, const py::list &functions, bool source_paths,
-           const std::map<std::string, std::string> &metadata) {
+void write_archive(const std::string &path, const py::list &functions, bool source_paths,
+                   const std::map<std::string, std::string> &metadata) {
   std::vector<archive::SourceFunction> sources;
   for (const py::handle entry : functions)
     sources.push_back(source_function(entry, Unstored::reject));
@@ -371,7 +371,7 @@ std::unique_ptr<Loaded> load(const std::string &path, const std::optional<std::s
 } // namespace
 
 void add_archives(py::module_ &module) {
-  module.def("write_archive", &write);
+  module.def("write_archive", &write_archive);
   module.def("read_archive", &load);
   module.def("read_manifest", [](const std::string &path) {
     return without_gil([&] { return archive::manifest(path); });

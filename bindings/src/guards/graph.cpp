@@ -12,7 +12,7 @@ namespace tracehost::python {
 
 namespace {
 
-/// An Guards keeps no key that may hold other objects: then by position.
+/// Guards keep no key that may hold other objects: then by position.
 std::string subscript(PyObject *key, std::int32_t index) {
   if (!key)
     return "[key " + std::to_string(index) + "]";
@@ -34,8 +34,7 @@ std::string step(const Container &c, PyObject *key, std::int32_t index) {
   case Place::instance:
   case Place::members:
   case Place::names:
-  case Place::method:
-  case Place::partial:
+  case Place::fields:
     return std::string(".") + utf8(key);
   case Place::asked:
     if (index == Asked::contents)
@@ -84,22 +83,6 @@ std::string Graph::prefix(int object) const {
   return is_silent(c, s) ? prefix(c.object) : prefix(c.object) + step(c, s.key, s.index);
 }
 
-std::vector<std::string> Graph::prefixes() const {
-  std::vector<std::string> result;
-  result.reserve(objects.size());
-  for (const Object &o : objects) { // holders come first
-    if (o.container < 0) {
-      result.push_back(o.name);
-      continue;
-    }
-    const Container &c = containers[o.container];
-    const Slot &s = c.slots[o.slot];
-    std::string own = is_silent(c, s) ? std::string() : step(c, s.key, s.index);
-    result.push_back(c.place == Place::function ? std::move(own) : result[c.object] + own);
-  }
-  return result;
-}
-
 const std::string &Graph::suffix(int object) const {
   while (objects[object].container >= 0)
     object = containers[objects[object].container].object;
@@ -113,13 +96,11 @@ std::string Graph::path(int container, int slot) const {
 std::string Graph::path(int container, int slot, const std::string &prefix) const {
   const Container &c = containers[container];
   const Slot &s = c.slots[slot];
-  if (c.place == Place::function) {
-    const std::string of = objects[c.object].name.empty() ? prefix : objects[c.object].name;
-    const std::string suffix = of.empty() ? of : " (" + of + ")";
-    return s.index < 0 ? step(c, s.key, s.index) + suffix
-                       : "nonlocal " + step(c, s.key, s.index) + suffix;
-  }
-  return prefix + step(c, s.key, s.index) + suffix(c.object);
+  const std::string own = step(c, s.key, s.index);
+  if (c.place != Place::function)
+    return prefix + own + suffix(c.object);
+  const std::string &name = objects[c.object].name, &of = name.empty() ? prefix : name;
+  return (s.index < 0 ? own : "nonlocal " + own) + (of.empty() ? of : " (" + of + ")");
 }
 
 std::string Graph::path(int container, PyObject *key) const {
@@ -273,10 +254,8 @@ PyObject *read(const Container &container, const Slot &slot, PyObject *owner, Py
   }
   case Place::asked:
     return ask(slot, owner);
-  case Place::method:
-    return slot.index == 0 ? PyMethod_GET_SELF(owner) : PyMethod_GET_FUNCTION(owner);
-  case Place::partial: {
-    Owned value(PyObject_GetAttr(owner, slot.key)); // a C member: the partial keeps it
+  case Place::fields: {
+    const Owned value(PyObject_GetAttr(owner, slot.key)); // a C member: the owner keeps it
     PyErr_Clear();
     return value.get();
   }
@@ -322,8 +301,7 @@ bool write(Place place, PyObject *key, std::int32_t index, PyObject *owner, PyOb
     }
     break;
   case Place::set:
-  case Place::method:
-  case Place::partial:
+  case Place::fields:
   case Place::referent:
   case Place::keys:
   case Place::inner:
@@ -331,6 +309,11 @@ bool write(Place place, PyObject *key, std::int32_t index, PyObject *owner, PyOb
   }
   PyErr_SetString(PyExc_SystemError, "tracehost: nothing can be stored in such a place");
   return false;
+}
+
+void store(const Container &container, const Slot &slot, PyObject *owner, PyObject *value) {
+  if (!write(container.place, slot.key, slot.index, owner, value))
+    PyErr_Clear();
 }
 
 Node leaf_of(PyObject *value, std::vector<AtomRef> &atoms) {

@@ -19,6 +19,17 @@
 
 namespace tracehost::python {
 
+/// An object that paths may start from: `self`, an argument that is no tensor, list ... : its name
+/// as a user writes it, and its place among the bound arguments.
+struct Root {
+  std::string name;
+  PyObject *object = nullptr; ///< borrowed
+  int argument = -1;  ///< index into the bound arguments; -1: belongs to the function itself
+  bool typed = false; ///< its class says what it is compared by: only tensors in it are read again
+  bool alike = false; ///< another of its class may come in its place
+  bool instance = false; ///< a method's, compared by identity for any class
+};
+
 /// What kind of container, hence how a slot is read.
 enum class Place : std::uint8_t {
   instance, ///< attributes in an object's `__dict__`
@@ -30,8 +41,7 @@ enum class Place : std::uint8_t {
   set,      ///< whether each element is still in a set; they are their own keys
   deque,    ///< a deque's items
   function, ///< a function's closure cells and defaults
-  method,   ///< a bound method's `__self__` and `__func__`
-  partial,  ///< a functools.partial's func, args, keywords
+  fields,   ///< of a bound method or a functools.partial, which keep them: `__self__`, `func`
   referent, ///< what a weak reference refers to
   keys,     ///< a dict's keys that hold other objects, by their place in the order
   inner,    ///< the dict of a dict's view, a mappingproxy, a function with lru_cache
@@ -135,8 +145,6 @@ struct Graph {
   std::string path(int container, int slot) const;
   /// The same, given prefix() of the container's object.
   std::string path(int container, int slot, const std::string &prefix) const;
-  /// prefix() of every object.
-  std::vector<std::string> prefixes() const;
   /// The same for a key that has no slot.
   std::string path(int container, PyObject *key) const;
   std::string prefix(int object) const;
@@ -148,15 +156,26 @@ struct Graph {
 PyObject *dict_of(Place place, PyObject *owner);
 /// Number of elements; -1 where it does not count.
 Py_ssize_t length_of(Place place, PyObject *owner);
-/// What the slot holds now, borrowed; null for nothing. No error is left set.
+/// What the slot holds now, borrowed; null for nothing. No error is left set. `dict`: dict_of().
 PyObject *read(const Container &container, const Slot &slot, PyObject *owner, PyObject *dict);
+inline PyObject *read(const Container &container, const Slot &slot, PyObject *owner) {
+  return read(container, slot, owner, dict_of(container.place, owner));
+}
 /// Puts `value` (null: nothing) where read() finds it: in the place itself, without a class's own
 /// `__setattr__`. False with an error set. `key`, `index`: the Slot's.
 bool write(Place place, PyObject *key, std::int32_t index, PyObject *owner, PyObject *value);
+/// write() for a slot that is there; no error is left set.
+void store(const Container &container, const Slot &slot, PyObject *owner, PyObject *value);
 /// The slot as a leaf of a Signature: what it must hold.
 Node leaf_of(PyObject *value, std::vector<AtomRef> &atoms);
 /// As leaf(), but compared by identity, and held weakly, regardless of its class.
 Node weak_leaf(PyObject *object, std::vector<AtomRef> &atoms);
+
+/// Two numbers as the key of a table: an object and a place, a container and a slot.
+inline std::uint64_t pair_of(int high, int low) {
+  return static_cast<std::uint64_t>(static_cast<std::uint32_t>(high)) << 32 |
+         static_cast<std::uint32_t>(low);
+}
 
 /// A list, tuple, dict or set: its length counts.
 inline bool is_collection(Place place) {

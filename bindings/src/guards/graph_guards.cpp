@@ -114,6 +114,7 @@ GraphGuards::~GraphGuards() {
     Py_XDECREF(tensor);
   rebindings_.clear();
   replaced_.clear();
+  shown_.clear();
 }
 
 // ---- the fast way -------------------------------------------------------------------------------
@@ -301,8 +302,7 @@ void GraphGuards::compile() {
       if (PyTuple_Check(owner) && vouched(c))
         continue;
       break;
-    case Place::method: // immutable
-    case Place::partial:
+    case Place::fields: // immutable
       continue;
     }
     checks_.push_back(check);

@@ -1,25 +1,51 @@
 #pragma once
 
 #include "guards/graph.h"
-#include "guards/guards.h"
+#include "program/output_spec.h"
 
+#include <ATen/core/stack.h>
 #include <Python.h>
 
+#include <cstdint>
+#include <span>
+#include <string>
+#include <unordered_set>
+#include <utility>
 #include <vector>
 
 namespace tracehost::python {
 
-/// The Guards over a Graph.
+/// A slot that the body rebound to a tensor, to a container of tensors (`self.h = h * 0.5 + x`), to
+/// None or a number, or emptied:
+/// hidden outputs of the graph, which every run stores again.
+struct Rebinding {
+  std::int32_t container = -1; ///< in the Graph of the Guards
+  Owned key;                   ///< as Slot's, and so is `index`
+  std::int32_t index = -1;
+  bool empties = false; ///< nothing is there afterwards
+  bool appends = false; ///< to the end of a list
+  OutputSpec value;     ///< its slots are places among all outputs of the graph
+};
+
+/// What one Specialization depends on beyond its arguments: guarded slots and captures, each with
+/// the path to read it again. Made by Recorder, owned by the Specialization.
 ///
 /// Two ways to verify. Fast: every container is as the last full pass left it. A dict's version tag
 /// shows so, or a comparison of pointers. The tag is unique in the process: the same tag is the
-/// same dict with the same items. The pointers are borrowed, so an address may have been freed and
-/// taken again. Where no tag covers a pointer, Slot::keep does: the value itself if it can't hold
-/// others, else a weak reference. Full: containers in order, holders first. All names of each
-/// container whose tag moved are read again, and what they lead to is settled in turn. So every
-/// pointer used was reached in this call. A pass that fails leaves each container either settled or
-/// to be read again.
-class GraphGuards final : public Guards {
+/// same dict with the same items. The dict keeps these alive, so captures are borrowed pointers.
+/// Lists, cells and __slots__ have no tag: their few pointers are compared each time. Such an
+/// address may have been freed and taken again. Where no tag covers a pointer, Slot::keep does: the
+/// value itself if it can't hold others, else a weak reference. Full: containers in order, holders
+/// first. All names of each container whose tag moved are read again, and what they lead to is
+/// settled in turn. So every pointer used was reached in this call. A pass that fails leaves each
+/// container either settled or to be read again.
+///
+/// Holds no strong reference to an argument, nor to what is reached through one. Class, function
+/// and module objects, cells and globals dicts may be held strongly as the function itself holds
+/// them; a captured tensor without a path is held.
+///
+/// Requires for every member: GIL held.
+class GraphGuards {
 public:
   /// `graph`: slots hold references of their own on key and type, objects on their type; roots that
   /// are not arguments on the object (a weak reference if weak). `watches`: else only captures
@@ -27,29 +53,50 @@ public:
   /// `handed_out`: objects of the graph.
   GraphGuards(Graph graph, bool watches, std::vector<PyObject *> captured,
               std::vector<Rebinding> rebindings, std::vector<std::int32_t> handed_out);
-  ~GraphGuards() override;
+  ~GraphGuards();
   GraphGuards(const GraphGuards &) = delete;
   GraphGuards &operator=(const GraphGuards &) = delete;
 
-  bool verify(PyObject *const *arguments) override {
+  /// Hot: no allocation while nothing changed, no exception, no Python `__eq__` unless a guarded
+  /// value's pointer differs. `arguments`: the bound arguments, as the roots were given.
+  /// True if each guarded slot holds what the trace read. A capture rebound to another tensor is
+  /// still true here: its metadata is compared by the caller (captures()).
+  bool verify(PyObject *const *arguments) {
     if (settled_) [[likely]] {
       const std::size_t at = first_changed(arguments, 0);
       return at == checks_.size() || follow(arguments, at);
     }
     return settle(arguments);
   }
-  std::span<PyObject *const> captures() const override { return captures_; }
-  std::vector<std::string> unguarded() const override;
-  std::span<const Rebinding> rebindings() const override { return rebindings_; }
-  std::vector<Owned> holders(PyObject *const *arguments) const override;
-  std::vector<Owned> handed_out(PyObject *const *arguments) const override;
-  std::size_t hands_out() const override { return handed_out_.size(); }
-  bool store(const std::vector<Owned> &holders, torch::jit::Stack &outputs) const override;
-  std::vector<GuardedSlot> recorded(std::vector<AtomRef> &atoms) const override;
-  int traverse(visitproc visit, void *arg, std::unordered_set<const Atom *> &seen) const override;
-  std::vector<GuardedSlot> current(PyObject *const *arguments,
-                                   std::vector<AtomRef> &atoms) override;
-  std::vector<PyObject *> current_captures(PyObject *const *arguments) override;
+
+  /// The tensor objects to append as hidden inputs, in graph order; borrowed, valid until the next
+  /// Python code runs. Requires: verify() just returned true.
+  std::span<PyObject *const> captures() const { return captures_; }
+
+  /// What each run of the graph stores to slots again; in the order of the stores.
+  std::span<const Rebinding> rebindings() const { return rebindings_; }
+  /// What holds those slots: to ask before the run, which may run other code. `arguments`: reads
+  /// the paths again, null where one is broken; without: verify() just returned true.
+  std::vector<Owned> holders(PyObject *const *arguments) const;
+  /// Objects from outside that the result holds, in the order of Recorder::finish's `handed_out`:
+  /// to ask before the run, too. `arguments`: as for holders().
+  std::vector<Owned> handed_out(PyObject *const *arguments) const;
+  std::size_t hands_out() const { return handed_out_.size(); } ///< how many these are
+  /// After the run. False with an error set.
+  bool store(const std::vector<Owned> &holders, torch::jit::Stack &outputs) const;
+
+  /// Each guarded slot with what it held before the trace, for the Signature; atoms are appended.
+  std::vector<GuardedSlot> recorded(std::vector<AtomRef> &atoms) const;
+  /// The same slots, as they are now (absent where the path is broken). For differences only: slow.
+  std::vector<GuardedSlot> current(PyObject *const *arguments, std::vector<AtomRef> &atoms);
+  /// Paths to what may change unseen, with its class: objects of libraries that are compared by
+  /// identity alone (`ROWS (net.py): list_iterator`), and what is too long to be guarded whole.
+  std::vector<std::string> unguarded() const;
+  /// For the garbage collector: each strong reference once. `seen`: the atoms visited already,
+  /// which a Specialization's parts share.
+  int traverse(visitproc visit, void *arg, std::unordered_set<const Atom *> &seen) const;
+  /// The captures' tensors as they are now, null where the path is broken. For differences only.
+  std::vector<PyObject *> current_captures(PyObject *const *arguments);
 
 private:
   /// One comparison of the fast way. Small: there are thousands in a large model.
@@ -92,8 +139,9 @@ private:
   void compile();
 
   bool put(const Rebinding &r, PyObject *holder, PyObject *value) const;
-
   struct Reader;
+  std::vector<GuardedSlot> report(const Reader *now, const std::vector<PyObject *> &captured,
+                                  std::vector<AtomRef> &atoms) const;
 
   Graph graph_;
   bool watches_;
@@ -116,5 +164,9 @@ private:
   bool settled_ = false;
   bool moved_ = false; ///< matches() found an object in another place than the checks have
 };
+
+/// Visits those of `atoms` that are PyAtoms and not in `seen`, and adds them.
+int traverse(const std::vector<AtomRef> &atoms, visitproc visit, void *arg,
+             std::unordered_set<const Atom *> &seen);
 
 } // namespace tracehost::python

@@ -6,42 +6,44 @@
 
 namespace tracehost::python {
 
-/// Reads all paths afresh, and leaves no trace in the Guards.
+/// What all paths lead to now. Leaves no trace in the Guards.
 struct GraphGuards::Reader {
-  const GraphGuards &watch;
+  const Graph &graph;
   std::vector<PyObject *> objects;
+  std::vector<std::vector<Owned>> values; ///< of slots, by container
 
-  Reader(const GraphGuards &w, PyObject *const *arguments)
-      : watch(w), objects(w.graph_.objects.size()) {
+  Reader(const Graph &of, PyObject *const *arguments)
+      : graph(of), objects(of.objects.size()), values(of.containers.size()) {
     for (std::size_t i = 0; i < objects.size(); ++i) {
-      const Object &o = w.graph_.objects[i];
+      const Object &o = graph.objects[i];
       if (o.argument >= 0)
         objects[i] = arguments[o.argument];
       else if (o.container < 0)
         objects[i] = present(o);
     }
+    for (std::size_t c = 0; c < values.size(); ++c)
+      for (const Slot &s : graph.containers[c].slots) { // holders come first
+        values[c].emplace_back(Py_XNewRef(value(graph.containers[c], s)));
+        if (s.primary)
+          objects[s.object] = values[c].back().get();
+      }
   }
 
   PyObject *owner(const Container &c) const {
     PyObject *object = objects[c.object];
-    return object && Py_TYPE(object) == watch.graph_.objects[c.object].type ? object : nullptr;
+    return object && Py_TYPE(object) == graph.objects[c.object].type ? object : nullptr;
   }
 
-  /// Must be called for all slots in order.
-  PyObject *value(const Container &c, const Slot &s) {
+private:
+  PyObject *value(const Container &c, const Slot &s) const {
     PyObject *from = owner(c);
-    PyObject *dict = from ? dict_of(c.place, from) : nullptr;
-    PyObject *now = nullptr;
-    if (from && !s.key && c.place == Place::entries) {
-      Entries entries(dict); // a key that is not kept: by position
-      for (int i = 0; i <= s.index && entries.next(); ++i)
-        now = i == s.index ? entries.value() : nullptr;
-    } else if (from) {
-      now = read(c, s, from, dict);
-    }
-    if (s.primary)
-      objects[s.object] = now;
-    return now;
+    if (!from || s.key || c.place != Place::entries)
+      return from ? read(c, s, from) : nullptr;
+    Entries entries(dict_of(c.place, from)); // a key that is not kept: by position
+    for (int i = 0; i <= s.index; ++i)
+      if (!entries.next())
+        return nullptr;
+    return entries.value();
   }
 };
 

@@ -7,6 +7,8 @@
 
 #include <torch/csrc/autograd/python_variable.h>
 
+#include <algorithm>
+
 /// What the Guards compare, for Signatures and differences. Nothing here is hot.
 
 namespace tracehost::python {
@@ -57,14 +59,13 @@ bool is_no_leaf(const Slot &slot) {
 }
 
 /// The container itself, `self.fc._modules` where its elements are `self.fc.name`.
-std::string whole_path(const Graph &graph, const Container &c,
-                       const std::vector<std::string> &prefixes) {
+std::string whole_path(const Graph &graph, const Container &c, const std::string &prefix) {
   const Object &o = graph.objects[c.object];
   const std::string own =
       c.module && o.container >= 0
           ? std::string(".") + utf8(graph.containers[o.container].slots[o.slot].key)
           : std::string();
-  return prefixes[c.object] + own + graph.suffix(c.object);
+  return prefix + own + graph.suffix(c.object);
 }
 
 /// A list or set whose length counts, a dict that was read whole.
@@ -72,127 +73,125 @@ bool is_told_whole(const Container &c) {
   return c.place == Place::entries ? !c.open : is_collection(c.place) && c.counted;
 }
 
-const char *const kAppeared = "attributes that were not there";
+Node recorded_leaf(const Slot &slot, std::vector<AtomRef> &atoms) {
+  if (slot.expect == Expect::container)
+    return leaf(reinterpret_cast<PyObject *>(slot.type), atoms);
+  if (slot.expect == Expect::tensor)
+    return tensor_leaf(atoms);
+  if (slot.expect == Expect::same)
+    return number_leaf(1, Kind::boolean);
+  if (slot.atom)
+    atoms.push_back(slot.atom);
+  return slot.node;
+}
+
+Node current_leaf(const Slot &slot, PyObject *now, const std::vector<PyObject *> &captured,
+                  std::vector<AtomRef> &atoms) {
+  if (slot.expect == Expect::same)
+    return number_leaf(now && now == captured[slot.capture], Kind::boolean);
+  if (slot.expect == Expect::container && now && Py_TYPE(now) == slot.type)
+    return leaf(reinterpret_cast<PyObject *>(slot.type), atoms);
+  if (now && is_tensor(now))
+    return tensor_leaf(atoms);
+  if (!now || !slot.atom || !holds(slot.node, now))
+    return leaf_of(now, atoms);
+  atoms.push_back(slot.atom);
+  return slot.node; // its own atom: equal by pointer
+}
+
+/// Names in the dict that no slot has.
+std::string names_beside(const Graph &graph, int container, PyObject *dict) {
+  const Container &c = graph.containers[container];
+  std::string names;
+  PyObject *key, *value;
+  for (Py_ssize_t at = 0; PyDict_Next(dict, &at, &key, &value);)
+    if (std::none_of(c.slots.begin(), c.slots.end(), [key](const Slot &s) {
+          return s.key == key || (PyUnicode_CheckExact(key) && PyUnicode_Compare(s.key, key) == 0);
+        }))
+      names += (names.empty() ? "" : ", ") + graph.path(container, key);
+  return names;
+}
+
+std::string keys_of(PyObject *dict) {
+  std::string keys;
+  std::size_t count = 0;
+  for (Entries entries(dict); entries.next(); ++count)
+    if (!may_hold(entries.key()))
+      append_key(keys, entries.key());
+  append_rest(keys, PyDict_GET_SIZE(dict), count);
+  return keys;
+}
 
 } // namespace
 
-std::vector<GuardedSlot> GraphGuards::recorded(std::vector<AtomRef> &atoms) const {
+/// Each slot with what it holds `now`, or held before the trace.
+std::vector<GuardedSlot> GraphGuards::report(const Reader *now,
+                                             const std::vector<PyObject *> &captured,
+                                             std::vector<AtomRef> &atoms) const {
   std::vector<GuardedSlot> result;
-  if (!watches_)
-    return result;
-  const std::vector<std::string> prefixes = graph_.prefixes();
+  std::string appeared;
   for (std::size_t i = 0; i < graph_.containers.size(); ++i) {
     const Container &c = graph_.containers[i];
+    const std::string prefix = graph_.prefix(c.object);
     for (std::size_t s = 0; s < c.slots.size(); ++s) {
       const Slot &slot = c.slots[s];
       if (is_no_leaf(slot))
         continue;
-      Node node = slot.node;
-      if (slot.expect == Expect::container)
-        node = leaf(reinterpret_cast<PyObject *>(slot.type), atoms);
-      else if (slot.expect == Expect::tensor)
-        node = tensor_leaf(atoms);
-      else if (slot.expect == Expect::same)
-        node = number_leaf(1, Kind::boolean);
-      else if (slot.atom)
-        atoms.push_back(slot.atom);
-      std::string path = graph_.path(static_cast<int>(i), static_cast<int>(s), prefixes[c.object]);
-      result.push_back({slot.expect == Expect::same ? "shared " + path : path, node});
+      const std::string path = graph_.path(static_cast<int>(i), static_cast<int>(s), prefix);
+      result.push_back({slot.expect == Expect::same ? "shared " + path : path,
+                        now ? current_leaf(slot, now->values[i][s].get(), captured, atoms)
+                            : recorded_leaf(slot, atoms)});
+    }
+    PyObject *owner = now ? now->owner(c) : nullptr;
+    PyObject *dict = owner ? dict_of(c.place, owner) : nullptr;
+    if ((c.place == Place::instance || c.place == Place::names) && dict && !c.open) {
+      const std::string names = names_beside(graph_, static_cast<int>(i), dict);
+      appeared += (appeared.empty() || names.empty() ? "" : ", ") + names;
     }
     if (!is_told_whole(c))
       continue;
-    const std::string of = whole_path(graph_, c, prefixes);
-    if (c.place != Place::entries) {
-      result.push_back({"len(" + of + ")", number_leaf(c.length)});
-      continue;
+    const bool entries = c.place == Place::entries;
+    Node node;
+    if (now && !(entries ? dict : owner)) { // of another type, or nothing
+      node = type_leaf(now->objects[c.object], atoms);
+    } else if (!entries) {
+      node = number_leaf(now ? length_of(c.place, owner) : c.length);
+    } else if (now) {
+      node = text_leaf(keys_of(dict), atoms);
+    } else {
+      std::string keys;
+      for (const Item &item : items_[i])
+        if (item.key)
+          append_key(keys, item.key);
+      append_rest(keys, c.length, items_[i].size());
+      node = text_leaf(keys, atoms);
     }
-    std::string keys;
-    for (const Item &item : items_[i])
-      if (item.key)
-        append_key(keys, item.key);
-    append_rest(keys, c.length, items_[i].size());
-    result.push_back({"list(" + of + ")", text_leaf(keys, atoms)});
+    result.push_back({(entries ? "list(" : "len(") + whole_path(graph_, c, prefix) + ")", node});
   }
-  result.push_back({kAppeared, text_leaf("", atoms)});
+  result.push_back({"attributes that were not there", text_leaf(appeared, atoms)});
   return result;
+}
+
+std::vector<GuardedSlot> GraphGuards::recorded(std::vector<AtomRef> &atoms) const {
+  return watches_ ? report(nullptr, {}, atoms) : std::vector<GuardedSlot>();
 }
 
 std::vector<GuardedSlot> GraphGuards::current(PyObject *const *arguments,
                                               std::vector<AtomRef> &atoms) {
-  std::vector<GuardedSlot> result;
   if (!watches_)
-    return result;
-  Reader reader(*this, arguments);
-  const std::vector<std::string> prefixes = graph_.prefixes();
-  std::string appeared;
-  const std::vector<PyObject *> captured = current_captures(arguments);
-  for (std::size_t i = 0; i < graph_.containers.size(); ++i) {
-    const Container &c = graph_.containers[i];
-    for (std::size_t s = 0; s < c.slots.size(); ++s) {
-      const Slot &slot = c.slots[s];
-      PyObject *now = reader.value(c, slot);
-      if (is_no_leaf(slot))
-        continue;
-      Node node;
-      std::string path = graph_.path(static_cast<int>(i), static_cast<int>(s), prefixes[c.object]);
-      if (slot.expect == Expect::same) {
-        node = number_leaf(now && now == captured[slot.capture], Kind::boolean);
-        path = "shared " + path;
-      } else if (slot.expect == Expect::container && now && Py_TYPE(now) == slot.type) {
-        node = leaf(reinterpret_cast<PyObject *>(slot.type), atoms);
-      } else if (now && is_tensor(now)) {
-        node = tensor_leaf(atoms);
-      } else if (now && slot.atom && holds(slot.node, now)) {
-        node = slot.node; // its own atom: equal by pointer
-        atoms.push_back(slot.atom);
-      } else {
-        node = leaf_of(now, atoms);
-      }
-      result.push_back({std::move(path), node});
-    }
-    PyObject *owner = reader.owner(c);
-    PyObject *dict = owner ? dict_of(c.place, owner) : nullptr;
-    if ((c.place == Place::instance || c.place == Place::names) && dict && !c.open) {
-      PyObject *key, *value;
-      for (Py_ssize_t at = 0; PyDict_Next(dict, &at, &key, &value);) {
-        bool known_slot = false;
-        for (const Slot &s : c.slots)
-          known_slot |=
-              s.key == key || (PyUnicode_CheckExact(key) && PyUnicode_Compare(s.key, key) == 0);
-        if (!known_slot)
-          appeared += (appeared.empty() ? "" : ", ") + graph_.path(static_cast<int>(i), key);
-      }
-    }
-    if (!is_told_whole(c))
-      continue;
-    const std::string of = whole_path(graph_, c, prefixes);
-    PyObject *other = reader.objects[c.object]; // of another type, or nothing
-    if (c.place != Place::entries) {
-      result.push_back({"len(" + of + ")",
-                        owner ? number_leaf(length_of(c.place, owner)) : type_leaf(other, atoms)});
-      continue;
-    }
-    std::string keys;
-    if (dict) {
-      std::size_t count = 0;
-      for (Entries entries(dict); entries.next(); ++count)
-        if (!may_hold(entries.key()))
-          append_key(keys, entries.key());
-      append_rest(keys, PyDict_GET_SIZE(dict), count);
-    }
-    result.push_back({"list(" + of + ")", dict ? text_leaf(keys, atoms) : type_leaf(other, atoms)});
-  }
-  result.push_back({kAppeared, text_leaf(appeared, atoms)});
-  return result;
+    return {};
+  const Reader now(graph_, arguments);
+  return report(&now, current_captures(arguments), atoms);
 }
 
 std::vector<PyObject *> GraphGuards::current_captures(PyObject *const *arguments) {
   shown_.clear();
   std::vector<PyObject *> result = held_;
-  Reader reader(*this, arguments);
-  for (const Container &c : graph_.containers)
-    for (const Slot &s : c.slots) {
-      PyObject *now = reader.value(c, s);
+  const Reader reader(graph_, arguments);
+  for (std::size_t c = 0; c < graph_.containers.size(); ++c)
+    for (std::size_t i = 0; i < graph_.containers[c].slots.size(); ++i) {
+      const Slot &s = graph_.containers[c].slots[i];
+      PyObject *now = reader.values[c][i].get();
       if (s.expect == Expect::capture)
         result[s.capture] = now && is_tensor(now) ? now : nullptr;
       if (s.expect != Expect::number)

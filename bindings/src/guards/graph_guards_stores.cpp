@@ -9,34 +9,23 @@ namespace tracehost::python {
 
 std::vector<Owned> GraphGuards::holders(PyObject *const *arguments) const {
   std::vector<Owned> result;
-  std::vector<PyObject *> found;
-  if (arguments) {
-    Reader reader(*this, arguments);
-    for (const Container &c : graph_.containers) {
-      for (const Slot &s : c.slots)
-        reader.value(c, s);
-      found.push_back(reader.owner(c));
-    }
+  std::optional<Reader> now;
+  if (arguments && !rebindings_.empty())
+    now.emplace(graph_, arguments);
+  for (const Rebinding &r : rebindings_) {
+    const Container &c = graph_.containers[r.container];
+    result.emplace_back(Py_XNewRef(now ? now->owner(c) : present(graph_.objects[c.object])));
   }
-  for (const Rebinding &r : rebindings_)
-    result.emplace_back(
-        Py_XNewRef(arguments ? found[r.container]
-                             : present(graph_.objects[graph_.containers[r.container].object])));
   return result;
 }
 
 std::vector<Owned> GraphGuards::handed_out(PyObject *const *arguments) const {
   std::vector<Owned> result;
-  std::optional<Reader> reader;
-  if (arguments && !handed_out_.empty()) {
-    reader.emplace(*this, arguments);
-    for (const Container &c : graph_.containers)
-      for (const Slot &s : c.slots)
-        reader->value(c, s);
-  }
+  std::optional<Reader> now;
+  if (arguments && !handed_out_.empty())
+    now.emplace(graph_, arguments);
   for (const std::int32_t object : handed_out_)
-    result.emplace_back(
-        Py_XNewRef(reader ? reader->objects[object] : present(graph_.objects[object])));
+    result.emplace_back(Py_XNewRef(now ? now->objects[object] : present(graph_.objects[object])));
   return result;
 }
 
@@ -47,8 +36,7 @@ bool GraphGuards::put(const Rebinding &r, PyObject *holder, PyObject *value) con
   Slot probe;
   probe.key = r.key.get();
   probe.index = r.index;
-  PyObject *now = read(c, probe, holder, has_dict(c.place) ? dict_of(c.place, holder) : nullptr);
-  return now == value || write(c.place, r.key.get(), r.index, holder, value);
+  return read(c, probe, holder) == value || write(c.place, r.key.get(), r.index, holder, value);
 }
 
 bool GraphGuards::store(const std::vector<Owned> &holders, torch::jit::Stack &outputs) const {

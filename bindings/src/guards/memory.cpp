@@ -7,27 +7,11 @@
 #include <xxhash.h>
 
 #include <cstring>
+#include <memory>
 
 namespace tracehost::python {
 
 namespace {
-
-/// A view of an object's memory for as long as this lives.
-struct View {
-  explicit View(PyObject *object) {
-    held = PyObject_GetBuffer(object, &buffer, PyBUF_FULL_RO) == 0;
-    PyErr_Clear();
-  }
-  ~View() {
-    if (held)
-      PyBuffer_Release(&buffer);
-  }
-  View(const View &) = delete;
-  View &operator=(const View &) = delete;
-
-  Py_buffer buffer{};
-  bool held = false;
-};
 
 std::uint64_t shape_of(const Py_buffer &buffer) {
   std::uint64_t hash = static_cast<std::uint64_t>(buffer.itemsize);
@@ -57,10 +41,12 @@ bool has_memory(PyObject *object) {
 }
 
 PyObject *memory_of(PyObject *object) {
-  const View view(object);
-  if (!view.held)
+  Py_buffer buffer{};
+  if (PyObject_GetBuffer(object, &buffer, PyBUF_FULL_RO) != 0) {
+    PyErr_Clear();
     return copied_contents(object);
-  const Py_buffer &buffer = view.buffer;
+  }
+  const std::unique_ptr<Py_buffer, decltype(&PyBuffer_Release)> held(&buffer, &PyBuffer_Release);
   if (buffer.format && std::strchr(buffer.format, 'O'))
     return nullptr;
   const std::uint64_t shape = shape_of(buffer);

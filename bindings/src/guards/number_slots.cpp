@@ -1,7 +1,6 @@
 #include "guards/number_slots.h"
 
 #include "numbers/traced_number.h"
-#include "trace/block.h"
 #include "trace/lifted.h"
 #include "trace/numbers.h"
 #include "trace/tracer.h"
@@ -119,9 +118,9 @@ void NumberSlots::put() {
 
 void NumberSlots::write_number(const Taken &taken) {
   const Container &c = graph_.containers[taken.container];
-  const Slot &slot = c.slots[taken.slot];
-  if (!taken.number ||
-      !write(c.place, slot.key, slot.index, graph_.objects[c.object].object, taken.number.get()))
+  if (taken.number)
+    store(c, c.slots[taken.slot], graph_.objects[c.object].object, taken.number.get());
+  else
     PyErr_Clear();
 }
 
@@ -131,18 +130,18 @@ bool NumberSlots::gives(PyObject *tensor) const {
 }
 
 void NumberSlots::restore() {
+  const KeepError keep;
   for (const Taken &taken : taken_) {
     Container &c = graph_.containers[taken.container];
     Slot &slot = c.slots[taken.slot];
     PyObject *owner = graph_.objects[c.object].object;
     if (PyTuple_Check(owner))
       continue;
-    PyObject *now = read(c, slot, owner, has_dict(c.place) ? dict_of(c.place, owner) : nullptr);
+    PyObject *now = read(c, slot, owner);
     if (!now || now != taken.number.get())
       continue;
     slot.input = false;
-    if (!write(c.place, slot.key, slot.index, owner, slot.value))
-      PyErr_Clear();
+    store(c, slot, owner, slot.value);
   }
   for (Taken &taken : taken_)
     taken.number = Owned();

@@ -152,48 +152,51 @@ Tensors call_at_trace(PyObject *object, const Tensors &inputs, const std::string
   return outputs;
 }
 
-/// Calls `object`, and records that. Requires: recording.
-Tensors record_call(const py::object &object, const Tensors &inputs, const std::string &name,
-                    const Declared &declared) {
-  auto callback = c10::make_intrusive<PythonCallback>(name, results_of(declared), object.ptr());
+/// `call` calls `object`, which is then recorded as what `made` makes of the results. Requires:
+/// recording.
+template <class Call, class Made>
+Tensors run_and_record(const py::object &object, const Tensors &inputs, const Call &call,
+                       const Made &made) {
   Tensors outputs;
   bool called = false;
   try {
     trace::prepare_call(inputs);
-    outputs = trace::without_data()
-                  ? fake_tensors(*callback, inputs)
-                  : call_at_trace(object.ptr(), inputs, "py_function '" + name + "'");
+    outputs = call();
     called = true;
-    trace::record_call(callback, inputs, outputs);
+    trace::record_call(made(outputs), inputs, outputs);
   } catch (const trace::Abandoned &) {
     if (!called)
-      outputs = callback->call(inputs);
+      outputs = call_object(object.ptr(), inputs);
   }
   return outputs;
+}
+
+Tensors record_call(const py::object &object, const Tensors &inputs, const std::string &name,
+                    const Declared &declared) {
+  const auto callback =
+      c10::make_intrusive<PythonCallback>(name, results_of(declared), object.ptr());
+  const auto call = [&] {
+    return trace::without_data()
+               ? fake_tensors(*callback, inputs)
+               : call_at_trace(object.ptr(), inputs, "py_function '" + name + "'");
+  };
+  return run_and_record(object, inputs, call, [&](const Tensors &) { return callback; });
 }
 
 /// As record_call, for an object whose results are known only after it ran. It is called in a trace
 /// without data, too.
 Tensors record_foreign(const py::object &object, const Tensors &inputs, const std::string &name) {
-  Tensors outputs;
-  bool called = false;
-  try {
-    trace::prepare_call(inputs);
-    outputs = call_at_trace(object.ptr(), inputs, name);
-    called = true;
+  const auto made = [&](const Tensors &outputs) {
     std::vector<Callback::Result> results;
     for (const at::Tensor &t : outputs) {
       results.push_back({t.scalar_type(), {}});
       if (!trace::has_dynamic_sizes())
         results.back().sizes.emplace(t.sizes().begin(), t.sizes().end());
     }
-    trace::record_call(c10::make_intrusive<PythonCallback>(name, std::move(results), object.ptr()),
-                       inputs, outputs);
-  } catch (const trace::Abandoned &) {
-    if (!called)
-      outputs = call_object(object.ptr(), inputs);
-  }
-  return outputs;
+    return c10::make_intrusive<PythonCallback>(name, std::move(results), object.ptr());
+  };
+  return run_and_record(
+      object, inputs, [&] { return call_at_trace(object.ptr(), inputs, name); }, made);
 }
 
 } // namespace

@@ -60,10 +60,6 @@ EngineCall parse(PyObject *args, PyObject *kwargs) {
   return call;
 }
 
-PyObject *run(PyObject *original, PyObject *args, PyObject *kwargs) {
-  return PyObject_Call(original, args, kwargs);
-}
-
 /// The engine uses what the trace made: a block that runs once can't.
 void check_lifted(const EngineCall &call) {
   for (const auto *tensors : {&call.roots, &call.grads, &call.inputs})
@@ -83,7 +79,7 @@ PyObject *run_at_trace(PyObject *original, PyObject *args, PyObject *kwargs) {
   {
     const Profile::InCall in_call;
     const trace::Called called;
-    result = run(original, args, kwargs);
+    result = PyObject_Call(original, args, kwargs);
   }
   if (!result)
     trace::note_raised(
@@ -100,11 +96,11 @@ PyObject *recorded(PyObject *original, PyObject *args, PyObject *kwargs) {
     call = parse(args, kwargs);
     if (trace::lifted()) {
       check_lifted(call);
-      return run(original, args, kwargs);
+      return PyObject_Call(original, args, kwargs);
     }
     trace::prepare_engine_call(call);
   } catch (const trace::Abandoned &) {
-    return run(original, args, kwargs);
+    return PyObject_Call(original, args, kwargs);
   }
   Owned result(run_at_trace(original, args, kwargs));
   if (!result)
@@ -119,7 +115,7 @@ PyObject *recorded(PyObject *original, PyObject *args, PyObject *kwargs) {
 
 py::object run_backward(const py::object &original, const py::tuple &args, const py::dict &kwargs) {
   PyObject *result = trace::guarded() ? recorded(original.ptr(), args.ptr(), kwargs.ptr())
-                                      : run(original.ptr(), args.ptr(), kwargs.ptr());
+                                      : PyObject_Call(original.ptr(), args.ptr(), kwargs.ptr());
   if (!result)
     rethrow();
   return py::reinterpret_steal<py::object>(result);

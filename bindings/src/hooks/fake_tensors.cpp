@@ -97,10 +97,6 @@ const FakeTensors::Argument *FakeTensors::argument(PyObject *tensor) const {
   return found == arguments_.end() ? nullptr : &found->second;
 }
 
-bool is_fake_tensor(PyObject *object) {
-  return THPVariable_Check(object) && shapes::is_fake_tensor(tensor_of(object));
-}
-
 void add_fake_tensors(py::module_ &module) {
   module.def("stand_in", &make);
   module.def("twin", [](py::handle tensor) {

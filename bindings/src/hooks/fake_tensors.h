@@ -57,9 +57,6 @@ private:
   std::unordered_map<const c10::TensorImpl *, Argument> arguments_;
 };
 
-/// Whether a Python object is a fake tensor.
-bool is_fake_tensor(PyObject *object);
-
 void add_fake_tensors(pybind11::module_ &module);
 
 } // namespace tracehost::python

@@ -2,6 +2,7 @@
 
 #include "base/errors.h"
 #include "base/lazy.h"
+#include "base/object.h"
 #include "numbers/traced_number.h"
 #include "trace/lifted.h"
 #include "trace/tracer.h"
@@ -34,86 +35,72 @@ struct Property {
 /// A read of a traced tensor in an eager region is a read of the body. A size is specialized,
 /// because the region needs a number.
 template <class Plain, class Guard>
-PyObject *guarded(PyObject *tensor, const Plain &plain, const Guard &guard) {
-  const bool lifted = trace::lifted();
-  if (lifted && !(THPVariable_Check(tensor) && trace::is_traced(THPVariable_Unpack(tensor))))
+[[gnu::noinline, gnu::cold]] PyObject *guarded(PyObject *tensor, const Plain &plain,
+                                               const Guard &guard) {
+  try {
+    const bool lifted = trace::lifted();
+    if (lifted && !(THPVariable_Check(tensor) && trace::is_traced(THPVariable_Unpack(tensor))))
+      return plain();
+    const trace::Resumed resumed;
+    PyObject *result = guard();
+    return lifted && result ? specialize_sizes(result, "a size in init_scope") : result;
+  } catch (const trace::Abandoned &) {
     return plain();
-  const trace::Resumed resumed;
-  PyObject *result = guard();
-  return lifted && result ? specialize_sizes(result, "a size in init_scope") : result;
-}
-
-[[gnu::noinline, gnu::cold]] PyObject *guarded(const Method *m, PyObject *const *args,
-                                               std::size_t nargsf, PyObject *kwnames) {
-  try {
-    return guarded(
-        args[0], [&] { return PyObject_Vectorcall(m->original, args, nargsf, kwnames); },
-        [&] { return m->guard(m->original, m->name, args, nargsf, kwnames); });
-  } catch (const trace::Abandoned &) {
-    return PyObject_Vectorcall(m->original, args, nargsf, kwnames);
   } catch (...) {
     set_from_current_exception();
     return nullptr;
   }
 }
 
-PyObject *unguarded(const Property *p, PyObject *tensor, PyObject *value) {
-  PyTypeObject *type = Py_TYPE(p->original);
-  if (!value)
-    return type->tp_descr_get(p->original, tensor, reinterpret_cast<PyObject *>(Py_TYPE(tensor)));
-  return type->tp_descr_set(p->original, tensor, value) ? nullptr : Py_NewRef(Py_None);
-}
-
-[[gnu::noinline, gnu::cold]] PyObject *guarded(const Property *p, PyObject *tensor,
-                                               PyObject *value) {
-  try {
-    return guarded(
-        tensor, [&] { return unguarded(p, tensor, value); },
-        [&] { return p->guard(p->original, p->name, tensor, value); });
-  } catch (const trace::Abandoned &) {
-    return unguarded(p, tensor, value);
-  } catch (...) {
-    set_from_current_exception();
-    return nullptr;
-  }
-}
-
-[[gnu::noinline, gnu::cold]] PyObject *traced(const Method *m, PyObject *const *args,
-                                              std::size_t nargsf, PyObject *kwnames) {
-  if (trace::guarded() && PyVectorcall_NARGS(nargsf) > 0)
-    return guarded(m, args, nargsf, kwnames);
-  std::optional<trace::Paused> paused;
-  if (trace::in_kernel())
-    paused.emplace();
-  return PyObject_Vectorcall(m->original, args, nargsf, kwnames);
-}
-
-[[gnu::noinline, gnu::cold]] PyObject *traced(const Property *p, PyObject *tensor) {
+template <class Plain, class Guard>
+[[gnu::noinline, gnu::cold]] PyObject *traced(PyObject *tensor, const Plain &plain,
+                                              const Guard &guard) {
   if (trace::guarded())
-    return guarded(p, tensor, nullptr);
+    return guarded(tensor, plain, guard);
   std::optional<trace::Paused> paused;
   if (trace::in_kernel())
     paused.emplace();
-  return unguarded(p, tensor, nullptr);
+  return plain();
 }
 
-PyObject *call_method(PyObject *self, PyObject *const *args, std::size_t nargsf,
-                      PyObject *kwnames) {
+/// A class method is called with its class first.
+PyObject *call_of_class(PyObject *original, PyObject *const *args, std::size_t nargsf,
+                        PyObject *kwnames) {
+  const Owned bound(Py_TYPE(original)->tp_descr_get(original, nullptr, args[0]));
+  const auto given = static_cast<std::size_t>(PyVectorcall_NARGS(nargsf) - 1);
+  return bound ? PyObject_Vectorcall(bound.get(), args + 1, given, kwnames) : nullptr;
+}
+
+template <vectorcallfunc plain>
+PyObject *call(PyObject *self, PyObject *const *args, std::size_t nargsf, PyObject *kwnames) {
   const auto *m = reinterpret_cast<Method *>(self);
+  if (PyVectorcall_NARGS(nargsf) == 0) [[unlikely]]
+    return PyObject_Vectorcall(m->original, args, nargsf, kwnames); // raises
+  const auto call_plain = [&] { return plain(m->original, args, nargsf, kwnames); };
   if (trace::active()) [[unlikely]]
-    return traced(m, args, nargsf, kwnames);
-  return PyObject_Vectorcall(m->original, args, nargsf, kwnames);
+    return traced(args[0], call_plain,
+                  [&] { return m->guard(m->original, m->name, args, nargsf, kwnames); });
+  return call_plain();
 }
 
 PyObject *bind_method(PyObject *self, PyObject *instance, PyObject *) {
   return instance ? PyMethod_New(self, instance) : Py_NewRef(self);
 }
 
+PyObject *bind_class_method(PyObject *self, PyObject *instance, PyObject *owner) {
+  return PyMethod_New(self, owner ? owner : reinterpret_cast<PyObject *>(Py_TYPE(instance)));
+}
+
+/// `__name__`, `__doc__` ...
 PyObject *get_of_method(PyObject *self, PyObject *name) {
   if (PyObject *own = PyObject_GenericGetAttr(self, name))
     return own;
   PyErr_Clear();
-  return PyObject_GetAttr(reinterpret_cast<Method *>(self)->original, name);
+  PyObject *original = reinterpret_cast<Method *>(self)->original;
+  const Owned function(PyObject_HasAttrString(original, "__func__")
+                           ? PyObject_GetAttrString(original, "__func__")
+                           : Py_NewRef(original));
+  return function ? PyObject_GetAttr(function.get(), name) : nullptr;
 }
 
 PyObject *repr_original(PyObject *self) {
@@ -124,17 +111,23 @@ PyObject *get_property(PyObject *self, PyObject *instance, PyObject *owner) {
   const auto *p = reinterpret_cast<Property *>(self);
   if (!instance)
     return Py_NewRef(p->original); // as Tensor.shape gave before
+  const auto plain = [&] {
+    return Py_TYPE(p->original)->tp_descr_get(p->original, instance, owner);
+  };
   if (trace::active()) [[unlikely]]
-    return traced(p, instance);
-  return Py_TYPE(p->original)->tp_descr_get(p->original, instance, owner);
+    return traced(instance, plain,
+                  [&] { return p->guard(p->original, p->name, instance, nullptr); });
+  return plain();
 }
 
 int set_property(PyObject *self, PyObject *instance, PyObject *value) {
   const auto *p = reinterpret_cast<Property *>(self);
   const bool deletes_grad = !value && std::string_view(p->name) == "grad"; // as `= None`
   if ((value || deletes_grad) && trace::guarded()) [[unlikely]] {
-    PyObject *done = guarded(p, instance, value ? value : Py_None);
-    Py_XDECREF(done);
+    PyObject *now = value ? value : Py_None;
+    const Owned done(guarded(
+        instance, [&] { return original_property(p->original, instance, now); },
+        [&] { return p->guard(p->original, p->name, instance, now); }));
     return done ? 0 : -1;
   }
   const auto set = Py_TYPE(p->original)->tp_descr_set;
@@ -145,23 +138,33 @@ int set_property(PyObject *self, PyObject *instance, PyObject *value) {
   return -1;
 }
 
-// Never freed: they are attributes of torch.Tensor for the process's life.
+// The types are never freed: they are of attributes of torch's classes for the process's life.
+PyTypeObject *make_method_type(const char *name, descrgetfunc bind, unsigned long flags) {
+  static constinit PyMemberDef members[] = {
+      {"__vectorcalloffset__", T_PYSSIZET, offsetof(Method, vectorcall), READONLY, nullptr}, {}};
+  PyType_Slot slots[] = {{Py_tp_call, reinterpret_cast<void *>(PyVectorcall_Call)},
+                         {Py_tp_descr_get, reinterpret_cast<void *>(bind)},
+                         {Py_tp_getattro, reinterpret_cast<void *>(get_of_method)},
+                         {Py_tp_repr, reinterpret_cast<void *>(repr_original)},
+                         {Py_tp_members, members},
+                         {0, nullptr}};
+  PyType_Spec spec{name, sizeof(Method), 0,
+                   static_cast<unsigned>(Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_VECTORCALL | flags),
+                   slots};
+  return reinterpret_cast<PyTypeObject *>(PyType_FromSpec(&spec));
+}
+
 PyTypeObject *method_type() {
   static constinit Lazy<PyTypeObject *> made;
   return made([] {
-    static constinit PyMemberDef members[] = {
-        {"__vectorcalloffset__", T_PYSSIZET, offsetof(Method, vectorcall), READONLY, nullptr}, {}};
-    PyType_Slot slots[] = {{Py_tp_call, reinterpret_cast<void *>(PyVectorcall_Call)},
-                           {Py_tp_descr_get, reinterpret_cast<void *>(bind_method)},
-                           {Py_tp_getattro, reinterpret_cast<void *>(get_of_method)},
-                           {Py_tp_repr, reinterpret_cast<void *>(repr_original)},
-                           {Py_tp_members, members},
-                           {0, nullptr}};
-    PyType_Spec spec{"tracehost._tracehost.method", sizeof(Method), 0,
-                     Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_VECTORCALL | Py_TPFLAGS_METHOD_DESCRIPTOR,
-                     slots};
-    return reinterpret_cast<PyTypeObject *>(PyType_FromSpec(&spec));
+    return make_method_type("tracehost._tracehost.method", bind_method,
+                            Py_TPFLAGS_METHOD_DESCRIPTOR);
   });
+}
+
+PyTypeObject *class_method_type() {
+  static constinit Lazy<PyTypeObject *> made;
+  return made([] { return make_method_type("tracehost._tracehost.apply", bind_class_method, 0); });
 }
 
 PyTypeObject *property_type() {
@@ -176,45 +179,44 @@ PyTypeObject *property_type() {
   });
 }
 
-PyObject *original_of(PyTypeObject *type, const char *name) {
-  PyObject *key = PyUnicode_InternFromString(name);
-  PyObject *found = key ? _PyType_Lookup(type, key) : nullptr;
-  Py_XDECREF(key);
+/// Puts a new descriptor of `made` in place of the attribute `name` of `type`.
+template <class Descriptor, class Guard>
+Descriptor *replace(PyTypeObject *type, const char *name, PyTypeObject *made, Guard guard) {
+  const Owned key(PyUnicode_InternFromString(name));
+  PyObject *found = key ? _PyType_Lookup(type, key.get()) : nullptr; // borrowed
   if (!found)
     throw std::runtime_error("tracehost: this torch has no Tensor." + std::string(name));
-  return Py_NewRef(found);
-}
-
-void replace(PyTypeObject *type, const char *name, PyObject *descriptor) {
-  const int failed = PyObject_SetAttrString(reinterpret_cast<PyObject *>(type), name, descriptor);
-  Py_DECREF(descriptor);
-  if (failed)
+  auto *d = PyObject_New(Descriptor, made);
+  if (!d)
     rethrow();
+  d->original = Py_NewRef(found);
+  d->name = name;
+  d->guard = guard;
+  const Owned held(reinterpret_cast<PyObject *>(d)); // the type has it from here on
+  if (PyObject_SetAttr(reinterpret_cast<PyObject *>(type), key.get(), held.get()))
+    rethrow();
+  return d;
 }
 
 } // namespace
 
+PyObject *original_property(PyObject *original, PyObject *tensor, PyObject *value) {
+  PyTypeObject *type = Py_TYPE(original);
+  if (!value)
+    return type->tp_descr_get(original, tensor, reinterpret_cast<PyObject *>(Py_TYPE(tensor)));
+  return type->tp_descr_set(original, tensor, value) ? nullptr : Py_NewRef(Py_None);
+}
+
 void forward_method(PyTypeObject *type, const char *name, MethodGuard guard) {
-  PyObject *original = original_of(type, name);
-  auto *m = PyObject_New(Method, method_type());
-  if (!m)
-    rethrow();
-  m->vectorcall = call_method;
-  m->original = original;
-  m->name = name;
-  m->guard = guard;
-  replace(type, name, reinterpret_cast<PyObject *>(m));
+  replace<Method>(type, name, method_type(), guard)->vectorcall = call<PyObject_Vectorcall>;
+}
+
+void forward_class_method(PyTypeObject *type, const char *name, MethodGuard guard) {
+  replace<Method>(type, name, class_method_type(), guard)->vectorcall = call<call_of_class>;
 }
 
 void forward_property(PyTypeObject *type, const char *name, PropertyGuard guard) {
-  PyObject *original = original_of(type, name);
-  auto *p = PyObject_New(Property, property_type());
-  if (!p)
-    rethrow();
-  p->original = original;
-  p->name = name;
-  p->guard = guard;
-  replace(type, name, reinterpret_cast<PyObject *>(p));
+  replace<Property>(type, name, property_type(), guard);
 }
 
 } // namespace tracehost::python

@@ -7,8 +7,8 @@
 
 namespace tracehost::python {
 
-/// What a method does while recording; `args[0]` is the tensor. Throws or sets an error if that is
-/// unsupported.
+/// What a method does while recording; `args[0]` is the tensor, or a class method's class. Throws
+/// or sets an error if that is unsupported.
 using MethodGuard = PyObject *(*)(PyObject *original, const char *name, PyObject *const *args,
                                   std::size_t nargsf, PyObject *kwnames);
 /// What a property does while recording. `value`: null for a read.
@@ -18,6 +18,10 @@ using PropertyGuard = PyObject *(*)(PyObject *original, const char *name, PyObje
 /// Replace attribute `name` of `type` by a forwarding one. Throw when there is none.
 /// Requires: GIL held. `name` lives forever.
 void forward_method(PyTypeObject *type, const char *name, MethodGuard guard);
+void forward_class_method(PyTypeObject *type, const char *name, MethodGuard guard);
 void forward_property(PyTypeObject *type, const char *name, PropertyGuard guard);
+
+/// Reads the original property, or stores `value` and returns None; null with an error set.
+PyObject *original_property(PyObject *original, PyObject *tensor, PyObject *value);
 
 } // namespace tracehost::python

@@ -1,11 +1,16 @@
 #include "hooks/hidden_tracing.h"
 
 #include "base/autograph.h"
-#include "base/library_questions.h"
+#include "base/frame.h"
+#include "base/known.h"
+#include "base/object.h"
 #include "trace/tracer.h"
 
 #include <Python.h>
 #include <pybind11/pybind11.h>
+#include <torch/csrc/autograd/python_variable.h>
+
+#include <string_view>
 
 namespace tracehost::python {
 
@@ -17,16 +22,38 @@ PyObject *call_impl_code = nullptr; ///< of torch.nn.Module: borrowed from it
 
 /// nn.Module's call asks whether to go through _slow_forward, which is ours (base/autograph.h).
 bool is_asked_by_module() {
-  if (!Converting::now())
+  const Frame *frame = Converting::now() ? innermost_frame() : nullptr;
+  return frame && reinterpret_cast<PyObject *>(frame->code) == call_impl_code;
+}
+
+/// From torch.jit.is_tracing() up to the question.
+constexpr int kFramesBetween = 4;
+
+/// transformers.utils.import_utils.is_tracing(tensor).
+bool is_asked_in(const Frame &frame) {
+  PyObject *module = PyDict_GetItemString(frame.globals, "__name__");
+  if (std::string_view(utf8(frame.code->co_name)) != "is_tracing" ||
+      std::string_view(utf8(module)) != "transformers.utils.import_utils")
     return false;
-  PyFrameObject *frame = PyThreadState_GetFrame(PyThreadState_Get());
-  if (!frame)
-    return false;
-  PyCodeObject *code = PyFrame_GetCode(frame);
-  Py_DECREF(frame);
-  const bool found = reinterpret_cast<PyObject *>(code) == call_impl_code;
-  Py_DECREF(code);
-  return found;
+  PyObject *tensor = local_named(frame, "tensor");
+  return tensor && is_tensor(tensor) && !THPVariable_Unpack(tensor).is_cpu();
+}
+
+/// Whether the code that runs now asks whether it may read the values of a tensor on a device. Runs
+/// no user code. Requires: a trace is active on this thread.
+///
+/// Problem: transformers looks into an attention mask, so that it can leave the mask out where it
+/// masks nothing. On a GPU each look waits for the device, and each answer is a graph of its own.
+/// transformers does not look while it is traced, and asks `is_tracing(mask)` before. Answer: of a
+/// tensor that is not on the CPU this is answered with yes. On the CPU a look costs little: there
+/// the answer is no, and the same kernels run as in eager.
+bool is_asked_about_device() {
+  const KeepError keep;
+  const Frame *frame = innermost_frame();
+  for (int i = 0; frame && i < kFramesBetween; ++i, frame = caller_of(*frame))
+    if (is_asked_in(*frame))
+      return true;
+  return false;
 }
 
 PyObject *tracing_state(PyObject *original, PyObject *) {

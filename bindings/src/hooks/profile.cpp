@@ -5,14 +5,11 @@
 #include "base/origin.h"
 #include "base/user_line.h"
 #include "hooks/unsupported_calls.h"
-#include "hooks/unsupported_optimizers.h"
 #include "shapes/without_data.h"
 #include "trace/lifted.h"
 #include "trace/op_hook.h"
 #include "trace/shadow.h"
 #include "trace/tracer.h"
-
-#include <torch/csrc/Generator.h>
 
 #include <fmt/format.h>
 
@@ -22,55 +19,31 @@
 #include <utility>
 
 namespace tracehost::python {
+
+namespace py = pybind11;
+
 namespace {
 
 thread_local Profile *innermost = nullptr;
 
 /// Whether `frame` is the body of a module that is being imported, or looks for one.
-bool is_import(PyFrameObject *frame) {
-  PyCodeObject *code = PyFrame_GetCode(frame);
-  const bool module = std::string_view(utf8(code->co_name)) == "<module>";
-  const bool machinery = std::string_view(utf8(code->co_filename)).starts_with("<frozen importlib");
-  Py_DECREF(code);
-  if (machinery)
+bool is_import(const Frame &frame) {
+  if (std::string_view(utf8(frame.code->co_filename)).starts_with("<frozen importlib"))
     return true;
-  if (!module)
+  if (std::string_view(utf8(frame.code->co_name)) != "<module>")
     return false;
   const KeepError keep;
-  const Owned globals(PyFrame_GetGlobals(frame));
-  PyObject *spec = PyDict_GetItemString(globals.get(), "__spec__"); // borrowed
+  PyObject *spec = PyDict_GetItemString(frame.globals, "__spec__"); // borrowed
   const Owned initializing(spec ? PyObject_GetAttrString(spec, "_initializing") : nullptr);
   PyErr_Clear();
   return initializing.get() == Py_True;
 }
 
-/// Autograph's code: operators around the user's code; or what runs none of it, `alone`.
-bool is_ours(PyFrameObject *frame, bool &alone) {
-  PyCodeObject *code = PyFrame_GetCode(frame);
-  const bool ours = origin_of(code) == Origin::tracehost;
-  if (ours) {
-    const std::string_view file = utf8(code->co_filename);
-    alone = file.ends_with("/conversion/compile.py") || file.ends_with("/staging/state.py") ||
-            file.ends_with("/staging/containers.py");
-  }
-  Py_DECREF(code);
-  return ours;
-}
-
-/// A function of torch._C that changes how ops of all threads work.
-bool is_process_wide(std::string_view name) {
-  constexpr std::string_view starts[] = {"_set_default_dtype", "_set_default_tensor_type",
-                                         "_set_deterministic", "_set_cudnn",
-                                         "_set_cublas",        "_set_sdp",
-                                         "_set_math_sdp",      "_set_mkldnn",
-                                         "_set_onednn",        "_set_nnpack",
-                                         "_set_float32",       "_set_fp32",
-                                         "_set_blas",          "_set_linalg",
-                                         "_set_qengine",       "set_num_threads",
-                                         "set_num_interop",    "set_flush_denormal",
-                                         "_set_conj",          "_set_mkl"};
-  return std::any_of(std::begin(starts), std::end(starts),
-                     [&](std::string_view start) { return name.starts_with(start); });
+/// Of autograph's code, what runs none of the user's.
+bool is_alone(const Frame &frame) {
+  const std::string_view file = utf8(frame.code->co_filename);
+  return file.ends_with("/conversion/compile.py") || file.ends_with("/staging/state.py") ||
+         file.ends_with("/staging/containers.py");
 }
 
 } // namespace
@@ -93,16 +66,14 @@ Profile::~Profile() {
   if (std::string why = Observer::missed(); !why.empty())
     recorder_.missed(std::move(why));
   innermost = outer_;
-  PyObject *type = nullptr, *value = nullptr, *traceback = nullptr;
-  PyErr_Fetch(&type, &value, &traceback);
+  const KeepError keep;
   PyEval_SetProfile(previous_, previous_object_);
   Py_XDECREF(previous_object_);
-  PyErr_Restore(type, value, traceback);
 }
 
 bool Profile::reaches(PyObject *object) {
-  return innermost &&
-         (innermost->recorder_.reaches(object) || innermost->recorder_.is_enclosed(object));
+  const Paths *paths = innermost ? &innermost->recorder_.paths() : nullptr;
+  return paths && (paths->knows(object) || paths->is_enclosed(object));
 }
 
 Recorder *Profile::recorder() { return innermost ? &innermost->recorder_ : nullptr; }
@@ -119,13 +90,13 @@ int Profile::on_event(PyObject *self, PyFrameObject *frame, int what, PyObject *
   auto *profile = static_cast<Profile *>(PyCapsule_GetPointer(self, nullptr));
   try {
     if (what == PyTrace_CALL) {
-      profile->on_call(frame);
+      profile->on_call(*frame_of(frame));
     } else if (what == PyTrace_RETURN) {
-      if (frame == profile->aside_)
+      if (frame_of(frame) == profile->aside_)
         profile->aside_ = nullptr;
     } else if (what == PyTrace_C_CALL) {
       InstanceCheck::calls(arg);
-      profile->check_c_call(frame, arg);
+      profile->check_c_call(*frame_of(frame), arg);
     } else {
       InstanceCheck::returns();
     }
@@ -143,54 +114,36 @@ int Profile::on_event(PyObject *self, PyFrameObject *frame, int what, PyObject *
 /// body's, and changes with each line.
 void Profile::find_interruptions() {
   const KeepError keep;
-  const auto add = [this](PyObject *callable) { // may be null
-    if (Owned code(callable ? PyObject_GetAttrString(callable, "__code__") : nullptr); code.get())
-      interruptions_.push_back(std::move(code));
-    PyErr_Clear();
+  const auto add = [this](py::handle code) {
+    if (PyCode_Check(code.ptr()))
+      interruptions_.push_back(py::reinterpret_borrow<py::object>(code));
   };
-  const Owned gc(PyImport_ImportModule("gc"));
-  const Owned callbacks(gc.get() ? PyObject_GetAttrString(gc.get(), "callbacks") : nullptr);
-  for (Py_ssize_t i = 0; callbacks.get() && i < PyList_GET_SIZE(callbacks.get()); ++i)
-    add(PyList_GET_ITEM(callbacks.get(), i));
-  const Owned weakref(PyImport_ImportModule("weakref"));
-  for (const char *type : {"WeakValueDictionary", "WeakKeyDictionary", "WeakSet"}) {
-    const Owned found(weakref.get() ? PyObject_GetAttrString(weakref.get(), type) : nullptr);
-    const Owned init(found.get() ? PyObject_GetAttrString(found.get(), "__init__") : nullptr);
-    const Owned code(init.get() ? PyObject_GetAttrString(init.get(), "__code__") : nullptr);
-    const Owned constants(code.get() ? PyObject_GetAttrString(code.get(), "co_consts") : nullptr);
-    for (Py_ssize_t i = 0; constants.get() && i < PyTuple_GET_SIZE(constants.get()); ++i)
-      if (PyObject *callback = PyTuple_GET_ITEM(constants.get(), i); PyCode_Check(callback))
-        interruptions_.emplace_back(Py_NewRef(callback));
-    PyErr_Clear();
-  }
-  const Owned signals(PyImport_ImportModule("_signal"));
-  for (int number = 1; signals.get() && number < NSIG; ++number) {
-    const Owned handler(PyObject_CallMethod(signals.get(), "getsignal", "i", number));
-    if (handler && (PyFunction_Check(handler.get()) || PyMethod_Check(handler.get())))
-      add(handler.get());
-    PyErr_Clear();
-  }
+  const auto add_code_of = [add](py::handle callable) {
+    add(py::getattr(callable, "__code__", py::none()));
+  };
+  for (const py::handle callback : py::module_::import("gc").attr("callbacks"))
+    add_code_of(callback);
+  const py::module_ weakref = py::module_::import("weakref");
+  for (const char *type : {"WeakValueDictionary", "WeakKeyDictionary", "WeakSet"})
+    for (const py::handle constant :
+         weakref.attr(type).attr("__init__").attr("__code__").attr("co_consts"))
+      add(constant);
+  const py::object handler_of = py::module_::import("_signal").attr("getsignal");
+  for (int number = 1; number < NSIG; ++number)
+    add_code_of(handler_of(number));
   for (const char *name : {"stdout", "stderr"})
-    for (const char *method : {"write", "flush"}) {
-      PyObject *stream = PySys_GetObject(name); // borrowed
-      add(Owned(stream ? PyObject_GetAttrString(stream, method) : nullptr).get());
-    }
+    for (const char *method : {"write", "flush"})
+      if (PyObject *stream = PySys_GetObject(name)) // borrowed
+        add_code_of(py::getattr(stream, method, py::none()));
 }
 
 /// Code that Python itself runs in between: also destructors.
-bool Profile::is_interruption(PyFrameObject *frame) const {
-  PyCodeObject *code = PyFrame_GetCode(frame);
-  auto *object = reinterpret_cast<PyObject *>(code);
-  const auto is_it = [object](const Owned &known) { return known.get() == object; };
-  const bool found = std::any_of(interruptions_.begin(), interruptions_.end(), is_it) ||
-                     std::string_view(utf8(code->co_name)) == "__del__";
-  Py_DECREF(code);
-  return found;
-}
-
-/// Code under way that is not the body's.
-bool Profile::is_aside(PyFrameObject *frame) const {
-  return is_import(frame) || is_interruption(frame);
+bool Profile::is_interruption(const Frame &frame) const {
+  const auto is_it = [&frame](const py::object &known) {
+    return known.ptr() == reinterpret_cast<PyObject *>(frame.code);
+  };
+  return std::any_of(interruptions_.begin(), interruptions_.end(), is_it) ||
+         std::string_view(utf8(frame.code->co_name)) == "__del__";
 }
 
 void Profile::on_instruction(const Frame &frame, int unit) {
@@ -203,58 +156,29 @@ void Profile::on_instruction(const Frame &frame, int unit) {
   recorder_.observe(frame, *instruction, in_call_);
 }
 
-void Profile::on_call(PyFrameObject *frame) {
-  if (aside_ || trace::abandoned())
+void Profile::on_call(const Frame &frame) {
+  if (aside_ || in_call_ || trace::abandoned())
     return;
-  if (in_call_) {
+  const bool ours = origin_of(frame.code) == Origin::tracehost;
+  if (is_import(frame) || is_interruption(frame) || (ours && is_alone(frame)))
+    aside_ = &frame;
+  if (ours || aside_)
     return;
-  }
-  if (is_aside(frame)) {
-    aside_ = frame;
-    return;
-  }
-  if (bool alone = false; is_ours(frame, alone)) {
-    if (alone)
-      aside_ = frame;
-    return;
-  }
   recorder_.enter(frame);
   if (trace::lifted())
     return;
   if (const auto why = why_rejected(frame); !why.empty())
     trace::reject(trace::Rejection::trace, why);
-  check_optimizer(frame);
 }
 
-void Profile::check_c_call(PyFrameObject *frame, PyObject *function) {
+void Profile::check_c_call(const Frame &frame, PyObject *function) {
   if (!PyCFunction_Check(function) || aside_ || in_call_ || trace::lifted() || trace::abandoned())
     return;
-  const std::string_view name = reinterpret_cast<PyCFunctionObject *>(function)->m_ml->ml_name;
-  PyObject *self = PyCFunction_GET_SELF(function);
-  const bool seeds = name == "manual_seed" || name == "seed" || name == "set_state" ||
-                     name == "set_offset" || name == "graphsafe_set_state";
-  if (seeds && self && THPGenerator_Check(self))
-    trace::reject(
-        trace::Rejection::trace,
-        fmt::format("the body sets a random generator's state (Generator.{}) at {}, which is not "
-                    "recorded in a graph. Seed outside of the function.",
-                    name, text(user_line())));
   if (const auto why = why_rejected(function, frame); !why.empty())
     trace::reject(trace::Rejection::trace, why);
-  if (const std::string source = foreign_generator(self); !source.empty())
+  const std::string_view name = reinterpret_cast<PyCFunctionObject *>(function)->m_ml->ml_name;
+  if (const std::string source = foreign_generator(PyCFunction_GET_SELF(function)); !source.empty())
     trace::note_draw(fmt::format("{}.{}", source, name));
-  if (is_process_wide(name))
-    trace::reject(
-        trace::Rejection::trace,
-        fmt::format("the body changes a setting of the whole process ({}) at {}, which is not "
-                    "recorded in a graph. Change it outside of the function.",
-                    name, text(user_line())));
-  if (name == "_swap_tensor_impl")
-    trace::reject(
-        trace::Rejection::trace,
-        fmt::format("the body swaps two tensors (torch.utils.swap_tensors) at {}, which is not "
-                    "recorded in a graph. Do it outside of the function.",
-                    text(user_line())));
   if (name == "_to_dlpack" || name == "_to_dlpack_versioned")
     trace::reject_read(
         fmt::format("the body gives a tensor's memory away ({}) at {}, which a graph can't "

@@ -1,12 +1,13 @@
 #pragma once
 
-#include "base/object.h"
+#include "base/frame.h"
 #include "numbers/instance_check.h"
 #include "observe/observer.h"
 #include "observe/recorder.h"
 #include "trace/frontend.h"
 
 #include <Python.h>
+#include <pybind11/pybind11.h>
 
 #include <vector>
 
@@ -14,9 +15,9 @@ namespace tracehost::python {
 
 /// A C profile function and an Observer for the current thread and one trace. Reports to the
 /// Recorder which code and which instructions run. Raises for unsupported calls
-/// (hooks/unsupported_calls.h, hooks/unsupported_optimizers.h, seeds). The user's profiler, if any,
-/// is called as well. A trace on fake tensors runs kernels in Python (shapes::in_python_kernel()),
-/// which are not observed. Requires: GIL held.
+/// (hooks/unsupported_calls.h). The user's profiler, if any, is called as well. A trace on fake
+/// tensors runs kernels in Python (shapes::in_python_kernel()), which are not observed. Requires:
+/// GIL held.
 class Profile final : public Observer {
 public:
   explicit Profile(Recorder &recorder);
@@ -24,7 +25,7 @@ public:
   Profile(const Profile &) = delete;
   Profile &operator=(const Profile &) = delete;
 
-  /// Recorder::reaches or is_enclosed of the innermost trace of this thread.
+  /// Paths::knows or is_enclosed of the innermost trace of this thread.
   static bool reaches(PyObject *object);
   /// The Recorder of the innermost trace of this thread; null: none.
   static Recorder *recorder();
@@ -44,12 +45,10 @@ public:
 private:
   void on_instruction(const Frame &frame, int unit) override;
   static int on_event(PyObject *self, PyFrameObject *frame, int what, PyObject *arg);
-  void on_call(PyFrameObject *frame);
-  void check_c_call(PyFrameObject *frame, PyObject *function);
+  void on_call(const Frame &frame);
+  void check_c_call(const Frame &frame, PyObject *function);
   void find_interruptions();
-  bool is_interruption(PyFrameObject *frame) const;
-
-  bool is_aside(PyFrameObject *frame) const;
+  bool is_interruption(const Frame &frame) const;
 
   // The Observer has begun before these, and an InstanceCheck runs Python code: it comes after what
   // on_instruction() reads.
@@ -57,14 +56,15 @@ private:
   /// Code under way that is not the body's, borrowed: a module that is being imported fills new
   /// modules only, a destructor, a callback of the collector or what writes for print comes in
   /// between.
-  PyFrameObject *aside_ = nullptr;
+  const Frame *aside_ = nullptr;
   /// True while calls are reported as well. Without them, a callback of the collector looks like
   /// the body.
   bool complete_ = false;
   bool in_call_ = false;
   InstanceCheck instance_check_;
-  Profile *outer_;                   ///< of this thread
-  std::vector<Owned> interruptions_; ///< code objects of those that have no name of their own
+  Profile *outer_; ///< of this thread
+  std::vector<pybind11::object>
+      interruptions_; ///< code objects of those that have no name of their own
   Py_tracefunc previous_;
   PyObject *previous_object_; ///< strong, or null
 };

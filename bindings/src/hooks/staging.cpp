@@ -1,8 +1,7 @@
 #include "hooks/staging.h"
 
-#include "base/errors.h"
 #include "base/user_line.h"
-#include "hooks/block_stores.h"
+#include "guards/trace_history.h"
 #include "hooks/profile.h"
 #include "staging/branches.h"
 #include "staging/loop.h"
@@ -13,9 +12,11 @@
 #include "trace/tracer.h"
 
 #include <pybind11/stl.h>
-#include <torch/csrc/Dtype.h>
 #include <torch/csrc/autograd/python_variable.h>
+#include <torch/csrc/utils/pybind.h>
 
+#include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -26,113 +27,60 @@ namespace {
 namespace py = pybind11;
 using staging::Branches;
 using staging::Loop;
-
-at::Tensor tensor(py::handle object) {
-  if (object.is_none())
-    return {};
-  if (!THPVariable_Check(object.ptr()))
-    throw py::type_error("a tensor was expected, not " +
-                         std::string(Py_TYPE(object.ptr())->tp_name));
-  return THPVariable_Unpack(object.ptr());
-}
-
-std::vector<at::Tensor> tensors(const py::handle &list) {
-  std::vector<at::Tensor> result;
-  for (const py::handle item : list)
-    result.push_back(tensor(item));
-  return result;
-}
-
-py::object wrap(const at::Tensor &t) {
-  return py::reinterpret_steal<py::object>(THPVariable_Wrap(t));
-}
-
-py::list wrap(const std::vector<at::Tensor> &list) {
-  py::list result;
-  for (const at::Tensor &t : list)
-    result.append(wrap(t));
-  return result;
-}
-
-/// Calls `f` for Python: exceptions for unsupported programs and errors of ops become Python's.
-template <class F> auto called(const F &f) -> decltype(f()) {
-  try {
-    return f();
-  } catch (py::error_already_set &) {
-    throw;
-  } catch (...) {
-    set_from_current_exception();
-    throw py::error_already_set();
-  }
-}
+using staging::TensorArray;
 
 using Line = std::pair<std::string, int>; ///< a file's name and a number
+using Tensors = std::vector<at::Tensor>;
+using MaybeTensor = std::optional<at::Tensor>;
 
 Site site(const Line &line) { return {line.first, line.second}; }
 
-class PyBranches {
-public:
-  explicit PyBranches(py::handle condition)
-      : branches_(called([&] { return Branches(tensor(condition)); })) {}
+/// Undefined for None.
+at::Tensor tensor(const MaybeTensor &given) { return given.value_or(at::Tensor()); }
 
-  py::object condition() const {
-    const auto value = branches_.condition();
-    return value ? py::object(py::bool_(*value)) : py::object(py::none());
-  }
-  std::size_t run(int branch, const py::function &body) {
-    return called([&] { return branches_.run(which(branch), [&] { return tensors(body()); }); });
-  }
-  void raise(int branch, const std::string &type, const std::string &message, const Line &line) {
-    called([&] { branches_.raise(which(branch), type, message, site(line)); });
-  }
-  void discard() { branches_.discard(); }
-  bool can_be_checked() const { return branches_.can_be_checked(); }
-  void take(const py::function &check) {
-    called([&] { branches_.take([&] { check(); }); });
-  }
-  py::object join(py::handle then, py::handle otherwise, py::handle actual) {
-    return called(
-        [&] { return wrap(branches_.join(index(then), index(otherwise), tensor(actual))); });
-  }
+Branches::Branch which(int branch) { return branch ? Branches::otherwise : Branches::then; }
 
-private:
-  static Branches::Branch which(int branch) {
-    return branch ? Branches::otherwise : Branches::then;
-  }
-  static std::size_t index(py::handle i) {
-    return i.is_none() ? Branches::kNone : py::cast<std::size_t>(i);
-  }
-
-  Branches branches_;
-};
-
-class PyLoop {
-public:
-  PyLoop(py::handle count, py::handle condition, std::int64_t maximum, const py::list &carried)
-      : loop_(called([&] {
-          return Loop({tensor(count), tensor(condition), maximum}, tensors(carried));
-        })) {}
-
-  void body(const Loop::Varying &varying, const py::function &f) {
-    called([&] {
-      loop_.body(varying, [&](const at::Tensor &index, const std::vector<at::Tensor> &carried) {
-        const auto next = py::cast<py::tuple>(f(wrap(index), wrap(carried)));
-        return Loop::Next{tensor(next[0]), tensors(next[1])};
+void add_branches(py::module_ &module) {
+  py::class_<Branches>(module, "Branches")
+      .def(py::init<const at::Tensor &>())
+      .def_property_readonly("condition", &Branches::condition)
+      .def("run",
+           [](Branches &branches, int branch, const py::function &body) {
+             return branches.run(which(branch), [&] { return py::cast<Tensors>(body()); });
+           })
+      .def("raise_",
+           [](Branches &branches, int branch, const std::string &type, const std::string &message,
+              const Line &line) { branches.raise(which(branch), type, message, site(line)); })
+      .def("discard", &Branches::discard)
+      .def("can_be_checked", &Branches::can_be_checked)
+      .def("take",
+           [](Branches &branches, const py::function &check) { branches.take([&] { check(); }); })
+      .def("join", [](Branches &branches, std::optional<std::size_t> then,
+                      std::optional<std::size_t> otherwise, const MaybeTensor &actual) {
+        return branches.join(then.value_or(Branches::kNone), otherwise.value_or(Branches::kNone),
+                             tensor(actual));
       });
-    });
-  }
-  void discard() { loop_.discard(); }
-  py::list finish() {
-    const std::vector<at::Tensor> results = called([&] {
-      const py::gil_scoped_release release; // the loop runs: other threads may as well
-      return loop_.finish();
-    });
-    return wrap(results);
-  }
+}
 
-private:
-  Loop loop_;
-};
+void add_loop(py::module_ &module) {
+  py::class_<Loop>(module, "Loop")
+      .def(py::init([](const MaybeTensor &count, const MaybeTensor &condition, std::int64_t maximum,
+                       Tensors carried) {
+        const Loop::Bounds bounds{tensor(count), tensor(condition), maximum};
+        return std::make_unique<Loop>(bounds, std::move(carried));
+      }))
+      .def("body",
+           [](Loop &loop, const Loop::Varying &varying, const py::function &body) {
+             loop.body(varying, [&](const at::Tensor &index, const Tensors &carried) {
+               auto [condition, next] =
+                   py::cast<std::pair<MaybeTensor, Tensors>>(body(index, carried));
+               return Loop::Next{tensor(condition), std::move(next)};
+             });
+           })
+      .def("discard", &Loop::discard)
+      // The loop runs: other threads may as well.
+      .def("finish", &Loop::finish, py::call_guard<py::gil_scoped_release>());
+}
 
 /// The frame that has called the Function which this thread traces innermost.
 py::object frame_of_call() {
@@ -140,97 +88,104 @@ py::object frame_of_call() {
   return py::reinterpret_borrow<py::object>(found ? found : Py_None);
 }
 
-using staging::TensorArray;
-
+/// A tensor first: it says to pybind11 that it can be an int.
 TensorArray::Index index_of(py::handle i) {
   if (THPVariable_Check(i.ptr()))
-    return tensor(i);
+    return THPVariable_Unpack(i.ptr());
   return py::cast<std::int64_t>(i);
 }
 
-/// What `tracehost.TensorArray` is while a function is traced.
-class PyTensorArray {
-public:
-  explicit PyTensorArray(py::handle size)
-      : array_(called([&] { return TensorArray(index_of(size)); })) {}
-
-  void append(py::handle value) {
-    called([&] { array_.append(tensor(value)); });
-  }
-  void write(py::handle index, py::handle value) {
-    called([&] { array_.write(index_of(index), tensor(value)); });
-  }
-  void unstack(py::handle rows) {
-    called([&] { array_.unstack(tensor(rows)); });
-  }
-  py::object read(py::handle index) {
-    return called([&] { return wrap(array_.read(index_of(index))); });
-  }
-  py::object stack() {
-    return called([&] { return wrap(array_.stack()); });
-  }
-  py::object size() {
-    const auto size = called([&] { return array_.size(); });
-    const auto *t = std::get_if<at::Tensor>(&size);
-    return t ? wrap(*t) : py::object(py::int_(std::get<std::int64_t>(size)));
-  }
-  /// The sizes of an element, None before one is written; whether they depend on values.
-  py::object sizes() const {
-    const auto &element = array_.element();
-    return element
-               ? py::object(py::make_tuple(py::tuple(py::cast(element->sizes)), element->inexact))
-               : py::object(py::none());
-  }
-
-private:
-  TensorArray array_;
-};
-
-py::object row_count(py::handle t) {
-  return called([&] {
-    const auto count = staging::row_count(tensor(t));
-    return count ? wrap(*count) : py::object(py::none());
-  });
+/// The sizes of an element, None before one is written; whether they depend on values.
+py::object sizes_of(const TensorArray &array) {
+  const auto &element = array.element();
+  return element ? py::object(py::make_tuple(py::tuple(py::cast(element->sizes)), element->inexact))
+                 : py::object(py::none());
 }
 
-py::object select(py::handle t, std::int64_t dimension, py::handle index) {
-  return called([&] { return wrap(staging::select(tensor(t), dimension, tensor(index))); });
+/// What `tracehost.TensorArray` is while a function is traced.
+void add_tensor_array(py::module_ &module) {
+  py::class_<TensorArray>(module, "TensorArray")
+      .def(py::init([](py::handle size) { return std::make_unique<TensorArray>(index_of(size)); }))
+      .def("append", &TensorArray::append)
+      .def("write", [](TensorArray &array, py::handle index,
+                       const at::Tensor &value) { array.write(index_of(index), value); })
+      .def("unstack", &TensorArray::unstack)
+      .def("read", [](TensorArray &array, py::handle index) { return array.read(index_of(index)); })
+      .def("stack", &TensorArray::stack)
+      .def("size", &TensorArray::size)
+      .def_property_readonly("sizes", &sizes_of);
+}
+
+/// A store in a staged block, as Python sees it: `path`, `where`, and of a slot `before` and `now`.
+struct PyBlockStore {
+  BlockStore store;
+  py::object absent; ///< stands for nothing
+
+  py::object value(const Owned &held) const {
+    return held ? py::reinterpret_borrow<py::object>(held.get()) : absent;
+  }
+  py::tuple key() const { return py::make_tuple(store.container, store.slot); }
+  void set(py::handle value) const {
+    if (Recorder *recorder = Profile::recorder())
+      recorder->stores().store(store, value.ptr());
+  }
+};
+
+std::vector<PyBlockStore> in_block(std::size_t begin, const py::object &absent) {
+  std::vector<PyBlockStore> result;
+  if (Recorder *recorder = Profile::recorder())
+    for (BlockStore &store : recorder->stores().in_block(begin))
+      result.push_back({std::move(store), absent});
+  return result;
+}
+
+/// What staged blocks store in code that they call.
+void add_block_stores(py::module_ &module) {
+  py::class_<PyBlockStore>(module, "BlockStore")
+      .def_property_readonly("key", &PyBlockStore::key)
+      .def_property_readonly("is_slot", [](const PyBlockStore &s) { return s.store.slot >= 0; })
+      .def_property_readonly("path", [](const PyBlockStore &s) { return s.store.path; })
+      .def_property_readonly("where", [](const PyBlockStore &s) { return text(s.store.where); })
+      .def_property_readonly("before",
+                             [](const PyBlockStore &s) { return s.value(s.store.before); })
+      .def_property_readonly("now", [](const PyBlockStore &s) { return s.value(s.store.now); })
+      .def("set", &PyBlockStore::set);
+  module.def("begin_block", [] {
+    Recorder *recorder = Profile::recorder();
+    return recorder ? recorder->stores().begin_block() : 0;
+  });
+  module.def("in_block", &in_block);
+  // What an earlier trace of this Function has noted about ifs, by their line.
+  module.def("note_storing", [](std::string where) {
+    Recorder *recorder = Profile::recorder();
+    if (TraceHistory *history = recorder ? recorder->history() : nullptr)
+      history->note_branch(std::move(where));
+  });
+  module.def("is_storing", [](const std::string &where) {
+    Recorder *recorder = Profile::recorder();
+    const TraceHistory *history = recorder ? recorder->history() : nullptr;
+    return history && history->has_branch(where);
+  });
+  module.def("end_block", [](std::size_t begin, bool put_back) {
+    if (Recorder *recorder = Profile::recorder())
+      recorder->stores().end_block(begin, put_back);
+  });
 }
 
 } // namespace
 
 void add_staging(py::module_ &module) {
-  py::class_<PyBranches>(module, "Branches")
-      .def(py::init<py::handle>())
-      .def_property_readonly("condition", &PyBranches::condition)
-      .def("run", &PyBranches::run)
-      .def("raise_", &PyBranches::raise)
-      .def("discard", &PyBranches::discard)
-      .def("can_be_checked", &PyBranches::can_be_checked)
-      .def("take", &PyBranches::take)
-      .def("join", &PyBranches::join);
-  py::class_<PyLoop>(module, "Loop")
-      .def(py::init<py::handle, py::handle, std::int64_t, const py::list &>())
-      .def("body", &PyLoop::body)
-      .def("discard", &PyLoop::discard)
-      .def("finish", &PyLoop::finish);
-  py::class_<PyTensorArray>(module, "TensorArray")
-      .def(py::init<py::handle>())
-      .def("append", &PyTensorArray::append)
-      .def("write", &PyTensorArray::write)
-      .def("unstack", &PyTensorArray::unstack)
-      .def("read", &PyTensorArray::read)
-      .def("stack", &PyTensorArray::stack)
-      .def("size", &PyTensorArray::size)
-      .def_property_readonly("sizes", &PyTensorArray::sizes);
-  module.def("select", &select);
-  module.def("row_count", &row_count);
+  add_branches(module);
+  add_loop(module);
+  add_tensor_array(module);
+  module.def("select", &staging::select);
+  module.def("row_count", &staging::row_count);
   module.def("raise_error",
              [](const std::string &type, const std::string &message, const Line &line) {
-               called([&] { staging::raise_error(type, message, site(line)); });
+               staging::raise_error(type, message, site(line));
              });
   module.def("outer_frame", &frame_of_call);
-  module.def("sizes_now", [](py::handle t) { return tensor(t).sizes().vec(); });
+  module.def("sizes_now", [](const at::Tensor &t) { return t.sizes().vec(); });
   module.def("recording", &trace::recording);
   module.def("has_unknown_sizes", [] { return trace::recording() && trace::has_unknown_sizes(); });
   module.def("abandoned", &trace::abandoned);
@@ -238,17 +193,16 @@ void add_staging(py::module_ &module) {
   module.def("traces_reads", [] { return trace::active() && trace::traces_reads(); });
   module.def("serves_once", [](std::string what) {
     if (Recorder *recorder = Profile::recorder())
-      recorder->serves_once(std::move(what));
+      recorder->paths().serves_once(std::move(what));
   });
   add_block_stores(module);
   module.def("may_check", [] { return trace::recording() && trace::may_check(); });
   module.def("reaches", [](py::handle object) { return Profile::reaches(object.ptr()); });
   module.def("without_data", [] { return trace::active() && trace::without_data(); });
   module.def("has_dynamic_sizes", [] { return trace::active() && trace::has_dynamic_sizes(); });
-  module.def("note_raised", [](const std::string &message) { trace::note_raised(message); });
-  module.def("reject_staging", [](const std::string &message) {
-    called([&] { trace::reject(trace::Rejection::staging, message); });
-  });
+  module.def("note_raised", py::overload_cast<const std::string &>(&trace::note_raised));
+  module.def("reject_staging",
+             [](const std::string &message) { trace::reject(trace::Rejection::staging, message); });
 }
 
 } // namespace tracehost::python

@@ -1,8 +1,6 @@
 #include "hooks/tensor_patches.h"
 
-#include "base/autograph.h"
-#include "base/errors.h"
-#include "base/library_questions.h"
+#include "base/object.h"
 #include "base/user_line.h"
 #include "hooks/forwarding.h"
 #include "hooks/hidden_tracing.h"
@@ -39,13 +37,6 @@ using Args = PyObject *const *;
 
 std::string line() { return text(user_line()); }
 
-PyObject *original_property(PyObject *original, PyObject *tensor, PyObject *value) {
-  if (!value)
-    return Py_TYPE(original)->tp_descr_get(original, tensor,
-                                           reinterpret_cast<PyObject *>(Py_TYPE(tensor)));
-  return Py_TYPE(original)->tp_descr_set(original, tensor, value) ? nullptr : Py_NewRef(Py_None);
-}
-
 PyObject *plain_method(PyObject *original, const char *, Args args, std::size_t nargsf,
                        PyObject *kwnames) {
   const trace::Paused paused;
@@ -76,14 +67,8 @@ bool has_read_sizes(const at::Tensor &t, const char *name) {
 }
 
 PyObject *read_shape(const at::Tensor &t) {
-  py::tuple sizes(static_cast<std::size_t>(t.dim()));
-  for (std::int64_t d = 0; d < t.dim(); ++d)
-    sizes[static_cast<std::size_t>(d)] =
-        py::reinterpret_steal<py::object>(make_traced_number(trace::read_size(t, d)));
-  PyObject *result = PyObject_CallOneArg(reinterpret_cast<PyObject *>(&THPSizeType), sizes.ptr());
-  if (!result)
-    rethrow();
-  return result;
+  return make_size(t.dim(),
+                   [&](std::int64_t d) { return make_traced_number(trace::read_size(t, d)); });
 }
 
 PyObject *size_method(PyObject *original, const char *name, Args args, std::size_t nargsf,

@@ -1,12 +1,16 @@
 #include "hooks/unsupported_calls.h"
 
-#include "base/known.h"
 #include "base/object.h"
 #include "base/origin.h"
 #include "base/user_line.h"
 
+#include <torch/csrc/Generator.h>
+
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <iterator>
+#include <string>
 #include <string_view>
 
 namespace tracehost::python {
@@ -43,6 +47,18 @@ constexpr std::string_view kShards =
     "the body calls a module of FSDP at {}, whose parameters are gathered by hooks that are not "
     "recorded in a graph. Make the function of the module's forward, before it is sharded "
     "(net.forward = tracehost.function(net.forward)), and leave backward() outside.";
+constexpr std::string_view kLbfgs =
+    "the body runs torch.optim.LBFGS at {}, which chooses its next step by numbers that it "
+    "computes. Call its step() outside of the function, with a function that computes the loss.";
+constexpr std::string_view kSeed =
+    "the body sets a random generator's state (Generator.{1}) at {0}, which is not recorded in a "
+    "graph. Seed outside of the function.";
+constexpr std::string_view kSetting =
+    "the body changes a setting of the whole process ({1}) at {0}, which is not recorded in a "
+    "graph. Change it outside of the function.";
+constexpr std::string_view kSwap =
+    "the body swaps two tensors (torch.utils.swap_tensors) at {}, which is not recorded in a "
+    "graph. Do it outside of the function.";
 constexpr std::string_view kProcesses =
     "the body calls torch.distributed.{} at {}, which is not recorded in a graph. {}";
 
@@ -51,10 +67,30 @@ struct Rejected {
   std::string_view why;
 };
 constexpr Rejected kRejected[] = {
-    {"_enter_dual_level", kForward},         {"_push_on_torch_dispatch_stack", kMode},
-    {"_vmap_increment_nesting", kTransform}, {"_grad_increment_nesting", kTransform},
-    {"_jvp_increment_nesting", kTransform},  {"_func_increment_nesting", kTransform},
+    {"_enter_dual_level", kForward},
+    {"_push_on_torch_dispatch_stack", kMode},
+    {"_vmap_increment_nesting", kTransform},
+    {"_grad_increment_nesting", kTransform},
+    {"_jvp_increment_nesting", kTransform},
+    {"_func_increment_nesting", kTransform},
+    {"_swap_tensor_impl", kSwap},
 };
+
+/// Functions of torch._C that change how ops of all threads work, by the start of their names.
+constexpr std::string_view kSettings[] = {"_set_default_dtype", "_set_default_tensor_type",
+                                          "_set_deterministic", "_set_cudnn",
+                                          "_set_cublas",        "_set_sdp",
+                                          "_set_math_sdp",      "_set_mkldnn",
+                                          "_set_onednn",        "_set_nnpack",
+                                          "_set_float32",       "_set_fp32",
+                                          "_set_blas",          "_set_linalg",
+                                          "_set_qengine",       "set_num_threads",
+                                          "set_num_interop",    "set_flush_denormal",
+                                          "_set_conj",          "_set_mkl"};
+
+/// Methods of torch.Generator.
+constexpr std::string_view kSeeds[] = {"manual_seed", "seed", "set_state", "set_offset",
+                                       "graphsafe_set_state"};
 
 struct OfProcesses {
   std::string_view functions; ///< of torch.distributed, with a space between
@@ -87,30 +123,29 @@ std::string why_alone(std::string_view name) {
 
 /// Whether `self` of the method that `frame` runs is of a class of torch's: checkpointing and
 /// save_on_cpu change where saved tensors are, not what they are.
-bool is_torchs_own(PyFrameObject *frame) {
-  const KeepError keep;
-  const Owned locals(PyObject_GetAttrString(reinterpret_cast<PyObject *>(frame), "f_locals"));
-  const Owned self(locals ? PyMapping_GetItemString(locals.get(), "self") : nullptr);
-  const bool own = self && is_library(origin_of_type(Py_TYPE(self.get()))) &&
-                   std::string_view(Py_TYPE(self.get())->tp_name) != "saved_tensors_hooks";
-  PyErr_Clear();
-  return own;
+bool is_torchs_own(const Frame &frame) {
+  PyObject *self = local_named(frame, "self");
+  return self && is_library(origin_of_type(Py_TYPE(self))) &&
+         std::string_view(Py_TYPE(self)->tp_name) != "saved_tensors_hooks";
 }
 
 /// A node of autograd's graph, what `Tensor.grad_fn` is.
 bool is_grad_fn(PyObject *object) {
   const std::string_view name = Py_TYPE(object)->tp_name;
-  return name.ends_with("Backward") || name.find("Backward") != name.npos ||
-         name.ends_with("AccumulateGrad");
+  return name.find("Backward") != name.npos || name.ends_with("AccumulateGrad");
 }
 
-std::string said(std::string_view why) { return fmt::format(fmt::runtime(why), text(user_line())); }
+std::string said(std::string_view why, std::string_view name = {}) {
+  return fmt::format(fmt::runtime(why), text(user_line()), name);
+}
 
 } // namespace
 
-std::string why_rejected(PyObject *function, PyFrameObject *frame) {
+std::string why_rejected(PyObject *function, const Frame &frame) {
   const std::string_view name = reinterpret_cast<PyCFunctionObject *>(function)->m_ml->ml_name;
   PyObject *self = PyCFunction_GET_SELF(function);
+  if (std::ranges::find(kSeeds, name) != std::end(kSeeds) && self && THPGenerator_Check(self))
+    return said(kSeed, name);
   if (name == "_push_saved_tensors_default_hooks")
     return is_torchs_own(frame) ? std::string() : said(kSaved);
   if ((name == "register_hook" || name == "register_prehook") && self && is_grad_fn(self))
@@ -118,28 +153,28 @@ std::string why_rejected(PyObject *function, PyFrameObject *frame) {
   for (const Rejected &rejected : kRejected)
     if (name == rejected.name)
       return said(rejected.why);
-  return {};
+  const auto begins_name = [name](std::string_view start) { return name.starts_with(start); };
+  return std::ranges::any_of(kSettings, begins_name) ? said(kSetting, name) : std::string();
 }
 
-std::string why_rejected(PyFrameObject *frame) {
-  PyCodeObject *code = PyFrame_GetCode(frame);
-  const bool torchs = origin_of(code) == Origin::torch;
-  const std::string_view name = torchs ? utf8(code->co_qualname) : "";
-  std::string why;
+std::string why_rejected(const Frame &frame) {
+  if (origin_of(frame.code) != Origin::torch)
+    return {};
+  const std::string_view name = utf8(frame.code->co_qualname);
+  const std::string_view file = utf8(frame.code->co_filename);
   if (name == "set_default_device")
-    why = said(kDefaultDevice);
-  else if (name == "BackwardHook.setup_input_hook" || name == "BackwardHook.setup_output_hook")
-    why = said(kHook);
-  else if (name.ends_with(".compile_wrapper"))
-    why = said(kCompiled);
-  else if (name == "DistributedDataParallel.forward")
-    why = said(kReplicas);
-  else if (name == "FSDPState._pre_forward" || name == "FullyShardedDataParallel.forward")
-    why = said(kShards);
-  else if (torchs && std::string_view(utf8(code->co_filename)).ends_with("/distributed_c10d.py"))
-    why = why_alone(name);
-  Py_DECREF(code);
-  return why;
+    return said(kDefaultDevice);
+  if (name == "BackwardHook.setup_input_hook" || name == "BackwardHook.setup_output_hook")
+    return said(kHook);
+  if (name.ends_with(".compile_wrapper"))
+    return said(kCompiled);
+  if (name == "DistributedDataParallel.forward")
+    return said(kReplicas);
+  if (name == "FSDPState._pre_forward" || name == "FullyShardedDataParallel.forward")
+    return said(kShards);
+  if (file.ends_with("/torch/optim/lbfgs.py"))
+    return said(kLbfgs);
+  return file.ends_with("/distributed_c10d.py") ? why_alone(name) : std::string();
 }
 
 } // namespace tracehost::python

@@ -1,13 +1,14 @@
 #include "numbers/numbers_left.h"
 
-#include "base/lazy.h"
 #include "numbers/traced_number.h"
-#include "shapes/fake_tensor.h"
 #include "trace/tracer.h"
 
+#include <pybind11/pybind11.h>
 #include <torch/csrc/autograd/python_variable.h>
 
 namespace tracehost::python {
+
+namespace py = pybind11;
 
 constinit thread_local NumbersLeft *NumbersLeft::innermost = nullptr;
 
@@ -18,14 +19,6 @@ namespace {
 bool is_referred_to(const Owned &number) {
   const bool by_libtorch = THPVariable_Unpack(number.get()).use_count() > 1;
   return Py_REFCNT(number.get()) > (by_libtorch ? 2 : 1);
-}
-
-PyObject *replacer() {
-  static constinit Lazy<PyObject *> made;
-  return made([] {
-    const Owned module(PyImport_ImportModule("tracehost._traced.numbers_left"));
-    return module ? PyObject_GetAttrString(module.get(), "replace") : nullptr;
-  });
 }
 
 } // namespace
@@ -42,19 +35,21 @@ void NumbersLeft::made(PyObject *number) {
 void NumbersLeft::replace() {
   const KeepError keep;
   const trace::PausedWithData paused;
-  const Owned numbers(PyList_New(0)), values(PyList_New(0));
-  for (const Owned &reference : std::exchange(made_, {})) {
-    const Owned number(PyObject_CallNoArgs(reference.get()));
-    if (!number || number.get() == Py_None || !is_referred_to(number) ||
-        shapes::is_fake_tensor(THPVariable_Unpack(number.get())))
-      continue;
-    const Owned value(number_of(THPVariable_Unpack(number.get())));
-    if (!numbers || !values || !value || PyList_Append(numbers.get(), number.get()) ||
-        PyList_Append(values.get(), value.get()))
-      break;
+  try {
+    py::list numbers, values;
+    for (const Owned &reference : std::exchange(made_, {})) {
+      const Owned number(PyObject_CallNoArgs(reference.get()));
+      if (!number || number.get() == Py_None || !is_referred_to(number) ||
+          is_fake_tensor(number.get()))
+        continue;
+      const Owned value(number_of(THPVariable_Unpack(number.get())));
+      numbers.append(py::handle(number.get()));
+      values.append(py::handle(value.get()));
+    }
+    if (!numbers.empty())
+      py::module_::import("tracehost._traced.numbers_left").attr("replace")(numbers, values);
+  } catch (const py::error_already_set &) { // they stay what they are
   }
-  if (numbers && values && PyList_GET_SIZE(numbers.get()) > 0 && replacer())
-    Owned(PyObject_CallFunctionObjArgs(replacer(), numbers.get(), values.get(), nullptr));
   PyErr_Clear();
 }
 

@@ -1,9 +1,7 @@
 #include "numbers/traced_number.h"
 
-#include "base/errors.h"
 #include "base/object.h"
 #include "numbers/numbers_left.h"
-#include "program/ops.h"
 #include "trace/block.h"
 #include "trace/call.h"
 #include "trace/lifted.h"
@@ -11,10 +9,9 @@
 #include "trace/numbers.h"
 #include "trace/tracer.h"
 
-#include <torch/csrc/Size.h>
 #include <torch/csrc/autograd/python_variable.h>
+#include <torch/csrc/utils/pybind.h>
 
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -23,71 +20,24 @@ namespace {
 
 namespace py = pybind11;
 
-const at::Tensor &unpack(py::handle object) {
-  if (!THPVariable_Check(object.ptr()))
-    throw py::type_error("a tensor is expected");
-  return THPVariable_Unpack(object.ptr());
-}
+/// For pybind11.
+py::object wrap(PyObject *stolen) { return py::reinterpret_steal<py::object>(stolen); }
 
-bool is_live_size(py::handle number) {
-  return trace::recording() && trace::is_traced_size(unpack(number));
+bool is_read(const at::Tensor &number) {
+  return trace::recording() && trace::is_traced_number(number);
 }
-
-bool is_live(py::handle number) {
-  return trace::recording() &&
-         (trace::is_traced_number(unpack(number)) || trace::is_traced_size(unpack(number)));
+bool is_live_size(const at::Tensor &number) {
+  return trace::recording() && trace::is_traced_size(number);
 }
-
 /// A number that is used must not be of a block that is closed.
 void check_left(const at::Tensor &number) {
   if (trace::recording() && !trace::is_traced_number(number) && !trace::is_traced_size(number))
     trace::check_not_of_block(number);
 }
 
-/// The value of a traced number, an exact bool or float, or an int in the range of int64; nullopt
-/// for all else.
-std::optional<c10::IValue> operand(py::handle value) {
-  PyObject *object = value.ptr();
-  if (is_traced_number(object) && is_live(value))
-    return c10::IValue(unpack(value));
-  if (is_traced_number(object))
-    return operand(py::reinterpret_steal<py::object>(number_of(unpack(value))));
-  if (PyBool_Check(object))
-    return c10::IValue(object == Py_True);
-  if (PyFloat_CheckExact(object))
-    return c10::IValue(PyFloat_AS_DOUBLE(object));
-  int overflow = 0;
-  if (!PyLong_CheckExact(object))
-    return std::nullopt;
-  const long long number = PyLong_AsLongLongAndOverflow(object, &overflow);
-  return overflow ? std::nullopt : std::optional(c10::IValue(static_cast<std::int64_t>(number)));
-}
-
-/// What the op gives for numbers of which one is traced; NotImplemented where the graph can't have
-/// it: an operand or the result is neither bool, int of 64 bits nor float.
-py::object compute(const std::string &name, const py::args &arguments) {
-  const NumberOp *op = find_number_op(name);
-  if (!op)
-    throw py::value_error("no such op of numbers: " + name);
-  std::vector<c10::IValue> operands;
-  for (const py::handle argument : arguments) {
-    auto value = operand(argument);
-    if (!value)
-      return py::reinterpret_borrow<py::object>(Py_NotImplemented);
-    operands.push_back(std::move(*value));
-  }
-  try {
-    return py::reinterpret_steal<py::object>(
-        make_traced_number(trace::compute_number(*op, operands)));
-  } catch (const LeavesNumbers &) {
-    return py::reinterpret_borrow<py::object>(Py_NotImplemented);
-  } catch (const Raised &) {
-    set_from_current_exception();
-    throw py::error_already_set();
-  }
-}
-
 } // namespace
+
+bool is_live(const at::Tensor &number) { return is_read(number) || is_live_size(number); }
 
 bool is_number(PyObject *tensor) {
   if (is_traced_number(tensor))
@@ -99,20 +49,14 @@ bool is_number(PyObject *tensor) {
   return mark && PyDict_Contains(*attributes, mark.get()) == 1;
 }
 
-PyObject *number_of(const at::Tensor &t) {
-  const at::Scalar number = t.item();
-  return number.isBoolean()         ? PyBool_FromLong(number.toBool())
-         : number.isIntegral(false) ? PyLong_FromLongLong(number.toLong())
-                                    : PyFloat_FromDouble(number.toDouble());
-}
+PyObject *number_of(const at::Tensor &t) { return python_number(t.item()); }
 
 PyObject *make_traced_number(const at::Tensor &size) {
   py::object result;
   {
     const trace::PausedWithData paused;
-    const auto plain = py::reinterpret_steal<py::object>(THPVariable_Wrap(size));
     const py::handle type(reinterpret_cast<PyObject *>(traced_number_class()));
-    result = type.attr("_make_subclass")(type, plain);
+    result = type.attr("_make_subclass")(type, size);
   }
   const at::Tensor &made = THPVariable_Unpack(result.ptr());
   if (size.unsafeGetTensorImpl()->is_wrapped_number())
@@ -133,19 +77,12 @@ PyObject *traced_shape_of(const at::Tensor &tensor) {
   if (!trace::has_dynamic_sizes())
     return nullptr;
   bool any = false;
-  py::tuple sizes(static_cast<std::size_t>(tensor.dim()));
-  for (std::int64_t d = 0; d < tensor.dim(); ++d) {
+  Owned shape(make_size(tensor.dim(), [&](std::int64_t d) {
     PyObject *size = traced_size_of(tensor, d);
     any |= size != nullptr;
-    sizes[static_cast<std::size_t>(d)] =
-        py::reinterpret_steal<py::object>(size ? size : PyLong_FromLongLong(tensor.size(d)));
-  }
-  if (!any)
-    return nullptr;
-  PyObject *result = PyObject_CallOneArg(reinterpret_cast<PyObject *>(&THPSizeType), sizes.ptr());
-  if (!result)
-    rethrow();
-  return result;
+    return size ? size : PyLong_FromLongLong(tensor.size(d));
+  }));
+  return any ? shape.release() : nullptr;
 }
 
 PyObject *python_number(const c10::IValue &value) {
@@ -189,24 +126,15 @@ static PyObject *needed(const at::Tensor &number, const std::string &how) {
 }
 
 PyObject *specialize_sizes(PyObject *object, const std::string &why) {
-  auto held = py::reinterpret_steal<py::object>(object);
-  const auto number = [&](PyObject *size) {
-    return py::int_(number_of(THPVariable_Unpack(size), why));
+  Owned held(object);
+  const auto plain = [&](PyObject *size) {
+    return is_traced_number(size) ? PyLong_FromLongLong(number_of(THPVariable_Unpack(size), why))
+                                  : Py_NewRef(size);
   };
-  if (is_traced_number(object))
-    return number(object).release().ptr();
   if (Py_TYPE(object) != &THPSizeType)
-    return held.release().ptr();
-  py::tuple sizes(static_cast<std::size_t>(PyTuple_GET_SIZE(object)));
-  for (std::size_t d = 0; d < sizes.size(); ++d) {
-    PyObject *size = PyTuple_GET_ITEM(object, d);
-    sizes[d] = is_traced_number(size) ? py::object(number(size))
-                                      : py::reinterpret_borrow<py::object>(size);
-  }
-  PyObject *result = PyObject_CallOneArg(reinterpret_cast<PyObject *>(&THPSizeType), sizes.ptr());
-  if (!result)
-    rethrow();
-  return result;
+    return plain(object);
+  return make_size(PyTuple_GET_SIZE(object),
+                   [&](Py_ssize_t d) { return plain(PyTuple_GET_ITEM(object, d)); });
 }
 
 PyObject *read_number(const at::Tensor &t) { return make_traced_number(trace::read_number(t)); }
@@ -215,7 +143,7 @@ PyObject *read_number(const at::Tensor &t) { return make_traced_number(trace::re
 /// hold.
 static py::object lists_of(c10::IntArrayRef sizes, std::size_t depth, const at::Tensor *&elements) {
   if (depth == sizes.size())
-    return py::reinterpret_steal<py::object>(read_number(*elements++));
+    return wrap(read_number(*elements++));
   py::list made;
   for (std::int64_t i = 0; i < sizes[depth]; ++i)
     made.append(lists_of(sizes, depth + 1, elements));
@@ -249,71 +177,60 @@ void add_traced_number(py::module_ &m) {
   // Whether the graph can check a condition before its effects: it follows from slots alone.
   m.def("can_be_checked", [](py::handle number) {
     return is_traced_number(number.ptr()) && trace::recording() && trace::traces_reads() &&
-           trace::can_be_checked(unpack(number));
+           trace::can_be_checked(THPVariable_Unpack(number.ptr()));
   });
   // Whether a number still stands for a value of the graph being traced.
-  m.def("_settle_kind", [](py::handle number) {
+  m.def("_settle_kind", [](const at::Tensor &number) {
     if (trace::recording())
-      trace::settle_kind(unpack(number));
+      trace::settle_kind(number);
   });
-  m.def("_number_is_live", [](py::handle number) { return is_live(number); });
-  m.def("_number_is_size", [](py::handle number) { return is_live_size(number); });
-  m.def("_number_is_read", [](py::handle number) {
-    return trace::recording() && trace::is_traced_number(unpack(number));
-  });
-  m.def("_number_tensor", [](py::handle number) {
-    return py::reinterpret_steal<py::object>(
-        THPVariable_Wrap(trace::tensor_of_number(unpack(number))));
-  });
-  m.def("_read_number",
-        [](py::handle t) { return py::reinterpret_steal<py::object>(read_number(unpack(t))); });
+  m.def("_number_is_live", &is_live);
+  m.def("_number_is_size", &is_live_size);
+  m.def("_number_is_read", &is_read);
+  m.def("_number_tensor", &trace::tensor_of_number);
+  m.def("_read_number", [](const at::Tensor &t) { return wrap(read_number(t)); });
   m.def("_can_be_read",
-        [](py::handle t) { return can_be_read(unpack(t)) && trace::traces_reads(); });
-  m.def("_number_op", &compute);
-  m.def("_number_needed", [](py::handle number, const std::string &how) {
-    return py::reinterpret_steal<py::object>(needed(unpack(number), how));
-  });
-  m.def("_as_size", [](py::object tensor) {
-    return is_live_size(tensor)
-               ? py::reinterpret_steal<py::object>(make_traced_number(unpack(tensor)))
-               : tensor;
+        [](const at::Tensor &t) { return can_be_read(t) && trace::traces_reads(); });
+  m.def("_number_needed",
+        [](const at::Tensor &number, const std::string &how) { return wrap(needed(number, how)); });
+  m.def("_as_size", [](const py::object &object) {
+    const auto size = py::cast<at::Tensor>(object);
+    return is_live_size(size) ? wrap(make_traced_number(size)) : object;
   });
   m.def("_specialize_size",
-        [](py::handle size, const std::string &why) { return number_of(unpack(size), why); });
+        [](const at::Tensor &size, const std::string &why) { return number_of(size, why); });
   // The value, on its way to an op as a constant.
-  m.def("_number_given", [](py::handle number) {
-    check_left(unpack(number));
-    const c10::IValue value = trace::give_number(unpack(number));
-    return py::reinterpret_steal<py::object>(python_number(value));
+  m.def("_number_given", [](const at::Tensor &number) {
+    check_left(number);
+    return wrap(python_number(trace::give_number(number)));
   });
-  m.def("_number_float", [](py::handle number) {
-    if (trace::recording() && trace::is_traced_number(unpack(number)))
-      return py::float_(trace::real_of_number(unpack(number)));
-    return py::float_(py::reinterpret_steal<py::object>(needed(unpack(number), "float()")));
+  m.def("_number_float", [](const at::Tensor &number) {
+    return is_read(number) ? py::float_(trace::real_of_number(number))
+                           : py::float_(wrap(needed(number, "float()")));
   });
-  m.def("_number_has_no_text", [](py::handle number) {
+  m.def("_number_has_no_text", [](const at::Tensor &number) {
     const bool in_block = trace::active() && trace::in_block() && trace::without_data();
-    return in_block || !trace::value_of_number(unpack(number));
+    return in_block || !trace::value_of_number(number);
   });
   // Where it has no text: of a mark in what a block raises.
-  m.def("_number_text", [](py::handle number, const std::string &spec, const std::string &kind) {
-    return is_live(number) ? trace::mark_of_text(unpack(number), spec, kind)
-                           : "<traced " + kind + ">";
+  m.def("_number_text", [](const at::Tensor &number, const std::string &spec,
+                           const std::string &kind) {
+    return is_live(number) ? trace::mark_of_text(number, spec, kind) : "<traced " + kind + ">";
   });
-  m.def("_number_index", [](py::handle number) {
-    if (trace::recording() && trace::is_traced_number(unpack(number)))
-      return trace::index_of_number(unpack(number));
-    check_left(unpack(number));
+  m.def("_number_index", [](const at::Tensor &number) {
+    if (is_read(number))
+      return trace::index_of_number(number);
+    check_left(number);
     // torch.tensor() reads with the tracer switched off.
-    if (trace::active() && !trace::abandoned() && !trace::is_traced_size(unpack(number)))
-      trace::need_number(unpack(number), "by C code");
-    return trace::index_of_size(unpack(number));
+    if (trace::active() && !trace::abandoned() && !trace::is_traced_size(number))
+      trace::need_number(number, "by C code");
+    return trace::index_of_size(number);
   });
-  m.def("_number_value", [](py::handle number) {
+  m.def("_number_value", [](const at::Tensor &number) {
     if (trace::lifted() && is_live_size(number))
-      return py::object(py::int_(trace::specialize_size(unpack(number), "a size in init_scope")));
+      return py::object(py::int_(trace::specialize_size(number, "a size in init_scope")));
     const trace::PausedWithData paused;
-    return py::reinterpret_steal<py::object>(number_of(unpack(number)));
+    return wrap(number_of(number));
   });
 }
 

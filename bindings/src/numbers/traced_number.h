@@ -6,7 +6,9 @@
 #include <ATen/core/ivalue.h>
 #include <Python.h>
 #include <pybind11/pybind11.h>
+#include <torch/csrc/Size.h>
 
+#include <cstdint>
 #include <string>
 
 /// Numbers that may differ at a later call, as a traced body sees them: those it reads from tensors
@@ -33,6 +35,8 @@ bool can_be_listed(const at::Tensor &t);
 /// Whether a tensor is a Python number to the user: a traced number, or one that a staged block
 /// made a tensor.
 bool is_number(PyObject *tensor);
+/// Whether a traced number or size stands for a value of the graph that this thread records.
+bool is_live(const at::Tensor &number);
 /// The bool, int or float of a tensor of one element: a new reference.
 PyObject *number_of(const at::Tensor &t);
 
@@ -44,6 +48,15 @@ PyObject *value_of(PyObject *number);
 
 /// What holds only numbers, where `object` (stolen) is a traced size or a torch.Size with some.
 PyObject *specialize_sizes(PyObject *object, const std::string &why);
+
+/// A torch.Size of what `of` gives for each dimension, a new reference. Throws where Python raises.
+template <class Of> PyObject *make_size(std::int64_t dimensions, const Of &of) {
+  pybind11::tuple sizes(static_cast<std::size_t>(dimensions));
+  for (std::int64_t d = 0; d < dimensions; ++d)
+    sizes[static_cast<std::size_t>(d)] = pybind11::reinterpret_steal<pybind11::object>(of(d));
+  const pybind11::handle type(reinterpret_cast<PyObject *>(&THPSizeType));
+  return type(sizes).release().ptr();
+}
 
 /// `tensor.size(dimension)`, `tensor.shape` as the body gets them; null where nothing is traced.
 PyObject *traced_size_of(const at::Tensor &tensor, std::int64_t dimension);

@@ -4,17 +4,10 @@
 
 #include <pybind11/pybind11.h>
 
-#include <vector>
-
 namespace tracehost::python {
 namespace {
 
 Births *active = nullptr; // under the GIL
-
-std::vector<PyTypeObject *> &noted_types() {
-  static constinit std::vector<PyTypeObject *> types;
-  return types;
-}
 
 } // namespace
 
@@ -55,12 +48,7 @@ Births::~Births() {
   *link = next_;
 }
 
-bool Births::notes(PyTypeObject *type) {
-  for (PyTypeObject *t : noted_types())
-    if (t == type)
-      return true;
-  return false;
-}
+bool Births::notes(PyTypeObject *type) { return type->tp_alloc == note_birth; }
 
 void Births::install() {
   namespace py = pybind11;
@@ -72,7 +60,6 @@ void Births::install() {
       throw std::runtime_error("tracehost: another library has replaced the allocation of " +
                                std::string(t->tp_name) + "; import tracehost before it");
     t->tp_alloc = note_birth;
-    noted_types().push_back(t);
   }
 }
 

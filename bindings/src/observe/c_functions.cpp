@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <ranges>
 #include <unordered_map>
 #include <utility>
 
@@ -123,12 +124,8 @@ struct Table {
   void add(const Row &row) {
     if (row.names.empty())
       others = row.effect;
-    std::string_view rest = row.names;
-    while (!rest.empty()) {
-      const auto end = std::min(rest.find(' '), rest.size());
-      names.emplace(rest.substr(0, end), row.effect);
-      rest.remove_prefix(std::min(end + 1, rest.size()));
-    }
+    for (const auto name : std::views::split(row.names, ' '))
+      names.emplace(std::string_view(name.begin(), name.end()), row.effect);
   }
   Effect find(std::string_view name) const {
     const auto found = names.find(name);
@@ -153,28 +150,28 @@ const std::unordered_map<std::string_view, Table> &modules() {
   });
 }
 
-constexpr std::pair<std::string_view, Effect> kSwitches[] = {
-    {"unknown", Effect::unknown},
-    {"length", Effect::length},
-    {"elements", Effect::elements},
-    {"contents", Effect::contents},
-    {"attribute", Effect::attribute},
-    {"attributes", Effect::attributes},
-    {"item", Effect::item},
-    {"pieces", Effect::pieces},
-    {"globals", Effect::globals},
-    {"instance_of", Effect::instance_of},
-    {"subclass_of", Effect::subclass_of},
-    {"subclasses", Effect::subclasses},
-    {"process_state", Effect::process_state},
-    {"context", Effect::context},
-    {"threads", Effect::threads},
-    {"store_attribute", Effect::store_attribute},
-    {"store_item", Effect::store_item},
-    {"adds", Effect::adds},
-    {"removes", Effect::removes},
-    {"moves", Effect::moves},
-    {"changes", Effect::changes}};
+using Switch = std::pair<std::string_view, Effect>;
+constexpr Switch kSwitches[] = {{"unknown", Effect::unknown},
+                                {"length", Effect::length},
+                                {"elements", Effect::elements},
+                                {"contents", Effect::contents},
+                                {"attribute", Effect::attribute},
+                                {"attributes", Effect::attributes},
+                                {"item", Effect::item},
+                                {"pieces", Effect::pieces},
+                                {"globals", Effect::globals},
+                                {"instance_of", Effect::instance_of},
+                                {"subclass_of", Effect::subclass_of},
+                                {"subclasses", Effect::subclasses},
+                                {"process_state", Effect::process_state},
+                                {"context", Effect::context},
+                                {"threads", Effect::threads},
+                                {"store_attribute", Effect::store_attribute},
+                                {"store_item", Effect::store_item},
+                                {"adds", Effect::adds},
+                                {"removes", Effect::removes},
+                                {"moves", Effect::moves},
+                                {"changes", Effect::changes}};
 
 std::uint32_t off = 0; ///< a bit for each Effect that is switched off
 
@@ -259,20 +256,17 @@ Effect effect_of_method(PyObject *self, std::string_view name) {
 }
 
 std::vector<std::string> effects() {
-  std::vector<std::string> names;
-  for (const auto &[name, effect] : kSwitches)
-    names.emplace_back(name);
-  return names;
+  const auto names = std::views::keys(kSwitches);
+  return {names.begin(), names.end()};
 }
 
 bool switch_effect(std::string_view name, bool on) {
-  for (const auto &[known, effect] : kSwitches)
-    if (known == name) {
-      const auto bit = 1U << static_cast<unsigned>(effect);
-      off = on ? off & ~bit : off | bit;
-      return true;
-    }
-  return false;
+  const auto *found = std::ranges::find(kSwitches, name, &Switch::first);
+  if (found == std::end(kSwitches))
+    return false;
+  const auto bit = 1U << static_cast<unsigned>(found->second);
+  off = on ? off & ~bit : off | bit;
+  return true;
 }
 
 } // namespace tracehost::python

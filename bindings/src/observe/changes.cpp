@@ -1,5 +1,6 @@
 #include "observe/changes.h"
 
+#include "base/kinds.h"
 #include "base/known.h"
 #include "numbers/traced_number.h"
 #include "observe/births.h"
@@ -78,7 +79,7 @@ private:
   void compare(int container) {
     const Container &c = graph_.containers[container];
     PyObject *owner = graph_.objects[c.object].object;
-    PyObject *dict = has_dict(c.place) ? dict_of(c.place, owner) : nullptr;
+    PyObject *dict = dict_of(c.place, owner);
     const bool reordered =
         c.place == Place::entries && c.rewritten && PyODict_Check(owner) && is_reordered(c, owner);
     if (dict && dict == c.dict && version(dict) == c.tag && !reordered)
@@ -180,56 +181,74 @@ void visit_stored(const Change &change, const std::function<void(PyObject *)> &v
   });
 }
 
-bool stores_fake_tensor(const Change &change, const Graph &graph, bool (*is_it)(PyObject *)) {
-  const auto stands = [is_it](PyObject *object) { return is_tensor(object) && is_it(object); };
+PyObject *owner_of(const Change &change, const Graph &graph) {
+  return graph.objects[graph.containers[change.container].object].object;
+}
+
+void store(const Change &change, const Graph &graph, PyObject *value) {
+  const Container &c = graph.containers[change.container];
+  const int index = change.slot < 0 ? -1 : c.slots[change.slot].index;
+  if (!write(c.place, change.key.get(), index, owner_of(change, graph), value))
+    PyErr_Clear(); // something else has taken it away
+}
+
+bool stores_fake_tensor(const Change &change, const Graph &graph) {
+  const auto is_fake = [](PyObject *object) { return is_tensor(object) && is_fake_tensor(object); };
   const Container &c = graph.containers[change.container];
   if (c.place == Place::set || c.place == Place::deque) { // which elements are new is unknown
-    const Owned elements(PySequence_List(graph.objects[c.object].object));
+    const Owned elements(PySequence_List(owner_of(change, graph)));
     PyErr_Clear();
-    return elements && leads_to(elements.get(), stands);
+    return elements && leads_to(elements.get(), is_fake);
   }
   if (!change.now)
     return false;
-  if (leads_to(change.now.get(), stands))
+  if (leads_to(change.now.get(), is_fake))
     return true;
-  const Object &dict = graph.objects[graph.containers[change.container].object];
+  const Object &dict = graph.objects[c.object];
   if (dict.container < 0 || graph.containers[dict.container].place != Place::inner)
     return false;
   // An entry of a bounded cache is an object of C code, whose result the cache itself shows.
-  struct Search {
-    bool (*is_it)(PyObject *);
-    bool found;
-  } search{is_it, false};
   PyObject *cache = graph.objects[graph.containers[dict.container].object].object;
+  bool found = false;
   const auto visit = [](PyObject *part, void *into) {
-    auto *s = static_cast<Search *>(into);
-    s->found |= is_tensor(part) && s->is_it(part);
+    *static_cast<bool *>(into) |= is_tensor(part) && is_fake_tensor(part);
     return 0;
   };
   if (Py_TYPE(cache)->tp_traverse)
-    Py_TYPE(cache)->tp_traverse(cache, visit, &search);
-  return search.found;
+    Py_TYPE(cache)->tp_traverse(cache, visit, &found);
+  return found;
+}
+
+void refill(PyObject *container, PyObject *elements) {
+  if (PyList_Check(container)) {
+    PyList_SetSlice(container, 0, PyList_GET_SIZE(container), elements);
+  } else {
+    Py_XDECREF(PyObject_CallMethod(container, "clear", nullptr));
+    const char *fill = is_deque(container) ? "extend" : "update";
+    Py_XDECREF(PyObject_CallMethod(container, fill, "O", elements));
+  }
+  PyErr_Clear();
 }
 
 namespace {
 
-/// Restores what a list or deque held before. Its slots have all of that.
-void refill(PyObject *sequence, const Container &c) {
+/// What a list or deque held before. Its slots have all of that.
+Owned elements_before(const Container &c) {
   std::vector<PyObject *> before(static_cast<std::size_t>(c.length));
   for (const Slot &slot : c.slots)
     if (slot.index >= 0 && slot.index < c.length)
       before[static_cast<std::size_t>(slot.index)] = slot.value;
-  Py_XDECREF(PyObject_CallMethod(sequence, "clear", nullptr));
+  Owned list(PyList_New(0));
   for (PyObject *value : before)
-    if (value)
-      Py_XDECREF(PyObject_CallMethod(sequence, "append", "O", value));
-  PyErr_Clear();
+    if (list && value)
+      PyList_Append(list.get(), value);
+  return list;
 }
 
-void discard(PyObject *set, bool (*is_it)(PyObject *)) {
+void discard_fake_tensors(PyObject *set) {
   const Owned elements(PySequence_List(set));
   for (Py_ssize_t i = 0; elements && i < PyList_GET_SIZE(elements.get()); ++i)
-    if (PyObject *element = PyList_GET_ITEM(elements.get(), i); is_it(element))
+    if (PyObject *element = PyList_GET_ITEM(elements.get(), i); is_fake_tensor(element))
       PySet_Discard(set, element);
   PyErr_Clear();
 }
@@ -238,23 +257,21 @@ void discard(PyObject *set, bool (*is_it)(PyObject *)) {
 
 void put_back(const Change &change, const Graph &graph) {
   const Container &c = graph.containers[change.container];
-  const Slot *slot = change.slot < 0 ? nullptr : &c.slots[change.slot];
-  PyObject *owner = graph.objects[c.object].object;
+  PyObject *owner = owner_of(change, graph);
   if (c.place == Place::deque || (c.place == Place::items && c.counted && c.rewritten)) {
-    refill(owner, c);
-  } else if (c.place == Place::items && !slot) {
+    if (const Owned before = elements_before(c))
+      refill(owner, before.get());
+  } else if (c.place == Place::items && change.slot < 0) {
     PyList_SetSlice(owner, c.length, Py_SIZE(owner), nullptr);
-  } else if (!write(c.place, change.key.get(), slot ? slot->index : -1, owner,
-                    slot ? slot->value : nullptr)) {
-    PyErr_Clear(); // something else has taken it away
+  } else {
+    store(change, graph, change.slot < 0 ? nullptr : c.slots[change.slot].value);
   }
   PyErr_Clear();
 }
 
-void take_back_fake_tensors(const Change &change, const Graph &graph, bool (*is_it)(PyObject *)) {
-  const Container &c = graph.containers[change.container];
-  if (c.place == Place::set)
-    discard(graph.objects[c.object].object, is_it);
+void take_back_fake_tensors(const Change &change, const Graph &graph) {
+  if (graph.containers[change.container].place == Place::set)
+    discard_fake_tensors(owner_of(change, graph));
   else
     put_back(change, graph);
 }

@@ -1,13 +1,32 @@
 #pragma once
 
 #include "base/object.h"
+#include "event/event.h"
 #include "guards/graph.h"
+#include "program/output_spec.h"
 
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
 namespace tracehost::python {
+
+/// A Python value rebound by the body during the trace: it changes at the trace only.
+struct SideEffect {
+  std::string path; ///< `self.count`
+  Site where;       ///< the line that stores it, when it is known
+};
+
+/// A slot that the body emptied, or rebound to a tensor, None, a number or a string. A list, tuple
+/// or dict of such counts as one.
+struct Rebound {
+  std::string path; ///< `self.h`
+  Site where;       ///< as SideEffect's
+  PyObject *value;  ///< what it holds now; borrowed from the Recorder. Null: nothing
+  /// What later calls store there, made of outputs of the graph; none: they can't.
+  std::optional<OutputSpec> repeated;
+};
 
 /// A slot that holds another thing than before the body ran, or an element of a container that was
 /// added or removed.
@@ -31,14 +50,21 @@ std::string path_of(const Change &change, const Graph &graph);
 /// The value that it stores, and what that leads to by elements and attributes.
 void visit_stored(const Change &change, const std::function<void(PyObject *)> &visit);
 
-/// Whether it stores a fake tensor, a tensor without data of a class that `is_it` knows: by
-/// elements and attributes, or as a result that functools.lru_cache keeps.
-bool stores_fake_tensor(const Change &change, const Graph &graph, bool (*is_it)(PyObject *));
+/// Whether it stores a fake tensor: by elements and attributes, or as a result that
+/// functools.lru_cache keeps.
+bool stores_fake_tensor(const Change &change, const Graph &graph);
 
+/// Puts `elements` in place of those that a list, deque, set or dict has. No error is left set.
+void refill(PyObject *container, PyObject *elements);
+
+/// The object in whose slot or elements it is.
+PyObject *owner_of(const Change &change, const Graph &graph);
+/// Puts `value` (null: nothing) in the place of the change. No error is left set.
+void store(const Change &change, const Graph &graph, PyObject *value);
 /// Restores what was there before, as far as slots have it.
 void put_back(const Change &change, const Graph &graph);
 /// The same for a change that stores a fake tensor. A set keeps all other elements that it got.
-void take_back_fake_tensors(const Change &change, const Graph &graph, bool (*is_it)(PyObject *));
+void take_back_fake_tensors(const Change &change, const Graph &graph);
 
 /// The attribute by which torch.optim notes that it has checked its parameters once.
 bool is_check_of_optimizer(PyObject *name);

@@ -2,7 +2,6 @@
 
 #include "base/kinds.h"
 #include "base/object.h"
-#include "guards/graph_guards.h"
 
 #include <algorithm>
 #include <iterator>
@@ -25,9 +24,9 @@ Finish::Finish(Paths &paths, const Stores &stores, bool calls, std::span<PyObjec
   mark_handed_out(handed_out);
 }
 
-std::shared_ptr<Guards> Finish::run(bool watch_values, const std::vector<Change> &changes,
-                                    std::vector<Rebound> &rebound,
-                                    std::vector<SideEffect> &side_effects) {
+std::shared_ptr<GraphGuards> Finish::run(bool watch_values, const std::vector<Change> &changes,
+                                         std::vector<Rebound> &rebound,
+                                         std::vector<SideEffect> &side_effects) {
   watch_values_ = watch_values;
   if (calls_ || !watch_values) // code that is called holds the same objects
     for (Object &o : graph_.objects)
@@ -71,7 +70,7 @@ void Finish::mark_captures() {
       slot->type = Py_TYPE(slot->value);
     slot->capture = static_cast<std::int32_t>(i);
     slot->needed = true;
-    mark_way(at->container);
+    mark_way(graph_.containers[at->container].object);
   }
   // A second path to the same tensor must still lead there at later calls.
   for (Container &c : graph_.containers)
@@ -84,25 +83,17 @@ void Finish::mark_captures() {
         }
 }
 
-/// The slots by which a container is reached.
-void Finish::mark_way(int container) {
-  for (int object = graph_.containers[container].object; graph_.objects[object].container >= 0;) {
-    const Object &o = graph_.objects[object];
-    graph_.containers[o.container].slots[o.slot].needed = true;
-    object = graph_.containers[o.container].object;
-  }
+/// The slots by which an object is reached.
+void Finish::mark_way(int object) {
+  for (const Object *o = &graph_.objects[object]; o->container >= 0;
+       o = &graph_.objects[graph_.containers[o->container].object])
+    graph_.containers[o->container].slots[o->slot].needed = true;
 }
 
 /// A later call finds them by the same paths.
 void Finish::mark_handed_out(std::span<PyObject *const> objects) {
-  for (PyObject *object : objects) {
-    const int number = paths_.number_of(object);
-    handed_out_.push_back(number);
-    if (const Object &o = graph_.objects[number]; o.container >= 0) {
-      graph_.containers[o.container].slots[o.slot].needed = true;
-      mark_way(o.container);
-    }
-  }
+  for (PyObject *object : objects)
+    mark_way(handed_out_.emplace_back(paths_.number_of(object)));
 }
 
 // ---- what changed -------------------------------------------------------------------------------
@@ -143,7 +134,7 @@ bool Finish::repeat(const Change &change, Rebound &rebound) {
     slot->needed = true;
   else if (!change.appended)
     must_lack_.insert(change.container);
-  mark_way(change.container);
+  mark_way(c.object);
   rebindings_.push_back({change.container, Owned(Py_XNewRef(key)), slot ? slot->index : -1,
                          !rebound.value, change.appended, std::move(*rebound.repeated)});
   return true;
@@ -158,13 +149,11 @@ bool Finish::was_read(const Change &change) const {
   if (change.slot < 0)
     return c.read ||
            std::any_of(c.slots.begin(), c.slots.end(), [](const Slot &s) { return s.read; });
-  PyObject *now = change.now.get();
-  const bool number =
-      now && (PyBool_Check(now) || PyLong_CheckExact(now) || PyFloat_CheckExact(now));
-  PyObject *before = c.slots[change.slot].value;
-  const bool was_number =
-      before && (PyBool_Check(before) || PyLong_CheckExact(before) || PyFloat_CheckExact(before));
-  return c.slots[change.slot].read && !(number && was_number);
+  const auto is_number = [](PyObject *value) {
+    return value && (PyBool_Check(value) || PyLong_CheckExact(value) || PyFloat_CheckExact(value));
+  };
+  const Slot &slot = c.slots[change.slot];
+  return slot.read && !(is_number(change.now.get()) && is_number(slot.value));
 }
 
 /// `log.append("x")`, and then `len(log)`: what was there before has a part in it.
@@ -179,30 +168,28 @@ bool Finish::is_rewritten(const Change &change) const {
 }
 
 /// A later call does not do to another object what this one did to the trace's.
-void Finish::tie_to_object(int container) {
-  for (int object = graph_.containers[container].object;;) {
-    Object &o = graph_.objects[object];
-    o.alike = false;
-    if (o.container < 0)
-      return;
-    object = graph_.containers[o.container].object;
-  }
+void Finish::tie_to_object(int object) {
+  graph_.objects[object].alike = false;
+  if (const Object &o = graph_.objects[object]; o.container >= 0)
+    tie_to_object(graph_.containers[o.container].object);
 }
 
 void Finish::changed(const Change &change) {
   const std::string path = path_of(change, graph_);
-  tie_to_object(change.container);
+  const Container &c = graph_.containers[change.container];
+  const bool needed = change.slot >= 0 && c.slots[change.slot].needed;
+  tie_to_object(c.object);
   if (is_lifted(change.now.get())) {
     lifted_ = true;
     once_ = lifted_into(path);
     return;
   }
-  if (graph_.objects[graph_.containers[change.container].object].library) {
-    if (change.slot < 0 || !graph_.containers[change.container].slots[change.slot].needed)
+  if (graph_.objects[c.object].library) {
+    if (!needed)
       give_up(change);
     return;
   }
-  if (graph_.containers[change.container].place == Place::asked) {
+  if (c.place == Place::asked) {
     once_ = "the body changes " + path + ": the next call is traced with it";
     return;
   }
@@ -219,8 +206,7 @@ void Finish::changed(const Change &change) {
             ": the next call is traced with it";
     return;
   }
-  const Container &c = graph_.containers[change.container];
-  if (change.slot >= 0 && c.slots[change.slot].needed)
+  if (needed)
     return; // guarded as it was before: a later call finds it different
   if (!storer.called) {
     const bool grew = change.slot < 0 && is_collection(c.place);
@@ -228,7 +214,6 @@ void Finish::changed(const Change &change) {
                 {grew ? graph_.prefix(c.object) + graph_.suffix(c.object) : path, storer.where});
   }
   give_up(change);
-  return;
 }
 
 void Finish::side_effect(const Change &change, SideEffect effect) {
@@ -292,7 +277,7 @@ void Finish::drop_below() {
 
 // ---- the Guards ----------------------------------------------------------------------------
 
-std::shared_ptr<Guards> Finish::guards() {
+std::shared_ptr<GraphGuards> Finish::guards() {
   Graph graph;
   std::unordered_map<std::int32_t, std::int32_t> kept;  ///< containers by their number before
   std::vector<std::vector<std::int32_t>> slots;         ///< by their numbers before; -1: left out
@@ -366,7 +351,7 @@ std::shared_ptr<Guards> Finish::guards() {
   for (const Graph::Unlike &u : graph_.unlike) {
     const std::int32_t slot = slots[u.container][u.slot],
                        other = slots[u.other_container][u.other_slot];
-    if (slot >= 0 && other >= 0 && kept.contains(u.container) && kept.contains(u.other_container))
+    if (slot >= 0 && other >= 0)
       graph.unlike.push_back({kept.at(u.container), slot, kept.at(u.other_container), other});
   }
 

@@ -1,8 +1,8 @@
 #pragma once
 
+#include "guards/graph_guards.h"
 #include "observe/changes.h"
 #include "observe/paths.h"
-#include "observe/recorder.h"
 #include "observe/stores.h"
 
 #include <Python.h>
@@ -40,8 +40,9 @@ public:
   Finish(Paths &paths, const Stores &stores, bool calls, std::span<PyObject *const> captured,
          std::span<PyObject *const> handed_out);
 
-  std::shared_ptr<Guards> run(bool watch_values, const std::vector<Change> &changes,
-                              std::vector<Rebound> &rebound, std::vector<SideEffect> &side_effects);
+  std::shared_ptr<GraphGuards> run(bool watch_values, const std::vector<Change> &changes,
+                                   std::vector<Rebound> &rebound,
+                                   std::vector<SideEffect> &side_effects);
 
   /// After run(): why the trace serves once, a sentence; empty: it does not.
   const std::string &once() const { return once_; }
@@ -49,8 +50,8 @@ public:
 private:
   void mark_captures();
   void mark_handed_out(std::span<PyObject *const> objects);
-  void mark_way(int container);
-  void tie_to_object(int container);
+  void mark_way(int object);
+  void tie_to_object(int object);
   void changed(const Change &change);
   bool is_guarded(int container) const;
   bool was_read(const Change &change) const;
@@ -61,7 +62,7 @@ private:
   void give_up(const Change &change);
   void drop_unread(int container);
   void drop_below();
-  std::shared_ptr<Guards> guards();
+  std::shared_ptr<GraphGuards> guards();
 
   Paths &paths_;
   Graph &graph_;

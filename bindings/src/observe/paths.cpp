@@ -1,6 +1,5 @@
 #include "observe/paths.h"
 
-#include "base/cpython.h"
 #include "base/kinds.h"
 #include "base/known.h"
 #include "base/object.h"
@@ -85,13 +84,9 @@ int Paths::globals(PyObject *dict, PyObject *file) {
   if (const auto found = globals_.find(dict); found != globals_.end())
     return found->second;
   // Not in objects_: the same dict may also be reached as a module's.
-  const int object = static_cast<int>(graph_.objects.size());
-  Object o;
-  o.object = Py_NewRef(dict);
-  o.type = reinterpret_cast<PyTypeObject *>(Py_NewRef(reinterpret_cast<PyObject *>(Py_TYPE(dict))));
-  o.suffix = " (" + last_component(file) + ")";
-  o.library = is_library(origin_of_globals(dict));
-  graph_.objects.push_back(std::move(o));
+  const int object = new_object(dict);
+  graph_.objects[object].suffix = " (" + last_component(file) + ")";
+  graph_.objects[object].library = is_library(origin_of_globals(dict));
   const int c = container(object, Place::globals);
   globals_.emplace(dict, c);
   dicts_.try_emplace(dict, c);
@@ -168,23 +163,19 @@ void Paths::callee(PyObject *callable) {
   const int object = number_of(callable);
   if (object < 0)
     return;
-  if (PyMethod_Check(callable)) {
-    const int c = container(object, Place::method);
-    const Owned self(PyUnicode_InternFromString("__self__")),
-        function(PyUnicode_InternFromString("__func__"));
-    numbered(c, 0, self.get(), PyMethod_GET_SELF(callable));
-    numbered(c, 1, function.get(), PyMethod_GET_FUNCTION(callable));
-  } else if (Py_TYPE(callable) == known().partial) {
-    const int c = container(object, Place::partial);
-    int index = 0;
-    for (const char *field : {"func", "args", "keywords"}) {
-      const Owned key(PyUnicode_InternFromString(field));
-      const Owned value(PyObject_GetAttr(callable, key.get()));
-      PyErr_Clear();
-      numbered(c, index++, key.get(), value.get());
-      if (value && index > 1)
-        whole(value.get(), false);
-    }
+  using namespace std::string_view_literals;
+  std::vector<const char *> fields;
+  if (PyMethod_Check(callable))
+    fields = {"__self__", "__func__"};
+  else if (Py_TYPE(callable) == known().partial)
+    fields = {"func", "args", "keywords"};
+  for (const char *field : fields) {
+    const Owned key(PyUnicode_InternFromString(field));
+    const Owned value(PyObject_GetAttr(callable, key.get()));
+    PyErr_Clear();
+    named(container(object, Place::fields), key.get(), value.get());
+    if (value && (field == "args"sv || field == "keywords"sv))
+      whole(value.get(), false);
   }
 }
 
@@ -197,6 +188,11 @@ Paths::Position Paths::referent_of(PyObject *reference) {
 const Paths::Position *Paths::tensor(PyObject *object) const {
   const auto found = tensors_.find(object);
   return found == tensors_.end() ? nullptr : &found->second;
+}
+
+std::string Paths::path_of(PyObject *object) const {
+  const Position *at = tensor(object);
+  return at ? graph_.path(at->container, at->slot) : std::string();
 }
 
 } // namespace tracehost::python

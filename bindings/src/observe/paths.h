@@ -2,7 +2,6 @@
 
 #include "guards/graph.h"
 #include "guards/number_slots.h"
-#include "observe/recorder.h"
 
 #include <Python.h>
 
@@ -56,6 +55,9 @@ public:
   Position stored_attribute(PyObject *owner, PyObject *name);
   /// What the class gives for a name, without a look at the instance.
   void class_attribute(PyTypeObject *type, PyObject *name);
+  void class_attribute(PyTypeObject *type, const char *name) {
+    class_attribute(type, Owned(PyUnicode_InternFromString(name)).get());
+  }
   /// As `super(type, self).name` does.
   void super_attribute(PyObject *type, PyObject *self, PyObject *name);
   /// `file`: of the code that reads, for the text of the path.
@@ -86,8 +88,8 @@ public:
   /// What the body does and a later call can't, in words that follow "the body".
   void serves_once(std::string what);
 
-  // All slots of an object, which the body reads. Each returns the container, or -1.
-  int every_attribute(PyObject *owner);
+  // All slots of an object, which the body reads. Those of a container return it, or -1.
+  void every_attribute(PyObject *owner);
   /// The length, order and elements of a container, view or iterator. Deep: and those of the
   /// containers in it, also where the body has made it.
   int whole(PyObject *container, bool deep);
@@ -113,7 +115,7 @@ public:
   /// Names of attributes that no tensor among the arguments had when the body asked; they live as
   /// long as the process.
   const std::unordered_set<PyObject *> &absent() const { return absent_; }
-  /// Those that were asked, in that order.
+  /// Tensors with a path that were asked for their metadata, in that order.
   const std::vector<PyObject *> &asked() const { return asked_; }
 
   /// Whether the body was given the object, or reached it by a path: it did not make it.
@@ -129,6 +131,8 @@ public:
   int number_of(PyObject *object);
   /// The slot through which a tensor is reached, or null.
   const Position *tensor(PyObject *object) const;
+  /// The path by which the body can reach this tensor object, or empty when there is none.
+  std::string path_of(PyObject *tensor) const;
 
   NumberSlots &numbers() { return numbers_; }
   const NumberSlots &numbers() const { return numbers_; }
@@ -138,6 +142,7 @@ public:
 private:
   static constexpr const char *kCannotCompare = ", which a later call can't compare";
 
+  int new_object(PyObject *object);
   int add_object(PyObject *object, int container, int slot);
   int root_object(PyObject *object, std::string name);
   int class_object(PyTypeObject *type);
@@ -162,12 +167,6 @@ private:
   void close(int container);
   void use(PyObject *object);
   void read_memory(Slot &slot);
-
-  /// Two numbers as the key of a table.
-  static std::uint64_t pair_of(int high, int low) {
-    return static_cast<std::uint64_t>(static_cast<std::uint32_t>(high)) << 32 |
-           static_cast<std::uint32_t>(low);
-  }
 
   Graph graph_;
   NumberSlots numbers_;

@@ -215,7 +215,7 @@ void Paths::ask(PyObject *object, PyObject *name, Asked how) {
   Slot probe;
   probe.key = name;
   probe.index = how;
-  PyObject *answer = python::read(graph_.containers[c], probe, object, nullptr);
+  PyObject *answer = python::read(graph_.containers[c], probe, object);
   const Owned keep(probe.answer);
   const bool may_lack = how == Asked::context;
   if (answer ? is_plain(Py_TYPE(answer), answer) : may_lack)
@@ -244,11 +244,8 @@ int Paths::tensor_object(PyObject *tensor) {
 
 /// The name as one object, which lives as long as the process: few names are asked for.
 static PyObject *kept_name(PyObject *name) {
-  static auto *kept = new std::unordered_set<PyObject *>; // under the GIL
-  Py_INCREF(name);
+  Py_INCREF(name); // which nothing gives back
   PyUnicode_InternInPlace(&name);
-  if (!kept->insert(name).second)
-    Py_DECREF(name);
   return name;
 }
 

@@ -33,10 +33,9 @@ Paths::Position Paths::item(PyObject *object, PyObject *key) {
   if (c < 0)
     return {};
   const Place place = graph_.containers[c].place;
-  if (place == Place::deque && !graph_.containers[c].open)
-    return {c, -1};
   if (place == Place::deque) {
-    whole(object, false);
+    if (graph_.containers[c].open)
+      whole(object, false);
     return {c, -1};
   }
   if (place == Place::items) {
@@ -64,13 +63,12 @@ Paths::Position Paths::item(PyObject *object, PyObject *key) {
 
 // ---- reads of all of an object ------------------------------------------------------------------
 
-int Paths::every_attribute(PyObject *owner) {
+void Paths::every_attribute(PyObject *owner) {
   const int object = number_of(owner);
-  if (object < 0)
-    return -1;
   PyTypeObject *type = Py_TYPE(owner);
-  if (!PyFunction_Check(owner) && !PyModule_Check(owner) && !has_user_attributes(type))
-    return -1;
+  if (object < 0 ||
+      (!PyFunction_Check(owner) && !PyModule_Check(owner) && !has_user_attributes(type)))
+    return;
   for (Py_ssize_t i = 0; type->tp_mro && i < PyTuple_GET_SIZE(type->tp_mro); ++i) {
     auto *base = reinterpret_cast<PyTypeObject *>(PyTuple_GET_ITEM(type->tp_mro, i));
     if (!base->tp_dict || !PyDict_GetItemWithError(base->tp_dict, known().slots))
@@ -84,7 +82,6 @@ int Paths::every_attribute(PyObject *owner) {
   if (c >= 0)
     close(c);
   read({c, -1});
-  return c;
 }
 
 int Paths::whole(PyObject *object, bool deep) {
@@ -140,17 +137,14 @@ int Paths::before_change(PyObject *object) {
 void Paths::close(int c) {
   Container &in = graph_.containers[c];
   PyObject *owner = graph_.objects[in.object].object;
-  if (in.place == Place::deque) {
+  if (in.place == Place::deque || in.place == Place::items) {
+    // The body may have stored to some, but not added or removed any.
     for (Py_ssize_t i = 0; i < Py_SIZE(owner); ++i) {
-      const Owned item(PySequence_GetItem(owner, i));
+      const Owned item(in.place == Place::deque ? PySequence_GetItem(owner, i)
+                                                : Py_NewRef(PySequence_Fast_ITEMS(owner)[i]));
       numbered(c, static_cast<int>(i), nullptr, item.get());
     }
     PyErr_Clear();
-    in.counted = true;
-  } else if (in.place == Place::items) {
-    // The body may have stored to some, but not added or removed any.
-    for (Py_ssize_t i = 0; i < Py_SIZE(owner); ++i)
-      numbered(c, static_cast<int>(i), nullptr, PySequence_Fast_ITEMS(owner)[i]);
     in.counted = true;
   } else if (in.place == Place::set) {
     const Owned elements(PySequence_List(owner)); // a copy: it asks no element for its hash

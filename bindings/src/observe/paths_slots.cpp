@@ -25,7 +25,7 @@ Paths::Position Paths::named(int c, PyObject *key, PyObject *value) {
     PyObject *owner = graph_.objects[in.object].object;
     Slot probe;
     probe.key = key;
-    value = python::read(in, probe, owner, has_dict(in.place) ? dict_of(in.place, owner) : nullptr);
+    value = python::read(in, probe, owner);
   }
   const Position at = add_slot(c, -1, key, value);
   const Owned number(PyLong_FromLong(at.slot));
@@ -48,15 +48,18 @@ Paths::Position Paths::numbered(int c, int index, PyObject *key, PyObject *value
 
 // ---- objects, containers, slots -----------------------------------------------------------------
 
-int Paths::add_object(PyObject *object, int container, int slot) {
-  const int index = static_cast<int>(graph_.objects.size());
-  Object o;
+int Paths::new_object(PyObject *object) {
+  Object &o = graph_.objects.emplace_back();
   o.object = Py_NewRef(object);
-  o.type =
-      reinterpret_cast<PyTypeObject *>(Py_NewRef(reinterpret_cast<PyObject *>(Py_TYPE(object))));
-  o.container = container;
-  o.slot = slot;
-  graph_.objects.push_back(std::move(o));
+  o.type = Py_TYPE(object);
+  Py_INCREF(reinterpret_cast<PyObject *>(o.type));
+  return static_cast<int>(graph_.objects.size()) - 1;
+}
+
+int Paths::add_object(PyObject *object, int container, int slot) {
+  const int index = new_object(object);
+  graph_.objects[index].container = container;
+  graph_.objects[index].slot = slot;
   objects_.emplace(object, index);
   if (has_user_attributes(Py_TYPE(object)))
     classes_.insert(Py_TYPE(object));

@@ -4,9 +4,6 @@
 #include "base/known.h"
 #include "base/object.h"
 #include "base/origin.h"
-#include "base/user_line.h"
-#include "numbers/traced_number.h"
-#include "trace/tracer.h"
 
 #include <array>
 
@@ -17,8 +14,6 @@ namespace {
 /// From here on BINARY_OP's argument stands for `+=` and its like.
 constexpr int kInPlace = 13;
 
-PyObject *interned(const char *text) { return PyUnicode_InternFromString(text); }
-
 } // namespace
 
 thread_local const Frame *Reads::prints_ = nullptr;
@@ -26,11 +21,7 @@ thread_local const std::uint16_t *Reads::prints_at_ = nullptr;
 
 /// A frame ends without another instruction where it returns what print() gives.
 bool Reads::printing() {
-  if (!prints_)
-    return false;
-  PyFrameObject *innermost = PyThreadState_GetFrame(PyThreadState_Get());
-  const Frame *frame = innermost ? frame_of(innermost) : nullptr;
-  Py_XDECREF(innermost);
+  const Frame *frame = prints_ ? innermost_frame() : nullptr;
   while (frame && (frame != prints_ || frame->before != prints_at_))
     frame = frame->previous;
   return frame != nullptr;
@@ -64,7 +55,6 @@ void Reads::read_in_call() {
     stores_.read_by_call(name());
     break;
   case Action::load_cell:
-  case Action::load_class_cell:
     stores_.read_by_call(
         PyTuple_GET_ITEM(frame_->code->co_localsplusnames, instruction_->argument));
     break;
@@ -98,7 +88,6 @@ void Reads::read() {
       load_global(name());
     break;
   case Action::load_cell:
-  case Action::load_class_cell:
     load_cell();
     break;
   case Action::load_item:
@@ -123,11 +112,10 @@ void Reads::read() {
     break;
   case Action::compare:
     check_types(operand(2), operand(1));
+    [[fallthrough]];
+  case Action::operate:
     paths_.whole(operand(2), true);
     paths_.whole(operand(1), true);
-    break;
-  case Action::operate:
-    operate();
     break;
   case Action::truth:
     truth(operand(1));
@@ -178,7 +166,6 @@ void Reads::read() {
 void Reads::store() {
   switch (instruction_->action) {
   case Action::store_attribute:
-  case Action::delete_attribute:
     store_attribute(operand(1), name());
     break;
   case Action::store_global:
@@ -264,25 +251,6 @@ void Reads::load_super(PyObject *super, PyObject *name) {
     paths_.super_attribute(type.get(), self.get(), name);
 }
 
-/// torch takes a list with a tensor for a tuple, and a number of the graph is one. Converted code
-/// has made a tensor of the list.
-void Reads::check_index(PyObject *list) {
-  for (Py_ssize_t i = 0; i < PyList_GET_SIZE(list); ++i) {
-    if (!is_traced_number(PyList_GET_ITEM(list, i)))
-      continue;
-    try { // the body's end raises again: CPython knows no C++ exception here
-      trace::reject(
-          trace::Rejection::value_read,
-          "a list with a number that the body has read from a tensor is an index at " +
-              text(user_line()) +
-              ", in code that is not converted. Make a tensor of it: torch.tensor(list).");
-    } catch (const std::exception &) {
-      PyErr_Clear();
-    }
-    return;
-  }
-}
-
 /// A dict of a subclass may store what is missing: defaultdict.
 void Reads::load_item(PyObject *container, PyObject *key) {
   if (PyList_CheckExact(key) && is_tensor(container))
@@ -308,7 +276,7 @@ void Reads::load_global(PyObject *name) {
   if (at.slot < 0 || paths_.is_there(at))
     return;
   if (frame_->builtins && frame_->builtins != frame_->globals && PyDict_Check(frame_->builtins)) {
-    const Owned builtins(interned("builtins"));
+    const Owned builtins(PyUnicode_InternFromString("builtins"));
     paths_.read(paths_.global(frame_->builtins, builtins.get(), name));
   }
 }
@@ -338,24 +306,17 @@ void Reads::hashed(PyObject *key) {
     paths_.whole(key, true);
 }
 
-void Reads::operate() {
-  paths_.whole(operand(2), true);
-  paths_.whole(operand(1), true);
-}
-
 void Reads::truth(PyObject *value) {
   if (PyBool_Check(value) || paths_.length(value) >= 0 || !has_user_attributes(Py_TYPE(value)))
     return;
-  for (const char *asked : {"__bool__", "__len__"}) {
-    const Owned text(interned(asked));
-    paths_.class_attribute(Py_TYPE(value), text.get());
-  }
+  for (const char *asked : {"__bool__", "__len__"})
+    paths_.class_attribute(Py_TYPE(value), asked);
 }
 
 /// `case Point(0, y=1)`: `__match_args__` names the first ones.
 void Reads::match_class() {
   PyObject *subject = operand(3), *type = operand(2), *names = operand(1);
-  const Owned match_args(interned("__match_args__"));
+  const Owned match_args(PyUnicode_InternFromString("__match_args__"));
   if (PyType_Check(type)) {
     paths_.read(paths_.attribute(type, match_args.get()));
     const Owned positional(PyObject_GetAttr(type, match_args.get()));

@@ -73,7 +73,6 @@ private:
   void load_cell();
   void contains(PyObject *element, PyObject *container);
   void hashed(PyObject *key);
-  void operate();
   void truth(PyObject *value);
   void match_class();
   void store_attribute(PyObject *owner, PyObject *name);

@@ -170,10 +170,8 @@ void Reads::call_type(PyTypeObject *type, Arguments arguments) {
       effect = Effect::changes;
     return apply(effect, {.of = module, .name = name}, arguments);
   }
-  for (const char *asked : {"__new__", "__init__"}) {
-    const Owned text(PyUnicode_InternFromString(asked));
-    paths_.class_attribute(type, text.get());
-  }
+  for (const char *asked : {"__new__", "__init__"})
+    paths_.class_attribute(type, asked);
 }
 
 /// An object with `__call__`, which is Python code, or what an extension has made.

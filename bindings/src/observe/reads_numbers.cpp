@@ -49,21 +49,34 @@ bool holds_type_of_number(PyObject *container) {
   return found;
 }
 
-} // namespace
-
 /// CPython handles no C++ exception here, so the end of the body raises again.
-void Reads::reject_number(const char *what, const char *instead) {
-  if (!trace::recording() || is_library(origin_of(frame_->code)))
-    return;
+void reject_read(const std::string &message) {
   try {
-    trace::reject(trace::Rejection::value_read,
-                  fmt::format("{} of a number that the body has read from a tensor is asked for at "
-                              "{}, in code that is not converted. There the number is of a class "
-                              "of its own. {}, or convert the code (autograph.convert).",
-                              what, text(user_line()), instead));
+    trace::reject(trace::Rejection::value_read, message);
   } catch (const std::exception &) {
     PyErr_Clear();
   }
+}
+
+} // namespace
+
+/// torch takes a list with a tensor for a tuple, and a number of the graph is one. Converted code
+/// has made a tensor of the list.
+void Reads::check_index(PyObject *list) {
+  for (Py_ssize_t i = 0; i < PyList_GET_SIZE(list); ++i)
+    if (is_traced_number(PyList_GET_ITEM(list, i)))
+      return reject_read(
+          "a list with a number that the body has read from a tensor is an index at " +
+          text(user_line()) +
+          ", in code that is not converted. Make a tensor of it: torch.tensor(list).");
+}
+
+void Reads::reject_number(const char *what, const char *instead) {
+  if (trace::recording() && !is_library(origin_of(frame_->code)))
+    reject_read(fmt::format("{} of a number that the body has read from a tensor is asked for at "
+                            "{}, in code that is not converted. There the number is of a class "
+                            "of its own. {}, or convert the code (autograph.convert).",
+                            what, text(user_line()), instead));
 }
 
 void Reads::reject_type() { reject_number("type()", "Ask isinstance(n, int)"); }

@@ -2,37 +2,24 @@
 
 #include "base/frame.h"
 #include "base/instructions.h"
-#include "guards/guards.h"
+#include "base/object.h"
+#include "guards/graph_guards.h"
 #include "observe/c_functions.h"
+#include "observe/changes.h"
+#include "observe/paths.h"
+#include "observe/reads.h"
+#include "observe/stores.h"
 
 #include <Python.h>
 
 #include <memory>
-#include <optional>
 #include <span>
 #include <string>
+#include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 namespace tracehost::python {
-
-/// A Python value rebound by the body during the trace: it changes at the trace only.
-struct SideEffect {
-  std::string path; ///< `self.count`
-  Site where;       ///< the line that stores it, when it is known
-};
-
-/// A slot that the body emptied, or rebound to a tensor, None, a number or a string. A list, tuple
-/// or dict of such counts as one.
-struct Rebound {
-  std::string path; ///< `self.h`
-  Site where;       ///< as SideEffect's
-  PyObject *value;  ///< what it holds now; borrowed from the Recorder. Null: nothing
-  /// What later calls store there, made of outputs of the graph; none: they can't.
-  std::optional<OutputSpec> repeated;
-};
-
-class TraceHistory;
-class Stores;
 
 /// Watches one trace: what the body reads and stores of what was there before.
 ///
@@ -50,12 +37,11 @@ public:
   /// traces found, to which this one adds; null: no number becomes an input. Runs no user code.
   Recorder(PyObject *function, std::span<const Root> roots, std::span<PyObject *const> tensors,
            bool watch_values, TraceHistory *history = nullptr);
-  ~Recorder();
   Recorder(const Recorder &) = delete;
   Recorder &operator=(const Recorder &) = delete;
 
   /// The code of `frame` is about to run.
-  void enter(PyFrameObject *frame);
+  void enter(const Frame &frame);
   /// An instruction of it is about to run, `unit` its code unit: it, if it may read or store
   /// something from before; or null.
   const Instruction *coming(const Frame &frame, int unit);
@@ -63,38 +49,25 @@ public:
   /// call, so that what it stores is stored again, and what it reads read again.
   void observe(const Frame &frame, const Instruction &instruction, bool called);
   /// There are such nodes; what they call may have no Python code.
-  void begin_call();
+  void begin_call() { calls_ = true; }
   /// Instructions were not seen, a sentence why: the trace can serve its own call alone.
   void missed(std::string why);
 
-  /// The body did what no later call can, in words that follow "the body".
-  void serves_once(std::string what);
-
-  /// The body has ended, by a result or an exception: slots that it only read hold again what they
-  /// held before.
-  void body_ended();
-  /// Whether the tensor is a graph's input for a slot that holds a number.
-  bool gives(PyObject *tensor) const;
-
-  /// Tensors with a path that the body asked for their metadata: dtype, shape, device ...
-  const std::vector<PyObject *> &asked() const;
-  /// The path by which the body can reach this tensor object, or empty when there is none.
-  std::string path_of(PyObject *tensor);
-  /// Whether the body was given `object`, or reaches it by a path: it did not make it.
-  bool reaches(PyObject *object) const;
-  /// Whether a variable of an enclosing function holds `object`, also before the body reads it.
-  bool is_enclosed(PyObject *object) const;
+  /// The objects that the body reaches, and what it was seen to read of them.
+  Paths &paths() { return paths_; }
+  /// For staged blocks.
+  Stores &stores() { return stores_; }
+  /// Null for a request.
+  TraceHistory *history() { return history_; }
+  /// Calls of C code that is not in the table of c_functions.h.
+  const std::vector<UnknownCall> &unknown_calls() const { return reads_.unknown_calls(); }
 
   /// After the body returned normally, before anything else runs. Compares every recorded slot with
   /// what it holds now, once; the caller says of each what is `repeated`.
   std::span<Rebound> rebound();
-  /// Instead of rebound(), or after it: restores the slots that got a tensor without data, of a
-  /// class that `is_it` knows. Returns the path and line of the first such store, or empty.
-  std::string take_back(bool (*is_it)(PyObject *));
-  /// For staged blocks.
-  Stores &stores();
-  /// Null for a request.
-  TraceHistory *history();
+  /// Instead of rebound(), or after it: restores the slots that got a fake tensor. Returns the path
+  /// and line of the first such store, or empty.
+  std::string take_back();
   /// Puts numbers in place of those of the graph that the body has stored, or made keys of dicts.
   /// Requires: paused.
   void replace_numbers();
@@ -104,20 +77,42 @@ public:
   void put_back();
   /// After rebound(). `captured`: the tensors that became hidden inputs, in that order.
   /// `handed_out`: objects that it reaches and the result holds.
-  std::shared_ptr<Guards> finish(std::span<PyObject *const> captured,
-                                 std::span<PyObject *const> handed_out,
-                                 std::vector<SideEffect> &side_effects);
-  /// Calls of C code that is not in the table of c_functions.h.
-  const std::vector<UnknownCall> &unknown_calls() const;
+  std::shared_ptr<GraphGuards> finish(std::span<PyObject *const> captured,
+                                      std::span<PyObject *const> handed_out,
+                                      std::vector<SideEffect> &side_effects);
   /// After finish(): why the trace can serve its own call alone, a sentence. Empty if it may be
   /// reused.
-  const std::string &once() const;
-  /// Paths::absent.
-  const std::unordered_set<PyObject *> &absent() const;
+  const std::string &once() const { return once_; }
 
 private:
-  struct State;
-  std::unique_ptr<State> state_;
+  /// What autograph has made of the user's code.
+  struct UsersCode {
+    Owned ran, users; ///< code objects
+    bool generated;   ///< a part that an operator runs: its variables are the function's own
+  };
+  const UsersCode &users_code(PyCodeObject *code);
+  void note_numbers();
+  void start(PyObject *callable);
+  void function(PyObject *function);
+  void method(const Frame &frame, PyCodeObject *code);
+
+  Paths paths_;
+  TraceHistory *history_;
+  Stores stores_{paths_};
+  Reads reads_{paths_, stores_};
+  const bool watch_values_;
+  std::unordered_map<PyObject *, Owned> functions_; ///< seen running
+  std::unordered_map<PyObject *, UsersCode> codes_; ///< by the code object that ran
+  std::unordered_set<PyObject *> made_; ///< code constants of these: functions of theirs may be
+                                        ///< made by the body, then their cells are too
+  bool calls_ = false;                  ///< the graph calls code
+  Owned at_code_; ///< where the instruction seen last is; held, as it keeps `instructions_`
+  const Instructions *instructions_ = nullptr; ///< of that code
+  const Frame *at_frame_ = nullptr;
+  int at_start_ = -1;
+  std::vector<Change> changes_;
+  std::vector<Rebound> rebound_;
+  std::string missed_, once_;
 };
 
 } // namespace tracehost::python

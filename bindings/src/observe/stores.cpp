@@ -3,7 +3,7 @@
 #include "base/kinds.h"
 #include "base/known.h"
 #include "base/user_line.h"
-#include "numbers/traced_number.h"
+#include "observe/changes.h"
 #include "trace/block.h"
 #include "trace/tracer.h"
 
@@ -26,11 +26,6 @@ bool Stores::is_read_by_call(PyObject *key, Place place) const {
   return stale_.contains(name_of(key, place));
 }
 
-std::uint64_t Stores::key(int container, int slot) {
-  return static_cast<std::uint64_t>(static_cast<std::uint32_t>(container)) << 32 |
-         static_cast<std::uint32_t>(slot);
-}
-
 void Stores::note(Paths::Position at, bool called) {
   if (at.container < 0)
     return;
@@ -43,7 +38,7 @@ void Stores::note(Paths::Position at, bool called) {
   if (!called)
     stored_.insert(at.slot < 0 ? nullptr : name_of(c.slots[at.slot].key, c.place));
   for (const int slot : {at.slot, -1}) {
-    Storer &storer = seen_[key(at.container, slot)];
+    Storer &storer = seen_[pair_of(at.container, slot)];
     if (called) {
       storer.called = true;
     } else if (!storer.body) {
@@ -54,7 +49,7 @@ void Stores::note(Paths::Position at, bool called) {
 }
 
 void Stores::note_unknown(int container) {
-  const auto [found, fresh] = seen_.try_emplace(key(container, -1));
+  const auto [found, fresh] = seen_.try_emplace(pair_of(container, -1));
   if (!fresh)
     return;
   found->second.body = true;
@@ -106,9 +101,8 @@ void Stores::note_in_block(Paths::Position at) {
   if (at.slot < 0 &&
       std::any_of(in_blocks_.begin() + static_cast<std::ptrdiff_t>(begin_), in_blocks_.end(), same))
     return; // it was copied before
-  PyObject *dict = has_dict(c.place) ? dict_of(c.place, o.object) : nullptr;
-  Owned before = at.slot < 0 ? copy_of(o.object)
-                             : Owned(Py_XNewRef(read(c, c.slots[at.slot], o.object, dict)));
+  Owned before =
+      at.slot < 0 ? copy_of(o.object) : Owned(Py_XNewRef(read(c, c.slots[at.slot], o.object)));
   if (at.slot >= 0 || before)
     in_blocks_.push_back({at.container, at.slot, std::move(before), user_line()});
 }
@@ -118,8 +112,7 @@ bool Stores::is_as_before(const InBlock &store) const {
   PyObject *owner = paths_.graph().objects[c.object].object;
   if (store.slot < 0)
     return is_copy(store.before.get(), owner);
-  PyObject *dict = has_dict(c.place) ? dict_of(c.place, owner) : nullptr;
-  PyObject *now = read(c, c.slots[store.slot], owner, dict), *before = store.before.get();
+  PyObject *now = read(c, c.slots[store.slot], owner), *before = store.before.get();
   if (now == before || !now || !before || Py_TYPE(now) != Py_TYPE(before) ||
       !is_plain(Py_TYPE(now), now))
     return now == before;
@@ -131,17 +124,10 @@ bool Stores::is_as_before(const InBlock &store) const {
 void Stores::put_back(const InBlock &store) {
   const Container &c = paths_.graph().containers[store.container];
   PyObject *owner = paths_.graph().objects[c.object].object, *before = store.before.get();
-  const Slot *slot = store.slot < 0 ? nullptr : &c.slots[store.slot];
-  if (slot) {
-    write(c.place, slot->key, slot->index, owner, before);
-  } else if (PyList_Check(owner)) {
-    PyList_SetSlice(owner, 0, PyList_GET_SIZE(owner), before);
-  } else if (!is_copy(before, owner)) {
-    Py_XDECREF(PyObject_CallMethod(owner, "clear", nullptr));
-    const char *fill = is_deque(owner) ? "extend" : "update";
-    Py_XDECREF(PyObject_CallMethod(owner, fill, "O", before));
-  }
-  PyErr_Clear();
+  if (store.slot >= 0)
+    python::store(c, c.slots[store.slot], owner, before);
+  else if (PyList_Check(owner) || !is_copy(before, owner))
+    refill(owner, before);
 }
 
 std::vector<BlockStore> Stores::in_block(std::size_t begin) const {
@@ -151,7 +137,7 @@ std::vector<BlockStore> Stores::in_block(std::size_t begin) const {
   std::unordered_set<std::uint64_t> seen; // the first store to a slot knows what was there
   for (std::size_t i = begin; i < in_blocks_.size(); ++i) {
     const InBlock &store = in_blocks_[i];
-    if (!seen.insert(key(store.container, store.slot)).second || is_as_before(store))
+    if (!seen.insert(pair_of(store.container, store.slot)).second || is_as_before(store))
       continue;
     const Container &c = graph.containers[store.container];
     BlockStore &made = found.emplace_back();
@@ -161,10 +147,8 @@ std::vector<BlockStore> Stores::in_block(std::size_t begin) const {
     made.path = store.slot < 0 ? graph.prefix(c.object) : graph.path(store.container, store.slot);
     if (store.slot < 0)
       continue;
-    PyObject *owner = graph.objects[c.object].object;
-    PyObject *dict = has_dict(c.place) ? dict_of(c.place, owner) : nullptr;
     made.before = Owned(Py_XNewRef(store.before.get()));
-    made.now = Owned(Py_XNewRef(read(c, c.slots[store.slot], owner, dict)));
+    made.now = Owned(Py_XNewRef(read(c, c.slots[store.slot], graph.objects[c.object].object)));
   }
   return found;
 }
@@ -181,14 +165,12 @@ void Stores::store(const BlockStore &store, PyObject *value) {
   paths_.read({store.container, store.slot}); // a branch may leave what was there
   note({store.container, store.slot}, false);
   const Container &c = paths_.graph().containers[store.container];
-  const Slot &slot = c.slots[store.slot];
-  if (!write(c.place, slot.key, slot.index, paths_.graph().objects[c.object].object, value))
-    PyErr_Clear();
+  python::store(c, c.slots[store.slot], paths_.graph().objects[c.object].object, value);
 }
 
 Storer Stores::of(int container, int slot) const {
   for (const int at : {slot, -1})
-    if (const auto found = seen_.find(key(container, at)); found != seen_.end())
+    if (const auto found = seen_.find(pair_of(container, at)); found != seen_.end())
       return found->second;
   return {};
 }

@@ -1,5 +1,7 @@
 #pragma once
 
+#include "base/object.h"
+#include "event/event.h"
 #include "observe/paths.h"
 
 #include <cstdint>
@@ -67,7 +69,6 @@ private:
     Site where;
   };
 
-  static std::uint64_t key(int container, int slot);
   void note_in_block(Paths::Position at);
   bool is_as_before(const InBlock &store) const;
   void put_back(const InBlock &store);
