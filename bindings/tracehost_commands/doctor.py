@@ -196,11 +196,12 @@ def _kernel() -> Iterator[Finding]:
         from jupyter_client.kernelspec import KernelSpecManager
     except ImportError:
         return  # the check of packages reports it
-    from .notebook.kernel import _is_ours
+    from .notebook.kernel import FILE, is_ours
 
-    ours = {n: p for n, p in KernelSpecManager().find_kernel_specs().items() if _is_ours(Path(p))}
+    found = KernelSpecManager().find_kernel_specs()
+    ours = {name: path for name, path in found.items() if is_ours(Path(path) / FILE)}
     for name, path in ours.items():
-        content = json.loads((Path(path) / "kernel.json").read_bytes())
+        content = json.loads((Path(path) / FILE).read_bytes())
         binary, prefix = content["argv"][0], content["metadata"]["tracehost"].get("prefix")
         again = f"tracehost kernel install --name {name}"
         if not os.access(binary, os.X_OK):

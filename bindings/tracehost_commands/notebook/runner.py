@@ -14,7 +14,7 @@ from ..errors import UsageError
 from ..signals import reraise
 from . import document
 from .kernel_engine import KernelEngine
-from .outcome import Hooks, Outcome
+from .outcome import Outcome
 from .parameters import has_tag
 from .progress import Progress
 from .retraces import Retraces
@@ -43,14 +43,15 @@ class Runner:
         return cell.cell_type == "code" and bool(cell.source.strip()) and not skipped
 
     def run(self) -> int:
-        document.clear(self._notebook)
-        self._notebook.metadata["tracehost"] = {"notebook": self._name}
+        notebook = self._notebook
+        document.clear(notebook)
+        notebook.metadata["tracehost"] = {"notebook": self._name}
         self._first_save()
         started = time.monotonic()
-        engine = self._engine()
+        engine = KernelEngine(notebook, self._folder, self._options, self._progress, self._save)
         try:
             engine.start()
-            self._notebook.metadata["language_info"] = engine.language_info
+            notebook.metadata["language_info"] = engine.language_info
             outcome = self._all_cells(engine)
         finally:
             engine.stop()
@@ -71,14 +72,6 @@ class Runner:
         if outcome.kind == "terminated":
             reraise(int(outcome.value))
         return code
-
-    def _engine(self) -> KernelEngine:
-        options = self._options
-        period = max(0.1, options.save_every)
-        hooks = Hooks(self._progress.stream, self._save, self._progress.say, period)
-        return KernelEngine(
-            self._notebook, self._folder, options.timeout, options.start_timeout, hooks
-        )
 
     def _all_cells(self, engine: KernelEngine) -> Outcome:
         for number, index in enumerate(self._cells, 1):
