@@ -7,7 +7,7 @@ from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar, overload
 import torch
 
 from ._concrete import ConcreteFunction
-from ._introspection import Explanation, Specialization
+from ._reports.introspection import Explanation, Specialization
 
 _P = ParamSpec("_P")
 _Q = ParamSpec("_Q")

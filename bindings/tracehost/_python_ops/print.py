@@ -63,13 +63,7 @@ def print(
     passed = [leaves[i] for i in given]
     for i in given:
         shown[i] = None  # the graph keeps none of them
-    at_each_run(_PrintCall(show, passed, None, None, "print"))
-
-
-class _PrintCall(Call):
-    __slots__ = ()
-
-    what = "print"
+    at_each_run(Call(show, passed, None, None, "print"))
 
 
 def _is_passed(value: Any) -> bool:
