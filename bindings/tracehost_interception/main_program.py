@@ -112,23 +112,18 @@ class _Binder(ast.NodeTransformer):
     def __init__(self, roots: set[str]) -> None:
         self._roots = roots
 
-    def generic_visit(self, node: ast.AST) -> ast.AST:
-        for name, statements in ast.iter_fields(node):
-            if isinstance(statements, list) and any(isinstance(s, ast.stmt) for s in statements):
-                setattr(node, name, [made for s in statements for made in self._followed(s)])
-            elif isinstance(statements, list):
-                for handler in statements:
-                    if isinstance(handler, (ast.ExceptHandler, ast.match_case)):
-                        self.generic_visit(handler)
-        return node
-
-    def _followed(self, statement: ast.stmt) -> list[ast.stmt]:
-        names = self._own_names(statement)
+    def visit(self, node: ast.AST) -> Any:
+        """A statement, with a call behind it for each name that it binds."""
+        if isinstance(node, ast.expr):
+            return node
+        if not isinstance(node, ast.stmt):
+            return self.generic_visit(node)
+        names = self._own_names(node)
         if "*" in names:
             names = self._roots
-        if not isinstance(statement, _DEFINITIONS):
-            self.generic_visit(statement)
-        return [statement, *(_call(name, statement) for name in sorted(names & self._roots))]
+        if not isinstance(node, _DEFINITIONS):
+            self.generic_visit(node)
+        return [node, *(_call(name, node) for name in sorted(names & self._roots))]
 
     def _own_names(self, statement: ast.stmt) -> set[str]:
         if isinstance(statement, _DEFINITIONS):
