@@ -27,15 +27,12 @@ _ANYTHING = object()  # the constraint of `self`
 class _Shorten(reprlib.Repr):
     """A repr for messages; of tensors only what they are compared by."""
 
-    def __init__(self) -> None:
-        super().__init__()
-        self.maxother = self.maxstring = 60
-
     def repr1(self, x: Any, level: int) -> str:
         return tensor_text(x) if isinstance(x, torch.Tensor) else super().repr1(x, level)
 
 
 _shorten = _Shorten()
+_shorten.maxother = _shorten.maxstring = 60
 
 
 class _Frozen:
@@ -81,7 +78,9 @@ class Declaration:
             self._constraints = _spread(self.signature, self.parameters, owner)
         except TypeError as error:
             raise TypeError(f"{where}: {error}") from None
-        self.specs = [list(_leaves(c)) for c in self._constraints]
+        self.specs = [
+            [leaf for leaf in _leaves(c) if isinstance(leaf, TensorSpec)] for c in self._constraints
+        ]
 
     def convert(
         self, values: tuple[Any, ...], extra: tuple[Any, ...], tracing: bool
@@ -137,7 +136,7 @@ def _checked(signature: Any) -> tuple[Any, ...]:
             "input_signature must be either a tuple or a list, got "
             f"{type(signature).__name__} {_shorten.repr(signature)}."
         )
-    wrong = list(_not_specs(signature))
+    wrong = [leaf for leaf in _leaves(signature) if not isinstance(leaf, TensorSpec)]
     if wrong:
         raise TypeError(
             "input_signature must be a possibly nested sequence of TensorSpec objects, got invalid args "
@@ -148,14 +147,14 @@ def _checked(signature: Any) -> tuple[Any, ...]:
     return tuple(_copied(s) for s in signature)
 
 
-def _not_specs(spec: Any, depth: int = 0) -> Iterator[Any]:
+def _leaves(value: Any, depth: int = 0) -> Iterator[Any]:
+    """What the containers hold, in order."""
     if depth > _DEEPEST:
         raise TypeError(f"input_signature is nested deeper than {_DEEPEST} levels.")
-    if isinstance(spec, (tuple, list, dict)):
-        for inner in items(spec):
-            yield from _not_specs(inner, depth + 1)
-    elif not isinstance(spec, TensorSpec):
-        yield spec
+    if not isinstance(value, (tuple, list, dict)):
+        yield value
+    for inner in items(value):
+        yield from _leaves(inner, depth + 1)
 
 
 def items(value: Any) -> Iterable[Any]:
@@ -234,18 +233,8 @@ def _frozen(default: Any, depth: int = 0) -> Any:
 
 def _wanted(constraint: Any, default: Any) -> Any:
     """What a request asks for: a default as it is, else the specs."""
-    return default if _is_frozen(constraint) else constraint
-
-
-def _is_frozen(constraint: Any) -> bool:
-    return isinstance(constraint, _Frozen) or any(map(_is_frozen, items(constraint)))
-
-
-def _leaves(constraint: Any) -> Iterator[TensorSpec]:
-    if isinstance(constraint, TensorSpec):
-        yield constraint
-    for inner in items(constraint):
-        yield from _leaves(inner)
+    is_frozen = any(isinstance(leaf, _Frozen) for leaf in _leaves(constraint))
+    return default if is_frozen else constraint
 
 
 # -- calling -------------------------------------------------------------------------------------------------
