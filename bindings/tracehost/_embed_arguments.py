@@ -59,6 +59,8 @@ def _fit_of(hint: Any) -> Fit | None:
     if origin in (typing.Union, types.UnionType):
         inner = [fit for a in arguments if a is not type(None) and (fit := _fit_of(a))]
         return None if len(inner) != 1 else lambda v, path: None if v is None else inner[0](v, path)
+    if not arguments:  # typing.List alone says nothing of its items
+        return None
     if origin is list or (origin is tuple and arguments[1:] == (...,)):
         fit = _fit_of(arguments[0])
         return fit and (lambda v, path: _items(v, path, repeat(fit)))
