@@ -172,13 +172,7 @@ def _notebooks() -> Iterator[Finding]:
 
 
 def _numbers(version: str) -> list[int]:
-    numbers = []
-    for part in version.split("."):
-        digits = part[: len(part) - len(part.lstrip("0123456789"))]
-        if not digits:
-            break
-        numbers.append(int(digits))
-    return numbers
+    return [int(number) for number in re.findall(r"(?:^|\.)(\d+)", version)]
 
 
 def _graphviz() -> Iterator[Finding]:

@@ -28,11 +28,6 @@ class Outcome:
     def text(self) -> str:
         return f"{self.name}: {self.value}" if self.value else self.name
 
-    @property
-    def ends(self) -> bool:
-        """No cell can follow."""
-        return self.kind not in ("ok", "error")
-
 
 def outcome_of_error(name: str, value: str, traceback: list[str], count: int | None) -> Outcome:
     """An exception that left a cell. SystemExit without a code, or with 0, ends the notebook well."""
