@@ -29,8 +29,6 @@ class Runner:
     ) -> None:
         self._options, self._notebook, self._name = options, notebook, name
         self._folder, self._target = folder, target
-        self._path = None if target is None else target.absolute()
-        self._html = options.html if options.html in (None, "-") else os.path.abspath(options.html)
         self._cells = [i for i, cell in enumerate(notebook.cells) if self._is_run(cell)]
         lines = "TRACEHOST_NOTEBOOK_LINES" in os.environ  # several run at a time
         self._progress = Progress(name, len(self._cells), stdout=target is not None, lines=lines)
@@ -129,8 +127,8 @@ class Runner:
             self._trouble = error.strerror or str(error)
 
     def _write(self) -> None:
-        if self._path is not None:
-            document.write(self._path, document.text(self._notebook))
+        if self._target is not None:
+            document.write(self._target, document.text(self._notebook))
 
     def _last_save(self) -> str:
         """Where the result is; it is kept somewhere even if it can't be where it belongs."""
@@ -150,11 +148,12 @@ class Runner:
 
     def _page(self) -> str:
         """Writes the web page, beside the result if it has no place of its own; says so, or what failed."""
-        if self._html is None:
+        html = self._options.html
+        if html is None:
             return ""
-        page = Path(self._html)
-        if self._html == "-":
-            page = (self._path or Path(self._name).absolute()).with_suffix(".html")
+        page = (
+            (self._target or Path(self._name)).with_suffix(".html") if html == "-" else Path(html)
+        )
         try:
             document.write(page, document.web_page(self._notebook))
         except Exception as error:  # a template's, say
