@@ -115,7 +115,7 @@ class _Binder(ast.NodeTransformer):
     def visit(self, node: ast.AST) -> Any:
         """A statement, with a call behind it for each name that it binds."""
         if isinstance(node, ast.expr):
-            return node
+            return node  # nothing in it is a statement
         if not isinstance(node, ast.stmt):
             return self.generic_visit(node)
         names = self._own_names(node)
@@ -128,13 +128,10 @@ class _Binder(ast.NodeTransformer):
     def _own_names(self, statement: ast.stmt) -> set[str]:
         if isinstance(statement, _DEFINITIONS):
             return _names_of(statement)
-        bodies = ("body", "orelse", "finalbody", "handlers", "cases")
         names = _names_of(statement)
-        for field, value in ast.iter_fields(statement):
-            if field not in bodies:
-                for part in value if isinstance(value, list) else [value]:
-                    if isinstance(part, ast.AST):
-                        names |= set().union(*(_names_of(n) for n in ast.walk(part)))
+        for part in ast.iter_child_nodes(statement):
+            if not isinstance(part, (ast.stmt, ast.ExceptHandler, ast.match_case)):
+                names = names.union(*map(_names_of, ast.walk(part)))
         return names
 
 
