@@ -122,9 +122,8 @@ class ConcreteFunction:
     def pretty_printed_signature(self, verbose: bool = False) -> str:
         """Parameters and result on one line; `verbose`: one to a line, and the captures."""
         nameless = [TensorSpec(s.shape, s.dtype, s.device) for s in self._input_specs()]
-        outputs = [TensorSpec(s.shape, s.dtype, s.device) for s in self.outputs]
         parameters = self._arguments(nameless)
-        result = _type_text(self._core.result(outputs))
+        result = _type_text(self.structured_outputs)
         if not verbose:
             inside = ", ".join(f"{name}: {_type_text(value)}" for name, _, value in parameters)
             return f"({inside}) -> {result}"

@@ -72,13 +72,9 @@ def _tensor(what: str, leaf: Any) -> torch.Tensor:
 def dtypes_in(value: Any) -> Any:
     """For messages: containers as they are, dtypes in place of tensors and numbers."""
     leaves, spec = flatten(value)
-    return spec.unflatten(map(_dtype, leaves))
-
-
-def _dtype(leaf: Any) -> Any:
-    if is_tensor(leaf):
-        return leaf.dtype
-    return dtype_of_number(leaf) or leaf.__class__
+    return spec.unflatten(
+        x.dtype if is_tensor(x) else dtype_of_number(x) or x.__class__ for x in leaves
+    )
 
 
 def dtype_of_number(value: Any) -> torch.dtype | None:
