@@ -107,19 +107,19 @@ def _concretes(name: str, function: Any) -> list[ConcreteFunction]:
 
 def _live(name: str, function: Function) -> list[ConcreteFunction]:
     current, stale = live(function)
-    if not current and not stale and function.input_signature is not None:
-        return [function.get_concrete_function()]
-    if not current and not stale:
-        raise ArchiveError(
-            f"{name} can't be saved: it has no specialization yet. Call it, or request one: "
-            f"{function.name}.get_concrete_function(TensorSpec(...))"
-        )
-    if not current:
+    if current:
+        return current
+    if stale:
         raise ArchiveError(
             f"{name} can't be saved: {stale} is another value now than when it was traced. Call it "
             "again, so that there is a graph for that value"
         )
-    return current
+    if function.input_signature is not None:
+        return [function.get_concrete_function()]
+    raise ArchiveError(
+        f"{name} can't be saved: it has no specialization yet. Call it, or request one: "
+        f"{function.name}.get_concrete_function(TensorSpec(...))"
+    )
 
 
 def _defaults(callable_: Any) -> dict[str, Any]:

@@ -8,6 +8,7 @@ torch.fx, take nothing but a Python function, and read its code. To them a Funct
 from __future__ import annotations
 
 import copy
+import operator
 import sys
 from types import CodeType, FrameType, FunctionType
 from typing import Any
@@ -63,13 +64,9 @@ def _code(self: Function) -> CodeType:
     return self._body.__code__  # type: ignore[attr-defined]
 
 
-def _of_body(name: str) -> property:
-    return property(lambda self: getattr(self._body, name))
-
-
 show(Function, "__call__", _call)
 show(Function, "__get__", _get)
 show(Function, "__class__", property(_class))
 show(Function, "__code__", property(_code))
 for _name in _READ:
-    show(Function, _name, _of_body(_name))
+    show(Function, _name, property(operator.attrgetter(f"_body.{_name}")))

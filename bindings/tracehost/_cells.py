@@ -9,8 +9,11 @@ from typing import Any
 
 def in_cells(text: str) -> str:
     """With cells as the notebook numbers them, in place of the files' names that IPython gives them."""
-    for name, cell in _names():
-        text = text.replace(name, cell)
+    get_shell = getattr(sys.modules.get("IPython"), "get_ipython", None)
+    shell = get_shell and get_shell()
+    files = getattr(getattr(shell, "compile", None), "_filename_map", None) or {}
+    for file, count in list(files.items()):
+        text = text.replace(os.path.basename(file), f"In[{count}]")
     return text
 
 
@@ -29,10 +32,3 @@ def anywhere(value: Any) -> Any:
     if isinstance(value, str):
         return in_cells(value)
     return tuple(map(anywhere, value)) if type(value) is tuple else value
-
-
-def _names() -> list[tuple[str, str]]:
-    get_shell = getattr(sys.modules.get("IPython"), "get_ipython", None)
-    shell = get_shell and get_shell()
-    files = getattr(getattr(shell, "compile", None), "_filename_map", None) or {}
-    return [(os.path.basename(file), f"In[{count}]") for file, count in list(files.items())]

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
 
 from . import _tracehost
 from ._arguments.dtypes import name_of
+from ._arguments.signature import items
 from ._traced.stand_ins import Maker, attempt
 from ._tracehost import Function, TensorSpec
 
@@ -120,9 +122,8 @@ class ConcreteFunction:
     def pretty_printed_signature(self, verbose: bool = False) -> str:
         """Parameters and result on one line; `verbose`: one to a line, and the captures."""
         nameless = [TensorSpec(s.shape, s.dtype, s.device) for s in self._input_specs()]
-        outputs = [TensorSpec(s.shape, s.dtype, s.device) for s in self.outputs]
         parameters = self._arguments(nameless)
-        result = _type_text(self._core.result(outputs))
+        result = _type_text(self.structured_outputs)
         if not verbose:
             inside = ", ".join(f"{name}: {_type_text(value)}" for name, _, value in parameters)
             return f"({inside}) -> {result}"
@@ -160,25 +161,26 @@ def _plain(spec: TensorSpec) -> TensorSpec:
 
 
 def _type_text(value: Any) -> str:
-    if isinstance(value, (TensorSpec, UnknownArgument)):
+    if isinstance(value, (TensorSpec, UnknownArgument)) or value is None:
         return repr(value)
+    if isinstance(value, (dict, list, tuple)):
+        return _container_text(_type_text, value)
+    return f"Literal[{value!r}]"
+
+
+def _container_text(text: Callable[[Any], str], value: Any) -> str:
+    """As Python shows a dict, a list or a tuple, with `text` of each item."""
     if isinstance(value, dict):
-        return "{" + ", ".join(f"{k!r}: {_type_text(v)}" for k, v in value.items()) + "}"
-    if isinstance(value, (list, tuple)):
-        inside = ", ".join(map(_type_text, value))
-        if isinstance(value, list):
-            return f"[{inside}]"
-        return f"({inside},)" if len(value) == 1 else f"({inside})"
-    return f"Literal[{value!r}]" if value is not None else "None"
+        return "{" + ", ".join(f"{k!r}: {text(v)}" for k, v in value.items()) + "}"
+    inside = ", ".join(map(text, value))
+    if isinstance(value, list):
+        return f"[{inside}]"
+    return f"({inside},)" if len(value) == 1 else f"({inside})"
 
 
 def is_constant(value: Any) -> bool:
     """Whether it holds no TensorSpec."""
-    if isinstance(value, dict):
-        return all(map(is_constant, value.values()))
-    if isinstance(value, (list, tuple)):
-        return all(map(is_constant, value))
-    return not isinstance(value, TensorSpec)
+    return not isinstance(value, TensorSpec) and all(map(is_constant, items(value)))
 
 
 def brief(value: Any) -> str:
@@ -186,12 +188,7 @@ def brief(value: Any) -> str:
     if isinstance(value, TensorSpec):
         sizes = "..." if value.shape is None else ", ".join(map(str, value.shape))
         return f"{name_of(value.dtype)}[{sizes}]"
-    if is_constant(value):
-        return repr(value)
-    if isinstance(value, dict):
-        return "{" + ", ".join(f"{k!r}: {brief(v)}" for k, v in value.items()) + "}"
-    inside = ", ".join(map(brief, value))
-    return f"[{inside}]" if isinstance(value, list) else f"({inside})"
+    return repr(value) if is_constant(value) else _container_text(brief, value)
 
 
 # -- what a graph's results look like ----------------------------------------------------------------------

@@ -93,17 +93,27 @@ def _declared(function: Function) -> str:
 
 def _loaded(module: str) -> types.ModuleType:
     if not module.endswith(".py"):
-        try:
-            return importlib.import_module(module)
-        except ModuleNotFoundError as error:
-            if error.name is None or not f"{module}.".startswith(f"{error.name}."):
-                raise  # one that the module imports
-            raise NotFound(f"there is no module {module} on sys.path: {error}") from None
+        return import_module(module)
     path = _found(module)
     name = os.path.basename(path)[:-3]
     known = sys.modules.get(name)
     if known is not None and os.path.realpath(getattr(known, "__file__", None) or "") == path:
         return known
+    return import_file(name, path)
+
+
+def import_module(name: str) -> types.ModuleType:
+    """Raises NotFound where there is no such module. One that the module imports is its own affair."""
+    try:
+        return importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        if error.name is None or not f"{name}.".startswith(f"{error.name}."):
+            raise
+        raise NotFound(f"there is no module {name} on sys.path: {error}") from None
+
+
+def import_file(name: str, path: str) -> types.ModuleType:
+    """Run a file as the module of that name."""
     spec = importlib.util.spec_from_file_location(name, path)
     made = importlib.util.module_from_spec(spec)
     sys.modules[name] = made

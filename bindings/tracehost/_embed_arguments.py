@@ -11,7 +11,8 @@ import enum
 import inspect
 import types
 import typing
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from itertools import chain, repeat
 from typing import Any
 
 from ._arguments.signature import mismatch
@@ -49,32 +50,27 @@ def _fit_of(hint: Any) -> Fit | None:
     if isinstance(hint, type) and issubclass(hint, enum.Enum):
         return lambda value, path: _member(hint, value, path)
     if isinstance(hint, type) and dataclasses.is_dataclass(hint):
-        fields = {f.name: _required(f) for f in dataclasses.fields(hint) if f.init}
-        return _record(hint, fields)
+        fields = [f for f in dataclasses.fields(hint) if f.init]
+        none = dataclasses.MISSING
+        return _record(hint, {f.name: f.default is f.default_factory is none for f in fields})
     if isinstance(hint, type) and issubclass(hint, tuple) and hasattr(hint, "_fields"):
         return _record(hint, {n: n not in hint._field_defaults for n in hint._fields})
     origin, arguments = typing.get_origin(hint), typing.get_args(hint)
     if origin in (typing.Union, types.UnionType):
         inner = [fit for a in arguments if a is not type(None) and (fit := _fit_of(a))]
         return None if len(inner) != 1 else lambda v, path: None if v is None else inner[0](v, path)
-    if origin is list and (fit := _fit_of(arguments[0])):
-        return lambda v, path: _items(v, path, lambda i: fit)
-    if origin is tuple and arguments:
-        several = len(arguments) == 2 and arguments[1] is ...
-        fits = [_fit_of(a) for a in arguments if a is not ...]
-        if any(fits):
-            return lambda v, path: _items(
-                v, path, lambda i: fits[0] if several else fits[i] if i < len(fits) else None
-            )
+    if not arguments:  # typing.List alone says nothing of its items
+        return None
+    if origin is list or (origin is tuple and arguments[1:] == (...,)):
+        fit = _fit_of(arguments[0])
+        return fit and (lambda v, path: _items(v, path, repeat(fit)))
+    if origin is tuple and any(fits := [_fit_of(a) for a in arguments]):
+        return lambda v, path: _items(v, path, chain(fits, repeat(None)))
     if origin is dict and (fit := _fit_of(arguments[1])):
         return lambda v, path: (
             {k: fit(item, f"{path}[{k!r}]") for k, item in v.items()} if isinstance(v, dict) else v
         )
     return None
-
-
-def _required(field: dataclasses.Field[Any]) -> bool:
-    return field.default is field.default_factory is dataclasses.MISSING
 
 
 def _record(cls: type, fields: dict[str, bool]) -> Fit:
@@ -102,11 +98,11 @@ def _record(cls: type, fields: dict[str, bool]) -> Fit:
     return fit
 
 
-def _items(value: Any, path: str, fit_at: Callable[[int], Fit | None]) -> Any:
+def _items(value: Any, path: str, fits: Iterable[Fit | None]) -> Any:
     if not isinstance(value, (list, tuple)):
         return value
     return type(value)(
-        fit(v, f"{path}[{i}]") if (fit := fit_at(i)) else v for i, v in enumerate(value)
+        fit(v, f"{path}[{i}]") if fit else v for i, (v, fit) in enumerate(zip(value, fits))
     )
 
 

@@ -159,18 +159,18 @@ def function(
             f"value_reads must be 'trace', 'error', 'guard' or 'bake', got {value_reads!r}"
         )
     _check_validate(validate)
-    given = {
-        "input_signature": input_signature,
-        "name": name,
-        "limit": limit,
-        "watch": watch,
-        "reduce_retracing": reduce_retracing,
-        "autograph": autograph,
-        "value_reads": value_reads,
-        "validate": validate,
-        GOES_ON: goes_on,
-    }
-    decorate = functools.partial(function, **given)
+    decorate = functools.partial(
+        function,
+        input_signature=input_signature,
+        name=name,
+        limit=limit,
+        watch=watch,
+        reduce_retracing=reduce_retracing,
+        autograph=autograph,
+        value_reads=value_reads,
+        validate=validate,
+        **{GOES_ON: goes_on},
+    )
     if func is None:
         return decorate
     if isinstance(func, (staticmethod, classmethod)):
@@ -210,12 +210,12 @@ def function(
         bool(goes_on),
     )
     functools.update_wrapper(made, func, updated=())
-    _options[made] = given
+    _decorators[made] = decorate
     return made
 
 
-# How each Function was made, for copies of it.
-_options: weakref.WeakKeyDictionary[Function, dict[str, Any]] = weakref.WeakKeyDictionary()
+# What made each Function, for copies of it.
+_decorators: weakref.WeakKeyDictionary[Function, Callable[..., Any]] = weakref.WeakKeyDictionary()
 
 
 def _check_validate(validate: Any) -> None:
@@ -344,9 +344,7 @@ def deep_copy(made: Function, memo: dict[int, Any]) -> Function:
     """A function is its own copy, as in Python; a method's or module's Function gets a copy of that."""
     inner = made.python_function
     copied = copy.deepcopy(inner, memo)
-    if copied is inner:
-        return made
-    return function(copied, **_options[made])
+    return made if copied is inner else _decorators[made](copied)
 
 
 def reduce(made: Function) -> Any:
@@ -362,7 +360,7 @@ def reduce(made: Function) -> Any:
         raise pickle.PicklingError(
             f"{made!r} can't be pickled: {module}.{path} is not found there. Define it at the top level of a module."
         )
-    return functools.partial(function, **_options[made]), (inner,)
+    return _decorators[made], (inner,)
 
 
 show(Function, "__deepcopy__", deep_copy)

@@ -6,15 +6,8 @@ import os
 import sys
 from pathlib import Path
 
-_HERE = Path(__file__).parent
-
-
-def _built_for() -> dict[str, str]:
-    lines = (_HERE / "build_info.txt").read_text(encoding="utf-8").splitlines()
-    return dict(line.split("=", 1) for line in lines if "=" in line)
-
-
-_built = _built_for()
+_lines = Path(__file__).with_name("build_info.txt").read_text(encoding="utf-8").splitlines()
+_built = dict(line.split("=", 1) for line in _lines if "=" in line)
 VERSION = _built["version"]
 
 

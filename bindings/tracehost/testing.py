@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from typing import Any
 
-from ._reports.monitor import described, function_of, latest_traces, listed, times
+from ._reports.monitor import function_of, summary
 
 __all__ = ["assert_traces"]
 
@@ -43,11 +43,7 @@ class assert_traces:
         count = self._function.tracing_count() - self._before
         if kind is not None or count == self._n:
             return
-        lines = listed(latest_traces(self._function, count), count)
-        raise AssertionError(
-            f"{described(self._function)} was traced {times(count)} in this block, expected {self._n}"
-            + (f":\n{lines}" if lines else "")
-        )
+        raise AssertionError(summary(self._function, count, f" in this block, expected {self._n}"))
 
     def __del__(self) -> None:
         if not self._entered:

@@ -172,13 +172,7 @@ def _notebooks() -> Iterator[Finding]:
 
 
 def _numbers(version: str) -> list[int]:
-    numbers = []
-    for part in version.split("."):
-        digits = part[: len(part) - len(part.lstrip("0123456789"))]
-        if not digits:
-            break
-        numbers.append(int(digits))
-    return numbers
+    return [int(number) for number in re.findall(r"(?:^|\.)(\d+)", version)]
 
 
 def _graphviz() -> Iterator[Finding]:
@@ -196,11 +190,12 @@ def _kernel() -> Iterator[Finding]:
         from jupyter_client.kernelspec import KernelSpecManager
     except ImportError:
         return  # the check of packages reports it
-    from .notebook.kernel import _is_ours
+    from .notebook.kernel import FILE, is_ours
 
-    ours = {n: p for n, p in KernelSpecManager().find_kernel_specs().items() if _is_ours(Path(p))}
+    found = KernelSpecManager().find_kernel_specs()
+    ours = {name: path for name, path in found.items() if is_ours(Path(path) / FILE)}
     for name, path in ours.items():
-        content = json.loads((Path(path) / "kernel.json").read_bytes())
+        content = json.loads((Path(path) / FILE).read_bytes())
         binary, prefix = content["argv"][0], content["metadata"]["tracehost"].get("prefix")
         again = f"tracehost kernel install --name {name}"
         if not os.access(binary, os.X_OK):

@@ -7,7 +7,6 @@ import inspect
 import os
 import sys
 from dataclasses import dataclass, field
-from typing import Any
 
 import tracehost
 from tracehost import ConcreteFunction, Function
@@ -39,7 +38,9 @@ def main(words: list[str], targets: list[str]) -> int:
     signatures = [arguments(text, on) for text in options.signature]
     _check_writable(options.output)  # before code of the user's runs
 
-    function = _function(target, find(target))
+    function = find(target)
+    if not isinstance(function, (Function, ConcreteFunction)):
+        function = tracehost.function(function)
     if signatures and isinstance(function, ConcreteFunction):
         raise UsageError(f"{target} is a ConcreteFunction, which has a signature")
     for text, given in zip(options.signature, signatures):
@@ -53,14 +54,6 @@ def main(words: list[str], targets: list[str]) -> int:
         raise CommandError(str(error)) from None
     sys.stdout.write(shown + "\n")
     return 0
-
-
-def _function(target: str, found: Any) -> Any:
-    if isinstance(found, (Function, ConcreteFunction)):
-        return found
-    if not callable(found):
-        raise UsageError(f"{target} is a {type(found).__name__}, no function")
-    return tracehost.function(found)
 
 
 def _check_writable(path: str) -> None:

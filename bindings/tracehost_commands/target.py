@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-import importlib
-import importlib.util
+import operator
 import os
 import sys
+from types import ModuleType
 from typing import Any
+
+from tracehost._embed import NotFound, import_file, import_module
 
 from .errors import UsageError
 
@@ -17,27 +19,26 @@ def find(target: str) -> Any:
         raise UsageError(
             f"{target!r} names no function: write MODULE:FUNCTION or SCRIPT.py:FUNCTION"
         )
-    found = _script(place) if place.endswith(".py") else _module(place)
-    for part in path.split("."):
-        try:
-            found = getattr(found, part)
-        except AttributeError:
-            raise UsageError(f"{place} has no {path!r}") from None
+    module = _script(place) if place.endswith(".py") else _module(place)
+    try:
+        found = operator.attrgetter(path)(module)
+    except AttributeError:
+        raise UsageError(f"{place} has no {path!r}") from None
+    if not callable(found):
+        raise UsageError(f"{target} is a {type(found).__name__}, no function")
     return found
 
 
-def _module(name: str) -> Any:
+def _module(name: str) -> ModuleType:
     sys.path.insert(0, os.getcwd())
     sys.argv = [name]
     try:
-        return importlib.import_module(name)
-    except ModuleNotFoundError as error:
-        if error.name is None or not (name + ".").startswith(error.name + "."):
-            raise
+        return import_module(name)
+    except NotFound:
         raise UsageError(f"there is no module {name!r}; a script is named with its .py") from None
 
 
-def _script(path: str) -> Any:
+def _script(path: str) -> ModuleType:
     """As a module of its name, so that its classes are found by that name where the archive is loaded."""
     try:
         open(path, "rb").close()
@@ -48,9 +49,4 @@ def _script(path: str) -> Any:
     name = os.path.splitext(os.path.basename(path))[0]
     if name in sys.modules:  # such as json.py: others need theirs
         name += "_script"
-    spec = importlib.util.spec_from_file_location(name, path)
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module
-    spec.loader.exec_module(module)
-    return module
+    return import_file(name, path)

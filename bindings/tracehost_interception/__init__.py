@@ -9,8 +9,7 @@ function in it is replaced. Nothing here imports torch or tracehost before the p
 - imports.py: after a module's import;   main_program.py: in the program's own module;   unmet.py: at the end
 - apply.py: what a target names is found;   replace.py: put in its place, and back
 - functions.py: `--trace`;   decorators.py: `--intercept`, any decorator;   call_site.py: who called it
-- torch_compile.py, torch_jit.py: those of torch;   modules.py, scripted.py: what they give
-- graph_files.py: what `save` of a scripted one writes
+- torch_compile.py, torch_jit.py: those of torch;   modules.py, scripted.py: what they give, and what its `save` writes
 """
 
 from __future__ import annotations

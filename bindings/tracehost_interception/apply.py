@@ -6,7 +6,7 @@ from typing import Any
 
 from . import replace
 from .decorators import routed
-from .functions import traced
+from .functions import function_of
 from .messages import did_you_mean, say
 from .targets import Target
 
@@ -23,9 +23,8 @@ def replace_in(module: Any, targets: list[Target], final: bool = True) -> None:
             target.met = True
             continue
         made = _made(target, found)
-        if made is None or made is found:
-            continue
-        replace.put(owner, name, made)
+        if made is not found:
+            replace.put(owner, name, made)
 
 
 def find(module: Any, path: str) -> tuple[Any, str, Any]:
@@ -45,23 +44,19 @@ def find(module: Any, path: str) -> tuple[Any, str, Any]:
 
 
 def _made(target: Target, found: Any) -> Any:
+    """What takes the place of `found`: itself, if it is no function."""
     if found is None and target.module == "__main__":  # `step = None`, and later the function
         target.met = False
-        return None
+        return found
     target.met = True
     if not callable(found) and not isinstance(found, (staticmethod, classmethod)):
-        what = "a property" if isinstance(found, property) else f"{type(found).__name__}"
-        say(f"{target.text}: {target.path} is no function (it is {_article(what)})")
-        return None
+        what = "property" if isinstance(found, property) else type(found).__name__
+        article = "an" if what[0].lower() in "aeiou" else "a"
+        say(f"{target.text}: {target.path} is no function (it is {article} {what})")
+        return found
     if target.traces:
-        return traced(target, found)
+        return function_of(found, f"{target.text}: it", **target.options)
     return routed(target, found)
-
-
-def _article(what: str) -> str:
-    if what.startswith("a "):
-        return what
-    return f"{'an' if what[:1].lower() in 'aeiou' else 'a'} {what}"
 
 
 def tell_absent(module: Any, target: Target, name: str) -> None:

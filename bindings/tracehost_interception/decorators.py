@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from .call_site import caller, is_librarys_own, place
-from .functions import decorated
+from .functions import function_of
 from .messages import tell_meaningless
 from .targets import Target
 
@@ -48,9 +48,10 @@ def _any_decorator(target: Target, original: Any) -> Any:
             for value in rest
         ]
         tell_meaningless(what, where, [*options, *kwargs])
+        shown = f"{what} at {where}: what it decorates"
         if direct:
-            return decorated(args[0], what, where)
-        return lambda function: decorated(function, what, where)
+            return function_of(args[0], shown)
+        return lambda function: function_of(function, shown)
 
     return functools.update_wrapper(decorator, original, updated=())
 

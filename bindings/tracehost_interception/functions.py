@@ -5,24 +5,26 @@ from __future__ import annotations
 from typing import Any
 
 from .messages import say
-from .targets import Target
 
 
-def traced(target: Target, found: Any) -> Any:
-    """For --trace: the Function of what the target names; None: it stays as it is."""
+def function_of(found: Any, shown: str, **options: Any) -> Any:
+    """The Function, which is a module if `found` is one. What can't be traced stays as it is.
+
+    Args:
+        shown: `found` as a message names it, with who asked for it.
+        options: as those of `make`.
+    """
     try:
-        return stand_in(found, make(found, **target.options))
-    except Exception as error:
-        say(f"{target.text}: it stays as it is: {error}")
-        return None
+        import torch
 
+        made = make(found, **options)
+        if not isinstance(found, torch.nn.Module):
+            return made
+        from .modules import StandIn
 
-def decorated(found: Any, what: str, where: str, **options: Any) -> Any:
-    """For a decorator: the Function; what can't be traced stays as it is."""
-    try:
-        return stand_in(found, make(found, **options))
+        return StandIn(found, made)
     except Exception as error:
-        say(f"{what} at {where}: what it decorates stays as it is: {error}")
+        say(f"{shown} stays as it is: {error}")
         return found
 
 
@@ -35,14 +37,3 @@ def make(found: Any, goes_on: bool = True, **options: Any) -> Any:
     if isinstance(found, tracehost.Function):
         return found
     return tracehost.function(found, **{GOES_ON: goes_on}, **options)
-
-
-def stand_in(found: Any, made: Any) -> Any:
-    """The Function; for a module what is the module, too."""
-    import torch
-
-    if not isinstance(found, torch.nn.Module):
-        return made
-    from .modules import StandIn
-
-    return StandIn(found, made)

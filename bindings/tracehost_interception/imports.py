@@ -18,13 +18,13 @@ from .targets import Target
 
 
 class _Finder:
-    def __init__(self, targets: dict[str, list[Target]], main: str) -> None:
+    def __init__(self, targets: dict[str, list[Target]], program: set[str]) -> None:
         self._targets = targets
-        self._main = main  # what -m or a folder runs
+        self._program = program  # modules that the program's own may be made of
         self._asking = threading.local()
 
     def find_spec(self, name: str, path: Sequence[str] | None = None, target: Any = None) -> Any:
-        runs = self._runs(name)
+        runs = name in self._program
         if (name not in self._targets and not runs) or getattr(self._asking, "name", None) == name:
             return None
         self._asking.name = name
@@ -35,14 +35,6 @@ class _Finder:
         if spec is not None and hasattr(spec.loader, "exec_module"):
             spec.loader = _Loader(spec.loader, name, self._targets.get(name, []), runs)
         return spec
-
-    def _runs(self, name: str) -> bool:
-        """Whether it is what the program's own module is made of."""
-        return (
-            bool(self._main)
-            and "__main__" in self._targets
-            and name in (self._main, f"{self._main}.__main__")
-        )
 
 
 def _found(name: str, path: Sequence[str] | None, target: Any) -> Any:
@@ -63,10 +55,6 @@ class _Loader:
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._loader, name)
-
-    def create_module(self, spec: Any) -> ModuleType | None:
-        create = getattr(self._loader, "create_module", None)
-        return None if create is None else create(spec)
 
     def exec_module(self, module: ModuleType) -> None:
         if module.__spec__ is not None:
@@ -91,9 +79,11 @@ def install(targets: list[Target], main: str) -> None:
     by_module: dict[str, list[Target]] = {}
     for target in targets:
         by_module.setdefault(target.module, []).append(target)
-    if "__main__" in by_module:
-        main_program.targets.extend(by_module["__main__"])
-    _finder = _Finder(by_module, main)
+    of_main = by_module.get("__main__", [])
+    main_program.targets.extend(of_main)
+    # What -m or a folder runs.
+    program = {main, f"{main}.__main__"} if main and of_main else set()
+    _finder = _Finder(by_module, program)
     sys.meta_path.insert(0, _finder)  # type: ignore[arg-type]
     for name, wanted in by_module.items():
         if name in sys.modules and name != "__main__":  # by sitecustomize

@@ -112,34 +112,26 @@ class _Binder(ast.NodeTransformer):
     def __init__(self, roots: set[str]) -> None:
         self._roots = roots
 
-    def generic_visit(self, node: ast.AST) -> ast.AST:
-        for name, statements in ast.iter_fields(node):
-            if isinstance(statements, list) and any(isinstance(s, ast.stmt) for s in statements):
-                setattr(node, name, [made for s in statements for made in self._followed(s)])
-            elif isinstance(statements, list):
-                for handler in statements:
-                    if isinstance(handler, (ast.ExceptHandler, ast.match_case)):
-                        self.generic_visit(handler)
-        return node
-
-    def _followed(self, statement: ast.stmt) -> list[ast.stmt]:
-        names = self._own_names(statement)
+    def visit(self, node: ast.AST) -> Any:
+        """A statement, with a call behind it for each name that it binds."""
+        if isinstance(node, ast.expr):
+            return node  # nothing in it is a statement
+        if not isinstance(node, ast.stmt):
+            return self.generic_visit(node)
+        names = self._own_names(node)
         if "*" in names:
             names = self._roots
-        if not isinstance(statement, _DEFINITIONS):
-            self.generic_visit(statement)
-        return [statement, *(_call(name, statement) for name in sorted(names & self._roots))]
+        if not isinstance(node, _DEFINITIONS):
+            self.generic_visit(node)
+        return [node, *(_call(name, node) for name in sorted(names & self._roots))]
 
     def _own_names(self, statement: ast.stmt) -> set[str]:
         if isinstance(statement, _DEFINITIONS):
             return _names_of(statement)
-        bodies = ("body", "orelse", "finalbody", "handlers", "cases")
         names = _names_of(statement)
-        for field, value in ast.iter_fields(statement):
-            if field not in bodies:
-                for part in value if isinstance(value, list) else [value]:
-                    if isinstance(part, ast.AST):
-                        names |= set().union(*(_names_of(n) for n in ast.walk(part)))
+        for part in ast.iter_child_nodes(statement):
+            if not isinstance(part, (ast.stmt, ast.ExceptHandler, ast.match_case)):
+                names = names.union(*map(_names_of, ast.walk(part)))
         return names
 
 

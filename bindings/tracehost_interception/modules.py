@@ -12,7 +12,6 @@ import torch
 class StandIn(torch.nn.Module):
     """Parameters, buffers, submodules, attributes and mode are the module's own, not copies."""
 
-    _own = frozenset({"forward"})
     _shared = ("_parameters", "_buffers", "_modules", "_non_persistent_buffers_set")
 
     def __init__(self, module: torch.nn.Module, function: Any) -> None:
@@ -44,13 +43,13 @@ class StandIn(torch.nn.Module):
         return ""
 
     def __setattr__(self, name: str, value: Any) -> None:
-        if name in self._own or hasattr(type(self), name):
+        if name == "forward" or hasattr(type(self), name):
             super().__setattr__(name, value)
         else:
             setattr(self._module, name, value)
 
     def __delattr__(self, name: str) -> None:
-        if name in self._own or hasattr(type(self), name):
+        if name == "forward" or hasattr(type(self), name):
             super().__delattr__(name)
         else:
             delattr(self._module, name)

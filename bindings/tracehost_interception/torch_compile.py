@@ -11,7 +11,7 @@ from typing import Any
 import torch
 
 from .call_site import caller, is_of, place
-from .functions import decorated, make
+from .functions import function_of, make
 from .messages import tell_meaningless
 from .modules import StandIn
 
@@ -54,7 +54,7 @@ def compiled(model: Any, options: dict[str, Any], where: str = "?") -> Any:
         model = Call(model.__self__)  # module.compile()
         ours["name"] = ours["name"] or type(model.module).__name__
     if not isinstance(model, torch.nn.Module):
-        return decorated(model, "torch.compile", where, **ours)
+        return function_of(model, f"torch.compile at {where}: what it decorates", **ours)
     if isinstance(model, OptimizedModule):
         return model
     return OptimizedModule(model, make(model, **ours), options)

@@ -81,10 +81,8 @@ def _scripted(func: Any) -> Any:
 def _accept_ours() -> None:
     """torch.jit.freeze and optimize_for_inference of what is none of TorchScript's."""
     for name in ("freeze", "optimize_for_inference"):
-        before = getattr(torch.jit, name)
-        if hasattr(before, "_tracehost"):
-            continue
-        replace.put(torch.jit, name, _accepting(name, before))
+        if not replace.is_ours(torch.jit, name):
+            replace.put(torch.jit, name, _accepting(name, getattr(torch.jit, name)))
 
 
 def _accepting(name: str, before: Any) -> Any:
@@ -95,5 +93,4 @@ def _accepting(name: str, before: Any) -> Any:
         say(f"torch.jit.{name} at {place(caller())}: gives back what tracehost has traced as it is")
         return mod
 
-    accepting._tracehost = True  # type: ignore[attr-defined]
     return accepting

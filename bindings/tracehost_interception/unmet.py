@@ -18,7 +18,7 @@ def tell_if_unmet(target: Target, main: str) -> None:
         if owner is None and name != target.root:
             return tell_absent(sys.modules["__main__"], target, name)
         say(f"{target.text}: {target.path} never came to be in the program{_why_not_main(main)}")
-    elif target.module == main or (target.module == f"{main}.__main__"):
+    elif target.module in (main, f"{main}.__main__"):
         say(
             f"{target.text}: {target.module} ran as the program itself; write __main__:{target.path}"
         )

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import inspect
 import reprlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import torch
@@ -27,15 +27,12 @@ _ANYTHING = object()  # the constraint of `self`
 class _Shorten(reprlib.Repr):
     """A repr for messages; of tensors only what they are compared by."""
 
-    def __init__(self) -> None:
-        super().__init__()
-        self.maxother = self.maxstring = 60
-
     def repr1(self, x: Any, level: int) -> str:
         return tensor_text(x) if isinstance(x, torch.Tensor) else super().repr1(x, level)
 
 
 _shorten = _Shorten()
+_shorten.maxother = _shorten.maxstring = 60
 
 
 class _Frozen:
@@ -81,7 +78,9 @@ class Declaration:
             self._constraints = _spread(self.signature, self.parameters, owner)
         except TypeError as error:
             raise TypeError(f"{where}: {error}") from None
-        self.specs = [list(_leaves(c)) for c in self._constraints]
+        self.specs = [
+            [leaf for leaf in _leaves(c) if isinstance(leaf, TensorSpec)] for c in self._constraints
+        ]
 
     def convert(
         self, values: tuple[Any, ...], extra: tuple[Any, ...], tracing: bool
@@ -137,7 +136,7 @@ def _checked(signature: Any) -> tuple[Any, ...]:
             "input_signature must be either a tuple or a list, got "
             f"{type(signature).__name__} {_shorten.repr(signature)}."
         )
-    wrong = list(_not_specs(signature))
+    wrong = [leaf for leaf in _leaves(signature) if not isinstance(leaf, TensorSpec)]
     if wrong:
         raise TypeError(
             "input_signature must be a possibly nested sequence of TensorSpec objects, got invalid args "
@@ -148,17 +147,17 @@ def _checked(signature: Any) -> tuple[Any, ...]:
     return tuple(_copied(s) for s in signature)
 
 
-def _not_specs(spec: Any, depth: int = 0) -> Iterator[Any]:
+def _leaves(value: Any, depth: int = 0) -> Iterator[Any]:
+    """What the containers hold, in order."""
     if depth > _DEEPEST:
         raise TypeError(f"input_signature is nested deeper than {_DEEPEST} levels.")
-    if isinstance(spec, (tuple, list, dict)):
-        for inner in _items(spec):
-            yield from _not_specs(inner, depth + 1)
-    elif not isinstance(spec, TensorSpec):
-        yield spec
+    if not isinstance(value, (tuple, list, dict)):
+        yield value
+    for inner in items(value):
+        yield from _leaves(inner, depth + 1)
 
 
-def _items(value: Any) -> Iterable[Any]:
+def items(value: Any) -> Iterable[Any]:
     """Those of a container; none of anything else."""
     if isinstance(value, dict):
         return value.values()
@@ -166,9 +165,14 @@ def _items(value: Any) -> Iterable[Any]:
 
 
 def _copied(spec: Any) -> Any:
-    if isinstance(spec, dict):
-        return _like(spec, {key: _copied(inner) for key, inner in spec.items()})
-    return _like(spec, map(_copied, spec)) if isinstance(spec, (tuple, list)) else spec
+    return _mapped(_copied, spec) if isinstance(spec, (tuple, list, dict)) else spec
+
+
+def _mapped(function: Callable[[Any], Any], container: Any) -> Any:
+    """A container of the same type with `function` of each item."""
+    if isinstance(container, dict):
+        return _like(container, {key: function(item) for key, item in container.items()})
+    return _like(container, map(function, container))
 
 
 def _like(container: Any, items: Any) -> Any:
@@ -221,27 +225,16 @@ def _frozen(default: Any, depth: int = 0) -> Any:
     """The constraint that a default makes: its own value, for a tensor its dtype and shape."""
     if isinstance(default, torch.Tensor):
         return TensorSpec(default.shape, default.dtype)
-    if depth < _DEEPEST and type(default) is dict:
-        return {key: _frozen(item, depth + 1) for key, item in default.items()}
-    if depth < _DEEPEST and (type(default) in (tuple, list) or hasattr(type(default), "_make")):
-        return _like(default, [_frozen(item, depth + 1) for item in default])
+    is_container = type(default) in (tuple, list, dict) or hasattr(type(default), "_make")
+    if is_container and depth < _DEEPEST:
+        return _mapped(lambda item: _frozen(item, depth + 1), default)
     return _Frozen(default)
 
 
 def _wanted(constraint: Any, default: Any) -> Any:
     """What a request asks for: a default as it is, else the specs."""
-    return default if _is_frozen(constraint) else constraint
-
-
-def _is_frozen(constraint: Any) -> bool:
-    return isinstance(constraint, _Frozen) or any(map(_is_frozen, _items(constraint)))
-
-
-def _leaves(constraint: Any) -> Iterator[TensorSpec]:
-    if isinstance(constraint, TensorSpec):
-        yield constraint
-    for inner in _items(constraint):
-        yield from _leaves(inner)
+    is_frozen = any(isinstance(leaf, _Frozen) for leaf in _leaves(constraint))
+    return default if is_frozen else constraint
 
 
 # -- calling -------------------------------------------------------------------------------------------------
@@ -263,22 +256,16 @@ def _fit(constraint: Any, value: Any, path: str, tracing: bool) -> Any:
 
 
 def _fit_container(constraint: Any, value: Any, path: str, tracing: bool) -> Any:
-    alike = type(value) is type(constraint) and len(value) == len(constraint)
-    if isinstance(constraint, dict):
-        if not alike or value.keys() != constraint.keys():
-            raise mismatch(path, _shown_container(constraint), _shown_container(value))
-        made = {
-            k: _fit(inner, value[k], f"{path}[{k!r}]", tracing) for k, inner in constraint.items()
-        }
-        same = list(made) == list(value) and all(made[k] is value[k] for k in made)
-        return value if same else _like(value, made)
-    if not alike:
+    keys = _keys(constraint)
+    if type(value) is not type(constraint) or len(value) != len(constraint) or _keys(value) != keys:
         raise mismatch(path, _shown_container(constraint), _shown_container(value))
-    items = [
-        _fit(inner, item, f"{path}[{i}]", tracing)
-        for i, (inner, item) in enumerate(zip(constraint, value))
-    ]
-    return value if all(a is b for a, b in zip(items, value)) else _like(value, items)
+    made = {k: _fit(constraint[k], value[k], f"{path}[{k!r}]", tracing) for k in keys}
+    same = list(made) == list(_keys(value)) and all(made[k] is value[k] for k in keys)
+    return value if same else _like(value, made if isinstance(value, dict) else made.values())
+
+
+def _keys(container: Any) -> Any:
+    return container.keys() if isinstance(container, dict) else range(len(container))
 
 
 def _fit_tensor(spec: TensorSpec, value: Any, path: str, tracing: bool) -> torch.Tensor:

@@ -65,9 +65,3 @@ def _flatten(value: Any, leaves: list[Any], is_leaf: Any) -> Spec:
         return LEAF
     children, context = node.flatten_fn(value)
     return Spec(kind, context, [_flatten(child, leaves, is_leaf) for child in children])
-
-
-def mapped(function: Callable[[Any], Any], value: Any) -> Any:
-    """The containers, with `function` of each leaf."""
-    leaves, spec = flatten(value)
-    return spec.unflatten(map(function, leaves))

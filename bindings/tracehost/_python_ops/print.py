@@ -16,6 +16,7 @@ from ..autograph.staging.where import line
 from .py_function import Call, at_each_run
 
 _PLAIN = (str, bytes, bool, int, float, complex, type(None), torch.dtype, torch.device)
+_PASSED = object()
 _options = threading.Lock()  # torch's print options are the process's
 
 
@@ -48,28 +49,19 @@ def print(
     if summarize is not None and (not isinstance(summarize, int) or isinstance(summarize, bool)):
         raise TypeError(f"tracehost.print's summarize is an int or None, got {summarize!r}")
     leaves, spec = flatten(list(inputs), is_leaf=_is_size)
-    shown = [x if _is_passed(x) or type(x) in _PLAIN else _Text(x) for x in leaves]
+    passed = [x for x in leaves if _is_passed(x)]
+    # The graph keeps none of those.
+    shown = [_PASSED if _is_passed(x) else x if type(x) in _PLAIN else _Text(x) for x in leaves]
     stream = _Stream(output_stream)
-    given = [i for i, x in enumerate(leaves) if _is_passed(x)]
 
     def show(*values: Any) -> None:
-        now = list(shown)
-        for i, value in zip(given, values):
-            now[i] = value.detach() if isinstance(value, torch.Tensor) else value
+        each = (v.detach() if isinstance(v, torch.Tensor) else v for v in values)
         with _summarized(summarize):
-            text = sep.join(map(str, spec.unflatten(now)))
+            now = spec.unflatten(next(each) if x is _PASSED else x for x in shown)
+            text = sep.join(map(str, now))
         stream.write(text, end)
 
-    passed = [leaves[i] for i in given]
-    for i in given:
-        shown[i] = None  # the graph keeps none of them
-    at_each_run(_PrintCall(show, passed, None, None, "print"))
-
-
-class _PrintCall(Call):
-    __slots__ = ()
-
-    what = "print"
+    at_each_run(Call(show, passed, None, None, "print"))
 
 
 def _is_passed(value: Any) -> bool:

@@ -101,13 +101,10 @@ def _function(self: Function) -> str:
 
 def _concrete(self: ConcreteFunction) -> str:
     """What the graph takes and gives, and its code."""
-    takes = self.inputs
-    captures = len(self._core.captures)
-    rows: list[tuple[Any, ...]] = []
-    for number, spec in enumerate(takes):
-        is_capture = number >= len(takes) - captures
-        name = self._core.captures[number - len(takes) + captures] if is_capture else spec.name
-        rows.append(("capture" if is_capture else "input", name, spec.dtype, spec.shape))
+    inputs = self._input_specs()
+    captures = zip(self._core.captures, self.inputs[len(inputs) :])
+    rows = [("input", spec.name, spec.dtype, spec.shape) for spec in inputs]
+    rows += [("capture", name, spec.dtype, spec.shape) for name, spec in captures]
     rows += [("output", "", spec.dtype, spec.shape) for spec in self.outputs]
     caption = f"{self.name} {signature_of(self)}"
     return table(caption, ["", "name", "dtype", "shape"], rows) + pre("code", self.code)

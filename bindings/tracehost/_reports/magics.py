@@ -15,7 +15,7 @@ from .._switches import _NAMES, functions_run_eagerly, run_functions_eagerly, st
 from .drawing import Drawing
 from .html import signature_of, table
 from .monitor import counted, function_of, why
-from .report import Event, events
+from .report import Event, events, latest_traces, sums
 
 _HEAD = ["function", "call", "signature", "trace ms", "traced because"]
 
@@ -26,14 +26,12 @@ class Traces:
     def __init__(self, caption: str, traces: list[Event]) -> None:
         self._caption, self._traces = caption, traces
 
-    def _rows(self) -> list[tuple[str, ...]]:
-        return [
+    def _repr_html_(self) -> str:
+        rows = [
             (f"{e.function} ({e.definition})", e.call, e.signature, f"{e.ms:.1f}", why(e))
             for e in self._traces
         ]
-
-    def _repr_html_(self) -> str:
-        return table(self._caption, _HEAD, self._rows())
+        return table(self._caption, _HEAD, rows)
 
     def __repr__(self) -> str:
         lines = [
@@ -41,11 +39,6 @@ class Traces:
             for e in self._traces
         ]
         return in_cells("\n".join([self._caption, *lines]))
-
-
-def _sums() -> dict[str, int]:
-    rows = _tracehost.report_rows()
-    return {name: sum(row[name] for row in rows) for name in ("calls", "hits", "traces")}
 
 
 @magics_class
@@ -57,15 +50,15 @@ class TracehostMagics(Magics):
             raise UsageError("%%trace takes no argument")
         from IPython.display import display
 
-        before = _sums()
+        before = sums()
         try:
             self._run(cell)
         finally:
-            counts = {name: number - before[name] for name, number in _sums().items()}
-            made = [event for event in events() if event.kind == "trace"]
-            made = made[max(0, len(made) - counts["traces"]) :]
-            caption = ", ".join(counted(counts[name], name[:-1]) for name in counts)
-            display(Traces(caption, made))
+            counts = {name: number - before[name] for name, number in sums().items()}
+            caption = ", ".join(
+                counted(counts[name + "s"], name) for name in ("call", "hit", "trace")
+            )
+            display(Traces(caption, latest_traces(counts["traces"])))
 
     def _run(self, cell: str) -> None:
         """The rest of a cell, under that cell's number."""
@@ -104,15 +97,14 @@ class TracehostMagics(Magics):
         if isinstance(found, ConcreteFunction):
             return Drawing(found.graph, f"{found.name} {signature_of(found)}")
         function = self._function(words[0], "%graph")
-        numbers = [s.number for s in function.specializations()]
+        numbers = [str(s.number) for s in function.specializations()]
         graphs = dict(zip(numbers, _tracehost.concrete_functions(function, ConcreteFunction)))
         if not graphs:
             raise UsageError(f"{words[0]} has no trace yet: call it first")
-        wanted = words[1] if len(words) == 2 else str(numbers[-1])
-        chosen = {str(number): made for number, made in graphs.items()}.get(wanted)
-        if chosen is None:
-            has = ", ".join(map(str, numbers))
-            raise UsageError(f"{words[0]} has no trace {wanted}; it has {has}")
+        wanted = words[1] if len(words) == 2 else numbers[-1]
+        if wanted not in graphs:
+            raise UsageError(f"{words[0]} has no trace {wanted}; it has {', '.join(numbers)}")
+        chosen = graphs[wanted]
         return Drawing(chosen.graph, f"{function.name} #{wanted} {signature_of(chosen)}")
 
     @line_magic
@@ -130,9 +122,7 @@ class TracehostMagics(Magics):
                 raise UsageError(
                     f"%tracehost_config takes stance=NAME and eager=on|off, got '{word}'"
                 )
-        now = next(
-            n for n in _NAMES if getattr(_tracehost.Stance, n) == _tracehost.process_stance()
-        )
+        now = _tracehost.process_stance().name
         print(f"stance={now} eager={'on' if functions_run_eagerly() else 'off'}")
 
     def _value(self, name: str, who: str) -> Any:

@@ -11,7 +11,7 @@ from typing import Any
 from .._cells import in_cells
 from .._errors import RetraceWarning, TraceError
 from .._tracehost import Function
-from .report import Event, events
+from .report import Event, latest_traces
 
 
 def function_of(function: Any, who: str) -> Function:
@@ -26,25 +26,17 @@ def function_of(function: Any, who: str) -> Function:
     return function
 
 
-def latest_traces(function: Function, count: int) -> list[Event]:
-    """The last `count` traces, oldest first; fewer if some are forgotten."""
-    if count <= 0:
-        return []
-    return [event for event in events(function) if event.kind == "trace"][-count:]
-
-
-def described(function: Function) -> str:
-    """`step (train.py:12)`"""
+def summary(function: Function, count: int, more: str = "", end: str = "") -> str:
+    """`step (train.py:12) was traced 2 times` and `more`; a line for each of these latest traces, with its number,
+    the line of the call, and why. `end`: in place of the lines where there are none."""
     place = repr(function).rsplit(" at ", 1)[1].rsplit(",", 1)[0]
-    return f"{function.name} ({in_cells(place)})"
-
-
-def listed(traces: list[Event], count: int) -> str:
-    """A line for each trace: its number, where the call stands, and why."""
+    times = "once" if count == 1 else f"{count} times"
+    text = f"{function.name} ({in_cells(place)}) was traced {times}{more}"
+    traces = latest_traces(count, function)
     lines = [f"  {count - len(traces)} earlier, not remembered"] if len(traces) < count else []
     for number, trace in enumerate(traces, count - len(traces) + 1):
         lines.append(f"  {number}. {trace.call}: {why(trace)}")
-    return "\n".join(lines)
+    return "\n".join([f"{text}:", *lines]) if lines else text + end
 
 
 def why(trace: Event) -> str:
@@ -54,10 +46,6 @@ def why(trace: Event) -> str:
 def counted(number: int, what: str) -> str:
     """`1 hit`, `2 hits`"""
     return f"{number} {what}{'' if number == 1 else 's'}"
-
-
-def times(count: int) -> str:
-    return "once" if count == 1 else f"{count} times"
 
 
 class TraceMonitor:
@@ -76,7 +64,7 @@ class TraceMonitor:
     @property
     def traces(self) -> list[Event]:
         """The traces since the monitor was made, oldest first: `Event`s with cause, line and cost."""
-        return latest_traces(self._function, self.count)
+        return latest_traces(self.count, self._function)
 
     @property
     def count(self) -> int:
@@ -85,12 +73,10 @@ class TraceMonitor:
 
     def report(self) -> str:
         """A text: how often the Function was traced, and for each trace the line and the cause."""
-        count, budget = self.count, self._budget
-        of = "" if budget is None else f", budget {budget}"
-        lines = listed(self.traces, count)
-        return f"{described(self._function)} was traced {times(count)}{of}" + (
-            f":\n{lines}" if lines else "."
-        )
+        return summary(self._function, self.count, self._of_budget(), ".")
+
+    def _of_budget(self) -> str:
+        return "" if self._budget is None else f", budget {self._budget}"
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         result = self.__wrapped__(*args, **kwargs)
@@ -105,10 +91,7 @@ class TraceMonitor:
         count = now - self._before
         if not is_news or self._budget is None or count <= self._budget:
             return
-        message = (
-            f"{described(self._function)} was traced {times(count)}, over its budget of {self._budget}:\n"
-            + listed(latest_traces(self._function, count), count)
-        )
+        message = summary(self._function, count, f", over its budget of {self._budget}")
         if self._on_exceed == "error":
             raise TraceError(message)
         warnings.warn(message, RetraceWarning, stacklevel=3)
@@ -127,8 +110,7 @@ class TraceMonitor:
         return getattr(self.__wrapped__, name)
 
     def __repr__(self) -> str:
-        of = "" if self._budget is None else f", budget {self._budget}"
-        return f"<trace_monitor of {self._function!r}{of}>"
+        return f"<trace_monitor of {self._function!r}{self._of_budget()}>"
 
 
 def trace_monitor(

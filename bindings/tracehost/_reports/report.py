@@ -63,6 +63,18 @@ def events(function: Any = None) -> list[Event]:
     ]
 
 
+def latest_traces(count: int, function: Any = None) -> list[Event]:
+    """The last `count` traces, oldest first; fewer if some are forgotten."""
+    made = [event for event in events(function) if event.kind == "trace"]
+    return made[max(0, len(made) - count) :]
+
+
+def sums() -> dict[str, Any]:
+    """Calls, hits, traces and the traces' milliseconds of all Functions."""
+    rows = _tracehost.report_rows()
+    return {name: sum(row[name] for row in rows) for name in (*_COUNTERS, "ms")}
+
+
 def report() -> str:
     """The table of all Functions: calls, hits, traces, milliseconds spent in traces, main cause."""
     return table_in_cells(_tracehost.report_table())
@@ -73,7 +85,7 @@ def reset() -> None:
     _tracehost.reset()
 
 
-_SUMS = ("calls", "hits", "traces")
+_COUNTERS = ("calls", "hits", "traces")
 _last: dict[str, float] = {}
 
 
@@ -83,20 +95,18 @@ def since_last() -> str:
     A retrace is a trace that a call made and that has a cause. The first trace of a Function has none.
     """
     global _last
-    rows = _tracehost.report_rows()
-    sums = {name: sum(row[name] for row in rows) for name in (*_SUMS, "ms")}
-    if any(sums[name] < _last.get(name, 0) for name in _SUMS):  # reset() was called
+    now = sums()
+    if any(now[name] < _last.get(name, 0) for name in _COUNTERS):  # reset() was called
         _last = {}
-    found: dict[str, Any] = {name: sums[name] - _last.get(name, 0) for name in _SUMS}
-    traces = [event for event in events() if event.kind == "trace"]
-    traces = traces[max(0, len(traces) - found["traces"]) :]
+    found: dict[str, Any] = {name: now[name] - _last.get(name, 0) for name in _COUNTERS}
+    traces = latest_traces(found["traces"])
     retraces = [event for event in traces if event.causes and not event.requested]
     found["retraces"] = len(retraces) + found["traces"] - len(traces)  # those beyond what is kept
-    found["trace_ms"] = round(sums["ms"] - _last.get("ms", 0), 1)
+    found["trace_ms"] = round(now["ms"] - _last.get("ms", 0), 1)
     found["causes"] = [
         f"{e.function} ({e.definition}): {'; '.join(e.causes)}, at {e.call}" for e in retraces
     ]
-    _last = sums
+    _last = now
     return json.dumps(found)
 
 

@@ -105,8 +105,7 @@ class AllAtOnce(Array):
             ValueError: the rows differ from the elements before in dtype or shape.
             RuntimeError: the size is given, and there are more or fewer rows.
         """
-        if not is_tensor(tensor) or tensor.dim() == 0:
-            raise TypeError("unstack takes a tensor of at least one dimension")
+        check_rows("unstack", tensor)
         self._check(tensor, ROW)
         self._least = 0
         if self._staged is not None:

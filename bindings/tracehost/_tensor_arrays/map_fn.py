@@ -56,8 +56,7 @@ def map_fn(
     """
     check_callable("map_fn", "fn", fn)
     rows = Rows("map_fn", elems)
-    device = rows.tensors[0].device
-    results = _Results(_signature(rows, dtype, fn_output_signature), rows.count, device)
+    results = _Results(_signature(rows, dtype, fn_output_signature), rows)
 
     def step(i: Any) -> tuple[()]:
         results.write(i, fn(rows.row(i)))
@@ -79,25 +78,22 @@ def _signature(rows: Rows, dtype: Any, signature: Any) -> Any:
 class _Results:
     """A TensorArray for each tensor that a row gives."""
 
-    def __init__(self, signature: Any, count: Any, device: torch.device) -> None:
+    def __init__(self, signature: Any, rows: Rows) -> None:
         self.specs, self.spec = flatten(signature)
-        self.where, self.count = line(), count
+        self.where = line()
         for leaf in self.specs:
             if not (is_dtype(leaf) or isinstance(leaf, TensorSpec)):
                 raise TypeError(
                     "map_fn's fn_output_signature is a dtype or a TensorSpec, or a container of them, got "
                     f"{leaf!r}"
                 )
-        self.arrays = [_array(leaf, count, device) for leaf in self.specs]
+        self.arrays = [_array(rows, leaf) for leaf in self.specs]
         if any(array.element_shape is None or None in array.element_shape for array in self.arrays):
-            self._check_count()
-
-    def _check_count(self) -> None:
-        error = ValueError(
-            f"map_fn at {self.where} goes over no rows, and no shape is known to give the result. Declare it, as "
-            "in fn_output_signature=TensorSpec([3])."
-        )
-        raise_if(self.count == 0, error)
+            error = ValueError(
+                f"map_fn at {self.where} goes over no rows, and no shape is known to give the result. Declare it, as "
+                "in fn_output_signature=TensorSpec([3])."
+            )
+            raise_if(rows.count == 0, error)
 
     def write(self, i: Any, result: Any) -> None:
         leaves, spec = flatten(result)
@@ -130,14 +126,11 @@ class _Results:
         return self.spec.unflatten([array.stack() for array in self.arrays])
 
 
-def _array(declared: Any, count: Any, device: torch.device) -> TensorArray:
-    if not isinstance(declared, TensorSpec):
-        dtype, shape = dtype_of(declared, "map_fn's fn_output_signature"), None
-    else:
-        dtype, shape, device = declared.dtype, declared.shape, declared.device or device
-    if type(count) is int and count > 0:
-        return TensorArray(dtype, count)  # each element is written
-    return TensorArray(dtype, element_shape=shape, device=device)
+def _array(rows: Rows, declared: Any) -> TensorArray:
+    device = rows.tensors[0].device
+    if isinstance(declared, TensorSpec):
+        return rows.results(declared.dtype, declared.shape, declared.device or device)
+    return rows.results(dtype_of(declared, "map_fn's fn_output_signature"), None, device)
 
 
 def _check_shape(declared: Any, leaf: torch.Tensor, where: str) -> None:

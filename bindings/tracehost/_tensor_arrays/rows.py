@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from .._arguments.arrays import tensor_of
-from .._arguments.trees import flatten, mapped
+from .._arguments.trees import flatten
 from .._tracehost import recording
 from ..autograph.run.explicit import looped
 from ..autograph.staging.state import is_tensor, kind
@@ -33,6 +33,12 @@ class Rows:
 
     def row(self, i: Any) -> Any:
         return self.spec.unflatten([array.read(i) for array in self._arrays])
+
+    def results(self, dtype: torch.dtype, shape: Any, device: torch.device) -> TensorArray:
+        """For a tensor of each row. `shape`: of one, None where it is not known."""
+        if type(self.count) is int and self.count > 0:
+            return TensorArray(dtype, self.count)  # each element is written
+        return TensorArray(dtype, element_shape=shape, device=device)
 
 
 def each_row(what: str, count: Any, step: Callable[..., Any], state: tuple[Any, ...] = ()) -> Any:
@@ -65,13 +71,10 @@ def _tensor(what: str, leaf: Any) -> torch.Tensor:
 
 def dtypes_in(value: Any) -> Any:
     """For messages: containers as they are, dtypes in place of tensors and numbers."""
-    return mapped(_dtype, value)
-
-
-def _dtype(leaf: Any) -> Any:
-    if is_tensor(leaf):
-        return leaf.dtype
-    return dtype_of_number(leaf) or leaf.__class__
+    leaves, spec = flatten(value)
+    return spec.unflatten(
+        x.dtype if is_tensor(x) else dtype_of_number(x) or x.__class__ for x in leaves
+    )
 
 
 def dtype_of_number(value: Any) -> torch.dtype | None:

@@ -54,14 +54,15 @@ def scan(
     rows, where = Rows("scan", elems), line()
     skip = int(initializer is None)  # rows before the loop
     if skip:
-        _check_count(rows.count, where)
+        error = ValueError(f"scan at {where} goes over no rows, and has no initializer")
+        raise_if(rows.count == 0, error)
 
     def place(i: Any) -> Any:
         return rows.count - 1 - i if reverse else i
 
     leaves, spec = flatten(rows.row(place(0)) if skip else initializer)
     state = tuple(_tensor(leaf) for leaf in leaves)
-    arrays = [_array(leaf, rows.count) for leaf in state]
+    arrays = [_array(rows, leaf) for leaf in state]
     if skip:
         for array, leaf in zip(arrays, state):
             array.put(place(0), leaf)
@@ -78,17 +79,10 @@ def scan(
     return spec.unflatten([array.stack() for array in arrays])
 
 
-def _check_count(count: Any, where: str) -> None:
-    error = ValueError(f"scan at {where} goes over no rows, and has no initializer")
-    raise_if(count == 0, error)
-
-
-def _array(leaf: torch.Tensor, count: Any) -> TensorArray:
-    if type(count) is int and count > 0:
-        return TensorArray(leaf.dtype, count)
+def _array(rows: Rows, leaf: torch.Tensor) -> TensorArray:
     exact = all(type(size) is int for size in leaf.shape)
     shape = list(leaf.shape) if exact else None  # else no rows are an error of the graph's
-    return TensorArray(leaf.dtype, element_shape=shape, device=leaf.device)
+    return rows.results(leaf.dtype, shape, leaf.device)
 
 
 def _tensor(leaf: Any) -> torch.Tensor:

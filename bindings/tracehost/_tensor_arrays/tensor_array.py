@@ -12,7 +12,8 @@ from .. import _tracehost
 from .._arguments.dtypes import dtype_of
 from ..autograph.run.explicit import looped
 from ..autograph.staging.conditions import raise_if
-from ..autograph.staging.state import as_number, as_tensor, is_read, is_tensor
+from ..autograph.staging.state import as_tensor, is_read, is_tensor
+from .array import number_of
 from .array_rows import AllAtOnce, check_rows
 from .elements import Elements, check_integer, traced
 
@@ -75,7 +76,7 @@ class TensorArray(AllAtOnce):
         size = _size(size, recording)
         by_value = is_tensor(size)
         self._fixed = (by_value or size > 0) if dynamic_size is None else not dynamic_size
-        self._least = 0 if self._fixed else as_number(size) if by_value else size
+        self._least = 0 if self._fixed else number_of(size)
         if not recording:
             self._list = [None] * size
         elif not self._fixed:
@@ -90,7 +91,7 @@ class TensorArray(AllAtOnce):
         if self._elements.full_shape is not None:
             zero = torch.zeros(self._elements.full_shape, dtype=self.dtype, device=device)
             self._elements.device = zero.device
-            self._fill(as_number(size) if by_value else size, zero)
+            self._fill(number_of(size), zero)
 
     def _fill(self, count: Any, zero: torch.Tensor) -> None:
         """As tf has it; a graph learns what an element is from none of them, too."""

@@ -7,6 +7,7 @@ which each run of the graph makes again (foreign.py).
 from __future__ import annotations
 
 import dis
+from contextlib import nullcontext
 from types import CodeType, FunctionType, ModuleType
 from typing import Any
 
@@ -40,10 +41,7 @@ def recorded(function: Any, args: Any) -> Any:
     cls = function.__self__
     context = cls._backward_cls()
     context.needs_input_grad = tuple(_requires_grad(a) for a in args)
-    if torch.is_grad_enabled():
-        with torch.no_grad():
-            result = cls.forward(context, *args)
-    else:
+    with torch.no_grad() if torch.is_grad_enabled() else nullcontext():
         result = cls.forward(context, *args)
     dirty = context.dirty_tensors or ()
     if isinstance(result, tuple):

@@ -12,7 +12,7 @@ import torch
 
 from .. import _tracehost
 
-_COMPARISONS = ("eq", "ne", "lt", "le", "gt", "ge")
+_COMPARISONS = {"eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}
 _SMALL = range(-(2**63), 2**63)
 _dtype_of = torch.Tensor.dtype.__get__  # type: ignore[attr-defined]
 _CLASSES: dict[torch.dtype, type] = {torch.bool: bool, torch.int64: int, torch.float64: float}
@@ -191,14 +191,11 @@ def _is_size(value: Any) -> bool:
 
 
 def _integer(value: Any) -> Any:
-    """What a traced op takes beside a size, or None: a size, an int."""
+    """What a traced op takes beside a size, or None: a size, an int. Requires: _is_size(value)."""
     if type(value) is TracedNumber:
-        if not _tracehost._number_is_live(value):
-            value = _tracehost._number_value(value)
-        elif not _tracehost._number_is_size(value):
-            return None
-        else:
+        if _tracehost._number_is_live(value):
             return value
+        value = _tracehost._number_value(value)
     if type(value) is not int and isinstance(value, numbers.Integral):
         value = int(value)
     return value if type(value) is int and value in _SMALL else None
@@ -263,8 +260,8 @@ def _operator(name: str, function: Callable, symbol: str, records: Callable) -> 
     setattr(TracedNumber, f"__r{name}__", reflected)
 
 
-def _comparison(name: str, function: Callable, symbol: str) -> None:
-    traced = getattr(torch.Tensor, f"__{name}__")
+def _comparison(name: str, symbol: str) -> None:
+    function, traced = getattr(operator, name), getattr(torch.Tensor, f"__{name}__")
 
     def compare(self: TracedNumber, other: Any) -> Any:
         if not _is_a_number(other):  # a tensor, say
@@ -307,15 +304,8 @@ def _define() -> None:
         ("rshift", operator.rshift, ">>", never),
     ):
         _operator(name, function, symbol, records)
-    for name, function, symbol in (
-        ("eq", operator.eq, "=="),
-        ("ne", operator.ne, "!="),
-        ("lt", operator.lt, "<"),
-        ("le", operator.le, "<="),
-        ("gt", operator.gt, ">"),
-        ("ge", operator.ge, ">="),
-    ):
-        _comparison(name, function, symbol)
+    for name, symbol in _COMPARISONS.items():
+        _comparison(name, symbol)
 
 
 _define()

@@ -14,6 +14,7 @@ from typing import Any
 import torch
 import tracehost
 from tracehost import ConcreteFunction, Function, TensorSpec
+from tracehost._concrete import brief
 
 from ..arguments import arguments, check_fits, device
 from ..errors import CommandError, UsageError
@@ -22,7 +23,7 @@ from ..target import find
 from .report import EAGER, OURS, Case, as_json, as_text, slower, untraced
 from .timing import Contender, Plan, measure
 
-_RIVALS = {"eager": EAGER, "compile": "torch.compile"}
+_RIVALS = ("eager", "compile")
 _POLICY = 3  # the exit code of --max-regress
 
 _clock = time.perf_counter_ns
@@ -45,7 +46,7 @@ class Subject:
 
     name: str
     signature: inspect.Signature
-    make: dict[str, Callable[[], Callable[..., Any]]]  # what is called, by the contender's name
+    calls: dict[str, Callable[..., Any]]  # what is called, by the contender's name
     declared: list[list[Any]]  # arguments that it is measured with where none are given
 
 
@@ -64,8 +65,7 @@ def main(words: list[str], targets: list[str]) -> int:
     for text, values in zip(options.signature, given):
         check_fits(text, values, subject.signature)
     signatures = given or subject.declared or [_no_arguments(target, subject)]
-    calls = {name: make() for name, make in subject.make.items()}
-    cases = [_measured(subject.name, calls, values, options) for values in signatures]
+    cases = [_measured(subject, values, options) for values in signatures]
     sys.stdout.write(as_json(subject.name, cases) if options.json else as_text(cases))
     failed = untraced(cases)
     if failed is not None:
@@ -100,22 +100,22 @@ def _archived(target: str, options: Options) -> Subject:
     if name not in archive:
         raise UsageError(f"{file} has no {name!r}; there is {', '.join(archive)}")
     function = archive[name]
-    return Subject(name, inspect.signature(function), {OURS: lambda: function}, [])
+    return Subject(name, inspect.signature(function), {OURS: function}, [])
 
 
 def _subject(target: str, found: Any, rivals: list[str]) -> Subject:
     if isinstance(found, ConcreteFunction):
         raise UsageError(f"{target} is a ConcreteFunction; name the function that it was made of")
-    if not callable(found):
-        raise UsageError(f"{target} is a {type(found).__name__}, no function")
     method = isinstance(found, types.MethodType) and isinstance(found.__func__, Function)
     function = found if method or isinstance(found, Function) else tracehost.function(found)
     function.clear()  # what the import traced: the first call is to be a trace
     body = function.python_function
-    made: dict[str, Callable[[], Callable[..., Any]]] = {
-        "eager": lambda: body,
-        "compile": lambda: torch.compile(body),
-    }
+    calls: dict[str, Callable[..., Any]] = {}
+    if "eager" in rivals:
+        calls[EAGER] = body
+    if "compile" in rivals:
+        calls["torch.compile"] = torch.compile(body)
+    calls[OURS] = function
     declared = function.input_signature
     sized = declared is not None and all(
         isinstance(spec, TensorSpec) and None not in (spec.shape or [None]) for spec in declared
@@ -123,8 +123,7 @@ def _subject(target: str, found: Any, rivals: list[str]) -> Subject:
     return Subject(
         name=target.rpartition(":")[2],
         signature=inspect.signature(function),
-        make={_RIVALS[name]: made[name] for name in made if name in rivals}
-        | {OURS: lambda: function},
+        calls=calls,
         declared=[list(declared)] if sized else [],
     )
 
@@ -146,9 +145,7 @@ def _no_arguments(target: str, subject: Subject) -> list[Any]:
     return []
 
 
-def _measured(
-    function: str, calls: dict[str, Callable[..., Any]], values: list[Any], options: Options
-) -> Case:
+def _measured(subject: Subject, values: list[Any], options: Options) -> Case:
     contenders = [
         Contender(
             name,
@@ -157,14 +154,13 @@ def _measured(
             inside=lambda stance="default" if name == OURS else "eager": tracehost.stance(stance),
             must_run=name == EAGER,
         )
-        for name, call in calls.items()
+        for name, call in subject.calls.items()
     ]
-    measure(contenders, Plan(options.warmup, options.repeat, _settle()), _clock)
-    return Case(f"{function}({', '.join(map(_shown, values))})", contenders)
-
-
-def _settle() -> Callable[[], Any]:
-    return torch.cuda.synchronize if torch.cuda.is_available() else lambda: None
+    plan = Plan(options.warmup, options.repeat)
+    if torch.cuda.is_available():
+        plan.settle = torch.cuda.synchronize
+    measure(contenders, plan, _clock)
+    return Case(f"{subject.name}({', '.join(map(brief, values))})", contenders)
 
 
 def _values(values: list[Any]) -> tuple[Any, ...]:
@@ -181,9 +177,3 @@ def _values(values: list[Any]) -> tuple[Any, ...]:
         return made.to(device=spec.device, dtype=dtype)
 
     return tuple(tensor(v) if isinstance(v, TensorSpec) else v for v in values)
-
-
-def _shown(value: Any) -> str:
-    if isinstance(value, TensorSpec):
-        return f"{str(value.dtype).removeprefix('torch.')}{list(value.shape)}"
-    return repr(value)

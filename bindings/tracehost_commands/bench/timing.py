@@ -3,13 +3,13 @@
     first call of each -> warm-up -> how many calls make a block -> rounds: a block of each, the order turned
 
 A block is as many calls as take a few milliseconds; its time by its calls is one sample. The loop around the
-calls is made for their number of arguments, and costs each contender the same few nanoseconds.
+calls is timeit's, made for their number of arguments, and costs each contender the same few nanoseconds.
 """
 
 from __future__ import annotations
 
-import gc
 import statistics
+import timeit
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
@@ -64,22 +64,7 @@ def measure(contenders: list[Contender], plan: Plan, clock: Clock) -> None:
         if plan.warmup:
             loops[contender.name](plan.warmup)
         blocks[contender.name] = _calls_in_a_block(loops[contender.name])
-    was_enabled = gc.isenabled()
-    gc.disable()  # as timeit does
-    try:
-        _rounds([c for c in running if c.failure is None], loops, blocks, plan, clock)
-    finally:
-        if was_enabled:
-            gc.enable()
-
-
-def _rounds(
-    running: list[Contender],
-    loops: dict[str, Callable[[int], int]],
-    blocks: dict[str, int],
-    plan: Plan,
-    clock: Clock,
-) -> None:
+    running = [c for c in running if c.failure is None]
     start = clock()
     for i in range(ROUNDS if plan.rounds is None else plan.rounds):
         enough = i >= FEWEST_ROUNDS and clock() - start > LONGEST_NS
@@ -106,22 +91,20 @@ def _calls_in_a_block(loop: Callable[[int], int]) -> int:
 def _loop(contender: Contender, settle: Callable[[], Any], clock: Clock) -> Callable[[int], int]:
     """loop(n): nanoseconds of n calls. What they raise is kept as the contender's failure."""
     names = ", ".join(f"a{i}" for i in range(len(contender.args)))
-    source = (
-        f"def calls(n, f, settle, clock{', ' if names else ''}{names}):\n"
-        "    start = clock()\n"
-        f"    for _ in repeat(None, n): f({names})\n"
-        "    settle()\n"
-        "    return clock() - start\n"
-    )
-    space: dict[str, Any] = {}
-    exec("from itertools import repeat\n" + source, space)
+
+    def settled() -> int:
+        settle()
+        return clock()
+
+    given = {"given": (contender.call, *contender.args)}
+    timer = timeit.Timer(f"f({names})", f"f, {names} = given", settled, given)
 
     def run(n: int) -> int:
         if contender.failure is not None:
             return 0
         with contender.inside():
             try:
-                return space["calls"](n, contender.call, settle, clock, *contender.args)
+                return timer.timeit(n)
             except Exception as error:
                 if contender.must_run:
                     raise

@@ -19,6 +19,7 @@ STDIN = STDOUT = "-"
 def read(source: str) -> Any:
     """The notebook in a file, or on standard input, as format 4.5 with valid ids; raises UsageError."""
     import nbformat
+    from nbformat import reader
 
     shown = "standard input" if source == STDIN else source
     text = _text(source, shown)
@@ -38,7 +39,8 @@ def read(source: str) -> Any:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of old formats; ids are made below
-            notebook = nbformat.convert(nbformat.from_dict(_joined(raw)), 4)
+            # The reader joins texts that the file has as lists of lines.
+            notebook = nbformat.convert(nbformat.from_dict(reader.reads(text)), 4)
             _modernise(notebook, has_ids=(raw["nbformat"], raw.get("nbformat_minor", 0)) >= (4, 5))
             nbformat.validate(notebook)
     except Exception as error:  # anything that a damaged file makes a converter stumble over
@@ -55,13 +57,6 @@ def _text(source: str, shown: str) -> str:
         raise UsageError(f"cannot read {shown}: {error.strerror}") from None
     except UnicodeDecodeError as error:
         raise UsageError(f"{shown} is not a notebook: {error}") from None
-
-
-def _joined(raw: dict[str, Any]) -> dict[str, Any]:
-    """Texts that the file has as lists of lines become one."""
-    from nbformat import reader
-
-    return reader.reads(json.dumps(raw))
 
 
 def _modernise(notebook: Any, has_ids: bool) -> None:
@@ -101,7 +96,7 @@ def clear(notebook: Any) -> None:
 
 
 def is_ours(path: Path) -> bool:
-    """Whether a file is a notebook that this command wrote, so that it may be written again."""
+    """Whether a file is one that tracehost wrote, a notebook or a kernel's, so that it may be written again."""
     try:
         content = json.loads(path.read_bytes())
         return "tracehost" in content["metadata"]

@@ -21,19 +21,15 @@ def after_cell() -> str:
 def _settle() -> None:
     """C code and children write into two pipes that threads of the kernel read: what is in them when a cell
     ends would come too late for it."""
-    _flush_libc()
+    # Standard output only: a flush of all files waits for those that a thread reads. Standard error holds nothing.
+    libc = ctypes.CDLL(None)
+    libc.fflush(ctypes.c_void_p.in_dll(libc, "stdout"))
     deadline = time.monotonic() + 1.0  # of a pipe that is not the kernel's
     while _waiting(1) + _waiting(2) and time.monotonic() < deadline:
         time.sleep(0.001)
     time.sleep(0.002)  # a reader that has the bytes takes the lock of Python, and hands them on
     for stream in (sys.stdout, sys.stderr):
         stream.flush()
-
-
-def _flush_libc() -> None:
-    """Standard output only: a flush of all files waits for those that a thread reads. Standard error holds nothing."""
-    libc = ctypes.CDLL(None)
-    libc.fflush(ctypes.c_void_p.in_dll(libc, "stdout"))
 
 
 def _waiting(descriptor: int) -> int:

@@ -13,6 +13,9 @@ from pathlib import Path
 
 from ..errors import CommandError, UsageError, need
 from ..options import only, read
+from .document import is_ours
+
+FILE = "kernel.json"
 
 
 @dataclass
@@ -52,21 +55,13 @@ def _folder(options: Options) -> Path:
     return data / "kernels" / options.name.lower()
 
 
-def _is_ours(folder: Path) -> bool:
-    try:
-        content = json.loads((folder / "kernel.json").read_bytes())
-        return "tracehost" in content.get("metadata", {})
-    except (OSError, ValueError, AttributeError):
-        return False
-
-
 def _install(options: Options) -> int:
     from .kernel_engine import ARGV, ENVIRONMENT
 
     if re.fullmatch(r"python\d*", options.name.lower()):
         raise UsageError(f"'{options.name}' is plain Python's kernel: choose another --name")
     folder = _folder(options)
-    if folder.exists() and not _is_ours(folder):
+    if folder.exists() and not is_ours(folder / FILE):
         raise UsageError(f"{folder} is another kernel: choose another --name")
     specification = {
         "argv": ARGV,
@@ -90,7 +85,7 @@ def _replace(folder: Path, specification: str) -> None:
     folder.parent.mkdir(parents=True, exist_ok=True)
     made = Path(tempfile.mkdtemp(prefix=".tracehost", dir=folder.parent))
     try:
-        (made / "kernel.json").write_text(specification, encoding="utf-8")
+        (made / FILE).write_text(specification, encoding="utf-8")
         for logo in Path(RESOURCES).glob("logo-*"):
             shutil.copy(logo, made)
         made.chmod(0o755)
@@ -105,7 +100,7 @@ def _uninstall(options: Options) -> int:
     folder = _folder(options)
     if not folder.exists():
         raise CommandError(f"there is no kernel at {folder}")
-    if not _is_ours(folder):
+    if not is_ours(folder / FILE):
         raise UsageError(f"{folder} is another kernel, it stays")
     try:
         shutil.rmtree(folder)
@@ -123,10 +118,10 @@ def _list(options: Options) -> int:
     if options.prefix is not None:
         kernels = _folder(options).parent
         found |= {p.name: str(p) for p in kernels.glob("*") if p.is_dir()}
-    ours = {name: path for name, path in sorted(found.items()) if _is_ours(Path(path))}
+    ours = {name: path for name, path in sorted(found.items()) if is_ours(Path(path) / FILE)}
     width = max(map(len, ours), default=0)
     for name, path in ours.items():
-        binary = json.loads((Path(path) / "kernel.json").read_bytes())["argv"][0]
+        binary = json.loads((Path(path) / FILE).read_bytes())["argv"][0]
         lost = "" if os.access(binary, os.X_OK) else f"  (its binary {binary} is gone)"
         sys.stdout.write(f"{name.ljust(width)}  {path}{lost}\n")
     if not ours:

@@ -1,6 +1,6 @@
 """Runs a notebook's cells, one after another, in an IPython kernel: a process of its own, which is our binary.
 
-The runner survives what a cell does to the kernel. It knows files, options and reports; the engine does not.
+The runner survives what a cell does to the kernel. It knows files and reports; the engine does not.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from typing import Any
 
 from jupyter_client.kernelspec import KernelSpec
@@ -24,7 +25,8 @@ from nbclient.exceptions import DeadKernelError
 
 from ..errors import CommandError
 from ..signals import NUMBERS
-from .outcome import Hooks, Outcome, outcome_of_error
+from .outcome import Outcome, outcome_of_error
+from .progress import Progress
 from .streams import add_error, add_stream
 
 ARGV = [sys.executable, "-Xfrozen_modules=off", "-m", "ipykernel_launcher", "-f", "{connection_file}"]  # fmt: skip
@@ -56,7 +58,7 @@ class _Manager(AsyncKernelManager):
 class _Client(NotebookClient):
     """Hands streams on while they come, and keeps the reply to each cell."""
 
-    hooks: Hooks
+    progress: Progress
     reply: dict[str, Any]
     message = ""  # of the cell, as its outputs name it
 
@@ -64,7 +66,7 @@ class _Client(NotebookClient):
         content = msg["content"]
         is_hooked = self.output_hook_stack[msg["parent_header"].get("msg_id")]  # an Output widget
         if msg["msg_type"] == "stream":
-            self.hooks.stream(content["name"], content["text"])
+            self.progress.stream(content["name"], content["text"])
             if not is_hooked:
                 if self.clear_before_next_output:
                     outs[:] = []
@@ -77,15 +79,18 @@ class _Client(NotebookClient):
 
 class KernelEngine:
     def __init__(
-        self, notebook: Any, cwd: str, timeout: float | None, start_timeout: float, hooks: Hooks
+        self, notebook: Any, cwd: str, options: Any, progress: Progress, save: Callable[[], None]
     ):
-        self._cwd, self._timeout, self._hooks = cwd, timeout, hooks
+        """`options`: of the command; every `save_every` seconds `save` is called while a cell runs."""
+        self._cwd, self._timeout = cwd, options.timeout
+        self._progress, self._save = progress, save
+        self._period = max(0.1, options.save_every)
         self._manager = _Manager(kernel_name="tracehost")
         self._client = _Client(notebook, km=self._manager, allow_errors=True, record_timing=False)
-        self._client.startup_timeout = int(start_timeout) or 1
+        self._client.startup_timeout = int(options.start_timeout) or 1
         # Seconds after which it asks whether the kernel is alive.
         self._client.shell_timeout_interval = 1
-        self._client.hooks = hooks
+        self._client.progress = progress
         self._client.log.setLevel("CRITICAL")  # what it has to say is said by outcomes
         self._client.on_cell_executed = self._keep_reply
         self._loop = asyncio.new_event_loop()
@@ -152,32 +157,32 @@ class KernelEngine:
     async def _watch(self, task: asyncio.Future[Any]) -> Outcome | None:
         """Until the cell has ended; an Outcome where it is not to be waited for any longer."""
         deadline = None if not self._timeout else time.monotonic() + self._timeout
-        next_tick = time.monotonic() + self._hooks.period
+        next_save = time.monotonic() + self._period
         interrupts = 0
         while not task.done():
-            until = next_tick if deadline is None else min(next_tick, deadline)
-            wake = asyncio.ensure_future(self._wake.wait())
-            await asyncio.wait(
-                {task, wake},
-                timeout=max(0.0, until - time.monotonic()),
-                return_when=asyncio.FIRST_COMPLETED,
-            )
-            wake.cancel()
+            until = next_save if deadline is None else min(next_save, deadline)
+            await self._wait(task, max(0.0, until - time.monotonic()))
             self._wake.clear()
             while self._signals:
                 number = self._signals.pop(0)
                 interrupts += 1
                 if number != signal.SIGINT or interrupts > 1:
                     return _stopped(number)
-                self._hooks.say("interrupted; once more kills the kernel")
+                self._progress.say("interrupted; once more kills the kernel")
                 await self._manager.interrupt_kernel()
             now = time.monotonic()
             if deadline is not None and now >= deadline and not task.done():
                 return Outcome("timeout", value=f"the cell ran longer than {self._timeout:g} s")
-            if now >= next_tick:
-                self._hooks.tick()
-                next_tick = now + self._hooks.period
+            if now >= next_save:
+                self._save()
+                next_save = now + self._period
         return None
+
+    async def _wait(self, task: asyncio.Future[Any], seconds: float) -> None:
+        """Until the task is done, a signal comes, or the time is over."""
+        wake = asyncio.ensure_future(self._wake.wait())
+        await asyncio.wait({task, wake}, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+        wake.cancel()
 
     async def _abandon(self, task: asyncio.Future[Any]) -> None:
         await self._manager.shutdown_kernel(now=True)
@@ -215,11 +220,8 @@ class KernelEngine:
         answer = asyncio.gather(
             self._client.async_wait_for_reply(message), self._late_outputs(cell, index, message)
         )
-        wake = asyncio.ensure_future(self._wake.wait())  # by a signal
         try:
-            await asyncio.wait(
-                {answer, wake}, timeout=PATIENCE, return_when=asyncio.FIRST_COMPLETED
-            )
+            await self._wait(answer, PATIENCE)
             if not answer.done():
                 await self._client._async_check_alive()  # it may have died after it replied
                 return {}
@@ -231,7 +233,6 @@ class KernelEngine:
             return {}
         finally:
             answer.cancel()
-            wake.cancel()
 
     async def _late_outputs(self, cell: Any, index: int, message: str) -> None:
         while True:

@@ -1,9 +1,8 @@
-"""How a cell of a notebook ended, and what the engine reports while the cell runs."""
+"""How a cell of a notebook ended."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -28,24 +27,6 @@ class Outcome:
     @property
     def text(self) -> str:
         return f"{self.name}: {self.value}" if self.value else self.name
-
-    @property
-    def ends(self) -> bool:
-        """No cell can follow."""
-        return self.kind not in ("ok", "error")
-
-
-@dataclass
-class Hooks:
-    """What the engine calls while a cell runs."""
-
-    stream: Callable[[str, str], None]
-    """stdout or stderr, and a text"""
-    tick: Callable[[], None]
-    """called every `period` seconds"""
-    say: Callable[[str], None]
-    """a line for the user"""
-    period: float
 
 
 def outcome_of_error(name: str, value: str, traceback: list[str], count: int | None) -> Outcome:

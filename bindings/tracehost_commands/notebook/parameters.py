@@ -46,22 +46,18 @@ def _from_file(file: str) -> dict[str, Any]:
         content = Path(file).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(f"cannot read the parameters of {file}: {error}") from None
-    try:
-        if file.endswith((".yaml", ".yml")):
-            need("yaml:pyyaml", what=f"-P {file}")
-            import yaml
+    language, load, rejected = "JSON", json.loads, (ValueError,)
+    if file.endswith((".yaml", ".yml")):
+        need("yaml:pyyaml", what=f"-P {file}")
+        import yaml
 
-            values = yaml.safe_load(content) or {}
-        else:
-            values = json.loads(content)
-    except ValueError as error:
-        raise UsageError(f"{file} is not JSON: {error}") from None
-    except UsageError:
-        raise
-    except Exception as error:
-        if type(error).__module__.startswith("yaml"):
-            raise UsageError(f"{file} is not YAML: {' '.join(str(error).split())}") from None
-        raise
+        language, load, rejected = "YAML", yaml.safe_load, (ValueError, yaml.YAMLError)
+    try:
+        values = load(content)
+    except rejected as error:
+        raise UsageError(f"{file} is not {language}: {' '.join(str(error).split())}") from None
+    if not values and language == "YAML":  # an empty file
+        return {}
     if not isinstance(values, dict):
         raise UsageError(f"{file} must hold names and values, got a {type(values).__name__}")
     return values

@@ -14,7 +14,7 @@ from ..errors import UsageError
 from ..signals import reraise
 from . import document
 from .kernel_engine import KernelEngine
-from .outcome import Hooks, Outcome
+from .outcome import Outcome
 from .parameters import has_tag
 from .progress import Progress
 from .retraces import Retraces
@@ -29,8 +29,6 @@ class Runner:
     ) -> None:
         self._options, self._notebook, self._name = options, notebook, name
         self._folder, self._target = folder, target
-        self._path = None if target is None else target.absolute()
-        self._html = options.html if options.html in (None, "-") else os.path.abspath(options.html)
         self._cells = [i for i, cell in enumerate(notebook.cells) if self._is_run(cell)]
         lines = "TRACEHOST_NOTEBOOK_LINES" in os.environ  # several run at a time
         self._progress = Progress(name, len(self._cells), stdout=target is not None, lines=lines)
@@ -43,14 +41,15 @@ class Runner:
         return cell.cell_type == "code" and bool(cell.source.strip()) and not skipped
 
     def run(self) -> int:
-        document.clear(self._notebook)
-        self._notebook.metadata["tracehost"] = {"notebook": self._name}
+        notebook = self._notebook
+        document.clear(notebook)
+        notebook.metadata["tracehost"] = {"notebook": self._name}
         self._first_save()
         started = time.monotonic()
-        engine = self._engine()
+        engine = KernelEngine(notebook, self._folder, self._options, self._progress, self._save)
         try:
             engine.start()
-            self._notebook.metadata["language_info"] = engine.language_info
+            notebook.metadata["language_info"] = engine.language_info
             outcome = self._all_cells(engine)
         finally:
             engine.stop()
@@ -71,14 +70,6 @@ class Runner:
         if outcome.kind == "terminated":
             reraise(int(outcome.value))
         return code
-
-    def _engine(self) -> KernelEngine:
-        options = self._options
-        period = max(0.1, options.save_every)
-        hooks = Hooks(self._progress.stream, self._save, self._progress.say, period)
-        return KernelEngine(
-            self._notebook, self._folder, options.timeout, options.start_timeout, hooks
-        )
 
     def _all_cells(self, engine: KernelEngine) -> Outcome:
         for number, index in enumerate(self._cells, 1):
@@ -136,8 +127,8 @@ class Runner:
             self._trouble = error.strerror or str(error)
 
     def _write(self) -> None:
-        if self._path is not None:
-            document.write(self._path, document.text(self._notebook))
+        if self._target is not None:
+            document.write(self._target, document.text(self._notebook))
 
     def _last_save(self) -> str:
         """Where the result is; it is kept somewhere even if it can't be where it belongs."""
@@ -157,11 +148,12 @@ class Runner:
 
     def _page(self) -> str:
         """Writes the web page, beside the result if it has no place of its own; says so, or what failed."""
-        if self._html is None:
+        html = self._options.html
+        if html is None:
             return ""
-        page = Path(self._html)
-        if self._html == "-":
-            page = (self._path or Path(self._name).absolute()).with_suffix(".html")
+        page = (
+            (self._target or Path(self._name)).with_suffix(".html") if html == "-" else Path(html)
+        )
         try:
             document.write(page, document.web_page(self._notebook))
         except Exception as error:  # a template's, say

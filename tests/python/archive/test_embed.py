@@ -4,11 +4,14 @@ import os
 import subprocess
 import sys
 import sysconfig
+import typing
 import venv
 from pathlib import Path
 
 import pytest
+import tracehost
 from conftest import ROOT, clean_environment
+from tracehost._embed_arguments import fitting
 
 BUILD = Path(os.environ.get("TRACEHOST_BUILD") or ROOT / "build" / "release")
 CASES = BUILD / "tracehost_embed_cases"
@@ -50,6 +53,16 @@ def test_case(name):
         "what_python_prints_is_there_without_stop": "traced for (2,)\n",
     }
     assert done.stdout.endswith("passed\n" + after.get(name, ""))
+
+
+def test_an_annotation_that_says_nothing_of_its_items():
+    """typing.List alone: the values stay as C++ passes them."""
+
+    @tracehost.function
+    def body(points: typing.List, by: typing.Dict, pair: typing.Tuple):  # noqa: UP006
+        return points
+
+    assert fitting(body) is None
 
 
 def test_a_second_start_after_one_without_tracehost(tmp_path):

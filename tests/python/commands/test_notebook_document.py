@@ -122,9 +122,10 @@ def test_values_of_files(tmp_path):
         (tmp_path / "p.json").write_text(content)
         with pytest.raises(UsageError, match=message):
             parameters.given([], files[:1])
-    (tmp_path / "p.yml").write_text("a: [")
-    with pytest.raises(UsageError, match="is not YAML"):
-        parameters.given([], files[1:])
+    for content in ("a: [", "a: 2026-13-01"):  # no month of that number
+        (tmp_path / "p.yml").write_text(content)
+        with pytest.raises(UsageError, match="is not YAML"):
+            parameters.given([], files[1:])
     with pytest.raises(UsageError, match="cannot read the parameters of none.json"):
         parameters.given([], ["none.json"])
 

@@ -100,6 +100,8 @@ def test_a_signature_in_short():
         "(pair: (float32[None], {'k': float32[None]}), n=2, names=('a', 'b'))"
         " -> {'sum': float32[None], 'n': 2, 'all': [float32[None], 2]}"
     )
+    alone = tracehost.function(lambda x: (x * 2,)).get_concrete_function(vector)
+    assert _html.signature_of(alone) == "(x: float32[None]) -> (float32[None],)"
 
 
 def test_the_trace_magic(shell, step):

@@ -30,7 +30,7 @@ ORDER = {
         ("errors", "options", "signals", "target", "arguments"), "notebook", "bench", "",
     ],
     "tracehost_interception": [
-        ("call_site", "messages", "modules", "replace", "targets"), ("functions", "graph_files"), "scripted",
+        ("call_site", "messages", "modules", "replace", "targets"), "functions", "scripted",
         ("torch_compile", "torch_jit"), "decorators", "apply", "main_program", ("imports", "unmet"), "",
     ],
 }  # fmt: skip

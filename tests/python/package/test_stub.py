@@ -1,6 +1,7 @@
 """`_tracehost.pyi` names what the extension module has, and nothing else."""
 
 import ast
+import importlib
 from pathlib import Path
 
 import pytest
@@ -35,6 +36,14 @@ def test_every_name_of_the_module():
 def test_every_name_of_a_class(declared):
     actual = shown(vars(getattr(_tracehost, declared.name)))
     assert shown(names(declared.body)) == actual - {"_pybind11_conduit_v1_", "_repr_html_"}
+
+
+def test_what_it_imports_of_the_package_is_there():
+    relative = [n for n in STUB.body if isinstance(n, ast.ImportFrom) and n.level]
+    assert relative
+    for node in relative:
+        module = importlib.import_module(f".{node.module}", "tracehost")
+        assert [alias.name for alias in node.names if not hasattr(module, alias.name)] == []
 
 
 def test_a_function_type_takes_parameters():
