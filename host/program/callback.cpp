@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <string_view>
 
 namespace tracehost {
 
@@ -28,7 +29,7 @@ const jit::RegisterOperators registered_operator({jit::Operator(
     },
     c10::AliasAnalysisKind::CONSERVATIVE)});
 
-constexpr const char *kCall = "tracehost::py_function";
+constexpr std::string_view kCall = "tracehost::py_function";
 
 /// `name` as far as a Value may be called so.
 std::string identifier(std::string name) {
@@ -48,7 +49,8 @@ jit::Node *insert_call(jit::Graph &graph, const c10::intrusive_ptr<Callback> &ca
   jit::Value *function = graph.insertConstant(callback);
   function->setDebugName(identifier(callback->name));
   jit::Node *list = graph.insertNode(graph.createList(c10::TensorType::get(), inputs));
-  jit::Value *results = insert_op(graph, kCall, {function, list->output()}, 1)->output();
+  jit::Value *results =
+      insert_op(graph, std::string(kCall), {function, list->output()}, 1)->output();
   results->setType(c10::ListType::ofTensors());
   jit::Node *unpack = graph.insertNode(graph.createListUnpack(results, callback->results.size()));
   for (std::size_t i = 0; i < callback->results.size(); ++i)
@@ -56,10 +58,7 @@ jit::Node *insert_call(jit::Graph &graph, const c10::intrusive_ptr<Callback> &ca
   return unpack;
 }
 
-bool is_call(const jit::Node &node) {
-  static const auto kind = c10::Symbol::fromQualString(kCall);
-  return node.kind() == kind;
-}
+bool is_call(const jit::Node &node) { return node.kind().toQualString() == kCall; }
 
 c10::intrusive_ptr<Callback> callback_of(const jit::Node &call) {
   return jit::toIValue(call.input(0))->toCustomClass<Callback>();
