@@ -1,7 +1,5 @@
 #include "signature/tensor_spec.h"
 
-#include "signature/native_atoms.h"
-
 #include <c10/util/hash.h>
 #include <fmt/format.h>
 
@@ -56,6 +54,23 @@ std::optional<c10::Device> join(const std::optional<c10::Device> &a,
   return contains(a, b) ? a : contains(b, a) ? b : c10::Device(a->type());
 }
 
+/// As Python writes a str.
+std::string quoted(const std::string &text) {
+  const char mark = text.find('\'') != text.npos && text.find('"') == text.npos ? '"' : '\'';
+  std::string result(1, mark);
+  for (const char c : text) {
+    if (c == mark || c == '\\')
+      result += '\\';
+    if (c == '\n')
+      result += "\\n";
+    else if (static_cast<unsigned char>(c) < 0x20)
+      result += fmt::format("\\x{:02x}", static_cast<unsigned>(c));
+    else
+      result += c;
+  }
+  return result + mark;
+}
+
 } // namespace
 
 TensorSpec TensorSpec::of(const TensorMeta &meta, std::string name) {
@@ -80,8 +95,8 @@ std::string TensorSpec::text() const {
         fmt::format("TensorSpec(shape=({}{})", sizes_text(*shape), shape->size() == 1 ? "," : "");
   result += ", dtype=torch." + dtype_name(dtype);
   if (device)
-    result += ", device=" + string_repr(device->str());
-  return result + ", name=" + (name.empty() ? "None" : string_repr(name)) + ")";
+    result += ", device=" + quoted(device->str());
+  return result + ", name=" + (name.empty() ? "None" : quoted(name)) + ")";
 }
 
 bool is_compatible_with(const TensorSpec &a, const TensorSpec &b) {
