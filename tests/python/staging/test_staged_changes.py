@@ -219,3 +219,40 @@ def test_pairs_are_compared_by_their_position():
     for sign in (1, -1, 1):
         x = torch.ones(2) * sign
         assert torch.equal(f(x), body(x))
+
+
+def adds_to_a_part(x, n):
+    record = Record()
+    record.part = Record()
+    i = 0
+    while i < n:
+        record.part.count += 2
+        i = i + 1
+    return x * record.part.count
+
+
+def adds_at_a_negative_key(x, n):
+    table = {-1: 1}
+    i = 0
+    while i < n:
+        table[-1] += 2
+        i = i + 1
+    return x * table[-1]
+
+
+def adds_in_a_branch(x, n):
+    record = Record()
+    record.part = Record()
+    for i in tracehost.range(n):
+        if i > 1:
+            record.part.count += i
+    return x * record.part.count
+
+
+@pytest.mark.parametrize("body", [adds_to_a_part, adds_at_a_negative_key, adds_in_a_branch])
+def test_augmented_assignment_to_a_place_is_carried(body):
+    """Not only by a name: its owner or key may be an expression of its own."""
+    f = tracehost.function(body)
+    for n in (3, 0, 5):
+        assert torch.equal(f(torch.ones(2), torch.tensor(n)), body(torch.ones(2), n))
+    assert f.tracing_count() == 1

@@ -11,38 +11,33 @@ A pattern of a class, a sequence or a mapping stays a match, whose only case set
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterator
 
 from . import nodes
-from .scopes import DEFINITIONS, inner_blocks
+from .scopes import inner_blocks
 from .undefined import MATCHED_FLAG, SUBJECT
 
 
-class Matches:
-    """Of one function."""
+def lowered(body: list[ast.stmt], numbers: Iterator[int]) -> list[ast.stmt]:
+    """`numbers`: of the function's matches, for the names of their variables."""
+    out: list[ast.stmt] = []
+    for statement in body:
+        for block in inner_blocks(statement):
+            block[:] = lowered(block, numbers)
+        if isinstance(statement, ast.Match) and any(map(_may_be_traced, statement.cases)):
+            out += _chain(statement, next(numbers))
+        else:
+            out.append(statement)
+    return out
 
-    def __init__(self) -> None:
-        self._count = 0
 
-    def lowered(self, body: list[ast.stmt]) -> list[ast.stmt]:
-        out: list[ast.stmt] = []
-        for statement in body:
-            if not isinstance(statement, DEFINITIONS):
-                for block in inner_blocks(statement):
-                    block[:] = self.lowered(block)
-            if isinstance(statement, ast.Match) and any(map(_may_be_traced, statement.cases)):
-                out += self._chain(statement)
-            else:
-                out.append(statement)
-        return out
-
-    def _chain(self, node: ast.Match) -> list[ast.stmt]:
-        self._count += 1
-        subject = f"{SUBJECT}{self._count}"
-        rest: list[ast.stmt] = []
-        for number, case in reversed(list(enumerate(node.cases))):
-            flag = f"{MATCHED_FLAG}{self._count}_{number}"
-            rest = [nodes.placed(s, case.pattern) for s in _case(case, subject, flag, rest)]
-        return [nodes.placed(nodes.assign(subject, node.subject), node.subject), *rest]
+def _chain(node: ast.Match, number: int) -> list[ast.stmt]:
+    subject = f"{SUBJECT}{number}"
+    rest: list[ast.stmt] = []
+    for place, case in reversed(list(enumerate(node.cases))):
+        flag = f"{MATCHED_FLAG}{number}_{place}"
+        rest = [nodes.placed(s, case.pattern) for s in _case(case, subject, flag, rest)]
+    return [nodes.placed(nodes.assign(subject, node.subject), node.subject), *rest]
 
 
 def _may_be_traced(case: ast.match_case) -> bool:

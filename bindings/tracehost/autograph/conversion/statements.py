@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import itertools
 from typing import Any
 
 from . import nodes
@@ -11,7 +12,7 @@ from .control import Control
 from .expressions import HANDLERS, shown
 from .liveness import read_first
 from .lower import Lowering, is_plain
-from .match import Matches
+from .match import lowered as lowered_matches
 from .rejection import decorated_do_not_convert, rejection
 from .scopes import (
     Scope,
@@ -44,7 +45,7 @@ class Statements(Control):
         has_docstring = ast.get_docstring(node, clean=False) is not None
         docstring, statements = node.body[:has_docstring], node.body[has_docstring:]
         if self.text.matches:
-            statements = Matches().lowered(statements)
+            statements = lowered_matches(statements, itertools.count(1))
         lowering = Lowering(statements)
         lowered = lowering.run(statements, node.body[-1].end_lineno)
         if lowering.returns:

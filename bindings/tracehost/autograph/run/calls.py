@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import builtins
 import functools
 import math
 from collections.abc import Callable, Iterable
@@ -48,24 +47,6 @@ def _len(value: Any) -> Any:
     return len_(value) if is_staged(value) else len(value)
 
 
-def _by_key(name: str) -> Callable[..., Any]:
-    """min or max."""
-    plain: Any = getattr(builtins, name)
-    find = extreme(name, lambda key: call(key))
-
-    def of(*args: Any, **options: Any) -> Any:
-        if _tracehost.recording() and args and not (options.keys() - {"key", "default"}):
-            return find(*args, **options)
-        return plain(*args, **_with_key(options))
-
-    return of
-
-
-def _with_key(options: dict[str, Any]) -> dict[str, Any]:
-    key = options.get("key")
-    return options if key is None else {**options, "key": call(key)}
-
-
 def _one(plain: Callable[..., Any], traced: Callable[[Any], Any]) -> Callable[..., Any]:
     """any() and all()."""
 
@@ -89,10 +70,10 @@ def _calling(plain: Callable[..., Any], first: int, *names: str) -> Callable[...
     return of
 
 
-def _sorted(*args: Any, **options: Any) -> Any:
-    if _tracehost.recording() and len(args) == 1 and not (options.keys() - {"key", "reverse"}):
-        return sorted_(args[0], call, **options)
-    return sorted(*args, **_with_key(options))
+def _sorted(*args: Any, key: Any = None, **options: Any) -> Any:
+    if _tracehost.recording() and len(args) == 1 and not (options.keys() - {"reverse"}):
+        return sorted_(args[0], call, key, **options)
+    return sorted(*args, key=call(key), **options)
 
 
 def read(value: Any) -> Any:
@@ -127,8 +108,8 @@ _BUILTINS: dict[Any, Callable[..., Any]] = {
     len: _len,
     any: _one(any, any_),
     all: _one(all, all_),
-    min: _by_key("min"),
-    max: _by_key("max"),
+    min: extreme("min", lambda key: call(key)),
+    max: extreme("max", lambda key: call(key)),
     sorted: _sorted,
     functools.reduce: _calling(functools.reduce, 0, "function"),
 }

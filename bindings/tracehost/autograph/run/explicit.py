@@ -225,14 +225,8 @@ def _with_tensors(value: Any) -> Any:
     parts = take_apart(value)
     if not any(is_number(leaf) for leaf in parts.leaves):
         return value
-    return parts.put(
-        [
-            as_number(promoted(leaf, dtype_of(leaf)) if is_number(leaf) else leaf)
-            if is_number(leaf) or is_marked(leaf)
-            else leaf
-            for leaf in parts.leaves
-        ]
-    )
+    leaves = [promoted(x, dtype_of(x)) if is_number(x) else x for x in parts.leaves]
+    return parts.put([as_number(x) if is_marked(x) else x for x in leaves])
 
 
 def _like(container: Any) -> Callable[[State], Any]:

@@ -164,6 +164,8 @@ def extreme(name: str, call: Callable[[Any], Any]) -> Callable[..., Any]:
 
     def find(*args: Any, key: Any = None, **options: Any) -> Any:
         one = len(args) == 1
+        if not recording() or not args or options.keys() - {"default"}:
+            return plain(*args, key=call(key), **options)
         if options and not one:
             return plain(0, 0, **options)  # Python's own error
         if one and is_tensor(args[0]) and key is None and _is_vector(args[0]):
