@@ -6,7 +6,7 @@ only until somebody registers another type.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from torch.utils import _pytree
@@ -37,12 +37,10 @@ class Spec:
 
     def unflatten(self, leaves: Iterable[Any]) -> Any:
         """The containers, with these leaves."""
-        return self._make(iter(leaves))
-
-    def _make(self, leaves: Iterator[Any]) -> Any:
+        each = iter(leaves)
         if self.kind is None:
-            return next(leaves)
-        children = [child._make(leaves) for child in self.children]
+            return next(each)
+        children = [child.unflatten(each) for child in self.children]
         return _pytree.SUPPORTED_NODES[self.kind].unflatten_fn(children, self.context)
 
 

@@ -65,9 +65,6 @@ class TracedNumber(torch.Tensor):
     def __repr__(self) -> str:
         return str(_shown(self, ""))
 
-    def __str__(self) -> str:
-        return repr(self)
-
     def __format__(self, spec: str) -> str:
         shown = _shown(self, spec)
         return shown if isinstance(shown, str) else format(shown, spec)
