@@ -15,7 +15,7 @@
 #include "hooks/tensor_patches.h"
 #include "numbers/number_ops.h"
 #include "numbers/traced_number.h"
-#include "observe/births.h"
+#include "observe/allocations.h"
 #include "observe/introspection.h"
 #include "pytree/tensor_spec.h"
 #include "report/ledger.h"
@@ -38,7 +38,7 @@ PYBIND11_MODULE(_tracehost, m) {
   tracehost::python::add_interruption(m);
   tracehost::python::install_tensor_patches();
   tracehost::python::install_foreign_patches();
-  tracehost::python::Births::install();
+  tracehost::python::Allocations::install();
   m.attr("Function") = py::reinterpret_steal<py::object>(tracehost::python::make_function_type());
   m.def("show", [](py::object type, const char *name, py::object value) {
     tracehost::python::show(type.ptr(), name, value.ptr());

@@ -10,7 +10,7 @@ import torch
 from . import _tracehost
 from ._arguments.dtypes import name_of
 from ._arguments.signature import items
-from ._traced.stand_ins import Maker, attempt
+from ._traced.fake_tensors import Maker, attempt
 from ._tracehost import Function, TensorSpec
 
 

@@ -35,10 +35,10 @@ class init_scope:
         self._blocks: list[int] = []
 
     def __enter__(self) -> None:
-        self._blocks.append(_tracehost.enter_lifted())
+        self._blocks.append(_tracehost.enter_eager_region())
 
     def __exit__(self, *error: object) -> None:
-        _tracehost.leave_lifted(self._blocks.pop())
+        _tracehost.leave_eager_region(self._blocks.pop())
 
 
 init_scope.__module__ = "tracehost"

@@ -20,9 +20,9 @@ def function_of(found: Any, shown: str, **options: Any) -> Any:
         made = make(found, **options)
         if not isinstance(found, torch.nn.Module):
             return made
-        from .modules import StandIn
+        from .modules import Replacement
 
-        return StandIn(found, made)
+        return Replacement(found, made)
     except Exception as error:
         say(f"{shown} stays as it is: {error}")
         return found

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 
-class StandIn(torch.nn.Module):
+class Replacement(torch.nn.Module):
     """Parameters, buffers, submodules, attributes and mode are the module's own, not copies."""
 
     _shared = ("_parameters", "_buffers", "_modules", "_non_persistent_buffers_set")

@@ -13,7 +13,7 @@ import tempfile
 from typing import Any
 
 from .functions import make
-from .modules import StandIn
+from .modules import Replacement
 
 
 class _Graphs:
@@ -43,7 +43,7 @@ class _Graphs:
                 return file.read()
 
 
-class ScriptedModule(_Graphs, StandIn):
+class ScriptedModule(_Graphs, Replacement):
     """What torch.jit.trace and torch.jit.script give for a module."""
 
     _function = property(lambda self: self.forward)

@@ -13,7 +13,7 @@ import torch
 from .call_site import caller, is_of, place
 from .functions import function_of, make
 from .messages import tell_meaningless
-from .modules import StandIn
+from .modules import Replacement
 
 # The rest has no meaning for a trace.
 _MEANT = ("fullgraph", "dynamic", "name", "disable")
@@ -60,7 +60,7 @@ def compiled(model: Any, options: dict[str, Any], where: str = "?") -> Any:
     return OptimizedModule(model, make(model, **ours), options)
 
 
-class OptimizedModule(StandIn):
+class OptimizedModule(Replacement):
     """What torch.compile(module) gives. As torch's own it has the module as `_orig_mod`, and so in the names
     of its state_dict."""
 

@@ -18,7 +18,7 @@ struct Spec {
   std::string fill = " ";
   char align = 0; ///< 0: none is given
   char sign = '-';
-  bool alternate = false, zeros = false;
+  bool alternate = false;
   int width = 0, precision = -1;
   char type = 0;
 };
@@ -42,7 +42,9 @@ std::optional<Spec> parse(std::string_view rest) {
     rest.remove_prefix(1);
     return c;
   };
-  if (rest.size() > 1 && is_align(rest[1]) && static_cast<unsigned char>(rest[0]) < 0x80)
+  const bool fills =
+      rest.size() > 1 && is_align(rest[1]) && static_cast<unsigned char>(rest[0]) < 0x80;
+  if (fills)
     spec.fill = take();
   if (!rest.empty() && is_align(rest[0]))
     spec.align = take();
@@ -50,8 +52,10 @@ std::optional<Spec> parse(std::string_view rest) {
     spec.sign = take();
   if (!rest.empty() && rest[0] == '#')
     spec.alternate = take();
-  if (!rest.empty() && rest[0] == '0')
-    spec.zeros = take();
+  if (!fills && !rest.empty() && rest[0] == '0') {
+    spec.fill = take();
+    spec.align = spec.align ? spec.align : '=';
+  }
   spec.width = digits(rest);
   if (!rest.empty() && rest[0] == '.') {
     take();
@@ -97,12 +101,8 @@ std::string of_real(double value, const Spec &spec) {
   return percent ? text + '%' : text;
 }
 
-std::string padded(bool negative, const std::string &magnitude, Spec spec) {
+std::string padded(bool negative, const std::string &magnitude, const Spec &spec) {
   const std::string sign = negative ? "-" : spec.sign == '-' ? "" : std::string(1, spec.sign);
-  if (spec.zeros && !spec.align) {
-    spec.fill = "0";
-    spec.align = '=';
-  }
   const auto length = static_cast<int>(sign.size() + magnitude.size());
   const int missing = spec.width > length ? spec.width - length : 0;
   const int before = spec.align == '<' ? 0 : spec.align == '^' ? missing / 2 : missing;

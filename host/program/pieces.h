@@ -79,7 +79,7 @@ struct Begun {
   Begun() = default;
   Begun(const Begun &) = delete;
   Begun &operator=(const Begun &) = delete;
-  ~Begun() { saved.put_back(); }
+  ~Begun() { saved.restore(); }
 };
 
 /// A graph that may begin as others do. `inputs`: as of Program::Named.

@@ -158,7 +158,7 @@ void Program::Impl::run(jit::Stack &stack, Begun *begun) const {
   try {
     interpret(stack, begun, &undo);
   } catch (const CheckFailed &) {
-    undo.put_back();
+    undo.restore();
     throw;
   }
 }
@@ -169,7 +169,7 @@ void Program::Impl::interpret(jit::Stack &stack, Begun *begun, Undo *undo) const
   const Chain *cut = chain.load(std::memory_order_acquire);
   try {
     if (begun && !(cut && cut->start(*begun) == Start::same && cut->reads_as(*begun, stack))) {
-      begun->saved.put_back();
+      begun->saved.restore();
       begun = nullptr;
     }
     if (cut) [[unlikely]]

@@ -48,7 +48,7 @@ void Saved::forget() {
   saved_.clear();
 }
 
-void Saved::put_back() {
+void Saved::restore() {
   for (auto &[generator, saved] : generators_) {
     const std::lock_guard lock(generator.mutex());
     generator.set_state(saved.get_state());

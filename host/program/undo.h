@@ -39,7 +39,7 @@ public:
   void save_data(const at::Tensor &t);
   void forget();
   /// All is as it was when it was saved, versions included.
-  void put_back();
+  void restore();
 
 private:
   struct Data {

@@ -36,9 +36,9 @@ bool is_atom(const Atom &atom, const Value &value) {
   }
 }
 
-class Lockstep {
+class Matcher {
 public:
-  Lockstep(const Signature &signature, bool requires_grad, Slots &slots)
+  Matcher(const Signature &signature, bool requires_grad, Slots &slots)
       : node_(signature.nodes.data()), metas_(signature.slots), requires_grad_(requires_grad),
         slots_(slots) {}
 
@@ -66,7 +66,7 @@ private:
   std::size_t at_ = 0; ///< the node that the next value is compared with
 };
 
-bool Lockstep::tensor(const Node &node, const Value &value) {
+bool Matcher::tensor(const Node &node, const Value &value) {
   if (!value.is_tensor())
     return false;
   const at::Tensor &t = value.tensor();
@@ -79,7 +79,7 @@ bool Lockstep::tensor(const Node &node, const Value &value) {
   return true;
 }
 
-bool Lockstep::value(const Value &value) {
+bool Matcher::value(const Value &value) {
   const Node &node = node_[at_++];
   switch (node.kind) {
   case Kind::tensor:
@@ -107,7 +107,7 @@ bool Lockstep::value(const Value &value) {
   }
 }
 
-bool Lockstep::container(const Node &node, const Value &value) {
+bool Matcher::container(const Node &node, const Value &value) {
   if (node.kind == Kind::record || (node.kind == Kind::tuple && value.kind() == Value::Kind::map))
     return value.kind() == Value::Kind::map && fields(node, value.map());
   if (node.kind == Kind::dict)
@@ -123,7 +123,7 @@ bool Lockstep::container(const Node &node, const Value &value) {
 }
 
 /// A dataclass or named tuple, by the names of its fields.
-bool Lockstep::fields(const Node &node, const Map &map) {
+bool Matcher::fields(const Node &node, const Map &map) {
   const auto *type = dynamic_cast<const ContainerClass *>(node.payload.atom);
   if (!type || type->fields().size() != map.items.size())
     return false;
@@ -135,7 +135,7 @@ bool Lockstep::fields(const Node &node, const Map &map) {
   return true;
 }
 
-bool Lockstep::dict(const Node &node, const Map &map) {
+bool Matcher::dict(const Node &node, const Map &map) {
   std::size_t count = 0;
   for (; at_ < node.end; ++count) {
     const Node &key = node_[at_++];
@@ -152,7 +152,7 @@ bool Lockstep::dict(const Node &node, const Map &map) {
   return count == map.items.size();
 }
 
-bool Lockstep::extra(const Bound &bound) {
+bool Matcher::extra(const Bound &bound) {
   const Node &node = node_[at_++];
   for (const Value *item : bound.extra)
     if (at_ >= node.end || !value(*item))
@@ -160,7 +160,7 @@ bool Lockstep::extra(const Bound &bound) {
   return at_ == node.end;
 }
 
-bool Lockstep::keywords(const Bound &bound) {
+bool Matcher::keywords(const Bound &bound) {
   const Node &node = node_[at_++];
   std::size_t count = 0;
   for (; at_ < node.end; ++count) {
@@ -176,7 +176,7 @@ bool Lockstep::keywords(const Bound &bound) {
 }
 
 /// A default has no tensors: its nodes are compared.
-bool Lockstep::is_default(const archive::Value &given) {
+bool Matcher::is_default(const archive::Value &given) {
   const std::size_t start = at_, end = node_[start].end;
   at_ = end;
   if (end - start != given.nodes.size())
@@ -204,7 +204,7 @@ bool distinct(const Slots &slots) {
 bool matches(const Signature &signature, const Binder &binder, const Bound &bound,
              bool requires_grad, Slots &slots) {
   slots.clear();
-  Lockstep walk(signature, requires_grad, slots);
+  Matcher walk(signature, requires_grad, slots);
   for (std::size_t i = 0; i < binder.size(); ++i) {
     bool same = false;
     if (bound.values[i]) [[likely]]

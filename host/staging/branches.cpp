@@ -28,7 +28,7 @@ Branches::Branches(const at::Tensor &condition) : effect_(trace::first_effect())
 
 std::size_t Branches::run(Branch branch, const Body &body) {
   trace::InBlock block(node_->blocks()[branch]);
-  std::optional<trace::OnStandIns> without_data;
+  std::optional<trace::OnFakeTensors> without_data;
   if (!trace::without_data() && condition_ != (branch == then))
     without_data.emplace();
   auto &results = left_[branch];

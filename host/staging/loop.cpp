@@ -97,7 +97,7 @@ void Loop::body(const Varying &varying,
   jit::Block *block = node_->blocks()[0];
   trace::InBlock scope(block);
   const bool has_data = !trace::without_data();
-  const trace::OnStandIns without_data;
+  const trace::OnFakeTensors without_data;
   auto &graph = *node_->owningGraph();
   std::vector<at::Tensor> fake_tensors;
   for (std::size_t i = 0; i < carried_.size(); ++i) {

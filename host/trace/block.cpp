@@ -209,8 +209,8 @@ void InBlock::close() {
   current->modes.record_changes(0);
 }
 
-OnStandIns::OnStandIns() { current->enter_fake_tensors(); }
-OnStandIns::~OnStandIns() { current->leave_fake_tensors(); }
+OnFakeTensors::OnFakeTensors() { current->enter_fake_tensors(); }
+OnFakeTensors::~OnFakeTensors() { current->leave_fake_tensors(); }
 
 at::Tensor fake_tensor_for(const at::Tensor &t) {
   current->know(t);
@@ -219,7 +219,7 @@ at::Tensor fake_tensor_for(const at::Tensor &t) {
 
 void meet(jit::Value *value, const c10::IValue &list) { current->met.emplace(value, list); }
 
-std::unordered_map<jit::Value *, c10::IValue> OnStandIns::met() const {
+std::unordered_map<jit::Value *, c10::IValue> OnFakeTensors::met() const {
   auto result = current->met;
   if (current->dynamic_sizes)
     result.insert(current->dynamic_sizes->given.begin(), current->dynamic_sizes->given.end());

@@ -81,10 +81,10 @@ private:
 
 /// Ops run without data while this lives: a branch that is not taken, a loop's body. They nest.
 /// Requires: recording().
-class OnStandIns {
+class OnFakeTensors {
 public:
-  OnStandIns();
-  ~OnStandIns();
+  OnFakeTensors();
+  ~OnFakeTensors();
   /// The tensors with data that ops met since the outermost one began, by their values; lists; and
   /// the traced sizes of the trace.
   std::unordered_map<torch::jit::Value *, c10::IValue> met() const;
@@ -93,10 +93,11 @@ private:
   shapes::WithoutData mode_;
 };
 
-/// `value` is a list with data that a block uses. Requires: an OnStandIns lives.
+/// `value` is a list with data that a block uses. Requires: an OnFakeTensors lives.
 void meet(torch::jit::Value *value, const c10::IValue &list);
 
-/// What stands for `t` without data, known to the graph as `t` is. Requires: an OnStandIns lives.
+/// What stands for `t` without data, known to the graph as `t` is. Requires: an OnFakeTensors
+/// lives.
 at::Tensor fake_tensor_for(const at::Tensor &t);
 
 } // namespace tracehost::trace

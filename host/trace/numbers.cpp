@@ -5,7 +5,7 @@
 #include "program/passes.h"
 #include "shapes/fake_tensor.h"
 #include "trace/block.h"
-#include "trace/lifted.h"
+#include "trace/eager_region.h"
 #include "trace/scope.h"
 
 #include <ATen/ops/scalar_tensor.h>

@@ -375,8 +375,8 @@ void Scope::repeat_rejection() const {
 void Scope::record_modes() { modes.record_changes(op_depth()); }
 
 void Scope::close() {
-  if (lifted) {
-    const Site where = lifted->where;
+  if (eager_region) {
+    const Site where = eager_region->where;
     land(true);
     if (!abandoned_)
       reject(Rejection::trace,

@@ -6,10 +6,10 @@
 #include "shapes/fake_tensor.h"
 #include "trace/array_memory.h"
 #include "trace/dynamic_sizes.h"
+#include "trace/eager_region.h"
 #include "trace/frontend.h"
 #include "trace/gradients.h"
 #include "trace/head.h"
-#include "trace/lifted.h"
 #include "trace/modes.h"
 #include "trace/op_hook.h"
 #include "trace/op_tensors.h"
@@ -37,7 +37,7 @@ namespace tracehost::trace {
 namespace jit = torch::jit;
 
 /// A block of the body that is no part of it, while it runs.
-struct LiftedBlock {
+struct EagerRegion {
   std::uint64_t number;
   Site where;
   std::shared_ptr<jit::tracer::TracingState> state; ///< the trace's, to continue with
@@ -161,7 +161,7 @@ public:
   bool may_check() const { return effect.empty() && may_branch(); }
   bool may_branch() const { return !outcomes || outcomes->graphs < Outcomes::most_graphs; }
 
-  // Parts of the body that are not recorded as ops: lifted.cpp, call.cpp.
+  // Parts of the body that are not recorded as ops: eager_region.cpp, call.cpp.
   void lift();
   void land(bool at_end = false); ///< after lift(): recording continues
   /// In an eager region: whether the trace made `t`, or was given it as a slot.
@@ -182,7 +182,7 @@ public:
   /// Results of random ops and of collectives, in order. Not the tensors: a second owner would
   /// change what ops do.
   std::vector<jit::Value *> randoms;
-  std::optional<LiftedBlock> lifted;
+  std::optional<EagerRegion> eager_region;
   std::string raised; ///< a recorded call did: the message for a body that continues
 
   // Blocks of the graph under construction: block.cpp.

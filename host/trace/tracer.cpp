@@ -113,7 +113,7 @@ std::vector<at::Tensor> run_body(const std::function<std::vector<at::Tensor>()> 
     }
     return results;
   } catch (...) {
-    if (scope.lifted)
+    if (scope.eager_region)
       scope.land(true);
     // An op that throws leaves the tracer switched off: its kernel does not restore the state.
     tracer::setTracingState(state);
@@ -243,7 +243,7 @@ std::int64_t specialize_size(const at::Tensor &size, const std::string &why) {
   return integer_now(size);
 }
 std::int64_t index_of_size(const at::Tensor &size) {
-  if (lifted())
+  if (in_eager_region())
     return specialize_size(size, "a size in init_scope");
   // Where torch has the tracer switched off for a moment, no op that records the size follows.
   if (current && current->dynamic_sizes && tracer::isTracing())

@@ -16,7 +16,7 @@ public:
   /// An op is about to run: a recorded op, an op inside a recorded op, an op of a staged loop.
   virtual void before(const c10::OperatorHandle &op, const torch::jit::Stack &stack) = 0;
   /// An op that is no part of the graph is about to run, in an init_scope block.
-  virtual void before_lifted(const c10::OperatorHandle &op, const torch::jit::Stack &stack) = 0;
+  virtual void before_eager_op(const c10::OperatorHandle &op, const torch::jit::Stack &stack) = 0;
   /// A backward pass of the body is about to run; has run. Its ops are not reported.
   virtual void before_backward() = 0;
   virtual void after_backward() = 0;

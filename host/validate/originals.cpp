@@ -95,7 +95,7 @@ void Originals::before(const c10::OperatorHandle &op, const torch::jit::Stack &s
     note_writes(op, stack, false);
 }
 
-void Originals::before_lifted(const c10::OperatorHandle &op, const torch::jit::Stack &stack) {
+void Originals::before_eager_op(const c10::OperatorHandle &op, const torch::jit::Stack &stack) {
   note_writes(op, stack, true);
 }
 

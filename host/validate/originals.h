@@ -39,7 +39,7 @@ public:
 
   void met(const at::Tensor &input) override;
   void before(const c10::OperatorHandle &op, const torch::jit::Stack &stack) override;
-  void before_lifted(const c10::OperatorHandle &op, const torch::jit::Stack &stack) override;
+  void before_eager_op(const c10::OperatorHandle &op, const torch::jit::Stack &stack) override;
   void after(const c10::OperatorHandle &op, const torch::jit::Stack &stack) override;
   void before_backward() override;
   void after_backward() override;

@@ -1,6 +1,5 @@
 """PyTorch's own examples, the list of their README, rewritten and small: the whole step is decorated."""
 
-
 import torch
 from torch import nn
 from torch.distributions import Categorical

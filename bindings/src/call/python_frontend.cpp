@@ -50,7 +50,8 @@ std::string PythonTrace::capture_path(const at::Tensor &tensor) {
   const WithGil gil;
   PyObject *object = object_of(tensor);
   const std::string line = text(user_line());
-  const bool born = object && births_->has(object) && !recorder_->paths().numbers().gives(object);
+  const bool born =
+      object && allocations_->has(object) && !recorder_->paths().numbers().gives(object);
   if (!object || born)
     trace::reject(
         trace::Rejection::capture,
@@ -68,7 +69,7 @@ std::string PythonTrace::capture_path(const at::Tensor &tensor) {
                     "function's state. Assign it to a variable there (in each branch), or "
                     "collect values in a TensorArray.",
                     line));
-  if (path.empty() && !Births::notes(Py_TYPE(object)))
+  if (path.empty() && !Allocations::notes(Py_TYPE(object)))
     trace::reject(
         trace::Rejection::capture,
         fmt::format(

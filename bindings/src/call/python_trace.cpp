@@ -111,7 +111,7 @@ BodyResult PythonTrace::run() {
   }
   recorder_ = std::make_unique<Recorder>(function_.callable.get(), roots, flattened_.tensors,
                                          function_.watch, request_ ? nullptr : &function_.history);
-  births_.emplace();
+  allocations_.emplace();
   const BodyFrames frames;
   underway.push_back({&function_, &signature});
   const auto leave = c10::make_scope_exit([] { underway.pop_back(); });
@@ -129,7 +129,7 @@ BodyResult PythonTrace::run() {
     if (PyErr_ExceptionMatches(PyExc_Exception) && !is_rejection_set())
       trace::repeat_rejection();
     if (request_)
-      put_back();
+      restore();
     else
       leave_numbers(numbers);
     rethrow();
@@ -261,7 +261,7 @@ bool PythonTrace::has_own_attributes(PyObject *tensor) const {
     return false;
   const auto &given = flattened_.tensors;
   return std::find(given.begin(), given.end(), tensor) == given.end() &&
-         !Births::made_aside(tensor) && recorder_->paths().path_of(tensor).empty();
+         !Allocations::made_aside(tensor) && recorder_->paths().path_of(tensor).empty();
 }
 
 /// Whether a later call hands out such a tensor: it wraps a new one as torch.Tensor, and one that
@@ -271,7 +271,7 @@ bool PythonTrace::can_be_wrapped(PyObject *tensor) const {
          is_traced_number(tensor) ||
          std::find(flattened_.tensors.begin(), flattened_.tensors.end(), tensor) !=
              flattened_.tensors.end() ||
-         Births::made_aside(tensor) || !recorder_->paths().path_of(tensor).empty();
+         Allocations::made_aside(tensor) || !recorder_->paths().path_of(tensor).empty();
 }
 
 /// Makes the tensors of `value` outputs of the graph. Nullopt where no later call can make the
@@ -315,10 +315,10 @@ void PythonTrace::repeat(Rebound &rebound, std::vector<at::Tensor> &outputs) {
 }
 
 /// No fake tensor stays behind in what the body stored to.
-void PythonTrace::put_back() {
+void PythonTrace::restore() {
   const KeepError keep;
   recorder_->rebound();
-  recorder_->put_back();
+  recorder_->restore();
 }
 
 void PythonTrace::check_arguments_unchanged() {
@@ -388,8 +388,8 @@ std::shared_ptr<FrontEndState> PythonTrace::finish(Signature &signature,
   draws_ = request_ || !function_.watch ? traced.draws : draws_of_user(traced.draws, *recorder_);
   state->guards = recorder_->finish(captured, handed_out, side_effects_);
   if (request_)
-    recorder_->put_back();
-  births_.reset();
+    recorder_->restore();
+  allocations_.reset();
   state->once = recorder_->once();
   state->absent.assign(recorder_->paths().absent().begin(), recorder_->paths().absent().end());
   state->rebinds = !state->guards->rebindings().empty() || (uses_ && !uses_->changes.empty());

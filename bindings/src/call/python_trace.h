@@ -3,7 +3,7 @@
 #include "call/argument_containers.h"
 #include "call/python_call.h"
 #include "hooks/fake_tensors.h"
-#include "observe/births.h"
+#include "observe/allocations.h"
 #include "observe/recorder.h"
 
 #include <memory>
@@ -126,7 +126,7 @@ private:
                                        const Returnable &objects,
                                        std::vector<at::Tensor> &outputs) const;
   void repeat(Rebound &rebound, std::vector<at::Tensor> &outputs);
-  void put_back();
+  void restore();
 
   PythonCall &call_;
   PythonFunction &function_;       ///< call_'s
@@ -135,7 +135,7 @@ private:
   bool is_miss_ = false;           ///< of a call: no request, no question what a call would do
   Owned result_;                   ///< null: the body has not returned
   std::unique_ptr<Recorder> recorder_;
-  std::optional<Births> births_;
+  std::optional<Allocations> allocations_;
   Flattened flattened_;
   std::optional<ArgumentContainers> containers_; ///< as they were before the body ran
   OwnedContainerUses uses_;

@@ -1,6 +1,6 @@
 #include "call/stance.h"
 
-#include "trace/lifted.h"
+#include "trace/eager_region.h"
 #include "trace/tracer.h"
 
 #include <vector>
@@ -90,8 +90,8 @@ void add_switches(py::module_ &m) {
   m.def("push_stance", [](Stance stance) { mine.push(stance); });
   m.def("pop_stance", [] { mine.pop(); });
   m.def("inside_function", trace::recording);
-  m.def("enter_lifted", trace::enter_lifted);
-  m.def("leave_lifted", trace::leave_lifted);
+  m.def("enter_eager_region", trace::enter_eager_region);
+  m.def("leave_eager_region", trace::leave_eager_region);
 }
 
 } // namespace tracehost::python

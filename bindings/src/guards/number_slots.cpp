@@ -1,7 +1,7 @@
 #include "guards/number_slots.h"
 
 #include "numbers/traced_number.h"
-#include "trace/lifted.h"
+#include "trace/eager_region.h"
 #include "trace/numbers.h"
 #include "trace/tracer.h"
 
@@ -53,7 +53,7 @@ static bool is_writable(const Container &c, const Slot &slot, PyObject *owner) {
 bool NumberSlots::takes(int container) const {
   const Object &o = graph_.objects[graph_.containers[container].object];
   return history_ && history_->has_numbers() && !o.typed && !o.library && trace::recording() &&
-         !trace::lifted();
+         !trace::in_eager_region();
 }
 
 PyObject *NumberSlots::take(int container, int slot) {

@@ -205,10 +205,6 @@ void add_callbacks(py::module_ &module) {
   module.def("record_call", &record_call);
   module.def("record_foreign", &record_foreign);
   module.def("here", [] { return text(user_line()); });
-  module.def("note_draw", [](const std::string &what) {
-    if (trace::recording())
-      trace::note_draw(what);
-  });
 }
 
 } // namespace tracehost::python

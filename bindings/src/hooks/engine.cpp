@@ -5,8 +5,8 @@
 #include "base/user_line.h"
 #include "hooks/profile.h"
 #include "trace/call.h"
+#include "trace/eager_region.h"
 #include "trace/gradients.h"
-#include "trace/lifted.h"
 
 #include <torch/csrc/Exceptions.h>
 #include <torch/csrc/autograd/python_variable.h>
@@ -61,7 +61,7 @@ EngineCall parse(PyObject *args, PyObject *kwargs) {
 }
 
 /// The engine uses what the trace made: a block that runs once can't.
-void check_lifted(const EngineCall &call) {
+void check_in_eager_region(const EngineCall &call) {
   for (const auto *tensors : {&call.roots, &call.grads, &call.inputs})
     for (const at::Tensor &t : *tensors)
       if (t.defined() && trace::is_traced(t))
@@ -94,8 +94,8 @@ PyObject *recorded(PyObject *original, PyObject *args, PyObject *kwargs) {
   EngineCall call;
   try {
     call = parse(args, kwargs);
-    if (trace::lifted()) {
-      check_lifted(call);
+    if (trace::in_eager_region()) {
+      check_in_eager_region(call);
       return PyObject_Call(original, args, kwargs);
     }
     trace::prepare_engine_call(call);

@@ -98,7 +98,7 @@ const FakeTensors::Argument *FakeTensors::argument(PyObject *tensor) const {
 }
 
 void add_fake_tensors(py::module_ &module) {
-  module.def("stand_in", &make);
+  module.def("fake_tensor", &make);
   module.def("twin", [](py::handle tensor) {
     return py::reinterpret_steal<py::object>(
         THPVariable_Wrap(shapes::Twins().of(tensor_of(tensor.ptr()))));

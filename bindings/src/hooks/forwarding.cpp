@@ -4,7 +4,7 @@
 #include "base/lazy.h"
 #include "base/object.h"
 #include "numbers/traced_number.h"
-#include "trace/lifted.h"
+#include "trace/eager_region.h"
 #include "trace/tracer.h"
 
 #include <torch/csrc/autograd/python_variable.h>
@@ -38,12 +38,13 @@ template <class Plain, class Guard>
 [[gnu::noinline, gnu::cold]] PyObject *guarded(PyObject *tensor, const Plain &plain,
                                                const Guard &guard) {
   try {
-    const bool lifted = trace::lifted();
-    if (lifted && !(THPVariable_Check(tensor) && trace::is_traced(THPVariable_Unpack(tensor))))
+    const bool eager_region = trace::in_eager_region();
+    if (eager_region &&
+        !(THPVariable_Check(tensor) && trace::is_traced(THPVariable_Unpack(tensor))))
       return plain();
     const trace::Resumed resumed;
     PyObject *result = guard();
-    return lifted && result ? specialize_sizes(result, "a size in init_scope") : result;
+    return eager_region && result ? specialize_sizes(result, "a size in init_scope") : result;
   } catch (const trace::Abandoned &) {
     return plain();
   } catch (...) {

@@ -6,7 +6,7 @@
 #include "base/user_line.h"
 #include "hooks/unsupported_calls.h"
 #include "shapes/without_data.h"
-#include "trace/lifted.h"
+#include "trace/eager_region.h"
 #include "trace/op_hook.h"
 #include "trace/shadow.h"
 #include "trace/tracer.h"
@@ -165,14 +165,15 @@ void Profile::on_call(const Frame &frame) {
   if (ours || aside_)
     return;
   recorder_.enter(frame);
-  if (trace::lifted())
+  if (trace::in_eager_region())
     return;
   if (const auto why = why_rejected(frame); !why.empty())
     trace::reject(trace::Rejection::trace, why);
 }
 
 void Profile::check_c_call(const Frame &frame, PyObject *function) {
-  if (!PyCFunction_Check(function) || aside_ || in_call_ || trace::lifted() || trace::abandoned())
+  if (!PyCFunction_Check(function) || aside_ || in_call_ || trace::in_eager_region() ||
+      trace::abandoned())
     return;
   if (const auto why = why_rejected(function, frame); !why.empty())
     trace::reject(trace::Rejection::trace, why);

@@ -166,9 +166,9 @@ void add_block_stores(py::module_ &module) {
     const TraceHistory *history = recorder ? recorder->history() : nullptr;
     return history && history->has_branch(where);
   });
-  module.def("end_block", [](std::size_t begin, bool put_back) {
+  module.def("end_block", [](std::size_t begin, bool restore) {
     if (Recorder *recorder = Profile::recorder())
-      recorder->stores().end_block(begin, put_back);
+      recorder->stores().end_block(begin, restore);
   });
 }
 

@@ -4,7 +4,7 @@
 #include "numbers/numbers_left.h"
 #include "trace/block.h"
 #include "trace/call.h"
-#include "trace/lifted.h"
+#include "trace/eager_region.h"
 #include "trace/messages.h"
 #include "trace/numbers.h"
 #include "trace/tracer.h"
@@ -227,7 +227,7 @@ void add_traced_number(py::module_ &m) {
     return trace::index_of_size(number);
   });
   m.def("_number_value", [](const at::Tensor &number) {
-    if (trace::lifted() && is_live_size(number))
+    if (trace::in_eager_region() && is_live_size(number))
       return py::object(py::int_(trace::specialize_size(number, "a size in init_scope")));
     const trace::PausedWithData paused;
     return wrap(number_of(number));

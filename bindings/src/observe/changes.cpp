@@ -3,7 +3,7 @@
 #include "base/kinds.h"
 #include "base/known.h"
 #include "numbers/traced_number.h"
-#include "observe/births.h"
+#include "observe/allocations.h"
 
 #include <algorithm>
 #include <unordered_set>
@@ -255,7 +255,7 @@ void discard_fake_tensors(PyObject *set) {
 
 } // namespace
 
-void put_back(const Change &change, const Graph &graph) {
+void restore(const Change &change, const Graph &graph) {
   const Container &c = graph.containers[change.container];
   PyObject *owner = owner_of(change, graph);
   if (c.place == Place::deque || (c.place == Place::items && c.counted && c.rewritten)) {
@@ -273,7 +273,7 @@ void take_back_fake_tensors(const Change &change, const Graph &graph) {
   if (graph.containers[change.container].place == Place::set)
     discard_fake_tensors(owner_of(change, graph));
   else
-    put_back(change, graph);
+    restore(change, graph);
 }
 
 bool is_check_of_optimizer(PyObject *name) {
@@ -281,8 +281,8 @@ bool is_check_of_optimizer(PyObject *name) {
          PyUnicode_CompareWithASCIIString(name, "_need_device_dtype_check_for_fused") == 0;
 }
 
-bool is_lifted(PyObject *value) {
-  return Births::any_made_aside() && leads_to(value, Births::made_aside);
+bool is_made_eagerly(PyObject *value) {
+  return Allocations::any_made_aside() && leads_to(value, Allocations::made_aside);
 }
 
 } // namespace tracehost::python

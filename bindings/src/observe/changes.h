@@ -62,7 +62,7 @@ PyObject *owner_of(const Change &change, const Graph &graph);
 /// Puts `value` (null: nothing) in the place of the change. No error is left set.
 void store(const Change &change, const Graph &graph, PyObject *value);
 /// Restores what was there before, as far as slots have it.
-void put_back(const Change &change, const Graph &graph);
+void restore(const Change &change, const Graph &graph);
 /// The same for a change that stores a fake tensor. A set keeps all other elements that it got.
 void take_back_fake_tensors(const Change &change, const Graph &graph);
 
@@ -71,6 +71,6 @@ bool is_check_of_optimizer(PyObject *name);
 
 /// Whether a value is a tensor that an eager region made, or leads to one by elements and
 /// attributes.
-bool is_lifted(PyObject *value);
+bool is_made_eagerly(PyObject *value);
 
 } // namespace tracehost::python

@@ -11,7 +11,7 @@ namespace tracehost::python {
 
 namespace {
 
-std::string lifted_into(const std::string &path) {
+std::string eager_into(const std::string &path) {
   return "init_scope made what " + path + " now is: the next call is traced with it";
 }
 
@@ -45,8 +45,8 @@ std::shared_ptr<GraphGuards> Finish::run(bool watch_values, const std::vector<Ch
   drop_below();
   // `self.weight`, an attribute, may have become a parameter of the module: one change in two
   // dicts.
-  if (lifted_ && !gone_.empty())
-    once_ = lifted_into(gone_.front().path);
+  if (eager_ && !gone_.empty())
+    once_ = eager_into(gone_.front().path);
   else if (once_.empty())
     std::move(gone_.begin(), gone_.end(), std::back_inserter(effects_));
   side_effects = std::move(effects_);
@@ -179,9 +179,9 @@ void Finish::changed(const Change &change) {
   const Container &c = graph_.containers[change.container];
   const bool needed = change.slot >= 0 && c.slots[change.slot].needed;
   tie_to_object(c.object);
-  if (is_lifted(change.now.get())) {
-    lifted_ = true;
-    once_ = lifted_into(path);
+  if (is_made_eagerly(change.now.get())) {
+    eager_ = true;
+    once_ = eager_into(path);
     return;
   }
   if (graph_.objects[c.object].library) {

@@ -76,7 +76,7 @@ private:
   std::unordered_set<int> must_lack_;    ///< containers to which each run adds what was not there
   std::vector<SideEffect> effects_;
   std::vector<SideEffect> gone_; ///< of attributes that are there no more
-  bool lifted_ = false;
+  bool eager_ = false;
   std::string once_;
   std::vector<bool> dropped_; ///< objects whose path goes through a slot that is given up
 };

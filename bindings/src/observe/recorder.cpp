@@ -175,7 +175,7 @@ bool can_be_repeated(const Change &change, const Graph &graph) {
     return false;
   if (!change.now && !change.appended)
     return change.slot >= 0 && c.place != Place::items;
-  if (is_lifted(change.now.get()))
+  if (is_made_eagerly(change.now.get()))
     return false;
   if (change.appended) // a list may grow by any value
     return change.has_tensor || change.has_number;
@@ -189,10 +189,11 @@ std::span<Rebound> Recorder::rebound() {
   changes_ = changes_of(graph);
   // `self.weight`, an attribute, may have become a parameter of the module: one change in two
   // dicts.
-  const bool lifted = std::any_of(changes_.begin(), changes_.end(),
-                                  [](const Change &change) { return is_lifted(change.now.get()); });
+  const bool eager_region = std::any_of(changes_.begin(), changes_.end(), [](const Change &change) {
+    return is_made_eagerly(change.now.get());
+  });
   for (Change &change : changes_) {
-    if (!can_be_repeated(change, graph) || (lifted && !change.now))
+    if (!can_be_repeated(change, graph) || (eager_region && !change.now))
       continue;
     const Storer storer = stores_.of(change.container, change.slot);
     if (!storer.body)
@@ -203,10 +204,10 @@ std::span<Rebound> Recorder::rebound() {
   return rebound_;
 }
 
-void Recorder::put_back() {
+void Recorder::restore() {
   for (const Change &change : changes_)
     if (change.rebound >= 0)
-      python::put_back(change, paths_.graph());
+      python::restore(change, paths_.graph());
 }
 
 std::string Recorder::take_back() {

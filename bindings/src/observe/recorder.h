@@ -74,7 +74,7 @@ public:
   /// Stores `value` in the slot in place of what the body stored there.
   void replace(const Rebound &rebound, PyObject *value);
   /// Restores what rebound() slots held before: a request leaves no fake tensors behind.
-  void put_back();
+  void restore();
   /// After rebound(). `captured`: the tensors that became hidden inputs, in that order.
   /// `handed_out`: objects that it reaches and the result holds.
   std::shared_ptr<GraphGuards> finish(std::span<PyObject *const> captured,

@@ -121,7 +121,7 @@ bool Stores::is_as_before(const InBlock &store) const {
   return same == 1;
 }
 
-void Stores::put_back(const InBlock &store) {
+void Stores::restore(const InBlock &store) {
   const Container &c = paths_.graph().containers[store.container];
   PyObject *owner = paths_.graph().objects[c.object].object, *before = store.before.get();
   if (store.slot >= 0)
@@ -153,10 +153,10 @@ std::vector<BlockStore> Stores::in_block(std::size_t begin) const {
   return found;
 }
 
-void Stores::end_block(std::size_t begin, bool puts_back) {
+void Stores::end_block(std::size_t begin, bool restores) {
   const KeepError keep;
-  for (std::size_t i = in_blocks_.size(); puts_back && i-- > begin;) // the first one last
-    put_back(in_blocks_[i]);
+  for (std::size_t i = in_blocks_.size(); restores && i-- > begin;) // the first one last
+    restore(in_blocks_[i]);
   in_blocks_.erase(in_blocks_.begin() + static_cast<std::ptrdiff_t>(begin), in_blocks_.end());
   begin_ = 0;
 }

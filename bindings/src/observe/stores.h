@@ -57,8 +57,8 @@ public:
   std::size_t begin_block() { return begin_ = in_blocks_.size(); }
   /// Slots and containers that hold something else than before the block, each once.
   std::vector<BlockStore> in_block(std::size_t begin) const;
-  /// After the block. `put_back`: each slot, and each list, gets what it held before.
-  void end_block(std::size_t begin, bool put_back);
+  /// After the block. `restore`: each slot, and each list, gets what it held before.
+  void end_block(std::size_t begin, bool restore);
   /// What the slot of `store` holds behind the block.
   void store(const BlockStore &store, PyObject *value);
 
@@ -71,7 +71,7 @@ private:
 
   void note_in_block(Paths::Position at);
   bool is_as_before(const InBlock &store) const;
-  void put_back(const InBlock &store);
+  void restore(const InBlock &store);
 
   std::vector<InBlock> in_blocks_;
   std::size_t begin_ = 0; ///< of the innermost block that has begun last

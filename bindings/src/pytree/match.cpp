@@ -14,9 +14,9 @@ namespace tracehost::python {
 namespace {
 
 /// One lockstep walk; `at` is the node that the next value is compared with.
-class Lockstep {
+class Matcher {
 public:
-  Lockstep(const Signature &signature, Collected &found)
+  Matcher(const Signature &signature, Collected &found)
       : node_(signature.nodes.data()), slots_(signature.slots.data()), found_(found) {}
 
   [[gnu::always_inline]] bool value(PyObject *object) {
@@ -77,7 +77,7 @@ private:
   c10::SmallVector<PyObject *, 4> replaceable_; ///< of the roots
 };
 
-[[gnu::always_inline]] inline bool Lockstep::tensor(const Node &node, PyObject *object) {
+[[gnu::always_inline]] inline bool Matcher::tensor(const Node &node, PyObject *object) {
   auto &tensors = found_.tensors;
   const std::uint32_t slot = node.payload.slot;
   if (slot < tensors.size())
@@ -93,12 +93,12 @@ private:
 }
 
 /// Two objects of one tensor.
-bool Lockstep::is_seen_tensor(std::uint32_t slot, PyObject *object) const {
+bool Matcher::is_seen_tensor(std::uint32_t slot, PyObject *object) const {
   return is_tensor(object) && THPVariable_Unpack(object).unsafeGetTensorImpl() ==
                                   THPVariable_Unpack(found_.tensors[slot]).unsafeGetTensorImpl();
 }
 
-bool Lockstep::leaf_is(PyObject *object) {
+bool Matcher::leaf_is(PyObject *object) {
   const Node &node = node_[at++];
   if (node.kind == Kind::atom) {
     if (!atom_of(node).is(object) && !atom(atom_of(node), object))
@@ -115,7 +115,7 @@ bool Lockstep::leaf_is(PyObject *object) {
 }
 
 /// Another object than the one that is held.
-bool Lockstep::atom(const PyAtom &atom, PyObject *object) {
+bool Matcher::atom(const PyAtom &atom, PyObject *object) {
   if (!atom.runs_code()) [[likely]]
     return atom.holds(object);
   found_.protect();
@@ -127,7 +127,7 @@ bool Lockstep::atom(const PyAtom &atom, PyObject *object) {
   return true;
 }
 
-void Lockstep::root(PyObject *object, std::uint8_t mark) {
+void Matcher::root(PyObject *object, std::uint8_t mark) {
   found_.roots.push_back(object);
   if (found_.is_careful()) [[unlikely]]
     found_.protect();
@@ -135,7 +135,7 @@ void Lockstep::root(PyObject *object, std::uint8_t mark) {
     replaceable_.push_back(object);
 }
 
-bool Lockstep::container(const Node &node, PyObject *object) {
+bool Matcher::container(const Node &node, PyObject *object) {
   const auto *type = static_cast<const ContainerType *>(node.payload.atom);
   if (!type || !type->is(reinterpret_cast<PyObject *>(Py_TYPE(object)))) [[unlikely]]
     return type && type->form() == Form::typed && has_user_type(Py_TYPE(object)) &&
@@ -147,7 +147,7 @@ bool Lockstep::container(const Node &node, PyObject *object) {
   return same;
 }
 
-bool Lockstep::children(const Node &node, PyObject *object) {
+bool Matcher::children(const Node &node, PyObject *object) {
   const auto &type = *static_cast<const ContainerType *>(node.payload.atom);
   bool same = false;
   switch (type.form()) {
@@ -169,14 +169,14 @@ bool Lockstep::children(const Node &node, PyObject *object) {
   return same && (!type.has_more() || further(node, object, type));
 }
 
-bool Lockstep::items(const Node &node, PyObject *object) {
+bool Matcher::items(const Node &node, PyObject *object) {
   for (Py_ssize_t i = 0; i < Py_SIZE(object); ++i)
     if (at >= node.end || !value(PySequence_Fast_GET_ITEM(object, i)))
       return false;
   return true;
 }
 
-bool Lockstep::dict(const Node &node, PyObject *object) {
+bool Matcher::dict(const Node &node, PyObject *object) {
   PyObject *name = nullptr, *item = nullptr;
   Py_ssize_t place = 0;
   for (Py_ssize_t i = 0; i < PyDict_GET_SIZE(object); ++i) {
@@ -192,7 +192,7 @@ bool Lockstep::dict(const Node &node, PyObject *object) {
 }
 
 /// Fields of an object whose dict has them in order, and nothing else, are read in one go.
-bool Lockstep::record(const Node &node, PyObject *object, const ContainerType &type) {
+bool Matcher::record(const Node &node, PyObject *object, const ContainerType &type) {
   PyObject **held = type.fields_in_dict() ? _PyObject_GetDictPtr(object) : nullptr;
   PyObject *dict = held && *held && PyDict_CheckExact(*held) ? *held : nullptr;
   PyObject *name = nullptr, *item = nullptr;
@@ -219,7 +219,7 @@ bool Lockstep::record(const Node &node, PyObject *object, const ContainerType &t
 }
 
 /// As the object itself says.
-bool Lockstep::field(const Node &node, PyObject *object, PyObject *name) {
+bool Matcher::field(const Node &node, PyObject *object, PyObject *name) {
   if (at >= node.end)
     return false;
   Owned item = field_of(object, name);
@@ -229,7 +229,7 @@ bool Lockstep::field(const Node &node, PyObject *object, PyObject *name) {
 }
 
 /// An object whose type gives its tensors. `at` is its node.
-bool Lockstep::typed(const Node &node, PyObject *object) {
+bool Matcher::typed(const Node &node, PyObject *object) {
   found_.protect();
   const Owned held(Py_NewRef(object));
   const Node &compared = node_[++at];
@@ -248,7 +248,7 @@ bool Lockstep::typed(const Node &node, PyObject *object) {
 }
 
 /// By a user's code, or a copy: slow.
-bool Lockstep::taken_apart(const Node &node, PyObject *object, const ContainerType &type) {
+bool Matcher::taken_apart(const Node &node, PyObject *object, const ContainerType &type) {
   found_.protect();
   bool is_key = false;
   for (Owned &child : type.children(object)) { // registered functions are those of the trace
@@ -260,7 +260,7 @@ bool Lockstep::taken_apart(const Node &node, PyObject *object, const ContainerTy
   return true;
 }
 
-bool Lockstep::further(const Node &node, PyObject *object, const ContainerType &type) {
+bool Matcher::further(const Node &node, PyObject *object, const ContainerType &type) {
   if (type.form() == Form::custom)
     return true;
   Owned state = further_state(object, type);
@@ -300,7 +300,7 @@ template <class Get> bool all_distinct(std::size_t count, const Get &get) {
   return true;
 }
 
-bool Lockstep::are_distinct_objects() const {
+bool Matcher::are_distinct_objects() const {
   return all_distinct(replaceable_.size(),
                       [&](std::size_t i) -> const void * { return replaceable_[i]; });
 }
@@ -343,7 +343,7 @@ namespace {
 
 bool walk_arguments(const Signature &signature, const Binder &binder, const Bound &bound,
                     Collected &found) {
-  Lockstep walk(signature, found);
+  Matcher walk(signature, found);
   std::size_t place = 0;
   for (const Parameter &p : binder.parameters()) {
     if (p.kind == Parameter::Kind::var_positional || p.kind == Parameter::Kind::var_keyword)

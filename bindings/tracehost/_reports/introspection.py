@@ -7,7 +7,7 @@ from typing import Any
 
 from .. import _tracehost
 from .._concrete import instance_of
-from .._traced.stand_ins import attempt
+from .._traced.fake_tensors import attempt
 from .._tracehost import Function
 from .monitor import counted
 

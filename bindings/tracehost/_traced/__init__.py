@@ -4,7 +4,7 @@ The problem: a body that is traced asks for numbers, runs backward passes and ca
 tracer is C++ and records ops. What has to look like Python to the body is here.
 
 - traced_number.py: a bool, int or float that may differ at a later call: `t.item()`, a size
-- stand_ins.py: tensors without data, from which a function is traced by its signature alone
+- fake_tensors.py: tensors without data, from which a function is traced by its signature alone
 - engine.py: `backward()` in a trace as an op of the graph
 - foreign.py, custom_forward.py: an `autograd.Function`, which each run calls again; its forward, recorded as ops
 - numbers_left.py: Python's numbers in place of traced ones that a body left somewhere in the program

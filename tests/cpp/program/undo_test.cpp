@@ -69,7 +69,7 @@ TEST(Undo, ViewsOfOneMemoryArePutBackTheNewestFirst) {
   base.mul_(2);
   undo.save_data(view); // saved already, with what was there first
   view.zero_();
-  undo.put_back();
+  undo.restore();
   EXPECT_TRUE(base.equal(at::arange(4.0)));
   EXPECT_EQ(base._version(), version);
 }
@@ -83,7 +83,7 @@ TEST(Undo, GradientsAndWhatTheyHold) {
   undo.save_grad(other, true);
   (leaf * other).sum().backward();
   EXPECT_TRUE(grad.equal(at::full({2}, 6.0))) << "the engine adds in place";
-  undo.put_back();
+  undo.restore();
   EXPECT_TRUE(leaf.grad().is_same(grad));
   EXPECT_TRUE(grad.equal(at::full({2}, 5.0)));
   EXPECT_FALSE(other.grad().defined());
@@ -95,7 +95,7 @@ TEST(Undo, Generators) {
   Undo undo;
   undo.save_generator(generator);
   at::rand({9}, generator);
-  undo.put_back();
+  undo.restore();
   EXPECT_TRUE(at::rand({4}, generator).equal(expected));
 }
 
@@ -105,7 +105,7 @@ TEST(Undo, ForgottenIsNotPutBack) {
   undo.save_data(t);
   t.add_(1);
   undo.forget();
-  undo.put_back();
+  undo.restore();
   EXPECT_TRUE(t.equal(at::ones({2})));
 }
 

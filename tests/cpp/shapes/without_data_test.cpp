@@ -42,7 +42,7 @@ TEST_F(WithoutDataTest, ATwinHasAllButTheMemory) {
   EXPECT_THROW(t.data_ptr(), c10::Error);
 }
 
-TEST_F(WithoutDataTest, AnOpGivesAStandIn) {
+TEST_F(WithoutDataTest, AnOpGivesAFakeTensor) {
   const WithoutData mode;
   const at::Tensor y = at::relu(t.matmul(at::ones({3, 5})) + 1);
   EXPECT_TRUE(is_fake_tensor(y));

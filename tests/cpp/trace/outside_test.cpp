@@ -2,7 +2,7 @@
 #include "program/program.h"
 #include "support/frontend.h"
 #include "trace/call.h"
-#include "trace/lifted.h"
+#include "trace/eager_region.h"
 #include "trace/tracer.h"
 
 #include <ATen/ATen.h>
@@ -40,7 +40,7 @@ protected:
   ~OutsideTest() override {
     EXPECT_FALSE(active());
     EXPECT_FALSE(recording());
-    EXPECT_FALSE(lifted());
+    EXPECT_FALSE(in_eager_region());
     EXPECT_TRUE(at::GradMode::is_enabled());
   }
   Tensors called(const c10::intrusive_ptr<Doubling> &callback, const Tensors &inputs) {
@@ -58,51 +58,51 @@ protected:
   at::Tensor x = at::ones({2});
 };
 
-TEST_F(OutsideTest, ALiftedBlockIsNotRecordedAndWhatItMakesIsACapture) {
+TEST_F(OutsideTest, AEagerRegionIsNotRecordedAndWhatItMakesIsACapture) {
   at::Tensor made;
   const auto traced = trace({x}, {}, frontend, [&] {
-    const auto block = enter_lifted();
+    const auto block = enter_eager_region();
     EXPECT_NE(block, 0U);
     EXPECT_FALSE(recording());
-    EXPECT_TRUE(lifted());
-    EXPECT_EQ(enter_lifted(), 0U);
+    EXPECT_TRUE(in_eager_region());
+    EXPECT_EQ(enter_eager_region(), 0U);
     made = at::ones({2}) * 3;
-    leave_lifted(0);
-    EXPECT_TRUE(lifted());
-    leave_lifted(block);
+    leave_eager_region(0);
+    EXPECT_TRUE(in_eager_region());
+    leave_eager_region(block);
     EXPECT_TRUE(recording());
     return Tensors{x * made};
   });
   EXPECT_THAT(kinds(*traced.graph), ElementsAre("aten::mul"));
   ASSERT_EQ(traced.captures.size(), 1U);
   EXPECT_TRUE(traced.captures[0].tensor.is_same(made));
-  leave_lifted(1);
-  EXPECT_EQ(enter_lifted(), 0U);
+  leave_eager_region(1);
+  EXPECT_EQ(enter_eager_region(), 0U);
 }
 
-TEST_F(OutsideTest, ALiftedBlockHasTheModesOfTheCall) {
+TEST_F(OutsideTest, AEagerRegionHasTheModesOfTheCall) {
   trace({x}, {}, frontend, [&] {
     const at::NoGradGuard no_grad;
-    const auto block = enter_lifted();
+    const auto block = enter_eager_region();
     EXPECT_TRUE(at::GradMode::is_enabled());
-    leave_lifted(block);
+    leave_eager_region(block);
     EXPECT_FALSE(at::GradMode::is_enabled());
     return Tensors{x * 2};
   });
 }
 
-TEST_F(OutsideTest, ALiftedBlockRefusesWhatTheTraceMadeAndNotItsCaptures) {
+TEST_F(OutsideTest, AEagerRegionRefusesWhatTheTraceMadeAndNotItsCaptures) {
   const at::Tensor w = at::ones({2});
   const auto body = [&](bool slot) {
     return [&, slot] {
       const at::Tensor y = w * 2;
-      const auto block = enter_lifted();
+      const auto block = enter_eager_region();
       EXPECT_FALSE(is_traced(w));
       EXPECT_TRUE(is_traced(x));
       EXPECT_TRUE(is_traced(y));
       (w + 1).sum().item();
       (slot ? x : y).sum();
-      leave_lifted(block);
+      leave_eager_region(block);
       return Tensors{y};
     };
   };
@@ -116,11 +116,11 @@ TEST_F(OutsideTest, ALiftedBlockRefusesWhatTheTraceMadeAndNotItsCaptures) {
   }
 }
 
-TEST_F(OutsideTest, ALiftedBlockLeftOpenIsRejected) {
+TEST_F(OutsideTest, AEagerRegionLeftOpenIsRejected) {
   try {
     trace({x}, {}, frontend, [&] {
       const at::NoGradGuard no_grad;
-      enter_lifted();
+      enter_eager_region();
       return Tensors{at::ones({2})};
     });
     ADD_FAILURE() << "nothing was rejected";

@@ -74,7 +74,7 @@ TEST_F(TraceTest, RecordsWhatTheBodyDoesToItsSlots) {
   EXPECT_TRUE(at::equal(results[1], b.sum()));
 }
 
-TEST_F(TraceTest, WithoutDataOpsRunOnStandInsAndChangeNothing) {
+TEST_F(TraceTest, WithoutDataOpsRunOnFakeTensorsAndChangeNothing) {
   frontend.runs_nothing = true;
   const at::Tensor before = y.clone();
   const auto version = y._version();

@@ -186,8 +186,8 @@ def test_a_folder_has_an_overview_and_is_no_drawer(folder):
         ("tracehost/autograph/staging/state.py", "def f():\n    from .. import run"),
         ("tracehost/autograph/run/calls.py", "from .. import to_code"),
         ("tracehost_commands/errors.py", "from .notebook import runner"),
-        ("tracehost/_arguments/values.py", "from .._traced.stand_ins import Maker"),
-        ("tracehost/_traced/stand_ins.py", "from .. import _function"),
+        ("tracehost/_arguments/values.py", "from .._traced.fake_tensors import Maker"),
+        ("tracehost/_traced/fake_tensors.py", "from .. import _function"),
         ("tracehost_interception/targets.py", "from . import apply"),
     ],
 )

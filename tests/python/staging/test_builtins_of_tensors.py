@@ -286,3 +286,29 @@ def test_objects_are_chosen_by_a_traced_key():
     for x in VECTORS:
         assert best(x) == best.python_function(copy.deepcopy(x))
     assert best.tracing_count() > 1
+
+
+def dot(x, y):
+    total = x.sum() * 0
+    for a, b in zip(x, y, strict=True):
+        total = total + a * b
+    return total
+
+
+def test_a_strict_zip_compares_lengths():
+    f = tracehost.function(dot)
+    for x in VECTORS:
+        assert torch.equal(f(x, x + 1), dot(x, x + 1))
+    assert f.tracing_count() == 1
+    with pytest.raises(ValueError, match=r"^zip\(\) argument 2 is shorter than argument 1$"):
+        dot(t(1.0, 2.0), t(3.0))
+    with pytest.raises(ValueError, match=r"^zip\(\) argument 2 is shorter than argument 1$"):
+        f(t(1.0, 2.0), t(3.0))
+
+
+def test_a_strict_zip_of_dynamic_lengths_is_rejected():
+    spec = tracehost.TensorSpec([None])
+    f = tracehost.function(dot, input_signature=[spec, spec])
+    said = r"^zip\(strict=True\) at test_builtins_of_tensors\.py:\d+ compares lengths that may differ between calls\. Compare"
+    with pytest.raises(tracehost.StagingError, match=said):
+        f(t(1.0, 2.0), t(3.0, 4.0))

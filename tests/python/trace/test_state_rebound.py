@@ -451,7 +451,7 @@ def test_a_concrete_function_stores_too():
     assert torch.equal(state(), X * 1.75) and f.tracing_count() == 1
 
 
-def test_a_request_that_fails_leaves_no_stand_in():
+def test_a_request_that_fails_leaves_no_fake_tensor():
     box = Box()
     box.h = torch.zeros(3)
 

@@ -37,7 +37,7 @@ def _range(*args: Any) -> Any:
 
 def _zip(*iterables: Any, **options: Any) -> Any:
     if _any_staged(iterables):
-        return zip_(*iterables)
+        return zip_(*iterables, **options)
     return zip(*iterables, **options)
 
 

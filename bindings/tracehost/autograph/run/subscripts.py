@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from ..._traced.stand_ins import needs_data
+from ..._traced.fake_tensors import needs_data
 from ..._tracehost import select
 from ..staging.state import as_tensor, is_tensor
 from .numbers import has_numbers, tensor_of_numbers

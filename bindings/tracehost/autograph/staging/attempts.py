@@ -120,9 +120,9 @@ class StagedLoop(Carrying):
         for made, before in converted:
             made.cell.cell_contents = before
         for snapshot in self.containers.changed():
-            if not snapshot.can_be_put_back():
+            if not snapshot.can_be_restored():
                 reject_change(snapshot, f"the body of the {self.what}")
-            snapshot.put_back()
+            snapshot.restore()
 
     def may_unroll(self) -> bool:
         return traces_reads() and may_check() and not without_data()

@@ -19,7 +19,7 @@ from typing import NoReturn
 import torch
 
 from ..._errors import Error, ValueReadError
-from ..._traced.stand_ins import needs_data
+from ..._traced.fake_tensors import needs_data
 from ..._tracehost import (
     Branches,
     abandoned,
@@ -112,7 +112,7 @@ class _If:
             if not wants_data:
                 if not real:
                     self.set_state(self.before)
-                stores.drop(put_back=not real)
+                stores.drop(restore=not real)
                 if not abandoned() or without_data() or (real and not self.ended):
                     raise
                 if not real:  # unsupported without data: as if there were no trace
@@ -152,7 +152,7 @@ class _If:
             note_storing(self.where)
             if not changed and not may_check():
                 _reject_store(stores, self.what, self.where)
-        _put_back(changed, self.what)
+        _restore(changed, self.what)
         self.bodies[checked(self.cond)]()
 
     def _run(self, branch: int, real: bool, stores: BlockStores) -> Outcome:
@@ -202,14 +202,14 @@ class _If:
             store.set(ld(value))
 
 
-def _put_back(changed: list[Snapshot], what: str) -> None:
+def _restore(changed: list[Snapshot], what: str) -> None:
     """What the branch that is not taken has changed, where the condition can be checked."""
     can = traces_reads() and may_check()
     for snapshot in changed:
-        if not can or not snapshot.can_be_put_back():
+        if not can or not snapshot.can_be_restored():
             reject_change(snapshot, f"a branch of the {what}")
     for snapshot in changed:
-        snapshot.put_back()
+        snapshot.restore()
 
 
 def checked(cond: torch.Tensor) -> int:

@@ -187,8 +187,10 @@ def enumerate_(iterable: Any, start: Any = 0) -> Any:
 
 def zip_(*iterables: Any, strict: bool = False) -> Any:
     """Of tensors (their rows) and ranges; beside Python iterables the rows are unrolled."""
-    if all(_is_one(i) for i in iterables) and not strict:
-        return Zip([staged(i) for i in iterables])
+    if all(_is_one(i) for i in iterables):
+        each = [staged(i) for i in iterables]
+        if not strict or _have_one_length(each):
+            return Zip(each)
     parts = []
     for i in iterables:
         if is_tensor(i):
@@ -203,6 +205,16 @@ def zip_(*iterables: Any, strict: bool = False) -> Any:
         else:
             parts.append(i)
     return builtins.zip(*parts, strict=strict)
+
+
+def _have_one_length(each: list[Staged]) -> bool:
+    counts = [one.count() for one in each]
+    if any(is_tensor(count) for count in counts):
+        reject(
+            f"zip(strict=True) at {line()} compares lengths that may differ between calls. Compare them before "
+            "the loop, for example with torch._assert, and leave strict out."
+        )
+    return len(set(counts)) <= 1
 
 
 def len_(x: Any) -> Any:

@@ -44,11 +44,11 @@ class Snapshot:
         now = _state(self.of)
         return len(now) != len(self.state) or any(map(_differ, self.state, now))
 
-    def can_be_put_back(self) -> bool:
+    def can_be_restored(self) -> bool:
         return type(self.of) in KINDS or not isinstance(self.of, (*KINDS, *_ITERATORS))
 
-    def put_back(self) -> None:
-        """Requires: can_be_put_back()."""
+    def restore(self) -> None:
+        """Requires: can_be_restored()."""
         of, state = self.of, self.state
         if isinstance(of, list):
             of[:] = state

@@ -47,9 +47,9 @@ class BlockStores:
             for store in self.found.values():
                 store.set(store.now)
 
-    def drop(self, put_back: bool = True) -> None:
+    def drop(self, restore: bool = True) -> None:
         """The block is no part of the trace."""
-        end_block(self._begin, put_back)
+        end_block(self._begin, restore)
 
     def can_be_joined(self) -> bool:
         return all(_can_be_joined(store) for store in self.found.values())

@@ -1,4 +1,4 @@
-#include "trace/lifted.h"
+#include "trace/eager_region.h"
 
 #include "trace/scope.h"
 
@@ -10,22 +10,22 @@ namespace tracer = torch::jit::tracer;
 
 void Scope::lift() {
   static thread_local std::uint64_t blocks = 0;
-  lifted.emplace(++blocks, here(), tracer::getTracingState(),
-                 std::make_unique<ModesOfCall>(frontend_, at_call_, without_data()));
+  eager_region.emplace(++blocks, here(), tracer::getTracingState(),
+                       std::make_unique<ModesOfCall>(frontend_, at_call_, without_data()));
   set_tracing_state(nullptr);
 }
 
 void Scope::land(bool at_end) {
   if (at_end)
-    lifted->modes->stay();
-  const auto state = std::move(lifted->state);
-  lifted.reset();
+    eager_region->modes->stay();
+  const auto state = std::move(eager_region->state);
+  eager_region.reset();
   if (!abandoned_)
     set_tracing_state(state);
 }
 
 bool Scope::is_traced(const at::Tensor &t) const {
-  const auto &state = lifted->state;
+  const auto &state = eager_region->state;
   if (!state->hasValue(t))
     return false;
   const Resumed resumed; // libtorch asks the thread's own state
@@ -35,13 +35,13 @@ bool Scope::is_traced(const at::Tensor &t) const {
 }
 
 void Scope::outside(const c10::OperatorHandle &op, const jit::Stack &stack) {
-  if (!trace::lifted()) {
+  if (!trace::in_eager_region()) {
     if (witness_)
       witness_->before(op, stack);
     return;
   }
   if (witness_)
-    witness_->before_lifted(op, stack);
+    witness_->before_eager_op(op, stack);
   each_tensor(arguments_of(op, stack), [&](const at::Tensor &t) {
     if (!is_traced(t))
       return;
@@ -57,34 +57,38 @@ void Scope::outside(const c10::OperatorHandle &op, const jit::Stack &stack) {
   });
 }
 
-std::uint64_t enter_lifted() {
+std::uint64_t enter_eager_region() {
   if (!recording())
     return 0;
   current->lift();
-  return current->lifted->number;
+  return current->eager_region->number;
 }
 
-void leave_lifted(std::uint64_t block) {
-  if (block != 0 && current && current->lifted && current->lifted->number == block)
+void leave_eager_region(std::uint64_t block) {
+  if (block != 0 && current && current->eager_region && current->eager_region->number == block)
     current->land();
 }
 
-bool lifted() { return current && current->lifted && !current->lifted->resumed; }
-bool guarded() { return current && !current->abandoned() && (tracer_records() || lifted()); }
+bool in_eager_region() {
+  return current && current->eager_region && !current->eager_region->resumed;
+}
+bool guarded() {
+  return current && !current->abandoned() && (tracer_records() || in_eager_region());
+}
 bool in_kernel() { return op_depth() > 0 && tracer::isTracing() && !tracer_records(); }
 bool is_traced(const at::Tensor &t) { return current->is_traced(t); }
 
-Resumed::Resumed() : resumed_(lifted()) {
+Resumed::Resumed() : resumed_(in_eager_region()) {
   if (!resumed_)
     return;
-  current->lifted->resumed = true;
-  set_tracing_state(current->lifted->state);
+  current->eager_region->resumed = true;
+  set_tracing_state(current->eager_region->state);
 }
 Resumed::~Resumed() {
   if (!resumed_)
     return;
   set_tracing_state(nullptr);
-  current->lifted->resumed = false;
+  current->eager_region->resumed = false;
 }
 
 } // namespace tracehost::trace

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 import torch
 
 from .._errors import TraceError
-from .._tracehost import TensorSpec, stand_in
+from .._tracehost import TensorSpec, fake_tensor
 from .._tracehost import needs_data as op_of
 
 T = TypeVar("T")
@@ -64,7 +64,7 @@ class Maker:
                 size = self._choice(dimension, self.open)
                 self.open += 1
             sizes.append(size)
-        made: Any = stand_in(sizes, spec.dtype, spec.device)
+        made: Any = fake_tensor(sizes, spec.dtype, spec.device)
         made._tracehost_spec = spec  # for messages
         return made
 

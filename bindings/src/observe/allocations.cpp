@@ -1,56 +1,56 @@
-#include "observe/births.h"
+#include "observe/allocations.h"
 
-#include "trace/lifted.h"
+#include "trace/eager_region.h"
 
 #include <pybind11/pybind11.h>
 
 namespace tracehost::python {
 namespace {
 
-Births *active = nullptr; // under the GIL
+Allocations *active = nullptr; // under the GIL
 
 } // namespace
 
-PyObject *note_birth(PyTypeObject *type, Py_ssize_t items) {
+PyObject *note_allocation(PyTypeObject *type, Py_ssize_t items) {
   PyObject *object = PyType_GenericAlloc(type, items);
-  for (Births *b = active; b; b = b->next_)
+  for (Allocations *b = active; b; b = b->next_)
     [[unlikely]] b->note(object);
   return object;
 }
 
 /// The address may have been another's before.
-void Births::note(PyObject *tensor) {
-  const bool aside = trace::lifted() && thread_ == std::this_thread::get_id();
+void Allocations::note(PyObject *tensor) {
+  const bool aside = trace::in_eager_region() && thread_ == std::this_thread::get_id();
   (aside ? born_ : aside_).erase(tensor);
   (aside ? aside_ : born_).insert(tensor);
 }
 
-bool Births::made_aside(PyObject *tensor) {
-  for (const Births *b = active; b; b = b->next_)
+bool Allocations::made_aside(PyObject *tensor) {
+  for (const Allocations *b = active; b; b = b->next_)
     if (b->thread_ == std::this_thread::get_id() && b->aside_.contains(tensor))
       return true;
   return false;
 }
 
-bool Births::any_made_aside() {
-  for (const Births *b = active; b; b = b->next_)
+bool Allocations::any_made_aside() {
+  for (const Allocations *b = active; b; b = b->next_)
     if (b->thread_ == std::this_thread::get_id() && !b->aside_.empty())
       return true;
   return false;
 }
 
-Births::Births() : next_(active) { active = this; }
+Allocations::Allocations() : next_(active) { active = this; }
 
-Births::~Births() {
-  Births **link = &active;
+Allocations::~Allocations() {
+  Allocations **link = &active;
   while (*link != this)
     link = &(*link)->next_;
   *link = next_;
 }
 
-bool Births::notes(PyTypeObject *type) { return type->tp_alloc == note_birth; }
+bool Allocations::notes(PyTypeObject *type) { return type->tp_alloc == note_allocation; }
 
-void Births::install() {
+void Allocations::install() {
   namespace py = pybind11;
   const py::object tensor = py::module_::import("torch").attr("Tensor");
   const py::object nn = py::module_::import("torch.nn");
@@ -59,7 +59,7 @@ void Births::install() {
     if (t->tp_alloc != PyType_GenericAlloc)
       throw std::runtime_error("tracehost: another library has replaced the allocation of " +
                                std::string(t->tp_name) + "; import tracehost before it");
-    t->tp_alloc = note_birth;
+    t->tp_alloc = note_allocation;
   }
 }
 

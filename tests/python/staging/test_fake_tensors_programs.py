@@ -14,7 +14,7 @@ FROZEN = nn.Linear(4, 4).requires_grad_(False)
 IMAGE = torch.randn(2, 2, 6, 6)
 
 
-@torch.library.custom_op("tracehost_stand_ins::doubled", mutates_args=())
+@torch.library.custom_op("tracehost_fake_tensors::doubled", mutates_args=())
 def doubled(x: torch.Tensor) -> torch.Tensor:
     return x * 2
 
@@ -206,5 +206,5 @@ REFUSED = {
 @pytest.mark.parametrize("name", REFUSED)
 def test_what_needs_data_is_rejected_with_its_line(name):
     staged = tracehost.function(in_branch(REFUSED[name]), value_reads="error")
-    with pytest.raises(tracehost.StagingError, match=r"test_stand_ins_programs.py:\d+"):
+    with pytest.raises(tracehost.StagingError, match=r"test_fake_tensors_programs.py:\d+"):
         staged(X, torch.tensor([1.0]))
