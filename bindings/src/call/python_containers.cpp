@@ -114,7 +114,8 @@ void PythonTrace::repeat_change(ArgumentContainers::Container &container, BodyRe
       stack.emplace_back(trace::in_eager(t));
     const Owned built(build_result(change.values, stack));
     PyObject *object = container.object.get();
-    if (!built || !restore(object, container.before.get()) || !apply(change, object, built.get()))
+    if (!built || !python::restore(object, container.before.get()) ||
+        !apply(change, object, built.get()))
       rethrow();
   }
   uses_->changes.push_back(std::move(change));
