@@ -8,6 +8,7 @@
 #include <pybind11/pybind11.h>
 
 #include <algorithm>
+#include <new>
 #include <stdexcept>
 #include <utility>
 
@@ -88,6 +89,8 @@ void translate_exception(std::exception_ptr thrown) {
   } catch (py::builtin_exception &) { // py::type_error
     throw;
   } catch (std::logic_error &) { // ValueError, IndexError
+    throw;
+  } catch (std::bad_alloc &) { // MemoryError
     throw;
   } catch (...) {
     set_from_current_exception();
