@@ -25,7 +25,7 @@ std::string pattern(const OptionEntry &option, const CommandEntry &command) {
 
 std::string offered(const CommandEntry &command) {
   std::string words;
-  for (const auto &option : options_of(command.command)) {
+  for (const OptionEntry &option : options_of(command.command)) {
     for (const auto &word : spellings(option))
       words += (words.empty() ? "" : " ") + word;
     if (option.takes == Takes::optional_value)
@@ -36,7 +36,7 @@ std::string offered(const CommandEntry &command) {
 
 template <typename Each> void each_option(const Each &each) {
   for (const auto &command : commands())
-    for (const auto &option : options_of(command.command))
+    for (const OptionEntry &option : options_of(command.command))
       each(option, command);
 }
 

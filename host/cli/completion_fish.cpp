@@ -80,7 +80,7 @@ std::string fish_completion() {
     out << ' ' << command.name;
   out << "\nset -g __tracehost_with_value";
   for (const auto &command : commands())
-    for (const auto &option : options_of(command.command))
+    for (const OptionEntry &option : options_of(command.command))
       if (takes_next_word(option))
         for (const auto &word : spellings(option)) {
           out << " \\\n    '" << command.name << ' ' << word << '\'';

@@ -39,7 +39,7 @@ std::string specifications(const OptionEntry &option) {
 
 std::string specifications(Command command) {
   std::string result;
-  for (const auto &option : options_of(command))
+  for (const OptionEntry &option : options_of(command))
     result += specifications(option);
   return result;
 }

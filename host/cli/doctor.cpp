@@ -103,7 +103,7 @@ std::vector<Finding> check_variables(const char *const *environment) {
   std::set<std::string> known{"TRACEHOST_REPORT_PID", "TRACEHOST_METRICS_FILE_PID",
                               "TRACEHOST_NOTEBOOK_LINES"};
   for (const auto &command : commands())
-    for (const auto &option : options_of(command.command))
+    for (const OptionEntry &option : options_of(command.command))
       if (is_setting(option))
         known.insert(variable(option, command.command));
   std::vector<Finding> findings;

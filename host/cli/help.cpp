@@ -81,11 +81,11 @@ void list_commands(std::ostream &out) {
 
 void list_options(std::ostream &out, Command command) {
   std::size_t width = 0;
-  for (const auto &option : options_of(command))
+  for (const OptionEntry &option : options_of(command))
     width = std::max({width, spelled(option).size() + 2, least_width});
   if (width > 0)
     out << "\noptions:\n";
-  for (const auto &option : options_of(command)) {
+  for (const OptionEntry &option : options_of(command)) {
     auto text = std::string(option.summary);
     if (has_many_choices(option))
       text += ": " + what_it_takes(option);
@@ -100,7 +100,7 @@ void tell_of_variables(std::ostream &out, Command command) {
   const auto rank = [](const OptionEntry &option) {
     return (is_shared(option) ? 0 : 2) + (option.takes == Takes::value ? 1 : 0);
   };
-  for (const auto &option : options_of(command))
+  for (const OptionEntry &option : options_of(command))
     if (is_setting(option) && (example == nullptr || rank(option) > rank(*example)))
       example = &option;
   if (example == nullptr)

@@ -10,7 +10,7 @@ namespace {
 
 po::options_description description(Command command) {
   po::options_description known;
-  for (const auto &option : options_of(command)) {
+  for (const OptionEntry &option : options_of(command)) {
     const auto name = std::string(option.name);
     if (!is_setting(option))
       known.add_options()(name.c_str(), "");

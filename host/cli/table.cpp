@@ -16,21 +16,30 @@ const CommandEntry *find_command(std::string_view name) {
 }
 
 const OptionEntry *find_option(std::string_view name, Command command) {
-  auto known = options_of(command);
-  if (const auto own = std::ranges::find(known, name, &OptionEntry::name); own != known.end())
-    return &*own;
+  for (const OptionEntry &own : options_of(command))
+    if (own.name == name)
+      return &own;
   const auto found = std::ranges::find(options(), name, &OptionEntry::name);
   return found == options().end() ? nullptr : &*found;
 }
 
 const OptionEntry *find_letter(char letter, Command command) {
-  auto known = options_of(command);
-  const auto found = std::ranges::find(known, letter, &OptionEntry::letter);
-  return found == known.end() ? nullptr : &*found;
+  for (const OptionEntry &own : options_of(command))
+    if (own.letter == letter)
+      return &own;
+  return nullptr;
 }
 
 bool applies(const OptionEntry &option, Command command) {
   return (option.commands & bit(command)) != 0;
+}
+
+std::vector<std::reference_wrapper<const OptionEntry>> options_of(Command command) {
+  std::vector<std::reference_wrapper<const OptionEntry>> found;
+  for (const OptionEntry &option : options())
+    if (applies(option, command))
+      found.emplace_back(option);
+  return found;
 }
 
 bool is_setting(const OptionEntry &option) {
@@ -69,7 +78,7 @@ std::optional<std::string> nearest_command(std::string_view word) {
 
 std::optional<std::string> nearest_option(std::string_view name, Command command) {
   std::vector<std::string_view> names;
-  for (const auto &option : options_of(command))
+  for (const OptionEntry &option : options_of(command))
     names.push_back(option.name);
   return nearest(name, names);
 }

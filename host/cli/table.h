@@ -1,8 +1,8 @@
 // The one table of commands and host options: splitting, parsing, help and suggestions all read it.
 #pragma once
 
+#include <functional>
 #include <optional>
-#include <ranges>
 #include <span>
 #include <string>
 #include <string_view>
@@ -77,10 +77,7 @@ const OptionEntry *find_option(std::string_view name, Command command);
 const OptionEntry *find_letter(char letter, Command command);
 bool applies(const OptionEntry &option, Command command);
 // Those that a command knows.
-inline auto options_of(Command command) {
-  return options() | std::views::filter(
-                         [command](const OptionEntry &option) { return applies(option, command); });
-}
+std::vector<std::reference_wrapper<const OptionEntry>> options_of(Command command);
 
 // Whether it is made in Python: its options and words are for tracehost_commands.
 bool is_in_python(Command command);
