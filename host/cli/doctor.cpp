@@ -114,6 +114,7 @@ std::vector<Finding> check_variables(const char *const *environment) {
     if (!name.starts_with(prefix) || known.contains(name))
       continue;
     std::vector<std::string_view> names;
+    names.reserve(known.size());
     for (const auto &candidate : known)
       names.push_back(std::string_view(candidate).substr(prefix.size()));
     if (const auto meant = nearest(name.substr(prefix.size()),
