@@ -9,7 +9,7 @@ from .errors import UsageError
 
 T = TypeVar("T")
 
-_WHAT = {"int": "a whole number", "float": "a number"}
+_WHAT = {"int": "a non-negative integer", "float": "a non-negative number"}
 
 
 def read(kind: type[T], words: list[str]) -> T:
@@ -44,5 +44,5 @@ def _number(option: str, takes: str, value: str) -> int | float:
     except ValueError:
         number = -1
     if number < 0 or number != number:
-        raise UsageError(f"{option} takes {_WHAT[takes]} from 0 on, got '{value}'")
+        raise UsageError(f"{option} takes {_WHAT[takes]}, got '{value}'")
     return number

@@ -119,8 +119,8 @@ std::vector<Finding> check_variables(const char *const *environment) {
       names.push_back(std::string_view(candidate).substr(prefix.size()));
     if (const auto meant = nearest(name.substr(prefix.size()),
                                    names)) // others may mean something to other programs
-      findings.push_back({Verdict::warn, "the variable " + name + " says nothing to tracehost",
-                          "if " + std::string(prefix) + *meant + " is meant, name it so"});
+      findings.push_back({Verdict::warn, name + " is not a tracehost variable",
+                          "did you mean " + std::string(prefix) + *meant + "?"});
   }
   return findings;
 }

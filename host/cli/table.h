@@ -30,8 +30,8 @@ constexpr unsigned bit(Command command) { return 1U << static_cast<unsigned>(com
 enum class Kind {
   none,     // there is no value, and no word
   text,     // anything
-  whole,    // a whole number from 0 on
-  number,   // a number from 0 on
+  whole,    // a non-negative integer
+  number,   // a non-negative number
   choice,   // one of the placeholder's words: `default|eager`
   limit,    // a whole number from 1 on, or `off`
   file,     // that is read; also `-`

@@ -53,9 +53,9 @@ std::string what_it_takes(const OptionEntry &option) {
     return "true or false";
   switch (option.kind) {
   case Kind::whole:
-    return "a whole number from 0 on";
+    return "a non-negative integer";
   case Kind::number:
-    return "a number from 0 on";
+    return "a non-negative number";
   case Kind::choice: {
     std::string text;
     const auto words = choices(option.placeholder);

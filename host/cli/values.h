@@ -25,7 +25,7 @@ struct Given {
   bool is_on() const { return is_flag() ? values.front() == "true" : !values.empty(); }
 };
 
-// `a number from 0 on`, `default, eager or fail_on_miss`
+// `a non-negative number`, `default, eager or fail_on_miss`
 std::string what_it_takes(const OptionEntry &option);
 
 // Throws UsageError unless each value is of the option's kind. `said_by` begins the message. The

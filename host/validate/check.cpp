@@ -66,7 +66,7 @@ public:
     try {
       run = this->run();
     } catch (const c10::OutOfMemoryError &) {
-      return skipped("there is not memory enough for it");
+      return skipped("not enough memory");
     } catch (const CheckFailed &) {
       Program::take_failed_at();
       throw; // the graph is for another value: whether that is wrong, the caller knows

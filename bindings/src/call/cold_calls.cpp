@@ -35,11 +35,12 @@ bool warn_went_on(const PythonFunction &f, const PythonCall &call) {
                            : explained.nearest ? "From the nearest specialization it differs so: " +
                                                      report::contrast(explained.differences)
                                                : "There is none yet";
-  const std::string message = fmt::format("no specialization of {} serves this call, and the "
-                                          "stance 'fail_on_miss' (no_retrace) forbids "
-                                          "to trace one. {}. Make such a call before, or allow the "
-                                          "trace by tracehost.stance('default').",
-                                          f.name, what);
+  const std::string message =
+      fmt::format("no specialization of {} serves this call, and the "
+                  "stance 'fail_on_miss' (no_retrace) does not allow tracing. {}. "
+                  "Call the function with such arguments before you set this "
+                  "stance, or allow tracing with tracehost.stance('default').",
+                  f.name, what);
   report::ledger().on(
       FailEvent{f.core->counters(), call.session().caller(), "TraceError: " + message});
   raise(errors().trace, message);

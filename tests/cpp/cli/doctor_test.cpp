@@ -127,9 +127,9 @@ TEST(Doctor, VariablesThatAreNearlyOurs) {
   const auto findings = check_variables(environment);
   ASSERT_EQ(findings.size(), 2);
   EXPECT_EQ(findings[0].verdict, Verdict::warn);
-  EXPECT_EQ(findings[0].what, "the variable TRACEHOST_REPROT says nothing to tracehost");
-  EXPECT_EQ(findings[0].fix, "if TRACEHOST_REPORT is meant, name it so");
-  EXPECT_EQ(findings[1].fix, "if TRACEHOST_NOTEBOOK_TIMEOUT is meant, name it so");
+  EXPECT_EQ(findings[0].what, "TRACEHOST_REPROT is not a tracehost variable");
+  EXPECT_EQ(findings[0].fix, "did you mean TRACEHOST_REPORT?");
+  EXPECT_EQ(findings[1].fix, "did you mean TRACEHOST_NOTEBOOK_TIMEOUT?");
 }
 
 TEST(Doctor, LinesOfTheChildProcess) {

@@ -206,8 +206,9 @@ TEST_F(SettingsTest, ACommandInPythonWithOptionsThatAreWrong) {
   EXPECT_THAT(complaint({"notebook", "-o"}), HasSubstr("'--output' is missing"));
   EXPECT_THAT(complaint({"notebook", "-o", "a", "-o", "b"}), HasSubstr("more than once"));
   EXPECT_EQ(complaint({"notebook", "--inplace=x"}), "--inplace takes true or false, got 'x'");
-  EXPECT_EQ(complaint({"notebook", "--timeout=x"}), "--timeout takes a number from 0 on, got 'x'");
-  EXPECT_EQ(complaint({"notebook", "-j=1.5"}), "--jobs takes a whole number from 0 on, got '=1.5'");
+  EXPECT_EQ(complaint({"notebook", "--timeout=x"}),
+            "--timeout takes a non-negative number, got 'x'");
+  EXPECT_EQ(complaint({"notebook", "-j=1.5"}), "--jobs takes a non-negative integer, got '=1.5'");
   for (const char *bad : {"0", "-1", "x", "1.5", "+0"})
     EXPECT_EQ(complaint({"--retrace-warn=" + std::string(bad), "s.py"}),
               "--retrace-warn takes a whole number from 1 on, or off, got '" + std::string(bad) +

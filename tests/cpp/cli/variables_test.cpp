@@ -106,7 +106,8 @@ TEST_F(VariablesTest, OneThatIsWrong) {
     settings({"notebook"});
     FAIL() << "accepted";
   } catch (const UsageError &error) {
-    EXPECT_STREQ(error.what(), "TRACEHOST_NOTEBOOK_TIMEOUT takes a number from 0 on, got 'soon'");
+    EXPECT_STREQ(error.what(),
+                 "TRACEHOST_NOTEBOOK_TIMEOUT takes a non-negative number, got 'soon'");
   }
   EXPECT_NO_THROW(settings({"s.py"})) << "it is another command's";
 }

@@ -30,10 +30,13 @@ def test_a_miss_fails_and_says_what_differs():
     start = (
         f"no specialization of {name} serves this call, and the stance 'fail_on_miss' (no_retrace)"
     )
-    end = "Make such a call before, or allow the trace by tracehost.stance('default')."
+    end = (
+        "Call the function with such arguments before you set this stance, "
+        "or allow tracing with tracehost.stance('default')."
+    )
     with tracehost.no_retrace(), pytest.raises(tracehost.TraceError) as error:
         step(X)
-    assert str(error.value) == f"{start} forbids to trace one. There is none yet. {end}"
+    assert str(error.value) == f"{start} does not allow tracing. There is none yet. {end}"
     step(X), step(X, 5)
     with tracehost.no_retrace():
         assert_same(step(X), X * 2)
@@ -41,7 +44,7 @@ def test_a_miss_fails_and_says_what_differs():
         with pytest.raises(tracehost.TraceError) as error:
             step(torch.ones(4), 5)
     assert str(error.value) == (
-        f"{start} forbids to trace one. From the nearest specialization it differs so: "
+        f"{start} does not allow tracing. From the nearest specialization it differs so: "
         f"argument 'x', dimension 0, is 4, not 3. {end}"
     )
     stats = step.stats()

@@ -43,8 +43,8 @@ def test_all_is_checked(shown):
 
 def test_a_variable_that_is_misspelt(shown):
     assert (
-        "WARN  the variable TRACEHOST_REPROT says nothing to tracehost\n"
-        "      fix: if TRACEHOST_REPORT is meant, name it so\n"
+        "WARN  TRACEHOST_REPROT is not a tracehost variable\n"
+        "      fix: did you mean TRACEHOST_REPORT?\n"
     ) in shown.stdout
     assert "OF_ANOTHER" not in shown.stdout
 

@@ -230,7 +230,7 @@ INSPECTIONS = [
     (["--json", "--code=0"], ["a.pt"], "give one of --json, --graph and --code"),
     (["--graph=2"], ["a.pt"], "a.pt has 2 graphs, there is no graph 2"),
     (["--code=2"], ["a.pt"], "a.pt has 2 graphs, there is no graph 2"),
-    (["--graph=-1"], ["a.pt"], "--graph takes a whole number from 0 on, got '-1'"),
+    (["--graph=-1"], ["a.pt"], "--graph takes a non-negative integer, got '-1'"),
     (["--device=tpu"], ["a.pt"], "--device takes a device of torch's, such as cpu or cuda:0, got 'tpu'"),
 ]  # fmt: skip
 

@@ -276,8 +276,8 @@ WRONG = [
     (["--against=jax"], [NAME], "--against takes eager and compile, got 'jax'"),
     (["--against=compile", "--max-regress=5"], [NAME], "--max-regress compares with eager, which --against leaves out"),
     (["--repeat=0"], [NAME], "--repeat takes a whole number from 1 on, got '0'"),
-    (["--warmup=x"], [NAME], "--warmup takes a whole number from 0 on, got 'x'"),
-    (["--max-regress=-1"], [NAME], "--max-regress takes a number from 0 on, got '-1'"),
+    (["--warmup=x"], [NAME], "--warmup takes a non-negative integer, got 'x'"),
+    (["--max-regress=-1"], [NAME], "--max-regress takes a non-negative number, got '-1'"),
     (["--max-regress=5"], ["a.pt:plain"], "a.pt:plain is in an archive: --max-regress has no eager to compare it with"),
 ]  # fmt: skip
 

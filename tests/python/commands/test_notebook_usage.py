@@ -5,8 +5,8 @@ from notebook_support import notebook, save
 
 USAGE = [
     ([], "'notebook' takes at least one notebook; try 'tracehost help notebook'"),
-    (["--timeout=x", "n.ipynb"], "--timeout takes a number from 0 on, got 'x'"),
-    (["-j", "-1", "n.ipynb"], "--jobs takes a whole number from 0 on, got '-1'"),
+    (["--timeout=x", "n.ipynb"], "--timeout takes a non-negative number, got 'x'"),
+    (["-j", "-1", "n.ipynb"], "--jobs takes a non-negative integer, got '-1'"),
     (["none.ipynb"], "cannot read none.ipynb: No such file or directory"),
     (["--cwd=none", "n.ipynb"], "there is no folder 'none' (--cwd)"),
     (["-o", "none/x.ipynb", "n.ipynb"], "cannot write none/x.ipynb: No such file or directory"),
