@@ -184,15 +184,21 @@ TRACEHOST_API const std::vector<Value> &items_of(const Value &value,
 template <> struct Reader<Value> {
   static Value read(const Value &v) { return v; }
 };
-/// Reads what a member of Value gives.
-template <class T, auto Member> struct MemberReader {
-  static T read(const Value &v) { return (v.*Member)(); }
+template <> struct Reader<at::Tensor> {
+  static at::Tensor read(const Value &v) { return v.tensor(); }
 };
-template <> struct Reader<at::Tensor> : MemberReader<at::Tensor, &Value::tensor> {};
-template <> struct Reader<bool> : MemberReader<bool, &Value::boolean> {};
-template <> struct Reader<std::string> : MemberReader<std::string, &Value::string> {};
-template <> struct Reader<at::ScalarType> : MemberReader<at::ScalarType, &Value::dtype> {};
-template <> struct Reader<at::Device> : MemberReader<at::Device, &Value::device> {};
+template <> struct Reader<bool> {
+  static bool read(const Value &v) { return v.boolean(); }
+};
+template <> struct Reader<std::string> {
+  static std::string read(const Value &v) { return v.string(); }
+};
+template <> struct Reader<at::ScalarType> {
+  static at::ScalarType read(const Value &v) { return v.dtype(); }
+};
+template <> struct Reader<at::Device> {
+  static at::Device read(const Value &v) { return v.device(); }
+};
 template <std::integral T> struct Reader<T> {
   static T read(const Value &v) {
     const std::int64_t wide = v.integer();
