@@ -1,5 +1,6 @@
 #include "call/plain_calls.h"
 
+#include "base/lazy.h"
 #include "base/object.h"
 #include "base/origin.h"
 
@@ -15,23 +16,37 @@ namespace {
 
 thread_local const PythonFunction *traced_ahead = nullptr;
 
-/// What a function of the module answers when it is called with nothing; null where the module is
-/// not imported. Leaves no error.
-Owned answer_of(const char *module_name, const char *function) {
-  PyObject *module = PyDict_GetItemString(PyImport_GetModuleDict(), module_name); // borrowed
+/// A function of a module, asked at each miss. A call that backs off pays for the look-up of both
+/// names, so they are interned.
+struct Asked {
+  Asked(const char *module_name, const char *function_name)
+      : module(PyUnicode_InternFromString(module_name)),
+        function(PyUnicode_InternFromString(function_name)) {}
+  PyObject *module, *function;
+};
+
+/// What the function answers when it is called with nothing; null where the module is not imported.
+/// Leaves no error.
+Owned answer_of(const Asked &asked) {
+  PyObject *module = PyDict_GetItem(PyImport_GetModuleDict(), asked.module); // borrowed
   const KeepError keep;
-  Owned answer(module ? PyObject_CallMethod(module, function, nullptr) : nullptr);
+  Owned answer(module ? PyObject_CallMethodNoArgs(module, asked.function) : nullptr);
   PyErr_Clear();
   return answer;
 }
 
 bool in_symbolic_trace() {
-  return answer_of("torch.fx._symbolic_trace", "is_fx_symbolic_tracing").get() == Py_True;
+  static constinit Lazy<Asked> asked;
+  return answer_of(asked([] {
+           return Asked("torch.fx._symbolic_trace", "is_fx_symbolic_tracing");
+         })).get() == Py_True;
 }
 
 /// torch.compile takes the frames of this thread, and so the body's.
 bool is_compiling() {
-  const Owned callback = answer_of("torch._C._dynamo.eval_frame", "get_eval_frame_callback");
+  static constinit Lazy<Asked> asked;
+  const Owned callback = answer_of(
+      asked([] { return Asked("torch._C._dynamo.eval_frame", "get_eval_frame_callback"); }));
   return callback && PyCallable_Check(callback.get());
 }
 

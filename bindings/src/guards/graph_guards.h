@@ -15,9 +15,8 @@
 
 namespace tracehost::python {
 
-/// A slot that the body rebound to a tensor, to a container of tensors (`self.h = h * 0.5 + x`), to
-/// None or a number, or emptied:
-/// hidden outputs of the graph, which every run stores again.
+/// A slot that the body rebound: to a tensor or a container of tensors (`self.h = h * 0.5 + x`), to
+/// None or a number, or to nothing. Its value is a hidden output of the graph. Each run stores it.
 struct Rebinding {
   std::int32_t container = -1; ///< in the Graph of the Guards
   Owned key;                   ///< as Slot's, and so is `index`
