@@ -49,6 +49,10 @@ class TraceError(Error):
     """Any other reason why a trace would not be right."""
 
 
+class ImpureSide(BaseException):
+    """Leaves a side of an `if` that does more than to compute. Staging catches it: no user sees it."""
+
+
 class RetraceWarning(_Told, UserWarning):
     """A function is traced again and again."""
 

@@ -9,13 +9,20 @@
 #include "trace/numbers.h"
 #include "trace/tracer.h"
 
+#include <c10/util/ScopeExit.h>
+#include <fmt/format.h>
 #include <torch/csrc/jit/frontend/tracer.h>
+
+#include <utility>
 
 namespace tracehost::staging {
 
 namespace jit = torch::jit;
 
-Branches::Branches(const at::Tensor &condition) : effect_(trace::first_effect()) {
+Branches::Branches(const at::Tensor &condition, const std::string &what, std::string where)
+    : tested_(condition), where_(std::move(where)), name_(what + " at " + where_),
+      effect_(trace::first_effect()) {
+  comes_first_ = effect_.empty() && trace::saves_nothing();
   trace::record_modes();
   node_ = trace::record_op("prim::If", {truth_of(condition)}, 0);
   node_->addBlock();
@@ -27,10 +34,25 @@ Branches::Branches(const at::Tensor &condition) : effect_(trace::first_effect())
 }
 
 std::size_t Branches::run(Branch branch, const Body &body) {
+  const auto end = c10::make_scope_exit([this] {
+    if (taken_ && node_)
+      take();
+  });
+  return run_in_block(branch, body);
+}
+
+std::size_t Branches::run_in_block(Branch branch, const Body &body) {
   trace::InBlock block(node_->blocks()[branch]);
   std::optional<trace::OnFakeTensors> without_data;
-  if (!trace::without_data() && condition_ != (branch == then))
+  const bool real = condition_ == (branch == then);
+  std::optional<trace::MayBeLeftOut> may_be_left_out;
+  if (!trace::without_data() && !real) {
+    if (can_be_checked())
+      may_be_left_out.emplace();
     without_data.emplace();
+  }
+  block_ = real ? &block : nullptr;
+  const auto leave = c10::make_scope_exit([this] { block_ = nullptr; });
   auto &results = left_[branch];
   const std::size_t first = results.size();
   for (const Left &earlier : results) // the block's frame of values ended with its run
@@ -38,6 +60,13 @@ std::size_t Branches::run(Branch branch, const Body &body) {
   const std::vector<at::Tensor> tensors = body();
   if (trace::abandoned())
     throw trace::Abandoned("a branch continued without its graph");
+  if (taken_)
+    return first;
+  if (real && !block.keeps_modes() && can_be_checked()) {
+    check();
+    open();
+    return first;
+  }
   for (const at::Tensor &t : tensors) {
     jit::Value *value = trace::value_of(t);
     results.push_back({t, value, t.sizes().vec(), trace::is_inexact(value)});
@@ -60,15 +89,43 @@ bool Branches::can_be_checked() const {
   return can;
 }
 
-void Branches::take(const std::function<void()> &check) {
+std::string Branches::why_not_checked() const {
+  if (!condition_)
+    return "the trace has no values";
+  if (!effect_.empty())
+    return "a check that fails could not undo " + effect_;
+  return trace::traces_reads()
+             ? "too many graphs for other values serve these arguments already"
+             : "value_reads does not allow it";
+}
+
+void Branches::reject(const std::string &why) const {
+  trace::reject_staging(fmt::format(
+      "a side of the {} {}, and no graph can check the condition there: {}. Do that outside of the "
+      "function, or decide by a Python value.",
+      name_, why, why_not_checked()));
+}
+
+void Branches::check() {
   std::string effect = trace::first_effect();
-  trace::set_first_effect(std::move(effect_));
-  {
-    const jit::WithInsertPoint before(node_);
-    check();
-  }
-  trace::set_first_effect(std::move(effect));
+  const auto restore =
+      c10::make_scope_exit([&effect] { trace::set_first_effect(std::move(effect)); });
+  trace::set_first_effect(effect_);
+  const jit::WithInsertPoint before(node_);
+  trace::check_condition(tested_, *condition_, where_);
+}
+
+void Branches::open() {
+  taken_ = true;
+  if (block_)
+    block_->open();
+  else
+    take();
+}
+
+void Branches::take() {
   trace::take_block(node_, *condition_ ? then : otherwise);
+  node_ = nullptr;
 }
 
 void Branches::raise(Branch branch, const std::string &type, const std::string &message,

@@ -11,6 +11,10 @@
 #include <string>
 #include <vector>
 
+namespace tracehost::trace {
+class InBlock;
+}
+
 namespace tracehost::staging {
 
 /// A `prim::If` under construction.
@@ -30,8 +34,8 @@ public:
   enum Branch : std::size_t { then = 0, otherwise = 1 };
   using Body = std::function<std::vector<at::Tensor>()>;
 
-  /// `condition`: one element, of any dtype.
-  explicit Branches(const at::Tensor &condition);
+  /// `condition`: one element, of any dtype. `what`: `if`; `where`: its line.
+  Branches(const at::Tensor &condition, const std::string &what, std::string where);
 
   /// What the condition is; nullopt where ops have no data.
   std::optional<bool> condition() const { return condition_; }
@@ -39,6 +43,11 @@ public:
   /// Returns what its tensors are called in join(): first, first + 1 ... Throws Abandoned where the
   /// body has ended without the trace: its results count if it ran for real.
   std::size_t run(Branch branch, const Body &body);
+  /// Raises, because a side is not pure and the condition can't be checked. `why`: what the side
+  /// does, `calls print() at train.py:9`.
+  [[noreturn]] void reject(const std::string &why) const;
+  /// `if at train.py:8`
+  const std::string &name() const { return name_; }
   /// Ends a branch that raises: it has no results. `where`: the line
   /// that raises.
   void raise(Branch branch, const std::string &type, const std::string &message, const Site &where);
@@ -47,9 +56,14 @@ public:
   void discard();
   /// Whether the graph could check the condition, where it is now.
   bool can_be_checked() const;
-  /// There is no If after all: what the chosen branch, which has run, recorded is part of what is
-  /// around it. `check` records a check of the condition. Requires: can_be_checked().
-  void take(const std::function<void()> &check);
+  /// Whether a failed check of the condition has nothing to restore.
+  bool comes_first() const { return comes_first_; }
+  /// There is no If after all: the graph checks the condition, and what the chosen branch records is
+  /// part of what is around it. Called behind its run, or while it runs: first check(), then open()
+  /// from the innermost If to the outermost. Requires: can_be_checked().
+  void check();
+  void open();
+  bool taken() const { return taken_; }
   /// One result. `actual`: the chosen branch's tensor (without data, the first's). Returns the
   /// tensor that stands for it from now on.
   at::Tensor join(std::size_t then, std::size_t otherwise, const at::Tensor &actual);
@@ -66,8 +80,16 @@ private:
   };
   const Left *left(Branch branch, std::size_t index) const;
   torch::jit::Value *output(Branch branch, std::size_t index);
+  std::size_t run_in_block(Branch branch, const Body &body);
+  void take();
+  std::string why_not_checked() const;
 
+  const at::Tensor tested_;
+  const std::string where_, name_;
   torch::jit::Node *node_ = nullptr;
+  trace::InBlock *block_ = nullptr; ///< of the chosen branch, while it runs
+  bool taken_ = false;
+  bool comes_first_ = false;
   std::string effect_; ///< the first one before
   std::optional<bool> condition_;
   std::array<std::vector<Left>, 2> left_;

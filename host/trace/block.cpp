@@ -133,11 +133,22 @@ void Scope::take_block(jit::Node *node, std::size_t taken) {
   const std::vector<jit::Node *> nodes(block->nodes().begin(), block->nodes().end());
   for (jit::Node *inner : nodes)
     inner->moveBefore(node);
+  opened_.erase(block);
   forget(node);
   node->destroy();
+  know_taken({around});
+}
+
+/// Tensors made in the block are known in what is around it.
+void Scope::open_block(const jit::Block *block) {
+  opened_.insert(block);
+  know_taken(opened_);
+}
+
+void Scope::know_taken(const std::unordered_set<const jit::Block *> &taken) {
   std::erase_if(of_blocks_, [&](const auto &entry) {
     const auto &[tensor, value] = entry.second;
-    if (!value || value->node()->owningBlock() != around)
+    if (!value || !taken.contains(value->node()->owningBlock()))
       return false;
     if (const auto alive = tensor.lock(); alive.defined())
       bind(at::Tensor(alive), value);
@@ -160,6 +171,7 @@ void check_not_of_block(const at::Tensor &t) { current->check_not_of_block(t); }
 Site left_behind() { return current->left_behind(); }
 void forgive_rejection() { current->forgive_rejection(); }
 std::string first_effect() { return current->effect; }
+bool saves_nothing() { return current->saves_nothing(); }
 void set_first_effect(std::string effect) { current->effect = std::move(effect); }
 void forgive_failure() { current->raised.clear(); }
 void note_raised() { current->note_raise(); }
@@ -177,8 +189,8 @@ void record_modes() { current->record_modes(); }
 void reject_staging(const std::string &message) { current->reject(Rejection::staging, message); }
 
 InBlock::InBlock(jit::Block *block)
-    : state_(tracer::getTracingState()), before_(block->owningGraph()->insertPoint()),
-      modes_(current->modes) {
+    : block_(block), state_(tracer::getTracingState()),
+      before_(block->owningGraph()->insertPoint()), modes_(current->modes) {
   block->owningGraph()->setInsertPoint(block);
   tracer::getTracingState()->enterFrame();
   current->forget_casts();
@@ -187,27 +199,46 @@ InBlock::InBlock(jit::Block *block)
 
 InBlock::~InBlock() {
   const auto state = std::static_pointer_cast<tracer::TracingState>(state_);
-  --current->blocks;
-  current->modes = modes_;
-  state->leaveFrame();
-  current->know_slots(*state);
-  current->forget_casts();
+  if (!opened_) {
+    current->modes = modes_;
+    leave();
+  }
   before_->owningGraph()->setInsertPoint(before_);
   if (!current->abandoned() && !tracer::isTracing()) // an op that threw has left it so
     set_tracing_state(state);
 }
 
+void InBlock::leave() {
+  const auto state = std::static_pointer_cast<tracer::TracingState>(state_);
+  --current->blocks;
+  state->leaveFrame();
+  current->know_slots(*state);
+  current->forget_casts();
+}
+
+void InBlock::open() {
+  opened_ = true;
+  leave();
+  current->open_block(block_);
+}
+
 void InBlock::close() {
   if (current->abandoned())
     return;
-  if (!modes_.is_now())
+  if (!keeps_modes()) {
+    const std::string where = text(current->here());
+    modes_.restore();
     reject_staging(
         fmt::format("a branch or loop that is staged changes grad mode, inference mode or "
                     "autocast for what comes after it, at {}. Use a `with` statement "
                     "in it, or around it.",
-                    text(current->here())));
+                    where));
+  }
   current->modes.record_changes(0);
 }
+
+MayBeLeftOut::MayBeLeftOut() { ++current->forgiving; }
+MayBeLeftOut::~MayBeLeftOut() { --current->forgiving; }
 
 OnFakeTensors::OnFakeTensors() { current->enter_fake_tensors(); }
 OnFakeTensors::~OnFakeTensors() { current->leave_fake_tensors(); }

@@ -50,6 +50,8 @@ void note_raised();
 /// A discarded block restores the effect that was first before the block. Requires: active().
 std::string first_effect();
 void set_first_effect(std::string effect);
+/// Whether nothing was changed so far that a failed check would restore.
+bool saves_nothing();
 /// `t` belongs to the block that is recorded now. Requires: in_block().
 void note_made_in_block(const at::Tensor &t);
 /// Raises if a block that is closed now has made `t`. Requires: recording(), `t` is not known.
@@ -70,13 +72,33 @@ public:
   ~InBlock();
   InBlock(const InBlock &) = delete;
   InBlock &operator=(const InBlock &) = delete;
-  /// At the end, if nothing was thrown: the modes must be again what they were at its begin.
+  /// At the end, if nothing was thrown: the modes must be again what they were at its begin. If they
+  /// are not, raises, with the modes restored.
   void close();
+  /// Whether the modes are what they were at its begin.
+  bool keeps_modes() const { return modes_.is_now(); }
+  /// The block stops to be one: its nodes will be part of what is around it (take_block), and what
+  /// is recorded until its end is so, too. Inner blocks are opened first.
+  void open();
 
 private:
+  void leave();
+
+  torch::jit::Block *block_;
+  bool opened_ = false;
   std::shared_ptr<void> state_;
   torch::jit::Node *before_; ///< the insert point
   ThreadModes modes_;
+};
+
+/// The block under way may be left out of the graph: what is unsupported in it raises, also where the
+/// body continues without a graph otherwise. Requires: recording().
+class MayBeLeftOut {
+public:
+  MayBeLeftOut();
+  ~MayBeLeftOut();
+  MayBeLeftOut(const MayBeLeftOut &) = delete;
+  MayBeLeftOut &operator=(const MayBeLeftOut &) = delete;
 };
 
 /// Ops run without data while this lives: a branch that is not taken, a loop's body. They nest.

@@ -15,6 +15,12 @@ bool ThreadModes::is_now() const {
   return grad == at::GradMode::is_enabled() && left_switched().empty();
 }
 
+void ThreadModes::restore() const {
+  at::GradMode::set_enabled(grad);
+  set_autocasts(autocasts);
+  at::autocast::set_autocast_cache_enabled(cache);
+}
+
 void ThreadModes::record_changes(int depth) {
   const ThreadModes now = ThreadModes::now();
   const auto &graph = torch::jit::tracer::getTracingState()->graph;

@@ -22,6 +22,8 @@ struct ThreadModes {
   int regions = 0;   ///< of autocast
 
   static ThreadModes now();
+  /// Gives the thread these modes again, but for inference mode, which only a `with` can leave.
+  void restore() const;
   /// Whether the thread's modes are these.
   bool is_now() const;
   /// Inserts at the graph's insert point what the thread's modes differ in from those that the

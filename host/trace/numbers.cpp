@@ -309,6 +309,13 @@ void reject_number(const at::Tensor &, const std::string &how) {
 
 bool may_check() { return !current->without_data() && current->may_check(); }
 
+void check_condition(const at::Tensor &condition, bool actual, const std::string &where) {
+  jit::Value *value = value_of(condition);
+  jit::Node *read = record_op("aten::is_nonzero", {value});
+  read->output()->setType(c10::NumberType::get());
+  current->speculate(read->output(), actual, "bool()", where);
+}
+
 void need_number(const at::Tensor &t, const std::string &how) {
   const Resumed resumed;
   if (!is_traced_number(t))

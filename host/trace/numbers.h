@@ -73,6 +73,9 @@ c10::IValue give_number(const at::Tensor &number);
 /// Whether a check may stand here: nothing was changed before that could not be undone, and one
 /// more graph may serve the same arguments. Requires: recording().
 bool may_check();
+/// The trace continues with one side of an `if`: the graph checks that `condition`, of one element,
+/// is `actual`. `where`: the line of the `if`. Requires: may_check().
+void check_condition(const at::Tensor &condition, bool actual, const std::string &where);
 /// The body needs the value of `t`. If `t` is a number of the trace, the graph checks the value, or
 /// the read is unsupported (speculation.cpp). Also where torch has switched the tracer off for a
 /// moment (torch.tensor(...)). Requires: active().

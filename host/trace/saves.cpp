@@ -91,13 +91,18 @@ void Saves::forget(const jit::Node *node) {
   std::erase_if(nodes_, [&](const Node &saved) { return saved.node == node; });
 }
 
-void Saves::close(jit::Graph &graph) {
+std::size_t Saves::close(jit::Graph &graph) {
+  std::size_t bytes = 0;
   bool any = std::any_of(generators_.begin(), generators_.end(),
                          [](const Generator &drawn) { return drawn.needed; });
   for (const Node &saved : nodes_) {
     any |= saved.needed;
-    if (saved.needed)
+    if (saved.needed) {
+      for (const Tensor &t : saved.tensors)
+        if (const auto alive = t.lock(); alive && saved.what != What::grad)
+          bytes += at::Tensor(alive).nbytes();
       continue;
+    }
     jit::Node *list = saved.what == What::data ? nullptr : saved.node->input(0)->node();
     saved.node->destroy();
     if (list)
@@ -105,13 +110,14 @@ void Saves::close(jit::Graph &graph) {
   }
   nodes_.clear();
   if (!any)
-    return;
+    return bytes;
   const auto nodes = graph.block()->nodes().reverse();
   const auto last = std::find_if(nodes.begin(), nodes.end(), has_check);
   if (last == nodes.end())
-    return;
+    return bytes;
   const jit::WithInsertPoint behind((*last)->next());
   insert_op(graph, "tracehost::forget_saved", {}, 0);
+  return bytes;
 }
 
 } // namespace tracehost::trace

@@ -39,7 +39,7 @@ void Scope::reject(Rejection why, const std::string &message) {
   }
   if (tracer::isTracing()) // a block that is taken out of the graph takes what is stashed along
     clear_argument_stash();
-  if (frontend_.goes_on()) {
+  if (frontend_.goes_on() && !forgiving) {
     abandoned_ = true;
     set_tracing_state(nullptr);
     if (!on_fake_tensors_) // else only the code that stages the block can continue
@@ -401,7 +401,13 @@ void Scope::close() {
                                          problem));
   note_grads();
   record_modes();
-  saves_.close(*tracer::getTracingState()->graph);
+  constexpr std::size_t kWorthSaying = 1 << 20;
+  const std::size_t bytes = saves_.close(*tracer::getTracingState()->graph);
+  if (bytes > kWorthSaying && !result.checked.empty())
+    result.notes.push_back(fmt::format("each hit copies {:.1f} MB, which a failed check restores: the "
+                                       "last check is at {}",
+                                       static_cast<double>(bytes) / kWorthSaying,
+                                       result.checked.back().where));
 }
 
 } // namespace tracehost::trace

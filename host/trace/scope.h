@@ -105,6 +105,7 @@ public:
   /// op has the value as a constant then. number_arguments.cpp.
   void read_by_c_code(const at::Tensor &number, const c10::IValue &value, bool as_constant);
   void repeat_rejection() const;
+  int forgiving = 0; ///< an unsupported step of a side that may be left out does not end the trace
   void forgive_rejection() {
     rejected_ = false;
     raised.clear();
@@ -195,6 +196,8 @@ public:
   void made_in_block(const at::Tensor &t);
   void check_not_of_block(const at::Tensor &t);
   void take_block(jit::Node *node, std::size_t taken);
+  void open_block(const jit::Block *block);
+  bool saves_nothing() const { return saves_.empty(); }
   bool made_without_data(const at::Tensor &t) const;
   /// Where a block made a tensor without data that is still alive, if there is one.
   Site left_behind() const;
@@ -212,6 +215,7 @@ private:
     if (t.has_storage())
       outside_.emplace(t.storage().unsafeGetStorageImpl(), t.storage());
   }
+  void know_taken(const std::unordered_set<const jit::Block *> &taken);
   void literal(const at::Tensor &t);
   [[noreturn]] void reject_shared(const std::string &what, const std::string &made_at);
   void cast_number(jit::Stack &stack);
@@ -280,6 +284,8 @@ private:
   std::unordered_map<const c10::TensorImpl *,
                      std::pair<c10::weak_intrusive_ptr<c10::TensorImpl>, jit::Value *>>
       of_blocks_; ///< with its value; null: taken out of the graph
+  /// Blocks that are none any more (InBlock::open), and whose nodes still are in them.
+  std::unordered_set<const jit::Block *> opened_;
   /// Tensors made in the body that were set to require gradients; no address is used twice.
   std::unordered_map<const c10::TensorImpl *, c10::weak_intrusive_ptr<c10::TensorImpl>> leaves_;
   int on_fake_tensors_ = 0;

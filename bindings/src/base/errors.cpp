@@ -25,7 +25,7 @@ const Errors &errors() {
     return Errors{
         get("Error"),        get("SignatureError"), get("ValueReadError"),    get("StagingError"),
         get("CaptureError"), get("TraceError"),     get("SideEffectWarning"), get("RetraceWarning"),
-        get("TraceWarning")};
+        get("TraceWarning"), get("ImpureSide")};
   });
 }
 

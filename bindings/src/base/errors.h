@@ -20,6 +20,7 @@ struct Errors {
   PyObject *side_effect;   ///< SideEffectWarning
   PyObject *retrace;       ///< RetraceWarning
   PyObject *trace_warning; ///< TraceWarning
+  PyObject *impure_side;   ///< ImpureSide(BaseException), which no user sees
 };
 const Errors &errors();
 

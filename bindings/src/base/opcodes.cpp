@@ -144,6 +144,7 @@ Made make() {
       made.observed.emplace(name, std::pair{static_cast<int>(number), action});
     made.table.caches[number] = static_cast<std::uint8_t>(caches_of(caches.get(), key, number));
     made.table.jumps[number] = relative && PySequence_Contains(relative.get(), value) == 1;
+    made.table.deletes[number] = name.starts_with("DELETE_");
     made.table.backwards[number] = name.find("BACKWARD") != name.npos;
     made.table.ends[number] =
         std::find(std::begin(kEnds), std::end(kEnds), name) != std::end(kEnds);

@@ -56,7 +56,7 @@ enum class Action : std::uint8_t {
 struct Opcodes {
   std::array<Action, 256> action;
   std::array<std::uint8_t, 256> caches; ///< code units that follow the instruction
-  std::array<bool, 256> jumps, backwards, ends;
+  std::array<bool, 256> jumps, backwards, ends, deletes;
   int extended;
   int names;                                                  ///< KW_NAMES, or -1
   int check_match, check_group, reraise, with_start, pop_top; ///< of handlers

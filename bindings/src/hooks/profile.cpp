@@ -146,14 +146,34 @@ bool Profile::is_interruption(const Frame &frame) const {
          std::string_view(utf8(frame.code->co_name)) == "__del__";
 }
 
-void Profile::on_instruction(const Frame &frame, int unit) {
+bool Profile::on_instruction(const Frame &frame, int unit) {
   if (!complete_)
-    return;
+    return true;
   const Instruction *instruction = recorder_.coming(frame, unit);
   InstanceCheck::comes(instruction && instruction->action == Action::match_class);
-  if (!instruction || aside_ || shapes::in_python_kernel() || trace::abandoned())
-    return;
-  recorder_.observe(frame, *instruction, in_call_);
+  if (aside_ || shapes::in_python_kernel() || trace::abandoned())
+    return true;
+  if (recorder_.sides().ends() && origin_of(frame.code) != Origin::tracehost)
+    return refuse();
+  return !instruction || observe(frame, *instruction);
+}
+
+/// False: the instruction is in a side of an `if` that may not do what it does.
+bool Profile::observe(const Frame &frame, const Instruction &instruction) {
+  try {
+    recorder_.observe(frame, instruction, in_call_);
+  } catch (const trace::Abandoned &) { // the condition can't be checked: the body continues
+    return true;
+  } catch (...) {
+    set_from_current_exception();
+    return false;
+  }
+  return !recorder_.sides().refuses() || refuse();
+}
+
+bool Profile::refuse() {
+  PyErr_SetString(errors().impure_side, recorder_.sides().why_refused().c_str());
+  return false;
 }
 
 void Profile::on_call(const Frame &frame) {

@@ -43,7 +43,9 @@ public:
   };
 
 private:
-  void on_instruction(const Frame &frame, int unit) override;
+  bool on_instruction(const Frame &frame, int unit) override;
+  bool observe(const Frame &frame, const Instruction &instruction);
+  bool refuse();
   static int on_event(PyObject *self, PyFrameObject *frame, int what, PyObject *arg);
   void on_call(const Frame &frame);
   void check_c_call(const Frame &frame, PyObject *function);

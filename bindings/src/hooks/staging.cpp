@@ -1,7 +1,6 @@
 #include "hooks/staging.h"
 
 #include "base/user_line.h"
-#include "guards/trace_history.h"
 #include "hooks/profile.h"
 #include "staging/branches.h"
 #include "staging/loop.h"
@@ -11,6 +10,7 @@
 #include "trace/numbers.h"
 #include "trace/tracer.h"
 
+#include <c10/util/ScopeExit.h>
 #include <pybind11/stl.h>
 #include <torch/csrc/autograd/python_variable.h>
 #include <torch/csrc/utils/pybind.h>
@@ -40,22 +40,68 @@ at::Tensor tensor(const MaybeTensor &given) { return given.value_or(at::Tensor()
 
 Branches::Branch which(int branch) { return branch ? Branches::otherwise : Branches::then; }
 
+/// Runs the user's code of a branch, which may have to be pure (observe/sides.h). Returns what its
+/// tensors are called, and what of it was not pure.
+class SideUnderWay {
+public:
+  SideUnderWay(Branches &branches, int branch, bool checkable, bool rest)
+      : recorder_(Profile::recorder()) {
+    const bool real = branches.condition() == (which(branch) == Branches::then);
+    if (recorder_)
+      recorder_->sides().begin({real, checkable, rest, branches.name(),
+                                [&branches] { branches.check(); }, [&branches] { branches.open(); },
+                                [&branches](const std::string &why) { branches.reject(why); }});
+  }
+  ~SideUnderWay() { end(); }
+  SideUnderWay(const SideUnderWay &) = delete;
+  SideUnderWay &operator=(const SideUnderWay &) = delete;
+
+  std::string end() {
+    Recorder *recorder = std::exchange(recorder_, nullptr);
+    return recorder ? recorder->sides().end() : std::string();
+  }
+
+private:
+  Recorder *recorder_;
+};
+
+/// The branches of an `if`, as Python sees them.
+struct PyBranches : Branches {
+  using Branches::Branches;
+
+  std::size_t run_side(int branch, const py::function &body, bool checkable, bool rest) {
+    SideUnderWay side(*this, branch, checkable, rest);
+    const auto end = c10::make_scope_exit([&] { impure = side.end(); });
+    return run(which(branch), [&] { return py::cast<Tensors>(body()); });
+  }
+
+  std::string impure; ///< what of the side that ran last was not pure
+};
+
 void add_branches(py::module_ &module) {
-  py::class_<Branches>(module, "Branches")
-      .def(py::init<const at::Tensor &>())
+  py::class_<PyBranches>(module, "Branches")
+      .def(py::init<const at::Tensor &, const std::string &, std::string>())
       .def_property_readonly("condition", &Branches::condition)
+      .def_property_readonly("taken", &Branches::taken)
+      .def_property_readonly("comes_first", &Branches::comes_first)
+      .def_readonly("impure", &PyBranches::impure)
+      .def("run_side", &PyBranches::run_side)
       .def("run",
-           [](Branches &branches, int branch, const py::function &body) {
+           [](PyBranches &branches, int branch, const py::function &body) {
              return branches.run(which(branch), [&] { return py::cast<Tensors>(body()); });
            })
       .def("raise_",
-           [](Branches &branches, int branch, const std::string &type, const std::string &message,
+           [](PyBranches &branches, int branch, const std::string &type, const std::string &message,
               const Line &line) { branches.raise(which(branch), type, message, site(line)); })
       .def("discard", &Branches::discard)
       .def("can_be_checked", &Branches::can_be_checked)
+      .def("reject", &PyBranches::reject)
       .def("take",
-           [](Branches &branches, const py::function &check) { branches.take([&] { check(); }); })
-      .def("join", [](Branches &branches, std::optional<std::size_t> then,
+           [](PyBranches &branches) {
+             branches.check();
+             branches.open();
+           })
+      .def("join", [](PyBranches &branches, std::optional<std::size_t> then,
                       std::optional<std::size_t> otherwise, const MaybeTensor &actual) {
         return branches.join(then.value_or(Branches::kNone), otherwise.value_or(Branches::kNone),
                              tensor(actual));
@@ -155,17 +201,6 @@ void add_block_stores(py::module_ &module) {
     return recorder ? recorder->stores().begin_block() : 0;
   });
   module.def("in_block", &in_block);
-  // What an earlier trace of this Function has noted about ifs, by their line.
-  module.def("note_storing", [](std::string where) {
-    Recorder *recorder = Profile::recorder();
-    if (TraceHistory *history = recorder ? recorder->history() : nullptr)
-      history->note_branch(std::move(where));
-  });
-  module.def("is_storing", [](const std::string &where) {
-    Recorder *recorder = Profile::recorder();
-    const TraceHistory *history = recorder ? recorder->history() : nullptr;
-    return history && history->has_branch(where);
-  });
   module.def("end_block", [](std::size_t begin, bool restore) {
     if (Recorder *recorder = Profile::recorder())
       recorder->stores().end_block(begin, restore);

@@ -117,6 +117,40 @@ constexpr Row kOfObjects[] = {
     {"", Effect::process_state, "initial_seed locked is_set device_count"},
 };
 
+/// Functions that are not pure, though their effect on what guards compare is nothing or a read.
+/// An empty list: all of the module.
+struct Impure {
+  std::string_view module, names;
+  Purity purity = Purity::once;
+};
+constexpr Impure kImpure[] = {
+    {"builtins", "exec breakpoint exit quit copyright credits license help"},
+    {"sys", "audit displayhook exit setrecursionlimit setswitchinterval settrace setprofile"},
+    {"time", "sleep tzset"},
+    {"posix", "_exit"},
+    {"_thread", "interrupt_main exit exit_thread"},
+    {"_warnings", "warn warn_explicit"},
+    {"gc", "collect enable disable freeze unfreeze"},
+    {"faulthandler", ""},
+    {"_pickle", "dump Pickler"},
+    {"_locale", "setlocale bindtextdomain textdomain"},
+    {"marshal", "dump"},
+    {"_imp", "create_dynamic exec_dynamic"},
+    {"torch._C", "PyTorchFileWriter PyTorchFileReader import_ir_module _set_worker_pids "
+                 "_multiprocessing_init _initExtension _crash_if_csrc_asan"},
+};
+/// Methods of torch's objects that a branch of a graph can't have, but a graph can.
+constexpr std::string_view kOfAutograd =
+    "backward requires_grad_ retain_grad register_hook register_post_accumulate_grad_hook "
+    "run_backward share_memory_ set_ manual_seed seed set_state set_offset _write_file set_data";
+
+bool is_among(std::string_view name, std::string_view names) {
+  for (const auto one : std::views::split(names, ' '))
+    if (name == std::string_view(one.begin(), one.end()))
+      return true;
+  return false;
+}
+
 struct Table {
   std::unordered_map<std::string_view, Effect> names;
   Effect others = Effect::unknown;
@@ -245,7 +279,53 @@ Effect found_of_method(PyObject *self, std::string_view name) {
              : Effect::unknown;
 }
 
+/// Of calls whose row says no more than what they read and store.
+Purity purity_of(Effect effect) {
+  switch (effect) {
+  case Effect::unknown:
+  case Effect::shows:
+  case Effect::outside:
+  case Effect::threads:
+    return Purity::once;
+  case Effect::context:
+    return Purity::repeated;
+  case Effect::elements:
+    return Purity::takes;
+  case Effect::changes:
+    return Purity::of_objects;
+  default:
+    return Purity::pure;
+  }
+}
+
 } // namespace
+
+Purity purity_of(Effect effect, std::string_view module, std::string_view name) {
+  for (const Impure &row : kImpure)
+    if (row.module == module && (row.names.empty() || is_among(name, row.names)))
+      return row.purity;
+  if (is_part_of(module, "torch"))
+    return is_among(name, kOfAutograd) ? Purity::repeated : Purity::pure;
+  if (is_part_of(module, "tracehost") || module == "_tracehost")
+    return Purity::pure;
+  return purity_of(effect);
+}
+
+Purity purity_of_method(Effect effect, PyObject *self, std::string_view name) {
+  const std::string_view type =
+      c_type_of(PyType_Check(self) ? reinterpret_cast<PyTypeObject *>(self) : Py_TYPE(self));
+  if (is_part_of(type, "torch"))
+    return is_among(name, kOfAutograd) ? Purity::repeated : Purity::pure;
+  if (is_part_of(type, "tracehost") || is_part_of(type, "_tracehost"))
+    return Purity::pure;
+  if (effect == Effect::context)
+    return name == "get" ? Purity::pure : Purity::repeated;
+  if (type.starts_with("_thread.") && effect != Effect::process_state && name != "locked")
+    return Purity::repeated;
+  if (type.starts_with("_io."))
+    return type == "_io.StringIO" || type == "_io.BytesIO" ? Purity::of_objects : Purity::once;
+  return purity_of(effect);
+}
 
 Effect effect_of(std::string_view module, std::string_view name) {
   return switched(found_of(module, name));

@@ -44,10 +44,22 @@ enum class Effect : std::uint8_t {
   changes,         ///< contents, and may store to any of them
 };
 
+/// Whether a call may run in a side of an `if` that the call of the Function does not take.
+enum class Purity : std::uint8_t {
+  pure,       ///< it computes; what it stores is seen by its Effect
+  takes,      ///< it takes elements of the iterators that it is given
+  of_objects, ///< it may change what it is given, and is pure for what the body has made
+  repeated,   ///< not pure; the graph has it, or no later call can tell (a lock)
+  once,       ///< not pure, and no graph has it: it prints, writes files, ends the process
+};
+
 /// The effect of a function or type, with `module` and `name` as C code gives them.
 Effect effect_of(std::string_view module, std::string_view name);
 /// The effect of a method of a C type, called on `self`.
 Effect effect_of_method(PyObject *self, std::string_view name);
+/// Of the same calls, with that effect.
+Purity purity_of(Effect effect, std::string_view module, std::string_view name);
+Purity purity_of_method(Effect effect, PyObject *self, std::string_view name);
 
 /// A call of C code of which nothing is known but that it may read what no guard compares.
 struct UnknownCall {

@@ -206,6 +206,11 @@ void Finish::changed(const Change &change) {
             ": the next call is traced with it";
     return;
   }
+  if (storer.side) {
+    once_ = "the body changes " + path + (storer.where.line ? " at " + text(storer.where) : "") +
+            " in a side of an `if`, which no hit repeats";
+    return;
+  }
   if (needed)
     return; // guarded as it was before: a later call finds it different
   if (!storer.called) {

@@ -20,14 +20,14 @@ Observer::~Observer() {
   stop();
 }
 
-void Observer::tell(const Frame &frame, int unit) {
-  for (Observer *o = innermost; o; o = o->outer_) {
-    if (o->busy_)
-      return;
+bool Observer::tell(const Frame &frame, int unit) {
+  bool runs = true;
+  for (Observer *o = innermost; o && runs && !o->busy_; o = o->outer_) {
     o->busy_ = true;
-    o->on_instruction(frame, unit);
+    runs = o->on_instruction(frame, unit);
     o->busy_ = false;
   }
+  return runs;
 }
 
 #if PY_VERSION_HEX < 0x030C0000
@@ -43,8 +43,7 @@ int on_trace_event(PyObject *, PyFrameObject *frame, int what, PyObject *arg) {
       fields_of(frame).trace_lines = 0;
   } else if (what == PyTrace_OPCODE) {
     const Frame &in = *frame_of(frame);
-    Observer::tell(in, unit_of(in));
-    return 0;
+    return Observer::tell(in, unit_of(in)) ? 0 : -1;
   }
   while (observer && observer->previous_ == on_trace_event) // an outer trace
     observer = observer->outer_;
@@ -86,8 +85,9 @@ int tool = -1;     ///< of sys.monitoring; -1: none
 PyObject *on_monitoring_event(PyObject *, PyObject *const *arguments, Py_ssize_t count) {
   if (innermost && count == 2) {
     const Frame *frame = innermost_frame();
-    if (frame && reinterpret_cast<PyObject *>(frame->code) == arguments[0])
-      Observer::tell(*frame, static_cast<int>(PyLong_AsLong(arguments[1]) / 2));
+    if (frame && reinterpret_cast<PyObject *>(frame->code) == arguments[0] &&
+        !Observer::tell(*frame, static_cast<int>(PyLong_AsLong(arguments[1]) / 2)))
+      return nullptr;
   }
   Py_RETURN_NONE;
 }

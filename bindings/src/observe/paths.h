@@ -122,6 +122,8 @@ public:
   bool knows(PyObject *object) const {
     return objects_.contains(object) || leaves_.contains(object);
   }
+  /// The same of a tensor, which may be among the arguments.
+  bool is_from_outside(PyObject *tensor) const { return knows(tensor) || given_.contains(tensor); }
   /// Whether a variable of an enclosing function holds the object, also before the body reads it.
   bool is_enclosed(PyObject *object) const {
     return std::any_of(cells_.begin(), cells_.end(),

@@ -102,6 +102,7 @@ void Reads::read() {
     break;
   case Action::next:
     takes_from(operand(1));
+    note_taken(operand(1));
     break;
   case Action::contains:
     contains(operand(2), operand(1));
@@ -137,6 +138,7 @@ void Reads::read() {
     break;
   case Action::import_name:
     paths_.imported(name());
+    note_import(name());
     break;
   case Action::import_from:
     paths_.read(paths_.attribute(operand(1), name()));
@@ -166,22 +168,22 @@ void Reads::read() {
 void Reads::store() {
   switch (instruction_->action) {
   case Action::store_attribute:
-    store_attribute(operand(1), name());
+    store_attribute(operand(1), name(), stored(2));
     break;
   case Action::store_global:
     if (!is_ours(frame_->globals))
-      stores_.note(paths_.global(frame_->globals, frame_->code->co_filename, name()), called_);
+      note_store(paths_.global(frame_->globals, frame_->code->co_filename, name()), stored(1));
     break;
   case Action::store_name:
     if (frame_->locals == frame_->globals && !is_ours(frame_->globals))
-      stores_.note(paths_.global(frame_->globals, frame_->code->co_filename, name()), called_);
+      note_store(paths_.global(frame_->globals, frame_->code->co_filename, name()), stored(1));
     break;
   case Action::store_cell:
     if (PyObject *cell = variable(); cell && PyCell_Check(cell))
-      stores_.note(paths_.cell(cell), called_);
+      note_store(paths_.cell(cell), stored(1));
     break;
   case Action::store_item:
-    store_item(operand(2), operand(1));
+    store_item(operand(2), operand(1), operand(3));
     break;
   case Action::store_slice:
     store_slice(operand(3));
@@ -332,19 +334,22 @@ void Reads::match_class() {
 
 // ---- stores -------------------------------------------------------------------------------------
 
-void Reads::store_attribute(PyObject *owner, PyObject *name) {
-  stores_.note(paths_.stored_attribute(owner, name), called_);
+void Reads::store_attribute(PyObject *owner, PyObject *name, PyObject *value) {
+  note_store(paths_.stored_attribute(owner, name), value);
+  if (is_tensor(owner))
+    note_tensor_store(owner, name);
   if (paths_.knows(owner))
     call_special(owner, "__setattr__", std::array{owner, name});
 }
 
-void Reads::store_item(PyObject *container, PyObject *key) {
+void Reads::store_item(PyObject *container, PyObject *key, PyObject *value) {
   if (PySlice_Check(key))
     return store_slice(container);
   identified(key);
   if (!called_)
     hashed(key);
-  stores_.note(paths_.item(container, key), called_);
+  note_store(paths_.item(container, key), value);
+  note_opaque_store(container);
 }
 
 void Reads::store_slice(PyObject *container) {
@@ -357,7 +362,8 @@ void Reads::store_slice(PyObject *container) {
 void Reads::delete_item(PyObject *container, PyObject *key) {
   identified(key);
   paths_.before_change(container);
-  stores_.note(paths_.item(container, key), called_);
+  note_store(paths_.item(container, key), nullptr);
+  note_opaque_store(container);
 }
 
 /// The container may get elements; `rewrites`: lose and move them as well.
@@ -365,7 +371,8 @@ void Reads::change(PyObject *container, bool rewrites) {
   if (PyTuple_Check(container))
     return;
   const int c = paths_.before_change(container);
-  stores_.note({c, -1}, called_);
+  note_store({c, -1}, nullptr);
+  note_opaque_store(container);
   if (c >= 0 && rewrites && !called_)
     paths_.graph().containers[c].rewritten = true;
 }

@@ -4,6 +4,7 @@
 #include "base/instructions.h"
 #include "observe/c_functions.h"
 #include "observe/paths.h"
+#include "observe/sides.h"
 #include "observe/stores.h"
 
 #include <Python.h>
@@ -29,7 +30,8 @@ struct Called {
 /// Requires for every member: GIL held, on the thread that traces.
 class Reads {
 public:
-  Reads(Paths &paths, Stores &stores) : paths_(paths), stores_(stores) {}
+  Reads(Paths &paths, Stores &stores, Sides &sides)
+      : paths_(paths), stores_(stores), sides_(sides) {}
 
   /// Whether the body is in a call of print(), on this thread: what is shown need not be guarded.
   static bool printing();
@@ -55,6 +57,7 @@ private:
   /// An operand of the instruction: 1 is the top of the stack.
   PyObject *operand(int from_top) const { return top_[-from_top]; }
   PyObject *name(int shift = 0) const;
+  PyObject *stored(int from_top) const;
   bool is_ours(PyObject *globals);
   void identified(PyObject *object);
   PyObject *variable() const;
@@ -75,11 +78,24 @@ private:
   void hashed(PyObject *key);
   void truth(PyObject *value);
   void match_class();
-  void store_attribute(PyObject *owner, PyObject *name);
-  void store_item(PyObject *container, PyObject *key);
+  void store_attribute(PyObject *owner, PyObject *name, PyObject *value);
+  void store_item(PyObject *container, PyObject *key, PyObject *value);
   void store_slice(PyObject *container);
   void delete_item(PyObject *container, PyObject *key);
   void change(PyObject *container, bool rewrites);
+
+  // What a side of an `if` may not do: reads_sides.cpp.
+  void note_store(Paths::Position at, PyObject *value);
+  bool is_joined(Paths::Position at, PyObject *value) const;
+  void note_tensor_store(PyObject *tensor, PyObject *name);
+  void note_opaque_store(PyObject *object);
+  void note_taken(PyObject *iterator);
+  void note_import(PyObject *name);
+  void note_call(Effect effect, const Called &called, Arguments arguments);
+  bool changes_object(Arguments arguments) const;
+  void note_callables(Arguments arguments);
+  void note_callable(PyObject *callable);
+  void note_impure(Sides::Kind kind, const std::string &what);
 
   void calls(int names);
   void calls_unpacked();
@@ -112,6 +128,7 @@ private:
 
   Paths &paths_;
   Stores &stores_;
+  Sides &sides_;
   std::unordered_map<PyObject *, bool> ours_; ///< dicts of globals, borrowed from frames
   const Frame *frame_ = nullptr;              ///< of the instruction that is handled
   const Instruction *instruction_ = nullptr;

@@ -201,6 +201,7 @@ void Reads::call_object(PyObject *callable, Arguments arguments) {
 
 /// A method that was kept with its object: `draw = rng.random`. The object has no path.
 void Reads::call_kept(PyObject *callable, PyObject *self, Arguments arguments) {
+  note_callable(callable);
   if (!called_ && is_opaque(self) && !is_collection(self) && !is_tensor(self))
     paths_.unguarded(std::string(reinterpret_cast<PyCFunctionObject *>(callable)->m_ml->ml_name) +
                      "() of type " + Py_TYPE(self)->tp_name);
@@ -223,12 +224,12 @@ void Reads::call_cached(PyObject *callable, Arguments arguments) {
       PyObject_Hash(key.get()) == -1) { // the key has a mark of functools' own
     PyErr_Clear();
     paths_.whole(cache, false);
-    stores_.note({paths_.before_change(cache), -1}, called_);
+    note_store({paths_.before_change(cache), -1}, nullptr);
     return;
   }
   load_item(cache, key.get());
   if (PyDict_Contains(cache, key.get()) == 0)
-    stores_.note(paths_.item(cache, key.get()), called_);
+    note_store(paths_.item(cache, key.get()), nullptr);
   PyErr_Clear();
 }
 

@@ -128,6 +128,7 @@ void Reads::apply(Effect effect, const Called &called, Arguments arguments) {
         identified(argument);
   if (!called_)
     use_callables(effect, called, arguments);
+  note_call(effect, called, arguments);
   if (apply_store(effect, called, arguments) || called_)
     return;
   if (!arguments.empty() && arguments[0] && is_tensor(arguments[0]))
@@ -139,13 +140,14 @@ void Reads::apply(Effect effect, const Called &called, Arguments arguments) {
 bool Reads::apply_store(Effect effect, const Called &called, Arguments arguments) {
   PyObject *first = !arguments.empty() ? arguments[0] : nullptr;
   PyObject *second = arguments.size() > 1 ? arguments[1] : nullptr;
+  PyObject *third = arguments.size() > 2 ? arguments[2] : nullptr;
   PyObject *name = second && PyUnicode_Check(second) ? second : nullptr;
   switch (effect) {
   case Effect::store_attribute:
     if (name && called.method)
-      stores_.note(paths_.stored_attribute(first, name), called_);
+      note_store(paths_.stored_attribute(first, name), third);
     else if (name)
-      store_attribute(first, name);
+      store_attribute(first, name, third);
     return true;
   case Effect::adds:
   case Effect::removes:
@@ -157,7 +159,7 @@ bool Reads::apply_store(Effect effect, const Called &called, Arguments arguments
     if (second && called.name == "setdefault" && !called_)
       contains(second, first);
     if (second)
-      store_item(first, second);
+      store_item(first, second, third);
     return true;
   default:
     return false;

@@ -305,6 +305,8 @@ std::shared_ptr<GraphGuards> Recorder::finish(std::span<PyObject *const> capture
   once_ = finish.once();
   if (!missed_.empty())
     once_ = "what the body reads could not be observed: " + missed_;
+  else if (const std::string &what = sides_.once(); !what.empty())
+    once_ = "the body " + what + ": no hit repeats that";
   else if (const std::string &what = paths_.once(); !what.empty() && watch_values_)
     once_ = "the body " + what + ": it is traced again";
   return guards;

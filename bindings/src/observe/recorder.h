@@ -8,6 +8,7 @@
 #include "observe/changes.h"
 #include "observe/paths.h"
 #include "observe/reads.h"
+#include "observe/sides.h"
 #include "observe/stores.h"
 
 #include <Python.h>
@@ -57,6 +58,7 @@ public:
   Paths &paths() { return paths_; }
   /// For staged blocks.
   Stores &stores() { return stores_; }
+  Sides &sides() { return sides_; }
   /// Null for a request.
   TraceHistory *history() { return history_; }
   /// Calls of C code that is not in the table of c_functions.h.
@@ -99,7 +101,8 @@ private:
   Paths paths_;
   TraceHistory *history_;
   Stores stores_{paths_};
-  Reads reads_{paths_, stores_};
+  Sides sides_;
+  Reads reads_{paths_, stores_, sides_};
   const bool watch_values_;
   std::unordered_map<PyObject *, Owned> functions_; ///< seen running
   std::unordered_map<PyObject *, UsersCode> codes_; ///< by the code object that ran

@@ -48,6 +48,11 @@ void Stores::note(Paths::Position at, bool called) {
   }
 }
 
+void Stores::note_in_side(Paths::Position at) {
+  for (const int slot : {at.slot, -1})
+    seen_[pair_of(at.container, slot)].side = true;
+}
+
 void Stores::note_unknown(int container) {
   const auto [found, fresh] = seen_.try_emplace(pair_of(container, -1));
   if (!fresh)

@@ -16,6 +16,7 @@ namespace tracehost::python {
 struct Storer {
   bool body = false;   ///< the body's own code
   bool called = false; ///< code that a node of the graph calls, at each run
+  bool side = false;   ///< code in a side of an `if` that the graph checks
   Site where;          ///< the user's line of the body's first store
 };
 
@@ -40,6 +41,8 @@ public:
 
   /// A store comes. Slot -1: to the container as a whole.
   void note(Paths::Position at, bool called);
+  /// The store that was noted last is in a side of an `if` that the graph checks.
+  void note_in_side(Paths::Position at);
   /// C code that is not known got the container, and those in it, and may store to them.
   void note_unknown(int container);
 

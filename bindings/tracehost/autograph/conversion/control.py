@@ -49,7 +49,9 @@ class Control(Expressions):
         if node.orelse:
             out.append(self._function("ag__orelse", node.orelse, orelse, state))
             other = nodes.name("ag__orelse")
-        return out + self._call("if_stmt", [test, nodes.name("ag__body"), other], state)
+        rest = getattr(node, "ag_rest", None)
+        more = [] if rest is None else [ast.Constant(rest)]
+        return out + self._call("if_stmt", [test, nodes.name("ag__body"), other], state, *more)
 
     def _function(
         self, name: str, body: list[ast.stmt], assigned: Assigned, state: StateFunctions

@@ -189,6 +189,8 @@ class Lowering:
             return False
         if always_jumps(statement.body):
             if not always_jumps(statement.orelse):
+                if not statement.orelse:
+                    statement.ag_rest = 1  # type: ignore[attr-defined]
                 statement.orelse = statement.orelse + body[index:]
         elif statement.orelse and always_jumps(statement.orelse):
             statement.body = statement.body + body[index:]
@@ -228,6 +230,7 @@ class Lowering:
         self._read.update(flags)
         guard = nodes.placed(ast.If(none_of(list(flags)), body, []), first)
         guard.ag_made = True
+        guard.ag_rest = 0
         return guard
 
     def _statement(self, statement: ast.stmt, out: Lowered) -> dict[str, None]:

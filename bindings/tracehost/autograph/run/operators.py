@@ -38,10 +38,17 @@ set_no_state = nothing
 
 
 def if_stmt(
-    cond: Any, body: Body, orelse: Body, get_state: GetState, set_state: SetState, names: Names
+    cond: Any,
+    body: Body,
+    orelse: Body,
+    get_state: GetState,
+    set_state: SetState,
+    names: Names,
+    rest: int = branches.NO_REST,
 ) -> None:
+    """`rest`: which body is what follows an early exit."""
     if is_staged(cond):
-        branches.stage(cond, (body, orelse), get_state, set_state, names, "if")
+        branches.stage(cond, (body, orelse), get_state, set_state, names, "if", rest=rest)
     elif cond:
         body()
     else:

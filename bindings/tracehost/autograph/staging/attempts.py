@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NoReturn
 
 import torch
 
-from ..._errors import Error
+from ..._errors import Error, ImpureSide
 from ..._tracehost import (
     Loop,
     abandoned,
@@ -17,7 +17,7 @@ from ..._tracehost import (
     traces_reads,
     without_data,
 )
-from .branches import check_runs_without_data, depends_on_values
+from .branches import check_runs_without_data, depends_on_values, fake_sides
 from .carried import Carrying, Peel, Retry
 from .containers import Grows, bodies, reject_change
 from .join import State
@@ -33,7 +33,10 @@ Bounds = tuple[torch.Tensor | None, torch.Tensor | None, int]
 
 
 class Unroll(Exception):
-    """The body gives results whose shape depends on values: each condition is checked instead."""
+    """The body gives results whose shape depends on values, or has an `if` with a side that is not pure.
+
+    Python runs the loop, and the graph checks each condition.
+    """
 
 
 class StagedLoop(Carrying):
@@ -87,13 +90,15 @@ class StagedLoop(Carrying):
                 grows = self.containers.growing()
             except Grows as found:  # of a loop or branch inside
                 grows = found
-            except Unroll:
-                forgive_rejection()
+            except (Unroll, ImpureSide) as found:
                 self.set_state(tuple(self.before))
                 stores.drop()
                 loop.discard()
                 self._undo(converted)
-                raise
+                if isinstance(found, ImpureSide) and not self.unrolls:
+                    self._reject_impure(found)
+                forgive_rejection()
+                raise Unroll from None
             except Exception:
                 if not abandoned() or without_data():
                     raise
@@ -113,6 +118,15 @@ class StagedLoop(Carrying):
                 self.set_state(self.first)
                 raise Peel
         reject(f"no dtype was found for the variables of the {self.what} at {self.where}")
+
+    def _reject_impure(self, impure: ImpureSide) -> NoReturn:
+        """Unless a loop or side around this one can be left out in its place."""
+        if bodies.under_way or fake_sides.under_way:
+            raise impure
+        reject(
+            f"a side of an if in the {self.what} at {self.where} {impure}, and the loop is part of the graph, "
+            "which can't do that. Do it behind the loop, or write the loop over Python values."
+        )
 
     def _undo(self, converted: list[tuple[Grows, Any]]) -> None:
         """All is as it was before the first attempt."""

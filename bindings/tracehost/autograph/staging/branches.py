@@ -1,24 +1,37 @@
-"""if on a traced tensor: a `prim::If` with both branches.
+"""if on a traced tensor: a `prim::If` with both sides, or a check of the condition.
 
-The branch that is taken runs for real, the other one on fake tensors. A variable
-that both leave as it was needs nothing; two tensors become one result of the If; numbers that differ become
-traced numbers. What can't be joined is an error only where it is used (`join.py`).
+An `if` is staged if both sides are pure, and if a graph can join what they leave. Else the graph checks the
+condition, and has the side alone that the call takes.
 
-A condition that follows from counters and the like alone is not staged: the graph checks it before all
-effects, and another graph serves where it is not so. Such branches print, append and store as they like.
+    if x.sum() > 0:        staged: a prim::If with mul and neg
+        y = x * 2
+    else:
+        y = -x
 
-An exception that the branch not taken raises becomes part of the graph: raised when that branch is.
+    if acc > best:         checked: the call's side is part of the trace, the other one does not run
+        torch.save(net)
+
+1. The side that is taken runs first, for real. Before its first instruction that is not pure, the `if` stops to be
+   staged (`bindings/src/observe/sides.h`).
+2. The other side runs on fake tensors. An instruction that is not pure is refused.
+3. What the sides leave is joined (`join.py`).
+
+Where the condition can't be checked, the other side comes first: what can't be staged is unsupported, and nothing has
+run. This is so in a loop's body, in a trace without values, and behind a change that no failed check could undo.
+
+An exception that the side not taken raises becomes part of the graph: raised when that side is.
 """
 
 from __future__ import annotations
 
 import math
+import threading
 from collections.abc import Callable
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import torch
 
-from ..._errors import Error, ValueReadError
+from ..._errors import Error, ImpureSide, ValueReadError
 from ..._traced.fake_tensors import needs_data
 from ..._tracehost import (
     Branches,
@@ -26,10 +39,6 @@ from ..._tracehost import (
     can_be_checked,
     forgive_rejection,
     has_unknown_sizes,
-    is_storing,
-    may_check,
-    note_storing,
-    serves_once,
     sizes_now,
     traces_reads,
     without_data,
@@ -38,10 +47,20 @@ from ..conversion.undefined import ld
 from .containers import Containers, Grows, reject_change
 from .containers import bodies as loop_bodies
 from .join import ELSE, THEN, Join, Outcome, State, Thunk, extend, number
-from .snapshots import Snapshot
 from .state import as_number, as_tensor, is_own, kind, take_apart
 from .stores import BlockStores
-from .where import check_not_caught, described, line, raised_by_statement, reject, reject_if_caught
+from .where import (
+    check_not_caught,
+    described,
+    is_plain_error,
+    line,
+    raised_by_statement,
+    reject,
+    reject_if_caught,
+)
+
+NO_REST = -1
+_LEFT_OUT = (Exception, ImpureSide)
 
 
 def stage(
@@ -52,22 +71,46 @@ def stage(
     names: tuple[str, ...],
     what: str,
     sources: tuple[Thunk, ...] = (),
+    rest: int = NO_REST,
 ) -> None:
-    """An if whose condition is traced. `sources`: the user's code, where `bodies` only call it."""
+    """An if whose condition is traced. `sources`: the user's code, where `bodies` only call it.
+
+    `rest`: the body that is no side to the user, but what follows a side that leaves.
+    """
     if can_be_checked(cond):
         bodies[THEN if cond else ELSE]()
         return
     where = line()
     cond = as_tensor(cond)
     check_condition(cond, what, where)
-    if is_storing(where) and may_check():
-        bodies[checked(cond)]()
-        return
-    _If(cond, bodies, get_state, set_state, names, what, where, sources).run()
+    _If(cond, bodies, get_state, set_state, names, what, where, sources, rest).run()
+
+
+class _FakeSides(threading.local):
+    """Sides that run on fake tensors now, one in the other."""
+
+    under_way = 0
+
+    def __enter__(self) -> None:
+        self.under_way += 1
+
+    def __exit__(self, *_: Any) -> None:
+        self.under_way -= 1
+
+
+fake_sides = _FakeSides()
+
+
+class _CannotStage(Exception):
+    """The side that is not taken, or both together, can't be in the graph."""
+
+    def __init__(self, error: BaseException) -> None:
+        super().__init__()
+        self.error = error
 
 
 class _If:
-    """One if, whose branches are staged."""
+    """One if, whose sides are staged."""
 
     def __init__(
         self,
@@ -79,108 +122,185 @@ class _If:
         what: str,
         where: str,
         sources: tuple[Thunk, ...],
+        rest: int,
     ) -> None:
         self.cond, self.bodies, self.names = cond, bodies, names
         self.get_state, self.set_state = get_state, set_state
-        self.what, self.where = what, where
-        self.branches = Branches(cond)
+        self.what, self.where, self.rest = what, where, rest
+        self.branches = Branches(cond, what, where)
         self.chosen = self.branches.condition  # None: not known
+        self.checks = traces_reads() and self.branches.can_be_checked()
         self.before = get_state()
         self.containers = Containers(*(sources or bodies))
         self.outcomes: dict[int, Outcome] = {}
-        self.ended = False  # the body of the branch that is taken
+        self.ended = False  # the body of the side that is taken
 
     def run(self) -> None:
-        # The one that is not taken comes first: if it can't be staged, nothing has run for real.
-        for branch in (ELSE, THEN) if self.chosen else (THEN, ELSE):
-            if not self._stage(branch):
+        first = THEN if self.chosen is None or self.chosen is self.checks else ELSE
+        for side in (first, 1 - first):
+            real = self.chosen is (side == THEN)
+            if not (self._take(side) if real else self._try(side)):
                 return
         self._join()
 
-    def _stage(self, branch: int) -> bool:
-        """False: there is no If, and the branch that is taken has run."""
-        real = self.chosen is (branch == THEN)
-        wants_data = False
-        self.set_state(_knowing(self.before, self.names, self.cond, branch))
+    # -- the side that is taken
+
+    def _take(self, side: int) -> bool:
+        """Runs for real. False: there is no If, and it has run."""
+        self.set_state(_knowing(self.before, self.names, self.cond, side))
         stores = BlockStores()
         try:
-            self.outcomes[branch] = self._run(branch, real, stores)
+            outcome = self._run(side, stores)
         except RecursionError:
+            stores.drop(restore=False)
+            if self.branches.taken:
+                raise
             reject_endless(self.what, self.where)
-        except Exception as error:
-            wants_data = not real and self.chosen is not None and _wants_data(error)
-            if not wants_data:
-                if not real:
-                    self.set_state(self.before)
-                stores.drop(restore=not real)
-                if not abandoned() or without_data() or (real and not self.ended):
-                    raise
-                if not real:  # unsupported without data: as if there were no trace
-                    self.bodies[THEN if self.chosen else ELSE]()
-                return False
+        except Exception:
+            stores.drop(restore=False)
+            if self.branches.taken or not abandoned() or without_data() or not self.ended:
+                raise
+            return False
+        if self.branches.taken:
+            stores.drop(restore=False)
+            return False
+        self.outcomes[side] = outcome
         self.set_state(self.before)
-        stores.end(real)
+        stores.end(real=True)
         changed = [] if loop_bodies.under_way else self.containers.changed()
-        if wants_data or changed or not stores.can_be_joined():
-            if not real and self.chosen is not None:
-                self._check_instead(stores, changed, wants_data)
-                return False
-            if real:
-                note_storing(self.where)
-                if traces_reads() and self.branches.can_be_checked():
-                    self.branches.take(lambda: checked(self.cond))
-                    self.set_state(self.outcomes[branch].state)
-                    stores.set_again()
-                    return False
+        if self.checks and (changed or not stores.can_be_joined()):
+            self._check(side)
+            return False
         if not stores.can_be_joined():
-            if not real:
+            _reject_store(stores, self.what, self.where)
+        self._check_lists()
+        return True
+
+    def _reject_impure(self, impure: ImpureSide) -> NoReturn:
+        """Unless a side or loop around this one can be left out in its place."""
+        if fake_sides.under_way or loop_bodies.under_way:
+            raise impure
+        self.branches.reject(str(impure))
+        raise AssertionError("unreachable")
+
+    def _check(self, side: int) -> None:
+        """Behind _take(): the graph checks the condition, and has this side alone."""
+        outcome = self.outcomes[side]
+        if not abandoned():
+            forgive_rejection()
+            self.branches.take()
+        self.set_state(outcome.state)
+        outcome.stores.set_again()
+
+    # -- the side that is not taken, and both where no side is known
+
+    def _try(self, side: int) -> bool:
+        """Runs on fake tensors. False: there is no If, and the other side has run."""
+        stores = BlockStores()
+        try:
+            self._run_fake(side, stores)
+            return True
+        except _CannotStage as failed:
+            return self._without(side, failed.error)
+
+    def _run_fake(self, side: int, stores: BlockStores) -> None:
+        self.set_state(_knowing(self.before, self.names, self.cond, side))
+        try:
+            with fake_sides:
+                outcome = self._run(side, stores)
+            self._check_error(outcome.error)
+        except BaseException as error:
+            self.set_state(self.before)
+            stores.drop()
+            self._restore()
+            # Ctrl-C is no exception of the side's own.
+            if not isinstance(error, _LEFT_OUT) and not raised_by_statement(error):
+                raise
+            raise _CannotStage(error) from None
+        self.outcomes[side] = outcome
+        self.set_state(self.before)
+        stores.end(real=False)
+        try:
+            if not stores.can_be_joined():
                 _reject_store(stores, self.what, self.where)
-            serves_once(f"stores {stores.first()} in a branch of the {self.what} at {self.where}")
-            stores.found.clear()
+            self._check_lists()
+        except Error as error:
+            self._restore()
+            raise _CannotStage(error) from None
+
+    def _check_error(self, error: Exception | None) -> None:
+        """An exception that no graph can make again is the body's own, where a check costs nothing."""
+        if error is None or is_plain_error(error) or not (self.checks and self.branches.comes_first):
+            return
+        raise ImpureSide(f"raises {type(error).__name__} at {line()}")
+
+    def _restore(self) -> None:
+        """Containers and objects of the body's own are as they were before."""
+        changed = [] if loop_bodies.under_way else self.containers.changed()
+        for snapshot in changed:
+            if not snapshot.can_be_restored():
+                reject_change(snapshot, f"a branch of the {self.what}")
+        for snapshot in changed:
+            snapshot.restore()
+
+    def _without(self, side: int, error: BaseException) -> bool:
+        """The side can't be staged. Where its condition can be checked, it is no part of the graph."""
+        other = 1 - side
+        if self.checks:
+            self._check(other)
+            return False
+        try:
+            if isinstance(error, ImpureSide):
+                self._reject_impure(error)
+            if isinstance(error, RecursionError):
+                reject_endless(self.what, self.where)
+            raise error
+        except Exception:
+            if self.chosen is None or not abandoned() or without_data():
+                raise
+        self.bodies[other]()  # as if there were no trace
+        return False
+
+    # -- both
+
+    def _check_lists(self) -> None:
         if loop_bodies.under_way and (grows := self.containers.growing()):
             raise grows  # in a loop: it can make a list of the graph of it
         self.containers.check(f"a branch of the {self.what}")
-        return True
 
-    def _check_instead(
-        self, stores: BlockStores, changed: list[Snapshot], wants_data: bool
-    ) -> None:
-        """The branch that is not taken can't be staged: the graph checks the condition."""
-        forgive_rejection()
-        self.branches.discard()
-        if not wants_data:
-            note_storing(self.where)
-            if not changed and not may_check():
-                _reject_store(stores, self.what, self.where)
-        _restore(changed, self.what)
-        self.bodies[checked(self.cond)]()
-
-    def _run(self, branch: int, real: bool, stores: BlockStores) -> Outcome:
+    def _run(self, side: int, stores: BlockStores) -> Outcome:
         outcome = Outcome(stores)
+        real = self.chosen is (side == THEN)
 
         def run() -> list[torch.Tensor]:
-            self.bodies[branch]()
+            self.bodies[side]()
             self.ended = real
+            if self.branches.taken:
+                return []
             outcome.state = self.get_state()
             outcome.parts = [*map(take_apart, outcome.state), *stores.take()]
             return [tensor for parts in outcome.parts for tensor in parts.tensors()]
 
         try:
-            first = self.branches.run(branch, run)
+            first = self.branches.run_side(side, run, self.checks, self.rest == side)
+            if self.branches.impure and not real:  # the side has caught it
+                raise ImpureSide(self.branches.impure)
         except (Error, Grows, RecursionError):
             raise
         except Exception as error:
             if real:
-                reject_if_caught(error, f"a branch at {line()}")
+                if not self.branches.taken:
+                    reject_if_caught(error, f"a branch at {line()}")
                 raise
             if _wants_data(error):
                 raise
             check_runs_without_data(error)
             check_not_caught(error, f"a branch at {line()}")
             outcome.error = error
-            self.branches.raise_(branch, *described(error))
+            self.branches.raise_(side, *described(error))
             return outcome
-        number(outcome.parts, first)
+        if not self.branches.taken:
+            number(outcome.parts, first)
         return outcome
 
     def _join(self) -> None:
@@ -191,25 +311,19 @@ class _If:
         count = len(self.names)
         stored = extend(self.branches, count, self.outcomes)
         names = self.names + tuple(store.path for store in stored)
+        join = Join(self.branches, names, self.where, self.what)
         try:
-            joined = Join(self.branches, names, self.where, self.what).states(then, other, actual)
+            joined = join.states(then, other, actual, strict=self.checks)
         except Exception:
+            if self.checks:
+                self._check(THEN if actual is then else ELSE)
+                return
             if not abandoned() or without_data():
                 raise
             joined = actual.state  # unsupported: as if there were no trace
         self.set_state(joined[:count])
         for store, value in zip(stored, joined[count:]):
             store.set(ld(value))
-
-
-def _restore(changed: list[Snapshot], what: str) -> None:
-    """What the branch that is not taken has changed, where the condition can be checked."""
-    can = traces_reads() and may_check()
-    for snapshot in changed:
-        if not can or not snapshot.can_be_restored():
-            reject_change(snapshot, f"a branch of the {what}")
-    for snapshot in changed:
-        snapshot.restore()
 
 
 def checked(cond: torch.Tensor) -> int:
@@ -223,8 +337,6 @@ def _reject_store(stores: BlockStores, what: str, where: str) -> NoReturn:
         "know whether that branch is taken. Return the value and store it behind the block, or choose by a Python "
         "value."
     )
-
-
 def reject_endless(what: str, where: str) -> NoReturn:
     reject(
         f"the function calls itself without end in the {what} at {where}: its condition is a tensor, so both "

@@ -81,18 +81,27 @@ def _left(store: BlockStore, outcome: Outcome) -> list[torch.Tensor]:
     return outcome.parts[-1].tensors()
 
 
+class CannotJoin(Exception):
+    """A variable differs between the sides in a way that no graph has."""
+
+
 class Join:
     """Makes one state of two."""
 
     def __init__(self, branches: Branches, names: tuple[str, ...], where: str, what: str) -> None:
         self._branches, self._names, self._where, self._what = branches, names, where, what
 
-    def states(self, then: Outcome, other: Outcome, actual: Outcome) -> State:
+    def states(
+        self, then: Outcome, other: Outcome, actual: Outcome, strict: bool = False
+    ) -> State:
+        """`strict`: raises for a variable that can't be joined; else that is an error where it is used."""
         if then.error is not None or other.error is not None:
             return self._one_sided(actual, THEN if actual is then else ELSE)
         plans = [self._plan(v, then, other) for v in range(len(self._names))]
         for plan, value in zip(plans, actual.state):
             if isinstance(plan, _Value) and type(plan.value) is Poison and plan.value is not value:
+                if strict:
+                    raise CannotJoin(plan.value.message)
                 plan.value.actual = value
         self._promote(THEN, then, plans)
         self._promote(ELSE, other, plans)
@@ -115,6 +124,8 @@ class Join:
         name, a, b = self._names[v], then.state[v], other.state[v]
         if same(a, b):
             return _Value(a)
+        if type(a) is Poison or type(b) is Poison:  # it has a value, but none that a graph knows
+            return _Value(a if type(a) is Poison else b)
         if is_undefined(a) and is_undefined(b):
             return _Value(a if isinstance(a, type(b)) else b)
         if is_undefined(a) or is_undefined(b):

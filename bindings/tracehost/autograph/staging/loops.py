@@ -115,10 +115,14 @@ def for_stmt(
         runs = runs and done < min(count, _MOST_PEELED)
         state = get_state, set_state, Containers(body), used, runs
         loop = StagedLoop(names, options, "for", *state)
+        loop.unrolls = loop.may_unroll()
         bounds = (count, None, -1) if is_tensor(count) else (None, first, count - done)
         try:
             if not loop.run(bounds, _iteration(items, done, extra_test, body)):
                 _run_plain(items, done, maximum, extra_test, body)
+            return
+        except Unroll:
+            _run_plain(items, done, maximum, extra_test, body)
             return
         except Peel:
             body(items.first(done))
@@ -142,7 +146,7 @@ def _iteration(
 def _run_plain(
     items: Staged, done: int, maximum: Any, extra_test: Thunk | None, body: Callable[[Any], Any]
 ) -> None:
-    """The loop is unsupported: Python runs what is left of it."""
+    """The loop is no part of the graph: Python runs what is left of it."""
     if done and extra_test is not None and not extra_test():
         return
     most = int(maximum) if int(maximum) >= 0 else None

@@ -7,6 +7,7 @@ numbers that blocks disagree about. Everything else has to stay the same.
 
 from __future__ import annotations
 
+import math
 import types
 from collections.abc import Sequence
 from typing import Any
@@ -113,6 +114,8 @@ def same(a: Any, b: Any) -> bool:
         return True
     if type(a) is not type(b) or type(a) not in _PLAIN:
         return isinstance(a, types.MethodType) and a == b
+    if type(a) is float and a == b == 0:
+        return math.copysign(1, a) == math.copysign(1, b)
     return a == b or (a != a and b != b)
 
 

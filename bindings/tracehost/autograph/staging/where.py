@@ -12,6 +12,7 @@ from typing import NoReturn
 
 from ..._tracehost import here, note_raised, origin, outer_frame, reject_staging
 
+_PLAIN = (str, int, float, bool, type(None))
 _INSTEAD = (
     "a graph can raise, but not catch. Choose by the condition what is to be done instead, or put the try "
     "statement around the function's call."
@@ -59,6 +60,16 @@ def described(error: Exception) -> tuple[str, str, tuple[str, int]]:
     else:
         text = str(error) if error.args else ""
     return f"{kind.__module__}:{kind.__qualname__}", text, place_of(error)
+
+
+def is_plain_error(error: Exception) -> bool:
+    """Whether a graph makes the like: a class of Python's own, of texts and numbers alone."""
+    return (
+        type(error).__module__ == "builtins"
+        and error.__cause__ is None
+        and not error.__dict__
+        and all(type(x) in _PLAIN or type(x).__name__ == "TracedNumber" for x in error.args)
+    )
 
 
 def raised_by_statement(error: BaseException) -> bool:

@@ -1,0 +1,177 @@
+#include "base/kinds.h"
+#include "base/known.h"
+#include "base/object.h"
+#include "base/origin.h"
+#include "observe/reads.h"
+
+#include <torch/csrc/autograd/python_variable.h>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+
+/// Reads: whether the instruction that comes may run in a side of an `if` that is staged.
+///
+/// Pure are stores to what the body has made, and stores that a graph joins: a tensor in place of a
+/// tensor of its dtype and number of dimensions, a number in a slot that is an input of the graph.
+/// Pure are calls of C code whose row in c_functions.cpp says so.
+
+namespace tracehost::python {
+
+namespace {
+
+bool is_plain_tensor(PyObject *object) {
+  return reinterpret_cast<PyObject *>(Py_TYPE(object)) == THPVariableClass;
+}
+
+/// What autograd keeps with a tensor: no branch of a graph joins it.
+bool is_of_autograd(PyObject *name) {
+  constexpr std::array<std::string_view, 5> names{"grad", "data", "requires_grad",
+                                                  "_backward_hooks", "retains_grad"};
+  return std::find(names.begin(), names.end(), utf8(name)) != names.end();
+}
+
+} // namespace
+
+/// What a STORE instruction stores, `from_top` values below the top; null for a DELETE.
+PyObject *Reads::stored(int from_top) const {
+  return opcodes().deletes[instruction_->opcode] ? nullptr : operand(from_top);
+}
+
+void Reads::note_impure(Sides::Kind kind, const std::string &what) {
+  if (called_ || !sides_.under_way() || is_ours(frame_->globals))
+    return;
+  sides_.note(kind, what);
+}
+
+void Reads::note_store(Paths::Position at, PyObject *value) {
+  stores_.note(at, called_);
+  if (at.container < 0 || called_ || !sides_.under_way() || is_joined(at, value))
+    return;
+  const Graph &graph = paths_.graph();
+  note_impure(Sides::Kind::store,
+              at.slot >= 0 ? "stores " + graph.path(at.container, at.slot)
+                           : "changes " + graph.prefix(graph.containers[at.container].object));
+  if (sides_.in_side())
+    stores_.note_in_side(at);
+}
+
+/// Whether the store changes nothing, or the values of both sides become one value of the graph.
+bool Reads::is_joined(Paths::Position at, PyObject *value) const {
+  const Graph &graph = paths_.graph();
+  const Container &c = graph.containers[at.container];
+  if (at.slot < 0 || !value)
+    return false;
+  const Slot &slot = c.slots[at.slot];
+  PyObject *now = python::read(c, slot, graph.objects[c.object].object);
+  if (now == value || !now)
+    return now == value;
+  if (slot.expect == Expect::number)
+    return PyFloat_CheckExact(value) || PyLong_CheckExact(value) || is_traced_number(value);
+  if (!is_plain_tensor(now) || !is_plain_tensor(value))
+    return false;
+  const at::Tensor &before = THPVariable_Unpack(now), &after = THPVariable_Unpack(value);
+  return before.scalar_type() == after.scalar_type() && before.dim() == after.dim();
+}
+
+void Reads::note_tensor_store(PyObject *tensor, PyObject *name) {
+  if (is_of_autograd(name) || paths_.is_from_outside(tensor))
+    note_impure(Sides::Kind::store, fmt::format("stores the attribute {} of a tensor", utf8(name)));
+}
+
+/// An array, a bytearray: no slot shows its elements.
+void Reads::note_opaque_store(PyObject *object) {
+  if (!is_tensor(object) && !is_collection(object) && paths_.knows(object) && is_opaque(object))
+    note_impure(Sides::Kind::once, fmt::format("changes an object of type {}",
+                                               Py_TYPE(object)->tp_name));
+}
+
+/// An iterator from outside is further behind the instruction.
+void Reads::note_taken(PyObject *iterator) {
+  if (paths_.knows(iterator) && PyIter_Check(iterator))
+    note_impure(Sides::Kind::once,
+                fmt::format("takes from an iterator of type {}", Py_TYPE(iterator)->tp_name));
+}
+
+/// A module that is not loaded runs its code.
+void Reads::note_import(PyObject *name) {
+  if (!sides_.under_way())
+    return;
+  PyObject *modules = PyImport_GetModuleDict(); // borrowed
+  if (PyDict_Contains(modules, name) == 0)
+    note_impure(Sides::Kind::call, fmt::format("imports {}", utf8(name)));
+  PyErr_Clear();
+}
+
+/// Whether C code may change one of the objects that it is given, and that was there before.
+bool Reads::changes_object(Arguments arguments) const {
+  return std::any_of(arguments.begin(), arguments.end(), [this](PyObject *argument) {
+    return argument && !is_tensor(argument) && paths_.knows(argument) && is_opaque(argument);
+  });
+}
+
+void Reads::note_call(Effect effect, const Called &called, Arguments arguments) {
+  if (called_ || !sides_.under_way())
+    return;
+  note_callables(arguments);
+  if (is_ours(frame_->globals))
+    return;
+  PyObject *self = called.method && !arguments.empty() ? arguments[0] : nullptr;
+  const Purity purity = self ? purity_of_method(effect, self, called.name)
+                             : purity_of(effect, called.of, called.name);
+  const auto note = [&](Sides::Kind kind) { note_impure(kind, "calls " + called.shown()); };
+  switch (purity) {
+  case Purity::pure:
+    break;
+  case Purity::takes:
+    for (PyObject *argument : arguments)
+      if (argument)
+        note_taken(argument);
+    break;
+  case Purity::of_objects:
+    if (changes_object(arguments))
+      note(Sides::Kind::once);
+    break;
+  case Purity::repeated:
+    note(Sides::Kind::call);
+    break;
+  case Purity::once:
+    // torch calls its own operators by functions without a module.
+    if (effect != Effect::unknown || origin_of(frame_->code) != Origin::torch)
+      note(Sides::Kind::once);
+    break;
+  }
+}
+
+/// C code that C code may call: `map(print, rows)`. Code of Python is seen where it runs.
+void Reads::note_callables(Arguments arguments) {
+  for (PyObject *callable : arguments)
+    if (callable && PyCFunction_Check(callable))
+      note_callable(callable);
+}
+
+/// A function of C code, or a method that is kept with its object.
+void Reads::note_callable(PyObject *callable) {
+  if (called_ || !sides_.under_way())
+    return;
+  const auto *function = reinterpret_cast<PyCFunctionObject *>(callable);
+  const std::string_view name = function->m_ml->ml_name;
+  PyObject *self = PyCFunction_GET_SELF(callable), *module = function->m_module;
+  Purity purity = Purity::pure;
+  if (self && !PyModule_Check(self)) {
+    const Effect effect = effect_of_method(self, name);
+    purity = purity_of_method(effect, self, name);
+    const bool stores = effect >= Effect::store_attribute && effect < Effect::changes;
+    const bool changes = purity == Purity::of_objects && is_opaque(self) && !is_tensor(self);
+    if ((stores || changes) && (paths_.knows(self) || paths_.knows(callable)))
+      purity = Purity::once;
+  } else {
+    const std::string_view of = module && PyUnicode_Check(module) ? utf8(module) : "";
+    purity = purity_of(effect_of(of, name), of, name);
+  }
+  if (purity >= Purity::repeated)
+    sides_.note(Sides::Kind::once, fmt::format("calls {}()", name));
+}
+
+} // namespace tracehost::python

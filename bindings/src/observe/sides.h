@@ -1,0 +1,71 @@
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+namespace tracehost::python {
+
+/// The sides of staged `if`s that run now, from the outermost `if` to the innermost.
+///
+/// Problem: both sides of a staged `if` run at the trace, and the call takes only one. A side that
+/// does more than to compute (stores an attribute, prints, ends the program) would do so wrongly.
+/// Answer: each instruction is known before it runs (observe/reads.h), and what is not pure is
+/// noted here.
+///
+///     if acc > best:                   the side runs on fake tensors: the instruction is refused
+///         torch.save(net, "best.pt")   it runs for real: before it, the `if` stops to be staged,
+///                                      and the graph checks its condition (Branch::check, open)
+///
+/// A refused instruction raises ImpureSide, and so does each later one that is not pure: in an
+/// `except`, a `finally`, an `__exit__` as well. After kMostRefused of them, every instruction does.
+///
+/// Requires for every member: GIL held, on the thread that traces.
+class Sides {
+public:
+  static constexpr int kMostRefused = 100;
+
+  struct Side {
+    bool real = false;
+    bool checkable = false;      ///< the graph may check the condition
+    bool rest = false;           ///< what follows an early exit: no side to the user
+    std::string where;           ///< the line of the `if`
+    std::function<void()> check; ///< inserts the check. May throw
+    std::function<void()> open;  ///< what is recorded from now on is part of no block
+    std::function<void(const std::string &)> reject; ///< the condition can't be checked. Throws
+    std::string impure = {};     ///< the first such thing, `calls print() at train.py:9`
+    bool opened = false;
+  };
+
+  /// What an instruction does to what was there before the call.
+  enum class Kind {
+    store,   ///< hits may repeat it, or the trace is not reused
+    call,    ///< the same, of C code
+    once,    ///< no hit repeats it: prints, writes a file
+  };
+
+  void begin(Side side) { sides_.push_back(std::move(side)); }
+  /// Returns what the side did, or was kept from doing: empty if it was pure.
+  std::string end();
+  bool under_way() const { return !sides_.empty(); }
+
+  /// The instruction that comes is not pure. `what`: `stores self.best`. Throws what a check throws.
+  void note(Kind kind, const std::string &what);
+  /// Whether the instruction that comes must not run. Asked once for each that was noted.
+  bool refuses();
+  /// Whether the side catches what it is refused: then no instruction of it runs any more.
+  bool ends() const { return refusals_ >= kMostRefused; }
+  const std::string &why_refused() const { return why_; }
+  /// What a real side did that no hit repeats, a sentence; or empty.
+  const std::string &once() const { return once_; }
+  /// Whether a side runs that the user wrote as one.
+  bool in_side() const;
+
+private:
+  std::vector<Side> sides_;
+  bool refused_ = false;
+  int refusals_ = 0; ///< since the outermost side began that may not run
+  std::string why_, once_;
+};
+
+} // namespace tracehost::python
