@@ -17,6 +17,24 @@ P = torch.linspace(-0.5, 1, 3).requires_grad_()
 N = torch.arange(3)
 
 
+class State:
+    """What the sides of an `if` change besides their variables."""
+
+
+S = State()
+S.flag, S.n, S.text, S.t, S.held, S.log = False, 0, "", torch.zeros(3), None, []
+
+
+def note(value):
+    S.log.append(value)
+    S.n += 1
+    return value
+
+
+def told(value):
+    return f"{value.dtype} {tuple(value.shape)}"
+
+
 def laid(t, k):
     # The third call's tensors have their dimensions in memory the other way round.
     return t if k < 2 or t.dim() < 2 else t.transpose(0, -1).contiguous().transpose(0, -1)
@@ -167,6 +185,28 @@ RANDOMS = (
     "{f} + torch.randn(())",
     "torch.rand({x}.shape)",
 )
+# Of a side: none of these is pure, and none reads what another one stores but by S.
+IMPURE = (
+    "S.flag = True",
+    "S.n = {k}",
+    "S.n += 1",
+    "S.text += 'a'",
+    "S.text = told({x})",
+    "S.t = {x}",
+    "S.held = {x}",
+    "S.held = [{x}, {k}]",
+    "S.log.append({k})",
+    "S.log.append({x})",
+    "S.log.append(told({x}))",
+    "S.log.clear()",
+    "note({k})",
+    "note({x})",
+    "list(map(S.log.append, [1, 2]))",
+    "P.grad = None",
+    "(P * 2).sum().backward()",
+    "{x} = {x} + len(S.log) + S.n",
+)
+EXITS = ("return {x}", "return None", "return ({x}, {k})", "return 'text'", "raise ValueError('a side')")
 CONDITIONS = (  # the first few on values, the rest of Python's
     "{x}.sum() > 0",
     "{f}.mean() < 0.1",
@@ -313,10 +353,19 @@ class Writer:
         if condition is None or not self.runs(f"_truth = bool({condition})"):
             return
         self.add(indent, f"if {condition}:")
+        self.impure(indent, depth)
         self.aside(indent, depth)
         if self.draw(2):
             self.lines.append(f"{indent}else:")
             self.aside(indent, depth)
+
+    def impure(self, indent, depth) -> None:
+        """First in a side. It is not run here: what it stores is not known to the program's variables."""
+        templates = IMPURE if self.draw(4) else EXITS
+        line = self.filled(self.pick(templates)) if self.draw(3) == 0 else None
+        if line is None or line.startswith(("W", "P =", "N")):
+            return
+        self.lines.append(f"{indent}    {line}")
 
     def loop(self, indent, depth, fixed) -> None:
         head = self.filled(self.pick(LOOPS))

@@ -14,7 +14,7 @@ from torch.utils._pytree import tree_leaves
 
 from sweep.sameness import alias_pattern, difference
 
-CALLS = 3
+CALLS = 4
 CAPTURES = ("W", "P", "N")
 numbers = itertools.count()
 
@@ -78,6 +78,7 @@ def run(module, f: Callable, call: int) -> dict:
         torch.set_grad_enabled(True)
     out["generator"] = torch.random.get_rng_state()
     out["inputs"], out["captures"] = inputs, captures
+    out["state"] = [*vars(module.S).values(), module.P.grad]
     # A branch or loop that is staged gives a view of what it does not change.
     pattern = alias_pattern([*inputs, *captures], out["result"])
     out["aliases"] = [p.replace(" is ", " shares memory with ") for p in pattern]
@@ -106,7 +107,7 @@ def outcome_difference(eager: dict, ours: dict) -> str | None:
         return f"eager raises {a and told(a)}, ours {b and told(b)}"
     if a is not None:
         return None
-    names = ["result", "inputs", "captures", "gradients", "aliases"]
+    names = ["result", "inputs", "captures", "state", "gradients", "aliases"]
     if isinstance(eager["gradients"], str):
         # In-place writes that nothing shows the result of are not in a graph: it may have gradients
         # where eager finds a saved tensor changed.

@@ -114,6 +114,7 @@ PyObject *recorded(PyObject *original, PyObject *args, PyObject *kwargs) {
 }
 
 py::object run_backward(const py::object &original, const py::tuple &args, const py::dict &kwargs) {
+  Profile::in_side(Sides::Kind::call, "computes gradients");
   PyObject *result = trace::guarded() ? recorded(original.ptr(), args.ptr(), kwargs.ptr())
                                       : PyObject_Call(original.ptr(), args.ptr(), kwargs.ptr());
   if (!result)

@@ -78,6 +78,15 @@ bool Profile::reaches(PyObject *object) {
 
 Recorder *Profile::recorder() { return innermost ? &innermost->recorder_ : nullptr; }
 
+void Profile::in_side(Sides::Kind kind, const std::string &what) {
+  if (!innermost || trace::abandoned())
+    return;
+  Sides &sides = innermost->recorder_.sides();
+  sides.note(kind, what);
+  if (sides.refuses())
+    raise(errors().impure_side, sides.why_refused());
+}
+
 Profile::InCall::InCall() : profile_(innermost) {
   profile_->recorder_.begin_call();
   profile_->in_call_ = true;

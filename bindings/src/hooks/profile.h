@@ -30,6 +30,10 @@ public:
   /// The Recorder of the innermost trace of this thread; null: none.
   static Recorder *recorder();
 
+  /// The body is about to do what no instruction shows, and what is not pure in a side of an `if`.
+  /// Raises ImpureSide, or what a check raises.
+  static void in_side(Sides::Kind kind, const std::string &what);
+
   /// A block of code that a node of the graph calls, at each run: only what it may store is noted.
   class InCall {
   public:

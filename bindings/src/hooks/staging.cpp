@@ -71,11 +71,24 @@ struct PyBranches : Branches {
 
   std::size_t run_side(int branch, const py::function &body, bool checkable, bool rest) {
     SideUnderWay side(*this, branch, checkable, rest);
+    Recorder *recorder = Profile::recorder();
+    const bool real = condition() == (which(branch) == then);
+    if (recorder && !real && checkable)
+      before = recorder->paths().met();
     const auto end = c10::make_scope_exit([&] { impure = side.end(); });
     return run(which(branch), [&] { return py::cast<Tensors>(body()); });
   }
 
-  std::string impure; ///< what of the side that ran last was not pure
+  /// The graph checks the condition, and has the side alone that the call takes.
+  void take() {
+    check();
+    open();
+    if (Recorder *recorder = Profile::recorder(); recorder && before)
+      recorder->paths().leave_out(*before);
+  }
+
+  std::string impure;               ///< what of the side that ran last was not pure
+  std::optional<Paths::Met> before; ///< the other side, if that has run
 };
 
 void add_branches(py::module_ &module) {
@@ -96,11 +109,7 @@ void add_branches(py::module_ &module) {
       .def("discard", &Branches::discard)
       .def("can_be_checked", &Branches::can_be_checked)
       .def("reject", &PyBranches::reject)
-      .def("take",
-           [](PyBranches &branches) {
-             branches.check();
-             branches.open();
-           })
+      .def("take", &PyBranches::take)
       .def("join", [](PyBranches &branches, std::optional<std::size_t> then,
                       std::optional<std::size_t> otherwise, const MaybeTensor &actual) {
         return branches.join(then.value_or(Branches::kNone), otherwise.value_or(Branches::kNone),

@@ -34,6 +34,7 @@ std::shared_ptr<GraphGuards> Finish::run(bool watch_values, const std::vector<Ch
   for (const Change &change : changes) // what is kept is that very object
     visit_stored(change, [this](PyObject *object) { paths_.identified(object); });
   mark_captures();
+  drop_aside();
   std::vector<const Change *> others;
   for (const Change &change : changes)
     if (change.rebound < 0 || !repeat(change, rebound[change.rebound]))
@@ -266,6 +267,21 @@ void Finish::drop_unread(int container) {
     c.open = true;
     c.counted = false;
   }
+}
+
+/// Gives up what only a side of an `if` has met that is left out, unless the way to another slot leads
+/// through it.
+void Finish::drop_aside() {
+  for (const Container &c : graph_.containers)
+    for (const Slot &s : c.slots)
+      if (!s.aside || s.needed || s.stored)
+        for (int o = c.object; o >= 0 && graph_.objects[o].container >= 0;
+             o = graph_.containers[graph_.objects[o].container].object)
+          graph_.containers[graph_.objects[o].container].slots[graph_.objects[o].slot].aside = false;
+  for (Container &c : graph_.containers)
+    for (Slot &s : c.slots)
+      if (s.aside && !s.needed && !s.stored)
+        s.expect = Expect::any;
 }
 
 /// What was reached only through a slot that is given up is not guarded either.

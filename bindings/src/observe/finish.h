@@ -61,6 +61,7 @@ private:
   void side_effect(const Change &change, SideEffect effect);
   void give_up(const Change &change);
   void drop_unread(int container);
+  void drop_aside();
   void drop_below();
   std::shared_ptr<GraphGuards> guards();
 

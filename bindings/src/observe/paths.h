@@ -112,6 +112,19 @@ public:
   /// The first thing that the body does and no later call can, in words that follow "the body"; or
   /// empty.
   const std::string &once() const { return once_; }
+
+  /// What the body has read so far.
+  struct Met {
+    struct Of {
+      bool read, read_later;
+      std::vector<bool> slots; ///< whether each was read
+    };
+    std::vector<Of> containers;
+    std::string once;
+  };
+  Met met() const;
+  /// What was read since then has no part in the graph: a side of an `if` that is left out of it.
+  void leave_out(const Met &before);
   /// Names of attributes that no tensor among the arguments had when the body asked; they live as
   /// long as the process.
   const std::unordered_set<PyObject *> &absent() const { return absent_; }

@@ -199,6 +199,36 @@ void Paths::read_item(Position at) {
     graph_.containers[at.container].read = true;
 }
 
+Paths::Met Paths::met() const {
+  Met met;
+  met.once = once_;
+  for (const Container &c : graph_.containers) {
+    Met::Of &of = met.containers.emplace_back(Met::Of{c.read, c.read_later, {}});
+    for (const Slot &s : c.slots)
+      of.slots.push_back(s.read);
+  }
+  return met;
+}
+
+/// A slot that leads to a tensor or a number of the graph stays: an input belongs to it.
+void Paths::leave_out(const Met &before) {
+  once_ = before.once;
+  for (std::size_t i = 0; i < graph_.containers.size(); ++i) {
+    Container &c = graph_.containers[i];
+    const Met::Of *of = i < before.containers.size() ? &before.containers[i] : nullptr;
+    c.read = of && of->read;
+    c.read_later = of && of->read_later;
+    for (std::size_t s = 0; s < c.slots.size(); ++s) {
+      Slot &slot = c.slots[s];
+      const bool known = of && s < of->slots.size();
+      slot.read = known && of->slots[s];
+      slot.aside |= !known && !slot.input &&
+                    (slot.expect == Expect::leaf || slot.expect == Expect::object ||
+                     slot.expect == Expect::container);
+    }
+  }
+}
+
 void Paths::read_metadata(PyObject *tensor) {
   if (tensors_.contains(tensor) && asked_set_.insert(tensor).second)
     asked_.push_back(tensor);

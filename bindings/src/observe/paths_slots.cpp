@@ -15,8 +15,11 @@ namespace tracehost::python {
 /// A name or key of a container whose slots have one.
 Paths::Position Paths::named(int c, PyObject *key, PyObject *value) {
   PyObject *numbers = slot_numbers(c);
-  if (PyObject *number = PyDict_GetItemWithError(numbers, key))
-    return {c, static_cast<int>(PyLong_AsLong(number))};
+  if (PyObject *number = PyDict_GetItemWithError(numbers, key)) {
+    const int slot = static_cast<int>(PyLong_AsLong(number));
+    graph_.containers[c].slots[slot].aside = false;
+    return {c, slot};
+  }
   PyErr_Clear();
   const Container &in = graph_.containers[c];
   if (!in.open)
@@ -36,8 +39,10 @@ Paths::Position Paths::named(int c, PyObject *key, PyObject *value) {
 
 Paths::Position Paths::numbered(int c, int index, PyObject *key, PyObject *value) {
   const auto [found, fresh] = numbered_.try_emplace(pair_of(c, index), -1);
-  if (!fresh)
+  if (!fresh) {
+    graph_.containers[c].slots[found->second].aside = false;
     return {c, found->second};
+  }
   if (!graph_.containers[c].open) {
     numbered_.erase(found);
     return {c, -1};

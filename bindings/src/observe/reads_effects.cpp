@@ -129,6 +129,8 @@ void Reads::apply(Effect effect, const Called &called, Arguments arguments) {
   if (!called_)
     use_callables(effect, called, arguments);
   note_call(effect, called, arguments);
+  if (sides_.is_refused())
+    return;
   if (apply_store(effect, called, arguments) || called_)
     return;
   if (!arguments.empty() && arguments[0] && is_tensor(arguments[0]))

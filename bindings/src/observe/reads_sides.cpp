@@ -25,6 +25,22 @@ bool is_plain_tensor(PyObject *object) {
   return reinterpret_cast<PyObject *>(Py_TYPE(object)) == THPVariableClass;
 }
 
+/// Whether a method of C code may change the object: one of C code that is not fixed, or of a class
+/// that Python code derives from such a type (random.Random).
+bool may_change(PyObject *object) {
+  PyTypeObject *type = Py_TYPE(object);
+  if (is_tensor(object))
+    return false;
+  if (is_opaque(object) || !foreign_generator(object).empty())
+    return true;
+  const auto is_of_c = [](const PyTypeObject *t) {
+    return std::string_view(t->tp_name).find('.') != std::string_view::npos;
+  };
+  while (type->tp_base && !is_of_c(type))
+    type = type->tp_base;
+  return type != Py_TYPE(object) && is_of_c(type) && !is_fixed(type);
+}
+
 /// What autograd keeps with a tensor: no branch of a graph joins it.
 bool is_of_autograd(PyObject *name) {
   constexpr std::array<std::string_view, 5> names{"grad", "data", "requires_grad",
@@ -89,8 +105,9 @@ void Reads::note_opaque_store(PyObject *object) {
 
 /// An iterator from outside is further behind the instruction.
 void Reads::note_taken(PyObject *iterator) {
-  if (paths_.knows(iterator) && PyIter_Check(iterator))
-    note_impure(Sides::Kind::once,
+  // Operators of tracehost take from what the user's loop goes over.
+  if (!called_ && PyIter_Check(iterator) && paths_.knows(iterator))
+    sides_.note(Sides::Kind::once,
                 fmt::format("takes from an iterator of type {}", Py_TYPE(iterator)->tp_name));
 }
 
@@ -107,7 +124,7 @@ void Reads::note_import(PyObject *name) {
 /// Whether C code may change one of the objects that it is given, and that was there before.
 bool Reads::changes_object(Arguments arguments) const {
   return std::any_of(arguments.begin(), arguments.end(), [this](PyObject *argument) {
-    return argument && !is_tensor(argument) && paths_.knows(argument) && is_opaque(argument);
+    return argument && may_change(argument) && paths_.knows(argument);
   });
 }
 
@@ -115,6 +132,9 @@ void Reads::note_call(Effect effect, const Called &called, Arguments arguments) 
   if (called_ || !sides_.under_way())
     return;
   note_callables(arguments);
+  for (PyObject *argument : arguments)
+    if (argument && !foreign_generator(argument).empty())
+      return note_impure(Sides::Kind::once, "draws by " + called.shown());
   if (is_ours(frame_->globals))
     return;
   PyObject *self = called.method && !arguments.empty() ? arguments[0] : nullptr;
@@ -163,7 +183,7 @@ void Reads::note_callable(PyObject *callable) {
     const Effect effect = effect_of_method(self, name);
     purity = purity_of_method(effect, self, name);
     const bool stores = effect >= Effect::store_attribute && effect < Effect::changes;
-    const bool changes = purity == Purity::of_objects && is_opaque(self) && !is_tensor(self);
+    const bool changes = purity == Purity::of_objects && may_change(self);
     if ((stores || changes) && (paths_.knows(self) || paths_.knows(callable)))
       purity = Purity::once;
   } else {

@@ -22,6 +22,10 @@ bool Sides::in_side() const {
   return std::ranges::any_of(sides_, [](const Side &side) { return side.real && !side.rest; });
 }
 
+bool Sides::is_checked() const {
+  return std::ranges::any_of(sides_, [](const Side &side) { return side.opened; });
+}
+
 void Sides::note(Kind kind, const std::string &what) {
   if (sides_.empty())
     return;
@@ -31,7 +35,7 @@ void Sides::note(Kind kind, const std::string &what) {
     return;
   const std::string found = fmt::format("{} at {}", what, text(user_line()));
   if (innermost.real && kind == Kind::once && once_.empty())
-    once_ = fmt::format("{}, in a side of the if at {}", found, innermost.where);
+    once_ = fmt::format("{}, in a side of the {}", found, innermost.where);
   for (Side &side : sides_ | std::views::reverse) {
     if (side.real != innermost.real)
       break;

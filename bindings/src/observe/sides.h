@@ -55,11 +55,14 @@ public:
   bool refuses();
   /// Whether the side catches what it is refused: then no instruction of it runs any more.
   bool ends() const { return refusals_ >= kMostRefused; }
+  bool is_refused() const { return refused_; }
   const std::string &why_refused() const { return why_; }
   /// What a real side did that no hit repeats, a sentence; or empty.
   const std::string &once() const { return once_; }
   /// Whether a side runs that the user wrote as one.
   bool in_side() const;
+  /// Whether a side runs of whose `if` the graph checks the condition.
+  bool is_checked() const;
 
 private:
   std::vector<Side> sides_;

@@ -52,6 +52,7 @@ from .stores import BlockStores
 from .where import (
     check_not_caught,
     described,
+    is_caught,
     is_plain_error,
     line,
     raised_by_statement,
@@ -288,9 +289,12 @@ class _If:
         except (Error, Grows, RecursionError):
             raise
         except Exception as error:
-            if real:
-                if not self.branches.taken:
+            if real and not self.branches.taken:
+                if self.checks and is_caught():
+                    self.branches.take()
+                else:
                     reject_if_caught(error, f"a branch at {line()}")
+            if real:
                 raise
             if _wants_data(error):
                 raise
