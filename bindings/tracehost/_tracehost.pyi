@@ -163,7 +163,12 @@ class Branches:
     def raise_(self, branch: int, kind: str, text: str, place: tuple[str, int]) -> None: ...
     def run(self, branch: int, body: Callable[..., Any]) -> int: ...
     def run_side(
-        self, branch: int, body: Callable[..., Any], checkable: bool, rest: bool
+        self,
+        branch: int,
+        body: Callable[..., Any],
+        checkable: bool,
+        rest: bool,
+        iterators: list[Any],
     ) -> int: ...
     def take(self) -> None: ...
 

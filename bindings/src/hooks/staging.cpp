@@ -44,11 +44,12 @@ Branches::Branch which(int branch) { return branch ? Branches::otherwise : Branc
 /// tensors are called, and what of it was not pure.
 class SideUnderWay {
 public:
-  SideUnderWay(Branches &branches, int branch, bool checkable, bool rest)
+  SideUnderWay(Branches &branches, int branch, bool checkable, bool rest,
+               std::vector<PyObject *> iterators)
       : recorder_(Profile::recorder()) {
     const bool real = branches.condition() == (which(branch) == Branches::then);
     if (recorder_)
-      recorder_->sides().begin({real, checkable, rest, branches.name(),
+      recorder_->sides().begin({real, checkable, rest, branches.name(), std::move(iterators),
                                 [&branches] { branches.check(); }, [&branches] { branches.open(); },
                                 [&branches](const std::string &why) { branches.reject(why); }});
   }
@@ -69,8 +70,12 @@ private:
 struct PyBranches : Branches {
   using Branches::Branches;
 
-  std::size_t run_side(int branch, const py::function &body, bool checkable, bool rest) {
-    SideUnderWay side(*this, branch, checkable, rest);
+  std::size_t run_side(int branch, const py::function &body, bool checkable, bool rest,
+                       const py::list &iterators) {
+    std::vector<PyObject *> held;
+    for (const py::handle iterator : iterators)
+      held.push_back(iterator.ptr());
+    SideUnderWay side(*this, branch, checkable, rest, std::move(held));
     Recorder *recorder = Profile::recorder();
     const bool real = condition() == (which(branch) == then);
     if (recorder && !real && checkable)

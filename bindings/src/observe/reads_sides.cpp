@@ -25,6 +25,10 @@ bool is_plain_tensor(PyObject *object) {
   return reinterpret_cast<PyObject *>(Py_TYPE(object)) == THPVariableClass;
 }
 
+bool is_counter(PyObject *value) {
+  return value && (PyFloat_CheckExact(value) || PyLong_CheckExact(value) || is_traced_number(value));
+}
+
 /// Whether a method of C code may change the object: one of C code that is not fixed, or of a class
 /// that Python code derives from such a type (random.Random).
 bool may_change(PyObject *object) {
@@ -66,6 +70,9 @@ void Reads::note_store(Paths::Position at, PyObject *value) {
   if (at.container < 0 || called_ || !sides_.under_way() || is_joined(at, value))
     return;
   const Graph &graph = paths_.graph();
+  if (at.slot >= 0 && value && is_counter(value) &&
+      is_counter(graph.containers[at.container].slots[at.slot].value))
+    sides_.note_number(at.container, at.slot);
   note_impure(Sides::Kind::store,
               at.slot >= 0 ? "stores " + graph.path(at.container, at.slot)
                            : "changes " + graph.prefix(graph.containers[at.container].object));
@@ -84,7 +91,7 @@ bool Reads::is_joined(Paths::Position at, PyObject *value) const {
   if (now == value || !now)
     return now == value;
   if (slot.expect == Expect::number)
-    return PyFloat_CheckExact(value) || PyLong_CheckExact(value) || is_traced_number(value);
+    return is_counter(value);
   if (!is_plain_tensor(now) || !is_plain_tensor(value))
     return false;
   const at::Tensor &before = THPVariable_Unpack(now), &after = THPVariable_Unpack(value);
@@ -106,7 +113,7 @@ void Reads::note_opaque_store(PyObject *object) {
 /// An iterator from outside is further behind the instruction.
 void Reads::note_taken(PyObject *iterator) {
   // Operators of tracehost take from what the user's loop goes over.
-  if (!called_ && PyIter_Check(iterator) && paths_.knows(iterator))
+  if (!called_ && PyIter_Check(iterator) && (paths_.knows(iterator) || sides_.holds(iterator)))
     sides_.note(Sides::Kind::once,
                 fmt::format("takes from an iterator of type {}", Py_TYPE(iterator)->tp_name));
 }

@@ -285,6 +285,9 @@ void Recorder::note_numbers() {
       if (slot.read && slot.value && PyFloat_CheckExact(slot.value))
         history_->note(graph.path(static_cast<int>(c), static_cast<int>(s)), slot.value);
     }
+  for (const auto &[container, number] : sides_.numbers())
+    if (const Slot &slot = graph.containers[container].slots[number]; slot.read || slot.stored)
+      history_->note(graph.path(container, number), slot.value);
   for (const Change &change : changes_) {
     if (change.rebound < 0 || change.slot < 0)
       continue;

@@ -22,6 +22,12 @@ bool Sides::in_side() const {
   return std::ranges::any_of(sides_, [](const Side &side) { return side.real && !side.rest; });
 }
 
+bool Sides::holds(PyObject *iterator) const {
+  return std::ranges::any_of(sides_, [iterator](const Side &side) {
+    return !side.real && std::ranges::find(side.iterators, iterator) != side.iterators.end();
+  });
+}
+
 bool Sides::is_checked() const {
   return std::ranges::any_of(sides_, [](const Side &side) { return side.opened; });
 }

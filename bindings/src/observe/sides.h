@@ -1,7 +1,10 @@
 #pragma once
 
+#include <Python.h>
+
 #include <functional>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace tracehost::python {
@@ -29,7 +32,8 @@ public:
     bool real = false;
     bool checkable = false;      ///< the graph may check the condition
     bool rest = false;           ///< what follows an early exit: no side to the user
-    std::string where;           ///< the line of the `if`
+    std::string where;           ///< `if at train.py:8`
+    std::vector<PyObject *> iterators; ///< of the body's own, from before the side; borrowed
     std::function<void()> check; ///< inserts the check. May throw
     std::function<void()> open;  ///< what is recorded from now on is part of no block
     std::function<void(const std::string &)> reject; ///< the condition can't be checked. Throws
@@ -51,6 +55,9 @@ public:
 
   /// The instruction that comes is not pure. `what`: `stores self.best`. Throws what a check throws.
   void note(Kind kind, const std::string &what);
+  /// The side stores a number in place of a number: as an input of the graph, the slot would be joined.
+  void note_number(int container, int slot) { numbers_.emplace_back(container, slot); }
+  const std::vector<std::pair<int, int>> &numbers() const { return numbers_; }
   /// Whether the instruction that comes must not run. Asked once for each that was noted.
   bool refuses();
   /// Whether the side catches what it is refused: then no instruction of it runs any more.
@@ -61,11 +68,14 @@ public:
   const std::string &once() const { return once_; }
   /// Whether a side runs that the user wrote as one.
   bool in_side() const;
+  /// Whether the body made the iterator before a side that runs on fake tensors.
+  bool holds(PyObject *iterator) const;
   /// Whether a side runs of whose `if` the graph checks the condition.
   bool is_checked() const;
 
 private:
   std::vector<Side> sides_;
+  std::vector<std::pair<int, int>> numbers_; ///< containers and slots
   bool refused_ = false;
   int refusals_ = 0; ///< since the outermost side began that may not run
   std::string why_, once_;

@@ -30,7 +30,7 @@ class Rehearsal:
     def is_staged(value):
         return isinstance(value, torch.Tensor)
 
-    def stage(self, cond, bodies, get_state, set_state, names, what, rest=-1):
+    def stage(self, cond, bodies, get_state, set_state, names, what, sources, rest, dead):
         self.seen.append(names)
         before = get_state()
         assert len(before) == len(names)

@@ -49,8 +49,12 @@ class Control(Expressions):
         if node.orelse:
             out.append(self._function("ag__orelse", node.orelse, orelse, state))
             other = nodes.name("ag__orelse")
-        rest = getattr(node, "ag_rest", None)
-        more = [] if rest is None else [ast.Constant(rest)]
+        rest = getattr(node, "ag_rest", -1)
+        used = getattr(node, "ag_used", node.ag_state)
+        dead = [n for n in node.ag_state if n.isidentifier() and n[:4] != "ag__" and n not in used]
+        more: list[ast.expr] = [ast.Constant(rest), nodes.names_tuple(dead)] if dead else []
+        if not dead and rest >= 0:
+            more = [ast.Constant(rest)]
         return out + self._call("if_stmt", [test, nodes.name("ag__body"), other], state, *more)
 
     def _function(

@@ -1,6 +1,6 @@
 """Which variables are read before they are assigned, from a place in the function on.
 
-Only those of a loop that are read behind it need a value where the loop alone assigns them. Those that may be read
+Only those of a loop or an if that are read behind it need a value where it alone assigns them. Those that may be read
 before their first assignment begin as Undefined.
 
 The statements have no jumps any more (`lower.py`), so one walk from the end to the start finds them.
@@ -22,7 +22,7 @@ NONE: Names = frozenset()
 def read_first(body: list[ast.stmt], always: Iterable[str]) -> Names:
     """The names that may be read before they are assigned. `always`: variables that others read, too.
 
-    Generated functions would give such a read the error of a free variable. Each for gets its `ag_used`.
+    Generated functions would give such a read the error of a free variable. Each for and if gets its `ag_used`.
     """
     everything = [n for statement in body for n in ast.walk(statement)]
     always = [
@@ -30,7 +30,11 @@ def read_first(body: list[ast.stmt], always: Iterable[str]) -> Names:
         *(n for node in everything if isinstance(node, _SCOPES) for n in _read(node)),
     ]
     deleted = (n.id for n in everything if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Del))
-    return _block(body, frozenset(always)).union(deleted)
+    found = _block(body, frozenset(always)).union(deleted)
+    for node in everything:
+        if isinstance(node, ast.If):
+            node.ag_used = node.ag_used.union(always)  # type: ignore[attr-defined]
+    return found
 
 
 def _read(*nodes: ast.AST | None) -> Names:
@@ -59,6 +63,7 @@ def _statement(node: ast.stmt, after: Names) -> Names:
     if isinstance(node, ast.AugAssign):
         return after | _read(node.value, node.target) | frozenset(target_names(node.target))
     if isinstance(node, ast.If):
+        node.ag_used = after  # type: ignore[attr-defined]
         return _read(node.test) | _block(node.body, after) | _block(node.orelse, after)
     if isinstance(node, (ast.For, ast.While)):
         return _loop(node, after)

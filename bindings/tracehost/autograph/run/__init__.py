@@ -13,9 +13,9 @@ order of evaluation and tracebacks. Only where a value belongs to the trace the 
 
 A worked example, `if_stmt` in full:
 
-    def if_stmt(cond, body, orelse, get_state, set_state, names, rest=NO_REST):
+    def if_stmt(cond, body, orelse, get_state, set_state, names, rest=NO_REST, dead=()):
         if is_staged(cond):           # a tensor or number of this thread's trace
-            branches.stage(cond, (body, orelse), get_state, set_state, names, "if", rest=rest)
+            branches.stage(cond, (body, orelse), get_state, set_state, names, "if", (), rest, dead)
         elif cond:                    # anything else: Python's own if
             body()
         else:

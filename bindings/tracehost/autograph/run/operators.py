@@ -45,10 +45,12 @@ def if_stmt(
     set_state: SetState,
     names: Names,
     rest: int = branches.NO_REST,
+    dead: Names = (),
 ) -> None:
-    """`rest`: which body is what follows an early exit."""
+    """`rest`: which body is what follows an early exit. `dead`: names that nothing behind it reads."""
     if is_staged(cond):
-        branches.stage(cond, (body, orelse), get_state, set_state, names, "if", rest=rest)
+        sides = rest, dead
+        branches.stage(cond, (body, orelse), get_state, set_state, names, "if", (), *sides)
     elif cond:
         body()
     else:

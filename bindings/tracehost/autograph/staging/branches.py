@@ -73,10 +73,12 @@ def stage(
     what: str,
     sources: tuple[Thunk, ...] = (),
     rest: int = NO_REST,
+    dead: tuple[str, ...] = (),
 ) -> None:
     """An if whose condition is traced. `sources`: the user's code, where `bodies` only call it.
 
-    `rest`: the body that is no side to the user, but what follows a side that leaves.
+    `rest`: the body that is no side to the user, but what follows a side that leaves. `dead`: of the names, those
+    that nothing reads behind the if.
     """
     if can_be_checked(cond):
         bodies[THEN if cond else ELSE]()
@@ -84,7 +86,7 @@ def stage(
     where = line()
     cond = as_tensor(cond)
     check_condition(cond, what, where)
-    _If(cond, bodies, get_state, set_state, names, what, where, sources, rest).run()
+    _If(cond, bodies, get_state, set_state, names, what, where, sources, rest, dead).run()
 
 
 class _FakeSides(threading.local):
@@ -124,10 +126,11 @@ class _If:
         where: str,
         sources: tuple[Thunk, ...],
         rest: int,
+        dead: tuple[str, ...],
     ) -> None:
         self.cond, self.bodies, self.names = cond, bodies, names
         self.get_state, self.set_state = get_state, set_state
-        self.what, self.where, self.rest = what, where, rest
+        self.what, self.where, self.rest, self.dead = what, where, rest, dead
         self.branches = Branches(cond, what, where)
         self.chosen = self.branches.condition  # None: not known
         self.checks = traces_reads() and self.branches.can_be_checked()
@@ -283,7 +286,8 @@ class _If:
             return [tensor for parts in outcome.parts for tensor in parts.tensors()]
 
         try:
-            first = self.branches.run_side(side, run, self.checks, self.rest == side)
+            iterators = self.containers.iterators() if self.checks and not real else []
+            first = self.branches.run_side(side, run, self.checks, self.rest == side, iterators)
             if self.branches.impure and not real:  # the side has caught it
                 raise ImpureSide(self.branches.impure)
         except (Error, Grows, RecursionError):
@@ -317,7 +321,7 @@ class _If:
         names = self.names + tuple(store.path for store in stored)
         join = Join(self.branches, names, self.where, self.what)
         try:
-            joined = join.states(then, other, actual, strict=self.checks)
+            joined = join.states(then, other, actual, self.dead if self.checks else names)
         except Exception:
             if self.checks:
                 self._check(THEN if actual is then else ELSE)

@@ -73,6 +73,10 @@ class Containers:
                 return Grows(cell, list(before), new[0].dtype)
         return None
 
+    def iterators(self) -> list[Any]:
+        """Those of the body's own: what is taken from them can't be put back."""
+        return [s.of for s in self._before.values() if not s.can_be_restored()]
+
     def changed(self) -> list[Snapshot]:
         """Those of the body's own that are not as they were. The state has been restored before."""
         return [s for s in self._before.values() if s.is_changed() and not reaches(s.of)]

@@ -92,15 +92,15 @@ class Join:
         self._branches, self._names, self._where, self._what = branches, names, where, what
 
     def states(
-        self, then: Outcome, other: Outcome, actual: Outcome, strict: bool = False
+        self, then: Outcome, other: Outcome, actual: Outcome, lazy: tuple[str, ...]
     ) -> State:
-        """`strict`: raises for a variable that can't be joined; else that is an error where it is used."""
+        """`lazy`: names of variables that are an error where they are used, if they can't be joined."""
         if then.error is not None or other.error is not None:
             return self._one_sided(actual, THEN if actual is then else ELSE)
         plans = [self._plan(v, then, other) for v in range(len(self._names))]
-        for plan, value in zip(plans, actual.state):
+        for name, plan, value in zip(self._names, plans, actual.state):
             if isinstance(plan, _Value) and type(plan.value) is Poison and plan.value is not value:
-                if strict:
+                if name not in lazy:
                     raise CannotJoin(plan.value.message)
                 plan.value.actual = value
         self._promote(THEN, then, plans)
