@@ -32,8 +32,8 @@ def read_first(body: list[ast.stmt], always: Iterable[str]) -> Names:
     deleted = (n.id for n in everything if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Del))
     found = _block(body, frozenset(always)).union(deleted)
     for node in everything:
-        if isinstance(node, ast.If):
-            node.ag_used = node.ag_used.union(always)  # type: ignore[attr-defined]
+        if hasattr(node, "ag_used") and isinstance(node, ast.If):
+            node.ag_used = node.ag_used.union(always)
     return found
 
 
