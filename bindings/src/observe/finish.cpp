@@ -113,8 +113,9 @@ bool Finish::repeat(const Change &change, Rebound &rebound) {
   PyObject *key = change.key.get(); // one that may hold other things is not kept alive
   const bool can_be_told =
       (is_guarded(change.container) || held_tensor) && (!key || !may_hold(key));
-  const bool number = change.now && !change.has_tensor && change.now.get() != Py_None;
-  if (number && !can_be_told)
+  const bool tensors = change.has_tensor || change.has_number || change.rewrites;
+  const bool value = change.now && !change.has_tensor && change.now.get() != Py_None;
+  if ((value && !can_be_told) || (!tensors && !rebound.repeated))
     return false;
   if (stores_.is_read_by_call(slot ? slot->key : key, c.place) ||
       stores_.of(change.container, change.slot).called) {
@@ -122,22 +123,38 @@ bool Finish::repeat(const Change &change, Rebound &rebound) {
             ", which the body stores: it is traced again";
     return true;
   }
-  if (!rebound.repeated || !can_be_told || (change.appended && was_read(change))) {
-    const std::string where = rebound.where.line ? " at " + text(rebound.where) : "";
+  const std::string where = rebound.where.line ? " at " + text(rebound.where) : "";
+  if (change.appended && was_read(change)) {
+    once_ = "the body reads " + rebound.path + ", which grows" + where +
+            ": the next call is traced with it";
+    return true;
+  }
+  if (!rebound.repeated || !can_be_told) {
     once_ = "the body made what " + rebound.path + " now is" + where +
             ": the next call is traced with it";
     return true;
   }
-  if (slot && !slot->needed && !slot->read && number)
+  if (slot && !slot->needed && !slot->read && value)
     slot->expect = Expect::any; // each run stores over any value
   if (slot)
     slot->needed = true;
   else if (!change.appended)
     must_lack_.insert(change.container);
+  if (change.rewrites)
+    tell_apart(c);
   mark_way(c.object);
   rebindings_.push_back({change.container, Owned(Py_XNewRef(key)), slot ? slot->index : -1,
-                         !rebound.value, change.appended, std::move(*rebound.repeated)});
+                         change.appended, change.moved, rebound.tree, change.rewrites,
+                         change.from});
   return true;
+}
+
+/// What is in several places of a list is not moved by its place: it must be in these again.
+void Finish::tell_apart(Container &c) {
+  std::unordered_map<PyObject *, Slot *> first;
+  for (Slot &slot : c.slots)
+    if (const auto [found, is_new] = first.try_emplace(slot.value, &slot); !is_new)
+      slot.needed = found->second->needed = true;
 }
 
 /// Whether the body has read what it then changed, so that a later call would go another way: a

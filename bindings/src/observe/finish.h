@@ -58,6 +58,7 @@ private:
   bool is_read_later(const Change &change) const;
   bool is_rewritten(const Change &change) const;
   bool repeat(const Change &change, Rebound &rebound);
+  static void tell_apart(Container &container);
   void side_effect(const Change &change, SideEffect effect);
   void give_up(const Change &change);
   void drop_unread(int container);

@@ -169,6 +169,8 @@ void Paths::callee(PyObject *callable) {
     fields = {"__self__", "__func__"};
   else if (Py_TYPE(callable) == known().partial)
     fields = {"func", "args", "keywords"};
+  else if (PyCFunction_Check(callable))
+    fields = {"__self__"};
   for (const char *field : fields) {
     const Owned key(PyUnicode_InternFromString(field));
     const Owned value(PyObject_GetAttr(callable, key.get()));

@@ -65,6 +65,8 @@ Paths::Position Paths::attribute(PyObject *owner, PyObject *name) {
     return {};
   }
   use(owner);
+  if (asked_access_.insert(type).second) // another one would be asked first
+    class_attribute(type, "__getattribute__");
   if (same_text(name, known().dict)) {
     const int c = container(object, Place::instance);
     if (c >= 0 && graph_.containers[c].dict)

@@ -16,7 +16,6 @@
 #include <torch/csrc/autograd/python_variable.h>
 
 #include <algorithm>
-#include <string_view>
 
 namespace tracehost::python {
 
@@ -129,57 +128,30 @@ void Recorder::missed(std::string why) {
 
 namespace {
 
-/// A dtype, a device: each is the same object, or equal, at every call.
-bool is_of_torch(PyObject *value) {
-  const std::string_view type = Py_TYPE(value)->tp_name;
-  return type == "torch.dtype" || type == "torch.device" || type == "torch.layout" ||
-         type == "torch.memory_format";
-}
-
-/// A number, a string, a dtype, a torch.Size; a tuple, list or dict of such, which each call makes
-/// again.
-bool is_constant(PyObject *value, int depth = 0) {
-  constexpr int deepest = 20; // of those that hold themselves, too
-  if (PyDict_CheckExact(value) && depth < deepest) {
-    PyObject *key, *item;
-    for (Py_ssize_t at = 0; PyDict_Next(value, &at, &key, &item);)
-      if (!is_plain(Py_TYPE(key), key) || !is_constant(item, depth + 1))
-        return false;
-    return true;
-  }
-  const bool tuple =
-      PyTuple_CheckExact(value) || std::string_view(Py_TYPE(value)->tp_name) == "torch.Size";
-  if ((!tuple && !PyList_CheckExact(value)) || depth >= deepest)
-    return is_plain(Py_TYPE(value), value) || is_of_torch(value);
-  for (Py_ssize_t i = 0; i < Py_SIZE(value); ++i)
-    if (!is_constant(PySequence_Fast_ITEMS(value)[i], depth + 1))
-      return false;
-  return true;
-}
-
 /// Whether the body stores a value that follows from what a call compares: then each call stores
-/// the same, or what the graph computes. What it has read in the slot is compared, too.
+/// the same, or what the graph computes. What it has read in the slot is compared, too. An object
+/// is found by its path, or made again.
 bool is_known_value(const Change &change, const Container &c) {
-  return change.now && (change.slot >= 0 || !c.read) &&
-         (change.has_number || is_constant(change.now.get()));
+  return change.now && (change.slot >= 0 || !c.read);
 }
 
-/// A store of tensors, of None or a number, a deletion, tensors appended to a list.
+/// A store of tensors, of an object, of None or a number; a deletion; tensors appended to a list;
+/// elements of a list or deque that moved.
 bool can_be_repeated(const Change &change, const Graph &graph) {
   if (is_check_of_optimizer(change.key.get())) // to compare it would trace the second step again
     return false;
   const Container &c = graph.containers[change.container];
-  const bool sequence = c.place == Place::items || c.place == Place::deque;
-  if ((change.slot < 0 && !change.key && !change.appended) || graph.objects[c.object].library ||
-      (c.rewritten && sequence))
+  if ((change.slot < 0 && !change.key && !change.appended && !change.rewrites) ||
+      graph.objects[c.object].library)
     return false;
-  if (!change.now && !change.appended)
+  if (!change.now)
     return change.slot >= 0 && c.place != Place::items;
   if (is_made_eagerly(change.now.get()))
     return false;
   if (change.appended) // a list may grow by any value
     return change.has_tensor || change.has_number;
-  return change.has_tensor || change.now.get() == Py_None || is_known_value(change, c);
+  return change.rewrites || change.has_tensor || change.now.get() == Py_None ||
+         is_known_value(change, c);
 }
 
 } // namespace
@@ -199,7 +171,9 @@ std::span<Rebound> Recorder::rebound() {
     if (!storer.body)
       continue;
     change.rebound = static_cast<int>(rebound_.size());
-    rebound_.push_back({path_of(change, graph), storer.where, change.now.get(), std::nullopt});
+    rebound_.push_back({path_of(change, graph), storer.where,
+                        change.rewrites ? change.added.get() : change.now.get(),
+                        change.rewrites});
   }
   return rebound_;
 }
@@ -249,13 +223,16 @@ void Recorder::replace_numbers() {
 }
 
 void Recorder::replace(const Rebound &rebound, PyObject *value) {
+  const Graph &graph = paths_.graph();
   for (Change &change : changes_) {
     if (change.rebound < 0 || &rebound_[change.rebound] != &rebound)
       continue;
-    if (!change.appended)
-      store(change, paths_.graph(), value);
-    change.now = Owned(Py_NewRef(value));
+    store(change, graph, value);
+    (change.rewrites ? change.added : change.now) = Owned(Py_NewRef(value));
+    if (change.rewrites)
+      change.now = Owned(PySequence_List(owner_of(change, graph)));
   }
+  PyErr_Clear();
 }
 
 /// A dict of `param_groups`: its learning rate changes between the calls.
@@ -286,6 +263,12 @@ void Recorder::note_numbers() {
         history_->note(graph.path(static_cast<int>(c), static_cast<int>(s)), slot.value);
     }
   for (const Change &change : changes_) {
+    if (change.rewrites) {
+      const Container &c = graph.containers[change.container];
+      for (std::size_t s = 0; s < c.slots.size(); ++s)
+        if (c.slots[s].read && c.slots[s].value)
+          history_->note(graph.path(change.container, static_cast<int>(s)), c.slots[s].value);
+    }
     if (change.rebound < 0 || change.slot < 0)
       continue;
     const Slot &slot = graph.containers[change.container].slots[change.slot];

@@ -27,6 +27,7 @@ enum class Form : std::uint8_t {
   record,   ///< attributes by name: dataclass, attrs class, slice, range, partial
   custom,   ///< by the function registered with torch.utils._pytree
   typed,    ///< an object whose trace type has to_tensors: the object by its type, those tensors
+  attributed, ///< of a result: a tensor, whose further state are attributes that the body has set
 };
 
 /// The children of a container in the order of a Signature's nodes; null: an attribute that is
