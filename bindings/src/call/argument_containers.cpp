@@ -180,9 +180,7 @@ ArgumentContainers::change(Container &container) const {
   change.size = PyObject_Size(container.before.get());
   PyObject *before = container.before.get(), *after = container.after.get();
   const Owned values(PyList_New(0));
-  const auto add_value = [&](PyObject *value) {
-    return PyList_Append(values.get(), value) == 0;
-  };
+  const auto add_value = [&](PyObject *value) { return PyList_Append(values.get(), value) == 0; };
   if (PyList_CheckExact(before)) {
     for (Py_ssize_t i = 0; i < PyList_GET_SIZE(after); ++i) {
       PyObject *item = PyList_GET_ITEM(after, i);

@@ -180,7 +180,7 @@ void PythonCall::execute(const Specialization &specialization, torch::jit::Stack
   }
   run_program(specialization, state, stack, begun);
   made_.clear();
-  RunValues values{specialization.outputs, state.stored, stack, given(),
+  RunValues values{specialization.outputs,     state.stored, stack, given(),
                    containers(specialization), made_};
   if (!state.guards->store(holders, values))
     rethrow();

@@ -101,8 +101,7 @@ void PythonTrace::repeat_change(ArgumentContainers::Container &container, MadeOb
   const std::uint32_t tree =
       found ? as_outputs(found->second.get(), function_.name, made, result.tensors) : 0;
   if (!tree)
-    reject_change(
-        std::min(container.path.argument, function_.parameters->names.size() - 1));
+    reject_change(std::min(container.path.argument, function_.parameters->names.size() - 1));
   auto &[change, values] = *found;
   change.values = tree;
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(values.get()); ++i) // the container, and its copy
@@ -122,8 +121,7 @@ void PythonTrace::change_as_eager(RunValues &values, const std::vector<bool> &di
     for (const ArgumentContainers::Container &container : containers_->all()) {
       PyObject *object = container.object.get();
       if (built && is_at(container.path, change.path) &&
-          (!python::restore(object, container.before.get()) ||
-           !apply(change, object, built.get())))
+          (!python::restore(object, container.before.get()) || !apply(change, object, built.get())))
         rethrow();
     }
     if (!built)

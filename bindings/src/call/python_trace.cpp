@@ -202,8 +202,8 @@ void PythonTrace::drop_held(const MadeObjects &made, BodyResult &result) {
       rebound.repeated &= !has_it[rebound.tree];
     for (std::size_t i = 0; uses_ && i < uses_->changes.size(); ++i)
       if (has_it[uses_->changes[i].values])
-        reject_change(std::min(uses_->changes[i].path.argument,
-                               function_.parameters->names.size() - 1));
+        reject_change(
+            std::min(uses_->changes[i].path.argument, function_.parameters->names.size() - 1));
   }
 }
 
@@ -276,8 +276,8 @@ void PythonTrace::return_as_eager() {
   return_as_eager(result);
 }
 
-/// A number that the graph computes is one for the caller, and in what is stored. What a branch left
-/// as it was is the tensor that went into the branch.
+/// A number that the graph computes is one for the caller, and in what is stored. What a branch
+/// left as it was is the tensor that went into the branch.
 void PythonTrace::return_as_eager(BodyResult &result) {
   if (request_) // nobody gets its result, and fake tensors have no data
     return;
@@ -291,11 +291,10 @@ void PythonTrace::return_as_eager(BodyResult &result) {
   const auto all = trees(result);
   std::vector<bool> differ;
   for (const OutputSpec *tree : all)
-    differ.push_back(
-        returns_numbers(*tree) ||
-        std::any_of(tree->nodes.begin(), tree->nodes.end(), [&](const Node &node) {
-          return node.kind == Kind::tensor && joined[node.payload.slot];
-        }));
+    differ.push_back(returns_numbers(*tree) ||
+                     std::any_of(tree->nodes.begin(), tree->nodes.end(), [&](const Node &node) {
+                       return node.kind == Kind::tensor && joined[node.payload.slot];
+                     }));
   if (std::find(differ.begin(), differ.end(), true) == differ.end())
     return;
   differ = linked(all, std::move(differ));

@@ -149,8 +149,8 @@ private:
   std::vector<PyObject *> containers_before_; ///< those of the arguments; borrowed from containers_
   ReachedObjects reached_;
   std::vector<OutputSpec> stored_; ///< what later calls store: trees from 1 on
-  UserValues values_;       ///< what users' types make of their objects
-  std::vector<Node> nodes_; ///< of the arguments before the body ran
+  UserValues values_;              ///< what users' types make of their objects
+  std::vector<Node> nodes_;        ///< of the arguments before the body ran
   std::vector<TensorMeta> outputs_;
   std::vector<SideEffect> side_effects_;
   std::vector<trace::BakedRead> baked_, draws_, caught_, unknown_;

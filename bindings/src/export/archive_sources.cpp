@@ -101,17 +101,17 @@ Signature native_signature(const Concrete &concrete, const std::string &what) {
 
 namespace {
 
-/// Appends the subtree at `at`, with lists, dicts and tuples again wherever the result has them
-/// again: an archive makes each anew.
+/// Appends the subtree at `at`, with containers again wherever the result has them again: an
+/// archive makes each of them.
 void append_apart(const std::vector<Node> &from, std::size_t at, std::vector<Node> &to) {
   const Node &node = from[at];
   const bool again = node.kind == Kind::alias && node.reserved[1] == kShared;
-  const auto *type = again ? dynamic_cast<const ContainerType *>(
-                                 from[node.payload.alias.node].is_container()
-                                     ? from[node.payload.alias.node].payload.atom
-                                     : nullptr)
-                           : nullptr;
-  if (type && type->form() <= Form::dict)
+  const auto *type =
+      again ? dynamic_cast<const ContainerType *>(from[node.payload.alias.node].is_container()
+                                                      ? from[node.payload.alias.node].payload.atom
+                                                      : nullptr)
+            : nullptr;
+  if (type && (type->form() <= Form::dict || type->form() == Form::record))
     return append_apart(from, node.payload.alias.node, to);
   const std::size_t index = to.size();
   to.push_back(node);

@@ -29,9 +29,9 @@ Owned rearranged(const std::vector<int> &from, PyObject *before, PyObject *value
                                           "while it ran. Give each thread its own.");
       return Owned();
     }
-    PyList_SET_ITEM(made.get(), static_cast<Py_ssize_t>(i),
-                    Py_NewRef(is_new ? PyTuple_GET_ITEM(values, next++)
-                                     : PyList_GET_ITEM(before, from[i])));
+    PyList_SET_ITEM(
+        made.get(), static_cast<Py_ssize_t>(i),
+        Py_NewRef(is_new ? PyTuple_GET_ITEM(values, next++) : PyList_GET_ITEM(before, from[i])));
   }
   return made;
 }

@@ -123,6 +123,8 @@ struct Object {
   bool typed = false;         ///< root, and what is reached first through one: only captures count
   bool alike = false;         ///< root, and what is reached through one: another of its class may
                               ///< come in its place, of which all that was read is the same
+  bool identified = false;    ///< the body has used which one it is: as a key, or given to C code
+  bool replaced = false;      ///< the body has put a new one of its class in its place
   bool by_class = false;      ///< root: the arguments were compared by its class alone
   bool instance = false;      ///< root: a method's, compared by identity
   bool library = false; ///< of a library, by its path: what the trace changes is its own affair

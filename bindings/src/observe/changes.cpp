@@ -213,9 +213,8 @@ private:
   /// An entry that has only moved.
   Change of_entry(int container, PyObject *key, PyObject *value) {
     const Container &c = graph_.containers[container];
-    const auto slot = std::find_if(c.slots.begin(), c.slots.end(), [&](const Slot &s) {
-      return s.key && is_key(s.key, key);
-    });
+    const auto slot = std::find_if(c.slots.begin(), c.slots.end(),
+                                   [&](const Slot &s) { return s.key && is_key(s.key, key); });
     add(container, static_cast<int>(slot - c.slots.begin()), key, value);
     Change made = std::move(found_.back());
     found_.pop_back();

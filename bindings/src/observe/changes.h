@@ -20,9 +20,9 @@ struct SideEffect {
 /// A slot that the body emptied, or rebound to a tensor, None, a number or a string. A list, tuple
 /// or dict of such counts as one.
 struct Rebound {
-  std::string path; ///< `self.h`
-  Site where;       ///< as SideEffect's
-  PyObject *value;  ///< what it holds now; borrowed from the Recorder. Null: nothing
+  std::string path;       ///< `self.h`
+  Site where;             ///< as SideEffect's
+  PyObject *value;        ///< what it holds now; borrowed from the Recorder. Null: nothing
   bool rewrites = false;  ///< `value` is a tuple of the new elements of a list or deque
   bool repeated = false;  ///< later calls can store the like
   std::uint32_t tree = 0; ///< repeated: what they store (RunValues); 0: nothing

@@ -28,6 +28,11 @@ std::shared_ptr<GraphGuards> Finish::run(bool watch_values, const std::vector<Ch
                                          std::vector<Rebound> &rebound,
                                          std::vector<SideEffect> &side_effects) {
   watch_values_ = watch_values;
+  has_parts_.assign(graph_.objects.size(), false);
+  for (const Container &c : graph_.containers)
+    has_parts_[c.object] =
+        has_parts_[c.object] || c.read || c.read_later ||
+        std::any_of(c.slots.begin(), c.slots.end(), [](const Slot &slot) { return slot.read; });
   if (calls_ || !watch_values) // code that is called holds the same objects
     for (Object &o : graph_.objects)
       o.alike = false;
@@ -134,7 +139,8 @@ bool Finish::repeat(const Change &change, Rebound &rebound) {
             ": the next call is traced with it";
     return true;
   }
-  if (slot && !slot->needed && !slot->read && value)
+  if (slot && !slot->needed && !slot->read && (value || slot->expect == Expect::object) &&
+      !leads_on(*slot))
     slot->expect = Expect::any; // each run stores over any value
   if (slot)
     slot->needed = true;
@@ -148,6 +154,10 @@ bool Finish::repeat(const Change &change, Rebound &rebound) {
                          change.from});
   return true;
 }
+
+/// Whether the path of something that was read goes through the slot: another slot may hold the
+/// object, too.
+bool Finish::leads_on(const Slot &slot) const { return slot.primary && has_parts_[slot.object]; }
 
 /// What is in several places of a list is not moved by its place: it must be in these again.
 void Finish::tell_apart(Container &c) {
@@ -270,7 +280,7 @@ void Finish::drop_unread(int container) {
   if (!is_collection(c.place))
     return;
   for (Slot &s : c.slots)
-    if (!s.read && !s.needed && !s.stored)
+    if (!s.read && !s.needed && !s.stored && !leads_on(s))
       s.expect = Expect::any;
   if (must_lack_.contains(container)) {
     c.open = false;

@@ -152,9 +152,10 @@ void Paths::identify(PyObject *a, PyObject *b) {
 }
 
 void Paths::identified(PyObject *object) {
-  if (const auto found = objects_.find(object); found != objects_.end())
+  if (const auto found = objects_.find(object); found != objects_.end()) {
     graph_.objects[found->second].alike = false;
-  else if (PyTuple_CheckExact(object))
+    graph_.objects[found->second].identified = true;
+  } else if (PyTuple_CheckExact(object))
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(object); ++i)
       identified(PyTuple_GET_ITEM(object, i));
 }

@@ -334,7 +334,8 @@ void Reads::match_class() {
 // ---- stores -------------------------------------------------------------------------------------
 
 void Reads::store_attribute(PyObject *owner, PyObject *name) {
-  if (!called_ && paths_.knows(owner) && !PyType_Check(owner) && utf8(name) == std::string_view("__dict__"))
+  if (!called_ && paths_.knows(owner) && !PyType_Check(owner) &&
+      utf8(name) == std::string_view("__dict__"))
     paths_.serves_once("replaces all attributes of an object from outside at " + text(user_line()));
   stores_.note(paths_.stored_attribute(owner, name), called_);
   if (paths_.knows(owner))

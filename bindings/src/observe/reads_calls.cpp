@@ -134,8 +134,7 @@ void Reads::call_named(PyObject *caller, Arguments arguments) {
   if (!got || !PyTuple_Check(got) || PyTuple_GET_SIZE(got) == 0 || arguments.size() != 1 ||
       !arguments[0] || !PyUnicode_Check(PyTuple_GET_ITEM(got, 0)))
     return read_contents(arguments, /*may_store=*/true);
-  const Owned method(
-      Py_XNewRef(_PyType_Lookup(Py_TYPE(arguments[0]), PyTuple_GET_ITEM(got, 0))));
+  const Owned method(Py_XNewRef(_PyType_Lookup(Py_TYPE(arguments[0]), PyTuple_GET_ITEM(got, 0))));
   std::vector<PyObject *> all{arguments[0]};
   all.insert(all.end(), PySequence_Fast_ITEMS(got) + 1, PySequence_Fast_ITEMS(got) + Py_SIZE(got));
   if (method)

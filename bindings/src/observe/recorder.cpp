@@ -2,6 +2,7 @@
 
 #include "base/autograph.h"
 #include "base/instructions.h"
+#include "base/kinds.h"
 #include "base/known.h"
 #include "base/object.h"
 #include "base/origin.h"
@@ -172,8 +173,7 @@ std::span<Rebound> Recorder::rebound() {
       continue;
     change.rebound = static_cast<int>(rebound_.size());
     rebound_.push_back({path_of(change, graph), storer.where,
-                        change.rewrites ? change.added.get() : change.now.get(),
-                        change.rewrites});
+                        change.rewrites ? change.added.get() : change.now.get(), change.rewrites});
   }
   return rebound_;
 }
@@ -199,6 +199,12 @@ std::string Recorder::take_back() {
     take_back_fake_tensors(change, graph);
   }
   return first;
+}
+
+/// An object of a class of Python that holds its attributes itself.
+static bool is_instance(PyObject *object) {
+  return has_user_attributes(Py_TYPE(object)) && !PyType_Check(object) && !is_collection(object) &&
+         !is_of_a_thread(object) && !PyObject_TypeCheck(object, known().nn_module);
 }
 
 void Recorder::replace_numbers() {
@@ -248,6 +254,31 @@ static bool is_group_of_optimizer(const Graph &graph, const Container &c) {
          PyUnicode_CompareWithASCIIString(name, "param_groups") == 0;
 }
 
+/// `self.state = State(...)`: each call finds another object there, of which what the body reads is
+/// the same.
+void Recorder::mark_replaced() {
+  const Graph &graph = paths_.graph();
+  for (const Change &change : changes_)
+    if (change.rebound >= 0 && rebound_[change.rebound].repeated && change.slot >= 0 && change.now)
+      mark_replaced(graph.containers[change.container].slots[change.slot], change.now.get());
+}
+
+/// `now`: what the body has made in place of what the slot held.
+void Recorder::mark_replaced(const Slot &slot, PyObject *now) {
+  Graph &graph = paths_.graph();
+  if (slot.expect != Expect::object || !slot.primary || !now || !slot.value ||
+      Py_TYPE(now) != Py_TYPE(slot.value) || paths_.knows(now) || !is_instance(now))
+    return;
+  Object &o = graph.objects[slot.object];
+  if (o.identified || o.replaced || o.library)
+    return;
+  o.alike = o.replaced = true;
+  for (const Container &c : graph.containers)
+    if (c.object == slot.object && (c.place == Place::instance || c.place == Place::members))
+      for (const Slot &inner : c.slots)
+        mark_replaced(inner, read(c, inner, now));
+}
+
 /// Slots that the body has read and then stored a number to, and floats of an optimizer's groups:
 /// the next trace may take them as inputs.
 void Recorder::note_numbers() {
@@ -262,6 +293,12 @@ void Recorder::note_numbers() {
       if (slot.read && slot.value && PyFloat_CheckExact(slot.value))
         history_->note(graph.path(static_cast<int>(c), static_cast<int>(s)), slot.value);
     }
+  for (std::size_t c = 0; c < graph.containers.size(); ++c)
+    for (std::size_t s = 0;
+         graph.objects[graph.containers[c].object].replaced && s < graph.containers[c].slots.size();
+         ++s)
+      if (const Slot &slot = graph.containers[c].slots[s]; slot.read && slot.value)
+        history_->note(graph.path(static_cast<int>(c), static_cast<int>(s)), slot.value);
   for (const Change &change : changes_) {
     if (change.rewrites) {
       const Container &c = graph.containers[change.container];
@@ -283,6 +320,7 @@ std::shared_ptr<GraphGuards> Recorder::finish(std::span<PyObject *const> capture
   for (const UnknownCall &call : unknown_calls())
     paths_.graph().unknown_calls.push_back(call.what + " at " + text(call.where));
   Finish finish(paths_, stores_, calls_, captured, handed_out);
+  mark_replaced();
   note_numbers();
   auto guards = finish.run(watch_values_, changes_, rebound_, side_effects);
   once_ = finish.once();

@@ -93,6 +93,8 @@ private:
     bool generated;   ///< a part that an operator runs: its variables are the function's own
   };
   const UsersCode &users_code(PyCodeObject *code);
+  void mark_replaced();
+  void mark_replaced(const Slot &slot, PyObject *now);
   void note_numbers();
   void start(PyObject *callable);
   void function(PyObject *function);

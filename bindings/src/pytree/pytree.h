@@ -86,7 +86,8 @@ struct ReachedObjects {
   std::vector<PyObject *> objects;    ///< whole ones, numbered behind ResultObjects::given
   std::vector<PyObject *> containers; ///< in parts, numbered behind ResultObjects::containers
 };
-/// The containers, instances and arrays that the trees of one trace have, each with its first place.
+/// The containers, instances and arrays that the trees of one trace have, each with its first
+/// place.
 ///
 ///     self.last = d; return d     tree 0, the result: 0 dict ...
 ///                                 tree 1, the store:  0 alias (kShared) of node 0 in tree 0
