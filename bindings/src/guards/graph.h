@@ -84,13 +84,14 @@ struct Slot {
   std::int32_t object = -1;  ///< object, container: index of the Object it leads to
   std::int32_t capture = -1; ///< index among the captures
   Expect expect = Expect::leaf;
-  bool primary = false; ///< the Object's path goes through this slot
-  bool needed = false;  ///< a capture is reached through it
-  bool opaque = false;  ///< what it holds may change unseen: `Guards::unguarded`
-  bool read = false;    ///< the body has read what was there before the trace
-  bool stored = false;  ///< the body has stored to it
-  bool input = false;   ///< its number is an input of the graph: it may hold any at a later call.
-                        ///< False again where the body has ended with that very number in it
+  bool primary = false;  ///< the Object's path goes through this slot
+  bool needed = false;   ///< a capture is reached through it
+  bool opaque = false;   ///< what it holds may change unseen: `Guards::unguarded`
+  bool read = false;     ///< the body has read what was there before the trace
+  bool stored = false;   ///< the body has stored to it
+  bool input = false;    ///< its number is an input of the graph: it may hold any at a later call.
+                         ///< False again where the body has ended with that very number in it
+  bool restored = false; ///< that number was an input, and is in its place again
 };
 
 /// Slot::index in Place::function that is no cell.

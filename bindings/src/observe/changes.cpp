@@ -61,7 +61,8 @@ bool unchanged(const Slot &slot, PyObject *now) {
 
 class Comparison {
 public:
-  explicit Comparison(const Graph &graph) : graph_(graph) {}
+  Comparison(const Graph &graph, const std::unordered_set<PyObject *> &given)
+      : graph_(graph), given_(given) {}
 
   std::vector<Change> run() {
     for (std::size_t c = 0; c < graph_.containers.size(); ++c)
@@ -125,31 +126,35 @@ private:
            !c.open && (c.rewritten || Py_SIZE(owner) < c.length);
   }
 
-  /// One change for all elements. One that was there before is found by its place, if it was there
-  /// once.
+  /// One change for all elements. One that was there before is found by its place, if the body has
+  /// it from nowhere else: a constant or another slot may hold the same object.
   void rewritten(int container, PyObject *owner) {
     const Container &c = graph_.containers[container];
     const Owned now(PySequence_List(owner)), fresh(PyList_New(0));
     if (!now || !fresh)
       return PyErr_Clear();
-    std::unordered_map<PyObject *, int> places; // -1: in several
-    std::vector<PyObject *> before(static_cast<std::size_t>(c.length));
+    std::vector<const Slot *> before(static_cast<std::size_t>(c.length));
+    std::unordered_map<PyObject *, int> places;
     for (const Slot &s : c.slots) {
       if (!s.value || s.index < 0 || s.index >= c.length)
         continue;
-      if (const auto [place, first] = places.try_emplace(s.value, s.index); !first)
-        place->second = -1;
-      before[static_cast<std::size_t>(s.index)] = s.input ? nullptr : s.value;
+      before[static_cast<std::size_t>(s.index)] = &s;
+      if (!is_plain(Py_TYPE(s.value), s.value) && is_there_once(s.value))
+        places.emplace(s.value, s.index);
     }
     std::vector<int> from;
     bool same = PyList_GET_SIZE(now.get()) == c.length;
     for (Py_ssize_t i = 0; i < PyList_GET_SIZE(now.get()); ++i) {
       PyObject *item = PyList_GET_ITEM(now.get(), i);
+      const Slot *slot = i < c.length ? before[static_cast<std::size_t>(i)] : nullptr;
+      const bool stays = slot && slot->value == item && !slot->input;
       const auto place = places.find(item);
-      from.push_back(place == places.end() ? -1 : place->second);
+      from.push_back(stays && slot->restored ? static_cast<int>(i)
+                     : place != places.end() ? place->second
+                                             : -1);
       if (from.back() < 0)
         PyList_Append(fresh.get(), item);
-      same = same && before[static_cast<std::size_t>(i)] == item;
+      same = same && stays && from.back() == i;
     }
     if (same)
       return;
@@ -158,6 +163,18 @@ private:
     change.rewrites = true;
     change.from = std::move(from);
     change.added = Owned(PyList_AsTuple(fresh.get()));
+  }
+
+  /// Whether one slot alone holds the object, and no argument is it.
+  bool is_there_once(PyObject *object) {
+    if (counts_.empty()) {
+      for (const Container &c : graph_.containers)
+        for (const Slot &s : c.slots)
+          ++counts_[s.value];
+      for (const Object &o : graph_.objects)
+        counts_[o.object] += o.container < 0;
+    }
+    return counts_[object] == 1 && !given_.contains(object);
   }
 
   /// Brings the changes of a dict, from the one numbered `first` on, into the order in which hits
@@ -264,12 +281,16 @@ private:
   }
 
   const Graph &graph_;
+  const std::unordered_set<PyObject *> &given_;
+  std::unordered_map<PyObject *, int> counts_; ///< in how many places objects are
   std::vector<Change> found_;
 };
 
 } // namespace
 
-std::vector<Change> changes_of(const Graph &graph) { return Comparison(graph).run(); }
+std::vector<Change> changes_of(const Graph &graph, const std::unordered_set<PyObject *> &given) {
+  return Comparison(graph, given).run();
+}
 
 std::string path_of(const Change &change, const Graph &graph) {
   const Container &c = graph.containers[change.container];

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <functional>
 #include <string>
+#include <unordered_set>
 #include <vector>
 
 namespace tracehost::python {
@@ -48,7 +49,8 @@ struct Change {
 
 /// Compares what was recorded with what is there now. Runs no user code but the `==` of
 /// keys.
-std::vector<Change> changes_of(const Graph &graph);
+/// `given`: tensors among the arguments.
+std::vector<Change> changes_of(const Graph &graph, const std::unordered_set<PyObject *> &given);
 /// `self.h`; of what was added to a list, or removed, the container's.
 std::string path_of(const Change &change, const Graph &graph);
 

@@ -147,7 +147,7 @@ bool Finish::repeat(const Change &change, Rebound &rebound) {
   else if (!change.appended)
     must_lack_.insert(change.container);
   if (change.rewrites)
-    tell_apart(c);
+    compare_kept(c, change.added.get());
   mark_way(c.object);
   rebindings_.push_back({change.container, Owned(Py_XNewRef(key)), slot ? slot->index : -1,
                          change.appended, change.moved, rebound.tree, change.rewrites,
@@ -159,12 +159,13 @@ bool Finish::repeat(const Change &change, Rebound &rebound) {
 /// object, too.
 bool Finish::leads_on(const Slot &slot) const { return slot.primary && has_parts_[slot.object]; }
 
-/// What is in several places of a list is not moved by its place: it must be in these again.
-void Finish::tell_apart(Container &c) {
-  std::unordered_map<PyObject *, Slot *> first;
+/// What a rewritten list holds again, and is no element found by its place, must be in these slots
+/// at a later call, too.
+void Finish::compare_kept(Container &c, PyObject *again) {
+  const std::span<PyObject *> kept(PySequence_Fast_ITEMS(again),
+                                   static_cast<std::size_t>(PyTuple_GET_SIZE(again)));
   for (Slot &slot : c.slots)
-    if (const auto [found, is_new] = first.try_emplace(slot.value, &slot); !is_new)
-      slot.needed = found->second->needed = true;
+    slot.needed |= std::find(kept.begin(), kept.end(), slot.value) != kept.end();
 }
 
 /// Whether the body has read what it then changed, so that a later call would go another way: a

@@ -136,6 +136,8 @@ public:
   /// The path by which the body can reach this tensor object, or empty when there is none.
   std::string path_of(PyObject *tensor) const;
 
+  const std::unordered_set<PyObject *> &given() const { return given_; }
+
   NumberSlots &numbers() { return numbers_; }
   const NumberSlots &numbers() const { return numbers_; }
   Graph &graph() { return graph_; }

@@ -180,6 +180,8 @@ std::pair<PyObject *, Paths::Position> Paths::in_class(PyTypeObject *type, PyObj
       at = named(container(class_object(of), Place::names), name, nullptr);
     if (found)
       return {found, at};
+    if (at.slot >= 0)
+      read(at); // it lacks the name
   }
   return {};
 }

@@ -159,7 +159,7 @@ bool can_be_repeated(const Change &change, const Graph &graph) {
 
 std::span<Rebound> Recorder::rebound() {
   const Graph &graph = paths_.graph();
-  changes_ = changes_of(graph);
+  changes_ = changes_of(graph, paths_.given());
   // `self.weight`, an attribute, may have become a parameter of the module: one change in two
   // dicts.
   const bool eager_region = std::any_of(changes_.begin(), changes_.end(), [](const Change &change) {
@@ -188,7 +188,7 @@ std::string Recorder::take_back() {
   const KeepError keep;
   const Graph &graph = paths_.graph();
   if (changes_.empty())
-    changes_ = changes_of(graph);
+    changes_ = changes_of(graph, paths_.given());
   std::string first;
   for (const Change &change : changes_) {
     if (!stores_fake_tensor(change, graph))
@@ -254,25 +254,39 @@ static bool is_group_of_optimizer(const Graph &graph, const Container &c) {
          PyUnicode_CompareWithASCIIString(name, "param_groups") == 0;
 }
 
-/// `self.state = State(...)`: each call finds another object there, of which what the body reads is
-/// the same.
+/// `self.state = State(...)`, `rows.pop(0)`: each call finds another object there, of which what the
+/// body reads is the same.
 void Recorder::mark_replaced() {
   const Graph &graph = paths_.graph();
-  for (const Change &change : changes_)
-    if (change.rebound >= 0 && rebound_[change.rebound].repeated && change.slot >= 0 && change.now)
-      mark_replaced(graph.containers[change.container].slots[change.slot], change.now.get());
+  for (const Change &change : changes_) {
+    if (change.rebound < 0 || !rebound_[change.rebound].repeated || !change.now)
+      continue;
+    const Container &c = graph.containers[change.container];
+    if (change.slot >= 0)
+      mark_replaced(c.slots[change.slot], change.now.get());
+    for (const Slot &slot : c.slots)
+      if (change.rewrites && slot.value && is_instance(slot.value))
+        mark_replaced(slot);
+  }
+}
+
+/// Whether the slot leads to an object in whose place another of its class may come from now on.
+bool Recorder::mark_replaced(const Slot &slot) {
+  if (slot.expect != Expect::object || !slot.primary)
+    return false;
+  Object &o = paths_.graph().objects[slot.object];
+  if (o.identified || o.replaced || o.library)
+    return false;
+  o.alike = o.replaced = true;
+  return true;
 }
 
 /// `now`: what the body has made in place of what the slot held.
 void Recorder::mark_replaced(const Slot &slot, PyObject *now) {
-  Graph &graph = paths_.graph();
-  if (slot.expect != Expect::object || !slot.primary || !now || !slot.value ||
-      Py_TYPE(now) != Py_TYPE(slot.value) || paths_.knows(now) || !is_instance(now))
+  if (!now || !slot.value || Py_TYPE(now) != Py_TYPE(slot.value) || paths_.knows(now) ||
+      !is_instance(now) || !mark_replaced(slot))
     return;
-  Object &o = graph.objects[slot.object];
-  if (o.identified || o.replaced || o.library)
-    return;
-  o.alike = o.replaced = true;
+  const Graph &graph = paths_.graph();
   for (const Container &c : graph.containers)
     if (c.object == slot.object && (c.place == Place::instance || c.place == Place::members))
       for (const Slot &inner : c.slots)
@@ -303,7 +317,7 @@ void Recorder::note_numbers() {
     if (change.rewrites) {
       const Container &c = graph.containers[change.container];
       for (std::size_t s = 0; s < c.slots.size(); ++s)
-        if (c.slots[s].read && c.slots[s].value)
+        if (c.slots[s].value)
           history_->note(graph.path(change.container, static_cast<int>(s)), c.slots[s].value);
     }
     if (change.rebound < 0 || change.slot < 0)

@@ -94,6 +94,7 @@ private:
   };
   const UsersCode &users_code(PyCodeObject *code);
   void mark_replaced();
+  bool mark_replaced(const Slot &slot);
   void mark_replaced(const Slot &slot, PyObject *now);
   void note_numbers();
   void start(PyObject *callable);

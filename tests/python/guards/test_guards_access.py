@@ -130,3 +130,23 @@ def test_names_of_a_class_that_dir_lists():
     Own.w_3 = 5.0
     assert f(X).item() == 9
     assert f(X).item() == 9 and f.tracing_count() == 3
+
+
+def test_a_class_that_shadows_what_its_base_has():
+    class Base:
+        seen = False
+        count = 0
+
+    class Sub(Base):
+        pass
+
+    @tracehost.function
+    def f(x):
+        y = x * (2 if Sub.seen else 3) + Sub.count
+        Sub.seen = True
+        Sub.count += 1
+        return y
+
+    for n in range(6):
+        assert f(X).item() == (2 + n if n else 3)
+        assert Sub.count == n + 1 and not Base.seen and Base.count == 0
