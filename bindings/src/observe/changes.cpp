@@ -301,7 +301,7 @@ std::string path_of(const Change &change, const Graph &graph) {
 }
 
 void visit_stored(const Change &change, const std::function<void(PyObject *)> &visit) {
-  leads_to(change.now.get(), [&](PyObject *object) {
+  leads_to(change.rewrites ? change.added.get() : change.now.get(), [&](PyObject *object) {
     visit(object);
     return false;
   });

@@ -54,7 +54,8 @@ std::vector<Change> changes_of(const Graph &graph, const std::unordered_set<PyOb
 /// `self.h`; of what was added to a list, or removed, the container's.
 std::string path_of(const Change &change, const Graph &graph);
 
-/// The value that it stores, and what that leads to by elements and attributes.
+/// The value that it stores, and what that leads to by elements and attributes. No elements that
+/// only move.
 void visit_stored(const Change &change, const std::function<void(PyObject *)> &visit);
 
 /// Whether it stores a fake tensor: by elements and attributes, or as a result that
