@@ -10,13 +10,13 @@ bool refill(PyObject *container, PyObject *elements) {
     return PyList_SetSlice(container, 0, PyList_GET_SIZE(container), elements) == 0;
   const Owned cleared(PyObject_CallMethod(container, "clear", nullptr));
   const char *fill = is_deque(container) ? "extend" : "update";
-  return cleared && Owned(PyObject_CallMethod(container, fill, "O", elements));
+  return cleared && Owned(PyObject_CallMethod(container, fill, "(O)", elements));
 }
 
 bool append(PyObject *container, PyObject *value) {
   if (PyList_Check(container))
     return PyList_Append(container, value) == 0;
-  return static_cast<bool>(Owned(PyObject_CallMethod(container, "append", "O", value)));
+  return static_cast<bool>(Owned(PyObject_CallMethod(container, "append", "(O)", value)));
 }
 
 Owned rearranged(const std::vector<int> &from, PyObject *before, PyObject *values) {

@@ -70,6 +70,11 @@ def push_out_unread(x, h):
     return x * 2
 
 
+def push_tuple(x, h):
+    h.append((x * 1, x.sum().item()))
+    return x * 2
+
+
 def numbers(x, h):
     h.append(x.sum().item())
     del h[0]
@@ -121,6 +126,7 @@ CASES = [
     (push_out, FULL, 1),
     (push_out_unread, FULL, 1),
     (push_out_unread, lambda: collections.deque(maxlen=4), 1),
+    (push_tuple, lambda: collections.deque(maxlen=4), 1),
     (numbers, NUMBERS, 2),
     (numbers_unread, NUMBERS, 2),
     (pop_and_put_again, DICT, 1),
@@ -131,7 +137,7 @@ CASES = [
 
 def content(h):
     items = list(h.items()) if isinstance(h, dict) else list(enumerate(h))
-    return [(k, v.tolist() if isinstance(v, torch.Tensor) else v) for k, v in items]
+    return [(k, v.tolist() if isinstance(v, torch.Tensor) else str(v)) for k, v in items]
 
 
 @pytest.mark.parametrize("body, first, traces", CASES, ids=[c[0].__name__ for c in CASES])
