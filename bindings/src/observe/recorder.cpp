@@ -254,8 +254,8 @@ static bool is_group_of_optimizer(const Graph &graph, const Container &c) {
          PyUnicode_CompareWithASCIIString(name, "param_groups") == 0;
 }
 
-/// `self.state = State(...)`, `rows.pop(0)`: each call finds another object there, of which what the
-/// body reads is the same.
+/// `self.state = State(...)`, `rows.pop(0)`: each call finds another object there, of which what
+/// the body reads is the same.
 void Recorder::mark_replaced() {
   const Graph &graph = paths_.graph();
   for (const Change &change : changes_) {

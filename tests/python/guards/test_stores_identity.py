@@ -49,10 +49,10 @@ def tensor(box, x):
 
 
 def in_a_list(box, x):
-    box.last = Made(x)
-    box.rows.append(box.last)
+    made = Made(x)
+    box.rows.append(made)
     box.rows.pop(0)
-    return box.last
+    return made
 
 
 PAIRS = {
