@@ -345,8 +345,9 @@ void raise(jit::Graph &graph, const std::function<std::string(const jit::SourceR
       return;
     const jit::WithInsertPoint here(node);
     jit::Value *of = graph.insertConstant(with(type->toStringRef(), '.', ':'));
-    jit::Node *made = graph.insertNode(graph.create(
-        c10::Symbol::fromQualString("tracehost::raise_error"), {of, node->input(0)}, 0));
+    jit::Node *made = graph.insertNode(
+        graph.create(c10::Symbol::fromQualString("tracehost::raise_error"),
+                     {of, node->input(0), graph.insertConstant(std::string())}, 0));
     made->setSourceRange(node->sourceRange());
     node->destroy();
   });

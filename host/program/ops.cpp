@@ -28,15 +28,16 @@ namespace {
 
 void keep(const at::Tensor &) {}
 
-void raise_error(std::string type, const std::string &message) {
-  throw Raised(std::move(type), message);
+void raise_error(std::string type, const std::string &message, std::string details) {
+  throw Raised(std::move(type), message, std::move(details));
 }
 
 // Conservative: never removed, moved or merged.
 TORCH_LIBRARY_FRAGMENT(tracehost, m) {
   const auto conservative = c10::AliasAnalysisKind::CONSERVATIVE;
   m.def(torch::schema("keep(Tensor t) -> ()", conservative), &keep);
-  m.def(torch::schema("raise_error(str type, str message) -> ()", conservative), &raise_error);
+  m.def(torch::schema("raise_error(str type, str message, str details) -> ()", conservative),
+        &raise_error);
 }
 
 // An operator of the interpreter's alone, as it leaves the bool on the stack as it is.

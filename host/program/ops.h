@@ -12,7 +12,7 @@
 /// library is loaded.
 ///
 ///     tracehost::keep(Tensor t) -> ()                    does nothing: `t` is not removed
-///     tracehost::raise_error(str type, str message) -> ()      throws a Raised
+///     tracehost::raise_error(str type, str message, str details) -> ()   throws a Raised
 ///     tracehost::number(bool truth) -> Scalar            the bool, for an op that takes a number
 ///     tracehost::py_tensor(Scalar number) -> Tensor      0-dim, promotes types as a number does
 ///     tracehost::check_kind(Scalar number, int kind) -> ()           throws CheckFailed
@@ -27,13 +27,15 @@ struct Begun; ///< pieces.h
 /// A Python exception that the graph raises, as `raise` or `assert` in a staged branch do.
 class Raised : public std::runtime_error {
 public:
-  Raised(std::string type, const std::string &message)
-      : std::runtime_error(message), type_(std::move(type)) {}
+  Raised(std::string type, const std::string &message, std::string details = {})
+      : std::runtime_error(message), type_(std::move(type)), details_(std::move(details)) {}
   /// `builtins:ValueError`, `my.module:Failure`
   const std::string &type() const { return type_; }
+  /// What the exception has besides its text, as the binding wrote it; empty: nothing.
+  const std::string &details() const { return details_; }
 
 private:
-  std::string type_;
+  std::string type_, details_;
 };
 
 /// A number is another one than the graph was made for. All is as it was before the call (undo.h):

@@ -129,17 +129,19 @@ void Branches::take() {
 }
 
 void Branches::raise(Branch branch, const std::string &type, const std::string &message,
-                     const Site &where) {
+                     const std::string &details, const Site &where) {
   const jit::WithInsertPoint here(node_->blocks()[branch]);
-  raise_error(type, message, where);
+  raise_error(type, message, details, where);
 }
 
-void raise_error(const std::string &type, const std::string &message, const Site &where) {
+void raise_error(const std::string &type, const std::string &message, const std::string &details,
+                 const Site &where) {
   trace::forgive_failure();
   trace::note_raised();
   auto &graph = *jit::tracer::getTracingState()->graph;
   jit::Value *what = graph.insertConstant(type), *why = trace::insert_message(graph, message);
-  insert_op(graph, "tracehost::raise_error", {what, why}, 0)
+  jit::Value *more = trace::insert_message(graph, details);
+  insert_op(graph, "tracehost::raise_error", {what, why, more}, 0)
       ->setSourceRange(place_range(text(where)));
 }
 

@@ -50,7 +50,8 @@ public:
   const std::string &name() const { return name_; }
   /// Ends a branch that raises: it has no results. `where`: the line
   /// that raises.
-  void raise(Branch branch, const std::string &type, const std::string &message, const Site &where);
+  void raise(Branch branch, const std::string &type, const std::string &message,
+             const std::string &details, const Site &where);
   /// There is no If after all: the trace continues with one of its branches, which runs after this
   /// call.
   void discard();
@@ -96,6 +97,8 @@ private:
 };
 
 /// What Branches::raise puts into a branch, here. Requires: trace::recording().
-void raise_error(const std::string &type, const std::string &message, const Site &where);
+/// `details`: Raised's.
+void raise_error(const std::string &type, const std::string &message, const std::string &details,
+                 const Site &where);
 
 } // namespace tracehost::staging

@@ -46,6 +46,12 @@ namespace {
 void set_raised(const Raised &e) {
   const auto colon = e.type().find(':');
   try {
+    if (!e.details().empty()) {
+      const py::object error = py::module_::import("tracehost._traced.raised")
+                                   .attr("made")(e.type(), e.what(), e.details());
+      if (!error.is_none())
+        return PyErr_SetObject(reinterpret_cast<PyObject *>(Py_TYPE(error.ptr())), error.ptr());
+    }
     py::object type = py::module_::import(e.type().substr(0, colon).c_str());
     for (std::size_t from = colon + 1; from <= e.type().size();) {
       const auto dot = std::min(e.type().find('.', from), e.type().size());

@@ -3,6 +3,7 @@
 #include "base/checked.h"
 #include "base/errors.h"
 #include "base/kinds.h"
+#include "guards/elements.h"
 #include "pytree/pytree.h"
 
 #include <algorithm>
@@ -20,18 +21,6 @@ ContainerPath behind(const ContainerPath &path, PyObject *step, bool keyed) {
 Owned shallow_copy(PyObject *container) {
   return checked(PyDict_CheckExact(container) ? PyDict_Copy(container)
                                               : PySequence_List(container));
-}
-
-/// Calls `f` with each value that an exact list, dict or tuple holds.
-template <class F> void each(PyObject *value, const F &f) {
-  if (PyDict_CheckExact(value)) {
-    PyObject *key, *item;
-    for (Py_ssize_t at = 0; PyDict_Next(value, &at, &key, &item);)
-      f(item);
-  } else if (PyList_CheckExact(value) || PyTuple_CheckExact(value)) {
-    for (Py_ssize_t i = 0; i < Py_SIZE(value); ++i)
-      f(PySequence_Fast_GET_ITEM(value, i));
-  }
 }
 
 bool is_container(PyObject *value) { return PyList_CheckExact(value) || PyDict_CheckExact(value); }
@@ -80,6 +69,14 @@ ContainerPath copy(const ContainerPath &path) {
   return result;
 }
 
+bool is_at(const ContainerPath &path, const ContainerPath &other) {
+  return path.argument == other.argument &&
+         std::equal(path.steps.begin(), path.steps.end(), other.steps.begin(), other.steps.end(),
+                    [](const Owned &a, const Owned &b) {
+                      return PyObject_RichCompareBool(a.get(), b.get(), Py_EQ) == 1;
+                    });
+}
+
 bool restore(PyObject *container, PyObject *content) {
   if (PyList_CheckExact(container))
     return PyList_SetSlice(container, 0, PyList_GET_SIZE(container), content) == 0;
@@ -122,14 +119,7 @@ bool apply(const ContainerChange &change, PyObject *container, PyObject *values)
         return false;
     return true;
   }
-  const Owned made(PyList_New(static_cast<Py_ssize_t>(change.from.size())));
-  if (!made)
-    return false;
-  for (std::size_t i = 0; i < change.from.size(); ++i)
-    PyList_SET_ITEM(made.get(), static_cast<Py_ssize_t>(i),
-                    Py_NewRef(change.from[i] < 0 ? PyTuple_GET_ITEM(values, next++)
-                                                 : PyList_GET_ITEM(container, change.from[i])));
-  return PyList_SetSlice(container, 0, PyList_GET_SIZE(container), made.get()) == 0;
+  return rewrite(container, change.from, values);
 }
 
 ArgumentContainers::ArgumentContainers(const Bound &bound, std::size_t fixed) {
@@ -183,12 +173,6 @@ void ArgumentContainers::put(Owned Container::*content) const {
       static_cast<void>(restore(container.object.get(), (container.*content).get()));
 }
 
-bool ArgumentContainers::holds_container(PyObject *value, std::size_t depth) const {
-  bool found = known_.contains(value) || depth > kDeepest;
-  each(value, [&](PyObject *item) { found = found || holds_container(item, depth + 1); });
-  return found;
-}
-
 std::optional<std::pair<ContainerChange, Owned>>
 ArgumentContainers::change(Container &container) const {
   ContainerChange change;
@@ -196,9 +180,7 @@ ArgumentContainers::change(Container &container) const {
   change.size = PyObject_Size(container.before.get());
   PyObject *before = container.before.get(), *after = container.after.get();
   const Owned values(PyList_New(0));
-  const auto add_value = [&](PyObject *value) {
-    return !holds_container(value, 0) && PyList_Append(values.get(), value) == 0;
-  };
+  const auto add_value = [&](PyObject *value) { return PyList_Append(values.get(), value) == 0; };
   if (PyList_CheckExact(before)) {
     for (Py_ssize_t i = 0; i < PyList_GET_SIZE(after); ++i) {
       PyObject *item = PyList_GET_ITEM(after, i);
@@ -218,11 +200,16 @@ ArgumentContainers::change(Container &container) const {
           return std::nullopt;
         change.deleted.emplace_back(Py_NewRef(key));
       }
+    OrderKept order(before);
     for (Py_ssize_t at = 0; PyDict_Next(after, &at, &key, &item);) {
-      if (PyDict_GetItemWithError(before, key) == item)
+      PyObject *old = PyDict_GetItemWithError(before, key);
+      const bool moved = !order.keeps(key) && old;
+      if (old == item && !moved)
         continue;
       if (!is_constant_key(key) || !add_value(item))
         return std::nullopt;
+      if (moved)
+        change.deleted.emplace_back(Py_NewRef(key));
       change.keys.emplace_back(Py_NewRef(key));
     }
   }
@@ -235,19 +222,6 @@ ArgumentContainers::change(Container &container) const {
       return std::nullopt;
   }
   return std::pair{std::move(change), std::move(tuple)};
-}
-
-void ArgumentContainers::collect(PyObject *value, std::unordered_set<PyObject *> &into) const {
-  if (known_.contains(value) || (is_container(value) && !into.insert(value).second))
-    return;
-  each(value, [&](PyObject *item) { collect(item, into); });
-}
-
-bool ArgumentContainers::share(PyObject *a, PyObject *b) const {
-  std::unordered_set<PyObject *> of_a, of_b;
-  collect(a, of_a);
-  collect(b, of_b);
-  return std::any_of(of_a.begin(), of_a.end(), [&](PyObject *one) { return of_b.contains(one); });
 }
 
 void ContainerUses::Delete::operator()(ContainerUses *uses) const {

@@ -35,6 +35,8 @@ struct ContainerPath {
   std::vector<bool> keyed;  ///< whether the step is a key
 };
 ContainerPath copy(const ContainerPath &path);
+/// Whether both are one path. Requires: of one trace.
+bool is_at(const ContainerPath &path, const ContainerPath &other);
 /// Gives the container this content, a list or dict. False with a Python error set.
 bool restore(PyObject *container, PyObject *content);
 /// The object there, borrowed; null where there is none.
@@ -48,7 +50,7 @@ struct ContainerChange {
   std::vector<int> from;
   std::vector<Owned> keys;    ///< of a dict: those that get the next of `values`
   std::vector<Owned> deleted; ///< of a dict
-  OutputSpec values;          ///< a tuple; its slots are those of the run's outputs
+  std::uint32_t values = 0;   ///< a tuple: the tree (RunValues)
 };
 /// Requires: `container` is a list or dict as the trace's was. False with a Python error set: also
 /// where it is not as the trace's was before.
@@ -83,16 +85,11 @@ public:
   /// All contents that have changed as they were before the body, or after it.
   void put(Owned Container::*content) const;
   /// The change, with its new values: a tuple, a new reference. Nullopt where a later call could
-  /// not do the same. The reasons: a key that is no constant; an order of keys that no store makes;
-  /// one of the arguments' own containers in another place.
+  /// not do the same. The reasons: a key that is no constant; an order of keys that no store makes.
   std::optional<std::pair<ContainerChange, Owned>> change(Container &container) const;
-  /// Whether two values share a list or dict that is none of the arguments'.
-  bool share(PyObject *a, PyObject *b) const;
 
 private:
   void add(PyObject *value, ContainerPath path, std::size_t depth);
-  bool holds_container(PyObject *value, std::size_t depth) const;
-  void collect(PyObject *value, std::unordered_set<PyObject *> &into) const;
 
   std::vector<Container> all_;
   std::unordered_set<PyObject *> known_;

@@ -61,7 +61,7 @@ PyObject *call_function(PyObject *self, PyObject *const *args, std::size_t nargs
     const auto outcome = f.core->call(call, *stack, served);
     if (outcome != FunctionCore::Outcome::hit) [[unlikely]]
       return call_missed(f, call, outcome);
-    return build_result(served->outputs, *stack, call.given(), call.containers(*served));
+    return call.result_of(*served, *stack);
   } catch (const RunsPlain &mode) {
     return call_plainly(f, arguments, mode.around);
   } catch (const TraceAhead &) {
@@ -179,15 +179,24 @@ void PythonCall::execute(const Specialization &specialization, torch::jit::Stack
     }
   }
   run_program(specialization, state, stack, begun);
-  if (!state.guards->store(holders, stack))
+  made_.clear();
+  RunValues values{specialization.outputs,     state.stored, stack, given(),
+                   containers(specialization), made_};
+  if (!state.guards->store(holders, values))
     rethrow();
   for (std::size_t i = 0; i < changed.size(); ++i) {
     const ContainerChange &change = state.containers->changes[i];
-    const Owned values(build_result(change.values, stack));
-    if (!values || !apply(change, changed[i].get(), values.get()))
+    const Owned built(build_stored(values, change.values));
+    if (!built || !apply(change, changed[i].get(), built.get()))
       rethrow();
   }
   stack.resize(specialization.outputs.tensors);
+}
+
+PyObject *PythonCall::result_of(const Specialization &served, torch::jit::Stack &outputs) {
+  const auto &state = static_cast<const PythonState &>(*served.front_end);
+  RunValues values{served.outputs, state.stored, outputs, given(), containers(served), made_};
+  return build_result(values);
 }
 
 std::span<PyObject *const> PythonCall::find_containers(const Specialization &served) {

@@ -4,6 +4,7 @@
 #include "call/python_function.h"
 #include "pytree/binder.h"
 #include "pytree/pytree.h"
+#include "pytree/results.h"
 
 #include <Python.h>
 #include <torch/csrc/autograd/python_variable.h>
@@ -60,6 +61,8 @@ public:
     return state.containers || state.containers_reached ? find_containers(served)
                                                         : std::span<PyObject *const>();
   }
+  /// After a hit: its result, a new reference, or null with a Python error set.
+  PyObject *result_of(const Specialization &served, torch::jit::Stack &outputs);
   bool verify(Specialization &specialization, torch::jit::Stack &stack) override;
   void execute(const Specialization &specialization, torch::jit::Stack &stack,
                Begun *begun = nullptr) override;
@@ -94,6 +97,7 @@ private:
   Collected found_;
   std::vector<Owned> held_;            ///< objects that the call has found for its result
   std::vector<PyObject *> containers_; ///< of find_containers()
+  std::vector<MadeOnce> made_;         ///< of the run: what its stores and its result share
   const Specialization *containers_of_ = nullptr; ///< whose these are; null: not called yet
 
   friend class PythonTrace;            // continues with what the call has found

@@ -28,7 +28,12 @@ void PythonTrace::reject_change(std::size_t parameter) {
 Returnable PythonTrace::returnable() {
   containers_before_ = containers_ ? containers_->objects() : std::vector<PyObject *>();
   reached_ = {[this](PyObject *object) { return reach(object); }, {}, {}};
-  return {flattened_.roots, true, containers_before_, &reached_};
+  return known_objects();
+}
+
+Returnable PythonTrace::known_objects() {
+  return {flattened_.roots, containers_before_, &reached_,
+          [this](PyObject *tensor) { return has_attributes_of_a_call(tensor); }};
 }
 
 /// A container is taken apart if everything in it can be made again.
@@ -49,7 +54,7 @@ ReachedObjects::As PythonTrace::reach(PyObject *object) const {
   std::vector<Owned> tensors;
   try {
     describe_result(object, function_.name, tensors,
-                    {flattened_.roots, true, containers_before_, &inner});
+                    {flattened_.roots, containers_before_, &inner, {}});
   } catch (const python_error &) {
     return As::whole;
   }
@@ -81,63 +86,69 @@ void PythonTrace::compare_containers() {
   check_arguments_unchanged();
 }
 
-void PythonTrace::repeat_changes(BodyResult &result) {
+void PythonTrace::repeat_changes(MadeObjects &made, BodyResult &result) {
   if (!containers_)
     return;
   for (ArgumentContainers::Container &container : containers_->all())
     if (container.after)
-      repeat_change(container, result);
+      repeat_change(container, made, result);
 }
 
 /// Makes the new values outputs of the graph.
-void PythonTrace::repeat_change(ArgumentContainers::Container &container, BodyResult &result) {
-  const std::size_t parameter =
-      std::min(container.path.argument, function_.parameters->names.size() - 1);
+void PythonTrace::repeat_change(ArgumentContainers::Container &container, MadeObjects &made,
+                                BodyResult &result) {
   auto found = containers_->change(container);
-  if (!found || containers_->share(found->second.get(), result_.get()))
-    reject_change(parameter);
+  const std::uint32_t tree =
+      found ? as_outputs(found->second.get(), function_.name, made, result.tensors) : 0;
+  if (!tree)
+    reject_change(std::min(container.path.argument, function_.parameters->names.size() - 1));
   auto &[change, values] = *found;
-  const std::size_t first = result.tensors.size();
-  auto outputs = as_outputs(values.get(), function_.name, {flattened_.roots}, result.tensors);
-  if (!outputs)
-    reject_change(parameter);
-  change.values = std::move(*outputs);
-  bool differs = returns_numbers(change.values);
-  for (std::size_t i = first; i < result.tensors.size(); ++i)
-    differs |= !trace::in_eager(result.tensors[i]).is_same(result.tensors[i]);
+  change.values = tree;
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(values.get()); ++i) // the container, and its copy
+    made.add_references(PyTuple_GET_ITEM(values.get(), i), 2);
   if (!uses_)
     uses_.reset(new ContainerUses);
-  if (differs) { // a number of the graph is one for the caller
-    const trace::PausedWithData paused;
-    torch::jit::Stack stack;
-    for (const at::Tensor &t : result.tensors)
-      stack.emplace_back(trace::in_eager(t));
-    const Owned built(build_result(change.values, stack));
-    PyObject *object = container.object.get();
-    if (!built || !python::restore(object, container.before.get()) ||
-        !apply(change, object, built.get()))
+  uses_->changes.push_back(std::move(change));
+}
+
+/// Puts what the caller sees in place of what the body stored in containers of the arguments.
+void PythonTrace::change_as_eager(RunValues &values, const std::vector<bool> &differ) {
+  for (std::size_t i = 0; uses_ && i < uses_->changes.size(); ++i) {
+    const ContainerChange &change = uses_->changes[i];
+    if (!differ[change.values])
+      continue;
+    const Owned built(build_stored(values, change.values));
+    for (const ArgumentContainers::Container &container : containers_->all()) {
+      PyObject *object = container.object.get();
+      if (built && is_at(container.path, change.path) &&
+          (!python::restore(object, container.before.get()) || !apply(change, object, built.get())))
+        rethrow();
+    }
+    if (!built)
       rethrow();
   }
-  uses_->changes.push_back(std::move(change));
 }
 
 /// The result's containers are numbered among themselves from here on: those of the arguments
 /// first, then those that the body has reached.
-void PythonTrace::note_given(OutputSpec &outputs) {
+void PythonTrace::note_given(BodyResult &result) {
   const std::size_t before = containers_before_.size();
   std::vector<std::size_t> used; // by their numbers among the arguments
-  for (const Node &node : outputs.nodes)
-    if (node.is_container() && node.reserved[1] && node.reserved[1] <= before)
-      used.push_back(node.reserved[1] - 1U);
-  for (Node &node : outputs.nodes) {
-    if (!node.is_container() || !node.reserved[1])
-      continue;
-    const std::size_t number = node.reserved[1] - 1U;
-    const auto place = number < before
-                           ? std::find(used.begin(), used.end(), number) - used.begin()
-                           : std::ssize(used) + static_cast<std::ptrdiff_t>(number - before);
-    node.reserved[1] = place < 255 ? static_cast<std::uint8_t>(place + 1) : 0; // it is a byte
-  }
+  const auto all = trees(result);
+  for (const OutputSpec *tree : all)
+    for (const Node &node : tree->nodes)
+      if (node.is_container() && node.reserved[1] && node.reserved[1] <= before)
+        used.push_back(node.reserved[1] - 1U);
+  for (OutputSpec *tree : all)
+    for (Node &node : tree->nodes) {
+      if (!node.is_container() || !node.reserved[1])
+        continue;
+      const std::size_t number = node.reserved[1] - 1U;
+      const auto place = number < before
+                             ? std::find(used.begin(), used.end(), number) - used.begin()
+                             : std::ssize(used) + static_cast<std::ptrdiff_t>(number - before);
+      node.reserved[1] = place < 255 ? static_cast<std::uint8_t>(place + 1) : 0; // it is a byte
+    }
   if (!used.empty() && !uses_)
     uses_.reset(new ContainerUses);
   for (const std::size_t number : used)

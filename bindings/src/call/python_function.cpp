@@ -127,6 +127,9 @@ int traverse_specialization(const Specialization &s, visitproc visit, void *arg)
   int stop = state.guards->traverse(visit, arg, seen);
   if (!stop)
     stop = python::traverse(s.signature.atoms, visit, arg, seen);
+  for (const OutputSpec &tree : state.stored)
+    if (!stop)
+      stop = python::traverse(tree.atoms, visit, arg, seen);
   if (!stop)
     stop = python::traverse(s.outputs.atoms, visit, arg, seen);
   for (std::size_t i = 0; i < state.calls.size() && !stop; ++i)

@@ -71,6 +71,7 @@ struct PythonState final : FrontEndState {
   std::size_t roots = 0;              ///< objects among the arguments
   std::vector<TensorMeta> outputs;    ///< of the traced result's tensors
   OwnedContainerUses containers;      ///< of the arguments; null: there are none
+  std::vector<OutputSpec> stored;     ///< what a run stores: trees from 1 on (RunValues)
   std::vector<PyObject *> absent;     ///< attributes that no tensor argument has; live for good
   bool runs_code = false;             ///< verifying it may run a user's `==`
   bool does_more = false;             ///< a run stores, or finds objects for its result

@@ -149,8 +149,22 @@ BodyResult PythonTrace::run() {
                               left));
   compare_containers();
   BodyResult result;
+  describe(result);
+  return_as_eager(result);
+  {
+    const trace::PausedWithData paused;
+    recorder_->replace_numbers();
+  }
+  numbers.replace();
+  note_given(result);
+  return result;
+}
+
+/// Describes what the body returned and stored, as trees over outputs of the graph.
+void PythonTrace::describe(BodyResult &result) {
+  MadeObjects made;
   std::vector<Owned> tensors;
-  result.outputs = describe_result(result_.get(), function_.name, tensors, returnable());
+  result.outputs = describe_result(result_.get(), function_.name, tensors, returnable(), made);
   for (const Owned &t : tensors) {
     if (!can_be_wrapped(t.get()))
       trace::reject(
@@ -158,23 +172,39 @@ BodyResult PythonTrace::run() {
           fmt::format("{} returned a new {}, which a later call would return as a plain Tensor. "
                       "Return result.as_subclass(torch.Tensor), and wrap it outside.",
                       function_.name, Py_TYPE(t.get())->tp_name));
-    if (has_own_attributes(t.get()))
-      recorder_->paths().serves_once("returns a new tensor with attributes of its own");
     result.tensors.push_back(THPVariable_Unpack(t.get()));
     outputs_.push_back(meta_of(t.get()));
   }
   for (Rebound &rebound : recorder_->rebound())
-    repeat(rebound, result.tensors);
-  repeat_changes(result);
-  {
-    const trace::PausedWithData paused;
-    recorder_->replace_numbers();
+    repeat(rebound, made, result.tensors);
+  repeat_changes(made, result);
+  drop_held(made, result);
+  link(trees(result));
+}
+
+/// By number: the result, then what is stored.
+std::vector<OutputSpec *> PythonTrace::trees(BodyResult &result) {
+  std::vector<OutputSpec *> all{&result.outputs};
+  for (OutputSpec &spec : stored_)
+    all.push_back(&spec);
+  return all;
+}
+
+/// What something unseen refers to as well, later calls can't make again.
+void PythonTrace::drop_held(const MadeObjects &made, BodyResult &result) {
+  for (const auto &[object, one] : made.found) {
+    if (!is_held_elsewhere(object, one))
+      continue;
+    if (one.tree == 0)
+      reject_held(object, function_.name);
+    const std::vector<bool> has_it = trees_with(trees(result), one);
+    for (Rebound &rebound : recorder_->rebound_so_far())
+      rebound.repeated &= !has_it[rebound.tree];
+    for (std::size_t i = 0; uses_ && i < uses_->changes.size(); ++i)
+      if (has_it[uses_->changes[i].values])
+        reject_change(
+            std::min(uses_->changes[i].path.argument, function_.parameters->names.size() - 1));
   }
-  return_as_eager(result);
-  tensors.clear(); // a number that is only returned is referred to no more: the search is long
-  numbers.replace();
-  note_given(result.outputs);
-  return result;
 }
 
 std::optional<BesideResult> PythonTrace::run_beside(const Specialization &served) {
@@ -187,9 +217,19 @@ std::optional<BesideResult> PythonTrace::run_beside(const Specialization &served
     rethrow();
   BesideResult beside;
   std::vector<Owned> tensors;
+  const auto &served_state = static_cast<const PythonState &>(*served.front_end);
   try {
-    const OutputSpec body = describe_result(result_.get(), function_.name, tensors,
-                                            {call_.given(), true, call_.containers(served)});
+    const auto has_attributes = [&](PyObject *tensor) {
+      PyObject **dict = _PyObject_GetDictPtr(tensor);
+      const auto given = served_state.guards->captures();
+      const auto &passed = call_.found_.tensors;
+      return dict && *dict && PyDict_GET_SIZE(*dict) > 0 && !is_number(tensor) &&
+             std::find(given.begin(), given.end(), tensor) == given.end() &&
+             std::find(passed.begin(), passed.end(), tensor) == passed.end();
+    };
+    const OutputSpec body =
+        describe_result(result_.get(), function_.name, tensors,
+                        {call_.given(), call_.containers(served), nullptr, has_attributes});
     beside.different = difference(served.outputs, body, tensors, beside.tensors);
   } catch (const python_error &) {
     beside.different = current_error();
@@ -236,22 +276,39 @@ void PythonTrace::return_as_eager() {
   return_as_eager(result);
 }
 
-/// A number that the graph computes is one for the caller; what a branch left as it was is the
-/// tensor that went into the branch.
-void PythonTrace::return_as_eager(const BodyResult &result) {
+/// A number that the graph computes is one for the caller, and in what is stored. What a branch
+/// left as it was is the tensor that went into the branch.
+void PythonTrace::return_as_eager(BodyResult &result) {
   if (request_) // nobody gets its result, and fake tensors have no data
     return;
-  bool differs = returns_numbers(result.outputs);
+  std::vector<bool> joined;
   torch::jit::Stack outputs;
   for (const at::Tensor &t : result.tensors) {
     at::Tensor original = trace::in_eager(t);
-    differs |= !original.is_same(t);
+    joined.push_back(!original.is_same(t));
     outputs.emplace_back(std::move(original));
   }
-  if (!differs)
+  const auto all = trees(result);
+  std::vector<bool> differ;
+  for (const OutputSpec *tree : all)
+    differ.push_back(returns_numbers(*tree) ||
+                     std::any_of(tree->nodes.begin(), tree->nodes.end(), [&](const Node &node) {
+                       return node.kind == Kind::tensor && joined[node.payload.slot];
+                     }));
+  if (std::find(differ.begin(), differ.end(), true) == differ.end())
     return;
+  differ = linked(all, std::move(differ));
   const trace::PausedWithData paused;
-  result_ = checked(build_result(result.outputs, outputs, given_at_trace(), containers_at_trace()));
+  const auto given = given_at_trace();
+  const auto containers = containers_at_trace();
+  std::vector<MadeOnce> made;
+  RunValues values{result.outputs, stored_, outputs, given, containers, made};
+  for (const Rebound &rebound : recorder_->rebound_so_far())
+    if (rebound.repeated && rebound.tree && differ[rebound.tree])
+      recorder_->replace(rebound, checked(build_stored(values, rebound.tree)).get());
+  change_as_eager(values, differ);
+  if (differ[0])
+    result_ = checked(build_result(values));
 }
 
 /// Whether the body made `tensor` and set attributes on it. A later call makes another tensor.
@@ -274,44 +331,73 @@ bool PythonTrace::can_be_wrapped(PyObject *tensor) const {
          Allocations::made_aside(tensor) || !recorder_->paths().path_of(tensor).empty();
 }
 
-/// Makes the tensors of `value` outputs of the graph. Nullopt where no later call can make the
-/// like.
-std::optional<OutputSpec> PythonTrace::as_outputs(PyObject *value, const std::string &name,
-                                                  const Returnable &objects,
-                                                  std::vector<at::Tensor> &outputs) const {
+/// The same, where a later call can set them again. Else the trace serves its own call.
+bool PythonTrace::has_attributes_of_a_call(PyObject *tensor) const {
+  if (!has_own_attributes(tensor))
+    return false;
   std::vector<Owned> tensors;
-  OutputSpec result;
+  ReachedObjects inner{reached_.as, {}, {}};
   try {
-    result = describe_result(value, name, tensors, objects);
+    const Owned attributes(Py_NewRef(*_PyObject_GetDictPtr(tensor)));
+    MadeObjects made;
+    describe_result(attributes.get(), function_.name, tensors,
+                    {flattened_.roots, containers_before_, &inner, {}}, made);
+    for (const Owned &t : tensors)
+      if (t.get() == tensor || !can_be_wrapped(t.get()) || has_own_attributes(t.get()))
+        raise(PyExc_TypeError, "an attribute that no call makes again");
+  } catch (const python_error &) {
+    PyErr_Clear();
+    recorder_->paths().serves_once(
+        "makes a tensor with an attribute that a later call could not make again");
+    return false;
+  }
+  return true;
+}
+
+/// Makes the tensors of `value` outputs of the graph. The number of its tree; 0 where no later call
+/// can make the like.
+std::uint32_t PythonTrace::as_outputs(PyObject *value, const std::string &name, MadeObjects &made,
+                                      std::vector<at::Tensor> &outputs) {
+  std::vector<Owned> tensors;
+  OutputSpec spec;
+  const std::size_t objects = reached_.objects.size(), containers = reached_.containers.size();
+  made.begin(static_cast<std::uint32_t>(stored_.size() + 1));
+  const auto failed = [&] {
+    reached_.objects.resize(objects);
+    reached_.containers.resize(containers);
+    return std::uint32_t{0};
+  };
+  try {
+    spec = describe_result(value, name, tensors, known_objects(), made);
   } catch (const python_error &) { // it holds an object that only the body can make
-    return std::nullopt;
+    PyErr_Clear();
+    return failed();
   }
   for (const Owned &t : tensors)
-    if (!can_be_wrapped(t.get()))
-      return std::nullopt;
-  for (Node &node : result.nodes)
+    if (!can_be_wrapped(t.get())) {
+      made.undo();
+      return failed();
+    }
+  for (Node &node : spec.nodes)
     if (node.kind == Kind::tensor)
       node.payload.slot += static_cast<std::uint32_t>(outputs.size());
   for (const Owned &t : tensors)
     outputs.push_back(THPVariable_Unpack(t.get()));
-  return result;
+  stored_.push_back(std::move(spec));
+  return static_cast<std::uint32_t>(stored_.size());
 }
 
 /// Makes what a slot was rebound to outputs of the graph, if later calls can store the like.
-void PythonTrace::repeat(Rebound &rebound, std::vector<at::Tensor> &outputs) {
-  if (!rebound.value) {
-    rebound.repeated.emplace();
+void PythonTrace::repeat(Rebound &rebound, MadeObjects &made, std::vector<at::Tensor> &outputs) {
+  rebound.repeated = true;
+  if (!rebound.value)
     return;
-  }
-  auto value = as_outputs(rebound.value, rebound.path, {}, outputs);
-  if (!value)
-    return;
-  if (returns_numbers(*value) && !request_) {
-    const trace::PausedWithData paused;
-    torch::jit::Stack stack(outputs.begin(), outputs.end());
-    recorder_->replace(rebound, checked(build_result(*value, stack)).get());
-  }
-  rebound.repeated = std::move(value);
+  rebound.tree = as_outputs(rebound.value, rebound.path, made, outputs);
+  rebound.repeated = rebound.tree != 0;
+  made.add_references(rebound.value, 1); // of the slot, and of what notes the change
+  if (rebound.rewrites)
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(rebound.value); ++i)
+      made.add_references(PyTuple_GET_ITEM(rebound.value, i), 2);
 }
 
 /// No fake tensor stays behind in what the body stored to.
@@ -385,6 +471,7 @@ std::shared_ptr<FrontEndState> PythonTrace::finish(Signature &signature,
   std::vector<PyObject *> handed_out = reached_.objects;
   handed_out.insert(handed_out.end(), reached_.containers.begin(), reached_.containers.end());
   state->containers_reached = reached_.containers.size();
+  state->stored = std::move(stored_);
   draws_ = request_ || !function_.watch ? traced.draws : draws_of_user(traced.draws, *recorder_);
   state->guards = recorder_->finish(captured, handed_out, side_effects_);
   if (request_)

@@ -35,6 +35,7 @@
 namespace tracehost::python {
 
 class NumbersLeft;
+struct MadeObjects;
 struct Returnable;
 
 /// Requires: GIL held when it is made; members that the core calls without the GIL take it.
@@ -107,25 +108,31 @@ private:
   Flattened retype(Signature &signature, const std::vector<PyObject *> &types);
   void check_same_tensors(const Flattened &before, const Signature &signature) const;
   bool has_own_attributes(PyObject *tensor) const;
+  bool has_attributes_of_a_call(PyObject *tensor) const;
   void leave_numbers(NumbersLeft &numbers);
   std::string fake_tensors_left();
   void return_as_eager();
-  void return_as_eager(const BodyResult &result);
+  void return_as_eager(BodyResult &result);
+  void describe(BodyResult &result);
+  std::vector<OutputSpec *> trees(BodyResult &result);
+  void drop_held(const MadeObjects &made, BodyResult &result);
   void check_arguments_unchanged();
   [[noreturn]] void reject_change(std::size_t parameter);
   Returnable returnable();
+  Returnable known_objects();
   ReachedObjects::As reach(PyObject *object) const;
   std::vector<PyObject *> given_at_trace() const;
   std::vector<PyObject *> containers_at_trace() const;
   void compare_containers();
-  void repeat_changes(BodyResult &result);
-  void repeat_change(ArgumentContainers::Container &container, BodyResult &result);
-  void note_given(OutputSpec &outputs);
+  void repeat_changes(MadeObjects &made, BodyResult &result);
+  void repeat_change(ArgumentContainers::Container &container, MadeObjects &made,
+                     BodyResult &result);
+  void change_as_eager(RunValues &values, const std::vector<bool> &differ);
+  void note_given(BodyResult &result);
   bool can_be_wrapped(PyObject *tensor) const;
-  std::optional<OutputSpec> as_outputs(PyObject *value, const std::string &name,
-                                       const Returnable &objects,
-                                       std::vector<at::Tensor> &outputs) const;
-  void repeat(Rebound &rebound, std::vector<at::Tensor> &outputs);
+  std::uint32_t as_outputs(PyObject *value, const std::string &name, MadeObjects &made,
+                           std::vector<at::Tensor> &outputs);
+  void repeat(Rebound &rebound, MadeObjects &made, std::vector<at::Tensor> &outputs);
   void restore();
 
   PythonCall &call_;
@@ -141,8 +148,9 @@ private:
   OwnedContainerUses uses_;
   std::vector<PyObject *> containers_before_; ///< those of the arguments; borrowed from containers_
   ReachedObjects reached_;
-  UserValues values_;       ///< what users' types make of their objects
-  std::vector<Node> nodes_; ///< of the arguments before the body ran
+  std::vector<OutputSpec> stored_; ///< what later calls store: trees from 1 on
+  UserValues values_;              ///< what users' types make of their objects
+  std::vector<Node> nodes_;        ///< of the arguments before the body ran
   std::vector<TensorMeta> outputs_;
   std::vector<SideEffect> side_effects_;
   std::vector<trace::BakedRead> baked_, draws_, caught_, unknown_;

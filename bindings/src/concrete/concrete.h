@@ -116,7 +116,7 @@ private:
   std::vector<Owned> holders(const Arguments &given) const;
   std::vector<Owned> handed_out(const Arguments &given) const;
   pybind11::object result_of(const Arguments &given, const std::vector<Owned> &handed_out,
-                             torch::jit::Stack &outputs) const;
+                             const std::vector<Owned> &holders, torch::jit::Stack &outputs) const;
   std::vector<pybind11::object> captures(const Arguments &given) const;
   void check_capture(std::size_t index, pybind11::handle tensor) const;
   void check_context() const;

@@ -50,14 +50,13 @@ py::object Concrete::call(const py::args &args, const py::kwargs &kwargs) {
     set_from_failed_run(where_);
     rethrow();
   }
-  if (!state().guards->store(holders, stack))
-    rethrow();
-  return result_of(given, handed_out, stack);
+  return result_of(given, handed_out, holders, stack);
 }
 
-/// A list or dict of the arguments is made again for the result, because a ConcreteFunction takes
-/// leaves.
+/// Stores, then builds the result. A list or dict of the arguments is made again for these, because
+/// a ConcreteFunction takes leaves.
 py::object Concrete::result_of(const Arguments &given, const std::vector<Owned> &handed_out,
+                               const std::vector<Owned> &holders,
                                torch::jit::Stack &outputs) const {
   std::vector<PyObject *> objects, containers;
   for (const py::object &root : given.roots)
@@ -68,8 +67,11 @@ py::object Concrete::result_of(const Arguments &given, const std::vector<Owned> 
     auto &into = i + state().containers_reached < handed_out.size() ? objects : containers;
     into.push_back(handed_out[i].get());
   }
-  return py::reinterpret_steal<py::object>(
-      checked(build_result(specialization_->outputs, outputs, objects, containers)).release());
+  std::vector<MadeOnce> made;
+  RunValues values{specialization_->outputs, state().stored, outputs, objects, containers, made};
+  if (!state().guards->store(holders, values))
+    rethrow();
+  return py::reinterpret_steal<py::object>(checked(build_result(values)).release());
 }
 
 void Concrete::fill_roots(Arguments &into) const {

@@ -3,6 +3,7 @@
 #include "base/errors.h"
 #include "base/object.h"
 #include "concrete/concrete.h"
+#include "pytree/container.h"
 #include "pytree/native.h"
 #include "pytree/pytree.h"
 
@@ -98,8 +99,34 @@ Signature native_signature(const Concrete &concrete, const std::string &what) {
   return signature;
 }
 
+namespace {
+
+/// Appends the subtree at `at`, with containers again wherever the result has them again: an
+/// archive makes each of them.
+void append_apart(const std::vector<Node> &from, std::size_t at, std::vector<Node> &to) {
+  const Node &node = from[at];
+  const bool again = node.kind == Kind::alias && node.reserved[1] == kShared;
+  const auto *type =
+      again ? dynamic_cast<const ContainerType *>(from[node.payload.alias.node].is_container()
+                                                      ? from[node.payload.alias.node].payload.atom
+                                                      : nullptr)
+            : nullptr;
+  if (type && (type->form() <= Form::dict || type->form() == Form::record))
+    return append_apart(from, node.payload.alias.node, to);
+  const std::size_t index = to.size();
+  to.push_back(node);
+  for (std::size_t child = at + 1; child < node.end; child = from[child].end)
+    append_apart(from, child, to);
+  to[index].end = static_cast<std::uint32_t>(to.size());
+}
+
+} // namespace
+
 OutputSpec native_outputs(const Concrete &concrete, const std::string &what) {
   OutputSpec outputs = concrete.specialization().outputs;
+  std::vector<Node> apart;
+  append_apart(outputs.nodes, 0, apart);
+  outputs.nodes = std::move(apart);
   try {
     make_native(outputs.nodes, outputs.atoms);
   } catch (const Unstorable &reason) {

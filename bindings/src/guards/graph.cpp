@@ -265,8 +265,20 @@ PyObject *read(const Container &container, const Slot &slot, PyObject *owner, Py
 
 namespace {
 
+/// The object's `__dict__`, made if it has none yet: a tensor gets one with its first attribute.
+/// Null with an error set if its class gives it none.
+PyObject *made_dict(PyObject *owner) {
+  const Owned made(PyObject_GenericGetDict(owner, nullptr));
+  return made ? dict_of(Place::instance, owner) : nullptr;
+}
+
 bool write_entry(PyObject *dict, PyObject *key, PyObject *value) {
-  if (PyODict_CheckExact(dict))
+  if (!dict) {
+    if (value && !PyErr_Occurred())
+      PyErr_NoMemory();
+    return !value && !PyErr_Occurred(); // nothing is there to be deleted
+  }
+  if (PyODict_Check(dict))
     return (value ? PyODict_SetItem(dict, key, value) : PyODict_DelItem(dict, key)) == 0;
   return (value ? PyDict_SetItem(dict, key, value) : PyDict_DelItem(dict, key)) == 0;
 }
@@ -276,6 +288,7 @@ bool write_entry(PyObject *dict, PyObject *key, PyObject *value) {
 bool write(Place place, PyObject *key, std::int32_t index, PyObject *owner, PyObject *value) {
   switch (place) {
   case Place::instance:
+    return write_entry(value ? made_dict(owner) : dict_of(place, owner), key, value);
   case Place::globals:
   case Place::entries:
     return write_entry(dict_of(place, owner), key, value);

@@ -84,14 +84,15 @@ struct Slot {
   std::int32_t object = -1;  ///< object, container: index of the Object it leads to
   std::int32_t capture = -1; ///< index among the captures
   Expect expect = Expect::leaf;
-  bool primary = false; ///< the Object's path goes through this slot
-  bool needed = false;  ///< a capture is reached through it
-  bool opaque = false;  ///< what it holds may change unseen: `Guards::unguarded`
-  bool read = false;    ///< the body has read what was there before the trace
-  bool stored = false;  ///< the body has stored to it
-  bool aside = false;   ///< only a side of an `if` that is left out of the graph has met it
-  bool input = false;   ///< its number is an input of the graph: it may hold any at a later call.
-                        ///< False again where the body has ended with that very number in it
+  bool primary = false;  ///< the Object's path goes through this slot
+  bool needed = false;   ///< a capture is reached through it
+  bool opaque = false;   ///< what it holds may change unseen: `Guards::unguarded`
+  bool read = false;     ///< the body has read what was there before the trace
+  bool stored = false;   ///< the body has stored to it
+  bool aside = false;    ///< only a side of an `if` that is left out of the graph has met it
+  bool input = false;    ///< its number is an input of the graph: it may hold any at a later call.
+                         ///< False again where the body has ended with that very number in it
+  bool restored = false; ///< that number was an input, and is in its place again
 };
 
 /// Slot::index in Place::function that is no cell.
@@ -124,6 +125,8 @@ struct Object {
   bool typed = false;         ///< root, and what is reached first through one: only captures count
   bool alike = false;         ///< root, and what is reached through one: another of its class may
                               ///< come in its place, of which all that was read is the same
+  bool identified = false;    ///< the body has used which one it is: as a key, or given to C code
+  bool replaced = false;      ///< the body has put a new one of its class in its place
   bool by_class = false;      ///< root: the arguments were compared by its class alone
   bool instance = false;      ///< root: a method's, compared by identity
   bool library = false; ///< of a library, by its path: what the trace changes is its own affair

@@ -271,11 +271,16 @@ void GraphGuards::compile() {
     Check check{Check::dict_only, 0,    static_cast<std::int32_t>(i), owner, Py_TYPE(owner),
                 c.dict,           c.tag};
     switch (c.place) {
-    case Place::instance:
+    case Place::instance: {
+      PyObject **at = _PyObject_GetDictPtr(owner);
+      if (!at) { // its class gives it none
+        PyErr_Clear();
+        continue;
+      }
       check.kind = Check::instance;
-      check.anchor = static_cast<std::int16_t>(_PyObject_GetDictPtr(owner) -
-                                               reinterpret_cast<PyObject **>(owner));
+      check.anchor = static_cast<std::int16_t>(at - reinterpret_cast<PyObject **>(owner));
       break;
+    }
     case Place::names:
     case Place::globals:
     case Place::entries:

@@ -1,9 +1,7 @@
 #pragma once
 
 #include "guards/graph.h"
-#include "program/output_spec.h"
 
-#include <ATen/core/stack.h>
 #include <Python.h>
 
 #include <cstdint>
@@ -15,15 +13,25 @@
 
 namespace tracehost::python {
 
+struct RunValues;
+
 /// A slot that the body rebound: to a tensor or a container of tensors (`self.h = h * 0.5 + x`), to
-/// None or a number, or to nothing. Its value is a hidden output of the graph. Each run stores it.
+/// another object, to None or a number, or to nothing. Tensors in it are hidden outputs of the
+/// graph. Each run stores the value.
+///
+/// A list or deque that lost elements, or in which they moved, is one Rebinding for all of it:
+///
+///     h.append(y); h.pop(0)     of three:   from 1, 2, -1; the tree is the tuple (y,)
 struct Rebinding {
   std::int32_t container = -1; ///< in the Graph of the Guards
   Owned key;                   ///< as Slot's, and so is `index`
   std::int32_t index = -1;
-  bool empties = false; ///< nothing is there afterwards
-  bool appends = false; ///< to the end of a list
-  OutputSpec value;     ///< its slots are places among all outputs of the graph
+  bool appends = false;   ///< to the end of a list or deque
+  bool moves = false;     ///< an entry: to the end of its dict
+  std::uint32_t tree = 0; ///< the value (RunValues); 0: nothing is there afterwards
+  bool rewrites = false;  ///< all elements of a list or deque
+  /// rewrites: of each element afterwards, where it was before, or -1 for the next of the tree's.
+  std::vector<int> from;
 };
 
 /// What one Specialization depends on beyond its arguments: guarded slots and captures, each with
@@ -82,7 +90,7 @@ public:
   std::vector<Owned> handed_out(PyObject *const *arguments) const;
   std::size_t hands_out() const { return handed_out_.size(); } ///< how many these are
   /// After the run. False with an error set.
-  bool store(const std::vector<Owned> &holders, torch::jit::Stack &outputs) const;
+  bool store(const std::vector<Owned> &holders, RunValues &values) const;
 
   /// Each guarded slot with what it held before the trace, for the Signature; atoms are appended.
   std::vector<GuardedSlot> recorded(std::vector<AtomRef> &atoms) const;

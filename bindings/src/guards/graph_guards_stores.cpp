@@ -1,3 +1,4 @@
+#include "guards/elements.h"
 #include "guards/graph_guards_reader.h"
 #include "pytree/results.h"
 
@@ -36,22 +37,28 @@ bool GraphGuards::put(const Rebinding &r, PyObject *holder, PyObject *value) con
   Slot probe;
   probe.key = r.key.get();
   probe.index = r.index;
-  return read(c, probe, holder) == value || write(c.place, r.key.get(), r.index, holder, value);
+  PyObject *before = read(c, probe, holder);
+  if (before == value && !r.moves)
+    return true;
+  if (before && r.moves && value && !write(c.place, r.key.get(), r.index, holder, nullptr))
+    return false;
+  return write(c.place, r.key.get(), r.index, holder, value);
 }
 
-bool GraphGuards::store(const std::vector<Owned> &holders, torch::jit::Stack &outputs) const {
+bool GraphGuards::store(const std::vector<Owned> &holders, RunValues &values) const {
   for (std::size_t i = 0; i < rebindings_.size(); ++i) {
     const Rebinding &r = rebindings_[i];
-    if (!holders[i])
+    PyObject *holder = holders[i].get();
+    if (!holder)
       continue;
-    const Owned value(r.empties ? nullptr : build_result(r.value, outputs));
-    if (r.appends) {
-      if (!value || !PyList_Check(holders[i].get()) ||
-          PyList_Append(holders[i].get(), value.get()) != 0)
-        return false;
-    } else if ((!value && !r.empties) || !put(r, holders[i].get(), value.get())) {
+    const Owned value(r.tree ? build_stored(values, r.tree) : nullptr);
+    if (r.tree && !value)
       return false;
-    }
+    const bool stored = r.appends    ? append(holder, value.get())
+                        : r.rewrites ? rewrite(holder, r.from, value.get())
+                                     : put(r, holder, value.get());
+    if (!stored)
+      return false;
   }
   return true;
 }

@@ -141,6 +141,7 @@ void NumberSlots::restore() {
     if (!now || now != taken.number.get())
       continue;
     slot.input = false;
+    slot.restored = true;
     store(c, slot, owner, slot.value);
   }
   for (Taken &taken : taken_)

@@ -110,7 +110,9 @@ void add_branches(py::module_ &module) {
            })
       .def("raise_",
            [](PyBranches &branches, int branch, const std::string &type, const std::string &message,
-              const Line &line) { branches.raise(which(branch), type, message, site(line)); })
+              const std::string &details, const Line &line) {
+             branches.raise(which(branch), type, message, details, site(line));
+           })
       .def("discard", &Branches::discard)
       .def("can_be_checked", &Branches::can_be_checked)
       .def("reject", &PyBranches::reject)
@@ -230,9 +232,8 @@ void add_staging(py::module_ &module) {
   module.def("select", &staging::select);
   module.def("row_count", &staging::row_count);
   module.def("raise_error",
-             [](const std::string &type, const std::string &message, const Line &line) {
-               staging::raise_error(type, message, site(line));
-             });
+             [](const std::string &type, const std::string &message, const std::string &details,
+                const Line &line) { staging::raise_error(type, message, details, site(line)); });
   module.def("outer_frame", &frame_of_call);
   module.def("sizes_now", [](const at::Tensor &t) { return t.sizes().vec(); });
   module.def("recording", &trace::recording);

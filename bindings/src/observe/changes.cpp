@@ -2,10 +2,15 @@
 
 #include "base/kinds.h"
 #include "base/known.h"
+#include "guards/elements.h"
 #include "numbers/traced_number.h"
 #include "observe/allocations.h"
 
 #include <algorithm>
+#include <iterator>
+#include <optional>
+#include <span>
+#include <unordered_map>
 #include <unordered_set>
 
 namespace tracehost::python {
@@ -56,7 +61,8 @@ bool unchanged(const Slot &slot, PyObject *now) {
 
 class Comparison {
 public:
-  explicit Comparison(const Graph &graph) : graph_(graph) {}
+  Comparison(const Graph &graph, const std::unordered_set<PyObject *> &given)
+      : graph_(graph), given_(given) {}
 
   std::vector<Change> run() {
     for (std::size_t c = 0; c < graph_.containers.size(); ++c)
@@ -72,18 +78,25 @@ private:
       number |= is_graph_number(object);
       return tensor && number;
     });
-    found_.push_back(
-        {container, slot, Owned(Py_XNewRef(key)), Owned(Py_XNewRef(now)), tensor, number});
+    Change &change = found_.emplace_back();
+    change.container = container;
+    change.slot = slot;
+    change.key = Owned(Py_XNewRef(key));
+    change.now = Owned(Py_XNewRef(now));
+    change.has_tensor = tensor;
+    change.has_number = number;
   }
 
   void compare(int container) {
     const Container &c = graph_.containers[container];
     PyObject *owner = graph_.objects[c.object].object;
     PyObject *dict = dict_of(c.place, owner);
-    const bool reordered =
-        c.place == Place::entries && c.rewritten && PyODict_Check(owner) && is_reordered(c, owner);
-    if (dict && dict == c.dict && version(dict) == c.tag && !reordered)
+    const bool ordered = c.place == Place::entries && !c.open;
+    if (dict && dict == c.dict && version(dict) == c.tag &&
+        !(ordered && c.rewritten && PyODict_Check(owner)))
       return; // an OrderedDict's order has no version
+    if (is_rewritten(c, owner))
+      return rewritten(container, owner);
     const std::size_t before = found_.size();
     for (std::size_t s = 0; s < c.slots.size(); ++s) {
       PyObject *now = read(c, c.slots[s], owner, dict);
@@ -91,20 +104,147 @@ private:
         continue;
       add(container, static_cast<int>(s), c.slots[s].key, now);
     }
-    if ((c.place == Place::set || c.place == Place::deque) && c.counted &&
-        length_of(c.place, owner) != c.length)
+    if (c.place == Place::set && c.counted && length_of(c.place, owner) != c.length)
       add(container, -1, nullptr, new_elements(c, owner).get());
-    if (c.place == Place::items && c.counted && Py_SIZE(owner) != c.length)
-      grown_or_shrunk(container, owner, found_.size() == before);
-    if (c.open)
-      return;
-    if (dict)
+    if ((c.place == Place::items || c.place == Place::deque) && c.counted &&
+        Py_SIZE(owner) > c.length) {
+      if (!c.open && found_.size() > before) {
+        found_.erase(found_.begin() + static_cast<std::ptrdiff_t>(before), found_.end());
+        return rewritten(container, owner);
+      }
+      grown(container, owner, found_.size() == before);
+    }
+    if (!c.open && dict)
       appeared(container, dict);
-    if (reordered)
-      add(container, -1, nullptr, nullptr);
+    if (c.place == Place::entries)
+      in_order(container, owner, before, ordered);
   }
 
-  /// What a set or deque has that no slot holds.
+  /// Whether slots no longer say where the elements of a list or deque are.
+  static bool is_rewritten(const Container &c, PyObject *owner) {
+    return (c.place == Place::items || c.place == Place::deque) && !PyTuple_Check(owner) &&
+           !c.open && (c.rewritten || Py_SIZE(owner) < c.length);
+  }
+
+  /// One change for all elements. One that was there before is found by its place, if the body has
+  /// it from nowhere else: a constant or another slot may hold the same object.
+  void rewritten(int container, PyObject *owner) {
+    const Container &c = graph_.containers[container];
+    const Owned now(PySequence_List(owner)), fresh(PyList_New(0));
+    if (!now || !fresh)
+      return PyErr_Clear();
+    std::vector<const Slot *> before(static_cast<std::size_t>(c.length));
+    std::unordered_map<PyObject *, int> places;
+    for (const Slot &s : c.slots) {
+      if (!s.value || s.index < 0 || s.index >= c.length)
+        continue;
+      before[static_cast<std::size_t>(s.index)] = &s;
+      if (!is_plain(Py_TYPE(s.value), s.value) && is_there_once(s.value))
+        places.emplace(s.value, s.index);
+    }
+    std::vector<int> from;
+    bool same = PyList_GET_SIZE(now.get()) == c.length;
+    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(now.get()); ++i) {
+      PyObject *item = PyList_GET_ITEM(now.get(), i);
+      const Slot *slot = i < c.length ? before[static_cast<std::size_t>(i)] : nullptr;
+      const bool stays = slot && slot->value == item && !slot->input;
+      const auto place = places.find(item);
+      from.push_back(stays && slot->restored ? static_cast<int>(i)
+                     : place != places.end() ? place->second
+                                             : -1);
+      if (from.back() < 0)
+        PyList_Append(fresh.get(), item);
+      same = same && stays && from.back() == i;
+    }
+    if (same)
+      return;
+    add(container, -1, nullptr, now.get());
+    Change &change = found_.back();
+    change.rewrites = true;
+    change.from = std::move(from);
+    change.added = Owned(PyList_AsTuple(fresh.get()));
+  }
+
+  /// Whether one slot alone holds the object, and no argument is it.
+  bool is_there_once(PyObject *object) {
+    if (counts_.empty()) {
+      for (const Container &c : graph_.containers)
+        for (const Slot &s : c.slots)
+          ++counts_[s.value];
+      for (const Object &o : graph_.objects)
+        counts_[o.object] += o.container < 0;
+    }
+    return counts_[object] == 1 && !given_.contains(object);
+  }
+
+  /// Brings the changes of a dict, from the one numbered `first` on, into the order in which hits
+  /// store: what is gone, then the entries as they follow each other now. `moves`: some may have
+  /// moved.
+  void in_order(int container, PyObject *dict, std::size_t first, bool moves) {
+    const Container &c = graph_.containers[container];
+    if (!moves && found_.size() < first + 2)
+      return;
+    const Owned before(moves ? PyDict_New() : nullptr);
+    if (before)
+      for (const Slot *s : in_their_order(c))
+        PyDict_SetItem(before.get(), s->key, Py_None);
+    std::vector<Change> sorted;
+    const Owned numbers(PyDict_New()); // of the changes, by key
+    for (std::size_t i = first; numbers && i < found_.size(); ++i) {
+      const Owned number(PyLong_FromSize_t(i));
+      if (!found_[i].now || !found_[i].key)
+        sorted.push_back(std::move(found_[i]));
+      else if (number)
+        PyDict_SetItem(numbers.get(), found_[i].key.get(), number.get());
+    }
+    std::optional<OrderKept> order;
+    if (before)
+      order.emplace(before.get());
+    for (Entries entries(dict); numbers && entries.next();) {
+      const bool moved = order && !order->keeps(entries.key()) &&
+                         PyDict_Contains(before.get(), entries.key()) == 1;
+      if (PyObject *number = PyDict_GetItemWithError(numbers.get(), entries.key()))
+        sorted.push_back(std::move(found_[PyLong_AsSize_t(number)]));
+      else if (moved)
+        sorted.push_back(of_entry(container, entries.key(), entries.value()));
+      else
+        continue;
+      sorted.back().moved = moved;
+    }
+    PyErr_Clear();
+    found_.erase(found_.begin() + static_cast<std::ptrdiff_t>(first), found_.end());
+    std::move(sorted.begin(), sorted.end(), std::back_inserter(found_));
+  }
+
+  /// What was in a dict before, as far as slots say so.
+  static std::vector<const Slot *> in_their_order(const Container &c) {
+    std::vector<const Slot *> slots;
+    for (const Slot &s : c.slots)
+      if (s.value && s.key)
+        slots.push_back(&s);
+    std::sort(slots.begin(), slots.end(),
+              [](const Slot *a, const Slot *b) { return a->index < b->index; });
+    return slots;
+  }
+
+  /// An entry that has only moved.
+  Change of_entry(int container, PyObject *key, PyObject *value) {
+    const Container &c = graph_.containers[container];
+    const auto slot = std::find_if(c.slots.begin(), c.slots.end(),
+                                   [&](const Slot &s) { return s.key && is_key(s.key, key); });
+    add(container, static_cast<int>(slot - c.slots.begin()), key, value);
+    Change made = std::move(found_.back());
+    found_.pop_back();
+    return made;
+  }
+
+  static bool is_key(PyObject *a, PyObject *b) {
+    const int same = a == b ? 1 : PyObject_RichCompareBool(a, b, Py_EQ);
+    PyErr_Clear();
+    return same == 1;
+  }
+
+  /// What a set has that no slot holds.
   static Owned new_elements(const Container &c, PyObject *owner) {
     Owned made(PyList_New(0));
     const Owned all(PySequence_List(owner)); // a copy: it asks no element for its hash
@@ -118,30 +258,12 @@ private:
     return made;
   }
 
-  /// Whether the keys of an OrderedDict that were there before follow in another order now.
-  static bool is_reordered(const Container &c, PyObject *dict) {
-    const Owned places(PyDict_New());
-    for (const Slot &s : c.slots)
-      if (const Owned place(s.value ? PyLong_FromLong(s.index) : nullptr); place && places)
-        PyDict_SetItem(places.get(), s.key, place.get());
-    long last = -1;
-    bool found = false;
-    for (Entries entries(dict); places && !found && entries.next();)
-      if (PyObject *place = PyDict_GetItemWithError(places.get(), entries.key())) {
-        found = PyLong_AsLong(place) < last;
-        last = PyLong_AsLong(place);
-      }
-    PyErr_Clear();
-    return found;
-  }
-
-  void grown_or_shrunk(int container, PyObject *list, bool kept) {
-    const Py_ssize_t length = graph_.containers[container].length;
-    if (Py_SIZE(list) < length)
-      return add(container, -1, nullptr, nullptr);
-    for (Py_ssize_t i = length; i < Py_SIZE(list); ++i) {
-      add(container, -1, nullptr, PySequence_Fast_ITEMS(list)[i]);
+  void grown(int container, PyObject *owner, bool kept) {
+    for (Py_ssize_t i = graph_.containers[container].length; i < Py_SIZE(owner); ++i) {
+      const Owned element(PySequence_GetItem(owner, i)); // a list's or deque's own
+      add(container, -1, nullptr, element.get());
       found_.back().appended = kept;
+      found_.back().place = i;
     }
   }
 
@@ -159,12 +281,16 @@ private:
   }
 
   const Graph &graph_;
+  const std::unordered_set<PyObject *> &given_;
+  std::unordered_map<PyObject *, int> counts_; ///< in how many places objects are
   std::vector<Change> found_;
 };
 
 } // namespace
 
-std::vector<Change> changes_of(const Graph &graph) { return Comparison(graph).run(); }
+std::vector<Change> changes_of(const Graph &graph, const std::unordered_set<PyObject *> &given) {
+  return Comparison(graph, given).run();
+}
 
 std::string path_of(const Change &change, const Graph &graph) {
   const Container &c = graph.containers[change.container];
@@ -175,7 +301,7 @@ std::string path_of(const Change &change, const Graph &graph) {
 }
 
 void visit_stored(const Change &change, const std::function<void(PyObject *)> &visit) {
-  leads_to(change.now.get(), [&](PyObject *object) {
+  leads_to(change.rewrites ? change.added.get() : change.now.get(), [&](PyObject *object) {
     visit(object);
     return false;
   });
@@ -185,8 +311,37 @@ PyObject *owner_of(const Change &change, const Graph &graph) {
   return graph.objects[graph.containers[change.container].object].object;
 }
 
+namespace {
+
+/// What a list or deque held before. Its slots have all of that.
+Owned elements_before(const Container &c) {
+  std::vector<PyObject *> before(static_cast<std::size_t>(c.length));
+  for (const Slot &slot : c.slots)
+    if (slot.index >= 0 && slot.index < c.length)
+      before[static_cast<std::size_t>(slot.index)] = slot.value;
+  Owned list(PyList_New(0));
+  for (PyObject *value : before)
+    if (list && value)
+      PyList_Append(list.get(), value);
+  return list;
+}
+
+} // namespace
+
 void store(const Change &change, const Graph &graph, PyObject *value) {
   const Container &c = graph.containers[change.container];
+  PyObject *owner = owner_of(change, graph);
+  if (change.rewrites) {
+    if (const Owned before = elements_before(c))
+      if (const Owned after = rearranged(change.from, before.get(), value))
+        static_cast<void>(refill(owner, after.get()));
+    return PyErr_Clear();
+  }
+  if (change.appended) {
+    if (change.place < Py_SIZE(owner))
+      PySequence_SetItem(owner, change.place, value);
+    return PyErr_Clear();
+  }
   const int index = change.slot < 0 ? -1 : c.slots[change.slot].index;
   if (!write(c.place, change.key.get(), index, owner_of(change, graph), value))
     PyErr_Clear(); // something else has taken it away
@@ -219,31 +374,7 @@ bool stores_fake_tensor(const Change &change, const Graph &graph) {
   return found;
 }
 
-void refill(PyObject *container, PyObject *elements) {
-  if (PyList_Check(container)) {
-    PyList_SetSlice(container, 0, PyList_GET_SIZE(container), elements);
-  } else {
-    Py_XDECREF(PyObject_CallMethod(container, "clear", nullptr));
-    const char *fill = is_deque(container) ? "extend" : "update";
-    Py_XDECREF(PyObject_CallMethod(container, fill, "O", elements));
-  }
-  PyErr_Clear();
-}
-
 namespace {
-
-/// What a list or deque held before. Its slots have all of that.
-Owned elements_before(const Container &c) {
-  std::vector<PyObject *> before(static_cast<std::size_t>(c.length));
-  for (const Slot &slot : c.slots)
-    if (slot.index >= 0 && slot.index < c.length)
-      before[static_cast<std::size_t>(slot.index)] = slot.value;
-  Owned list(PyList_New(0));
-  for (PyObject *value : before)
-    if (list && value)
-      PyList_Append(list.get(), value);
-  return list;
-}
 
 void discard_fake_tensors(PyObject *set) {
   const Owned elements(PySequence_List(set));
@@ -258,9 +389,9 @@ void discard_fake_tensors(PyObject *set) {
 void restore(const Change &change, const Graph &graph) {
   const Container &c = graph.containers[change.container];
   PyObject *owner = owner_of(change, graph);
-  if (c.place == Place::deque || (c.place == Place::items && c.counted && c.rewritten)) {
+  if (c.place == Place::deque || change.rewrites) {
     if (const Owned before = elements_before(c))
-      refill(owner, before.get());
+      static_cast<void>(refill(owner, before.get()));
   } else if (c.place == Place::items && change.slot < 0) {
     PyList_SetSlice(owner, c.length, Py_SIZE(owner), nullptr);
   } else {

@@ -3,11 +3,11 @@
 #include "base/object.h"
 #include "event/event.h"
 #include "guards/graph.h"
-#include "program/output_spec.h"
 
+#include <cstdint>
 #include <functional>
-#include <optional>
 #include <string>
+#include <unordered_set>
 #include <vector>
 
 namespace tracehost::python {
@@ -21,11 +21,12 @@ struct SideEffect {
 /// A slot that the body emptied, or rebound to a tensor, None, a number or a string. A list, tuple
 /// or dict of such counts as one.
 struct Rebound {
-  std::string path; ///< `self.h`
-  Site where;       ///< as SideEffect's
-  PyObject *value;  ///< what it holds now; borrowed from the Recorder. Null: nothing
-  /// What later calls store there, made of outputs of the graph; none: they can't.
-  std::optional<OutputSpec> repeated;
+  std::string path;       ///< `self.h`
+  Site where;             ///< as SideEffect's
+  PyObject *value;        ///< what it holds now; borrowed from the Recorder. Null: nothing
+  bool rewrites = false;  ///< `value` is a tuple of the new elements of a list or deque
+  bool repeated = false;  ///< later calls can store the like
+  std::uint32_t tree = 0; ///< repeated: what they store (RunValues); 0: nothing
 };
 
 /// A slot that holds another thing than before the body ran, or an element of a container that was
@@ -37,25 +38,29 @@ struct Change {
   Owned now;               ///< null: nothing is there any more
   bool has_tensor = false; ///< `now` is a tensor, or leads to one by elements and attributes
   bool has_number = false; ///< the same of a number of the graph
-  bool appended = false;   ///< to a list, the elements of which are still where they were
+  bool appended = false;   ///< to a list or deque, the elements of which are still where they were
+  Py_ssize_t place = -1;   ///< appended: where it is
+  bool moved = false;      ///< of a dict: behind entries that it was before
+  bool rewrites = false;   ///< a list or deque lost elements, or they moved; `now`: all of them
+  std::vector<int> from;   ///< rewrites: as Rebinding's; the new elements are `added`
+  Owned added;             ///< a tuple
   int rebound = -1;        ///< index among what later calls store again: Recorder::rebound()
 };
 
 /// Compares what was recorded with what is there now. Runs no user code but the `==` of
 /// keys.
-std::vector<Change> changes_of(const Graph &graph);
+/// `given`: tensors among the arguments.
+std::vector<Change> changes_of(const Graph &graph, const std::unordered_set<PyObject *> &given);
 /// `self.h`; of what was added to a list, or removed, the container's.
 std::string path_of(const Change &change, const Graph &graph);
 
-/// The value that it stores, and what that leads to by elements and attributes.
+/// The value that it stores, and what that leads to by elements and attributes. No elements that
+/// only move.
 void visit_stored(const Change &change, const std::function<void(PyObject *)> &visit);
 
 /// Whether it stores a fake tensor: by elements and attributes, or as a result that
 /// functools.lru_cache keeps.
 bool stores_fake_tensor(const Change &change, const Graph &graph);
-
-/// Puts `elements` in place of those that a list, deque, set or dict has. No error is left set.
-void refill(PyObject *container, PyObject *elements);
 
 /// The object in whose slot or elements it is.
 PyObject *owner_of(const Change &change, const Graph &graph);

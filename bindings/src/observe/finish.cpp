@@ -28,6 +28,11 @@ std::shared_ptr<GraphGuards> Finish::run(bool watch_values, const std::vector<Ch
                                          std::vector<Rebound> &rebound,
                                          std::vector<SideEffect> &side_effects) {
   watch_values_ = watch_values;
+  has_parts_.assign(graph_.objects.size(), false);
+  for (const Container &c : graph_.containers)
+    has_parts_[c.object] =
+        has_parts_[c.object] || c.read || c.read_later ||
+        std::any_of(c.slots.begin(), c.slots.end(), [](const Slot &slot) { return slot.read; });
   if (calls_ || !watch_values) // code that is called holds the same objects
     for (Object &o : graph_.objects)
       o.alike = false;
@@ -114,8 +119,9 @@ bool Finish::repeat(const Change &change, Rebound &rebound) {
   PyObject *key = change.key.get(); // one that may hold other things is not kept alive
   const bool can_be_told =
       (is_guarded(change.container) || held_tensor) && (!key || !may_hold(key));
-  const bool number = change.now && !change.has_tensor && change.now.get() != Py_None;
-  if (number && !can_be_told)
+  const bool tensors = change.has_tensor || change.has_number || change.rewrites;
+  const bool value = change.now && !change.has_tensor && change.now.get() != Py_None;
+  if ((value && !can_be_told) || (!tensors && !rebound.repeated))
     return false;
   if (stores_.is_read_by_call(slot ? slot->key : key, c.place) ||
       stores_.of(change.container, change.slot).called) {
@@ -123,22 +129,44 @@ bool Finish::repeat(const Change &change, Rebound &rebound) {
             ", which the body stores: it is traced again";
     return true;
   }
-  if (!rebound.repeated || !can_be_told || (change.appended && was_read(change))) {
-    const std::string where = rebound.where.line ? " at " + text(rebound.where) : "";
+  const std::string where = rebound.where.line ? " at " + text(rebound.where) : "";
+  if (change.appended && was_read(change)) {
+    once_ = "the body reads " + rebound.path + ", which grows" + where +
+            ": the next call is traced with it";
+    return true;
+  }
+  if (!rebound.repeated || !can_be_told) {
     once_ = "the body made what " + rebound.path + " now is" + where +
             ": the next call is traced with it";
     return true;
   }
-  if (slot && !slot->needed && !slot->read && number)
+  if (slot && !slot->needed && !slot->read && (value || slot->expect == Expect::object) &&
+      !leads_on(*slot))
     slot->expect = Expect::any; // each run stores over any value
   if (slot)
     slot->needed = true;
   else if (!change.appended)
     must_lack_.insert(change.container);
+  if (change.rewrites)
+    compare_kept(c, change.added.get());
   mark_way(c.object);
   rebindings_.push_back({change.container, Owned(Py_XNewRef(key)), slot ? slot->index : -1,
-                         !rebound.value, change.appended, std::move(*rebound.repeated)});
+                         change.appended, change.moved, rebound.tree, change.rewrites,
+                         change.from});
   return true;
+}
+
+/// Whether the path of something that was read goes through the slot: another slot may hold the
+/// object, too.
+bool Finish::leads_on(const Slot &slot) const { return slot.primary && has_parts_[slot.object]; }
+
+/// What a rewritten list holds again, and is no element found by its place, must be in these slots
+/// at a later call, too.
+void Finish::compare_kept(Container &c, PyObject *again) {
+  const std::span<PyObject *> kept(PySequence_Fast_ITEMS(again),
+                                   static_cast<std::size_t>(PyTuple_GET_SIZE(again)));
+  for (Slot &slot : c.slots)
+    slot.needed |= std::find(kept.begin(), kept.end(), slot.value) != kept.end();
 }
 
 /// Whether the body has read what it then changed, so that a later call would go another way: a
@@ -259,7 +287,7 @@ void Finish::drop_unread(int container) {
   if (!is_collection(c.place))
     return;
   for (Slot &s : c.slots)
-    if (!s.read && !s.needed && !s.stored)
+    if (!s.read && !s.needed && !s.stored && !leads_on(s))
       s.expect = Expect::any;
   if (must_lack_.contains(container)) {
     c.open = false;

@@ -58,6 +58,8 @@ private:
   bool is_read_later(const Change &change) const;
   bool is_rewritten(const Change &change) const;
   bool repeat(const Change &change, Rebound &rebound);
+  bool leads_on(const Slot &slot) const;
+  static void compare_kept(Container &container, PyObject *again);
   void side_effect(const Change &change, SideEffect effect);
   void give_up(const Change &change);
   void drop_unread(int container);
@@ -79,7 +81,8 @@ private:
   std::vector<SideEffect> gone_; ///< of attributes that are there no more
   bool eager_ = false;
   std::string once_;
-  std::vector<bool> dropped_; ///< objects whose path goes through a slot that is given up
+  std::vector<bool> has_parts_; ///< objects of which the body has read something
+  std::vector<bool> dropped_;   ///< objects whose path goes through a slot that is given up
 };
 
 } // namespace tracehost::python

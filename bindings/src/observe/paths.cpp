@@ -152,9 +152,10 @@ void Paths::identify(PyObject *a, PyObject *b) {
 }
 
 void Paths::identified(PyObject *object) {
-  if (const auto found = objects_.find(object); found != objects_.end())
+  if (const auto found = objects_.find(object); found != objects_.end()) {
     graph_.objects[found->second].alike = false;
-  else if (PyTuple_CheckExact(object))
+    graph_.objects[found->second].identified = true;
+  } else if (PyTuple_CheckExact(object))
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(object); ++i)
       identified(PyTuple_GET_ITEM(object, i));
 }
@@ -169,6 +170,8 @@ void Paths::callee(PyObject *callable) {
     fields = {"__self__", "__func__"};
   else if (Py_TYPE(callable) == known().partial)
     fields = {"func", "args", "keywords"};
+  else if (PyCFunction_Check(callable))
+    fields = {"__self__"};
   for (const char *field : fields) {
     const Owned key(PyUnicode_InternFromString(field));
     const Owned value(PyObject_GetAttr(callable, key.get()));

@@ -90,6 +90,8 @@ public:
 
   // All slots of an object, which the body reads. Those of a container return it, or -1.
   void every_attribute(PyObject *owner);
+  /// What a class and its bases have, which dir() of an object shows.
+  void every_name(PyTypeObject *type);
   /// The length, order and elements of a container, view or iterator. Deep: and those of the
   /// containers in it, also where the body has made it.
   int whole(PyObject *container, bool deep);
@@ -149,6 +151,8 @@ public:
   /// The path by which the body can reach this tensor object, or empty when there is none.
   std::string path_of(PyObject *tensor) const;
 
+  const std::unordered_set<PyObject *> &given() const { return given_; }
+
   NumberSlots &numbers() { return numbers_; }
   const NumberSlots &numbers() const { return numbers_; }
   Graph &graph() { return graph_; }
@@ -191,6 +195,7 @@ private:
   std::unordered_map<PyObject *, Position> tensors_;
   std::vector<PyObject *> asked_; ///< tensors, borrowed from slots
   std::unordered_set<PyObject *> asked_set_;
+  std::unordered_set<PyTypeObject *> asked_access_; ///< classes: for their `__getattribute__`
   std::unordered_map<PyObject *, Position> opaque_; ///< what may change unseen
   std::unordered_set<PyObject *> given_;
   std::unordered_set<PyObject *> absent_;

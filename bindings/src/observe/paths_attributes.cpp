@@ -65,6 +65,8 @@ Paths::Position Paths::attribute(PyObject *owner, PyObject *name) {
     return {};
   }
   use(owner);
+  if (asked_access_.insert(type).second) // another one would be asked first
+    class_attribute(type, "__getattribute__");
   if (same_text(name, known().dict)) {
     const int c = container(object, Place::instance);
     if (c >= 0 && graph_.containers[c].dict)
@@ -178,6 +180,8 @@ std::pair<PyObject *, Paths::Position> Paths::in_class(PyTypeObject *type, PyObj
       at = named(container(class_object(of), Place::names), name, nullptr);
     if (found)
       return {found, at};
+    if (at.slot >= 0)
+      read(at); // it lacks the name
   }
   return {};
 }

@@ -84,6 +84,18 @@ void Paths::every_attribute(PyObject *owner) {
   read({c, -1});
 }
 
+void Paths::every_name(PyTypeObject *type) {
+  for (Py_ssize_t i = 0; classes_.contains(type) && i < PyTuple_GET_SIZE(type->tp_mro); ++i) {
+    auto *base = reinterpret_cast<PyTypeObject *>(PyTuple_GET_ITEM(type->tp_mro, i));
+    if (!(base->tp_flags & Py_TPFLAGS_HEAPTYPE))
+      continue;
+    const int c = container(class_object(base), Place::names);
+    if (graph_.containers[c].open)
+      close(c);
+    read({c, -1});
+  }
+}
+
 int Paths::whole(PyObject *object, bool deep) {
   use(object);
   int c = -1;
@@ -171,13 +183,15 @@ void Paths::read(Position at) {
   if (at.container < 0)
     return;
   Container &c = graph_.containers[at.container];
-  if (at.slot >= 0) {
+  // Of a list whose elements have moved, no slot says where an element is now.
+  const bool moved = c.rewritten && (c.place == Place::items || c.place == Place::deque);
+  if (at.slot >= 0 && !moved) {
     c.slots[at.slot].read |= !c.slots[at.slot].stored;
     return read_memory(c.slots[at.slot]);
   }
   (c.stored ? c.read_later : c.read) = true;
   for (Slot &s : c.slots)
-    s.read |= !s.stored;
+    s.read |= moved || !s.stored;
   const std::size_t count = c.slots.size();
   for (std::size_t i = 0; i < count; ++i)
     read_memory(graph_.containers[at.container].slots[i]);
@@ -193,9 +207,13 @@ void Paths::read_memory(Slot &slot) {
 }
 
 void Paths::read_item(Position at) {
-  if (at.slot >= 0)
+  if (at.container < 0)
+    return;
+  const Container &c = graph_.containers[at.container];
+  const bool moved = c.rewritten && (c.place == Place::items || c.place == Place::deque);
+  if (at.slot >= 0 || moved)
     read(at);
-  else if (at.container >= 0)
+  else
     graph_.containers[at.container].read = true;
 }
 

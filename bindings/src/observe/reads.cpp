@@ -4,6 +4,7 @@
 #include "base/known.h"
 #include "base/object.h"
 #include "base/origin.h"
+#include "base/user_line.h"
 
 #include <array>
 
@@ -83,7 +84,7 @@ void Reads::read() {
     load_global(name(1));
     break;
   case Action::load_name:
-    if (!frame_->locals || !PyDict_Check(frame_->locals) ||
+    if (!frame_->locals || !PyDict_Check(frame_->locals) || frame_->locals == frame_->globals ||
         !PyDict_GetItemWithError(frame_->locals, name()))
       load_global(name());
     break;
@@ -335,6 +336,9 @@ void Reads::match_class() {
 // ---- stores -------------------------------------------------------------------------------------
 
 void Reads::store_attribute(PyObject *owner, PyObject *name, PyObject *value) {
+  if (!called_ && paths_.knows(owner) && !PyType_Check(owner) &&
+      utf8(name) == std::string_view("__dict__"))
+    paths_.serves_once("replaces all attributes of an object from outside at " + text(user_line()));
   note_store(paths_.stored_attribute(owner, name), value);
   if (is_tensor(owner))
     note_tensor_store(owner, name);
@@ -361,9 +365,13 @@ void Reads::store_slice(PyObject *container) {
 /// What follows in a list moves up; what is iterated later lacks a key.
 void Reads::delete_item(PyObject *container, PyObject *key) {
   identified(key);
-  paths_.before_change(container);
+  const int c = paths_.before_change(container);
   note_store(paths_.item(container, key), nullptr);
   note_opaque_store(container);
+  if (c >= 0 && !PyDict_Check(container) && !called_) {
+    stores_.note({c, -1}, false);
+    paths_.graph().containers[c].rewritten = true;
+  }
 }
 
 /// The container may get elements; `rewrites`: lose and move them as well.

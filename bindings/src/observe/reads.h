@@ -114,6 +114,7 @@ private:
   bool may_differ(Arguments arguments) const;
   void note_unknown(const Called &called);
   void ask_abstract_class(PyObject *type, PyObject *of);
+  void call_named(PyObject *caller, Arguments arguments);
   void call_kept(PyObject *callable, PyObject *self, Arguments arguments);
   void call_cached(PyObject *callable, Arguments arguments);
   void call_special(PyObject *owner, const char *special, Arguments arguments);

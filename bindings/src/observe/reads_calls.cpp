@@ -44,6 +44,10 @@ bool is_slot_wrapper(PyObject *callable) {
   return std::string_view(Py_TYPE(callable)->tp_name) == "method-wrapper";
 }
 
+bool is_method_caller(PyObject *callable) {
+  return std::string_view(Py_TYPE(callable)->tp_name) == "operator.methodcaller";
+}
+
 } // namespace
 
 /// The stack: two words for what is called, its arguments, and the names of the last of these.
@@ -91,10 +95,12 @@ void Reads::call(PyObject *callable, Arguments arguments) {
     const Owned function(PyObject_GetAttrString(callable, "func"));
     const Owned bound(PyObject_GetAttrString(callable, "args"));
     PyErr_Clear();
-    if (bound && PyTuple_Check(bound.get()))
-      call(function.get(),
-           {PySequence_Fast_ITEMS(bound.get()), static_cast<std::size_t>(Py_SIZE(bound.get()))});
-    return function ? call(function.get(), arguments) : void();
+    if (!function || !bound || !PyTuple_Check(bound.get()))
+      return;
+    std::vector<PyObject *> all(PySequence_Fast_ITEMS(bound.get()),
+                                PySequence_Fast_ITEMS(bound.get()) + Py_SIZE(bound.get()));
+    all.insert(all.end(), arguments.begin(), arguments.end());
+    return call(function.get(), all);
   }
   if (PyCFunction_Check(callable))
     return call_c_function(callable, arguments);
@@ -113,7 +119,26 @@ void Reads::call(PyObject *callable, Arguments arguments) {
       use_getter(callable, argument);
     return;
   }
+  if (is_method_caller(callable))
+    return call_named(callable, arguments);
   call_object(callable, arguments);
+}
+
+/// operator.methodcaller("append", x)(h). Code of Python is observed where it runs.
+void Reads::call_named(PyObject *caller, Arguments arguments) {
+  const Owned made(PyObject_CallMethod(caller, "__reduce__", nullptr)); // the class, what it got
+  PyErr_Clear();
+  PyObject *got = made && PyTuple_Check(made.get()) && PyTuple_GET_SIZE(made.get()) > 1
+                      ? PyTuple_GET_ITEM(made.get(), 1)
+                      : nullptr;
+  if (!got || !PyTuple_Check(got) || PyTuple_GET_SIZE(got) == 0 || arguments.size() != 1 ||
+      !arguments[0] || !PyUnicode_Check(PyTuple_GET_ITEM(got, 0)))
+    return read_contents(arguments, /*may_store=*/true);
+  const Owned method(Py_XNewRef(_PyType_Lookup(Py_TYPE(arguments[0]), PyTuple_GET_ITEM(got, 0))));
+  std::vector<PyObject *> all{arguments[0]};
+  all.insert(all.end(), PySequence_Fast_ITEMS(got) + 1, PySequence_Fast_ITEMS(got) + Py_SIZE(got));
+  if (method)
+    call(method.get(), all);
 }
 
 void Reads::call_c_function(PyObject *callable, Arguments arguments) {
@@ -199,10 +224,16 @@ void Reads::call_object(PyObject *callable, Arguments arguments) {
   apply(effect == Effect::contents ? Effect::changes : effect, {.of = of, .name = own}, arguments);
 }
 
-/// A method that was kept with its object: `draw = rng.random`. The object has no path.
+/// A method that was kept with its object: `draw = rng.random`, `push = rows.append`. A container
+/// has its path through the method, another object has none.
 void Reads::call_kept(PyObject *callable, PyObject *self, Arguments arguments) {
   note_callable(callable);
-  if (!called_ && is_opaque(self) && !is_collection(self) && !is_tensor(self))
+  if (is_collection(self)) {
+    paths_.callee(callable);
+    return call_method(self, reinterpret_cast<PyCFunctionObject *>(callable)->m_ml->ml_name,
+                       with_self(self, arguments));
+  }
+  if (!called_ && is_opaque(self) && !is_tensor(self))
     paths_.unguarded(std::string(reinterpret_cast<PyCFunctionObject *>(callable)->m_ml->ml_name) +
                      "() of type " + Py_TYPE(self)->tp_name);
   read_contents(arguments, /*may_store=*/true);

@@ -191,6 +191,8 @@ void Reads::apply_read(Effect effect, const Called &called, Arguments arguments)
       load_attribute(first, name);
     break;
   case Effect::attributes:
+    if (first && called.name == "dir")
+      paths_.every_name(Py_TYPE(first));
     if (first)
       paths_.every_attribute(first);
     break;
@@ -296,6 +298,8 @@ void Reads::change_by(Effect effect, std::string_view name, PyObject *container,
       contains(first, container);
     else if (effect == Effect::moves || PyAnySet_CheckExact(container))
       paths_.whole(container, true);
+    if (is_deque(container) && paths_.knows(container))
+      paths_.ask(container, Owned(PyUnicode_InternFromString("maxlen")).get(), Asked::attribute_of);
   }
   change(container, effect != Effect::adds || is_full_deque(container));
   const bool looks = !called_ && (effect != Effect::adds || PyAnySet_Check(container));

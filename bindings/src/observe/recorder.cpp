@@ -2,6 +2,7 @@
 
 #include "base/autograph.h"
 #include "base/instructions.h"
+#include "base/kinds.h"
 #include "base/known.h"
 #include "base/object.h"
 #include "base/origin.h"
@@ -16,7 +17,6 @@
 #include <torch/csrc/autograd/python_variable.h>
 
 #include <algorithm>
-#include <string_view>
 
 namespace tracehost::python {
 
@@ -129,64 +129,37 @@ void Recorder::missed(std::string why) {
 
 namespace {
 
-/// A dtype, a device: each is the same object, or equal, at every call.
-bool is_of_torch(PyObject *value) {
-  const std::string_view type = Py_TYPE(value)->tp_name;
-  return type == "torch.dtype" || type == "torch.device" || type == "torch.layout" ||
-         type == "torch.memory_format";
-}
-
-/// A number, a string, a dtype, a torch.Size; a tuple, list or dict of such, which each call makes
-/// again.
-bool is_constant(PyObject *value, int depth = 0) {
-  constexpr int deepest = 20; // of those that hold themselves, too
-  if (PyDict_CheckExact(value) && depth < deepest) {
-    PyObject *key, *item;
-    for (Py_ssize_t at = 0; PyDict_Next(value, &at, &key, &item);)
-      if (!is_plain(Py_TYPE(key), key) || !is_constant(item, depth + 1))
-        return false;
-    return true;
-  }
-  const bool tuple =
-      PyTuple_CheckExact(value) || std::string_view(Py_TYPE(value)->tp_name) == "torch.Size";
-  if ((!tuple && !PyList_CheckExact(value)) || depth >= deepest)
-    return is_plain(Py_TYPE(value), value) || is_of_torch(value);
-  for (Py_ssize_t i = 0; i < Py_SIZE(value); ++i)
-    if (!is_constant(PySequence_Fast_ITEMS(value)[i], depth + 1))
-      return false;
-  return true;
-}
-
 /// Whether the body stores a value that follows from what a call compares: then each call stores
-/// the same, or what the graph computes. What it has read in the slot is compared, too.
+/// the same, or what the graph computes. What it has read in the slot is compared, too. An object
+/// is found by its path, or made again.
 bool is_known_value(const Change &change, const Container &c) {
-  return change.now && (change.slot >= 0 || !c.read) &&
-         (change.has_number || is_constant(change.now.get()));
+  return change.now && (change.slot >= 0 || !c.read);
 }
 
-/// A store of tensors, of None or a number, a deletion, tensors appended to a list.
+/// A store of tensors, of an object, of None or a number; a deletion; tensors appended to a list;
+/// elements of a list or deque that moved.
 bool can_be_repeated(const Change &change, const Graph &graph) {
   if (is_check_of_optimizer(change.key.get())) // to compare it would trace the second step again
     return false;
   const Container &c = graph.containers[change.container];
-  const bool sequence = c.place == Place::items || c.place == Place::deque;
-  if ((change.slot < 0 && !change.key && !change.appended) || graph.objects[c.object].library ||
-      (c.rewritten && sequence))
+  if ((change.slot < 0 && !change.key && !change.appended && !change.rewrites) ||
+      graph.objects[c.object].library)
     return false;
-  if (!change.now && !change.appended)
+  if (!change.now)
     return change.slot >= 0 && c.place != Place::items;
   if (is_made_eagerly(change.now.get()))
     return false;
   if (change.appended) // a list may grow by any value
     return change.has_tensor || change.has_number;
-  return change.has_tensor || change.now.get() == Py_None || is_known_value(change, c);
+  return change.rewrites || change.has_tensor || change.now.get() == Py_None ||
+         is_known_value(change, c);
 }
 
 } // namespace
 
 std::span<Rebound> Recorder::rebound() {
   const Graph &graph = paths_.graph();
-  changes_ = changes_of(graph);
+  changes_ = changes_of(graph, paths_.given());
   // `self.weight`, an attribute, may have become a parameter of the module: one change in two
   // dicts.
   const bool eager_region = std::any_of(changes_.begin(), changes_.end(), [](const Change &change) {
@@ -199,7 +172,8 @@ std::span<Rebound> Recorder::rebound() {
     if (!storer.body)
       continue;
     change.rebound = static_cast<int>(rebound_.size());
-    rebound_.push_back({path_of(change, graph), storer.where, change.now.get(), std::nullopt});
+    rebound_.push_back({path_of(change, graph), storer.where,
+                        change.rewrites ? change.added.get() : change.now.get(), change.rewrites});
   }
   return rebound_;
 }
@@ -214,7 +188,7 @@ std::string Recorder::take_back() {
   const KeepError keep;
   const Graph &graph = paths_.graph();
   if (changes_.empty())
-    changes_ = changes_of(graph);
+    changes_ = changes_of(graph, paths_.given());
   std::string first;
   for (const Change &change : changes_) {
     if (!stores_fake_tensor(change, graph))
@@ -225,6 +199,12 @@ std::string Recorder::take_back() {
     take_back_fake_tensors(change, graph);
   }
   return first;
+}
+
+/// An object of a class of Python that holds its attributes itself.
+static bool is_instance(PyObject *object) {
+  return has_user_attributes(Py_TYPE(object)) && !PyType_Check(object) && !is_collection(object) &&
+         !is_of_a_thread(object) && !PyObject_TypeCheck(object, known().nn_module);
 }
 
 void Recorder::replace_numbers() {
@@ -249,13 +229,16 @@ void Recorder::replace_numbers() {
 }
 
 void Recorder::replace(const Rebound &rebound, PyObject *value) {
+  const Graph &graph = paths_.graph();
   for (Change &change : changes_) {
     if (change.rebound < 0 || &rebound_[change.rebound] != &rebound)
       continue;
-    if (!change.appended)
-      store(change, paths_.graph(), value);
-    change.now = Owned(Py_NewRef(value));
+    store(change, graph, value);
+    (change.rewrites ? change.added : change.now) = Owned(Py_NewRef(value));
+    if (change.rewrites)
+      change.now = Owned(PySequence_List(owner_of(change, graph)));
   }
+  PyErr_Clear();
 }
 
 /// A dict of `param_groups`: its learning rate changes between the calls.
@@ -269,6 +252,45 @@ static bool is_group_of_optimizer(const Graph &graph, const Container &c) {
   PyObject *name = graph.containers[groups.container].slots[groups.slot].key;
   return name && PyUnicode_CheckExact(name) &&
          PyUnicode_CompareWithASCIIString(name, "param_groups") == 0;
+}
+
+/// `self.state = State(...)`, `rows.pop(0)`: each call finds another object there, of which what
+/// the body reads is the same.
+void Recorder::mark_replaced() {
+  const Graph &graph = paths_.graph();
+  for (const Change &change : changes_) {
+    if (change.rebound < 0 || !rebound_[change.rebound].repeated || !change.now)
+      continue;
+    const Container &c = graph.containers[change.container];
+    if (change.slot >= 0)
+      mark_replaced(c.slots[change.slot], change.now.get());
+    for (const Slot &slot : c.slots)
+      if (change.rewrites && slot.value && is_instance(slot.value))
+        mark_replaced(slot);
+  }
+}
+
+/// Whether the slot leads to an object in whose place another of its class may come from now on.
+bool Recorder::mark_replaced(const Slot &slot) {
+  if (slot.expect != Expect::object || !slot.primary)
+    return false;
+  Object &o = paths_.graph().objects[slot.object];
+  if (o.identified || o.replaced || o.library)
+    return false;
+  o.alike = o.replaced = true;
+  return true;
+}
+
+/// `now`: what the body has made in place of what the slot held.
+void Recorder::mark_replaced(const Slot &slot, PyObject *now) {
+  if (!now || !slot.value || Py_TYPE(now) != Py_TYPE(slot.value) || paths_.knows(now) ||
+      !is_instance(now) || !mark_replaced(slot))
+    return;
+  const Graph &graph = paths_.graph();
+  for (const Container &c : graph.containers)
+    if (c.object == slot.object && (c.place == Place::instance || c.place == Place::members))
+      for (const Slot &inner : c.slots)
+        mark_replaced(inner, read(c, inner, now));
 }
 
 /// Slots that the body has read and then stored a number to, and floats of an optimizer's groups:
@@ -288,7 +310,19 @@ void Recorder::note_numbers() {
   for (const auto &[container, number] : sides_.numbers())
     if (const Slot &slot = graph.containers[container].slots[number]; slot.read || slot.stored)
       history_->note(graph.path(container, number), slot.value);
+  for (std::size_t c = 0; c < graph.containers.size(); ++c)
+    for (std::size_t s = 0;
+         graph.objects[graph.containers[c].object].replaced && s < graph.containers[c].slots.size();
+         ++s)
+      if (const Slot &slot = graph.containers[c].slots[s]; slot.read && slot.value)
+        history_->note(graph.path(static_cast<int>(c), static_cast<int>(s)), slot.value);
   for (const Change &change : changes_) {
+    if (change.rewrites) {
+      const Container &c = graph.containers[change.container];
+      for (std::size_t s = 0; s < c.slots.size(); ++s)
+        if (c.slots[s].value)
+          history_->note(graph.path(change.container, static_cast<int>(s)), c.slots[s].value);
+    }
     if (change.rebound < 0 || change.slot < 0)
       continue;
     const Slot &slot = graph.containers[change.container].slots[change.slot];
@@ -303,6 +337,7 @@ std::shared_ptr<GraphGuards> Recorder::finish(std::span<PyObject *const> capture
   for (const UnknownCall &call : unknown_calls())
     paths_.graph().unknown_calls.push_back(call.what + " at " + text(call.where));
   Finish finish(paths_, stores_, calls_, captured, handed_out);
+  mark_replaced();
   note_numbers();
   auto guards = finish.run(watch_values_, changes_, rebound_, side_effects);
   once_ = finish.once();

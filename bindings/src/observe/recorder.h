@@ -67,6 +67,8 @@ public:
   /// After the body returned normally, before anything else runs. Compares every recorded slot with
   /// what it holds now, once; the caller says of each what is `repeated`.
   std::span<Rebound> rebound();
+  /// What rebound() has returned.
+  std::span<Rebound> rebound_so_far() { return rebound_; }
   /// Instead of rebound(), or after it: restores the slots that got a fake tensor. Returns the path
   /// and line of the first such store, or empty.
   std::string take_back();
@@ -93,6 +95,9 @@ private:
     bool generated;   ///< a part that an operator runs: its variables are the function's own
   };
   const UsersCode &users_code(PyCodeObject *code);
+  void mark_replaced();
+  bool mark_replaced(const Slot &slot);
+  void mark_replaced(const Slot &slot, PyObject *now);
   void note_numbers();
   void start(PyObject *callable);
   void function(PyObject *function);

@@ -3,6 +3,7 @@
 #include "base/kinds.h"
 #include "base/known.h"
 #include "base/user_line.h"
+#include "guards/elements.h"
 #include "observe/changes.h"
 #include "trace/block.h"
 #include "trace/tracer.h"
@@ -132,7 +133,7 @@ void Stores::restore(const InBlock &store) {
   if (store.slot >= 0)
     python::store(c, c.slots[store.slot], owner, before);
   else if (PyList_Check(owner) || !is_copy(before, owner))
-    refill(owner, before);
+    static_cast<void>(refill(owner, before));
 }
 
 std::vector<BlockStore> Stores::in_block(std::size_t begin) const {

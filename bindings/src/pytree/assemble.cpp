@@ -125,6 +125,7 @@ PyObject *bare(const ContainerType &type, Children &children, PyObject *further)
   case Form::record:
     return record(type, children);
   case Form::typed:
+  case Form::attributed:
     return Py_NewRef(children[0].get());
   case Form::custom:
     break;

@@ -150,6 +150,7 @@ Kind ContainerType::kind() const {
     return Kind::record;
   case Form::custom:
   case Form::typed:
+  case Form::attributed:
     break;
   }
   return Kind::custom;
@@ -197,7 +198,7 @@ std::string ContainerType::field(std::size_t index) const {
 }
 
 std::string ContainerType::context() const {
-  return form_ == Form::typed ? std::string() : PyAtom::context();
+  return form_ == Form::custom ? PyAtom::context() : std::string();
 }
 
 std::string ContainerType::text() const { return compared_ ? compared_->text() : PyAtom::text(); }
@@ -343,6 +344,7 @@ Children ContainerType::children(PyObject *object) const {
     break;
   }
   case Form::typed: // its tensors are those that its type gives (user_value.h)
+  case Form::attributed:
     break;
   }
   return result;

@@ -18,15 +18,16 @@ namespace tracehost::python {
 
 /// How the children of a container are reached.
 enum class Form : std::uint8_t {
-  tuple,    ///< a tuple, or of a class derived from it: namedtuple, torch.Size
-  list,     ///< a list, or of a class derived from it
-  dict,     ///< a dict, or of a class derived from it: keys and values as it stores them
-  ordered,  ///< an OrderedDict, which keeps its order apart
-  mapping,  ///< any other Mapping: its keys, and what it gives for them
-  sequence, ///< a deque or frozenset: in the order of iteration
-  record,   ///< attributes by name: dataclass, attrs class, slice, range, partial
-  custom,   ///< by the function registered with torch.utils._pytree
-  typed,    ///< an object whose trace type has to_tensors: the object by its type, those tensors
+  tuple,      ///< a tuple, or of a class derived from it: namedtuple, torch.Size
+  list,       ///< a list, or of a class derived from it
+  dict,       ///< a dict, or of a class derived from it: keys and values as it stores them
+  ordered,    ///< an OrderedDict, which keeps its order apart
+  mapping,    ///< any other Mapping: its keys, and what it gives for them
+  sequence,   ///< a deque or frozenset: in the order of iteration
+  record,     ///< attributes by name: dataclass, attrs class, slice, range, partial
+  custom,     ///< by the function registered with torch.utils._pytree
+  typed,      ///< an object whose trace type has to_tensors: the object by its type, those tensors
+  attributed, ///< of a result: a tensor, whose further state are attributes that the body has set
 };
 
 /// The children of a container in the order of a Signature's nodes; null: an attribute that is

@@ -173,7 +173,7 @@ void Flattener::value(PyObject *object) {
     raise(errors().signature,
           fmt::format("more than {} values. Pass them as a tensor.", kMostNodes));
   if (is_tensor(object))
-    return tensor(object);
+    return with_attributes(object) ? void() : tensor(object);
   if (object == Py_None || PyUnicode_CheckExact(object) || PyLong_CheckExact(object) ||
       PyFloat_CheckExact(object) || PyBool_Check(object))
     return leaf_node(object);
@@ -183,7 +183,7 @@ void Flattener::value(PyObject *object) {
 void Flattener::slow(PyObject *object) {
   if (is_traced_number(object))
     return tensor(object);
-  if (result_ && !in_context_ && from_outside(object))
+  if (result_ && !in_context_ && (from_outside(object) || met_again(object)))
     return;
   const auto known = types_.find(Py_TYPE(object));
   if (known != types_.end())
@@ -211,6 +211,8 @@ void Flattener::container(PyObject *object, std::shared_ptr<ContainerType> type)
   nesting_.enter(object);
   const Owned held(Py_NewRef(object)); // a user's code may let go of it
   const ContainerType &facts = *type;
+  if (result_ && !in_context_)
+    note_made(object, false); // a no-op for an instance, which is counted
   const std::size_t at = open(std::move(type));
   children(object, facts);
   if (facts.has_more() && facts.form() != Form::custom)

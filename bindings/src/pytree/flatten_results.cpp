@@ -5,6 +5,7 @@
 #include "pytree/user_type.h"
 
 #include <algorithm>
+#include <string>
 
 /// Objects of a result: from outside, made by the body, or constants.
 
@@ -22,8 +23,10 @@ std::size_t place_in(std::vector<PyObject *> &list, PyObject *object) {
 
 /// Whether each call may return this very object.
 bool is_constant(PyObject *object) {
-  if (PyType_Check(object) || PyFunction_Check(object) || is_enum_member(object))
+  if (is_importable(object) || is_enum_member(object))
     return true;
+  if (PyType_Check(object) || PyFunction_Check(object))
+    return false;
   if (has_user_type(Py_TYPE(object)) || container_type(object))
     return false;
   std::vector<AtomRef> atoms;
@@ -54,6 +57,38 @@ Py_ssize_t references(PyObject *from, PyObject *to) {
 
 } // namespace
 
+/// Whether a class or function is found in its module by its name: it is the same at each call.
+bool is_importable(PyObject *leaf) {
+  if (!PyType_Check(leaf) && !PyFunction_Check(leaf))
+    return false;
+  const Owned module(PyObject_GetAttrString(leaf, "__module__"));
+  const Owned name(module ? PyObject_GetAttrString(leaf, "__qualname__") : nullptr);
+  PyObject *holder = name && PyUnicode_Check(name.get()) && PyUnicode_Check(module.get())
+                         ? PyDict_GetItemWithError(PyImport_GetModuleDict(), module.get())
+                         : nullptr;
+  Owned found(Py_XNewRef(holder));
+  const std::string path = holder ? utf8(name.get()) : "";
+  for (std::size_t from = 0; found && from < path.size();) {
+    const std::size_t dot = std::min(path.find('.', from), path.size());
+    found = Owned(PyObject_GetAttrString(found.get(), path.substr(from, dot - from).c_str()));
+    from = dot + 1;
+  }
+  PyErr_Clear();
+  return found.get() == leaf;
+}
+
+void MadeObjects::add_references(PyObject *object, Py_ssize_t more) {
+  if (const auto one = found.find(object); one != found.end())
+    one->second.references += more;
+}
+
+void MadeObjects::undo() {
+  for (PyObject *object : again_)
+    if (const auto one = found.find(object); one != found.end())
+      --one->second.references;
+  std::erase_if(found, [this](const auto &one) { return one.second.tree == tree; });
+}
+
 /// An object of a result that each call finds, and none makes.
 bool Flattener::from_outside(PyObject *object) {
   if (is_constant(object))
@@ -69,24 +104,58 @@ bool Flattener::from_outside(PyObject *object) {
   return true;
 }
 
+/// Whether some tree has made the object already: it is the same one here.
+bool Flattener::met_again(PyObject *object) {
+  const auto met = result_->made.found.find(object);
+  if (met == result_->made.found.end())
+    return false;
+  const auto [tree, node, references, counted] = met->second;
+  if (tree == result_->made.tree) {
+    if (nodes_[node].end == 0)
+      nesting_.enter(object); // throws: it contains itself
+    nodes_[node].reserved[2] = kShared;
+  }
+  result_->made.meet_again(object, met->second);
+  again(object, kShared, {.alias = {node, tree}});
+  return true;
+}
+
+/// Notes an object that the next node is the first place of.
+void Flattener::note_made(PyObject *object, bool counted) {
+  MadeObjects &made = result_->made;
+  const auto node = static_cast<std::uint32_t>(nodes_.size());
+  if (made.found.emplace(object, MadeObjects::Made{made.tree, node, 1, counted}).second)
+    made.held.emplace_back(Py_NewRef(object));
+}
+
+/// Adds a tensor of a result with the attributes that the body has set on it. Returns false for a
+/// tensor without some.
+bool Flattener::with_attributes(PyObject *object) {
+  if (!result_ || in_context_ || !result_->has_attributes || !result_->has_attributes(object))
+    return false;
+  if (met_again(object))
+    return true;
+  note_made(object, false);
+  nesting_.enter(object);
+  const auto type = std::make_shared<ContainerType>(Py_TYPE(object), Form::attributed);
+  const std::size_t at = open(type);
+  tensor(object);
+  further(object, *type);
+  close(at);
+  nesting_.leave();
+  return true;
+}
+
 /// Adds an object of a result if it can be made again. Returns false for any other object.
 bool Flattener::of_result(PyObject *object) {
   if (!result_ || in_context_ || PyType_Check(object) || PyFunction_Check(object) ||
       is_enum_member(object))
     return false;
-  if (const auto met = result_->made.find(object); met != result_->made.end()) {
-    if (nodes_[met->second.node].end == 0)
-      nesting_.enter(object); // throws: it contains itself
-    ++met->second.references;
-    nodes_[met->second.node].reserved[2] = kShared;
-    again(object, kShared, {.alias = {met->second.node, 0}});
-    return true;
-  }
   const bool array = is_new_array(object);
   auto type = array ? nullptr : instance_type(object);
   if (!array && !type)
     return false;
-  result_->made.emplace(object, ResultObjects::Made{static_cast<std::uint32_t>(nodes_.size()), 1});
+  note_made(object, true);
   array ? leaf_node(object) : container(object, std::move(type));
   return true;
 }
@@ -110,7 +179,7 @@ void Flattener::number_container(PyObject *object, std::size_t node) {
 /// A registered class gives children as it likes: it may hold one more often than it gives it
 /// (ModelOutput, as an item and as an attribute).
 void Flattener::count_references(PyObject *object, std::span<PyObject *const> given) {
-  for (auto &[child, made] : result_->made) {
+  for (auto &[child, made] : result_->made.found) {
     const auto times = std::count(given.begin(), given.end(), child);
     if (times > 0)
       made.references += references(object, child) - times;

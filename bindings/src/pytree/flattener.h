@@ -17,6 +17,9 @@ namespace tracehost::python {
 /// Whether the body can read the leaf's attributes, cells and globals: kRoot and its like, or 0.
 std::uint8_t mark_of(PyObject *object, const Node &node);
 
+/// Whether a class or function is found in its module by its name: it is the same at each call.
+bool is_importable(PyObject *leaf);
+
 /// Appends the nodes of values, depth first. Requires: GIL held.
 class Flattener {
 public:
@@ -45,6 +48,9 @@ private:
   void typed(PyObject *object);
   bool from_outside(PyObject *object);
   bool of_result(PyObject *object);
+  bool met_again(PyObject *object);
+  void note_made(PyObject *object, bool counted);
+  bool with_attributes(PyObject *tensor);
   void number_container(PyObject *object, std::size_t node);
   void again(PyObject *object, std::uint8_t what, Node::Payload payload);
   void container(PyObject *object, std::shared_ptr<ContainerType> type);

@@ -171,7 +171,10 @@ void make_native(std::vector<Node> &nodes, std::vector<AtomRef> &atoms) {
       const auto *type = dynamic_cast<const ContainerType *>(node.payload.atom);
       auto made = type ? native_class(*type) : nullptr;
       if (!made)
-        throw Unstorable{i, type ? fmt::format("a {}", type->type()->tp_name) : "a container"};
+        throw Unstorable{i, !type ? "a container"
+                            : type->form() == Form::attributed
+                                ? "a tensor with attributes"
+                                : fmt::format("a {}", type->type()->tp_name)};
       node = container(std::move(made), native);
     } else if (node.kind == Kind::atom) {
       const Owned object(python_value(node));

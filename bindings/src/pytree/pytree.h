@@ -86,6 +86,42 @@ struct ReachedObjects {
   std::vector<PyObject *> objects;    ///< whole ones, numbered behind ResultObjects::given
   std::vector<PyObject *> containers; ///< in parts, numbered behind ResultObjects::containers
 };
+/// The containers, instances and arrays that the trees of one trace have, each with its first
+/// place.
+///
+///     self.last = d; return d     tree 0, the result: 0 dict ...
+///                                 tree 1, the store:  0 alias (kShared) of node 0 in tree 0
+///
+/// So a hit makes one object where the body made one, however many trees have it.
+struct MadeObjects {
+  struct Made {
+    std::uint32_t tree, node; ///< where it was met first
+    Py_ssize_t references;    ///< from all trees, and from what holds their roots
+    bool counted;             ///< nothing else may refer to it
+  };
+  std::unordered_map<PyObject *, Made> found; ///< held by `held`: an address stays its own
+  std::vector<Owned> held;
+  std::uint32_t tree = 0; ///< the one that is described now
+
+  /// A tree is described; undo(): it is none after all.
+  void begin(std::uint32_t number) {
+    tree = number;
+    again_.clear();
+  }
+  void undo();
+  void meet_again(PyObject *object, Made &made) {
+    ++made.references;
+    again_.push_back(object);
+  }
+  void add_references(PyObject *object, Py_ssize_t more);
+
+private:
+  std::vector<PyObject *> again_; ///< objects of any tree that the current one has once more
+};
+/// Whether something else than the trees refers to the object, so that no call can make it again.
+inline bool is_held_elsewhere(PyObject *object, const MadeObjects::Made &one) {
+  return one.counted && Py_REFCNT(object) != one.references + 1; // MadeObjects::held
+}
 /// What a result's objects are that are not simply taken apart.
 struct ResultObjects {
   std::span<PyObject *const> given; ///< by their number: arguments, or what is in them
@@ -93,19 +129,17 @@ struct ResultObjects {
   /// is its number here, from 1 on. Those past the 255th have no number.
   std::span<PyObject *const> containers;
   ReachedObjects *reached = nullptr; ///< null: none
-  struct Made {
-    std::uint32_t node;    ///< where it was met first
-    Py_ssize_t references; ///< from the result
-  };
-  std::unordered_map<PyObject *, Made> made; ///< may be instances that the body has made
+  MadeObjects &made;
+  /// Whether the body has made a tensor and set attributes on it; empty: none has some.
+  std::function<bool(PyObject *)> has_attributes;
 };
 /// `values`: null where objects of users' types are what they are. `objects`: of a result.
 FlatValue flatten(PyObject *value, Purpose purpose, UserValues *values = nullptr,
                   ResultObjects *objects = nullptr);
 
 /// Node::reserved[1] of a Kind::alias in a result. kGiven: an object from outside
-/// (payload.alias.root). kShared: what was made for payload.alias.node, whose own reserved[2] is
-/// kShared.
+/// (payload.alias.root). kShared: what was made for payload.alias.node of the tree
+/// payload.alias.root, whose own reserved[2] is kShared.
 inline constexpr std::uint8_t kGiven = 1;
 inline constexpr std::uint8_t kShared = 2;
 

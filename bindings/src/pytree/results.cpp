@@ -6,6 +6,7 @@
 #include "numbers/traced_number.h"
 #include "pytree/arrays.h"
 #include "pytree/assemble.h"
+#include "pytree/flattener.h"
 #include "pytree/leaf.h"
 #include "pytree/pytree.h"
 #include "pytree/unflatten.h"
@@ -76,24 +77,32 @@ PyObject *given_object(const Node &node, std::span<PyObject *const> given) {
 
 struct Outputs {
   PyObject *tensor(const Node &node) const {
-    const at::Tensor &t = stack[node.payload.slot].toTensor();
+    const at::Tensor &t = values.outputs[node.payload.slot].toTensor();
     return node.reserved[1] == kNumber ? number_of(t) : THPVariable_Wrap(t);
   }
   PyObject *object(const Node &node) const { return constant(node); }
-  PyObject *again(const Node &node, const Node &) const { return given_object(node, given); }
+  PyObject *again(const Node &node, const Node &) const { return given_object(node, values.given); }
+  PyObject *shared(const Node &node, std::vector<MadeOnce> &made) {
+    const auto [index, tree] = node.payload.alias;
+    std::size_t at = index;
+    return Tree(values.tree(tree).nodes, *this, tree, made).value(at);
+  }
   /// A new reference; null: it is made again.
   PyObject *container(const Node &node) const {
     const std::size_t number = node.reserved[1];
-    return number && number <= containers.size() ? Py_XNewRef(containers[number - 1]) : nullptr;
+    return number && number <= values.containers.size() ? Py_XNewRef(values.containers[number - 1])
+                                                        : nullptr;
   }
-  torch::jit::Stack &stack;
-  std::span<PyObject *const> given, containers;
+  RunValues &values;
 };
 
 struct Given {
   PyObject *tensor(const Node &node) const { return Py_NewRef(objects[node.payload.slot]); }
   PyObject *object(const Node &node) const { return constant(node); }
   PyObject *again(const Node &node, const Node &) const { return given_object(node, {}); }
+  PyObject *shared(const Node &node, std::vector<MadeOnce> &) const {
+    return given_object(node, {}); // the result has all that it needs
+  }
   const std::vector<PyObject *> &objects;
 };
 
@@ -135,26 +144,6 @@ bool same_node(const Node &a, const Node &b) {
   return x && y ? same_leaf(x->borrowed(), y->borrowed()) : same(a, b);
 }
 
-/// Whether a class or function is found in its module by its name: it is the same at each call.
-bool is_importable(PyObject *leaf) {
-  if (!PyType_Check(leaf) && !PyFunction_Check(leaf))
-    return false;
-  const Owned module(PyObject_GetAttrString(leaf, "__module__"));
-  const Owned name(module ? PyObject_GetAttrString(leaf, "__qualname__") : nullptr);
-  PyObject *holder = name && PyUnicode_Check(name.get()) && PyUnicode_Check(module.get())
-                         ? PyDict_GetItemWithError(PyImport_GetModuleDict(), module.get())
-                         : nullptr;
-  Owned found(Py_XNewRef(holder));
-  const std::string path = holder ? utf8(name.get()) : "";
-  for (std::size_t from = 0; found && from < path.size();) {
-    const std::size_t dot = std::min(path.find('.', from), path.size());
-    found = Owned(PyObject_GetAttrString(found.get(), path.substr(from, dot - from).c_str()));
-    from = dot + 1;
-  }
-  PyErr_Clear();
-  return found.get() == leaf;
-}
-
 /// Whether a later call can return this very leaf.
 bool can_return(PyObject *leaf, const Node &node) {
   return !node.reserved[0] || is_enum_member(leaf) || is_importable(leaf) ||
@@ -180,15 +169,8 @@ bool is_factory(const std::vector<Node> &nodes, std::size_t index, PyObject *bef
 
 } // namespace
 
-OutputSpec describe_result(PyObject *result, const std::string &function,
-                           std::vector<Owned> &tensors, const Returnable &returnable) {
-  FlatValue flat;
-  ResultObjects objects{returnable.given, returnable.containers, returnable.reached, {}};
-  try {
-    flat = flatten(result, Purpose::result, nullptr, returnable.made ? &objects : nullptr);
-  } catch (...) {
-    rethrow_about("the result of " + function);
-  }
+static OutputSpec spec_of(FlatValue flat, const std::string &function,
+                          std::vector<Owned> &tensors) {
   OutputSpec spec;
   spec.nodes = std::move(flat.nodes);
   spec.atoms = std::move(flat.atoms);
@@ -220,15 +202,78 @@ OutputSpec describe_result(PyObject *result, const std::string &function,
   }
   for (PyObject *tensor : flat.tensors)
     tensors.emplace_back(Py_NewRef(tensor));
-  flat.kept.clear();
-  for (const auto &[object, made] : objects.made)
-    if (Py_REFCNT(object) != made.references)
-      raise(PyExc_TypeError,
-            fmt::format("{} returned a {} that something else refers to as well, so a later call "
-                        "could not make it again. Return what it is made of, or an object that "
-                        "the body has made and kept nowhere.",
-                        function, Py_TYPE(object)->tp_name));
   return spec;
+}
+
+OutputSpec describe_result(PyObject *result, const std::string &function,
+                           std::vector<Owned> &tensors, const Returnable &returnable,
+                           MadeObjects &made) {
+  ResultObjects objects{returnable.given, returnable.containers, returnable.reached, made,
+                        returnable.has_attributes};
+  try {
+    FlatValue flat;
+    try {
+      flat = flatten(result, Purpose::result, nullptr, &objects);
+    } catch (...) {
+      rethrow_about("the result of " + function);
+    }
+    return spec_of(std::move(flat), function, tensors);
+  } catch (...) {
+    made.undo();
+    throw;
+  }
+}
+
+OutputSpec describe_result(PyObject *result, const std::string &function,
+                           std::vector<Owned> &tensors, const Returnable &returnable) {
+  MadeObjects made;
+  OutputSpec spec = describe_result(result, function, tensors, returnable, made);
+  for (const auto &[object, one] : made.found)
+    if (is_held_elsewhere(object, one))
+      reject_held(object, function);
+  return spec;
+}
+
+void reject_held(PyObject *object, const std::string &function) {
+  raise(PyExc_TypeError,
+        fmt::format("{} returned a {} that something else refers to as well, so a later call "
+                    "could not make it again. Return what it is made of, or an object that "
+                    "the body has made and kept nowhere.",
+                    function, Py_TYPE(object)->tp_name));
+}
+
+/// Whether it stands for an object that another tree has made.
+static bool is_of_another(const Node &node, std::uint32_t tree) {
+  return node.kind == Kind::alias && node.reserved[1] == kShared && node.payload.alias.root != tree;
+}
+
+std::vector<bool> trees_with(std::span<OutputSpec *const> trees, const MadeObjects::Made &place) {
+  std::vector<bool> result(trees.size());
+  result[place.tree] = true;
+  for (std::uint32_t t = 0; t < trees.size(); ++t)
+    for (const Node &node : trees[t]->nodes)
+      if (is_of_another(node, t) && node.payload.alias.root == place.tree &&
+          node.payload.alias.node == place.node)
+        result[t] = true;
+  return result;
+}
+
+void link(std::span<OutputSpec *const> trees) {
+  for (std::uint32_t t = 0; t < trees.size(); ++t)
+    for (const Node &node : trees[t]->nodes)
+      if (is_of_another(node, t))
+        trees[node.payload.alias.root]->nodes[node.payload.alias.node].reserved[2] = kShared;
+}
+
+std::vector<bool> linked(std::span<OutputSpec *const> trees, std::vector<bool> differ) {
+  for (bool more = true; more;) {
+    more = false;
+    for (std::uint32_t t = 0; t < trees.size(); ++t)
+      for (const Node &node : trees[t]->nodes)
+        if (is_of_another(node, t) && differ[t] != differ[node.payload.alias.root])
+          more = differ[t] = differ[node.payload.alias.root] = true;
+  }
+  return differ;
 }
 
 bool returns_numbers(const OutputSpec &spec) {
@@ -268,14 +313,18 @@ std::string difference(const OutputSpec &graph, const OutputSpec &body,
   return x.nodes.size() == y.nodes.size() ? std::string() : "output has other parts in the body";
 }
 
-PyObject *build_result(const OutputSpec &spec, torch::jit::Stack &outputs,
-                       std::span<PyObject *const> given, std::span<PyObject *const> containers) {
+PyObject *build_result(RunValues &values) {
+  const OutputSpec &spec = values.result;
   if (spec.nodes.size() == 1 && spec.nodes[0].kind == Kind::tensor &&
       spec.nodes[0].reserved[1] != kNumber) [[likely]]
-    return THPVariable_Wrap(std::move(outputs[spec.nodes[0].payload.slot]).toTensor());
-  Outputs leaves{outputs, given, containers};
+    return THPVariable_Wrap(std::move(values.outputs[spec.nodes[0].payload.slot]).toTensor());
+  return build_stored(values, 0);
+}
+
+PyObject *build_stored(RunValues &values, std::uint32_t tree) {
+  Outputs leaves{values};
   std::size_t at = 0;
-  return Tree(spec.nodes, leaves).value(at);
+  return Tree(values.tree(tree).nodes, leaves, tree, values.made).value(at);
 }
 
 PyObject *build_result(const OutputSpec &spec, const std::vector<PyObject *> &in_place_of_tensors) {

@@ -3,11 +3,13 @@
 #include "base/object.h"
 #include "pytree/assemble.h"
 #include "pytree/container.h"
+#include "pytree/pytree.h"
+#include "pytree/results.h"
 #include "signature/node.h"
 
 #include <Python.h>
 
-#include <utility>
+#include <cstdint>
 #include <vector>
 
 namespace tracehost::python {
@@ -17,44 +19,70 @@ namespace tracehost::python {
 ///
 ///     PyObject *tensor(const Node &node);
 ///     PyObject *again(const Node &node, const Node &first);   // a Kind::alias, and what it names
+///     PyObject *shared(const Node &node, std::vector<MadeOnce> &made);   // kShared, not made yet
 ///     PyObject *object(const Node &node);                     // any other leaf
 ///
 /// Requires: GIL held.
 template <class Leaves> class Tree {
 public:
   Tree(const std::vector<Node> &nodes, Leaves &leaves) : nodes_(nodes), leaves_(leaves) {}
+  /// One of several trees that have objects in common. `made`: what is made already.
+  Tree(const std::vector<Node> &nodes, Leaves &leaves, std::uint32_t number,
+       std::vector<MadeOnce> &made)
+      : nodes_(nodes), leaves_(leaves), number_(number), made_(made) {}
 
   /// The subtree at `at`, and the place after it. Null with an error set if it can't be made.
   PyObject *value(std::size_t &at) {
     const Node &node = nodes_[at++];
     if (node.kind == Kind::tensor)
       return leaves_.tensor(node);
-    if (node.is_container()) {
-      if constexpr (requires { leaves_.container(node); })
-        if (PyObject *given = leaves_.container(node)) {
-          at = node.end;
-          return given;
-        }
-      const auto index = static_cast<std::uint32_t>(at - 1);
-      PyObject *made = container(node, at);
-      if (made && node.reserved[2] != 0) // once more in the tree
-        shared_.emplace_back(index, Owned(Py_NewRef(made)));
-      return made;
-    }
+    const auto index = static_cast<std::uint32_t>(at - 1);
     if (node.kind == Kind::alias) {
-      for (const auto &[index, made] : shared_)
-        if (index == node.payload.alias.node)
-          return Py_NewRef(made.get());
+      if constexpr (requires { leaves_.shared(node, made_); })
+        if (node.reserved[1] == kShared)
+          return shared(node);
       return leaves_.again(node, nodes_[node.payload.alias.node]);
     }
-    const auto index = static_cast<std::uint32_t>(at - 1);
-    PyObject *made = leaves_.object(node);
-    if (made && node.reserved[2] != 0)
-      shared_.emplace_back(index, Owned(Py_NewRef(made)));
-    return made;
+    if (node.reserved[2] == 0) [[likely]]
+      return made(node, at);
+    if (PyObject *already = find(number_, index)) {
+      at = node.end;
+      return already;
+    }
+    PyObject *object = made(node, at);
+    if (object) // once more in this tree, or in another one
+      made_.push_back({number_, index, Owned(Py_NewRef(object))});
+    return object;
   }
 
 private:
+  PyObject *made(const Node &node, std::size_t &at) {
+    if (!node.is_container())
+      return leaves_.object(node);
+    if constexpr (requires { leaves_.container(node); })
+      if (PyObject *given = leaves_.container(node)) {
+        at = node.end;
+        return given;
+      }
+    return container(node, at);
+  }
+
+  /// A new reference, or null.
+  PyObject *find(std::uint32_t tree, std::uint32_t node) const {
+    for (const MadeOnce &one : made_)
+      if (one.tree == tree && one.node == node)
+        return Py_NewRef(one.object.get());
+    return nullptr;
+  }
+
+  /// What another tree makes may not be made yet.
+  PyObject *shared(const Node &node) {
+    const auto [index, tree] = node.payload.alias;
+    if (PyObject *already = find(tree, index))
+      return already;
+    return leaves_.shared(node, made_);
+  }
+
   PyObject *container(const Node &node, std::size_t &at) {
     Children children;
     Owned more;
@@ -91,7 +119,9 @@ private:
 
   const std::vector<Node> &nodes_;
   Leaves &leaves_;
-  std::vector<std::pair<std::uint32_t, Owned>> shared_; ///< made, by their nodes
+  std::uint32_t number_ = 0;
+  std::vector<MadeOnce> own_; ///< of a tree alone
+  std::vector<MadeOnce> &made_ = own_;
 };
 
 } // namespace tracehost::python

@@ -282,7 +282,8 @@ TEST_F(RuntimeCall, ThrowsWhatTheGraphRaisesByPythonsName) {
     torch::jit::parseIR(fmt::format(R"IR(graph(%x : Tensor):
       %of : str = prim::Constant[value="{}"]()
       %why : str = prim::Constant[value="no real root"]()
-      tracehost::raise_error(%of, %why)
+      %more : str = prim::Constant[value=""]()
+      tracehost::raise_error(%of, %why, %more)
       return (%x))IR",
                                     type),
                         graph.get());

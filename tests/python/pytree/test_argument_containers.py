@@ -105,8 +105,24 @@ def only_returns(b):
     return b, b["inner"], b["inner"]["list"], b["x"] * 2
 
 
+def moves(b):
+    b["again"] = b["inner"]
+
+
+def shares(b):
+    made = [b["x"] * 2]
+    b["made"] = made
+    return made
+
+
+def another_order(b):
+    b["x"] = b.pop("x")
+    b["inner"]["list"] = b["inner"].pop("list")
+
+
 BODIES = [stores, returns_it, pops, several, nested, takes_out, other_values, defaults, a_view]
 BODIES += [in_place_too, if_positive, of_a_list, reverses, clears, only_returns]
+BODIES += [moves, shares, another_order]
 
 
 def batch(n):
@@ -176,29 +192,15 @@ def test_an_outer_function_sees_the_change():
     assert f.tracing_count() == 1
 
 
-def moves(b):
-    b["again"] = b["inner"]
-
-
-def shares(b):
-    made = [b["x"] * 2]
-    b["made"] = made
-    return made
-
-
 def an_object(b):
     b["o"] = object()
-
-
-def another_order(b):
-    b["x"] = b.pop("x")
 
 
 def a_key(b):
     b[(1, 2)] = b["x"]
 
 
-@pytest.mark.parametrize("body", [moves, shares, an_object, another_order, a_key])
+@pytest.mark.parametrize("body", [an_object, a_key])
 def test_what_later_calls_could_not_do_is_rejected(body):
     f = tracehost.function(body)
     expected = batch(1)

@@ -10,6 +10,7 @@ import types
 from collections.abc import Iterator
 from typing import NoReturn
 
+from ..._traced.raised import shown
 from ..._tracehost import here, note_raised, origin, outer_frame, reject_staging
 
 _PLAIN = (str, int, float, bool, type(None))
@@ -52,14 +53,9 @@ def place_of(error: BaseException) -> tuple[str, int]:
     return (frame.f_code.co_filename, frame.f_lineno) if frame else ("", 0)
 
 
-def described(error: Exception) -> tuple[str, str, tuple[str, int]]:
-    """What the graph raises in its place: class, text, file and line."""
-    kind = type(error)
-    if len(error.args) == 1:
-        text = str(error.args[0])
-    else:
-        text = str(error) if error.args else ""
-    return f"{kind.__module__}:{kind.__qualname__}", text, place_of(error)
+def described(error: Exception) -> tuple[str, str, str, tuple[str, int]]:
+    """What the graph raises in its place: class, text, what else it has, file and line."""
+    return *shown(error), place_of(error)
 
 
 def is_plain_error(error: Exception) -> bool:

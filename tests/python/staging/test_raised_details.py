@@ -1,0 +1,109 @@
+"""An exception that a graph raises has eager's class, arguments and attributes."""
+
+import errno
+
+import pytest
+import torch
+import tracehost
+from tracehost._traced import raised
+
+
+def no_file(x):
+    if x.sum() > 0:
+        raise OSError(errno.ENOENT, "no such file")
+    return x
+
+
+def a_key(x):
+    if x.sum() > 0:
+        raise KeyError(3)
+    return x
+
+
+def a_key_of_text(x):
+    if x.sum() > 0:
+        raise KeyError("k")
+    return x
+
+
+def several(x):
+    if x.sum() > 0:
+        raise ValueError("a", 2, 1.5, None)
+    return x
+
+
+def nothing(x):
+    if x.sum() > 0:
+        raise ValueError
+    return x
+
+
+def a_text(x):
+    if x.sum() > 0:
+        raise ValueError('it\'s {} "so"')
+    return x
+
+
+def a_number(x):
+    n = x.sum().item()
+    if n > 0:
+        raise ValueError("too much", n)
+    return x
+
+
+@pytest.mark.parametrize(
+    "body", [no_file, a_key, a_key_of_text, several, nothing, a_text, a_number]
+)
+def test_arguments_are_kept(body):
+    f = tracehost.function(body)
+    assert torch.equal(f(-torch.ones(2)), -torch.ones(2))
+    for value in (1.0, 2.5):
+        x = torch.full((2,), value)
+        with pytest.raises(Exception) as eager:
+            body(x)
+        with pytest.raises(Exception) as graph:
+            f(x)
+        assert type(graph.value) is type(eager.value)
+        assert graph.value.args == eager.value.args
+        assert [type(a) for a in graph.value.args] == [type(a) for a in eager.value.args]
+        assert str(graph.value) == str(eager.value)
+        assert getattr(graph.value, "errno", None) == getattr(eager.value, "errno", None)
+    assert f.tracing_count() == 1
+
+
+class Failure(Exception):
+    def __init__(self, code, more):
+        super().__init__(f"code {code}")
+        self.code, self.more = code, more
+
+
+def remade(error):
+    name, text, details = raised.shown(error)
+    return raised.made(name, text, details)
+
+
+def test_attributes_and_cause():
+    try:
+        raise Failure(3, {"rows": [1, (2.5, "x")], True: None}) from KeyError("k")
+    except Failure as error:
+        made = remade(error)
+    assert type(made) is Failure and str(made) == "code 3"
+    assert made.code == 3 and made.more == {"rows": [1, (2.5, "x")], True: None}
+    assert type(made.__cause__) is KeyError and made.__cause__.args == ("k",)
+
+
+def test_raised_from_none():
+    try:
+        raise ValueError("a") from None
+    except ValueError as error:
+        made = remade(error)
+    assert made.__suppress_context__ and made.__cause__ is None
+
+
+def test_what_is_no_literal_is_left_out():
+    made = remade(Failure(3, object()))
+    assert made.code == 3 and not hasattr(made, "more")
+    assert raised.shown(ValueError(object()))[2] == ""
+    assert raised.shown(ValueError("a"))[2] == raised.shown(ValueError())[2] == ""
+    assert raised.shown(ValueError(float("nan")))[2] == ""
+    assert raised.made("builtins:ValueError", "a", "((<traced int>,), {}, False, None)") is None
