@@ -231,6 +231,8 @@ void Scope::record_engine_call(const EngineCall &call, const Tensors &results) {
 
 void Scope::read_grad(const at::Tensor &t) {
   know(t);
+  if (!shapes::is_fake_tensor(t)) // a staged block reads it from the tensor itself
+    meet(t);
   if (dynamic_sizes)
     dynamic_sizes->settle();
   const auto &state = tracer::getTracingState();

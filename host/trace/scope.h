@@ -105,6 +105,7 @@ public:
   /// op has the value as a constant then. number_arguments.cpp.
   void read_by_c_code(const at::Tensor &number, const c10::IValue &value, bool as_constant);
   void repeat_rejection() const;
+  bool is_rejected() const { return rejected_; }
   void forgive_rejection() {
     rejected_ = false;
     raised.clear();

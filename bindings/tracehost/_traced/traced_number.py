@@ -163,10 +163,13 @@ def _needed(value: Any, why: str) -> Any:
 
 def _shown(value: TracedNumber, spec: str) -> Any:
     """For a text: of print() the number of this call. In a block that is not run, nothing can use the text but
-    what the block raises: the graph makes it there."""
+    what the block raises: the graph makes it there. A text of a float is another one at each call."""
     if _tracehost._number_has_no_text(value):
         return _tracehost._number_text(value, spec, value.__class__.__name__)
     if not _tracehost._number_is_live(value) or _tracehost._is_printing():
+        return _tracehost._number_value(value)
+    if value.__class__ is float and not _tracehost._number_is_constant(value):
+        _tracehost.serves_once(f"makes a text of a float at {_tracehost.here()}")
         return _tracehost._number_value(value)
     return _needed(value, "the text")
 
@@ -236,6 +239,8 @@ def _operator(name: str, function: Callable, symbol: str, records: Callable) -> 
                 return torch.pow(other, _tracehost._number_given(number))
             if not (of_sizes and _promotes(other)) and not (name == "pow" and other is left):
                 return NotImplemented
+        elif type(other).__module__ in ("datetime", "numpy"):
+            return function(_needed(left, symbol), _needed(right, symbol))
         elif not _is_a_number(other):
             return NotImplemented
         elif not of_sizes:
