@@ -168,10 +168,17 @@ def _shown(value: TracedNumber, spec: str) -> Any:
         return _tracehost._number_text(value, spec, value.__class__.__name__)
     if not _tracehost._number_is_live(value) or _tracehost._is_printing():
         return _tracehost._number_value(value)
-    if value.__class__ is float and not _tracehost._number_is_constant(value):
-        _tracehost.serves_once(f"makes a text of a float at {_tracehost.here()}")
-        return _tracehost._number_value(value)
-    return _needed(value, "the text")
+    return of_this_call(value, "the text", "makes a text of a float")
+
+
+def of_this_call(value: TracedNumber, why: str, what: str) -> Any:
+    """The number itself. A later call has another float: with one, the trace serves its own call alone. `what`: the
+    body does with it, for the event."""
+    own = _tracehost._number_is_read(value) and value.__class__ is float
+    if not own or _tracehost._number_is_constant(value) or _tracehost._number_has_no_text(value):
+        return _needed(value, why)
+    _tracehost.serves_once(f"{what} at {_tracehost.here()}")
+    return _tracehost._number_value(value)
 
 
 def compute(name: str, function: Callable, *operands: Any) -> Any:

@@ -4,6 +4,7 @@ import datetime
 import decimal
 import fractions
 import json
+import math
 import statistics
 import struct
 
@@ -37,7 +38,7 @@ def of_timedelta_times(x, n):
 
 def of_dates(x, n):
     day = datetime.date(2020, 1, 1).replace(day=n)
-    return x * day.toordinal(), datetime.datetime.fromtimestamp(n, datetime.timezone.utc).second
+    return x * day.toordinal(), datetime.datetime.fromtimestamp(n, datetime.UTC).second
 
 
 def of_decimal(x, n):
@@ -155,3 +156,25 @@ def test_a_number_is_a_key_of_the_result(body):
         for _ in range(2):
             assert repr(g(X, torch.tensor(n))) == repr(body(X, n))
     assert g.stats()["hits"] == 3
+
+
+FLOATS = {
+    "json": lambda x: json.dumps({"loss": x}),
+    "timedelta": lambda x: datetime.timedelta(seconds=x),
+    "decimal": lambda x: decimal.Decimal(x),
+    "struct": lambda x: struct.pack("<d", x),
+    "numpy": lambda x: (numpy.exp(x), numpy.array([x, 1.0]).sum(), numpy.float32(x)),
+    "math": lambda x: (math.fsum([x, 1.0]), math.hypot(x, 1.0, 2.0), math.dist([x], [0.0])),
+}
+
+
+@pytest.mark.parametrize("use", FLOATS.values(), ids=FLOATS)
+def test_a_float_is_the_calls_own(use):
+    @tracehost.function
+    def f(x):
+        return x * len(repr(use(x.sum().item())))
+
+    for scale in (1.5, 2.0, 1.5):
+        assert torch.equal(f(X * scale), X * scale * len(repr(use((X * scale).sum().item()))))
+    assert f.stats()["hits"] == 0
+    assert "gives a float to C code at test_numbers_in_c_code.py:" in str(tracehost.events(f))

@@ -14,7 +14,7 @@ SHOWN = {
     "a tensor with a format": lambda x: print(f"{x.mean():.3f}", f"{x.sum():>6.1f}"),
     "percent": lambda x: print("%.3f %d" % (x.mean(), x[0])),
     "percent of a number": lambda x: print("%.3f" % x.mean().item(), "%(a).1f" % {"a": 1.0}),
-    "format": lambda x: print("{:.3f}".format(x.mean()), "{}".format(x.sum().item())),
+    "format": lambda x: print(f"{x.mean():.3f}", f"{x.sum().item()}"),
     "a sum": lambda x: print("m " + str(x.mean().item()) + "!", format(x.mean().item(), ".2f")),
 }
 

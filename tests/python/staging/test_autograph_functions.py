@@ -10,6 +10,7 @@ import os
 import textwrap
 import traceback
 import types
+import warnings
 import weakref
 
 import pytest
@@ -170,7 +171,7 @@ def test_why_a_function_is_left():
     assert "reads its own variables with locals()" in reason(frame)
     assert "do_not_convert" in reason(marked)
     assert "no source" in reason(space["f"])
-    assert "library code: tracehost.autograph.convert('json')" in reason(json.dumps)
+    assert "library code: tracehost.autograph.convert('textwrap')" in reason(textwrap.dedent)
     assert "library code" in reason(torch.nn.functional.relu)
 
 
@@ -211,16 +212,15 @@ def test_a_file_that_is_edited_while_the_program_runs_is_not_used(before, after,
     file.write_text(head + after)
     helper = space["helper"]
     f = tracehost.function(lambda x: helper(x))
-    with pytest.warns(tracehost.TraceWarning) as warned:
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
         for sign in (1, -1, 1, -1):
             x = torch.ones(2) * sign
             assert torch.equal(f(x), helper(x))
     assert f.tracing_count() == 2, "the graph checks the condition"
-    assert len(warned) == 1
-    assert "calls helper (edited_module.py:1) at test_autograph_functions.py:" in str(
-        warned[0].message
-    )
-    assert "whose file has changed since it was imported" in str(warned[0].message)
+    (warned,) = (str(w.message) for w in caught if w.category is tracehost.TraceWarning)
+    assert "calls helper (edited_module.py:1) at test_autograph_functions.py:" in warned
+    assert "whose file has changed since it was imported" in warned
 
 
 def test_comments_and_lines_around_may_change(tmp_path):

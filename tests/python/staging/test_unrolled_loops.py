@@ -106,7 +106,7 @@ BODIES = {
     a_text: 2,
     a_tuple: 2,
     of_an_object: 1,
-    sizes_of_ops: 2,
+    sizes_of_ops: 1,
 }
 
 

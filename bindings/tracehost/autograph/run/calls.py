@@ -21,7 +21,7 @@ from ... import _tracehost
 from ..._tensor_arrays.map_fn import map_fn
 from ..._tensor_arrays.scan import scan
 from ..._tensor_arrays.tensor_array import TensorArray
-from ..._traced.traced_number import TracedNumber, _needed, compute
+from ..._traced.traced_number import TracedNumber, compute, of_this_call
 from ..conversion.compile import converted, copy_of
 from ..conversion.policy import is_rejected
 from ..staging import lists
@@ -98,11 +98,12 @@ def _number(name: str, plain: Callable[..., Any], count: int = 1) -> Callable[..
     """`plain(x)`, of a tensor of one element as well, which the graph has by the op `name`."""
 
     def number(*args: Any, **options: Any) -> Any:
-        if len(args) == count and not options:
-            values = [read(a) for a in args]
-            if any(is_read(v) for v in values):
-                return compute(name, plain, *values)
-        return plain(*args, **options)
+        if len(args) != count or options:  # math.hypot(a, b, c), int(text, base=n)
+            return plain(*map(_value, args), **{key: _value(v) for key, v in options.items()})
+        values = [read(a) for a in args]
+        if any(is_read(v) for v in values):
+            return compute(name, plain, *values)
+        return plain(*args)
 
     return number
 
@@ -164,7 +165,7 @@ _FUNCTIONS: dict[Any, Callable[..., Any]] = {
 
 # Code that asks C code for the class of a number, and takes none that is like an int.
 _EXACT = {"datetime", "_datetime", "decimal", "_decimal", "_pydecimal", "json", "statistics", "uuid", "plistlib",
-          "numpy"}  # fmt: skip
+          "_struct", "math", "cmath", "numpy"}  # fmt: skip
 
 
 def _is_exact(module: Any) -> bool:
@@ -228,7 +229,7 @@ def _value(value: Any) -> Any:
     """The value with a check, also in containers: in a copy of those."""
     kind = type(value)
     if kind is TracedNumber:
-        return _needed(value, "by C code")
+        return of_this_call(value, "by C code", "gives a float to C code")
     if kind in (list, tuple, dict) and _holds_number(value):
         if kind is dict:
             return {_value(k): _value(v) for k, v in value.items()}

@@ -17,6 +17,7 @@ from ..conversion.undefined import Undefined, is_undefined, ld, ldf, ldu
 from ..staging import branches, conditions, loops
 from ..staging.conditions import and_, and_test, if_exp, not_, not_value, nothing, or_, or_test
 from ..staging.iterables import is_staged, truth_of
+from ..staging.loops import MOST_PEELED
 from ..staging.options import NO_OPTIONS, LoopOptions, loop_options
 from ..staging.state import is_read, is_tensor
 from ..staging.where import line, reject
@@ -64,7 +65,7 @@ def while_stmt(
         cond = truth_of(test())
         if is_staged(cond):
             state = get_state, set_state, names, options, "while", (test, body), used
-            if loops.staged_while(cond, test, body, *state, peels=peeled < loops.MOST_PEELED):
+            if loops.staged_while(cond, test, body, *state, peels=peeled < MOST_PEELED):
                 return
             peeled += 1
             continue
