@@ -34,7 +34,7 @@ jit::Value *value_of(const c10::IValue &argument, const c10::Type &type, jit::Gr
 }
 
 /// TorchScript has no `view` of a dtype: it takes that name for sizes alone.
-std::string name_of(const c10::FunctionSchema &schema) {
+std::string recorded_name(const c10::FunctionSchema &schema) {
   return is_view_of_dtype(schema) ? "tracehost::view_dtype" : schema.name();
 }
 
@@ -49,7 +49,7 @@ void Scope::record(const c10::OperatorHandle &op, const jit::Stack &stack) {
   const auto &arguments = schema.arguments();
   const auto values = arguments_of(op, stack);
   jit::Graph &graph = *tracer::getTracingState()->graph;
-  jit::Node *node = graph.create(c10::Symbol::fromQualString(name_of(schema)), 0);
+  jit::Node *node = graph.create(c10::Symbol::fromQualString(recorded_name(schema)), 0);
   tracer::recordSourceLocation(node);
   for (std::size_t i = 0; i < arguments.size(); ++i) {
     const c10::IValue &argument = values[i];
