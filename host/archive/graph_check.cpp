@@ -92,7 +92,8 @@ bool is_allowed(const jit::Node &node, const std::vector<std::string> &libraries
            !name.starts_with("aten::_cufft") && !divides_integers(node);
   if (space == "tracehost")
     return is_number_op(node.kind().toQualString()) ||
-           is_check_or_save(node.kind().toQualString()) || name == kTextOp;
+           is_check_or_save(node.kind().toQualString()) || name == kTextOp ||
+           name == "tracehost::view_dtype";
   return !kOwnNamespaces.contains(space) &&
          std::find(libraries.begin(), libraries.end(), space) != libraries.end();
 }

@@ -241,8 +241,9 @@ std::string text(const Signature &signature) {
 
 std::string text(const Signature &signature, const Node &node) {
   switch (node.kind) {
-  case Kind::tensor:
-    return signature.slots[node.payload.slot].text();
+  case Kind::tensor: // a result has no slots: a number of the graph is a key there
+    return node.payload.slot < signature.slots.size() ? signature.slots[node.payload.slot].text()
+                                                      : "a number";
   case Kind::none:
     return "None";
   case Kind::boolean:

@@ -170,6 +170,7 @@ void note_made_in_block(const at::Tensor &t) { current->made_in_block(t); }
 void check_not_of_block(const at::Tensor &t) { current->check_not_of_block(t); }
 Site left_behind() { return current->left_behind(); }
 void forgive_rejection() { current->forgive_rejection(); }
+bool is_rejected() { return current->is_rejected(); }
 std::string first_effect() { return current->effect; }
 bool saves_nothing() { return current->saves_nothing(); }
 void set_first_effect(std::string effect) { current->effect = std::move(effect); }

@@ -41,6 +41,9 @@ void settle_kept(torch::jit::Graph &graph);
 void record_modes();
 /// Forgets the error for unsupported code in a block that is not run. Requires: active().
 void forgive_rejection();
+/// Whether something was rejected, and not forgiven: libtorch's argument parser swallows
+/// exceptions.
+bool is_rejected();
 /// Forgets a failure in a block, because the graph raises the same error if it reaches the block.
 /// So the failure does not make the body unsupported. Requires: active().
 void forgive_failure();

@@ -231,6 +231,8 @@ void Scope::record_engine_call(const EngineCall &call, const Tensors &results) {
 
 void Scope::read_grad(const at::Tensor &t) {
   know(t);
+  if (!shapes::is_fake_tensor(t)) // a staged block reads it from the tensor itself
+    meet(t);
   if (dynamic_sizes)
     dynamic_sizes->settle();
   const auto &state = tracer::getTracingState();
@@ -299,6 +301,13 @@ void record_engine_call(const EngineCall &call, const Tensors &results) {
 }
 void read_grad(const at::Tensor &t) { current->read_grad(t); }
 void meet(const at::Tensor &t) { current->know(t); }
+void check_grad_of_block(const at::Tensor &grad) {
+  if (in_block() && shapes::is_fake_tensor(grad))
+    current->reject(Rejection::staging,
+                    fmt::format("a .grad is set in a branch or loop that is staged, at {}. Change "
+                                "it in place (p.grad.mul_(0.5)), or set it after the block.",
+                                text(current->here())));
+}
 void written_grad(const at::Tensor &t) { current->written_grad(t); }
 void retained_grad(const at::Tensor &t) { record_op("tracehost::retain_grad", {value_of(t)}, 0); }
 

@@ -77,6 +77,8 @@ void read_grad(const at::Tensor &t);
 /// The body is about to set `t`'s `.grad`: what the gradient is now can still be seen. Requires:
 /// recording().
 void meet(const at::Tensor &t);
+/// Raises if `grad`, which the body is about to set, has no data: a `.grad` would keep it.
+void check_grad_of_block(const at::Tensor &grad);
 /// The body has set `t`'s `.grad` to what it is now. Requires: recording().
 void written_grad(const at::Tensor &t);
 /// The body has called t.retain_grad(). Requires: recording().

@@ -4,6 +4,7 @@
 #include "program/ops.h"
 #include "program/passes.h"
 #include "shapes/fake_tensor.h"
+#include "trace/ancestry.h"
 #include "trace/block.h"
 #include "trace/eager_region.h"
 #include "trace/scope.h"
@@ -122,6 +123,11 @@ void Scope::know_slots(tracer::TracingState &state) const {
   for (const auto &[number, value] : slots_known_)
     if (!state.hasValue(number))
       state.setValue(number, value);
+}
+
+bool is_constant_number(const at::Tensor &number) {
+  return is_traced_number(number) &&
+         is_of_constants(tracer::getTracingState()->getValue(number)->node()->input(0));
 }
 
 bool can_be_checked(const at::Tensor &number) {
@@ -290,7 +296,11 @@ c10::IValue give_number(const at::Tensor &number) {
 
 double real_of_number(const at::Tensor &number) {
   const auto value = value_of_number(number);
-  if (!value || !value->isDouble() || !tracer_records())
+  if (value && !value->isDouble()) { // an int is checked
+    need_number(number, "float()");
+    return value->toScalar().toDouble();
+  }
+  if (!value || !tracer_records())
     reject_number(number, "float()");
   current->read_by_c_code(number, *value, true);
   return value->toDouble();

@@ -37,6 +37,8 @@ at::Tensor read_number(const at::Tensor &t);
 at::Tensor number_of_slot(const at::Tensor &t);
 /// `number` is one (made of what number_of_slot() gave): it is known behind staged blocks, too.
 void keep_known(const at::Tensor &number);
+/// Whether the number is computed of constants alone. Requires: recording().
+bool is_constant_number(const at::Tensor &number);
 /// Whether the number follows from such slots alone, and one more graph for another value of it may
 /// serve the same arguments. Requires: recording().
 bool can_be_checked(const at::Tensor &number);

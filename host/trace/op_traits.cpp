@@ -190,7 +190,7 @@ OpTraits derive(const c10::OperatorHandle &op) {
   t.wraps = name == "_c10d_functional::_wrap_tensor_autograd";
   t.aside = name.starts_with("profiler::");
   t.own_node = t.functional || kMisnamed.contains(name) || takes_list_of_numbers(schema) ||
-               (takes_tensor(schema) && schema.returns().empty());
+               (takes_tensor(schema) && schema.returns().empty()) || is_view_of_dtype(schema);
   return t;
 }
 

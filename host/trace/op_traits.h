@@ -27,6 +27,9 @@ struct OpTraits {
   bool own_node = false; ///< the tracer makes no node of it, or another op's: own_nodes.cpp
 };
 
+/// `t.view(torch.int32)`.
+bool is_view_of_dtype(const c10::FunctionSchema &schema);
+
 /// For an op whose traits say `inexact`: whether it is with these arguments.
 bool inexact_with(const c10::OperatorHandle &op, const torch::jit::Stack &stack);
 

@@ -8,7 +8,7 @@
 /// `_foreach_add_`, custom ops that only write), and those that take a list of numbers. Others are
 /// functional collectives, whose schemas have arguments of any type, and `convolution` without
 /// data, of which the tracer records a part that is never reached there. And those that it records
-/// by the name of another op: `fill`, `zero`.
+/// by the name of another op, or by one that TorchScript lacks: `fill`, `zero`, `view` of a dtype.
 
 namespace tracehost::trace {
 
@@ -33,14 +33,23 @@ jit::Value *value_of(const c10::IValue &argument, const c10::Type &type, jit::Gr
   return graph.insertNode(graph.createList(element, values))->output();
 }
 
+/// TorchScript has no `view` of a dtype: it takes that name for sizes alone.
+std::string recorded_name(const c10::FunctionSchema &schema) {
+  return is_view_of_dtype(schema) ? "tracehost::view_dtype" : schema.name();
+}
+
 } // namespace
+
+bool is_view_of_dtype(const c10::FunctionSchema &schema) {
+  return schema.name() == "aten::view" && schema.overload_name() == "dtype";
+}
 
 void Scope::record(const c10::OperatorHandle &op, const jit::Stack &stack) {
   const auto &schema = op.schema();
   const auto &arguments = schema.arguments();
   const auto values = arguments_of(op, stack);
   jit::Graph &graph = *tracer::getTracingState()->graph;
-  jit::Node *node = graph.create(c10::Symbol::fromQualString(schema.name()), 0);
+  jit::Node *node = graph.create(c10::Symbol::fromQualString(recorded_name(schema)), 0);
   tracer::recordSourceLocation(node);
   for (std::size_t i = 0; i < arguments.size(); ++i) {
     const c10::IValue &argument = values[i];

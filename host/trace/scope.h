@@ -106,6 +106,7 @@ public:
   void read_by_c_code(const at::Tensor &number, const c10::IValue &value, bool as_constant);
   void repeat_rejection() const;
   int forgiving = 0; ///< an unsupported step of a side that may be left out does not end the trace
+  bool is_rejected() const { return rejected_; }
   void forgive_rejection() {
     rejected_ = false;
     raised.clear();

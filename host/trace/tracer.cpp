@@ -254,6 +254,9 @@ std::int64_t index_of_size(const at::Tensor &size) {
 void note_draw(const std::string &what) {
   current->result.draws.push_back({what, current->here()});
 }
+void note_edited(const std::string &what) {
+  current->result.edited.push_back({what, current->here()});
+}
 void note_raising(const std::string &op) { current->note_raising(op); }
 void note_leaf_read() { current->result.reads_leaf = true; }
 

@@ -92,6 +92,7 @@ struct Traced {
   std::vector<BakedRead> baked;
   std::vector<BakedRead> caught;  ///< ops that some values make raise, in a `try`
   std::vector<BakedRead> draws;   ///< of random numbers that are not torch's
+  std::vector<BakedRead> edited;  ///< code whose file says something else now
   std::vector<std::string> notes; ///< what the check at a second size found, a sentence each
 };
 
@@ -179,6 +180,8 @@ void note_contiguity_read(const at::Tensor &t);
 void note_leaf_read();
 /// The body draws a number from a generator that is not torch's. Requires: recording().
 void note_draw(const std::string &what);
+/// The body calls code whose file has changed since it was imported. Requires: recording().
+void note_edited(const std::string &what);
 /// Some values make the op raise. Noted if the body may catch the exception. Requires: recording().
 void note_raising(const std::string &op);
 

@@ -23,12 +23,16 @@ constexpr const char *kRequiresGrad = "tracehost::requires_grad_";
 
 // Ops of tracehost that act on tensors and lists of the graph only.
 const std::unordered_set<std::string_view> kRepeatable = {
-    "tracehost::keep",           "tracehost::raise_error", "tracehost::array_new",
-    "tracehost::array_write",    "tracehost::array_read",  "tracehost::array_written",
-    "tracehost::array_unstack",  "tracehost::number",      "tracehost::data",
-    "tracehost::check_number",   "tracehost::check_kind",  kRequiresGrad,
-    "tracehost::save_generator", "tracehost::save_grad",   "tracehost::save_data",
-    "tracehost::forget_saved"};
+    "tracehost::keep",           "tracehost::raise_error",
+    "tracehost::array_new",      "tracehost::array_write",
+    "tracehost::array_read",     "tracehost::array_written",
+    "tracehost::array_unstack",  "tracehost::number",
+    "tracehost::data",           "tracehost::check_number",
+    "tracehost::check_kind",     kRequiresGrad,
+    "tracehost::save_generator", "tracehost::save_grad",
+    "tracehost::save_data",      "tracehost::forget_saved",
+    "tracehost::interruptible",  "tracehost::save_default_generator",
+    "tracehost::view_dtype",     kTextOp};
 
 const std::unordered_set<std::string_view> kUninitialised = {
     "aten::empty",     "aten::empty_like",        "aten::empty_strided", "aten::empty_permuted",

@@ -31,6 +31,7 @@ private:
 
 struct Autograph {
   Entry convert_callable{"tracehost.autograph.run.calls", "convert_callable"};
+  Entry result_of{"tracehost.autograph.staging.lists", "result_of"};
   Entry original_code{"tracehost.autograph.conversion.compile", "original_code"};
   Entry is_generated{"tracehost.autograph.conversion.compile", "is_generated"};
   Entry clean_traceback{"tracehost.autograph.run.traceback", "clean_traceback"};
@@ -53,6 +54,10 @@ bool Converting::now() { return converting && trace::active() && !trace::abandon
 
 Owned converted(PyObject *callable) {
   return Owned(PyObject_CallOneArg(autograph.convert_callable.get(), callable));
+}
+
+Owned plain_result(PyObject *result) {
+  return Owned(PyObject_CallOneArg(autograph.result_of.get(), result));
 }
 
 PyObject *original_function(PyObject *function) {

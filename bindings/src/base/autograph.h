@@ -30,6 +30,10 @@ private:
 /// convert. Null with an error set.
 Owned converted(PyObject *callable);
 
+/// A body's result, with Python's lists and ranges in place of those of the graph. Null with an
+/// error set. Requires: trace::recording().
+Owned plain_result(PyObject *result);
+
 /// The user's own, of a converted function or of a code object; borrowed. Itself if it is no such.
 PyObject *original_function(PyObject *function);
 /// A new reference.

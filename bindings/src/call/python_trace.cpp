@@ -1,5 +1,6 @@
 #include "call/python_trace.h"
 
+#include "base/autograph.h"
 #include "base/checked.h"
 #include "base/errors.h"
 #include "base/object.h"
@@ -122,6 +123,8 @@ BodyResult PythonTrace::run() {
     const Profile profile(*recorder_);
     result_ = Owned(typed ? call_with_placeholders() : call_.call_body());
   }
+  if (result_ && !trace::abandoned())
+    result_ = plain_result(result_.get());
   recorder_->paths().numbers().restore();
   if (!result_) {
     // torch's argument parser, or the body, may have replaced the exception of an unsupported
@@ -484,6 +487,7 @@ std::shared_ptr<FrontEndState> PythonTrace::finish(Signature &signature,
   state->containers = std::move(uses_);
   state->calls = callbacks_of(*traced.graph->block());
   baked_ = traced.baked;
+  edited_ = traced.edited;
   caught_ = traced.caught;
   for (const UnknownCall &call : recorder_->unknown_calls())
     if (call.users)

@@ -153,7 +153,7 @@ private:
   std::vector<Node> nodes_;        ///< of the arguments before the body ran
   std::vector<TensorMeta> outputs_;
   std::vector<SideEffect> side_effects_;
-  std::vector<trace::BakedRead> baked_, draws_, caught_, unknown_;
+  std::vector<trace::BakedRead> baked_, draws_, edited_, caught_, unknown_;
   /// How paths through objects begin whose types give their tensors: these are inputs as such.
   std::vector<std::string> gives_tensors_;
   std::vector<TensorMeta> capture_metas_; ///< of the captures, before the body changed them

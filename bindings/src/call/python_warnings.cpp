@@ -21,6 +21,10 @@ bool PythonTrace::warn() {
                    "{} uses {} at {} while it is traced: later calls draw nothing, and use "
                    "what was drawn then. Draw with torch (torch.rand, torch.randint), or "
                    "outside of the function, and pass the number.") &&
+         warn_once(edited_, "edited ",
+                   "{} calls {} at {}, whose file has changed since it was imported: Python runs "
+                   "what was imported, and the graph checks its conditions. Restart the program "
+                   "to trace the new text.") &&
          warn_once(unknown_, "unknown ",
                    "{} calls {} at {}. Later calls do not: they use what it gave now, "
                    "because no guard can compare what that C code reads. Call it outside of the "

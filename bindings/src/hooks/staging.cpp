@@ -240,6 +240,7 @@ void add_staging(py::module_ &module) {
   module.def("has_unknown_sizes", [] { return trace::recording() && trace::has_unknown_sizes(); });
   module.def("abandoned", &trace::abandoned);
   module.def("forgive_rejection", &trace::forgive_rejection);
+  module.def("is_rejected", [] { return trace::recording() && trace::is_rejected(); });
   module.def("traces_reads", [] { return trace::active() && trace::traces_reads(); });
   module.def("serves_once", [](std::string what) {
     if (Recorder *recorder = Profile::recorder())
@@ -251,6 +252,10 @@ void add_staging(py::module_ &module) {
   module.def("without_data", [] { return trace::active() && trace::without_data(); });
   module.def("has_dynamic_sizes", [] { return trace::active() && trace::has_dynamic_sizes(); });
   module.def("note_raised", py::overload_cast<const std::string &>(&trace::note_raised));
+  module.def("note_edited", [](const std::string &what) {
+    if (trace::recording())
+      trace::note_edited(what);
+  });
   module.def("reject_staging",
              [](const std::string &message) { trace::reject(trace::Rejection::staging, message); });
 }

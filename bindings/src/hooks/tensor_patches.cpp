@@ -286,8 +286,11 @@ PyObject *data_property(PyObject *original, const char *, PyObject *tensor, PyOb
 /// A tensor with a gradient is an input of the graph, or made by it; the gradient is read there.
 PyObject *grad_property(PyObject *original, const char *name, PyObject *tensor, PyObject *value) {
   const at::Tensor &t = THPVariable_Unpack(tensor);
-  if (value)
+  if (value) {
+    if (THPVariable_Check(value))
+      trace::check_grad_of_block(THPVariable_Unpack(value));
     trace::meet(t);
+  }
   Owned result(plain_property(original, name, tensor, value));
   if (!result)
     return nullptr;

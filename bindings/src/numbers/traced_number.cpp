@@ -191,6 +191,7 @@ void add_traced_number(py::module_ &m) {
   m.def("_read_number", [](const at::Tensor &t) { return wrap(read_number(t)); });
   m.def("_can_be_read",
         [](const at::Tensor &t) { return can_be_read(t) && trace::traces_reads(); });
+  m.def("_number_is_constant", &trace::is_constant_number);
   m.def("_number_needed",
         [](const at::Tensor &number, const std::string &how) { return wrap(needed(number, how)); });
   m.def("_as_size", [](const py::object &object) {

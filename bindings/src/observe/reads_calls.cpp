@@ -227,12 +227,12 @@ void Reads::call_object(PyObject *callable, Arguments arguments) {
 /// A method that was kept with its object: `draw = rng.random`, `push = rows.append`. A container
 /// has its path through the method, another object has none.
 void Reads::call_kept(PyObject *callable, PyObject *self, Arguments arguments) {
-  note_callable(callable);
   if (is_collection(self)) {
     paths_.callee(callable);
     return call_method(self, reinterpret_cast<PyCFunctionObject *>(callable)->m_ml->ml_name,
                        with_self(self, arguments));
   }
+  note_callable(callable);
   if (!called_ && is_opaque(self) && !is_tensor(self))
     paths_.unguarded(std::string(reinterpret_cast<PyCFunctionObject *>(callable)->m_ml->ml_name) +
                      "() of type " + Py_TYPE(self)->tp_name);

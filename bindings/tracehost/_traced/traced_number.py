@@ -163,12 +163,22 @@ def _needed(value: Any, why: str) -> Any:
 
 def _shown(value: TracedNumber, spec: str) -> Any:
     """For a text: of print() the number of this call. In a block that is not run, nothing can use the text but
-    what the block raises: the graph makes it there."""
+    what the block raises: the graph makes it there. A text of a float is another one at each call."""
     if _tracehost._number_has_no_text(value):
         return _tracehost._number_text(value, spec, value.__class__.__name__)
     if not _tracehost._number_is_live(value) or _tracehost._is_printing():
         return _tracehost._number_value(value)
-    return _needed(value, "the text")
+    return of_this_call(value, "the text", "makes a text of a float")
+
+
+def of_this_call(value: TracedNumber, why: str, what: str) -> Any:
+    """The number itself. A later call has another float: with one, the trace serves its own call alone. `what`: the
+    body does with it, for the event."""
+    own = _tracehost._number_is_read(value) and value.__class__ is float
+    if not own or _tracehost._number_is_constant(value) or _tracehost._number_has_no_text(value):
+        return _needed(value, why)
+    _tracehost.serves_once(f"{what} at {_tracehost.here()}")
+    return _tracehost._number_value(value)
 
 
 def compute(name: str, function: Callable, *operands: Any) -> Any:
@@ -236,6 +246,8 @@ def _operator(name: str, function: Callable, symbol: str, records: Callable) -> 
                 return torch.pow(other, _tracehost._number_given(number))
             if not (of_sizes and _promotes(other)) and not (name == "pow" and other is left):
                 return NotImplemented
+        elif type(other).__module__ in ("datetime", "numpy"):
+            return function(_needed(left, symbol), _needed(right, symbol))
         elif not _is_a_number(other):
             return NotImplemented
         elif not of_sizes:

@@ -350,3 +350,56 @@ def test_without_example_data_it_is_rejected():
 
     with pytest.raises(tracehost.TraceError, match="without example data"):
         f.get_concrete_function(tracehost.TensorSpec([1]))
+
+
+def halve(net, excess):
+    while excess > 0.1:
+        for p in net.parameters():
+            p.grad.mul_(0.5)
+        excess = excess * 0.5
+    return excess
+
+
+def clip(net, excess):
+    while torch.sqrt(sum(p.grad.square().sum() for p in net.parameters())) > 0.5:
+        for p in net.parameters():
+            p.grad.mul_(0.7)
+    return excess
+
+
+def add(net, excess):
+    total = torch.zeros(())
+    for i in range(excess.long() % 3):
+        total = total + net.weight.grad.sum() * i
+    return total
+
+
+def replace(net, excess):
+    for _i in range(excess.long() % 3):
+        for p in net.parameters():
+            p.grad = p.grad * 0.5
+    return excess
+
+
+@pytest.mark.parametrize("change", [halve, clip, add, replace])
+def test_a_gradient_is_read_in_a_staged_loop_first(change):
+    def step_of(net):
+        def step(x):
+            net.zero_grad()
+            loss = net(x).square().mean()
+            loss.backward()
+            return change(net, loss.detach())
+
+        return step
+
+    torch.manual_seed(0)
+    nets = torch.nn.Linear(3, 1), torch.nn.Linear(3, 1)
+    nets[1].load_state_dict(nets[0].state_dict())
+    ours, eagers = tracehost.function(step_of(nets[0])), step_of(nets[1])
+    for i in range(8):
+        x = torch.ones(2, 3) * (i % 5)
+        assert_same(ours(x), eagers(x))
+        for a, b in zip(nets[0].parameters(), nets[1].parameters()):
+            assert_same(a.grad, b.grad)
+    assert ours.stats()["hits"] > 0
+    assert ours.stats()["mismatches"] == 0

@@ -6,13 +6,16 @@ import gc
 import inspect
 import json
 import linecache
+import os
 import textwrap
 import traceback
 import types
+import warnings
 import weakref
 
 import pytest
 import torch
+import tracehost
 from autograph_support import same
 from tracehost import autograph
 from tracehost.autograph.conversion import compile as compiler
@@ -168,7 +171,7 @@ def test_why_a_function_is_left():
     assert "reads its own variables with locals()" in reason(frame)
     assert "do_not_convert" in reason(marked)
     assert "no source" in reason(space["f"])
-    assert "library code: tracehost.autograph.convert('json')" in reason(json.dumps)
+    assert "library code: tracehost.autograph.convert('textwrap')" in reason(textwrap.dedent)
     assert "library code" in reason(torch.nn.functional.relu)
 
 
@@ -187,6 +190,69 @@ def test_changed_source_is_not_used():
     file = f.__code__.co_filename
     linecache.cache[file] = (1, None, ["def f(x):\n", "    return other\n"], file)
     assert "has changed since it was imported" in reason(f)
+
+
+EDITED = {
+    "another number": ("    return x * 2\n", "    return x * 7\n"),
+    "another operator": ("    return x * 2\n", "    return x + 2\n"),
+    "another order": ("    y = x\n    return y - x\n", "    y = x\n    return x - y\n"),
+    "another text": ("    return len('abc') * x\n", "    return len('abcd') * x\n"),
+    "another lambda": ("    return (lambda y: y * 2)(x)\n", "    return (lambda y: y * 3)(x)\n"),
+    "one statement more": ("    return x * 2\n", "    x = x + 1\n    return x * 2\n"),
+}
+
+
+@pytest.mark.parametrize("before, after", EDITED.values(), ids=EDITED)
+def test_a_file_that_is_edited_while_the_program_runs_is_not_used(before, after, tmp_path):
+    file = tmp_path / "edited_module.py"
+    head = "def helper(x):\n    if x.sum() > 0:\n        x = x + 1\n"
+    file.write_text(head + before)
+    space = {"__name__": "edited_module"}
+    exec(compile(file.read_text(), str(file), "exec"), space)
+    file.write_text(head + after)
+    helper = space["helper"]
+    f = tracehost.function(lambda x: helper(x))
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        for sign in (1, -1, 1, -1):
+            x = torch.ones(2) * sign
+            assert torch.equal(f(x), helper(x))
+    assert f.tracing_count() == 2, "the graph checks the condition"
+    (warned,) = (str(w.message) for w in caught if w.category is tracehost.TraceWarning)
+    assert "calls helper (edited_module.py:1) at test_autograph_functions.py:" in warned
+    assert "whose file has changed since it was imported" in warned
+
+
+def test_comments_and_lines_around_may_change(tmp_path):
+    file = tmp_path / "commented_module.py"
+    file.write_text("def helper(x):\n    return x if x.sum() > 0 else -x\n\n\nOTHER = 1\n")
+    space = {"__name__": "commented_module"}
+    exec(compile(file.read_text(), str(file), "exec"), space)
+    file.write_text("def helper(x):\n    # the sign\n    return x if x.sum() > 0 else -x\n")
+    assert convert_callable(space["helper"]) is not space["helper"]
+
+
+def test_what_is_compiled_by_itself_is_what_its_module_has():
+    """A module's imports, private names, closures and class bodies have instructions of their own."""
+
+    class Private:
+        __slots__ = ("__value",)
+
+        def method(self, x):
+            class Inner:
+                name = "method"
+
+                def __call__(self):
+                    return os.path.join("a", textwrap.dedent(x)), json.dumps(x)
+
+            self.__value = Inner()()
+            return super().__repr__() and self.__value
+
+    def closure(x):
+        return Private, torch.ones(x), functools.reduce(lambda a, b: a + b, [x]), closure
+
+    for function in (Private.method, closure, same, made):
+        assert convert_callable(function) is not function
 
 
 def test_what_stays_inside_a_converted_function():

@@ -45,9 +45,12 @@ class Rehearsal:
             assert a is b or (type(a) is Undefined and type(b) is Undefined), names
         taken()
 
-    def staged_while(self, first, test, body, get_state, set_state, names, options, what, sources):
+    def staged_while(
+        self, first, test, body, get_state, set_state, names, options, what, sources, used, peels
+    ):
         while test():
             self._step(body, get_state, set_state, names)
+        return True
 
     def _step(self, body, get_state, set_state, names):
         before = get_state()

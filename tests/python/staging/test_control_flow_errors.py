@@ -207,7 +207,7 @@ def test_an_exception_whose_init_takes_other_arguments_keeps_its_type():
 
 
 def test_the_dtype_that_a_loop_changes_is_named_with_what_to_write():
-    @tracehost.function
+    @tracehost.function(value_reads="error")  # else the first iteration runs before the loop
     def staged(k):
         total = torch.zeros((), dtype=torch.int64)
         for i in range(k):
@@ -283,12 +283,32 @@ FIRST_ITERATIONS = {
 def test_a_loop_that_may_have_no_iteration_can_not_have_another_first_one(function):
     source, first = inspect.getsourcelines(function)
     loop = next(i for i, s in enumerate(source) if s.lstrip().startswith(("for", "while")))
-    staged = tracehost.function(function)
+    staged = tracehost.function(function, value_reads="error")
     with pytest.raises(tracehost.StagingError) as rejected:
         staged(P, n(3))
     assert str(rejected.value) == FIRST_ITERATIONS[function].format(
         f"test_control_flow_errors.py:{first + loop}"
     )
+
+
+@pytest.mark.parametrize("function", [f for f in FIRST_ITERATIONS if f is not name_read_before])
+def test_the_graph_checks_that_there_is_a_first_iteration_that_differs(function):
+    staged = tracehost.function(function)
+    for count in (3, 1, 2, 5):
+        torch.testing.assert_close(staged(P, n(count)), function(P, n(count)))
+    assert staged.tracing_count() == 1
+    names = function in (name_of_a_for, name_of_a_while)
+    for _ in range(2):
+        if names:
+            with pytest.raises(UnboundLocalError, match="local variable 'y'"):
+                staged(P, n(0))
+        else:
+            assert staged(P, n(0)) is None
+
+
+def test_a_name_that_is_read_before_is_an_error_of_the_first_iteration():
+    staged = tracehost.function(name_read_before)
+    torch.testing.assert_close(staged(P, n(1)), P)
 
 
 def test_a_shape_that_is_declared_is_kept():

@@ -210,7 +210,7 @@ def test_what_a_loop_stores_is_taken_back_and_rejected(case):
     store, place = TAKEN_BACK[case]
     before = outside()
     with pytest.raises(tracehost.StagingError) as rejected:
-        tracehost.function(loop(store))(X)
+        tracehost.function(loop(store), value_reads="error")(X)
     assert outside() == before
     line = loop.__code__.co_firstlineno + 3
     text = str(rejected.value).replace(" (test_staged_stores.py)", "")
@@ -218,10 +218,25 @@ def test_what_a_loop_stores_is_taken_back_and_rejected(case):
     assert text.startswith(start) and text.endswith(IN_A_LOOP)
 
 
+@pytest.mark.parametrize("case", STORES)
+def test_a_loop_that_stores_is_unrolled(case):
+    body = loop(STORES[case])
+
+    def run(step):
+        empty()
+        told = []
+        for x in (X, X * 2, X * 20, X, X * 3, X * 20):
+            moved, n = step(x)
+            told.append((moved.tolist(), n, re.sub(r"0x[0-9a-f]+", "", outside())))
+        return told
+
+    assert run(tracehost.function(body)) == run(body)
+
+
 @pytest.mark.parametrize("case", HELD)
 def test_what_a_loop_keeps_in_a_list_is_rejected(case):
     with pytest.raises(tracehost.StagingError, match="stores LIST"):
-        tracehost.function(loop(HELD[case]))(X)
+        tracehost.function(loop(HELD[case]), value_reads="error")(X)
     assert LIST == [1]
 
 

@@ -4,15 +4,19 @@ from __future__ import annotations
 import __future__
 
 import ast
+import copy
 import functools
+import os
 import weakref
+from collections.abc import Iterable
 from types import CellType, CodeType, FunctionType
 from typing import Any
 
+from ..._tracehost import note_edited
 from . import nodes, policy
 from .rejection import rejection
 from .scopes import parameters_of
-from .source import NoSource, codes_below, tree_of
+from .source import Edited, NoSource, codes_below, imports_of, is_code_of, tree_of
 from .statements import outer_function
 from .text import Text
 
@@ -30,7 +34,7 @@ Left = list[tuple[int, int, str]]
 class Conversion:
     """What became of one code object: converted code, or why there is none."""
 
-    __slots__ = ("cells", "code", "left", "reason", "source")
+    __slots__ = ("cells", "code", "edited", "left", "reason", "source")
 
     def __init__(
         self, source: CodeType, code: CodeType | None, reason: str | None, left: Left
@@ -39,6 +43,7 @@ class Conversion:
         self.code = code
         self.reason = reason
         self.left = left  # lines that stay Python's, and why
+        self.edited = False  # its file says something else now
         # for each free variable its index in the original's, -1: the operators
         self.cells: list[int] = []
         if code is not None:
@@ -66,6 +71,10 @@ def converted(function: FunctionType) -> FunctionType:
     """The function with its control flow as operators' calls, or the function itself."""
     made = conversion_of(function)
     if made.code is None:
+        if made.edited:
+            source = function.__code__
+            file = os.path.basename(source.co_filename)
+            note_edited(f"{source.co_qualname} ({file}:{source.co_firstlineno})")
         return function
     cells: Any = [*(function.__closure__ or ()), _operators_cell]
     return copy_of(function, made.code, tuple([cells[i] for i in made.cells]))
@@ -102,6 +111,7 @@ def _drop(key: int, made: Conversion) -> None:
 
 def _convert(function: FunctionType) -> Conversion:
     source = function.__code__
+    edited = False
     reason = "it is converted already" if original_code(source) else policy.left_alone(function)
     if reason is None:
         try:
@@ -109,19 +119,25 @@ def _convert(function: FunctionType) -> Conversion:
             return Conversion(source, _compile(tree, source), None, left)
         except NoSource as error:
             reason = str(error)
+            edited = isinstance(error, Edited)
         except Exception as error:  # tracehost's fault must not stop the user's function
             reason = f"autograph could not convert it: {type(error).__name__}: {error}"
-    return Conversion(source, None, reason, [])
+    made = Conversion(source, None, reason, [])
+    made.edited = edited
+    return made
 
 
 def converted_tree(function: FunctionType) -> tuple[ast.AST, Left]:
     """The function's tree after conversion, without decorators, defaults and annotations."""
     tree, text = tree_of(function)
+    _strip(tree)
+    source = function.__code__
+    if not is_code_of(_code_of(tree, source, imports_of(source)), source):
+        raise Edited(source)
     facts = Text(text)
     why = rejection(tree, facts)
     if why is not None:
         raise NoSource(why)
-    _strip(tree)
     return outer_function(tree, facts, function.__code__.co_freevars)  # type: ignore[arg-type]
 
 
@@ -141,28 +157,33 @@ def _strip(tree: Any) -> None:
 
 
 def _compile(tree: Any, source: CodeType) -> CodeType:
-    """Compile within a factory, whose parameters are the closure's variables."""
-    if isinstance(tree, ast.Lambda):
-        inner: ast.stmt = ast.Return(tree)
-    else:
-        tree.name = _FUNCTION  # its own would be a variable of the factory, and hide the user's
-        inner = tree
-    arguments = nodes.one_argument(nodes.OPERATORS)
-    arguments.args += [ast.arg(n) for n in source.co_freevars]
-    factory = nodes.placed(nodes.define(_FACTORY, arguments, [inner]), tree)
-    module = nodes.complete(ast.Module([factory], []))
-    flags = source.co_flags & _FEATURES
-    whole = compile(module, source.co_filename, "exec", flags=flags, dont_inherit=True)
-    factory = next(c for c in whole.co_consts if isinstance(c, CodeType))
-    code = next(
-        c
-        for c in factory.co_consts
-        if isinstance(c, CodeType) and c.co_name in (_FUNCTION, "<lambda>")
-    )
+    code = _code_of(tree, source)
     originals: Originals = {}
     for inner_code in codes_below(source):
         originals.setdefault((inner_code.co_name, inner_code.co_firstlineno), []).append(inner_code)
     return _as_users(code, source, originals)
+
+
+def _code_of(tree: Any, source: CodeType, imports: Iterable[str] = ()) -> CodeType:
+    """Compile within a factory, whose parameters are the closure's variables. `imports`: those of its module."""
+    if isinstance(tree, ast.Lambda):
+        inner: ast.stmt = ast.Return(tree)
+    else:
+        inner = copy.copy(tree)
+        inner.name = _FUNCTION  # its own would be a variable of the factory, and hide the user's
+    arguments = nodes.one_argument(nodes.OPERATORS)
+    arguments.args += [ast.arg(n) for n in source.co_freevars]
+    factory = nodes.placed(nodes.define(_FACTORY, arguments, [inner]), tree)
+    imported = [nodes.placed(ast.Import([ast.alias(n)]), tree) for n in imports]
+    module = nodes.complete(ast.Module([*imported, factory], []))
+    flags = source.co_flags & _FEATURES
+    whole = compile(module, source.co_filename, "exec", flags=flags, dont_inherit=True)
+    factory = next(c for c in whole.co_consts if isinstance(c, CodeType))
+    return next(
+        c
+        for c in factory.co_consts
+        if isinstance(c, CodeType) and c.co_name in (_FUNCTION, "<lambda>")
+    )
 
 
 Originals = dict[tuple[str, int], list[CodeType]]

@@ -77,7 +77,7 @@ class Control(Expressions):
         test = self._test(node)
         body = self._function("ag__body", node.body, node.ag_state, state)
         first: list[ast.expr] = [nodes.name("ag__test"), nodes.name("ag__body")]
-        return [test, body, *self._call("while_stmt", first, state, options)]
+        return [test, body, *self._call("while_stmt", first, state, _used(node), options)]
 
     def _test(self, node: Any) -> ast.stmt:
         names = walrus_names([node.test]) if self.has_walrus else []
@@ -107,9 +107,8 @@ class Control(Expressions):
             "ag__body", nodes.one_argument("ag__item"), first + self.block(node.body)
         )
         extra = nodes.thunk(none_of(node.ag_flags)) if node.ag_flags else ast.Constant(None)
-        used = nodes.names_tuple([name for name in node.ag_state if name in node.ag_used])
         given = [node.iter, extra, nodes.name("ag__body")]
-        return [body, *self._call("for_stmt", given, state, used, options)]
+        return [body, *self._call("for_stmt", given, state, _used(node), options)]
 
     def _options(self, node: Any) -> ast.expr:
         """`set_loop_options(...)`, first in the body, is taken out and passed to the operator."""
@@ -126,6 +125,11 @@ class Control(Expressions):
                 return call
             break
         return nodes.operator("NO_OPTIONS")
+
+
+def _used(node: Any) -> ast.expr:
+    """Of the loop's variables, those that are read behind it."""
+    return nodes.names_tuple([name for name in node.ag_state if name in node.ag_used])
 
 
 def _is_flag(target: ast.expr) -> bool:

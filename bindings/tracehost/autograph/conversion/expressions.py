@@ -84,6 +84,8 @@ class Expressions:
         inner = node
         while True:
             inner.right = self.expr(inner.right)
+            if isinstance(inner.op, ast.Mod) and not self.plain and _is_text(inner.left):
+                inner.right = nodes.placed(nodes.operation("in_text", inner.right), inner.right)
             if type(inner.left) is not ast.BinOp:
                 inner.left = self.expr(inner.left)
                 return node
@@ -95,6 +97,8 @@ class Expressions:
         """An expression of which only the truth counts."""
         if isinstance(node, ast.BoolOp):
             return nodes.placed(self.bool_op(node, "_test"), node)
+        if isinstance(node, ast.UnaryOp):
+            return nodes.placed(self.unary_op(node, "not_"), node)
         return self.expr(node)
 
     def bool_op(self, node: ast.BoolOp, use: str = "") -> ast.expr:
@@ -124,10 +128,10 @@ class Expressions:
         rest = self.deferred(values[1:], lambda: self._chain(operation, values[1:]))
         return nodes.operation(operation, first, rest)
 
-    def unary_op(self, node: ast.UnaryOp) -> ast.expr:
+    def unary_op(self, node: ast.UnaryOp, negation: str = "not_value") -> ast.expr:
         if self.plain or not isinstance(node.op, ast.Not) or is_plain(node.operand):
             return self.generic(node)
-        return nodes.operation("not_", self.condition(node.operand))
+        return nodes.operation(negation, self.condition(node.operand))
 
     def compare(self, node: ast.Compare) -> ast.expr:
         if self.plain or (len(node.ops) == 1 and not _asks_of_number(node)):
@@ -298,12 +302,45 @@ def _may_show(function: ast.expr) -> bool:
 
 
 def shown(argument: ast.expr) -> ast.expr:
-    """In an f-string each value by itself."""
-    if isinstance(argument, ast.Starred):
+    """In an f-string, and what is like one, each value by itself."""
+    if isinstance(argument, (ast.Starred, ast.Constant)):
         return argument
-    if not isinstance(argument, ast.JoinedStr):
-        return nodes.placed(nodes.operation("shown", argument), argument)
-    for part in argument.values:
-        if isinstance(part, ast.FormattedValue):
-            part.value = nodes.placed(nodes.operation("shown", part.value), argument)
-    return argument
+    if isinstance(argument, ast.JoinedStr):
+        for part in argument.values:
+            if isinstance(part, ast.FormattedValue):
+                part.value = shown(part.value)
+        return argument
+    if isinstance(argument, ast.BinOp) and _is_text(argument.left):
+        right = argument.right
+        if isinstance(argument.op, ast.Mod):
+            right = right.args[0]  # type: ignore[attr-defined]
+        if isinstance(right, ast.Tuple):
+            right.elts = [shown(e) for e in right.elts]
+        else:
+            right = shown(right)
+        argument.left, argument.right = shown(argument.left), right
+        return argument
+    if isinstance(argument, ast.Call) and _makes_text(argument):
+        argument.args = [shown(a) for a in argument.args]
+        for keyword in argument.keywords:
+            keyword.value = shown(keyword.value)
+        return argument
+    return nodes.placed(nodes.operation("shown", argument), argument)
+
+
+def _is_text(node: ast.expr) -> bool:
+    """A literal, or a sum of such and others: `"n = " + str(n)`, `"%d" % n`."""
+    if isinstance(node, ast.BinOp):
+        return _is_text(node.left)
+    if isinstance(node, ast.Constant):
+        return isinstance(node.value, str)
+    return isinstance(node, ast.JoinedStr)
+
+
+def _makes_text(node: ast.Call) -> bool:
+    """`"{:.3f}".format(n)`, `str(n)`: after conversion, `ag__.call(str)(n)`."""
+    called = node.func
+    inner = called.args[0] if isinstance(called, ast.Call) and called.args else called
+    if isinstance(inner, ast.Attribute):
+        return inner.attr == "format" and _is_text(inner.value)
+    return isinstance(inner, ast.Name) and inner.id in ("str", "repr", "format")

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import ast
 import copy
+import dis
 import inspect
 import linecache
-import re
 from collections.abc import Iterator
 from types import CodeType, FunctionType
 from typing import Any
@@ -16,6 +16,13 @@ from .scopes import parameters_of
 
 class NoSource(Exception):
     """Why a function's source can't be had."""
+
+
+class Edited(NoSource):
+    """Its file says something else than the code that runs."""
+
+    def __init__(self, code: CodeType) -> None:
+        super().__init__(f"{code.co_filename} has changed since it was imported")
 
 
 def tree_of(
@@ -38,9 +45,54 @@ def tree_of(
         node = node.body[0]
     if not isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
         raise NoSource(f"{code.co_filename}:{code.co_firstlineno} does not hold its definition")
-    _check(node, code, text)
+    if node.name != code.co_name:
+        raise Edited(code)
     _mangle(node, code)
     return node, text
+
+
+def is_code_of(made: CodeType, code: CodeType) -> bool:
+    """Whether `code` does what its file says. `made`: the code that its tree gives today."""
+    if any("@" in n for n in _all_names(code)):  # pytest has rewritten its asserts
+        return made.co_varnames[: len(_taken(code))] == tuple(_taken(code))
+    return _essence(made) == _essence(code)
+
+
+def imports_of(code: CodeType) -> set[str]:
+    """What the module of `code` imports, as far as it matters: the compiler calls `name.attribute()` of an import
+    by other instructions."""
+    found, others = set(), set()
+    for one in (code, *codes_below(code)):
+        before: Any = None
+        for instruction in dis.get_instructions(one):
+            operation = instruction.opname
+            if operation in ("LOAD_ATTR", "LOAD_METHOD"):
+                method = operation == "LOAD_METHOD" or "NULL" in instruction.argrepr
+                (others if method else found).add(before)
+                before = None
+            elif operation != "EXTENDED_ARG":
+                before = instruction.argval if operation.startswith("LOAD_") else None
+    return {n for n in found - others if isinstance(n, str) and n.isidentifier()}
+
+
+def _essence(code: CodeType) -> tuple[Any, ...]:
+    """All of a code object but its name and place."""
+    return (
+        code.co_code,
+        code.co_exceptiontable,
+        (code.co_argcount, code.co_posonlyargcount, code.co_kwonlyargcount),
+        code.co_flags & ~inspect.CO_NESTED,
+        (code.co_names, code.co_varnames, code.co_freevars, code.co_cellvars),
+        [_constant(value, code) for value in code.co_consts],
+    )
+
+
+def _constant(value: Any, code: CodeType) -> Any:
+    if isinstance(value, CodeType):
+        return value.co_name, _essence(value)
+    if value == code.co_qualname and "__qualname__" in code.co_names:  # a class body's
+        return True
+    return type(value), sorted(map(repr, value)) if type(value) is frozenset else repr(value)
 
 
 def _lines(code: CodeType, module: dict[str, Any]) -> list[str]:
@@ -49,7 +101,7 @@ def _lines(code: CodeType, module: dict[str, Any]) -> list[str]:
     if not lines:
         raise NoSource(f"it has no source that could be read ({code.co_filename})")
     if code.co_firstlineno > len(lines):
-        raise NoSource(f"{code.co_filename} has changed since it was imported")
+        raise Edited(code)
     return lines
 
 
@@ -90,12 +142,11 @@ def _lambda(code: CodeType, lines: list[str]) -> tuple[ast.Lambda, str]:
     if len(fitting) > 1:
         fitting = _by_position(code, fitting)
     if not fitting:
-        raise NoSource(f"{code.co_filename} has changed since it was imported")
+        raise Edited(code)
     if len(fitting) > 1:
         raise NoSource("several lambdas on its line take the same arguments")
     node = copy.deepcopy(fitting[0])
     text = "".join(lines[node.lineno - 1 : node.end_lineno])
-    _check(node, code, text)
     _mangle(node, code)
     return node, text
 
@@ -128,26 +179,6 @@ def _taken(code: CodeType) -> list[str]:
 def _same_arguments(node: Any, code: CodeType) -> bool:
     prefix = _private_prefix(code)
     return [_mangled(a.arg, prefix) for a in parameters_of(node.args)] == _taken(code)
-
-
-def _check(node: Any, code: CodeType, text: str) -> None:
-    """The file may be newer than what was imported: the names must be those of the code."""
-    same = _same_arguments(node, code)
-    if not isinstance(node, ast.Lambda):
-        same = same and node.name == code.co_name
-    used = {*code.co_names, *code.co_varnames, *code.co_freevars, *code.co_cellvars}
-    # Outside of ASCII a name may be written in more than one way; names with @ are pytest's, of its asserts.
-    if same and text.isascii() and not any("@" in n for n in used):
-        known = set(_WORD.findall(text))
-        prefix = _private_prefix(code)
-        known.update(_mangled(n, prefix) for n in list(known) if n.startswith("__"))
-        same = all(n in known or not n.isidentifier() or n in _IMPLICIT for n in used)
-    if not same:
-        raise NoSource(f"{code.co_filename} has changed since it was imported")
-
-
-_WORD = re.compile(r"\w+")
-_IMPLICIT = {"__class__", "__classdict__", "__annotations__"}
 
 
 def class_around(code: CodeType) -> str | None:

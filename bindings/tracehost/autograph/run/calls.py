@@ -5,7 +5,14 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable, Iterable
-from types import BuiltinFunctionType, CellType, FunctionType, MethodType
+from types import (
+    BuiltinFunctionType,
+    CellType,
+    FunctionType,
+    MethodDescriptorType,
+    MethodType,
+    WrapperDescriptorType,
+)
 from typing import Any
 
 import torch
@@ -14,13 +21,14 @@ from ... import _tracehost
 from ..._tensor_arrays.map_fn import map_fn
 from ..._tensor_arrays.scan import scan
 from ..._tensor_arrays.tensor_array import TensorArray
-from ..._traced.traced_number import TracedNumber, compute
+from ..._traced.traced_number import TracedNumber, compute, of_this_call
 from ..conversion.compile import converted, copy_of
 from ..conversion.policy import is_rejected
 from ..staging import lists
+from ..staging.conditions import raise_if
 from ..staging.iterables import enumerate_, is_staged, len_, range_, zip_
 from ..staging.snapshots import cells
-from ..staging.state import is_read, is_tensor
+from ..staging.state import is_read, is_tensor, is_traced
 from . import cases
 from .explicit import cond, while_loop
 from .numbers import has_numbers, tensor_of_numbers
@@ -32,7 +40,12 @@ def _any_staged(values: Iterable[Any]) -> bool:
 
 
 def _range(*args: Any) -> Any:
-    return range_(*args) if _any_staged(args) else range(*args)
+    if not _any_staged(args):
+        return range(*args)
+    made = range_(*args)
+    if is_traced(step := made.step):
+        raise_if(step == 0, ValueError("range() arg 3 must not be zero"))
+    return made
 
 
 def _zip(*iterables: Any, **options: Any) -> Any:
@@ -85,11 +98,12 @@ def _number(name: str, plain: Callable[..., Any], count: int = 1) -> Callable[..
     """`plain(x)`, of a tensor of one element as well, which the graph has by the op `name`."""
 
     def number(*args: Any, **options: Any) -> Any:
-        if len(args) == count and not options:
-            values = [read(a) for a in args]
-            if any(is_read(v) for v in values):
-                return compute(name, plain, *values)
-        return plain(*args, **options)
+        if len(args) != count or options:  # math.hypot(a, b, c), int(text, base=n)
+            return plain(*map(_value, args), **{key: _value(v) for key, v in options.items()})
+        values = [read(a) for a in args]
+        if any(is_read(v) for v in values):
+            return compute(name, plain, *values)
+        return plain(*args)
 
     return number
 
@@ -149,9 +163,20 @@ _FUNCTIONS: dict[Any, Callable[..., Any]] = {
 }
 
 
+# Code that asks C code for the class of a number, and takes none that is like an int.
+_EXACT = {"datetime", "_datetime", "decimal", "_decimal", "_pydecimal", "json", "statistics", "uuid", "plistlib",
+          "_struct", "math", "cmath", "numpy"}  # fmt: skip
+
+
+def _is_exact(module: Any) -> bool:
+    return isinstance(module, str) and module.partition(".")[0] in _EXACT
+
+
 def _of_function(f: Any) -> Any:
     if f in _FUNCTIONS:
         return _FUNCTIONS[f]
+    if _is_exact(f.__module__):
+        return _with_values(f, _value)
     made = converted(f)
     if made is f and "__wrapped__" in f.__dict__:
         return _with_wrapped(f)
@@ -186,6 +211,10 @@ def _of_builtin(f: Any) -> Any:
         return _with_values(f, _given_list)
     if name in _OF_NUMBERS:
         return _with_values(f, _given)
+    owner = getattr(f, "__self__", None)
+    of = owner if isinstance(owner, type) else type(owner)
+    if _is_exact(getattr(f, "__module__", None)) or _is_exact(of.__module__):
+        return _with_values(f, _value)
     if name == "new_tensor" and isinstance(of := getattr(f, "__self__", None), torch.Tensor):
         return _new_tensor_of(of, f)
     return f
@@ -194,6 +223,27 @@ def _of_builtin(f: Any) -> Any:
 def _given(value: Any) -> Any:
     """The value of a number, which the op that is called next has from the graph; else `value`."""
     return _tracehost._number_given(value) if is_read(value) else value
+
+
+def _value(value: Any) -> Any:
+    """The value with a check, also in containers: in a copy of those."""
+    kind = type(value)
+    if kind is TracedNumber:
+        return of_this_call(value, "by C code", "gives a float to C code")
+    if kind in (list, tuple, dict) and _holds_number(value):
+        if kind is dict:
+            return {_value(k): _value(v) for k, v in value.items()}
+        return kind(map(_value, value))
+    return value
+
+
+def _holds_number(value: Any) -> bool:
+    kind = type(value)
+    if kind is dict:
+        return _holds_number(list(value)) or _holds_number(list(value.values()))
+    if kind in (list, tuple):
+        return any(map(_holds_number, value))
+    return kind is TracedNumber
 
 
 def _given_list(value: Any) -> Any:
@@ -264,10 +314,17 @@ _FUNCTIONS[torch._check] = _check
 _TYPES[type] = _type
 
 
+def _of_descriptor(f: Any) -> Any:
+    """`int.bit_length`, taken from its class."""
+    return _with_values(f, _value) if issubclass(f.__objclass__, (int, float)) else f
+
+
 def _of_class(f: Any) -> Any:
     """A class whose __init__ is converted: what type.__call__ does, with that one."""
     if f in _TYPES:
         return _TYPES[f]
+    if _is_exact(f.__module__):
+        return _with_values(f, _value)
     init = f.__init__
     if type(init) is not FunctionType or type(f).__call__ is not type.__call__:
         return f
@@ -305,6 +362,8 @@ def _of_object(f: Any) -> Any:
     kind = type(f)
     if issubclass(kind, type):
         return _of_class(f)
+    if _is_exact(kind.__module__):  # numpy's functions
+        return _with_values(f, _value)
     function = getattr(kind, "__call__", None)  # noqa: B004 (the class's, not the object's)
     if type(function) is not FunctionType:
         return f
@@ -316,6 +375,8 @@ _BY_KIND: dict[type, Callable[[Any], Any]] = {
     FunctionType: _of_function,
     BuiltinFunctionType: _of_builtin,
     type: _of_class,
+    MethodDescriptorType: _of_descriptor,
+    WrapperDescriptorType: _of_descriptor,
     MethodType: _of_method,
     functools.partial: _of_partial,
 }

@@ -15,8 +15,9 @@ from typing import Any
 
 from ..conversion.undefined import Undefined, is_undefined, ld, ldf, ldu
 from ..staging import branches, conditions, loops
-from ..staging.conditions import and_, and_test, if_exp, not_, nothing, or_, or_test
-from ..staging.iterables import is_staged
+from ..staging.conditions import and_, and_test, if_exp, not_, not_value, nothing, or_, or_test
+from ..staging.iterables import is_staged, truth_of
+from ..staging.loops import MOST_PEELED
 from ..staging.options import NO_OPTIONS, LoopOptions, loop_options
 from ..staging.state import is_read, is_tensor
 from ..staging.where import line, reject
@@ -24,7 +25,7 @@ from .asking import asked
 from .calls import call
 from .membership import contains, lacks
 from .places import get_attribute, get_item, set_attribute, set_item
-from .shown import call_raised, call_shown, message_of, shown
+from .shown import call_raised, call_shown, in_text, message_of, shown
 from .subscripts import Subscripted
 
 Body = Callable[[], Any]
@@ -48,6 +49,7 @@ def if_stmt(
     dead: Names = (),
 ) -> None:
     """`rest`: which body is what follows an early exit. `dead`: names that nothing behind it reads."""
+    cond = truth_of(cond)
     if is_staged(cond):
         sides = rest, dead
         branches.stage(cond, (body, orelse), get_state, set_state, names, "if", (), *sides)
@@ -63,17 +65,19 @@ def while_stmt(
     get_state: GetState,
     set_state: SetState,
     names: Names,
+    used: Names,
     options: LoopOptions,
 ) -> None:
     """The condition may become a traced value after some iterations: those before are Python's."""
+    peeled = 0
     while True:
-        cond = test()
+        cond = truth_of(test())
         if is_staged(cond):
-            sources = (test, body)
-            loops.staged_while(
-                cond, test, body, get_state, set_state, names, options, "while", sources
-            )
-            return
+            state = get_state, set_state, names, options, "while", (test, body), used
+            if loops.staged_while(cond, test, body, *state, peels=peeled < MOST_PEELED):
+                return
+            peeled += 1
+            continue
         if not cond:
             return
         body()
@@ -155,6 +159,7 @@ def compare(left: Any, sign: str, right: Any, *more: Any) -> Any:
 
 
 def assert_stmt(cond: Any, message: Body | None) -> None:
+    cond = truth_of(cond)
     if is_staged(cond):
         conditions.assert_stmt(cond, message, message_of)
     elif not cond:

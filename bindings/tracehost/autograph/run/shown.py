@@ -15,7 +15,8 @@ from types import MethodType
 from typing import Any
 
 from ... import _tracehost
-from ..staging.state import is_read
+from ..._traced.traced_number import _shown
+from ..staging.state import is_read, is_tensor, is_traced
 from ..staging.where import is_caught
 from .calls import call
 
@@ -78,17 +79,62 @@ def message_of(message: Callable[[], Any]) -> Any:
 
 def shown(value: Any) -> Any:
     """The value in this call of a number of the graph, if the callee shows it; else `value` itself."""
-    how = _calls.under_way[-1] if is_read(value) else False
+    how = _calls.under_way[-1] if is_traced(value) else False
     if not how:
         return value
+    if is_tensor(value):
+        return _Shown(value) if how is not _RAISES and _tracehost._can_be_read(value) else value
     if not _tracehost._number_has_no_text(value):
         return _tracehost._number_value(value)
     # The graph has a text for what it raises.
     return value if how is _RAISES else _Unknown(value.__class__.__name__)
 
 
+def in_text(values: Any) -> Any:
+    """What `"%.3f" % values` takes: the numbers that a text of Python's shows."""
+    if type(values) is tuple:
+        return tuple(map(_in_text, values))
+    if type(values) is dict:
+        return {key: _in_text(value) for key, value in values.items()}
+    return _in_text(values)
+
+
+def _in_text(value: Any) -> Any:
+    if not is_read(value) or _tracehost._number_has_no_text(value):
+        return value
+    return _shown(value, "")
+
+
+class _Shown:
+    """A tensor of one element: `{loss:.3f}` and `%.3f` show its value, without a format it is shown as a tensor."""
+
+    def __init__(self, tensor: Any) -> None:
+        self.tensor = tensor
+
+    def __repr__(self) -> str:
+        return repr(self.tensor)
+
+    def __format__(self, spec: str) -> str:
+        return format(self._value(), spec) if spec else repr(self)
+
+    def __float__(self) -> float:
+        return float(self._value())
+
+    def __int__(self) -> int:
+        return int(self._value())
+
+    __index__ = __int__
+
+    def _value(self) -> Any:
+        number = self.tensor.item()
+        if not is_read(number):  # a logger's handler may ask behind the trace
+            return number
+        known = not _tracehost._number_has_no_text(number)
+        return _tracehost._number_value(number) if known else _Unknown(number.__class__.__name__)
+
+
 class _Unknown:
-    """A number in a block that is not run."""
+    """A number in a block that is not run. `%.3f` shows it as nan."""
 
     def __init__(self, kind: str) -> None:
         self.text = f"<traced {kind}>"
@@ -98,3 +144,11 @@ class _Unknown:
 
     def __format__(self, spec: str) -> str:
         return self.text
+
+    def __float__(self) -> float:
+        return float("nan")
+
+    def __int__(self) -> int:
+        return 0
+
+    __index__ = __int__

@@ -7,11 +7,12 @@ from typing import Any, NoReturn
 
 import torch
 
-from ..._errors import Error, ImpureSide
+from ..._errors import Error, ImpureSide, StagingError, ValueReadError
 from ..._tracehost import (
     Loop,
     abandoned,
     forgive_rejection,
+    is_rejected,
     may_check,
     raise_error,
     traces_reads,
@@ -33,7 +34,8 @@ Bounds = tuple[torch.Tensor | None, torch.Tensor | None, int]
 
 
 class Unroll(Exception):
-    """The body gives results whose shape depends on values, or has an `if` with a side that is not pure.
+    """The body does what a loop of the graph can't: its results have shapes that depend on values, it changes
+    containers, it stores to objects, a side of an `if` in it is not pure.
 
     Python runs the loop, and the graph checks each condition.
     """
@@ -59,16 +61,29 @@ class StagedLoop(Carrying):
                 self.set_state(self._in_body(self.state(tensors)))
                 try:
                     condition = iteration(index)
+                except (StagingError, ValueReadError):
+                    if self.unrolls:
+                        raise Unroll from None
+                    raise
                 except (Error, RecursionError, Grows, Retry, Peel, Unroll):
                     raise
                 except Exception as error:  # of an iteration that may not be
-                    if self.unrolls and depends_on_values(error):
+                    if self.unrolls and (depends_on_values(error) or is_rejected()):
                         raise Unroll from None
                     check_runs_without_data(error)
                     check_not_caught(error, f"the body of the {self.what} at {self.where}")
                     raise_error(*described(error))
                     return None, tensors
-                return condition, self.next(self.get_state(), varying)
+                if bodies.growing is not None:
+                    raise bodies.growing
+                if self.unrolls and is_rejected():
+                    raise Unroll
+                try:
+                    return condition, self.next(self.get_state(), varying)
+                except StagingError:
+                    if self.unrolls and self.changes_kind:
+                        raise Unroll from None
+                    raise
 
             grows, peel = None, False
             stores = BlockStores()
@@ -80,6 +95,8 @@ class StagedLoop(Carrying):
                     self._check_used()
                     self.set_state(tuple(self.before))
                     stores.end(real=False)
+                    if self.unrolls and (stores.found or self.containers.has_changed()):
+                        raise Unroll
                     if stores.found:
                         self.errors.store(stores)
                     self.containers.check(f"the body of a {self.what} over a tensor")
@@ -91,6 +108,7 @@ class StagedLoop(Carrying):
             except Grows as found:  # of a loop or branch inside
                 grows = found
             except (Unroll, ImpureSide) as found:
+                bodies.growing = None
                 self.set_state(tuple(self.before))
                 stores.drop()
                 loop.discard()
@@ -109,14 +127,19 @@ class StagedLoop(Carrying):
             self.set_state(tuple(self.before))
             stores.drop()
             loop.discard()
-            if grows is not None and without_data():
+            if grows is not None and bodies.under_way:
                 raise grows  # the loop around needs it, too
+            bodies.growing = None
             if grows is not None:
                 converted.append((grows, grows.cell.cell_contents))
                 grows.cell.cell_contents = StagedList(grows)
             elif peel:
                 self.set_state(self.first)
                 raise Peel
+        if self.unrolls:
+            forgive_rejection()
+            self._undo(converted)
+            raise Unroll
         reject(f"no dtype was found for the variables of the {self.what} at {self.where}")
 
     def _reject_impure(self, impure: ImpureSide) -> NoReturn:
@@ -133,7 +156,7 @@ class StagedLoop(Carrying):
         self.set_state(self.first)
         for made, before in converted:
             made.cell.cell_contents = before
-        for snapshot in self.containers.changed():
+        for snapshot in self.containers.changed_anywhere():
             if not snapshot.can_be_restored():
                 reject_change(snapshot, f"the body of the {self.what}")
             snapshot.restore()

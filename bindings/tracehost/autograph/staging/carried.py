@@ -92,6 +92,7 @@ class Carrying:
         self.local: set[int] = set()  # variables that only the body assigns
         self.read_early: set[str] = set()  # of these, what it reads before
         self.resized: set[tuple[int, int]] = set()  # sizes differ from iteration to iteration
+        self.changes_kind = False  # a variable is no tensor or number, and changes
 
     # -- before the body
 
@@ -104,7 +105,7 @@ class Carrying:
         initial = []
         for v, parts in enumerate(self.parts):
             for i, leaf in enumerate(parts.leaves):
-                if not is_tensor(leaf) and not is_number(leaf):
+                if not _is_carried(self.names[v], leaf):
                     continue
                 number = is_number(leaf) or is_marked(leaf)
                 dtype = self.wider.get((v, i)) or (
@@ -175,10 +176,12 @@ class Carrying:
             self._peel()
             self.errors.not_assigned(name)
         if parts.spec != self.parts[v].spec:
+            self.changes_kind = True
             self._reject_change(name, before, now, "its structure changes")
         for x, y in zip(self.parts[v].leaves, parts.leaves):
-            fits = is_tensor(x) or is_number(x)
+            fits = _is_carried(name, x)
             if not (fits and (is_tensor(y) or is_number(y))) and not same(x, y):
+                self.changes_kind = True
                 self._reject_change(name, x, y, "it is no tensor or number")
 
     def _check_new(self, v: int, name: str, parts: Parts) -> None:
@@ -242,6 +245,13 @@ class Carrying:
             self.errors.shape(c.variable, old, new, shape)
         if closed or (not any(open_) and _may_resize(now) and not _may_resize(before)):
             self.resized.add((c.variable, c.leaf))
+
+
+def _is_carried(name: str, leaf: Any) -> bool:
+    """A module takes no other tensor for its parameter: `net.weight -= step` changes it in place."""
+    if is_tensor(leaf):
+        return "." not in name or not isinstance(leaf, torch.nn.Parameter)
+    return is_number(leaf)
 
 
 def _may_resize(t: torch.Tensor) -> bool:

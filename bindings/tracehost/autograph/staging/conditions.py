@@ -9,10 +9,10 @@ from typing import Any
 import torch
 
 from ..._traced.traced_number import compute
-from ..._tracehost import can_be_checked
+from ..._tracehost import _can_be_read, can_be_checked
 from ..conversion.undefined import ld
 from .branches import check_condition, stage
-from .iterables import is_staged
+from .iterables import is_staged, truth_of
 from .join import State, Thunk
 from .state import as_tensor, is_read, is_tensor, is_traced, promoted
 from .where import line
@@ -44,6 +44,7 @@ def choose(
 
 
 def if_exp(cond: Any, then: Thunk, orelse: Thunk) -> Any:
+    cond = truth_of(cond)
     if is_staged(cond):
         return choose(cond, then, orelse, "conditional expression")
     return then() if cond else orelse()
@@ -64,7 +65,7 @@ def or_(left: Any, right: Thunk) -> Any:
 
 def _truth(value: Any, what: str) -> torch.Tensor:
     """As a 0-dim bool tensor."""
-    value = as_tensor(value)
+    value = as_tensor(truth_of(value))
     if not is_tensor(value):
         return promoted(bool(value), torch.bool)
     check_condition(value, what, line())
@@ -74,6 +75,7 @@ def _truth(value: Any, what: str) -> torch.Tensor:
 
 def and_test(left: Any, right: Thunk) -> Any:
     """`and` of which only the truth counts: operands may be of different kinds."""
+    left = truth_of(left)
     if not is_staged(left) or can_be_checked(left):
         return left and right()
     left = as_tensor(left)
@@ -83,6 +85,7 @@ def and_test(left: Any, right: Thunk) -> Any:
 
 
 def or_test(left: Any, right: Thunk) -> Any:
+    left = truth_of(left)
     if not is_staged(left) or can_be_checked(left):
         return left or right()
     left = as_tensor(left)
@@ -92,7 +95,7 @@ def or_test(left: Any, right: Thunk) -> Any:
 
 def truth_tensor(value: Any, what: str) -> torch.Tensor | None:
     """A condition as a tensor of one element; None: true for good."""
-    value = as_tensor(value)
+    value = as_tensor(truth_of(value))
     if is_tensor(value):
         check_condition(value, what, line())
         return value
@@ -100,6 +103,7 @@ def truth_tensor(value: Any, what: str) -> torch.Tensor | None:
 
 
 def not_(value: Any) -> Any:
+    value = truth_of(value)
     if not is_staged(value):
         return not value
     if is_read(value):
@@ -108,6 +112,13 @@ def not_(value: Any) -> Any:
     result = torch.logical_not(value).reshape(())
     result._tracehost_not = value  # type: ignore[attr-defined]
     return result
+
+
+def not_value(value: Any) -> Any:
+    """`not` whose result is a value: a bool."""
+    if is_staged(value) and is_tensor(value) and _can_be_read(value):
+        value = value.item()
+    return not_(value)
 
 
 def assert_stmt(

@@ -23,8 +23,11 @@ class _Bodies(threading.local):
     """Of loops that are staged now, one in the other."""
 
     under_way = 0
+    growing: Grows | None = None  # raised and not handled yet: the user's code may have caught it
 
     def __enter__(self) -> None:
+        if not self.under_way:
+            self.growing = None
         self.under_way += 1
 
     def __exit__(self, *_: Any) -> None:
@@ -40,6 +43,7 @@ class Grows(Exception):
     def __init__(self, cell: types.CellType, items: list[Any], dtype: Any) -> None:
         super().__init__()
         self.cell, self.items, self.dtype = cell, items, dtype
+        bodies.growing = self
 
 
 _all: weakref.WeakSet[Containers] = weakref.WeakSet()
@@ -81,10 +85,18 @@ class Containers:
         """Those of the body's own that are not as they were. The state has been restored before."""
         return [s for s in self._before.values() if s.is_changed() and not reaches(s.of)]
 
+    def changed_anywhere(self) -> list[Snapshot]:
+        """Those from outside the body, too."""
+        return [s for s in self._before.values() if s.is_changed()]
+
+    def has_changed(self) -> bool:
+        """Whether one is not as it was that a later call would find so. The state has been restored before."""
+        return any(not _is_log(s) for s in self.changed_anywhere())
+
     def check(self, what: str) -> None:
         """Raises if one is not as it was. The state has been restored before."""
-        for snapshot in self._before.values():
-            if snapshot.is_changed() and not _is_log(snapshot):
+        for snapshot in self.changed_anywhere():
+            if not _is_log(snapshot):
                 reject_change(snapshot, what)
 
 

@@ -39,6 +39,11 @@ class Staged:
         return iter(self.plain())
 
 
+def truth_of(value: Any) -> Any:
+    """What is asked for the truth of `value`: for a list of the graph, and others, whether it has an item."""
+    return len_(value) != 0 if isinstance(value, Staged) else value
+
+
 def is_staged(value: Any) -> bool:
     """Whether the value is a tensor (or a range, enumerate, zip over one) of this thread's trace."""
     return (is_traced(value) or isinstance(value, Staged)) and recording()
@@ -73,6 +78,10 @@ class Range(Staged):
         plain = not is_tensor(self.start) and self.start == 0 and not is_tensor(self.step)
         item = index if plain and self.step == 1 else self.start + index * self.step
         return as_number(item if item.dtype == self.dtype else item.to(self.dtype))
+
+    def first(self, index: int) -> Any:
+        item = self.start + index * self.step
+        return as_number(item.to(self.dtype)) if is_tensor(item) else item
 
     def plain(self) -> Any:
         return range(int(self.start), int(self.stop), int(self.step))

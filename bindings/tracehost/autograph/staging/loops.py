@@ -16,7 +16,13 @@ from typing import Any
 
 import torch
 
-from ..._tracehost import has_dynamic_sizes
+from ..._tracehost import (
+    _number_value,
+    has_dynamic_sizes,
+    may_check,
+    traces_reads,
+    without_data,
+)
 from .attempts import StagedLoop, Unroll
 from .branches import check_condition, checked, stage
 from .carried import GetState, Peel, SetState
@@ -24,11 +30,12 @@ from .conditions import truth_tensor
 from .containers import Containers
 from .iterables import Staged, least, staged
 from .join import THEN, Thunk
-from .options import LoopOptions
+from .options import NO_OPTIONS, LoopOptions
 from .state import as_tensor, is_tensor, is_traced, kind
 from .where import line, reject
 
-_MOST_PEELED = 3
+MOST_PEELED = 3
+_MOST_UNROLLED = 256
 
 
 def _maximum(options: LoopOptions) -> Any:
@@ -56,15 +63,19 @@ def staged_while(
     options: LoopOptions,
     what: str,
     sources: tuple[Callable[..., Any], ...],
-) -> None:
-    """A while. `first`: what test() has given, which is traced.
+    used: tuple[str, ...] = (),
+    peels: bool = False,
+) -> bool:
+    """A while. `first`: what test() has given, which is traced. False: one iteration has run before the loop.
 
-    `sources`: the user's code, which `test` and `body` may only call.
+    `sources`: the user's code, which `test` and `body` may only call. `used`: as for_stmt's. `peels`: it may
+    return False.
     """
     first = as_tensor(first)
     check_condition(first, what, line())
     containers = Containers(*sources)
-    loop = StagedLoop(names, options, what, get_state, set_state, containers)
+    peels = peels and _may_ask(options)
+    loop = StagedLoop(names, options, what, get_state, set_state, containers, used, peels)
 
     def iteration(_index: torch.Tensor) -> torch.Tensor | None:
         body()
@@ -75,14 +86,31 @@ def staged_while(
     loop.unrolls = what == "while" and most < 0 and count is None and loop.may_unroll()
     try:
         if loop.run((count, first, most), iteration):
-            return
+            return True
     except Unroll:
         _run_checked(first, test, body)
-        return
+        return True
+    except Peel:
+        if checked(first) != THEN:
+            return True
+        body()
+        return False
     left = int(maximum)
     while left != 0 and test():
         body()
         left -= 1
+    return True
+
+
+def _may_ask(options: LoopOptions) -> bool:
+    """Whether the graph can check that a loop has an iteration, which then runs before it."""
+    return (
+        options is NO_OPTIONS
+        and traces_reads()
+        and may_check()
+        and not without_data()
+        and not has_dynamic_sizes()
+    )
 
 
 def _run_checked(first: torch.Tensor, test: Thunk, body: Thunk) -> None:
@@ -112,11 +140,14 @@ def for_stmt(
     done = 0
     while True:
         runs = not (is_tensor(count) or is_tensor(first) or has_dynamic_sizes())
-        runs = runs and done < min(count, _MOST_PEELED)
-        state = get_state, set_state, Containers(body), used, runs
+        runs = runs and done < min(count, MOST_PEELED)
+        asks = not runs and done < MOST_PEELED and _may_ask(options)
+        state = get_state, set_state, Containers(body), used, runs or asks
         loop = StagedLoop(names, options, "for", *state)
-        loop.unrolls = loop.may_unroll()
-        bounds = (count, None, -1) if is_tensor(count) else (None, first, count - done)
+        loop.unrolls = loop.may_unroll() and _has_few(count)
+        bounds = (
+            (_rest(count, done), first, -1) if is_tensor(count) else (None, first, count - done)
+        )
         try:
             if not loop.run(bounds, _iteration(items, done, extra_test, body)):
                 _run_plain(items, done, maximum, extra_test, body)
@@ -125,12 +156,32 @@ def for_stmt(
             _run_plain(items, done, maximum, extra_test, body)
             return
         except Peel:
+            if asks and not _has_next(count, done, first):
+                return
             body(items.first(done))
         done += 1
         go_on = True if extra_test is None else extra_test()
-        if done == count or not (is_traced(go_on) or go_on):
+        if (not is_tensor(count) and done == count) or not (is_traced(go_on) or go_on):
             return
         first = truth_tensor(go_on, "for")
+
+
+def _rest(count: torch.Tensor, done: int) -> torch.Tensor:
+    return count - done if done else count
+
+
+def _has_next(count: Any, done: int, first: torch.Tensor | None) -> bool:
+    """The graph checks it."""
+    if is_tensor(first) and checked(first) != THEN:
+        return False
+    return checked(count > done) == THEN if is_tensor(count) else done < count
+
+
+def _has_few(count: Any) -> bool:
+    """Whether a graph of all iterations is not too large."""
+    if without_data():
+        return False
+    return (_number_value(count) if is_tensor(count) else count) <= _MOST_UNROLLED
 
 
 def _iteration(
