@@ -113,12 +113,20 @@ std::string PythonTrace::current_error() {
   }
 }
 
+bool PythonTrace::goes_on(trace::Rejection why) {
+  if (request_ || !call_.goes_on(why))
+    return false;
+  call_.abandoned = {why, text(here())};
+  return true;
+}
+
 void PythonTrace::reject(trace::Rejection why, const std::string &message) {
   const WithGil gil;
-  PyObject *type = why == trace::Rejection::value_read ? errors().value_read
-                   : why == trace::Rejection::staging  ? errors().staging
-                   : why == trace::Rejection::capture  ? errors().capture
-                                                       : errors().trace;
+  PyObject *type = why == trace::Rejection::value_read || why == trace::Rejection::limit
+                       ? errors().value_read
+                   : why == trace::Rejection::staging ? errors().staging
+                   : why == trace::Rejection::capture ? errors().capture
+                                                      : errors().trace;
   raise(type, message);
 }
 

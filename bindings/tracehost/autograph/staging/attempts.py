@@ -7,17 +7,17 @@ from typing import Any
 
 import torch
 
-from ..._errors import Error
+from ..._errors import Error, ValueReadError
 from ..._tracehost import (
     Loop,
-    abandoned,
+    abandons,
     forgive_rejection,
     may_check,
     raise_error,
     traces_reads,
     without_data,
 )
-from .branches import check_runs_without_data, depends_on_values
+from .branches import check_runs_without_data, depends_on_values, has_read_a_value
 from .carried import Carrying, Peel, Retry
 from .containers import Grows, bodies, reject_change
 from .join import State
@@ -27,6 +27,7 @@ from .stores import BlockStores
 from .where import check_not_caught, described, reject, reject_if_caught
 
 _ATTEMPTS = 8
+
 
 # iterations, the first condition, iterations at most; of the first two one is None
 Bounds = tuple[torch.Tensor | None, torch.Tensor | None, int]
@@ -43,6 +44,20 @@ class StagedLoop(Carrying):
 
     def run(self, bounds: Bounds, iteration: Callable[[torch.Tensor], torch.Tensor | None]) -> bool:
         """False: the loop is unsupported, and the function continues without a trace. Python has to run it."""
+        try:
+            return self._run(bounds, iteration)
+        except (Grows, Peel, Unroll):
+            raise
+        except Exception:
+            if without_data() or not abandons():
+                raise
+            self.set_state(self.first)
+            self.containers.restore()
+            return False
+
+    def _run(
+        self, bounds: Bounds, iteration: Callable[[torch.Tensor], torch.Tensor | None]
+    ) -> bool:
         converted: list[tuple[Grows, Any]] = []  # with the list that was there
         for _ in range(self._attempts()):
             initial = self.prepare()
@@ -56,10 +71,12 @@ class StagedLoop(Carrying):
                 self.set_state(self._in_body(self.state(tensors)))
                 try:
                     condition = iteration(index)
-                except (Error, RecursionError, Grows, Retry, Peel, Unroll):
+                except (Error, RecursionError, Grows, Retry, Peel, Unroll) as error:
+                    if self.unrolls and type(error) is ValueReadError:
+                        raise Unroll from None
                     raise
                 except Exception as error:  # of an iteration that may not be
-                    if self.unrolls and depends_on_values(error):
+                    if self.unrolls and (depends_on_values(error) or has_read_a_value()):
                         raise Unroll from None
                     check_runs_without_data(error)
                     check_not_caught(error, f"the body of the {self.what} at {self.where}")
@@ -95,11 +112,12 @@ class StagedLoop(Carrying):
                 self._undo(converted)
                 raise
             except Exception:
-                if not abandoned() or without_data():
+                if without_data() or not abandons():
                     raise
                 self.set_state(self.first)
                 for made, _ in converted:
                     made.cell.cell_contents = list(made.items)
+                self.containers.restore()
                 return False
             self.set_state(tuple(self.before))
             stores.drop()

@@ -23,12 +23,14 @@ from ..._traced.fake_tensors import needs_data
 from ..._tracehost import (
     Branches,
     abandoned,
+    abandons,
     can_be_checked,
     forgive_rejection,
     has_unknown_sizes,
     is_storing,
     may_check,
     note_storing,
+    repeat_rejection,
     serves_once,
     sizes_now,
     traces_reads,
@@ -88,14 +90,39 @@ class _If:
         self.before = get_state()
         self.containers = Containers(*(sources or bodies))
         self.outcomes: dict[int, Outcome] = {}
-        self.ended = False  # the body of the branch that is taken
+        self.began = self.ended = False  # the body of the branch that is taken
+        self.stored: BlockStores | None = None  # by that one
 
     def run(self) -> None:
-        # The one that is not taken comes first: if it can't be staged, nothing has run for real.
-        for branch in (ELSE, THEN) if self.chosen else (THEN, ELSE):
-            if not self._stage(branch):
-                return
-        self._join()
+        try:
+            # The one that is not taken comes first: if it can't be staged, nothing has run for real.
+            for branch in (ELSE, THEN) if self.chosen else (THEN, ELSE):
+                if not self._stage(branch):
+                    return
+            self._join()
+        except Exception:
+            if without_data() or self.began != self.ended or not abandons():
+                raise
+            self._end_as_python()
+
+    def _end_as_python(self) -> None:
+        """The if is unsupported, and the body continues without a trace."""
+        if not self.began:
+            self.set_state(self.before)
+            self.containers.restore()
+            self._run_taken()
+            return
+        taken = self.outcomes.get(THEN if self.chosen else ELSE)
+        if taken is not None:
+            self.set_state(taken.state)
+        if self.stored is not None:
+            self.stored.set_again()
+
+    def _run_taken(self) -> None:
+        """For real, outside of a block."""
+        self.began = True
+        self.bodies[THEN if self.chosen else ELSE]()
+        self.ended = True
 
     def _stage(self, branch: int) -> bool:
         """False: there is no If, and the branch that is taken has run."""
@@ -113,13 +140,16 @@ class _If:
                 if not real:
                     self.set_state(self.before)
                 stores.drop(restore=not real)
-                if not abandoned() or without_data() or (real and not self.ended):
+                if without_data() or (real and not self.ended) or not abandons():
                     raise
                 if not real:  # unsupported without data: as if there were no trace
-                    self.bodies[THEN if self.chosen else ELSE]()
+                    self.containers.restore()
+                    self._run_taken()
                 return False
         self.set_state(self.before)
         stores.end(real)
+        if real:
+            self.stored = stores
         changed = [] if loop_bodies.under_way else self.containers.changed()
         if wants_data or changed or not stores.can_be_joined():
             if not real and self.chosen is not None:
@@ -153,12 +183,14 @@ class _If:
             if not changed and not may_check():
                 _reject_store(stores, self.what, self.where)
         _restore(changed, self.what)
-        self.bodies[checked(self.cond)]()
+        checked(self.cond)
+        self._run_taken()
 
     def _run(self, branch: int, real: bool, stores: BlockStores) -> Outcome:
         outcome = Outcome(stores)
 
         def run() -> list[torch.Tensor]:
+            self.began |= real
             self.bodies[branch]()
             self.ended = real
             outcome.state = self.get_state()
@@ -194,7 +226,7 @@ class _If:
         try:
             joined = Join(self.branches, names, self.where, self.what).states(then, other, actual)
         except Exception:
-            if not abandoned() or without_data():
+            if without_data() or not abandons():
                 raise
             joined = actual.state  # unsupported: as if there were no trace
         self.set_state(joined[:count])
@@ -214,6 +246,8 @@ def _restore(changed: list[Snapshot], what: str) -> None:
 
 def checked(cond: torch.Tensor) -> int:
     """The branch that is taken; the graph checks that it is."""
+    if abandoned():
+        return THEN if cond else ELSE
     return THEN if bool(as_number(cond.reshape(()))) else ELSE
 
 
@@ -252,7 +286,18 @@ def _wants_data(error: Exception) -> bool:
     """Whether a branch failed as it has no data, in a trace that may check the condition instead."""
     if abandoned() or not traces_reads():
         return False
-    return type(error) is ValueReadError or depends_on_values(error)
+    return type(error) is ValueReadError or depends_on_values(error) or has_read_a_value()
+
+
+def has_read_a_value() -> bool:
+    """Whether the body needed a value that is not there: torch's argument parser replaces that error."""
+    try:
+        repeat_rejection()
+    except ValueReadError:
+        return True
+    except Error:
+        pass
+    return False
 
 
 def depends_on_values(error: Exception) -> bool:

@@ -77,6 +77,12 @@ class Containers:
         """Those of the body's own that are not as they were. The state has been restored before."""
         return [s for s in self._before.values() if s.is_changed() and not reaches(s.of)]
 
+    def restore(self) -> None:
+        """The block is unsupported, and the body continues without a trace: nothing has run for real."""
+        for snapshot in self.changed():
+            if snapshot.can_be_restored():
+                snapshot.restore()
+
     def check(self, what: str) -> None:
         """Raises if one is not as it was. The state has been restored before."""
         for snapshot in self._before.values():

@@ -29,6 +29,7 @@ from .state import as_tensor, is_tensor, is_traced, kind
 from .where import line, reject
 
 _MOST_PEELED = 3
+_MOST_UNROLLED = 64  # iterations of a for whose body needs values
 
 
 def _maximum(options: LoopOptions) -> Any:
@@ -116,9 +117,14 @@ def for_stmt(
         state = get_state, set_state, Containers(body), used, runs
         loop = StagedLoop(names, options, "for", *state)
         bounds = (count, None, -1) if is_tensor(count) else (None, first, count - done)
+        few = not is_tensor(count) and count - done <= _MOST_UNROLLED
+        loop.unrolls = few and loop.may_unroll()
         try:
             if not loop.run(bounds, _iteration(items, done, extra_test, body)):
                 _run_plain(items, done, maximum, extra_test, body)
+            return
+        except Unroll:
+            _run_plain(items, done, maximum, extra_test, body)
             return
         except Peel:
             body(items.first(done))
@@ -142,14 +148,19 @@ def _iteration(
 def _run_plain(
     items: Staged, done: int, maximum: Any, extra_test: Thunk | None, body: Callable[[Any], Any]
 ) -> None:
-    """The loop is unsupported: Python runs what is left of it."""
-    if done and extra_test is not None and not extra_test():
+    """The loop is not staged: Python runs what is left of it. The graph checks conditions."""
+    if done and not _continues(extra_test):
         return
     most = int(maximum) if int(maximum) >= 0 else None
     for item in itertools.islice(items.plain(), done, most):
         body(item)
-        if extra_test is not None and not extra_test():
+        if not _continues(extra_test):
             return
+
+
+def _continues(extra_test: Thunk | None) -> bool:
+    go_on: Any = True if extra_test is None else extra_test()
+    return checked(as_tensor(go_on)) == THEN if is_traced(go_on) else bool(go_on)
 
 
 def for_rest(

@@ -10,7 +10,15 @@ import types
 from collections.abc import Iterator
 from typing import NoReturn
 
-from ..._tracehost import here, note_raised, origin, outer_frame, reject_staging
+from ..._tracehost import (
+    abandons,
+    here,
+    note_raised,
+    origin,
+    outer_frame,
+    reject_staging,
+    without_data,
+)
 
 _INSTEAD = (
     "a graph can raise, but not catch. Choose by the condition what is to be done instead, or put the try "
@@ -110,6 +118,15 @@ def reject_if_caught(error: Exception, what: str) -> None:
     note_raised(
         f"{what} raised {type(error).__name__}, and the body caught that and continued: {_INSTEAD}"
     )
+
+
+def reject_here(message: str) -> None:
+    """reject(). Returns where the body continues without a trace, from here on."""
+    try:
+        reject(message)
+    except Exception:
+        if without_data() or not abandons():
+            raise
 
 
 def reject(message: str) -> NoReturn:
