@@ -17,7 +17,7 @@ import torch
 
 from . import _tracehost
 from ._classes_like import named_tuple_like, record_like
-from ._concrete import ConcreteFunction
+from ._concrete import ConcreteFunction, warn_of_one_outcome
 from ._errors import ArchiveError
 from ._function import _signature
 from ._tracehost import Function
@@ -69,6 +69,7 @@ def save(
         if not isinstance(name, str) or not name.isidentifier():
             raise ArchiveError(f"{name!r} can't be saved: the name of a function is an identifier")
         concretes = _concretes(name, function)
+        warn_of_one_outcome(name, concretes)
         callable_ = _tracehost.concrete_source(concretes[0]._core)[0]
         entries.append(entry(name, callable_, concretes))
     _tracehost.write_archive(os.fsencode(path), entries, bool(source_paths), own)

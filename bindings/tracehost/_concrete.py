@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from typing import Any
 
 import torch
+from torch.utils._pytree import tree_leaves
 
 from . import _tracehost
 from ._arguments.dtypes import name_of
 from ._arguments.signature import items
+from ._errors import StagingError, TraceWarning, ValueReadError
 from ._traced.fake_tensors import Maker, attempt
 from ._tracehost import Function, TensorSpec
 
@@ -101,6 +104,12 @@ class ConcreteFunction:
     def captured_inputs(self) -> list[torch.Tensor]:
         """The tensors that the body reached by itself, as they are now."""
         return self._core.captured_inputs()
+
+    @property
+    def checks(self) -> tuple[str, ...]:
+        """The numbers that the graph serves alone, with the line that needs each: `True at net.py:12`.
+        A call that finds another one raises a ValueReadError."""
+        return tuple(f"{value} at {where}" for where, value in self._core.checks)
 
     def parameters(self) -> list[torch.nn.Parameter]:
         """The nn.Parameters among captured_inputs."""
@@ -221,6 +230,22 @@ def _output_sizes(core: Any, offset: int) -> list[tuple[int, ...]]:
         return [tuple(t.shape) for t in core.run(inputs)]
 
 
+def warn_of_one_outcome(name: str, made: list[ConcreteFunction]) -> None:
+    """Lists the places of which `made` have one outcome alone: calls with another one have no graph."""
+    outcomes: dict[str, set[str]] = {}
+    for concrete in made:
+        for where, value in concrete._core.checks:
+            outcomes.setdefault(where, set()).add(value)
+    one = [f"{min(values)} at {where}" for where, values in outcomes.items() if len(values) == 1]
+    if one:
+        warnings.warn(
+            f"{name} has graphs for one outcome alone of what it checks: {', '.join(one)}. A call with another "
+            "one raises an error. Call the Function once for each outcome, and save it, which saves all graphs.",
+            TraceWarning,
+            stacklevel=3,
+        )
+
+
 # -- requests ----------------------------------------------------------------------------------------------
 
 
@@ -236,6 +261,12 @@ def _get_concrete_function(self: Function, /, *args: Any, **kwargs: Any) -> Conc
     The same signature gives the same object. A trace that is wider than the request serves it. With an
     input_signature the arguments may be left out.
     """
+    made = _requested(self, args, kwargs)
+    warn_of_one_outcome(self.name, [made])
+    return made
+
+
+def _requested(self: Function, args: tuple[Any, ...], kwargs: dict[str, Any]) -> ConcreteFunction:
     declared = None if args or kwargs else _tracehost.declaration(self)
     args = (*instance_of(self), *args)
     if declared is not None:
@@ -256,16 +287,36 @@ def _warm_up(self: Function, /, *signatures: Any) -> list[ConcreteFunction]:
 
     Traces ahead of the first call, without example data: get_concrete_function for each signature. A
     signature is a tuple or list of positional arguments, a dict of keyword arguments, or one argument.
+
+    Where the body needs values, a signature of tensors is called: one for each outcome of what the graph
+    checks. Its effects are those of a call.
     """
     made = []
     for signature in signatures:
         if isinstance(signature, dict):
-            made.append(self.get_concrete_function(**signature))
+            made.append(_ahead(self, (), signature))
         elif isinstance(signature, (tuple, list)):
-            made.append(self.get_concrete_function(*signature))
+            made.append(_ahead(self, tuple(signature), {}))
         else:
-            made.append(self.get_concrete_function(signature))
+            made.append(_ahead(self, (signature,), {}))
     return made
+
+
+def _ahead(self: Function, args: tuple[Any, ...], kwargs: dict[str, Any]) -> ConcreteFunction:
+    """What serves such a call; with data where a trace from specs has none to go by."""
+    has_data = any(isinstance(leaf, torch.Tensor) for leaf in tree_leaves((args, kwargs)))
+    try:
+        found = _requested(self, args, kwargs)
+        if not has_data or not found.checks:
+            return found
+    except (StagingError, ValueReadError):
+        if not has_data:
+            raise
+    before = _tracehost.concrete_functions(self, ConcreteFunction)
+    self(*args, **kwargs)
+    after = _tracehost.concrete_functions(self, ConcreteFunction)
+    made = [one for one in after if not any(one is earlier for earlier in before)]
+    return (made or after)[-1]
 
 
 def _signatures(self: Function, verbose: bool = False) -> str:

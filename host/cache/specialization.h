@@ -50,6 +50,15 @@ struct Specialization {
   std::vector<std::uint64_t> above, below;
 
   std::atomic<std::uint64_t> hits{0};
+  /// How many calls that it would serve run the body: its checks mostly fail (negative_cache.h).
+  std::atomic<std::uint32_t> paused{0};
+  /// Whether such a call is one of those. Counts the call.
+  bool is_paused() {
+    std::uint32_t left = paused.load(std::memory_order_relaxed);
+    while (left && !paused.compare_exchange_weak(left, left - 1, std::memory_order_relaxed)) {
+    }
+    return left > 0;
+  }
   std::atomic<std::uint64_t> last_used{0}; ///< the Function's call number
   Use use;                                 ///< the Cache's, under its lock
 };

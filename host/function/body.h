@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -38,16 +39,34 @@ public:
   // The Function sets these during the call.
   /// Specializations that verify, and whose graph found another number while it ran.
   std::vector<SpecializationRef> failed;
+  std::string failed_check; ///< which check of one of those, and the value; for fail_on_miss alone
   std::shared_ptr<Begun> begun; ///< the run of the last of them; null: none, or it is of no use
   bool has_failed(const Specialization &one) const {
     return !failed.empty() && std::any_of(failed.begin(), failed.end(),
                                           [&](const auto &f) { return f.get() == &one; });
   }
+  /// Its trace has sizes or types that other calls have: without a graph the call is traced as it
+  /// is, the next time.
+  bool wider = false;
   std::string rejection;                    ///< after Outcome::went_on: why there is no graph
   std::unique_ptr<const Mismatch> mismatch; ///< after the call: its graph was wrong
   /// After Outcome::traced: how many calls with this Signature run the body from now on.
   std::uint32_t skips = 0;
   std::vector<Difference> differing; ///< where `skips`: the call's from the nearest graph
+  /// The front end sets this in Frontend::goes_on(): why and where the trace was abandoned.
+  struct Abandoned {
+    trace::Rejection why;
+    std::string where;
+  };
+  std::optional<Abandoned> abandoned;
+
+  /// Whether the call has its result where its trace can't be right for a reason `why`. A Function
+  /// that serves calls raises for no value: a trace beyond the limits, and one for another outcome
+  /// of a check, end as plain Python. So does one that was made for more than the call.
+  bool goes_on(trace::Rejection why) const {
+    return stance == Stance::eager_on_error || why == trace::Rejection::limit || !failed.empty() ||
+           wider;
+  }
 
   /// Hot. Whether `specialization` serves the call. Then `stack` holds its inputs: slots,
   /// captures. Otherwise `stack` is as before. No allocation but the stack's growth, nothing

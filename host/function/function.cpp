@@ -28,12 +28,25 @@ FunctionCore::FunctionCore(Identity identity, std::size_t limit, Sink &sink,
 /// graph for another value may serve, or one more is traced, whose body raises itself.
 FunctionCore::Outcome FunctionCore::call(Body &body, torch::jit::Stack &stack,
                                          SpecializationRef &served) {
+  bool tried = false; // a graph, whose check has failed
   for (;;) {
     try {
       served = look_up(body, stack);
-      if (served) [[likely]]
-        return hit(body, stack, served);
+      if (served) [[likely]] {
+        if (served->paused.load(std::memory_order_relaxed) && !tried && runs_body(body, *served))
+            [[unlikely]] {
+          served.reset();
+          stack.clear();
+          return Outcome::unserved;
+        }
+        const Outcome outcome = hit(body, stack, served);
+        if (tried) [[unlikely]]
+          end_pause(body, *served);
+        return outcome;
+      }
       body.begun.reset(); // restores what it has saved
+      if (!tried && !body.failed.empty() && runs_body(body, *body.failed.front()))
+        return Outcome::unserved; // by checks on slots
       const Outcome outcome = miss(body, stack, served);
       if (outcome == Outcome::traced && !body.failed.empty())
         share_start(body, *served);
@@ -52,7 +65,20 @@ FunctionCore::Outcome FunctionCore::call(Body &body, torch::jit::Stack &stack,
     Program::take_failed_at();
     body.failed.push_back(served);
     stack.clear();
+    tried = true;
   }
+}
+
+/// Whether the call does not try `one`, which it fits, and other graphs for other values.
+bool FunctionCore::runs_body(const Body &body, Specialization &one) {
+  return body.stance != Stance::fail_on_miss && one.is_paused();
+}
+
+/// A graph has served a call for which others had failed.
+void FunctionCore::end_pause(const Body &body, Specialization &served) {
+  served.paused.store(0, std::memory_order_relaxed);
+  for (const SpecializationRef &one : body.failed)
+    one->paused.store(0, std::memory_order_relaxed);
 }
 
 /// Calls for which `made` serves, and those of the graphs that have failed in its favour, may take
@@ -168,7 +194,7 @@ FunctionCore::Explanation FunctionCore::explain(Body &body) {
   if ((result.served = look_up(body, result.signature)))
     return result;
   result.differences = nearest(body, result.signature, result.nearest).differences;
-  result.skips = negative_cache_.left(result.signature);
+  result.skips = negative_cache_.left({result.signature});
   return result;
 }
 

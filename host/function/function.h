@@ -35,7 +35,7 @@ public:
   enum class Outcome {
     hit,      ///< `stack` has the outputs, `served` has their structure
     traced,   ///< `body` ran; it has kept the result, `stack` is empty
-    went_on,  ///< as traced, but the trace was unsupported or wrong, and nothing is published
+    went_on,  ///< as traced, but the trace was abandoned or wrong, and nothing is published
     beside,   ///< as traced, but there was a graph, with which it was compared
     unserved, ///< a miss that is not traced, by the call's stance or by what earlier traces gave
   };
@@ -78,6 +78,11 @@ private:
   };
 
   static void share_start(const Body &body, const Specialization &made);
+  static bool runs_body(const Body &body, Specialization &one);
+  static void end_pause(const Body &body, Specialization &served);
+  void note_abandoned(const Body &body, const Missed &missed);
+  void pause(const Body &body, const Missed &missed);
+  static void note_failed_check(Body &body, torch::jit::Stack &stack);
   SpecializationRef look_up(Body &body, torch::jit::Stack &stack);
   SpecializationRef look_up(Body &body, const Signature &signature);
   Outcome hit(Body &body, torch::jit::Stack &stack, const SpecializationRef &served);

@@ -64,22 +64,30 @@ FunctionCore::Outcome FunctionCore::miss(Body &body, torch::jit::Stack &stack,
     return hit(body, stack, served);
   body.session().missed();
   const Stance stance = body.stance;
+  if (stance == Stance::fail_on_miss)
+    note_failed_check(body, stack);
   if (stance == Stance::eager_on_miss || stance == Stance::fail_on_miss)
     return Outcome::unserved;
   Missed missed;
   missed.signature = body.session().flatten(missed.slots);
-  const bool goes_on = stance == Stance::eager_on_error;
-  if (negative_cache_.skips(missed.signature, goes_on))
+  if (negative_cache_.skips({missed.signature, !body.failed.empty()},
+                            stance == Stance::eager_on_error)) {
+    pause(body, missed);
     return Outcome::unserved;
+  }
   bool traced = false;
   try {
     served = obtain(
         body, missed, [&] { return look_up(body, stack); }, traced);
   } catch (...) {
-    if (!goes_on || !body.session().has_result())
+    const bool returned = body.session().has_result();
+    if (body.abandoned || (returned && body.goes_on(trace::Rejection::trace)))
+      note_abandoned(body, missed);
+    else
+      throw;
+    if (!returned) // the body's own exception
       throw;
     body.rejection = body.session().current_error();
-    negative_cache_.add(missed.signature, NegativeCache::Why::rejected);
     counters_->eager.fetch_add(1, std::memory_order_relaxed);
     return Outcome::went_on;
   }
@@ -88,7 +96,41 @@ FunctionCore::Outcome FunctionCore::miss(Body &body, torch::jit::Stack &stack,
   return traced ? Outcome::traced : hit(body, stack, served);
 }
 
-/// Null: the graph was wrong, and `body.mismatch` says how; or another thread's graph was wrong.
+/// The next calls with such a Signature run the body. Of a trace that was made for more than the
+/// call nothing is noted here: the next such call is traced as it is.
+void FunctionCore::note_abandoned(const Body &body, const Missed &missed) {
+  const bool limit = body.abandoned && body.abandoned->why == trace::Rejection::limit;
+  if (limit || !body.failed.empty())
+    negative_cache_.abandoned({missed.signature, !body.failed.empty()});
+  else if (!body.wider)
+    negative_cache_.add(missed.signature, NegativeCache::Why::rejected);
+}
+
+/// Runs a graph again whose check has failed: the check fails again, before the graph has changed
+/// anything.
+void FunctionCore::note_failed_check(Body &body, torch::jit::Stack &stack) {
+  if (body.failed.empty() || !body.verify(*body.failed.front(), stack))
+    return;
+  try {
+    body.execute(*body.failed.front(), stack);
+  } catch (const CheckFailed &check) {
+    body.failed_check = told(check, Program::take_failed_at());
+  }
+  stack.clear();
+}
+
+/// The call runs the body, because all checks of the graphs that serve it have failed.
+void FunctionCore::pause(const Body &body, const Missed &missed) {
+  std::uint64_t hits = 0;
+  for (const SpecializationRef &one : body.failed)
+    hits += one->hits.load(std::memory_order_relaxed);
+  if (!body.failed.empty() && negative_cache_.pauses(missed.signature, hits))
+    for (const SpecializationRef &one : body.failed)
+      one->paused.store(NegativeCache::kPause, std::memory_order_relaxed);
+}
+
+/// Null: the graph was wrong, and `body.mismatch` says how; or another thread's graph was wrong, or
+/// its trace was abandoned.
 SpecializationRef FunctionCore::obtain(Body &body, const Missed &missed, const Lookup &look_up,
                                        bool &traced) {
   for (;;) {
@@ -123,14 +165,19 @@ SpecializationRef FunctionCore::obtain(Body &body, const Missed &missed, const L
         traced = true;
         return made.specialization;
       } catch (...) {
+        const bool returned = body.session().has_result();
+        const bool went_on = body.abandoned || (returned && body.goes_on(trace::Rejection::trace));
+        if (went_on && body.wider)
+          negative_cache_.add(flight->signature, NegativeCache::Why::too_wide);
         sink_.on(FailEvent{counters_, body.session().caller(), body.session().current_error(),
-                           body.stance == Stance::eager_on_error && body.session().has_result()});
+                           went_on && returned});
         throw;
       }
     }
     if (auto served = look_up())
       return served;
-    if (missed.counted && negative_cache_.is_wrong(missed.signature))
+    if (missed.counted && (negative_cache_.is_wrong(missed.signature) ||
+                           negative_cache_.left({missed.signature, !body.failed.empty()})))
       return nullptr;
   }
 }
@@ -185,6 +232,13 @@ Signature FunctionCore::generalized(Body &body, const Signature &signature,
     result = std::move(joined);
     generalize(result, before);
     generalize_captures(before, now, body.session().captures(*earlier), captures);
+  }
+  body.wider =
+      !captures.empty() || is_narrower(signature, result) || types_are_narrower(signature, result);
+  if (body.wider && negative_cache_.is_too_wide(result)) {
+    body.wider = false;
+    captures.clear();
+    result = signature;
   }
   body.session().adopt(result, slots);
   return result;

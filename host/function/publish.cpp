@@ -76,7 +76,7 @@ Nearest FunctionCore::nearest(Body &body, const Signature &signature, Specializa
 
 /// Counts the trace, and says in its event if the next calls run the body.
 void FunctionCore::back_off(Body &body, const Missed &missed, TraceEvent &event) {
-  body.skips = negative_cache_.traced(missed.signature, counters_->hits);
+  body.skips = negative_cache_.traced({missed.signature, !body.failed.empty()}, counters_->hits);
   if (!body.skips)
     return;
   body.differing = event.differences;
@@ -106,8 +106,8 @@ void FunctionCore::publish(Body &body, const Missed &missed, SpecializationRef m
     event.differences = checked_differently(before->signature, made->signature);
 
   const bool serves_once = made->front_end && !made->front_end->once.empty();
-  if (missed.counted && body.failed.empty() && !event.was_evicted &&
-      (serves_once || in_surroundings(event.differences)))
+  const bool changes = body.failed.empty() && in_surroundings(event.differences);
+  if (missed.counted && !event.was_evicted && (serves_once || changes))
     back_off(body, missed, event);
 
   made->number = counters_->traces.fetch_add(1, std::memory_order_relaxed) + 1;

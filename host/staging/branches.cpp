@@ -45,12 +45,8 @@ std::size_t Branches::run_in_block(Branch branch, const Body &body) {
   trace::InBlock block(node_->blocks()[branch]);
   std::optional<trace::OnFakeTensors> without_data;
   const bool real = condition_ == (branch == then);
-  std::optional<trace::MayBeLeftOut> may_be_left_out;
-  if (!trace::without_data() && !real) {
-    if (can_be_checked())
-      may_be_left_out.emplace();
+  if (!trace::without_data() && !real)
     without_data.emplace();
-  }
   block_ = real ? &block : nullptr;
   const auto leave = c10::make_scope_exit([this] { block_ = nullptr; });
   auto &results = left_[branch];

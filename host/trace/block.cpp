@@ -238,9 +238,6 @@ void InBlock::close() {
   current->modes.record_changes(0);
 }
 
-MayBeLeftOut::MayBeLeftOut() { ++current->forgiving; }
-MayBeLeftOut::~MayBeLeftOut() { --current->forgiving; }
-
 OnFakeTensors::OnFakeTensors() { current->enter_fake_tensors(); }
 OnFakeTensors::~OnFakeTensors() { current->leave_fake_tensors(); }
 

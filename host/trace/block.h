@@ -94,16 +94,6 @@ private:
   ThreadModes modes_;
 };
 
-/// The block under way may be left out of the graph: what is unsupported in it raises, also where the
-/// body continues without a graph otherwise. Requires: recording().
-class MayBeLeftOut {
-public:
-  MayBeLeftOut();
-  ~MayBeLeftOut();
-  MayBeLeftOut(const MayBeLeftOut &) = delete;
-  MayBeLeftOut &operator=(const MayBeLeftOut &) = delete;
-};
-
 /// Ops run without data while this lives: a branch that is not taken, a loop's body. They nest.
 /// Requires: recording().
 class OnFakeTensors {

@@ -16,6 +16,7 @@ enum class Rejection {
   capture,    ///< a tensor whose origin no later call could repeat
   staging,    ///< control flow on tensors that can't become a part of the graph
   trace,      ///< everything else that is not recorded
+  limit,      ///< a value beyond those that the Function keeps graphs for
 };
 
 /// A step of the body's code; equal only while one call of C code lasts.
@@ -52,9 +53,9 @@ public:
 
   virtual ValueReads value_reads() const { return ValueReads::trace; }
 
-  /// Whether an unsupported body continues without being recorded, from the place where the trace
-  /// failed.
-  virtual bool goes_on() const { return false; }
+  /// A trace can't be right, for the reason `why`, at here(). Whether the body continues without
+  /// being recorded, from that place on.
+  virtual bool goes_on(Rejection /*why*/) { return false; }
 
   /// Whether the whole body runs without data. Then ops run on the fake tensor of each tensor that
   /// has some, and change nothing.

@@ -3,6 +3,7 @@
 #include "trace/numbers.h"
 #include "trace/scope.h"
 
+#include <c10/util/ScopeExit.h>
 #include <torch/csrc/jit/ir/constants.h>
 
 #include <fmt/format.h>
@@ -21,6 +22,7 @@
 ///     F.dropout(x, p=n)      the parser calls n.__float__(): the op's node has n's value as a
 ///                            constant, and was called by the same instruction that asked
 ///     x.uniform_(t[0], 1.0)  the same of a tensor
+///     x.topk(t[0])           the parser puts aten::Int(%t) behind the tensor: the op uses that
 ///     [1.0, 2.0][n] * x      neither
 ///
 /// A constant stands for a number if the op has as many constants of that value as were read. Else
@@ -55,12 +57,21 @@ const std::unordered_set<std::string_view> kTakeNumbers = {
     // A learning rate: read as a double again.
     "_fused_sgd", "_fused_adam", "_fused_adamw", "_fused_adagrad"};
 
+// Ints that say which elements, not how many.
+const std::unordered_set<std::string_view> kPlaces = {
+    "select", "narrow start", "roll", "tril", "triu", "randint high", "randint low"};
+
 /// Whether an op's results are of the sizes that its numbers say.
 bool is_size_argument(const c10::FunctionSchema &schema, std::size_t i) {
   if (i >= schema.arguments().size())
     return true;
   const auto kind = schema.arguments()[i].type()->kind();
   const std::string_view name = schema.name();
+  if (name.starts_with("aten::")) {
+    const std::string op(name.substr(6));
+    if (kPlaces.contains(op) || kPlaces.contains(op + " " + schema.arguments()[i].name()))
+      return false;
+  }
   return (kind != c10::TypeKind::NumberType && kind != c10::TypeKind::FloatType &&
           kind != c10::TypeKind::BoolType) ||
          name == "aten::arange" || name == "aten::range";
@@ -115,8 +126,8 @@ void replace(jit::Node &node, const Place &place, jit::Value *scalar) {
     for (const c10::IValue &item : numbers_in(list))
       items.push_back(graph.insertConstant(item));
   items[static_cast<std::size_t>(place.element)] = scalar;
-  node.replaceInput(place.input,
-                    graph.insertNode(graph.createList(c10::NumberType::get(), items))->output());
+  const c10::TypePtr type = list->type()->expectRef<c10::ListType>().getElementType();
+  node.replaceInput(place.input, graph.insertNode(graph.createList(type, items))->output());
 }
 
 jit::Node *node_of(const c10::OperatorHandle &op) {
@@ -184,14 +195,16 @@ bool Scope::reads_number(const c10::OperatorHandle &op, const jit::Stack &stack)
   return true;
 }
 
-/// A float that C code reads from a tensor, as eager's argument parser does.
-bool Scope::reads_float(const c10::OperatorHandle &op, const jit::Stack &stack) {
+/// A float or an int that C code reads from a tensor, as eager's argument parser does.
+bool Scope::reads_tensor(const c10::OperatorHandle &op, const jit::Stack &stack) {
   if (!traits(op).is_item)
     return false;
   const at::Tensor t = stack.back().toTensor();
+  const bool has_kind =
+      at::isFloatingType(t.scalar_type()) || at::isIntegralType(t.scalar_type(), false);
   if (without_data() || shapes::is_fake_tensor(t) || t.layout() != at::kStrided || t.numel() != 1 ||
-      !at::isFloatingType(t.scalar_type()) || t.unsafeGetTensorImpl()->is_wrapped_number() ||
-      t.key_set().has(c10::DispatchKey::Python))
+      !has_kind || t.unsafeGetTensorImpl()->is_wrapped_number() ||
+      t.key_set().has(c10::DispatchKey::Python) || (dynamic_sizes && dynamic_sizes->is_size(t)))
     return false;
   const at::Tensor number = read_number(t);
   read_by_c_code(number, *value_of_number(number), true);
@@ -204,35 +217,47 @@ void Scope::read_by_c_code(const at::Tensor &number, const c10::IValue &value, b
   const auto &state = tracer::getTracingState();
   numbers_read_.push_back({number, state->getValue(number), value, as_constant,
                            state->graph->insertPoint()->prev(), frontend_.instruction(),
-                           frontend_.here()});
+                           frontend_.here(), effect});
 }
 
-/// Whether the parser has made a node for it that the op uses.
-bool Scope::takes_parsed(const c10::OperatorHandle &op, const NumberRead &read) {
-  for (jit::Node *node = read.tensor->node()->next(); is_parsed(*node, read.tensor);
-       node = node->next()) {
-    if (node->output()->uses().empty() || !parsed_.insert(node).second)
-      continue;
-    for (const auto &use : node->output()->uses())
-      if (is_size_argument(op.schema(), use.offset))
-        for (jit::Value *output : use.user->outputs())
-          inexact.insert(output);
-    return true;
+/// The nodes that have `number`, itself or in a list, get sizes by it where the op's results do.
+void Scope::note_sizes_of(const c10::OperatorHandle &op, const jit::Value *number) {
+  const auto note = [&](const jit::Use &use) {
+    if (is_size_argument(op.schema(), use.offset))
+      for (jit::Value *output : use.user->outputs())
+        inexact.insert(output);
+  };
+  for (const jit::Use &use : number->uses()) {
+    if (use.user->kind() != c10::prim::ListConstruct)
+      note(use);
+    else
+      for (const jit::Use &of_list : use.user->output()->uses())
+        note(of_list);
   }
-  return false;
 }
 
-/// The same of a tensor that the body has no number of: the op has it by that node.
-static bool takes_parsed_tensor(const jit::Node *node, const jit::Value *number) {
-  const jit::Value *tensor = number->node()->input(0)->node()->input(0); // py_tensor(item(tensor))
-  return node &&
-         std::any_of(tensor->uses().begin(), tensor->uses().end(), [&](const jit::Use &use) {
-           if (!is_parsed(*use.user, tensor))
-             return false;
-           const auto &uses = use.user->output()->uses();
-           return std::any_of(uses.begin(), uses.end(),
-                              [&](const jit::Use &of) { return of.user == node; });
-         });
+/// Whether the parser has made a node for it that the op uses. Of a tensor that the body has no
+/// number of, the node reads the tensor.
+bool Scope::takes_parsed(const c10::OperatorHandle &op, const NumberRead &read) {
+  const auto takes = [&](jit::Node *node) {
+    if (node->output()->uses().empty() || !parsed_.insert(node).second)
+      return false;
+    note_sizes_of(op, node->output());
+    return true;
+  };
+  if (read.source.defined()) {
+    const jit::Value *number = read.tensor->node()->input(0); // py_tensor(item(tensor))
+    const jit::Value *tensor = number->node()->input(0);
+    for (const jit::Use &use : tensor->uses())
+      if (is_parsed(*use.user, tensor) && takes(use.user))
+        return true;
+    return false;
+  }
+  for (jit::Node *node = read.tensor->node()->next(); is_parsed(*node, read.tensor);
+       node = node->next())
+    if (takes(node))
+      return true;
+  return false;
 }
 
 /// The op's node has constants of the values that were read, which become the numbers. Leaves those
@@ -281,9 +306,7 @@ void Scope::settle_numbers(const c10::OperatorHandle *op) {
       continue;
     }
     const bool of_op = op && read.by == frontend_.instruction();
-    if (of_op && !read.as_constant && takes_parsed(*op, read))
-      continue;
-    if (of_op && read.source.defined() && takes_parsed_tensor(node_of(*op), read.tensor))
+    if (of_op && (!read.as_constant || read.source.defined()) && takes_parsed(*op, read))
       continue;
     // The parser keeps nothing for an op that libtorch's tracer does not record.
     const bool constant = of_op && (read.as_constant || traits(*op).own_node);
@@ -299,11 +322,17 @@ void Scope::settle_numbers(const c10::OperatorHandle *op) {
 void Scope::need_read(const NumberRead &read) {
   if (shapes::is_fake_tensor(read.number))
     reject_number(read.number, "by C code");
-  if (read.source.defined() && !is_of_constants(read.tensor->node()->input(0)))
+  if (read.source.defined() && read.value.isDouble() &&
+      !is_of_constants(read.tensor->node()->input(0)))
     reject_read(&read.source, "aten::item", read.where);
   // Before the op that came then: it may raise for another value.
-  const jit::WithInsertPoint behind(read.last->next());
+  jit::Node *const next = read.last->next();
+  const jit::WithInsertPoint behind(next);
+  const std::string now = std::exchange(effect, read.effect);
+  const auto restore = c10::make_scope_exit([&] { effect = now; });
   speculate(read.tensor->node()->input(0), read.value, "by C code", text(read.where));
+  for (jit::Node *made = read.last->next(); made != next; made = made->next())
+    made->setSourceRange(place_range(text(read.where)));
 }
 
 } // namespace tracehost::trace

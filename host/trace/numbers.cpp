@@ -265,6 +265,8 @@ at::Tensor compute_number(const NumberOp &op, const std::vector<c10::IValue> &op
   return made;
 }
 
+void check_sizes(const at::Tensor &t, const std::string &what) { current->check_sizes(t, what); }
+
 void settle_kind(const at::Tensor &number) {
   if (current->loose.empty() || !is_traced_number(number))
     return;

@@ -46,6 +46,9 @@ bool can_be_checked(const at::Tensor &number);
 /// recording().
 at::Tensor read_size(const at::Tensor &t, std::int64_t dimension);
 at::Tensor read_numel(const at::Tensor &t);
+/// The elements of `t` are read (`what`), so the graph checks its sizes, if they depend on values.
+/// Requires: recording().
+void check_sizes(const at::Tensor &t, const std::string &what);
 /// Nullopt: of a complex or quantised tensor, which is no number of a graph.
 std::optional<NumberKind> number_kind(at::ScalarType dtype);
 /// Whether `t` is a number of the trace under way.

@@ -39,14 +39,18 @@ void Scope::reject(Rejection why, const std::string &message) {
   }
   if (tracer::isTracing()) // a block that is taken out of the graph takes what is stashed along
     clear_argument_stash();
-  if (frontend_.goes_on() && !forgiving) {
-    abandoned_ = true;
-    set_tracing_state(nullptr);
-    if (!on_fake_tensors_) // else only the code that stages the block can continue
-      throw Abandoned(what_);
-  }
+  if (!on_fake_tensors_ && abandons()) // else only the code that stages the block can continue
+    throw Abandoned(what_);
   frontend_.reject(why, what);
   std::terminate(); // a front end's `reject()` throws
+}
+
+bool Scope::abandons() {
+  if (!abandoned_ && rejected_ && frontend_.goes_on(why_)) {
+    abandoned_ = true;
+    set_tracing_state(nullptr);
+  }
+  return abandoned_;
 }
 
 void Scope::reject_read(const c10::OperatorHandle &op, const jit::Stack &stack) {
@@ -210,19 +214,22 @@ bool Scope::exact(const at::Tensor &t) const {
 /// An op returns as many tensors as its input has sizes, which depend on values: the graph checks
 /// them.
 void Scope::check_parts(const c10::OperatorHandle &op, const jit::Stack &stack) {
+  each_tensor(arguments_of(op, stack),
+              [&](const at::Tensor &t) { check_sizes(t, op.schema().name()); });
+}
+
+void Scope::check_sizes(const at::Tensor &t, const std::string &what) {
+  if (exact(t))
+    return;
+  if (reads_as_ != ValueReads::trace || without_data() || shapes::is_fake_tensor(t))
+    reject_sizes(what);
   const auto &state = tracer::getTracingState();
-  each_tensor(arguments_of(op, stack), [&](const at::Tensor &t) {
-    if (exact(t))
-      return;
-    if (reads_as_ != ValueReads::trace || without_data() || shapes::is_fake_tensor(t))
-      reject_sizes(op.schema().name());
-    jit::Value *value = state->getValue(t);
-    for (std::int64_t i = 0; i < t.dim(); ++i)
-      speculate(state->graph->insert(c10::aten::size, {value, i}), t.size(i),
-                op.schema().name() + ", a size", text(frontend_.here()));
-    if (blocks == 0) // else another path may not have checked
-      this->inexact.erase(value);
-  });
+  jit::Value *value = state->getValue(t);
+  for (std::int64_t i = 0; i < t.dim(); ++i)
+    speculate(state->graph->insert(c10::aten::size, {value, i}), t.size(i), what + ", a size",
+              text(frontend_.here()));
+  if (blocks == 0) // else another path may not have checked
+    this->inexact.erase(value);
 }
 
 void Scope::reject_sizes(const std::string &what) {

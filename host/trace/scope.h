@@ -80,6 +80,8 @@ public:
   void failed(const c10::OperatorHandle &op) override;
   void after(const c10::OperatorHandle &op, const jit::Stack &stack) override;
   bool abandoned() const override { return abandoned_; }
+  /// Abandons the trace if it was rejected, and the body continues without it.
+  bool abandons();
   bool runs_aside(const c10::OperatorHandle &op, const jit::Stack &stack) override;
   void unrecorded(const c10::OperatorHandle &op, const jit::Stack &stack) override;
   void outside(const c10::OperatorHandle &op, const jit::Stack &stack) override;
@@ -99,13 +101,14 @@ public:
   ValueReads reads_as() const { return reads_as_; }
   [[noreturn]] void reject(Rejection why, const std::string &what);
   [[noreturn]] void reject_sizes(const std::string &what);
+  /// `what` takes `t` apart: the graph checks its sizes, if they depend on values.
+  void check_sizes(const at::Tensor &t, const std::string &what);
   /// Whether `t`'s sizes follow from the signature, not from values (nonzero, a mask).
   bool exact(const at::Tensor &t) const;
   /// C code asks for the value of a traced number, maybe for the op that comes. `as_constant`: the
   /// op has the value as a constant then. number_arguments.cpp.
   void read_by_c_code(const at::Tensor &number, const c10::IValue &value, bool as_constant);
   void repeat_rejection() const;
-  int forgiving = 0; ///< an unsupported step of a side that may be left out does not end the trace
   bool is_rejected() const { return rejected_; }
   void forgive_rejection() {
     rejected_ = false;
@@ -240,7 +243,7 @@ private:
   void check_numbers(const c10::OperatorHandle &op, const jit::Stack &stack);
   bool rejects_reads() const { return reads_as_ <= ValueReads::error; }
   bool reads_number(const c10::OperatorHandle &op, const jit::Stack &stack);
-  bool reads_float(const c10::OperatorHandle &op, const jit::Stack &stack);
+  bool reads_tensor(const c10::OperatorHandle &op, const jit::Stack &stack);
   /// A number that C code has read. number_arguments.cpp.
   struct NumberRead {
     at::Tensor number;
@@ -250,10 +253,12 @@ private:
     jit::Node *last;    ///< of the graph, when it was read: a check comes behind it
     Instruction by;
     Site where;
-    at::Tensor source = {}; ///< that it was read from, where the body has no number; or undefined
+    std::string effect = {}; ///< before it
+    at::Tensor source = {};  ///< that it was read from, where the body has no number; or undefined
   };
   void need_read(const NumberRead &read);
   bool takes_parsed(const c10::OperatorHandle &op, const NumberRead &read);
+  void note_sizes_of(const c10::OperatorHandle &op, const jit::Value *number);
   void take_constants(const c10::OperatorHandle &op, std::vector<NumberRead> &reads);
   void settle_numbers(const c10::OperatorHandle *op);
   bool reads_size(const c10::OperatorHandle &op, const jit::Stack &stack);

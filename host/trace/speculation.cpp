@@ -132,14 +132,13 @@ void Scope::insert_check(const char *name, jit::Value *scalar, const c10::IValue
 
 void Scope::speculate(jit::Value *scalar, const c10::IValue &actual, const std::string &how,
                       const std::string &where) {
-  const auto reject_it = [&](const std::string &why) {
-    reject(
-        Rejection::value_read,
-        fmt::format("the body needs the value of a number that it has read from a tensor ({}) at "
-                    "{}{}. Keep the computation in numbers and tensors (torch.where, masks; under "
-                    "autograph, if, while and range() take them), or move the read out of the "
-                    "function.",
-                    how, where, why));
+  const auto reject_it = [&](const std::string &why, Rejection kind = Rejection::value_read) {
+    reject(kind, fmt::format(
+                     "the body needs the value of a number that it has read from a tensor ({}) at "
+                     "{}{}. Keep the computation in numbers and tensors (torch.where, masks; under "
+                     "autograph, if, while and range() take them), or move the read out of the "
+                     "function.",
+                     how, where, why));
   };
   if (actual.isDouble() && !is_of_constants(scalar))
     return reject_it(": a float, which a later call would hardly have again");
@@ -153,10 +152,12 @@ void Scope::speculate(jit::Value *scalar, const c10::IValue &actual, const std::
     if (known != outcomes->values.end() && !known->second.contains(value) &&
         known->second.size() >= Outcomes::most_values)
       return reject_it(
-          fmt::format(", which has had {} values, one graph each", known->second.size()));
+          fmt::format(", which has had {} values, one graph each", known->second.size()),
+          Rejection::limit);
     if (!may_branch())
-      return reject_it(fmt::format(", and {} graphs for other values serve these arguments already",
-                                   outcomes->graphs));
+      return reject_it(
+          fmt::format(", and {} graphs for other values serve these arguments", outcomes->graphs),
+          Rejection::limit);
   }
   insert_check("tracehost::check_number", scalar, actual);
   result.checked.push_back({where, value});
@@ -218,6 +219,8 @@ bool Scope::speculates(const c10::OperatorHandle &op, const jit::Stack &stack) {
              !(dynamic_sizes && dynamic_sizes->is_size(t));
   });
   const bool scalar = traits(op).is_item;
+  if (scalar && right && stack.back().toTensor().numel() != 1 && exact(stack.back().toTensor()))
+    return true; // eager's error
   const auto kind = schema.returns()[0].type()->kind();
   if (!any || !right || (kind != c10::TypeKind::BoolType && !scalar))
     return false;

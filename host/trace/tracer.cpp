@@ -181,6 +181,7 @@ Traced trace(std::vector<at::Tensor> slots, const DynamicDimensions &dynamic, Fr
 bool recording() { return current && !current->abandoned() && tracer_records(); }
 bool active() { return current != nullptr; }
 bool abandoned() { return current && current->abandoned(); }
+bool abandons() { return current && current->abandons(); }
 
 Paused::Paused() : state_(tracer::getTracingState()) { set_tracing_state(nullptr); }
 Paused::~Paused() { set_tracing_state(std::static_pointer_cast<tracer::TracingState>(state_)); }

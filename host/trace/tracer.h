@@ -102,7 +102,7 @@ class Witness;
 struct Outcomes {
   std::map<std::string, std::set<std::string>> values; ///< by the line that needs them
   std::size_t graphs = 0;                              ///< live ones of this signature
-  // A line that exceeds one of these limits is unsupported.
+  // A call with a value beyond these limits continues without a graph (Rejection::limit).
   static constexpr std::size_t most_values = 8;
   static constexpr std::size_t most_graphs = 16;
 };
@@ -130,6 +130,9 @@ bool recording();
 bool active();
 /// Whether this thread is inside a trace() whose body was unsupported, and continues.
 bool abandoned();
+/// The same. For the code that stages a block, which has caught a rejection, and can't do without
+/// what was rejected: the body continues from there if it may.
+bool abandons();
 
 /// Recording stops for a block, while tracehost itself reads sizes, writes messages or works with
 /// tensors.

@@ -166,7 +166,7 @@ bool Scope::runs_aside(const c10::OperatorHandle &op, const jit::Stack &stack) {
   if (!traits(op).reads_value)
     return false;
   if (reads_as_ == ValueReads::trace)
-    return reads_number(op, stack) || reads_float(op, stack) || speculates(op, stack);
+    return reads_number(op, stack) || reads_tensor(op, stack) || speculates(op, stack);
   if (reads_as_ == ValueReads::error)
     return false;
   const auto arguments = arguments_of(op, stack);

@@ -21,17 +21,28 @@ bool warn_retraces(const PythonFunction &f) {
   return true;
 }
 
-/// Warns that the trace was unsupported, and that the body ran to its end without a graph.
-bool warn_went_on(const PythonFunction &f, const PythonCall &call) {
-  const std::string message = fmt::format(
-      "{} has no graph for this signature, and runs as plain Python: {}", f.name, call.rejection);
+/// Warns that the trace was unsupported, and that the body ran to its end without a graph. Of
+/// values that have no graph it warns once for each place. A trace for more than the call needs no
+/// warning: the next such call is traced as it is.
+bool warn_went_on(PythonFunction &f, const PythonCall &call) {
+  const bool limit = call.abandoned && call.abandoned->why == trace::Rejection::limit;
+  const bool value = limit || !call.failed.empty();
+  if (!value && call.wider)
+    return true;
+  const std::string &place = call.abandoned ? call.abandoned->where : call.rejection;
+  if (value && !f.warned.insert("value " + place).second)
+    return true;
+  const std::string message =
+      fmt::format("{} has no graph for {}, and runs as plain Python: {}", f.name,
+                  value ? "some values" : "this signature", call.rejection);
   return PyErr_WarnEx(errors().trace_warning, message.c_str(), 1) == 0;
 }
 
 /// stance("fail_on_miss"): says what the call would have to be.
 [[noreturn]] void reject_miss(PythonFunction &f, PythonCall &call) {
   const auto explained = f.core->explain(call);
-  const std::string what = explained.served    ? "One that would was made just now"
+  const std::string what = !call.failed_check.empty() ? "Of one that would, " + call.failed_check
+                           : explained.served         ? "One that would was made just now"
                            : explained.nearest ? "From the nearest specialization it differs so: " +
                                                      report::contrast(explained.differences)
                                                : "There is none yet";

@@ -113,12 +113,21 @@ std::string PythonTrace::current_error() {
   }
 }
 
+bool PythonTrace::goes_on(trace::Rejection why) {
+  // A side of an `if` of which the graph checks the condition is one outcome of several.
+  if (request_ || (!call_.goes_on(why) && !(recorder_ && recorder_->sides().is_checked())))
+    return false;
+  call_.abandoned = {why, text(here())};
+  return true;
+}
+
 void PythonTrace::reject(trace::Rejection why, const std::string &message) {
   const WithGil gil;
-  PyObject *type = why == trace::Rejection::value_read ? errors().value_read
-                   : why == trace::Rejection::staging  ? errors().staging
-                   : why == trace::Rejection::capture  ? errors().capture
-                                                       : errors().trace;
+  PyObject *type = why == trace::Rejection::value_read || why == trace::Rejection::limit
+                       ? errors().value_read
+                   : why == trace::Rejection::staging ? errors().staging
+                   : why == trace::Rejection::capture ? errors().capture
+                                                      : errors().trace;
   raise(type, message);
 }
 

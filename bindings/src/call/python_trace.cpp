@@ -144,12 +144,25 @@ BodyResult PythonTrace::run() {
     leave_numbers(numbers);
     return {};
   }
-  if (!left.empty())
-    trace::reject(trace::Rejection::staging,
-                  fmt::format("{} of a branch or loop that is staged, and that is not "
-                              "run at this call. Assign it to a variable there (in each branch), "
-                              "and store that behind the block.",
-                              left));
+  try {
+    if (!left.empty())
+      trace::reject(trace::Rejection::staging,
+                    fmt::format("{} of a branch or loop that is staged, and that is not "
+                                "run at this call. Assign it to a variable there (in each branch), "
+                                "and store that behind the block.",
+                                left));
+    return recorded_result(numbers);
+  } catch (...) {
+    if (call_.goes_on(trace::Rejection::trace)) { // the call ends with what the body has returned
+      return_as_eager();
+      leave_numbers(numbers);
+    }
+    throw;
+  }
+}
+
+/// What the body has returned and stored, as outputs of the graph.
+BodyResult PythonTrace::recorded_result(NumbersLeft &numbers) {
   compare_containers();
   BodyResult result;
   describe(result);

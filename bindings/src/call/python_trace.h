@@ -89,7 +89,7 @@ public:
   Site catches() override;
   std::string why_not_staged() override;
   trace::ValueReads value_reads() const override { return function_.value_reads; }
-  bool goes_on() const override { return call_.stance == Stance::eager_on_error; }
+  bool goes_on(trace::Rejection why) override;
   std::string capture_path(const at::Tensor &tensor) override;
   std::string path_of(const at::Tensor &tensor) override;
   bool without_data() const override { return request_ != nullptr; }
@@ -109,6 +109,7 @@ private:
   void check_same_tensors(const Flattened &before, const Signature &signature) const;
   bool has_own_attributes(PyObject *tensor) const;
   bool has_attributes_of_a_call(PyObject *tensor) const;
+  BodyResult recorded_result(NumbersLeft &numbers);
   void leave_numbers(NumbersLeft &numbers);
   std::string fake_tensors_left();
   void return_as_eager();

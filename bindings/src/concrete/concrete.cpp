@@ -240,6 +240,14 @@ void add_concrete(py::module_ &module) {
       .def_property_readonly("captures", &Concrete::capture_paths)
       .def_property_readonly("graph", &Concrete::graph)
       .def_property_readonly("code", &Concrete::code)
+      // The numbers that its checks expect: where, and what.
+      .def_property_readonly("checks",
+                             [](const Concrete &self) {
+                               std::vector<std::pair<std::string, std::string>> made;
+                               for (const auto &one : self.specialization().signature.checked)
+                                 made.emplace_back(one.where, one.value);
+                               return made;
+                             })
       .def_property_readonly(
           "grad_mode",
           [](const Concrete &self) { return self.specialization().signature.context.grad; })

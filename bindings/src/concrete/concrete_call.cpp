@@ -4,6 +4,7 @@
 #include "call/context_probe.h"
 #include "call/function_type.h"
 #include "concrete/concrete.h"
+#include "program/ops.h"
 #include "pytree/arrays.h"
 #include "pytree/leaf.h"
 #include "pytree/pytree.h"
@@ -46,6 +47,11 @@ py::object Concrete::call(const py::args &args, const py::kwargs &kwargs) {
   check_sizes(stack);
   try {
     python::run_program(*specialization_, stack);
+  } catch (const CheckFailed &check) {
+    raise(errors().value_read,
+          fmt::format("{}: {}. Call the Function, which has a graph for each such value, or keep "
+                      "the value in tensors.",
+                      where_, told(check, Program::take_failed_at())));
   } catch (...) {
     set_from_failed_run(where_);
     rethrow();

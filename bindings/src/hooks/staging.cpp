@@ -239,8 +239,13 @@ void add_staging(py::module_ &module) {
   module.def("recording", &trace::recording);
   module.def("has_unknown_sizes", [] { return trace::recording() && trace::has_unknown_sizes(); });
   module.def("abandoned", &trace::abandoned);
+  module.def("abandons", &trace::abandons);
   module.def("forgive_rejection", &trace::forgive_rejection);
   module.def("is_rejected", [] { return trace::recording() && trace::is_rejected(); });
+  module.def("repeat_rejection", [] {
+    if (trace::active())
+      trace::repeat_rejection();
+  });
   module.def("traces_reads", [] { return trace::active() && trace::traces_reads(); });
   module.def("serves_once", [](std::string what) {
     if (Recorder *recorder = Profile::recorder())

@@ -2,6 +2,7 @@
 
 #include "base/object.h"
 #include "numbers/numbers_left.h"
+#include "shapes/fake_tensor.h"
 #include "trace/block.h"
 #include "trace/call.h"
 #include "trace/eager_region.h"
@@ -137,6 +138,19 @@ PyObject *specialize_sizes(PyObject *object, const std::string &why) {
                    [&](Py_ssize_t d) { return plain(PyTuple_GET_ITEM(object, d)); });
 }
 
+/// The same of a body that continues without a trace.
+static PyObject *lists_of(const at::Tensor &t) {
+  if (t.dim() == 0)
+    return number_of(t);
+  Owned made(PyList_New(0));
+  for (std::int64_t i = 0; made && i < t.size(0); ++i) {
+    const Owned row(lists_of(t[i]));
+    if (!row || PyList_Append(made.get(), row.get()) != 0)
+      return nullptr;
+  }
+  return made.release();
+}
+
 PyObject *read_number(const at::Tensor &t) { return make_traced_number(trace::read_number(t)); }
 
 /// `elements`: those of the tensor that are left; takes as many as the dimensions from `depth` on
@@ -151,6 +165,12 @@ static py::object lists_of(c10::IntArrayRef sizes, std::size_t depth, const at::
 }
 
 PyObject *read_numbers(const at::Tensor &t) {
+  try {
+    trace::check_sizes(t, "Tensor.tolist");
+  } catch (const trace::Abandoned &) {
+    const trace::PausedWithData paused;
+    return lists_of(t);
+  }
   const std::vector<at::Tensor> elements = t.dim() == 0   ? std::vector{t}
                                            : t.dim() == 1 ? t.unbind()
                                                           : t.reshape({-1}).unbind();
@@ -162,7 +182,7 @@ bool can_be_listed(const at::Tensor &t) {
   constexpr std::int64_t kMost = 256;
   return trace::recording() && !trace::abandoned() && trace::number_kind(t.scalar_type()) &&
          !trace::is_traced_size(t) && t.layout() == at::kStrided && t.numel() <= kMost &&
-         trace::has_exact_sizes(t);
+         (trace::has_exact_sizes(t) || !shapes::is_fake_tensor(t));
 }
 
 bool can_be_read(const at::Tensor &t) {

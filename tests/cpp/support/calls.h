@@ -72,6 +72,9 @@ public:
     failed.clear();
     begun.reset();
     rejection.clear();
+    abandoned.reset();
+    failed_check.clear();
+    wider = false;
     mismatch.reset();
     skips = 0;
     return *this;
@@ -93,7 +96,12 @@ public:
   BodyResult run() override {
     ++runs;
     result_ = at::Tensor();
-    frontend_.go_on = stance == Stance::eager_on_error;
+    frontend_.go_on = [this](trace::Rejection why) {
+      const bool goes_on = Body::goes_on(why);
+      if (goes_on)
+        abandoned = {why, "net.py:12"};
+      return goes_on;
+    };
     BodyResult result;
     result.tensors = {result_ = run_(call_->x, call_->n)};
     result.outputs.tensors = 1;

@@ -8,6 +8,7 @@
 #include <gtest/gtest.h>
 #include <torch/csrc/jit/ir/ir.h>
 
+#include <functional>
 #include <stdexcept>
 #include <string>
 #include <utility>
@@ -38,11 +39,12 @@ public:
     throw Rejected(why, message);
   }
 
-  bool goes_on() const override { return go_on; }
+  bool goes_on(trace::Rejection why) override { return go_on && go_on(why); }
 
   trace::ValueReads reads = trace::ValueReads::error;
   int line = 12;
-  bool go_on = false;      ///< an unsupported body continues without a graph
+  /// Whether an unsupported body continues without a graph.
+  std::function<bool(trace::Rejection)> go_on;
   bool known_only = false; ///< captures are unsupported
   std::vector<at::Tensor> asked;
   bool runs_nothing = false; ///< ops run without data

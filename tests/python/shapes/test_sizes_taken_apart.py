@@ -58,14 +58,30 @@ def test_behind_a_check_the_sizes_are_known():
     assert f.tracing_count() == 2
 
 
-def test_too_many_sizes_are_rejected_with_the_line():
-    f = tracehost.function(lambda x: x[x > 0].unbind(), autograph=False)
-    with pytest.raises(
-        tracehost.ValueReadError,
+def test_too_many_sizes_run_as_plain_python_with_a_warning_for_the_line():
+    def body(x):
+        return x[x > 0].unbind()
+
+    f = tracehost.function(body, autograph=False)
+    with pytest.warns(
+        tracehost.TraceWarning,
         match=r"aten::unbind, a size\) at test_sizes_tak.*, which has had 8 values",
     ):
         for n in range(1, 12):
-            f(torch.arange(20.0) - 20 + n + 1)
+            x = torch.arange(20.0) - 20 + n + 1
+            assert f(x) == body(x)
+    assert (f.tracing_count(), f.stats()["eager"]) == (8, 3)
+
+
+def test_a_list_of_a_tensor_whose_size_depends_on_values():
+    def body(x):
+        return [i * 2 for i in x.nonzero().flatten().tolist()]
+
+    f = tracehost.function(body)
+    for values in ([1, 0, 2], [0, 0, 0], [1, 2, 3], [0, 4, 5], [7, 0, 0]):
+        x = torch.tensor(values)
+        assert f(x) == body(x)
+    assert f.tracing_count() == 4
 
 
 @pytest.mark.parametrize("mode", ["error", "guard"])

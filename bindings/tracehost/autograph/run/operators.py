@@ -20,7 +20,7 @@ from ..staging.iterables import is_staged, truth_of
 from ..staging.loops import MOST_PEELED
 from ..staging.options import NO_OPTIONS, LoopOptions, loop_options
 from ..staging.state import is_read, is_tensor
-from ..staging.where import line, reject
+from ..staging.where import line, reject_here
 from .asking import asked
 from .calls import call
 from .membership import contains, lacks
@@ -172,7 +172,8 @@ def return_value(do_return: Any, value: Any) -> Any:
         return ld(value)
     if do_return is False or value is None:
         return None
-    reject(
+    reject_here(
         f"a function returns a value on some paths only, by a condition that is a tensor (last line: {line()}). "
         "Add a final return of the same kind: a graph can't return a tensor or None."
     )
+    return ld(value) if do_return else None

@@ -10,7 +10,7 @@ import torch
 from ..._errors import Error, ImpureSide, StagingError, ValueReadError
 from ..._tracehost import (
     Loop,
-    abandoned,
+    abandons,
     forgive_rejection,
     is_rejected,
     may_check,
@@ -18,7 +18,7 @@ from ..._tracehost import (
     traces_reads,
     without_data,
 )
-from .branches import check_runs_without_data, depends_on_values, fake_sides
+from .branches import check_runs_without_data, depends_on_values, fake_sides, has_read_a_value
 from .carried import Carrying, Peel, Retry
 from .containers import Grows, bodies, reject_change
 from .join import State
@@ -28,6 +28,7 @@ from .stores import BlockStores
 from .where import check_not_caught, described, reject, reject_if_caught
 
 _ATTEMPTS = 8
+
 
 # iterations, the first condition, iterations at most; of the first two one is None
 Bounds = tuple[torch.Tensor | None, torch.Tensor | None, int]
@@ -48,6 +49,20 @@ class StagedLoop(Carrying):
 
     def run(self, bounds: Bounds, iteration: Callable[[torch.Tensor], torch.Tensor | None]) -> bool:
         """False: the loop is unsupported, and the function continues without a trace. Python has to run it."""
+        try:
+            return self._run(bounds, iteration)
+        except (Grows, Peel, Unroll):
+            raise
+        except Exception:
+            if without_data() or not abandons():
+                raise
+            self.set_state(self.first)
+            self.containers.restore()
+            return False
+
+    def _run(
+        self, bounds: Bounds, iteration: Callable[[torch.Tensor], torch.Tensor | None]
+    ) -> bool:
         converted: list[tuple[Grows, Any]] = []  # with the list that was there
         for _ in range(self._attempts()):
             initial = self.prepare()
@@ -68,7 +83,8 @@ class StagedLoop(Carrying):
                 except (Error, RecursionError, Grows, Retry, Peel, Unroll):
                     raise
                 except Exception as error:  # of an iteration that may not be
-                    if self.unrolls and (depends_on_values(error) or is_rejected()):
+                    gives_up = depends_on_values(error) or is_rejected() or has_read_a_value()
+                    if self.unrolls and gives_up:
                         raise Unroll from None
                     check_runs_without_data(error)
                     check_not_caught(error, f"the body of the {self.what} at {self.where}")
@@ -118,11 +134,12 @@ class StagedLoop(Carrying):
                 forgive_rejection()
                 raise Unroll from None
             except Exception:
-                if not abandoned() or without_data():
+                if without_data() or not abandons():
                     raise
                 self.set_state(self.first)
                 for made, _ in converted:
                     made.cell.cell_contents = list(made.items)
+                self.containers.restore()
                 return False
             self.set_state(tuple(self.before))
             stores.drop()

@@ -36,9 +36,11 @@ from ..._traced.fake_tensors import needs_data
 from ..._tracehost import (
     Branches,
     abandoned,
+    abandons,
     can_be_checked,
     forgive_rejection,
     has_unknown_sizes,
+    repeat_rejection,
     sizes_now,
     traces_reads,
     without_data,
@@ -137,15 +139,34 @@ class _If:
         self.before = get_state()
         self.containers = Containers(*(sources or bodies))
         self.outcomes: dict[int, Outcome] = {}
-        self.ended = False  # the body of the side that is taken
+        self.began = self.ended = False  # the body of the side that is taken
+        self.stored: BlockStores | None = None  # by that one
 
     def run(self) -> None:
         first = THEN if self.chosen is None or self.chosen is self.checks else ELSE
-        for side in (first, 1 - first):
-            real = self.chosen is (side == THEN)
-            if not (self._take(side) if real else self._try(side)):
-                return
-        self._join()
+        try:
+            for side in (first, 1 - first):
+                real = self.chosen is (side == THEN)
+                if not (self._take(side) if real else self._try(side)):
+                    return
+            self._join()
+        except Exception:
+            if without_data() or self.began != self.ended or not abandons():
+                raise
+            self._end_as_python()
+
+    def _end_as_python(self) -> None:
+        """The if is unsupported, and the body continues without a trace."""
+        if not self.began:
+            self.set_state(self.before)
+            self.containers.restore()
+            self.bodies[THEN if self.chosen else ELSE]()
+            return
+        taken = self.outcomes.get(THEN if self.chosen else ELSE)
+        if taken is not None:
+            self.set_state(taken.state)
+        if self.stored is not None:
+            self.stored.set_again()
 
     # -- the side that is taken
 
@@ -162,15 +183,14 @@ class _If:
             reject_endless(self.what, self.where)
         except Exception:
             stores.drop(restore=False)
-            if self.branches.taken or not abandoned() or without_data() or not self.ended:
-                raise
-            return False
+            raise
         if self.branches.taken:
             stores.drop(restore=False)
             return False
         self.outcomes[side] = outcome
         self.set_state(self.before)
         stores.end(real=True)
+        self.stored = stores
         changed = [] if loop_bodies.under_way else self.containers.changed()
         if self.checks and (changed or not stores.can_be_joined()):
             self._check(side)
@@ -253,17 +273,11 @@ class _If:
         if self.checks:
             self._check(other)
             return False
-        try:
-            if isinstance(error, ImpureSide):
-                self._reject_impure(error)
-            if isinstance(error, RecursionError):
-                reject_endless(self.what, self.where)
-            raise error
-        except Exception:
-            if self.chosen is None or not abandoned() or without_data():
-                raise
-        self.bodies[other]()  # as if there were no trace
-        return False
+        if isinstance(error, ImpureSide):
+            self._reject_impure(error)
+        if isinstance(error, RecursionError):
+            reject_endless(self.what, self.where)
+        raise error
 
     # -- both
 
@@ -277,6 +291,7 @@ class _If:
         real = self.chosen is (side == THEN)
 
         def run() -> list[torch.Tensor]:
+            self.began |= real
             self.bodies[side]()
             self.ended = real
             if self.branches.taken:
@@ -326,7 +341,7 @@ class _If:
             if self.checks:
                 self._check(THEN if actual is then else ELSE)
                 return
-            if not abandoned() or without_data():
+            if without_data() or not abandons():
                 raise
             joined = actual.state  # unsupported: as if there were no trace
         self.set_state(joined[:count])
@@ -336,6 +351,8 @@ class _If:
 
 def checked(cond: torch.Tensor) -> int:
     """The branch that is taken; the graph checks that it is."""
+    if abandoned():
+        return THEN if cond else ELSE
     return THEN if bool(as_number(cond.reshape(()))) else ELSE
 
 
@@ -372,7 +389,18 @@ def _wants_data(error: Exception) -> bool:
     """Whether a branch failed as it has no data, in a trace that may check the condition instead."""
     if abandoned() or not traces_reads():
         return False
-    return type(error) is ValueReadError or depends_on_values(error)
+    return type(error) is ValueReadError or depends_on_values(error) or has_read_a_value()
+
+
+def has_read_a_value() -> bool:
+    """Whether the body needed a value that is not there: torch's argument parser replaces that error."""
+    try:
+        repeat_rejection()
+    except ValueReadError:
+        return True
+    except Error:
+        pass
+    return False
 
 
 def depends_on_values(error: Exception) -> bool:

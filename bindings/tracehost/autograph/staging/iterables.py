@@ -12,7 +12,7 @@ import torch
 
 from ..._tracehost import recording, row_count, select, sizes_now
 from .state import as_number, as_tensor, is_tensor, is_traced
-from .where import line, reject
+from .where import line, reject, reject_here
 
 
 class Staged:
@@ -205,7 +205,7 @@ def zip_(*iterables: Any, strict: bool = False) -> Any:
         if is_tensor(i):
             count = Rows(i).count()
             if is_tensor(count):
-                reject(
+                reject_here(
                     f"zip() at {line()} goes over a tensor whose number of rows may differ and a "
                     f"{next(type(x).__name__ for x in iterables if not _is_one(x))} of Python's. Make a tensor "
                     "of the latter."
@@ -219,10 +219,11 @@ def zip_(*iterables: Any, strict: bool = False) -> Any:
 def _have_one_length(each: list[Staged]) -> bool:
     counts = [one.count() for one in each]
     if any(is_tensor(count) for count in counts):
-        reject(
+        reject_here(
             f"zip(strict=True) at {line()} compares lengths that may differ between calls. Compare them before "
             "the loop, for example with torch._assert, and leave strict out."
         )
+        counts = [int(count) for count in counts]
     return len(set(counts)) <= 1
 
 

@@ -197,14 +197,19 @@ def _iteration(
 def _run_plain(
     items: Staged, done: int, maximum: Any, extra_test: Thunk | None, body: Callable[[Any], Any]
 ) -> None:
-    """The loop is no part of the graph: Python runs what is left of it."""
-    if done and extra_test is not None and not extra_test():
+    """The loop is no part of the graph: Python runs what is left of it. The graph checks conditions."""
+    if done and not _continues(extra_test):
         return
     most = int(maximum) if int(maximum) >= 0 else None
     for item in itertools.islice(items.plain(), done, most):
         body(item)
-        if extra_test is not None and not extra_test():
+        if not _continues(extra_test):
             return
+
+
+def _continues(extra_test: Thunk | None) -> bool:
+    go_on: Any = True if extra_test is None else extra_test()
+    return checked(as_tensor(go_on)) == THEN if is_traced(go_on) else bool(go_on)
 
 
 def for_rest(

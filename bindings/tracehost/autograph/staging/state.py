@@ -21,12 +21,10 @@ from ..._tracehost import (
     _number_is_read,
     _number_tensor,
     _read_number,
-    abandoned,
     sizes_now,
-    without_data,
 )
 from ..conversion.undefined import PREFIX, Undefined, is_undefined
-from .where import reject
+from .where import reject, reject_here
 
 _NUMBERS = (bool, int, float)
 # Compared by value; all else by identity.
@@ -45,11 +43,9 @@ class Poison(Undefined):
 
     def read(self) -> Any:
         """Raises. Where the body continues without a trace, returns what the variable has."""
-        try:
+        if is_undefined(self.actual):
             reject(self.message)
-        except Exception:
-            if not abandoned() or without_data() or is_undefined(self.actual):
-                raise
+        reject_here(self.message)
         return self.actual
 
 

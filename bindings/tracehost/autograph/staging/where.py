@@ -11,7 +11,15 @@ from collections.abc import Iterator
 from typing import NoReturn
 
 from ..._traced.raised import shown
-from ..._tracehost import here, note_raised, origin, outer_frame, reject_staging
+from ..._tracehost import (
+    abandons,
+    here,
+    note_raised,
+    origin,
+    outer_frame,
+    reject_staging,
+    without_data,
+)
 
 _PLAIN = (str, int, float, bool, type(None))
 _INSTEAD = (
@@ -117,6 +125,15 @@ def reject_if_caught(error: Exception, what: str) -> None:
     note_raised(
         f"{what} raised {type(error).__name__}, and the body caught that and continued: {_INSTEAD}"
     )
+
+
+def reject_here(message: str) -> None:
+    """reject(). Returns where the body continues without a trace, from here on."""
+    try:
+        reject(message)
+    except Exception:
+        if without_data() or not abandons():
+            raise
 
 
 def reject(message: str) -> NoReturn:
