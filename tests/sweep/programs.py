@@ -17,8 +17,8 @@ P = torch.linspace(-0.5, 1, 3).requires_grad_()
 N = torch.arange(3)
 
 
-class State:
-    """What the sides of an `if` change besides their variables."""
+class State:  # what the sides of an `if` change besides their variables
+    pass
 
 
 S = State()
@@ -206,7 +206,13 @@ IMPURE = (
     "(P * 2).sum().backward()",
     "{x} = {x} + len(S.log) + S.n",
 )
-EXITS = ("return {x}", "return None", "return ({x}, {k})", "return 'text'", "raise ValueError('a side')")
+EXITS = (
+    "return {x}",
+    "return None",
+    "return ({x}, {k})",
+    "return 'text'",
+    "raise ValueError('a side')",
+)
 CONDITIONS = (  # the first few on values, the rest of Python's
     "{x}.sum() > 0",
     "{f}.mean() < 0.1",

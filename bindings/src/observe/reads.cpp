@@ -339,9 +339,13 @@ void Reads::store_attribute(PyObject *owner, PyObject *name, PyObject *value) {
   if (!called_ && paths_.knows(owner) && !PyType_Check(owner) &&
       utf8(name) == std::string_view("__dict__"))
     paths_.serves_once("replaces all attributes of an object from outside at " + text(user_line()));
-  note_store(paths_.stored_attribute(owner, name), value);
+  const Paths::Position at = paths_.stored_attribute(owner, name);
+  note_store(at, value);
   if (is_tensor(owner))
     note_tensor_store(owner, name);
+  else if (at.container < 0 && paths_.knows(owner)) // what a thread has for itself
+    note_impure(Sides::Kind::once, "stores an attribute of type " +
+                                       std::string(Py_TYPE(owner)->tp_name));
   if (paths_.knows(owner))
     call_special(owner, "__setattr__", std::array{owner, name});
 }

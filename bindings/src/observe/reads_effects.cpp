@@ -146,7 +146,7 @@ bool Reads::apply_store(Effect effect, const Called &called, Arguments arguments
   PyObject *name = second && PyUnicode_Check(second) ? second : nullptr;
   switch (effect) {
   case Effect::store_attribute:
-    if (name && called.method)
+    if (name && called.method && has_user_attributes(Py_TYPE(first)))
       note_store(paths_.stored_attribute(first, name), third);
     else if (name)
       store_attribute(first, name, third);

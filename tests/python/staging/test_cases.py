@@ -222,11 +222,16 @@ def test_wrong_use(f, error, text):
 
 
 def test_results_that_do_not_agree():
-    staged = tracehost.function(lambda x, k: switch_case(k, [lambda: x, lambda: x.sum()]))
+    def body(x, k):
+        return switch_case(k, [lambda: x, lambda: x.sum()])
+
+    staged = tracehost.function(body)
+    assert torch.equal(staged(X, n(0)), X) and torch.equal(staged(X, n(1)), X.sum())
+    assert torch.equal(staged(X, n(0)), X) and staged.tracing_count() == 2
     with pytest.raises(
         tracehost.StagingError, match="differs between the branches of the switch_case"
     ):
-        staged(X, n(0))
+        tracehost.function(body, value_reads="error")(X, n(0))
     with pytest.raises(tracehost.StagingError, match="Write .any\\(\\) or .all\\(\\)"):
         tracehost.function(lambda x: case([(x > 0, lambda: x)], lambda: -x))(X)
     with pytest.raises(tracehost.StagingError, match="Write .any\\(\\) or .all\\(\\)"):

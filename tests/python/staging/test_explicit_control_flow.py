@@ -169,7 +169,7 @@ def test_cond_errors():
     with pytest.raises(TypeError, match="^cond takes operands as a tuple or list, got a Tensor$"):
         tracehost.cond(True, lambda x: 1, lambda x: 2, X)
 
-    @tracehost.function
+    @tracehost.function(value_reads="error")
     def structures(x):
         return tracehost.cond(x.sum() > 0, lambda: x, lambda: (x,))
 

@@ -54,7 +54,6 @@ from .stores import BlockStores
 from .where import (
     check_not_caught,
     described,
-    is_caught,
     is_plain_error,
     line,
     raised_by_statement,
@@ -254,7 +253,11 @@ class _If:
 
     def _check_error(self, error: Exception | None) -> None:
         """An exception that no graph can make again is the body's own, where a check costs nothing."""
-        if error is None or is_plain_error(error) or not (self.checks and self.branches.comes_first):
+        if (
+            error is None
+            or is_plain_error(error)
+            or not (self.checks and self.branches.comes_first)
+        ):
             return
         raise ImpureSide(f"raises {type(error).__name__} at {line()}")
 
@@ -309,7 +312,7 @@ class _If:
             raise
         except Exception as error:
             if real and not self.branches.taken:
-                if self.checks and is_caught():
+                if self.checks:  # the body may catch it: then the trace goes on with this side
                     self.branches.take()
                 else:
                     reject_if_caught(error, f"a branch at {line()}")
@@ -362,6 +365,8 @@ def _reject_store(stores: BlockStores, what: str, where: str) -> NoReturn:
         "know whether that branch is taken. Return the value and store it behind the block, or choose by a Python "
         "value."
     )
+
+
 def reject_endless(what: str, where: str) -> NoReturn:
     reject(
         f"the function calls itself without end in the {what} at {where}: its condition is a tensor, so both "

@@ -92,6 +92,7 @@ class Containers:
     def has_changed(self) -> bool:
         """Whether one is not as it was that a later call would find so. The state has been restored before."""
         return any(not _is_log(s) for s in self.changed_anywhere())
+
     def restore(self) -> None:
         """The block is unsupported, and the body continues without a trace: nothing has run for real."""
         for snapshot in self.changed():

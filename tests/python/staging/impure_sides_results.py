@@ -1,0 +1,186 @@
+"""Bodies with an `if` on a tensor whose sides give values of different kinds, or raise.
+
+Each function makes what the body changes, and returns the body and what is looked at after each call.
+"""
+
+import dataclasses
+
+CASES = {}
+
+
+def case(make):
+    CASES[make.__name__] = make
+    return make
+
+
+@case
+def none_against_tensor():
+    def body(x):
+        if x.sum() > 5:
+            return None
+        return x * 2
+
+    return body, lambda: 0
+
+
+@case
+def three_kinds():
+    def body(x):
+        if x.sum() > 5:
+            return "big"
+        if x.sum() > 2:
+            return x.sum()
+        return (x, 1)
+
+    return body, lambda: 0
+
+
+@case
+def three_strings():
+    def body(x):
+        if x.sum() > 5:
+            return "big"
+        if x.sum() > 2:
+            return "mid"
+        return "small"
+
+    return body, lambda: 0
+
+
+@case
+def assigned_on_one_side():
+    def body(x):
+        if x.sum() > 5:
+            y = x * 2
+        else:
+            z = x * 3
+        return y if x.sum() > 5 else z
+
+    return body, lambda: 0
+
+
+@case
+def unbound_on_one_side():
+    def body(x):
+        if x.sum() > 5:
+            y = x * 2
+        return y
+
+    return body, lambda: 0
+
+
+@case
+def other_ranks():
+    def body(x):
+        if x.sum() > 5:
+            y = x * 2
+        else:
+            y = x.sum()
+        return y
+
+    return body, lambda: 0
+
+
+@case
+def other_dtypes():
+    def body(x):
+        if x.sum() > 5:
+            y = x.int()
+        else:
+            y = x
+        return y
+
+    return body, lambda: 0
+
+
+@dataclasses.dataclass
+class Out:
+    a: object
+    b: object = 1
+
+
+@case
+def dataclasses_of_two_sides():
+    def body(x):
+        if x.sum() > 5:
+            return Out(x * 2)
+        return Out(x * 3, 2)
+
+    return body, lambda: 0
+
+
+@case
+def lists_of_other_lengths():
+    def body(x):
+        out = [x]
+        if x.sum() > 5:
+            out = [x, x * 2]
+        return out
+
+    return body, lambda: 0
+
+
+@case
+def dicts_of_other_keys():
+    def body(x):
+        if x.sum() > 5:
+            d = {"a": x}
+        else:
+            d = {"b": x * 2}
+        return d
+
+    return body, lambda: 0
+
+
+@case
+def custom_error():
+    class E(Exception):
+        def __init__(self, a, b):
+            super().__init__(a)
+            self.a, self.b = a, b
+
+    def body(x):
+        if x.sum() > 5:
+            raise E(1, b=[2])
+        return x * 2
+
+    return body, lambda: 0
+
+
+@case
+def error_with_cause():
+    def body(x):
+        if x.sum() > 5:
+            raise ValueError("a") from KeyError("b")
+        return x * 2
+
+    return body, lambda: 0
+
+
+@case
+def caught_in_the_body():
+    def body(x):
+        try:
+            if x.sum() > 5:
+                raise ValueError("a")
+        except ValueError:
+            return x * 100
+        return x * 2
+
+    return body, lambda: 0
+
+
+@case
+def caught_own_error_around_store():
+    log = []
+
+    def body(x):
+        try:
+            if x.sum() > 5:
+                log.append(1)
+                raise ValueError("a")
+        except ValueError:
+            return x * 100
+        return x * 2
+
+    return body, lambda: list(log)

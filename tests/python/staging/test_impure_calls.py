@@ -1,0 +1,140 @@
+"""C code in a side of an `if`: it does nothing where the side is not taken, and does all once where it is."""
+
+import json
+
+PROGRAM = """
+import gc, json, locale, logging, os, pickle, queue, random, resource, shutil, signal, socket, subprocess, sys, tempfile
+import threading, time, types, warnings
+import numpy as np
+import torch
+import tracehost
+
+warnings.simplefilter("ignore")
+here = tempfile.mkdtemp()
+os.chdir(here)
+seen, armed = [], False
+
+
+def hook(event, args):
+    if not armed or event.startswith(("object.", "import", "compile", "exec", "marshal", "code.", "sys._getframe", "gc.get")):
+        return
+    if event == "open" and (str(args[0]).endswith((".py", ".pyc")) or not isinstance(args[0], (str, bytes))):
+        return  # a source, read to convert it
+    seen.append(event)
+
+
+sys.addaudithook(hook)
+
+
+def side(call):
+    def body(x):
+        if x.sum() > 5:
+            call()
+        return x * 2
+
+    return body
+
+
+def state():
+    shown = [dict(os.environ), os.getcwd(), sorted(os.listdir(here)), gc.isenabled(), signal.getsignal(signal.SIGUSR1)]
+    shown += [random.getstate(), np.random.get_state()[1].tolist(), torch.get_rng_state().tolist(), locale.setlocale(locale.LC_ALL)]
+    return repr([*shown, threading.active_count(), sys.getswitchinterval(), list(map(str, warnings.filters)), LOG, Q.qsize()])
+
+
+def watched(function, x):
+    global armed
+    seen.clear()
+    before, armed = state(), True
+    try:
+        result = function(x)
+    except BaseException as error:
+        result = type(error).__name__
+    armed = False
+    return result, list(seen), before, state()
+
+
+def count(path):
+    with open(path, "a") as f:
+        f.write("x")
+
+
+LOG, Q, RNG = [], queue.Queue(), random.Random(3)
+CALLS = {
+    "open": lambda: open("made", "w").close(),
+    "append": lambda: count("log"),
+    "mkdir": lambda: os.makedirs("folder", exist_ok=True),
+    "tempfile": lambda: tempfile.mkdtemp(dir=here),
+    "environ": lambda: os.environ.update(A_SIDE=str(len(os.environ))),
+    "putenv": lambda: os.putenv("A_SIDE", "1"),
+    "chdir": lambda: os.chdir(here),
+    "umask": lambda: os.umask(0o22),
+    "kill": lambda: os.kill(os.getpid(), signal.SIGURG),
+    "signal": lambda: signal.signal(signal.SIGUSR1, signal.SIG_IGN),
+    "socket": lambda: socket.socket().close(),
+    "subprocess": lambda: subprocess.run(["true"]),
+    "sleep": lambda: time.sleep(0.001),
+    "thread": lambda: threading.Thread(target=LOG.append, args=(1,)).start(),
+    "queue": lambda: Q.put(1),
+    "gc": lambda: gc.disable(),
+    "print": lambda: print("from a side", file=sys.stderr),
+    "stdout": lambda: sys.stderr.write("from a side"),
+    "os.write": lambda: os.write(2, b"from a side"),
+    "logging": lambda: logging.error("from a side"),
+    "warn": lambda: warnings.warn("from a side"),
+    "filters": lambda: warnings.simplefilter("error"),
+    "random": lambda: random.random(),
+    "seed": lambda: random.seed(random.random()),
+    "numpy": lambda: np.random.rand(),
+    "array": lambda: np.save("array.npy", np.ones(2)),
+    "save": lambda: torch.save([1], "saved.pt"),
+    "pickle": lambda: pickle.dump(1, open("pickled", "wb")),
+    "exit": lambda: sys.exit(3),
+    "exec": lambda: exec("LOG.append(1)"),
+    "eval": lambda: eval("LOG.append(1)"),
+    "sys": lambda: sys.setswitchinterval(0.004),
+    "import": lambda: __import__("this_is_no_module"),
+    "map": lambda: list(map(LOG.append, [1])),
+    "sorted": lambda: sorted([2, 1], key=LOG.append),
+    "partial": lambda: __import__("functools").partial(LOG.append, 1)(),
+    "copy": lambda: shutil.copyfile(__file__, "copy.txt"),
+    "rlimit": lambda: resource.setrlimit(resource.RLIMIT_CORE, (0, 0)),
+    "locale": lambda: locale.setlocale(locale.LC_ALL, "C"),
+}
+MODULES = ["posix", "time", "_signal", "_socket", "gc", "sys", "select", "fcntl", "resource", "_thread", "_io", "_locale"]
+# What would end the test, were it called.
+DEADLY = "kill abort fork exec spawn _exit exit reboot raise_signal pthread setpgid setsid setuid setgid setre setgroups initgroups settrace setprofile call_tracing nice sched sleep pause wait alarm sigwait setitimer breakpointhook displayhook excepthook unraisablehook _debugmallocstats chroot interrupt_main stack_size input set_wakeup_fd close closerange dup".split()
+VALUES = [0, 1, "name", b"bytes", None, 0.5, (1, 2), "/tmp"]
+
+found = {"quiet": [], "twice": [], "random": [], "tried": 0}
+for name, call in CALLS.items():
+    result, events, before, after = watched(tracehost.function(side(call)), torch.ones(2))
+    if events or before != after or not torch.is_tensor(result):
+        found["quiet"].append([name, events, str(result)])
+for name, call in CALLS.items():
+    plain = watched(side(call), torch.ones(2) * 4)
+    traced = watched(tracehost.function(side(call)), torch.ones(2) * 4)
+    if plain[1] != traced[1] or str(plain[0]) != str(traced[0]):
+        found["twice"].append([name, plain[1], traced[1], str(plain[0]), str(traced[0])])
+draw = random.Random(1)
+functions = []
+for module in MODULES:
+    held = sys.modules.get(module) or __import__(module)
+    functions += [f for n, f in sorted(vars(held).items()) if isinstance(f, types.BuiltinFunctionType) and not any(d in n for d in DEADLY)]
+for _ in range(200):
+    function, args = draw.choice(functions), [draw.choice(VALUES) for _ in range(draw.randrange(3))]
+    result, events, before, after = watched(tracehost.function(side(lambda: function(*args))), torch.ones(2))
+    found["tried"] += 1
+    if events or before != after or not torch.is_tensor(result):
+        found["random"].append([function.__module__, function.__name__, repr(args), events, str(result)])
+sys.stderr.flush()
+print(json.dumps(found))
+"""
+
+
+def test_calls_of_a_side_happen_as_in_eager(run_host, tmp_path):
+    (tmp_path / "program.py").write_text(PROGRAM)
+    done = run_host("program.py", timeout=300)
+    assert done.returncode == 0, done.stderr[-3000:]
+    found = json.loads(done.stdout.splitlines()[-1])
+    assert found["quiet"] == [] and found["twice"] == [] and found["random"] == []
+    assert found["tried"] == 200
