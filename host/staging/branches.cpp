@@ -35,7 +35,7 @@ Branches::Branches(const at::Tensor &condition, const std::string &what, std::st
 
 std::size_t Branches::run(Branch branch, const Body &body) {
   const auto end = c10::make_scope_exit([this] {
-    if (taken_ && node_)
+    if (taken_ && node_ && !trace::abandoned())
       take();
   });
   return run_in_block(branch, body);

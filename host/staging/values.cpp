@@ -15,7 +15,7 @@ at::Tensor new_identity(const at::Tensor &t) {
   const trace::Paused paused;
   const at::AutoGradMode with_history(true); // as `t` has it: in no_grad too
   at::Tensor other = at::alias(t);
-  trace::may_be_another(other, t);
+  trace::may_be_another(other, trace::in_eager(t)); // `t` may be gone when that is asked
   return other;
 }
 

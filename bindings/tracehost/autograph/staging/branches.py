@@ -311,7 +311,7 @@ class _If:
         except (Error, Grows, RecursionError):
             raise
         except Exception as error:
-            if real and not self.branches.taken:
+            if real and not self.branches.taken and not abandoned():
                 if self.checks:  # the body may catch it: then the trace goes on with this side
                     self.branches.take()
                 else:
