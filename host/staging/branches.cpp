@@ -90,9 +90,8 @@ std::string Branches::why_not_checked() const {
     return "the trace has no values";
   if (!effect_.empty())
     return "a check that fails could not undo " + effect_;
-  return trace::traces_reads()
-             ? "too many graphs for other values serve these arguments already"
-             : "value_reads does not allow it";
+  return trace::traces_reads() ? "too many graphs for other values serve these arguments already"
+                               : "value_reads does not allow it";
 }
 
 void Branches::reject(const std::string &why) const {

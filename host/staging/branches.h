@@ -59,9 +59,9 @@ public:
   bool can_be_checked() const;
   /// Whether a failed check of the condition has nothing to restore.
   bool comes_first() const { return comes_first_; }
-  /// There is no If after all: the graph checks the condition, and what the chosen branch records is
-  /// part of what is around it. Called behind its run, or while it runs: first check(), then open()
-  /// from the innermost If to the outermost. Requires: can_be_checked().
+  /// There is no If after all: the graph checks the condition, and what the chosen branch records
+  /// is part of what is around it. Called behind its run, or while it runs: first check(), then
+  /// open() from the innermost If to the outermost. Requires: can_be_checked().
   void check();
   void open();
   bool taken() const { return taken_; }

@@ -75,8 +75,8 @@ public:
   ~InBlock();
   InBlock(const InBlock &) = delete;
   InBlock &operator=(const InBlock &) = delete;
-  /// At the end, if nothing was thrown: the modes must be again what they were at its begin. If they
-  /// are not, raises, with the modes restored.
+  /// At the end, if nothing was thrown: the modes must be again what they were at its begin. If
+  /// they are not, raises, with the modes restored.
   void close();
   /// Whether the modes are what they were at its begin.
   bool keeps_modes() const { return modes_.is_now(); }

@@ -411,10 +411,10 @@ void Scope::close() {
   constexpr std::size_t kWorthSaying = 1 << 20;
   const std::size_t bytes = saves_.close(*tracer::getTracingState()->graph);
   if (bytes > kWorthSaying && !result.checked.empty())
-    result.notes.push_back(fmt::format("each hit copies {:.1f} MB, which a failed check restores: the "
-                                       "last check is at {}",
-                                       static_cast<double>(bytes) / kWorthSaying,
-                                       result.checked.back().where));
+    result.notes.push_back(
+        fmt::format("each hit copies {:.1f} MB, which a failed check restores: the "
+                    "last check is at {}",
+                    static_cast<double>(bytes) / kWorthSaying, result.checked.back().where));
 }
 
 } // namespace tracehost::trace

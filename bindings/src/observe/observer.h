@@ -25,15 +25,15 @@ public:
   Observer(const Observer &) = delete;
   Observer &operator=(const Observer &) = delete;
 
-  /// An instruction comes: `unit`, its code unit. False: it must not run, and a Python error is set,
-  /// which it raises. Must not throw.
+  /// An instruction comes: `unit`, its code unit. False: it must not run, and a Python error is
+  /// set, which it raises. Must not throw.
   virtual bool on_instruction(const Frame &frame, int unit) = 0;
 
   /// Why instructions may have been missed, words for "because ..."; empty: none were.
   std::string missed() const;
 
-  /// Reports the instruction to the innermost observer of this thread, and to those around it, until
-  /// one of them refuses it.
+  /// Reports the instruction to the innermost observer of this thread, and to those around it,
+  /// until one of them refuses it.
   static bool tell(const Frame &frame, int unit);
 
 private:

@@ -344,8 +344,8 @@ void Reads::store_attribute(PyObject *owner, PyObject *name, PyObject *value) {
   if (is_tensor(owner))
     note_tensor_store(owner, name);
   else if (at.container < 0 && paths_.knows(owner)) // what a thread has for itself
-    note_impure(Sides::Kind::once, "stores an attribute of type " +
-                                       std::string(Py_TYPE(owner)->tp_name));
+    note_impure(Sides::Kind::once,
+                "stores an attribute of type " + std::string(Py_TYPE(owner)->tp_name));
   if (paths_.knows(owner))
     call_special(owner, "__setattr__", std::array{owner, name});
 }

@@ -26,7 +26,8 @@ bool is_plain_tensor(PyObject *object) {
 }
 
 bool is_counter(PyObject *value) {
-  return value && (PyFloat_CheckExact(value) || PyLong_CheckExact(value) || is_traced_number(value));
+  return value &&
+         (PyFloat_CheckExact(value) || PyLong_CheckExact(value) || is_traced_number(value));
 }
 
 /// Whether a method of C code may change the object: one of C code that is not fixed, or of a class
@@ -106,8 +107,8 @@ void Reads::note_tensor_store(PyObject *tensor, PyObject *name) {
 /// An array, a bytearray: no slot shows its elements.
 void Reads::note_opaque_store(PyObject *object) {
   if (!is_tensor(object) && !is_collection(object) && paths_.knows(object) && is_opaque(object))
-    note_impure(Sides::Kind::once, fmt::format("changes an object of type {}",
-                                               Py_TYPE(object)->tp_name));
+    note_impure(Sides::Kind::once,
+                fmt::format("changes an object of type {}", Py_TYPE(object)->tp_name));
 }
 
 /// An iterator from outside is further behind the instruction.

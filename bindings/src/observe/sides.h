@@ -21,7 +21,8 @@ namespace tracehost::python {
 ///                                      and the graph checks its condition (Branch::check, open)
 ///
 /// A refused instruction raises ImpureSide, and so does each later one that is not pure: in an
-/// `except`, a `finally`, an `__exit__` as well. After kMostRefused of them, every instruction does.
+/// `except`, a `finally`, an `__exit__` as well. After kMostRefused of them, every instruction
+/// does.
 ///
 /// Requires for every member: GIL held, on the thread that traces.
 class Sides {
@@ -30,22 +31,22 @@ public:
 
   struct Side {
     bool real = false;
-    bool checkable = false;      ///< the graph may check the condition
-    bool rest = false;           ///< what follows an early exit: no side to the user
-    std::string where;           ///< `if at train.py:8`
+    bool checkable = false;            ///< the graph may check the condition
+    bool rest = false;                 ///< what follows an early exit: no side to the user
+    std::string where;                 ///< `if at train.py:8`
     std::vector<PyObject *> iterators; ///< of the body's own, from before the side; borrowed
-    std::function<void()> check; ///< inserts the check. May throw
-    std::function<void()> open;  ///< what is recorded from now on is part of no block
+    std::function<void()> check;       ///< inserts the check. May throw
+    std::function<void()> open;        ///< what is recorded from now on is part of no block
     std::function<void(const std::string &)> reject; ///< the condition can't be checked. Throws
-    std::string impure = {};     ///< the first such thing, `calls print() at train.py:9`
+    std::string impure = {}; ///< the first such thing, `calls print() at train.py:9`
     bool opened = false;
   };
 
   /// What an instruction does to what was there before the call.
   enum class Kind {
-    store,   ///< hits may repeat it, or the trace is not reused
-    call,    ///< the same, of C code
-    once,    ///< no hit repeats it: prints, writes a file
+    store, ///< hits may repeat it, or the trace is not reused
+    call,  ///< the same, of C code
+    once,  ///< no hit repeats it: prints, writes a file
   };
 
   void begin(Side side) { sides_.push_back(std::move(side)); }
@@ -53,9 +54,11 @@ public:
   std::string end();
   bool under_way() const { return !sides_.empty(); }
 
-  /// The instruction that comes is not pure. `what`: `stores self.best`. Throws what a check throws.
+  /// The instruction that comes is not pure. `what`: `stores self.best`. Throws what a check
+  /// throws.
   void note(Kind kind, const std::string &what);
-  /// The side stores a number in place of a number: as an input of the graph, the slot would be joined.
+  /// The side stores a number in place of a number: as an input of the graph, the slot would be
+  /// joined.
   void note_number(int container, int slot) { numbers_.emplace_back(container, slot); }
   const std::vector<std::pair<int, int>> &numbers() const { return numbers_; }
   /// Whether the instruction that comes must not run. Asked once for each that was noted.

@@ -36,9 +36,11 @@ protected:
   /// `x.sum() > 0 ? then(x) : otherwise(x)`
   at::Tensor choose(const std::function<at::Tensor()> &then,
                     const std::function<at::Tensor()> &otherwise) {
-    Branches branches(x.sum() > 0);
+    Branches branches(x.sum() > 0, "if", "net.py:12");
     at::Tensor a, b;
     const auto i = branches.run(Branches::then, [&] { return Tensors{a = then()}; });
+    if (branches.taken())
+      return a;
     const auto j = branches.run(Branches::otherwise, [&] { return Tensors{b = otherwise()}; });
     return branches.join(i, j, branches.condition().value_or(true) ? a : b);
   }
@@ -103,12 +105,35 @@ TEST_F(StagingTest, ACaptureFirstUsedInABlockIsOneInputForAll) {
   EXPECT_TRUE(at::equal(replay(traced, 1, {-x, w})[0], w - 1 + w));
 }
 
+TEST_F(StagingTest, ABranchThatIsOpenedIsPartOfWhatIsAroundIt) {
+  const auto traced = trace({x}, [&] {
+    Branches branches(x.sum() > 0, "if", "net.py:12");
+    at::Tensor before, after;
+    branches.run(Branches::then, [&] {
+      before = x * 2;
+      branches.check();
+      branches.open();
+      after = before + 1;
+      return Tensors{};
+    });
+    EXPECT_TRUE(branches.taken());
+    return Tensors{before + after};
+  });
+  ASSERT_EQ(traced.checked.size(), 1);
+  EXPECT_EQ(traced.checked[0].where, "net.py:12");
+  EXPECT_EQ(traced.checked[0].value, "True");
+  for (const torch::jit::Node *node : traced.graph->nodes())
+    EXPECT_NE(node->kind(), c10::prim::If);
+  EXPECT_TRUE(at::equal(replay(traced, 1, {x})[0], x * 4 + 1));
+  EXPECT_THROW(replay(traced, 1, {-x}), CheckFailed);
+}
+
 TEST_F(StagingTest, ABranchThatRaisesHasNoResults) {
   const auto traced = trace({x}, [&] {
-    Branches branches(x.sum() > 0);
+    Branches branches(x.sum() > 0, "if", "net.py:12");
     at::Tensor a;
     const auto i = branches.run(Branches::then, [&] { return Tensors{a = x * 2}; });
-    branches.raise(Branches::otherwise, "builtins:ValueError", "negative",
+    branches.raise(Branches::otherwise, "builtins:ValueError", "negative", "",
                    {"/home/user/net.py", 14});
     return Tensors{branches.join(i, Branches::kNone, a)};
   });
@@ -133,8 +158,8 @@ TEST_F(StagingTest, ATensorThatLeavesABlockBesidesItsResultsIsRejected) {
   EXPECT_THAT(rejected.what(), HasSubstr("net.py:12 was made in a branch or loop that is staged"));
 }
 
-TEST_F(StagingTest, GradModeSwitchedForGoodInABranchIsRejected) {
-  const auto rejected = rejection([&] {
+TEST_F(StagingTest, ABranchThatSwitchesGradModeForGoodIsChecked) {
+  const auto traced = trace({x}, [&] {
     const at::AutoGradMode restore(true);
     return Tensors{choose(
         [&] {
@@ -143,6 +168,18 @@ TEST_F(StagingTest, GradModeSwitchedForGoodInABranchIsRejected) {
         },
         [&] { return x - 1; })};
   });
+  EXPECT_EQ(traced.checked.size(), 1);
+}
+
+TEST_F(StagingTest, GradModeSwitchedForGoodInABranchThatIsNotTakenIsRejected) {
+  const auto rejected = rejection([&] {
+    return Tensors{choose([&] { return x * 2; },
+                          [&] {
+                            at::GradMode::set_enabled(false);
+                            return x - 1;
+                          })};
+  });
+  EXPECT_TRUE(at::GradMode::is_enabled());
   EXPECT_THAT(
       rejected.what(),
       HasSubstr("changes grad mode, inference mode or autocast for what comes after it, at"));
@@ -257,7 +294,7 @@ TEST_F(StagingTest, LoopsAndBranchesNest) {
   at::Tensor n = number(4);
   const auto traced = trace({x, n}, [&] {
     return Tensors{repeat(n, x, [&](const at::Tensor &v, const at::Tensor &) {
-      Branches branches(v.sum() > 20);
+      Branches branches(v.sum() > 20, "if", "net.py:12");
       at::Tensor a, b;
       const auto i = branches.run(Branches::then, [&] { return Tensors{a = v / 2}; });
       const auto j = branches.run(Branches::otherwise, [&] {

@@ -82,7 +82,7 @@ TEST_F(TensorArrayTest, ABranchThatIsNotTakenChangesNothing) {
   const auto traced = trace({x}, [&] {
     TensorArray array(0);
     array.append(x);
-    Branches branches(x.sum() > 100);
+    Branches branches(x.sum() > 100, "if", "net.py:12");
     branches.run(Branches::then, [&] { return array.append(x * 5), Tensors{}; });
     branches.run(Branches::otherwise, [] { return Tensors{}; });
     return actual = array.stack();
