@@ -300,13 +300,16 @@ void Finish::drop_unread(int container) {
 /// Gives up what only a side of an `if` has met that is left out, unless the way to another slot
 /// leads through it.
 void Finish::drop_aside() {
-  for (const Container &c : graph_.containers)
-    for (const Slot &s : c.slots)
-      if (!s.aside || s.needed || s.stored)
-        for (int o = c.object; o >= 0 && graph_.objects[o].container >= 0;
-             o = graph_.containers[graph_.objects[o].container].object)
-          graph_.containers[graph_.objects[o].container].slots[graph_.objects[o].slot].aside =
-              false;
+  const auto stays = [](const Slot &s) { return !s.aside || s.needed || s.stored; };
+  for (const Container &c : graph_.containers) {
+    if (!c.stored && !c.read && !c.read_later && std::none_of(c.slots.begin(), c.slots.end(), stays))
+      continue;
+    for (int o = c.object; o >= 0 && graph_.objects[o].container >= 0;) {
+      Container &around = graph_.containers[graph_.objects[o].container];
+      around.slots[graph_.objects[o].slot].aside = false;
+      o = around.object;
+    }
+  }
   for (Container &c : graph_.containers)
     for (Slot &s : c.slots)
       if (s.aside && !s.needed && !s.stored)

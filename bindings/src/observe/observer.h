@@ -33,7 +33,7 @@ public:
   std::string missed() const;
 
   /// Reports the instruction to the innermost observer of this thread, and to those around it,
-  /// until one of them refuses it.
+  /// until one of them rejects it.
   static bool tell(const Frame &frame, int unit);
 
 private:

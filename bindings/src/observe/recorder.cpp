@@ -308,8 +308,7 @@ void Recorder::note_numbers() {
         history_->note(graph.path(static_cast<int>(c), static_cast<int>(s)), slot.value);
     }
   for (const auto &[container, number] : sides_.numbers())
-    if (const Slot &slot = graph.containers[container].slots[number]; slot.read || slot.stored)
-      history_->note(graph.path(container, number), slot.value);
+    history_->note_side(graph.path(container, number));
   for (std::size_t c = 0; c < graph.containers.size(); ++c)
     for (std::size_t s = 0;
          graph.objects[graph.containers[c].object].replaced && s < graph.containers[c].slots.size();

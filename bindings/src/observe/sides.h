@@ -16,11 +16,11 @@ namespace tracehost::python {
 /// Answer: each instruction is known before it runs (observe/reads.h), and what is not pure is
 /// noted here.
 ///
-///     if acc > best:                   the side runs on fake tensors: the instruction is refused
+///     if acc > best:                   the side runs on fake tensors: the instruction is rejected
 ///         torch.save(net, "best.pt")   it runs for real: before it, the `if` stops to be staged,
 ///                                      and the graph checks its condition (Branch::check, open)
 ///
-/// A refused instruction raises ImpureSide, and so does each later one that is not pure: in an
+/// A rejected instruction raises ImpureSide, and so does each later one that is not pure: in an
 /// `except`, a `finally`, an `__exit__` as well. After kMostRefused of them, every instruction
 /// does.
 ///
@@ -63,7 +63,7 @@ public:
   const std::vector<std::pair<int, int>> &numbers() const { return numbers_; }
   /// Whether the instruction that comes must not run. Asked once for each that was noted.
   bool refuses();
-  /// Whether the side catches what it is refused: then no instruction of it runs any more.
+  /// Whether the side catches what it raises: then no instruction of it runs any more.
   bool ends() const { return refusals_ >= kMostRefused; }
   bool is_refused() const { return refused_; }
   const std::string &why_refused() const { return why_; }

@@ -374,7 +374,7 @@ def test_what_a_graph_decides_is_no_number():
 
 
 def test_a_loop_reads_only_after_an_element_was_written():
-    @tracehost.function
+    @tracehost.function(value_reads="error")
     def f(x, n):
         out = tracehost.TensorArray(size=4)
         for i in tracehost.range(n):

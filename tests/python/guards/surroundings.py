@@ -3,7 +3,6 @@
 
 NOT_RIGHT = {
     # Control flow on tensors.
-    "branch_dtype": "REFUSED",
     "try_op_error": "REFUSED",
     "cholesky_retry": "WRONGERR",
     # Draws of numpy, reported by a TraceWarning.

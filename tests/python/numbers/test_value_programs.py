@@ -17,8 +17,6 @@ assert (
     and value_programs_training
 )
 
-# Unsupported with autograph: what can't be joined, floats as texts.
-REFUSED = {"dict_of_counters", "fstring_result", "enum_state", "try_finally_counter"}
 CALLS = 8
 
 
@@ -45,7 +43,6 @@ def test_as_eager(name, mode):
             got = outcome(f, traced)
         if got[0] in ("ValueReadError", "StagingError", "TraceError"):
             assert "value_programs_" in got[1]
-            assert mode == "plain" or name in REFUSED, got[1]
+            assert mode == "plain", got[1]
             return
         assert (got, told(state()), told(traced), torch.rand(()).item()) == expected, f"call {i}"
-    assert mode == "plain" or name not in REFUSED

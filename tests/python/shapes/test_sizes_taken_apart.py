@@ -91,8 +91,8 @@ def test_other_modes_of_reads_reject(mode):
         f(torch.ones(3))
 
 
-def test_in_a_staged_branch_it_is_rejected():
-    @tracehost.function
+def test_in_a_staged_loop_it_is_rejected_where_no_value_may_be_read():
+    @tracehost.function(value_reads="error")
     def f(x, n):
         for _ in range(n):
             x = torch.stack(x[x > 0].unbind())

@@ -65,7 +65,7 @@ class Rehearsal:
             if extra_test is not None and not extra_test():
                 break
 
-    def for_rest(self, rest, extra_test, body, get_state, set_state, names):
+    def for_rest(self, rest, extra_test, body, get_state, set_state, names, used):
         for item in rest:
             if not extra_test():
                 break
@@ -180,7 +180,7 @@ def test_state_holds_undefined_by_name():
         if c:
             x = 1
 
-    def if_stmt(cond, body, orelse, get_state, set_state, names):
+    def if_stmt(cond, body, orelse, get_state, set_state, names, *sides):
         seen.append(get_state())
 
     operators = types.SimpleNamespace(**{**vars(ag), "if_stmt": if_stmt})

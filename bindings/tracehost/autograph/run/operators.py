@@ -108,7 +108,7 @@ def for_stmt(
         go_on = extra_test()
         if is_staged(go_on):
             items = _remaining(iterable, rest, options)
-            loops.for_rest(items, extra_test, body, get_state, set_state, names)
+            loops.for_rest(items, extra_test, body, get_state, set_state, names, used)
             return
         if not go_on:
             return

@@ -13,7 +13,7 @@ condition, and has the side alone that the call takes.
 
 1. The side that is taken runs first, for real. Before its first instruction that is not pure, the `if` stops to be
    staged (`bindings/src/observe/sides.h`).
-2. The other side runs on fake tensors. An instruction that is not pure is refused.
+2. The other side runs on fake tensors. An instruction that is not pure is rejected.
 3. What the sides leave is joined (`join.py`).
 
 Where the condition can't be checked, the other side comes first: what can't be staged is unsupported, and nothing has
@@ -55,6 +55,7 @@ from .where import (
     check_not_caught,
     described,
     is_plain_error,
+    is_suppressed,
     line,
     raised_by_statement,
     reject,
@@ -243,23 +244,19 @@ class _If:
         self.outcomes[side] = outcome
         self.set_state(self.before)
         stores.end(real=False)
-        try:
-            if not stores.can_be_joined():
-                _reject_store(stores, self.what, self.where)
-            self._check_lists()
-        except Error as error:
+        if self.checks and (not stores.can_be_joined() or self.containers.has_changed()):
             self._restore()
-            raise _CannotStage(error) from None
+            raise _CannotStage(ImpureSide("changes what no graph joins"))
+        if not stores.can_be_joined():
+            _reject_store(stores, self.what, self.where)
+        self._check_lists()
 
     def _check_error(self, error: Exception | None) -> None:
         """An exception that no graph can make again is the body's own, where a check costs nothing."""
-        if (
-            error is None
-            or is_plain_error(error)
-            or not (self.checks and self.branches.comes_first)
-        ):
+        if error is None or not self.checks:
             return
-        raise ImpureSide(f"raises {type(error).__name__} at {line()}")
+        if is_suppressed() or (self.branches.comes_first and not is_plain_error(error)):
+            raise ImpureSide(f"raises {type(error).__name__} at {line()}")
 
     def _restore(self) -> None:
         """Containers and objects of the body's own are as they were before."""
@@ -337,9 +334,10 @@ class _If:
         count = len(self.names)
         stored = extend(self.branches, count, self.outcomes)
         names = self.names + tuple(store.path for store in stored)
-        join = Join(self.branches, names, self.where, self.what)
+        lazy = self.dead if self.checks else names
+        join = Join(self.branches, names, self.where, self.what, lazy)
         try:
-            joined = join.states(then, other, actual, self.dead if self.checks else names)
+            joined = join.states(then, other, actual)
         except Exception:
             if self.checks:
                 self._check(THEN if actual is then else ELSE)

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from ..._tracehost import BlockStore, Branches
-from ..conversion.undefined import RETURN_VALUE, is_undefined
+from ..conversion.undefined import RETURN_VALUE, SUBJECT, is_undefined
 from .state import (
     Parts,
     Poison,
@@ -88,20 +88,25 @@ class CannotJoin(Exception):
 class Join:
     """Makes one state of two."""
 
-    def __init__(self, branches: Branches, names: tuple[str, ...], where: str, what: str) -> None:
+    def __init__(
+        self,
+        branches: Branches,
+        names: tuple[str, ...],
+        where: str,
+        what: str,
+        lazy: tuple[str, ...],
+    ) -> None:
+        """`lazy`: names of variables that are an error only where they are used, if they can't be joined."""
         self._branches, self._names, self._where, self._what = branches, names, where, what
+        self._lazy = lazy
 
-    def states(
-        self, then: Outcome, other: Outcome, actual: Outcome, lazy: tuple[str, ...]
-    ) -> State:
-        """`lazy`: names of variables that are an error where they are used, if they can't be joined."""
+    def states(self, then: Outcome, other: Outcome, actual: Outcome) -> State:
+        """Raises CannotJoin for a variable that is not lazy."""
         if then.error is not None or other.error is not None:
             return self._one_sided(actual, THEN if actual is then else ELSE)
         plans = [self._plan(v, then, other) for v in range(len(self._names))]
-        for name, plan, value in zip(self._names, plans, actual.state):
+        for plan, value in zip(plans, actual.state):
             if isinstance(plan, _Value) and type(plan.value) is Poison and plan.value is not value:
-                if name not in lazy:
-                    raise CannotJoin(plan.value.message)
                 plan.value.actual = value
         self._promote(THEN, then, plans)
         self._promote(ELSE, other, plans)
@@ -124,19 +129,18 @@ class Join:
         name, a, b = self._names[v], then.state[v], other.state[v]
         if same(a, b):
             return _Value(a)
-        if type(a) is Poison or type(b) is Poison:  # it has a value, but none that a graph knows
-            return _Value(a if type(a) is Poison else b)
+        for poisoned in (a, b):  # it has a value, but none that a graph knows
+            if type(poisoned) is Poison:
+                return self._poison(name, poisoned.message)
         if is_undefined(a) and is_undefined(b):
             return _Value(a if isinstance(a, type(b)) else b)
         if is_undefined(a) or is_undefined(b):
             if name == RETURN_VALUE:
                 return self._placeholder(v, then, other)
-            return _Value(
-                poison(
-                    name,
-                    f"'{name}' is assigned in only one branch of the {self._what} at {self._where}, whose "
-                    "condition is a tensor; give it a value in both, or before it.",
-                )
+            return self._poison(
+                name,
+                f"'{name}' is assigned in only one branch of the {self._what} at {self._where}, whose "
+                "condition is a tensor; give it a value in both, or before it.",
             )
         parts, others = then.parts[v], other.parts[v]
         if parts.spec != others.spec:
@@ -155,6 +159,11 @@ class Join:
             f"{shown} differs between the branches of the {self._what} at {self._where}, whose condition is a "
             f"tensor: {why}. Give it one kind, dtype and number of dimensions in both."
         )
+        return self._poison(name, message)
+
+    def _poison(self, name: str, message: str) -> Any:
+        if name not in self._lazy and not name.startswith(SUBJECT):
+            raise CannotJoin(message)
         return _Value(poison(name, message))
 
     @staticmethod

@@ -219,13 +219,15 @@ def for_rest(
     get_state: GetState,
     set_state: SetState,
     names: tuple[str, ...],
+    used: tuple[str, ...],
 ) -> None:
     """The iterations of a Python iterable after a traced break or return: each one in an if."""
+    dead = tuple(name for name in names if name.isidentifier() and name not in used)
     for item in rest:
         go_on = extra_test()
         if is_traced(go_on):
             blocks = (lambda item=item: body(item), lambda: None)
-            stage(go_on, blocks, get_state, set_state, names, "if")
+            stage(go_on, blocks, get_state, set_state, names, "if", dead=dead)
         elif go_on:
             body(item)
         else:

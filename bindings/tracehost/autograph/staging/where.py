@@ -105,6 +105,20 @@ def _catches(frame: types.FrameType) -> bool:
     return False
 
 
+def is_suppressed() -> bool:
+    """Whether a `with` of the body may suppress what is raised now, or an `except` catch it."""
+    return any(_catches(f) or _is_in_with(f) for f in user_frames(outer_frame()))
+
+
+def _is_in_with(frame: types.FrameType) -> bool:
+    code, at = frame.f_code, frame.f_lasti
+    exits = [i.offset for i in dis.get_instructions(code) if i.opname == "WITH_EXCEPT_START"]
+    return any(
+        entry.start <= at <= entry.end and entry.target + 2 in exits
+        for entry in dis._parse_exception_table(code)  # type: ignore[attr-defined]
+    )
+
+
 def is_caught() -> bool:
     """Whether the body may catch what is raised now."""
     return any(map(_catches, user_frames(outer_frame())))
