@@ -488,7 +488,8 @@ std::shared_ptr<FrontEndState> PythonTrace::finish(Signature &signature,
   handed_out.insert(handed_out.end(), reached_.containers.begin(), reached_.containers.end());
   state->containers_reached = reached_.containers.size();
   state->stored = std::move(stored_);
-  draws_ = request_ || !function_.watch ? traced.draws : draws_of_user(traced.draws, *recorder_);
+  if (recorder_->sides().once().empty()) // else later calls draw themselves
+    draws_ = request_ || !function_.watch ? traced.draws : draws_of_user(traced.draws, *recorder_);
   state->guards = recorder_->finish(captured, handed_out, side_effects_);
   if (request_)
     recorder_->restore();

@@ -91,7 +91,7 @@ bool Reads::is_joined(Paths::Position at, PyObject *value) const {
   PyObject *now = python::read(c, slot, graph.objects[c.object].object);
   if (now == value || !now)
     return now == value;
-  if (slot.expect == Expect::number)
+  if (slot.input)
     return is_counter(value);
   if (!is_plain_tensor(now) || !is_plain_tensor(value))
     return false;

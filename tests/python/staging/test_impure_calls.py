@@ -47,6 +47,8 @@ def state():
 def watched(function, x):
     global armed
     seen.clear()
+    warnings.resetwarnings()
+    warnings.simplefilter("ignore")
     before, armed = state(), True
     try:
         result = function(x)

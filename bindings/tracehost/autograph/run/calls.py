@@ -175,7 +175,7 @@ def _is_exact(module: Any) -> bool:
 def _of_function(f: Any) -> Any:
     if f in _FUNCTIONS:
         return _FUNCTIONS[f]
-    if _is_exact(f.__module__):
+    if _is_exact(f.__module__) and _tracehost.origin(f.__code__.co_filename) == "python":
         return _with_values(f, _value)
     made = converted(f)
     if made is f and "__wrapped__" in f.__dict__:
@@ -323,9 +323,10 @@ def _of_class(f: Any) -> Any:
     """A class whose __init__ is converted: what type.__call__ does, with that one."""
     if f in _TYPES:
         return _TYPES[f]
-    if _is_exact(f.__module__):
-        return _with_values(f, _value)
     init = f.__init__
+    users = type(init) is FunctionType and _tracehost.origin(init.__code__.co_filename) != "python"
+    if _is_exact(f.__module__) and not users:
+        return _with_values(f, _value)
     if type(init) is not FunctionType or type(f).__call__ is not type.__call__:
         return f
     made = converted(init)

@@ -317,6 +317,8 @@ class _If:
                 raise
             if _wants_data(error):
                 raise
+            if self.checks and (depends_on_values(error) or is_suppressed()):
+                raise ImpureSide(f"raises {type(error).__name__} at {line()}") from None
             check_runs_without_data(error)
             check_not_caught(error, f"a branch at {line()}")
             outcome.error = error

@@ -78,7 +78,7 @@ class Containers:
         return None
 
     def iterators(self) -> list[Any]:
-        """Those of the body's own: what is taken from them can't be put back."""
+        """Those of the body's own: what is taken from them is lost."""
         return [s.of for s in self._before.values() if not s.can_be_restored()]
 
     def changed(self) -> list[Snapshot]:
