@@ -302,7 +302,8 @@ void Finish::drop_unread(int container) {
 void Finish::drop_aside() {
   const auto stays = [](const Slot &s) { return !s.aside || s.needed || s.stored; };
   for (const Container &c : graph_.containers) {
-    if (!c.stored && !c.read && !c.read_later && std::none_of(c.slots.begin(), c.slots.end(), stays))
+    if (!c.stored && !c.read && !c.read_later &&
+        std::none_of(c.slots.begin(), c.slots.end(), stays))
       continue;
     for (int o = c.object; o >= 0 && graph_.objects[o].container >= 0;) {
       Container &around = graph_.containers[graph_.objects[o].container];

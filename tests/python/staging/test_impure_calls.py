@@ -19,7 +19,7 @@ WATCHED = ("open", "os.", "socket.", "subprocess.", "shutil.", "signal.", "time.
 
 
 def hook(event, args):
-    if not armed or not event.startswith(WATCHED):
+    if not armed or not event.startswith(WATCHED) or event == "os.listdir":  # an import looks there
         return
     if event == "open" and (str(args[0]).endswith((".py", ".pyc")) or not isinstance(args[0], (str, bytes))):
         return  # a source, read to convert it
