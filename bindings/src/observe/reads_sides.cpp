@@ -13,9 +13,9 @@
 
 /// Reads: whether the instruction that comes may run in a side of an `if` that is staged.
 ///
-/// Pure are stores to what the body has made, and stores that a graph joins: a tensor in place of a
-/// tensor of its dtype and number of dimensions, a number in a slot that is an input of the graph.
-/// Pure are calls of C code whose row in c_functions.cpp says so.
+/// Stores to what the body has made are pure. So is a tensor in place of a tensor of its dtype and
+/// number of dimensions, and a number in a slot that is an input of the graph: a graph joins them.
+/// Calls of C code are pure if their row in c_functions.cpp says so.
 
 namespace tracehost::python {
 
@@ -30,8 +30,8 @@ bool is_counter(PyObject *value) {
          (PyFloat_CheckExact(value) || PyLong_CheckExact(value) || is_traced_number(value));
 }
 
-/// Whether a method of C code may change the object: one of C code that is not fixed, or of a class
-/// that Python code derives from such a type (random.Random).
+/// Whether a method of C code may change the object. Objects of C code that are not fixed may
+/// change. So may those of a class that Python code derives from such a type (random.Random).
 bool may_change(PyObject *object) {
   PyTypeObject *type = Py_TYPE(object);
   if (is_tensor(object))
