@@ -5,6 +5,8 @@ Each function makes what the body changes, and returns the body and what is look
 
 import dataclasses
 
+import torch
+
 CASES = {}
 
 
@@ -21,6 +23,77 @@ def none_against_tensor():
         return x * 2
 
     return body, lambda: 0
+
+
+@case
+def the_end_is_reached():
+    def body(x):
+        if x.sum() > 5:
+            return x * 2
+
+    return body, lambda: 0
+
+
+@case
+def the_end_is_reached_below_two_ifs():
+    def body(x):
+        if x.sum() > 2:
+            if x.sum() > 5:
+                return x * 2
+        elif x.sum() < 0:
+            return x, x
+
+    return body, lambda: 0
+
+
+@case
+def the_end_is_reached_behind_a_loop():
+    def body(x):
+        for i in range(3):
+            x = x + 1
+            if x.sum() > 10:
+                return i, x
+
+    return body, lambda: 0
+
+
+@case
+def the_end_is_reached_behind_a_while():
+    def body(x):
+        while x.sum() < 9:
+            x = x + 1
+            if x.sum() > 7:
+                return x
+
+    return body, lambda: 0
+
+
+@case
+def the_end_is_reached_in_a_with_and_a_try():
+    seen = []
+
+    def body(x):
+        with torch.no_grad():
+            try:
+                if x.sum() > 5:
+                    return x * 2
+            finally:
+                seen.append(len(seen))
+
+    return body, lambda: list(seen)
+
+
+@case
+def the_end_is_reached_behind_a_store():
+    best = {"loss": torch.tensor(4.0)}
+
+    def body(x):
+        loss = x.sum()
+        if loss < best["loss"]:
+            best["loss"] = loss
+            return loss
+
+    return body, lambda: best["loss"].item()
 
 
 @case

@@ -77,7 +77,6 @@ class Rehearsal:
     and_test, or_test = and_, or_
     Subscripted = staticmethod(lambda value: value)
     not_ = staticmethod(lambda value: not value)
-    return_value = staticmethod(lambda do_return, value: ag.ld(value) if do_return else None)
 
     @staticmethod
     def assert_stmt(cond, message, message_of):
@@ -91,8 +90,7 @@ def rehearsal(monkeypatch):
     monkeypatch.setattr(ag, "is_staged", made.is_staged)
     for name in ("branches", "conditions", "loops"):
         monkeypatch.setattr(ag, name, made)
-    for name in ("Subscripted", "return_value"):
-        monkeypatch.setattr(ag, name, getattr(made, name))
+    monkeypatch.setattr(ag, "Subscripted", made.Subscripted)
     return made
 
 

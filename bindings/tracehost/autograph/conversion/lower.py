@@ -1,7 +1,8 @@
 """break, continue and return, where a block that becomes a function holds them: flags, and guards of what follows.
 
 `if c: return a` followed by more becomes an if with the rest as its else, so that each path assigns the result
-once. Where that is not possible (loops, try, with), what follows is guarded by `if not flag`.
+once. Where that is not possible (loops, try, with), what follows is guarded by `if not flag`. A path that reaches the
+end of the function returns None there, as if it were written.
 """
 
 from __future__ import annotations
@@ -93,6 +94,10 @@ def has_return(body: list[ast.stmt]) -> bool:
     return any(isinstance(jump, ast.Return) for jump in jumps_out(body))
 
 
+def returns_a_value(body: list[ast.stmt]) -> bool:
+    return any(isinstance(jump, ast.Return) and jump.value for jump in jumps_out(body))
+
+
 def returns_in_block(body: list[ast.stmt]) -> bool:
     """Whether a return stands in an if or loop that becomes functions."""
     for statement in body:
@@ -143,18 +148,17 @@ class Lowering:
         self._read: set[str] = set()
         self._set_flags: list[ast.Assign] = []
 
-    def run(self, body: list[ast.stmt], last_line: int | None) -> list[ast.stmt]:
+    def run(self, body: list[ast.stmt], last_line: int) -> list[ast.stmt]:
+        if self.returns and returns_a_value(body) and not always_jumps(body):
+            body = [*body, _at_line(ast.Return(ast.Constant(None)), last_line)]
         lowered = self.block(body).body
         for assignment in self._set_flags:
             flag = assignment.targets[0].id  # type: ignore[attr-defined]
             assignment.ag_dead = flag != RETURN_FLAG and flag not in self._read  # type: ignore[attr-defined]
         if self.returns:
-            given = nodes.name(RETURN_FLAG), nodes.name(RETURN_VALUE)
-            at_end: Any = ast.Return(nodes.operation("return_value", *given))
-            at_end.lineno = at_end.end_lineno = last_line
-            at_end.col_offset = at_end.end_col_offset = 0
+            at_end: Any = ast.Return(nodes.operation("return_value", nodes.name(RETURN_VALUE)))
             at_end.ag_made = True
-            lowered.append(at_end)
+            lowered.append(_at_line(at_end, last_line))
         return lowered
 
     def block(self, body: list[ast.stmt]) -> Lowered:
@@ -354,6 +358,12 @@ class Lowering:
 
 def _set_at(place: ast.stmt, flag: str, value: bool) -> ast.Assign:
     return nodes.placed(nodes.assign(flag, ast.Constant(value)), place)
+
+
+def _at_line(statement: ast.stmt, line: int) -> ast.stmt:
+    statement.lineno = statement.end_lineno = line
+    statement.col_offset = statement.end_col_offset = 0
+    return statement
 
 
 def _is_endless(loop: ast.For | ast.While) -> bool:

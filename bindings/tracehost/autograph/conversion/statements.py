@@ -47,7 +47,8 @@ class Statements(Control):
         if self.text.matches:
             statements = lowered_matches(statements, itertools.count(1))
         lowering = Lowering(statements)
-        lowered = lowering.run(statements, node.body[-1].end_lineno)
+        last = node.body[-1]
+        lowered = lowering.run(statements, last.end_lineno or last.lineno)
         if lowering.returns:
             scope.state |= {RETURN_FLAG, RETURN_VALUE}
         scope.state |= names_bound_in(lowering.dropped) & scope.locals

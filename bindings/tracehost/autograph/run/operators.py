@@ -20,7 +20,6 @@ from ..staging.iterables import is_staged, truth_of
 from ..staging.loops import MOST_PEELED
 from ..staging.options import NO_OPTIONS, LoopOptions, loop_options
 from ..staging.state import is_read, is_tensor
-from ..staging.where import line, reject_here
 from .asking import asked
 from .calls import call
 from .membership import contains, lacks
@@ -166,14 +165,6 @@ def assert_stmt(cond: Any, message: Body | None) -> None:
         raise AssertionError if message is None else AssertionError(message_of(message))
 
 
-def return_value(do_return: Any, value: Any) -> Any:
-    """The end of a function whose returns stand in blocks. `do_return`: a traced bool if some path had no return."""
-    if do_return is True:
-        return ld(value)
-    if do_return is False or value is None:
-        return None
-    reject_here(
-        f"a function returns a value on some paths only, by a condition that is a tensor (last line: {line()}). "
-        "Add a final return of the same kind: a graph can't return a tensor or None."
-    )
-    return ld(value) if do_return else None
+def return_value(value: Any) -> Any:
+    """The end of a function whose returns stand in blocks. No path has set `value` if none of them has one."""
+    return None if type(value) is Undefined else ld(value)

@@ -142,6 +142,13 @@ class Join:
                 f"'{name}' is assigned in only one branch of the {self._what} at {self._where}, whose "
                 "condition is a tensor; give it a value in both, or before it.",
             )
+        if name == RETURN_VALUE and (a is None or b is None):
+            return self._poison(
+                name,
+                f"the value returned is {kind(a)} on one path and {kind(b)} on another, by a condition that is a "
+                f"tensor ({self._where}). End each path with a return of the same kind: a graph can't return a "
+                "tensor or None.",
+            )
         parts, others = then.parts[v], other.parts[v]
         if parts.spec != others.spec:
             return self._differs(name, f"it is {kind(a)} in one and {kind(b)} in the other")
