@@ -151,6 +151,16 @@ class BlockStore:
     where: str
     def set(self, value: Any) -> None: ...
 
+class BlockState:
+    before: tuple[Any, ...]
+    def __init__(
+        self,
+        get_state: Callable[[], tuple[Any, ...]],
+        set_state: Callable[[tuple[Any, ...]], None],
+    ) -> None: ...
+    def set(self, state: tuple[Any, ...]) -> None: ...
+    def read(self) -> None: ...
+
 class Branches:
     condition: Any
     taken: bool

@@ -50,7 +50,11 @@ public:
     const bool real = branches.condition() == (which(branch) == Branches::then);
     if (recorder_)
       recorder_->sides().begin({real, checkable, rest, branches.name(), std::move(iterators),
-                                [&branches] { branches.check(); }, [&branches] { branches.open(); },
+                                [&branches] { branches.check(); },
+                                [this, &branches] {
+                                  recorder_->sides().note_check();
+                                  branches.open();
+                                },
                                 [&branches](const std::string &why) { branches.reject(why); }});
   }
   ~SideUnderWay() { end(); }
@@ -88,13 +92,62 @@ struct PyBranches : Branches {
   void take() {
     check();
     open();
-    if (Recorder *recorder = Profile::recorder(); recorder && before)
+    Recorder *recorder = Profile::recorder();
+    if (!recorder)
+      return;
+    recorder->sides().note_check();
+    if (before)
       recorder->paths().leave_out(*before);
   }
 
   std::string impure;               ///< what of the side that ran last was not pure
   std::optional<Paths::Met> before; ///< the other side, if that has run
 };
+
+/// The variables of a block: locals, attributes, elements. That tracehost reads and sets them is
+/// nothing that the body does.
+class BlockState {
+public:
+  BlockState(const py::function &get, py::function set) : set_(std::move(set)) {
+    reads_ = quietly([&] { before = get(); });
+  }
+  void set(const py::tuple &state) const {
+    quietly([&] { set_(state); });
+  }
+  /// The graph has the block: each hit begins with such values.
+  void read() const {
+    if (Recorder *recorder = Profile::recorder())
+      recorder->paths().read_state(reads_);
+  }
+
+  py::object before;
+
+private:
+  /// Returns the slots that `run` has read.
+  static std::vector<Paths::Position> quietly(const std::function<void()> &run) {
+    std::vector<Paths::Position> reads;
+    Recorder *recorder = Profile::recorder();
+    if (!recorder || recorder->paths().in_state()) {
+      run();
+      return reads;
+    }
+    recorder->paths().begin_state();
+    const auto end = c10::make_scope_exit([&] { reads = recorder->paths().end_state(); });
+    run();
+    return reads;
+  }
+
+  py::function set_;
+  std::vector<Paths::Position> reads_;
+};
+
+void add_state(py::module_ &module) {
+  py::class_<BlockState>(module, "BlockState")
+      .def(py::init<const py::function &, py::function>())
+      .def_readonly("before", &BlockState::before)
+      .def("set", &BlockState::set)
+      .def("read", &BlockState::read);
+}
 
 void add_branches(py::module_ &module) {
   py::class_<PyBranches>(module, "Branches")
@@ -226,6 +279,7 @@ void add_block_stores(py::module_ &module) {
 } // namespace
 
 void add_staging(py::module_ &module) {
+  add_state(module);
   add_branches(module);
   add_loop(module);
   add_tensor_array(module);

@@ -61,8 +61,8 @@ bool unchanged(const Slot &slot, PyObject *now) {
 
 class Comparison {
 public:
-  Comparison(const Graph &graph, const std::unordered_set<PyObject *> &given)
-      : graph_(graph), given_(given) {}
+  Comparison(const Graph &graph, const std::unordered_set<PyObject *> &given, bool stores)
+      : graph_(graph), given_(given), stores_(stores) {}
 
   std::vector<Change> run() {
     for (std::size_t c = 0; c < graph_.containers.size(); ++c)
@@ -92,7 +92,7 @@ private:
     PyObject *owner = graph_.objects[c.object].object;
     PyObject *dict = dict_of(c.place, owner);
     const bool ordered = c.place == Place::entries && !c.open;
-    if (dict && dict == c.dict && version(dict) == c.tag &&
+    if (dict && dict == c.dict && version(dict) == c.tag && !(stores_ && c.stored) &&
         !(ordered && c.rewritten && PyODict_Check(owner)))
       return; // an OrderedDict's order has no version
     if (is_rewritten(c, owner))
@@ -100,9 +100,11 @@ private:
     const std::size_t before = found_.size();
     for (std::size_t s = 0; s < c.slots.size(); ++s) {
       PyObject *now = read(c, c.slots[s], owner, dict);
-      if (unchanged(c.slots[s], now))
+      const bool same = unchanged(c.slots[s], now);
+      if (same && !(now && is_stored(c, c.slots[s])))
         continue;
       add(container, static_cast<int>(s), c.slots[s].key, now);
+      found_.back().same = same;
     }
     if (c.place == Place::set && c.counted && length_of(c.place, owner) != c.length)
       add(container, -1, nullptr, new_elements(c, owner).get());
@@ -118,6 +120,12 @@ private:
       appeared(container, dict);
     if (c.place == Place::entries)
       in_order(container, owner, before, ordered);
+  }
+
+  /// Whether a hit may find another value in a slot, which this one replaces.
+  bool is_stored(const Container &c, const Slot &slot) const {
+    return stores_ && slot.stored && !slot.read && slot.expect == Expect::leaf &&
+           !graph_.objects[c.object].library;
   }
 
   /// Whether slots no longer say where the elements of a list or deque are.
@@ -282,14 +290,16 @@ private:
 
   const Graph &graph_;
   const std::unordered_set<PyObject *> &given_;
+  const bool stores_;
   std::unordered_map<PyObject *, int> counts_; ///< in how many places objects are
   std::vector<Change> found_;
 };
 
 } // namespace
 
-std::vector<Change> changes_of(const Graph &graph, const std::unordered_set<PyObject *> &given) {
-  return Comparison(graph, given).run();
+std::vector<Change> changes_of(const Graph &graph, const std::unordered_set<PyObject *> &given,
+                               bool stores) {
+  return Comparison(graph, given, stores).run();
 }
 
 std::string path_of(const Change &change, const Graph &graph) {

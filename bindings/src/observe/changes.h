@@ -39,6 +39,7 @@ struct Change {
   bool has_tensor = false; ///< `now` is a tensor, or leads to one by elements and attributes
   bool has_number = false; ///< the same of a number of the graph
   bool appended = false;   ///< to a list or deque, the elements of which are still where they were
+  bool same = false;       ///< the body has stored what was there before
   Py_ssize_t place = -1;   ///< appended: where it is
   bool moved = false;      ///< of a dict: behind entries that it was before
   bool rewrites = false;   ///< a list or deque lost elements, or they moved; `now`: all of them
@@ -50,7 +51,10 @@ struct Change {
 /// Compares what was recorded with what is there now. Runs no user code but the `==` of
 /// keys.
 /// `given`: tensors among the arguments.
-std::vector<Change> changes_of(const Graph &graph, const std::unordered_set<PyObject *> &given);
+/// `stores`: a slot to which the body has stored what it held before counts as changed: a hit may
+/// find another value there.
+std::vector<Change> changes_of(const Graph &graph, const std::unordered_set<PyObject *> &given,
+                               bool stores);
 /// `self.h`; of what was added to a list, or removed, the container's.
 std::string path_of(const Change &change, const Graph &graph);
 

@@ -125,6 +125,8 @@ bool Finish::repeat(const Change &change, Rebound &rebound) {
     return false;
   if (stores_.is_read_by_call(slot ? slot->key : key, c.place) ||
       stores_.of(change.container, change.slot).called) {
+    if (change.same)
+      return false;
     once_ = "code that the graph calls reads or stores " + rebound.path +
             ", which the body stores: it is traced again";
     return true;
@@ -140,8 +142,9 @@ bool Finish::repeat(const Change &change, Rebound &rebound) {
             ": the next call is traced with it";
     return true;
   }
-  if (slot && !slot->needed && !slot->read && (value || slot->expect == Expect::object) &&
-      !leads_on(*slot))
+  const bool over_any = value || (slot && slot->expect == Expect::object) ||
+                        (slot && change.now.get() == Py_None && slot->expect == Expect::leaf);
+  if (slot && !slot->needed && !slot->read && over_any && !leads_on(*slot))
     slot->expect = Expect::any; // each run stores over any value
   if (slot)
     slot->needed = true;
@@ -204,6 +207,8 @@ void Finish::tie_to_object(int object) {
 }
 
 void Finish::changed(const Change &change) {
+  if (change.same) // guarded as it was before
+    return;
   const std::string path = path_of(change, graph_);
   const Container &c = graph_.containers[change.container];
   const bool needed = change.slot >= 0 && c.slots[change.slot].needed;

@@ -6,6 +6,7 @@
 #include <Python.h>
 
 #include <algorithm>
+#include <optional>
 #include <string>
 #include <unordered_map>
 #include <unordered_set>
@@ -107,6 +108,12 @@ public:
   }
   /// The body reads what it found there: the slot, or all slots of the container.
   void read(Position at);
+  /// From here on tracehost reads or sets the state of a block, which is nothing that the body does.
+  /// end_state() returns the slots that were read: the graph reads them if it has the block.
+  void begin_state() { state_.emplace(); }
+  std::vector<Position> end_state();
+  void read_state(const std::vector<Position> &slots);
+  bool in_state() const { return state_.has_value(); }
   /// The same of an element; one without a slot is not in a container that was recorded whole.
   void read_item(Position at);
   /// The body asks a tensor for its metadata: dtype, shape, device ...
@@ -117,15 +124,18 @@ public:
 
   /// What the body has read so far.
   struct Met {
+    struct OfSlot {
+      bool read, stored;
+    };
     struct Of {
-      bool read, read_later;
-      std::vector<bool> slots; ///< whether each was read
+      bool read, read_later, stored, rewritten;
+      std::vector<OfSlot> slots;
     };
     std::vector<Of> containers;
     std::string once;
   };
   Met met() const;
-  /// What was read since then has no part in the graph: a side of an `if` that is left out of it.
+  /// What was read and stored since then has no part in the graph: a side of an `if` that is left out of it.
   void leave_out(const Met &before);
   /// Names of attributes that no tensor among the arguments had when the body asked; they live as
   /// long as the process.
@@ -172,6 +182,7 @@ private:
   Position numbered(int container, int index, PyObject *key, PyObject *value);
   Position add_slot(int container, int index, PyObject *key, PyObject *value);
   PyObject *slot_numbers(int container);
+  static bool may_be_left(const Slot &slot);
   void classify(int container, int slot);
   void lead_on(int container, int slot, Expect expect);
   int tensor_object(PyObject *tensor);
@@ -199,6 +210,7 @@ private:
   std::unordered_map<PyObject *, Position> opaque_; ///< what may change unseen
   std::unordered_set<PyObject *> given_;
   std::unordered_set<PyObject *> absent_;
+  std::optional<std::vector<Position>> state_; ///< between begin_state() and end_state()
   std::string once_;
   std::unordered_map<PyObject *, int> globals_; ///< containers by dict
   std::unordered_map<PyObject *, int> dicts_;   ///< containers of instances by `__dict__`

@@ -186,8 +186,14 @@ void Paths::read(Position at) {
   // Of a list whose elements have moved, no slot says where an element is now.
   const bool moved = c.rewritten && (c.place == Place::items || c.place == Place::deque);
   if (at.slot >= 0 && !moved) {
-    c.slots[at.slot].read |= !c.slots[at.slot].stored;
-    return read_memory(c.slots[at.slot]);
+    Slot &s = c.slots[at.slot];
+    if (state_) {
+      if (!s.stored && !s.read)
+        state_->push_back(at);
+      return;
+    }
+    s.read |= !s.stored;
+    return read_memory(s);
   }
   (c.stored ? c.read_later : c.read) = true;
   for (Slot &s : c.slots)
@@ -195,6 +201,21 @@ void Paths::read(Position at) {
   const std::size_t count = c.slots.size();
   for (std::size_t i = 0; i < count; ++i)
     read_memory(graph_.containers[at.container].slots[i]);
+}
+
+std::vector<Paths::Position> Paths::end_state() {
+  std::vector<Position> slots = std::move(state_).value_or(std::vector<Position>());
+  state_.reset();
+  return slots;
+}
+
+void Paths::read_state(const std::vector<Position> &slots) {
+  for (const Position at : slots) {
+    Slot &s = graph_.containers[at.container].slots[at.slot];
+    s.read = true;
+    s.aside = false;
+    read_memory(s);
+  }
 }
 
 /// What is in the array that a slot holds, which was read before the body could write to it.
@@ -221,14 +242,20 @@ Paths::Met Paths::met() const {
   Met met;
   met.once = once_;
   for (const Container &c : graph_.containers) {
-    Met::Of &of = met.containers.emplace_back(Met::Of{c.read, c.read_later, {}});
+    Met::Of &of =
+        met.containers.emplace_back(Met::Of{c.read, c.read_later, c.stored, c.rewritten, {}});
     for (const Slot &s : c.slots)
-      of.slots.push_back(s.read);
+      of.slots.push_back({s.read, s.stored});
   }
   return met;
 }
 
 /// A slot that leads to a tensor or a number of the graph stays: an input belongs to it.
+bool Paths::may_be_left(const Slot &slot) {
+  return !slot.input && (slot.expect == Expect::leaf || slot.expect == Expect::object ||
+                         slot.expect == Expect::container);
+}
+
 void Paths::leave_out(const Met &before) {
   once_ = before.once;
   for (std::size_t i = 0; i < graph_.containers.size(); ++i) {
@@ -236,13 +263,14 @@ void Paths::leave_out(const Met &before) {
     const Met::Of *of = i < before.containers.size() ? &before.containers[i] : nullptr;
     c.read = of && of->read;
     c.read_later = of && of->read_later;
+    c.stored = of && of->stored;
+    c.rewritten = of && of->rewritten;
     for (std::size_t s = 0; s < c.slots.size(); ++s) {
       Slot &slot = c.slots[s];
       const bool known = of && s < of->slots.size();
-      slot.read = known && of->slots[s];
-      slot.aside |= !known && !slot.input &&
-                    (slot.expect == Expect::leaf || slot.expect == Expect::object ||
-                     slot.expect == Expect::container);
+      slot.read = known && of->slots[s].read;
+      slot.stored = known && of->slots[s].stored;
+      slot.aside |= !known && may_be_left(slot);
     }
   }
 }

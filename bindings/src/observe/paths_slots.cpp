@@ -17,7 +17,7 @@ Paths::Position Paths::named(int c, PyObject *key, PyObject *value) {
   PyObject *numbers = slot_numbers(c);
   if (PyObject *number = PyDict_GetItemWithError(numbers, key)) {
     const int slot = static_cast<int>(PyLong_AsLong(number));
-    graph_.containers[c].slots[slot].aside = false;
+    graph_.containers[c].slots[slot].aside &= in_state();
     return {c, slot};
   }
   PyErr_Clear();
@@ -40,7 +40,7 @@ Paths::Position Paths::named(int c, PyObject *key, PyObject *value) {
 Paths::Position Paths::numbered(int c, int index, PyObject *key, PyObject *value) {
   const auto [found, fresh] = numbered_.try_emplace(pair_of(c, index), -1);
   if (!fresh) {
-    graph_.containers[c].slots[found->second].aside = false;
+    graph_.containers[c].slots[found->second].aside &= in_state();
     return {c, found->second};
   }
   if (!graph_.containers[c].open) {
@@ -176,6 +176,8 @@ Paths::Position Paths::add_slot(int c, int index, PyObject *key, PyObject *value
     whole(value, false);
     numbers_.end_tuple(c, number);
   }
+  Slot &made = graph_.containers[c].slots[number];
+  made.aside = in_state() && may_be_left(made);
   return {c, number};
 }
 

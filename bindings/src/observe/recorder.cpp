@@ -159,7 +159,7 @@ bool can_be_repeated(const Change &change, const Graph &graph) {
 
 std::span<Rebound> Recorder::rebound() {
   const Graph &graph = paths_.graph();
-  changes_ = changes_of(graph, paths_.given());
+  changes_ = changes_of(graph, paths_.given(), sides_.has_checks());
   // `self.weight`, an attribute, may have become a parameter of the module: one change in two
   // dicts.
   const bool eager_region = std::any_of(changes_.begin(), changes_.end(), [](const Change &change) {
@@ -188,7 +188,7 @@ std::string Recorder::take_back() {
   const KeepError keep;
   const Graph &graph = paths_.graph();
   if (changes_.empty())
-    changes_ = changes_of(graph, paths_.given());
+    changes_ = changes_of(graph, paths_.given(), sides_.has_checks());
   std::string first;
   for (const Change &change : changes_) {
     if (!stores_fake_tensor(change, graph))

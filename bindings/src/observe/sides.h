@@ -75,10 +75,14 @@ public:
   bool holds(PyObject *iterator) const;
   /// Whether a side runs of whose `if` the graph checks the condition.
   bool is_checked() const;
+  /// The graph checks the condition of an `if`.
+  void note_check() { has_checks_ = true; }
+  bool has_checks() const { return has_checks_; }
 
 private:
   std::vector<Side> sides_;
   std::vector<std::pair<int, int>> numbers_; ///< containers and slots
+  bool has_checks_ = false;
   bool refused_ = false;
   int refusals_ = 0; ///< since the outermost side began that may not run
   std::string why_, once_;

@@ -28,7 +28,7 @@ bool Stores::is_read_by_call(PyObject *key, Place place) const {
 }
 
 void Stores::note(Paths::Position at, bool called) {
-  if (at.container < 0)
+  if (at.container < 0 || paths_.in_state())
     return;
   if (!called && trace::recording() && trace::in_block())
     note_in_block(at);

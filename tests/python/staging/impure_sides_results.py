@@ -78,7 +78,7 @@ def the_end_is_reached_in_a_with_and_a_try():
                 if x.sum() > 5:
                     return x * 2
             finally:
-                seen.append(len(seen))
+                seen.append(x.sum())
 
     return body, lambda: list(seen)
 

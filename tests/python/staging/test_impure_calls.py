@@ -58,6 +58,12 @@ def watched(function, x):
     return result, list(seen), before, state()
 
 
+def in_thread(call, *args):
+    thread = threading.Thread(target=call, args=args)
+    thread.start()
+    thread.join()
+
+
 def count(path):
     with open(path, "a") as f:
         f.write("x")
@@ -78,7 +84,7 @@ CALLS = {
     "socket": lambda: socket.socket().close(),
     "subprocess": lambda: subprocess.run(["true"]),
     "sleep": lambda: time.sleep(0.001),
-    "thread": lambda: threading.Thread(target=LOG.append, args=(1,)).start(),
+    "thread": lambda: in_thread(LOG.append, 1),
     "queue": lambda: Q.put(1),
     "gc": lambda: gc.disable(),
     "print": lambda: print("from a side", file=sys.stderr),

@@ -117,6 +117,7 @@ class StagedLoop(Carrying):
                         self.errors.store(stores)
                     self.containers.check(f"the body of a {self.what} over a tensor")
                     self.set_state(self._after(self.state(self._results(loop))))
+                    self.start.read()
                     return True
             except (Retry, Peel) as found:
                 peel = type(found) is Peel

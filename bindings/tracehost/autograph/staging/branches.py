@@ -34,6 +34,7 @@ import torch
 from ..._errors import Error, ImpureSide, ValueReadError
 from ..._traced.fake_tensors import needs_data
 from ..._tracehost import (
+    BlockState,
     Branches,
     abandoned,
     abandons,
@@ -131,12 +132,12 @@ class _If:
         dead: tuple[str, ...],
     ) -> None:
         self.cond, self.bodies, self.names = cond, bodies, names
-        self.get_state, self.set_state = get_state, set_state
         self.what, self.where, self.rest, self.dead = what, where, rest, dead
         self.branches = Branches(cond, what, where)
         self.chosen = self.branches.condition  # None: not known
         self.checks = traces_reads() and self.branches.can_be_checked()
-        self.before = get_state()
+        self.start = BlockState(get_state, set_state)
+        self.before, self.get_state, self.set_state = self.start.before, get_state, self.start.set
         self.containers = Containers(*(sources or bodies))
         self.outcomes: dict[int, Outcome] = {}
         self.began = self.ended = False  # the body of the side that is taken
@@ -347,6 +348,7 @@ class _If:
             if without_data() or not abandons():
                 raise
             joined = actual.state  # unsupported: as if there were no trace
+        self.start.read()
         self.set_state(joined[:count])
         for store, value in zip(stored, joined[count:]):
             store.set(ld(value))

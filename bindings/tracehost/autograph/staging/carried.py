@@ -8,7 +8,7 @@ from typing import Any, NoReturn
 import torch
 
 from ..._arguments.tensor_spec import fits
-from ..._tracehost import TensorSpec, has_dynamic_sizes, row_count, sizes_now
+from ..._tracehost import BlockState, TensorSpec, has_dynamic_sizes, row_count, sizes_now
 from ..conversion.undefined import RETURN_VALUE, Undefined, is_undefined
 from .containers import Containers
 from .join import State
@@ -82,9 +82,10 @@ class Carrying:
         self.names, self.what, self.where = names, what, line()
         self.errors = LoopErrors(names, what, self.where)
         self.options, self.used, self.can_peel = options, used, can_peel
-        self.get_state, self.set_state, self.containers = get_state, set_state, containers
-        self.first = before = get_state()
-        self.before = list(before)
+        self.start = BlockState(get_state, set_state)
+        self.get_state, self.set_state, self.containers = get_state, self.start.set, containers
+        self.first = self.start.before
+        self.before = list(self.first)
         self.missing: dict[int, Parts] = {}  # results that `return` gives in the body: of this form
         self.wider: dict[tuple[int, int], torch.dtype] = {}
         # of numbers that the body makes tensors: dtype and device
