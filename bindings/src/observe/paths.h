@@ -108,8 +108,8 @@ public:
   }
   /// The body reads what it found there: the slot, or all slots of the container.
   void read(Position at);
-  /// From here on tracehost reads or sets the state of a block, which is nothing that the body does.
-  /// end_state() returns the slots that were read: the graph reads them if it has the block.
+  /// From here on tracehost reads or sets the state of a block, which is nothing that the body
+  /// does. end_state() returns the slots that were read: the graph reads them if it has the block.
   void begin_state() { state_.emplace(); }
   std::vector<Position> end_state();
   void read_state(const std::vector<Position> &slots);
@@ -135,7 +135,8 @@ public:
     std::string once;
   };
   Met met() const;
-  /// What was read and stored since then has no part in the graph: a side of an `if` that is left out of it.
+  /// What was read and stored since then has no part in the graph: a side of an `if` that is left
+  /// out of it.
   void leave_out(const Met &before);
   /// Names of attributes that no tensor among the arguments had when the body asked; they live as
   /// long as the process.

@@ -195,6 +195,8 @@ void Paths::read(Position at) {
     s.read |= !s.stored;
     return read_memory(s);
   }
+  if (state_)
+    return state_->push_back({at.container, -1});
   (c.stored ? c.read_later : c.read) = true;
   for (Slot &s : c.slots)
     s.read |= moved || !s.stored;
@@ -211,6 +213,10 @@ std::vector<Paths::Position> Paths::end_state() {
 
 void Paths::read_state(const std::vector<Position> &slots) {
   for (const Position at : slots) {
+    if (at.slot < 0) {
+      read(at);
+      continue;
+    }
     Slot &s = graph_.containers[at.container].slots[at.slot];
     s.read = true;
     s.aside = false;
@@ -234,6 +240,8 @@ void Paths::read_item(Position at) {
   const bool moved = c.rewritten && (c.place == Place::items || c.place == Place::deque);
   if (at.slot >= 0 || moved)
     read(at);
+  else if (state_)
+    state_->push_back({at.container, -1});
   else
     graph_.containers[at.container].read = true;
 }

@@ -6,7 +6,6 @@ A block that stores to one has it restored and merged like a variable. What belo
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -46,7 +45,22 @@ def _set(
         pass  # it was not there
 
 
+# Instructions, of which a trace sees which element they read or store; the functions of operator ask all.
+
+
+def _item(owner: Any, key: Any) -> Any:
+    return owner[key]
+
+
+def _set_item(owner: Any, key: Any, value: Any) -> None:
+    owner[key] = value
+
+
+def _delete_item(owner: Any, key: Any) -> None:
+    del owner[key]
+
+
 get_attribute = partial(_get, getattr)
-get_item = partial(_get, operator.getitem)
+get_item = partial(_get, _item)
 set_attribute = partial(_set, setattr, delattr)
-set_item = partial(_set, operator.setitem, operator.delitem)
+set_item = partial(_set, _set_item, _delete_item)
