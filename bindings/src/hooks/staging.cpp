@@ -108,8 +108,14 @@ struct PyBranches : Branches {
 /// nothing that the body does.
 class BlockState {
 public:
-  BlockState(const py::function &get, py::function set) : set_(std::move(set)) {
-    reads_ = quietly([&] { before = get(); });
+  BlockState(py::function get, py::function set) : get_(std::move(get)), set_(std::move(set)) {
+    before = this->get();
+  }
+  py::object get() {
+    py::object state;
+    for (const Paths::Position at : quietly([&] { state = get_(); }))
+      reads_.push_back(at);
+    return state;
   }
   void set(const py::tuple &state) const {
     quietly([&] { set_(state); });
@@ -137,14 +143,15 @@ private:
     return reads;
   }
 
-  py::function set_;
+  py::function get_, set_;
   std::vector<Paths::Position> reads_;
 };
 
 void add_state(py::module_ &module) {
   py::class_<BlockState>(module, "BlockState")
-      .def(py::init<const py::function &, py::function>())
+      .def(py::init<py::function, py::function>())
       .def_readonly("before", &BlockState::before)
+      .def("get", &BlockState::get)
       .def("set", &BlockState::set)
       .def("read", &BlockState::read);
 }

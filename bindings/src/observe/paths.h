@@ -125,7 +125,7 @@ public:
   /// What the body has read so far.
   struct Met {
     struct OfSlot {
-      bool read, stored;
+      bool read, stored, aside;
     };
     struct Of {
       bool read, read_later, stored, rewritten;

@@ -253,7 +253,7 @@ Paths::Met Paths::met() const {
     Met::Of &of =
         met.containers.emplace_back(Met::Of{c.read, c.read_later, c.stored, c.rewritten, {}});
     for (const Slot &s : c.slots)
-      of.slots.push_back({s.read, s.stored});
+      of.slots.push_back({s.read, s.stored, s.aside});
   }
   return met;
 }
@@ -278,7 +278,7 @@ void Paths::leave_out(const Met &before) {
       const bool known = of && s < of->slots.size();
       slot.read = known && of->slots[s].read;
       slot.stored = known && of->slots[s].stored;
-      slot.aside |= !known && may_be_left(slot);
+      slot.aside = known ? of->slots[s].aside : may_be_left(slot);
     }
   }
 }

@@ -28,10 +28,12 @@ bool Stores::is_read_by_call(PyObject *key, Place place) const {
 }
 
 void Stores::note(Paths::Position at, bool called) {
-  if (at.container < 0 || paths_.in_state())
+  if (at.container < 0)
     return;
   if (!called && trace::recording() && trace::in_block())
     note_in_block(at);
+  if (paths_.in_state())
+    return;
   Container &c = paths_.graph().containers[at.container];
   c.stored = true;
   if (at.slot >= 0)

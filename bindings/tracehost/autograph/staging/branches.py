@@ -137,7 +137,8 @@ class _If:
         self.chosen = self.branches.condition  # None: not known
         self.checks = traces_reads() and self.branches.can_be_checked()
         self.start = BlockState(get_state, set_state)
-        self.before, self.get_state, self.set_state = self.start.before, get_state, self.start.set
+        self.before = self.start.before
+        self.get_state, self.set_state = self.start.get, self.start.set
         self.containers = Containers(*(sources or bodies))
         self.outcomes: dict[int, Outcome] = {}
         self.began = self.ended = False  # the body of the side that is taken

@@ -83,7 +83,8 @@ class Carrying:
         self.errors = LoopErrors(names, what, self.where)
         self.options, self.used, self.can_peel = options, used, can_peel
         self.start = BlockState(get_state, set_state)
-        self.get_state, self.set_state, self.containers = get_state, self.start.set, containers
+        self.get_state, self.set_state = self.start.get, self.start.set
+        self.containers = containers
         self.first = self.start.before
         self.before = list(self.first)
         self.missing: dict[int, Parts] = {}  # results that `return` gives in the body: of this form
