@@ -83,7 +83,7 @@ struct PyBranches : Branches {
     Recorder *recorder = Profile::recorder();
     const bool real = condition() == (which(branch) == then);
     if (recorder && !real && checkable)
-      before = recorder->paths().met();
+      before = Before{recorder->paths().met(), recorder->stores().count()};
     const auto end = c10::make_scope_exit([&] { impure = side.end(); });
     return run(which(branch), [&] { return py::cast<Tensors>(body()); });
   }
@@ -96,12 +96,18 @@ struct PyBranches : Branches {
     if (!recorder)
       return;
     recorder->sides().note_check();
-    if (before)
-      recorder->paths().leave_out(*before);
+    if (!before)
+      return;
+    recorder->paths().leave_out(before->met);
+    recorder->stores().leave_out(before->stores);
   }
 
-  std::string impure;               ///< what of the side that ran last was not pure
-  std::optional<Paths::Met> before; ///< the other side, if that has run
+  struct Before {
+    Paths::Met met;
+    std::size_t stores;
+  };
+  std::string impure;           ///< what of the side that ran last was not pure
+  std::optional<Before> before; ///< the other side, if that has run
 };
 
 /// The variables of a block: locals, attributes, elements. That tracehost reads and sets them is

@@ -41,7 +41,7 @@ void Stores::note(Paths::Position at, bool called) {
   if (!called)
     stored_.insert(at.slot < 0 ? nullptr : name_of(c.slots[at.slot].key, c.place));
   for (const int slot : {at.slot, -1}) {
-    Storer &storer = seen_[pair_of(at.container, slot)];
+    Storer &storer = seen(at.container, slot);
     if (called) {
       storer.called = true;
     } else if (!storer.body) {
@@ -53,15 +53,27 @@ void Stores::note(Paths::Position at, bool called) {
 
 void Stores::note_in_side(Paths::Position at) {
   for (const int slot : {at.slot, -1})
-    seen_[pair_of(at.container, slot)].side = true;
+    seen(at.container, slot).side = true;
+}
+
+Storer &Stores::seen(int container, int slot) {
+  const auto [found, fresh] = seen_.try_emplace(pair_of(container, slot));
+  if (fresh)
+    in_order_.push_back(found->first);
+  return found->second;
+}
+
+void Stores::leave_out(std::size_t count) {
+  for (; in_order_.size() > count; in_order_.pop_back())
+    seen_.erase(in_order_.back());
 }
 
 void Stores::note_unknown(int container) {
-  const auto [found, fresh] = seen_.try_emplace(pair_of(container, -1));
-  if (!fresh)
+  if (seen_.contains(pair_of(container, -1)))
     return;
-  found->second.body = true;
-  found->second.where = user_line();
+  Storer &storer = seen(container, -1);
+  storer.body = true;
+  storer.where = user_line();
   const Graph &graph = paths_.graph();
   for (const Slot &s : graph.containers[container].slots)
     if (s.expect == Expect::container && s.primary)

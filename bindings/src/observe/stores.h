@@ -53,6 +53,11 @@ public:
   /// Whether the body had stored to such a slot.
   bool is_read_by_call(PyObject *key, Place place) const;
 
+  /// How many slots and containers were seen.
+  std::size_t count() const { return in_order_.size(); }
+  /// Those seen since then were stored to by a side of an `if` that is left out of the graph.
+  void leave_out(std::size_t count);
+
   /// Who stored to the slot, or else to its container.
   Storer of(int container, int slot) const;
 
@@ -80,7 +85,9 @@ private:
   std::size_t begin_ = 0; ///< of the innermost block that has begun last
 
   Paths &paths_;
+  Storer &seen(int container, int slot);
   std::unordered_map<std::uint64_t, Storer> seen_;
+  std::vector<std::uint64_t> in_order_; ///< its keys
   /// Names of slots that the body has stored to, and those that calls then read; null: elements.
   std::unordered_set<PyObject *> stored_, stale_;
 };

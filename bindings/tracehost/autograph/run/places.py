@@ -32,8 +32,15 @@ def _get(get: Callable[..., Any], owner: Thunk, key: Thunk, name: str) -> Any:
 
 
 def _set(
-    store: Callable[..., Any], delete: Callable[..., Any], owner: Thunk, key: Thunk, value: Any
+    get: Callable[..., Any],
+    store: Callable[..., Any],
+    delete: Callable[..., Any],
+    owner: Thunk,
+    key: Thunk,
+    value: Any,
 ) -> None:
+    if _get(get, owner, key, "") is value:
+        return  # an attribute of the class stays one
     if not is_undefined(value):
         store(owner(), key(), value)
         return
@@ -62,5 +69,5 @@ def _delete_item(owner: Any, key: Any) -> None:
 
 get_attribute = partial(_get, getattr)
 get_item = partial(_get, _item)
-set_attribute = partial(_set, setattr, delattr)
-set_item = partial(_set, _set_item, _delete_item)
+set_attribute = partial(_set, getattr, setattr, delattr)
+set_item = partial(_set, _item, _set_item, _delete_item)

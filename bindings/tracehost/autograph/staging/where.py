@@ -105,16 +105,25 @@ def _catches(frame: types.FrameType) -> bool:
     return False
 
 
+# Behind PUSH_EXC_INFO, where the handler of a `with` begins.
+_WITH_EXCEPT_START = dis.opmap["WITH_EXCEPT_START"]
+
+
 def is_suppressed() -> bool:
     """Whether a `with` of the body may suppress what is raised now, or an `except` catch it."""
-    return any(_catches(f) or _is_in_with(f) for f in user_frames(outer_frame()))
+    frame, outer = sys._getframe(1), outer_frame()
+    while frame is not None and frame is not outer:
+        if frame.f_code.co_exceptiontable and _is_users(frame.f_code):
+            if _catches(frame) or _is_in_with(frame):
+                return True
+        frame = frame.f_back  # type: ignore[assignment]
+    return False
 
 
 def _is_in_with(frame: types.FrameType) -> bool:
     code, at = frame.f_code, frame.f_lasti
-    exits = [i.offset for i in dis.get_instructions(code) if i.opname == "WITH_EXCEPT_START"]
     return any(
-        entry.start <= at <= entry.end and entry.target + 2 in exits
+        entry.start <= at <= entry.end and code.co_code[entry.target + 2] == _WITH_EXCEPT_START
         for entry in dis._parse_exception_table(code)  # type: ignore[attr-defined]
     )
 
