@@ -137,6 +137,8 @@ Paths::Position Paths::position_of(PyObject *object) const {
 }
 
 void Paths::identify(PyObject *a, PyObject *b) {
+  if (in_state())
+    return;
   if (a == b) { // by two paths to it, or by one
     read_metadata(a);
     return;
@@ -152,6 +154,8 @@ void Paths::identify(PyObject *a, PyObject *b) {
 }
 
 void Paths::identified(PyObject *object) {
+  if (in_state())
+    return;
   if (const auto found = objects_.find(object); found != objects_.end()) {
     graph_.objects[found->second].alike = false;
     graph_.objects[found->second].identified = true;
