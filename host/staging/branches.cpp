@@ -71,12 +71,6 @@ std::size_t Branches::run_in_block(Branch branch, const Body &body) {
   return first;
 }
 
-void Branches::discard() {
-  trace::forget(node_);
-  node_->destroy();
-  trace::set_first_effect(std::move(effect_));
-}
-
 bool Branches::can_be_checked() const {
   std::string effect = trace::first_effect();
   trace::set_first_effect(effect_);

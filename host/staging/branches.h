@@ -52,9 +52,6 @@ public:
   /// that raises.
   void raise(Branch branch, const std::string &type, const std::string &message,
              const std::string &details, const Site &where);
-  /// There is no If after all: the trace continues with one of its branches, which runs after this
-  /// call.
-  void discard();
   /// Whether the graph could check the condition, where it is now.
   bool can_be_checked() const;
   /// Whether a failed check of the condition has nothing to restore.

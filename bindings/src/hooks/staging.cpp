@@ -44,10 +44,9 @@ Branches::Branch which(int branch) { return branch ? Branches::otherwise : Branc
 /// tensors are called, and what of it was not pure.
 class SideUnderWay {
 public:
-  SideUnderWay(Branches &branches, int branch, bool checkable, bool rest,
+  SideUnderWay(Branches &branches, bool real, bool checkable, bool rest,
                std::vector<PyObject *> iterators)
       : recorder_(Profile::recorder()) {
-    const bool real = branches.condition() == (which(branch) == Branches::then);
     if (recorder_)
       recorder_->sides().begin({real, checkable, rest, branches.name(), std::move(iterators),
                                 [&branches] { branches.check(); },
@@ -79,9 +78,9 @@ struct PyBranches : Branches {
     std::vector<PyObject *> held;
     for (const py::handle iterator : iterators)
       held.push_back(iterator.ptr());
-    SideUnderWay side(*this, branch, checkable, rest, std::move(held));
-    Recorder *recorder = Profile::recorder();
     const bool real = condition() == (which(branch) == then);
+    SideUnderWay side(*this, real, checkable, rest, std::move(held));
+    Recorder *recorder = Profile::recorder();
     if (recorder && !real && checkable)
       before = Before{recorder->paths().met(), recorder->stores().count()};
     const auto end = c10::make_scope_exit([&] { impure = side.end(); });
@@ -137,16 +136,20 @@ public:
 private:
   /// Returns the slots that `run` has read.
   static std::vector<Paths::Position> quietly(const std::function<void()> &run) {
-    std::vector<Paths::Position> reads;
     Recorder *recorder = Profile::recorder();
     if (!recorder || recorder->paths().in_state()) {
       run();
-      return reads;
+      return {};
     }
-    recorder->paths().begin_state();
-    const auto end = c10::make_scope_exit([&] { reads = recorder->paths().end_state(); });
-    run();
-    return reads;
+    Paths &paths = recorder->paths();
+    paths.begin_state();
+    try {
+      run();
+    } catch (...) {
+      paths.end_state();
+      throw;
+    }
+    return paths.end_state();
   }
 
   py::function get_, set_;
@@ -179,7 +182,6 @@ void add_branches(py::module_ &module) {
               const std::string &details, const Line &line) {
              branches.raise(which(branch), type, message, details, site(line));
            })
-      .def("discard", &Branches::discard)
       .def("can_be_checked", &Branches::can_be_checked)
       .def("reject", &PyBranches::reject)
       .def("take", &PyBranches::take)
