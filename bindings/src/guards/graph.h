@@ -89,6 +89,7 @@ struct Slot {
   bool opaque = false;   ///< what it holds may change unseen: `Guards::unguarded`
   bool read = false;     ///< the body has read what was there before the trace
   bool stored = false;   ///< the body has stored to it
+  bool joined = false;   ///< a block of the graph has stored to it, in some calls
   bool aside = false;    ///< only a side of an `if` that is left out of the graph has met it
   bool input = false;    ///< its number is an input of the graph: it may hold any at a later call.
                          ///< False again where the body has ended with that very number in it

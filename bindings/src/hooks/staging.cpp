@@ -115,6 +115,8 @@ class BlockState {
 public:
   BlockState(py::function get, py::function set) : get_(std::move(get)), set_(std::move(set)) {
     before = this->get();
+    if (Recorder *recorder = Profile::recorder())
+      stores_ = recorder->stores().noted();
   }
   py::object get() {
     py::object state;
@@ -127,8 +129,11 @@ public:
   }
   /// The graph has the block: each hit begins with such values.
   void read() const {
-    if (Recorder *recorder = Profile::recorder())
-      recorder->paths().read_state(reads_);
+    Recorder *recorder = Profile::recorder();
+    if (!recorder)
+      return;
+    recorder->paths().read_state(reads_);
+    recorder->stores().join(stores_);
   }
 
   py::object before;
@@ -154,6 +159,7 @@ private:
 
   py::function get_, set_;
   std::vector<Paths::Position> reads_;
+  std::size_t stores_ = 0; ///< noted before the block
 };
 
 void add_state(py::module_ &module) {

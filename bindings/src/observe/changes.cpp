@@ -124,7 +124,7 @@ private:
 
   /// Whether a hit may find another value in a slot, which this one replaces.
   bool is_stored(const Container &c, const Slot &slot) const {
-    return stores_ && slot.stored && !slot.read && slot.expect == Expect::leaf &&
+    return stores_ && slot.stored && !slot.read && !slot.joined && slot.expect == Expect::leaf &&
            !graph_.objects[c.object].library;
   }
 

@@ -36,8 +36,10 @@ void Stores::note(Paths::Position at, bool called) {
     return;
   Container &c = paths_.graph().containers[at.container];
   c.stored = true;
-  if (at.slot >= 0)
+  if (at.slot >= 0) {
     c.slots[at.slot].stored = true;
+    slots_.push_back(at);
+  }
   if (!called)
     stored_.insert(at.slot < 0 ? nullptr : name_of(c.slots[at.slot].key, c.place));
   for (const int slot : {at.slot, -1}) {
@@ -61,6 +63,11 @@ Storer &Stores::seen(int container, int slot) {
   if (fresh)
     in_order_.push_back(found->first);
   return found->second;
+}
+
+void Stores::join(std::size_t noted) {
+  for (std::size_t i = noted; i < slots_.size(); ++i)
+    paths_.graph().containers[slots_[i].container].slots[slots_[i].slot].joined = true;
 }
 
 void Stores::leave_out(std::size_t count) {

@@ -53,6 +53,10 @@ public:
   /// Whether the body had stored to such a slot.
   bool is_read_by_call(PyObject *key, Place place) const;
 
+  /// How many stores to slots were noted.
+  std::size_t noted() const { return slots_.size(); }
+  /// The stores since then are in a block that the graph has: not each call does them.
+  void join(std::size_t noted);
   /// How many slots and containers were seen.
   std::size_t count() const { return in_order_.size(); }
   /// Those seen since then were stored to by a side of an `if` that is left out of the graph.
@@ -88,6 +92,7 @@ private:
   Storer &seen(int container, int slot);
   std::unordered_map<std::uint64_t, Storer> seen_;
   std::vector<std::uint64_t> in_order_; ///< its keys
+  std::vector<Paths::Position> slots_;  ///< of all stores, one after another
   /// Names of slots that the body has stored to, and those that calls then read; null: elements.
   std::unordered_set<PyObject *> stored_, stale_;
 };
