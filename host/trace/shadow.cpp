@@ -6,12 +6,18 @@
 #include <torch/csrc/jit/ir/constants.h>
 
 #include <algorithm>
+#include <string_view>
 
 namespace tracehost::trace {
 
 namespace jit = torch::jit;
 
 namespace {
+
+/// The rank or the number of their results may depend on sizes.
+const std::unordered_set<std::string_view> kOfKind = {
+    "aten::squeeze", "aten::squeeze_", "aten::unbind",       "aten::split",
+    "aten::chunk",   "aten::unsafe_split", "aten::unsafe_chunk"};
 
 const auto kNewArray = c10::Symbol::fromQualString("tracehost::array_new");
 
@@ -42,6 +48,8 @@ std::optional<Shadow::Trouble> Shadow::advance(jit::Graph &graph) {
     if (!known || node->outputs().empty())
       if (auto trouble = run(node))
         return trouble;
+    if (kOfKind.contains(node->kind().toQualString()))
+      of_kind.push_back(node);
     last_ = node;
   }
   return std::nullopt;
@@ -69,6 +77,7 @@ void Shadow::give_up(jit::Node *node) { given_up_.insert(node); }
 
 void Shadow::forget(jit::Node *node) {
   given_up_.erase(node);
+  std::erase(of_kind, node);
   reported_.erase(node);
   if (last_ != node)
     return;

@@ -64,6 +64,9 @@ public:
 
   /// What differs in kind, not size, at points that need not hold; read and cleared by the owner.
   std::vector<Trouble> differences;
+  /// Nodes that sizes of 1 take dimensions from, or that give as many results as a size says; read
+  /// and cleared by the owner.
+  std::vector<torch::jit::Node *> of_kind;
   /// Nodes that could not be run, with why; read and cleared by the owner. Each comes once.
   std::vector<Trouble> unknown;
 

@@ -1,0 +1,515 @@
+#include "trace/size_rules.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+
+/// Products, layers of networks, and ops on windows (convolutions, pools), by torch's formulas.
+
+namespace tracehost::trace {
+
+namespace {
+
+// ---- Products
+
+Parts matmul_sizes(const SizeCall &call) {
+  Dims a = call.first(), b = call.all().at(1);
+  if (a.empty() || b.empty())
+    throw NoRule();
+  const bool vector = a.size() == 1, by_vector = b.size() == 1;
+  if (vector)
+    a.insert(a.begin(), Size(1));
+  if (by_vector)
+    b.emplace_back(1);
+  const Size rows = a[a.size() - 2], columns = b[b.size() - 1];
+  a.resize(a.size() - 2);
+  b.resize(b.size() - 2);
+  Dims result = call.broadcast(a, b);
+  if (!vector)
+    result.push_back(rows);
+  if (!by_vector)
+    result.push_back(columns);
+  return {result};
+}
+
+Parts linear_sizes(const SizeCall &call) {
+  Dims result = call.dims("input");
+  const Dims &weight = call.dims("weight");
+  result.pop_back();
+  if (weight.size() == 2)
+    result.push_back(weight[0]);
+  return {result};
+}
+
+/// What is added is broadcast to the product of the two tensors behind it.
+Parts added_product_sizes(const SizeCall &call) {
+  const Parts tensors = call.all();
+  const Dims &a = tensors.at(1), &b = tensors.at(2);
+  Dims result = a;
+  result.pop_back();
+  if (b.size() > 1)
+    result.push_back(b.back());
+  return {result};
+}
+
+Parts outer_sizes(const SizeCall &call) {
+  const Parts tensors = call.all();
+  return {Dims{tensors.at(0).at(0), tensors.at(1).at(0)}};
+}
+
+Parts no_sizes(const SizeCall &) { return {Dims{}}; }
+
+Parts kron_sizes(const SizeCall &call) {
+  Dims a = call.all().at(0), b = call.all().at(1);
+  while (a.size() < b.size())
+    a.insert(a.begin(), Size(1));
+  while (b.size() < a.size())
+    b.insert(b.begin(), Size(1));
+  for (std::size_t d = 0; d < a.size(); ++d)
+    a[d] = a[d] * b[d];
+  return {a};
+}
+
+Parts cdist_sizes(const SizeCall &call) {
+  const Dims &x = call.dims("x1"), &y = call.dims("x2");
+  if (x.size() < 2 || y.size() < 2)
+    throw NoRule();
+  Dims result = call.broadcast(Dims(x.begin(), x.end() - 2), Dims(y.begin(), y.end() - 2));
+  result.push_back(x[x.size() - 2]);
+  result.push_back(y[y.size() - 2]);
+  return {result};
+}
+
+Parts tensordot_sizes(const SizeCall &call) {
+  Dims result;
+  for (const auto &[tensor, dims] :
+       {std::pair("self", "dims_self"), std::pair("other", "dims_other")}) {
+    const Dims &own = call.dims(tensor);
+    const auto gone = call.dimensions(dims, own.size());
+    for (std::size_t d = 0; d < own.size(); ++d)
+      if (std::find(gone.begin(), gone.end(), d) == gone.end())
+        result.push_back(own[d]);
+  }
+  return {result};
+}
+
+Parts einsum_sizes(const SizeCall &call) {
+  std::string equation = call.text("equation");
+  std::erase(equation, ' ');
+  if (equation.find('.') != std::string::npos)
+    throw NoRule();
+  const auto arrow = equation.find("->");
+  const std::string given = equation.substr(0, arrow);
+  std::map<char, Size> sizes;
+  std::map<char, int> times;
+  const Parts tensors = call.tensors("tensors");
+  std::size_t tensor = 0, d = 0;
+  for (const char letter : given) {
+    if (letter == ',') {
+      ++tensor;
+      d = 0;
+      continue;
+    }
+    const Size size = tensors.at(tensor).at(d++);
+    const auto [place, added] = sizes.emplace(letter, size);
+    if (!added)
+      place->second = call.broadcast(place->second, size);
+    ++times[letter];
+  }
+  std::string results;
+  if (arrow != std::string::npos)
+    results = equation.substr(arrow + 2);
+  else
+    for (const auto &[letter, count] : times)
+      if (count == 1)
+        results += letter;
+  Dims result;
+  for (const char letter : results)
+    result.push_back(sizes.at(letter));
+  return {result};
+}
+
+// ---- Layers
+
+Parts sizes_of_input(const SizeCall &call) { return {call.first()}; }
+
+Parts sizes_of_input_and_statistics(const SizeCall &call) {
+  return {call.first()}; // those of the statistics are not known
+}
+
+Parts attention_sizes(const SizeCall &call) {
+  const Dims &query = call.dims("query"), &key = call.dims("key"), &value = call.dims("value");
+  if (query.size() < 2 || key.size() < 2 || value.size() < 2)
+    throw NoRule();
+  const auto batch = [](const Dims &dims) { return Dims(dims.begin(), dims.end() - 2); };
+  Dims result = call.flag("enable_gqa") ? batch(query)
+                                        : call.broadcast(batch(query), batch(key));
+  if (!call.flag("enable_gqa"))
+    result = call.broadcast(result, batch(value));
+  result.push_back(query[query.size() - 2]);
+  result.push_back(value.back());
+  return {result};
+}
+
+/// The last dimension of the result is that of the hidden state, for each direction.
+Parts recurrent_sizes(const SizeCall &call) {
+  if (!call.has("input")) // packed
+    throw NoRule();
+  Parts states = call.is_list("hx") ? call.tensors("hx") : Parts{call.dims("hx")};
+  Dims result = call.dims("input");
+  result.back() = states.at(0).back() * (call.flag("bidirectional") ? 2 : 1);
+  states.insert(states.begin(), result);
+  return states;
+}
+
+Parts cell_sizes(const SizeCall &call) {
+  return call.is_list("hx") ? call.tensors("hx") : Parts{call.dims("hx")};
+}
+
+Parts glu_sizes(const SizeCall &call) {
+  Dims result = call.dims("self");
+  Size &size = result.at(call.dimension("dim", result.size()));
+  size = floor_divide(size, 2);
+  return {result};
+}
+
+/// The batch and the channels of the input, and the places of the grid.
+Parts grid_sampled_sizes(const SizeCall &call) {
+  const Dims &input = call.dims("input"), &grid = call.dims("grid");
+  Dims result{input.at(0), input.at(1)};
+  result.insert(result.end(), grid.begin() + 1, grid.end() - 1);
+  return {result};
+}
+
+Parts affine_grid_sizes(const SizeCall &call) {
+  const Dims size = call.numbers("size");
+  Dims result{size.at(0)};
+  result.insert(result.end(), size.begin() + 2, size.end());
+  result.emplace_back(static_cast<std::int64_t>(size.size()) - 2);
+  return {result};
+}
+
+Parts pixel_shuffle_sizes(const SizeCall &call) {
+  Dims result = call.dims("self");
+  const std::int64_t factor = call.constant("upscale_factor");
+  const std::size_t rank = result.size();
+  result.at(rank - 3) = floor_divide(result.at(rank - 3), factor * factor);
+  result[rank - 2] = result[rank - 2] * factor;
+  result[rank - 1] = result[rank - 1] * factor;
+  return {result};
+}
+
+Parts pixel_unshuffle_sizes(const SizeCall &call) {
+  Dims result = call.dims("self");
+  const std::int64_t factor = call.constant("downscale_factor");
+  const std::size_t rank = result.size();
+  result.at(rank - 3) = result.at(rank - 3) * (factor * factor);
+  result[rank - 2] = floor_divide(result[rank - 2], factor);
+  result[rank - 1] = floor_divide(result[rank - 1], factor);
+  return {result};
+}
+
+// ---- Transforms of Fourier
+
+Size transformed(const SizeCall &call, const Size &size) {
+  return call.has("n") ? call.number("n") : size;
+}
+
+Parts fft_sizes(const SizeCall &call) {
+  Dims result = call.dims("self");
+  Size &size = result.at(call.dimension("dim", result.size()));
+  size = transformed(call, size);
+  return {result};
+}
+
+Parts rfft_sizes(const SizeCall &call) {
+  Dims result = call.dims("self");
+  Size &size = result.at(call.dimension("dim", result.size()));
+  size = floor_divide(transformed(call, size), 2) + 1;
+  return {result};
+}
+
+Parts irfft_sizes(const SizeCall &call) {
+  Dims result = call.dims("self");
+  Size &size = result.at(call.dimension("dim", result.size()));
+  size = transformed(call, (size - 1) * 2);
+  return {result};
+}
+
+// ---- Windows
+
+/// A list of one number stands for `rank` of them.
+Dims of_rank(Dims numbers, std::size_t rank) {
+  if (numbers.size() == 1)
+    numbers.resize(rank, numbers[0]);
+  return numbers.size() == rank ? numbers : throw NoRule();
+}
+
+Dims windows_argument(const SizeCall &call, const char *name, std::size_t rank,
+                      std::int64_t otherwise) {
+  if (!call.has(name))
+    return Dims(rank, Size(otherwise));
+  const Dims given = call.numbers(name);
+  return given.empty() ? Dims(rank, Size(otherwise)) : of_rank(given, rank);
+}
+
+Size convolved(const Size &size, const Size &kernel, const Size &stride, const Size &padding,
+               const Size &dilation) {
+  return floor_divide(size + padding * 2 - dilation * (kernel - 1) - 1, stride) + 1;
+}
+
+/// The weight is [out, in / groups, kernel...], or [in, out / groups, kernel...] if transposed.
+Parts convolution(const SizeCall &call, bool transposed) {
+  Dims result = call.dims("input");
+  const Dims &weight = call.dims("weight");
+  const std::size_t rank = weight.size() - 2;
+  if (result.size() != rank + 1 && result.size() != rank + 2)
+    throw NoRule();
+  const Dims stride = windows_argument(call, "stride", rank, 1);
+  const Dims dilation = windows_argument(call, "dilation", rank, 1);
+  const std::size_t first = result.size() - rank;
+  result[first - 1] = transposed ? weight[1] * call.number("groups") : weight[0];
+  if (call.is_text("padding") && call.text("padding") == "same")
+    return {result};
+  const Dims padding = call.is_text("padding") ? Dims(rank, Size(0))
+                                               : windows_argument(call, "padding", rank, 0);
+  const Dims more = windows_argument(call, "output_padding", rank, 0);
+  for (std::size_t d = 0; d < rank; ++d) {
+    Size &size = result[first + d];
+    const Size kernel = weight[d + 2];
+    size = transposed ? (size - 1) * stride[d] - padding[d] * 2 + dilation[d] * (kernel - 1) +
+                            more[d] + 1
+                      : convolved(size, kernel, stride[d], padding[d], dilation[d]);
+  }
+  return {result};
+}
+
+Parts convolution_sizes(const SizeCall &call) { return convolution(call, call.flag("transposed")); }
+Parts conv_transposed_sizes(const SizeCall &call) { return convolution(call, true); }
+
+/// With ceil_mode the last window may hang over, but starts in the input or its left padding.
+Size pooled(const Size &size, const Size &kernel, const Size &stride, const Size &padding,
+            const Size &dilation, bool ceil_mode) {
+  const Size room = size + padding * 2 - dilation * (kernel - 1) - 1;
+  if (!ceil_mode)
+    return floor_divide(room, stride) + 1;
+  const Size count = floor_divide(room + stride - 1, stride) + 1;
+  return count - Size::made(Size::Op::less_equal, size + padding, (count - 1) * stride);
+}
+
+Parts pool_sizes(const SizeCall &call, std::size_t rank) {
+  Dims result = call.dims("self");
+  if (result.size() <= rank)
+    throw NoRule();
+  const Dims kernel = windows_argument(call, "kernel_size", rank, 1);
+  Dims stride = windows_argument(call, "stride", rank, 0);
+  const Dims padding = windows_argument(call, "padding", rank, 0);
+  const Dims dilation = windows_argument(call, "dilation", rank, 1);
+  for (std::size_t d = 0; d < rank; ++d) {
+    if (stride[d].is(0))
+      stride[d] = kernel[d];
+    Size &size = result[result.size() - rank + d];
+    size = pooled(size, kernel[d], stride[d], padding[d], dilation[d], call.flag("ceil_mode"));
+  }
+  return {result, result};
+}
+
+Parts pool_1d_sizes(const SizeCall &call) { return pool_sizes(call, 1); }
+Parts pool_2d_sizes(const SizeCall &call) { return pool_sizes(call, 2); }
+Parts pool_3d_sizes(const SizeCall &call) { return pool_sizes(call, 3); }
+
+/// The last dimensions are as given.
+Parts sizes_to_output(const SizeCall &call, std::size_t rank) {
+  Dims result = call.first();
+  const Dims output = of_rank(call.numbers("output_size"), rank);
+  if (result.size() <= rank)
+    throw NoRule();
+  std::copy(output.begin(), output.end(), result.end() - static_cast<std::ptrdiff_t>(rank));
+  return {result, result};
+}
+
+Parts output_1d_sizes(const SizeCall &call) { return sizes_to_output(call, 1); }
+Parts output_2d_sizes(const SizeCall &call) { return sizes_to_output(call, 2); }
+Parts output_3d_sizes(const SizeCall &call) { return sizes_to_output(call, 3); }
+
+/// From the last dimension on, a pair for each.
+Parts padded_sizes(const SizeCall &call) {
+  Dims result = call.dims("self");
+  const Dims pad = call.numbers(call.has("pad") ? "pad" : "padding");
+  for (std::size_t i = 0; i + 1 < pad.size(); i += 2) {
+    Size &size = result.at(result.size() - 1 - i / 2);
+    size = size + pad[i] + pad[i + 1];
+  }
+  return {result};
+}
+
+/// A factor of a size, floor(size * factor), where floating point is exact: it has few bits.
+Size scaled(const Size &size, double factor) {
+  constexpr std::int64_t most_denominator = 1 << 20;
+  std::int64_t denominator = 1;
+  while (denominator < most_denominator && factor != std::floor(factor)) {
+    factor *= 2;
+    denominator *= 2;
+  }
+  if (factor != std::floor(factor) || factor < 0 || factor > most_denominator)
+    throw NoRule();
+  return floor_divide(size * static_cast<std::int64_t>(factor), denominator);
+}
+
+Parts upsampled_sizes(const SizeCall &call, std::size_t rank) {
+  if (call.has("output_size"))
+    return sizes_to_output(call, rank);
+  Dims result = call.first();
+  const auto factors = call.reals("scale_factors");
+  for (std::size_t d = 0; d < rank; ++d) {
+    Size &size = result.at(result.size() - rank + d);
+    size = scaled(size, factors.at(d));
+  }
+  return {result};
+}
+
+Parts upsampled_1d_sizes(const SizeCall &call) { return upsampled_sizes(call, 1); }
+Parts upsampled_2d_sizes(const SizeCall &call) { return upsampled_sizes(call, 2); }
+Parts upsampled_3d_sizes(const SizeCall &call) { return upsampled_sizes(call, 3); }
+
+/// Windows become columns.
+Parts im2col_sizes(const SizeCall &call) {
+  const Dims &own = call.dims("self");
+  const Dims kernel = windows_argument(call, "kernel_size", 2, 1),
+             stride = windows_argument(call, "stride", 2, 1),
+             padding = windows_argument(call, "padding", 2, 0),
+             dilation = windows_argument(call, "dilation", 2, 1);
+  Dims result(own.begin(), own.end() - 3);
+  result.push_back(own.at(own.size() - 3) * kernel[0] * kernel[1]);
+  Size places(1);
+  for (std::size_t d = 0; d < 2; ++d)
+    places = places * convolved(own.at(own.size() - 2 + d), kernel[d], stride[d], padding[d],
+                                dilation[d]);
+  result.push_back(places);
+  return {result};
+}
+
+Parts col2im_sizes(const SizeCall &call) {
+  const Dims &own = call.dims("self");
+  const auto kernel = call.constants("kernel_size");
+  const Dims output = call.numbers("output_size");
+  Dims result(own.begin(), own.end() - 2);
+  result.push_back(floor_divide(own.at(own.size() - 2), kernel.at(0) * kernel.at(1)));
+  result.insert(result.end(), output.begin(), output.end());
+  return {result};
+}
+
+} // namespace
+
+const std::vector<NamedSizeRule> kProductSizes = {
+    {"matmul", matmul_sizes},
+    {"linalg_matmul", matmul_sizes},
+    {"mm", matmul_sizes},
+    {"bmm", matmul_sizes},
+    {"mv", matmul_sizes},
+    {"dot", no_sizes},
+    {"vdot", no_sizes},
+    {"linear", linear_sizes},
+    {"addmm", added_product_sizes},
+    {"baddbmm", added_product_sizes},
+    {"addmv", added_product_sizes},
+    {"outer", outer_sizes},
+    {"ger", outer_sizes},
+    {"kron", kron_sizes},
+    {"cdist", cdist_sizes},
+    {"tensordot", tensordot_sizes},
+    {"einsum", einsum_sizes},
+};
+
+const std::vector<NamedSizeRule> kNetworkSizes = {
+    {"layer_norm", sizes_of_input},
+    {"native_layer_norm", sizes_of_input_and_statistics},
+    {"group_norm", sizes_of_input},
+    {"native_group_norm", sizes_of_input_and_statistics},
+    {"batch_norm", sizes_of_input},
+    {"native_batch_norm", sizes_of_input_and_statistics},
+    {"instance_norm", sizes_of_input},
+    {"rms_norm", sizes_of_input},
+    {"scaled_dot_product_attention", attention_sizes},
+    {"_transformer_encoder_layer_fwd", sizes_of_input},
+    {"_native_multi_head_attention", sizes_of_input},
+    {"lstm", recurrent_sizes},
+    {"gru", recurrent_sizes},
+    {"rnn_tanh", recurrent_sizes},
+    {"rnn_relu", recurrent_sizes},
+    {"lstm_cell", cell_sizes},
+    {"gru_cell", cell_sizes},
+    {"rnn_tanh_cell", cell_sizes},
+    {"rnn_relu_cell", cell_sizes},
+    {"glu", glu_sizes},
+    {"grid_sampler", grid_sampled_sizes},
+    {"grid_sampler_2d", grid_sampled_sizes},
+    {"grid_sampler_3d", grid_sampled_sizes},
+    {"affine_grid_generator", affine_grid_sizes},
+    {"pixel_shuffle", pixel_shuffle_sizes},
+    {"pixel_unshuffle", pixel_unshuffle_sizes},
+    {"fft_fft", fft_sizes},
+    {"fft_ifft", fft_sizes},
+    {"fft_rfft", rfft_sizes},
+    {"fft_ihfft", rfft_sizes},
+    {"fft_irfft", irfft_sizes},
+    {"fft_hfft", irfft_sizes},
+};
+
+const std::vector<NamedSizeRule> kWindowSizes = {
+    {"conv1d", convolution_sizes},
+    {"conv2d", convolution_sizes},
+    {"conv3d", convolution_sizes},
+    {"convolution", convolution_sizes},
+    {"_convolution", convolution_sizes},
+    {"_convolution_mode", convolution_sizes},
+    {"conv_transpose1d", conv_transposed_sizes},
+    {"conv_transpose2d", conv_transposed_sizes},
+    {"conv_transpose3d", conv_transposed_sizes},
+    {"max_pool1d", pool_1d_sizes},
+    {"max_pool1d_with_indices", pool_1d_sizes},
+    {"max_pool2d", pool_2d_sizes},
+    {"max_pool2d_with_indices", pool_2d_sizes},
+    {"max_pool3d", pool_3d_sizes},
+    {"max_pool3d_with_indices", pool_3d_sizes},
+    {"avg_pool1d", pool_1d_sizes},
+    {"avg_pool2d", pool_2d_sizes},
+    {"avg_pool3d", pool_3d_sizes},
+    {"adaptive_avg_pool1d", output_1d_sizes},
+    {"adaptive_avg_pool2d", output_2d_sizes},
+    {"_adaptive_avg_pool2d", output_2d_sizes},
+    {"adaptive_avg_pool3d", output_3d_sizes},
+    {"_adaptive_avg_pool3d", output_3d_sizes},
+    {"adaptive_max_pool1d", output_1d_sizes},
+    {"adaptive_max_pool2d", output_2d_sizes},
+    {"adaptive_max_pool3d", output_3d_sizes},
+    {"fractional_max_pool2d", output_2d_sizes},
+    {"fractional_max_pool3d", output_3d_sizes},
+    {"max_unpool2d", output_2d_sizes},
+    {"max_unpool3d", output_3d_sizes},
+    {"pad", padded_sizes},
+    {"constant_pad_nd", padded_sizes},
+    {"reflection_pad1d", padded_sizes},
+    {"reflection_pad2d", padded_sizes},
+    {"reflection_pad3d", padded_sizes},
+    {"replication_pad1d", padded_sizes},
+    {"replication_pad2d", padded_sizes},
+    {"replication_pad3d", padded_sizes},
+    {"_pad_circular", padded_sizes},
+    {"upsample_nearest1d", upsampled_1d_sizes},
+    {"_upsample_nearest_exact1d", upsampled_1d_sizes},
+    {"upsample_linear1d", upsampled_1d_sizes},
+    {"upsample_nearest2d", upsampled_2d_sizes},
+    {"_upsample_nearest_exact2d", upsampled_2d_sizes},
+    {"upsample_bilinear2d", upsampled_2d_sizes},
+    {"_upsample_bilinear2d_aa", upsampled_2d_sizes},
+    {"upsample_bicubic2d", upsampled_2d_sizes},
+    {"_upsample_bicubic2d_aa", upsampled_2d_sizes},
+    {"upsample_nearest3d", upsampled_3d_sizes},
+    {"_upsample_nearest_exact3d", upsampled_3d_sizes},
+    {"upsample_trilinear3d", upsampled_3d_sizes},
+    {"im2col", im2col_sizes},
+    {"col2im", col2im_sizes},
+};
+
+} // namespace tracehost::trace
