@@ -102,7 +102,7 @@ void DynamicSizes::collect() {
                      t.node->kind().toQualString(), where, t.message));
   for (const auto &t : std::exchange(shadow_.differences, {})) {
     const bool unpacks = t.node->kind() == c10::prim::ListUnpack;
-    if (proved_.contains(unpacks ? t.node->input(0)->node() : t.node))
+    if (t.in_kind && proved_.contains(unpacks ? t.node->input(0)->node() : t.node))
       continue;
     if (t.point == SizePoints::large) {
       specialize_leaves(t.leaves, t.node->kind().toQualString() + t.message, frontend_.here());

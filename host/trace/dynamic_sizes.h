@@ -77,6 +77,7 @@ private:
   bool holds_without(const std::vector<std::size_t> &symbols, torch::jit::Node *node);
   bool passes(torch::jit::Node *node);
   void collect();
+  void advance_for_strides();
   void settle_kind(torch::jit::Node *node);
 
   void specialize_leaves(LeafSet leaves, const std::string &why, const Site &where);

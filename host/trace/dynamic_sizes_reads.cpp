@@ -193,9 +193,19 @@ bool DynamicSizes::is_size(jit::Value *value) {
   return any;
 }
 
-void DynamicSizes::read_strides(const at::Tensor &t) {
+/// Strides are the same at all points, though a slice of so many elements may cut a larger tensor: one
+/// point has to be beyond the numbers that ops were given.
+void DynamicSizes::advance_for_strides() {
   settle();
   advance();
+  if (!points_.grow_beyond(shadow_.largest_number))
+    return;
+  shadow_.restart();
+  advance();
+}
+
+void DynamicSizes::read_strides(const at::Tensor &t) {
+  advance_for_strides();
   jit::Value *value = value_of(t);
   if (!value)
     return;
@@ -212,8 +222,7 @@ void DynamicSizes::read_strides(const at::Tensor &t) {
 }
 
 void DynamicSizes::read_contiguity(const at::Tensor &t) {
-  settle();
-  advance();
+  advance_for_strides();
   jit::Value *value = value_of(t);
   if (!value)
     return;
@@ -224,7 +233,7 @@ void DynamicSizes::read_contiguity(const at::Tensor &t) {
       continue;
     if (p < SizePoints::ones)
       return specialize_leaves(entry.leaves, "whether it is contiguous", frontend_.here());
-    shadow_.differences.push_back({value->node(), p, "contiguity", entry.leaves, true});
+    shadow_.differences.push_back({value->node(), p, "contiguity", entry.leaves, false});
     collect();
   }
 }

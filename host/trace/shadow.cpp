@@ -48,6 +48,7 @@ std::optional<Shadow::Trouble> Shadow::advance(jit::Graph &graph) {
     if (!known || node->outputs().empty())
       if (auto trouble = run(node))
         return trouble;
+    note_number(node);
     if (kOfKind.contains(node->kind().toQualString()))
       of_kind.push_back(node);
     last_ = node;
@@ -66,6 +67,22 @@ const Shadow::Entry &Shadow::of(jit::Value *value) {
   if (auto trouble = run(node))
     not_known(node, trouble->leaves);
   return entries_[value];
+}
+
+void Shadow::note_number(const jit::Node *node) {
+  constexpr std::int64_t most = 1 << 20; // above are bounds that no size has
+  if (node->kind() != c10::prim::Constant)
+    return;
+  const auto value = jit::toIValue(node->output());
+  const auto note = [&](std::int64_t n) {
+    if (n > -most && n < most)
+      largest_number = std::max(largest_number, std::abs(n));
+  };
+  if (value && value->isInt())
+    note(value->toInt());
+  else if (value && value->isIntList())
+    for (const std::int64_t n : value->toIntVector())
+      note(n);
 }
 
 void Shadow::restart() {

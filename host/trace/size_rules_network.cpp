@@ -199,14 +199,28 @@ Parts pixel_shuffle_sizes(const SizeCall &call) {
   return {result};
 }
 
+/// torch gives an empty tensor back as it is.
 Parts pixel_unshuffle_sizes(const SizeCall &call) {
   Dims result = call.dims("self");
+  Size elements(1);
+  for (const Size &size : result)
+    elements = elements * size;
+  const Size empty = Size::made(Size::Op::equal, elements, 0);
+  const bool was_empty = call.at_trace(elements) == 0;
+  const auto needing_that = [&](Dims sizes) {
+    for (Size &size : sizes)
+      if (!empty.constant())
+        size = size.with({empty.expression(), was_empty});
+    return Parts{sizes};
+  };
+  if (was_empty)
+    return needing_that(result);
   const std::int64_t factor = call.constant("downscale_factor");
   const std::size_t rank = result.size();
   result.at(rank - 3) = result.at(rank - 3) * (factor * factor);
   result[rank - 2] = floor_divide(result[rank - 2], factor);
   result[rank - 1] = floor_divide(result[rank - 1], factor);
-  return {result};
+  return needing_that(result);
 }
 
 // ---- Transforms of Fourier
