@@ -78,6 +78,7 @@ private:
   bool passes(torch::jit::Node *node);
   void collect();
   void advance_for_strides();
+  bool stay_within_bounds(torch::jit::Value *value);
   void settle_kind(torch::jit::Node *node);
 
   void specialize_leaves(LeafSet leaves, const std::string &why, const Site &where);
@@ -85,7 +86,8 @@ private:
   LeafSet leaves_of(torch::jit::Value *value);
   void add(SizeExpression expression, bool expected);
   void add(const std::vector<Size::Need> &needs);
-  bool holds_at(const ReadSize &read, std::optional<std::int64_t> expected, std::size_t point) const;
+  bool holds_at(const ReadSize &read, std::optional<std::int64_t> expected,
+                std::size_t point) const;
   bool is_exact(const Size &size, std::int64_t actual);
   void require_equal(std::size_t symbol);
   void note(const std::string &text);

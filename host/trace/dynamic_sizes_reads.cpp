@@ -193,8 +193,8 @@ bool DynamicSizes::is_size(jit::Value *value) {
   return any;
 }
 
-/// Strides are the same at all points, though a slice of so many elements may cut a larger tensor: one
-/// point has to be beyond the numbers that ops were given.
+/// Strides are the same at all points, though a slice of so many elements may cut a larger tensor:
+/// one point has to be beyond the numbers that ops were given.
 void DynamicSizes::advance_for_strides() {
   settle();
   advance();
@@ -221,6 +221,16 @@ void DynamicSizes::read_strides(const at::Tensor &t) {
     specialize_leaves(entry.leaves, "its strides or offset", frontend_.here());
 }
 
+/// The minima and maxima that sizes up to `value` are of stay on the side of the trace, where the
+/// near points are as well. False if there are none.
+bool DynamicSizes::stay_within_bounds(jit::Value *value) {
+  const auto bounds = reader_.rules().bounds(value);
+  const SizesAt now(points_, SizePoints::real);
+  for (const SizeExpression &bound : bounds)
+    add(bound, holds({bound, true, ""}, now));
+  return !bounds.empty();
+}
+
 void DynamicSizes::read_contiguity(const at::Tensor &t) {
   advance_for_strides();
   jit::Value *value = value_of(t);
@@ -230,6 +240,8 @@ void DynamicSizes::read_contiguity(const at::Tensor &t) {
   for (std::size_t p = 1; p < points_.count(); ++p) {
     if (!entry.has(p) || !entry.has(0) ||
         entry.at[0].toTensor().is_contiguous() == entry.at[p].toTensor().is_contiguous())
+      continue;
+    if (p == SizePoints::large && stay_within_bounds(value))
       continue;
     if (p < SizePoints::ones)
       return specialize_leaves(entry.leaves, "whether it is contiguous", frontend_.here());
@@ -244,8 +256,8 @@ void DynamicSizes::split(const at::Tensor &t, std::int64_t dimension, std::int64
     return;
   advance();
   const Dims *dims = reader_.rules().dims(value);
-  const Size size = dims ? dims->at(static_cast<std::size_t>(at::maybe_wrap_dim(dimension, t.dim())))
-                         : Size();
+  const Size size =
+      dims ? dims->at(static_cast<std::size_t>(at::maybe_wrap_dim(dimension, t.dim()))) : Size();
   specialize_leaves(size.known() ? reader_.read(size).leaves : shadow_.of(value).leaves,
                     "chunk, whose number of results is a size", frontend_.here());
 }

@@ -16,7 +16,7 @@ namespace {
 
 /// The rank or the number of their results may depend on sizes.
 const std::unordered_set<std::string_view> kOfKind = {
-    "aten::squeeze", "aten::squeeze_", "aten::unbind",       "aten::split",
+    "aten::squeeze", "aten::squeeze_",     "aten::unbind",      "aten::split",
     "aten::chunk",   "aten::unsafe_split", "aten::unsafe_chunk"};
 
 const auto kNewArray = c10::Symbol::fromQualString("tracehost::array_new");

@@ -1,5 +1,7 @@
 #include "trace/size.h"
 
+#include "trace/exact_arithmetic.h"
+
 #include <algorithm>
 #include <numeric>
 #include <utility>
@@ -9,35 +11,8 @@ namespace tracehost::trace {
 namespace {
 
 constexpr unsigned kHeaviest = 160; ///< terms of an expression
-constexpr int kSubstitutions = 3;
-
-std::int64_t quotient_down(std::int64_t a, std::int64_t b) {
-  return a / b - (a % b != 0 && (a < 0) != (b < 0));
-}
-
-template <class F> std::optional<std::int64_t> checked(F overflows) {
-  std::int64_t result = 0;
-  return overflows(&result) ? std::nullopt : std::optional(result);
-}
-
-std::optional<std::int64_t> times(std::int64_t a, std::int64_t b) {
-  return checked([=](std::int64_t *r) { return __builtin_mul_overflow(a, b, r); });
-}
-
-std::optional<std::int64_t> plus(std::int64_t a, std::int64_t b) {
-  return checked([=](std::int64_t *r) { return __builtin_add_overflow(a, b, r); });
-}
 
 } // namespace
-
-/// A size of an input, or an operation on two Sizes.
-struct Size::Atom {
-  Op op;
-  std::int32_t slot, dimension; ///< of a size
-  Size left, right;             ///< of an operation
-  Bounds bounds;
-  unsigned weight;
-};
 
 // ---- The order of terms, which makes equal Sizes equal maps
 
@@ -140,12 +115,12 @@ Size Size::without_needs() const {
 Size Size::made(Op op, const Size &a, const Size &b) {
   if (!a.known_ || !b.known_)
     return {};
-  Size result = op == Op::add           ? sum(a, b, 1)
-                : op == Op::subtract    ? sum(a, b, -1)
-                : op == Op::multiply    ? product(a, b)
-                : op == Op::floor_divide ? divided(a, b)
-                : op == Op::remainder   ? rest(a, b)
-                : op == Op::minimum || op == Op::maximum ? bound(op, a, b)
+  Size result = op == Op::add                             ? sum(a, b, 1)
+                : op == Op::subtract                      ? sum(a, b, -1)
+                : op == Op::multiply                      ? product(a, b)
+                : op == Op::floor_divide                  ? divided(a, b)
+                : op == Op::remainder                     ? rest(a, b)
+                : op == Op::minimum || op == Op::maximum  ? bound(op, a, b)
                 : op >= Op::equal && op <= Op::less_equal ? compared(op, a, b)
                                                           : joined(op, a, b);
   if (!result.known_ || result.weight() > kHeaviest)
@@ -233,8 +208,7 @@ Size Size::rest(const Size &a, const Size &b) {
     return {};
   Size reduced(0);
   for (const auto &[monomial, coefficient] : a.terms_)
-    reduced.add_term(monomial,
-                     coefficient - quotient_down(coefficient, *divisor) * *divisor);
+    reduced.add_term(monomial, coefficient - quotient_down(coefficient, *divisor) * *divisor);
   return reduced.constant() ? reduced : atom(Op::remainder, reduced, b);
 }
 
@@ -276,9 +250,9 @@ Size exact_quotient(const Size &a, const Size &b) {
   for (int i = 0; i < most_terms && !left.terms_.empty(); ++i) {
     const auto &[monomial, coefficient] = *left.terms_.rbegin();
     Size::Monomial rest;
-    std::set_difference(
-        monomial.begin(), monomial.end(), lead.begin(), lead.end(), std::back_inserter(rest),
-        [](const auto &f, const auto &g) { return Size::order(*f, *g) < 0; });
+    std::set_difference(monomial.begin(), monomial.end(), lead.begin(), lead.end(),
+                        std::back_inserter(rest),
+                        [](const auto &f, const auto &g) { return Size::order(*f, *g) < 0; });
     if (rest.size() + lead.size() != monomial.size() || coefficient % factor != 0)
       break;
     Size term(0);
@@ -294,123 +268,6 @@ Size exact_quotient(const Size &a, const Size &b) {
     for (const Size::Need &need : of->needs_)
       quotient = quotient.with(need);
   return quotient;
-}
-
-// ---- What is known of values
-
-Size::Bounds Size::bounds_of(Op op, const Size &a, const Size &b) {
-  const Bounds x = a.bounds(), y = b.bounds();
-  switch (op) {
-  case Op::floor_divide:
-    if (y.least.value_or(0) < 1)
-      return {};
-    if (const auto divisor = b.constant())
-      return {x.least ? std::optional(quotient_down(*x.least, *divisor)) : std::nullopt,
-              x.most ? std::optional(quotient_down(*x.most, *divisor)) : std::nullopt};
-    return x.least.value_or(-1) >= 0 ? Bounds{0, x.most} : Bounds{};
-  case Op::remainder:
-    if (y.least.value_or(0) < 1)
-      return {};
-    return {0, y.most ? std::optional(*y.most - 1) : std::nullopt};
-  case Op::minimum:
-    return {x.least && y.least ? std::optional(std::min(*x.least, *y.least)) : std::nullopt,
-            x.most && y.most ? std::optional(std::min(*x.most, *y.most))
-            : x.most         ? x.most
-                             : y.most};
-  case Op::maximum:
-    return {x.least && y.least ? std::optional(std::max(*x.least, *y.least))
-            : x.least          ? x.least
-                               : y.least,
-            x.most && y.most ? std::optional(std::max(*x.most, *y.most)) : std::nullopt};
-  default:
-    return {0, 1};
-  }
-}
-
-Size::Bounds Size::bounds(const Monomial &monomial) {
-  if (monomial.size() == 1)
-    return monomial[0]->bounds;
-  Bounds result{1, 1};
-  for (const Factor &factor : monomial) {
-    const Bounds &one = factor->bounds;
-    if (one.least.value_or(-1) < 0)
-      return {};
-    result.least = result.least ? times(*result.least, *one.least) : std::nullopt;
-    result.most = result.most && one.most ? times(*result.most, *one.most) : std::nullopt;
-  }
-  if (!result.least)
-    result.least = 0;
-  return result;
-}
-
-Size::Bounds Size::bounds() const {
-  Bounds result{0, 0};
-  const auto add = [](std::optional<std::int64_t> &to, const std::optional<std::int64_t> &bound,
-                      std::int64_t factor) {
-    const auto term = bound ? times(*bound, factor) : std::nullopt;
-    to = to && term ? plus(*to, *term) : std::nullopt;
-  };
-  for (const auto &[monomial, coefficient] : terms_) {
-    const Bounds one = bounds(monomial);
-    add(result.least, coefficient > 0 ? one.least : one.most, coefficient);
-    add(result.most, coefficient > 0 ? one.most : one.least, coefficient);
-  }
-  return result;
-}
-
-bool Size::is_at_least(std::int64_t n) const {
-  return known_ && is_at_least(n, kSubstitutions);
-}
-
-/// A minimum that is taken off is at most each of its two, and a maximum is at least each of them: one
-/// of them is enough. The other way round both are needed, as it is one of them.
-bool Size::is_at_least(std::int64_t n, int depth) const {
-  if (const Bounds own = bounds(); own.least && *own.least >= n)
-    return true;
-  if (depth == 0)
-    return false;
-  for (const auto &[monomial, coefficient] : terms_) {
-    if (monomial.size() != 1 ||
-        (monomial[0]->op != Op::minimum && monomial[0]->op != Op::maximum))
-      continue;
-    const bool one_is_enough = (monomial[0]->op == Op::minimum) == (coefficient < 0);
-    Size others = *this;
-    others.terms_.erase(monomial);
-    const auto holds_with = [&](const Size &side) {
-      const Size replaced = sum(others, side * coefficient, 1);
-      return replaced.known_ && replaced.is_at_least(n, depth - 1);
-    };
-    const bool left = holds_with(monomial[0]->left);
-    if (left == one_is_enough ? left : holds_with(monomial[0]->right))
-      return true;
-  }
-  return false;
-}
-
-std::optional<bool> Size::decided(Op op, const Size &a, const Size &b) {
-  const Size up = sum(b, a, -1), down = sum(a, b, -1);
-  if (!up.known_ || !down.known_)
-    return std::nullopt;
-  if (op == Op::less || op == Op::less_equal) {
-    const std::int64_t least = op == Op::less ? 1 : 0;
-    if (up.is_at_least(least))
-      return true;
-    if (down.is_at_least(1 - least))
-      return false;
-    return std::nullopt;
-  }
-  const bool equal = op == Op::equal;
-  if (up.terms_.empty())
-    return equal;
-  if (up.is_at_least(1) || down.is_at_least(1))
-    return !equal;
-  std::int64_t divisor = 0;
-  for (const auto &[monomial, coefficient] : up.terms_)
-    if (!monomial.empty())
-      divisor = std::gcd(divisor, coefficient);
-  if (divisor && up.constant_part() % divisor)
-    return !equal;
-  return std::nullopt;
 }
 
 // ---- Expressions

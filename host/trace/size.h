@@ -12,9 +12,9 @@ namespace tracehost::trace {
 
 /// A size as a function of the dynamic dimensions of inputs, or not known.
 ///
-/// Problem: is a size of a result the same at each call? Is it an input's? Answer: sizes are integer
-/// polynomials over *atoms*, so equal sizes have equal polynomials. An atom is a size of an input, or
-/// an operation that no polynomial can express: //, %, min, max, a comparison (0 or 1).
+/// Problem: is a size of a result the same at each call? Is it an input's? Answer: sizes are
+/// integer polynomials over *atoms*, so equal sizes have equal polynomials. An atom is a size of an
+/// input, or an operation that no polynomial can express: //, %, min, max, a comparison (0 or 1).
 ///
 ///     (x.0 + 2 - 3) // 1 + 1     x.0
 ///     (2 * x.0 + 1) // 2         x.0
@@ -33,7 +33,7 @@ public:
     bool operator==(const Need &) const = default;
   };
 
-  Size() = default;    ///< not known
+  Size() = default;     ///< not known
   Size(std::int64_t n); // NOLINT(google-explicit-constructor): rules compute with numbers
   static Size input(std::int32_t slot, std::int32_t dimension);
   /// Comparisons give 0 or 1.
@@ -51,6 +51,9 @@ public:
   const std::vector<Need> &needs() const { return needs_; }
   Size with(Need need) const;
   Size without_needs() const;
+
+  /// The comparisons that its minima and maxima make.
+  void add_bounds(std::vector<SizeExpression> &to) const;
 
   /// Equal for all sizes of inputs.
   bool operator==(const Size &other) const;
@@ -94,6 +97,15 @@ private:
   Terms terms_;
   std::vector<Need> needs_;
   bool known_ = false;
+};
+
+/// A size of an input, or an operation on two Sizes.
+struct Size::Atom {
+  Op op;
+  std::int32_t slot, dimension; ///< of a size
+  Size left, right;             ///< of an operation
+  Bounds bounds;
+  unsigned weight;
 };
 
 inline Size floor_divide(const Size &a, const Size &b) {

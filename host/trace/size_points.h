@@ -92,7 +92,7 @@ private:
 
   std::vector<Leaf> leaves_;
   std::vector<Symbol> symbols_;
-  std::int64_t beyond_ = 0; ///< the large sizes are larger
+  std::int64_t beyond_ = 0;      ///< the large sizes are larger
   std::set<std::int64_t> taken_; ///< sizes that occur in the signature or stand for a symbol
 };
 

@@ -200,7 +200,8 @@ bool SizeReader::walk_size(jit::Node *node, ReadSize &into) {
     return false;
   Size size(1);
   if (node->kind() == c10::aten::size) {
-    const auto dimension = node->inputs().size() == 2 ? jit::toIValue(node->input(1)) : std::nullopt;
+    const auto dimension =
+        node->inputs().size() == 2 ? jit::toIValue(node->input(1)) : std::nullopt;
     const auto rank = static_cast<std::int64_t>(dims->size());
     if (!dimension || dimension->toInt() < -rank || dimension->toInt() >= rank)
       return false;

@@ -11,7 +11,7 @@ namespace tracehost::trace {
 /// A value computed from sizes, as an expression over the inputs' dynamic dimensions.
 struct ReadSize {
   SizeExpression expression;
-  LeafSet leaves = 0;           ///< the dynamic dimensions that occur in it, or in what it needs
+  LeafSet leaves = 0;            ///< the dynamic dimensions that occur in it, or in what it needs
   std::vector<Size::Need> needs; ///< conditions that it holds under
 };
 

@@ -21,8 +21,8 @@ const auto kNumberTensor = c10::Symbol::fromQualString("tracehost::py_tensor");
 std::unordered_map<std::string_view, SizeRule> all_size_rules() {
   std::unordered_map<std::string_view, SizeRule> result;
   for (const auto *table :
-       {&kElementSizes, &kReductionSizes, &kFactorySizes, &kViewSizes, &kPartSizes, &kJoinSizes,
-        &kIndexSizes, &kProductSizes, &kNetworkSizes, &kWindowSizes})
+       {&kElementSizes, &kReductionSizes, &kFactorySizes, &kViewSizes, &kMoveSizes, &kPartSizes,
+        &kJoinSizes, &kIndexSizes, &kProductSizes, &kNetworkSizes, &kWindowSizes})
     for (const NamedSizeRule &rule : *table)
       result.emplace(rule.op, rule.rule);
   return result;
@@ -42,12 +42,15 @@ bool is_pointwise(const c10::FunctionSchema &schema) {
   return op && op->hasTag(at::Tag::pointwise);
 }
 
-/// An op that changes its first argument has the rule of the op that gives the result, or leaves the
-/// sizes as they are.
+/// An op that changes its first argument has the rule of the op that gives the result, or leaves
+/// the sizes as they are.
 SizeRule size_rule_of(const c10::FunctionSchema &schema) {
   static const auto rules = all_size_rules();
   std::string_view name = schema.name();
-  if (!name.starts_with("aten::"))
+  const auto &given = schema.arguments();
+  const bool to_other = std::any_of(given.begin(), given.end(),
+                                    [](const c10::Argument &a) { return a.is_out(); });
+  if (!name.starts_with("aten::") || to_other)
     return nullptr;
   name.remove_prefix(6);
   const auto find = [](std::string_view op) {
@@ -59,242 +62,20 @@ SizeRule size_rule_of(const c10::FunctionSchema &schema) {
   const bool in_place = name.ends_with('_') && !name.ends_with("__");
   if (in_place) {
     const std::string_view plain = name.substr(0, name.size() - 1);
-    static constexpr std::string_view moves[] = {"t",         "transpose", "squeeze", "unsqueeze",
+    static constexpr std::string_view moves[] = {"t",        "transpose", "squeeze", "unsqueeze",
                                                  "swapaxes", "swapdims",  "resize"};
     if (std::find(std::begin(moves), std::end(moves), plain) != std::end(moves))
       return find(plain);
     const auto &arguments = schema.arguments();
     const bool changes = !arguments.empty() && arguments[0].alias_info() &&
-                         arguments[0].alias_info()->isWrite() &&
-                         arguments[0].name() == "self" && plain != "set" && plain != "resize_as";
+                         arguments[0].alias_info()->isWrite() && arguments[0].name() == "self" &&
+                         plain != "set" && plain != "resize_as";
     return changes ? sizes_of_self : nullptr;
   }
   return is_pointwise(schema) ? broadcast_all : nullptr;
 }
 
-bool is_tensor_type(const jit::Value *value) {
-  return value->type()->isSubtypeOf(*c10::TensorType::get());
-}
-
 } // namespace
-
-// ---- The arguments of a node
-
-jit::Value *SizeCall::argument(std::string_view name) const {
-  const auto &arguments = schema_.arguments();
-  for (std::size_t i = 0; i < arguments.size() && i < node_.inputs().size(); ++i)
-    if (arguments[i].name() == name)
-      return const_cast<jit::Value *>(node_.inputs()[i]);
-  return nullptr;
-}
-
-jit::Value *SizeCall::required(std::string_view name) const {
-  jit::Value *value = argument(name);
-  return value ? value : throw NoRule();
-}
-
-bool SizeCall::has(std::string_view name) const {
-  const jit::Value *value = argument(name);
-  return value && !value->type()->isSubtypeOf(*c10::NoneType::get());
-}
-
-const Dims &SizeCall::dims(jit::Value *tensor) const {
-  const Dims *found = rules_.dims(tensor);
-  return found ? *found : throw NoRule();
-}
-
-const Dims &SizeCall::dims(std::string_view name) const { return dims(required(name)); }
-
-const Dims &SizeCall::first() const {
-  for (const jit::Value *input : node_.inputs())
-    if (is_tensor_type(input))
-      return dims(const_cast<jit::Value *>(input));
-  throw NoRule();
-}
-
-Parts SizeCall::all() const {
-  Parts result;
-  for (const jit::Value *input : node_.inputs())
-    if (is_tensor_type(input))
-      result.push_back(dims(const_cast<jit::Value *>(input)));
-  if (result.empty())
-    throw NoRule();
-  return result;
-}
-
-Parts SizeCall::tensors(std::string_view name) const {
-  const Parts *found = rules_.parts(required(name));
-  return found ? *found : throw NoRule();
-}
-
-std::vector<jit::Value *> SizeCall::elements(std::string_view name) const {
-  const jit::Value *list = required(name);
-  if (list->node()->kind() != c10::prim::ListConstruct)
-    throw NoRule();
-  std::vector<jit::Value *> result;
-  for (const jit::Value *item : list->node()->inputs())
-    result.push_back(const_cast<jit::Value *>(item));
-  return result;
-}
-
-bool SizeCall::is_mask(jit::Value *tensor) const {
-  const Shadow::Entry &entry = rules_.entry(tensor);
-  if (!entry.has(SizePoints::real) || !entry.at[0].isTensor() || !entry.at[0].toTensor().defined())
-    throw NoRule();
-  const auto type = entry.at[0].toTensor().scalar_type();
-  return type == at::kBool || type == at::kByte;
-}
-
-Size SizeCall::number(std::string_view name) const {
-  const Size result = rules_.integer(required(name));
-  return result.known() ? result : throw NoRule();
-}
-
-Dims SizeCall::numbers(std::string_view name) const {
-  jit::Value *list = required(name);
-  Dims result;
-  if (const auto constant = jit::toIValue(list)) {
-    if (constant->isInt())
-      return {Size(constant->toInt())};
-    if (!constant->isIntList())
-      throw NoRule();
-    for (const std::int64_t n : constant->toIntVector())
-      result.emplace_back(n);
-    return result;
-  }
-  if (list->node()->kind() != c10::prim::ListConstruct)
-    throw NoRule();
-  for (jit::Value *item : list->node()->inputs())
-    result.push_back(rules_.integer(item)); // one that is not known leaves the others known
-  return result;
-}
-
-std::int64_t SizeCall::constant(std::string_view name) const {
-  if (const auto value = jit::toIValue(required(name)); value && value->isBool())
-    return value->toBool();
-  const auto found = number(name).constant();
-  return found ? *found : throw NoRule();
-}
-
-double SizeCall::real(std::string_view name) const {
-  const auto value = jit::toIValue(required(name));
-  if (!value || !(value->isDouble() || value->isInt()))
-    throw NoRule();
-  return value->toScalar().toDouble();
-}
-
-std::vector<std::int64_t> SizeCall::constants(std::string_view name) const {
-  std::vector<std::int64_t> result;
-  for (const Size &size : numbers(name)) {
-    const auto found = size.constant();
-    result.push_back(found ? *found : throw NoRule());
-  }
-  return result;
-}
-
-std::vector<double> SizeCall::reals(std::string_view name) const {
-  const jit::Value *list = required(name);
-  if (const auto constant = jit::toIValue(list); constant && constant->isDoubleList())
-    return constant->toDoubleVector();
-  if (list->node()->kind() != c10::prim::ListConstruct)
-    throw NoRule();
-  std::vector<double> result;
-  for (const jit::Value *item : list->node()->inputs()) {
-    const auto value = jit::toIValue(item);
-    result.push_back(value && value->isDouble() ? value->toDouble() : throw NoRule());
-  }
-  return result;
-}
-
-std::string SizeCall::text(std::string_view name) const {
-  const auto value = jit::toIValue(required(name));
-  return value && value->isString() ? value->toStringRef() : throw NoRule();
-}
-
-bool SizeCall::is_list(std::string_view name) const {
-  const jit::Value *value = argument(name);
-  return value && value->type()->cast<c10::ListType>();
-}
-
-bool SizeCall::is_text(std::string_view name) const {
-  const jit::Value *value = argument(name);
-  return value && value->type()->kind() == c10::TypeKind::StringType;
-}
-
-bool SizeCall::is_tensor(std::string_view name) const {
-  const jit::Value *value = argument(name);
-  return value && is_tensor_type(value);
-}
-
-namespace {
-
-std::size_t wrapped(std::int64_t dimension, std::size_t rank) {
-  const auto limit = static_cast<std::int64_t>(std::max<std::size_t>(rank, 1));
-  const std::int64_t result = dimension < 0 ? dimension + limit : dimension;
-  return result >= 0 && result < limit ? static_cast<std::size_t>(result) : throw NoRule();
-}
-
-} // namespace
-
-std::size_t SizeCall::dimension(std::string_view name, std::size_t rank) const {
-  return wrapped(constant(name), rank);
-}
-
-std::vector<std::size_t> SizeCall::dimensions(std::string_view name, std::size_t rank) const {
-  std::vector<std::size_t> result;
-  for (const std::int64_t d : constants(name))
-    result.push_back(wrapped(d, rank));
-  return result;
-}
-
-std::size_t SizeCall::items() const {
-  const Shadow::Entry &entry = rules_.entry(const_cast<jit::Value *>(node_.output()));
-  if (!entry.has(SizePoints::real) || !entry.at[0].isList())
-    throw NoRule();
-  return entry.at[0].toListRef().size();
-}
-
-std::int64_t SizeCall::at_trace(const Size &size) const {
-  const auto found = rules_.at_trace(size);
-  return found ? *found : throw NoRule();
-}
-
-/// Of two sizes one of which may be 1: at the trace it was, or they were equal. Each call then has to
-/// be so, too.
-Size SizeCall::broadcast(const Size &a, const Size &b) const {
-  if (a.is(1))
-    return b;
-  if (b.is(1) || a == b)
-    return a;
-  if (a.constant())
-    return a;
-  if (b.constant())
-    return b;
-  if (!a.known() || !b.known())
-    return {};
-  const auto needs = [](const Size &x, const Size &y) {
-    SizeExpression expression = x.expression();
-    const SizeExpression right = y.expression();
-    expression.insert(expression.end(), right.begin(), right.end());
-    expression.push_back({Size::Op::equal, -1, -1, 0});
-    return Size::Need{std::move(expression), true};
-  };
-  const std::int64_t x = at_trace(a), y = at_trace(b);
-  if (x == y)
-    return a.with(needs(a, b));
-  return x == 1 ? b.with(needs(a, 1)) : a.with(needs(b, 1));
-}
-
-Dims SizeCall::broadcast(const Dims &a, const Dims &b) const {
-  const Dims &longer = a.size() >= b.size() ? a : b, &shorter = a.size() >= b.size() ? b : a;
-  Dims result = longer;
-  const std::size_t offset = longer.size() - shorter.size();
-  for (std::size_t i = 0; i < shorter.size(); ++i)
-    result[offset + i] = broadcast(longer[offset + i], shorter[i]);
-  return result;
-}
-
-// ---- Values
 
 std::optional<std::int64_t> SizeRules::at_trace(const Size &size) const {
   return size.known() ? evaluate(size.expression(), SizesAt(points_, SizePoints::real))
@@ -348,16 +129,16 @@ const SizeRules::Known &SizeRules::of(jit::Value *value) {
 }
 
 SizeRules::Known SizeRules::input_sizes(jit::Value *value) {
-  if (value->node() != value->owningGraph()->param_node() || !is_tensor_type(value))
+  if (value->node() != value->owningGraph()->param_node() || !is_tensor(value))
     return std::nullopt;
   const at::Tensor actual = input_(value->offset());
   Dims result;
   for (std::int64_t d = 0; d < actual.dim(); ++d) {
     const int leaf = points_.leaf_at(static_cast<std::uint32_t>(value->offset()), d);
     const bool open = leaf >= 0 && !points_.leaves()[static_cast<std::size_t>(leaf)].specialized;
-    result.push_back(open ? Size::input(static_cast<std::int32_t>(value->offset()),
-                                        static_cast<std::int32_t>(d))
-                          : Size(actual.size(d)));
+    result.push_back(
+        open ? Size::input(static_cast<std::int32_t>(value->offset()), static_cast<std::int32_t>(d))
+             : Size(actual.size(d)));
   }
   return Parts{result};
 }
@@ -373,8 +154,8 @@ bool SizeRules::fits(jit::Value *value, const Dims &dims) {
       return p >= SizePoints::kMust; // its kind differs there, which is a condition of its own
     const SizesAt at(points_, p);
     for (std::size_t d = 0; d < dims.size(); ++d) {
-      const bool holds = std::all_of(
-          dims[d].needs().begin(), dims[d].needs().end(), [&](const Size::Need &need) {
+      const bool holds =
+          std::all_of(dims[d].needs().begin(), dims[d].needs().end(), [&](const Size::Need &need) {
             return tracehost::holds({need.expression, need.expected, ""}, at);
           });
       if (dims[d].known() && holds && evaluate(dims[d].expression(), at) != sizes[d])
@@ -384,8 +165,8 @@ bool SizeRules::fits(jit::Value *value, const Dims &dims) {
   return true;
 }
 
-/// The sizes are what they were if they are `constant`, or no size that may differ reaches the value.
-/// Else only the number of dimensions is known.
+/// The sizes are what they were if they are `constant`, or no size that may differ reaches the
+/// value. Else only the number of dimensions is known.
 SizeRules::Known SizeRules::at_trace(jit::Value *value, bool constant) {
   const Shadow::Entry &entry = shadow_.of(value);
   if (!entry.has(SizePoints::real))
@@ -408,7 +189,7 @@ SizeRules::Known SizeRules::at_trace(jit::Value *value, bool constant) {
 }
 
 void SizeRules::set(jit::Value *value, Known known) {
-  if (known && is_tensor_type(value) && (known->size() != 1 || !fits(value, known->front())))
+  if (known && is_tensor(value) && (known->size() != 1 || !fits(value, known->front())))
     known = at_trace(value, false);
   known_[value] = std::move(known);
 }
@@ -455,28 +236,28 @@ SizeRules::Known SizeRules::infer_output(jit::Node *node) {
   if (kind == c10::prim::NumToTensor)
     return Parts{Dims{}};
   if (is_autograd_op(*node)) // a gradient is as its tensor is
-    return of(node->inputs()[is_tensor_type(node->input(0)) ? 0 : 1]);
+    return of(node->inputs()[is_tensor(node->input(0)) ? 0 : 1]);
   return at_trace(node->output(), false);
 }
 
 /// Whether nothing that `node` takes may have another size at another call.
 bool SizeRules::all_constant(jit::Node *node) {
   return std::all_of(node->inputs().begin(), node->inputs().end(), [&](jit::Value *input) {
-           if (is_tensor_type(input) || input->type()->isSubtypeOf(*c10::ListType::ofTensors())) {
-             const Known &known = of(input);
-             return known && std::all_of(known->begin(), known->end(), [](const Dims &dims) {
-                      return std::all_of(dims.begin(), dims.end(),
-                                         [](const Size &size) { return size.constant(); });
-                    });
-           }
-           return jit::toIValue(input).has_value();
-         });
+    if (is_tensor(input) || input->type()->isSubtypeOf(*c10::ListType::ofTensors())) {
+      const Known &known = of(input);
+      return known && std::all_of(known->begin(), known->end(), [](const Dims &dims) {
+               return std::all_of(dims.begin(), dims.end(),
+                                  [](const Size &size) { return size.constant(); });
+             });
+    }
+    return jit::toIValue(input).has_value();
+  });
 }
 
 void SizeRules::infer_op(jit::Node *node) {
   const c10::FunctionSchema *schema = node->maybeSchema();
   const SizeRule rule = schema ? size_rule_of(*schema) : nullptr;
-  const bool list = node->outputs().size() == 1 && !is_tensor_type(node->output());
+  const bool list = node->outputs().size() == 1 && !is_tensor(node->output());
   std::optional<Parts> parts;
   if (node->kind() == kNumberTensor)
     parts = Parts{Dims{}};
@@ -489,8 +270,7 @@ void SizeRules::infer_op(jit::Node *node) {
     parts.reset();
   }
   // Code behind a call gives what it promises (shape=), else the entry is not known.
-  const bool constant =
-      !parts && node->blocks().empty() && (is_call(*node) || all_constant(node));
+  const bool constant = !parts && node->blocks().empty() && (is_call(*node) || all_constant(node));
   for (std::size_t i = 0; i < node->outputs().size(); ++i) {
     jit::Value *output = node->outputs()[i];
     if (parts && list)
@@ -516,6 +296,25 @@ std::optional<Dims> SizeRules::squeezed_sizes(jit::Node *node) {
   } catch (const NoRule &) {
     return std::nullopt;
   }
+}
+
+std::vector<SizeExpression> SizeRules::bounds(jit::Value *value) {
+  std::vector<SizeExpression> result;
+  std::vector<jit::Value *> stack{value};
+  std::unordered_set<const jit::Value *> seen;
+  while (!stack.empty()) {
+    jit::Value *one = stack.back();
+    stack.pop_back();
+    if (!seen.insert(one).second)
+      continue;
+    const Dims *sizes = is_tensor(one) ? dims(one) : nullptr;
+    if (sizes)
+      for (const Size &size : *sizes)
+        size.add_bounds(result);
+    if (one->node()->kind() != c10::prim::Param)
+      stack.insert(stack.end(), one->node()->inputs().begin(), one->node()->inputs().end());
+  }
+  return result;
 }
 
 Size SizeRules::count(jit::Node *node) {

@@ -9,18 +9,20 @@
 #include <exception>
 #include <functional>
 #include <optional>
+#include <string>
 #include <string_view>
 #include <unordered_map>
 #include <unordered_set>
+#include <utility>
 #include <vector>
 
 /// The sizes of what ops give, as functions of the inputs' sizes.
 ///
-/// Problem: the body asks for a size of a result. Is it the same at each call? If not, what is it of
-/// the inputs' sizes? Answer: a rule for each op, by its name, from the sizes of its arguments to the
-/// sizes of its results. The rules run when a size is asked for, from the inputs on, once for each
-/// node that the tensor is computed from. An op without a rule has known sizes only if all that it
-/// takes has constant sizes.
+/// Problem: the body asks for a size of a result. Is it the same at each call? If not, what is it
+/// of the inputs' sizes? Answer: a rule for each op, by its name, from the sizes of its arguments
+/// to the sizes of its results. The rules run when a size is asked for, from the inputs on, once
+/// for each node that the tensor is computed from. An op without a rule has known sizes only if all
+/// that it takes has constant sizes.
 ///
 ///     x[n, 4]                      inputs and captures: as the signature has them
 ///     y = x[-8:] * x.new_ones(4)   slice: min(n, 8), 4    new_ones: 4    mul: min(n, 8), 4
@@ -34,10 +36,26 @@ using Parts = std::vector<Dims>; ///< of several results, or of a list
 /// A rule does not know the sizes.
 class NoRule final : public std::exception {};
 
+inline void erase_dim(Dims &dims, std::size_t d) {
+  dims.erase(dims.begin() + static_cast<std::ptrdiff_t>(d));
+}
+inline void insert_dim(Dims &dims, std::size_t d, Size size) {
+  dims.insert(dims.begin() + static_cast<std::ptrdiff_t>(d), std::move(size));
+}
+inline Size product_of(const Dims &dims) {
+  Size result(1);
+  for (const Size &size : dims)
+    result = result * size;
+  return result;
+}
+inline bool is_tensor(const torch::jit::Value *value) {
+  return value->type()->isSubtypeOf(*c10::TensorType::get());
+}
+
 class SizeRules;
 
-/// The arguments of a node, by their names in the op's schema. All but has() raise NoRule for what is
-/// not known.
+/// The arguments of a node, by their names in the op's schema. All but has() raise NoRule for what
+/// is not known.
 class SizeCall {
 public:
   SizeCall(const torch::jit::Node &node, const c10::FunctionSchema &schema, SizeRules &rules)
@@ -94,7 +112,7 @@ struct NamedSizeRule {
   SizeRule rule;
 };
 extern const std::vector<NamedSizeRule> kElementSizes, kReductionSizes, kFactorySizes, kViewSizes,
-    kPartSizes, kJoinSizes, kIndexSizes, kProductSizes, kNetworkSizes, kWindowSizes;
+    kMoveSizes, kPartSizes, kJoinSizes, kIndexSizes, kProductSizes, kNetworkSizes, kWindowSizes;
 
 /// How many tensors an op gives that takes one apart. Raises NoRule for another op.
 Size count_of_parts(std::string_view op, const SizeCall &call);
@@ -119,6 +137,8 @@ public:
   Size count(torch::jit::Node *node);
   /// For squeeze: the sizes of the dimensions that go where they are 1. Null: not known which.
   std::optional<Dims> squeezed_sizes(torch::jit::Node *node);
+  /// The comparisons that the sizes of `value`, and of what it is computed from, make.
+  std::vector<SizeExpression> bounds(torch::jit::Value *value);
   /// Forgets all: the dimensions that are specialized have changed.
   void restart();
   void forget(torch::jit::Node *node) { done_.erase(node); }

@@ -44,8 +44,7 @@ Parts loss_of_classes_sizes(const SizeCall &call) {
 /// A pointwise op of a distance that reduces the last dimension.
 Parts distance_sizes(const SizeCall &call) {
   Dims result = call.broadcast(call.dims("x1"), call.dims("x2"));
-  const std::size_t d =
-      call.has("dim") ? call.dimension("dim", result.size()) : result.size() - 1;
+  const std::size_t d = call.has("dim") ? call.dimension("dim", result.size()) : result.size() - 1;
   if (call.flag("keepdim"))
     result.at(d) = 1;
   else
@@ -100,6 +99,18 @@ Parts eye_sizes(const SizeCall &call) {
   return {Dims{call.number("n"), call.has("m") ? call.number("m") : call.number("n")}};
 }
 
+/// With a condition alone it gives the places where that holds.
+Parts where_sizes(const SizeCall &call) {
+  if (!call.has("self"))
+    throw NoRule();
+  return sizes_broadcast(call);
+}
+
+/// The boundaries come behind, or in front.
+Parts searched_sizes(const SizeCall &call) {
+  return {call.is_tensor("self") ? call.dims("self") : Dims{}};
+}
+
 Parts number_sizes(const SizeCall &) { return {Dims{}}; }
 
 /// As `normal(mean, std)` and `normal(mean, std, size)`.
@@ -133,6 +144,9 @@ const std::vector<NamedSizeRule> kElementSizes = {
     {"greater_equal", sizes_broadcast},
     {"not_equal", sizes_broadcast},
     {"isclose", sizes_broadcast},
+    {"rsub", sizes_broadcast},
+    {"masked_fill", sizes_broadcast},
+    {"where", where_sizes},
     {"arctan2", sizes_broadcast},
     {"complex", sizes_broadcast},
     {"polar", sizes_broadcast},
@@ -246,7 +260,8 @@ const std::vector<NamedSizeRule> kElementSizes = {
     {"select_scatter", sizes_of_first},
     {"diagonal_scatter", sizes_of_first},
     {"as_strided_scatter", sizes_of_first},
-    {"bucketize", sizes_of_first},
+    {"bucketize", searched_sizes},
+    {"searchsorted", searched_sizes},
     {"isin", sizes_of_first},
     {"channel_shuffle", sizes_of_first},
     {"native_channel_shuffle", sizes_of_first},

@@ -8,13 +8,6 @@ namespace tracehost::trace {
 
 namespace {
 
-Size product_of_sizes(const Dims &dims) {
-  Size result(1);
-  for (const Size &size : dims)
-    result = result * size;
-  return result;
-}
-
 // ---- Parts
 
 /// `self` with other sizes of one dimension.
@@ -32,8 +25,7 @@ Parts equal_pieces(const SizeCall &call, std::size_t dimension, const Size &step
   const std::size_t count = call.items();
   Dims sizes(count, step);
   if (count)
-    sizes.back() =
-        call.dims("self").at(dimension) - step * static_cast<std::int64_t>(count - 1);
+    sizes.back() = call.dims("self").at(dimension) - step * static_cast<std::int64_t>(count - 1);
   return pieces_along(call, dimension, sizes);
 }
 
@@ -50,8 +42,7 @@ Parts split_sizes(const SizeCall &call) {
 
 Parts chunk_sizes(const SizeCall &call) {
   const std::size_t d = split_dimension(call);
-  return equal_pieces(call, d,
-                      ceil_divide(call.dims("self").at(d), call.constant("chunks")));
+  return equal_pieces(call, d, ceil_divide(call.dims("self").at(d), call.constant("chunks")));
 }
 
 Parts unbind_sizes(const SizeCall &call) {
@@ -84,7 +75,7 @@ Parts tensor_split_sizes(const SizeCall &call) {
 Parts meshgrid_sizes(const SizeCall &call) {
   Dims grid;
   for (const Dims &one : call.tensors("tensors"))
-    grid.push_back(product_of_sizes(one));
+    grid.push_back(product_of(one));
   const Parts tensors = call.tensors("tensors");
   if (call.has("indexing") && call.text("indexing") == "xy" && grid.size() >= 2)
     std::swap(grid[0], grid[1]);
@@ -184,7 +175,7 @@ Parts sizes_of_index(const SizeCall &call) { return {call.dims("index")}; }
 
 Parts take_along_sizes(const SizeCall &call) {
   if (!call.has("dim"))
-    return {Dims{product_of_sizes(call.dims("indices"))}};
+    return {Dims{product_of(call.dims("indices"))}};
   const Dims &self = call.dims("self"), &indices = call.dims("indices");
   const std::size_t d = call.dimension("dim", self.size());
   Dims result = call.broadcast(self, indices);
@@ -200,8 +191,8 @@ Parts index_sizes(const SizeCall &call) {
   Dims broadcast, before, after;
   bool any = false, ended = false, apart = false;
   for (std::size_t d = 0; d < self.size(); ++d) {
-    const bool index = d < indices.size() &&
-                       indices[d]->type()->isSubtypeOf(*c10::TensorType::get());
+    const bool index =
+        d < indices.size() && indices[d]->type()->isSubtypeOf(*c10::TensorType::get());
     if (!index) {
       (any ? after : before).push_back(self[d]);
       ended |= any;
@@ -247,10 +238,6 @@ Parts one_hot_sizes(const SizeCall &call) {
   return {result};
 }
 
-Parts searchsorted_sizes(const SizeCall &call) {
-  return {call.is_tensor("self") ? call.dims("self") : Dims{}};
-}
-
 Parts bins_sizes(const SizeCall &call) { return {Dims{call.number("bins")}}; }
 
 Parts diff_sizes(const SizeCall &call) {
@@ -289,16 +276,11 @@ Size count_of_parts(std::string_view op, const SizeCall &call) {
 }
 
 const std::vector<NamedSizeRule> kPartSizes = {
-    {"split", split_sizes},
-    {"split_with_sizes", split_sizes},
-    {"unsafe_split", split_sizes},
-    {"unsafe_split_with_sizes", split_sizes},
-    {"chunk", chunk_sizes},
-    {"unsafe_chunk", chunk_sizes},
-    {"unbind", unbind_sizes},
-    {"tensor_split", tensor_split_sizes},
-    {"meshgrid", meshgrid_sizes},
-    {"broadcast_tensors", broadcast_tensors_sizes},
+    {"split", split_sizes},        {"split_with_sizes", split_sizes},
+    {"unsafe_split", split_sizes}, {"unsafe_split_with_sizes", split_sizes},
+    {"chunk", chunk_sizes},        {"unsafe_chunk", chunk_sizes},
+    {"unbind", unbind_sizes},      {"tensor_split", tensor_split_sizes},
+    {"meshgrid", meshgrid_sizes},  {"broadcast_tensors", broadcast_tensors_sizes},
 };
 
 const std::vector<NamedSizeRule> kJoinSizes = {
@@ -325,7 +307,6 @@ const std::vector<NamedSizeRule> kIndexSizes = {
     {"embedding", embedding_sizes},
     {"topk", topk_sizes},
     {"one_hot", one_hot_sizes},
-    {"searchsorted", searchsorted_sizes},
     {"histc", bins_sizes},
     {"diff", diff_sizes},
 };

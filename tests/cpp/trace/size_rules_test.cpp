@@ -49,51 +49,247 @@ const std::vector<RuleCase> kCases = {
     {"slice back", {-1, 2}, [](auto &x) { return Tensors{x.slice(0, -50, 30)}; }},
     {"slice step", {-1, 2}, [](auto &x) { return Tensors{x.slice(0, 3, 90, 7)}; }},
     {"slice twice", {-1, 2}, [](auto &x) { return Tensors{x.slice(0, 1).slice(0, -9, -1)}; }},
-    {"view", {-1, 6}, [](auto &x) { return Tensors{x.view({2, -1}), x.view({-1, 2, 3})}; }},
-    {"reshape", {-1, 6}, [](auto &x) { return Tensors{x.t().reshape({-1}), x.reshape({3, -1})}; }},
-    {"flatten", {2, -1, 3}, [](auto &x) { return Tensors{x.flatten(), x.flatten(1)}; }},
-    {"unflatten", {-1, 6}, [](auto &x) { return Tensors{x.flatten().unflatten(0, {-1, 3})}; }},
-    {"permute", {2, -1, 3}, [](auto &x) { return Tensors{x.permute({1, 2, 0}), x.mT()}; }},
-    {"movedim", {2, -1, 3}, [](auto &x) { return Tensors{x.movedim(1, 0), x.movedim({0, 1}, {2, 0})}; }},
-    {"unsqueeze", {2, -1}, [](auto &x) { return Tensors{x.unsqueeze(1), x.unsqueeze(-1).squeeze(-1)}; }},
-    {"diagonal", {-1, 50}, [](auto &x) { return Tensors{x.diagonal(), x.diagonal(3), x.diagonal(-3)}; }},
-    {"unfold", {-1, 2}, [](auto &x) { return Tensors{x.unfold(0, 5, 3), x.unfold(0, 1, 1)}; }},
-    {"expand", {-1, 1}, [](auto &x) { return Tensors{x.expand({3, -1, 4})}; }},
-    {"repeat", {-1, 2}, [](auto &x) { return Tensors{x.repeat({2, 3, 1}), x.tile({3}), x.repeat_interleave(4, 0), x.repeat_interleave(2)}; }},
-    {"cat", {-1, 2}, [](auto &x) { return Tensors{at::cat({x, x.slice(0, 5), x}), at::stack({x, x}), at::hstack({x, x}), at::vstack({x, x})}; }},
-    {"elementwise", {-1, 2}, [](auto &x) { return Tensors{x + made(x, {2}), x * x.slice(0, 0, 1), x.exp(), at::where(x > 0, x, x)}; }},
+    {"view",
+     {-1, 6},
+     [](auto &x) {
+       return Tensors{x.view({2, -1}), x.view({-1, 2, 3})};
+     }},
+    {"reshape",
+     {-1, 6},
+     [](auto &x) {
+       return Tensors{x.t().reshape({-1}), x.reshape({3, -1})};
+     }},
+    {"flatten",
+     {2, -1, 3},
+     [](auto &x) {
+       return Tensors{x.flatten(), x.flatten(1)};
+     }},
+    {"unflatten",
+     {-1, 6},
+     [](auto &x) {
+       return Tensors{x.flatten().unflatten(0, {-1, 3})};
+     }},
+    {"permute",
+     {2, -1, 3},
+     [](auto &x) {
+       return Tensors{x.permute({1, 2, 0}), x.mT()};
+     }},
+    {"movedim",
+     {2, -1, 3},
+     [](auto &x) {
+       return Tensors{x.movedim(1, 0), x.movedim({0, 1}, {2, 0})};
+     }},
+    {"unsqueeze",
+     {2, -1},
+     [](auto &x) {
+       return Tensors{x.unsqueeze(1), x.unsqueeze(-1).squeeze(-1)};
+     }},
+    {"diagonal",
+     {-1, 50},
+     [](auto &x) {
+       return Tensors{x.diagonal(), x.diagonal(3), x.diagonal(-3)};
+     }},
+    {"unfold",
+     {-1, 2},
+     [](auto &x) {
+       return Tensors{x.unfold(0, 5, 3), x.unfold(0, 1, 1)};
+     }},
+    {"expand",
+     {-1, 1},
+     [](auto &x) {
+       return Tensors{x.expand({3, -1, 4})};
+     }},
+    {"repeat",
+     {-1, 2},
+     [](auto &x) {
+       return Tensors{x.repeat({2, 3, 1}), x.tile({3}), x.repeat_interleave(4, 0),
+                      x.repeat_interleave(2)};
+     }},
+    {"cat",
+     {-1, 2},
+     [](auto &x) {
+       return Tensors{at::cat({x, x.slice(0, 5), x}), at::stack({x, x}), at::hstack({x, x}),
+                      at::vstack({x, x})};
+     }},
+    {"elementwise",
+     {-1, 2},
+     [](auto &x) {
+       return Tensors{x + made(x, {2}), x * x.slice(0, 0, 1), x.exp(), at::where(x > 0, x, x)};
+     }},
     {"tensor_split", {-1, 2}, [](auto &x) { return x.tensor_split(3); }},
-    {"tensor_split at", {-1, 2}, [](auto &x) { return x.tensor_split({7, 30, 60}); }},
+    {"tensor_split at",
+     {-1, 2},
+     [](auto &x) {
+       return x.tensor_split({7, 30, 60});
+     }},
     {"chunk", {-1, 2}, [](auto &x) { return x.chunk(2); }},
     {"split", {-1, 2}, [](auto &x) { return x.split(2000); }},
-    {"split sizes", {-1, 2}, [](auto &x) { return x.flatten().slice(0, 0, 6).split_with_sizes({2, 4}); }},
+    {"split sizes",
+     {-1, 2},
+     [](auto &x) {
+       return x.flatten().slice(0, 0, 6).split_with_sizes({2, 4});
+     }},
     {"unbind", {-1, 2}, [](auto &x) { return x.unbind(1); }},
-    {"index_select", {-1, 2}, [](auto &x) { return Tensors{x.index_select(1, indices(x, {5})), x.t().gather(0, indices(x, {1, 3}))}; }},
-    {"index", {-1, 3, 4}, [](auto &x) { return Tensors{x.index({{}, indices(x, {7})}), x.index({{}, {}, indices(x, {2, 1})}), x.index({{}, indices(x, {7}), indices(x, {7})})}; }},
-    {"reductions", {3, -1, 2}, [](auto &x) { return Tensors{x.sum(0), x.mean({0, 2}, true), x.amax({2}), std::get<0>(x.max(2)), x.argmax(0), x.std({0}, 0), x.logsumexp({0, -1}), x.norm(2, {0}), x.all(0)}; }},
-    {"kept", {3, -1, 2}, [](auto &x) { return Tensors{x.softmax(1), x.cumsum(1), x.flip({1}), x.roll(3, 1), std::get<0>(x.sort(1)), x.tril(), x.clone(), x.to(at::kDouble), at::zeros_like(x)}; }},
-    {"factories", {-1, 2}, [](auto &x) { return Tensors{at::zeros_like(x).new_zeros({2, 3}), x}; }},
-    {"products", {2, -1, 4}, [](auto &x) { return Tensors{x.matmul(made(x, {4, 5})), x.bmm(x.transpose(1, 2)), at::linear(x, made(x, {7, 4})), x.matmul(made(x, {4})), x[0].mm(made(x, {4, 3})), at::addmm(made(x, {3}), x[0], made(x, {4, 3})), at::cdist(x, made(x, {2, 9, 4}))}; }, 40, 1100},
-    {"einsum", {2, -1, 4}, [](auto &x) { return Tensors{at::einsum("bij,bkj->bik", {x, x}), at::einsum("bij", {x}), at::einsum("bij,jk", {x, made(x, {4, 3})})}; }, 40, 1100},
-    {"conv1d", {1, 3, -1}, [](auto &x) { return Tensors{at::conv1d(x, made(x, {2, 3, 5}), {}, 3, 2, 2), at::conv1d(x, made(x, {2, 3, 4}))}; }},
-    {"conv same", {1, 3, -1}, [](auto &x) { return Tensors{at::conv1d(x, made(x, {2, 3, 5}), {}, 1, "same"), at::conv1d(x, made(x, {2, 3, 5}), {}, 2, "valid")}; }},
-    {"conv2d", {1, 3, -1, 9}, [](auto &x) { return Tensors{at::conv2d(x, made(x, {2, 3, 3, 3}), {}, {2, 1}, {1, 1})}; }},
-    {"conv_transpose", {1, 3, -1}, [](auto &x) { return Tensors{at::conv_transpose1d(x, made(x, {3, 2, 5}), {}, 3, 2, 1, 1, 2)}; }},
-    {"pools", {1, 3, -1}, [](auto &x) { return Tensors{at::max_pool1d(x, 3), at::max_pool1d(x, 4, 3, 2, 2), at::avg_pool1d(x, 5, 2, 1)}; }},
-    {"pools, ceil", {1, 3, -1, 9}, [](auto &x) { return Tensors{at::max_pool2d(x, {3, 3}, {2, 2}, {1, 1}, {1, 1}, true), at::avg_pool2d(x, {4, 4}, {3, 3}, {2, 2}, true), at::max_pool2d(x, {2, 2}, {5, 5}, {0, 0}, {1, 1}, true)}; }},
-    {"adaptive", {1, 3, -1, -1}, [](auto &x) { return Tensors{x.sum(3), at::adaptive_avg_pool2d(x, {3, 4}).sum(3)}; }, 40, 1100},
-    {"pads", {1, 3, -1}, [](auto &x) { return Tensors{at::constant_pad_nd(x, {3, -5}), at::reflection_pad1d(x, {2, 7}), at::pad(x, {1, 2, 3, 4})}; }},
-    {"upsample", {1, 3, -1}, [](auto &x) { return Tensors{at::upsample_nearest1d(x, at::OptionalIntArrayRef{}, std::vector<double>{1.5}), at::upsample_linear1d(x, at::OptionalIntArrayRef{}, false, std::vector<double>{0.25}), at::upsample_nearest1d(x, at::OptionalIntArrayRef{}, std::vector<double>{3.0})}; }},
-    {"im2col", {1, 3, -1, 9}, [](auto &x) { return Tensors{at::im2col(x, {3, 2}, {1, 2}, {1, 0}, {2, 1})}; }},
-    {"embedding", {-1}, [](auto &x) { return Tensors{at::embedding(made(x, {9, 4}), x.to(at::kLong)), at::one_hot(x.to(at::kLong), 41)}; }},
-    {"attention", {2, 2, -1, 4}, [](auto &x) { return Tensors{at::scaled_dot_product_attention(x, x, x)}; }, 40, 1100},
-    {"norms", {2, 4, -1}, [](auto &x) { return Tensors{at::group_norm(x, 2), at::layer_norm(x.transpose(1, 2), {4}), at::batch_norm(x, {}, {}, {}, {}, true, 0.1, 1e-5, false)}; }},
-    {"topk", {-1, 3}, [](auto &x) { return Tensors{std::get<0>(x.topk(2, 1)), std::get<0>(x.kthvalue(1, 1))}; }},
-    {"diff", {-1, 3}, [](auto &x) { return Tensors{x.diff(), x.diff(1, 0), x.diff(3, 0)}; }},
-    {"fourier", {-1, 3}, [](auto &x) { return Tensors{at::fft_rfft(x, kNone, 0), at::fft_fft(x, 7, 0)}; }},
-    {"pixels", {1, 4, -1, 4}, [](auto &x) { return Tensors{at::pixel_shuffle(x, 2), at::pixel_unshuffle(at::pixel_shuffle(x, 2), 2)}; }},
-    {"losses", {-1, 3}, [](auto &x) { return Tensors{at::mse_loss(x, x, 0), at::cross_entropy_loss(x, x, {}, 0)}; }},
-    {"rot90", {-1, 3}, [](auto &x) { return Tensors{x.rot90(), x.rot90(2), at::diag_embed(x)}; }, 40, 1100},
+    {"index_select",
+     {-1, 2},
+     [](auto &x) {
+       return Tensors{x.index_select(1, indices(x, {5})), x.t().gather(0, indices(x, {1, 3}))};
+     }},
+    {"index",
+     {-1, 3, 4},
+     [](auto &x) {
+       return Tensors{x.index({{}, indices(x, {7})}), x.index({{}, {}, indices(x, {2, 1})}),
+                      x.index({{}, indices(x, {7}), indices(x, {7})})};
+     }},
+    {"reductions",
+     {3, -1, 2},
+     [](auto &x) {
+       return Tensors{
+           x.sum(0),    x.mean({0, 2}, true), x.amax({2}),          std::get<0>(x.max(2)),
+           x.argmax(0), x.std({0}, 0),        x.logsumexp({0, -1}), x.norm(2, {0}),
+           x.all(0)};
+     }},
+    {"kept",
+     {3, -1, 2},
+     [](auto &x) {
+       return Tensors{x.softmax(1),           x.cumsum(1), x.flip({1}), x.roll(3, 1),
+                      std::get<0>(x.sort(1)), x.tril(),    x.clone(),   x.to(at::kDouble),
+                      at::zeros_like(x)};
+     }},
+    {"factories",
+     {-1, 2},
+     [](auto &x) {
+       return Tensors{at::zeros_like(x).new_zeros({2, 3}), x};
+     }},
+    {"products",
+     {2, -1, 4},
+     [](auto &x) {
+       return Tensors{
+           x.matmul(made(x, {4, 5})),       x.bmm(x.transpose(1, 2)),
+           at::linear(x, made(x, {7, 4})),  x.matmul(made(x, {4})),
+           x[0].mm(made(x, {4, 3})),        at::addmm(made(x, {3}), x[0], made(x, {4, 3})),
+           at::cdist(x, made(x, {2, 9, 4}))};
+     },
+     40,
+     1100},
+    {"einsum",
+     {2, -1, 4},
+     [](auto &x) {
+       return Tensors{at::einsum("bij,bkj->bik", {x, x}), at::einsum("bij", {x}),
+                      at::einsum("bij,jk", {x, made(x, {4, 3})})};
+     },
+     40,
+     1100},
+    {"conv1d",
+     {1, 3, -1},
+     [](auto &x) {
+       return Tensors{at::conv1d(x, made(x, {2, 3, 5}), {}, 3, 2, 2),
+                      at::conv1d(x, made(x, {2, 3, 4}))};
+     }},
+    {"conv same",
+     {1, 3, -1},
+     [](auto &x) {
+       return Tensors{at::conv1d(x, made(x, {2, 3, 5}), {}, 1, "same"),
+                      at::conv1d(x, made(x, {2, 3, 5}), {}, 2, "valid")};
+     }},
+    {"conv2d",
+     {1, 3, -1, 9},
+     [](auto &x) {
+       return Tensors{at::conv2d(x, made(x, {2, 3, 3, 3}), {}, {2, 1}, {1, 1})};
+     }},
+    {"conv_transpose",
+     {1, 3, -1},
+     [](auto &x) {
+       return Tensors{at::conv_transpose1d(x, made(x, {3, 2, 5}), {}, 3, 2, 1, 1, 2)};
+     }},
+    {"pools",
+     {1, 3, -1},
+     [](auto &x) {
+       return Tensors{at::max_pool1d(x, 3), at::max_pool1d(x, 4, 3, 2, 2),
+                      at::avg_pool1d(x, 5, 2, 1)};
+     }},
+    {"pools, ceil",
+     {1, 3, -1, 9},
+     [](auto &x) {
+       return Tensors{at::max_pool2d(x, {3, 3}, {2, 2}, {1, 1}, {1, 1}, true),
+                      at::avg_pool2d(x, {4, 4}, {3, 3}, {2, 2}, true),
+                      at::max_pool2d(x, {2, 2}, {5, 5}, {0, 0}, {1, 1}, true)};
+     }},
+    {"adaptive",
+     {1, 3, -1, -1},
+     [](auto &x) {
+       return Tensors{x.sum(3), at::adaptive_avg_pool2d(x, {3, 4}).sum(3)};
+     },
+     40,
+     1100},
+    {"pads",
+     {1, 3, -1},
+     [](auto &x) {
+       return Tensors{at::constant_pad_nd(x, {3, -5}), at::reflection_pad1d(x, {2, 7}),
+                      at::pad(x, {1, 2, 3, 4})};
+     }},
+    {"upsample",
+     {1, 3, -1},
+     [](auto &x) {
+       return Tensors{
+           at::upsample_nearest1d(x, at::OptionalIntArrayRef{}, std::vector<double>{1.5}),
+           at::upsample_linear1d(x, at::OptionalIntArrayRef{}, false, std::vector<double>{0.25}),
+           at::upsample_nearest1d(x, at::OptionalIntArrayRef{}, std::vector<double>{3.0})};
+     }},
+    {"im2col",
+     {1, 3, -1, 9},
+     [](auto &x) {
+       return Tensors{at::im2col(x, {3, 2}, {1, 2}, {1, 0}, {2, 1})};
+     }},
+    {"embedding",
+     {-1},
+     [](auto &x) {
+       return Tensors{at::embedding(made(x, {9, 4}), x.to(at::kLong)),
+                      at::one_hot(x.to(at::kLong), 41)};
+     }},
+    {"attention",
+     {2, 2, -1, 4},
+     [](auto &x) { return Tensors{at::scaled_dot_product_attention(x, x, x)}; },
+     40,
+     1100},
+    {"norms",
+     {2, 4, -1},
+     [](auto &x) {
+       return Tensors{at::group_norm(x, 2), at::layer_norm(x.transpose(1, 2), {4}),
+                      at::batch_norm(x, {}, {}, {}, {}, true, 0.1, 1e-5, false)};
+     }},
+    {"topk",
+     {-1, 3},
+     [](auto &x) {
+       return Tensors{std::get<0>(x.topk(2, 1)), std::get<0>(x.kthvalue(1, 1))};
+     }},
+    {"diff",
+     {-1, 3},
+     [](auto &x) {
+       return Tensors{x.diff(), x.diff(1, 0), x.diff(3, 0)};
+     }},
+    {"fourier",
+     {-1, 3},
+     [](auto &x) {
+       return Tensors{at::fft_rfft(x, kNone, 0), at::fft_fft(x, 7, 0)};
+     }},
+    {"pixels",
+     {1, 4, -1, 4},
+     [](auto &x) {
+       return Tensors{at::pixel_shuffle(x, 2), at::pixel_unshuffle(at::pixel_shuffle(x, 2), 2)};
+     }},
+    {"losses",
+     {-1, 3},
+     [](auto &x) {
+       return Tensors{at::mse_loss(x, x, 0), at::cross_entropy_loss(x, x, {}, 0)};
+     }},
+    {"rot90",
+     {-1, 3},
+     [](auto &x) {
+       return Tensors{x.rot90(), x.rot90(2), at::diag_embed(x)};
+     },
+     40,
+     1100},
 };
 
 /// The dynamic dimension has this size.

@@ -7,14 +7,13 @@ for another size would answer as at the trace.
 import re
 
 import pytest
+import torch
+import torch.nn.functional as F
 import tracehost
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sweep.sameness import difference
 from tracehost import TensorSpec
-
-import torch
-import torch.nn.functional as F
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 
