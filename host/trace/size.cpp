@@ -212,14 +212,27 @@ Size Size::rest(const Size &a, const Size &b) {
   return reduced.constant() ? reduced : atom(Op::remainder, reduced, b);
 }
 
+/// A maximum is the sum without the minimum, and a minimum has no number to add: so what a slice
+/// takes and what it leaves make the whole again.
+///
+///     max(n - 2, 0)   n - min(n, 2)
+///     min(n - 2, 0)   min(n, 2) - 2
 Size Size::bound(Op op, const Size &a, const Size &b) {
   if (decided(Op::less_equal, a, b) == true)
     return op == Op::minimum ? a : b;
   if (decided(Op::less_equal, b, a) == true)
     return op == Op::minimum ? b : a;
-  const bool number_last = b.constant().has_value(); // as people write it
-  return number_last || (!a.constant() && order(a.terms_, b.terms_) <= 0) ? atom(op, a, b)
-                                                                          : atom(op, b, a);
+  if (op == Op::maximum)
+    return sum(sum(a, b, 1), bound(Op::minimum, a, b), -1);
+  const std::int64_t shift = a.constant()   ? b.constant_part()
+                             : b.constant() ? a.constant_part()
+                                            : std::min(a.constant_part(), b.constant_part());
+  const Size x = sum(a, shift, -1), y = sum(b, shift, -1);
+  if (!x.known_ || !y.known_)
+    return {};
+  const bool number_last = y.constant().has_value(); // as people write it
+  const bool ordered = number_last || (!x.constant() && order(x.terms_, y.terms_) <= 0);
+  return sum(ordered ? atom(op, x, y) : atom(op, y, x), shift, 1);
 }
 
 Size Size::compared(Op op, const Size &a, const Size &b) {
@@ -297,6 +310,25 @@ SizeExpression Size::expression() const {
   const auto append = [&](const SizeExpression &part) {
     result.insert(result.end(), part.begin(), part.end());
   };
+  // A maximum, as people write it.
+  for (const auto &[monomial, coefficient] : terms_) {
+    if (coefficient != -1 || monomial.size() != 1 || monomial[0]->op != Op::minimum)
+      continue;
+    Size rest = *this;
+    rest.terms_.erase(monomial);
+    rest = sum(sum(rest, monomial[0]->left, -1), monomial[0]->right, -1);
+    const auto added = rest.constant();
+    if (!added)
+      continue;
+    append(monomial[0]->left.expression());
+    append(monomial[0]->right.expression());
+    apply(Op::maximum);
+    if (*added) {
+      number(std::abs(*added));
+      apply(*added < 0 ? Op::subtract : Op::add);
+    }
+    return result;
+  }
   // What is subtracted comes last, so that the expression seldom starts with 0.
   std::vector<const Terms::value_type *> terms;
   for (auto term = terms_.rbegin(); term != terms_.rend(); ++term)

@@ -16,7 +16,10 @@ constexpr int kSubstitutions = 3; ///< of minima and maxima
 } // namespace
 
 Size::Bounds Size::bounds_of(Op op, const Size &a, const Size &b) {
-  const Bounds x = a.bounds(), y = b.bounds();
+  Bounds x = a.bounds(), y = b.bounds();
+  for (const auto &[size, its] : {std::pair(&a, &x), std::pair(&b, &y)})
+    if (its->least.value_or(-1) < 0 && size->is_at_least(0))
+      its->least = 0;
   switch (op) {
   case Op::floor_divide:
     if (y.least.value_or(0) < 1)
@@ -34,11 +37,6 @@ Size::Bounds Size::bounds_of(Op op, const Size &a, const Size &b) {
             x.most && y.most ? std::optional(std::min(*x.most, *y.most))
             : x.most         ? x.most
                              : y.most};
-  case Op::maximum:
-    return {x.least && y.least ? std::optional(std::max(*x.least, *y.least))
-            : x.least          ? x.least
-                               : y.least,
-            x.most && y.most ? std::optional(std::max(*x.most, *y.most)) : std::nullopt};
   default:
     return {0, 1};
   }
@@ -77,17 +75,17 @@ Size::Bounds Size::bounds() const {
 
 bool Size::is_at_least(std::int64_t n) const { return known_ && is_at_least(n, kSubstitutions); }
 
-/// A minimum that is taken off is at most each of its two, and a maximum is at least each of them:
-/// one of them is enough. The other way round both are needed, as it is one of them.
+/// A minimum is at most each of its two, and it is one of them. If it is taken off, one of the two
+/// is enough; if it is added, both are needed.
 bool Size::is_at_least(std::int64_t n, int depth) const {
   if (const Bounds own = bounds(); own.least && *own.least >= n)
     return true;
   if (depth == 0)
     return false;
   for (const auto &[monomial, coefficient] : terms_) {
-    if (monomial.size() != 1 || (monomial[0]->op != Op::minimum && monomial[0]->op != Op::maximum))
+    if (monomial.size() != 1 || monomial[0]->op != Op::minimum)
       continue;
-    const bool one_is_enough = (monomial[0]->op == Op::minimum) == (coefficient < 0);
+    const bool one_is_enough = coefficient < 0;
     Size others = *this;
     others.terms_.erase(monomial);
     const auto holds_with = [&](const Size &side) {
@@ -132,7 +130,7 @@ void Size::add_bounds(std::vector<SizeExpression> &to) const {
     for (const Factor &factor : monomial) {
       factor->left.add_bounds(to);
       factor->right.add_bounds(to);
-      if (factor->op != Op::minimum && factor->op != Op::maximum)
+      if (factor->op != Op::minimum)
         continue;
       SizeExpression comparison = factor->left.expression();
       const SizeExpression right = factor->right.expression();

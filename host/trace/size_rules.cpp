@@ -48,8 +48,8 @@ SizeRule size_rule_of(const c10::FunctionSchema &schema) {
   static const auto rules = all_size_rules();
   std::string_view name = schema.name();
   const auto &given = schema.arguments();
-  const bool to_other = std::any_of(given.begin(), given.end(),
-                                    [](const c10::Argument &a) { return a.is_out(); });
+  const bool to_other =
+      std::any_of(given.begin(), given.end(), [](const c10::Argument &a) { return a.is_out(); });
   if (!name.starts_with("aten::") || to_other)
     return nullptr;
   name.remove_prefix(6);

@@ -412,6 +412,9 @@ TEST(SizeTest, EqualSizesHaveOneForm) {
   EXPECT_EQ(exact_quotient(n * m * 4, n), m * 4);
   EXPECT_EQ(exact_quotient(n * 4 + 4, n + 1), Size(4));
   EXPECT_EQ(larger(n, 0), n);
+  EXPECT_EQ(smaller(n, 2) + larger(n - 2, 0), n);
+  EXPECT_EQ(smaller(n - 3, m - 5), smaller(m, n + 2) - 5);
+  EXPECT_TRUE(larger(n - 7, 0).is_at_least(0) && floor_divide(larger(n - 7, 0), 2).is_at_least(0));
   EXPECT_FALSE(n == m || smaller(n, 6) == n);
   EXPECT_FALSE(Size().known() || (n + Size()).known() || Size() == Size());
 }
