@@ -182,7 +182,9 @@ Size Size::divided(const Size &a, const Size &b) {
   std::int64_t divisor = *constant;
   Size whole(0), rest(0);
   for (const auto &[monomial, coefficient] : a.terms_) {
-    const std::int64_t quotient = quotient_down(coefficient, divisor);
+    // Of an atom, rounded to 0: `n - min(n, 7)` stays together, which is 0 or more.
+    const std::int64_t quotient =
+        monomial.empty() ? quotient_down(coefficient, divisor) : coefficient / divisor;
     if (!whole.add_term(monomial, quotient) ||
         !rest.add_term(monomial, coefficient - quotient * divisor))
       return {};
