@@ -109,8 +109,9 @@ TensorMeta meta_of(const Json &json) {
 
 // ---- conditions, guards, context ----------------------------------------------------------------
 
-constexpr std::array<const char *, 14> kTerms = {"constant", "size", "+", "-",  "*",   "//",  "%",
-                                                 "==",       "!=",   "<", "<=", "not", "and", "or"};
+constexpr std::array<const char *, 16> kTerms = {"constant", "size", "+",   "-",  "*",  "//",
+                                                 "%",        "==",   "!=",  "<",  "<=", "not",
+                                                 "and",      "or",   "min", "max"};
 
 Json condition_json(const SizeCondition &condition) {
   Json terms = Json::array();

@@ -50,12 +50,53 @@ Result apply(Op op, std::int64_t a, std::int64_t b) {
     return a <= b;
   case Op::logical_and:
     return a && b;
+  case Op::minimum:
+    return a < b ? a : b;
+  case Op::maximum:
+    return a < b ? b : a;
   default:
     return a || b;
   }
 }
 
 constexpr std::size_t kDeepest = 32;
+
+/// An operator as Python writes it.
+struct Symbol {
+  const char *text;
+  int precedence;                 ///< how tight it binds; a size or a number binds tightest
+  const char *opposite = nullptr; ///< of a comparison, for one that was false
+};
+
+/// By Op.
+constexpr std::array<Symbol, 16> symbols = {{
+    {"", 6},
+    {"", 6},
+    {" + ", 4},
+    {" - ", 4},
+    {" * ", 5},
+    {" // ", 5},
+    {" % ", 5},
+    {" == ", 3, " != "},
+    {" != ", 3, " == "},
+    {" < ", 3, " >= "},
+    {" <= ", 3, " > "},
+    {"not ", 2},
+    {" and ", 1},
+    {" or ", 0},
+    {"min", 6},
+    {"max", 6},
+}};
+
+const Symbol &symbol(Op op) { return symbols[static_cast<std::size_t>(op)]; }
+
+using Part = std::pair<std::string, int>; ///< a text and how tight its operator binds
+
+std::string bracketed(const Part &part, int at_least) {
+  return part.second < at_least ? "(" + part.first + ")" : part.first;
+}
+
+} // namespace
 
 std::optional<std::int64_t> evaluate(const SizeExpression &expression, const SizeSource &sizes) {
   std::array<std::int64_t, kDeepest> stack;
@@ -81,41 +122,6 @@ std::optional<std::int64_t> evaluate(const SizeExpression &expression, const Siz
   return stack[0];
 }
 
-/// An operator as Python writes it.
-struct Symbol {
-  const char *text;
-  int precedence;                 ///< how tight it binds; a size or a number binds tightest
-  const char *opposite = nullptr; ///< of a comparison, for one that was false
-};
-
-/// By Op.
-constexpr std::array<Symbol, 14> symbols = {{
-    {"", 6},
-    {"", 6},
-    {" + ", 4},
-    {" - ", 4},
-    {" * ", 5},
-    {" // ", 5},
-    {" % ", 5},
-    {" == ", 3, " != "},
-    {" != ", 3, " == "},
-    {" < ", 3, " >= "},
-    {" <= ", 3, " > "},
-    {"not ", 2},
-    {" and ", 1},
-    {" or ", 0},
-}};
-
-const Symbol &symbol(Op op) { return symbols[static_cast<std::size_t>(op)]; }
-
-using Part = std::pair<std::string, int>; ///< a text and how tight its operator binds
-
-std::string bracketed(const Part &part, int at_least) {
-  return part.second < at_least ? "(" + part.first + ")" : part.first;
-}
-
-} // namespace
-
 bool holds(const SizeCondition &condition, const SizeSource &sizes) {
   const auto value = evaluate(condition.expression, sizes);
   return value && (*value != 0) == condition.expected;
@@ -136,6 +142,10 @@ std::string text(const SizeCondition &condition, const Signature &signature) {
     } else {
       const Part right = std::move(stack.back());
       stack.pop_back();
+      if (term.op == Op::minimum || term.op == Op::maximum) {
+        stack.back() = {fmt::format("{}({}, {})", sign, stack.back().first, right.first), binds};
+        continue;
+      }
       const bool turned = last && !condition.expected && opposite;
       stack.back() = {bracketed(stack.back(), binds) + (turned ? opposite : sign) +
                           bracketed(right, binds + 1),

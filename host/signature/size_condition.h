@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -32,6 +33,8 @@ struct SizeTerm {
     logical_not,
     logical_and,
     logical_or,
+    minimum,
+    maximum,
   };
   Op op = Op::constant;
   std::int32_t slot = -1;
@@ -62,6 +65,9 @@ public:
 /// Hot: no allocation for expressions up to 32 terms deep. False where a size is kAnySize or a
 /// divisor is 0.
 bool holds(const SizeCondition &condition, const SizeSource &sizes);
+
+/// The value of `expression`; nullopt where a size is kAnySize, a divisor is 0, or it overflows.
+std::optional<std::int64_t> evaluate(const SizeExpression &expression, const SizeSource &sizes);
 
 /// `x.shape[0] > 2 * y.shape[1]`; the opposite where it was false.
 std::string text(const SizeCondition &condition, const Signature &signature);

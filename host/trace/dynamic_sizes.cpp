@@ -1,13 +1,13 @@
 #include "trace/dynamic_sizes.h"
 
 #include "shapes/fake_tensor.h"
-#include "trace/size_algebra.h"
 
 #include <torch/csrc/jit/frontend/tracer.h>
 
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <string_view>
 #include <utility>
 
 namespace tracehost::trace {
@@ -40,7 +40,9 @@ DynamicSizes::DynamicSizes(const std::vector<at::Tensor> &slots, const DynamicDi
               [slots, &result](std::size_t i) {
                 return i < slots.size() ? slots[i] : result.captures[i - slots.size()].tensor;
               }),
-      reader_(shadow_, points_) {}
+      reader_(shadow_, points_, [slots, &result](std::size_t i) {
+        return i < slots.size() ? slots[i] : result.captures[i - slots.size()].tensor;
+      }) {}
 
 jit::Graph &DynamicSizes::graph() const { return *tracer::getTracingState()->graph; }
 
@@ -93,10 +95,15 @@ void DynamicSizes::advance() {
 /// Ops whose results differ in kind at size 1, or where equal sizes are not: conditions.
 void DynamicSizes::collect() {
   const std::string where = text(frontend_.here());
+  for (jit::Node *node : std::exchange(shadow_.of_kind, {}))
+    settle_kind(node);
   for (const auto &t : std::exchange(shadow_.unknown, {}))
     note(fmt::format("{} at {} can't be run without data ({}): sizes after it are not checked",
                      t.node->kind().toQualString(), where, t.message));
   for (const auto &t : std::exchange(shadow_.differences, {})) {
+    const bool unpacks = t.node->kind() == c10::prim::ListUnpack;
+    if (t.in_kind && proved_.contains(unpacks ? t.node->input(0)->node() : t.node))
+      continue;
     if (t.point == SizePoints::large) {
       specialize_leaves(t.leaves, t.node->kind().toQualString() + t.message, frontend_.here());
     } else if (t.point == SizePoints::ones) {
@@ -109,6 +116,36 @@ void DynamicSizes::collect() {
         require_equal(symbol);
     }
   }
+}
+
+/// The rank of what squeeze gives, and how many pieces a tensor is taken into, follow from sizes:
+/// conditions.
+void DynamicSizes::settle_kind(jit::Node *node) {
+  const LeafSet leaves = shadow_.of(node->output()).leaves;
+  const bool squeezes = std::string_view(node->kind().toQualString()).starts_with("aten::squeeze");
+  const auto require = [&](const Size &size, std::int64_t value, bool expected) {
+    const Size holds = Size::made(Op::equal, size, value);
+    if (!holds.constant())
+      add(holds.expression(), expected);
+    add(size.needs());
+  };
+  if (!squeezes) {
+    const Size count = leaves ? reader_.rules().count(node) : Size();
+    const auto actual = reader_.rules().at_trace(count);
+    if (!actual)
+      return;
+    require(count, *actual, true);
+    proved_.insert(node);
+    return;
+  }
+  const auto sizes = leaves ? reader_.rules().squeezed_sizes(node) : Dims();
+  const bool known = sizes && std::all_of(sizes->begin(), sizes->end(),
+                                          [](const Size &size) { return size.known(); });
+  if (!known)
+    return specialize_leaves(leaves, "squeeze, by sizes that are not known", frontend_.here());
+  for (const Size &size : *sizes)
+    require(size, 1, reader_.rules().at_trace(size) == 1);
+  proved_.insert(node);
 }
 
 /// Whether all nodes up to `node` fit with the points as they are now.
@@ -215,6 +252,7 @@ void DynamicSizes::specialize_leaves(LeafSet leaves, const std::string &why, con
   }
   if (!any)
     return;
+  reader_.rules().restart();
   shadow_.restart();
   advance();
 }
@@ -237,6 +275,11 @@ void DynamicSizes::add(SizeExpression expression, bool expected) {
       });
   if (!known)
     result_.conditions.push_back({std::move(expression), expected, text(frontend_.here())});
+}
+
+void DynamicSizes::add(const std::vector<Size::Need> &needs) {
+  for (const Size::Need &need : needs)
+    add(need.expression, need.expected);
 }
 
 void DynamicSizes::require_equal(std::size_t symbol) {

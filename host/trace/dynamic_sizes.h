@@ -10,6 +10,7 @@
 #include <set>
 #include <string>
 #include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 namespace tracehost::trace {
@@ -67,7 +68,6 @@ private:
   torch::jit::Graph &graph() const;
   torch::jit::Value *value_of(const at::Tensor &t) const;
   bool is_size(torch::jit::Value *value);
-  template <class F> bool varies(torch::jit::Value *value, std::int64_t actual, const F &measure);
   at::Tensor record(torch::jit::Node *node, std::int64_t actual);
   bool take_stashed(torch::jit::Value *value);
 
@@ -77,11 +77,18 @@ private:
   bool holds_without(const std::vector<std::size_t> &symbols, torch::jit::Node *node);
   bool passes(torch::jit::Node *node);
   void collect();
+  void advance_for_strides();
+  bool stay_within_bounds(torch::jit::Value *value);
+  void settle_kind(torch::jit::Node *node);
 
   void specialize_leaves(LeafSet leaves, const std::string &why, const Site &where);
   void specialize_value(torch::jit::Value *value, const std::string &why, const Site &where);
   LeafSet leaves_of(torch::jit::Value *value);
   void add(SizeExpression expression, bool expected);
+  void add(const std::vector<Size::Need> &needs);
+  bool holds_at(const ReadSize &read, std::optional<std::int64_t> expected,
+                std::size_t point) const;
+  bool is_exact(const Size &size, std::int64_t actual);
   void require_equal(std::size_t symbol);
   void note(const std::string &text);
   std::string name(const SizePoints::Leaf &leaf) const;
@@ -97,6 +104,8 @@ private:
   std::vector<IndexRead> index_reads_;
   std::set<torch::jit::Node *> stashed_; ///< nodes of the argument stash that a read belongs to
   std::set<std::string> noted_;
+  /// Nodes whose results have the rank and number of the trace wherever the conditions hold.
+  std::unordered_set<torch::jit::Node *> proved_;
 };
 
 } // namespace tracehost::trace

@@ -1,7 +1,9 @@
 #include "shapes/fake_tensor.h"
+#include "trace/call.h"
 #include "trace/dynamic_sizes.h"
-#include "trace/size_algebra.h"
+#include "trace/numbers.h"
 
+#include <ATen/WrapDimUtils.h>
 #include <ATen/ops/scalar_tensor.h>
 #include <torch/csrc/jit/frontend/tracer.h>
 #include <torch/csrc/jit/ir/constants.h>
@@ -15,26 +17,6 @@ namespace tracehost::trace {
 
 namespace jit = torch::jit;
 namespace tracer = torch::jit::tracer;
-
-namespace {
-
-using Op = SizeTerm::Op;
-
-/// Sizes as they are at the trace, for evaluating a condition.
-class TraceSizes final : public SizeSource {
-public:
-  TraceSizes(const SizePoints &points, std::size_t point) : points_(points), point_(point) {}
-  std::int64_t size(std::int32_t slot, std::int32_t dimension) const override {
-    const int leaf = points_.leaf_at(static_cast<std::uint32_t>(slot), dimension);
-    return points_.size(static_cast<std::size_t>(leaf), point_);
-  }
-
-private:
-  const SizePoints &points_;
-  std::size_t point_;
-};
-
-} // namespace
 
 void DynamicSizes::settle() {
   for (const IndexRead &read : std::exchange(index_reads_, {}))
@@ -83,24 +65,30 @@ bool DynamicSizes::truth(const at::Tensor &t) {
     return actual;
   advance();
   auto read = reader_.read(value);
+  const auto expected = reader_.values(value);
   bool right = read.has_value();
-  for (std::size_t p = 0; right && p < SizePoints::kTogether; ++p) {
-    const auto expected = reader_.values(value)[p];
-    right = !expected || holds({read->expression, *expected != 0, ""}, TraceSizes(points_, p));
-  }
+  for (std::size_t p = 0; right && p < SizePoints::kTogether; ++p)
+    right = holds_at(*read, expected[p], p);
   if (!right) {
     specialize_value(value, "a comparison that the sizes of the inputs can't express",
                      frontend_.here());
     return actual;
   }
-  const auto fixed = always(read->expression);
-  if (fixed && *fixed == actual && read->symbols.empty())
-    return actual;
-  for (const std::size_t symbol : read->symbols)
-    require_equal(symbol);
+  add(read->needs);
   if (read->leaves)
     add(std::move(read->expression), actual);
   return actual;
+}
+
+/// Whether the ops gave what the expression says, where both are known.
+bool DynamicSizes::holds_at(const ReadSize &read, std::optional<std::int64_t> expected,
+                            std::size_t point) const {
+  const SizesAt at(points_, point);
+  const bool applies =
+      std::all_of(read.needs.begin(), read.needs.end(), [&](const Size::Need &need) {
+        return holds({need.expression, need.expected, ""}, at);
+      });
+  return !expected || !applies || holds({read.expression, *expected != 0, ""}, at);
 }
 
 /// The size as the body gets it: recorded as libtorch does, with a note of what reads it.
@@ -120,33 +108,58 @@ at::Tensor DynamicSizes::record(jit::Node *node, std::int64_t actual) {
   return size;
 }
 
-/// Whether `measure` of `value`'s tensor may be another number than `actual` at a later call.
-template <class F>
-bool DynamicSizes::varies(jit::Value *value, std::int64_t actual, const F &measure) {
-  settle();
-  advance();
-  const Shadow::Entry &entry = shadow_.of(value);
-  bool exact = entry.sure();
-  for (std::size_t p = 0; exact && p < points_.count(); ++p)
-    exact = !entry.has(p) || (entry.at[p].isTensor() && measure(entry.at[p].toTensor()) == actual);
-  return !exact && entry.leaves;
+/// Whether `size`, which is `actual` in this call, is the same in all that the graph serves.
+bool DynamicSizes::is_exact(const Size &size, std::int64_t actual) {
+  if (size.constant() != actual)
+    return false;
+  add(size.needs());
+  return true;
 }
+
+namespace {
+
+/// Whether the body gets a number that the graph reads, and checks where the body needs it.
+bool is_read_as_number(const at::Tensor &t) {
+  return traces_reads() && !without_data() && !shapes::is_fake_tensor(t);
+}
+
+} // namespace
 
 std::optional<at::Tensor> DynamicSizes::size(const at::Tensor &t, std::int64_t dimension) {
   jit::Value *value = value_of(t);
-  const auto measure = [&](const at::Tensor &other) {
-    return other.dim() == t.dim() ? other.size(dimension) : kAnySize;
-  };
-  if (!value || !varies(value, t.size(dimension), measure))
+  if (!value)
     return std::nullopt;
+  settle();
+  advance();
+  if (!shadow_.of(value).leaves)
+    return std::nullopt;
+  const Dims *dims = reader_.rules().dims(value);
+  const Size size = dims ? dims->at(static_cast<std::size_t>(dimension)) : Size();
+  if (is_exact(size, t.size(dimension)))
+    return std::nullopt;
+  if (!size.known() && is_read_as_number(t))
+    return read_size(t, dimension);
   jit::Value *index = graph().insertConstant(dimension);
   return record(graph().create(c10::aten::size, {value, index}), t.size(dimension));
 }
 
 std::optional<at::Tensor> DynamicSizes::numel(const at::Tensor &t) {
   jit::Value *value = value_of(t);
-  if (!value || !varies(value, t.numel(), [](const at::Tensor &other) { return other.numel(); }))
+  if (!value)
     return std::nullopt;
+  settle();
+  advance();
+  if (!shadow_.of(value).leaves)
+    return std::nullopt;
+  const Dims *dims = reader_.rules().dims(value);
+  Size size = dims ? Size(1) : Size();
+  if (dims)
+    for (const Size &one : *dims)
+      size = size * one;
+  if (is_exact(size, t.numel()))
+    return std::nullopt;
+  if (!size.known() && is_read_as_number(t))
+    return read_numel(t);
   return record(graph().create(c10::Symbol::aten("numel"), {value}), t.numel());
 }
 
@@ -154,7 +167,7 @@ bool DynamicSizes::is_size(const at::Tensor &t) {
   if (t.dim() != 0 || !at::isIntegralType(t.scalar_type(), true) || !t.device().is_cpu())
     return false;
   jit::Value *value = value_of(t);
-  if (!value)
+  if (!value || is_traced_number(t))
     return false;
   advance();
   return is_size(value);
@@ -180,9 +193,19 @@ bool DynamicSizes::is_size(jit::Value *value) {
   return any;
 }
 
-void DynamicSizes::read_strides(const at::Tensor &t) {
+/// Strides are the same at all points, though a slice of so many elements may cut a larger tensor:
+/// one point has to be beyond the numbers that ops were given.
+void DynamicSizes::advance_for_strides() {
   settle();
   advance();
+  if (!points_.grow_beyond(shadow_.largest_number))
+    return;
+  shadow_.restart();
+  advance();
+}
+
+void DynamicSizes::read_strides(const at::Tensor &t) {
+  advance_for_strides();
   jit::Value *value = value_of(t);
   if (!value)
     return;
@@ -198,9 +221,18 @@ void DynamicSizes::read_strides(const at::Tensor &t) {
     specialize_leaves(entry.leaves, "its strides or offset", frontend_.here());
 }
 
+/// The minima and maxima that sizes up to `value` are of stay on the side of the trace, where the
+/// near points are as well. False if there are none.
+bool DynamicSizes::stay_within_bounds(jit::Value *value) {
+  const auto bounds = reader_.rules().bounds(value);
+  const SizesAt now(points_, SizePoints::real);
+  for (const SizeExpression &bound : bounds)
+    add(bound, holds({bound, true, ""}, now));
+  return !bounds.empty();
+}
+
 void DynamicSizes::read_contiguity(const at::Tensor &t) {
-  settle();
-  advance();
+  advance_for_strides();
   jit::Value *value = value_of(t);
   if (!value)
     return;
@@ -209,9 +241,11 @@ void DynamicSizes::read_contiguity(const at::Tensor &t) {
     if (!entry.has(p) || !entry.has(0) ||
         entry.at[0].toTensor().is_contiguous() == entry.at[p].toTensor().is_contiguous())
       continue;
+    if (p == SizePoints::large && stay_within_bounds(value))
+      continue;
     if (p < SizePoints::ones)
       return specialize_leaves(entry.leaves, "whether it is contiguous", frontend_.here());
-    shadow_.differences.push_back({value->node(), p, "contiguity", entry.leaves, true});
+    shadow_.differences.push_back({value->node(), p, "contiguity", entry.leaves, false});
     collect();
   }
 }
@@ -221,19 +255,11 @@ void DynamicSizes::split(const at::Tensor &t, std::int64_t dimension, std::int64
   if (!value || chunks <= 2) // two for each size but 1, which the points cover
     return;
   advance();
-  const Shadow::Entry &entry = shadow_.of(value);
-  std::vector<std::optional<std::int64_t>> sizes(points_.count());
-  bool same = entry.sure();
-  for (std::size_t p = 0; p < sizes.size(); ++p)
-    if (entry.has(p) && entry.at[p].isTensor()) {
-      sizes[p] = entry.at[p].toTensor().size(dimension);
-      same &= sizes[p] == sizes[0];
-    }
-  if (same)
-    return;
-  const auto read = reader_.identify(sizes, graph());
-  specialize_leaves(read ? read->leaves : entry.leaves, "chunk, whose number of results is a size",
-                    frontend_.here());
+  const Dims *dims = reader_.rules().dims(value);
+  const Size size =
+      dims ? dims->at(static_cast<std::size_t>(at::maybe_wrap_dim(dimension, t.dim()))) : Size();
+  specialize_leaves(size.known() ? reader_.read(size).leaves : shadow_.of(value).leaves,
+                    "chunk, whose number of results is a size", frontend_.here());
 }
 
 void DynamicSizes::split_by(jit::Value *size) {
@@ -243,6 +269,8 @@ void DynamicSizes::split_by(jit::Value *size) {
 
 void DynamicSizes::forget(jit::Node *node) {
   shadow_.forget(node);
+  reader_.rules().forget(node);
+  proved_.erase(node);
   stashed_.erase(node);
   std::erase_if(shadow_.unknown, [&](const Shadow::Trouble &t) { return t.node == node; });
   std::erase_if(shadow_.differences, [&](const Shadow::Trouble &t) { return t.node == node; });
@@ -250,6 +278,7 @@ void DynamicSizes::forget(jit::Node *node) {
 
 void DynamicSizes::forget(jit::Value *value) {
   shadow_.forget(value);
+  reader_.rules().forget(value);
   given.erase(value);
   std::erase_if(index_reads_, [&](const IndexRead &read) { return read.value == value; });
 }

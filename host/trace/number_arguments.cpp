@@ -25,8 +25,11 @@
 ///     x.topk(t[0])           the parser puts aten::Int(%t) behind the tensor: the op uses that
 ///     [1.0, 2.0][n] * x      neither
 ///
-/// A constant stands for a number if the op has as many constants of that value as were read. Else
-/// it is not known which constant is which number. A number that no op takes is checked by the
+/// A function that is known to take a number alone (`pow`, `quantile`) is called with the value,
+/// and its arguments say which input of the op's node is the number.
+///
+/// Else a constant stands for a number if the op has as many constants of that value as were read.
+/// Else it is not known which constant is which number. A number that no op takes is checked by the
 /// graph (speculation.cpp).
 
 namespace tracehost::trace {
@@ -212,12 +215,36 @@ bool Scope::reads_tensor(const c10::OperatorHandle &op, const jit::Stack &stack)
   return true;
 }
 
-void Scope::read_by_c_code(const at::Tensor &number, const c10::IValue &value, bool as_constant) {
+void Scope::read_by_c_code(const at::Tensor &number, const c10::IValue &value, bool as_constant,
+                           std::optional<ArgumentPlace> place) {
   settle_kind(number);
   const auto &state = tracer::getTracingState();
   numbers_read_.push_back({number, state->getValue(number), value, as_constant,
                            state->graph->insertPoint()->prev(), frontend_.instruction(),
                            frontend_.here(), effect});
+  numbers_read_.back().place = std::move(place);
+}
+
+/// The node of the op gets the number at the place where the body gave it.
+bool Scope::takes_place(const c10::OperatorHandle &op, const NumberRead &read) {
+  jit::Node *node = node_of(op);
+  const auto &[position, name, element] = *read.place;
+  const auto named = name.empty() ? std::nullopt : op.schema().argumentIndexWithName(name);
+  if (!name.empty() && !named)
+    return false;
+  const std::size_t index = named ? static_cast<std::size_t>(*named) : position;
+  if (!node || index >= node->inputs().size())
+    return false;
+  const jit::Value *argument = node->input(index);
+  const bool fits = element < 0 ? jit::toIValue(argument).has_value()
+                                : static_cast<std::size_t>(element) < numbers_in(argument).size();
+  if (!fits)
+    return false;
+  replace(*node, {index, static_cast<int>(element)}, read.tensor->node()->input(0));
+  if (is_size_argument(op.schema(), index) && !read.value.isDouble())
+    for (jit::Value *output : node->outputs())
+      inexact.insert(output);
+  return true;
 }
 
 /// The nodes that have `number`, itself or in a list, get sizes by it where the op's results do.
@@ -306,6 +333,8 @@ void Scope::settle_numbers(const c10::OperatorHandle *op) {
       continue;
     }
     const bool of_op = op && read.by == frontend_.instruction();
+    if (of_op && read.place && takes_place(*op, read))
+      continue;
     if (of_op && (!read.as_constant || read.source.defined()) && takes_parsed(*op, read))
       continue;
     // The parser keeps nothing for an op that libtorch's tracer does not record.

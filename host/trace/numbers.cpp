@@ -286,13 +286,12 @@ std::int64_t index_of_number(const at::Tensor &number) {
   return value->isBool() ? value->toBool() : value->toInt();
 }
 
-c10::IValue give_number(const at::Tensor &number) {
+c10::IValue give_number(const at::Tensor &number, ArgumentPlace place) {
   const auto value = value_of_number(number);
-  // Without data any value does that no other argument has: the op's node gets the number.
   const c10::IValue given = value                                 ? *value
-                            : number.scalar_type() == at::kDouble ? c10::IValue(0.8271639450172)
-                                                                  : c10::IValue(std::int64_t{3});
-  current->read_by_c_code(number, given, true);
+                            : number.scalar_type() == at::kDouble ? c10::IValue(1.0)
+                                                                  : c10::IValue(std::int64_t{1});
+  current->read_by_c_code(number, given, true, std::move(place));
   return given;
 }
 

@@ -72,9 +72,15 @@ std::optional<c10::IValue> value_of_number(const at::Tensor &number);
 std::int64_t index_of_number(const at::Tensor &number);
 /// The same of a float (`F.dropout(x, p=n)`).
 double real_of_number(const at::Tensor &number);
-/// The value, for the op that is called next: it has that as a constant, which becomes the number.
-/// Requires: recording().
-c10::IValue give_number(const at::Tensor &number);
+/// Where the op that is called next has a number: an argument, or an element of a list.
+struct ArgumentPlace {
+  std::size_t index = 0;
+  std::string name;          ///< in place of the index, if the body gave it by name
+  std::int64_t element = -1; ///< of a list; -1: the argument itself
+};
+/// The value, for the op that is called next: its node gets the number at that place. A number
+/// without data gives another one that any op takes. Requires: recording().
+c10::IValue give_number(const at::Tensor &number, ArgumentPlace place);
 /// Whether a check may stand here: nothing was changed before that could not be undone, and one
 /// more graph may serve the same arguments. Requires: recording().
 bool may_check();

@@ -11,6 +11,7 @@
 #include "trace/gradients.h"
 #include "trace/head.h"
 #include "trace/modes.h"
+#include "trace/numbers.h"
 #include "trace/op_hook.h"
 #include "trace/op_tensors.h"
 #include "trace/op_traits.h"
@@ -107,7 +108,9 @@ public:
   bool exact(const at::Tensor &t) const;
   /// C code asks for the value of a traced number, maybe for the op that comes. `as_constant`: the
   /// op has the value as a constant then. number_arguments.cpp.
-  void read_by_c_code(const at::Tensor &number, const c10::IValue &value, bool as_constant);
+  /// `place`: where the op that is called next has it, if that is known.
+  void read_by_c_code(const at::Tensor &number, const c10::IValue &value, bool as_constant,
+                      std::optional<ArgumentPlace> place = {});
   void repeat_rejection() const;
   bool is_rejected() const { return rejected_; }
   void forgive_rejection() {
@@ -255,8 +258,10 @@ private:
     Site where;
     std::string effect = {}; ///< before it
     at::Tensor source = {};  ///< that it was read from, where the body has no number; or undefined
+    std::optional<ArgumentPlace> place = {};
   };
   void need_read(const NumberRead &read);
+  bool takes_place(const c10::OperatorHandle &op, const NumberRead &read);
   bool takes_parsed(const c10::OperatorHandle &op, const NumberRead &read);
   void note_sizes_of(const c10::OperatorHandle &op, const jit::Value *number);
   void take_constants(const c10::OperatorHandle &op, std::vector<NumberRead> &reads);

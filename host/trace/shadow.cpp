@@ -6,12 +6,18 @@
 #include <torch/csrc/jit/ir/constants.h>
 
 #include <algorithm>
+#include <string_view>
 
 namespace tracehost::trace {
 
 namespace jit = torch::jit;
 
 namespace {
+
+/// The rank or the number of their results may depend on sizes.
+const std::unordered_set<std::string_view> kOfKind = {
+    "aten::squeeze", "aten::squeeze_",     "aten::unbind",      "aten::split",
+    "aten::chunk",   "aten::unsafe_split", "aten::unsafe_chunk"};
 
 const auto kNewArray = c10::Symbol::fromQualString("tracehost::array_new");
 
@@ -42,6 +48,9 @@ std::optional<Shadow::Trouble> Shadow::advance(jit::Graph &graph) {
     if (!known || node->outputs().empty())
       if (auto trouble = run(node))
         return trouble;
+    note_number(node);
+    if (kOfKind.contains(node->kind().toQualString()))
+      of_kind.push_back(node);
     last_ = node;
   }
   return std::nullopt;
@@ -60,6 +69,22 @@ const Shadow::Entry &Shadow::of(jit::Value *value) {
   return entries_[value];
 }
 
+void Shadow::note_number(const jit::Node *node) {
+  constexpr std::int64_t most = 1 << 20; // above are bounds that no size has
+  if (node->kind() != c10::prim::Constant)
+    return;
+  const auto value = jit::toIValue(node->output());
+  const auto note = [&](std::int64_t n) {
+    if (n > -most && n < most)
+      largest_number = std::max(largest_number, std::abs(n));
+  };
+  if (value && value->isInt())
+    note(value->toInt());
+  else if (value && value->isIntList())
+    for (const std::int64_t n : value->toIntVector())
+      note(n);
+}
+
 void Shadow::restart() {
   entries_.clear();
   last_ = nullptr;
@@ -69,6 +94,7 @@ void Shadow::give_up(jit::Node *node) { given_up_.insert(node); }
 
 void Shadow::forget(jit::Node *node) {
   given_up_.erase(node);
+  std::erase(of_kind, node);
   reported_.erase(node);
   if (last_ != node)
     return;

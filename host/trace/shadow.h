@@ -64,11 +64,17 @@ public:
 
   /// What differs in kind, not size, at points that need not hold; read and cleared by the owner.
   std::vector<Trouble> differences;
+  /// Nodes that sizes of 1 take dimensions from, or that give as many results as a size says; read
+  /// and cleared by the owner.
+  std::vector<torch::jit::Node *> of_kind;
+  /// Of the numbers that ops were given: where the strides of results may begin to differ.
+  std::int64_t largest_number = 0;
   /// Nodes that could not be run, with why; read and cleared by the owner. Each comes once.
   std::vector<Trouble> unknown;
 
 private:
   std::optional<Trouble> run(torch::jit::Node *node);
+  void note_number(const torch::jit::Node *node);
   Entry input(torch::jit::Value *value);
   void not_known(torch::jit::Node *node, LeafSet leaves);
   std::optional<Trouble> compare(torch::jit::Node *node, std::vector<Entry> &outputs);

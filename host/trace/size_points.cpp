@@ -35,12 +35,31 @@ SizePoints::SizePoints(const std::vector<at::Tensor> &slots, const DynamicDimens
       add({unmet(i), dimension}, dynamic.captures[i].tensor.size(dimension));
   for (std::size_t s = 0; s < symbols_.size(); ++s) {
     attempt(s, 0);
-    std::int64_t half = std::max<std::int64_t>(503, symbols_[s].size);
-    while (!is_prime(half) || taken_.contains(2 * half))
-      ++half;
-    symbols_[s].large = 2 * half; // even, as far may be odd
-    taken_.insert(2 * half);
+    constexpr std::int64_t least = 503;
+    set_large(symbols_[s], std::max(least, symbols_[s].size));
   }
+}
+
+void SizePoints::set_large(Symbol &symbol, std::int64_t half) {
+  while (!is_prime(half) || taken_.contains(2 * half))
+    ++half;
+  symbol.large = 2 * half; // even, as far may be odd
+  taken_.insert(symbol.large);
+}
+
+bool SizePoints::grow_beyond(std::int64_t n) {
+  constexpr std::int64_t strides = 16; // that pools and convolutions divide by in between
+  if (n <= beyond_)
+    return false;
+  beyond_ = n;
+  bool grown = false;
+  for (Symbol &symbol : symbols_)
+    if (symbol.large < 4 * n) {
+      taken_.erase(symbol.large);
+      set_large(symbol, strides * n);
+      grown = true;
+    }
+  return grown;
 }
 
 void SizePoints::meet(std::size_t index, std::uint32_t input) {

@@ -75,6 +75,8 @@ public:
   /// Returns false where there are none.
   bool attempt(std::size_t symbol, int which);
   int attempt(std::size_t symbol) const { return symbols_[symbol].attempt; }
+  /// The large sizes become far larger than `n`. False if they are.
+  bool grow_beyond(std::int64_t n);
 
 private:
   static constexpr std::uint32_t kUnmet = 1U << 30;
@@ -83,12 +85,14 @@ private:
     std::int64_t near = 0, far = 0, large = 0;
     int attempt = 0;
   };
+  void set_large(Symbol &symbol, std::int64_t half);
   std::int64_t free_below(std::int64_t size, std::int64_t step) const;
   std::int64_t free_above(std::int64_t size, bool even) const;
   std::int64_t free_multiple(std::int64_t size, std::int64_t from) const;
 
   std::vector<Leaf> leaves_;
   std::vector<Symbol> symbols_;
+  std::int64_t beyond_ = 0;      ///< the large sizes are larger
   std::set<std::int64_t> taken_; ///< sizes that occur in the signature or stand for a symbol
 };
 

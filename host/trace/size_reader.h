@@ -1,10 +1,9 @@
 #pragma once
 
 #include "signature/size_condition.h"
-#include "trace/shadow.h"
+#include "trace/size_rules.h"
 
 #include <optional>
-#include <unordered_set>
 #include <vector>
 
 namespace tracehost::trace {
@@ -12,40 +11,40 @@ namespace tracehost::trace {
 /// A value computed from sizes, as an expression over the inputs' dynamic dimensions.
 struct ReadSize {
   SizeExpression expression;
-  LeafSet leaves = 0;               ///< the dynamic dimensions that occur in it
-  std::vector<std::size_t> symbols; ///< whose leaves have to be equal for it to hold
+  LeafSet leaves = 0;            ///< the dynamic dimensions that occur in it, or in what it needs
+  std::vector<Size::Need> needs; ///< conditions that it holds under
 };
 
-/// Reads expressions off the graph. A size of an intermediate tensor is known by its values at all
-/// points only: it is the one expression of the sizes that has these values. Searched are those
-/// that the graph has computed so far, and sums and products of sizes times a number, plus one.
+/// Reads expressions off the graph: arithmetic and comparisons as the body has written them, over
+/// sizes of inputs, and over sizes of results by the rules.
 class SizeReader {
 public:
-  SizeReader(Shadow &shadow, const SizePoints &points) : shadow_(shadow), points_(points) {}
+  SizeReader(Shadow &shadow, const SizePoints &points, std::function<at::Tensor(std::size_t)> input)
+      : shadow_(shadow), points_(points),
+        rules_(shadow, points, std::move(input),
+               [this](torch::jit::Value *value) { return size(value); }) {}
 
   /// Nullopt if the expression is not known; of a comparison: one that was recorded as an op.
   std::optional<ReadSize> read(torch::jit::Value *value);
-  /// What has these values at the points; nullopt at points where it is not known.
-  std::optional<ReadSize> identify(const std::vector<std::optional<std::int64_t>> &values,
-                                   const torch::jit::Graph &graph);
+  ReadSize read(const Size &size) const;
+  /// An int as a Size; not known if read() gives none.
+  Size size(torch::jit::Value *value);
   /// The value at each point.
   std::vector<std::optional<std::int64_t>> values(torch::jit::Value *value);
+  SizeRules &rules() { return rules_; }
 
 private:
-  bool walk(torch::jit::Value *value, ReadSize &into);
+  bool walk(torch::jit::Value *value, ReadSize &into, int depth);
   bool walk_size(torch::jit::Node *node, ReadSize &into);
-  bool walk_operator(torch::jit::Node *node, SizeTerm::Op op, bool swapped, ReadSize &into);
-  bool add_identified(torch::jit::Value *value, ReadSize &into);
-  void add_leaf(std::size_t leaf, ReadSize &into) const;
-  std::optional<ReadSize> computed(const std::vector<std::optional<std::int64_t>> &values,
-                                   const torch::jit::Graph &graph);
-  void require_equal(ReadSize &size) const;
-  std::optional<ReadSize> combination(const std::vector<std::optional<std::int64_t>> &values) const;
+  bool walk_operator(torch::jit::Node *node, SizeTerm::Op op, bool swapped, ReadSize &into,
+                     int depth);
+  bool walk_power(torch::jit::Node *node, ReadSize &into, int depth);
+  void append(ReadSize &into, const Size &size) const;
+  LeafSet leaves_in(const SizeExpression &expression) const;
 
   Shadow &shadow_;
   const SizePoints &points_;
-  int depth_ = 0;
-  std::unordered_set<const torch::jit::Node *> walked_; ///< by computed(), from the outermost on
+  SizeRules rules_;
 };
 
 } // namespace tracehost::trace

@@ -220,11 +220,17 @@ void add_traced_number(py::module_ &m) {
   });
   m.def("_specialize_size",
         [](const at::Tensor &size, const std::string &why) { return number_of(size, why); });
-  // The value, on its way to an op as a constant.
-  m.def("_number_given", [](const at::Tensor &number) {
-    check_left(number);
-    return wrap(python_number(trace::give_number(number)));
-  });
+  // The value, on its way to an op as an argument by position or name, or as an element of one.
+  m.def("_number_given",
+        [](const at::Tensor &number, const py::object &argument, std::int64_t element) {
+          check_left(number);
+          trace::ArgumentPlace place{0, "", element};
+          if (py::isinstance<py::str>(argument))
+            place.name = py::cast<std::string>(argument);
+          else
+            place.index = py::cast<std::size_t>(argument);
+          return wrap(python_number(trace::give_number(number, std::move(place))));
+        });
   m.def("_number_float", [](const at::Tensor &number) {
     return is_read(number) ? py::float_(trace::real_of_number(number))
                            : py::float_(wrap(needed(number, "float()")));

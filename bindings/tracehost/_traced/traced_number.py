@@ -243,7 +243,7 @@ def _operator(name: str, function: Callable, symbol: str, records: Callable) -> 
         of_sizes = _tracehost._number_is_size(number) and _is_size(other)
         if isinstance(other, torch.Tensor) and type(other) is not TracedNumber:
             if name == "pow" and other is left and _tracehost._number_is_read(number):
-                return torch.pow(other, _tracehost._number_given(number))
+                return torch.pow(other, _tracehost._number_given(number, 1, -1))
             if not (of_sizes and _promotes(other)) and not (name == "pow" and other is left):
                 return NotImplemented
         elif type(other).__module__ in ("datetime", "numpy"):

@@ -14,6 +14,7 @@ import sized_functions
 import sized_layers
 import sized_slices
 import sized_tensors
+import sized_windows
 import torch
 import tracehost
 from sized_registry import SIZED, Sized
@@ -26,6 +27,7 @@ MODULES = (
     sized_slices,
     sized_branches,
     sized_layers,
+    sized_windows,
 )  # each fills SIZED
 # Coprime in each pair and between pairs; the second is what the first graph has to serve.
 TRACED = FIRST, SECOND, THIRD, *_ = ((5, 3), (7, 8), (11, 9), (13, 4), (9, 14))
@@ -184,6 +186,30 @@ def test_no_declared_graph_is_wrong_where_sizes_broadcast(name):
         except tracehost.Error:
             continue  # said, not wrong
         found = difference(outcome(case.function, tensors), ours)
+        assert found is None, f"at {sizes}: {found}"
+
+
+def constants(code) -> set[int]:
+    """The ints that a body and what is defined in it have."""
+    found = set()
+    for constant in code.co_consts:
+        if hasattr(constant, "co_consts"):
+            found |= constants(constant)
+        values = constant if isinstance(constant, tuple) else (constant,)
+        found |= {abs(value) for value in values if type(value) is int}
+    return found
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_no_graph_is_wrong_around_the_numbers_of_its_body(name):
+    """Below, at and above each number: a size of a result may be cut off there."""
+    case = SIZED[name]
+    numbers = {k + d for k in constants(case.function.__code__) if k > 1 for d in (-1, 0, 1)}
+    function = tracehost.function(case.function, reduce_retracing=True)
+    far = max(numbers, default=0) + 30
+    for sizes in (FIRST, SECOND, *((n, 8) for n in sorted(numbers)), (far, 8), FIRST):
+        tensors = case.tensors(*sizes)
+        found = difference(outcome(case.function, tensors), outcome(function, tensors))
         assert found is None, f"at {sizes}: {found}"
 
 

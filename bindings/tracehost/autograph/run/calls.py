@@ -208,9 +208,9 @@ def _of_builtin(f: Any) -> Any:
     name = getattr(f, "__name__", "")
     # torch's argument parser takes no list of tensors for one of numbers.
     if name.startswith("_foreach_"):
-        return _with_values(f, _given_list)
+        return _with_numbers(f, _given_list)
     if name in _OF_NUMBERS:
-        return _with_values(f, _given)
+        return _with_numbers(f, _given)
     owner = getattr(f, "__self__", None)
     of = owner if isinstance(owner, type) else type(owner)
     if _is_exact(getattr(f, "__module__", None)) or _is_exact(of.__module__):
@@ -220,9 +220,20 @@ def _of_builtin(f: Any) -> Any:
     return f
 
 
-def _given(value: Any) -> Any:
+def _with_numbers(f: Any, given: Callable[..., Any]) -> Callable[..., Any]:
+    """`f`, of torch, called with the values of numbers: the op has them from the graph."""
+    first = 1 if isinstance(getattr(f, "__self__", None), torch.Tensor) else 0
+
+    def call_with_numbers(*args: Any, **options: Any) -> Any:
+        values = [given(value, place) for place, value in enumerate(args, first)]
+        return f(*values, **{name: given(value, name) for name, value in options.items()})
+
+    return call_with_numbers
+
+
+def _given(value: Any, argument: int | str, element: int = -1) -> Any:
     """The value of a number, which the op that is called next has from the graph; else `value`."""
-    return _tracehost._number_given(value) if is_read(value) else value
+    return _tracehost._number_given(value, argument, element) if is_read(value) else value
 
 
 def _value(value: Any) -> Any:
@@ -246,9 +257,9 @@ def _holds_number(value: Any) -> bool:
     return kind is TracedNumber
 
 
-def _given_list(value: Any) -> Any:
+def _given_list(value: Any, argument: int | str) -> Any:
     if isinstance(value, (list, tuple)) and any(is_read(v) for v in value):
-        return [_given(v) for v in value]
+        return [_given(v, argument, element) for element, v in enumerate(value)]
     return value
 
 
