@@ -30,6 +30,13 @@ bool is_counter(PyObject *value) {
          (PyFloat_CheckExact(value) || PyLong_CheckExact(value) || is_traced_number(value));
 }
 
+/// Requires: is_counter().
+at::ScalarType type_of_counter(PyObject *value) {
+  if (is_traced_number(value))
+    return THPVariable_Unpack(value).scalar_type();
+  return PyFloat_CheckExact(value) ? at::kDouble : at::kLong;
+}
+
 /// Whether a method of C code may change the object. Objects of C code that are not fixed may
 /// change. So may those of a class that Python code derives from such a type (random.Random).
 bool may_change(PyObject *object) {
@@ -91,8 +98,8 @@ bool Reads::is_joined(Paths::Position at, PyObject *value) const {
   PyObject *now = python::read(c, slot, graph.objects[c.object].object);
   if (now == value || !now)
     return now == value;
-  if (slot.input)
-    return is_counter(value);
+  if (slot.input) // a graph would make one type of an int and a float
+    return is_counter(value) && is_counter(now) && type_of_counter(value) == type_of_counter(now);
   if (!is_plain_tensor(now) || !is_plain_tensor(value))
     return false;
   const at::Tensor &before = THPVariable_Unpack(now), &after = THPVariable_Unpack(value);
