@@ -3,6 +3,9 @@
 #include "base/kinds.h"
 #include "base/known.h"
 #include "base/object.h"
+#include "base/origin.h"
+
+#include <torch/csrc/Dtype.h>
 
 #include <structmember.h>
 
@@ -12,9 +15,22 @@
 
 namespace tracehost::python {
 
+using namespace std::string_view_literals;
+
 namespace {
 
 bool same_text(PyObject *a, PyObject *b) { return a == b || PyUnicode_Compare(a, b) == 0; }
+
+/// Names, or the arguments of a function.
+bool is_same_question(Asked how, PyObject *a, PyObject *b) {
+  if (how == Asked::subclass || !a || !b)
+    return false;
+  if (PyUnicode_Check(a) && PyUnicode_Check(b))
+    return same_text(a, b);
+  const int same = PyTuple_Check(a) && PyTuple_Check(b) ? PyObject_RichCompareBool(a, b, Py_EQ) : 0;
+  PyErr_Clear();
+  return same == 1;
+}
 
 /// Where an object keeps its attributes and what refers to it weakly.
 bool is_own_place(PyObject *name) {
@@ -38,7 +54,13 @@ Paths::Position Paths::attribute(PyObject *owner, PyObject *name) {
     return type_attribute(reinterpret_cast<PyTypeObject *>(owner), name);
   if (is_tensor(owner))
     return tensor_attribute(owner, name, /*stores=*/false);
+  if (PyWeakref_CheckProxy(owner)) {
+    PyObject *behind = PyWeakref_GET_OBJECT(owner);
+    return behind == Py_None ? Position{} : attribute(behind, name);
+  }
   PyTypeObject *type = Py_TYPE(owner);
+  if (PyModule_Check(owner) && !knows(owner))
+    find_module(owner);
   const int object = number_of(owner);
   if (object < 0) {
     use(owner);
@@ -67,6 +89,8 @@ Paths::Position Paths::attribute(PyObject *owner, PyObject *name) {
   use(owner);
   if (asked_access_.insert(type).second) // another one would be asked first
     class_attribute(type, "__getattribute__");
+  if (utf8(name) == "__class__"sv)
+    class_of(owner);
   if (same_text(name, known().dict)) {
     const int c = container(object, Place::instance);
     if (c >= 0 && graph_.containers[c].dict)
@@ -74,6 +98,9 @@ Paths::Position Paths::attribute(PyObject *owner, PyObject *name) {
     return {};
   }
   const auto [found, position] = in_class(type, name);
+  if (found && has_user_attributes(Py_TYPE(found)))
+    for (const char *asked : {"__get__", "__set__"})
+      class_attribute(Py_TYPE(found), asked);
   if (found && Py_IS_TYPE(found, &PyMemberDescr_Type))
     return member(object, found, name);
   if (found && is_tuple_field(found)) {
@@ -84,7 +111,10 @@ Paths::Position Paths::attribute(PyObject *owner, PyObject *name) {
     c_field(owner, name, found);
     return position;
   }
-  return instance(object, name);
+  const Position at = instance(object, name);
+  if (!found && (at.slot < 0 || !is_there(at)))
+    class_attribute(type, "__getattr__");
+  return at;
 }
 
 /// `type.__getattribute__`: a property of the metaclass comes first, its other attributes last.
@@ -92,9 +122,17 @@ Paths::Position Paths::type_attribute(PyTypeObject *type, PyObject *name) {
   if (!classes_.contains(type))
     return {};
   PyTypeObject *meta = Py_TYPE(type);
+  const std::string_view text = utf8(name);
+  if (text == "__name__")
+    kept(type, Kept::its_name, "__name__", nullptr);
+  else if (text == "__qualname__")
+    kept(type, Kept::its_qualified_name, "__qualname__", nullptr);
   if (meta == &PyType_Type)
     return in_class(type, name).second;
   classes_.insert(meta);
+  if (has_user_attributes(meta) || !is_library(origin_of_type(meta)))
+    for (const char *asked : {"__getattribute__", "__getattr__"})
+      class_attribute(meta, asked);
   const auto [of_meta, position] = in_class(meta, name);
   if (of_meta && Py_TYPE(of_meta)->tp_descr_set)
     return position;
@@ -109,7 +147,10 @@ Paths::Position Paths::function_attribute(int object, PyObject *name) {
   for (const auto &[field, index, value] :
        {std::tuple{"__defaults__", kDefaults, function->func_defaults},
         std::tuple{"__kwdefaults__", kKeywordDefaults, function->func_kwdefaults},
-        std::tuple{"__code__", kCode, function->func_code}})
+        std::tuple{"__code__", kCode, function->func_code},
+        std::tuple{"__name__", kName, function->func_name},
+        std::tuple{"__qualname__", kQualifiedName, function->func_qualname},
+        std::tuple{"__annotations__", kAnnotations, function->func_annotations}})
     if (text == field)
       return numbered(container(object, Place::function), index, name, value);
   return instance(object, name);
@@ -118,8 +159,14 @@ Paths::Position Paths::function_attribute(int object, PyObject *name) {
 /// What a type of C code gives for a name: a field is asked for again, a method is judged when it
 /// is called.
 void Paths::c_field(PyObject *owner, PyObject *name, PyObject *descriptor) {
+  if (Py_TYPE(descriptor)->tp_name == "_ctypes.CField"sv)
+    return ask(owner, name, Asked::attribute_of);
   if (!Py_IS_TYPE(descriptor, &PyGetSetDescr_Type) && !Py_IS_TYPE(descriptor, &PyMemberDescr_Type))
     return;
+  const std::string_view of_owner = Py_TYPE(owner)->tp_name;
+  if (of_owner.starts_with("numpy.random.") ||
+      (of_owner == "numpy.ndarray" && utf8(name) == "flags"sv))
+    return unguarded(std::string(of_owner) + "." + utf8(name));
   PyTypeObject *of = PyDescr_TYPE(descriptor);
   if (of != &PyBaseObject_Type && !is_fixed(of) && !is_own_place(name))
     ask(owner, name, Asked::attribute_of);
@@ -134,6 +181,9 @@ Paths::Position Paths::stored_attribute(PyObject *owner, PyObject *name) {
   }
   if (is_tensor(owner))
     return tensor_attribute(owner, name, /*stores=*/true);
+  if (asked_stores_.insert(Py_TYPE(owner)).second)
+    for (const char *asked : {"__setattr__", "__delattr__"})
+      class_attribute(Py_TYPE(owner), asked);
   return number_of(owner) < 0 ? Position{} : attribute(owner, name);
 }
 
@@ -170,6 +220,7 @@ Paths::Position Paths::instance(int object, PyObject *name) {
 std::pair<PyObject *, Paths::Position> Paths::in_class(PyTypeObject *type, PyObject *name) {
   if (!type->tp_mro)
     return {};
+  inherits(type);
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(type->tp_mro); ++i) {
     PyObject *base = PyTuple_GET_ITEM(type->tp_mro, i);
     auto *of = reinterpret_cast<PyTypeObject *>(base);
@@ -184,6 +235,57 @@ std::pair<PyObject *, Paths::Position> Paths::in_class(PyTypeObject *type, PyObj
       read(at); // it lacks the name
   }
   return {};
+}
+
+/// What a class itself keeps of a name or its bases. Those of libraries stay as they are.
+void Paths::kept(PyTypeObject *type, Kept what, const char *name, PyObject *value) {
+  if (!(type->tp_flags & Py_TPFLAGS_HEAPTYPE) || is_library(origin_of_type(type)))
+    return;
+  const int c = container(class_object(type), Place::kind);
+  const Owned key(PyUnicode_InternFromString(name));
+  if (!value) {
+    Slot probe;
+    probe.index = what;
+    value = python::read(graph_.containers[c], probe, reinterpret_cast<PyObject *>(type));
+  }
+  read(numbered(c, what, key.get(), value));
+}
+
+/// Bases other than `object` may be assigned.
+void Paths::inherits(PyTypeObject *type) {
+  if (inherits_.insert(type).second && PyTuple_GET_SIZE(type->tp_mro) > 2)
+    kept(type, Kept::its_bases, "__mro__", type->tp_mro);
+}
+
+void Paths::class_of(PyObject *object) {
+  if (PyType_Check(object)) {
+    auto *type = reinterpret_cast<PyTypeObject *>(object);
+    if (!classes_.contains(type) || !type->tp_mro)
+      return;
+    inherits(type);
+    PyTypeObject *meta = Py_TYPE(type);
+    if (meta == &PyType_Type || is_library(origin_of_type(meta)))
+      return;
+    classes_.insert(meta);
+    for (const char *asked : {"__instancecheck__", "__subclasscheck__"})
+      class_attribute(meta, asked);
+    return;
+  }
+  PyTypeObject *type = Py_TYPE(object);
+  if (is_tensor(object) || !(type->tp_flags & Py_TPFLAGS_HEAPTYPE))
+    return;
+  if (classes_.contains(type))
+    inherits(type);
+  const int number = is_library(origin_of_type(type)) ? -1 : number_of(object);
+  if (number < 0)
+    return;
+  if (const int c = container(number, Place::instance); c >= 0) {
+    graph_.containers[c].pinned = true;
+    return;
+  }
+  const Owned key(PyUnicode_InternFromString("__class__"));
+  read(numbered(container(number, Place::kind), Kept::its_class, key.get(),
+                reinterpret_cast<PyObject *>(type)));
 }
 
 /// A slot of a class with `__slots__`.
@@ -206,6 +308,8 @@ void Paths::code_of(PyObject *function) {
 
 void Paths::ask(PyObject *object, PyObject *name, Asked how) {
   int number = number_of(object);
+  if (how == Asked::function && name && (!PyTuple_Check(name) || may_hold(name)))
+    return unguarded(function_name(object));
   if (number < 0 && how == Asked::function && PyCFunction_Check(object))
     number = root_object(object, function_name(object));
   if (number < 0 && PyType_Check(object))
@@ -214,7 +318,7 @@ void Paths::ask(PyObject *object, PyObject *name, Asked how) {
     return;
   const int c = container(number, Place::asked);
   for (const Slot &s : graph_.containers[c].slots)
-    if (s.index == how && (s.key == name || (how != Asked::subclass && same_text(s.key, name))))
+    if (s.index == how && (s.key == name || is_same_question(how, s.key, name)))
       return;
   Slot probe;
   probe.key = name;
@@ -222,7 +326,7 @@ void Paths::ask(PyObject *object, PyObject *name, Asked how) {
   PyObject *answer = python::read(graph_.containers[c], probe, object);
   const Owned keep(probe.answer);
   const bool may_lack = how == Asked::context;
-  if (answer ? is_plain(Py_TYPE(answer), answer) : may_lack)
+  if (answer ? is_plain(Py_TYPE(answer), answer) || THPDtype_Check(answer) : may_lack)
     read(add_slot(c, how, name, answer));
   else if (may_lack)
     serves_once(std::string("reads the context variable ") + graph_.prefix(number) +

@@ -6,6 +6,7 @@
 #include "base/origin.h"
 #include "base/user_line.h"
 
+#include <algorithm>
 #include <array>
 
 namespace tracehost::python {
@@ -114,6 +115,10 @@ void Reads::read() {
     break;
   case Action::compare:
     check_types(operand(2), operand(1));
+    for (const int i : {1, 2})
+      if (paths_.knows(operand(i)))
+        for (const char *asked : {"__eq__", "__ne__"})
+          paths_.class_attribute(Py_TYPE(operand(i)), asked);
     [[fallthrough]];
   case Action::operate:
     paths_.whole(operand(2), true);
@@ -138,7 +143,7 @@ void Reads::read() {
     match_class();
     break;
   case Action::import_name:
-    paths_.imported(name());
+    paths_.imported(name(), !is_library(origin_of(frame_->code)));
     note_import(name());
     break;
   case Action::import_from:
@@ -236,13 +241,25 @@ void Reads::load_attribute(PyObject *owner, PyObject *name) {
   if (Py_IS_TYPE(owner, &PySuper_Type))
     return load_super(owner, name);
   check_use_of_type(owner);
-  if (is_tensor(owner))
+  if (is_tensor(owner)) {
     paths_.read_metadata(owner);
+    check_of_autograd(owner, name);
+  }
   if (is_own_type(Py_TYPE(owner)) && is_ours(frame_->globals))
     return; // what tracehost notes of a Function
   paths_.read(paths_.attribute(owner, name));
   if (paths_.knows(owner))
     call_special(owner, "__getattr__", std::array{owner, name});
+}
+
+/// What torch keeps with a tensor, and no signature has. Its own code asks for hooks at each step.
+void Reads::check_of_autograd(PyObject *tensor, PyObject *name) {
+  constexpr std::array<std::string_view, 4> kKept{"output_nr", "_backward_hooks",
+                                                  "_post_accumulate_grad_hooks", "name"};
+  const std::string_view text = utf8(name);
+  if (std::ranges::find(kKept, text) != kKept.end() && !is_library(origin_of(frame_->code)) &&
+      paths_.is_from_outside(tensor))
+    paths_.unguarded("the attribute '" + std::string(text) + "' of a tensor");
 }
 
 /// An attribute of a `super` object.
@@ -335,10 +352,26 @@ void Reads::match_class() {
 
 // ---- stores -------------------------------------------------------------------------------------
 
+/// What a store replaces that no slot holds, if the owner was there before; else empty.
+std::string_view Reads::replaces(PyObject *owner, std::string_view name) const {
+  if (name == "__class__")
+    return paths_.knows(owner) ? "the class of an object" : "";
+  if (PyType_Check(owner) || PyFunction_Check(owner)) {
+    const bool known = PyType_Check(owner)
+                           ? paths_.reaches(reinterpret_cast<PyTypeObject *>(owner))
+                           : paths_.knows(owner);
+    const bool kept = name == "__name__" || name == "__qualname__" || name == "__annotations__" ||
+                      name == "__bases__" || name == "__abstractmethods__";
+    return known && kept ? "what Python keeps of a class or function" : "";
+  }
+  return name == "__dict__" && paths_.knows(owner) ? "all attributes of an object" : "";
+}
+
 void Reads::store_attribute(PyObject *owner, PyObject *name, PyObject *value) {
-  if (!called_ && paths_.knows(owner) && !PyType_Check(owner) &&
-      utf8(name) == std::string_view("__dict__"))
-    paths_.serves_once("replaces all attributes of an object from outside at " + text(user_line()));
+  if (PyWeakref_CheckProxy(owner) && PyWeakref_GET_OBJECT(owner) != Py_None)
+    owner = PyWeakref_GET_OBJECT(owner);
+  if (const std::string_view what = replaces(owner, utf8(name)); !called_ && !what.empty())
+    paths_.serves_once("replaces " + std::string(what) + " from outside at " + text(user_line()));
   const Paths::Position at = paths_.stored_attribute(owner, name);
   note_store(at, value);
   if (is_tensor(owner))
