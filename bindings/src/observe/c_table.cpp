@@ -107,7 +107,7 @@ constexpr Row kPackages[] = {
      "get_num_threads get_num_interop_threads _cuda_getDevice _cuda_getDeviceCount "
      "_xpu_getDevice _xpu_getDeviceCount _accelerator_getDevice _accelerator_deviceCount",
      Purity::pure},
-    {"torch._C", Effect::setting,
+    {"torch", Effect::setting,
      "is_anomaly_enabled is_anomaly_check_nan_enabled is_autocast_cache_enabled get_autocast_dtype "
      "get_autocast_cpu_dtype get_autocast_gpu_dtype _is_multithreading_enabled _get_warnAlways "
      "_get_accelerator _get_autograd_fallback_mode _get_backcompat_broadcast_warn "

@@ -219,6 +219,16 @@ Paths::Position Paths::referent_of(PyObject *reference) {
                     : numbered(container(object, Place::referent), 0, nullptr, referent(reference));
 }
 
+PyObject *Paths::behind(PyObject *object) {
+  if (!PyWeakref_CheckProxy(object))
+    return object;
+  PyObject *found = referent(object); // borrowed
+  if (!found)
+    return object;
+  read(referent_of(object));
+  return found;
+}
+
 const Paths::Position *Paths::tensor(PyObject *object) const {
   const auto found = tensors_.find(object);
   return found == tensors_.end() ? nullptr : &found->second;

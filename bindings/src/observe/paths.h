@@ -74,6 +74,8 @@ public:
   void given(PyObject *tensor) { given_.insert(tensor); }
   /// What a weak reference refers to.
   Position referent_of(PyObject *reference);
+  /// The object behind a weakref.proxy, borrowed; any other object itself.
+  PyObject *behind(PyObject *object);
   /// The code of a function that runs.
   void code_of(PyObject *function);
   /// What C code says, which a later call asks again: an attribute of `object`, a method or the

@@ -54,10 +54,8 @@ Paths::Position Paths::attribute(PyObject *owner, PyObject *name) {
     return type_attribute(reinterpret_cast<PyTypeObject *>(owner), name);
   if (is_tensor(owner))
     return tensor_attribute(owner, name, /*stores=*/false);
-  if (PyWeakref_CheckProxy(owner)) {
-    PyObject *behind = PyWeakref_GET_OBJECT(owner);
-    return behind == Py_None ? Position{} : attribute(behind, name);
-  }
+  if (PyObject *referent = behind(owner); referent != owner)
+    return attribute(referent, name);
   PyTypeObject *type = Py_TYPE(owner);
   if (PyModule_Check(owner) && !knows(owner))
     find_module(owner);

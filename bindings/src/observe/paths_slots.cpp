@@ -213,7 +213,7 @@ void Paths::classify(int container, int slot) {
           is_library(origin_of_globals(PyModule_GetDict(value)));
     } else if (PyType_Check(value)) {
       classes_.insert(reinterpret_cast<PyTypeObject *>(value));
-    } else if (PyMethod_Check(value) || type == known().partial || PyWeakref_CheckRef(value) ||
+    } else if (PyMethod_Check(value) || type == known().partial || PyWeakref_Check(value) ||
                PyContextVar_CheckExact(value) ||
                (has_user_attributes(type) && !is_of_a_thread(value))) {
       lead_on(container, slot, Expect::object);

@@ -368,8 +368,7 @@ std::string_view Reads::replaces(PyObject *owner, std::string_view name) const {
 }
 
 void Reads::store_attribute(PyObject *owner, PyObject *name, PyObject *value) {
-  if (PyWeakref_CheckProxy(owner) && PyWeakref_GET_OBJECT(owner) != Py_None)
-    owner = PyWeakref_GET_OBJECT(owner);
+  owner = paths_.behind(owner);
   if (const std::string_view what = replaces(owner, utf8(name)); !called_ && !what.empty())
     paths_.serves_once("replaces " + std::string(what) + " from outside at " + text(user_line()));
   const Paths::Position at = paths_.stored_attribute(owner, name);

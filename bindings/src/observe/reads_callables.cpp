@@ -180,7 +180,7 @@ void Reads::use_callables(Effect effect, const Called &called, Arguments argumen
     const bool takes = looks && how.calls;
     if (how.reduces && takes && callable == arguments[0])
       reduce(arguments);
-    else if (takes && !PyType_Check(callable))
+    else if (takes)
       call_with_elements(callable, called, arguments);
     else if (is_getter(callable))
       taker().applied = callable;
@@ -202,17 +202,17 @@ void Reads::call_with_elements(PyObject *callable, const Called &called, Argumen
       elements.push_back(std::move(found));
     }
   }
+  if (iterables.size() > 1 && (called.name == "min" || called.name == "max")) {
+    for (PyObject *one : iterables)
+      call(callable, std::array{one});
+    return;
+  }
   taker().applied = callable;
   if (elements.empty() || (called.name == "map" && elements.size() < iterables.size())) {
     for (PyObject *iterable : iterables)
       for (PyObject *part : parts_of(iterable, /*all=*/true))
         if (part != iterable)
           call(callable, std::array{part});
-    return;
-  }
-  if (iterables.size() > 1 && (called.name == "min" || called.name == "max")) {
-    for (PyObject *one : iterables)
-      call(callable, std::array{one});
     return;
   }
   if (called.name != "map") { // other arguments are no iterables

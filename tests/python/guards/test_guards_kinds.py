@@ -12,7 +12,6 @@ X = torch.ones(2)
 HEADER = "import collections, functools, gc, importlib, logging, pickle, sys, threading, types, weakref\nimport torch\n"
 
 BASES = "class P:\n    k = 2.0\nclass Q:\n    k = 3.0\nclass A(P):\n    pass\nclass B(Q):\n    pass\na, b = A(), B()"
-SWITCHES = "def switched(name, to):\n    setattr(torch.backends.mkldnn, name, to)"
 
 # What is there, what the body computes, and what comes between its calls.
 PROGRAMS = {
@@ -79,7 +78,7 @@ PROGRAMS = {
     "vars": ("class A: pass\na = A()\na.k = 2.0", "sum(vars(a).values())", ["a.k = 5.0", "a.other = 1.0"]),
     "dir": ("class A: pass\na = A()", "float(len([n for n in dir(a) if n[0] != '_']))", ["a.k = 5.0", "A.other = 1.0"]),
     # Switches.
-    "mkldnn": (SWITCHES, "2.0 if torch.backends.mkldnn.enabled else 3.0", ["torch.backends.mkldnn.enabled = False", "torch.backends.mkldnn.enabled = True"]),
+    "mkldnn": ("", "2.0 if torch.backends.mkldnn.enabled else 3.0", ["torch._C._set_mkldnn_enabled(False)", "torch._C._set_mkldnn_enabled(True)"]),
     "anomaly mode": ("", "2.0 if torch.is_anomaly_enabled() else 3.0", ["torch.autograd.set_detect_anomaly(True)", "torch.autograd.set_detect_anomaly(False)"]),
     "warn always": ("", "2.0 if torch.is_warn_always_enabled() else 3.0", ["torch.set_warn_always(True)", "torch.set_warn_always(False)"]),
     "dtype of autocast": ("", "2.0 if torch.get_autocast_dtype('cpu') is torch.bfloat16 else 3.0", ["torch.set_autocast_dtype('cpu', torch.float16)", "torch.set_autocast_dtype('cpu', torch.bfloat16)"]),
@@ -95,6 +94,16 @@ def made(name, setup, expression):
     names = {"__name__": __name__}
     exec(compile(text, file, "exec"), names)
     return names
+
+
+@pytest.fixture(autouse=True)
+def switches_as_before():
+    yield
+    torch._C._set_mkldnn_enabled(True)
+    torch.autograd.set_detect_anomaly(False)
+    torch.set_warn_always(False)
+    torch.set_autocast_dtype("cpu", torch.bfloat16)
+    torch.set_float32_matmul_precision("highest")
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
