@@ -122,7 +122,8 @@ traverseproc traversal_of(PyObject *value) {
     if (PyObject_TypeCheck(value, base)) // without the attributes of a class of Python
       return base->tp_traverse;
   const bool is_view = has_inner_dict(type) && type != known().lru_cache;
-  return is_view || type == known().simple_namespace || PyFrozenSet_Check(value) || is_deque(value) || is_iterator_of_c(value)
+  return is_view || type == known().simple_namespace || PyFrozenSet_Check(value) ||
+                 is_deque(value) || is_iterator_of_c(value)
              ? type->tp_traverse
              : nullptr;
 }

@@ -276,10 +276,10 @@ PyObject *read(const Container &container, const Slot &slot, PyObject *owner, Py
   case Place::kind: {
     auto *type = reinterpret_cast<PyTypeObject *>(owner);
     auto *made = reinterpret_cast<PyHeapTypeObject *>(owner);
-    return slot.index == Kept::its_class ? reinterpret_cast<PyObject *>(Py_TYPE(owner))
-           : slot.index == Kept::its_bases  ? type->tp_mro
-           : slot.index == Kept::its_name   ? made->ht_name
-                                        : made->ht_qualname;
+    return slot.index == Kept::its_class   ? reinterpret_cast<PyObject *>(Py_TYPE(owner))
+           : slot.index == Kept::its_bases ? type->tp_mro
+           : slot.index == Kept::its_name  ? made->ht_name
+                                           : made->ht_qualname;
   }
   }
   return nullptr;

@@ -83,8 +83,7 @@ public:
       if (row.names.empty())
         of.others = Rule{row.effect, row.purity};
       for (const auto name : std::views::split(row.names, ' '))
-        of.names.emplace(std::string_view(name.begin(), name.end()),
-                         Rule{row.effect, row.purity});
+        of.names.emplace(std::string_view(name.begin(), name.end()), Rule{row.effect, row.purity});
     }
   }
 

@@ -25,12 +25,12 @@ constexpr Row kFunctions[] = {
     {"builtins", Effect::outside, "open input"},
     {"builtins", Effect::contents, ""},
     {"sys", Effect::nothing,
-     "_getframe _getframemodulename intern exc_info exception is_finalizing getswitchinterval "
-     "gettrace getprofile"},
+     "_getframe _getframemodulename intern exc_info exception is_finalizing gettrace getprofile"},
     {"sys", Effect::nothing,
      "audit displayhook exit setrecursionlimit setswitchinterval settrace setprofile",
      Purity::once},
-    {"sys", Effect::process_state, "getrecursionlimit getdefaultencoding"},
+    {"sys", Effect::process_state,
+     "getrecursionlimit getdefaultencoding getswitchinterval get_int_max_str_digits"},
     {"time", Effect::nothing, "sleep", Purity::once},
     {"time", Effect::outside, "tzset", Purity::once},
     {"time", Effect::contents, "gmtime mktime strptime"},
@@ -77,6 +77,7 @@ constexpr Row kFunctions[] = {
     {"_imp", Effect::nothing, ""},
     {"_io", Effect::outside, "open open_code FileIO"},
     {"_io", Effect::contents, ""},
+    {"decimal", Effect::changing, "getcontext localcontext"},
     {"gc", Effect::nothing, "collect enable disable freeze unfreeze set_threshold set_debug",
      Purity::once},
     {"gc", Effect::process_state, "isenabled get_debug get_freeze_count"},
@@ -109,18 +110,29 @@ constexpr Row kPackages[] = {
      Purity::pure},
     {"torch", Effect::setting,
      "is_anomaly_enabled is_anomaly_check_nan_enabled is_autocast_cache_enabled get_autocast_dtype "
-     "get_autocast_cpu_dtype get_autocast_gpu_dtype _is_multithreading_enabled _get_warnAlways "
+     "get_autocast_cpu_dtype get_autocast_gpu_dtype _is_multithreading_enabled _get_warnAlways",
+     Purity::pure},
+    {"torch", Effect::setting,
      "_get_accelerator _get_autograd_fallback_mode _get_backcompat_broadcast_warn "
      "_get_backcompat_keepdim_warn _get_blas_preferred_backend _get_cpu_capability "
-     "_get_cpu_allow_fp16_reduced_precision_reduction _get_cublas_allow_fp16_accumulation "
+     "_get_cpu_allow_fp16_reduced_precision_reduction _get_cublas_allow_fp16_accumulation",
+     Purity::pure},
+    {"torch", Effect::setting,
      "_get_cublas_allow_bf16_reduced_precision_reduction _get_cublas_allow_tf32 "
      "_get_cublas_allow_fp16_reduced_precision_reduction _get_cudnn_allow_tf32 "
-     "_get_cudnn_benchmark _get_cudnn_deterministic _get_cudnn_enabled _get_cudnn_sdp_enabled "
+     "_get_cudnn_benchmark _get_cudnn_deterministic _get_cudnn_enabled _get_cudnn_sdp_enabled",
+     Purity::pure},
+    {"torch", Effect::setting,
      "_get_deterministic_fill_uninitialized_memory _get_fa3_sdp_enabled _get_flash_sdp_enabled "
      "_get_float32_matmul_precision _get_fp32_precision_getter _get_graph_executor_optimize "
-     "_get_linalg_preferred_backend _get_math_sdp_allow_fp16_bf16_reduction _get_math_sdp_enabled "
-     "_get_mem_efficient_sdp_enabled _get_miopen_immediate _get_mkldnn_deterministic "
-     "_get_mkldnn_enabled _get_nnpack_enabled _get_onednn_allow_tf32 _get_overrideable_sdp_enabled "
+     "_get_linalg_preferred_backend _get_math_sdp_allow_fp16_bf16_reduction",
+     Purity::pure},
+    {"torch", Effect::setting,
+     "_get_math_sdp_enabled _get_mem_efficient_sdp_enabled _get_miopen_immediate "
+     "_get_mkldnn_deterministic _get_mkldnn_enabled _get_nnpack_enabled _get_onednn_allow_tf32 "
+     "_get_overrideable_sdp_enabled",
+     Purity::pure},
+    {"torch", Effect::setting,
      "_get_qengine _get_thread_name _is_view_replay_enabled _is_grad_layout_enforcement_enabled",
      Purity::pure},
     {"torch", Effect::contents, "", Purity::pure},
@@ -162,6 +174,7 @@ constexpr Row kPackages[] = {
     {"errno", Effect::contents, ""},
     {"marshal", Effect::contents, ""},
     {"array", Effect::contents, ""},
+    {"numpy", Effect::changing, "_get_extobj_dict geterrobj"},
     {"numpy", Effect::contents, ""},
     {"_random", Effect::contents, ""},
     {"fractions", Effect::contents, ""},

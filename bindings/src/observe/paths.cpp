@@ -99,15 +99,15 @@ void Paths::find_module(PyObject *module) {
 }
 
 void Paths::registry_of(PyObject *function) {
-  if (number_of(function) < 0)
-    return;
-  const Owned name(PyUnicode_InternFromString("registry"));
-  const Position at = attribute(function, name.get());
-  read(at);
-  PyObject *registry =
-      at.slot < 0 ? nullptr : graph_.containers[at.container].slots[at.slot].value;
-  if (registry)
-    whole(registry, false);
+  this->function(function, "singledispatch", /*weak=*/true);
+  PyObject *cells = reinterpret_cast<PyFunctionObject *>(function)->func_closure;
+  for (Py_ssize_t i = 0; cells && i < PyTuple_GET_SIZE(cells); ++i) {
+    PyObject *held = PyCell_GET(PyTuple_GET_ITEM(cells, i));
+    if (!held || !PyDict_CheckExact(held))
+      continue;
+    read(cell(PyTuple_GET_ITEM(cells, i)));
+    whole(held, false);
+  }
 }
 
 int Paths::globals(PyObject *dict, PyObject *file) {
@@ -200,8 +200,7 @@ void Paths::callee(PyObject *callable) {
     fields = {"__self__", "__func__"};
   else if (Py_TYPE(callable) == known().partial)
     fields = {"func", "args", "keywords"};
-  else if (PyCFunction_Check(callable) ||
-           Py_TYPE(callable)->tp_name == "method-wrapper"sv)
+  else if (PyCFunction_Check(callable) || Py_TYPE(callable)->tp_name == "method-wrapper"sv)
     fields = {"__self__"};
   for (const char *field : fields) {
     const Owned key(PyUnicode_InternFromString(field));

@@ -95,7 +95,7 @@ public:
   void class_of(PyObject *object);
   /// All that pickling the object reads: attributes and elements at any depth.
   void everything(PyObject *object);
-  /// Functions that run have a registry: functools.singledispatch.
+  /// The dicts in its cells say what such a function calls: functools.singledispatch.
   void registry_of(PyObject *function);
 
   // All slots of an object, which the body reads. Those of a container return it, or -1.

@@ -11,7 +11,8 @@
 
 #include <string_view>
 
-/// Paths: the slots of attributes, of each kind of object, and what C code is asked again.
+/// Paths: the slots of attributes, of each kind of object, and what C code is asked again. Those of
+/// classes are in paths_classes.cpp.
 
 namespace tracehost::python {
 
@@ -56,6 +57,8 @@ Paths::Position Paths::attribute(PyObject *owner, PyObject *name) {
     return tensor_attribute(owner, name, /*stores=*/false);
   if (PyObject *referent = behind(owner); referent != owner)
     return attribute(referent, name);
+  if (PyCell_Check(owner))
+    return cell(owner);
   PyTypeObject *type = Py_TYPE(owner);
   if (PyModule_Check(owner) && !knows(owner))
     find_module(owner);
@@ -76,7 +79,9 @@ Paths::Position Paths::attribute(PyObject *owner, PyObject *name) {
     return function_attribute(object, name);
   if (!has_user_attributes(type)) {
     PyObject *found = _PyType_Lookup(type, name);
-    if (changes_unseen(owner))
+    if (type->tp_name == "numpy.ndarray"sv && utf8(name) == "flags"sv)
+      unguarded("numpy.ndarray.flags");
+    else if (changes_unseen(owner))
       use(owner);
     else if (found)
       c_field(owner, name, found);
@@ -115,33 +120,12 @@ Paths::Position Paths::attribute(PyObject *owner, PyObject *name) {
   return at;
 }
 
-/// `type.__getattribute__`: a property of the metaclass comes first, its other attributes last.
-Paths::Position Paths::type_attribute(PyTypeObject *type, PyObject *name) {
-  if (!classes_.contains(type))
-    return {};
-  PyTypeObject *meta = Py_TYPE(type);
-  const std::string_view text = utf8(name);
-  if (text == "__name__")
-    kept(type, Kept::its_name, "__name__", nullptr);
-  else if (text == "__qualname__")
-    kept(type, Kept::its_qualified_name, "__qualname__", nullptr);
-  if (meta == &PyType_Type)
-    return in_class(type, name).second;
-  classes_.insert(meta);
-  if (has_user_attributes(meta) || !is_library(origin_of_type(meta)))
-    for (const char *asked : {"__getattribute__", "__getattr__"})
-      class_attribute(meta, asked);
-  const auto [of_meta, position] = in_class(meta, name);
-  if (of_meta && Py_TYPE(of_meta)->tp_descr_set)
-    return position;
-  const auto [found, at] = in_class(type, name);
-  return found ? at : position;
-}
-
 /// `__code__` and the defaults have no place in the function's dict.
 Paths::Position Paths::function_attribute(int object, PyObject *name) {
   auto *function = reinterpret_cast<PyFunctionObject *>(graph_.objects[object].object);
   const std::string_view text = utf8(name);
+  if (text == "__closure__") // its cells have paths from now on
+    this->function(graph_.objects[object].object, graph_.objects[object].name, false);
   for (const auto &[field, index, value] :
        {std::tuple{"__defaults__", kDefaults, function->func_defaults},
         std::tuple{"__kwdefaults__", kKeywordDefaults, function->func_kwdefaults},
@@ -162,8 +146,7 @@ void Paths::c_field(PyObject *owner, PyObject *name, PyObject *descriptor) {
   if (!Py_IS_TYPE(descriptor, &PyGetSetDescr_Type) && !Py_IS_TYPE(descriptor, &PyMemberDescr_Type))
     return;
   const std::string_view of_owner = Py_TYPE(owner)->tp_name;
-  if (of_owner.starts_with("numpy.random.") ||
-      (of_owner == "numpy.ndarray" && utf8(name) == "flags"sv))
+  if (of_owner.starts_with("numpy.random."))
     return unguarded(std::string(of_owner) + "." + utf8(name));
   PyTypeObject *of = PyDescr_TYPE(descriptor);
   if (of != &PyBaseObject_Type && !is_fixed(of) && !is_own_place(name))
@@ -185,105 +168,9 @@ Paths::Position Paths::stored_attribute(PyObject *owner, PyObject *name) {
   return number_of(owner) < 0 ? Position{} : attribute(owner, name);
 }
 
-void Paths::class_attribute(PyTypeObject *type, PyObject *name) {
-  if (classes_.contains(type))
-    in_class(type, name);
-}
-
-void Paths::super_attribute(PyObject *type, PyObject *self, PyObject *name) {
-  PyTypeObject *of = PyType_Check(self) ? reinterpret_cast<PyTypeObject *>(self) : Py_TYPE(self);
-  if (!classes_.contains(of))
-    of = Py_TYPE(self);
-  if (!classes_.contains(of) || !of->tp_mro)
-    return;
-  bool after = false;
-  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(of->tp_mro); ++i) {
-    PyObject *base = PyTuple_GET_ITEM(of->tp_mro, i);
-    auto *base_type = reinterpret_cast<PyTypeObject *>(base);
-    if (after && base_type->tp_flags & Py_TPFLAGS_HEAPTYPE) {
-      const Position at = named(container(class_object(base_type), Place::names), name, nullptr);
-      if (at.slot >= 0 && graph_.containers[at.container].slots[at.slot].value)
-        return;
-    }
-    after |= base == type;
-  }
-}
-
 Paths::Position Paths::instance(int object, PyObject *name) {
   const int c = container(object, Place::instance);
   return c < 0 ? Position{} : named(c, name, nullptr);
-}
-
-/// The first class that has the name, and the slot there. Classes before it are guarded to lack it.
-std::pair<PyObject *, Paths::Position> Paths::in_class(PyTypeObject *type, PyObject *name) {
-  if (!type->tp_mro)
-    return {};
-  inherits(type);
-  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(type->tp_mro); ++i) {
-    PyObject *base = PyTuple_GET_ITEM(type->tp_mro, i);
-    auto *of = reinterpret_cast<PyTypeObject *>(base);
-    PyObject *found = of->tp_dict ? PyDict_GetItemWithError(of->tp_dict, name) : nullptr;
-    PyErr_Clear();
-    Position at;
-    if (of->tp_flags & Py_TPFLAGS_HEAPTYPE)
-      at = named(container(class_object(of), Place::names), name, nullptr);
-    if (found)
-      return {found, at};
-    if (at.slot >= 0)
-      read(at); // it lacks the name
-  }
-  return {};
-}
-
-/// What a class itself keeps of a name or its bases. Those of libraries stay as they are.
-void Paths::kept(PyTypeObject *type, Kept what, const char *name, PyObject *value) {
-  if (!(type->tp_flags & Py_TPFLAGS_HEAPTYPE) || is_library(origin_of_type(type)))
-    return;
-  const int c = container(class_object(type), Place::kind);
-  const Owned key(PyUnicode_InternFromString(name));
-  if (!value) {
-    Slot probe;
-    probe.index = what;
-    value = python::read(graph_.containers[c], probe, reinterpret_cast<PyObject *>(type));
-  }
-  read(numbered(c, what, key.get(), value));
-}
-
-/// Bases other than `object` may be assigned.
-void Paths::inherits(PyTypeObject *type) {
-  if (inherits_.insert(type).second && PyTuple_GET_SIZE(type->tp_mro) > 2)
-    kept(type, Kept::its_bases, "__mro__", type->tp_mro);
-}
-
-void Paths::class_of(PyObject *object) {
-  if (PyType_Check(object)) {
-    auto *type = reinterpret_cast<PyTypeObject *>(object);
-    if (!classes_.contains(type) || !type->tp_mro)
-      return;
-    inherits(type);
-    PyTypeObject *meta = Py_TYPE(type);
-    if (meta == &PyType_Type || is_library(origin_of_type(meta)))
-      return;
-    classes_.insert(meta);
-    for (const char *asked : {"__instancecheck__", "__subclasscheck__"})
-      class_attribute(meta, asked);
-    return;
-  }
-  PyTypeObject *type = Py_TYPE(object);
-  if (is_tensor(object) || !(type->tp_flags & Py_TPFLAGS_HEAPTYPE))
-    return;
-  if (classes_.contains(type))
-    inherits(type);
-  const int number = is_library(origin_of_type(type)) ? -1 : number_of(object);
-  if (number < 0)
-    return;
-  if (const int c = container(number, Place::instance); c >= 0) {
-    graph_.containers[c].pinned = true;
-    return;
-  }
-  const Owned key(PyUnicode_InternFromString("__class__"));
-  read(numbered(container(number, Place::kind), Kept::its_class, key.get(),
-                reinterpret_cast<PyObject *>(type)));
 }
 
 /// A slot of a class with `__slots__`.

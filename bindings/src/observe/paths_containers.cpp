@@ -39,9 +39,9 @@ Paths::Position Paths::item(PyObject *object, PyObject *key) {
     Py_ssize_t index = PyLong_CheckExact(key) ? PyLong_AsSsize_t(key) : Py_SIZE(object);
     PyErr_Clear();
     index += index < 0 ? Py_SIZE(object) : 0;
-    return index < 0 || index >= Py_SIZE(object) ? Position{c, -1}
-                                                 : numbered(c, static_cast<int>(index), nullptr,
-                                                            nullptr);
+    return index < 0 || index >= Py_SIZE(object)
+               ? Position{c, -1}
+               : numbered(c, static_cast<int>(index), nullptr, nullptr);
   }
   if (place == Place::items) {
     if (!PyIndex_Check(key)) { // a slice

@@ -9,6 +9,7 @@
 
 #include <Python.h>
 
+#include <initializer_list>
 #include <span>
 #include <string>
 #include <string_view>
@@ -78,6 +79,11 @@ private:
   void load_cell();
   void contains(PyObject *element, PyObject *container);
   void hashed(PyObject *key);
+  void load_local_name();
+  void of_context(PyObject *container);
+  void asks_class(PyObject *object, std::initializer_list<const char *> names);
+  void shown(PyObject *object);
+  void load_property(PyObject *owner, PyObject *name);
   void truth(PyObject *value);
   void match_class();
   std::string_view replaces(PyObject *owner, std::string_view name) const;

@@ -15,7 +15,7 @@ namespace tracehost::python {
 
 namespace {
 
-/// More elements than this are not told apart.
+/// Of more elements than this none is looked at alone.
 constexpr std::size_t kMostElements = 1000;
 
 std::vector<PyObject *> joined(PyObject *first, std::span<PyObject *const> others) {
@@ -37,11 +37,10 @@ struct Applies {
 };
 
 Applies applies(std::string_view name) {
-  constexpr std::array kOne{"map",       "filter",    "filterfalse", "takewhile",
-                            "dropwhile", "accumulate", "groupby",    "sorted",
-                            "sort",      "min",        "max",        "nsmallest",
-                            "nlargest",  "merge",      "bisect",     "bisect_left",
-                            "bisect_right", "insort",  "insort_left", "insort_right"};
+  constexpr std::array kOne{
+      "map",    "filter",      "filterfalse",  "takewhile", "dropwhile",   "accumulate",  "groupby",
+      "sorted", "sort",        "min",          "max",       "nsmallest",   "nlargest",    "merge",
+      "bisect", "bisect_left", "bisect_right", "insort",    "insort_left", "insort_right"};
   const bool one = std::ranges::any_of(kOne, [name](std::string_view n) { return n == name; });
   return {one || name == "starmap" || name == "reduce", name == "starmap", name == "reduce"};
 }
@@ -52,10 +51,22 @@ Owned elements_of(PyObject *iterable) {
       !PyObject_TypeCheck(iterable, &PyRange_Type) && !has_inner_dict(Py_TYPE(iterable)))
     return Owned();
   const Py_ssize_t size = PyObject_Size(iterable);
-  Owned found(size < 0 || size > static_cast<Py_ssize_t>(kMostElements) ? nullptr
-                                                                        : PySequence_List(iterable));
+  Owned found(size < 0 || size > static_cast<Py_ssize_t>(kMostElements)
+                  ? nullptr
+                  : PySequence_List(iterable));
   PyErr_Clear();
   return found;
+}
+
+/// Whether it reads by names, so that to read its arguments whole is not enough.
+bool named_reads(PyObject *callable) {
+  if (is_getter(callable))
+    return true;
+  const std::string_view name =
+      PyCFunction_Check(callable)
+          ? std::string_view(reinterpret_cast<PyCFunctionObject *>(callable)->m_ml->ml_name)
+          : std::string_view();
+  return name == "getattr" || name == "hasattr" || name == "vars" || name == "setattr";
 }
 
 /// What pickles the callable: its class, and what it was made of.
@@ -132,8 +143,8 @@ void Reads::call_named(PyObject *caller, Arguments arguments) {
     call(own.get(), others);
 }
 
-/// A method that was kept with its object: `draw = rng.random`, `push = rows.append`. The object has
-/// its path through the method. One that may change unseen can't be compared.
+/// A method that was kept with its object: `draw = rng.random`, `push = rows.append`. The object
+/// has its path through the method. One that may change unseen can't be compared.
 void Reads::call_kept(PyObject *callable, PyObject *self, Arguments arguments) {
   const std::string_view name = reinterpret_cast<PyCFunctionObject *>(callable)->m_ml->ml_name;
   if (is_tensor(self) || PyModule_Check(self)) {
@@ -158,15 +169,23 @@ void Reads::call_slot_wrapper(PyObject *wrapper, Arguments arguments) {
       paths_.unguarded(std::string("a method of type ") + Py_TYPE(self.get())->tp_name);
     paths_.callee(wrapper);
   }
-  if (utf8(name.get()) == std::string_view("__call__"))
+  const std::string_view text = utf8(name.get());
+  if (text == "__call__")
     return call(self.get(), arguments);
-  call_method(self.get(), utf8(name.get()), joined(self.get(), arguments));
+  const bool describes =
+      Py_IS_TYPE(self.get(), &PyMemberDescr_Type) || Py_IS_TYPE(self.get(), &PyGetSetDescr_Type);
+  if (text == "__get__" && describes && !arguments.empty() && arguments[0])
+    return load_attribute(arguments[0], PyDescr_NAME(self.get()));
+  call_method(self.get(), text, joined(self.get(), arguments));
 }
 
 // ---- many calls ---------------------------------------------------------------------------------
 
 /// What C code reads and stores where it calls C code that it was given, as a `key=` or by map().
 void Reads::use_callables(Effect effect, const Called &called, Arguments arguments) {
+  if (called.name == "run" && arguments.size() > 1 && arguments[0] &&
+      Py_IS_TYPE(arguments[0], &PyContext_Type))
+    return call(arguments[1], arguments.subspan(2));
   const bool looks = effect == Effect::elements || effect == Effect::contents ||
                      effect == Effect::moves || effect == Effect::changes;
   for (PyObject *callable : arguments) {
@@ -205,9 +224,17 @@ void Reads::call_with_elements(PyObject *callable, const Called &called, Argumen
   if (iterables.size() > 1 && (called.name == "min" || called.name == "max")) {
     for (PyObject *one : iterables)
       call(callable, std::array{one});
-    return;
+    if (!PyIter_Check(iterables[0]) && !is_collection(iterables[0]))
+      return; // else another one may be a default
   }
   taker().applied = callable;
+  if (PyCFunction_Check(callable) && PyCFunction_GET_SELF(callable) &&
+      is_collection(PyCFunction_GET_SELF(callable)) && elements.size() < iterables.size())
+    read_contents(std::array{PyCFunction_GET_SELF(callable)}, /*may_store=*/true);
+  if (elements.size() < iterables.size() && named_reads(callable))
+    for (PyObject *iterable : iterables)
+      if (PyGen_CheckExact(iterable))
+        paths_.unguarded("what an iterator gives to a function of C code");
   if (elements.empty() || (called.name == "map" && elements.size() < iterables.size())) {
     for (PyObject *iterable : iterables)
       for (PyObject *part : parts_of(iterable, /*all=*/true))

@@ -23,7 +23,7 @@ std::vector<PyObject *> with_self(PyObject *self, std::span<PyObject *const> arg
 
 /// A function of a module, also one that pybind11 makes: its `self` is its own record.
 bool is_function(PyObject *self) {
-  return !self || PyModule_Check(self) || PyCapsule_CheckExact(self) ||
+  return !self || PyModule_Check(self) || PyCapsule_CheckExact(self) || PyCFunction_Check(self) ||
          std::string_view(Py_TYPE(self)->tp_name).starts_with("pybind11");
 }
 
@@ -119,8 +119,10 @@ void Reads::call_c_function(PyObject *callable, Arguments arguments) {
   const std::string_view name = function->m_ml->ml_name;
   PyObject *self = PyCFunction_GET_SELF(callable);
   if (is_function(self)) {
-    const std::string_view module =
+    std::string_view module =
         function->m_module && PyUnicode_Check(function->m_module) ? utf8(function->m_module) : "";
+    if (module.empty() && origin_of(frame_->code) == Origin::torch)
+      module = "torch"; // some of its functions have none
     return apply(rule_of(module, name), {.of = module, .name = name, .callable = callable},
                  arguments);
   }

@@ -39,8 +39,7 @@ bool asks_of_class(Effect effect, std::string_view of, std::string_view name) {
   case Effect::elements:
     return name != "set" && name != "frozenset" && name != "reduce";
   default:
-    return effect == Effect::nothing &&
-           (name == "callable" || name == "super");
+    return effect == Effect::nothing && (name == "callable" || name == "super");
   }
 }
 
@@ -158,8 +157,9 @@ void Reads::apply_read(Effect effect, const Called &called, Arguments arguments)
       load_attribute(first, name);
     break;
   case Effect::attributes:
-    if (first && called.name == "dir")
-      paths_.every_name(Py_TYPE(first));
+    if (first && (called.name == "dir" || called.name == "__dir__"))
+      paths_.every_name(PyType_Check(first) ? reinterpret_cast<PyTypeObject *>(first)
+                                            : Py_TYPE(first));
     if (first)
       paths_.every_attribute(first);
     break;
@@ -172,9 +172,12 @@ void Reads::apply_read(Effect effect, const Called &called, Arguments arguments)
       paths_.whole(other, true);
     break;
   case Effect::elements:
-    for (PyObject *argument : arguments)
-      if (argument)
-        paths_.whole(argument, deep || (called.method && argument != first));
+    for (PyObject *argument : arguments) {
+      if (!argument)
+        continue;
+      asks_class(argument, {"__iter__"});
+      paths_.whole(argument, deep || (called.method && argument != first));
+    }
     if (deep)
       taker();
     else if (first)
@@ -229,7 +232,7 @@ void Reads::apply_read(Effect effect, const Called &called, Arguments arguments)
     paths_.serves_once("calls " + called.shown() + kOtherThread);
     break;
   case Effect::changing:
-    if (!called.method || paths_.knows(first))
+    if (!called.method || paths_.knows(first) || Py_IS_TYPE(first, &PyContext_Type))
       paths_.unguarded(called.shown());
     break;
   case Effect::outside:
@@ -240,6 +243,10 @@ void Reads::apply_read(Effect effect, const Called &called, Arguments arguments)
     apply_unknown(called, arguments);
     break;
   case Effect::contents:
+    if (called.of == "builtins" && (called.name == "str" || called.name == "repr" ||
+                                    called.name == "ascii" || called.name == "format"))
+      for (PyObject *argument : arguments)
+        shown(argument);
     read_contents(arguments, /*may_store=*/false);
     break;
   case Effect::changes:
@@ -248,16 +255,6 @@ void Reads::apply_read(Effect effect, const Called &called, Arguments arguments)
   default:
     break;
   }
-}
-
-/// Whether code of the user's asks for a switch, by at most two calls of torch's: what modules and
-/// functions of torch ask decides how they compute, and not what.
-bool Reads::asks_for_itself() const {
-  const Frame *frame = frame_;
-  for (int i = 0; i < 3 && frame; ++i, frame = caller_of(*frame))
-    if (!is_library(origin_of(frame->code)))
-      return true;
-  return false;
 }
 
 /// `torch.get_num_threads()`, `generator.initial_seed()`.
@@ -317,58 +314,6 @@ void Reads::change_by(Effect effect, std::string_view name, PyObject *container,
     paths_.whole(other, looks);
   if (looks)
     taker();
-}
-
-/// Whether C code without a row may find, or leave, something else in the object at a later call.
-/// No such object is a tensor, an immutable value, a class or a generator.
-bool Reads::is_from_outside(PyObject *object, int depth) const {
-  if (!object || depth > 4 || is_tensor(object) || PyType_Check(object) ||
-      PyGen_CheckExact(object) || is_traced_number(object))
-    return false;
-  if (PyCFunction_Check(object)) {
-    PyObject *self = PyCFunction_GET_SELF(object);
-    return self && !PyModule_Check(self) && is_from_outside(self, depth + 1);
-  }
-  if (PyMethod_Check(object))
-    return is_from_outside(PyMethod_GET_SELF(object), depth + 1);
-  PyTypeObject *type = Py_TYPE(object);
-  if (is_plain(type, object) || PyObject_TypeCheck(reinterpret_cast<PyObject *>(type), known().enum_type))
-    return false;
-  if (paths_.knows(object) && !PyTuple_Check(object) && !PyFrozenSet_CheckExact(object))
-    return is_collection(object) || is_opaque(object) || has_inner_dict(type) ||
-           PyWeakref_Check(object) || PyModule_Check(object) || !is_fixed(type);
-  const std::vector<PyObject *> parts =
-      is_collection(object) ? parts_of(object, /*all=*/true) : std::vector<PyObject *>();
-  return std::ranges::any_of(parts, [&](PyObject *part) {
-    return part != object && is_from_outside(part, depth + 1);
-  });
-}
-
-/// C code without a row.
-void Reads::apply_unknown(const Called &called, Arguments arguments) {
-  const bool asks_its_module = called.callable && arguments.empty();
-  const bool of_objects = std::ranges::any_of(
-      arguments, [this](PyObject *argument) { return is_from_outside(argument); });
-  if ((asks_its_module || of_objects) && !printing())
-    paths_.serves_once(fmt::format("calls {} at {}, C code of which no rule says what it reads and "
-                                   "changes (if it only reads what it is given: "
-                                   "tracehost.autograph.reads_only({}))",
-                                   called.shown(), text(user_line()), called.path()));
-  read_contents(arguments, /*may_store=*/true);
-}
-
-void Reads::note_outside(const Called &called) {
-  if (printing())
-    return;
-  const Origin origin = origin_of(frame_->code);
-  UnknownCall call{called.shown(), user_line(),
-                   origin == Origin::user || origin == Origin::tracehost};
-  const bool seen = std::any_of(unknown_.begin(), unknown_.end(), [&](const UnknownCall &other) {
-    return other.what == call.what && other.where.line == call.where.line &&
-           other.where.file == call.where.file;
-  });
-  if (!seen)
-    unknown_.push_back(std::move(call));
 }
 
 /// `table.update(other, key=value)`: stores to each key, also where it holds the value already. Of

@@ -1,4 +1,4 @@
-"""What a user says of C code: no trace can observe it, and no rule of tracehost's may know it."""
+"""What a user says of C code: no trace can observe it, and tracehost may have no rule for it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,11 @@ def _names_of(code: Any) -> tuple[str, str]:
     if of_class is None and kept_with is not None and not isinstance(kept_with, types.ModuleType):
         of_class = kept_with if isinstance(kept_with, type) else type(kept_with)
     name = getattr(code, "__name__", None)
-    if of_class is not None and not of_class.__module__.startswith("pybind11") and of_class.__name__ != "PyCapsule":
+    if (
+        of_class is not None
+        and not of_class.__module__.startswith("pybind11")
+        and of_class.__name__ != "PyCapsule"
+    ):
         return f"{of_class.__module__}.{of_class.__qualname__}", str(name)
     module = getattr(code, "__module__", None)
     if not isinstance(module, str) or not isinstance(name, str):
@@ -34,10 +38,10 @@ def _names_of(code: Any) -> tuple[str, str]:
 def reads_only(code: Any) -> Any:
     """Say that C code only reads what it is given: graphs may hold its results.
 
-    A trace can't observe C code. If no rule of tracehost's knows what a call of it reads and changes, and the call
-    is given an object that was there before, the trace serves its own call only. After `reads_only(code)` the call
-    counts as one that reads all that its arguments hold, and nothing else: no file, no state of its own that
-    changes, and it changes nothing. Later calls compare what the arguments hold.
+    A trace can't observe C code. If tracehost has no rule for a call, and the call is given an object that was there before, the
+    trace serves its own call only. After `reads_only(code)` the call counts as one that reads what its arguments
+    hold. It reads no file and no state of its own that changes, and changes nothing. Later calls compare what the
+    arguments hold.
 
     Args:
         code: a function or method of C code, a type (its constructor and methods), or a module (all that is in it

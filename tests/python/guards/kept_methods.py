@@ -60,7 +60,10 @@ def parted(call):
 
 def cases(of, made, changes, *calls):
     """One for each call `method(arguments)` of an object."""
-    return [Case(f"{of}.{call}", made, "o." + parted(call)[0], parted(call)[1], changes) for call in calls]
+    return [
+        Case(f"{of}.{call}", made, "o." + parted(call)[0], parted(call)[1], changes)
+        for call in calls
+    ]
 
 
 def given(of, made, changes, *calls):
@@ -222,8 +225,28 @@ def weigh(result, depth=0):
 
 def world():
     """The names that a program sees."""
-    names = {m.__name__: m for m in (collections, copy, functools, itertools, json, operator, pickle, re, types, weakref)}
-    names |= {"Thing": Thing, "THING": Thing(), "OTHER": Thing(), "HELD": {"a": 1.0, "b": 2.0}, "TEXTS": ["a", "b"]}
+    names = {
+        m.__name__: m
+        for m in (
+            collections,
+            copy,
+            functools,
+            itertools,
+            json,
+            operator,
+            pickle,
+            re,
+            types,
+            weakref,
+        )
+    }
+    names |= {
+        "Thing": Thing,
+        "THING": Thing(),
+        "OTHER": Thing(),
+        "HELD": {"a": 1.0, "b": 2.0},
+        "TEXTS": ["a", "b"],
+    }
     names |= {"weigh": weigh, "holder": types.SimpleNamespace()}
     names["OTHER"].scale = 3.0
     return names

@@ -152,7 +152,11 @@ def test_c_code_without_a_rule_serves_its_own_call(body):
         assert f(X).tolist() == [1, 1]
     assert f.stats()["hits"] == 0
     line = body.__code__.co_firstlineno + 1
-    call = "xml.etree.ElementTree.Element.keys" if body is bound_to_an_object else "xml.etree.ElementTree.Element"
+    call = (
+        "xml.etree.ElementTree.Element.keys"
+        if body is bound_to_an_object
+        else "xml.etree.ElementTree.Element"
+    )
     assert tracehost.events()[-1].notes[-1] == (
         f"the body calls {call}() at test_guards_c_code.py:{line}, C code of which no rule says what it reads and changes (if it "
         f"only reads what it is given: tracehost.autograph.reads_only({call})): it is traced again"
@@ -196,7 +200,11 @@ print(f(x).tolist(), f(x).tolist(), f.tracing_count())
 @pytest.mark.parametrize(
     ("said", "call", "shown"),
     [
-        ("tree.Element", 'tree.Element("e", BOOK)', "[1.0, 1.0] [1.0, 1.0] 1\n[2.0, 2.0] [2.0, 2.0] 2\n"),
+        (
+            "tree.Element",
+            'tree.Element("e", BOOK)',
+            "[1.0, 1.0] [1.0, 1.0] 1\n[2.0, 2.0] [2.0, 2.0] 2\n",
+        ),
         ("tree", 'tree.Element("e", BOOK)', "[1.0, 1.0] [1.0, 1.0] 1\n[2.0, 2.0] [2.0, 2.0] 2\n"),
         ("tree.Element", "KEPT", "[1.0, 1.0] [1.0, 1.0] 1\n[1.0, 1.0] [1.0, 1.0] 1\n"),
     ],
@@ -208,9 +216,14 @@ def test_the_remedy_for_code_without_a_rule_works(run_host, tmp_path, said, call
 
 
 def test_python_code_needs_no_such_remedy():
-    with pytest.raises(TypeError, match="takes C code, got the Python function unknown: a trace observes what it reads"):
+    with pytest.raises(
+        TypeError,
+        match="takes C code, got the Python function unknown: a trace observes what it reads",
+    ):
         tracehost.autograph.reads_only(unknown)
-    with pytest.raises(TypeError, match="a function, method, type or module of C code, got 3, which has no name"):
+    with pytest.raises(
+        TypeError, match="a function, method, type or module of C code, got 3, which has no name"
+    ):
         tracehost.autograph.reads_only(3)
 
 

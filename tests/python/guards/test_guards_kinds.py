@@ -126,11 +126,23 @@ STORES = {
     "__bases__": (BASES, "A.__bases__ = (Q,)", "A.__bases__[0].__name__"),
     "__dict__": (BASES, "a.__dict__ = {'n': 3.0}", "vars(a)"),
     "__name__": ("def h(): pass", "h.__name__ = 'other'", "h.__name__"),
-    "counter of a class": (BASES + "\nP.count = 0", "type(a).count = type(a).count + 1", "(P.count, A.count)"),
+    "counter of a class": (
+        BASES + "\nP.count = 0",
+        "type(a).count = type(a).count + 1",
+        "(P.count, A.count)",
+    ),
     "counter of its own class": ("class A: count = 0\na = A()", "type(a).count += 1", "A.count"),
     "a weak proxy": ("class A: k = 2.0\na = A()\np = weakref.proxy(a)", "p.k = p.k + 1", "a.k"),
-    "setattr of a partial": ("class A: k = 2.0\na = A()\nput = functools.partial(setattr, a, 'k')", "put(x.sum())", "float(a.k)"),
-    "a kept append of a partial": ("rows = []\npush = functools.partial(rows.append)", "push(x.sum())", "[float(r) for r in rows]"),
+    "setattr of a partial": (
+        "class A: k = 2.0\na = A()\nput = functools.partial(setattr, a, 'k')",
+        "put(x.sum())",
+        "float(a.k)",
+    ),
+    "a kept append of a partial": (
+        "rows = []\npush = functools.partial(rows.append)",
+        "push(x.sum())",
+        "[float(r) for r in rows]",
+    ),
 }
 
 

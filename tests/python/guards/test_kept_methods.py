@@ -40,7 +40,13 @@ def outcome(body):
 
 
 def state(names):
-    return repr([weigh(names[name]) for name in STATE if hasattr(names[name], "__iter__") or isinstance(names[name], Thing)])
+    return repr(
+        [
+            weigh(names[name])
+            for name in STATE
+            if hasattr(names[name], "__iter__") or isinstance(names[name], Thing)
+        ]
+    )
 
 
 def run(text, changes, name):
