@@ -29,7 +29,7 @@ QUIET_HITS = 0.9
 MISSED_BY_NONE = 0.05
 
 WORLD = """
-import abc, collections, functools, heapq, itertools, math, operator, pickle, queue, torch, types
+import abc, collections, contextvars, functools, heapq, itertools, math, operator, pickle, queue, torch, types
 import xml.etree.ElementTree
 SCALE, TABLE = 2.0, {"a": 2.0, "b": 3.0}
 
@@ -107,6 +107,7 @@ class Heir(Left): pass
 heir, space = Heir(), types.SimpleNamespace(a=1.0)
 held = {"a": 2.0, "b": 3.0}
 held_get, held_item, held_len = held.get, held.__getitem__, functools.partial(len, held)
+variable = contextvars.ContextVar("variable", default=2.0)
 cached = functools.lru_cache(None)(abs)
 scale_of, named_get = functools.partial(getattr, w, "scale"), operator.methodcaller("get", "a", 1.0)
 """
@@ -263,6 +264,7 @@ READS = [
         "n = 2.0 if torch.is_warn_always_enabled() else 3.0",
         ["torch.set_warn_always(True)", "torch.set_warn_always(False)"],
     ),
+    ("n = variable.get()", ["variable.set(variable.get() + 1)"]),
     ("n = heir.side", ["Heir.__bases__ = (Right,)", "Heir.__bases__ = (Left,)"]),
 ]
 UNRELATED = ["w.unused = 1", "unused = 2", "w.extra = {}", "Thing.unused = 3", "v.scale += 1"]
