@@ -248,8 +248,9 @@ void Reads::load_attribute(PyObject *owner, PyObject *name) {
     paths_.read_metadata(owner);
     check_of_autograd(owner, name);
   }
-  if (is_own_type(Py_TYPE(owner)) && is_ours(frame_->globals))
-    return; // what tracehost notes of a Function
+  if ((is_own_type(Py_TYPE(owner)) || (PyModule_Check(owner) && !paths_.knows(owner))) &&
+      is_ours(frame_->globals))
+    return; // what tracehost notes of a Function, or asks a module
   paths_.read(paths_.attribute(owner, name));
   load_property(owner, name);
   if (paths_.knows(owner))

@@ -69,6 +69,13 @@ bool named_reads(PyObject *callable) {
   return name == "getattr" || name == "hasattr" || name == "vars" || name == "setattr";
 }
 
+/// Whether it calls later, as its elements are taken.
+bool is_lazy(std::string_view name) {
+  constexpr std::array kLazy{"map",       "filter",     "filterfalse", "takewhile",
+                             "dropwhile", "accumulate", "groupby",     "starmap"};
+  return std::ranges::any_of(kLazy, [name](std::string_view n) { return n == name; });
+}
+
 /// What pickles the callable: its class, and what it was made of.
 Owned made_of(PyObject *callable) {
   Owned made(PyObject_CallMethod(callable, "__reduce__", nullptr));
@@ -211,6 +218,9 @@ void Reads::call_with_elements(PyObject *callable, const Called &called, Argumen
   std::vector<Owned> elements;
   std::vector<PyObject *> iterables;
   std::size_t shortest = kMostElements;
+  PyObject *self = PyCFunction_Check(callable) ? PyCFunction_GET_SELF(callable) : nullptr;
+  if (self && is_collection(self)) // what it gives is compared, or added
+    read_contents(std::array{self}, /*may_store=*/true);
   for (PyObject *argument : arguments) {
     if (!argument || argument == callable)
       continue;
@@ -228,10 +238,7 @@ void Reads::call_with_elements(PyObject *callable, const Called &called, Argumen
       return; // else another one may be a default
   }
   taker().applied = callable;
-  if (PyCFunction_Check(callable) && PyCFunction_GET_SELF(callable) &&
-      is_collection(PyCFunction_GET_SELF(callable)) && elements.size() < iterables.size())
-    read_contents(std::array{PyCFunction_GET_SELF(callable)}, /*may_store=*/true);
-  if (elements.size() < iterables.size() && named_reads(callable))
+  if (elements.size() < iterables.size() && named_reads(callable) && is_lazy(called.name))
     for (PyObject *iterable : iterables)
       if (PyGen_CheckExact(iterable))
         paths_.unguarded("what an iterator gives to a function of C code");

@@ -48,6 +48,15 @@ bool is_method_caller(PyObject *callable) {
   return std::string_view(Py_TYPE(callable)->tp_name) == "operator.methodcaller";
 }
 
+/// A function of torch._C, by identity.
+bool is_of_torch(PyObject *callable, const char *name) {
+  const Owned text(PyUnicode_InternFromString("torch._C"));
+  PyObject *module = PyDict_GetItemWithError(PyImport_GetModuleDict(), text.get()); // borrowed
+  const Owned found(module ? PyObject_GetAttrString(module, name) : nullptr);
+  PyErr_Clear();
+  return found.get() == callable;
+}
+
 } // namespace
 
 /// The stack: two words for what is called, its arguments, and the names of the last of these.
@@ -121,7 +130,8 @@ void Reads::call_c_function(PyObject *callable, Arguments arguments) {
   if (is_function(self)) {
     std::string_view module =
         function->m_module && PyUnicode_Check(function->m_module) ? utf8(function->m_module) : "";
-    if (module.empty() && origin_of(frame_->code) == Origin::torch)
+    if (module.empty() && (origin_of(frame_->code) == Origin::torch ||
+                           is_of_torch(callable, function->m_ml->ml_name)))
       module = "torch"; // some of its functions have none
     return apply(rule_of(module, name), {.of = module, .name = name, .callable = callable},
                  arguments);
