@@ -29,7 +29,7 @@ QUIET_HITS = 0.9
 MISSED_BY_NONE = 0.05
 
 WORLD = """
-import abc, collections, heapq, itertools, math, operator, queue, torch, types
+import abc, collections, contextvars, functools, heapq, itertools, math, operator, pickle, queue, torch, types
 import xml.etree.ElementTree
 SCALE, TABLE = 2.0, {"a": 2.0, "b": 3.0}
 
@@ -101,6 +101,15 @@ w, v = Thing(), Thing()
 class Abstract(abc.ABC): pass
 isinstance(w, Abstract)  # the answer is cached
 class AbstractToo(abc.ABC): pass
+class Left: side = 2.0
+class Right: side = 3.0
+class Heir(Left): pass
+heir, space = Heir(), types.SimpleNamespace(a=1.0)
+held = {"a": 2.0, "b": 3.0}
+held_get, held_item, held_len = held.get, held.__getitem__, functools.partial(len, held)
+variable = contextvars.ContextVar("variable", default=2.0)
+cached = functools.lru_cache(None)(abs)
+scale_of, named_get = functools.partial(getattr, w, "scale"), operator.methodcaller("get", "a", 1.0)
 """
 
 # Statements of a body, which compute `n` or change `x`; and what may be done between calls that they depend on.
@@ -237,6 +246,26 @@ READS = [
     ),
     ("n = len(sum((r for r in w.lists), [])) + 1", ["w.lists[0].append(1.0)"]),
     ("n = len(sum(map(lambda i: w.lists[i], [0, 1]), [])) + 1", ["w.lists[0].append(1.0)"]),
+    ("n = held_get('c', 2.0)", ["held['c'] = 5.0", "held.pop('c', None)"]),
+    ("n = held_item('a')", ["held['a'] += 1"]),
+    ("n = held_len()", ["held['c'] = 5.0", "held.pop('c', None)"]),
+    ("n = scale_of()", ["w.scale += 1"]),
+    ("n = named_get(held)", ["held['a'] += 1"]),
+    ("n = sum(map(getattr, [w, v], ['scale', 'slot']))", ["w.scale += 1", "v.slot += 1"]),
+    ("n = sum(map(held_get, ['a', 'b']))", ["held['b'] += 1"]),
+    ("n = len(repr(space))", ["space.a = 100.0", "space.b = 1"]),
+    (
+        "n = 2.0 if isinstance(heir, Left) else 3.0",
+        ["Heir.__bases__ = (Right,)", "Heir.__bases__ = (Left,)"],
+    ),
+    ("n = len(pickle.dumps([space]))", ["space.a = 100.0", "space.b = 'text'"]),
+    ("n = 1 + cached.cache_info().currsize", ["cached(SCALE)", "cached.cache_clear()"]),
+    (
+        "n = 2.0 if torch.is_warn_always_enabled() else 3.0",
+        ["torch.set_warn_always(True)", "torch.set_warn_always(False)"],
+    ),
+    ("n = variable.get()", ["variable.set(variable.get() + 1)"]),
+    ("n = heir.side", ["Heir.__bases__ = (Right,)", "Heir.__bases__ = (Left,)"]),
 ]
 UNRELATED = ["w.unused = 1", "unused = 2", "w.extra = {}", "Thing.unused = 3", "v.scale += 1"]
 

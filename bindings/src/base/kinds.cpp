@@ -2,6 +2,7 @@
 
 #include "base/known.h"
 #include "base/object.h"
+#include "base/reads_only.h"
 
 #include <algorithm>
 #include <iterator>
@@ -74,7 +75,8 @@ bool is_own_type(PyTypeObject *type) {
 
 bool is_fixed(PyTypeObject *type) {
   const std::string_view name = type->tp_name, module = module_of(type);
-  if (module.starts_with("torch") || module.starts_with("_tracehost") || is_own_type(type))
+  if (module.starts_with("torch") || module.starts_with("_tracehost") || is_own_type(type) ||
+      is_reads_only(type))
     return true;
   return std::any_of(std::begin(kFixed), std::end(kFixed),
                      [&](std::string_view start) { return name.starts_with(start); });
@@ -120,7 +122,8 @@ traverseproc traversal_of(PyObject *value) {
     if (PyObject_TypeCheck(value, base)) // without the attributes of a class of Python
       return base->tp_traverse;
   const bool is_view = has_inner_dict(type) && type != known().lru_cache;
-  return is_view || PyFrozenSet_Check(value) || is_deque(value) || is_iterator_of_c(value)
+  return is_view || type == known().simple_namespace || PyFrozenSet_Check(value) ||
+                 is_deque(value) || is_iterator_of_c(value)
              ? type->tp_traverse
              : nullptr;
 }

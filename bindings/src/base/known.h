@@ -16,6 +16,7 @@ struct Known {
   PyTypeObject *partial;                    ///< functools.partial
   PyTypeObject *deque;                      ///< collections.deque
   PyTypeObject *lru_cache;                  ///< of what functools.lru_cache makes
+  PyTypeObject *enum_type;                  ///< enum.EnumMeta, of which classes of members are
   PyTypeObject *simple_namespace;           ///< types.SimpleNamespace: std, but used as plain data
 };
 

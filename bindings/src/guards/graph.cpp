@@ -35,6 +35,7 @@ std::string step(const Container &c, PyObject *key, std::int32_t index) {
   case Place::members:
   case Place::names:
   case Place::fields:
+  case Place::kind:
     return std::string(".") + utf8(key);
   case Place::asked:
     if (index == Asked::contents)
@@ -42,6 +43,10 @@ std::string step(const Container &c, PyObject *key, std::int32_t index) {
     if (index == Asked::subclass)
       return std::string(".__subclasscheck__(") + reinterpret_cast<PyTypeObject *>(key)->tp_name +
              ")";
+    if (key && PyTuple_Check(key)) {
+      const Owned arguments(PyObject_Repr(key));
+      return arguments ? utf8(arguments.get()) : "()";
+    }
     return (key ? std::string(".") + utf8(key) : std::string()) +
            (index == Asked::attribute_of ? "" : "()");
   case Place::inner:
@@ -188,7 +193,7 @@ PyObject *answer(const Slot &slot, PyObject *owner) {
     return is < 0 ? nullptr : PyBool_FromLong(is);
   }
   default:
-    return PyObject_CallNoArgs(owner);
+    return slot.key ? PyObject_Call(owner, slot.key, nullptr) : PyObject_CallNoArgs(owner);
   }
 }
 
@@ -237,6 +242,15 @@ PyObject *read(const Container &container, const Slot &slot, PyObject *owner, Py
       return function->func_kwdefaults;
     if (slot.index == kCode)
       return function->func_code;
+    if (slot.index == kName)
+      return function->func_name;
+    if (slot.index == kQualifiedName)
+      return function->func_qualname;
+    if (slot.index == kAnnotations) {
+      PyObject *annotations = PyFunction_GetAnnotations(owner); // borrowed
+      PyErr_Clear();
+      return annotations;
+    }
     return function->func_closure && slot.index < PyTuple_GET_SIZE(function->func_closure)
                ? PyCell_GET(PyTuple_GET_ITEM(function->func_closure, slot.index))
                : nullptr;
@@ -258,6 +272,14 @@ PyObject *read(const Container &container, const Slot &slot, PyObject *owner, Py
     const Owned value(PyObject_GetAttr(owner, slot.key)); // a C member: the owner keeps it
     PyErr_Clear();
     return value.get();
+  }
+  case Place::kind: {
+    auto *type = reinterpret_cast<PyTypeObject *>(owner);
+    auto *made = reinterpret_cast<PyHeapTypeObject *>(owner);
+    return slot.index == Kept::its_class   ? reinterpret_cast<PyObject *>(Py_TYPE(owner))
+           : slot.index == Kept::its_bases ? type->tp_mro
+           : slot.index == Kept::its_name  ? made->ht_name
+                                           : made->ht_qualname;
   }
   }
   return nullptr;
@@ -302,6 +324,8 @@ bool write(Place place, PyObject *key, std::int32_t index, PyObject *owner, PyOb
   case Place::items:
     return PyList_SetItem(owner, index, Py_XNewRef(value)) == 0;
   case Place::function: {
+    if (index < 0)
+      break;
     PyObject *cells = reinterpret_cast<PyFunctionObject *>(owner)->func_closure;
     return PyCell_Set(PyTuple_GET_ITEM(cells, index), value) == 0;
   }
@@ -318,6 +342,7 @@ bool write(Place place, PyObject *key, std::int32_t index, PyObject *owner, PyOb
   case Place::referent:
   case Place::keys:
   case Place::inner:
+  case Place::kind:
     break;
   }
   PyErr_SetString(PyExc_SystemError, "tracehost: nothing can be stored in such a place");

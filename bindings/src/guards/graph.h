@@ -46,16 +46,25 @@ enum class Place : std::uint8_t {
   keys,     ///< a dict's keys that hold other objects, by their place in the order
   inner,    ///< the dict of a dict's view, a mappingproxy, a function with lru_cache
   asked,    ///< what C code says when it is asked again: see Asked
+  kind,     ///< what the object is, beside its attributes: see Kept
 };
 
 /// Slot::index in Place::asked: how.
 enum Asked : std::int32_t {
   attribute_of, ///< the attribute that the key names
   method_of,    ///< the method that the key names, called with nothing
-  function,     ///< the object itself, called with nothing
+  function,     ///< the object itself, called with nothing, or with the key: a tuple of values
   context,      ///< what a ContextVar was set to; nothing where it was not
   subclass,     ///< whether the key, a class, is a subclass of it
   contents,     ///< what is in its memory: see memory.h
+};
+
+/// Slot::index in Place::kind.
+enum Kept : std::int32_t {
+  its_class,          ///< the object's class, to which a program may assign
+  its_bases,          ///< of a class: it and all its bases, in their order
+  its_name,           ///< of a class
+  its_qualified_name, ///< of a class
 };
 
 /// What a slot must hold.
@@ -97,7 +106,8 @@ struct Slot {
 };
 
 /// Slot::index in Place::function that is no cell.
-inline constexpr std::int32_t kDefaults = -1, kKeywordDefaults = -2, kCode = -3;
+inline constexpr std::int32_t kDefaults = -1, kKeywordDefaults = -2, kCode = -3, kName = -4,
+                              kQualifiedName = -5, kAnnotations = -6;
 
 struct Container {
   Place place;
@@ -107,6 +117,7 @@ struct Container {
   bool read_later = false;  ///< the same, after a store: what was there before has a part in it
   bool stored = false;      ///< the body has stored to it, as a whole or to a slot
   bool rewritten = false;   ///< the body has moved or removed elements
+  bool pinned = false;      ///< instance: the class of the object counts, whatever is read of it
   bool module = false;      ///< entries: an nn.Module's parameters, buffers or children
   std::int32_t object;      ///< whose it is
   PyObject *dict = nullptr; ///< the dict, where it has one

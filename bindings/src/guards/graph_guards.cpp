@@ -298,6 +298,7 @@ void GraphGuards::compile() {
     case Place::deque:
     case Place::inner:
     case Place::asked:
+    case Place::kind:
       check.kind = Check::slots;
       if (c.slots.empty() && !c.counted)
         continue;

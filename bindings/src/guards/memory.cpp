@@ -1,6 +1,7 @@
 #include "guards/memory.h"
 
 #include "base/kinds.h"
+#include "base/known.h"
 #include "base/object.h"
 
 #define XXH_INLINE_ALL
@@ -37,7 +38,8 @@ PyObject *copied_contents(PyObject *object) {
 
 bool has_memory(PyObject *object) {
   return PyObject_CheckBuffer(object) &&
-         (changes_unseen(object) || PyMemoryView_Check(object) || is_opaque(object));
+         (changes_unseen(object) || PyMemoryView_Check(object) || is_opaque(object) ||
+          (has_user_attributes(Py_TYPE(object)) && !PyBytes_Check(object))); // of ctypes
 }
 
 PyObject *memory_of(PyObject *object) {

@@ -10,7 +10,8 @@
 #include <vector>
 
 /// What functions, types and methods of C code read and store. Their code can't be observed, so a
-/// table says it, by module and name.
+/// table says it (c_table.h), by module and name. C code without a row may do anything with the
+/// objects that it is given: the trace then serves its own call.
 
 namespace tracehost::python {
 
@@ -26,13 +27,17 @@ enum class Effect : std::uint8_t {
   attribute,     ///< an attribute of the first that the second names
   attributes,    ///< every attribute of the first
   item,          ///< an entry or element of the first by the second
-  pieces,        ///< every attribute of each, and all that each holds: str.format
+  pieces,        ///< every attribute of each, and all that each holds: str.format, repr
+  pickled,       ///< every attribute of each object that each leads to
   globals,       ///< the caller's globals
+  classes,       ///< which class each object is of, and what its class inherits
   instance_of,   ///< an abstract class, then an object
   subclass_of,   ///< an abstract class, then a class
   subclasses,    ///< the classes below the first
-  process_state, ///< called with nothing: a number that a later call asks for again
+  process_state, ///< called with plain values: a value that a later call asks for again
+  setting,       ///< the same of a switch of torch, if code of the user's asks
   context,       ///< the value of a ContextVar
+  changing,      ///< what changes by itself or with anything, so that no later call can compare it
   outside,       ///< what no later call can compare: the clock, files, other programs
   threads,       ///< starts a thread, or gives to one or takes from one: code there is not seen
   // Stores.
@@ -46,6 +51,7 @@ enum class Effect : std::uint8_t {
 
 /// Whether a call may run in a side of an `if` that the call of the Function does not take.
 enum class Purity : std::uint8_t {
+  by_effect,  ///< of a row: as the Effect says
   pure,       ///< it computes; what it stores is seen by its Effect
   takes,      ///< it takes elements of the iterators that it is given
   of_objects, ///< it may change what it is given, and is pure for what the body has made
@@ -53,13 +59,17 @@ enum class Purity : std::uint8_t {
   once,       ///< not pure, and no graph has it: it prints, writes files, ends the process
 };
 
-/// The effect of a function or type, with `module` and `name` as C code gives them.
-Effect effect_of(std::string_view module, std::string_view name);
-/// The effect of a method of a C type, called on `self`.
-Effect effect_of_method(PyObject *self, std::string_view name);
-/// Of the same calls, with that effect.
-Purity purity_of(Effect effect, std::string_view module, std::string_view name);
-Purity purity_of_method(Effect effect, PyObject *self, std::string_view name);
+struct Rule {
+  Effect effect = Effect::unknown;
+  Purity purity = Purity::once;
+};
+
+/// Of a function or type, with `module` and `name` as C code gives them.
+Rule rule_of(std::string_view module, std::string_view name);
+/// Of a callable object of C code: what it calls may store to its arguments.
+Rule rule_of_object(std::string_view module, std::string_view name);
+/// Of a method of a C type, called on `self`.
+Rule rule_of_method(PyObject *self, std::string_view name);
 
 /// A call of C code of which nothing is known but that it may read what no guard compares.
 struct UnknownCall {

@@ -223,7 +223,7 @@ void Finish::changed(const Change &change) {
       give_up(change);
     return;
   }
-  if (c.place == Place::asked) {
+  if (c.place == Place::asked || c.place == Place::kind) {
     once_ = "the body changes " + path + ": the next call is traced with it";
     return;
   }
@@ -399,7 +399,8 @@ std::shared_ptr<GraphGuards> Finish::guards() {
         std::any_of(rebindings_.begin(), rebindings_.end(), [&](const Rebinding &r) {
           return r.container == static_cast<std::int32_t>(i);
         });
-    if (c.slots.empty() && !counts && !stores)
+    c.pinned = from.pinned && watch;
+    if (c.slots.empty() && !counts && !stores && !c.pinned)
       continue;
     used[c.object] = true;
     kept.emplace(static_cast<std::int32_t>(i), static_cast<std::int32_t>(graph.containers.size()));

@@ -2,6 +2,7 @@
 
 #include "base/instructions.h"
 #include "base/opcodes.h"
+#include "base/reads_only.h"
 #include "observe/c_functions.h"
 #include "observe/reads.h"
 
@@ -33,6 +34,8 @@ py::list stack_depths(const py::object &code) {
 
 void add_guards(py::module_ &module) {
   module.def("_is_printing", &Reads::printing);
+  module.def("add_reads_only", &add_reads_only, py::arg("of"), py::arg("name"),
+             "C code of a module or type, by the names that it gives itself, only reads.");
   module.def("unknown_opcodes", &opcodes_unknown,
              "Opcodes of this Python that the table of what they read lacks; empty: none.");
   module.def("observed_opcodes", &observed_opcodes, "Opcodes of this Python that are observed.");

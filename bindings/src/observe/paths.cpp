@@ -73,11 +73,41 @@ void Paths::function(PyObject *function, std::string name, bool weak) {
     }
 }
 
-void Paths::imported(PyObject *name) {
-  PyObject *module = PyDict_GetItemWithError(PyImport_GetModuleDict(), name);
-  if (module && PyModule_Check(module) && number_of(module) < 0)
+void Paths::imported(PyObject *name, bool replaced) {
+  PyObject *modules = PyImport_GetModuleDict();
+  PyObject *module = PyDict_GetItemWithError(modules, name);
+  if (!module || !PyModule_Check(module))
+    return;
+  if (number_of(module) < 0)
     graph_.objects[root_object(module, utf8(name))].library =
         is_library(origin_of_globals(PyModule_GetDict(module)));
+  if (!replaced)
+    return;
+  if (number_of(modules) < 0)
+    graph_.objects[root_object(modules, "sys.modules")].library = true;
+  read(item(modules, name));
+}
+
+/// A module that the body has without an import statement of its own: importlib, an extension.
+void Paths::find_module(PyObject *module) {
+  const char *name = PyModule_GetName(module);
+  PyErr_Clear();
+  const Owned text(name ? PyUnicode_FromString(name) : nullptr);
+  if (text && PyDict_GetItemWithError(PyImport_GetModuleDict(), text.get()) == module)
+    imported(text.get(), /*replaced=*/false);
+  PyErr_Clear();
+}
+
+void Paths::registry_of(PyObject *function) {
+  this->function(function, "singledispatch", /*weak=*/true);
+  PyObject *cells = reinterpret_cast<PyFunctionObject *>(function)->func_closure;
+  for (Py_ssize_t i = 0; cells && i < PyTuple_GET_SIZE(cells); ++i) {
+    PyObject *held = PyCell_GET(PyTuple_GET_ITEM(cells, i));
+    if (!held || !PyDict_CheckExact(held))
+      continue;
+    read(cell(PyTuple_GET_ITEM(cells, i)));
+    whole(held, false);
+  }
 }
 
 int Paths::globals(PyObject *dict, PyObject *file) {
@@ -174,7 +204,7 @@ void Paths::callee(PyObject *callable) {
     fields = {"__self__", "__func__"};
   else if (Py_TYPE(callable) == known().partial)
     fields = {"func", "args", "keywords"};
-  else if (PyCFunction_Check(callable))
+  else if (PyCFunction_Check(callable) || Py_TYPE(callable)->tp_name == "method-wrapper"sv)
     fields = {"__self__"};
   for (const char *field : fields) {
     const Owned key(PyUnicode_InternFromString(field));
@@ -190,6 +220,16 @@ Paths::Position Paths::referent_of(PyObject *reference) {
   const int object = number_of(reference);
   return object < 0 ? Position{}
                     : numbered(container(object, Place::referent), 0, nullptr, referent(reference));
+}
+
+PyObject *Paths::behind(PyObject *object) {
+  if (!PyWeakref_CheckProxy(object))
+    return object;
+  PyObject *found = referent(object); // borrowed
+  if (!found)
+    return object;
+  read(referent_of(object));
+  return found;
 }
 
 const Paths::Position *Paths::tensor(PyObject *object) const {

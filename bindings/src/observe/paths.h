@@ -45,8 +45,9 @@ public:
   void function(PyObject *function, std::string name, bool weak);
   /// A class of which the body has objects.
   void reach_class(PyTypeObject *type) { classes_.insert(type); }
-  /// A module that the body imports by name.
-  void imported(PyObject *name);
+  bool reaches(PyTypeObject *type) const { return classes_.contains(type); }
+  /// A module that the body imports by name. `replaced`: another one may come in its place.
+  void imported(PyObject *name, bool replaced);
 
   // Where things are: each records what is there, if that was not done before.
 
@@ -74,6 +75,8 @@ public:
   void given(PyObject *tensor) { given_.insert(tensor); }
   /// What a weak reference refers to.
   Position referent_of(PyObject *reference);
+  /// The object behind a weakref.proxy, borrowed; any other object itself.
+  PyObject *behind(PyObject *object);
   /// The code of a function that runs.
   void code_of(PyObject *function);
   /// What C code says, which a later call asks again: an attribute of `object`, a method or the
@@ -88,6 +91,13 @@ public:
   void unguarded(const std::string &what) { serves_once("reads " + what + kCannotCompare); }
   /// What the body does and a later call can't, in words that follow "the body".
   void serves_once(std::string what);
+
+  /// The body asks of which class the object is, or of a class what its bases are.
+  void class_of(PyObject *object);
+  /// All that pickling the object reads: attributes and elements at any depth.
+  void everything(PyObject *object);
+  /// The dicts in its cells say what such a function calls: functools.singledispatch.
+  void registry_of(PyObject *function);
 
   // All slots of an object, which the body reads. Those of a container return it, or -1.
   void every_attribute(PyObject *owner);
@@ -192,6 +202,9 @@ private:
   Position instance(int object, PyObject *name);
   Position type_attribute(PyTypeObject *type, PyObject *name);
   Position function_attribute(int object, PyObject *name);
+  void inherits(PyTypeObject *type);
+  void kept(PyTypeObject *type, Kept what, const char *name, PyObject *value);
+  void find_module(PyObject *module);
   void c_field(PyObject *owner, PyObject *name, PyObject *descriptor);
   std::pair<PyObject *, Position> in_class(PyTypeObject *type, PyObject *name);
   Position member(int object, PyObject *descriptor, PyObject *name);
@@ -208,6 +221,8 @@ private:
   std::vector<PyObject *> asked_; ///< tensors, borrowed from slots
   std::unordered_set<PyObject *> asked_set_;
   std::unordered_set<PyTypeObject *> asked_access_; ///< classes: for their `__getattribute__`
+  std::unordered_set<PyTypeObject *> asked_stores_; ///< the same for `__setattr__`
+  std::unordered_set<PyTypeObject *> inherits_;     ///< classes whose bases were asked for
   std::unordered_map<PyObject *, Position> opaque_; ///< what may change unseen
   std::unordered_set<PyObject *> given_;
   std::unordered_set<PyObject *> absent_;

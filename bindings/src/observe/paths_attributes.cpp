@@ -3,18 +3,35 @@
 #include "base/kinds.h"
 #include "base/known.h"
 #include "base/object.h"
+#include "base/origin.h"
+
+#include <torch/csrc/Dtype.h>
 
 #include <structmember.h>
 
 #include <string_view>
 
-/// Paths: the slots of attributes, of each kind of object, and what C code is asked again.
+/// Paths: the slots of attributes, of each kind of object, and what C code is asked again. Those of
+/// classes are in paths_classes.cpp.
 
 namespace tracehost::python {
+
+using namespace std::string_view_literals;
 
 namespace {
 
 bool same_text(PyObject *a, PyObject *b) { return a == b || PyUnicode_Compare(a, b) == 0; }
+
+/// Names, or the arguments of a function.
+bool is_same_question(Asked how, PyObject *a, PyObject *b) {
+  if (how == Asked::subclass || !a || !b)
+    return false;
+  if (PyUnicode_Check(a) && PyUnicode_Check(b))
+    return same_text(a, b);
+  const int same = PyTuple_Check(a) && PyTuple_Check(b) ? PyObject_RichCompareBool(a, b, Py_EQ) : 0;
+  PyErr_Clear();
+  return same == 1;
+}
 
 /// Where an object keeps its attributes and what refers to it weakly.
 bool is_own_place(PyObject *name) {
@@ -38,7 +55,13 @@ Paths::Position Paths::attribute(PyObject *owner, PyObject *name) {
     return type_attribute(reinterpret_cast<PyTypeObject *>(owner), name);
   if (is_tensor(owner))
     return tensor_attribute(owner, name, /*stores=*/false);
+  if (PyObject *referent = behind(owner); referent != owner)
+    return attribute(referent, name);
+  if (PyCell_Check(owner))
+    return cell(owner);
   PyTypeObject *type = Py_TYPE(owner);
+  if (PyModule_Check(owner) && !knows(owner))
+    find_module(owner);
   const int object = number_of(owner);
   if (object < 0) {
     use(owner);
@@ -56,7 +79,9 @@ Paths::Position Paths::attribute(PyObject *owner, PyObject *name) {
     return function_attribute(object, name);
   if (!has_user_attributes(type)) {
     PyObject *found = _PyType_Lookup(type, name);
-    if (changes_unseen(owner))
+    if (type->tp_name == "numpy.ndarray"sv && utf8(name) == "flags"sv)
+      unguarded("numpy.ndarray.flags");
+    else if (changes_unseen(owner))
       use(owner);
     else if (found)
       c_field(owner, name, found);
@@ -67,6 +92,8 @@ Paths::Position Paths::attribute(PyObject *owner, PyObject *name) {
   use(owner);
   if (asked_access_.insert(type).second) // another one would be asked first
     class_attribute(type, "__getattribute__");
+  if (utf8(name) == "__class__"sv)
+    class_of(owner);
   if (same_text(name, known().dict)) {
     const int c = container(object, Place::instance);
     if (c >= 0 && graph_.containers[c].dict)
@@ -74,6 +101,9 @@ Paths::Position Paths::attribute(PyObject *owner, PyObject *name) {
     return {};
   }
   const auto [found, position] = in_class(type, name);
+  if (found && has_user_attributes(Py_TYPE(found)))
+    for (const char *asked : {"__get__", "__set__"})
+      class_attribute(Py_TYPE(found), asked);
   if (found && Py_IS_TYPE(found, &PyMemberDescr_Type))
     return member(object, found, name);
   if (found && is_tuple_field(found)) {
@@ -84,32 +114,25 @@ Paths::Position Paths::attribute(PyObject *owner, PyObject *name) {
     c_field(owner, name, found);
     return position;
   }
-  return instance(object, name);
-}
-
-/// `type.__getattribute__`: a property of the metaclass comes first, its other attributes last.
-Paths::Position Paths::type_attribute(PyTypeObject *type, PyObject *name) {
-  if (!classes_.contains(type))
-    return {};
-  PyTypeObject *meta = Py_TYPE(type);
-  if (meta == &PyType_Type)
-    return in_class(type, name).second;
-  classes_.insert(meta);
-  const auto [of_meta, position] = in_class(meta, name);
-  if (of_meta && Py_TYPE(of_meta)->tp_descr_set)
-    return position;
-  const auto [found, at] = in_class(type, name);
-  return found ? at : position;
+  const Position at = instance(object, name);
+  if (!found && (at.slot < 0 || !is_there(at)))
+    class_attribute(type, "__getattr__");
+  return at;
 }
 
 /// `__code__` and the defaults have no place in the function's dict.
 Paths::Position Paths::function_attribute(int object, PyObject *name) {
   auto *function = reinterpret_cast<PyFunctionObject *>(graph_.objects[object].object);
   const std::string_view text = utf8(name);
+  if (text == "__closure__") // its cells have paths from now on
+    this->function(graph_.objects[object].object, graph_.objects[object].name, false);
   for (const auto &[field, index, value] :
        {std::tuple{"__defaults__", kDefaults, function->func_defaults},
         std::tuple{"__kwdefaults__", kKeywordDefaults, function->func_kwdefaults},
-        std::tuple{"__code__", kCode, function->func_code}})
+        std::tuple{"__code__", kCode, function->func_code},
+        std::tuple{"__name__", kName, function->func_name},
+        std::tuple{"__qualname__", kQualifiedName, function->func_qualname},
+        std::tuple{"__annotations__", kAnnotations, function->func_annotations}})
     if (text == field)
       return numbered(container(object, Place::function), index, name, value);
   return instance(object, name);
@@ -118,8 +141,13 @@ Paths::Position Paths::function_attribute(int object, PyObject *name) {
 /// What a type of C code gives for a name: a field is asked for again, a method is judged when it
 /// is called.
 void Paths::c_field(PyObject *owner, PyObject *name, PyObject *descriptor) {
+  if (Py_TYPE(descriptor)->tp_name == "_ctypes.CField"sv)
+    return ask(owner, name, Asked::attribute_of);
   if (!Py_IS_TYPE(descriptor, &PyGetSetDescr_Type) && !Py_IS_TYPE(descriptor, &PyMemberDescr_Type))
     return;
+  const std::string_view of_owner = Py_TYPE(owner)->tp_name;
+  if (of_owner.starts_with("numpy.random."))
+    return unguarded(std::string(of_owner) + "." + utf8(name));
   PyTypeObject *of = PyDescr_TYPE(descriptor);
   if (of != &PyBaseObject_Type && !is_fixed(of) && !is_own_place(name))
     ask(owner, name, Asked::attribute_of);
@@ -134,56 +162,15 @@ Paths::Position Paths::stored_attribute(PyObject *owner, PyObject *name) {
   }
   if (is_tensor(owner))
     return tensor_attribute(owner, name, /*stores=*/true);
+  if (asked_stores_.insert(Py_TYPE(owner)).second)
+    for (const char *asked : {"__setattr__", "__delattr__"})
+      class_attribute(Py_TYPE(owner), asked);
   return number_of(owner) < 0 ? Position{} : attribute(owner, name);
-}
-
-void Paths::class_attribute(PyTypeObject *type, PyObject *name) {
-  if (classes_.contains(type))
-    in_class(type, name);
-}
-
-void Paths::super_attribute(PyObject *type, PyObject *self, PyObject *name) {
-  PyTypeObject *of = PyType_Check(self) ? reinterpret_cast<PyTypeObject *>(self) : Py_TYPE(self);
-  if (!classes_.contains(of))
-    of = Py_TYPE(self);
-  if (!classes_.contains(of) || !of->tp_mro)
-    return;
-  bool after = false;
-  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(of->tp_mro); ++i) {
-    PyObject *base = PyTuple_GET_ITEM(of->tp_mro, i);
-    auto *base_type = reinterpret_cast<PyTypeObject *>(base);
-    if (after && base_type->tp_flags & Py_TPFLAGS_HEAPTYPE) {
-      const Position at = named(container(class_object(base_type), Place::names), name, nullptr);
-      if (at.slot >= 0 && graph_.containers[at.container].slots[at.slot].value)
-        return;
-    }
-    after |= base == type;
-  }
 }
 
 Paths::Position Paths::instance(int object, PyObject *name) {
   const int c = container(object, Place::instance);
   return c < 0 ? Position{} : named(c, name, nullptr);
-}
-
-/// The first class that has the name, and the slot there. Classes before it are guarded to lack it.
-std::pair<PyObject *, Paths::Position> Paths::in_class(PyTypeObject *type, PyObject *name) {
-  if (!type->tp_mro)
-    return {};
-  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(type->tp_mro); ++i) {
-    PyObject *base = PyTuple_GET_ITEM(type->tp_mro, i);
-    auto *of = reinterpret_cast<PyTypeObject *>(base);
-    PyObject *found = of->tp_dict ? PyDict_GetItemWithError(of->tp_dict, name) : nullptr;
-    PyErr_Clear();
-    Position at;
-    if (of->tp_flags & Py_TPFLAGS_HEAPTYPE)
-      at = named(container(class_object(of), Place::names), name, nullptr);
-    if (found)
-      return {found, at};
-    if (at.slot >= 0)
-      read(at); // it lacks the name
-  }
-  return {};
 }
 
 /// A slot of a class with `__slots__`.
@@ -206,6 +193,8 @@ void Paths::code_of(PyObject *function) {
 
 void Paths::ask(PyObject *object, PyObject *name, Asked how) {
   int number = number_of(object);
+  if (how == Asked::function && name && (!PyTuple_Check(name) || may_hold(name)))
+    return unguarded(function_name(object));
   if (number < 0 && how == Asked::function && PyCFunction_Check(object))
     number = root_object(object, function_name(object));
   if (number < 0 && PyType_Check(object))
@@ -214,7 +203,7 @@ void Paths::ask(PyObject *object, PyObject *name, Asked how) {
     return;
   const int c = container(number, Place::asked);
   for (const Slot &s : graph_.containers[c].slots)
-    if (s.index == how && (s.key == name || (how != Asked::subclass && same_text(s.key, name))))
+    if (s.index == how && (s.key == name || is_same_question(how, s.key, name)))
       return;
   Slot probe;
   probe.key = name;
@@ -222,7 +211,7 @@ void Paths::ask(PyObject *object, PyObject *name, Asked how) {
   PyObject *answer = python::read(graph_.containers[c], probe, object);
   const Owned keep(probe.answer);
   const bool may_lack = how == Asked::context;
-  if (answer ? is_plain(Py_TYPE(answer), answer) : may_lack)
+  if (answer ? is_plain(Py_TYPE(answer), answer) || THPDtype_Check(answer) : may_lack)
     read(add_slot(c, how, name, answer));
   else if (may_lack)
     serves_once(std::string("reads the context variable ") + graph_.prefix(number) +

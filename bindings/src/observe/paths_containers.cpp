@@ -36,7 +36,12 @@ Paths::Position Paths::item(PyObject *object, PyObject *key) {
   if (place == Place::deque) {
     if (graph_.containers[c].open)
       whole(object, false);
-    return {c, -1};
+    Py_ssize_t index = PyLong_CheckExact(key) ? PyLong_AsSsize_t(key) : Py_SIZE(object);
+    PyErr_Clear();
+    index += index < 0 ? Py_SIZE(object) : 0;
+    return index < 0 || index >= Py_SIZE(object)
+               ? Position{c, -1}
+               : numbered(c, static_cast<int>(index), nullptr, nullptr);
   }
   if (place == Place::items) {
     if (!PyIndex_Check(key)) { // a slice
@@ -96,17 +101,50 @@ void Paths::every_name(PyTypeObject *type) {
   }
 }
 
+/// The attributes of a types.SimpleNamespace are what it contains.
 int Paths::whole(PyObject *object, bool deep) {
   use(object);
   int c = -1;
+  if (Py_TYPE(object) == known().simple_namespace)
+    every_attribute(object);
   if (PyObject *dict = inner(object); dict && Py_TYPE(object) != known().lru_cache)
     c = whole(dict, false);
   else
     c = elements(object);
   if (deep)
-    for (PyObject *part : parts_of(object, /*all=*/false))
+    for (PyObject *part : parts_of(object, /*all=*/false)) {
+      if (part != object && Py_TYPE(part) == known().simple_namespace)
+        every_attribute(part);
       elements(part);
+    }
   return c;
+}
+
+void Paths::everything(PyObject *object) {
+  constexpr std::size_t kMost = 10000;
+  std::vector<PyObject *> found{object};
+  std::unordered_set<PyObject *> seen{object};
+  const auto add = [&](PyObject *part) {
+    if (part && !is_plain(Py_TYPE(part), part) && seen.insert(part).second)
+      found.push_back(part);
+  };
+  for (std::size_t i = 0; i < found.size() && i < kMost; ++i) {
+    PyObject *one = found[i];
+    if (is_tensor(one) || PyType_Check(one) || PyModule_Check(one) || PyFunction_Check(one))
+      continue;
+    whole(one, true);
+    every_attribute(one);
+    for (PyObject *part : parts_of(one, /*all=*/true))
+      add(part);
+    const Owned dict(has_user_attributes(Py_TYPE(one)) ? PyObject_GenericGetDict(one, nullptr)
+                                                       : nullptr);
+    PyErr_Clear();
+    PyObject *key, *value;
+    for (Py_ssize_t at = 0; dict && PyDict_Next(dict.get(), &at, &key, &value);)
+      add(value);
+  }
+  if (found.size() > kMost)
+    unguarded("an object that leads to many others, and that is pickled");
 }
 
 int Paths::elements(PyObject *object) {

@@ -192,6 +192,12 @@ static bool is_bound(PyObject *value) {
 void Paths::classify(int container, int slot) {
   Slot &s = graph_.containers[container].slots[slot];
   PyObject *value = s.value;
+  if (value && graph_.containers[container].place == Place::kind && PyTuple_Check(value)) {
+    s.atom = std::make_shared<PyAtom>(value, PyAtom::Compare::identity);
+    s.node.kind = Kind::atom;
+    s.node.payload.atom = s.atom.get();
+    return;
+  }
   if (value && !is_plain(Py_TYPE(value), value)) {
     PyTypeObject *type = Py_TYPE(value);
     if (is_tensor(value)) {
@@ -209,7 +215,7 @@ void Paths::classify(int container, int slot) {
           is_library(origin_of_globals(PyModule_GetDict(value)));
     } else if (PyType_Check(value)) {
       classes_.insert(reinterpret_cast<PyTypeObject *>(value));
-    } else if (PyMethod_Check(value) || type == known().partial || PyWeakref_CheckRefExact(value) ||
+    } else if (PyMethod_Check(value) || type == known().partial || PyWeakref_Check(value) ||
                PyContextVar_CheckExact(value) ||
                (has_user_attributes(type) && !is_of_a_thread(value))) {
       lead_on(container, slot, Expect::object);

@@ -6,6 +6,7 @@
 #include "base/origin.h"
 #include "base/user_line.h"
 
+#include <algorithm>
 #include <array>
 
 namespace tracehost::python {
@@ -84,9 +85,7 @@ void Reads::read() {
     load_global(name(1));
     break;
   case Action::load_name:
-    if (!frame_->locals || !PyDict_Check(frame_->locals) || frame_->locals == frame_->globals ||
-        !PyDict_GetItemWithError(frame_->locals, name()))
-      load_global(name());
+    load_local_name();
     break;
   case Action::load_cell:
     load_cell();
@@ -98,6 +97,7 @@ void Reads::read() {
     paths_.whole(operand(3), false);
     break;
   case Action::iterate:
+    asks_class(operand(1), {"__iter__"});
     paths_.whole(operand(1), false);
     takes_from(operand(1));
     break;
@@ -114,8 +114,14 @@ void Reads::read() {
     break;
   case Action::compare:
     check_types(operand(2), operand(1));
+    for (const int i : {1, 2})
+      asks_class(operand(i), {"__eq__", "__ne__"});
     [[fallthrough]];
   case Action::operate:
+    for (const int i : {1, 2})
+      if (std::string_view(Py_TYPE(operand(i))->tp_name) == "decimal.Decimal" &&
+          instruction_->action == Action::operate)
+        paths_.unguarded("the context of decimal");
     paths_.whole(operand(2), true);
     paths_.whole(operand(1), true);
     break;
@@ -126,9 +132,11 @@ void Reads::read() {
     paths_.length(operand(1));
     break;
   case Action::format:
+    shown(operand(instruction_->argument & 4 && kFormatsWithArgument ? 2 : 1));
     paths_.whole(operand(instruction_->argument & 4 && kFormatsWithArgument ? 2 : 1), true);
     break;
   case Action::format_second:
+    shown(operand(2));
     paths_.whole(operand(2), true);
     break;
   case Action::match_keys:
@@ -138,7 +146,7 @@ void Reads::read() {
     match_class();
     break;
   case Action::import_name:
-    paths_.imported(name());
+    paths_.imported(name(), !is_library(origin_of(frame_->code)));
     note_import(name());
     break;
   case Action::import_from:
@@ -236,13 +244,38 @@ void Reads::load_attribute(PyObject *owner, PyObject *name) {
   if (Py_IS_TYPE(owner, &PySuper_Type))
     return load_super(owner, name);
   check_use_of_type(owner);
-  if (is_tensor(owner))
+  if (is_tensor(owner)) {
     paths_.read_metadata(owner);
-  if (is_own_type(Py_TYPE(owner)) && is_ours(frame_->globals))
-    return; // what tracehost notes of a Function
+    check_of_autograd(owner, name);
+  }
+  if ((is_own_type(Py_TYPE(owner)) || (PyModule_Check(owner) && !paths_.knows(owner))) &&
+      is_ours(frame_->globals))
+    return; // what tracehost notes of a Function, or asks a module
   paths_.read(paths_.attribute(owner, name));
+  load_property(owner, name);
   if (paths_.knows(owner))
     call_special(owner, "__getattr__", std::array{owner, name});
+}
+
+/// What torch keeps with a tensor, and no signature has. Its own code asks for hooks at each step.
+void Reads::check_of_autograd(PyObject *tensor, PyObject *name) {
+  constexpr std::array<std::string_view, 4> kKept{"output_nr", "_backward_hooks",
+                                                  "_post_accumulate_grad_hooks", "name"};
+  const std::string_view text = utf8(name);
+  if (std::ranges::find(kKept, text) != kKept.end() && !is_library(origin_of(frame_->code)) &&
+      (paths_.tensor(tensor) || paths_.is_from_outside(tensor)))
+    paths_.unguarded("the attribute '" + std::string(text) + "' of a tensor");
+}
+
+/// A property of which C code gets the value: `property(operator.attrgetter("scale"))`.
+void Reads::load_property(PyObject *owner, PyObject *name) {
+  PyObject *found = PyType_Check(owner) ? nullptr : _PyType_Lookup(Py_TYPE(owner), name);
+  if (!found || !Py_IS_TYPE(found, &PyProperty_Type))
+    return;
+  const Owned getter(PyObject_GetAttrString(found, "fget"));
+  PyErr_Clear();
+  if (getter && !PyFunction_Check(getter.get()) && getter.get() != Py_None)
+    call(getter.get(), std::array{owner});
 }
 
 /// An attribute of a `super` object.
@@ -254,6 +287,12 @@ void Reads::load_super(PyObject *super, PyObject *name) {
     paths_.super_attribute(type.get(), self.get(), name);
 }
 
+/// A copy of a context holds what its variables held.
+void Reads::of_context(PyObject *container) {
+  if (Py_IS_TYPE(container, &PyContext_Type))
+    paths_.unguarded("a contextvars.Context");
+}
+
 /// A dict of a subclass may store what is missing: defaultdict.
 void Reads::load_item(PyObject *container, PyObject *key) {
   if (PyList_CheckExact(key) && is_tensor(container))
@@ -261,6 +300,7 @@ void Reads::load_item(PyObject *container, PyObject *key) {
   check_lookup(key, container);
   identified(key);
   hashed(key);
+  of_context(container);
   const Paths::Position at = paths_.item(container, key);
   paths_.read_item(at);
   if (at.container >= 0 && PyDict_Check(container) && !PyDict_CheckExact(container) &&
@@ -284,6 +324,34 @@ void Reads::load_global(PyObject *name) {
   }
 }
 
+/// Of code that runs with a namespace of its own: a class's body, exec.
+void Reads::load_local_name() {
+  PyObject *locals = frame_->locals;
+  if (locals && locals != frame_->globals && PyDict_Check(locals)) {
+    if (paths_.knows(locals))
+      load_item(locals, name());
+    if (PyDict_GetItemWithError(locals, name()))
+      return;
+  }
+  PyErr_Clear();
+  load_global(name());
+}
+
+/// What the class of an object gives for such names, which it may lack.
+void Reads::asks_class(PyObject *object, std::initializer_list<const char *> names) {
+  if (paths_.knows(object) && has_user_attributes(Py_TYPE(object)))
+    for (const char *name : names)
+      paths_.class_attribute(Py_TYPE(object), name);
+}
+
+/// The text of an object, or of those in a container.
+void Reads::shown(PyObject *object) {
+  if (!object || is_plain(Py_TYPE(object), object) || is_tensor(object))
+    return;
+  for (PyObject *part : parts_of(object, /*all=*/true))
+    asks_class(part, {"__str__", "__repr__", "__format__"});
+}
+
 void Reads::load_cell() {
   if (PyObject *cell = variable(); cell && PyCell_Check(cell))
     paths_.read(paths_.cell(cell));
@@ -292,6 +360,8 @@ void Reads::load_cell() {
 void Reads::contains(PyObject *element, PyObject *container) {
   check_lookup(element, container);
   identified(element);
+  asks_class(container, {"__contains__", "__iter__"});
+  of_context(container);
   paths_.whole(element, true);
   if (PyDict_Check(container)) {
     const Paths::Position at = paths_.item(container, element);
@@ -335,10 +405,24 @@ void Reads::match_class() {
 
 // ---- stores -------------------------------------------------------------------------------------
 
+/// What a store replaces that no slot holds, if the owner was there before; else empty.
+std::string_view Reads::replaces(PyObject *owner, std::string_view name) const {
+  if (name == "__class__")
+    return paths_.knows(owner) ? "the class of an object" : "";
+  if (PyType_Check(owner) || PyFunction_Check(owner)) {
+    const bool known = PyType_Check(owner) ? paths_.reaches(reinterpret_cast<PyTypeObject *>(owner))
+                                           : paths_.knows(owner);
+    const bool kept = name == "__name__" || name == "__qualname__" || name == "__annotations__" ||
+                      name == "__bases__" || name == "__abstractmethods__";
+    return known && kept ? "what Python keeps of a class or function" : "";
+  }
+  return name == "__dict__" && paths_.knows(owner) ? "all attributes of an object" : "";
+}
+
 void Reads::store_attribute(PyObject *owner, PyObject *name, PyObject *value) {
-  if (!called_ && paths_.knows(owner) && !PyType_Check(owner) &&
-      utf8(name) == std::string_view("__dict__"))
-    paths_.serves_once("replaces all attributes of an object from outside at " + text(user_line()));
+  owner = paths_.behind(owner);
+  if (const std::string_view what = replaces(owner, utf8(name)); !called_ && !what.empty())
+    paths_.serves_once("replaces " + std::string(what) + " from outside at " + text(user_line()));
   const Paths::Position at = paths_.stored_attribute(owner, name);
   note_store(at, value);
   if (is_tensor(owner))

@@ -9,6 +9,7 @@
 
 #include <Python.h>
 
+#include <initializer_list>
 #include <span>
 #include <string>
 #include <string_view>
@@ -23,7 +24,8 @@ struct Called {
   bool method = false;          ///< the first argument is `self`
   PyObject *callable = nullptr; ///< a function; null: a method, a type
 
-  std::string shown() const; ///< `time.time()`
+  std::string path() const; ///< `time.time`
+  std::string shown() const { return path() + "()"; }
 };
 
 /// Turns each instruction of the body, seen before it runs, into reads and stores of slots.
@@ -48,7 +50,7 @@ private:
   struct Taker {
     const Frame *frame;
     const std::uint16_t *at;
-    PyObject *getter; ///< that it applies to it, borrowed; or null
+    PyObject *applied; ///< what it calls with it, borrowed; or null
   };
 
   void read();
@@ -63,6 +65,7 @@ private:
   PyObject *variable() const;
 
   void load_attribute(PyObject *owner, PyObject *name);
+  void check_of_autograd(PyObject *tensor, PyObject *name);
   void load_super(PyObject *super, PyObject *name);
   void load_item(PyObject *container, PyObject *key);
   static void check_index(PyObject *list);
@@ -76,8 +79,14 @@ private:
   void load_cell();
   void contains(PyObject *element, PyObject *container);
   void hashed(PyObject *key);
+  void load_local_name();
+  void of_context(PyObject *container);
+  void asks_class(PyObject *object, std::initializer_list<const char *> names);
+  void shown(PyObject *object);
+  void load_property(PyObject *owner, PyObject *name);
   void truth(PyObject *value);
   void match_class();
+  std::string_view replaces(PyObject *owner, std::string_view name) const;
   void store_attribute(PyObject *owner, PyObject *name, PyObject *value);
   void store_item(PyObject *container, PyObject *key, PyObject *value);
   void store_slice(PyObject *container);
@@ -91,7 +100,7 @@ private:
   void note_opaque_store(PyObject *object);
   void note_taken(PyObject *iterator);
   void note_import(PyObject *name);
-  void note_call(Effect effect, const Called &called, Arguments arguments);
+  void note_call(Rule rule, const Called &called, Arguments arguments);
   bool changes_object(Arguments arguments) const;
   void note_callables(Arguments arguments);
   void note_callable(PyObject *callable);
@@ -102,27 +111,36 @@ private:
   void call(PyObject *callable, Arguments arguments);
   void call_c_function(PyObject *callable, Arguments arguments);
   void call_descriptor(PyObject *descriptor, Arguments arguments);
-  void call_slot_wrapper(PyObject *wrapper, Arguments arguments);
   void call_type(PyTypeObject *type, Arguments arguments);
   void call_object(PyObject *callable, Arguments arguments);
   void call_method(PyObject *self, std::string_view name, Arguments with_self);
-  void apply(Effect effect, const Called &called, Arguments arguments);
+  void apply(Rule rule, const Called &called, Arguments arguments);
   bool apply_store(Effect effect, const Called &called, Arguments arguments);
   void apply_read(Effect effect, const Called &called, Arguments arguments);
+  bool asks_for_itself() const;
   void ask_again(const Called &called, Arguments arguments);
   void change_by(Effect effect, std::string_view name, PyObject *container, Arguments others);
-  bool may_differ(Arguments arguments) const;
-  void note_unknown(const Called &called);
+  void apply_unknown(const Called &called, Arguments arguments);
+  bool is_from_outside(PyObject *object, int depth = 0) const;
+  void note_outside(const Called &called);
   void ask_abstract_class(PyObject *type, PyObject *of);
-  void call_named(PyObject *caller, Arguments arguments);
-  void call_kept(PyObject *callable, PyObject *self, Arguments arguments);
   void call_cached(PyObject *callable, Arguments arguments);
   void call_special(PyObject *owner, const char *special, Arguments arguments);
+  void update(PyObject *dict, Arguments others);
   void read_removed(std::string_view name, PyObject *container, PyObject *key);
+  void read_contents(Arguments arguments, bool may_store);
+
+  // What is called in the end, and by C code: reads_callables.cpp.
+  void call_partial(PyObject *partial, Arguments arguments);
+  void call_named(PyObject *caller, Arguments arguments);
+  void call_kept(PyObject *callable, PyObject *self, Arguments arguments);
+  void call_slot_wrapper(PyObject *wrapper, Arguments arguments);
   void use_getter(PyObject *getter, PyObject *object);
   void use_callables(Effect effect, const Called &called, Arguments arguments);
-  void follow(PyObject *object, PyObject *names);
-  void read_contents(Arguments arguments, bool may_store);
+  void call_with_elements(PyObject *callable, const Called &called, Arguments iterables);
+  void call_with_each(PyObject *callable, PyObject *elements, bool unpacks);
+  void reduce(Arguments arguments);
+  PyObject *follow(PyObject *object, PyObject *names);
   Taker &taker();
   void takes_from(PyObject *iterator);
   void give(PyObject *result);

@@ -23,7 +23,7 @@ std::vector<PyObject *> with_self(PyObject *self, std::span<PyObject *const> arg
 
 /// A function of a module, also one that pybind11 makes: its `self` is its own record.
 bool is_function(PyObject *self) {
-  return !self || PyModule_Check(self) || PyCapsule_CheckExact(self) ||
+  return !self || PyModule_Check(self) || PyCapsule_CheckExact(self) || PyCFunction_Check(self) ||
          std::string_view(Py_TYPE(self)->tp_name).starts_with("pybind11");
 }
 
@@ -46,6 +46,15 @@ bool is_slot_wrapper(PyObject *callable) {
 
 bool is_method_caller(PyObject *callable) {
   return std::string_view(Py_TYPE(callable)->tp_name) == "operator.methodcaller";
+}
+
+/// A function of torch._C, by identity.
+bool is_of_torch(PyObject *callable, const char *name) {
+  const Owned text(PyUnicode_InternFromString("torch._C"));
+  PyObject *module = PyDict_GetItemWithError(PyImport_GetModuleDict(), text.get()); // borrowed
+  const Owned found(module ? PyObject_GetAttrString(module, name) : nullptr);
+  PyErr_Clear();
+  return found.get() == callable;
 }
 
 } // namespace
@@ -90,18 +99,8 @@ void Reads::call(PyObject *callable, Arguments arguments) {
     paths_.callee(callable);
     return call(PyMethod_GET_FUNCTION(callable), with_self(PyMethod_GET_SELF(callable), arguments));
   }
-  if (type == known().partial) {
-    paths_.callee(callable);
-    const Owned function(PyObject_GetAttrString(callable, "func"));
-    const Owned bound(PyObject_GetAttrString(callable, "args"));
-    PyErr_Clear();
-    if (!function || !bound || !PyTuple_Check(bound.get()))
-      return;
-    std::vector<PyObject *> all(PySequence_Fast_ITEMS(bound.get()),
-                                PySequence_Fast_ITEMS(bound.get()) + Py_SIZE(bound.get()));
-    all.insert(all.end(), arguments.begin(), arguments.end());
-    return call(function.get(), all);
-  }
+  if (type == known().partial)
+    return call_partial(callable, arguments);
   if (PyCFunction_Check(callable))
     return call_c_function(callable, arguments);
   if (Py_IS_TYPE(callable, &PyMethodDescr_Type) || Py_IS_TYPE(callable, &PyWrapperDescr_Type))
@@ -112,7 +111,7 @@ void Reads::call(PyObject *callable, Arguments arguments) {
     return call_type(reinterpret_cast<PyTypeObject *>(callable), arguments);
   if (type == known().lru_cache)
     return call_cached(callable, arguments);
-  if (PyWeakref_CheckRefExact(callable))
+  if (PyWeakref_CheckRef(callable))
     return paths_.read(paths_.referent_of(callable));
   if (is_getter(callable)) {
     for (PyObject *argument : arguments)
@@ -124,57 +123,33 @@ void Reads::call(PyObject *callable, Arguments arguments) {
   call_object(callable, arguments);
 }
 
-/// operator.methodcaller("append", x)(h). Code of Python is observed where it runs.
-void Reads::call_named(PyObject *caller, Arguments arguments) {
-  const Owned made(PyObject_CallMethod(caller, "__reduce__", nullptr)); // the class, what it got
-  PyErr_Clear();
-  PyObject *got = made && PyTuple_Check(made.get()) && PyTuple_GET_SIZE(made.get()) > 1
-                      ? PyTuple_GET_ITEM(made.get(), 1)
-                      : nullptr;
-  if (!got || !PyTuple_Check(got) || PyTuple_GET_SIZE(got) == 0 || arguments.size() != 1 ||
-      !arguments[0] || !PyUnicode_Check(PyTuple_GET_ITEM(got, 0)))
-    return read_contents(arguments, /*may_store=*/true);
-  const Owned method(Py_XNewRef(_PyType_Lookup(Py_TYPE(arguments[0]), PyTuple_GET_ITEM(got, 0))));
-  std::vector<PyObject *> all{arguments[0]};
-  all.insert(all.end(), PySequence_Fast_ITEMS(got) + 1, PySequence_Fast_ITEMS(got) + Py_SIZE(got));
-  if (method)
-    call(method.get(), all);
-}
-
 void Reads::call_c_function(PyObject *callable, Arguments arguments) {
   auto *function = reinterpret_cast<PyCFunctionObject *>(callable);
   const std::string_view name = function->m_ml->ml_name;
   PyObject *self = PyCFunction_GET_SELF(callable);
   if (is_function(self)) {
-    const std::string_view module =
+    std::string_view module =
         function->m_module && PyUnicode_Check(function->m_module) ? utf8(function->m_module) : "";
-    return apply(effect_of(module, name), {.of = module, .name = name, .callable = callable},
+    if (module.empty() && (origin_of(frame_->code) == Origin::torch ||
+                           is_of_torch(callable, function->m_ml->ml_name)))
+      module = "torch"; // some of its functions have none
+    return apply(rule_of(module, name), {.of = module, .name = name, .callable = callable},
                  arguments);
   }
-  if (paths_.knows(callable) && effect_of_method(self, name) != Effect::process_state)
+  if (paths_.knows(callable) && rule_of_method(self, name).effect != Effect::process_state)
     return call_kept(callable, self, arguments);
   call_method(self, name, with_self(self, arguments));
 }
 
 void Reads::call_method(PyObject *self, std::string_view name, Arguments with_self) {
   const auto *of = PyType_Check(self) ? reinterpret_cast<PyTypeObject *>(self) : Py_TYPE(self);
-  apply(effect_of_method(self, name), {.of = of->tp_name, .name = name, .method = true}, with_self);
+  apply(rule_of_method(self, name), {.of = of->tp_name, .name = name, .method = true}, with_self);
 }
 
 /// `dict.get`, taken from its class.
 void Reads::call_descriptor(PyObject *descriptor, Arguments arguments) {
   if (!arguments.empty() && arguments[0])
     call_method(arguments[0], utf8(PyDescr_NAME(descriptor)), arguments);
-}
-
-void Reads::call_slot_wrapper(PyObject *wrapper, Arguments arguments) {
-  const Owned self(PyObject_GetAttrString(wrapper, "__self__"));
-  const Owned name(PyObject_GetAttrString(wrapper, "__name__"));
-  PyErr_Clear();
-  if (self && paths_.knows(wrapper) && is_opaque(self.get()) && !is_collection(self.get()))
-    paths_.unguarded(std::string("a method of type ") + Py_TYPE(self.get())->tp_name);
-  if (self && name)
-    call_method(self.get(), utf8(name.get()), with_self(self.get(), arguments));
 }
 
 /// A class that Python code makes runs its own `__new__` and `__init__`.
@@ -190,10 +165,10 @@ void Reads::call_type(PyTypeObject *type, Arguments arguments) {
     PyErr_Clear();
     if (of && PyUnicode_Check(of.get()))
       module = utf8(of.get());
-    Effect effect = effect_of(module, name);
-    if (effect == Effect::unknown && !of_c)
-      effect = Effect::changes;
-    return apply(effect, {.of = module, .name = name}, arguments);
+    Rule rule = rule_of(module, name);
+    if (rule.effect == Effect::unknown && !of_c)
+      rule = {Effect::changes, Purity::of_objects};
+    return apply(rule, {.of = module, .name = name}, arguments);
   }
   for (const char *asked : {"__new__", "__init__"})
     paths_.class_attribute(type, asked);
@@ -220,23 +195,11 @@ void Reads::call_object(PyObject *callable, Arguments arguments) {
   const bool may_draw = !arguments.empty() && !called_ && trace::recording();
   if (may_draw && foreign_generator(arguments[0]) == "numpy.random")
     trace::note_draw("numpy.random." + std::string(own));
-  const Effect effect = effect_of(of, own);
-  apply(effect == Effect::contents ? Effect::changes : effect, {.of = of, .name = own}, arguments);
-}
-
-/// A method that was kept with its object: `draw = rng.random`, `push = rows.append`. A container
-/// has its path through the method, another object has none.
-void Reads::call_kept(PyObject *callable, PyObject *self, Arguments arguments) {
-  if (is_collection(self)) {
-    paths_.callee(callable);
-    return call_method(self, reinterpret_cast<PyCFunctionObject *>(callable)->m_ml->ml_name,
-                       with_self(self, arguments));
-  }
-  note_callable(callable);
-  if (!called_ && is_opaque(self) && !is_tensor(self))
-    paths_.unguarded(std::string(reinterpret_cast<PyCFunctionObject *>(callable)->m_ml->ml_name) +
-                     "() of type " + Py_TYPE(self)->tp_name);
-  read_contents(arguments, /*may_store=*/true);
+  Rule rule = rule_of_object(of, own);
+  std::vector<PyObject *> all(arguments.begin(), arguments.end());
+  if (rule.effect == Effect::unknown) // it may have a state of its own
+    all = with_self(callable, arguments);
+  apply(rule, {.of = of, .name = own}, all);
 }
 
 /// A function with lru_cache. A result that it has is an entry of its dict. One that it has not

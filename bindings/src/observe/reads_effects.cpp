@@ -5,8 +5,11 @@
 #include "base/user_line.h"
 #include "observe/reads.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
+#include <deque>
 #include <string>
 
 /// Reads: what calls of C code read and store of their arguments, by the table of c_functions.h.
@@ -28,6 +31,7 @@ bool asks_of_class(Effect effect, std::string_view of, std::string_view name) {
   case Effect::attribute:
   case Effect::attributes:
   case Effect::store_attribute:
+  case Effect::classes:
   case Effect::instance_of:
   case Effect::item: // keys are compared where they are looked up
   case Effect::store_item:
@@ -35,26 +39,13 @@ bool asks_of_class(Effect effect, std::string_view of, std::string_view name) {
   case Effect::elements:
     return name != "set" && name != "frozenset" && name != "reduce";
   default:
-    return effect == Effect::nothing &&
-           (name == "isinstance" || name == "type" || name == "callable" || name == "super");
+    return effect == Effect::nothing && (name == "callable" || name == "super");
   }
 }
 
 /// A callable whose code is observed where it runs.
 bool is_python_code(PyObject *callable) {
   return callable && (PyFunction_Check(callable) || PyMethod_Check(callable));
-}
-
-/// Whether C code calls the callables that it is given, and does not only keep or compare them.
-bool calls_its_arguments(Effect effect, const Called &called) {
-  return effect == Effect::elements || called.name == "sorted" || called.name == "sort" ||
-         called.name == "min" || called.name == "max";
-}
-
-bool is_getattr(PyObject *callable) {
-  return PyCFunction_Check(callable) &&
-         std::string_view(reinterpret_cast<PyCFunctionObject *>(callable)->m_ml->ml_name) ==
-             "getattr";
 }
 
 /// Whether C code that takes the elements of an iterable looks into these, too: it hashes, compares
@@ -74,9 +65,9 @@ bool looks_into(std::string_view name, std::span<PyObject *const> arguments) {
 
 } // namespace
 
-std::string Called::shown() const {
+std::string Called::path() const {
   std::string text(of.empty() || of == "builtins" ? "" : of);
-  return text + (text.empty() ? "" : ".") + std::string(name) + "()";
+  return text + (text.empty() ? "" : ".") + std::string(name);
 }
 
 /// What is registered with an abstract base class is known to C code alone: the question is asked
@@ -89,34 +80,9 @@ void Reads::ask_abstract_class(PyObject *type, PyObject *of) {
     paths_.ask(of, type, Asked::subclass);
 }
 
-/// What C code reads where it calls C code that it was given, as a `key=` or by map(): attrgetter,
-/// `table.get`.
-void Reads::use_callables(Effect effect, const Called &called, Arguments arguments) {
-  for (PyObject *callable : arguments) {
-    if (!callable)
-      continue;
-    PyObject *self = PyCFunction_Check(callable) ? PyCFunction_GET_SELF(callable) : nullptr;
-    if (self && is_collection(self) && calls_its_arguments(effect, called))
-      read_contents(std::array{self}, /*may_store=*/true);
-    if (called.name == "reduce" && arguments.size() == 3 && is_getattr(callable) &&
-        (PyList_Check(arguments[1]) || PyTuple_Check(arguments[1])))
-      follow(arguments[2], arguments[1]);
-    if (!is_getter(callable))
-      continue;
-    taker().getter = callable;
-    for (PyObject *argument : arguments) {
-      if (!argument || argument == callable)
-        continue;
-      paths_.whole(argument, false);
-      for (PyObject *part : parts_of(argument, /*all=*/true))
-        if (part != argument)
-          use_getter(callable, part);
-    }
-  }
-}
-
 /// What a called node stores is stored again, and counts; what it reads does not.
-void Reads::apply(Effect effect, const Called &called, Arguments arguments) {
+void Reads::apply(Rule rule, const Called &called, Arguments arguments) {
+  const Effect effect = rule.effect;
   for (PyObject *argument : arguments)
     if (argument && !called_ && called.name != "get")
       check_use_of_type(argument);
@@ -128,7 +94,7 @@ void Reads::apply(Effect effect, const Called &called, Arguments arguments) {
         identified(argument);
   if (!called_)
     use_callables(effect, called, arguments);
-  note_call(effect, called, arguments);
+  note_call(rule, called, arguments);
   if (sides_.is_refused())
     return;
   if (apply_store(effect, called, arguments) || called_)
@@ -191,8 +157,9 @@ void Reads::apply_read(Effect effect, const Called &called, Arguments arguments)
       load_attribute(first, name);
     break;
   case Effect::attributes:
-    if (first && called.name == "dir")
-      paths_.every_name(Py_TYPE(first));
+    if (first && (called.name == "dir" || called.name == "__dir__"))
+      paths_.every_name(PyType_Check(first) ? reinterpret_cast<PyTypeObject *>(first)
+                                            : Py_TYPE(first));
     if (first)
       paths_.every_attribute(first);
     break;
@@ -205,9 +172,12 @@ void Reads::apply_read(Effect effect, const Called &called, Arguments arguments)
       paths_.whole(other, true);
     break;
   case Effect::elements:
-    for (PyObject *argument : arguments)
-      if (argument)
-        paths_.whole(argument, deep || (called.method && argument != first));
+    for (PyObject *argument : arguments) {
+      if (!argument)
+        continue;
+      asks_class(argument, {"__iter__"});
+      paths_.whole(argument, deep || (called.method && argument != first));
+    }
     if (deep)
       taker();
     else if (first)
@@ -218,6 +188,18 @@ void Reads::apply_read(Effect effect, const Called &called, Arguments arguments)
       paths_.every_attribute(other);
       paths_.whole(other, true);
     }
+    break;
+  case Effect::pickled:
+    for (PyObject *argument : arguments)
+      if (argument)
+        paths_.everything(argument);
+    break;
+  case Effect::classes:
+    for (PyObject *argument : arguments)
+      if (argument)
+        paths_.class_of(argument);
+    if (first && called.name == "callable")
+      paths_.class_attribute(Py_TYPE(first), "__call__");
     break;
   case Effect::globals:
     if (!is_ours(frame_->globals))
@@ -235,6 +217,10 @@ void Reads::apply_read(Effect effect, const Called &called, Arguments arguments)
     paths_.unguarded(std::string("the subclasses of ") +
                      reinterpret_cast<PyTypeObject *>(first)->tp_name);
     break;
+  case Effect::setting:
+    if (!asks_for_itself())
+      break;
+    [[fallthrough]];
   case Effect::process_state:
     ask_again(called, arguments);
     break;
@@ -245,16 +231,22 @@ void Reads::apply_read(Effect effect, const Called &called, Arguments arguments)
   case Effect::threads:
     paths_.serves_once("calls " + called.shown() + kOtherThread);
     break;
+  case Effect::changing:
+    if (!called.method || paths_.knows(first) || Py_IS_TYPE(first, &PyContext_Type))
+      paths_.unguarded(called.shown());
+    break;
   case Effect::outside:
-    note_unknown(called);
+    note_outside(called);
     read_contents(arguments, /*may_store=*/false);
     break;
   case Effect::unknown:
-    if ((called.callable && arguments.empty()) || may_differ(arguments))
-      note_unknown(called);
-    read_contents(arguments, /*may_store=*/true);
+    apply_unknown(called, arguments);
     break;
   case Effect::contents:
+    if (called.of == "builtins" && (called.name == "str" || called.name == "repr" ||
+                                    called.name == "ascii" || called.name == "format"))
+      for (PyObject *argument : arguments)
+        shown(argument);
     read_contents(arguments, /*may_store=*/false);
     break;
   case Effect::changes:
@@ -270,11 +262,24 @@ void Reads::ask_again(const Called &called, Arguments arguments) {
   if (called.method && arguments.size() == 1) {
     const Owned text(PyUnicode_InternFromString(std::string(called.name).c_str()));
     paths_.ask(arguments[0], text.get(), Asked::method_of);
-  } else if (!called.method && arguments.empty() && called.callable) {
-    paths_.ask(called.callable, nullptr, Asked::function);
+  } else if (!called.method && called.callable && !instruction_->named) {
+    Owned values(arguments.empty() ? nullptr
+                                   : PyTuple_New(static_cast<Py_ssize_t>(arguments.size())));
+    for (std::size_t i = 0; values && i < arguments.size(); ++i)
+      PyTuple_SET_ITEM(values.get(), i, Py_XNewRef(arguments[i]));
+    paths_.ask(called.callable, values.get(), Asked::function);
   } else {
     read_contents(arguments, /*may_store=*/false);
   }
+}
+
+/// Two plain values.
+static bool is_equal(PyObject *a, PyObject *b) {
+  if (!a || !b || Py_TYPE(a) != Py_TYPE(b) || !is_plain(Py_TYPE(a), a))
+    return false;
+  const int same = PyObject_RichCompareBool(a, b, Py_EQ);
+  PyErr_Clear();
+  return same == 1;
 }
 
 /// One that is added to it pushes another one out.
@@ -301,6 +306,8 @@ void Reads::change_by(Effect effect, std::string_view name, PyObject *container,
     if (is_deque(container) && paths_.knows(container))
       paths_.ask(container, Owned(PyUnicode_InternFromString("maxlen")).get(), Asked::attribute_of);
   }
+  if (effect == Effect::adds && PyDict_Check(container))
+    return update(container, others);
   change(container, effect != Effect::adds || is_full_deque(container));
   const bool looks = !called_ && (effect != Effect::adds || PyAnySet_Check(container));
   for (PyObject *other : others)
@@ -309,28 +316,27 @@ void Reads::change_by(Effect effect, std::string_view name, PyObject *container,
     taker();
 }
 
-/// Whether a later call may find something else in what was there before the body ran.
-bool Reads::may_differ(Arguments arguments) const {
-  return std::any_of(arguments.begin(), arguments.end(), [this](PyObject *argument) {
-    if (!argument || PyTuple_Check(argument) || is_tensor(argument) || !paths_.knows(argument))
-      return false;
-    return is_collection(argument) || is_opaque(argument) ||
-           (has_user_attributes(Py_TYPE(argument)) && !is_fixed(Py_TYPE(argument)));
-  });
-}
-
-void Reads::note_unknown(const Called &called) {
-  if (printing())
-    return;
-  const Origin origin = origin_of(frame_->code);
-  UnknownCall call{called.shown(), user_line(),
-                   origin == Origin::user || origin == Origin::tracehost};
-  const bool seen = std::any_of(unknown_.begin(), unknown_.end(), [&](const UnknownCall &other) {
-    return other.what == call.what && other.where.line == call.where.line &&
-           other.where.file == call.where.file;
-  });
-  if (!seen)
-    unknown_.push_back(std::move(call));
+/// `table.update(other, key=value)`: stores to each key, also where it holds the value already. Of
+/// keywords only the values are known.
+void Reads::update(PyObject *dict, Arguments others) {
+  for (PyObject *other : others)
+    paths_.whole(other, false);
+  change(dict, false);
+  const int c = paths_.before_change(dict);
+  for (PyObject *other : others) {
+    if (c < 0 || !other)
+      continue;
+    PyObject *key, *value;
+    if (PyDict_Check(other) && !instruction_->named) {
+      for (Py_ssize_t at = 0; PyDict_Next(other, &at, &key, &value);)
+        note_store(paths_.item(dict, key), value);
+      continue;
+    }
+    const std::deque<Container> &containers = paths_.graph().containers;
+    for (std::size_t s = 0; s < containers[c].slots.size(); ++s)
+      if (containers[c].slots[s].value == other || is_equal(containers[c].slots[s].value, other))
+        note_store({c, static_cast<int>(s)}, other);
+  }
 }
 
 /// What `pop`, `remove` and their like take away.
@@ -342,39 +348,6 @@ void Reads::read_removed(std::string_view name, PyObject *container, PyObject *k
     contains(key, container);
   else
     paths_.whole(container, false);
-}
-
-/// attrgetter("config.scale"), for each part in turn.
-void Reads::use_getter(PyObject *getter, PyObject *object) {
-  const Owned made(PyObject_CallMethod(getter, "__reduce__", nullptr)); // the class, the names
-  PyErr_Clear();
-  PyObject *names = made && PyTuple_Check(made.get()) && PyTuple_GET_SIZE(made.get()) > 1
-                        ? PyTuple_GET_ITEM(made.get(), 1)
-                        : nullptr;
-  for (Py_ssize_t i = 0; names && PyTuple_Check(names) && i < PyTuple_GET_SIZE(names); ++i) {
-    PyObject *name = PyTuple_GET_ITEM(names, i);
-    if (!PyUnicode_Check(name) ||
-        std::string_view(Py_TYPE(getter)->tp_name) != "operator.attrgetter") {
-      load_item(object, name);
-      continue;
-    }
-    const Owned dot(PyUnicode_FromString("."));
-    const Owned parts(PyUnicode_Split(name, dot.get(), -1));
-    if (parts)
-      follow(object, parts.get());
-  }
-}
-
-/// object.a.b of the names "a" and "b".
-void Reads::follow(PyObject *object, PyObject *names) {
-  for (Py_ssize_t i = 0; object && i < PySequence_Fast_GET_SIZE(names); ++i) {
-    if (!PyUnicode_Check(PySequence_Fast_GET_ITEM(names, i)))
-      return;
-    const Paths::Position found = paths_.attribute(object, PySequence_Fast_GET_ITEM(names, i));
-    paths_.read(found);
-    object = found.slot >= 0 ? paths_.graph().containers[found.container].slots[found.slot].value
-                             : nullptr;
-  }
 }
 
 /// Notes that the C code which is called looks into what code of Python gives it during the call:
@@ -400,8 +373,8 @@ void Reads::give(PyObject *result) {
     if (taker.frame == caller && caller->before >= taker.at &&
         caller->before - taker.at <= kCallAfterPrecall) {
       paths_.whole(result, true);
-      if (taker.getter)
-        use_getter(taker.getter, result);
+      if (taker.applied)
+        call(taker.applied, std::array{result});
     }
 }
 

@@ -15,7 +15,7 @@
 ///
 /// Stores to what the body has made are pure. So is a tensor in place of a tensor of its dtype and
 /// number of dimensions, and a number in a slot that is an input of the graph: a graph joins them.
-/// Calls of C code are pure if their row in c_functions.cpp says so.
+/// Calls of C code are pure if their row in c_table.cpp says so.
 
 namespace tracehost::python {
 
@@ -143,7 +143,7 @@ bool Reads::changes_object(Arguments arguments) const {
   });
 }
 
-void Reads::note_call(Effect effect, const Called &called, Arguments arguments) {
+void Reads::note_call(Rule rule, const Called &called, Arguments arguments) {
   if (called_ || !sides_.under_way())
     return;
   note_callables(arguments);
@@ -152,11 +152,9 @@ void Reads::note_call(Effect effect, const Called &called, Arguments arguments) 
       return note_impure(Sides::Kind::once, "draws by " + called.shown());
   if (is_ours(frame_->globals))
     return;
-  PyObject *self = called.method && !arguments.empty() ? arguments[0] : nullptr;
-  const Purity purity = self ? purity_of_method(effect, self, called.name)
-                             : purity_of(effect, called.of, called.name);
   const auto note = [&](Sides::Kind kind) { note_impure(kind, "calls " + called.shown()); };
-  switch (purity) {
+  switch (rule.purity) {
+  case Purity::by_effect:
   case Purity::pure:
     break;
   case Purity::takes:
@@ -173,7 +171,7 @@ void Reads::note_call(Effect effect, const Called &called, Arguments arguments) 
     break;
   case Purity::once:
     // torch calls its own operators by functions without a module.
-    if (effect != Effect::unknown || origin_of(frame_->code) != Origin::torch)
+    if (rule.effect != Effect::unknown || origin_of(frame_->code) != Origin::torch)
       note(Sides::Kind::once);
     break;
   }
@@ -195,15 +193,15 @@ void Reads::note_callable(PyObject *callable) {
   PyObject *self = PyCFunction_GET_SELF(callable), *module = function->m_module;
   Purity purity = Purity::pure;
   if (self && !PyModule_Check(self)) {
-    const Effect effect = effect_of_method(self, name);
-    purity = purity_of_method(effect, self, name);
+    const auto [effect, of_method] = rule_of_method(self, name);
+    purity = of_method;
     const bool stores = effect >= Effect::store_attribute && effect < Effect::changes;
     const bool changes = purity == Purity::of_objects && may_change(self);
     if ((stores || changes) && (paths_.knows(self) || paths_.knows(callable)))
       purity = Purity::once;
   } else {
     const std::string_view of = module && PyUnicode_Check(module) ? utf8(module) : "";
-    purity = purity_of(effect_of(of, name), of, name);
+    purity = rule_of(of, name).purity;
   }
   if (purity >= Purity::repeated)
     sides_.note(Sides::Kind::once, fmt::format("calls {}()", name));

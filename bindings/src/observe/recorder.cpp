@@ -83,8 +83,20 @@ void Recorder::method(const Frame &frame, PyCodeObject *code) {
     paths_.class_attribute(Py_TYPE(self), code->co_name);
 }
 
+/// Functions of the standard library that find what they call by C code or by what they keep.
+void Recorder::enter_library(const Frame &frame) {
+  const std::string_view name = utf8(frame.code->co_qualname);
+  if (name == "singledispatch.<locals>.dispatch" && frame.function &&
+      PyFunction_Check(frame.function))
+    paths_.registry_of(frame.function);
+  else if (name == "import_module" && frame.variables[0] && PyUnicode_Check(frame.variables[0]))
+    paths_.imported(frame.variables[0], /*replaced=*/true);
+}
+
 void Recorder::enter(const Frame &frame) {
   const KeepError keep;
+  if (origin_of(frame.code) == Origin::python)
+    enter_library(frame);
   const UsersCode &code = users_code(frame.code);
   method(frame, reinterpret_cast<PyCodeObject *>(code.users.get()));
   if (!code.generated && frame.function && PyFunction_Check(frame.function))
@@ -142,6 +154,9 @@ bool can_be_repeated(const Change &change, const Graph &graph) {
   if (is_check_of_optimizer(change.key.get())) // to compare it would trace the second step again
     return false;
   const Container &c = graph.containers[change.container];
+  if (c.place == Place::kind ||
+      (c.place == Place::function && change.slot >= 0 && c.slots[change.slot].index < 0))
+    return false; // what Python keeps of a class or a function
   if ((change.slot < 0 && !change.key && !change.appended && !change.rewrites) ||
       graph.objects[c.object].library)
     return false;

@@ -101,6 +101,7 @@ private:
   void note_numbers();
   void start(PyObject *callable);
   void function(PyObject *function);
+  void enter_library(const Frame &frame);
   void method(const Frame &frame, PyCodeObject *code);
 
   Paths paths_;

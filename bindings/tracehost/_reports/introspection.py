@@ -10,6 +10,9 @@ from .._concrete import instance_of
 from .._traced.fake_tensors import attempt
 from .._tracehost import Function
 from .monitor import counted
+from .report import events, latest_traces
+
+_ONCE = "  the last trace served its own call: {}"
 
 
 @dataclass(frozen=True)
@@ -81,6 +84,8 @@ class Explanation:
     cost_ms: float | None  # of a miss, by the mean of this Function's traces; None: it has none
     # of a miss: such calls that run as plain Python from now on, as traces did not pay
     plain_calls: int
+    # of a miss: why the latest trace with this signature served its own call alone; empty: it did not
+    served_once: str = ""
 
     def __str__(self) -> str:
         call = f"{self.function} called with {self.signature}"
@@ -88,15 +93,16 @@ class Explanation:
             assert self.specialization is not None
             return f"{call}\n  hit: specialization {self.specialization}"
         cost = "" if self.cost_ms is None else f", about {self.cost_ms:.1f} ms"
+        once = [_ONCE.format(self.served_once)] if self.served_once else []
         if self.specialization is None:
-            first = "" if self.plain_calls else ", for the first time"
-            return f"{call}\n  miss: {self._outcome(first + cost)}"
+            first = "" if self.plain_calls or once else ", for the first time"
+            return "\n".join([call, f"  miss: {self._outcome(first + cost)}", *once])
         nearest = self.specialization
         lines = [
             call,
             f"  miss: {self._outcome(cost)}; nearest is #{nearest.number} {nearest.signature}",
         ]
-        return "\n".join(lines + [f"  {difference}" for difference in self.differences])
+        return "\n".join(lines + once + [f"  {difference}" for difference in self.differences])
 
     def _outcome(self, cost: str) -> str:
         if not self.plain_calls:
@@ -135,9 +141,21 @@ def _report(self: Function) -> str:
             f"; validation: {stats['validated']} checked, {stats['unvalidated']} not checked"
             f"{f' ({reasons})' if reasons else ''}, {stats['mismatches']} wrong"
         )
+    traces = latest_traces(1, self)
+    if traces and (why := _served_once(self, traces[0].signature)):
+        lines.append(_ONCE.format(why))
     for specialization in self.specializations():
         lines += [f"  {line}" for line in str(specialization).split("\n")]
     return "\n".join(lines) + "\n"
+
+
+def _served_once(function: Any, signature: str) -> str:
+    """Why the latest trace with the signature served its own call alone. It is not live, and was not evicted."""
+    known = [e for e in events(function) if e.signature == signature and not e.requested]
+    traces = [e for e in known if e.kind == "trace"]
+    live = sum(s.signature == signature for s in function.specializations())
+    gone = sum(e.kind in ("evict", "mismatch") for e in known)
+    return traces[-1].notes[-1] if len(traces) > live + gone and traces[-1].notes else ""
 
 
 def _explain(self: Function, /, *args: Any, **kwargs: Any) -> Explanation:
@@ -154,6 +172,8 @@ def _explain(self: Function, /, *args: Any, **kwargs: Any) -> Explanation:
         Difference(path, cause, None if dimension < 0 else dimension, before, after)
         for path, cause, dimension, before, after in found["differences"]
     )
+    if not found["hit"]:
+        found["served_once"] = _served_once(self, found["signature"])
     return Explanation(**found)
 
 

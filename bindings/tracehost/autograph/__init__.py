@@ -6,6 +6,7 @@ value whether it is traced. On Python values they mean what they mean in Python.
 
 This module is the public face. Each folder has an overview at its head, and imports only those before it:
 
+- c_code: what a user says of C code
 - conversion/: from source to converted code, which calls an operator for each statement
 - staging/: what operators do for traced values: an If or a Loop of the graph
 - run/: the operators themselves, which leave Python's values to Python
@@ -21,6 +22,7 @@ from typing import Any
 import torch
 
 from .._tracehost import converting
+from .c_code import reads_only
 from .conversion import compile as compiler
 from .conversion.compile import converted_tree
 from .conversion.nodes import THUNK, complete
@@ -30,7 +32,7 @@ from .run import operators
 from .run.calls import call
 from .staging.options import LoopOptions, set_loop_options
 
-__all__ = ["LoopOptions", "convert", "do_not_convert", "set_loop_options", "to_code"]
+__all__ = ["LoopOptions", "convert", "do_not_convert", "reads_only", "set_loop_options", "to_code"]
 
 
 def to_code(function: Any) -> str:

@@ -1,4 +1,4 @@
-"""Guards on what C code reads and stores, by the table of bindings/src/observe/c_functions.cpp: containers that change or stay as
+"""Guards on what C code reads and stores, by the table of bindings/src/observe/c_table.cpp: containers that change or stay as
 they are, the clock, other threads, code that is not in the table."""
 
 import collections
@@ -93,16 +93,11 @@ def today(x):
     return x * 2, datetime.datetime.now().year
 
 
-def unknown(x):
-    return x * len(xml.etree.ElementTree.Element("e", BOOK).keys())
-
-
 @pytest.mark.parametrize(
     ("body", "call"),
     [
         (clock, "time.time()"),
         (today, "datetime.datetime.now()"),
-        (unknown, "xml.etree.ElementTree.Element()"),
     ],
 )
 def test_c_code_that_reads_what_no_guard_compares_is_named(body, call):
@@ -119,12 +114,117 @@ def test_c_code_that_reads_what_no_guard_compares_is_named(body, call):
     assert f"   not guarded, may change unseen: {call} at {place}" in str(f.explain(X))
 
 
-def test_what_an_unknown_type_is_given_is_guarded(change):
-    f = tracehost.function(unknown)
-    with pytest.warns(tracehost.TraceWarning):
+# ---- C code without a rule -----------------------------------------------------------------------
+
+
+def unknown(x):
+    return x * len(xml.etree.ElementTree.Element("e", BOOK).keys())
+
+
+def of_the_body(x):
+    return x * len(xml.etree.ElementTree.Element("e", {"a": str(len(BOOK))}).keys())
+
+
+def bound_to_an_object(x):
+    return x * len(TREE.keys())
+
+
+def kept_with_an_object(x):
+    return x * len(KEYS())
+
+
+def in_a_list(x):
+    return x * len(xml.etree.ElementTree.Element("e", *[BOOK]).keys())
+
+
+def by_map(x):
+    return x * len(list(map(xml.etree.ElementTree.Element, "e", [BOOK])))
+
+
+TREE = xml.etree.ElementTree.Element("e", BOOK)
+KEYS = TREE.keys
+
+
+@pytest.mark.parametrize("body", [unknown, bound_to_an_object, in_a_list])
+def test_c_code_without_a_rule_serves_its_own_call(body):
+    f = tracehost.function(body)
+    for _ in range(3):
         assert f(X).tolist() == [1, 1]
-    change("BOOK", {"a": "b", "c": "d"})
-    assert f(X).tolist() == [2, 2] and f.tracing_count() == 2
+    assert f.stats()["hits"] == 0
+    line = body.__code__.co_firstlineno + 1
+    call = (
+        "xml.etree.ElementTree.Element.keys"
+        if body is bound_to_an_object
+        else "xml.etree.ElementTree.Element"
+    )
+    assert tracehost.events()[-1].notes[-1] == (
+        f"the body calls {call}() at test_guards_c_code.py:{line}, C code of which no rule says what it reads and changes (if it "
+        f"only reads what it is given: tracehost.autograph.reads_only({call})): it is traced again"
+    )
+
+
+@pytest.mark.parametrize("body", [kept_with_an_object, by_map])
+def test_kept_c_code_without_a_rule_serves_its_own_call(body):
+    f = tracehost.function(body)
+    for _ in range(3):
+        assert f(X).tolist() == [1, 1]
+    assert f.stats()["hits"] == 0
+
+
+def test_c_code_without_a_rule_may_have_what_the_body_has_made(change):
+    f = tracehost.function(of_the_body)
+    assert f(X).tolist() == f(X).tolist() == [1, 1]
+    assert f.tracing_count() == 1
+
+
+REMEDY = """
+import sys, warnings, xml.etree.ElementTree as tree
+import torch, tracehost
+
+warnings.simplefilter("error")
+BOOK = {"a": "b"}
+KEPT = tree.Element("e", BOOK)
+tracehost.autograph.reads_only({said})
+
+@tracehost.function
+def f(x):
+    return x * len({call}.keys())
+
+x = torch.ones(2)
+print(f(x).tolist(), f(x).tolist(), f.tracing_count())
+BOOK["c"] = "d"
+print(f(x).tolist(), f(x).tolist(), f.tracing_count())
+"""
+
+
+@pytest.mark.parametrize(
+    ("said", "call", "shown"),
+    [
+        (
+            "tree.Element",
+            'tree.Element("e", BOOK)',
+            "[1.0, 1.0] [1.0, 1.0] 1\n[2.0, 2.0] [2.0, 2.0] 2\n",
+        ),
+        ("tree", 'tree.Element("e", BOOK)', "[1.0, 1.0] [1.0, 1.0] 1\n[2.0, 2.0] [2.0, 2.0] 2\n"),
+        ("tree.Element", "KEPT", "[1.0, 1.0] [1.0, 1.0] 1\n[1.0, 1.0] [1.0, 1.0] 1\n"),
+    ],
+)
+def test_the_remedy_for_code_without_a_rule_works(run_host, tmp_path, said, call, shown):
+    (tmp_path / "remedy.py").write_text(REMEDY.replace("{said}", said).replace("{call}", call))
+    done = run_host("remedy.py")
+    assert (done.stdout, done.stderr) == (shown, "")
+
+
+def test_python_code_needs_no_such_remedy():
+    with pytest.raises(
+        TypeError,
+        match="takes C code, got the Python function unknown: a trace observes what it reads",
+    ):
+        tracehost.autograph.reads_only(unknown)
+    with pytest.raises(
+        TypeError, match="a function, method, type or module of C code, got 3, which has no name"
+    ):
+        tracehost.autograph.reads_only(3)
 
 
 def test_the_remedy_for_the_clock_works():

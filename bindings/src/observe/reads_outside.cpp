@@ -1,0 +1,80 @@
+#include "base/kinds.h"
+#include "base/known.h"
+#include "base/object.h"
+#include "base/origin.h"
+#include "base/user_line.h"
+#include "observe/reads.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <vector>
+
+/// Reads: calls of C code that no rule knows, that read what no later call can compare, or that
+/// matter only where the user's own code makes them.
+
+namespace tracehost::python {
+
+/// Whether C code without a row may find, or leave, something else in the object at a later call.
+/// No such object is a tensor, an immutable value, a class or a generator.
+bool Reads::is_from_outside(PyObject *object, int depth) const {
+  if (!object || depth > 4 || is_tensor(object) || PyType_Check(object) ||
+      PyGen_CheckExact(object) || is_traced_number(object))
+    return false;
+  if (PyCFunction_Check(object)) {
+    PyObject *self = PyCFunction_GET_SELF(object);
+    return self && !PyModule_Check(self) && is_from_outside(self, depth + 1);
+  }
+  if (PyMethod_Check(object))
+    return is_from_outside(PyMethod_GET_SELF(object), depth + 1);
+  PyTypeObject *type = Py_TYPE(object);
+  if (is_plain(type, object) ||
+      PyObject_TypeCheck(reinterpret_cast<PyObject *>(type), known().enum_type))
+    return false;
+  if (paths_.knows(object) && !PyTuple_Check(object) && !PyFrozenSet_CheckExact(object))
+    return is_collection(object) || is_opaque(object) || has_inner_dict(type) ||
+           PyWeakref_Check(object) || PyModule_Check(object) || !is_fixed(type);
+  const std::vector<PyObject *> parts =
+      is_collection(object) ? parts_of(object, /*all=*/true) : std::vector<PyObject *>();
+  return std::ranges::any_of(
+      parts, [&](PyObject *part) { return part != object && is_from_outside(part, depth + 1); });
+}
+
+/// C code without a row.
+void Reads::apply_unknown(const Called &called, Arguments arguments) {
+  const bool asks_its_module = called.callable && arguments.empty();
+  const bool of_objects = std::ranges::any_of(
+      arguments, [this](PyObject *argument) { return is_from_outside(argument); });
+  if ((asks_its_module || of_objects) && !printing())
+    paths_.serves_once(fmt::format("calls {} at {}, C code of which no rule says what it reads and "
+                                   "changes (if it only reads what it is given: "
+                                   "tracehost.autograph.reads_only({}))",
+                                   called.shown(), text(user_line()), called.path()));
+  read_contents(arguments, /*may_store=*/true);
+}
+
+void Reads::note_outside(const Called &called) {
+  if (printing())
+    return;
+  const Origin origin = origin_of(frame_->code);
+  UnknownCall call{called.shown(), user_line(),
+                   origin == Origin::user || origin == Origin::tracehost};
+  const bool seen = std::any_of(unknown_.begin(), unknown_.end(), [&](const UnknownCall &other) {
+    return other.what == call.what && other.where.line == call.where.line &&
+           other.where.file == call.where.file;
+  });
+  if (!seen)
+    unknown_.push_back(std::move(call));
+}
+
+/// Whether code of the user's asks for a switch, by at most two calls of torch's: what modules and
+/// functions of torch ask decides how they compute, and not what.
+bool Reads::asks_for_itself() const {
+  const Frame *frame = frame_;
+  for (int i = 0; i < 3 && frame; ++i, frame = caller_of(*frame))
+    if (!is_library(origin_of(frame->code)))
+      return true;
+  return false;
+}
+
+} // namespace tracehost::python
