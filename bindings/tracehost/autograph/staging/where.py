@@ -113,9 +113,9 @@ def is_suppressed() -> bool:
     """Whether a `with` of the body may suppress what is raised now, or an `except` catch it."""
     frame, outer = sys._getframe(1), outer_frame()
     while frame is not None and frame is not outer:
-        if frame.f_code.co_exceptiontable and _is_users(frame.f_code):
-            if _catches(frame) or _is_in_with(frame):
-                return True
+        code = frame.f_code
+        if code.co_exceptiontable and _is_users(code) and (_catches(frame) or _is_in_with(frame)):
+            return True
         frame = frame.f_back  # type: ignore[assignment]
     return False
 
