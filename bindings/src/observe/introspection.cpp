@@ -30,12 +30,23 @@ py::list stack_depths(const py::object &code) {
   return depths;
 }
 
+/// The settings of the thread's context of decimal, which its arithmetic reads; without its flags.
+std::string decimal_context() {
+  const py::object context = py::module_::import("decimal").attr("getcontext")();
+  std::string text;
+  for (const char *name : {"prec", "rounding", "Emin", "Emax", "capitals", "clamp", "traps"})
+    text += py::str(context.attr(name)).cast<std::string>() + " ";
+  return text;
+}
+
 } // namespace
 
 void add_guards(py::module_ &module) {
   module.def("_is_printing", &Reads::printing);
   module.def("add_reads_only", &add_reads_only, py::arg("of"), py::arg("name"),
              "C code of a module or type, by the names that it gives itself, only reads.");
+  module.def("decimal_context", &decimal_context,
+             "The settings that arithmetic of decimal reads, as a text.");
   module.def("unknown_opcodes", &opcodes_unknown,
              "Opcodes of this Python that the table of what they read lacks; empty: none.");
   module.def("observed_opcodes", &observed_opcodes, "Opcodes of this Python that are observed.");

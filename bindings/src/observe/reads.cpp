@@ -13,6 +13,17 @@ namespace tracehost::python {
 
 namespace {
 
+/// The function that says what arithmetic of decimal reads (introspection.cpp): borrowed, and alive
+/// as long as the process.
+PyObject *decimal_context() {
+  static PyObject *const function = [] {
+    const Owned name(PyUnicode_InternFromString("tracehost._tracehost"));
+    const Owned module(PyImport_GetModule(name.get()));
+    return PyObject_GetAttrString(module.get(), "decimal_context");
+  }();
+  return function;
+}
+
 /// From here on BINARY_OP's argument stands for `+=` and its like.
 constexpr int kInPlace = 13;
 
@@ -121,7 +132,7 @@ void Reads::read() {
     for (const int i : {1, 2})
       if (std::string_view(Py_TYPE(operand(i))->tp_name) == "decimal.Decimal" &&
           instruction_->action == Action::operate)
-        paths_.unguarded("the context of decimal");
+        paths_.ask(decimal_context(), nullptr, Asked::function);
     paths_.whole(operand(2), true);
     paths_.whole(operand(1), true);
     break;

@@ -178,3 +178,12 @@ def test_a_float_is_the_calls_own(use):
         assert torch.equal(f(X * scale), X * scale * len(repr(use((X * scale).sum().item()))))
     assert f.stats()["hits"] == 0
     assert "gives a float to C code at test_numbers_in_c_code.py:" in str(tracehost.events(f))
+
+
+def test_the_context_of_decimal_is_compared():
+    f = tracehost.function(lambda x: x * float(decimal.Decimal(1) / 3))
+    for precision in (28, 28, 3, 3, 28):
+        with decimal.localcontext() as context:
+            context.prec = precision
+            assert torch.equal(f(X), X * float(decimal.Decimal(1) / 3))
+    assert f.tracing_count() == 2

@@ -1,4 +1,4 @@
-"""Graphs of a body with checked ifs: one for each path, whatever the stored slots held before a call."""
+"""Graphs of a body with checked ifs: one for each path. What the stored slots held before a call does not matter."""
 
 import random
 import warnings
