@@ -2,6 +2,7 @@
 
 #include "base/kinds.h"
 #include "base/known.h"
+#include "base/lazy.h"
 #include "base/object.h"
 #include "base/origin.h"
 #include "base/user_line.h"
@@ -13,15 +14,14 @@ namespace tracehost::python {
 
 namespace {
 
-/// The function that says what arithmetic of decimal reads (introspection.cpp): borrowed, and alive
-/// as long as the process.
+/// The function that says what arithmetic of decimal reads (introspection.cpp); borrowed.
 PyObject *decimal_context() {
-  static PyObject *const function = [] {
+  static constinit Lazy<PyObject *> function;
+  return function([] {
     const Owned name(PyUnicode_InternFromString("tracehost._tracehost"));
     const Owned module(PyImport_GetModule(name.get()));
     return PyObject_GetAttrString(module.get(), "decimal_context");
-  }();
-  return function;
+  });
 }
 
 /// From here on BINARY_OP's argument stands for `+=` and its like.

@@ -6,7 +6,7 @@ value whether it is traced. On Python values they mean what they mean in Python.
 
 This module is the public face. Each folder has an overview at its head, and imports only those before it:
 
-- c_code: what a user says of C code
+- c_code.py: what a user says of C code
 - conversion/: from source to converted code, which calls an operator for each statement
 - staging/: what operators do for traced values: an If or a Loop of the graph
 - run/: the operators themselves, which leave Python's values to Python

@@ -125,6 +125,7 @@ TABLES = {
     "host/trace/argument_stash.cpp: static const std::unordered_set<std::string> names = [] {",
     "host/trace/argument_stash.cpp: static const std::int64_t zeros[",
     "host/trace/messages.cpp: static const std::regex mark(",
+    "host/trace/size_rules.cpp: static const auto rules = all_size_rules();",
 }
 KNOWS_PYTHON = ("bindings/", "host/interpreter/", "host/embed/")
 
