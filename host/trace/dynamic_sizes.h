@@ -89,6 +89,7 @@ private:
   bool holds_at(const ReadSize &read, std::optional<std::int64_t> expected,
                 std::size_t point) const;
   bool is_exact(const Size &size, std::int64_t actual);
+  torch::jit::Value *sized_value(const at::Tensor &t);
   void require_equal(std::size_t symbol);
   void note(const std::string &text);
   std::string name(const SizePoints::Leaf &leaf) const;

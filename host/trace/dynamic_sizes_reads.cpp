@@ -125,13 +125,19 @@ bool is_read_as_number(const at::Tensor &t) {
 
 } // namespace
 
-std::optional<at::Tensor> DynamicSizes::size(const at::Tensor &t, std::int64_t dimension) {
+/// The tensor's value, if the runs at other sizes know what it is; else null.
+jit::Value *DynamicSizes::sized_value(const at::Tensor &t) {
   jit::Value *value = value_of(t);
   if (!value)
-    return std::nullopt;
+    return nullptr;
   settle();
   advance();
-  if (!shadow_.of(value).leaves)
+  return shadow_.of(value).leaves ? value : nullptr;
+}
+
+std::optional<at::Tensor> DynamicSizes::size(const at::Tensor &t, std::int64_t dimension) {
+  jit::Value *value = sized_value(t);
+  if (!value)
     return std::nullopt;
   const Dims *dims = reader_.rules().dims(value);
   const Size size = dims ? dims->at(static_cast<std::size_t>(dimension)) : Size();
@@ -144,12 +150,8 @@ std::optional<at::Tensor> DynamicSizes::size(const at::Tensor &t, std::int64_t d
 }
 
 std::optional<at::Tensor> DynamicSizes::numel(const at::Tensor &t) {
-  jit::Value *value = value_of(t);
+  jit::Value *value = sized_value(t);
   if (!value)
-    return std::nullopt;
-  settle();
-  advance();
-  if (!shadow_.of(value).leaves)
     return std::nullopt;
   const Dims *dims = reader_.rules().dims(value);
   Size size = dims ? Size(1) : Size();
@@ -193,7 +195,7 @@ bool DynamicSizes::is_size(jit::Value *value) {
   return any;
 }
 
-/// Strides are the same at all points, though a slice of so many elements may cut a larger tensor:
+/// Strides that are the same at all points may differ for a larger tensor, which a slice cuts. So
 /// one point has to be beyond the numbers that ops were given.
 void DynamicSizes::advance_for_strides() {
   settle();

@@ -142,9 +142,9 @@ bool Finish::repeat(const Change &change, Rebound &rebound) {
             ": the next call is traced with it";
     return true;
   }
-  const bool over_any = value || (slot && slot->expect == Expect::object) ||
-                        (slot && change.now.get() == Py_None && slot->expect == Expect::leaf);
-  if (slot && !slot->needed && !slot->read && over_any && !leads_on(*slot))
+  const bool none = change.now.get() == Py_None;
+  if (slot && !slot->needed && !slot->read && !leads_on(*slot) &&
+      (value || slot->expect == Expect::object || (none && slot->expect == Expect::leaf)))
     slot->expect = Expect::any; // each run stores over any value
   if (slot)
     slot->needed = true;
