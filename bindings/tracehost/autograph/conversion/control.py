@@ -94,7 +94,7 @@ class Control(Expressions):
         return nodes.define("ag__test", nodes.no_arguments(), body)
 
     def for_(self, node: Any) -> list[ast.stmt]:
-        node.iter = self.expr(node.iter)
+        node.iter = self.gone_over(node.iter)
         if node.ag_plain:
             node.target = self.expr(node.target)
             node.body = self.block(node.body)

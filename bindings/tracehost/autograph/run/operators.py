@@ -21,7 +21,7 @@ from ..staging.loops import MOST_PEELED
 from ..staging.options import NO_OPTIONS, LoopOptions, loop_options
 from ..staging.state import is_read, is_tensor
 from .asking import asked
-from .calls import call
+from .calls import call, call_over
 from .membership import contains, lacks
 from .places import get_attribute, get_item, set_attribute, set_item
 from .shown import call_raised, call_shown, in_text, message_of, shown
