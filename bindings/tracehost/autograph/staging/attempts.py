@@ -203,6 +203,6 @@ class StagedLoop(Carrying):
 
     def _after(self, state: State) -> State:
         return tuple(
-            poison(name, self.errors.only_inside(name)) if v in self.local else value
+            poison(name, self.local[v]) if v in self.local else value
             for v, (name, value) in enumerate(zip(self.names, state))
         )
