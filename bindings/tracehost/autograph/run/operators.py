@@ -65,9 +65,10 @@ def while_stmt(
     set_state: SetState,
     names: Names,
     used: Names,
-    options: LoopOptions,
+    options: LoopOptions | None,
 ) -> None:
     """The condition may become a traced value after some iterations: those before are Python's."""
+    options = options or NO_OPTIONS
     peeled = 0
     while True:
         cond = truth_of(test())
@@ -90,9 +91,10 @@ def for_stmt(
     set_state: SetState,
     names: Names,
     used: Names,
-    options: LoopOptions,
+    options: LoopOptions | None,
 ) -> None:
     """`used`: of the names, those that are read behind the loop."""
+    options = options or NO_OPTIONS
     if is_staged(iterable):
         state = get_state, set_state, names, used, options
         loops.for_stmt(iterable, extra_test, body, *state)
