@@ -83,6 +83,7 @@ struct TraceEvent {
   /// numbers alone: a declaration could make them one with it.
   std::vector<std::uint64_t> alike;
   std::vector<SpecializedSize> specialized; ///< sizes that could not be dynamic
+  std::string once; ///< why the trace serves its own call alone, a sentence; empty: it does not
   std::vector<std::string> notes; ///< what a check at a second size found, a sentence each
   std::uint64_t nanoseconds = 0;  ///< body, passes and publishing
   std::uint32_t ops = 0;          ///< nodes of the graph

@@ -105,7 +105,9 @@ void FunctionCore::publish(Body &body, const Missed &missed, SpecializationRef m
   if (before && event.differences.empty())
     event.differences = checked_differently(before->signature, made->signature);
 
-  const bool serves_once = made->front_end && !made->front_end->once.empty();
+  if (made->front_end)
+    event.once = made->front_end->once;
+  const bool serves_once = !event.once.empty();
   const bool changes = body.failed.empty() && in_surroundings(event.differences);
   if (missed.counted && !event.was_evicted && (serves_once || changes))
     back_off(body, missed, event);
@@ -115,7 +117,7 @@ void FunctionCore::publish(Body &body, const Missed &missed, SpecializationRef m
   event.number = made->number;
   counters_->trace_ns.fetch_add(made->trace_ns, std::memory_order_relaxed);
   if (serves_once) {
-    event.notes.push_back(made->front_end->once);
+    event.notes.push_back(event.once);
     sink_.on(event);
     return;
   }

@@ -107,6 +107,9 @@ std::string happened(const Finding &finding, const Identity &function, std::size
     return fmt::format("the cache was empty again{}: cleared, or the objects that it was traced "
                        "with are gone",
                        times);
+  case Finding::Kind::once:
+    return fmt::format("the trace before served its own call alone{} ({})", times,
+                       fmt::join(finding.values, "; "));
   case Finding::Kind::evicted:
     return fmt::format("a specialization that would have served had been evicted{} (limit={})",
                        times, limit);
@@ -175,6 +178,11 @@ std::vector<Finding> findings(std::span<const TraceRecord> records) {
     const auto add = [&](Finding::Kind kind) {
       attribute(entry(found, kind, nullptr), i, record.call);
     };
+    if (!record.was_once.empty()) { // differences from other signatures are no cause
+      note(entry(found, Finding::Kind::once, nullptr).values, record.was_once);
+      add(Finding::Kind::once);
+      continue;
+    }
     if (record.evicted)
       add(Finding::Kind::evicted);
     else if (record.origin == TraceRecord::Origin::again)
@@ -237,6 +245,8 @@ std::string brief(const Finding &finding) {
     return "decorated again";
   case Finding::Kind::emptied:
     return "cache emptied";
+  case Finding::Kind::once:
+    return "served one call";
   case Finding::Kind::evicted:
     return "evicted";
   case Finding::Kind::unnamed:

@@ -24,7 +24,10 @@ struct TraceRecord {
   Origin origin = Origin::differs;
   bool complete = true; ///< `differences` are all
   bool evicted = false; ///< an evicted Specialization would have served
-  bool seen = false;    ///< the site had traced this signature before
+  std::string once{};   ///< TraceEvent::once
+  /// Of the trace before for this signature: why it served its own call alone.
+  std::string was_once{};
+  bool seen = false; ///< the site had traced this signature before
   // For replays, as in TraceEvent:
   std::uint64_t function = 0; ///< Counters::number
   std::uint64_t number = 0;
@@ -41,6 +44,7 @@ struct Finding {
     again,
     emptied,
     evicted,
+    once,    ///< `values`: why an earlier trace served its own call alone
     unnamed, ///< no difference was found: an object's `__eq__` changed its mind
   };
   Kind kind = Kind::difference;

@@ -333,6 +333,8 @@ std::string advice(const Finding &finding, const Account &account) {
         text(account.function.definition));
   case Finding::Kind::emptied:
     return "calls to clear(), and arguments that are new at each call" + where;
+  case Finding::Kind::once:
+    return "what the line above names: do that outside of the function";
   case Finding::Kind::evicted:
     return "how many signatures are live, in tracehost.report()";
   case Finding::Kind::unnamed:

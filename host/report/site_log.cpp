@@ -75,6 +75,7 @@ TraceRecord SiteLog::record(const TraceEvent &event, bool traced_before) {
   TraceRecord record;
   record.call = event.call;
   record.evicted = event.was_evicted;
+  record.once = event.once;
   record.origin = !event.first    ? Origin::differs
                   : traced_before ? Origin::emptied
                   : traces_ > 0   ? Origin::again
@@ -105,7 +106,10 @@ TraceRecord::Origin SiteLog::on(const TraceEvent &event) {
 
   fold();
   const auto signature = std::hash<std::string>()(event.signature);
-  made.seen = std::find(signatures_.begin(), signatures_.end(), signature) != signatures_.end();
+  const auto last = std::find(signatures_.rbegin(), signatures_.rend(), signature);
+  made.seen = last != signatures_.rend();
+  if (made.seen)
+    made.was_once = records_[static_cast<std::size_t>(signatures_.rend() - last) - 1].once;
   records_.push_back(std::move(made));
   signatures_.push_back(signature);
   if (records_.size() > most_records) {

@@ -202,6 +202,12 @@ TEST(Message, NeverLacksACause) {
   EXPECT_THAT(told(window),
               HasSubstr("\n  why   the cache was empty again 4 times: cleared, or the "
                         "objects that it was traced with are gone"));
+  for (std::size_t i = 1; i < 5; ++i)
+    window[i].was_once = "the body prints";
+  EXPECT_THAT(told(window),
+              HasSubstr("\n  why   the trace before served its own call alone 4 times (the body "
+                        "prints), from train.py:40\n  see   what the line above names: do that "
+                        "outside of the function"));
 }
 
 TEST(Message, KnowsARemedyForEachCauseThatHasOne) {

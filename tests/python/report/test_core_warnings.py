@@ -1,5 +1,6 @@
 """RetraceWarning: at the fifth trace, with cause, place and remedy; twice at most."""
 
+import array
 import re
 import warnings
 
@@ -229,6 +230,30 @@ def test_the_lambda_decorated_in_a_loop_is_named():
         warning
     )
     assert "apply @tracehost.function once, above the loop" in timeless(warning)
+
+
+def test_traces_that_serve_one_call_are_no_emptied_cache():
+    numbers = array.array("d")
+
+    @tracehost.function
+    def step(x):
+        numbers.append(2.0)
+        return x * 2
+
+    def calls():
+        for _ in range(5):
+            step(torch.ones(2))  # here
+
+    (warning,) = recorded(calls)
+    first = step.python_function.__code__.co_firstlineno
+    assert timeless(warning) == (
+        f"5 out of the last 5 calls to step (test_core_warnings.py:{first}) triggered retracing: "
+        "T ms so far.\n"
+        "  why   the trace before served its own call alone 4 times (the body changes numbers.data: the next call is "
+        f"traced with it), from {place(calls)}\n"
+        "  see   what the line above names: do that outside of the function"
+    )
+    assert step.stats()["hits"] == 0 and len(numbers) == 5
 
 
 def test_a_warning_as_an_error_comes_after_publishing():
