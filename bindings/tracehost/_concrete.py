@@ -59,7 +59,11 @@ class ConcreteFunction:
 
     @property
     def code(self) -> str:
-        """The graph as TorchScript source."""
+        """The graph as TorchScript source.
+
+        Raises:
+            Error: it has a loop with a count and a condition (a `for` that is left early); `graph` shows that.
+        """
         return self._core.code
 
     @property

@@ -58,7 +58,7 @@ std::size_t Branches::run_in_block(Branch branch, const Body &body) {
     throw trace::Abandoned("a branch continued without its graph");
   if (taken_)
     return first;
-  if (real && !block.keeps_modes() && can_be_checked()) {
+  if (real && !(block.keeps_modes() && block.keeps_shapes()) && can_be_checked()) {
     check();
     open();
     return first;

@@ -70,7 +70,7 @@ at::Tensor later(const at::Tensor &twin) {
 } // namespace
 
 Loop::Loop(const Bounds &bounds, std::vector<at::Tensor> carried)
-    : bounds_(bounds), carried_(std::move(carried)) {
+    : bounds_(bounds), effect_(trace::first_effect()), carried_(std::move(carried)) {
   trace::record_modes();
   auto &graph = *jit::tracer::getTracingState()->graph;
   constexpr auto any = std::numeric_limits<std::int64_t>::max();
@@ -143,6 +143,7 @@ void Loop::discard() {
     return;
   trace::forget(node_);
   node_->destroy();
+  trace::set_first_effect(effect_);
 }
 
 std::vector<at::Tensor> Loop::run_now() {

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <functional>
 #include <optional>
+#include <string>
 #include <unordered_map>
 #include <vector>
 
@@ -56,6 +57,7 @@ private:
 
   torch::jit::Node *node_ = nullptr;
   Bounds bounds_;
+  std::string effect_; ///< the first one before
   std::vector<at::Tensor> carried_;
   std::vector<bool> inexact_;
   std::unordered_map<torch::jit::Value *, c10::IValue> known_; ///< what blocks use, with data

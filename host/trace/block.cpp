@@ -211,6 +211,10 @@ InBlock::~InBlock() {
 
 void InBlock::leave() {
   const auto state = std::static_pointer_cast<tracer::TracingState>(state_);
+  if (opened_)
+    current->reshapes.open(block_, block_->owningNode()->owningBlock());
+  else
+    current->reshapes.close(block_);
   --current->blocks;
   state->leaveFrame();
   current->know_slots(*state);
@@ -223,9 +227,16 @@ void InBlock::open() {
   current->open_block(block_);
 }
 
+bool InBlock::keeps_shapes() const { return !current->reshapes.any(block_); }
+
 void InBlock::close() {
   if (current->abandoned())
     return;
+  if (!keeps_shapes())
+    reject_staging(
+        fmt::format("a branch that is staged changes the shape of a tensor from before it in "
+                    "place, at {}. Use an op that returns a new tensor.",
+                    text(current->here())));
   if (!keeps_modes()) {
     const std::string where = text(current->here());
     modes_.restore();

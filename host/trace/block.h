@@ -80,6 +80,8 @@ public:
   void close();
   /// Whether the modes are what they were at its begin.
   bool keeps_modes() const { return modes_.is_now(); }
+  /// Whether no tensor from around it has other sizes than before.
+  bool keeps_shapes() const;
   /// The block stops to be one: its nodes will be part of what is around it (take_block), and what
   /// is recorded until its end is so, too. Inner blocks are opened first.
   void open();

@@ -144,6 +144,8 @@ void Scope::before(const c10::OperatorHandle &op, const jit::Stack &stack) {
     });
   if (op_depth() == 0) // each capture is known as such
     note_effects(op, stack);
+  if (blocks && op_traits.writes && op_depth() == 0)
+    note_written(op, stack);
   if (witness_)
     witness_->before(op, stack);
   each_tensor(arguments, [&](const at::Tensor &t) {

@@ -15,6 +15,7 @@
 #include "trace/op_hook.h"
 #include "trace/op_tensors.h"
 #include "trace/op_traits.h"
+#include "trace/reshapes.h"
 #include "trace/saves.h"
 #include "trace/tracer.h"
 #include "trace/value_reads.h"
@@ -212,6 +213,7 @@ public:
   /// May be, in eager, what went into a staged block; no address is used twice. The second is the
   /// tensor that this call's eager has in place of the first.
   std::unordered_map<const c10::TensorImpl *, std::pair<Weak, Weak>> may_be_others;
+  Reshapes reshapes;                                 ///< by ops of the blocks
   int blocks = 0;                                    ///< around what is recorded now
   ThreadModes modes = ThreadModes::now();            ///< of the graph so far
   std::unordered_set<const jit::Value *> inexact;    ///< values whose sizes depend on values
@@ -227,6 +229,7 @@ private:
   [[noreturn]] void reject_shared(const std::string &what, const std::string &made_at);
   void cast_number(jit::Stack &stack);
   void keep(jit::Value *random);
+  void note_written(const c10::OperatorHandle &op, const jit::Stack &stack);
   void check_substituted(const c10::OperatorHandle &op);
   void recorded(const c10::OperatorHandle &op, const jit::Stack &stack);
   void check_can_be_recorded(const c10::OperatorHandle &op);

@@ -72,6 +72,16 @@ void Scope::substitute(const c10::OperatorHandle &op, jit::Stack &stack) {
     stack[i] = shapes::replaced(stack[i], with_data);
 }
 
+void Scope::note_written(const c10::OperatorHandle &op, const jit::Stack &stack) {
+  const jit::Block *block = tracer::getTracingState()->graph->insertPoint()->owningBlock();
+  each_written(op, stack, [&](const at::Tensor &t) {
+    const auto found = of_blocks_.find(t.unsafeGetTensorImpl());
+    const jit::Value *value = found == of_blocks_.end() ? nullptr : found->second.second;
+    const bool made = value && value->node()->kind() != c10::prim::Param; // else a loop carries it
+    reshapes.before_write(block, made ? value->node()->owningBlock() : nullptr, t);
+  });
+}
+
 /// The body still sees the tensor itself, which an op does not change in such a trace.
 void Scope::check_substituted(const c10::OperatorHandle &op) {
   const auto differ = [](const at::Tensor &t, const at::Tensor &twin) {
@@ -79,13 +89,20 @@ void Scope::check_substituted(const c10::OperatorHandle &op) {
            (t.layout() == at::kStrided &&
             (t.sizes() != twin.sizes() || t.strides() != twin.strides()));
   };
+  bool changes = blocks && without_data() && traits(op).writes &&
+                 reshapes.any(tracer::getTracingState()->graph->insertPoint()->owningBlock());
   for (const auto &[t, twin] : substituted_)
-    if (differ(t, twin))
-      reject(Rejection::trace,
-             fmt::format("{} at {} changes the shape or requires_grad of a tensor in place, which "
-                         "can't be followed in a trace without example data. Call the function "
-                         "once with such arguments instead.",
-                         op.schema().name(), text(frontend_.here())));
+    changes |= differ(t, twin);
+  if (!changes)
+    return;
+  const std::string what =
+      fmt::format("{} at {} changes the shape or requires_grad of a tensor in place",
+                  op.schema().name(), text(frontend_.here()));
+  if (blocks)
+    reject(Rejection::staging, what + ", in a branch or loop that is staged. Use an op that "
+                                      "returns a new tensor.");
+  reject(Rejection::trace, what + ", which can't be followed in a trace without example data. Call "
+                                  "the function once with such arguments instead.");
 }
 
 } // namespace tracehost::trace

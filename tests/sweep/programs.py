@@ -213,11 +213,14 @@ EXITS = (
     "return 'text'",
     "raise ValueError('a side')",
 )
-CONDITIONS = (  # the first few on values, the rest of Python's
+ON_VALUES = (
     "{x}.sum() > 0",
     "{f}.mean() < 0.1",
     "({x} > 0).any()",
     "{x}.sum() > 0 and {y}.sum() < 2",
+)
+CONDITIONS = (
+    *ON_VALUES,
     "{x}.shape[0] > 2",
     "{x}.dim() == 2",
     "{x}.shape == {y}.shape",
@@ -248,6 +251,7 @@ class Writer:
         self.lines: list[str] = []
         self.made = 0
         self.left = 0
+        self.in_side = False  # of an if on values
 
     def pick(self, options):
         return options[self.draw(len(options))]
@@ -355,15 +359,19 @@ class Writer:
             self.block(indent, depth, fixed)
 
     def branch(self, indent, depth, fixed) -> None:
-        condition = self.filled(self.pick(CONDITIONS))
+        template = self.pick(CONDITIONS)
+        condition = self.filled(template)
         if condition is None or not self.runs(f"_truth = bool({condition})"):
             return
         self.add(indent, f"if {condition}:")
-        self.impure(indent, depth)
+        outer, self.in_side = self.in_side, self.in_side or template in ON_VALUES
+        if self.in_side:  # below an if of Python's alone, docs/rules/effects.md has another rule
+            self.impure(indent, depth)
         self.aside(indent, depth)
         if self.draw(2):
             self.lines.append(f"{indent}else:")
             self.aside(indent, depth)
+        self.in_side = outer
 
     def impure(self, indent, depth) -> None:
         """First in a side. It is not run here: what it stores is not known to the program's variables."""

@@ -12,6 +12,7 @@
 
 #include <torch/csrc/autograd/python_variable.h>
 #include <torch/csrc/jit/api/function_impl.h>
+#include <torch/csrc/jit/frontend/error_report.h>
 #include <torch/csrc/jit/serialization/python_print.h>
 #include <torch/csrc/utils/pybind.h>
 
@@ -178,8 +179,17 @@ std::string Concrete::code() const {
   std::vector<c10::IValue> constants;
   torch::jit::PrintDepsTable dependencies;
   torch::jit::PythonPrint printer(constants, dependencies);
-  const torch::jit::GraphFunction function(function_identifier(name_), named_graph(), nullptr);
-  printer.printFunction(function);
+  const auto graph = named_graph();
+  if (graph->outputs().empty()) // the printer wants one
+    graph->registerOutput(graph->insertConstant(c10::IValue()));
+  const torch::jit::GraphFunction function(function_identifier(name_), graph, nullptr);
+  try {
+    printer.printFunction(function);
+  } catch (const torch::jit::ErrorReport &) {
+    raise(errors().base, fmt::format("{}: TorchScript has no statement for a loop that has a count "
+                                     "of iterations and a condition. Print .graph instead.",
+                                     name_));
+  }
   return printer.str();
 }
 

@@ -42,8 +42,7 @@ bool is_import(const Frame &frame) {
 /// Of autograph's code, what runs none of the user's.
 bool is_alone(const Frame &frame) {
   const std::string_view file = utf8(frame.code->co_filename);
-  return file.ends_with("/conversion/compile.py") || file.ends_with("/staging/state.py") ||
-         file.ends_with("/staging/containers.py");
+  return file.ends_with("/staging/state.py") || file.ends_with("/staging/containers.py");
 }
 
 } // namespace

@@ -1,5 +1,6 @@
 #include "hooks/staging.h"
 
+#include "base/unobserved.h"
 #include "base/user_line.h"
 #include "hooks/profile.h"
 #include "staging/branches.h"
@@ -141,6 +142,7 @@ public:
 private:
   /// Returns the slots that `run` has read.
   static std::vector<Paths::Position> quietly(const std::function<void()> &run) {
+    const Observed observed; // the slots are found by the instructions
     Recorder *recorder = Profile::recorder();
     if (!recorder || recorder->paths().in_state()) {
       run();
@@ -300,6 +302,14 @@ void add_block_stores(py::module_ &module) {
 } // namespace
 
 void add_staging(py::module_ &module) {
+  module.def("unobserved", [](const py::function &function, const py::args &arguments) {
+    const Unobserved unobserved;
+    return function(*arguments);
+  });
+  module.def("observed", [](const py::function &function, const py::args &arguments) {
+    const Observed observed;
+    return function(*arguments);
+  });
   add_state(module);
   add_branches(module);
   add_loop(module);

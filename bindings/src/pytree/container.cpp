@@ -5,6 +5,7 @@
 #include "base/known.h"
 #include "base/lazy.h"
 #include "base/origin.h"
+#include "base/unobserved.h"
 
 #include <torch/csrc/Exceptions.h>
 
@@ -207,6 +208,7 @@ std::string ContainerType::text() const { return compared_ ? compared_->text() :
 /// do not matter.
 void ContainerType::learn_names(PyObject *object, PyObject *with_keys) {
   const KeepError keep;
+  const Observed observed;
   const Owned taken(PyObject_CallOneArg(with_keys, object));
   const Owned pairs(taken && PyTuple_Check(taken.get()) && PyTuple_GET_SIZE(taken.get()) == 2
                         ? PySequence_List(PyTuple_GET_ITEM(taken.get(), 0))
@@ -333,6 +335,7 @@ Children ContainerType::children(PyObject *object) const {
       result.push_back(field_of(object, name));
     break;
   case Form::custom: {
+    const Observed observed;
     const Owned taken = checked(PyObject_CallOneArg(apart_, object));
     if (!PyTuple_Check(taken.get()) || PyTuple_GET_SIZE(taken.get()) != 2)
       raise(errors().signature, std::string("the flatten function registered for ") +
@@ -351,6 +354,7 @@ Children ContainerType::children(PyObject *object) const {
 }
 
 PyObject *ContainerType::together(PyObject *children, PyObject *context) const {
+  const Observed observed;
   return PyObject_CallFunctionObjArgs(together_, children, context, nullptr);
 }
 

@@ -144,14 +144,14 @@ const std::vector<RuleCase> kCases = {
     {"reductions",
      {3, -1, 2},
      [](auto &x) {
-       // Torch 2.11 has an overload of mean() for {0, 2} as dtype as well.
+       // A bare {0, 2} is ambiguous on torch 2.11.
        return Tensors{x.sum(0),
                       x.mean(at::IntArrayRef{0, 2}, true),
                       x.amax({2}),
                       std::get<0>(x.max(2)),
                       x.argmax(0),
                       x.std({0}, 0),
-                      x.logsumexp({0, -1}),
+                      x.logsumexp(at::IntArrayRef{0, -1}),
                       x.norm(2, {0}),
                       x.all(0)};
      }},

@@ -1,5 +1,8 @@
 """What a ConcreteFunction says of itself."""
 
+import re
+
+import pytest
 import torch
 import tracehost
 from torch import nn
@@ -159,3 +162,26 @@ def test_a_method_as_an_argument_is_the_same_each_time():
     assert wrapped(torch.ones(1)).item() == 3.0
     m.k = 5.0
     assert wrapped(torch.ones(1)).item() == 5.0
+
+
+def test_code_of_a_graph_without_results():
+    cf = tracehost.function(lambda x: "done").get_concrete_function(torch.ones(1))
+    assert cf.code.endswith("return None\n")
+
+
+def test_code_of_a_loop_that_is_left_early():
+    @tracehost.function
+    def first(x):
+        for v in x:
+            if v > 1:
+                return v
+        return x[0]
+
+    cf = first.get_concrete_function(tracehost.TensorSpec([None]))
+    message = (
+        "first: TorchScript has no statement for a loop that has a count of iterations and a condition. "
+        "Print .graph instead."
+    )
+    with pytest.raises(tracehost.Error, match=re.escape(message)):
+        cf.code
+    assert "prim::Loop" in str(cf.graph)

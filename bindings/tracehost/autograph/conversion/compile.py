@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from types import CellType, CodeType, FunctionType
 from typing import Any
 
-from ..._tracehost import note_edited
+from ..._tracehost import note_edited, unobserved
 from . import nodes, policy
 from .rejection import rejection
 from .scopes import parameters_of
@@ -69,6 +69,10 @@ policy.on_change.append(_forget)
 
 def converted(function: FunctionType) -> FunctionType:
     """The function with its control flow as operators' calls, or the function itself."""
+    return unobserved(_converted, function)
+
+
+def _converted(function: FunctionType) -> FunctionType:
     made = conversion_of(function)
     if made.code is None:
         if made.edited:

@@ -94,7 +94,7 @@ class Control(Expressions):
         return nodes.define("ag__test", nodes.no_arguments(), body)
 
     def for_(self, node: Any) -> list[ast.stmt]:
-        node.iter = self.expr(node.iter)
+        node.iter = self.gone_over(node.iter)
         if node.ag_plain:
             node.target = self.expr(node.target)
             node.body = self.block(node.body)
@@ -111,7 +111,7 @@ class Control(Expressions):
         return [body, *self._call("for_stmt", given, state, _used(node), options)]
 
     def _options(self, node: Any) -> ast.expr:
-        """`set_loop_options(...)`, first in the body, is taken out and passed to the operator."""
+        """`set_loop_options(...)`, first in the body, is taken out and passed to the operator; None without it."""
         for index, first in enumerate(node.body):
             if isinstance(first, ast.Assign) and _is_flag(first.targets[0]):
                 continue
@@ -124,7 +124,7 @@ class Control(Expressions):
                     keyword.value = self.expr(_named_pairs(keyword.value))
                 return call
             break
-        return nodes.operator("NO_OPTIONS")
+        return ast.Constant(None)
 
 
 def _used(node: Any) -> ast.expr:

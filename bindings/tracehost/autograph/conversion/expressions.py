@@ -38,6 +38,7 @@ class Expressions:
     def __init__(self, scope: Scope, has_walrus: bool) -> None:
         self.scope = scope
         self.raised: ast.expr | None = None  # what the statement raises
+        self._gone_over: set[ast.expr] = set()  # what a loop iterates, and len() counts
         self.has_walrus = has_walrus
         self.in_statement = True  # not in lambdas and comprehensions: no definition stands before
         self.hoists: list[ast.stmt] = []
@@ -182,6 +183,11 @@ class Expressions:
 
     # -- calls
 
+    def gone_over(self, node: ast.expr) -> ast.expr:
+        """What a `for` goes over: only there a range(), enumerate() or zip() may be the graph's."""
+        self._gone_over.add(node)
+        return self.expr(node)
+
     def call(self, node: ast.Call) -> ast.expr:
         if self.plain:
             return self.generic(node)
@@ -190,7 +196,12 @@ class Expressions:
             if function.id == "super" and not node.args and not node.keywords:
                 self._explicit_super(node)
             return self.generic(node)
+        over = node in self._gone_over
+        if (over and _passes_items(function)) or _is_name(function, "len"):
+            self._gone_over.update(node.args)
         asking = is_asking(node)
+        if asking:
+            self._gone_over.add(node.args[0].generators[0].iter)  # type: ignore[attr-defined]
         self.generic(node)
         if asking:
             node.args = [told(function, node.args[0])]
@@ -200,7 +211,9 @@ class Expressions:
             node.args = [shown(a) for a in node.args]
             for keyword in node.keywords:
                 keyword.value = shown(keyword.value)
-        operation = "call_raised" if raises else "call_shown" if shows else "call"
+        operation = (
+            "call_raised" if raises else "call_shown" if shows else "call_over" if over else "call"
+        )
         node.func = nodes.placed(nodes.operation(operation, node.func), function)
         return node
 
@@ -291,6 +304,15 @@ def _asks_of_number(node: ast.Compare) -> bool:
     return isinstance(node.ops[0], (ast.Is, ast.IsNot)) and (
         isinstance(right, ast.Constant) and isinstance(right.value, bool)
     )
+
+
+def _is_name(node: ast.expr, *names: str) -> bool:
+    return isinstance(node, ast.Name) and node.id in names
+
+
+def _passes_items(function: ast.expr) -> bool:
+    """Whether its items are the items of its arguments."""
+    return _is_name(function, "enumerate", "zip", "reversed")
 
 
 _SHOW = {"print", "critical", "debug", "error", "exception", "info", "log", "warn", "warning"}

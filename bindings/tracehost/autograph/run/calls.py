@@ -26,7 +26,7 @@ from ..conversion.compile import converted, copy_of
 from ..conversion.policy import is_rejected
 from ..staging import lists
 from ..staging.conditions import raise_if
-from ..staging.iterables import enumerate_, is_staged, len_, range_, zip_
+from ..staging.iterables import Range, enumerate_, is_staged, len_, range_, zip_
 from ..staging.snapshots import cells
 from ..staging.state import is_read, is_tensor, is_traced
 from . import cases
@@ -52,6 +52,10 @@ def _zip(*iterables: Any, **options: Any) -> Any:
     if _any_staged(iterables):
         return zip_(*iterables, **options)
     return zip(*iterables, **options)
+
+
+def _reversed(value: Any) -> Any:
+    return value.reversed() if isinstance(value, Range) else reversed(value)
 
 
 def _len(value: Any) -> Any:
@@ -112,11 +116,15 @@ _TYPES: dict[type, Callable[..., Any]] = {
     int: _number("int", int),
     float: _number("float", float),
     bool: _number("truth", bool),
+    map: _calling(map, 0, "func"),
+    filter: _calling(filter, 0, "function"),
+}
+# Where a loop iterates the result at once. Elsewhere Python's own: it may be kept, compared, indexed.
+_OVER: dict[Any, Callable[..., Any]] = {
     range: _range,
     enumerate: enumerate_,
     zip: _zip,
-    map: _calling(map, 0, "func"),
-    filter: _calling(filter, 0, "function"),
+    reversed: _reversed,
 }
 _BUILTINS: dict[Any, Callable[..., Any]] = {
     len: _len,
@@ -402,7 +410,6 @@ def _of_object(f: Any) -> Any:
 
 _BY_KIND: dict[type, Callable[[Any], Any]] = {
     FunctionType: _of_function,
-    BuiltinFunctionType: _of_builtin,
     type: _of_class,
     MethodDescriptorType: _of_descriptor,
     WrapperDescriptorType: _of_descriptor,
@@ -414,7 +421,15 @@ _BY_KIND: dict[type, Callable[[Any], Any]] = {
 def call(f: Any) -> Any:
     """What to call in place of `f`: generated code says `ag__.call(f)(x)`, so that Python binds the arguments."""
     kind = type(f)
+    if kind is BuiltinFunctionType:
+        return _tracehost.unobserved(_of_builtin, f)
     return _BY_KIND.get(kind, _of_object)(f)
+
+
+def call_over(f: Any) -> Any:
+    """`call(f)`, for a call whose result a loop iterates, or len() counts."""
+    over = _OVER.get(f) if type(f) is type else None
+    return call(f) if over is None else over
 
 
 convert_callable = call  # as C++ knows it

@@ -21,7 +21,7 @@ from ..staging.loops import MOST_PEELED
 from ..staging.options import NO_OPTIONS, LoopOptions, loop_options
 from ..staging.state import is_read, is_tensor
 from .asking import asked
-from .calls import call
+from .calls import call, call_over
 from .membership import contains, lacks
 from .places import get_attribute, get_item, set_attribute, set_item
 from .shown import call_raised, call_shown, in_text, message_of, shown
@@ -65,9 +65,10 @@ def while_stmt(
     set_state: SetState,
     names: Names,
     used: Names,
-    options: LoopOptions,
+    options: LoopOptions | None,
 ) -> None:
     """The condition may become a traced value after some iterations: those before are Python's."""
+    options = options or NO_OPTIONS
     peeled = 0
     while True:
         cond = truth_of(test())
@@ -90,9 +91,10 @@ def for_stmt(
     set_state: SetState,
     names: Names,
     used: Names,
-    options: LoopOptions,
+    options: LoopOptions | None,
 ) -> None:
     """`used`: of the names, those that are read behind the loop."""
+    options = options or NO_OPTIONS
     if is_staged(iterable):
         state = get_state, set_state, names, used, options
         loops.for_stmt(iterable, extra_test, body, *state)

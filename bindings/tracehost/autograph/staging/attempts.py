@@ -14,8 +14,10 @@ from ..._tracehost import (
     forgive_rejection,
     is_rejected,
     may_check,
+    observed,
     raise_error,
     traces_reads,
+    unobserved,
     without_data,
 )
 from .branches import check_runs_without_data, depends_on_values, fake_sides, has_read_a_value
@@ -50,7 +52,7 @@ class StagedLoop(Carrying):
     def run(self, bounds: Bounds, iteration: Callable[[torch.Tensor], torch.Tensor | None]) -> bool:
         """False: the loop is unsupported, and the function continues without a trace. Python has to run it."""
         try:
-            return self._run(bounds, iteration)
+            return unobserved(self._run, bounds, iteration)
         except (Grows, Peel, Unroll):
             raise
         except Exception:
@@ -75,7 +77,7 @@ class StagedLoop(Carrying):
                 self._inputs = tensors
                 self.set_state(self._in_body(self.state(tensors)))
                 try:
-                    condition = iteration(index)
+                    condition = observed(iteration, index)
                 except (StagingError, ValueReadError):
                     if self.unrolls:
                         raise Unroll from None
@@ -201,6 +203,6 @@ class StagedLoop(Carrying):
 
     def _after(self, state: State) -> State:
         return tuple(
-            poison(name, self.errors.only_inside(name)) if v in self.local else value
+            poison(name, self.local[v]) if v in self.local else value
             for v, (name, value) in enumerate(zip(self.names, state))
         )

@@ -41,9 +41,11 @@ from ..._tracehost import (
     can_be_checked,
     forgive_rejection,
     has_unknown_sizes,
+    observed,
     repeat_rejection,
     sizes_now,
     traces_reads,
+    unobserved,
     without_data,
 )
 from ..conversion.undefined import ld
@@ -86,10 +88,16 @@ def stage(
     if can_be_checked(cond):
         bodies[THEN if cond else ELSE]()
         return
+    unobserved(_stage, cond, bodies, get_state, set_state, names, what, sources, rest, dead)
+
+
+def _stage(
+    cond: torch.Tensor, bodies: Any, get: Any, put: Any, names: Any, what: str, *more: Any
+) -> None:
     where = line()
     cond = as_tensor(cond)
     check_condition(cond, what, where)
-    _If(cond, bodies, get_state, set_state, names, what, where, sources, rest, dead).run()
+    _If(cond, bodies, get, put, names, what, where, *more).run()
 
 
 class _FakeSides(threading.local):
@@ -162,7 +170,7 @@ class _If:
         if not self.began:
             self.set_state(self.before)
             self.containers.restore()
-            self.bodies[THEN if self.chosen else ELSE]()
+            observed(self.bodies[THEN if self.chosen else ELSE])
             return
         taken = self.outcomes.get(THEN if self.chosen else ELSE)
         if taken is not None:
@@ -294,7 +302,7 @@ class _If:
 
         def run() -> list[torch.Tensor]:
             self.began |= real
-            self.bodies[side]()
+            observed(self.bodies[side])
             self.ended = real
             if self.branches.taken:
                 return []

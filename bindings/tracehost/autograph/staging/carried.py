@@ -16,6 +16,7 @@ from .loop_errors import LoopErrors
 from .options import LoopOptions
 from .state import (
     Parts,
+    Poison,
     as_number,
     common_dtype,
     dtype_of,
@@ -27,7 +28,7 @@ from .state import (
     take_apart,
     zeros_like,
 )
-from .where import line
+from .where import line, reject
 
 GetState = Callable[[], State]
 SetState = Callable[[State], None]
@@ -91,7 +92,8 @@ class Carrying:
         self.wider: dict[tuple[int, int], torch.dtype] = {}
         # of numbers that the body makes tensors: dtype and device
         self.tensors: dict[tuple[int, int], tuple[torch.dtype, torch.device]] = {}
-        self.local: set[int] = set()  # variables that only the body assigns
+        # variables that only the body assigns, and why none has a value behind the loop
+        self.local: dict[int, str] = {}
         self.read_early: set[str] = set()  # of these, what it reads before
         self.resized: set[tuple[int, int]] = set()  # sizes differ from iteration to iteration
         self.changes_kind = False  # a variable is no tensor or number, and changes
@@ -171,11 +173,15 @@ class Carrying:
     def _check_variable(self, v: int, name: str, now: Any, parts: Parts) -> None:
         before = self.before[v]
         if is_undefined(before):
-            if not is_undefined(now):
+            if type(now) is Poison and now is not before:
+                self.local[v] = now.message
+            elif not is_undefined(now):
                 self._check_new(v, name, parts)
             return
         if is_undefined(now):
             self._peel()
+            if type(now) is Poison:
+                reject(now.message)
             self.errors.not_assigned(name)
         if parts.spec != self.parts[v].spec:
             self.changes_kind = True
@@ -191,7 +197,7 @@ class Carrying:
         if name == RETURN_VALUE and all(is_tensor(x) or is_number(x) for x in parts.leaves):
             self.missing[v] = parts
             raise Retry
-        self.local.add(v)
+        self.local[v] = self.errors.only_inside(name)
         if name in self.read_early:
             self._peel()
             self.errors.read_before(name)

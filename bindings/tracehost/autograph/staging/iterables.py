@@ -83,6 +83,12 @@ class Range(Staged):
         item = self.start + index * self.step
         return as_number(item.to(self.dtype)) if is_tensor(item) else item
 
+    def reversed(self) -> Range:
+        last = self.start + (self.count() - 1) * self.step
+        made = Range(last, self.start - self.step, -self.step)
+        made.dtype = self.dtype
+        return made
+
     def plain(self) -> Any:
         return range(int(self.start), int(self.stop), int(self.step))
 

@@ -69,6 +69,11 @@ class LoopErrors:
         )
 
     def only_inside(self, name: str) -> str:
+        if name == RETURN_VALUE:
+            return (
+                f"a value of another kind than a tensor or number is returned in the {self.what} at {self.where}, "
+                "at an iteration that depends on values. Return a tensor or a number there."
+            )
         return (
             f"'{name}' is assigned only in the {self.what} at {self.where}, which may have no "
             "iteration; give it a value before it."

@@ -21,6 +21,7 @@ from ..._tracehost import (
     has_dynamic_sizes,
     may_check,
     traces_reads,
+    unobserved,
     without_data,
 )
 from .attempts import StagedLoop, Unroll
@@ -73,7 +74,7 @@ def staged_while(
     """
     first = as_tensor(first)
     check_condition(first, what, line())
-    containers = Containers(*sources)
+    containers = unobserved(Containers, *sources)
     peels = peels and _may_ask(options)
     loop = StagedLoop(names, options, what, get_state, set_state, containers, used, peels)
 
@@ -142,7 +143,7 @@ def for_stmt(
         runs = not (is_tensor(count) or is_tensor(first) or has_dynamic_sizes())
         runs = runs and done < min(count, MOST_PEELED)
         asks = not runs and done < MOST_PEELED and _may_ask(options)
-        state = get_state, set_state, Containers(body), used, runs or asks
+        state = get_state, set_state, unobserved(Containers, body), used, runs or asks
         loop = StagedLoop(names, options, "for", *state)
         loop.unrolls = loop.may_unroll() and _has_few(count)
         bounds = (
