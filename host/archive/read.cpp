@@ -3,7 +3,6 @@
 #include "archive/import.h"
 #include "archive/lower.h"
 #include "archive/manifest.h"
-#include "signature/difference.h"
 #include "signature/native_atoms.h"
 
 #include <ATen/core/dispatch/Dispatcher.h>
@@ -222,34 +221,6 @@ void check_move(const Manifest &manifest, const Move &move) {
     }
 }
 
-/// Graphs of one signature that were made for other numbers: calls for either may take turns.
-void share_starts(const Entry &entry) {
-  const auto arguments = [](const Specialization &s) {
-    Signature result = s.signature;
-    result.captures.clear(); // the ends of the graphs may have their own
-    result.values.clear();
-    return result;
-  };
-  const auto named = [](const Specialization &s) {
-    Program::Named result{s.program, state(s).attributes};
-    for (std::size_t i = s.signature.slots.size(); i-- > 0;)
-      result.inputs.insert(result.inputs.begin(), fmt::format("argument {}", i));
-    return result;
-  };
-  const auto &all = entry.specializations;
-  for (std::size_t i = 0; i < all.size(); ++i) {
-    std::vector<Program::Named> alike;
-    for (std::size_t k = 0; k < i && !all[i]->signature.checked.empty(); ++k)
-      if (!all[k]->signature.checked.empty() &&
-          differences(arguments(*all[k]), arguments(*all[i])).empty())
-        alike.push_back(named(*all[k]));
-    if (alike.empty())
-      continue;
-    alike.push_back(named(*all[i]));
-    Program::share_start(alike);
-  }
-}
-
 /// Leaves those functions alone that are asked for.
 void choose(Manifest &manifest, const std::vector<std::string> &names) {
   if (names.empty())
@@ -324,7 +295,6 @@ Contents load(const Input &input, const ReadOptions &options) {
     Entry entry{function.name, function.parameters, std::move(function.defaults), {}};
     for (Record &record : function.specializations)
       entry.specializations.push_back(loader.specialization(std::move(record), function.name));
-    share_starts(entry);
     contents.functions.push_back(std::move(entry));
   }
   return contents;

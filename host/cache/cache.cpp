@@ -34,6 +34,36 @@ std::vector<SpecializationRef> Cache::List::by_age() const {
   return result;
 }
 
+/// First those that pass the check, the one used last at the front, though after those narrower
+/// than it. Then those that have other checks.
+std::vector<std::uint32_t> Cache::List::in_turn(const Found &number) const {
+  std::vector<std::uint32_t> pass, unknown;
+  for (std::uint32_t i = 0; i < all_.size(); ++i) {
+    const auto serves = all_[i]->program->checks().serves(number);
+    if (serves == Checks::Serves::yes)
+      pass.push_back(i);
+    else if (serves == Checks::Serves::unknown)
+      unknown.push_back(i);
+  }
+  std::stable_sort(pass.begin(), pass.end(), [&](std::uint32_t a, std::uint32_t b) {
+    return all_[a]->last_used.load(std::memory_order_relaxed) >
+           all_[b]->last_used.load(std::memory_order_relaxed);
+  });
+  std::vector<std::uint32_t> result;
+  const auto add = [&](std::uint32_t i) {
+    if (std::find(result.begin(), result.end(), i) == result.end())
+      result.push_back(i);
+  };
+  for (const std::uint32_t i : pass) {
+    for (const std::uint32_t before : narrower(i))
+      if (std::find(pass.begin(), pass.end(), before) != pass.end())
+        add(before);
+    add(i);
+  }
+  result.insert(result.end(), unknown.begin(), unknown.end());
+  return result;
+}
+
 void Cache::List::insert(SpecializationRef added) {
   const auto wider = std::find_if(all_.begin(), all_.end(),
                                   [&](const auto &other) { return comes_before(*added, *other); });

@@ -51,6 +51,14 @@ public:
           return i;
       return all_.size();
     }
+    /// The same after a check has failed. The number that it has found says which graphs come
+    /// first, and leaves out those that would fail.
+    template <class Serves> std::size_t find(const Found &number, const Serves &serves) const {
+      for (const std::uint32_t i : in_turn(number))
+        if (serves(*all_[i]))
+          return i;
+      return all_.size();
+    }
     /// In the order of publishing.
     std::vector<SpecializationRef> by_age() const;
 
@@ -58,6 +66,7 @@ public:
     friend class Cache;
     void insert(SpecializationRef added);
     void note_narrower();
+    std::vector<std::uint32_t> in_turn(const Found &number) const;
 
     std::vector<SpecializationRef> all_;
     std::vector<c10::SmallVector<std::uint32_t, 2>> narrower_;

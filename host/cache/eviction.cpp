@@ -30,9 +30,7 @@ void Eviction::enter(Specialization &added, std::size_t hash) {
 
 double Eviction::worth(const Specialization &s) const {
   const auto log2 = [](auto value) { return std::log2(std::max(1.0, static_cast<double>(value))); };
-  // Graphs that share a start have got pieces since.
-  const std::size_t bytes = s.program ? estimated_bytes(s) : s.bytes;
-  return log2(s.trace_ns) - log2(bytes) + std::log2(s.use.frequency) +
+  return log2(s.trace_ns) - log2(s.bytes) + std::log2(s.use.frequency) +
          static_cast<double>(s.use.tick) / half_life_;
 }
 

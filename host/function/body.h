@@ -40,7 +40,7 @@ public:
   /// Specializations that verify, and whose graph found another number while it ran.
   std::vector<SpecializationRef> failed;
   std::string failed_check; ///< which check of one of those, and the value; for fail_on_miss alone
-  std::shared_ptr<Begun> begun; ///< the run of the last of them; null: none, or it is of no use
+  std::optional<Found> found; ///< by the run that a check has ended last
   bool has_failed(const Specialization &one) const {
     return !failed.empty() && std::any_of(failed.begin(), failed.end(),
                                           [&](const auto &f) { return f.get() == &one; });
@@ -74,10 +74,8 @@ public:
   virtual bool verify(Specialization &specialization, torch::jit::Stack &stack) = 0;
 
   /// Runs a hit's Program; a front end may drop a lock of its own around it.
-  /// `begun`: as of Program::run.
-  virtual void execute(const Specialization &specialization, torch::jit::Stack &stack,
-                       Begun *begun = nullptr) {
-    specialization.program->run(stack, begun);
+  virtual void execute(const Specialization &specialization, torch::jit::Stack &stack) {
+    specialization.program->run(stack);
   }
 
   /// What a miss asks besides. Made by the call's first miss; lives as long as the call.

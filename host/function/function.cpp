@@ -1,9 +1,8 @@
 #include "function/function.h"
 
+#include "program/checks.h"
 #include "program/numbers.h"
 #include "program/ops.h"
-
-#include <fmt/format.h>
 
 #include <algorithm>
 
@@ -25,7 +24,9 @@ FunctionCore::FunctionCore(Identity identity, std::size_t limit, Sink &sink,
 }
 
 /// A check of the graph may fail, or the graph may raise before it has changed anything. Then the
-/// graph for another value may serve, or one more is traced, whose body raises itself.
+/// graph for another value may serve, or one more is traced, whose body raises itself. The value
+/// that the check has found chooses the next graph (program/checks.h). So the ops before a check
+/// run at most twice, however many graphs there are for other values of its number.
 FunctionCore::Outcome FunctionCore::call(Body &body, torch::jit::Stack &stack,
                                          SpecializationRef &served) {
   bool tried = false; // a graph, whose check has failed
@@ -44,21 +45,15 @@ FunctionCore::Outcome FunctionCore::call(Body &body, torch::jit::Stack &stack,
           end_pause(body, *served);
         return outcome;
       }
-      body.begun.reset(); // restores what it has saved
       if (!tried && !body.failed.empty() && runs_body(body, *body.failed.front()))
         return Outcome::unserved; // by checks on slots
-      const Outcome outcome = miss(body, stack, served);
-      if (outcome == Outcome::traced && !body.failed.empty())
-        share_start(body, *served);
-      return outcome;
-    } catch (CheckFailed &check) { // of the one that look_up() has found now
-      body.begun = check.take_begun();
+      return miss(body, stack, served);
+    } catch (const CheckFailed &check) { // of the one that look_up() has found now
+      body.found = check.found();
     } catch (const Raised &) { // before the body's stores, which eager has made by then
-      body.begun.reset();
       if (!served || !served->raises_early || !rebinds(*served))
         throw;
     } catch (const LeavesNumbers &) { // Python continues with an int past 64 bits
-      body.begun.reset();
       if (!served || !served->raises_early)
         throw;
     }
@@ -74,29 +69,19 @@ bool FunctionCore::runs_body(const Body &body, Specialization &one) {
   return body.stance != Stance::fail_on_miss && one.is_paused();
 }
 
-/// A graph has served a call for which others had failed.
-void FunctionCore::end_pause(const Body &body, Specialization &served) {
+/// A graph has served a call for which others had failed. Those that were left out had been paused
+/// with them.
+void FunctionCore::end_pause(const Body &body, Specialization &served) const {
   served.paused.store(0, std::memory_order_relaxed);
   for (const SpecializationRef &one : body.failed)
     one->paused.store(0, std::memory_order_relaxed);
-}
-
-/// Calls for which `made` serves, and those of the graphs that have failed in its favour, may take
-/// turns.
-void FunctionCore::share_start(const Body &body, const Specialization &made) {
-  std::vector<Program::Named> programs;
-  const auto add = [&](const Specialization &one) {
-    const std::size_t slots = one.signature.slots.size();
-    Program::Named &named = programs.emplace_back(Program::Named{one.program, {}});
-    for (std::uint32_t i = 0; i < one.program->graph().inputs().size(); ++i)
-      named.inputs.push_back(i < slots || i - slots >= one.signature.captures.size()
-                                 ? fmt::format("argument {}", i)
-                                 : one.signature.input_path(i));
-  };
-  for (const SpecializationRef &failed : body.failed)
-    add(*failed);
-  add(made);
-  Program::share_start(programs);
+  if (!body.found)
+    return;
+  const auto list = cache_.list();
+  for (const SpecializationRef &one : *list)
+    if (one->paused.load(std::memory_order_relaxed) &&
+        one->program->checks().serves(*body.found) == Checks::Serves::no)
+      one->paused.store(0, std::memory_order_relaxed);
 }
 
 FunctionCore::Outcome FunctionCore::hit(Body &body, torch::jit::Stack &stack,
@@ -104,7 +89,6 @@ FunctionCore::Outcome FunctionCore::hit(Body &body, torch::jit::Stack &stack,
   counters_->hits.fetch_add(1, std::memory_order_relaxed);
   const auto before = served->hits.fetch_add(1, std::memory_order_relaxed);
   if (policy_.every && (before + 1) % policy_.every == 0) [[unlikely]] {
-    body.begun.reset();
     return hit_beside(body, stack, served);
   }
   const auto ended = [&](bool failed) {
@@ -113,7 +97,7 @@ FunctionCore::Outcome FunctionCore::hit(Body &body, torch::jit::Stack &stack,
     counters_->failed.fetch_add(failed, std::memory_order_relaxed);
   };
   try {
-    body.execute(*served, stack, body.begun.get());
+    body.execute(*served, stack);
   } catch (const CheckFailed &) { // another graph serves, or is traced
     ended(false);
     throw;
@@ -127,26 +111,37 @@ FunctionCore::Outcome FunctionCore::hit(Body &body, torch::jit::Stack &stack,
   return Outcome::hit;
 }
 
+namespace {
+
+/// Whether `one` fits the call, and its checks at the start of the graph hold. If the checks alone
+/// do not, it has failed.
+bool serves(Body &body, torch::jit::Stack &stack, Specialization &one,
+            c10::SmallVector<const Specialization *, 2> &failed) {
+  if (body.has_failed(one) || !body.verify(one, stack))
+    return false;
+  if (one.program->checks_hold(stack)) [[likely]]
+    return true;
+  failed.push_back(&one);
+  stack.clear();
+  return false;
+}
+
+} // namespace
+
 SpecializationRef FunctionCore::look_up(Body &body, torch::jit::Stack &stack) {
   const auto list = cache_.list();
   const auto stamp = calls_.fetch_add(1, std::memory_order_relaxed);
   const std::size_t last = last_.load(std::memory_order_relaxed);
   c10::SmallVector<const Specialization *, 2> failed;
-  const std::size_t found = list->find(last, [&](Specialization &one) {
-    if (body.has_failed(one))
-      return false;
-    if (body.begun && one.program->start(*body.begun) == Program::Start::differs) {
-      failed.push_back(&one);
-      return false;
-    }
-    if (!body.verify(one, stack))
-      return false;
-    if (one.program->checks_hold(stack)) [[likely]]
-      return true;
-    failed.push_back(&one);
-    stack.clear();
-    return false;
-  });
+  const auto asked = [&](Specialization &one) { return serves(body, stack, one, failed); };
+  const std::size_t found = body.found ? list->find(*body.found, asked) : list->find(last, asked);
+  if (found == list->size() && body.found) [[unlikely]] // those left out would fail
+    for (const auto &one : *list)
+      if (one->program->checks().serves(*body.found) == Checks::Serves::no &&
+          serves(body, stack, *one, failed)) {
+        failed.push_back(one.get());
+        stack.clear();
+      }
   if (!failed.empty()) [[unlikely]]
     for (const auto &one : *list)
       if (std::find(failed.begin(), failed.end(), one.get()) != failed.end())

@@ -77,9 +77,8 @@ private:
     validate::Verdict verdict;
   };
 
-  static void share_start(const Body &body, const Specialization &made);
   static bool runs_body(const Body &body, Specialization &one);
-  static void end_pause(const Body &body, Specialization &served);
+  void end_pause(const Body &body, Specialization &served) const;
   void note_abandoned(const Body &body, const Missed &missed);
   void pause(const Body &body, const Missed &missed);
   static void note_failed_check(Body &body, torch::jit::Stack &stack);

@@ -1,7 +1,7 @@
 #include "function/function.h"
 
+#include "program/checks.h"
 #include "program/numbers.h"
-#include "program/ops.h"
 #include "signature/generalize.h"
 #include "trace/modes.h"
 #include "trace/tracer.h"
@@ -114,7 +114,7 @@ void FunctionCore::note_failed_check(Body &body, torch::jit::Stack &stack) {
   try {
     body.execute(*body.failed.front(), stack);
   } catch (const CheckFailed &check) {
-    body.failed_check = told(check, Program::take_failed_at());
+    body.failed_check = told(check);
   }
   stack.clear();
 }

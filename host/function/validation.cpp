@@ -1,6 +1,6 @@
 #include "function/function.h"
 
-#include "program/ops.h"
+#include "program/checks.h"
 #include "trace/modes.h"
 
 /// Function's side of validation: when a graph is compared with its body, and what follows.

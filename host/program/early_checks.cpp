@@ -1,7 +1,7 @@
 #include "program/early_checks.h"
 
+#include "program/checks.h"
 #include "program/numbers.h"
-#include "program/ops.h"
 
 #include <ATen/core/Tensor.h>
 #include <c10/util/SmallVector.h>
@@ -73,7 +73,7 @@ EarlyChecks::EarlyChecks(const jit::Graph &graph) {
       step.result = place(node->output(), {});
     steps_.push_back(std::move(step));
     if (steps_.back().what == Step::check)
-      checked = steps_.size();
+      checked = steps_.size(), ++count_;
   }
   steps_.resize(checked);
 }

@@ -3,6 +3,7 @@
 #include <ATen/core/stack.h>
 #include <torch/csrc/jit/ir/ir.h>
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <vector>
@@ -27,6 +28,7 @@ public:
   /// Hot. Whether they hold for these inputs of the graph. So do those after an op that raises: the
   /// graph will raise.
   bool hold(const torch::jit::Stack &inputs) const { return steps_.empty() || run(inputs); }
+  std::size_t count() const { return count_; }
 
 private:
   struct Step {
@@ -39,6 +41,7 @@ private:
   bool run(const torch::jit::Stack &inputs) const;
 
   std::vector<Step> steps_;         ///< up to the last check
+  std::size_t count_ = 0;           ///< of checks
   std::vector<c10::IValue> values_; ///< constants at their places, others None
 };
 

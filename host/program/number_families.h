@@ -13,11 +13,10 @@
 namespace tracehost::numbers {
 
 std::span<const NumberOp> arithmetic(); ///< + - * / // % ** and signs
-std::span<const NumberOp> integral();   ///< bits, shifts, math's functions of ints
+std::span<const NumberOp> integral();   ///< bits, shifts
 std::span<const NumberOp> comparing();  ///< == <, truth, min and max
 std::span<const NumberOp> rounding();   ///< conversions, round, floor
 std::span<const NumberOp> analysis();   ///< math's functions of floats
-std::span<const NumberOp> special();    ///< of these, what CPython computes in its own way
 
 // Errors: what Python raises, with 3.11's texts.
 [[noreturn]] void raise_value_error(const char *text);

@@ -126,7 +126,7 @@ const std::vector<const NumberOp *> &number_ops() {
   static const std::vector<const NumberOp *> all = [] {
     std::vector<const NumberOp *> joined;
     for (const auto family : {numbers::arithmetic(), numbers::integral(), numbers::comparing(),
-                              numbers::rounding(), numbers::analysis(), numbers::special()})
+                              numbers::rounding(), numbers::analysis()})
       for (const NumberOp &op : family)
         joined.push_back(&op);
     return joined;

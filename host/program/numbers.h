@@ -15,7 +15,8 @@
 ///
 /// Problem: TorchScript's own ops differ from Python's: an int modulo 0 ends the process, `2 ** 3`
 /// is a float, an int64 wraps, `1.0 / 0` and `math.log(0)` do not raise. Answer: tracehost has an
-/// op for each operator of Python and each function of `math`, equal to CPython's to the bit.
+/// op for each operator of Python and the functions of `math` that training loops use, equal to
+/// CPython's to the bit. Python computes everything else: the body needs the number itself.
 ///
 ///     tracehost::py_add(Scalar a, Scalar b) -> Scalar        a + b
 ///     tracehost::py_round_to(Scalar a, Scalar b) -> Scalar   round(a, b)

@@ -203,8 +203,6 @@ Number neg(const NumberOp &op, const Number *a) {
   return Number::of(-a->integer);
 }
 
-Number pos(const NumberOp &, const Number *a) { return a->is_real() ? *a : Number::of(a->integer); }
-
 Number abs(const NumberOp &op, const Number *a) {
   if (a->is_real())
     return Number::of(std::fabs(a->real));
@@ -216,7 +214,7 @@ constexpr NumberOp kArithmetic[] = {
     {"mul", 2, true, mul, wider},           {"truediv", 2, true, truediv, always_real},
     {"floordiv", 2, true, floordiv, wider}, {"mod", 2, true, mod, wider},
     {"pow", 2, true, pow, kind_of_pow},     {"neg", 1, true, neg, wider_of_one},
-    {"pos", 1, false, pos, wider_of_one},   {"abs", 1, true, abs, wider_of_one},
+    {"abs", 1, true, abs, wider_of_one},
 };
 
 } // namespace

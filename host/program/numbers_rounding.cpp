@@ -121,16 +121,9 @@ Kind kind_of_round_to(const NumberKind *k) {
 }
 
 constexpr NumberOp kRounding[] = {
-    {"int", 1, true, to_int, always_integer},
-    {"float", 1, false, to_float, always_real},
-    {"round", 1, true, round, always_integer},
-    {"round_to", 2, true, round_to, kind_of_round_to},
-    {"trunc", 1, true, to_int, always_integer},
-    {"floor", 1, true, floor, always_integer},
-    {"ceil", 1, true, ceil, always_integer},
-    {"math_trunc", 1, true, to_int, always_integer},
-    {"math_floor", 1, true, floor, always_integer},
-    {"math_ceil", 1, true, ceil, always_integer},
+    {"int", 1, true, to_int, always_integer},  {"float", 1, false, to_float, always_real},
+    {"round", 1, true, round, always_integer}, {"round_to", 2, true, round_to, kind_of_round_to},
+    {"floor", 1, true, floor, always_integer}, {"ceil", 1, true, ceil, always_integer},
 };
 
 } // namespace

@@ -74,7 +74,6 @@ void complete_places(jit::Block &block) {
 }
 
 std::exception_ptr take_op_error() { return std::exchange(thrown, nullptr); }
-void set_op_place(std::string place) { failed = std::move(place); }
 std::string take_op_place() { return std::exchange(failed, {}); }
 
 } // namespace tracehost

@@ -29,7 +29,5 @@ void complete_places(torch::jit::Block &block);
 std::exception_ptr take_op_error();
 /// The line of that op; empty as well where it is not known.
 std::string take_op_place();
-/// For an op that says so itself.
-void set_op_place(std::string place);
 
 } // namespace tracehost

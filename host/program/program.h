@@ -1,5 +1,7 @@
 #pragma once
 
+#include "program/checks.h"
+
 #include <ATen/core/stack.h>
 #include <torch/csrc/jit/ir/ir.h>
 
@@ -9,8 +11,6 @@
 #include <vector>
 
 namespace tracehost {
-
-struct Begun; ///< a run that a check has ended (pieces.h)
 
 /// A runnable graph. What it computes never changes; may run on several threads at once.
 class Program {
@@ -25,29 +25,12 @@ public:
 
   /// Consumes the inputs on `stack` and leaves the outputs. If an op fails, throws what the op
   /// threw (eager's type and message), and take_failed_at() returns the user's line. Grad mode is
-  /// then as before the run; tensors that ops wrote stay written. Any run restores the other modes
-  /// of the thread that nodes switch (modes.h). `begun`: a run of another Program. This run
-  /// continues from there if it would have begun alike. Else `begun` first restores what it has
-  /// saved.
-  void run(torch::jit::Stack &stack, Begun *begun = nullptr) const;
+  /// then as before the run; tensors that ops wrote stay written. A check that fails throws
+  /// CheckFailed, and the run has no effect (undo.h). Any run restores the other modes of the
+  /// thread that nodes switch (modes.h).
+  void run(torch::jit::Stack &stack) const;
 
-  /// Whether this graph begins as the one whose run is `begun`.
-  enum class Start : std::uint8_t {
-    other,  ///< no: it runs from its start
-    same,   ///< yes, and its check holds
-    differs ///< yes, but it is for another number: run() would throw
-  };
-  Start start(const Begun &begun) const;
-
-  /// A Program, and what its inputs are: two of one name are one tensor in a call of either.
-  struct Named {
-    std::shared_ptr<const Program> program;
-    std::vector<std::string> inputs;
-  };
-  /// Programs of one signature: those that begin as the last one does run their common start once
-  /// from now on, where a check in one fails and another one serves.
-  static void share_start(const std::vector<Named> &alike);
-
+  const Checks &checks() const;
   /// Hot. Whether the checks at the graph's start hold for the inputs on `stack`: run() would not
   /// throw a CheckFailed there.
   bool checks_hold(const torch::jit::Stack &stack) const;

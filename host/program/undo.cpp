@@ -1,6 +1,6 @@
 #include "program/undo.h"
 
-#include "program/ops.h"
+#include "program/checks.h"
 #include "signature/grad_read.h"
 
 #include <ATen/Context.h>
@@ -17,7 +17,7 @@ namespace jit = torch::jit;
 
 constinit thread_local Undo *Undo::current = nullptr;
 
-void Saved::save_generator(const at::Generator &generator) {
+void Undo::save_generator(const at::Generator &generator) {
   if (!saved_.insert(generator.unsafeGetGeneratorImpl()).second)
     return;
   at::Generator of = generator;
@@ -25,7 +25,7 @@ void Saved::save_generator(const at::Generator &generator) {
   generators_.emplace_back(generator, of.clone());
 }
 
-void Saved::save_grad(const at::Tensor &leaf, bool values) {
+void Undo::save_grad(const at::Tensor &leaf, bool values) {
   const at::Tensor &grad = grad_of(leaf);
   if (values && grad.defined())
     save_data(grad);
@@ -33,7 +33,7 @@ void Saved::save_grad(const at::Tensor &leaf, bool values) {
     grads_.emplace_back(leaf, grad);
 }
 
-void Saved::save_data(const at::Tensor &t) {
+void Undo::save_data(const at::Tensor &t) {
   for (const Data &data : data_)
     if (data.tensor.is_same(t))
       return;
@@ -41,14 +41,14 @@ void Saved::save_data(const at::Tensor &t) {
   data_.push_back({t, t.clone(), t.is_inference() ? -1 : t._version()});
 }
 
-void Saved::forget() {
+void Undo::forget() {
   generators_.clear();
   grads_.clear();
   data_.clear();
   saved_.clear();
 }
 
-void Saved::restore() {
+void Undo::restore() {
   for (auto &[generator, saved] : generators_) {
     const std::lock_guard lock(generator.mutex());
     generator.set_state(saved.get_state());
@@ -66,14 +66,6 @@ void Saved::restore() {
   }
   forget();
 }
-
-Saved Undo::take() {
-  Saved taken = std::move(*this);
-  forget();
-  return taken;
-}
-
-void Undo::take_over(Saved &&saved) { static_cast<Saved &>(*this) = std::move(saved); }
 
 namespace {
 

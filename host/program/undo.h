@@ -12,7 +12,8 @@
 
 namespace tracehost {
 
-/// What a run has saved, so that a check that fails leaves the call without effect.
+/// What the run under way on this thread has saved, so that a check that fails leaves the call
+/// without effect.
 ///
 /// Problem: a body changes what was there before the call (`optimizer.zero_grad()`, the running
 /// mean of a BatchNorm, a draw), and then needs a number that the graph was made for. Another graph
@@ -30,8 +31,13 @@ namespace tracehost {
 ///     tracehost::save_default_generator(Device d)
 ///
 /// The ops are in a graph only where a check follows. Program::run owns one Undo for each run.
-class Saved {
+class Undo {
 public:
+  Undo() : outer_(std::exchange(current, this)) {}
+  ~Undo() { current = outer_; }
+  Undo(const Undo &) = delete;
+  Undo &operator=(const Undo &) = delete;
+
   /// Each keeps the first state that is saved of an object.
   void save_generator(const at::Generator &generator);
   /// `values`: what the gradient holds, too.
@@ -40,6 +46,9 @@ public:
   void forget();
   /// All is as it was when it was saved, versions included.
   void restore();
+
+  /// Null: of none that saves.
+  static thread_local Undo *current;
 
 private:
   struct Data {
@@ -50,24 +59,6 @@ private:
   std::vector<std::pair<at::Tensor, at::Tensor>> grads_;            ///< of leaves
   std::vector<Data> data_;
   std::unordered_set<const void *> saved_; ///< the generators and leaves, and tensors of data_
-};
-
-/// What the run under way on this thread has saved.
-class Undo : public Saved {
-public:
-  Undo() : outer_(std::exchange(current, this)) {}
-  ~Undo() { current = outer_; }
-  Undo(const Undo &) = delete;
-  Undo &operator=(const Undo &) = delete;
-
-  /// For a run that continues later, or has begun before.
-  Saved take();
-  void take_over(Saved &&saved);
-
-  /// Null: of none that saves.
-  static thread_local Undo *current;
-
-private:
   Undo *const outer_;
 };
 

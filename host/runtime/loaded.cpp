@@ -1,6 +1,7 @@
 #include "runtime/loaded.h"
 
 #include "archive/compare.h"
+#include "program/checks.h"
 #include "program/ops.h"
 #include "program/stack_pool.h"
 #include "report/contrast.h"
@@ -24,16 +25,16 @@ namespace {
 
 /// Keeps the thread's modes, on an exception, too.
 void execute(const Specialization &specialization, const std::string &name, bool inference,
-             torch::jit::Stack &stack, Begun *begun = nullptr) {
+             torch::jit::Stack &stack) {
   const Program &program = *specialization.program;
   try {
     if (inference && !program.runs_engine()) {
       const c10::InferenceMode on; // restores grad mode, too
-      program.run(stack, begun);
+      program.run(stack);
       return;
     }
     const bool grad = at::GradMode::is_enabled();
-    program.run(stack, begun);
+    program.run(stack);
     if (at::GradMode::is_enabled() != grad) [[unlikely]] // a region of the body ends in its own
       at::GradMode::set_enabled(grad);
   } catch (const Raised &e) {
@@ -75,8 +76,8 @@ public:
   bool matches(const Signature &signature, bool requires_grad, Slots &slots) const override {
     return runtime::matches(signature, binder_, bound_, requires_grad, slots);
   }
-  void run(const Specialization &graph, torch::jit::Stack &stack, Begun *begun) const override {
-    execute(graph, counters_.identity.name, inference_, stack, begun);
+  void run(const Specialization &graph, torch::jit::Stack &stack) const override {
+    execute(graph, counters_.identity.name, inference_, stack);
     const auto hits = counters_.hits.load(std::memory_order_relaxed);
     if ((hits & (hits - 1)) == 0) [[unlikely]] // 0, 1, 2, 4 ...: ops make statics
       watch_exit();
@@ -99,13 +100,9 @@ Call::Call(Context context, bool inference) : inference_(inference), context_(co
     context_.grad = false;
 }
 
-bool Call::has_failed(const Specialization &one) const {
-  return std::find(failed_.begin(), failed_.end(), &one) != failed_.end() ||
-         (begun_ && one.program->start(*begun_) == Program::Start::differs);
-}
-
 template <class C> bool Loaded::fits(C &call, const Specialization &specialization) {
-  if (!call.failed_.empty() && call.has_failed(specialization)) [[unlikely]]
+  if (std::find(call.failed_.begin(), call.failed_.end(), &specialization) != call.failed_.end())
+      [[unlikely]]
     return false;
   const Signature &signature = specialization.signature;
   const Context &made = signature.context;
@@ -185,21 +182,19 @@ template <class C> const Specialization *Loaded::run(C &call, torch::jit::Stack 
       call.exact_ = false; // an op finds out by itself
       graph = find(call);
     }
-    if (!graph) [[unlikely]] {
-      call.begun_.reset(); // undoes what that run has written
+    if (!graph) [[unlikely]]
       return nullptr;
-    }
     stack.clear();
     for (const at::Tensor *t : call.slots_)
       stack.emplace_back(*t);
     for (const at::Tensor &capture : archive::state(*graph).captures)
       stack.emplace_back(capture);
     try {
-      call.run(*graph, stack, call.begun_.get());
-    } catch (CheckFailed &check) { // the graph for another number may serve
+      call.run(*graph, stack);
+    } catch (const CheckFailed &check) { // the graph for another number may serve
       call.failed_.push_back(graph);
-      call.begun_ = check.take_begun();
-      call.why_ = told(check, Program::take_failed_at());
+      call.found_ = check.found();
+      call.why_ = told(check);
       continue;
     } catch (...) {
       counters_->failed.fetch_add(1, std::memory_order_relaxed);
@@ -212,8 +207,9 @@ template <class C> const Specialization *Loaded::run(C &call, torch::jit::Stack 
 
 template <class C> const Specialization *Loaded::find(C &call) {
   const std::size_t last = last_.load(std::memory_order_relaxed);
+  const auto asked = [&](const Specialization &one) { return fits(call, one); };
   const std::size_t found =
-      graphs_->find(last, [&](const Specialization &one) { return fits(call, one); });
+      call.found_ ? graphs_->find(*call.found_, asked) : graphs_->find(last, asked);
   if (found == graphs_->size()) [[unlikely]]
     return nullptr;
   if (found != last)

@@ -32,7 +32,7 @@ public:
   /// Hot. As runtime::matches().
   virtual bool matches(const Signature &signature, bool requires_grad, Slots &slots) const = 0;
   /// Runs the graph with `stack`, its inputs and then its results. CheckFailed passes through.
-  virtual void run(const Specialization &graph, torch::jit::Stack &stack, Begun *begun) const = 0;
+  virtual void run(const Specialization &graph, torch::jit::Stack &stack) const = 0;
   /// As signature_like().
   virtual Signature signature(const Signature &guide, std::vector<at::Tensor> &slots) const = 0;
   /// As misfit_of_fields().
@@ -43,14 +43,11 @@ protected:
 
 private:
   friend class Loaded;
-  /// A check has ended its run, or would.
-  bool has_failed(const Specialization &one) const;
-
   Context context_;                                    ///< as the graph will see it
   bool exact_ = false;                                 ///< grad mode and requires_grad take part
   Slots slots_;                                        ///< of the graph that was asked last
   c10::SmallVector<const Specialization *, 2> failed_; ///< those that a check has ended
-  std::shared_ptr<Begun> begun_;                       ///< the run of the last of them
+  std::optional<Found> found_;                         ///< by the last of those checks
   std::string why_;                                    ///< that check
 };
 

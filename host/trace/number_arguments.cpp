@@ -1,4 +1,4 @@
-#include "program/ops.h"
+#include "program/checks.h"
 #include "trace/ancestry.h"
 #include "trace/numbers.h"
 #include "trace/scope.h"

@@ -307,16 +307,21 @@ double real_of_number(const at::Tensor &number) {
   return value->toDouble();
 }
 
-void reject_number(const at::Tensor &, const std::string &how) {
+[[noreturn]] static void reject_without_value(Rejection why, const std::string &how) {
   current->reject(
-      Rejection::value_read,
-      fmt::format("the body needs the value of a number that it has read from a tensor "
-                  "({}) at {}, where it has none: in a branch or loop that is staged, or "
-                  "in a trace from specs. Keep the computation in numbers and tensors "
-                  "(torch.where, masks; under autograph, if, while and range() take "
-                  "them), or trace with values.",
-                  how, text(current->here())));
+      why, fmt::format("the body needs the value of a number that it has read from a tensor "
+                       "({}) at {}, where it has none: in a branch or loop that is staged, or "
+                       "in a trace from specs. Keep the computation in numbers and tensors "
+                       "(torch.where, masks; under autograph, if, while and range() take "
+                       "them), or trace with values.",
+                       how, text(current->here())));
 }
+
+void reject_number(const at::Tensor &, const std::string &how) {
+  reject_without_value(Rejection::value_read, how);
+}
+
+void abandon_number(const std::string &how) { reject_without_value(Rejection::limit, how); }
 
 bool may_check() { return !current->without_data() && current->may_check(); }
 

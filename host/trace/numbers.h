@@ -94,6 +94,8 @@ void need_number(const at::Tensor &t, const std::string &how);
 /// Raises, because the body needs the value of a number that has none in this trace. `how`:
 /// `float()`, `a dict key`. Requires: recording().
 [[noreturn]] void reject_number(const at::Tensor &number, const std::string &how);
+/// The same of a value that no graph could have: a call continues as plain Python.
+[[noreturn]] void abandon_number(const std::string &how);
 
 /// The scalar in place of a tensor that was made of one, and of what libtorch's argument parser
 /// reads from that.

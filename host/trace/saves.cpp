@@ -1,7 +1,7 @@
 #include "trace/saves.h"
 
+#include "program/checks.h"
 #include "program/nodes.h"
-#include "program/ops.h"
 
 #include <ATen/Context.h>
 

@@ -1,6 +1,6 @@
 #include "validate/check.h"
 
-#include "program/ops.h"
+#include "program/checks.h"
 #include "program/places.h"
 #include "signature/grad_read.h"
 #include "signature/signature.h"
@@ -68,7 +68,6 @@ public:
     } catch (const c10::OutOfMemoryError &) {
       return skipped("not enough memory");
     } catch (const CheckFailed &) {
-      Program::take_failed_at();
       throw; // the graph is for another value: whether that is wrong, the caller knows
     } catch (...) {
       const std::string where = Program::take_failed_at();

@@ -161,11 +161,10 @@ bool PythonCall::captures_match(const Specialization &specialization, const Pyth
   return true;
 }
 
-void PythonCall::execute(const Specialization &specialization, torch::jit::Stack &stack,
-                         Begun *begun) {
+void PythonCall::execute(const Specialization &specialization, torch::jit::Stack &stack) {
   auto &state = static_cast<PythonState &>(*specialization.front_end);
   if (!state.does_more) [[likely]]
-    return run_program(specialization, state, stack, begun);
+    return run_program(specialization, state, stack);
   find_handed_out(specialization);
   const auto holders = state.guards->holders(nullptr);
   std::vector<Owned> changed;
@@ -178,7 +177,7 @@ void PythonCall::execute(const Specialization &specialization, torch::jit::Stack
       changed.emplace_back(Py_NewRef(found));
     }
   }
-  run_program(specialization, state, stack, begun);
+  run_program(specialization, state, stack);
   made_.clear();
   RunValues values{specialization.outputs,     state.stored, stack, given(),
                    containers(specialization), made_};
@@ -232,10 +231,10 @@ void PythonCall::find_handed_out(const Specialization &served) {
 }
 
 void PythonCall::run_program(const Specialization &specialization, PythonState &state,
-                             torch::jit::Stack &stack, Begun *begun) {
+                             torch::jit::Stack &stack) {
   const auto runs = state.measured.load(std::memory_order_relaxed);
   if (runs == PythonState::kMeasured && !state.slow.load(std::memory_order_relaxed)) [[likely]] {
-    specialization.program->run(stack, begun);
+    specialization.program->run(stack);
     return;
   }
   // A second owner over the run: dropping a tensor's last one but Python's would take the GIL.
@@ -244,7 +243,7 @@ void PythonCall::run_program(const Specialization &specialization, PythonState &
   const auto start = Clock::now();
   {
     const pybind11::gil_scoped_release release;
-    specialization.program->run(stack, begun);
+    specialization.program->run(stack);
   }
   if (runs == PythonState::kMeasured)
     return;

@@ -64,8 +64,7 @@ public:
   /// After a hit: its result, a new reference, or null with a Python error set.
   PyObject *result_of(const Specialization &served, torch::jit::Stack &outputs);
   bool verify(Specialization &specialization, torch::jit::Stack &stack) override;
-  void execute(const Specialization &specialization, torch::jit::Stack &stack,
-               Begun *begun = nullptr) override;
+  void execute(const Specialization &specialization, torch::jit::Stack &stack) override;
   TraceSession &session() override;
   /// session(), with what the bindings ask of it.
   PythonTrace &trace();
@@ -80,7 +79,7 @@ private:
   std::span<PyObject *const> find_containers(const Specialization &served);
   void find_handed_out(const Specialization &served);
   static void run_program(const Specialization &specialization, PythonState &state,
-                          torch::jit::Stack &stack, Begun *begun);
+                          torch::jit::Stack &stack);
 
   PythonFunction &function_;
   PyObject *const *args_;

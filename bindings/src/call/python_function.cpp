@@ -114,11 +114,11 @@ int PythonFunction::traverse_specializations(visitproc visit, void *arg) const {
   return 0;
 }
 
-void run_program(const Specialization &specialization, torch::jit::Stack &stack, Begun *begun) {
+void run_program(const Specialization &specialization, torch::jit::Stack &stack) {
   std::optional<pybind11::gil_scoped_release> released;
   if (specialization.runs_without_gil())
     released.emplace();
-  specialization.program->run(stack, begun);
+  specialization.program->run(stack);
 }
 
 int traverse_specialization(const Specialization &s, visitproc visit, void *arg) {

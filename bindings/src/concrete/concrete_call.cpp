@@ -4,7 +4,7 @@
 #include "call/context_probe.h"
 #include "call/function_type.h"
 #include "concrete/concrete.h"
-#include "program/ops.h"
+#include "program/checks.h"
 #include "pytree/arrays.h"
 #include "pytree/leaf.h"
 #include "pytree/pytree.h"
@@ -51,7 +51,7 @@ py::object Concrete::call(const py::args &args, const py::kwargs &kwargs) {
     raise(errors().value_read,
           fmt::format("{}: {}. Call the Function, which has a graph for each such value, or keep "
                       "the value in tensors.",
-                      where_, told(check, Program::take_failed_at())));
+                      where_, told(check)));
   } catch (...) {
     set_from_failed_run(where_);
     rethrow();

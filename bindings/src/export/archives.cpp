@@ -9,7 +9,7 @@
 #include "concrete/concrete.h"
 #include "export/archive_sources.h"
 #include "numbers/traced_number.h"
-#include "program/ops.h"
+#include "program/checks.h"
 #include "program/stack_pool.h"
 #include "pytree/arrays.h"
 #include "pytree/native.h"
@@ -79,9 +79,9 @@ public:
                runtime::Slots &slots) const override {
     return runtime::matches(signature, given_->nodes, given_->tensors, requires_grad, slots);
   }
-  void run(const Specialization &graph, torch::jit::Stack &stack, Begun *begun) const override {
+  void run(const Specialization &graph, torch::jit::Stack &stack) const override {
     try {
-      run_program(graph, stack, begun);
+      run_program(graph, stack);
     } catch (const CheckFailed &) {
       throw;
     } catch (...) {

@@ -235,6 +235,10 @@ void add_traced_number(py::module_ &m) {
     return is_read(number) ? py::float_(trace::real_of_number(number))
                            : py::float_(wrap(needed(number, "float()")));
   });
+  m.def("_number_abandons", [](const at::Tensor &number, const std::string &how) {
+    check_left(number);
+    trace::abandon_number(how);
+  });
   m.def("_number_has_no_text", [](const at::Tensor &number) {
     const bool in_block = trace::active() && trace::in_block() && trace::without_data();
     return in_block || !trace::value_of_number(number);

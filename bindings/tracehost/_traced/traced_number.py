@@ -86,7 +86,7 @@ class TracedNumber(torch.Tensor):
         return compute("invert", operator.invert, self)
 
     def __trunc__(self) -> Any:
-        return self if _tracehost._number_is_size(self) else compute("trunc", math.trunc, self)
+        return self if _tracehost._number_is_size(self) else compute("int", math.trunc, self)
 
     def __floor__(self) -> Any:
         return self if _tracehost._number_is_size(self) else compute("floor", math.floor, self)
@@ -171,11 +171,16 @@ def _shown(value: TracedNumber, spec: str) -> Any:
     return of_this_call(value, "the text", "makes a text of a float")
 
 
-def of_this_call(value: TracedNumber, why: str, what: str) -> Any:
-    """The number itself. A later call has another float: with one, the trace serves its own call alone. `what`: the
-    body does with it, for the event."""
-    own = _tracehost._number_is_read(value) and value.__class__ is float
-    if not own or _tracehost._number_is_constant(value) or _tracehost._number_has_no_text(value):
+def of_this_call(value: Any, why: str, what: str) -> Any:
+    """The number itself. A later call has another float: with one, the trace serves its own call alone. Where the
+    number has no value, in a staged block, the body continues without a trace. `what`: the body does with it, for
+    the event."""
+    if type(value) is not TracedNumber:
+        return value
+    read = _tracehost._number_is_read(value)
+    if read and _tracehost._number_has_no_text(value):
+        _tracehost._number_abandons(value, why)
+    if not read or value.__class__ is not float or _tracehost._number_is_constant(value):
         return _needed(value, why)
     _tracehost.serves_once(f"{what} at {_tracehost.here()}")
     return _tracehost._number_value(value)
@@ -187,7 +192,8 @@ def compute(name: str, function: Callable, *operands: Any) -> Any:
         result = _tracehost._number_op(name, *operands)
         if result is not NotImplemented:
             return result
-    return function(*(_needed(x, f"{name.removeprefix('math_')}()") for x in operands))
+    why = f"{name.removeprefix('math_')}()"
+    return function(*(of_this_call(x, why, f"computes {why} of a float") for x in operands))
 
 
 def _is_size(value: Any) -> bool:

@@ -118,8 +118,8 @@ public:
                runtime::Slots &slots) const override {
     return runtime::matches(signature, request_.nodes, tensors_, requires_grad, slots);
   }
-  void run(const Specialization &graph, torch::jit::Stack &stack, Begun *begun) const override {
-    graph.program->run(stack, begun);
+  void run(const Specialization &graph, torch::jit::Stack &stack) const override {
+    graph.program->run(stack);
   }
   Signature signature(const Signature &, std::vector<at::Tensor> &slots) const override {
     slots = tensors_;

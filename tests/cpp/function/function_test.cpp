@@ -4,12 +4,14 @@
 
 #include <ATen/ATen.h>
 #include <ATen/core/grad_mode.h>
+#include <ATen/record_function.h>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <atomic>
 #include <latch>
+#include <string_view>
 #include <thread>
 
 namespace tracehost {
@@ -372,6 +374,77 @@ TEST_F(FunctionTest, ASpecializationThatIsFoundWrongIsDropped) {
 }
 
 /// Every trace of this Function serves its own call alone.
+/// A body that needs numbers, and how often it computes `exp` before.
+class ChoiceTest : public FunctionTest {
+protected:
+  ChoiceTest() {
+    counting = at::addGlobalCallback(at::RecordFunctionCallback([](const at::RecordFunction &op) {
+                                       starts += std::string_view(op.name()) == "aten::exp" ? 1 : 0;
+                                       return std::unique_ptr<at::ObserverContext>();
+                                     }).scopes({at::RecordScope::FUNCTION}));
+    static_cast<test::FakeFrontend &>(body.frontend()).reads = trace::ValueReads::trace;
+  }
+  ~ChoiceTest() override { at::removeCallback(counting); }
+  /// What the call does, and how often it computes `exp`.
+  std::string run(FunctionCore &f, double first, double second = 0) {
+    Call call(at::tensor({first, second}), 0);
+    torch::jit::Stack stack;
+    SpecializationRef served;
+    starts = 0;
+    const auto outcome = f.call(body.of(call), stack, served);
+    if (outcome != FunctionCore::Outcome::hit)
+      return outcome == FunctionCore::Outcome::traced ? "T" : "?";
+    const at::Tensor expected = call.x.exp() + call.x[0] * 100 + call.x[1];
+    const int runs = starts - 1; // the line above has one, too
+    return at::equal(stack[0].toTensor(), expected) ? "h" + std::to_string(runs) : "!";
+  }
+
+  static inline int starts = 0;
+  at::CallbackHandle counting{};
+  FakeBody body{[](const at::Tensor &x, std::int64_t) {
+    const at::Tensor y = x.exp();
+    const auto first = x[0].to(at::kLong).item<std::int64_t>();
+    const auto second = x[1].to(at::kLong).item<std::int64_t>();
+    return y + static_cast<double>(first) * 100 + static_cast<double>(second);
+  }};
+};
+
+TEST_F(ChoiceTest, ACallRunsItsStartTwiceOfSixteenOutcomes) {
+  FunctionCore f(identity(), 64, sink);
+  for (int n = 0; n < 8; ++n) // one line may have 8 values
+    EXPECT_EQ(run(f, n), "T");
+  for (int n = 0; n < 8; ++n)
+    EXPECT_EQ(run(f, 7, n), n ? "T" : "h1");
+  EXPECT_EQ(run(f, 6, 1), "T");
+  EXPECT_EQ(run(f, 6, 1), "h1");
+  const auto traces = f.counters()->traces.load();
+  EXPECT_EQ(traces, 16);
+  for (int n = 0; n < 6; ++n) {
+    EXPECT_EQ(run(f, n), "h2");
+    EXPECT_EQ(run(f, n), "h1");
+  }
+  EXPECT_EQ(run(f, 7, 7), "h2") << "the one used last of those for 7 comes first";
+  EXPECT_EQ(run(f, 6, 0), "h3") << "a check on each of two lines fails";
+  for (int n = 0; n < 8; ++n)
+    EXPECT_EQ(run(f, 7, n), n ? "h2" : "h3");
+  EXPECT_EQ(f.counters()->traces, traces);
+}
+
+TEST_F(ChoiceTest, GraphsForOtherSizesAreNotCounted) {
+  FunctionCore f(identity(), 64, sink);
+  EXPECT_EQ(run(f, 1), "T");
+  EXPECT_EQ(run(f, 2), "T");
+  Call call(at::tensor({3.0, 0.0, 0.0}), 0);
+  torch::jit::Stack stack;
+  SpecializationRef served;
+  EXPECT_EQ(f.call(body.of(call), stack, served), FunctionCore::Outcome::traced);
+  EXPECT_TRUE(body.failed.empty());
+  EXPECT_EQ(run(f, 3), "T");
+  EXPECT_EQ(body.failed.size(), 2) << "one that ran, one that was left out";
+  EXPECT_EQ(run(f, 1), "h2");
+  EXPECT_EQ(body.failed.size(), 1);
+}
+
 class UnpaidTest : public FunctionTest {
 protected:
   UnpaidTest() { body.once = "the body draws: it is traced again"; }

@@ -1,4 +1,4 @@
-#include "program/ops.h"
+#include "program/checks.h"
 #include "program/places.h"
 #include "program/program.h"
 #include "program/undo.h"

@@ -2,6 +2,7 @@
 #include "staging/loop.h"
 #include "staging/select.h"
 
+#include "program/checks.h"
 #include "program/ops.h"
 #include "program/program.h"
 #include "support/frontend.h"

@@ -70,7 +70,7 @@ public:
     context = call.context;
     stance = call.stance;
     failed.clear();
-    begun.reset();
+    found.reset();
     rejection.clear();
     abandoned.reset();
     failed_check.clear();

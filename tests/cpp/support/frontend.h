@@ -28,6 +28,8 @@ public:
 
   trace::ValueReads value_reads() const override { return reads; }
   Site here() override { return {"/home/user/net.py", line}; }
+  /// Each op is called by another one.
+  trace::Instruction instruction() override { return {this, ++instructions_}; }
   bool without_data() const override { return runs_nothing; }
   std::string capture_path(const at::Tensor &tensor) override {
     if (known_only)
@@ -48,6 +50,9 @@ public:
   bool known_only = false; ///< captures are unsupported
   std::vector<at::Tensor> asked;
   bool runs_nothing = false; ///< ops run without data
+
+private:
+  int instructions_ = 0;
 };
 
 /// Runs the graph as a hit would; the `outputs` tensors that it leaves.

@@ -7,7 +7,6 @@ NULL_BYTES_REFUSED = sys.version_info >= (3, 11, 4)  # in a source; before, a li
 
 # 3.12
 NUMBER_TEXTS = sys.version_info < (3, 12)  # errors of arithmetic have the texts that graphs have
-HYPOT_DIVIDES_TINY = sys.version_info < (3, 12)  # math.hypot of subnormals; then it scales
 TYPE_PARAMETERS = sys.version_info >= (3, 12)  # and f-strings in f-strings, `type` statements
 MONITORING = sys.version_info >= (3, 12)  # sys.monitoring
 

@@ -138,15 +138,22 @@ _BUILTINS: dict[Any, Callable[..., Any]] = {
 
 
 def _add_math() -> None:
+    """Of any other function of math the body needs the value of a number."""
     known = _tracehost.number_ops()
+    same = {"floor": "floor", "ceil": "ceil", "trunc": "int"}
     for name, function in vars(math).items():
-        if f"math_{name}" in known:
-            _BUILTINS[function] = _number(f"math_{name}", function, known[f"math_{name}"])
-    one, two = _BUILTINS[math.log], _number("math_log_base", math.log, 2)
-    _BUILTINS[math.log] = lambda *args: (two if len(args) == 2 else one)(*args)
+        if callable(function):
+            op = same.get(name, f"math_{name}")
+            made = _number(op, function, known[op]) if op in known else _of_values(function)
+            _BUILTINS[function] = made
+    log = _BUILTINS[math.log]
+    _BUILTINS[math.log] = lambda *args: (
+        log(*args) if len(args) != 2 else log(args[0]) / log(args[1])
+    )
 
 
-_add_math()
+def _of_values(plain: Callable[..., Any]) -> Callable[..., Any]:
+    return _with_values(plain, lambda value: _value(read(value)))
 
 
 def _case(pred_fn_pairs: Any, default: Any = None, exclusive: Any = False) -> Any:
@@ -206,8 +213,17 @@ def _with_wrapped(f: FunctionType) -> FunctionType:
     return copy_of(f, f.__code__, own)
 
 
-# Their overload for a number computes by another kernel than the one for a tensor.
-_OF_NUMBERS = {"pow", "pow_", "float_power", "float_power_", "quantile", "nanquantile"}
+# Their overload for a number computes by another kernel, or to another result, than the one for a tensor.
+_OF_NUMBERS = {
+    "pow",
+    "pow_",
+    "float_power",
+    "float_power_",
+    "quantile",
+    "nanquantile",
+    "repeat_interleave",
+    "tensor_split",
+}
 
 
 def _of_builtin(f: Any) -> Any:
@@ -325,6 +341,7 @@ def _check(cond: Any, *message: Any) -> None:
     torch._check(bool(cond), *message)
 
 
+_add_math()
 # What takes a list that a loop of the graph appends to, and what asks what a number is.
 _BUILTINS.update({f: _tensor_of(f) for f in (torch.tensor, torch.as_tensor, torch.asarray)})
 _BUILTINS.update({isinstance: _isinstance, hasattr: _hasattr})

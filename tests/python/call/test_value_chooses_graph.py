@@ -1,6 +1,6 @@
-"""Graphs of one signature that begin alike run their common start once, where a check in one fails and another serves.
+"""The value that a failed check has found chooses the graph that serves, so a call runs its start at most twice.
 
-Each body computes `tanh` once before the number that it needs. A call that ran its start twice would compute `tanh` twice.
+Each body computes `tanh` once before the number that it needs. Each run of a graph computes `tanh` once.
 """
 
 from concurrent.futures import ThreadPoolExecutor
@@ -147,15 +147,47 @@ def ops(f, x, name="aten::tanh"):
     return sum(event.count for event in profile.key_averages() if event.key == name)
 
 
+def runs(given):
+    """How many graphs each call runs, if all have run before: the one that served last, and the right one."""
+    served = [number(x) for x in (given[-1], *given)]
+    return [1 if before == after else 2 for before, after in zip(served, served[1:], strict=False)]
+
+
 @pytest.mark.parametrize("body", BODIES, ids=lambda body: body.__name__)
-def test_start_runs_once(body):
+def test_start_runs_at_most_twice(body):
     f = tracehost.function(body, autograph=False)
     for x in inputs(False):
         f(x)
     traces = f.stats()["traces"]
     assert traces > 1
-    assert [ops(f, x) for x in inputs(False)] == [1] * 7
+    found, twice = [ops(f, x) for x in inputs(False)], runs(inputs(False))
+    checks = {"two_checks": 2, "check_of_a_check": 3}.get(body.__name__, 1)
+    if checks > 1:
+        assert max(found) <= 1 + checks  # each check fails once
+    elif body in (results_differ, an_argument_returned):  # some graphs need no tanh
+        assert all(one <= most for one, most in zip(found, twice, strict=True))
+    else:
+        assert found == twice
     assert f.stats()["traces"] == traces
+
+
+def test_start_runs_at_most_twice_of_sixteen_outcomes():
+    def body(x, first, second):
+        y = torch.tanh(x)
+        return y * (10 ** int(first)) + (int(second) if int(first) == 7 else 0)
+
+    f = tracehost.function(body, autograph=False)
+    x = torch.full((2,), 0.5)
+    outcomes = [(n, 0) for n in range(8)] + [(7, n) for n in range(1, 8)]
+    numbers = [tuple(map(torch.tensor, outcome)) for outcome in outcomes]
+    for given in numbers * 2:
+        torch.testing.assert_close(f(x, *given), body(x, *given), rtol=0, atol=0)
+    assert f.stats()["traces"] == 15
+    counts = [ops(lambda x, given=given: f(x, *given), x) for given in numbers]
+    assert counts == [2] * 7 + [3] + [2] * 7  # (7, 0) after (6, 0): the check on each line fails
+    counts = [ops(lambda x, given=given: f(x, *given), x) for given in reversed(numbers)]
+    assert counts == [1] + [2] * 14
+    assert f.stats()["traces"] == 15
 
 
 def written_outside(x, total):
@@ -174,10 +206,10 @@ def written_between(x, total):
 
 @pytest.mark.parametrize(
     ("body", "expected"),
-    [(written_outside, [1, 2]), (written_between, [1, 1])],
+    [(written_outside, [1, 2]), (written_between, [1, 2])],
     ids=["before", "between"],
 )
-def test_a_start_ends_before_a_write_to_an_argument(body, expected):
+def test_a_write_to_an_argument_is_undone(body, expected):
     f = tracehost.function(body, autograph=False)
     total, wanted = torch.zeros(4, 4), torch.zeros(4, 4)
     for x in inputs(False) * 2:
@@ -189,7 +221,7 @@ def test_a_start_ends_before_a_write_to_an_argument(body, expected):
     assert [ops(lambda x: f(x, total), x) for x in (first, second)] == expected
 
 
-def test_an_error_behind_the_shared_start_tells_its_line():
+def test_an_error_of_the_second_graph_names_its_line():
     def body(x, index):
         y = torch.tanh(x)
         if number(x) == "first":
@@ -234,7 +266,7 @@ def test_counters_besides():
     for x in inputs(False) * 2:
         torch.testing.assert_close(f(x), expected.call(x), rtol=0, atol=0)
     assert counts.n == expected.n
-    assert [ops(f, x) for x in inputs(False)[:4]] == [1] * 4
+    assert [ops(f, x) for x in inputs(False)] == runs(inputs(False))
 
 
 def test_sizes_that_differ():
