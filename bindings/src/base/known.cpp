@@ -107,7 +107,7 @@ bool has_user_attributes(PyTypeObject *type) {
     return true;
   const std::string_view text = utf8(module);
   for (const std::string_view part : {"torch._C", "torch._ops", "torch._library", "torch._dynamo",
-                                      "tracehost", "_tracehost", "enum"})
+                                      "tracehost", "_tracehost", "enum", "_io"})
     if (text.starts_with(part))
       return false;
   return true;

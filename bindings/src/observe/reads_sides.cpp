@@ -88,7 +88,8 @@ void Reads::note_store(Paths::Position at, PyObject *value) {
     stores_.note_in_side(at);
 }
 
-/// Whether the store changes nothing, or the values of both sides become one value of the graph.
+/// Whether the values of both sides become one value of the graph. What the slot holds is stored
+/// again on this path alone: that would be a graph for each value that a call finds.
 bool Reads::is_joined(Paths::Position at, PyObject *value) const {
   const Graph &graph = paths_.graph();
   const Container &c = graph.containers[at.container];
@@ -96,8 +97,8 @@ bool Reads::is_joined(Paths::Position at, PyObject *value) const {
     return false;
   const Slot &slot = c.slots[at.slot];
   PyObject *now = python::read(c, slot, graph.objects[c.object].object);
-  if (now == value || !now)
-    return now == value;
+  if (!now)
+    return false;
   if (slot.input) // a graph would make one type of an int and a float
     return is_counter(value) && is_counter(now) && type_of_counter(value) == type_of_counter(now);
   if (!is_plain_tensor(now) || !is_plain_tensor(value))

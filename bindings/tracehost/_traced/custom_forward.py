@@ -13,6 +13,9 @@ from typing import Any
 
 import torch
 
+from .._bytecode import loaded
+from .._tracehost import unobserved
+
 # Attributes of a module, a tensor or the context that are no ops, or read values.
 _NO_OPS = {"item", "tolist", "numpy", "data_ptr", "storage", "untyped_storage", "backward", "autograd", "grad", "grad_fn",
            "requires_grad", "register_hook", "requires_grad_", "equal", "allclose", "utils", "jit", "compile",
@@ -33,7 +36,7 @@ def is_recorded(function: Any, args: Any, kwargs: Any) -> bool:
         return False
     asked = torch.is_grad_enabled() and any(_requires_grad(a) for a in args)
     dual = torch.autograd.forward_ad._current_level >= 0
-    return not asked and not dual and consists_of_ops(cls.forward)
+    return not asked and not dual and unobserved(consists_of_ops, cls.forward)
 
 
 def recorded(function: Any, args: Any) -> Any:
@@ -95,10 +98,10 @@ def _is_of_ops(at: int, instructions: list, function: FunctionType, seen: frozen
         return now.argval not in _NO_OPS
     if name == "STORE_ATTR":
         before = instructions[at - 1]
-        return before.opname.startswith("LOAD_FAST") and before.argval == _first(function.__code__)
+        return "LOAD_FAST" in before.opname and loaded(before) == _first(function.__code__)
     if name == "PUSH_NULL":  # what is called stands beside it
         beside = instructions[at - 1 : at] + instructions[at + 1 : at + 2]
-        return not any(i.opname.startswith("LOAD_FAST") for i in beside)
+        return not any("LOAD_FAST" in i.opname for i in beside)
     return True
 
 

@@ -207,9 +207,10 @@ def test_a_store_of_one_side_alone():
     held, body = one_sided()
     f = tracehost.function(body)
     draw = random.Random(2)
+    stored = next(c for c in body.__code__.co_consts if c == "b")  # the object that the body stores
     for _ in range(40):
         value = draw.choice([-1.0, 1.0])
-        held.flag = before = draw.choice("abc")
+        held.flag = before = draw.choice(["a", stored, "c"])
         f(torch.full((2,), value))
         assert held.flag == ("b" if value > 0 else before)
     assert f.tracing_count() == 2

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from types import CodeType, FunctionType
 from typing import Any
 
+from ..._bytecode import loaded
 from .scopes import parameters_of
 
 
@@ -60,18 +61,22 @@ def is_code_of(made: CodeType, code: CodeType) -> bool:
 
 def imports_of(code: CodeType) -> set[str]:
     """What the module of `code` imports, as far as it matters: the compiler calls `name.attribute()` of an import
-    by other instructions."""
+    by other instructions. And `super`, if the module mentions that name outside of functions."""
     found, others = set(), set()
     for one in (code, *codes_below(code)):
         before: Any = None
         for instruction in dis.get_instructions(one):
             operation = instruction.opname
+            if operation == "LOAD_GLOBAL" and instruction.argval == "super":
+                found.add("super")
+            elif operation == "LOAD_SUPER_ATTR":
+                others.add("super")
             if operation in ("LOAD_ATTR", "LOAD_METHOD"):
                 method = operation == "LOAD_METHOD" or "NULL" in instruction.argrepr
                 (others if method else found).add(before)
                 before = None
             elif operation != "EXTENDED_ARG":
-                before = instruction.argval if operation.startswith("LOAD_") else None
+                before = loaded(instruction)
     return {n for n in found - others if isinstance(n, str) and n.isidentifier()}
 
 
