@@ -13,8 +13,8 @@
 #include <string>
 #include <vector>
 
-/// Each rule against torch's own kernels: at sizes below, at and above the numbers that the op is
-/// given, at 0 and 1, and far above the size of the trace.
+/// Each rule against torch's own kernels. The sizes lie below, at and above the numbers that the op
+/// is given. Others are 0, 1, and far above the size of the trace.
 
 namespace tracehost::trace {
 namespace {

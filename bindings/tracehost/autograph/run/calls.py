@@ -410,6 +410,7 @@ def _of_object(f: Any) -> Any:
 
 _BY_KIND: dict[type, Callable[[Any], Any]] = {
     FunctionType: _of_function,
+    BuiltinFunctionType: functools.partial(_tracehost.unobserved, _of_builtin),
     type: _of_class,
     MethodDescriptorType: _of_descriptor,
     WrapperDescriptorType: _of_descriptor,
@@ -421,8 +422,6 @@ _BY_KIND: dict[type, Callable[[Any], Any]] = {
 def call(f: Any) -> Any:
     """What to call in place of `f`: generated code says `ag__.call(f)(x)`, so that Python binds the arguments."""
     kind = type(f)
-    if kind is BuiltinFunctionType:
-        return _tracehost.unobserved(_of_builtin, f)
     return _BY_KIND.get(kind, _of_object)(f)
 
 
