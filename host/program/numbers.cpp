@@ -41,6 +41,9 @@ Number number_of(const c10::IValue &value) {
     return Number::of(value.toInt());
   if (value.isDouble())
     return Number::of(value.toDouble());
+  if (value.isUnsigned())
+    throw LeavesNumbers(
+        fmt::format("{} is an int past 63 bits, which a graph's number can't be", value.toUInt()));
   TORCH_CHECK_TYPE(value.isBool(), "an op on numbers takes ints, floats and bools, not ",
                    value.tagKind());
   return Number::of(value.toBool());

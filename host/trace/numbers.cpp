@@ -96,6 +96,10 @@ bool is_traced_number(const at::Tensor &t) {
 
 static at::Tensor item_of(const at::Tensor &t, bool without_data) {
   jit::Node *node = record_op("aten::item", {tracer::getTracingState()->getValue(t)});
+  if (t.scalar_type() == at::kUInt64) { // the graph's ints are int64: `int` asks for the range
+    node->output()->setType(type_of(NumberKind::integer));
+    node = record_op("tracehost::py_int", {node->output()});
+  }
   return number(node->output(), *number_kind(t.scalar_type()),
                 without_data ? std::nullopt : value_of_number(t));
 }

@@ -4,7 +4,10 @@
 #include "base/user_line.h"
 #include "hooks/forwarding.h"
 #include "hooks/hidden_tracing.h"
+#include "hooks/profile.h"
 #include "numbers/traced_number.h"
+#include "observe/recorder.h"
+#include "shapes/fake_tensor.h"
 #include "signature/tensor_meta.h"
 #include "trace/block.h"
 #include "trace/call.h"
@@ -22,6 +25,7 @@
 #include <fmt/format.h>
 #include <pybind11/pybind11.h>
 
+#include <limits>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -169,9 +173,24 @@ PyObject *memory_method(PyObject *original, const char *name, Args args, std::si
   return plain_method(original, name, args, nargsf, kwnames);
 }
 
+/// Whether the number is an int past 63 bits: one of uint64, which no number of a graph can be.
+bool is_past_int64(const at::Tensor &t) {
+  if (t.scalar_type() != at::kUInt64 || shapes::is_fake_tensor(t))
+    return false;
+  const trace::PausedWithData paused;
+  return t.item().toUInt64() > std::numeric_limits<std::int64_t>::max();
+}
+
 PyObject *item_method(PyObject *original, const char *, Args args, std::size_t nargsf,
                       PyObject *kwnames) {
   const bool alone = PyVectorcall_NARGS(nargsf) == 1 && !kwnames;
+  Recorder *recorder = Profile::recorder();
+  if (alone && recorder && can_be_read(THPVariable_Unpack(args[0])) &&
+      is_past_int64(THPVariable_Unpack(args[0]))) {
+    recorder->paths().serves_once("reads an int past 63 bits at " + text(user_line()));
+    const trace::PausedWithData paused;
+    return PyObject_Vectorcall(original, args, nargsf, kwnames);
+  }
   if (alone && trace::traces_reads() && can_be_read(THPVariable_Unpack(args[0])))
     return read_number(THPVariable_Unpack(args[0]));
   return PyObject_Vectorcall(original, args, nargsf, kwnames);

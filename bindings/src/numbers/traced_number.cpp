@@ -87,9 +87,10 @@ PyObject *traced_shape_of(const at::Tensor &tensor) {
 }
 
 PyObject *python_number(const c10::IValue &value) {
-  return value.isBool()  ? PyBool_FromLong(value.toBool())
-         : value.isInt() ? PyLong_FromLongLong(value.toInt())
-                         : PyFloat_FromDouble(value.toDouble());
+  return value.isBool()       ? PyBool_FromLong(value.toBool())
+         : value.isInt()      ? PyLong_FromLongLong(value.toInt())
+         : value.isUnsigned() ? PyLong_FromUnsignedLongLong(value.toUInt()) // past 63 bits
+                              : PyFloat_FromDouble(value.toDouble());
 }
 
 PyObject *value_of(PyObject *number) {

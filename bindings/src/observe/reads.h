@@ -123,6 +123,7 @@ private:
   void apply_unknown(const Called &called, Arguments arguments);
   bool is_from_outside(PyObject *object, int depth = 0) const;
   void note_outside(const Called &called);
+  std::string called_by_user(const Called &called) const;
   void ask_abstract_class(PyObject *type, PyObject *of);
   void call_cached(PyObject *callable, Arguments arguments);
   void call_special(PyObject *owner, const char *special, Arguments arguments);

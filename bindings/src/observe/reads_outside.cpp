@@ -53,12 +53,45 @@ void Reads::apply_unknown(const Called &called, Arguments arguments) {
   read_contents(arguments, /*may_store=*/true);
 }
 
+namespace {
+
+/// Modules of Python's whose functions ask the file system for who calls them. Other modules do it
+/// for themselves: `linecache` and `logging` ask for files and the time.
+constexpr std::string_view kOfFiles[] = {"genericpath", "posixpath", "pathlib", "glob",
+                                         "shutil",      "os",        "tempfile"};
+
+bool is_of_files(PyCodeObject *code) {
+  const std::string_view file = utf8(code->co_filename);
+  return std::ranges::any_of(kOfFiles, [&](std::string_view module) {
+    return file.ends_with(fmt::format("/{}.py", module)) ||
+           file.find(fmt::format("/{}/", module)) != file.npos ||
+           file == fmt::format("<frozen {}>", module);
+  });
+}
+
+} // namespace
+
+/// What the user's code has called, if the frame is its own or of Python's functions for files;
+/// else empty.
+std::string Reads::called_by_user(const Called &called) const {
+  std::string shown = called.shown();
+  for (const Frame *frame = frame_; frame; frame = caller_of(*frame)) {
+    const Origin origin = origin_of(frame->code);
+    if (origin == Origin::user || origin == Origin::tracehost)
+      return shown;
+    if (origin != Origin::python || !is_of_files(frame->code))
+      return {};
+    shown = std::string(utf8(frame->code->co_qualname)) + "()";
+  }
+  return {};
+}
+
 void Reads::note_outside(const Called &called) {
   if (printing())
     return;
-  const Origin origin = origin_of(frame_->code);
-  UnknownCall call{called.shown(), user_line(),
-                   origin == Origin::user || origin == Origin::tracehost};
+  std::string users = called_by_user(called);
+  const bool is_users = !users.empty();
+  UnknownCall call{is_users ? std::move(users) : called.shown(), user_line(), is_users};
   const bool seen = std::any_of(unknown_.begin(), unknown_.end(), [&](const UnknownCall &other) {
     return other.what == call.what && other.where.line == call.where.line &&
            other.where.file == call.where.file;

@@ -5,6 +5,7 @@ import collections
 import concurrent.futures
 import contextvars
 import datetime
+import os
 import queue
 import threading
 import time
@@ -93,11 +94,21 @@ def today(x):
     return x * 2, datetime.datetime.now().year
 
 
+def exists(x):
+    return x * (2 if os.path.exists(__file__ + ".missing") else 3)
+
+
+def size_of_a_file(x):
+    return x * os.path.getsize(__file__)
+
+
 @pytest.mark.parametrize(
     ("body", "call"),
     [
         (clock, "time.time()"),
         (today, "datetime.datetime.now()"),
+        (exists, "exists()"),
+        (size_of_a_file, "getsize()"),
     ],
 )
 def test_c_code_that_reads_what_no_guard_compares_is_named(body, call):

@@ -266,3 +266,15 @@ def test_draws_of_numpy_are_told(autograph):
     f = tracehost.function(lambda x: x * np.random.beta(2.0, 2.0), autograph=autograph)
     with pytest.warns(tracehost.TraceWarning, match="uses numpy.random.beta at test_core_reads.py"):
         f(X)
+
+
+@pytest.mark.parametrize("order", [(5, 2**63, 6, 2**64 - 1), (2**63, 5, 2**63, 6)])
+def test_an_int_past_63_bits(order):
+    def body(x):
+        n = x.item()
+        return n, n + 1, n // 3, [1] if n > 2**40 else [n]
+
+    f = tracehost.function(body)
+    for value in order:
+        x = torch.tensor(value, dtype=torch.uint64)
+        assert f(x) == body(x)

@@ -71,6 +71,60 @@ def test_arguments_are_kept(body):
     assert f.tracing_count() == 1
 
 
+KEPT = ValueError("kept")
+
+
+class Holder:
+    error = KeyError("of the class")
+
+
+HOLDER = Holder()
+HOLDER.own = RuntimeError("of the object")
+SEVERAL = [ValueError("first"), ValueError("second")]
+
+
+def a_global(x):
+    if x.sum() > 0:
+        raise KEPT
+    return x
+
+
+def of_an_object(x):
+    if x.sum() > 0:
+        raise HOLDER.own
+    elif x.sum() < -8:
+        raise HOLDER.error
+    return x
+
+
+def from_another(x):
+    if x.sum() > 0:
+        raise KEPT from HOLDER.own
+    return x
+
+
+def of_a_list(x):
+    for i in range(2):
+        if x.sum() > i + 1:
+            raise SEVERAL[i]
+    return x
+
+
+@pytest.mark.parametrize("body", [a_global, of_an_object, from_another, of_a_list])
+def test_an_exception_from_outside_is_that_object(body):
+    f = tracehost.function(body)
+    for value in (-1.0, 1.0, -1.0, 1.0, -5.0, 2.0, -5.0, 2.0):
+        x = torch.full((2,), value)
+        try:
+            expected = body(x)
+        except Exception as error:
+            with pytest.raises(type(error)) as raised_by:
+                f(x)
+            assert raised_by.value is error
+        else:
+            assert torch.equal(f(x), expected)
+
+
 class Failure(Exception):
     def __init__(self, code, more):
         super().__init__(f"code {code}")

@@ -17,6 +17,7 @@ from ..._tracehost import (
     note_raised,
     origin,
     outer_frame,
+    reaches,
     reject_staging,
     without_data,
 )
@@ -67,9 +68,10 @@ def described(error: Exception) -> tuple[str, str, str, tuple[str, int]]:
 
 
 def is_plain_error(error: Exception) -> bool:
-    """Whether a graph makes the like: a class of Python's own, of texts and numbers alone."""
+    """Whether a graph makes the like: a new one of a class of Python's own, of texts and numbers alone."""
     return (
         type(error).__module__ == "builtins"
+        and not reaches(error)
         and error.__cause__ is None
         and not error.__dict__
         and all(type(x) in _PLAIN or type(x).__name__ == "TracedNumber" for x in error.args)
