@@ -57,6 +57,10 @@ public:
   /// being recorded, from that place on.
   virtual bool goes_on(Rejection /*why*/) { return false; }
 
+  /// The graph is right for this call alone: the body did `what`. Whether the front end then serves
+  /// the call and keeps no graph. Requires: a call, and with data.
+  virtual bool serves_once(const std::string & /*what*/) { return false; }
+
   /// Whether the whole body runs without data. Then ops run on the fake tensor of each tensor that
   /// has some, and change nothing.
   virtual bool without_data() const { return false; }

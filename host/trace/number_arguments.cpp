@@ -49,10 +49,11 @@ bool is_parsed(const jit::Node &node, const jit::Value *tensor) {
 // Ops that take a Python number in place of a tensor, and compute the same of either.
 const std::unordered_set<std::string_view> kTakeNumbers = {
     "add", "sub", "mul", "div", "rsub", "floor_divide", "remainder", "fmod", "eq", "ne", "lt", "le",
-    "gt", "ge", "where", "masked_fill", "fill", "index_put", "copy", "clamp", "clamp_min",
-    "clamp_max", "bitwise_and", "bitwise_or", "bitwise_xor", "__and__", "__or__", "__xor__",
-    "__lshift__", "__rshift__", "copysign", "xlogy", "lerp", "index_fill", "true_divide",
-    "multiply", "subtract", "divide", "_index_put_impl", "logical_and", "logical_or", "logical_xor",
+    "gt", "ge", "not_equal", "less", "less_equal", "greater", "greater_equal", "where",
+    "masked_fill", "fill", "index_put", "copy", "clamp", "clamp_min", "clamp_max", "bitwise_and",
+    "bitwise_or", "bitwise_xor", "__and__", "__or__", "__xor__", "__lshift__", "__rshift__",
+    "copysign", "xlogy", "lerp", "index_fill", "true_divide", "multiply", "subtract", "divide",
+    "_index_put_impl", "logical_and", "logical_or", "logical_xor",
     // Where it starts.
     "narrow",
     // Of each tensor in a list.
@@ -233,12 +234,14 @@ bool Scope::takes_place(const c10::OperatorHandle &op, const NumberRead &read) {
   if (!name.empty() && !named)
     return false;
   const std::size_t index = named ? static_cast<std::size_t>(*named) : position;
-  if (!node || index >= node->inputs().size())
+  if (!node || index >= node->inputs().size() || index >= op.schema().arguments().size())
     return false;
   const jit::Value *argument = node->input(index);
   const bool fits = element < 0 ? jit::toIValue(argument).has_value()
                                 : static_cast<std::size_t>(element) < numbers_in(argument).size();
-  if (!fits)
+  // An int for a float: the graph has no float of it, and checks the int.
+  const bool is_real = op.schema().arguments()[index].type()->kind() == c10::TypeKind::FloatType;
+  if (!fits || (is_real && !read.value.isDouble()))
     return false;
   replace(*node, {index, static_cast<int>(element)}, read.tensor->node()->input(0));
   if (is_size_argument(op.schema(), index) && !read.value.isDouble())

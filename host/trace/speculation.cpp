@@ -26,8 +26,8 @@
 /// that is called, a backward pass through a graph from outside, an op that changes what a tensor
 /// is. A body with a check behind such a change is unsupported, and the message names both lines. A
 /// check that follows from slots alone comes first in the graph (head.h). Floats are not checked:
-/// each call would have another one. A float that is computed of constants alone is the same at
-/// each call.
+/// each call would have another one, so such a trace serves its own call alone. A float that is
+/// computed of constants alone is the same at each call.
 
 namespace tracehost::trace {
 
@@ -140,8 +140,11 @@ void Scope::speculate(jit::Value *scalar, const c10::IValue &actual, const std::
                      "function.",
                      how, where, why));
   };
-  if (actual.isDouble() && !is_of_constants(scalar))
-    return reject_it(": a float, which a later call would hardly have again");
+  if (actual.isDouble() && !is_of_constants(scalar)) {
+    if (!frontend_.serves_once(fmt::format("needs the value of a float ({}) at {}", how, where)))
+      reject_it(": a float, which a later call would hardly have again");
+    return;
+  }
   const bool early = is_of_head(scalar);
   if (!early && !effect.empty())
     return reject_it(fmt::format(

@@ -121,6 +121,13 @@ bool PythonTrace::goes_on(trace::Rejection why) {
   return true;
 }
 
+bool PythonTrace::serves_once(const std::string &what) {
+  if (!recorder_ || request_)
+    return false;
+  recorder_->paths().serves_once(what);
+  return true;
+}
+
 void PythonTrace::reject(trace::Rejection why, const std::string &message) {
   const WithGil gil;
   PyObject *type = why == trace::Rejection::value_read || why == trace::Rejection::limit

@@ -90,6 +90,7 @@ public:
   std::string why_not_staged() override;
   trace::ValueReads value_reads() const override { return function_.value_reads; }
   bool goes_on(trace::Rejection why) override;
+  bool serves_once(const std::string &what) override;
   std::string capture_path(const at::Tensor &tensor) override;
   std::string path_of(const at::Tensor &tensor) override;
   bool without_data() const override { return request_ != nullptr; }

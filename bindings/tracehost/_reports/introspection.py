@@ -151,9 +151,13 @@ def _report(self: Function) -> str:
 
 def _served_once(function: Any, signature: str) -> str:
     """Why the latest trace with the signature served its own call alone. It is not live, and was not evicted."""
-    known = [e for e in events(function) if e.signature == signature and not e.requested]
+
+    def matches(other: str) -> bool:  # with values that were checked, or without
+        return other == signature or other.startswith(f"{signature} with ")
+
+    known = [e for e in events(function) if matches(e.signature) and not e.requested]
     traces = [e for e in known if e.kind == "trace"]
-    live = sum(s.signature == signature for s in function.specializations())
+    live = sum(matches(s.signature) for s in function.specializations())
     gone = sum(e.kind in ("evict", "mismatch") for e in known)
     return traces[-1].notes[-1] if len(traces) > live + gone and traces[-1].notes else ""
 

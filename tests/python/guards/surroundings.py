@@ -1,5 +1,5 @@
 """Programs of the shared themes that are not as eager yet, by cause: SILENT (another result), WRONGERR (another exception),
-FALSEERR (an exception that eager does not raise), WARNED (another result, and a warning that says so), REFUSED (an error
+FALSEERR (an exception that eager does not raise), WARNED (another result, and a warning that says so), `REFUSED` (an error
 that tracehost raises), RETRACES (as eager, and ten calls without a hit)."""
 
 NOT_RIGHT = {
@@ -24,7 +24,7 @@ NOT_RIGHT = {
 
 # The same of the second hunt.
 NOT_RIGHT |= {
-    # A number that C code keeps where no slot and no collector leads: it is of tracehost's class there.
+    # A number that C code keeps where no slot and no collector leads: it is a TracedNumber there.
     "leak_np_object_number": "SILENT",
     "leak_generator_send_number": "FALSEERR",
     # `__index__` of the user's class gives C code a traced number.
@@ -63,8 +63,6 @@ NOT_RIGHT |= {
     "is_shared_read": "REFUSED",
     "sparse_nnz_change": "REFUSED",
     "quant_scale_read": "REFUSED",
-    # libtorch computes a number's logspace by another kernel than a tensor's.
-    "cs_logspace": "REFUSED",
     # As eager. A new object at each call is another signature.
     "lambda_ids_reused": "RETRACES",
     "object_ids_reused": "RETRACES",

@@ -4,6 +4,7 @@ import enum
 import logging
 import math
 
+import numpy as np
 import pytest
 import torch
 import tracehost
@@ -185,24 +186,34 @@ def test_a_state_that_a_number_is_stored_to():
     assert f.tracing_count() == 1
 
 
-def test_a_float_whose_value_is_needed_is_rejected():
-    f = tracehost.function(lambda x: {x.sum().item(): 1}[x.sum().item()] * x)
-    with pytest.raises(tracehost.ValueReadError, match=r"test_traced_numbers\.py:\d+: a float"):
-        f(X)
-
-
 @pytest.mark.parametrize(
     "body",
     [
         lambda x: x * len(str(x.sum().item())),
         lambda x: x * math.fsum([x[0].item()]),
+        lambda x: x * {x.sum().item(): 2.0}[x.sum().item()],
+        lambda x: x * len(x[0].item().hex()),
+        lambda x: x * x[0].item().as_integer_ratio()[1],
+        lambda x: x * complex(x[0].item(), 1.0),
+        lambda x: x * float((np.ones(3) * x[0].item()).sum()),
     ],
 )
-def test_a_text_and_a_function_without_an_op_have_the_calls_own_float(body):
-    f = tracehost.function(body)
+@pytest.mark.parametrize("autograph", [True, False])
+def test_the_trace_has_the_float_of_its_call_and_serves_no_other(body, autograph):
+    f = tracehost.function(body, autograph=autograph)
     for x in (X, X * 2, X):
         assert torch.equal(f(x), body(x))
     assert f.stats()["hits"] == 0
+
+
+def test_the_event_names_the_line_that_needs_a_float():
+    f = tracehost.function(lambda x: {x.sum().item(): 1}[x.sum().item()] * x)
+    f(X)
+    line = f.__wrapped__.__code__.co_firstlineno
+    why = f"the body needs the value of a float (a dict, a set or hash()) at test_traced_numbers.py:{line}"
+    assert f"the last trace served its own call: {why}" in str(f.explain(X))
+    with pytest.raises(tracehost.ValueReadError, match="where it has none"):
+        f.get_concrete_function(tracehost.TensorSpec([2], torch.float32))
 
 
 # Reads whose value the graph has, with autograph; the others raise.

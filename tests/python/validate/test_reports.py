@@ -1,4 +1,4 @@
-"""Programs of public bug reports about other compilers, written anew: right, or rejected with a remedy that works.
+"""Programs of public bug reports about other compilers, written again: right, or rejected with a remedy that works.
 
 The programs are shared with other projects, and not part of this repository."""
 

@@ -213,17 +213,11 @@ def _with_wrapped(f: FunctionType) -> FunctionType:
     return copy_of(f, f.__code__, own)
 
 
-# Their overload for a number computes by another kernel, or to another result, than the one for a tensor.
-_OF_NUMBERS = {
-    "pow",
-    "pow_",
-    "float_power",
-    "float_power_",
-    "quantile",
-    "nanquantile",
-    "repeat_interleave",
-    "tensor_split",
-}
+# Their overload for a number computes by another kernel, or to another result, than the one for a tensor. So do all
+# of torch.special.
+_OF_NUMBERS = {"bucketize", "float_power", "float_power_", "histogram", "isin", "linspace", "logspace", "nanquantile",
+               "normal", "pow", "pow_", "quantile", "randint_like", "repeat_interleave", "result_type", "searchsorted",
+               "tensor_split"}  # fmt: skip
 
 
 def _of_builtin(f: Any) -> Any:
@@ -233,7 +227,7 @@ def _of_builtin(f: Any) -> Any:
     # torch's argument parser takes no list of tensors for one of numbers.
     if name.startswith("_foreach_"):
         return _with_numbers(f, _given_list)
-    if name in _OF_NUMBERS:
+    if name in _OF_NUMBERS or name.startswith("special_"):
         return _with_numbers(f, _given)
     owner = getattr(f, "__self__", None)
     of = owner if isinstance(owner, type) else type(owner)
@@ -351,7 +345,9 @@ _TYPES[type] = _type
 
 
 def _of_descriptor(f: Any) -> Any:
-    """`int.bit_length`, taken from its class."""
+    """`int.bit_length`, `torch.Tensor.pow`, taken from their class."""
+    if issubclass(torch.Tensor, f.__objclass__):
+        return _of_builtin(f)
     return _with_values(f, _value) if issubclass(f.__objclass__, (int, float)) else f
 
 
