@@ -88,9 +88,8 @@ FunctionCore::Outcome FunctionCore::hit(Body &body, torch::jit::Stack &stack,
                                         const SpecializationRef &served) {
   counters_->hits.fetch_add(1, std::memory_order_relaxed);
   const auto before = served->hits.fetch_add(1, std::memory_order_relaxed);
-  if (policy_.every && (before + 1) % policy_.every == 0) [[unlikely]] {
+  if (policy_.every && (before + 1) % policy_.every == 0) [[unlikely]]
     return hit_beside(body, stack, served);
-  }
   const auto ended = [&](bool failed) {
     counters_->hits.fetch_sub(1, std::memory_order_relaxed);
     served->hits.fetch_sub(1, std::memory_order_relaxed);

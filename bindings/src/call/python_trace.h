@@ -26,8 +26,9 @@
 /// | 4. The body runs once; the Recorder observes it | run(), python_trace.cpp |
 /// | 5. The tracer asks for lines and for paths of captures | python_frontend.cpp |
 /// | 6. Changed lists and dicts among the arguments | python_containers.cpp |
-/// | 7. What was observed becomes guards, outputs and stores | finish(), python_trace.cpp |
-/// | 8. Warnings, after the trace is published | python_warnings.cpp |
+/// | 7. The result and what was stored become outputs of the graph | python_results.cpp |
+/// | 8. What was observed becomes guards and stores | finish(), python_trace.cpp |
+/// | 9. Warnings, after the trace is published | python_warnings.cpp |
 ///
 /// For example, `self.n += 1; return x * self.scale` reads two slots and stores one: the guards are
 /// `self.scale` and `self.n`, and the new `self.n` is a hidden output that each hit stores.
