@@ -64,6 +64,10 @@ Number pow_of(const NumberOp &, const Number *a) {
 template <bool (*f)(double)> Number asks(const NumberOp &, const Number *a) {
   return Number::of(f(a->as_real()));
 }
+Number radians(const NumberOp &, const Number *a) {
+  return Number::of(a->as_real() * (M_PI / 180.0));
+}
+
 bool is_finite(double x) { return std::isfinite(x); }
 bool is_nan(double x) { return std::isnan(x); }
 
@@ -74,8 +78,10 @@ constexpr NumberOp kAnalysis[] = {
     {"math_isnan", 1, false, asks<is_nan>, always_boolean},
     {"math_log", 1, true, log_of, always_real},
     {"math_pow", 2, true, pow_of, always_real},
+    {"math_radians", 1, false, radians, always_real},
     {"math_sin", 1, true, of_one<::sin>, always_real},
     {"math_sqrt", 1, true, of_one<::sqrt>, always_real},
+    {"math_tan", 1, true, of_one<::tan>, always_real},
 };
 
 } // namespace

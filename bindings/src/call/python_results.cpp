@@ -10,8 +10,8 @@
 
 #include <algorithm>
 
-/// What the body returned and stored, as trees over outputs of the graph. Later calls make the like;
-/// the call that traces hands out what eager would have.
+/// What the body returned and stored, as trees over outputs of the graph. Later calls make the
+/// like; the call that traces hands out what eager would have.
 
 namespace tracehost::python {
 

@@ -128,7 +128,16 @@ def test_which_there_are():
         *("and", "or", "xor", "invert", "lshift", "rshift"),
         *("eq", "ne", "lt", "le", "gt", "ge", "truth", "not", "min", "max"),
         *("int", "float", "round", "round_to", "floor", "ceil"),
-        *("math_sqrt", "math_exp", "math_log", "math_pow", "math_cos", "math_sin"),
+        *(
+            "math_sqrt",
+            "math_exp",
+            "math_log",
+            "math_pow",
+            "math_cos",
+            "math_sin",
+            "math_tan",
+            "math_radians",
+        ),
         *("math_isfinite", "math_isnan"),
     }
 
