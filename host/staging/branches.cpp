@@ -54,6 +54,7 @@ std::size_t Branches::run_in_block(Branch branch, const Body &body) {
   for (const Left &earlier : results) // the block's frame of values ended with its run
     trace::bind(earlier.tensor, earlier.value);
   const std::vector<at::Tensor> tensors = body();
+  trace::settle_reads();
   if (trace::abandoned())
     throw trace::Abandoned("a branch continued without its graph");
   if (taken_)

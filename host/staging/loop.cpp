@@ -112,6 +112,7 @@ void Loop::body(const Varying &varying,
   }
   const at::Tensor index = tensor_of(block->inputs()[0], 0);
   const Next next = f(index, fake_tensors);
+  trace::settle_reads();
   if (trace::abandoned())
     throw trace::Abandoned("a loop's body continued without its graph");
   block->registerOutput(next.condition.defined() ? truth_of(next.condition)

@@ -115,6 +115,9 @@ void Scope::forget(jit::Node *node) {
       dynamic_sizes->forget(value);
   };
   parsed_.erase(node);
+  std::erase_if(numbers_read_, [&](const NumberRead &read) {
+    return read.last == node || read.tensor->node() == node;
+  });
   saves_.forget(node);
   if (dynamic_sizes)
     dynamic_sizes->forget(node);
@@ -183,6 +186,11 @@ bool Scope::in_loop() const {
     if (block->owningNode()->kind() == c10::prim::Loop)
       return true;
   return false;
+}
+
+void settle_reads() {
+  if (!current->abandoned())
+    current->settle_numbers(nullptr);
 }
 
 bool in_block() { return current->blocks > 0; }

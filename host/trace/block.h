@@ -110,6 +110,10 @@ private:
   shapes::WithoutData mode_;
 };
 
+/// At the end of a block's body, before what it left is taken: numbers that C code has read there
+/// get their checks in the block. Requires: recording().
+void settle_reads();
+
 /// `value` is a list with data that a block uses. Requires: an OnFakeTensors lives.
 void meet(torch::jit::Value *value, const c10::IValue &list);
 

@@ -226,6 +226,16 @@ void Scope::read_by_c_code(const at::Tensor &number, const c10::IValue &value, b
   numbers_read_.back().place = std::move(place);
 }
 
+/// The sizes of an op's results depend on numbers; of a list that is taken apart, of its tensors.
+void Scope::note_inexact(jit::Node &node) {
+  for (jit::Value *output : node.outputs()) {
+    inexact.insert(output);
+    for (const jit::Use &use : output->uses())
+      if (use.user->kind() == c10::prim::ListUnpack)
+        note_inexact(*use.user);
+  }
+}
+
 /// The node of the op gets the number at the place where the body gave it.
 bool Scope::takes_place(const c10::OperatorHandle &op, const NumberRead &read) {
   jit::Node *node = node_of(op);
@@ -245,8 +255,7 @@ bool Scope::takes_place(const c10::OperatorHandle &op, const NumberRead &read) {
     return false;
   replace(*node, {index, static_cast<int>(element)}, read.tensor->node()->input(0));
   if (is_size_argument(op.schema(), index) && !read.value.isDouble())
-    for (jit::Value *output : node->outputs())
-      inexact.insert(output);
+    note_inexact(*node);
   return true;
 }
 
@@ -254,8 +263,7 @@ bool Scope::takes_place(const c10::OperatorHandle &op, const NumberRead &read) {
 void Scope::note_sizes_of(const c10::OperatorHandle &op, const jit::Value *number) {
   const auto note = [&](const jit::Use &use) {
     if (is_size_argument(op.schema(), use.offset))
-      for (jit::Value *output : use.user->outputs())
-        inexact.insert(output);
+      note_inexact(*use.user);
   };
   for (const jit::Use &use : number->uses()) {
     if (use.user->kind() != c10::prim::ListConstruct)
@@ -318,8 +326,7 @@ void Scope::take_constants(const c10::OperatorHandle &op, std::vector<NumberRead
     for (std::size_t i = 0; i < places.size(); ++i) {
       replace(*node, places[i], equal[i].tensor->node()->input(0));
       if (is_size_argument(op.schema(), places[i].input) && !value.isDouble())
-        for (jit::Value *output : node->outputs())
-          inexact.insert(output);
+        note_inexact(*node);
     }
   }
   reads.insert(reads.end(), left.begin(), left.end());

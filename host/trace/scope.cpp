@@ -234,6 +234,21 @@ void Scope::check_sizes(const at::Tensor &t, const std::string &what) {
     this->inexact.erase(value);
 }
 
+/// Sizes that depend on values say which dimensions squeeze drops: the graph checks how many are
+/// left. nonzero's last size is how many dimensions its tensor has.
+void Scope::check_rank(const c10::OperatorHandle &op, const jit::Stack &stack) {
+  const auto &state = tracer::getTracingState();
+  const at::Tensor &t = stack.back().toTensor();
+  jit::Value *value = state->getValue(t);
+  const jit::Node *made = value->node()->inputs().empty() ? nullptr : value->node()->input(0)->node();
+  const bool of_one = op.schema().overload_name() == "dim";
+  if (shapes::is_fake_tensor(t) || without_data() ||
+      (of_one && made && made->kind() == c10::aten::nonzero))
+    return;
+  speculate(state->graph->insert(c10::aten::dim, {value}), t.dim(),
+            op.schema().name() + ", the number of dimensions", text(frontend_.here()));
+}
+
 void Scope::reject_sizes(const std::string &what) {
   reject(Rejection::value_read,
          fmt::format(
@@ -293,6 +308,8 @@ void Scope::after(const c10::OperatorHandle &op, const jit::Stack &stack) {
     return;
   if (!numbers_read_.empty())
     settle_numbers(&op);
+  if (inexact && traits(op).drops_dimensions)
+    check_rank(op, stack);
   if (witness_)
     witness_->after(op, stack);
   if (!dynamic_sizes)

@@ -88,6 +88,7 @@ public:
   void unrecorded(const c10::OperatorHandle &op, const jit::Stack &stack) override;
   void outside(const c10::OperatorHandle &op, const jit::Stack &stack) override;
 
+  void settle_numbers(const c10::OperatorHandle *op);
   void forget(jit::Node *node);
   /// Makes sure that the tracer knows `t`, as a capture if need be.
   void know(const at::Tensor &t);
@@ -268,7 +269,8 @@ private:
   bool takes_parsed(const c10::OperatorHandle &op, const NumberRead &read);
   void note_sizes_of(const c10::OperatorHandle &op, const jit::Value *number);
   void take_constants(const c10::OperatorHandle &op, std::vector<NumberRead> &reads);
-  void settle_numbers(const c10::OperatorHandle *op);
+  void note_inexact(jit::Node &node);
+  void check_rank(const c10::OperatorHandle &op, const jit::Stack &stack);
   bool reads_size(const c10::OperatorHandle &op, const jit::Stack &stack);
   void check_reached_by_grad_alone(const at::Tensor &grad);
   bool can_be_taken_back(const EngineCall &call);
