@@ -148,7 +148,7 @@ private:
       difference.path = path(b_, at);
       found_.push_back(std::move(difference));
     }
-    if (!is_new_a || !is_new_b)
+    if (metas.empty() && (!is_new_a || !is_new_b))
       add(Cause::alias, at, alias_text(is_new_a, partner->second.at),
           alias_text(is_new_b, first->second.at));
   }

@@ -202,13 +202,22 @@ void check_size_read(const at::Tensor &t, const std::string &what) {
 bool has_exact_sizes(const at::Tensor &t) { return current->exact(t); }
 bool has_unknown_sizes() { return !current->inexact.empty(); }
 void note_strides_read() { current->result.reads_strides = true; }
+/// How a view lies in memory follows from sizes, also from those that depend on values. What an op
+/// has made lies the same with any.
+static void check_known_sizes(const at::Tensor &t) {
+  const bool may_be_view = t.is_view() || t.is_inference();
+  if (may_be_view && !current->without_data() && !shapes::is_fake_tensor(t))
+    current->check_sizes(t, "how a tensor lies in memory");
+}
 void note_strides_read(const at::Tensor &t) {
+  check_known_sizes(t);
   if (current->may_lie_as_inputs(t))
     note_strides_read();
   if (current->dynamic_sizes)
     current->dynamic_sizes->read_strides(t);
 }
 void note_contiguity_read(const at::Tensor &t) {
+  check_known_sizes(t);
   if (current->may_lie_as_inputs(t))
     note_strides_read();
   if (current->dynamic_sizes)

@@ -61,7 +61,8 @@ constexpr Row kRows[] = {
     {Action::import_from, "IMPORT_FROM"},
     {Action::give, "RETURN_VALUE YIELD_VALUE"},
     // What an object does for `with`, `for`, `await` or an operator is code, which is observed.
-    {Action::none, "BEFORE_WITH BEFORE_ASYNC_WITH SEND GET_AITER GET_ANEXT GET_AWAITABLE "
+    {Action::enter, "BEFORE_WITH"}, // a lock's `__enter__` is C code
+    {Action::none, "BEFORE_ASYNC_WITH SEND GET_AITER GET_ANEXT GET_AWAITABLE "
                    "UNARY_POSITIVE UNARY_NEGATIVE UNARY_INVERT WITH_EXCEPT_START"},
     // Compares objects; their values are guarded where they were read.
     {Action::identify, "IS_OP"},

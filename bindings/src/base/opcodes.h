@@ -47,6 +47,7 @@ enum class Action : std::uint8_t {
   call,
   call_names, ///< as call, with a tuple of names above the arguments
   call_unpacked,
+  enter, ///< a `with`: the manager is on top
   import_name,
   import_from, ///< module
   give,        ///< value, to the caller

@@ -224,6 +224,9 @@ void Reads::store() {
   case Action::call_unpacked:
     calls_unpacked();
     break;
+  case Action::enter:
+    enter(operand(1));
+    break;
   default:
     break;
   }

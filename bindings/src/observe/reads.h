@@ -126,6 +126,7 @@ private:
   std::string called_by_user(const Called &called) const;
   void ask_abstract_class(PyObject *type, PyObject *of);
   void call_cached(PyObject *callable, Arguments arguments);
+  void enter(PyObject *manager);
   void call_special(PyObject *owner, const char *special, Arguments arguments);
   void update(PyObject *dict, Arguments others);
   void read_removed(std::string_view name, PyObject *container, PyObject *key);

@@ -227,6 +227,14 @@ void Reads::call_cached(PyObject *callable, Arguments arguments) {
   PyErr_Clear();
 }
 
+/// `with manager:` in a side of an `if`, where C code enters: a lock, a file.
+void Reads::enter(PyObject *manager) {
+  const Owned text(PyUnicode_InternFromString("__enter__"));
+  PyObject *found = _PyType_Lookup(Py_TYPE(manager), text.get()); // borrowed
+  if (sides_.under_way() && found && !PyFunction_Check(found))
+    call(found, {&manager, 1});
+}
+
 /// A special method of the object's class that is no Python code, `__getattr__ = dict.__getitem__`.
 void Reads::call_special(PyObject *owner, const char *special, Arguments arguments) {
   PyTypeObject *type = Py_TYPE(owner);
