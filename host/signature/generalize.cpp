@@ -76,8 +76,8 @@ void generalize(Signature &request, const Signature &earlier) {
   if (request.slots.size() != earlier.slots.size()) // one tensor as two arguments, in one of them
     return;
   for (std::size_t i = 0; i < request.slots.size(); ++i)
-    for (std::size_t d = 0; d < std::min(request.slots[i].sizes.size(), earlier.slots[i].sizes.size());
-         ++d)
+    for (std::size_t d = 0;
+         d < std::min(request.slots[i].sizes.size(), earlier.slots[i].sizes.size()); ++d)
       if (request.slots[i].sizes[d] != earlier.slots[i].sizes[d])
         request.slots[i].make_dynamic(d);
 }

@@ -240,7 +240,8 @@ void Scope::check_rank(const c10::OperatorHandle &op, const jit::Stack &stack) {
   const auto &state = tracer::getTracingState();
   const at::Tensor &t = stack.back().toTensor();
   jit::Value *value = state->getValue(t);
-  const jit::Node *made = value->node()->inputs().empty() ? nullptr : value->node()->input(0)->node();
+  const jit::Node *made =
+      value->node()->inputs().empty() ? nullptr : value->node()->input(0)->node();
   const bool of_one = op.schema().overload_name() == "dim";
   if (shapes::is_fake_tensor(t) || without_data() ||
       (of_one && made && made->kind() == c10::aten::nonzero))

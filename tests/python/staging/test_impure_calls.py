@@ -1,6 +1,13 @@
 """C code in a side of an `if`: it does nothing where the side is not taken, and does all once where it is."""
 
 import json
+import struct
+import threading
+
+import numpy as np
+import pytest
+import torch
+import tracehost
 
 PROGRAM = """
 import gc, json, locale, logging, os, pickle, queue, random, resource, shutil, signal, socket, subprocess, sys, tempfile
@@ -149,3 +156,37 @@ def test_calls_of_a_side_happen_as_in_eager(run_host, tmp_path):
     found = json.loads(done.stdout.splitlines()[-1])
     assert found["quiet"] == [] and found["twice"] == [] and found["random"] == []
     assert found["tried"] == 200
+
+
+@pytest.mark.parametrize("kind", [threading.Lock, threading.RLock])
+def test_a_lock_in_a_side_that_is_not_taken_stays_free(kind):
+    lock = kind()
+
+    def body(x):
+        if x.sum() > 3:
+            with lock:
+                x = x * 2
+        return x
+
+    f = tracehost.function(body)
+    for value in (1.0, 5.0, 1.0, 5.0):
+        x = torch.full((2,), value)
+        assert torch.equal(f(x), body(x))
+        assert lock.acquire(blocking=False)
+        lock.release()
+
+
+def test_bytes_and_arrays_of_a_side_that_is_not_taken():
+    packed, array = bytearray(8), np.zeros(2)
+
+    def body(x):
+        if x.sum() > 3:
+            struct.pack_into("d", packed, 0, float(len(packed)))
+            np.copyto(array, array + 1)
+        return x
+
+    f = tracehost.function(body)
+    for value, times in ((1.0, 0), (5.0, 1), (1.0, 1), (5.0, 2)):
+        f(torch.full((2,), value))
+        assert array.tolist() == [times, times]
+        assert any(packed) == (times > 0)
