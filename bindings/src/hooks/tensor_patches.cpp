@@ -162,6 +162,15 @@ PyObject *contiguous_method(PyObject *original, const char *name, Args args, std
   return Py_NewRef(args[0]);
 }
 
+/// By numel(), which may be a traced size.
+PyObject *nbytes_property(PyObject *original, const char *name, PyObject *tensor, PyObject *value) {
+  if (value || !trace::recording())
+    return plain_property(original, name, tensor, value);
+  const Owned count(PyObject_CallMethod(tensor, "numel", nullptr));
+  const Owned size(PyLong_FromSize_t(THPVariable_Unpack(tensor).itemsize()));
+  return count && size ? PyNumber_Multiply(count.get(), size.get()) : nullptr;
+}
+
 PyObject *leaf_property(PyObject *original, const char *name, PyObject *tensor, PyObject *value) {
   trace::note_leaf_read();
   return plain_property(original, name, tensor, value);
@@ -410,6 +419,7 @@ void install_tensor_patches() {
   forward_property(type, "shape", shape_property);
   for (const char *name : {"is_leaf", "grad_fn"})
     forward_property(type, name, leaf_property);
+  forward_property(type, "nbytes", nbytes_property);
   forward_property(type, "_version", version_property);
   forward_property(type, "_base", base_property);
   forward_property(type, "requires_grad", requires_grad_property);

@@ -36,6 +36,10 @@ def squeezed_rows(x, mask):
     return x[mask.bool()].squeeze().shape, x[mask.bool()].squeeze(0).tolist()
 
 
+def bytes_of_rows(x, mask):
+    return x[mask.bool()].nbytes, x[mask.bool()].double().nbytes * 2 + x.nbytes
+
+
 def contiguity(x, n):
     return x[: n.item()].T.is_contiguous()
 
@@ -61,6 +65,7 @@ def written_if_contiguous(x, n):
         (squeezed_rank, MASKS),
         (chosen_by_the_rank, MASKS),
         (squeezed_rows, MASKS),
+        (bytes_of_rows, MASKS),
         (contiguity, COUNTS),
         (reshaped, COUNTS),
         (written_if_contiguous, COUNTS[:2]),
