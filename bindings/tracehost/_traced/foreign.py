@@ -18,8 +18,8 @@ from .traced_number import TracedNumber
 def call(function: Callable[..., Any], name: str, args: Any, kwargs: Any) -> Any:
     """Call it, and record that: an `autograd.Function`'s `apply`, a method of a scripted module.
 
-    Its insides run in Python (or in TorchScript) at each run of the graph, with the tensors of that run;
-    other arguments are what they were. Gradients are its own. A forward of ops alone that needs no gradient is
+    Its insides run in Python (or in TorchScript) at each run of the graph, with the tensors and numbers of that
+    run; other arguments are what they were. Gradients are its own. A forward of ops alone that needs no gradient is
     recorded instead.
 
     Raises:
@@ -48,15 +48,25 @@ class Call:
         self.tensors: list[torch.Tensor] | None = []
         self.leaves: list[Any] = []
         for leaf in leaves:
-            if isinstance(leaf, torch.Tensor):
-                self.tensors.append(leaf)
-                leaf = _SIZE if type(leaf) is TracedNumber else _TENSOR
-            self.leaves.append(leaf)
+            self._add(leaf)
+
+    def _add(self, leaf: Any) -> None:
+        if type(leaf) is TracedNumber:
+            given = _input_of(leaf)
+            if given is None:
+                leaf = _tracehost._number_value(leaf)
+            else:
+                self.tensors.append(given)
+                leaf = _NUMBER
+        elif isinstance(leaf, torch.Tensor):
+            self.tensors.append(leaf)
+            leaf = _TENSOR
+        self.leaves.append(leaf)
 
     def __call__(self, tensors: list[torch.Tensor]) -> list[torch.Tensor]:
         each = iter(tensors)
         leaves = [
-            next(each) if leaf is _TENSOR else int(next(each)) if leaf is _SIZE else leaf
+            next(each) if leaf is _TENSOR else _number_of(next(each)) if leaf is _NUMBER else leaf
             for leaf in self.leaves
         ]
         args, kwargs = _pytree.tree_unflatten(leaves, self.tree)
@@ -94,6 +104,22 @@ class Call:
         )
 
 
+def _input_of(number: TracedNumber) -> torch.Tensor | None:
+    """The tensor that gives a number to each run. None: it is the number that it was."""
+    if _tracehost._number_is_size(number):
+        return number
+    if not _tracehost._number_is_read(number):
+        return None
+    if _tracehost._number_has_no_text(number):  # in a staged block it has no value
+        _tracehost._number_abandons(number, "as an argument of a call")
+        return None
+    return _tracehost._number_tensor(number)
+
+
+def _number_of(tensor: torch.Tensor) -> bool | int | float:
+    return int(tensor) if type(tensor) is TracedNumber else tensor.item()
+
+
 class _Like(tuple):
     """A tensor's dtype and shape, or number of dimensions."""
 
@@ -104,4 +130,4 @@ class _Like(tuple):
         return f"a {name} tensor of {shape} dimensions"
 
 
-_TENSOR, _SIZE = object(), object()
+_TENSOR, _NUMBER = object(), object()

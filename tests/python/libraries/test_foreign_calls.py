@@ -346,6 +346,102 @@ def test_code_that_is_more_than_ops_is_called_by_each_run():
     assert calls_python(f)
 
 
+# ---- numbers of the call --------------------------------------------------------------------------
+
+
+class Times(Function):
+    """`x` times a number of Python, of its own type."""
+
+    @staticmethod
+    def forward(ctx, x, factor, kind):
+        ctx.factor = factor[0] if isinstance(factor, tuple) else factor
+        assert type(ctx.factor) is kind
+        return x * ctx.factor
+
+    @staticmethod
+    def backward(ctx, grad):
+        return grad * ctx.factor * 3, None, None
+
+
+class Counter:
+    def __init__(self):
+        self.count = 0
+
+
+def of_a_counter(x, w, counter):
+    counter.count += 1
+    return Times.apply(w * x, counter.count * 2.0, float)
+
+
+def of_an_if(x, w, _):
+    factor = 2.0 if x.sum() > 0 else 5.0
+    return Times.apply(w * x, factor, float)
+
+
+def of_a_loop(x, w, _):
+    for v in x:
+        if v > 1:
+            w = Times.apply(w * 1, float(v), float)
+    return w + x
+
+
+NUMBERS = {
+    "float": lambda x, w, _: Times.apply(w * x, float(x[0]), float),
+    "int": lambda x, w, _: Times.apply(w * x, int(x[0]), int),
+    "bool": lambda x, w, _: Times.apply(w * x, bool(x[0] > 0), bool),
+    "in a tuple": lambda x, w, _: Times.apply(w * x, (x.max().item() / 7,), float),
+    "size": lambda x, w, _: Times.apply(w * x, x.shape[0], int),
+    "counter": of_a_counter,
+    "chosen by an if": of_an_if,
+    "in a loop": of_a_loop,
+}
+
+
+def gradients(body, f, sizes):
+    w = torch.full((1,), 0.5, requires_grad=True)
+    counter = Counter()
+    f = f(lambda x: body(x, w, counter))
+    seen = []
+    for i, size in enumerate(sizes):
+        w.grad = None
+        y = f(torch.arange(1.0, size + 1) * (2 - i))
+        y.sum().backward()
+        seen.append((y, w.grad, counter.count))
+    return seen, f
+
+
+@pytest.mark.parametrize("name", NUMBERS)
+def test_a_number_is_the_one_of_each_call(name):
+    body, sizes = NUMBERS[name], [3] * 6
+    decorate = tracehost.function
+    if name == "size":
+        sizes = [2, 3, 4, 5, 6]
+        decorate = tracehost.function(reduce_retracing=True)
+    expected, _ = gradients(body, lambda f: f, sizes)
+    got, f = gradients(body, decorate, sizes)
+    for ours, theirs in zip(got, expected, strict=True):
+        assert torch.equal(ours[0], theirs[0]) and torch.equal(ours[1], theirs[1])
+        assert ours[2] == theirs[2]
+    assert f.tracing_count() == TRACES.get(name, 1)
+
+
+TRACES = {"size": 2, "counter": 2}
+
+
+def test_a_scripted_module_gets_the_number_of_each_call():
+    class Scaled(nn.Module):
+        def forward(self, x, factor: float):
+            return x * factor
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        module = torch.jit.script(Scaled())
+    f = tracehost.function(lambda x, k: module(x, float(k)))
+    for k in (1.0, 2.5, -3.0):
+        assert torch.equal(f(X, torch.tensor(k)), X * k)
+    assert f.tracing_count() == 1
+
+
 # ---- TorchScript --------------------------------------------------------------------------------
 
 
