@@ -1,5 +1,6 @@
 """Code in a body that a graph can't hold the insides of: called again by each run, or unsupported."""
 
+import functools
 import warnings
 
 import pytest
@@ -440,6 +441,131 @@ def test_a_scripted_module_gets_the_number_of_each_call():
     for k in (1.0, 2.5, -3.0):
         assert torch.equal(f(X, torch.tensor(k)), X * k)
     assert f.tracing_count() == 1
+
+
+class Held:
+    def __init__(self, value):
+        self.value = value
+
+    def times(self, x):
+        return x * self.value
+
+
+class TimesHeld(Function):
+    @staticmethod
+    def forward(ctx, x, held):
+        ctx.held = held
+        return x * held.value
+
+    @staticmethod
+    def backward(ctx, grad):
+        return grad * ctx.held.value * 3, None
+
+
+class Applied(Function):
+    @staticmethod
+    def forward(ctx, x, function):
+        ctx.function = function
+        return function(x)
+
+    @staticmethod
+    def backward(ctx, grad):
+        return ctx.function(grad) * 3, None
+
+
+def by_py_function(function):
+    return tracehost.py_function(function, [X], torch.float32)
+
+
+def with_a_mask(x, w, _):
+    mask = (x > 2).float()
+    return checkpoint(lambda h: h * mask, x * w, use_reentrant=True)
+
+
+def by_a_function_of_a_function(x, w, _):
+    double, n = x * 2, x.max().item()
+
+    def inner(a, b=double, *, c=n):
+        return a * b + c
+
+    return by_py_function(lambda a: inner(a) * double)
+
+
+CLOSED_OVER = {
+    "checkpoint": with_a_mask,
+    "checkpoint, an argument": lambda x, w, _: checkpoint(
+        lambda h: h * x, w * 1, use_reentrant=True
+    ),
+    "function": lambda x, w, _: Applied.apply(w * 1, lambda h: h * (x.sum() * 2)),
+    "partial": lambda x, w, _: Applied.apply(w * 1, functools.partial(torch.mul, x.sum() * 2)),
+    "method": lambda x, w, _: Applied.apply(w * 1, Held(x.sum() * 2).times),
+    "object with a tensor": lambda x, w, _: TimesHeld.apply(w * x, Held(x * 2)),
+    "object with a number": lambda x, w, _: TimesHeld.apply(w * x, Held(x.sum().item())),
+    "object with objects": lambda x, w, _: Applied.apply(
+        w * x, Held(Held(x.sum() * 2).value).times
+    ),
+    "py_function": by_a_function_of_a_function,
+    "numpy_function": lambda x, w, _: tracehost.numpy_function(
+        lambda a: a + (x * 2).numpy(), [x], torch.float32
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CLOSED_OVER)
+def test_what_it_reaches_by_itself_is_that_of_each_call(name):
+    def body(x, w, counter):
+        return CLOSED_OVER[name](x, w, counter) + w * 0
+
+    expected, _ = gradients(body, lambda f: f, [3] * 4)
+    got, f = gradients(body, tracehost.function, [3] * 4)
+    for ours, theirs in zip(got, expected, strict=True):
+        assert torch.equal(ours[0], theirs[0]) and torch.equal(ours[1], theirs[1])
+    assert f.tracing_count() == 1
+
+
+def test_a_variable_from_outside_is_read_by_each_run():
+    shared, factor = torch.ones(3), 1
+
+    @tracehost.function
+    def f(x):
+        y = x + 1
+        return tracehost.py_function(lambda a: a * shared * factor + y, [x], torch.float32)
+
+    for factor in (1, 2, 3):
+        shared = torch.full((3,), float(factor))
+        assert torch.equal(f(X), X * factor**2 + X + 1)
+    assert f.tracing_count() == 1
+
+
+def test_a_class_of_the_body_that_reaches_a_tensor_is_an_error():
+    @tracehost.function
+    def f(x):
+        y = x * 2
+
+        class Local(Function):
+            @staticmethod
+            def forward(ctx, v):
+                return v * y
+
+            @staticmethod
+            def backward(ctx, grad):
+                return grad * y
+
+        return Local.apply(x + 1)
+
+    with pytest.raises(tracehost.TraceError, match="that its class reaches by itself"):
+        f(X.clone().requires_grad_())
+
+
+@pytest.mark.parametrize("change", [lambda held: held.append(X), list.clear])
+def test_a_list_of_the_call_that_is_changed_is_an_error(change):
+    @tracehost.function
+    def f(x):
+        held = [x * 2]
+        return tracehost.py_function(lambda a: (change(held), a)[1], [x], torch.float32)
+
+    with pytest.raises(tracehost.SignatureError, match="changed a list that holds a tensor"):
+        f(X)
 
 
 # ---- TorchScript --------------------------------------------------------------------------------
