@@ -19,6 +19,7 @@ from .. import _tracehost
 from .traced_number import TracedNumber
 
 _DEEPEST = 6
+_PLAIN = (bool, int, float, complex, str, bytes, type(None))
 
 
 class Given:
@@ -72,15 +73,22 @@ def adding(inputs: list[torch.Tensor]) -> Add:
     return add
 
 
-def maker(value: Any, add: Add, depth: int = 0) -> Maker | None:
+def maker(
+    value: Any, add: Add, seen: dict[int, Maker | None] | None = None, depth: int = 0
+) -> Maker | None:
     """What makes the value of each run; None: it reaches nothing of this call.
 
-    `add` takes a tensor or a number as an input, and gives what it is at a run.
+    `add` takes a tensor or a number as an input, and gives what it is at a run. `seen`: of the objects met.
     """
     kind = type(value)
     if kind is TracedNumber or isinstance(value, torch.Tensor):
         return add(value)
-    if depth > _DEEPEST or _tracehost.reaches(value):
+    seen = {} if seen is None else seen
+    if kind in _PLAIN or depth > _DEEPEST:
+        return None
+    if id(value) in seen:
+        return seen[id(value)]
+    if _tracehost.reaches(value):
         return None
     if kind in _KINDS:
         parts, rebuilt = _KINDS[kind]
@@ -88,8 +96,9 @@ def maker(value: Any, add: Add, depth: int = 0) -> Maker | None:
         return None
     else:
         parts, rebuilt = _attributes, _object
+    seen[id(value)] = None
     now = parts(value)
-    makers = [maker(part, add, depth + 1) for part in now]
+    makers = [maker(part, add, seen, depth + 1) for part in now]
     if not any(makers):
         return None
 
@@ -100,6 +109,7 @@ def maker(value: Any, add: Add, depth: int = 0) -> Maker | None:
             given.copies.append((made, own, parts))
         return made
 
+    seen[id(value)] = make
     return make
 
 
