@@ -45,7 +45,8 @@ def py_function(
     A graph with one runs in this process only: it can't be saved.
 
     Args:
-        func: any callable. The graph keeps it for as long as it lives itself.
+        func: any callable. The graph keeps it for as long as it lives itself. Tensors and numbers of the body that
+            it reaches by a closure, a partial or attributes of an object are those of each call.
         inputs: a list or tuple of tensors and numbers, passed by place. A number is part of the trace; one
             that each call computes, and a size that may differ, is passed as the number of that call.
         dtype: of the result, as TensorSpec takes it; a list or tuple: `func` returns as many; None or []: it
