@@ -13,6 +13,7 @@ from .._arguments.dtypes import dtype_of, is_dtype, name_of
 from .._arguments.tensor_spec import fits
 from .._arguments.values import Unfit, as_tensor
 from .._errors import SignatureError
+from .._traced import closed_over
 from .._traced.traced_number import TracedNumber
 from .._tracehost import TensorSpec
 
@@ -44,7 +45,8 @@ def py_function(
     A graph with one runs in this process only: it can't be saved.
 
     Args:
-        func: any callable. The graph keeps it for as long as it lives itself.
+        func: any callable. The graph keeps it for as long as it lives itself. Tensors and numbers of the body that
+            it reaches by a closure, a partial or attributes of an object are those of each call.
         inputs: a list or tuple of tensors and numbers, passed by place. A number is part of the trace; one
             that each call computes, and a size that may differ, is passed as the number of that call.
         dtype: of the result, as TensorSpec takes it; a list or tuple: `func` returns as many; None or []: it
@@ -100,8 +102,10 @@ class Call:
         "count",
         "dtypes",
         "func",
+        "made",
         "name",
         "numbers",
+        "reached",
         "shapes",
         "single",
         "tensors",
@@ -130,6 +134,14 @@ class Call:
             self._add(i, value, scalars)
         self.count = len(self.tensors)
         self.tensors += scalars
+        # What `func` reaches of the call follows those.
+        self.reached = len(self.tensors)
+        reached: list[torch.Tensor] = []
+        self.made: closed_over.Maker | None = None
+        if _tracehost.recording():
+            add = closed_over.adding(reached)
+            self.made = _tracehost.unobserved(closed_over.maker, func, add)
+        self.tensors += reached
         if all(kind is torch.Tensor for kind in self.numbers):
             self.numbers = None
 
@@ -156,15 +168,23 @@ class Call:
             )
 
     def __call__(self, tensors: list[torch.Tensor]) -> list[torch.Tensor]:
+        given = closed_over.Given(tensors[self.reached :])
+        func = self.made(given) if self.made else self.func
         if self.numbers is None:
-            result = self.func(*tensors)
+            result = func(*tensors[: self.reached])
         else:
             each, scalars = iter(tensors), iter(tensors[self.count :])
             arguments = (
                 next(each) if v is torch.Tensor else v(next(scalars)) if v in (int, _item) else v
                 for v in self.numbers
             )
-            result = self.func(*arguments)
+            result = func(*arguments)
+        if (changed := given.changed()) is not None:
+            self._reject(
+                f"changed a {type(changed).__name__} that holds a tensor or number of the call",
+                "its dtype",
+                "what it computes",
+            )
         if self.single:
             return [self._checked(result, 0)]
         if not self.dtypes:

@@ -7,6 +7,7 @@ tracer is C++ and records ops. What has to look like Python to the body is here.
 - fake_tensors.py: tensors without data, from which a function is traced by its signature alone
 - engine.py: `backward()` in a trace as an op of the graph
 - foreign.py, custom_forward.py: an `autograd.Function`, which each run calls again; its forward, recorded as ops
+- closed_over.py: what such a call reaches by itself (closures, attributes), as inputs of it
 - raised.py: exceptions that a graph raises, with their arguments and attributes
 - numbers_left.py: Python's numbers in place of traced ones that a body left somewhere in the program
 

@@ -11,15 +11,15 @@ from torch.utils import _pytree
 from .. import _tracehost
 from .._arguments.dtypes import name_of
 from .._errors import TraceError
-from . import custom_forward
+from . import closed_over, custom_forward
 from .traced_number import TracedNumber
 
 
 def call(function: Callable[..., Any], name: str, args: Any, kwargs: Any) -> Any:
     """Call it, and record that: an `autograd.Function`'s `apply`, a method of a scripted module.
 
-    Its insides run in Python (or in TorchScript) at each run of the graph, with the tensors of that run;
-    other arguments are what they were. Gradients are its own. A forward of ops alone that needs no gradient is
+    Its insides run in Python (or in TorchScript) at each run of the graph, with the tensors and numbers of that
+    run; other arguments are what they were. Gradients are its own. A forward of ops alone that needs no gradient is
     recorded instead.
 
     Raises:
@@ -35,7 +35,17 @@ def call(function: Callable[..., Any], name: str, args: Any, kwargs: Any) -> Any
 class Call:
     """One such call: what the graph keeps of it."""
 
-    __slots__ = ("exact", "function", "leaves", "name", "result", "tensors", "tree", "where")
+    __slots__ = (
+        "exact",
+        "function",
+        "leaves",
+        "makers",
+        "name",
+        "result",
+        "tensors",
+        "tree",
+        "where",
+    )
 
     def __init__(self, function: Any, name: str, args: Any, kwargs: Any) -> None:
         self.function = function
@@ -46,21 +56,48 @@ class Call:
         """structure of what it returned at the trace; its leaves, of tensors dtype and shape"""
         leaves, self.tree = _pytree.tree_flatten((args, kwargs))
         self.tensors: list[torch.Tensor] | None = []
-        self.leaves: list[Any] = []
-        for leaf in leaves:
-            if isinstance(leaf, torch.Tensor):
-                self.tensors.append(leaf)
-                leaf = _SIZE if type(leaf) is TracedNumber else _TENSOR
-            self.leaves.append(leaf)
+        add = self._add()
+        self.makers = [_tracehost.unobserved(closed_over.maker, leaf, add) for leaf in leaves]
+        """of the leaves that have something of the call"""
+        self.leaves = [None if m else leaf for m, leaf in zip(self.makers, leaves)]
+        self._check_class()
+
+    def _add(self) -> closed_over.Add:
+        add = closed_over.adding(self.tensors)
+
+        def checked(value: Any) -> closed_over.Maker | None:
+            read = type(value) is TracedNumber and _tracehost._number_is_read(value)
+            if read and _tracehost._number_has_no_text(value):  # in a staged block
+                _tracehost._number_abandons(value, "as an argument of a call")
+            return add(value)
+
+        return checked
+
+    def _check_class(self) -> None:
+        """A class that the body made: its functions must not reach what the body computed."""
+        cls = getattr(self.function, "__self__", None)
+        if not isinstance(cls, type) or "<locals>" not in cls.__qualname__:
+            return
+        reached: list[torch.Tensor] = []
+        for value in vars(cls).values():
+            function = getattr(value, "__func__", value)
+            _tracehost.unobserved(closed_over.maker, function, reached.append)
+        if any(not _tracehost.reaches(t) for t in reached):
+            raise TraceError(
+                f"{self.name} at {self.where} uses a tensor or number of this call that its class reaches by "
+                "itself: a later call would have that of this one. Pass it as an argument."
+            )
 
     def __call__(self, tensors: list[torch.Tensor]) -> list[torch.Tensor]:
-        each = iter(tensors)
-        leaves = [
-            next(each) if leaf is _TENSOR else int(next(each)) if leaf is _SIZE else leaf
-            for leaf in self.leaves
-        ]
+        given = closed_over.Given(tensors)
+        leaves = [m(given) if m else leaf for m, leaf in zip(self.makers, self.leaves)]
         args, kwargs = _pytree.tree_unflatten(leaves, self.tree)
         values, tree = _pytree.tree_flatten(self.function(*args, **kwargs))
+        if (changed := given.changed()) is not None:
+            raise TraceError(
+                f"{self.name} at {self.where} changed a {type(changed).__name__} that holds a "
+                "tensor or number of the call. Return what it computes."
+            )
         told = [self._told(value) for value in values]
         if self.result is None:
             self.result = tree, told
@@ -102,6 +139,3 @@ class _Like(tuple):
         if isinstance(shape, tuple):
             return f"a tensor {name}{list(shape)}"
         return f"a {name} tensor of {shape} dimensions"
-
-
-_TENSOR, _SIZE = object(), object()

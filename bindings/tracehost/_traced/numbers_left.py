@@ -8,6 +8,7 @@ from types import CellType, FunctionType, MemberDescriptorType
 from typing import Any
 
 _DEEPEST = 20  # tuples in tuples
+_ARGS: Any = vars(BaseException)["args"]
 
 
 def replace(numbers: list[Any], values: list[Any]) -> None:
@@ -58,16 +59,17 @@ def _replace_attributes(holder: Any, new: dict[int, Any]) -> None:
         for name, v in tuple(attributes.items()):
             if id(v) in new:
                 attributes[name] = new[id(v)]
+    is_error = isinstance(holder, BaseException)
     for kind in type(holder).__mro__:
-        if "__slots__" in vars(kind):
+        if is_error or "__slots__" in vars(kind):
             for slot in vars(kind).values():
-                if type(slot) is MemberDescriptorType:
+                if type(slot) is MemberDescriptorType or slot is _ARGS:
                     v = _get(slot, holder)
                     if id(v) in new:
                         slot.__set__(holder, new[id(v)])
 
 
-def _get(slot: MemberDescriptorType, holder: Any) -> Any:
+def _get(slot: Any, holder: Any) -> Any:
     try:
         return slot.__get__(holder)
     except AttributeError:  # it is empty

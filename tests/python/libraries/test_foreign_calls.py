@@ -1,5 +1,6 @@
 """Code in a body that a graph can't hold the insides of: called again by each run, or unsupported."""
 
+import functools
 import warnings
 
 import pytest
@@ -344,6 +345,227 @@ def test_code_that_is_more_than_ops_is_called_by_each_run():
         assert torch.equal(f(X + i), (X + i) * (X + i).max())
     assert len(calls) == 3 and f.tracing_count() == 1
     assert calls_python(f)
+
+
+# ---- numbers of the call --------------------------------------------------------------------------
+
+
+class Times(Function):
+    """`x` times a number of Python, of its own type."""
+
+    @staticmethod
+    def forward(ctx, x, factor, kind):
+        ctx.factor = factor[0] if isinstance(factor, tuple) else factor
+        assert type(ctx.factor) is kind
+        return x * ctx.factor
+
+    @staticmethod
+    def backward(ctx, grad):
+        return grad * ctx.factor * 3, None, None
+
+
+class Counter:
+    def __init__(self):
+        self.count = 0
+
+
+def of_a_counter(x, w, counter):
+    counter.count += 1
+    return Times.apply(w * x, counter.count * 2.0, float)
+
+
+def of_an_if(x, w, _):
+    factor = 2.0 if x.sum() > 0 else 5.0
+    return Times.apply(w * x, factor, float)
+
+
+def of_a_loop(x, w, _):
+    for v in x:
+        if v > 1:
+            w = Times.apply(w * 1, float(v), float)
+    return w + x
+
+
+NUMBERS = {
+    "float": lambda x, w, _: Times.apply(w * x, float(x[0]), float),
+    "int": lambda x, w, _: Times.apply(w * x, int(x[0]), int),
+    "bool": lambda x, w, _: Times.apply(w * x, bool(x[0] > 0), bool),
+    "in a tuple": lambda x, w, _: Times.apply(w * x, (x.max().item() / 7,), float),
+    "size": lambda x, w, _: Times.apply(w * x, x.shape[0], int),
+    "counter": of_a_counter,
+    "chosen by an if": of_an_if,
+    "in a loop": of_a_loop,
+}
+
+
+def gradients(body, f, sizes):
+    w = torch.full((1,), 0.5, requires_grad=True)
+    counter = Counter()
+    f = f(lambda x: body(x, w, counter))
+    seen = []
+    for i, size in enumerate(sizes):
+        w.grad = None
+        y = f(torch.arange(1.0, size + 1) * (2 - i))
+        y.sum().backward()
+        seen.append((y, w.grad, counter.count))
+    return seen, f
+
+
+@pytest.mark.parametrize("name", NUMBERS)
+def test_a_number_is_the_one_of_each_call(name):
+    body, sizes = NUMBERS[name], [3] * 6
+    decorate = tracehost.function
+    if name == "size":
+        sizes = [2, 3, 4, 5, 6]
+        decorate = tracehost.function(reduce_retracing=True)
+    expected, _ = gradients(body, lambda f: f, sizes)
+    got, f = gradients(body, decorate, sizes)
+    for ours, theirs in zip(got, expected, strict=True):
+        assert torch.equal(ours[0], theirs[0]) and torch.equal(ours[1], theirs[1])
+        assert ours[2] == theirs[2]
+    assert f.tracing_count() == TRACES.get(name, 1)
+
+
+TRACES = {"size": 2, "counter": 2}
+
+
+def test_a_scripted_module_gets_the_number_of_each_call():
+    class Scaled(nn.Module):
+        def forward(self, x, factor: float):
+            return x * factor
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        module = torch.jit.script(Scaled())
+    f = tracehost.function(lambda x, k: module(x, float(k)))
+    for k in (1.0, 2.5, -3.0):
+        assert torch.equal(f(X, torch.tensor(k)), X * k)
+    assert f.tracing_count() == 1
+
+
+class Held:
+    def __init__(self, value):
+        self.value = value
+
+    def times(self, x):
+        return x * self.value
+
+
+class TimesHeld(Function):
+    @staticmethod
+    def forward(ctx, x, held):
+        ctx.held = held
+        return x * held.value
+
+    @staticmethod
+    def backward(ctx, grad):
+        return grad * ctx.held.value * 3, None
+
+
+class Applied(Function):
+    @staticmethod
+    def forward(ctx, x, function):
+        ctx.function = function
+        return function(x)
+
+    @staticmethod
+    def backward(ctx, grad):
+        return ctx.function(grad) * 3, None
+
+
+def by_py_function(function):
+    return tracehost.py_function(function, [X], torch.float32)
+
+
+def with_a_mask(x, w, _):
+    mask = (x > 2).float()
+    return checkpoint(lambda h: h * mask, x * w, use_reentrant=True)
+
+
+def by_a_function_of_a_function(x, w, _):
+    double, n = x * 2, x.max().item()
+
+    def inner(a, b=double, *, c=n):
+        return a * b + c
+
+    return by_py_function(lambda a: inner(a) * double)
+
+
+CLOSED_OVER = {
+    "checkpoint": with_a_mask,
+    "checkpoint, an argument": lambda x, w, _: checkpoint(
+        lambda h: h * x, w * 1, use_reentrant=True
+    ),
+    "function": lambda x, w, _: Applied.apply(w * 1, lambda h: h * (x.sum() * 2)),
+    "partial": lambda x, w, _: Applied.apply(w * 1, functools.partial(torch.mul, x.sum() * 2)),
+    "method": lambda x, w, _: Applied.apply(w * 1, Held(x.sum() * 2).times),
+    "object with a tensor": lambda x, w, _: TimesHeld.apply(w * x, Held(x * 2)),
+    "object with a number": lambda x, w, _: TimesHeld.apply(w * x, Held(x.sum().item())),
+    "object with objects": lambda x, w, _: Applied.apply(
+        w * x, Held(Held(x.sum() * 2).value).times
+    ),
+    "py_function": by_a_function_of_a_function,
+    "numpy_function": lambda x, w, _: tracehost.numpy_function(
+        lambda a: a + (x * 2).numpy(), [x], torch.float32
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CLOSED_OVER)
+def test_what_it_reaches_by_itself_is_that_of_each_call(name):
+    def body(x, w, counter):
+        return CLOSED_OVER[name](x, w, counter) + w * 0
+
+    expected, _ = gradients(body, lambda f: f, [3] * 4)
+    got, f = gradients(body, tracehost.function, [3] * 4)
+    for ours, theirs in zip(got, expected, strict=True):
+        assert torch.equal(ours[0], theirs[0]) and torch.equal(ours[1], theirs[1])
+    assert f.tracing_count() == 1
+
+
+def test_a_variable_from_outside_is_read_by_each_run():
+    shared, factor = torch.ones(3), 1
+
+    @tracehost.function
+    def f(x):
+        y = x + 1
+        return tracehost.py_function(lambda a: a * shared * factor + y, [x], torch.float32)
+
+    for factor in (1, 2, 3):
+        shared = torch.full((3,), float(factor))
+        assert torch.equal(f(X), X * factor**2 + X + 1)
+    assert f.tracing_count() == 1
+
+
+def test_a_class_of_the_body_that_reaches_a_tensor_is_an_error():
+    @tracehost.function
+    def f(x):
+        y = x * 2
+
+        class Local(Function):
+            @staticmethod
+            def forward(ctx, v):
+                return v * y
+
+            @staticmethod
+            def backward(ctx, grad):
+                return grad * y
+
+        return Local.apply(x + 1)
+
+    with pytest.raises(tracehost.TraceError, match="that its class reaches by itself"):
+        f(X.clone().requires_grad_())
+
+
+@pytest.mark.parametrize("change", [lambda held: held.append(X), list.clear])
+def test_a_list_of_the_call_that_is_changed_is_an_error(change):
+    @tracehost.function
+    def f(x):
+        held = [x * 2]
+        return tracehost.py_function(lambda a: (change(held), a)[1], [x], torch.float32)
+
+    with pytest.raises(tracehost.SignatureError, match="changed a list that holds a tensor"):
+        f(X)
 
 
 # ---- TorchScript --------------------------------------------------------------------------------

@@ -1,5 +1,6 @@
 """Numbers that code reads where autograph does not convert it: as arguments of ops, of constants alone, as ints."""
 
+import collections
 import math
 
 import pytest
@@ -159,3 +160,38 @@ def test_a_power_of_a_counter():
     for x in X * 3:
         assert torch.equal(f(x), eager.rate(x))
     assert f.tracing_count() == 2
+
+
+# ---- code that takes the value of an int
+
+
+def of_broadcast_shapes(x):
+    shape = torch.broadcast_shapes((x.numel() if x.dim() else x.item(), 1), (1, 3))
+    return x * shape[0] + shape[1]
+
+
+OF_VALUES = {
+    "maxlen": lambda x: x + collections.deque([4, 5, 6], maxlen=x.item())[0],
+    "maxlen by place": lambda x: x + len(collections.deque([4, 5, 6], x.item())),
+    "numbers in a deque": lambda x: x + collections.deque([x.item(), 5], maxlen=2)[0],
+    "broadcast_shapes": of_broadcast_shapes,
+    "pow": lambda x: x + pow(x.item(), 2, 5) + pow(7, 2, x.item()),
+}
+
+
+@pytest.mark.parametrize("name", OF_VALUES)
+def test_the_value_of_an_int(name):
+    f = tracehost.function(OF_VALUES[name])
+    for k in (1, 2, 3, 2):
+        x = torch.tensor(k)
+        assert torch.equal(f(x), OF_VALUES[name](x))
+    assert f.tracing_count() == (1 if name == "numbers in a deque" else 3)
+
+
+def test_the_power_of_a_size_with_a_modulus():
+    def body(x):
+        return x * pow(x.shape[0], 2, 5)
+
+    f = tracehost.function(body, reduce_retracing=True)
+    for n in (1, 2, 3, 4, 3):
+        assert torch.equal(f(torch.ones(n)), body(torch.ones(n)))

@@ -3,6 +3,7 @@
 import collections
 import dataclasses
 import gc
+import sys
 
 import pytest
 import torch
@@ -164,3 +165,60 @@ def test_what_is_added_and_not_read_is_still_one_trace():
         for _ in range(3):
             f(torch.ones(1))
     assert f.tracing_count() == 1
+
+
+# ---- exceptions -----------------------------------------------------------------------------------
+
+
+def from_another(n):
+    try:
+        {1: 2}[n]
+    except KeyError as error:
+        raise ValueError("no key") from error
+
+
+def of_a_group(n):
+    raise ExceptionGroup("several", [ValueError(n), KeyError(n, n)])
+
+
+def raised(error):
+    raise error
+
+
+RAISES = {
+    "key": lambda n: {1: 2}[n],
+    "arguments": lambda n: raised(ValueError("a", (n, [n]))),
+    "SystemExit": lambda n: raised(SystemExit(n)),
+    "StopIteration": lambda n: raised(StopIteration(n)),
+    "OSError": lambda n: raised(OSError(n, "s", n)),
+    "sys.exit": lambda n: sys.exit(n),
+    "sys.exit of a text": lambda n: sys.exit("end"),
+    "cause": from_another,
+    "group": of_a_group,
+}
+
+
+def held_by(error):
+    """Types of what an exception holds."""
+    if error is None:
+        return None
+    members = [getattr(error, name, None) for name in ("code", "value", "errno", "filename")]
+    leaves = torch.utils._pytree.tree_leaves([error.args, members])
+    inner = [error.__cause__, error.__context__, *getattr(error, "exceptions", ())]
+    return [type(leaf) for leaf in leaves], [held_by(e) for e in inner]
+
+
+@pytest.mark.parametrize("name", RAISES)
+def test_an_exception_holds_no_traced_number(name):
+    def body(x):
+        RAISES[name](x.item())
+        return x
+
+    f = tracehost.function(body)
+    for n in (7, 8):
+        with pytest.raises(BaseException) as expected:  # noqa: PT011
+            body(torch.tensor(n))
+        with pytest.raises(type(expected.value)) as got:
+            f(torch.tensor(n))
+        assert held_by(got.value) == held_by(expected.value)
+        assert got.value.args[:1] == expected.value.args[:1] or name in ("group",)

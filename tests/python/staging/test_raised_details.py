@@ -161,3 +161,62 @@ def test_what_is_no_literal_is_left_out():
     assert raised.shown(ValueError("a"))[2] == raised.shown(ValueError())[2] == ""
     assert raised.shown(ValueError(float("nan")))[2] == ""
     assert raised.made("builtins:ValueError", "a", "((<traced int>,), {}, False, None)") is None
+
+
+# ---- numbers of the call as arguments -------------------------------------------------------------
+
+
+def of_one(n, x):
+    if n > 2:
+        raise ValueError(n)
+
+
+def of_a_key(n, x):
+    if n > 2:
+        raise KeyError(n)
+
+
+def of_two(n, x):
+    k = n * 2
+    if n > 2:
+        raise IndexError(n, k)
+
+
+def of_an_os_error(n, x):
+    if n > 2:
+        raise OSError(n, "..")
+
+
+def of_an_assert(n, x):
+    assert n < 3, n
+
+
+def of_a_place(n, x):
+    for i, v in enumerate(x):
+        if v > 2:
+            raise ValueError("bad", i, v.item())
+
+
+@pytest.mark.parametrize(
+    "check", [of_one, of_a_key, of_two, of_an_os_error, of_an_assert, of_a_place]
+)
+def test_numbers_are_those_of_the_call(check):
+    def body(x):
+        check(x[1].item(), x)
+        return x * 2
+
+    f = tracehost.function(body)
+    for n in (1, 7, 8, 2, 9):
+        x = torch.tensor([0, n])
+        try:
+            expected = body(x)
+        except Exception as error:
+            with pytest.raises(type(error)) as got:
+                f(x)
+            # pytest adds to the text of an assert
+            args = (n,) if check is of_an_assert else error.args
+            assert got.value.args == args and str(got.value) == str(type(error)(*args))
+            assert [type(a) for a in got.value.args] == [type(a) for a in args]
+        else:
+            assert torch.equal(f(x), expected)
+    assert f.tracing_count() == 1

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import collections
 import functools
 import math
+import sys
 from collections.abc import Callable, Iterable
 from types import (
     BuiltinFunctionType,
@@ -13,9 +15,10 @@ from types import (
     MethodType,
     WrapperDescriptorType,
 )
-from typing import Any
+from typing import Any, NoReturn
 
 import torch
+from torch.utils._pytree import tree_leaves
 
 from ... import _tracehost
 from ..._tensor_arrays.map_fn import map_fn
@@ -331,6 +334,32 @@ def _new_tensor_of(of: torch.Tensor, plain: Callable[..., Any]) -> Callable[...,
     return made
 
 
+def _pow(*args: Any, **options: Any) -> Any:
+    """Of three numbers the value: no operator takes a modulus."""
+    return (
+        pow(*args, **options) if len(args) + len(options) < 3 else _of_values(pow)(*args, **options)
+    )
+
+
+def _deque(*args: Any, **options: Any) -> Any:
+    """C code takes the length; numbers in the deque stay the graph's."""
+    options = {name: _value(v) if name == "maxlen" else v for name, v in options.items()}
+    return collections.deque(*args[:1], *map(_value, args[1:]), **options)
+
+
+def _broadcast_shapes(*shapes: Any) -> Any:
+    return torch.broadcast_shapes(
+        *map(_value, shapes) if any(map(is_read, tree_leaves(shapes))) else shapes
+    )
+
+
+def _exit(*status: Any) -> NoReturn:
+    """sys.exit() leaves its status where no exception is yet: of a number none would find it."""
+    if any(type(s) is TracedNumber for s in status) and len(status) == 1:
+        raise SystemExit(*status)
+    sys.exit(*status)
+
+
 def _check(cond: Any, *message: Any) -> None:
     torch._check(bool(cond), *message)
 
@@ -338,10 +367,10 @@ def _check(cond: Any, *message: Any) -> None:
 _add_math()
 # What takes a list that a loop of the graph appends to, and what asks what a number is.
 _BUILTINS.update({f: _tensor_of(f) for f in (torch.tensor, torch.as_tensor, torch.asarray)})
-_BUILTINS.update({isinstance: _isinstance, hasattr: _hasattr})
+_BUILTINS.update({isinstance: _isinstance, hasattr: _hasattr, pow: _pow, sys.exit: _exit})
 _BUILTINS.update({torch.stack: lists.stack, torch.cat: lists.cat, torch.concat: lists.cat})
-_FUNCTIONS[torch._check] = _check
-_TYPES[type] = _type
+_FUNCTIONS.update({torch._check: _check, torch.broadcast_shapes: _broadcast_shapes})
+_TYPES.update({type: _type, collections.deque: _deque})
 
 
 def _of_descriptor(f: Any) -> Any:

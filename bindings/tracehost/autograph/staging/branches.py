@@ -302,7 +302,14 @@ class _If:
 
         def run() -> list[torch.Tensor]:
             self.began |= real
-            observed(self.bodies[side])
+            try:
+                observed(self.bodies[side])
+            except (Error, Grows, RecursionError):
+                raise
+            except Exception as error:
+                if not real:  # numbers have their texts in the block
+                    outcome.described = described(error)
+                raise
             self.ended = real
             if self.branches.taken:
                 return []
@@ -332,7 +339,7 @@ class _If:
             check_runs_without_data(error)
             check_not_caught(error, f"a branch at {line()}")
             outcome.error = error
-            self.branches.raise_(side, *described(error))
+            self.branches.raise_(side, *(outcome.described or described(error)))
             return outcome
         if not self.branches.taken:
             number(outcome.parts, first)

@@ -41,6 +41,7 @@ class Outcome:
         self.stores = stores  # beside the state; their parts follow those of the state
         self.parts: list[Parts] = []
         self.error: Exception | None = None
+        self.described: tuple[str, str, str, tuple[str, int]] | None = None  # of the error
 
 
 def number(variables: Iterable[Parts], first: int) -> None:
