@@ -63,3 +63,9 @@ def _flatten(value: Any, leaves: list[Any], is_leaf: Any) -> Spec:
         return LEAF
     children, context = node.flatten_fn(value)
     return Spec(kind, context, [_flatten(child, leaves, is_leaf) for child in children])
+
+
+def read_all(elements: Iterable[Any]) -> None:
+    """A trace that watches notes each element as read."""
+    for _ in elements:
+        pass

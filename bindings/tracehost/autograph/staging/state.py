@@ -7,6 +7,7 @@ numbers that blocks disagree about. Everything else has to stay the same.
 
 from __future__ import annotations
 
+import collections
 import math
 import types
 from collections.abc import Sequence
@@ -15,12 +16,14 @@ from typing import Any
 import torch
 
 from ..._arguments.dtypes import name_of
-from ..._arguments.trees import LEAF, Spec, flatten
+from ..._arguments.trees import LEAF, Spec, flatten, read_all
 from ..._traced.traced_number import TracedNumber
 from ..._tracehost import (
     _number_is_read,
     _number_tensor,
     _read_number,
+    observed,
+    reaches,
     sizes_now,
 )
 from ..conversion.undefined import PREFIX, Undefined, is_undefined
@@ -29,6 +32,7 @@ from .where import reject, reject_here
 _NUMBERS = (bool, int, float)
 # Compared by value; all else by identity.
 _PLAIN = (*_NUMBERS, complex, str, bytes, type(None), torch.dtype, torch.device, slice, range)
+_CONTAINERS = (tuple, list, dict, collections.deque)
 
 
 class Poison(Undefined):
@@ -77,8 +81,17 @@ def take_apart(value: Any) -> Parts:
         return Parts([value], LEAF)
     if is_read(value):
         return Parts([mark(_number_tensor(value))], LEAF)
-    leaves, spec = flatten(value)
+    leaves, spec = flatten(value, _is_no_container)
     return Parts([mark(_number_tensor(x)) if is_read(x) else x for x in leaves], spec)
+
+
+def _is_no_container(value: Any) -> bool:
+    """False for a container: the elements of one that was there before are read, as the body would."""
+    if not isinstance(value, _CONTAINERS):
+        return type(value) in _PLAIN
+    if reaches(value):
+        observed(read_all, value.values() if isinstance(value, dict) else value)
+    return False
 
 
 def is_tensor(value: Any) -> bool:
