@@ -7,9 +7,9 @@ numbers that blocks disagree about. Everything else has to stay the same.
 
 from __future__ import annotations
 
-import collections
 import math
 import types
+from collections import OrderedDict, defaultdict, deque
 from collections.abc import Sequence
 from typing import Any
 
@@ -32,7 +32,7 @@ from .where import reject, reject_here
 _NUMBERS = (bool, int, float)
 # Compared by value; all else by identity.
 _PLAIN = (*_NUMBERS, complex, str, bytes, type(None), torch.dtype, torch.device, slice, range)
-_CONTAINERS = (tuple, list, dict, collections.deque)
+_CONTAINERS = (tuple, list, dict, OrderedDict, defaultdict, deque)
 
 
 class Poison(Undefined):
@@ -87,10 +87,12 @@ def take_apart(value: Any) -> Parts:
 
 def _is_no_container(value: Any) -> bool:
     """False for a container: the elements of one that was there before are read, as the body would."""
-    if not isinstance(value, _CONTAINERS):
+    if type(value) not in _CONTAINERS and not (
+        isinstance(value, tuple) and hasattr(value, "_fields")
+    ):
         return type(value) in _PLAIN
     if reaches(value):
-        observed(read_all, value.values() if isinstance(value, dict) else value)
+        observed(read_all, value, list(value) if isinstance(value, dict) else range(len(value)))
     return False
 
 
