@@ -63,3 +63,11 @@ def _flatten(value: Any, leaves: list[Any], is_leaf: Any) -> Spec:
         return LEAF
     children, context = node.flatten_fn(value)
     return Spec(kind, context, [_flatten(child, leaves, is_leaf) for child in children])
+
+
+def read_all(container: Any, keys: Iterable[Any]) -> None:
+    """A trace that watches notes the length and each element as read."""
+    for _ in container:
+        pass
+    for key in keys:
+        container[key]

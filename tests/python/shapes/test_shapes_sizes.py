@@ -103,7 +103,6 @@ SPECIALIZING = {
     "root": lambda x: x / x.shape[0] ** 0.5,
     "sqrt": lambda x: x / math.sqrt(x.shape[0]),
     "times a float": lambda x: x * (0.1 * x.shape[0]),
-    "tensor": lambda x: torch.tensor([x.shape[0], 2]),
     "dict key": lambda x: {x.shape[0]: x},
     "promotion": lambda x: torch.tensor(3, dtype=torch.int16) * x.shape[0],
     "power of two": lambda x: torch.zeros(2 ** x.shape[0]),
@@ -116,9 +115,17 @@ def test_uses_of_the_number_trace_each_size(name):
     check_sizes(SPECIALIZING[name], [(8, 4), (6, 4), (5, 4), (6, 4), (5, 4)], traces=3)
 
 
-@pytest.mark.filterwarnings("ignore:To copy construct")
-def test_a_tensor_made_of_a_size_traces_each_size():
-    check_sizes(lambda x: torch.tensor(x.shape[0]), [(8, 4), (6, 4), (5, 4), (6, 4)], traces=3)
+@pytest.mark.parametrize(
+    "body",
+    [
+        lambda x: torch.tensor(x.shape[0]),
+        lambda x: torch.tensor([x.shape[0], 2]),
+        lambda x: torch.as_tensor(len(x)),
+        lambda x: x[[0, x.shape[0] - 1]],
+    ],
+)
+def test_a_tensor_made_of_a_size_has_the_size_of_each_call(body):
+    check_sizes(body, [(8, 4), (6, 4), (5, 4), (6, 4)], traces=2)
 
 
 def test_an_op_that_needs_one_size_leaves_the_others_open():

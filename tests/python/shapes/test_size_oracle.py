@@ -45,8 +45,6 @@ SPECIALIZED = {
     "shift_of_size": NUMBER,
     "and_of_size": NUMBER,
     "index_of_list": NUMBER,
-    "tensor_of_size": "torch.tensor reads the number",
-    "index_fill_last": "torch.tensor reads the number",
     "stride_of_transposed": "a stride is a number; it depends on the size",
     "storage_offset_scale": "an offset is a number; it depends on the size",
     "roll_by_size": "an int[1] argument is not recorded by libtorch's tracer from a size",
@@ -56,7 +54,10 @@ SPECIALIZED = {
     "compared_as_result": "a comparison becomes a condition of the graph",
 }
 # The oracle says one graph for each size; tracehost has one, which is right at all of them.
-RECORDED = {"slice_size_of_six": "the size of x[:6] is recorded as what slicing gives"}
+RECORDED = {
+    "new_tensor_of_size": "the size is recorded as a number of the graph",
+    "slice_size_of_six": "the size of x[:6] is recorded as what slicing gives",
+}
 # As text, a size that may vary shows that it is one (`<traced tensor int64 []>`): print never specialized.
 SHOWN = ("str_of_size", "fstring_of_size")
 # Raised by the graph's own code in place of Python's.

@@ -104,7 +104,6 @@ EXACT = {
     "sorted in reverse": lambda x: sorted(x, reverse=True),
     "sorted by key": lambda x: sorted(x, key=lambda v: -v),
     "sorted rows": lambda x: sorted(torch.stack([x, x * 2, -x]), key=lambda r: r.sum()),
-    "sorted list": lambda x: sorted([x[2], x[1]]),
     "sorted numbers": lambda x: sorted([v.item() for v in x], reverse=True),
     "of a function": helper,
     "of a method": Model().within,

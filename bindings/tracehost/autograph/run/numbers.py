@@ -7,19 +7,22 @@ from typing import Any
 import torch
 from torch.utils._pytree import tree_leaves
 
-from ..staging.state import as_tensor, is_number, is_read
+from ..._traced.traced_number import TracedNumber
+from ..._tracehost import _number_tensor
+from ..staging.state import is_number
 
 
 def has_numbers(data: Any) -> bool:
-    """Whether it is a number of the graph, or a list of numbers, at any depth, of which one is."""
+    """Whether it is a number of the graph or a traced size, or a list of numbers, at any depth, of which one is."""
     leaves = tree_leaves(data, is_leaf=lambda part: type(part) not in (list, tuple))
-    return any(map(is_read, leaves)) and all(is_read(x) or is_number(x) for x in leaves)
+    traced = [type(x) is TracedNumber for x in leaves]
+    return any(traced) and all(t or is_number(x) for t, x in zip(traced, leaves))
 
 
 def tensor_of_numbers(data: Any) -> torch.Tensor:
     """A new tensor: of bools, of int64, or of float64 if one is a float."""
-    if is_read(data):
-        return as_tensor(data).clone()
+    if type(data) is TracedNumber:
+        return _number_tensor(data).clone()
     if type(data) not in (list, tuple):
         return torch.tensor(data, dtype=torch.float64 if type(data) is float else None)
     parts = [tensor_of_numbers(x) for x in data]

@@ -243,7 +243,9 @@ def sorted_(values: Any, call: Callable[[Any], Any], key: Any = None, reverse: A
     whole = values if is_tensor(values) else None
     values = _listed(values)
     keys = values if key is None else [call(key)(value) for value in values]
-    column = None if reads_are_rejected() else _column(keys, values)
+    # The tensors of a list stay the ones they are: no op chooses among objects.
+    chosen = whole is None and any(map(is_tensor, values)) and may_check()
+    column = None if reads_are_rejected() or chosen else _column(keys, values)
     if column is None:
         if len(keys) > 1 and all(map(is_tensor, keys)):
             checked(keys[1] < keys[0])  # the first question of Python's sort, and its error
@@ -253,8 +255,9 @@ def sorted_(values: Any, call: Callable[[Any], Any], key: Any = None, reverse: A
     if not is_tensor(values[0]):
         parts = tensor_of_numbers(values).index_select(0, order).unbind(0)
         return [as_number(part) for part in parts]
-    stacked = torch.stack(values) if whole is None else whole
-    return list(stacked.index_select(0, order).unbind(0))
+    if whole is not None:
+        return [select(whole, 0, i) for i in order.unbind(0)]
+    return list(torch.stack(values).index_select(0, order).unbind(0))
 
 
 def _column(keys: list[Any], values: list[Any]) -> torch.Tensor | None:

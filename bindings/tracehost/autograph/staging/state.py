@@ -9,18 +9,21 @@ from __future__ import annotations
 
 import math
 import types
+from collections import OrderedDict, defaultdict, deque
 from collections.abc import Sequence
 from typing import Any
 
 import torch
 
 from ..._arguments.dtypes import name_of
-from ..._arguments.trees import LEAF, Spec, flatten
+from ..._arguments.trees import LEAF, Spec, flatten, read_all
 from ..._traced.traced_number import TracedNumber
 from ..._tracehost import (
     _number_is_read,
     _number_tensor,
     _read_number,
+    observed,
+    reaches,
     sizes_now,
 )
 from ..conversion.undefined import PREFIX, Undefined, is_undefined
@@ -29,6 +32,7 @@ from .where import reject, reject_here
 _NUMBERS = (bool, int, float)
 # Compared by value; all else by identity.
 _PLAIN = (*_NUMBERS, complex, str, bytes, type(None), torch.dtype, torch.device, slice, range)
+_CONTAINERS = (tuple, list, dict, OrderedDict, defaultdict, deque)
 
 
 class Poison(Undefined):
@@ -77,8 +81,19 @@ def take_apart(value: Any) -> Parts:
         return Parts([value], LEAF)
     if is_read(value):
         return Parts([mark(_number_tensor(value))], LEAF)
-    leaves, spec = flatten(value)
+    leaves, spec = flatten(value, _is_no_container)
     return Parts([mark(_number_tensor(x)) if is_read(x) else x for x in leaves], spec)
+
+
+def _is_no_container(value: Any) -> bool:
+    """False for a container: the elements of one that was there before are read, as the body would."""
+    if type(value) not in _CONTAINERS and not (
+        isinstance(value, tuple) and hasattr(value, "_fields")
+    ):
+        return type(value) in _PLAIN
+    if reaches(value):
+        observed(read_all, value, list(value) if isinstance(value, dict) else range(len(value)))
+    return False
 
 
 def is_tensor(value: Any) -> bool:
