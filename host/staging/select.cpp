@@ -41,7 +41,7 @@ at::Tensor select(const at::Tensor &t, std::int64_t dimension, const at::Tensor 
       trace::record_op("aten::select", {of, of->owningGraph()->insertConstant(dimension), i})
           ->output();
   at::Tensor result = selected(t, dimension, index);
-  trace::bind(result, value);
+  trace::bind_made(result, value);
   if (trace::is_inexact(of))
     trace::set_inexact(value);
   return result;

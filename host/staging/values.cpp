@@ -21,9 +21,7 @@ at::Tensor new_identity(const at::Tensor &t) {
 
 at::Tensor result_of_block(jit::Value *value, const at::Tensor &actual, bool inexact) {
   at::Tensor result = new_identity(actual);
-  trace::bind(result, value);
-  if (trace::in_block())
-    trace::note_made_in_block(result);
+  trace::bind_made(result, value);
   if (inexact)
     trace::set_inexact(value);
   return result;

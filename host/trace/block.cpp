@@ -169,6 +169,7 @@ void settle_kept(jit::Graph &graph) {
   });
 }
 
+bool in_block() { return current->blocks > 0; }
 void note_made_in_block(const at::Tensor &t) { current->made_in_block(t); }
 void check_not_of_block(const at::Tensor &t) { current->check_not_of_block(t); }
 Site left_behind() { return current->left_behind(); }
@@ -188,12 +189,17 @@ bool Scope::in_loop() const {
   return false;
 }
 
+void bind_made(const at::Tensor &t, jit::Value *value) {
+  bind(t, value);
+  if (in_block())
+    note_made_in_block(t);
+}
+
 void settle_reads() {
   if (!current->abandoned())
     current->settle_numbers(nullptr);
 }
 
-bool in_block() { return current->blocks > 0; }
 void record_modes() { current->record_modes(); }
 void reject_staging(const std::string &message) { current->reject(Rejection::staging, message); }
 

@@ -20,6 +20,8 @@ namespace tracehost::trace {
 torch::jit::Value *value_of(const at::Tensor &t);
 /// `t` stands for `value` from now on. Requires: recording().
 void bind(const at::Tensor &t, torch::jit::Value *value);
+/// The same of a tensor that has just been made, which in a block is one of the block's.
+void bind_made(const at::Tensor &t, torch::jit::Value *value);
 /// The sizes of `value` depend on values, so reads of them are unsupported. Requires: active().
 void set_inexact(torch::jit::Value *value);
 /// `t` may be, in eager, the same tensor that went into a staged block. So an op may change its

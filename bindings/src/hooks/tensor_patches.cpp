@@ -350,9 +350,12 @@ PyObject *repr_method(PyObject *, const char *, Args args, std::size_t, PyObject
   return described(args[0]);
 }
 
+/// torch formats a tensor without dimensions as the number that it has.
 PyObject *format_method(PyObject *original, const char *, Args args, std::size_t nargsf,
                         PyObject *kwnames) {
-  const bool bare = PyVectorcall_NARGS(nargsf) == 2 && PyUnicode_Check(args[1]) &&
+  const at::Tensor &t = THPVariable_Unpack(args[0]);
+  const bool is_number = t.dim() == 0 && trace::traces_reads() && can_be_read(t);
+  const bool bare = !is_number && PyVectorcall_NARGS(nargsf) == 2 && PyUnicode_Check(args[1]) &&
                     PyUnicode_GET_LENGTH(args[1]) == 0;
   return bare ? described(args[0]) : PyObject_Vectorcall(original, args, nargsf, kwnames);
 }

@@ -143,6 +143,8 @@ class TracedNumber(torch.Tensor):
 
     def __getattribute__(self, name: str) -> Any:
         """What a number has; not what a tensor has."""
+        if name == "__torch_function__":  # else torch's Python code takes a number for a tensor
+            raise AttributeError(name)
         if name in _OWN or name.startswith("__"):
             return super().__getattribute__(name)
         kind = _CLASSES[_dtype_of(self)]

@@ -195,3 +195,40 @@ def test_the_power_of_a_size_with_a_modulus():
     f = tracehost.function(body, reduce_retracing=True)
     for n in (1, 2, 3, 4, 3):
         assert torch.equal(f(torch.ones(n)), body(torch.ones(n)))
+
+
+class Policy:
+    spread = 1.0
+
+
+DISTRIBUTIONS = {
+    "normal": lambda x, k: torch.distributions.Normal(x, k.item()).log_prob(x * 2),
+    "of two numbers": lambda x, k: torch.distributions.Normal(0, k.item()).log_prob(x),
+    "bernoulli": lambda x, k: torch.distributions.Bernoulli(k.item() / 10).log_prob(x.round()),
+    "exponential": lambda x, k: torch.distributions.Exponential(k.item()).log_prob(x),
+    "beta": lambda x, k: torch.distributions.Beta(k.item(), 2.0).log_prob(x),
+}
+
+
+@pytest.mark.parametrize("name", DISTRIBUTIONS)
+def test_distributions_of_numbers(name):
+    f = tracehost.function(DISTRIBUTIONS[name])
+    for k in (1.0, 2.0, 3.0, 1.5):
+        given = torch.tensor([0.3, 0.6]), torch.tensor(k)
+        assert torch.equal(f(*given), DISTRIBUTIONS[name](*given))
+    assert f.tracing_count() == 1
+
+
+def test_a_distribution_with_a_spread_that_decays():
+    def body(x):
+        policy.spread *= 0.9
+        return torch.distributions.Normal(x, policy.spread).log_prob(x * 2)
+
+    f = tracehost.function(body)
+    policy, twin = Policy(), Policy()
+    for i in range(6):
+        got = f(torch.ones(2) * i)
+        policy, twin = twin, policy
+        assert torch.equal(got, body(torch.ones(2) * i))
+        policy, twin = twin, policy
+        assert policy.spread == twin.spread

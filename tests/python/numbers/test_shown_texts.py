@@ -116,3 +116,42 @@ def test_the_graph_of_an_error_with_a_text_is_validated():
         f(X * 10, "a")
     assert f.stats()["validated"] == 1
     assert f.stats()["unvalidated"] == 0
+
+
+def text(x):
+    return f"loss {x.sum()}", f"{x.sum()} {x.max():>8}", f"{x.long().sum()}"
+
+
+def raised(x):
+    if x.sum() > 3:
+        raise ValueError(f"too large: {x.sum()}")
+    return x
+
+
+def raised_in_a_loop(x):
+    total = x.sum()
+    for row in x:
+        if row > 3:
+            raise ValueError(f"row {row} of {total}")
+    return total
+
+
+def asserted(x):
+    assert x.sum() < 4, f"sum {x.sum()} of {x.shape}"
+    return x
+
+
+@pytest.mark.parametrize("body", [text, raised, raised_in_a_loop, asserted])
+def test_a_tensor_without_dimensions_has_the_text_of_its_number(body):
+    f = tracehost.function(body)
+    for first in (1.0, 5.0, 1.0, 6.5):
+        x = torch.tensor([first, 0.5])
+        try:
+            expected = body(x)
+        except (ValueError, AssertionError) as error:
+            with pytest.raises(type(error)) as raised_by:
+                f(x)
+            assert str(raised_by.value) == str(error)
+        else:
+            got = f(x)
+            assert torch.equal(got, expected) if body is not text else got == expected

@@ -119,3 +119,31 @@ def test_ends_as_plain_python(other):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert torch.equal(f(torch.tensor([1.0, 1.0])), torch.tensor([2.0, 2.0]))
+
+
+def selected_in_a_dict(p, i):
+    if p.sum() > 0:
+        return {"v": p[i]}
+    return {}
+
+
+def selected_or_first(p, i):
+    return (p[i], "a") if p.sum() > 0 else (p[0], "b")
+
+
+def read_of_an_array(p, i):
+    array = tracehost.TensorArray(torch.float32, size=0, dynamic_size=True)
+    for k in tracehost.range(i + 1):
+        array = array.write(k, p * k)
+    if p.sum() > 0:
+        return {"v": array.read(i)}
+    return array.stack()
+
+
+@pytest.mark.parametrize("body", [selected_in_a_dict, selected_or_first, read_of_an_array])
+def test_an_element_that_one_side_takes(body):
+    f = tracehost.function(body)
+    for sign in (1.0, -1.0, 1.0, -1.0):
+        given = torch.tensor([1.0, 2.0]) * sign, torch.tensor(1)
+        torch.testing.assert_close(f(*given), body(*given), rtol=0, atol=0)
+    assert (f.tracing_count(), f.stats()["eager"]) == (2, 0)

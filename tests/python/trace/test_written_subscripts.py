@@ -196,3 +196,39 @@ def test_what_torch_reads_at_a_list_is_checked():
             f(GRIDS[1].clone(), torch.tensor(flag)), body(GRIDS[1].clone(), torch.tensor(flag))
         )
     assert f.tracing_count() == 2
+
+
+def routed(x, mask):
+    out = torch.zeros_like(x)
+    rows = mask.nonzero().squeeze(1)
+    out[rows] = x[rows]
+    return out
+
+
+def routed_by_expert(x, mask):
+    out = torch.zeros_like(x)
+    for expert in range(2):
+        rows = (mask == expert).nonzero(as_tuple=True)[0]
+        out[rows] = x[rows] * (expert + 2)
+    return out
+
+
+@pytest.mark.parametrize("body", [routed, routed_by_expert])
+def test_rows_of_any_count_are_written(body):
+    f = tracehost.function(body)
+    x = torch.rand(3, 2)
+    for mask in ([1, 0, 0], [1, 1, 0], [0, 0, 0], [1, 1, 1]):
+        assert_same(f(x, torch.tensor(mask)), body(x, torch.tensor(mask)))
+    assert f.tracing_count() == 1
+
+
+@pytest.mark.parametrize("sizes", [(1, 2), (2,), (1, 1, 2), ()])
+def test_a_value_of_fewer_rows_than_are_written(sizes):
+    def body(x, rows, value):
+        x[rows] = value
+        return x
+
+    f = tracehost.function(body)
+    for rows in ([0], [0, 1], [2, 0, 1]):
+        given = torch.tensor(rows), torch.ones(sizes)
+        assert_same(f(torch.zeros(4, 2), *given), body(torch.zeros(4, 2), *given))

@@ -106,7 +106,7 @@ def _in_text(value: Any) -> Any:
 
 
 class _Shown:
-    """A tensor of one element: `{loss:.3f}` and `%.3f` show its value, without a format it is shown as a tensor."""
+    """A tensor of one element: `{loss:.3f}`, `%.3f`, and `{loss}` if it has no dimensions, show its value."""
 
     def __init__(self, tensor: Any) -> None:
         self.tensor = tensor
@@ -115,7 +115,7 @@ class _Shown:
         return repr(self.tensor)
 
     def __format__(self, spec: str) -> str:
-        return format(self._value(), spec) if spec else repr(self)
+        return format(self._value(), spec) if spec or self.tensor.dim() == 0 else repr(self)
 
     def __float__(self) -> float:
         return float(self._value())

@@ -30,6 +30,17 @@ def _is_mask(key: Any) -> bool:
     return is_tensor(key) and key.dtype == torch.bool and key.dim() > 0
 
 
+def _is_put(tensor: Any, key: Any, value: Any) -> bool:
+    """Whether index_put_ stores what torch's own way would, which leaves out first sizes of 1: a later call may have
+    more rows."""
+    if not (is_tensor(value) and value.dtype == tensor.dtype and value.dim()):
+        return False
+    if _is_mask(key):
+        return True
+    rows = is_tensor(key) and key.dtype == torch.int64 and key.dim() > 0
+    return rows and value.dim() <= tensor.dim() - 1 + key.dim()
+
+
 def _without_lists(part: Any) -> Any:
     """torch takes a list with a number of the graph for a tuple."""
     return tensor_of_numbers(part) if type(part) is list and has_numbers(part) else part
@@ -74,8 +85,8 @@ class Subscripted:
 
     def __setitem__(self, key: Any, value: Any) -> None:
         tensor, rest = self._selected(key)
-        if _is_mask(rest) and is_tensor(value) and value.dtype == tensor.dtype and value.dim():
-            tensor.index_put_((rest,), value)  # torch's own way leaves out a first size of 1
+        if _is_put(tensor, rest, value):
+            tensor.index_put_((rest,), value)
         else:
             _store(tensor, ... if _is_empty(rest) else rest, value)
 
