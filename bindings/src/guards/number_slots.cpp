@@ -93,11 +93,16 @@ void NumberSlots::end_tuple(int container, int slot) {
   Owned made(PyTuple_New(PyTuple_GET_SIZE(before)));
   for (Py_ssize_t i = 0; made && i < PyTuple_GET_SIZE(before); ++i)
     PyTuple_SET_ITEM(made.get(), i, Py_NewRef(PyTuple_GET_ITEM(before, i)));
+  bool any = false;
   for (const Taken &taken : taken_) {
     const Container &c = graph_.containers[taken.container];
-    if (made && taken.number && graph_.objects[c.object].object == before)
-      PyTuple_SetItem(made.get(), c.slots[taken.slot].index, Py_NewRef(taken.number.get()));
+    if (!made || !taken.number || graph_.objects[c.object].object != before)
+      continue;
+    any = true;
+    PyTuple_SetItem(made.get(), c.slots[taken.slot].index, Py_NewRef(taken.number.get()));
   }
+  if (!any) // it stays the tuple that a path leads to
+    return;
   taken_.push_back({container, slot, Owned(), std::move(made)});
   write_number(taken_.back());
 }

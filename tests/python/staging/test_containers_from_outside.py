@@ -80,3 +80,32 @@ def test_a_list_with_a_traced_size_is_a_list(body):
     for n in (3, 4, 5, 6):
         x = torch.arange(2.0 * n).reshape(n, 2)
         assert_same(body(x), traced(x))
+
+
+class Counted:
+    def __init__(self):
+        self.pair = (0.0, 1.0)
+
+
+def in_a_loop(x, state):
+    for _ in x:
+        state.pair = (state.pair[0] + 1, state.pair[1] * 0.5)
+    return x * state.pair[0]
+
+
+def in_a_side(x, state):
+    if x.sum() > 0:
+        state.pair = (state.pair[0] + 1, state.pair[1] * 0.5)
+    return x * state.pair[0]
+
+
+@pytest.mark.parametrize("body", [in_a_loop, in_a_side])
+def test_a_tuple_that_a_block_replaces(body):
+    state, twin = Counted(), Counted()
+    traced = tracehost.function(body)
+    for i in range(6):
+        x = torch.ones(3) * (-1) ** i
+        assert_same(body(x, twin), traced(x, state))
+        assert state.pair == twin.pair
+        if i == 3:
+            state.pair = twin.pair = (100.0, 1.0)
