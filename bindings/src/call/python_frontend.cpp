@@ -114,8 +114,11 @@ std::string PythonTrace::current_error() {
 }
 
 bool PythonTrace::goes_on(trace::Rejection why) {
-  // A side of an `if` of which the graph checks the condition is one outcome of several.
-  if (request_ || (!call_.goes_on(why) && !(recorder_ && recorder_->sides().is_checked())))
+  // A side of an `if` of which the graph checks the condition is one outcome of several. A number
+  // of a slot is an input after calls with others.
+  const bool served =
+      recorder_ && (recorder_->sides().is_checked() || recorder_->paths().numbers().any());
+  if (request_ || (!call_.goes_on(why) && !served))
     return false;
   call_.abandoned = {why, text(here())};
   return true;

@@ -47,6 +47,8 @@ public:
   /// another tuple there. Between the two all elements are recorded. False: it is left as it is.
   bool begin_tuple(int container, int slot);
   void end_tuple(int container, int slot);
+  /// Whether a number of a slot is an input: earlier calls have had others.
+  bool any() const { return !taken_.empty(); }
   /// Whether take() has returned it.
   bool gives(PyObject *tensor) const;
   /// The body has ended: what it has not stored to holds Python's number again.
