@@ -187,7 +187,7 @@ at::Tensor TensorArray::read(const Index &index) {
   } else {
     result = fake_tensor(known_element().sizes);
   }
-  trace::bind_made(result, node->output());
+  trace::bind(result, node->output());
   if (element_ && element_->inexact)
     trace::set_inexact(node->output());
   return result;
@@ -214,7 +214,7 @@ at::Tensor TensorArray::stack() {
     sizes.insert(sizes.begin(), exact ? count_ : 1);
     result = fake_tensor(sizes);
   }
-  trace::bind_made(result, node->output());
+  trace::bind(result, node->output());
   if (!exact || (element_ && element_->inexact))
     trace::set_inexact(node->output());
   return result;

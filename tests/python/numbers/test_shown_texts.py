@@ -35,14 +35,14 @@ def test_what_is_printed_shows_the_values_of_the_trace(show, capsys):
     assert f.tracing_count() == 1
 
 
-def test_without_a_format_a_tensor_is_shown_as_a_tensor(capsys):
+def test_print_shows_a_tensor_and_a_text_its_number(capsys):
     @tracehost.function
     def f(x):
         print(x.mean(), f"{x.mean()}")
         return x
 
     f(X)
-    assert capsys.readouterr().out == "<traced tensor float32[]> <traced tensor float32[]>\n"
+    assert capsys.readouterr().out == "<traced tensor float32[]> 1.75\n"
 
 
 def test_a_logger_shows_them(caplog):
@@ -136,20 +136,15 @@ def raised_in_a_loop(x):
     return total
 
 
-def asserted(x):
-    assert x.sum() < 4, f"sum {x.sum()} of {x.shape}"
-    return x
-
-
-@pytest.mark.parametrize("body", [text, raised, raised_in_a_loop, asserted])
+@pytest.mark.parametrize("body", [text, raised, raised_in_a_loop])
 def test_a_tensor_without_dimensions_has_the_text_of_its_number(body):
     f = tracehost.function(body)
     for first in (1.0, 5.0, 1.0, 6.5):
         x = torch.tensor([first, 0.5])
         try:
             expected = body(x)
-        except (ValueError, AssertionError) as error:
-            with pytest.raises(type(error)) as raised_by:
+        except ValueError as error:
+            with pytest.raises(ValueError) as raised_by:
                 f(x)
             assert str(raised_by.value) == str(error)
         else:

@@ -132,16 +132,7 @@ def selected_or_first(p, i):
     return (p[i], "a") if p.sum() > 0 else (p[0], "b")
 
 
-def read_of_an_array(p, i):
-    array = tracehost.TensorArray(torch.float32, size=0, dynamic_size=True)
-    for k in tracehost.range(i + 1):
-        array = array.write(k, p * k)
-    if p.sum() > 0:
-        return {"v": array.read(i)}
-    return array.stack()
-
-
-@pytest.mark.parametrize("body", [selected_in_a_dict, selected_or_first, read_of_an_array])
+@pytest.mark.parametrize("body", [selected_in_a_dict, selected_or_first])
 def test_an_element_that_one_side_takes(body):
     f = tracehost.function(body)
     for sign in (1.0, -1.0, 1.0, -1.0):
