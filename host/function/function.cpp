@@ -103,6 +103,9 @@ FunctionCore::Outcome FunctionCore::hit(Body &body, torch::jit::Stack &stack,
   } catch (const Raised &) {
     ended(!served->raises_early);
     throw;
+  } catch (const OpFailed &) {
+    ended(false);
+    return Outcome::undone;
   } catch (...) {
     ended(true);
     throw;

@@ -37,6 +37,7 @@ public:
     traced,   ///< `body` ran; it has kept the result, `stack` is empty
     went_on,  ///< as traced, but the trace was abandoned or wrong, and nothing is published
     beside,   ///< as traced, but there was a graph, with which it was compared
+    undone,   ///< an op of the graph has failed; all is as before the call. The body is to run
     unserved, ///< a miss that is not traced, by the call's stance or by what earlier traces gave
   };
   /// Requires: no trace active on this thread (calls inside a trace are inlined by the front end).

@@ -18,20 +18,23 @@ constexpr const char *kUnknown = "?";
 
 thread_local std::string failed; ///< the place of the op
 thread_local std::exception_ptr thrown;
+thread_local bool undoable_now = false; ///< the place of the op is
 
 class Origin final : public jit::SourceRangeUnpickler {
 public:
-  explicit Origin(std::string place) : place_(std::move(place)) {}
+  Origin(std::string place, bool undoable) : place_(std::move(place)), undoable_(undoable) {}
   std::optional<jit::SourceRange> findSourceRangeThatGenerated(const jit::SourceRange &) override {
     if (auto error = std::current_exception(); error) {
       thrown = std::move(error);
       failed = place_;
+      undoable_now = undoable_;
     }
     return std::nullopt;
   }
 
 private:
   const std::string place_;
+  const bool undoable_;
 };
 
 /// Other Sources name their file, are empty, or have a line for each frame.
@@ -52,10 +55,10 @@ std::string place_in_source(const jit::SourceRange &range) {
 
 } // namespace
 
-jit::SourceRange place_range(const std::string &place) {
+jit::SourceRange place_range(const std::string &place, bool undoable) {
   const std::string text = place.empty() ? kUnknown : place;
-  auto source =
-      std::make_shared<jit::Source>(text, std::nullopt, 0, std::make_shared<Origin>(place));
+  auto source = std::make_shared<jit::Source>(text, std::nullopt, 0,
+                                              std::make_shared<Origin>(place, undoable));
   return {std::move(source), 0, text.size()};
 }
 
@@ -73,6 +76,7 @@ void complete_places(jit::Block &block) {
   });
 }
 
+bool op_is_undoable() { return thrown && undoable_now; }
 std::exception_ptr take_op_error() { return std::exchange(thrown, nullptr); }
 std::string take_op_place() { return std::exchange(failed, {}); }
 

@@ -15,8 +15,9 @@
 
 namespace tracehost {
 
-/// For nodes of one line; they may share it, on any thread.
-torch::jit::SourceRange place_range(const std::string &place);
+/// For nodes of one line; they may share it, on any thread. `undoable`: where a run fails here, all
+/// that it has changed can be undone (undo.h), or it has changed nothing.
+torch::jit::SourceRange place_range(const std::string &place, bool undoable = false);
 
 /// Empty where it is not known.
 std::string place_of(const torch::jit::Node &node);
@@ -29,5 +30,7 @@ void complete_places(torch::jit::Block &block);
 std::exception_ptr take_op_error();
 /// The line of that op; empty as well where it is not known.
 std::string take_op_place();
+/// Whether that op's place is undoable. Asked before the others.
+bool op_is_undoable();
 
 } // namespace tracehost

@@ -70,16 +70,24 @@ struct Program::Impl {
 
   std::size_t graph_bytes = 0;
 
-  void run(jit::Stack &stack) const;
-  void interpret(jit::Stack &stack) const;
+  /// `undoes`: throws OpFailed where it can.
+  void run(jit::Stack &stack, bool undoes) const;
+  void run_in_modes(jit::Stack &stack, bool undoes) const;
+  void interpret(jit::Stack &stack, bool undoes) const;
 };
 
 namespace {
 
-/// Throws what the op threw.
-[[noreturn]] void fail(const std::exception &interpreters) {
-  if (auto error = take_op_error())
+/// Throws what the op threw, as OpFailed if `undoes`.
+[[noreturn]] void fail(const std::exception &interpreters, bool undoes) {
+  undoes = undoes && op_is_undoable();
+  if (auto error = take_op_error()) {
+    if (undoes) {
+      take_op_place();
+      throw OpFailed{std::move(error)};
+    }
     std::rethrow_exception(error);
+  }
   // Not an op's: the message without the interpreter's own lines.
   take_op_place();
   std::string text = interpreters.what();
@@ -128,19 +136,24 @@ Program::Program(std::shared_ptr<jit::Graph> graph, const std::string &name, std
 }
 Program::~Program() = default;
 
-void Program::Impl::run(jit::Stack &stack) const {
+void Program::Impl::run(jit::Stack &stack, bool undoes) const {
   if (!saves)
-    return interpret(stack);
+    return interpret(stack, undoes);
   Undo undo;
   try {
-    interpret(stack);
+    interpret(stack, undoes);
   } catch (const CheckFailed &) {
+    undo.restore();
+    throw;
+  } catch (const OpFailed &failed) {
+    if (!undo.has_all())
+      std::rethrow_exception(failed.error);
     undo.restore();
     throw;
   }
 }
 
-void Program::Impl::interpret(jit::Stack &stack) const {
+void Program::Impl::interpret(jit::Stack &stack, bool undoes) const {
   const bool grad = at::GradMode::is_enabled();
   try {
     jit::InterpreterState(code).run(stack);
@@ -152,7 +165,7 @@ void Program::Impl::interpret(jit::Stack &stack) const {
     throw Interrupted("interrupted");
   } catch (const std::exception &e) {
     at::GradMode::set_enabled(grad);
-    fail(e);
+    fail(e, undoes);
   }
 }
 
@@ -162,21 +175,24 @@ bool Program::checks_hold(const torch::jit::Stack &stack) const {
   return impl_->early_checks.hold(stack);
 }
 
-void Program::run(torch::jit::Stack &stack) const {
-  if (impl_->switches_modes) [[unlikely]] {
+void Program::Impl::run_in_modes(jit::Stack &stack, bool undoes) const {
+  if (switches_modes) [[unlikely]] {
     bool grad = at::GradMode::is_enabled();
     {
       const ModesKept kept;
-      impl_->run(stack);
+      run(stack, undoes);
       grad = at::GradMode::is_enabled();
     }
     at::GradMode::set_enabled(grad);
   } else {
-    impl_->run(stack);
+    run(stack, undoes);
   }
-  if (impl_->dropped) [[unlikely]]
-    stack.resize(stack.size() - impl_->dropped);
+  if (dropped) [[unlikely]]
+    stack.resize(stack.size() - dropped);
 }
+
+void Program::run(torch::jit::Stack &stack) const { impl_->run_in_modes(stack, false); }
+void Program::run_or_undo(torch::jit::Stack &stack) const { impl_->run_in_modes(stack, true); }
 
 std::size_t Program::ops() const { return impl_->ops; }
 std::size_t Program::bytes() const { return impl_->graph_bytes; }

@@ -6,11 +6,17 @@
 #include <torch/csrc/jit/ir/ir.h>
 
 #include <cstdint>
+#include <exception>
 #include <memory>
 #include <string>
 #include <vector>
 
 namespace tracehost {
+
+/// An op of a graph has failed. All is as it was before the call.
+struct OpFailed {
+  std::exception_ptr error; ///< what the op threw
+};
 
 /// A runnable graph. What it computes never changes; may run on several threads at once.
 class Program {
@@ -29,6 +35,10 @@ public:
   /// CheckFailed, and the run has no effect (undo.h). Any run restores the other modes of the
   /// thread that nodes switch (modes.h).
   void run(torch::jit::Stack &stack) const;
+
+  /// As run(). But where an op fails, and the run has changed nothing or can undo it, throws
+  /// OpFailed: the body can run in its place, and raises itself or catches what it raises.
+  void run_or_undo(torch::jit::Stack &stack) const;
 
   const Checks &checks() const;
   /// Hot. Whether the checks at the graph's start hold for the inputs on `stack`: run() would not

@@ -42,6 +42,7 @@ void Undo::save_data(const at::Tensor &t) {
 }
 
 void Undo::forget() {
+  forgot_ = true;
   generators_.clear();
   grads_.clear();
   data_.clear();

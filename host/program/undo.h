@@ -49,6 +49,8 @@ public:
 
   /// Null: of none that saves.
   static thread_local Undo *current;
+  /// Whether restore() would restore all that the ops before have saved.
+  bool has_all() const { return !forgot_; }
 
 private:
   struct Data {
@@ -59,6 +61,7 @@ private:
   std::vector<std::pair<at::Tensor, at::Tensor>> grads_;            ///< of leaves
   std::vector<Data> data_;
   std::unordered_set<const void *> saved_; ///< the generators and leaves, and tensors of data_
+  bool forgot_ = false;
   Undo *const outer_;
 };
 

@@ -87,6 +87,12 @@ void Saves::need(jit::Graph &graph, Head &head) {
   }
 }
 
+bool Saves::all_needed() const {
+  const auto needed = [](const auto &saved) { return saved.needed; };
+  return std::all_of(nodes_.begin(), nodes_.end(), needed) &&
+         std::all_of(generators_.begin(), generators_.end(), needed);
+}
+
 void Saves::forget(const jit::Node *node) {
   std::erase_if(nodes_, [&](const Node &saved) { return saved.node == node; });
 }
@@ -109,7 +115,7 @@ std::size_t Saves::close(jit::Graph &graph) {
       list->destroy();
   }
   nodes_.clear();
-  if (!any)
+  if (!any || to_end_)
     return bytes;
   const auto nodes = graph.block()->nodes().reverse();
   const auto last = std::find_if(nodes.begin(), nodes.end(), has_check);

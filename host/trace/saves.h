@@ -11,10 +11,11 @@
 
 namespace tracehost::trace {
 
-/// The nodes that save what a failed check may have to restore (program/undo.h says why).
+/// The nodes that save what a failed check, or an op that fails, may have to restore
+/// (program/undo.h says why).
 ///
-/// A node is made where something is about to change. Only a check behind it makes it needed: those
-/// without are taken out at the end.
+/// A node is made where something is about to change. Only a check behind it, or an op in a `try`
+/// of the body, makes it needed: those without are taken out at the end.
 ///
 ///     save_grad([%w, %b])       needed, as the check follows
 ///     set_grad(%w, None)        zero_grad()
@@ -27,6 +28,12 @@ class Saves {
 public:
   /// A check will be inserted: all that was saved so far is needed.
   void need(torch::jit::Graph &graph, Head &head);
+  /// An op will be recorded that may raise in a `try` of the body: the same, and what is saved is
+  /// kept until the run ends.
+  void need_to_end(torch::jit::Graph &graph, Head &head) {
+    need(graph, head);
+    to_end_ = true;
+  }
   void generator(const at::Generator &generator);
   /// Of `t`, which is `value` in the graph, and is saved here unless it was before.
   /// `values`: those of the gradient as well, to which the engine adds in place.
@@ -37,6 +44,7 @@ public:
   bool has_grad(torch::jit::Graph &graph, const at::Tensor &leaf) const;
 
   bool empty() const { return generators_.empty() && nodes_.empty(); }
+  bool all_needed() const;
   /// The node is taken out of the graph.
   void forget(const torch::jit::Node *node);
   /// Takes out the nodes that no check needs. Returns how many bytes of values the others copy at
@@ -61,6 +69,7 @@ private:
 
   std::vector<Generator> generators_;
   std::vector<Node> nodes_;
+  bool to_end_ = false;
 };
 
 } // namespace tracehost::trace

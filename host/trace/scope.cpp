@@ -93,7 +93,12 @@ void Scope::check_can_be_recorded(const c10::OperatorHandle &op) {
 void Scope::note_raising(const std::string &op) {
   if (on_fake_tensors_)
     return;
-  if (const Site where = frontend_.catches(); where.line)
+  const Site where = frontend_.catches();
+  if (!where.line)
+    return;
+  if (effect.empty() && !in_loop())
+    saves_.need_to_end(*tracer::getTracingState()->graph, head());
+  else
     result.caught.push_back({op, where});
 }
 
@@ -363,9 +368,11 @@ void Scope::literal(const at::Tensor &t) {
 }
 
 const jit::SourceRange &Scope::place() {
-  if (Site site = here(); !last_place_ || site != last_site_) {
-    last_place_ = place_range(site.line ? text(site) : std::string());
+  const bool undoable = this->undoable();
+  if (Site site = here(); !last_place_ || site != last_site_ || undoable != last_undoable_) {
+    last_place_ = place_range(site.line ? text(site) : std::string(), undoable);
     last_site_ = std::move(site);
+    last_undoable_ = undoable;
   }
   return *last_place_;
 }

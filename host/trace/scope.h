@@ -156,6 +156,8 @@ public:
   bool speculates(const c10::OperatorHandle &op, const jit::Stack &stack);
   /// What is recorded now may raise. In a loop it may do so behind effects of earlier iterations.
   void note_raise() { result.raises_late |= !effect.empty() || !saves_.empty() || in_loop(); }
+  /// Whether a run that fails here has changed nothing that it does not save.
+  bool undoable() const { return effect.empty() && saves_.all_needed() && !in_loop(); }
   bool in_loop() const;
   /// Something is about to change that a graph cannot undo.
   void note_effect(const std::string &what);
@@ -316,7 +318,8 @@ private:
   bool reading_size_ = false;                        ///< an op under way reads a traced size
   const ThreadModes at_call_ = ThreadModes::now();
   Site last_site_;
-  std::optional<jit::SourceRange> last_place_; ///< of last_site_
+  bool last_undoable_ = false;
+  std::optional<jit::SourceRange> last_place_; ///< of the two before
   bool rejected_ = false;
   bool abandoned_ = false;
   Rejection why_ = Rejection::trace;

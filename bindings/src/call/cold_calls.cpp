@@ -91,6 +91,12 @@ PyObject *call_inlined(PythonFunction &f, const Arguments &a) {
 }
 
 PyObject *call_missed(PythonFunction &f, PythonCall &call, FunctionCore::Outcome outcome) {
+  if (outcome == FunctionCore::Outcome::undone) {
+    PyObject *result = call.call_body();
+    auto &counter = result ? f.core->counters()->eager : f.core->counters()->failed;
+    counter.fetch_add(1, std::memory_order_relaxed);
+    return result;
+  }
   if (outcome == FunctionCore::Outcome::unserved) {
     if (call.stance == Stance::fail_on_miss)
       reject_miss(f, call);

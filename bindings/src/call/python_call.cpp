@@ -234,7 +234,7 @@ void PythonCall::run_program(const Specialization &specialization, PythonState &
                              torch::jit::Stack &stack) {
   const auto runs = state.measured.load(std::memory_order_relaxed);
   if (runs == PythonState::kMeasured && !state.slow.load(std::memory_order_relaxed)) [[likely]] {
-    specialization.program->run(stack);
+    specialization.program->run_or_undo(stack);
     return;
   }
   // A second owner over the run: dropping a tensor's last one but Python's would take the GIL.
@@ -243,7 +243,7 @@ void PythonCall::run_program(const Specialization &specialization, PythonState &
   const auto start = Clock::now();
   {
     const pybind11::gil_scoped_release release;
-    specialization.program->run(stack);
+    specialization.program->run_or_undo(stack);
   }
   if (runs == PythonState::kMeasured)
     return;
