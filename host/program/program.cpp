@@ -82,10 +82,8 @@ namespace {
 [[noreturn]] void fail(const std::exception &interpreters, bool undoes) {
   undoes = undoes && op_is_undoable();
   if (auto error = take_op_error()) {
-    if (undoes) {
-      take_op_place();
+    if (undoes)
       throw OpFailed{std::move(error)};
-    }
     std::rethrow_exception(error);
   }
   // Not an op's: the message without the interpreter's own lines.

@@ -13,7 +13,7 @@
 
 namespace tracehost {
 
-/// An op of a graph has failed. All is as it was before the call.
+/// An op of a graph has failed, at take_failed_at(). All is as it was before the call.
 struct OpFailed {
   std::exception_ptr error; ///< what the op threw
 };

@@ -39,6 +39,10 @@ public:
   /// The user's line that may catch what an op raises that runs now; line 0: none.
   virtual Site catches() { return {}; }
 
+  /// Whether the body does anything where an op raises that runs now, or has stored anything by
+  /// then that is no tensor's data.
+  virtual bool acts_on_raise() { return false; }
+
   /// Why a condition on the user's line that runs now is no part of the graph, a sentence without a
   /// full stop; empty if nothing is known.
   virtual std::string why_not_staged() { return {}; }

@@ -93,12 +93,11 @@ void Scope::check_can_be_recorded(const c10::OperatorHandle &op) {
 void Scope::note_raising(const std::string &op) {
   if (on_fake_tensors_)
     return;
-  const Site where = frontend_.catches();
-  if (!where.line)
+  if (!frontend_.acts_on_raise())
     return;
   if (effect.empty() && !in_loop())
     saves_.need_to_end(*tracer::getTracingState()->graph, head());
-  else
+  else if (const Site where = frontend_.catches(); where.line)
     result.caught.push_back({op, where});
 }
 

@@ -143,6 +143,30 @@ private:
     });
   }
 
+  /// Others than `except`, `finally` and `with` do not keep the exception.
+  bool is_finally(int target) const {
+    if (target >= count_ || units_[2 * target] != table_.push_exception || is_except(target))
+      return false;
+    for (int at = target; at < count_; at = next(at)) {
+      const int opcode = units_[2 * at];
+      if (opcode == table_.reraise || opcode == table_.with_start)
+        return opcode == table_.reraise;
+    }
+    return false;
+  }
+
+  bool is_cleaned(int unit) const {
+    for (std::size_t depth = 0; depth <= handlers_.size(); ++depth) {
+      const auto handler = around(unit);
+      if (handler == handlers_.end())
+        return false;
+      if (is_finally(handler->target))
+        return true;
+      unit = handler->target;
+    }
+    return false;
+  }
+
   /// A handler that is no `except` is within the range of the one around it.
   bool is_caught(int unit) const {
     for (std::size_t depth = 0; depth <= handlers_.size(); ++depth) {
@@ -159,6 +183,7 @@ private:
   void mark_caught() {
     for (int unit = 0; !handlers_.empty() && unit < count_; ++unit) {
       found_[unit].caught = is_caught(unit);
+      found_[unit].cleaned = is_cleaned(unit);
       if (const auto handler = around(unit); handler != handlers_.end())
         found_[unit].kept = static_cast<std::int16_t>(handler->depth);
     }

@@ -17,6 +17,7 @@ struct Instruction {
   std::uint8_t opcode = 0;
   bool named = false;  ///< a call, some arguments of which have names
   bool caught = false; ///< what it raises may be caught by an `except` of the same code
+  bool cleaned = false; ///< what it raises runs a `finally` of the same code
   Action action = Action::none;
   std::int16_t kept = 0; ///< values on the stack that a handler around it finds; 0: no handler
 };

@@ -32,6 +32,7 @@ Known make_known() {
   k.nn_module = type_of("torch.nn", "Module");
   k.partial = type_of("functools", "partial");
   k.deque = type_of("collections", "deque");
+  k.defaultdict = type_of("collections", "defaultdict");
   k.lru_cache = type_of("functools", "_lru_cache_wrapper");
   k.enum_type = type_of("enum", "EnumMeta");
   k.simple_namespace = type_of("types", "SimpleNamespace");

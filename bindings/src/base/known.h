@@ -14,7 +14,7 @@ struct Known {
   PyObject *slots, *dict;                   ///< `__slots__`, `__dict__`
   PyTypeObject *nn_module;                  ///< torch.nn.Module
   PyTypeObject *partial;                    ///< functools.partial
-  PyTypeObject *deque;                      ///< collections.deque
+  PyTypeObject *deque, *defaultdict;        ///< of collections
   PyTypeObject *lru_cache;                  ///< of what functools.lru_cache makes
   PyTypeObject *enum_type;                  ///< enum.EnumMeta, of which classes of members are
   PyTypeObject *simple_namespace;           ///< types.SimpleNamespace: std, but used as plain data

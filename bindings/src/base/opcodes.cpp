@@ -35,8 +35,8 @@ constexpr Row kRows[] = {
     {Action::store_item, "STORE_SUBSCR"},
     {Action::store_slice, "STORE_SLICE"},
     {Action::delete_item, "DELETE_SUBSCR"},
-    {Action::iterate, "GET_ITER GET_YIELD_FROM_ITER UNPACK_SEQUENCE UNPACK_EX LIST_EXTEND "
-                      "SET_UPDATE DICT_UPDATE DICT_MERGE"},
+    {Action::iterate, "GET_ITER GET_YIELD_FROM_ITER"},
+    {Action::take, "UNPACK_SEQUENCE UNPACK_EX LIST_EXTEND SET_UPDATE DICT_UPDATE DICT_MERGE"},
     {Action::next, "FOR_ITER"},
     {Action::contains, "CONTAINS_OP"},
     {Action::compare, "COMPARE_OP"},
@@ -154,6 +154,7 @@ Made make() {
          {std::pair{"EXTENDED_ARG", &t.extended}, std::pair{"KW_NAMES", &t.names},
           std::pair{"CHECK_EXC_MATCH", &t.check_match}, std::pair{"CHECK_EG_MATCH", &t.check_group},
           std::pair{"RERAISE", &t.reraise}, std::pair{"WITH_EXCEPT_START", &t.with_start},
+          std::pair{"PUSH_EXC_INFO", &t.push_exception},
           std::pair{"POP_TOP", &t.pop_top}})
       if (name == known)
         *place = static_cast<int>(number);

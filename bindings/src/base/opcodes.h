@@ -29,6 +29,7 @@ enum class Action : std::uint8_t {
   store_slice,   ///< value, container, start, stop
   delete_item,   ///< container, key
   iterate,       ///< an iterable, all of which is read
+  take,          ///< the same, and an iterator is behind its last element then
   next,          ///< an iterator, from which one element is taken
   contains,      ///< element, container
   identify,      ///< two operands: are they one object
@@ -60,7 +61,7 @@ struct Opcodes {
   std::array<bool, 256> jumps, backwards, ends, deletes;
   int extended;
   int names;                                                  ///< KW_NAMES, or -1
-  int check_match, check_group, reraise, with_start, pop_top; ///< of handlers
+  int check_match, check_group, reraise, with_start, pop_top, push_exception; ///< of handlers
 };
 
 /// Made at the first call, from `opcode.opmap`. Requires: GIL held.

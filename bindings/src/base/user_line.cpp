@@ -2,6 +2,7 @@
 
 #include "base/frame.h"
 #include "base/instructions.h"
+#include "base/object.h"
 #include "base/origin.h"
 
 #include <string_view>
@@ -20,15 +21,40 @@ template <typename Look> void each_frame(const Look &look) {
       return;
 }
 
-/// In `with contextlib.suppress(...)`, whose exit method lies on the stack.
-bool suppresses(const Frame &frame, const Instruction &instruction) {
-  for (int i = 0; i < instruction.kept; ++i) {
-    PyObject *value = stack_of(frame)[i];
-    if (value && PyMethod_Check(value) &&
-        std::string_view(Py_TYPE(PyMethod_GET_SELF(value))->tp_name) == "suppress")
+/// In a `with` over such an object, whose exit method lies on the stack.
+template <typename Of> bool is_in_with(const Frame &frame, const Instruction &i, const Of &of) {
+  for (int at = 0; at < i.kept; ++at) {
+    PyObject *value = stack_of(frame)[at];
+    if (value && PyMethod_Check(value) && of(PyMethod_GET_SELF(value)))
       return true;
   }
   return false;
+}
+
+bool suppresses(const Frame &frame, const Instruction &instruction) {
+  return is_in_with(frame, instruction, [](PyObject *entered) {
+    return std::string_view(Py_TYPE(entered)->tp_name) == "suppress";
+  });
+}
+
+/// An object of the user's class, or what `@contextlib.contextmanager` makes of the user's code.
+bool is_users(PyObject *entered) {
+  if (!is_library(origin_of_type(Py_TYPE(entered))))
+    return true;
+  if (std::string_view(Py_TYPE(entered)->tp_name) != "_GeneratorContextManager")
+    return false;
+  const Owned generator(PyObject_GetAttrString(entered, "gen"));
+  const Owned code(generator ? PyObject_GetAttrString(generator.get(), "gi_code") : nullptr);
+  PyErr_Clear();
+  return code && PyCode_Check(code.get()) &&
+         !is_library(origin_of(reinterpret_cast<PyCodeObject *>(code.get())));
+}
+
+/// The instruction of a frame of the user's or a package's that runs now; null: of a library's.
+const Instruction *running(const Frame &frame, Origin origin) {
+  const Instructions *all = is_library(origin) ? nullptr : instructions_of(frame.code);
+  const int unit = all ? unit_of(frame) : -1;
+  return unit >= 0 && unit < static_cast<int>(all->size()) ? &(*all)[unit] : nullptr;
 }
 
 Site site_of(const Frame &frame) { return {utf8(frame.code->co_filename), line_of(frame), {}}; }
@@ -61,17 +87,36 @@ Site user_line() {
   return site;
 }
 
+bool is_made_by_user() {
+  bool users = false;
+  each_frame([&](const Frame &, Origin origin) {
+    users = !is_library(origin);
+    return origin != Origin::tracehost;
+  });
+  return users;
+}
+
 Site catching_line() {
   Site site;
   each_frame([&](const Frame &frame, Origin origin) {
-    const Instructions *all = is_library(origin) ? nullptr : instructions_of(frame.code);
-    const int unit = all ? unit_of(frame) : -1;
-    if (unit >= 0 && unit < static_cast<int>(all->size()) &&
-        ((*all)[unit].caught || suppresses(frame, (*all)[unit])))
+    const Instruction *now = running(frame, origin);
+    if (now && (now->caught || suppresses(frame, *now)))
       site = site_of(frame);
     return site.line > 0;
   });
   return site;
+}
+
+bool acts_on_raise() {
+  const KeepError keep;
+  bool acts = false;
+  each_frame([&](const Frame &frame, Origin origin) {
+    if (const Instruction *now = running(frame, origin))
+      acts = now->caught || now->cleaned || suppresses(frame, *now) ||
+             is_in_with(frame, *now, is_users);
+    return acts;
+  });
+  return acts;
 }
 
 } // namespace tracehost::python

@@ -30,8 +30,15 @@ PyFrameObject *outer_frame();
 /// in the frames.
 Site user_line();
 
+/// Whether the innermost frame of the body that is not tracehost's own is the user's or a package's.
+bool is_made_by_user();
+
 /// The user's or a package's line that may catch what an op raises that runs now: in a `try` with
 /// an `except` or a `with contextlib.suppress(...)`, in the frames of the body. Line 0: none.
 Site catching_line();
+
+/// Whether the user's code acts where an op raises that runs now: an `except` or `suppress` as
+/// above, a `finally`, or a `with` of a class or generator of the user's.
+bool acts_on_raise();
 
 } // namespace tracehost::python

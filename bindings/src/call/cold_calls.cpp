@@ -92,9 +92,12 @@ PyObject *call_inlined(PythonFunction &f, const Arguments &a) {
 
 PyObject *call_missed(PythonFunction &f, PythonCall &call, FunctionCore::Outcome outcome) {
   if (outcome == FunctionCore::Outcome::undone) {
+    const std::string where = Program::take_failed_at();
     PyObject *result = call.call_body();
     auto &counter = result ? f.core->counters()->eager : f.core->counters()->failed;
     counter.fetch_add(1, std::memory_order_relaxed);
+    if (!result)
+      note_failed_op(f.name, where);
     return result;
   }
   if (outcome == FunctionCore::Outcome::unserved) {

@@ -294,9 +294,7 @@ PythonFunction &python_function(PyObject *object) {
   return f;
 }
 
-void set_from_failed_run(const std::string &name) {
-  set_from_current_exception();
-  const std::string where = Program::take_failed_at();
+void note_failed_op(const std::string &name, const std::string &where) {
   if (where.empty())
     return;
   Owned error = take_error();
@@ -305,6 +303,11 @@ void set_from_failed_run(const std::string &name) {
                                        fmt::format("in {}, the op at {}", name, where).c_str()));
   const Owned done(PyObject_CallMethod(error.get(), "add_note", "O", note.get()));
   set_error(std::move(error));
+}
+
+void set_from_failed_run(const std::string &name) {
+  set_from_current_exception();
+  note_failed_op(name, Program::take_failed_at());
 }
 
 PyObject *make_function_type() {

@@ -39,6 +39,10 @@ const Counters *counters_of(PyObject *object);
 /// What a Function object has; throws TypeError for another object. Requires: GIL held.
 PythonFunction &python_function(PyObject *object);
 
+/// The Python error that is set gets a note that names `where`, the line of the op that failed;
+/// empty: none. Requires: GIL held.
+void note_failed_op(const std::string &function, const std::string &where);
+
 /// Turns the exception of Program::run that is being handled into a Python error, with a note that
 /// names the line of the op that failed. Requires: GIL held.
 void set_from_failed_run(const std::string &function);

@@ -41,6 +41,11 @@ Site PythonTrace::catches() {
   return catching_line();
 }
 
+bool PythonTrace::acts_on_raise() {
+  const WithGil gil;
+  return recorder_->stores().noted() > 0 || python::acts_on_raise();
+}
+
 std::string PythonTrace::why_not_staged() {
   const WithGil gil;
   return Converting::now() ? why_not_converted() : "autograph is off";

@@ -88,6 +88,7 @@ public:
   Site here() override;
   trace::Instruction instruction() override;
   Site catches() override;
+  bool acts_on_raise() override;
   std::string why_not_staged() override;
   trace::ValueReads value_reads() const override { return function_.value_reads; }
   bool goes_on(trace::Rejection why) override;

@@ -346,8 +346,36 @@ PyObject *described(PyObject *tensor) {
           .c_str());
 }
 
-PyObject *repr_method(PyObject *, const char *, Args args, std::size_t, PyObject *) {
-  return described(args[0]);
+/// Whether a text that is made now is for people: an argument of print() or of a logger, or what
+/// the code of a library shows. Else the body may keep the text, or return it.
+bool is_for_people() {
+  if (Reads::printing())
+    return true;
+  PyObject *modules = PyImport_GetModuleDict(); // borrowed
+  static PyObject *const name = PyUnicode_InternFromString("tracehost.autograph.run.shown");
+  PyObject *module = PyDict_GetItemWithError(modules, name); // borrowed
+  const Owned shows(module ? PyObject_CallMethod(module, "is_shown", nullptr) : nullptr);
+  PyErr_Clear();
+  return (shows && shows.get() == Py_True) || !is_made_by_user();
+}
+
+/// The text of the tensor's values, in a trace that serves its own call alone; null with no error:
+/// it has none, or it is for people.
+PyObject *text_of_values(PyObject *original, Args args, std::size_t nargsf, PyObject *kwnames) {
+  Recorder *recorder = Profile::recorder();
+  const at::Tensor &t = THPVariable_Unpack(args[0]);
+  if (!recorder || !trace::recording() || !trace::traces_reads() || trace::without_data() ||
+      shapes::is_fake_tensor(t) || is_for_people())
+    return nullptr;
+  recorder->paths().serves_once("makes a text of a tensor at " + line());
+  const trace::PausedWithData paused;
+  return PyObject_Vectorcall(original, args, nargsf, kwnames);
+}
+
+PyObject *repr_method(PyObject *original, const char *, Args args, std::size_t nargsf,
+                      PyObject *kwnames) {
+  PyObject *text = text_of_values(original, args, nargsf, kwnames);
+  return text || PyErr_Occurred() ? text : described(args[0]);
 }
 
 /// torch formats a tensor without dimensions as the number that it has.
@@ -357,7 +385,8 @@ PyObject *format_method(PyObject *original, const char *, Args args, std::size_t
   const bool is_number = t.dim() == 0 && trace::traces_reads() && can_be_read(t);
   const bool bare = !is_number && PyVectorcall_NARGS(nargsf) == 2 && PyUnicode_Check(args[1]) &&
                     PyUnicode_GET_LENGTH(args[1]) == 0;
-  return bare ? described(args[0]) : PyObject_Vectorcall(original, args, nargsf, kwnames);
+  return bare ? repr_method(original, "", args, nargsf, kwnames)
+              : PyObject_Vectorcall(original, args, nargsf, kwnames);
 }
 
 PyObject *original_numel = nullptr; ///< torch.numel

@@ -48,6 +48,7 @@ constexpr Row kFunctions[] = {
     {"_queue", Effect::nothing, "SimpleQueue"},
     {"_abc", Effect::instance_of, "_abc_instancecheck"},
     {"_abc", Effect::subclass_of, "_abc_subclasscheck"},
+    {"_abc", Effect::nothing, "_abc_register _reset_registry _reset_caches", Purity::once},
     {"_abc", Effect::nothing, ""},
     {"_bisect", Effect::contents, "bisect bisect_left bisect_right"},
     {"_bisect", Effect::moves, ""},

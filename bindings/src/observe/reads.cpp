@@ -74,6 +74,7 @@ void Reads::read_in_call() {
   case Action::load_item:
   case Action::load_slice:
   case Action::iterate:
+  case Action::take:
   case Action::call: // C code may read elements
   case Action::call_names:
   case Action::call_unpacked:
@@ -107,6 +108,9 @@ void Reads::read() {
   case Action::load_slice:
     paths_.whole(operand(3), false);
     break;
+  case Action::take:
+    note_taken(operand(1));
+    [[fallthrough]];
   case Action::iterate:
     asks_class(operand(1), {"__iter__"});
     paths_.whole(operand(1), false);
@@ -117,6 +121,7 @@ void Reads::read() {
     note_taken(operand(1));
     break;
   case Action::contains:
+    note_taken(operand(1));
     contains(operand(2), operand(1));
     break;
   case Action::identify:
@@ -318,8 +323,11 @@ void Reads::load_item(PyObject *container, PyObject *key) {
   const Paths::Position at = paths_.item(container, key);
   paths_.read_item(at);
   if (at.container >= 0 && PyDict_Check(container) && !PyDict_CheckExact(container) &&
-      PyDict_Contains(container, key) == 0)
+      PyDict_Contains(container, key) == 0) {
     stores_.note(at, called_);
+    if (PyObject_TypeCheck(container, known().defaultdict) && !called_)
+      sides_.note(Sides::Kind::store, "adds a key to a defaultdict");
+  }
   PyErr_Clear();
 }
 

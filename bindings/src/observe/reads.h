@@ -102,6 +102,8 @@ private:
   void note_import(PyObject *name);
   void note_call(Rule rule, const Called &called, Arguments arguments);
   bool changes_object(Arguments arguments) const;
+  bool calls_for_user() const;
+  bool has_output(const Called &called, Arguments arguments) const;
   void note_callables(Arguments arguments);
   void note_callable(PyObject *callable);
   void note_impure(Sides::Kind kind, const std::string &what);

@@ -144,6 +144,26 @@ bool Reads::changes_object(Arguments arguments) const {
   });
 }
 
+/// Functions of run/calls.py that call what the user's code names, with the values of numbers.
+bool Reads::calls_for_user() const {
+  const std::string_view name = utf8(frame_->code->co_name);
+  return name == "call_with_values" || name == "call_with_numbers";
+}
+
+/// A function of numpy that may write to one of its arguments: `np.add(a, 1, out=a)`.
+bool Reads::has_output(const Called &called, Arguments arguments) const {
+  if (!called.of.starts_with("numpy") || called.method)
+    return false;
+  const bool unpacked = instruction_->action == Action::call_unpacked;
+  if (instruction_->named || (unpacked && (instruction_->argument & 1) &&
+                              PyDict_Check(operand(1)) && PyDict_GET_SIZE(operand(1)) > 0))
+    return true;
+  const Owned inputs(called.callable ? PyObject_GetAttrString(called.callable, "nin") : nullptr);
+  PyErr_Clear();
+  return inputs && PyLong_Check(inputs.get()) &&
+         PyLong_AsSize_t(inputs.get()) < arguments.size();
+}
+
 void Reads::note_call(Rule rule, const Called &called, Arguments arguments) {
   if (called_ || !sides_.under_way())
     return;
@@ -151,12 +171,14 @@ void Reads::note_call(Rule rule, const Called &called, Arguments arguments) {
   for (PyObject *argument : arguments)
     if (argument && !foreign_generator(argument).empty())
       return note_impure(Sides::Kind::once, "draws by " + called.shown());
-  if (is_ours(frame_->globals))
+  if (is_ours(frame_->globals) && !calls_for_user())
     return;
-  const auto note = [&](Sides::Kind kind) { note_impure(kind, "calls " + called.shown()); };
+  const auto note = [&](Sides::Kind kind) { sides_.note(kind, "calls " + called.shown()); };
   switch (rule.purity) {
   case Purity::by_effect:
   case Purity::pure:
+    if (has_output(called, arguments) && changes_object(arguments))
+      note(Sides::Kind::once);
     break;
   case Purity::takes:
     for (PyObject *argument : arguments)

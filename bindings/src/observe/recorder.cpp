@@ -86,8 +86,9 @@ void Recorder::method(const Frame &frame, PyCodeObject *code) {
 /// Functions of the standard library that find what they call by C code or by what they keep.
 void Recorder::enter_library(const Frame &frame) {
   const std::string_view name = utf8(frame.code->co_qualname);
-  if (name == "singledispatch.<locals>.dispatch" && frame.function &&
-      PyFunction_Check(frame.function))
+  const bool dispatches =
+      name == "singledispatch.<locals>.dispatch" || name == "singledispatch.<locals>.register";
+  if (dispatches && frame.function && PyFunction_Check(frame.function))
     paths_.registry_of(frame.function);
   else if (name == "import_module" && frame.variables[0] && PyUnicode_Check(frame.variables[0]))
     paths_.imported(frame.variables[0], /*replaced=*/true);

@@ -286,7 +286,8 @@ def _given_list(value: Any, argument: int | str) -> Any:
 
 def _with_values(f: Any, given: Callable[[Any], Any]) -> Callable[..., Any]:
     def call_with_values(*args: Any, **options: Any) -> Any:
-        return f(*map(given, args), **{name: given(value) for name, value in options.items()})
+        values = [given(value) for value in args]  # an observer sees what `f` gets
+        return f(*values, **{name: given(value) for name, value in options.items()})
 
     return call_with_values
 

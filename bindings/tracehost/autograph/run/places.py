@@ -56,6 +56,8 @@ def _set(
 
 
 def _item(owner: Any, key: Any) -> Any:
+    if isinstance(owner, dict) and hasattr(type(owner), "__missing__") and key not in owner:
+        raise KeyError(key)  # a defaultdict would add it
     return owner[key]
 
 

@@ -77,6 +77,12 @@ def message_of(message: Callable[[], Any]) -> Any:
         under_way.pop()
 
 
+def is_shown() -> bool:
+    """Whether an argument of a call that shows its arguments is computed now, or shown."""
+    under_way = _under_way()
+    return bool(under_way and under_way[-1])
+
+
 def shown(value: Any) -> Any:
     """The value in this call of a number of the graph, if the callee shows it; else `value` itself."""
     how = _calls.under_way[-1] if is_traced(value) else False
@@ -100,6 +106,8 @@ def in_text(values: Any) -> Any:
 
 
 def _in_text(value: Any) -> Any:
+    if is_tensor(value) and _tracehost._can_be_read(value):
+        return _Kept(value)
     if not is_read(value) or _tracehost._number_has_no_text(value):
         return value
     return _shown(value, "")
@@ -112,7 +120,11 @@ class _Shown:
         self.tensor = tensor
 
     def __repr__(self) -> str:
-        return repr(self.tensor)
+        _under_way().append(True)
+        try:
+            return repr(self.tensor)
+        finally:
+            _under_way().pop()
 
     def __format__(self, spec: str) -> str:
         return format(self._value(), spec) if spec or self.tensor.dim() == 0 else repr(self)
@@ -131,6 +143,16 @@ class _Shown:
             return number
         known = not _tracehost._number_has_no_text(number)
         return _tracehost._number_value(number) if known else _Unknown(number.__class__.__name__)
+
+
+class _Kept(_Shown):
+    """The same in a text that the body may keep."""
+
+    def __repr__(self) -> str:
+        return repr(self.tensor)
+
+    def _value(self) -> Any:
+        return _shown(self.tensor.item(), "")
 
 
 class _Unknown:
