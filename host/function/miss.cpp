@@ -285,8 +285,9 @@ FunctionCore::Made FunctionCore::trace(Body &body, Signature signature, const Mi
     signature.captures[input - slots.size()].meta.make_dynamic(static_cast<std::size_t>(dimension));
   made->signature = std::move(signature);
   made->outputs = std::move(result.outputs);
-  made->program = std::make_unique<Program>(traced.graph, counters_->identity.name,
-                                            result.tensors.size(), !has_gradients(made->signature));
+  made->program =
+      std::make_unique<Program>(traced.graph, counters_->identity.name, result.tensors.size(),
+                                !has_gradients(made->signature), traced.changes);
   made->first_call = body.session().caller();
   made->raises_early = !traced.raises_late;
   Made all{made, std::move(traced.notes), {}};

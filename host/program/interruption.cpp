@@ -22,6 +22,7 @@ constexpr int kOpsBetween = 8;
 std::atomic<std::uint64_t> interruptions{1};
 static_assert(std::atomic<std::uint64_t>::is_always_lock_free, "a handler may count");
 constexpr std::uint64_t kNobody = 0;
+thread_local bool signalled = false;        ///< a check has thrown
 thread_local std::uint64_t begun = kNobody; ///< interruptions when the innermost scope began
 
 void interruptible(jit::Stack &) {
@@ -36,7 +37,12 @@ void interruptible(jit::Stack &) {
   if (now - last < kBetween)
     return;
   last = now;
-  check();
+  try {
+    check();
+  } catch (...) {
+    signalled = true;
+    throw;
+  }
 }
 
 const jit::RegisterOperators
@@ -55,6 +61,8 @@ Interruptible::Interruptible() noexcept
 Interruptible::~Interruptible() { begun = outer_; }
 
 void set_interruption_check(void (*check)()) { asks = check; }
+
+bool take_signalled() { return std::exchange(signalled, false); }
 
 InterruptionChecks::InterruptionChecks(jit::Graph &graph) {
   insert(*graph.block(), /*loop=*/false);

@@ -18,6 +18,9 @@ namespace tracehost {
 /// Null, as without Python: nobody is asked.
 void set_interruption_check(void (*check)());
 
+/// Whether the check has thrown on this thread since this was asked.
+bool take_signalled();
+
 /// Ends the runs in Interruptible scopes of all threads. Safe in a signal's handler.
 void interrupt_runs() noexcept;
 

@@ -67,6 +67,7 @@ struct Program::Impl {
   bool runs_engine = false;
   bool switches_modes = false; ///< besides grad mode
   bool saves = false;          ///< what a check may restore
+  bool changes = true;         ///< what was there before the run
 
   std::size_t graph_bytes = 0;
 
@@ -80,7 +81,6 @@ namespace {
 
 /// Throws what the op threw, as OpFailed if `undoes`.
 [[noreturn]] void fail(const std::exception &interpreters, bool undoes) {
-  undoes = undoes && op_is_undoable();
   if (auto error = take_op_error()) {
     if (undoes)
       throw OpFailed{std::move(error)};
@@ -99,11 +99,12 @@ namespace {
 } // namespace
 
 Program::Program(std::shared_ptr<jit::Graph> graph, const std::string &name, std::size_t outputs,
-                 bool merges)
+                 bool merges, bool changes)
     : impl_(std::make_unique<Impl>()) {
   const c10::InferenceMode off(false); // constants that passes make serve any op
   prepare(graph, merges);
   impl_->outputs = outputs;
+  impl_->changes = changes;
   impl_->dropped = graph->outputs().size() - outputs;
   each_node(graph->block(), [this](const jit::Node *node) {
     impl_->ops += node->kind() == c10::prim::Constant ? 0 : 1;
@@ -163,7 +164,8 @@ void Program::Impl::interpret(jit::Stack &stack, bool undoes) const {
     throw Interrupted("interrupted");
   } catch (const std::exception &e) {
     at::GradMode::set_enabled(grad);
-    fail(e, undoes);
+    const bool ended = take_signalled(); // no op's own error
+    fail(e, undoes && !ended && (!changes || op_is_undoable()));
   }
 }
 

@@ -24,9 +24,9 @@ public:
   /// Takes over `graph` and prepares it: tracehost's passes, then bytecode. `outputs`: how many of
   /// the graph's outputs are the body's; those past them are computed and dropped. `merges`: ops
   /// that compute the same become one (merge.h). Requires: no gradient is ever asked of a run, as
-  /// it would be summed in another order.
+  /// it would be summed in another order. `changes`: it may change what was there before the run.
   Program(std::shared_ptr<torch::jit::Graph> graph, const std::string &name, std::size_t outputs,
-          bool merges = false);
+          bool merges = false, bool changes = true);
   ~Program();
 
   /// Consumes the inputs on `stack` and leaves the outputs. If an op fails, throws what the op

@@ -434,6 +434,9 @@ void Scope::close() {
                                          problem));
   note_grads();
   record_modes();
+  result.changes = !effect.empty() || !saves_.empty();
+  if (!result.changes)
+    result.caught.clear(); // the body can run in place of a graph that raises
   constexpr std::size_t kWorthSaying = 1 << 20;
   const std::size_t bytes = saves_.close(*tracer::getTracingState()->graph);
   if (bytes > kWorthSaying && !result.checked.empty())

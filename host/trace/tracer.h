@@ -81,6 +81,7 @@ struct Traced {
   bool reads_leaf = false;
   /// Something is changed, or drawn, before an op that raises what Python's arithmetic raises.
   bool raises_late = false;
+  bool changes = false; ///< what was there before the run
   std::vector<SizeCondition>
       conditions; ///< on the sizes of inputs; those that hold always are not there
   /// The dynamic dimensions of captures, which are inputs past the slots.

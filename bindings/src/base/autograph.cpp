@@ -31,6 +31,8 @@ private:
 
 struct Autograph {
   Entry convert_callable{"tracehost.autograph.run.calls", "convert_callable"};
+  Entry forget_shown{"tracehost.autograph.staging.shown_calls", "forget_shown"};
+  Entry is_shown{"tracehost.autograph.staging.shown_calls", "is_shown"};
   Entry result_of{"tracehost.autograph.staging.lists", "result_of"};
   Entry original_code{"tracehost.autograph.conversion.compile", "original_code"};
   Entry is_generated{"tracehost.autograph.conversion.compile", "is_generated"};
@@ -51,6 +53,19 @@ Owned ask(PyObject *function, PyObject *argument) {
 Converting::Converting(bool on) : before_(std::exchange(converting, on)) {}
 Converting::~Converting() { converting = before_; }
 bool Converting::now() { return converting && trace::active() && !trace::abandoned(); }
+
+bool Converting::is_outermost() const { return !before_; }
+
+void forget_shown() {
+  const Owned done(PyObject_CallNoArgs(autograph.forget_shown.get()));
+  PyErr_Clear();
+}
+
+bool is_shown() {
+  const Owned shows(PyObject_CallNoArgs(autograph.is_shown.get()));
+  PyErr_Clear();
+  return shows && shows.get() == Py_True;
+}
 
 Owned converted(PyObject *callable) {
   return Owned(PyObject_CallOneArg(autograph.convert_callable.get(), callable));

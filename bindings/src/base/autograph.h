@@ -21,10 +21,16 @@ public:
   Converting(const Converting &) = delete;
   Converting &operator=(const Converting &) = delete;
   static bool now();
+  bool is_outermost() const;
 
 private:
   bool before_;
 };
+
+/// Whether an argument of print() or of a logger is computed now on this thread. A trace that ended
+/// by an exception may have left one so: forget_shown().
+bool is_shown();
+void forget_shown();
 
 /// What to call in place of a traced callable: a new reference, itself where there is nothing to
 /// convert. Null with an error set.

@@ -15,8 +15,8 @@ struct Instruction {
   std::int32_t start = -1; ///< its first code unit: an EXTENDED_ARG, or itself; -1: no instruction
   std::int16_t depth = -1; ///< values on the stack before it runs; -1: it is never reached
   std::uint8_t opcode = 0;
-  bool named = false;  ///< a call, some arguments of which have names
-  bool caught = false; ///< what it raises may be caught by an `except` of the same code
+  bool named = false;   ///< a call, some arguments of which have names
+  bool caught = false;  ///< what it raises may be caught by an `except` of the same code
   bool cleaned = false; ///< what it raises runs a `finally` of the same code
   Action action = Action::none;
   std::int16_t kept = 0; ///< values on the stack that a handler around it finds; 0: no handler

@@ -154,8 +154,7 @@ Made make() {
          {std::pair{"EXTENDED_ARG", &t.extended}, std::pair{"KW_NAMES", &t.names},
           std::pair{"CHECK_EXC_MATCH", &t.check_match}, std::pair{"CHECK_EG_MATCH", &t.check_group},
           std::pair{"RERAISE", &t.reraise}, std::pair{"WITH_EXCEPT_START", &t.with_start},
-          std::pair{"PUSH_EXC_INFO", &t.push_exception},
-          std::pair{"POP_TOP", &t.pop_top}})
+          std::pair{"PUSH_EXC_INFO", &t.push_exception}, std::pair{"POP_TOP", &t.pop_top}})
       if (name == known)
         *place = static_cast<int>(number);
   }

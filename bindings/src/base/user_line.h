@@ -30,7 +30,8 @@ PyFrameObject *outer_frame();
 /// in the frames.
 Site user_line();
 
-/// Whether the innermost frame of the body that is not tracehost's own is the user's or a package's.
+/// Whether the innermost frame of the body that is not tracehost's own is the user's or a
+/// package's.
 bool is_made_by_user();
 
 /// The user's or a package's line that may catch what an op raises that runs now: in a `try` with

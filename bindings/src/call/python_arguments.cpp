@@ -90,6 +90,8 @@ bool PythonCall::convert_arrays() {
 PyObject *PythonCall::call_body() {
   const bool traced = trace::active() && !trace::abandoned();
   const Converting converting(traced && function_.autograph);
+  if (traced && converting.is_outermost())
+    forget_shown();
   if (!Converting::now())
     return PyObject_Vectorcall(function_.callable.get(), args_, positional_, kwnames_);
   const Owned body = converted(function_.callable.get());

@@ -1,5 +1,6 @@
 #include "hooks/tensor_patches.h"
 
+#include "base/autograph.h"
 #include "base/object.h"
 #include "base/user_line.h"
 #include "hooks/forwarding.h"
@@ -192,16 +193,16 @@ bool is_past_int64(const at::Tensor &t) {
 
 PyObject *item_method(PyObject *original, const char *, Args args, std::size_t nargsf,
                       PyObject *kwnames) {
-  const bool alone = PyVectorcall_NARGS(nargsf) == 1 && !kwnames;
+  const at::Tensor &t = THPVariable_Unpack(args[0]);
   Recorder *recorder = Profile::recorder();
-  if (alone && recorder && can_be_read(THPVariable_Unpack(args[0])) &&
-      is_past_int64(THPVariable_Unpack(args[0]))) {
+  const bool alone = PyVectorcall_NARGS(nargsf) == 1 && !kwnames && can_be_read(t);
+  if (alone && recorder && is_past_int64(t)) {
     recorder->paths().serves_once("reads an int past 63 bits at " + text(user_line()));
     const trace::PausedWithData paused;
     return PyObject_Vectorcall(original, args, nargsf, kwnames);
   }
-  if (alone && trace::traces_reads() && can_be_read(THPVariable_Unpack(args[0])))
-    return read_number(THPVariable_Unpack(args[0]));
+  if (alone && trace::traces_reads())
+    return read_number(t);
   return PyObject_Vectorcall(original, args, nargsf, kwnames);
 }
 
@@ -348,16 +349,7 @@ PyObject *described(PyObject *tensor) {
 
 /// Whether a text that is made now is for people: an argument of print() or of a logger, or what
 /// the code of a library shows. Else the body may keep the text, or return it.
-bool is_for_people() {
-  if (Reads::printing())
-    return true;
-  PyObject *modules = PyImport_GetModuleDict(); // borrowed
-  static PyObject *const name = PyUnicode_InternFromString("tracehost.autograph.run.shown");
-  PyObject *module = PyDict_GetItemWithError(modules, name); // borrowed
-  const Owned shows(module ? PyObject_CallMethod(module, "is_shown", nullptr) : nullptr);
-  PyErr_Clear();
-  return (shows && shows.get() == Py_True) || !is_made_by_user();
-}
+bool is_for_people() { return Reads::printing() || is_shown() || !is_made_by_user(); }
 
 /// The text of the tensor's values, in a trace that serves its own call alone; null with no error:
 /// it has none, or it is for people.

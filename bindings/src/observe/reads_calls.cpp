@@ -229,9 +229,11 @@ void Reads::call_cached(PyObject *callable, Arguments arguments) {
 
 /// `with manager:` in a side of an `if`, where C code enters: a lock, a file.
 void Reads::enter(PyObject *manager) {
+  if (!sides_.under_way())
+    return;
   const Owned text(PyUnicode_InternFromString("__enter__"));
   PyObject *found = _PyType_Lookup(Py_TYPE(manager), text.get()); // borrowed
-  if (sides_.under_way() && found && !PyFunction_Check(found))
+  if (found && !PyFunction_Check(found))
     call(found, {&manager, 1});
 }
 

@@ -160,8 +160,7 @@ bool Reads::has_output(const Called &called, Arguments arguments) const {
     return true;
   const Owned inputs(called.callable ? PyObject_GetAttrString(called.callable, "nin") : nullptr);
   PyErr_Clear();
-  return inputs && PyLong_Check(inputs.get()) &&
-         PyLong_AsSize_t(inputs.get()) < arguments.size();
+  return inputs && PyLong_Check(inputs.get()) && PyLong_AsSize_t(inputs.get()) < arguments.size();
 }
 
 void Reads::note_call(Rule rule, const Called &called, Arguments arguments) {

@@ -5,7 +5,6 @@ that tracehost raises), RETRACES (as eager, and ten calls without a hit)."""
 NOT_RIGHT = {
     # Control flow on tensors.
     "try_op_error": "REFUSED",
-    "cholesky_retry": "WRONGERR",
     # Draws of numpy, reported by a TraceWarning.
     "np_random_shuffle": "SILENT",
     "np_rng_instance": "SILENT",

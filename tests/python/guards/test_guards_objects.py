@@ -238,25 +238,31 @@ def test_a_kept_method_of_a_generator_is_traced_each_time():
     assert [f(torch.ones(1)).item() for _ in range(3)] == [1.0, 2.0, 3.0]
 
 
-def test_an_except_around_an_op_that_values_make_raise_is_told():
-    @tracehost.function
+def test_an_except_around_an_op_behind_a_py_function_is_told():
+    """A graph can't undo the call. Where it can undo what it did, the body runs in its place."""
+
     def f(x):
         try:
             return torch.linalg.cholesky(x)
         except RuntimeError:
             return x
 
-    @tracehost.function
-    def g(x):
+    def behind(x):
+        return f(tracehost.py_function(lambda x: x, [x], torch.float32))
+
+    def cleans(x):
+        tracehost.py_function(lambda x: x, [x], torch.float32)
         try:
             return torch.linalg.cholesky(x)
         finally:
             pass
 
+    plain, behind, cleans = map(tracehost.function, (f, behind, cleans))
     with pytest.warns(
         tracehost.TraceWarning, match="aten::linalg_cholesky at .* in a `try`"
     ) as told:
-        f(torch.eye(2)), f(torch.eye(3)), g(torch.eye(2))
+        for one in (plain, behind, cleans):
+            one(torch.eye(2)), one(torch.eye(3))
     assert len(told) == 1
 
 

@@ -5,6 +5,7 @@ import copy
 import math
 import operator
 import pickle
+import re
 
 import numpy as np
 import pytest
@@ -147,8 +148,8 @@ def test_what_autograph_stages_is_no_read(body):
     for x in (X, X + 1, -X):
         try:
             expected = body(x)
-        except IndexError:  # the text is aten::select's
-            with pytest.raises(IndexError, match="out of range"):
+        except IndexError as error:
+            with pytest.raises(IndexError, match=re.escape(str(error))):
                 f(x)
             continue
         assert torch.equal(torch.as_tensor(f(x)), torch.as_tensor(expected))

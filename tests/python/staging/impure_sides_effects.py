@@ -3,6 +3,8 @@
 Each function makes what the body changes, and returns the body and what is looked at after each call.
 """
 
+import abc
+import collections
 import contextlib
 import functools
 import logging
@@ -11,6 +13,7 @@ import os
 import random
 import sys
 import tempfile
+import types
 
 import numpy as np
 import torch
@@ -450,3 +453,166 @@ def requires_grad():
         return x * 1
 
     return body, lambda: w.requires_grad
+
+
+@case
+def pops_an_attribute():
+    held = types.SimpleNamespace(count=1)
+
+    def body(x):
+        if x.sum() > 5:
+            vars(held).pop("count", None)
+        return x * 2
+
+    return body, lambda: dict(vars(held))
+
+
+@case
+def asks_an_iterator():
+    numbers = iter(range(100))
+
+    def body(x):
+        if x.sum() > 5:
+            return x * (3 in numbers)
+        return x * 2
+
+    return body, lambda: numbers.__length_hint__()
+
+
+@case
+def takes_an_iterator_apart():
+    numbers = iter([1, 2, 3, 4])
+
+    def body(x):
+        if x.sum() > 5:
+            first, *_ = numbers or (7,)
+            return x * first
+        return x * 2
+
+    return body, lambda: numbers.__length_hint__()
+
+
+@case
+def adds_from_an_iterator():
+    numbers = iter([1, 2, 3, 4])
+
+    def body(x):
+        if x.sum() > 5:
+            return x * len([*numbers])
+        return x * 2
+
+    return body, lambda: numbers.__length_hint__()
+
+
+@case
+def registers_an_implementation():
+    @functools.singledispatch
+    def named(value):
+        return 2
+
+    def body(x):
+        if x.sum() > 5:
+            named.register(int, lambda value: 3)
+        return x * named(4)
+
+    return body, lambda: named(4)
+
+
+@case
+def registers_a_subclass():
+    class Base(abc.ABC):
+        pass
+
+    class Other:
+        pass
+
+    def body(x):
+        if x.sum() > 5:
+            Base.register(Other)
+        return x * (3 if issubclass(Other, Base) else 2)
+
+    return body, lambda: issubclass(Other, Base)
+
+
+@case
+def writes_by_a_ufunc():
+    rows = np.zeros(2)
+
+    def body(x):
+        if x.sum() > 5:
+            np.add(rows, 1, out=rows)
+        return x * 2
+
+    return body, lambda: rows.tolist()
+
+
+@case
+def writes_by_a_ufunc_by_position():
+    rows = np.zeros(2)
+
+    def body(x):
+        if x.sum() > 5:
+            np.add(rows, 1, rows)
+        return x * 2
+
+    return body, lambda: rows.tolist()
+
+
+@case
+def copies_into_an_array():
+    rows = np.zeros(2)
+
+    def body(x):
+        if x.sum() > 5:
+            np.copyto(rows, rows + 1)
+        return x * 2
+
+    return body, lambda: rows.tolist()
+
+
+@case
+def adds_at_places_of_an_array():
+    rows = np.zeros(2)
+
+    def body(x):
+        if x.sum() > 5:
+            np.add.at(rows, [0], 1)
+        return x * 2
+
+    return body, lambda: rows.tolist()
+
+
+@case
+def adds_a_key_that_is_missing():
+    totals = collections.defaultdict(int)
+
+    def body(x):
+        if x.sum() > 5:
+            totals["large"] += 1
+        return x * 2
+
+    return body, lambda: dict(totals)
+
+
+@case
+def reads_a_key_that_is_missing():
+    totals = collections.defaultdict(int)
+
+    def body(x):
+        if x.sum() > 5:
+            return x * totals["large"]
+        return x * 2
+
+    return body, lambda: dict(totals)
+
+
+@case
+def adds_a_tensor_for_a_key_that_is_missing():
+    totals = collections.defaultdict(lambda: torch.zeros(2))
+
+    def body(x):
+        if x.sum() > 5:
+            totals["large"] = totals["large"] + x
+        return x * 2
+
+    return body, lambda: {key: value.tolist() for key, value in totals.items()}

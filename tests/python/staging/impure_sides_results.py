@@ -257,3 +257,47 @@ def caught_own_error_around_store():
         return x * 2
 
     return body, lambda: list(log)
+
+
+@case
+def texts_of_tensors():
+    def body(x):
+        return str(x), repr(x.sum()), f"{x}", "%.2f" % x.sum(), f"{x} {[x]}"
+
+    return body, lambda: 0
+
+
+@case
+def a_text_of_a_tensor_in_a_side():
+    said = ["none"]
+
+    def body(x):
+        if x.sum() > 5:
+            said[0] = f"large: {x}"
+        return x * 2
+
+    return body, lambda: said[0]
+
+
+@case
+def a_with_in_a_loop():
+    class Entered:
+        count = 0
+
+        def __enter__(self):
+            self.count += 1
+            return self
+
+        def __exit__(self, *_):
+            self.count += 10
+
+    entered = Entered()
+
+    def body(x):
+        for row in x:
+            if row > 5:
+                with entered as one:
+                    x = x * one.count
+        return x * 2
+
+    return body, lambda: entered.count

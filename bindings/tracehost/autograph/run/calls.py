@@ -370,7 +370,23 @@ _add_math()
 _BUILTINS.update({f: _tensor_of(f) for f in (torch.tensor, torch.as_tensor, torch.asarray)})
 _BUILTINS.update({isinstance: _isinstance, hasattr: _hasattr, pow: _pow, sys.exit: _exit})
 _BUILTINS.update({torch.stack: lists.stack, torch.cat: lists.cat, torch.concat: lists.cat})
-_FUNCTIONS.update({torch._check: _check, torch.broadcast_shapes: _broadcast_shapes})
+
+
+def _interpolate(
+    input: Any, size: Any = None, scale_factor: Any = None, *args: Any, **options: Any
+) -> Any:
+    """torch's parser takes no numbers of the graph among floats."""
+    scale = _value(scale_factor)
+    return torch.nn.functional.interpolate(input, size, scale, *args, **options)
+
+
+_FUNCTIONS.update(
+    {
+        torch._check: _check,
+        torch.broadcast_shapes: _broadcast_shapes,
+        torch.nn.functional.interpolate: _interpolate,
+    }
+)
 _TYPES.update({type: _type, collections.deque: _deque})
 
 

@@ -8,7 +8,6 @@ before its arguments are computed.
 from __future__ import annotations
 
 import logging
-import threading
 import warnings
 from collections.abc import Callable
 from types import MethodType
@@ -16,6 +15,7 @@ from typing import Any
 
 from ... import _tracehost
 from ..._traced.traced_number import _shown
+from ..staging.shown_calls import under_way
 from ..staging.state import is_read, is_tensor, is_traced
 from ..staging.where import is_caught
 from .calls import call
@@ -23,7 +23,6 @@ from .calls import call
 _LOGGERS = (logging.Logger, logging.LoggerAdapter)
 _FUNCTIONS = {print, warnings.warn, *(getattr(logging, n) for n in ("critical", "debug", "error", "exception",
     "info", "log", "warning"))}  # fmt: skip
-_calls = threading.local()
 _RAISES = "raises"
 
 
@@ -51,41 +50,33 @@ def call_raised(f: Any) -> Callable[..., Any]:
 
 def _call_under(f: Any, how: Any) -> Callable[..., Any]:
     """`how`: what shown() does until the call."""
-    under_way = _under_way()
-    under_way.append(how)
+    calls = under_way()
+    depth = len(calls)
+    calls.append(how)
     made = call(f)
 
     def run(*args: Any, **kwargs: Any) -> Any:
-        under_way.pop()
+        del calls[depth:]
         return made(*args, **kwargs)
 
     return run
 
 
-def _under_way() -> list[Any]:
-    """For the calls whose arguments this thread computes now, one in the other."""
-    return _calls.__dict__.setdefault("under_way", [])
-
-
 def message_of(message: Callable[[], Any]) -> Any:
     """The message of an assert that fails."""
-    under_way = _under_way()
-    under_way.append(False if is_caught() else _RAISES)
+    calls = under_way()
+    depth = len(calls)
+    calls.append(False if is_caught() else _RAISES)
     try:
         return message()
     finally:
-        under_way.pop()
-
-
-def is_shown() -> bool:
-    """Whether an argument of a call that shows its arguments is computed now, or shown."""
-    under_way = _under_way()
-    return bool(under_way and under_way[-1])
+        del calls[depth:]
 
 
 def shown(value: Any) -> Any:
     """The value in this call of a number of the graph, if the callee shows it; else `value` itself."""
-    how = _calls.under_way[-1] if is_traced(value) else False
+    calls = under_way()
+    how = calls[-1] if calls and is_traced(value) else False
     if not how:
         return value
     if is_tensor(value):
@@ -120,11 +111,13 @@ class _Shown:
         self.tensor = tensor
 
     def __repr__(self) -> str:
-        _under_way().append(True)
+        calls = under_way()
+        depth = len(calls)
+        calls.append(True)
         try:
             return repr(self.tensor)
         finally:
-            _under_way().pop()
+            del calls[depth:]
 
     def __format__(self, spec: str) -> str:
         return format(self._value(), spec) if spec or self.tensor.dim() == 0 else repr(self)

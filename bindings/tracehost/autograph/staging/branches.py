@@ -52,6 +52,7 @@ from ..conversion.undefined import ld
 from .containers import Containers, Grows, reject_change
 from .containers import bodies as loop_bodies
 from .join import ELSE, THEN, Join, Outcome, State, Thunk, extend, number
+from .shown_calls import forget_shown, under_way
 from .state import as_number, as_tensor, is_own, kind, take_apart
 from .stores import BlockStores
 from .where import (
@@ -174,7 +175,7 @@ class _If:
             return
         taken = self.outcomes.get(THEN if self.chosen else ELSE)
         if taken is not None:
-            self.set_state(taken.state)
+            self.set_state(taken.state[: len(self.names)])  # without what a join has added
         if self.stored is not None:
             self.stored.set_again()
 
@@ -223,7 +224,7 @@ class _If:
         if not abandoned():
             forgive_rejection()
             self.branches.take()
-        self.set_state(outcome.state)
+        self.set_state(outcome.state[: len(self.names)])  # without what a join has added
         outcome.stores.set_again()
 
     # -- the side that is not taken, and both where no side is known
@@ -299,6 +300,7 @@ class _If:
     def _run(self, side: int, stores: BlockStores) -> Outcome:
         outcome = Outcome(stores)
         real = self.chosen is (side == THEN)
+        shown = len(under_way())
 
         def run() -> list[torch.Tensor]:
             self.began |= real
@@ -323,8 +325,10 @@ class _If:
             if self.branches.impure and not real:  # the side has caught it
                 raise ImpureSide(self.branches.impure)
         except (Error, Grows, RecursionError):
+            forget_shown(shown)
             raise
         except Exception as error:
+            forget_shown(shown)
             if real and not self.branches.taken and not abandoned():
                 if self.checks:  # the body may catch it: then the trace goes on with this side
                     self.branches.take()
@@ -354,7 +358,7 @@ class _If:
         stored = extend(self.branches, count, self.outcomes)
         names = self.names + tuple(store.path for store in stored)
         lazy = self.dead if self.checks else names
-        join = Join(self.branches, names, self.where, self.what, lazy, exact=self.checks)
+        join = Join(self.branches, names, self.where, self.what, lazy)
         try:
             joined = join.states(then, other, actual)
         except Exception:

@@ -96,12 +96,10 @@ class Join:
         where: str,
         what: str,
         lazy: tuple[str, ...],
-        exact: bool,
     ) -> None:
-        """`lazy`: names of variables that are an error only where they are used, if they can't be joined.
-        `exact`: a number and a tensor can't be joined; else they become a tensor."""
+        """`lazy`: names of variables that are an error only where they are used, if they can't be joined."""
         self._branches, self._names, self._where, self._what = branches, names, where, what
-        self._lazy, self._exact = lazy, exact
+        self._lazy = lazy
 
     def states(self, then: Outcome, other: Outcome, actual: Outcome) -> State:
         """Raises CannotJoin for a variable that is not lazy."""
@@ -176,14 +174,13 @@ class Join:
             raise CannotJoin(message)
         return _Value(poison(name, message))
 
-    def _leaf(self, x: Any, y: Any) -> Any:
+    @staticmethod
+    def _leaf(x: Any, y: Any) -> Any:
         """The dtype of the joined tensor; None: nothing to join; a text: why not."""
         if same(x, y):
             return None
         both = f"it is {kind(x)} in one and {kind(y)} in the other"
         if not all(is_tensor(z) or is_number(z) for z in (x, y)):
-            return both
-        if self._exact and is_tensor(x) != is_tensor(y):
             return both
         dtype = common_dtype(x, y)
         if dtype is None:

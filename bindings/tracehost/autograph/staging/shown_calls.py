@@ -1,0 +1,24 @@
+"""The calls that show their arguments: whether one computes them now. run/shown.py says what the arguments are then."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+_calls = threading.local()
+
+
+def under_way() -> list[Any]:
+    """For the calls whose arguments this thread computes now, one in the other: what the callee does with them."""
+    return _calls.__dict__.setdefault("under_way", [])
+
+
+def is_shown() -> bool:
+    """Whether an argument of a call that shows its arguments is computed now, or shown."""
+    calls = under_way()
+    return bool(calls and calls[-1])
+
+
+def forget_shown(since: int = 0) -> None:
+    """An exception has ended the calls whose arguments were computed, but for the first `since`."""
+    del under_way()[since:]
