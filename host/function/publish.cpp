@@ -15,7 +15,7 @@ namespace {
 std::vector<Difference> checked_differently(const Signature &before, const Signature &after) {
   for (std::size_t i = 0; i < std::min(before.checked.size(), after.checked.size()); ++i)
     if (const CheckedNumber &a = before.checked[i], &b = after.checked[i]; a != b)
-      return {{Cause::read, "a number that the body reads", -1, a.value, b.value, -1, b.where}};
+      return {{Cause::read, std::string(kCheckedNumber), -1, a.value, b.value, -1, b.where}};
   return {};
 }
 

@@ -1,5 +1,7 @@
 #include "report/finding.h"
 
+#include "signature/value_guard.h"
+
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -156,6 +158,8 @@ std::string subject(const Finding &finding) {
     names.push_back(quoted(finding.paths[i]));
   if (finding.cause == Cause::guarded)
     return names.front() + ", which the body reads,";
+  if (finding.cause == Cause::read && finding.paths.front() == kCheckedNumber)
+    return fmt::format("{} at {}", kCheckedNumber, finding.where);
   if (finding.cause == Cause::read)
     return fmt::format("{}, read as a number at {},", names.front(), finding.where);
   if (finding.cause == Cause::capture)
@@ -258,6 +262,8 @@ std::string brief(const Finding &finding) {
     return finding.paths.front();
   if (finding.cause == Cause::condition)
     return "sizes compare differently";
+  if (finding.cause == Cause::read && finding.paths.front() == kCheckedNumber)
+    return std::string(kCheckedNumber);
   const std::string path = quoted(finding.paths.front());
   if (finding.cause == Cause::shape)
     return fmt::format("{} dimension {}", path, finding.dimension);
