@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <exception>
 #include <memory>
 #include <optional>
 #include <string>
@@ -29,6 +30,8 @@ struct Mismatch {
 class Body {
 public:
   virtual ~Body() = default;
+  /// Whether the body runs in place of a graph whose op threw `error`, and that has no effect.
+  virtual bool runs_instead(const std::exception_ptr & /*error*/) { return false; }
 
   // The front end sets these before the call.
   Context context;

@@ -103,8 +103,11 @@ FunctionCore::Outcome FunctionCore::hit(Body &body, torch::jit::Stack &stack,
   } catch (const Raised &) {
     ended(!served->raises_early);
     throw;
-  } catch (const OpFailed &) {
-    ended(false);
+  } catch (const OpFailed &op) {
+    const bool runs = body.runs_instead(op.error);
+    ended(!runs);
+    if (!runs)
+      std::rethrow_exception(op.error);
     return Outcome::undone;
   } catch (...) {
     ended(true);

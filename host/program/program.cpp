@@ -7,6 +7,7 @@
 #include "program/interruption.h"
 #include "program/modes.h"
 #include "program/nodes.h"
+#include "program/numbers.h"
 #include "program/ops.h"
 #include "program/passes.h"
 #include "program/places.h"
@@ -79,10 +80,23 @@ struct Program::Impl {
 
 namespace {
 
+/// A `raise` of the body, and what Python's arithmetic raises, have rules of their own.
+bool is_raise(const std::exception_ptr &error) {
+  try {
+    std::rethrow_exception(error);
+  } catch (const Raised &) {
+    return true;
+  } catch (const LeavesNumbers &) {
+    return true;
+  } catch (...) {
+    return false;
+  }
+}
+
 /// Throws what the op threw, as OpFailed if `undoes`.
 [[noreturn]] void fail(const std::exception &interpreters, bool undoes) {
   if (auto error = take_op_error()) {
-    if (undoes)
+    if (undoes && !is_raise(error))
       throw OpFailed{std::move(error)};
     std::rethrow_exception(error);
   }

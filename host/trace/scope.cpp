@@ -98,7 +98,7 @@ void Scope::note_raising(const std::string &op) {
   if (effect.empty() && !in_loop())
     saves_.need_to_end(*tracer::getTracingState()->graph, head());
   else if (const Site where = frontend_.catches(); where.line)
-    result.caught.push_back({op, where});
+    caught_.push_back({op, where});
 }
 
 void Scope::before(const c10::OperatorHandle &op, const jit::Stack &stack) {
@@ -435,8 +435,8 @@ void Scope::close() {
   note_grads();
   record_modes();
   result.changes = !effect.empty() || !saves_.empty();
-  if (!result.changes)
-    result.caught.clear(); // the body can run in place of a graph that raises
+  if (result.changes) // else the body can run in place of a graph whose op fails
+    result.caught.insert(result.caught.end(), caught_.begin(), caught_.end());
   constexpr std::size_t kWorthSaying = 1 << 20;
   const std::size_t bytes = saves_.close(*tracer::getTracingState()->graph);
   if (bytes > kWorthSaying && !result.checked.empty())

@@ -288,6 +288,7 @@ private:
   std::vector<NumberRead> numbers_read_;         ///< by C code, maybe for the op that comes
   std::optional<Head> head_;
   std::vector<std::pair<at::Tensor, jit::Value *>> slots_known_; ///< numbers of slots
+  std::vector<BakedRead> caught_;                                ///< see Traced::caught
   Saves saves_;                                                  ///< of what can be taken back
   /// Memory of what was there before. Held: a body that assigns `.data` may let go of it.
   std::unordered_map<const c10::StorageImpl *, c10::Storage> outside_;

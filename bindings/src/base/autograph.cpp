@@ -31,8 +31,8 @@ private:
 
 struct Autograph {
   Entry convert_callable{"tracehost.autograph.run.calls", "convert_callable"};
-  Entry forget_shown{"tracehost.autograph.staging.shown_calls", "forget_shown"};
-  Entry is_shown{"tracehost.autograph.staging.shown_calls", "is_shown"};
+  Entry forget_shown{"tracehost._traced.shown_calls", "forget_shown"};
+  Entry is_shown{"tracehost._traced.shown_calls", "is_shown"};
   Entry result_of{"tracehost.autograph.staging.lists", "result_of"};
   Entry original_code{"tracehost.autograph.conversion.compile", "original_code"};
   Entry is_generated{"tracehost.autograph.conversion.compile", "is_generated"};

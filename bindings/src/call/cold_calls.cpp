@@ -8,7 +8,10 @@
 #include "report/ledger.h"
 #include "trace/tracer.h"
 
+#include <torch/csrc/Exceptions.h>
+
 #include <fmt/format.h>
+#include <pybind11/pybind11.h>
 
 namespace tracehost::python {
 namespace {
@@ -58,6 +61,20 @@ bool warn_went_on(PythonFunction &f, const PythonCall &call) {
 }
 
 } // namespace
+
+/// An exception of Python's comes from code that the graph has called, which has run: a hook, a
+/// handler of a signal.
+bool PythonCall::runs_instead(const std::exception_ptr &error) {
+  try {
+    std::rethrow_exception(error);
+  } catch (const python_error &) {
+    return false;
+  } catch (const pybind11::error_already_set &) {
+    return false;
+  } catch (...) {
+    return true;
+  }
+}
 
 PyObject *call_eagerly(PythonFunction &f, const Arguments &a) {
   f.core->counters()->eager.fetch_add(1, std::memory_order_relaxed);

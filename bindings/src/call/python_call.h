@@ -63,6 +63,7 @@ public:
   }
   /// After a hit: its result, a new reference, or null with a Python error set.
   PyObject *result_of(const Specialization &served, torch::jit::Stack &outputs);
+  bool runs_instead(const std::exception_ptr &error) override;
   bool verify(Specialization &specialization, torch::jit::Stack &stack) override;
   void execute(const Specialization &specialization, torch::jit::Stack &stack) override;
   TraceSession &session() override;

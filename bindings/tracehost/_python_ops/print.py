@@ -11,6 +11,7 @@ from typing import Any
 import torch
 
 from .._arguments.trees import flatten
+from .._traced.shown_calls import for_people
 from .._traced.traced_number import TracedNumber
 from ..autograph.staging.where import line
 from .py_function import Call, at_each_run
@@ -77,7 +78,7 @@ class _Text:
     """What an object shows at the trace."""
 
     def __init__(self, value: Any) -> None:
-        self.text = str(value)
+        self.text = for_people(lambda: str(value))
         if "<traced " in self.text:
             kind = type(value).__name__
             raise TypeError(

@@ -9,6 +9,7 @@ tracer is C++ and records ops. What has to look like Python to the body is here.
 - foreign.py, custom_forward.py: an `autograd.Function`, which each run calls again; its forward, recorded as ops
 - closed_over.py: what such a call reaches by itself (closures, attributes), as inputs of it
 - raised.py: exceptions that a graph raises, with their arguments and attributes
+- shown_calls.py: whether print() or a logger shows what is computed now
 - numbers_left.py: Python's numbers in place of traced ones that a body left somewhere in the program
 
 A worked example: the body `x * x.max().item()` at the trace, and at later calls

@@ -14,8 +14,8 @@ from types import MethodType
 from typing import Any
 
 from ... import _tracehost
+from ..._traced.shown_calls import for_people, under_way
 from ..._traced.traced_number import _shown
-from ..staging.shown_calls import under_way
 from ..staging.state import is_read, is_tensor, is_traced
 from ..staging.where import is_caught
 from .calls import call
@@ -111,13 +111,7 @@ class _Shown:
         self.tensor = tensor
 
     def __repr__(self) -> str:
-        calls = under_way()
-        depth = len(calls)
-        calls.append(True)
-        try:
-            return repr(self.tensor)
-        finally:
-            del calls[depth:]
+        return for_people(lambda: repr(self.tensor))
 
     def __format__(self, spec: str) -> str:
         return format(self._value(), spec) if spec or self.tensor.dim() == 0 else repr(self)

@@ -17,7 +17,6 @@ variable that differs becomes an output of the node.
 - stores.py, snapshots.py, containers.py: attributes that called code sets, what a block could change besides, and
   changes of containers, which a graph would not repeat
 - lists.py: a list that a staged loop appends to, as a list of the graph
-- shown_calls.py: whether print() or a logger shows what is computed now
 - where.py: the user's line, for messages; and what a body would catch, which a graph can't
 
 A worked example. `if_stmt` of the function in the overview of conversion gives

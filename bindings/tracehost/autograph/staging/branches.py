@@ -33,6 +33,7 @@ import torch
 
 from ..._errors import Error, ImpureSide, ValueReadError
 from ..._traced.fake_tensors import needs_data
+from ..._traced.shown_calls import forget_shown, under_way
 from ..._tracehost import (
     BlockState,
     Branches,
@@ -52,7 +53,6 @@ from ..conversion.undefined import ld
 from .containers import Containers, Grows, reject_change
 from .containers import bodies as loop_bodies
 from .join import ELSE, THEN, Join, Outcome, State, Thunk, extend, number
-from .shown_calls import forget_shown, under_way
 from .state import as_number, as_tensor, is_own, kind, take_apart
 from .stores import BlockStores
 from .where import (

@@ -1,8 +1,9 @@
-"""The calls that show their arguments: whether one computes them now. run/shown.py says what the arguments are then."""
+"""The calls that show their arguments: whether one computes them now. autograph/run/shown.py says what the arguments are then."""
 
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from typing import Any
 
 _calls = threading.local()
@@ -22,3 +23,14 @@ def is_shown() -> bool:
 def forget_shown(since: int = 0) -> None:
     """An exception has ended the calls whose arguments were computed, but for the first `since`."""
     del under_way()[since:]
+
+
+def for_people(make: Callable[[], str]) -> str:
+    """`make()`, a text that is shown and not kept: a tensor in it shows its dtype and shape."""
+    calls = under_way()
+    depth = len(calls)
+    calls.append(True)
+    try:
+        return make()
+    finally:
+        del calls[depth:]
