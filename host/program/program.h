@@ -36,8 +36,8 @@ public:
   /// thread that nodes switch (modes.h).
   void run(torch::jit::Stack &stack) const;
 
-  /// As run(). But where an op fails, and the run has changed nothing or can undo it, throws
-  /// OpFailed: the body can run in its place, and raises itself or catches what it raises.
+  /// As run(), but throws OpFailed where an op fails and the run has changed nothing, or can undo
+  /// its changes. The body can then run in its place: it raises the exception, or catches it.
   void run_or_undo(torch::jit::Stack &stack) const;
 
   const Checks &checks() const;

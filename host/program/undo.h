@@ -18,7 +18,8 @@ namespace tracehost {
 /// Problem: a body changes what was there before the call (`optimizer.zero_grad()`, the running
 /// mean of a BatchNorm, a draw), and then needs a number that the graph was made for. Another graph
 /// serves the call if the number differs. It must find all as it was. Answer: ops of the graph save
-/// before each such change. A check that fails restores everything, the newest first.
+/// before each such change. A check that fails restores everything, the newest first. So does an op
+/// that fails, where its place is undoable (places.h).
 ///
 ///     tracehost::save_grad(Tensor[] leaves, bool values) -> ()  their `.grad`, and what it holds
 ///     tracehost::set_grad(%w, None)

@@ -155,25 +155,14 @@ private:
     return false;
   }
 
-  bool is_cleaned(int unit) const {
+  /// Whether a handler around `unit` is such a one. One that is no `except` is itself within the
+  /// range of the one around it.
+  template <typename Is> bool has_handler(int unit, const Is &is) const {
     for (std::size_t depth = 0; depth <= handlers_.size(); ++depth) {
       const auto handler = around(unit);
       if (handler == handlers_.end())
         return false;
-      if (is_finally(handler->target))
-        return true;
-      unit = handler->target;
-    }
-    return false;
-  }
-
-  /// A handler that is no `except` is within the range of the one around it.
-  bool is_caught(int unit) const {
-    for (std::size_t depth = 0; depth <= handlers_.size(); ++depth) {
-      const auto handler = around(unit);
-      if (handler == handlers_.end())
-        return false;
-      if (is_except(handler->target))
+      if (is(handler->target))
         return true;
       unit = handler->target;
     }
@@ -182,8 +171,8 @@ private:
 
   void mark_caught() {
     for (int unit = 0; !handlers_.empty() && unit < count_; ++unit) {
-      found_[unit].caught = is_caught(unit);
-      found_[unit].cleaned = is_cleaned(unit);
+      found_[unit].caught = has_handler(unit, [this](int at) { return is_except(at); });
+      found_[unit].cleaned = has_handler(unit, [this](int at) { return is_finally(at); });
       if (const auto handler = around(unit); handler != handlers_.end())
         found_[unit].kept = static_cast<std::int16_t>(handler->depth);
     }

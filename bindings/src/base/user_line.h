@@ -38,8 +38,8 @@ bool is_made_by_user();
 /// an `except` or a `with contextlib.suppress(...)`, in the frames of the body. Line 0: none.
 Site catching_line();
 
-/// Whether the user's code acts where an op raises that runs now: an `except` or `suppress` as
-/// above, a `finally`, or a `with` of a class or generator of the user's.
+/// Whether the user's code acts where an op raises that runs now. It acts in an `except` or
+/// `suppress` as above, in a `finally`, and in a `with` of the user's class or generator.
 bool acts_on_raise();
 
 } // namespace tracehost::python
