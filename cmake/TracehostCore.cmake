@@ -3,7 +3,7 @@ set(TRACEHOST_DEFINITIONS TRACEHOST_VERSION="${PROJECT_VERSION}" TRACEHOST_BUILT
     TRACEHOST_BUILT_PYTHON="${TRACEHOST_PYTHON_VERSION}")
 
 set(core_sources)
-foreach(folder signature event program cache shapes trace staging validate function report archive runtime)
+foreach(folder signature event tape program cache shapes trace staging validate function report archive runtime)
   file(GLOB found CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/host/${folder}/*.cpp")
   list(APPEND core_sources ${found})
 endforeach()
@@ -31,6 +31,8 @@ target_link_libraries(tracehost_core PUBLIC tracehost_headers "$<BUILD_INTERFACE
   "$<BUILD_INTERFACE:nlohmann_json::nlohmann_json>")
 target_include_directories(tracehost_core SYSTEM PRIVATE "${TRACEHOST_XXHASH_INCLUDE}")
 target_precompile_headers(tracehost_core PRIVATE "${CMAKE_CURRENT_LIST_DIR}/torch_pch.h")
+# Without these ATen's headers declare its table of kernels as if the CPU had no vectors: other parameters, other symbols.
+target_compile_definitions(tracehost_core PRIVATE HAVE_AVX2_CPU_DEFINITION HAVE_AVX512_CPU_DEFINITION)
 tracehost_warnings(tracehost_core)
 tracehost_unity(tracehost_core)
 

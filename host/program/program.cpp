@@ -12,6 +12,7 @@
 #include "program/passes.h"
 #include "program/places.h"
 #include "program/undo.h"
+#include "tape/tape.h"
 #include "tracehost/error.h"
 
 #include <ATen/core/grad_mode.h>
@@ -69,6 +70,7 @@ struct Program::Impl {
   bool switches_modes = false; ///< besides grad mode
   bool saves = false;          ///< what a check may restore
   bool changes = true;         ///< what was there before the run
+  std::unique_ptr<tape::Tapes> tapes;
 
   std::size_t graph_bytes = 0;
 
@@ -139,6 +141,8 @@ Program::Program(std::shared_ptr<jit::Graph> graph, const std::string &name, std
     const InterruptionChecks checks(*impl_->graph);
     impl_->code = jit::Code(impl_->graph, name); // keeps a copy of the graph
   }
+  if (tape::Tapes::enabled())
+    impl_->tapes = std::make_unique<tape::Tapes>(*impl_->graph);
   if (impl_->calls_python)
     each_node(impl_->graph->block(), [](const jit::Node *node) {
       if (!is_call(*node))
@@ -167,6 +171,8 @@ void Program::Impl::run(jit::Stack &stack, bool undoes) const {
 }
 
 void Program::Impl::interpret(jit::Stack &stack, bool undoes) const {
+  if (tapes && tapes->run(stack))
+    return;
   const bool grad = at::GradMode::is_enabled();
   try {
     jit::InterpreterState(code).run(stack);

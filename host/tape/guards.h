@@ -1,0 +1,52 @@
+#pragma once
+
+#include <ATen/core/ivalue.h>
+#include <c10/core/DispatchKeySet.h>
+#include <c10/util/ArrayRef.h>
+
+#include <cstdint>
+#include <vector>
+
+/// What a tape was made for, and whether a call is like that.
+///
+/// The Signature has been compared before: dtypes, devices, grad mode. A tape needs more: it has
+/// memory of exact sizes, and kernels that were chosen under the settings of its recording.
+
+namespace tracehost::tape {
+
+/// Settings of the thread and of the process that choose kernels, or change what they compute.
+struct Settings {
+  /// Those of now, on this thread.
+  static Settings now();
+  bool operator==(const Settings &) const = default;
+
+  c10::DispatchKeySet included, excluded; ///< modes: autocast, functorch, inference, Python's
+  bool observed = false;                  ///< a profiler or RecordFunction callback
+  bool deterministic = false, mkldnn = false, flush_denormals = false;
+  int matmul_precision = 0;
+};
+
+class Guards {
+public:
+  /// Of the inputs of a recording. Requires: can_be_recorded().
+  explicit Guards(c10::ArrayRef<c10::IValue> inputs);
+
+  /// Hot. Whether a tape that was recorded for these serves such inputs. Settings aside.
+  bool hold(c10::ArrayRef<c10::IValue> inputs) const;
+  const Settings &settings() const { return settings_; }
+
+  /// Whether inputs are plain tensors: on the CPU, strided, without an overlap of its own, and no
+  /// gradient is recorded for them.
+  static bool can_be_recorded(c10::ArrayRef<c10::IValue> inputs);
+
+private:
+  struct Input {
+    c10::DispatchKeySet keys;
+    c10::ScalarType dtype;
+    std::vector<std::int64_t> sizes, strides;
+  };
+  std::vector<Input> inputs_;
+  Settings settings_ = Settings::now();
+};
+
+} // namespace tracehost::tape

@@ -1,0 +1,71 @@
+#include "tape/kernels.h"
+
+#include <ATen/native/BinaryOps.h>
+#include <ATen/native/TensorCompare.h>
+#include <ATen/native/UnaryOps.h>
+
+#include <algorithm>
+#include <array>
+#include <unordered_map>
+
+namespace tracehost::tape {
+
+namespace native = at::native;
+
+namespace {
+
+using Iterator = at::TensorIteratorBase;
+using Alpha = const c10::Scalar &;
+constexpr auto kCPU = c10::DeviceType::CPU;
+
+template <auto &stub> void unary(Iterator &it, Alpha) { stub(kCPU, it); }
+template <auto &stub> void binary(Iterator &it, Alpha) { stub(kCPU, it); }
+void add(Iterator &it, Alpha alpha) { native::add_stub(kCPU, it, alpha); }
+// As eager: there is no kernel of sub_stub.
+void sub(Iterator &it, Alpha alpha) { native::add_stub(kCPU, it, -alpha); }
+void relu(Iterator &it, Alpha) { native::clamp_min_scalar_stub(kCPU, it, 0); }
+
+constexpr std::array kKernels{
+    Kernel{"aten::add.Tensor", 2, add},
+    Kernel{"aten::add.Scalar", 2, add},
+    Kernel{"aten::sub.Tensor", 2, sub},
+    Kernel{"aten::sub.Scalar", 2, sub},
+    Kernel{"aten::mul.Tensor", 2, binary<native::mul_stub>},
+    Kernel{"aten::mul.Scalar", 2, binary<native::mul_stub>},
+    Kernel{"aten::div.Tensor", 2, binary<native::div_true_stub>},
+    Kernel{"aten::div.Scalar", 2, binary<native::div_true_stub>},
+    Kernel{"aten::maximum", 2, binary<native::maximum_stub>},
+    Kernel{"aten::minimum", 2, binary<native::minimum_stub>},
+    Kernel{"aten::relu", 1, relu},
+    Kernel{"aten::neg", 1, unary<native::neg_stub>},
+    Kernel{"aten::abs", 1, unary<native::abs_stub>},
+    Kernel{"aten::sin", 1, unary<native::sin_stub>},
+    Kernel{"aten::cos", 1, unary<native::cos_stub>},
+    Kernel{"aten::tanh", 1, unary<native::tanh_stub>},
+    Kernel{"aten::sigmoid", 1, unary<native::sigmoid_stub>},
+    Kernel{"aten::exp", 1, unary<native::exp_stub>},
+    Kernel{"aten::log", 1, unary<native::log_stub>},
+    Kernel{"aten::sqrt", 1, unary<native::sqrt_stub>},
+    Kernel{"aten::rsqrt", 1, unary<native::rsqrt_stub>},
+    Kernel{"aten::reciprocal", 1, unary<native::reciprocal_stub>},
+    Kernel{"aten::erf", 1, unary<native::erf_stub>},
+    Kernel{"aten::floor", 1, unary<native::floor_stub>},
+    Kernel{"aten::ceil", 1, unary<native::ceil_stub>},
+    Kernel{"aten::log1p", 1, unary<native::log1p_stub>},
+    Kernel{"aten::expm1", 1, unary<native::expm1_stub>},
+};
+
+} // namespace
+
+const Kernel *find_kernel(std::string_view op) {
+  static const auto *const by_name = [] {
+    auto *all = new std::unordered_map<std::string_view, const Kernel *>();
+    for (const Kernel &kernel : kKernels)
+      all->emplace(kernel.op, &kernel);
+    return all;
+  }();
+  const auto found = by_name->find(op);
+  return found == by_name->end() ? nullptr : found->second;
+}
+
+} // namespace tracehost::tape

@@ -1,0 +1,26 @@
+#pragma once
+
+#include <ATen/TensorIterator.h>
+#include <c10/core/Scalar.h>
+
+#include <string_view>
+
+/// The table of kernels: which of ATen's own CPU kernels computes an op, without the dispatcher.
+///
+/// A kernel has eager's bits on all inputs (tests/cpp/tape: full-range data), for tensors of one of
+/// the dtypes float32 and float64, all operands of one dtype. An op that is not here is called
+/// through the dispatcher.
+
+namespace tracehost::tape {
+
+struct Kernel {
+  std::string_view op;  ///< `aten::mul.Tensor`
+  std::size_t operands; ///< the op's first arguments: tensors, or a number as the second
+  /// Runs on an iterator over result and operands. `alpha`: the op's third argument, or 1.
+  void (*run)(at::TensorIteratorBase &iterator, const c10::Scalar &alpha);
+};
+
+/// Null: there is none. `op`: name and overload.
+const Kernel *find_kernel(std::string_view op);
+
+} // namespace tracehost::tape
