@@ -328,7 +328,7 @@ private:
                                         return value.isTensor() &&
                                                roots_[root_of(value.toTensor())].made == output;
                                       });
-    if (computes && !build_kernel(node))
+    if (computes && !build_kernel(node) && !build_out_kernel(node))
       build_call(node);
     else if (!computes)
       for (const jit::Value *output : node.outputs())
@@ -394,21 +394,58 @@ private:
            static_cast<std::ptrdiff_t>(t.storage_offset() * static_cast<std::int64_t>(t.itemsize()))});
   }
 
-  void build_call(const jit::Node &node) {
-    auto step = std::make_unique<Tape::CallStep>(node.getOperation());
-    for (const jit::Value *input : node.inputs()) {
-      step->arguments.push_back(fixed_.at(input));
+  bool build_out_kernel(const jit::Node &node) {
+    if (node.outputs().size() != 1 || !has_only_floats(node))
+      return false;
+    const at::Tensor result = recorded_.at(node.output()).toTensor();
+    const std::size_t root = root_of(result);
+    std::vector<c10::IValue> arguments;
+    for (const jit::Value *input : node.inputs())
+      arguments.push_back(fixed_.at(input));
+    place(root);
+    fix(*node.output());
+    const at::Tensor out = fixed_.at(node.output()).toTensor();
+    OutKernel kernel = bind_out_kernel(full_name(node.schema()), arguments, out);
+    if (!kernel)
+      return false;
+    kernel();
+    if (!same_bits(out, result))
+      return false;
+    tape_->roots_[root].has_tensors = true;
+    note_reads(node);
+    ++tape_->kernels_;
+    tape_->steps_.push_back(std::make_unique<Tape::OutStep>(std::move(kernel)));
+    return true;
+  }
+
+  bool has_only_floats(const jit::Node &node) const {
+    bool floats = true;
+    for (const jit::Value *input : node.inputs())
+      each_tensor(recorded_.at(input), [&](const at::Tensor &t) {
+        floats &= !t.defined() || t.scalar_type() == at::kFloat || t.scalar_type() == at::kDouble;
+      });
+    return floats;
+  }
+
+  /// An op reads the fixed tensors of its arguments, whose memory has to be theirs at each call.
+  void note_reads(const jit::Node &node) {
+    for (const jit::Value *input : node.inputs())
       each_tensor(recorded_.at(input), [&](const at::Tensor &t) {
         if (t.defined() && is_external(root_of(t)))
           tape_->roots_[root_of(t)].has_tensors = true;
       });
-    }
+  }
+
+  void build_call(const jit::Node &node) {
+    auto step = std::make_unique<Tape::CallStep>(node.getOperation());
+    for (const jit::Value *input : node.inputs())
+      step->arguments.push_back(fixed_.at(input));
+    note_reads(node);
     for (const jit::Value *output : node.outputs()) {
       const c10::IValue &value = recorded_.at(output);
       if (!value.isTensor() || roots_[root_of(value.toTensor())].made != output)
         give_up(std::string(node.kind().toQualString()) + " gives a view among its results");
       const std::size_t root = root_of(value.toTensor());
-      is_called_output_[root] = roots_[root].kind == Kind::fresh;
       roots_[root].kind = Kind::called;
       tape_->roots_[root].storage = {};
       place(root);
@@ -459,7 +496,6 @@ private:
   std::unordered_map<const jit::Value *, c10::IValue> recorded_, fixed_;
   std::vector<Memory> roots_;
   std::unordered_map<const c10::StorageImpl *, std::size_t> root_by_storage_;
-  std::unordered_map<std::size_t, bool> is_called_output_;
   std::multimap<std::size_t, at::Tensor> pool_;
   std::vector<at::Tensor> scratch_; ///< of what is bound at each call
 };

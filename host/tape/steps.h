@@ -1,6 +1,7 @@
 #pragma once
 
 #include "tape/kernels.h"
+#include "tape/out_kernels.h"
 #include "tape/tape.h"
 
 #include <torch/csrc/jit/runtime/operator.h>
@@ -16,6 +17,14 @@ struct Tape::KernelStep final : Tape::Step {
   void (*run_kernel)(at::TensorIteratorBase &, const c10::Scalar &);
   c10::Scalar alpha;
   at::TensorIterator iterator;
+};
+
+/// An op that writes to a fixed tensor.
+struct Tape::OutStep final : Tape::Step {
+  explicit OutStep(OutKernel kernel) : kernel(std::move(kernel)) {}
+  void run(Tape &) override { kernel(); }
+
+  OutKernel kernel;
 };
 
 /// An op through the dispatcher. Its arguments are fixed; its results are other memory each time.

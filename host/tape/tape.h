@@ -78,6 +78,7 @@ private:
     virtual void run(Tape &tape) = 0;
   };
   struct KernelStep;
+  struct OutStep;
   struct CallStep;
   struct Output {
     enum class From : std::uint8_t { input, fresh, called, earlier } from;

@@ -1,0 +1,161 @@
+#include "tape/out_kernels.h"
+
+#include <ATen/native/layer_norm.h>
+#include <ATen/ops/_log_softmax_cpu_dispatch.h>
+#include <ATen/ops/_softmax_cpu_dispatch.h>
+#include <ATen/ops/addmm_cpu_dispatch.h>
+#include <ATen/ops/bmm_cpu_dispatch.h>
+#include <ATen/ops/cat_cpu_dispatch.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/gelu_cpu_dispatch.h>
+#include <ATen/ops/mean_cpu_dispatch.h>
+#include <ATen/ops/mm_cpu_dispatch.h>
+#include <ATen/ops/pow_cpu_dispatch.h>
+#include <ATen/ops/silu_cpu_dispatch.h>
+#include <ATen/ops/sum_cpu_dispatch.h>
+
+#include <unordered_map>
+
+namespace tracehost::tape {
+namespace {
+
+using Arguments = c10::ArrayRef<c10::IValue>;
+using Bind = OutKernel (*)(Arguments, at::Tensor);
+
+at::OptionalIntArrayRef dimensions(const c10::IValue &value, std::vector<std::int64_t> &kept) {
+  if (value.isNone())
+    return std::nullopt;
+  kept = value.toIntVector();
+  return at::OptionalIntArrayRef(kept);
+}
+
+OutKernel mm(Arguments a, at::Tensor out) {
+  return [x = a[0].toTensor(), y = a[1].toTensor(), out]() mutable { at::cpu::mm_outf(x, y, out); };
+}
+
+OutKernel matmul(Arguments a, at::Tensor out) {
+  return a[0].toTensor().dim() == 2 && a[1].toTensor().dim() == 2 ? mm(a, out) : nullptr;
+}
+
+OutKernel bmm(Arguments a, at::Tensor out) {
+  return
+      [x = a[0].toTensor(), y = a[1].toTensor(), out]() mutable { at::cpu::bmm_outf(x, y, out); };
+}
+
+OutKernel addmm(Arguments a, at::Tensor out) {
+  return [c = a[0].toTensor(), x = a[1].toTensor(), y = a[2].toTensor(), beta = a[3].toScalar(),
+          alpha = a[4].toScalar(), out]() mutable {
+    at::cpu::addmm_outf(c, x, y, beta, alpha, out);
+  };
+}
+
+/// As at::linear(): a product of matrices, whatever the number of dimensions.
+OutKernel linear(Arguments a, at::Tensor out) {
+  const at::Tensor x = a[0].toTensor(), w = a[1].toTensor();
+  if (x.dim() < 2 || w.dim() != 2 || !x.is_contiguous() || !out.is_contiguous() || x.is_mkldnn())
+    return nullptr;
+  at::Tensor rows = x.view({-1, x.size(-1)}), result = out.view({-1, out.size(-1)});
+  if (a[2].isNone() || !a[2].toTensor().defined())
+    return [rows, w = w.t(), result]() mutable { at::cpu::mm_outf(rows, w, result); };
+  return [bias = a[2].toTensor(), rows, w = w.t(), result]() mutable {
+    at::cpu::addmm_outf(bias, rows, w, 1, 1, result);
+  };
+}
+
+OutKernel softmax(Arguments a, at::Tensor out) {
+  if (!a[2].isNone())
+    return nullptr;
+  return [x = a[0].toTensor(), dim = a[1].toInt(), out]() mutable {
+    at::cpu::_softmax_outf(x, dim, false, out);
+  };
+}
+
+OutKernel log_softmax(Arguments a, at::Tensor out) {
+  if (!a[2].isNone())
+    return nullptr;
+  return [x = a[0].toTensor(), dim = a[1].toInt(), out]() mutable {
+    at::cpu::_log_softmax_outf(x, dim, false, out);
+  };
+}
+
+OutKernel gelu(Arguments a, at::Tensor out) {
+  return [x = a[0].toTensor(), how = a[1].toStringRef(), out]() mutable {
+    at::cpu::gelu_outf(x, how, out);
+  };
+}
+
+OutKernel silu(Arguments a, at::Tensor out) {
+  return [x = a[0].toTensor(), out]() mutable { at::cpu::silu_outf(x, out); };
+}
+
+OutKernel power(Arguments a, at::Tensor out) {
+  return [x = a[0].toTensor(), y = a[1].toScalar(), out]() mutable { at::cpu::pow_outf(x, y, out); };
+}
+
+template <auto reduce> OutKernel over_dimensions(Arguments a, at::Tensor out) {
+  if (!a[3].isNone())
+    return nullptr;
+  std::vector<std::int64_t> kept;
+  const bool all = !dimensions(a[1], kept);
+  return [x = a[0].toTensor(), all, kept, keeps = a[2].toBool(), out]() mutable {
+    reduce(x, all ? at::OptionalIntArrayRef() : at::OptionalIntArrayRef(kept), keeps, std::nullopt,
+           out);
+  };
+}
+
+OutKernel cat(Arguments a, at::Tensor out) {
+  return [tensors = a[0].toTensorVector(), dim = a[1].toInt(), out]() mutable {
+    at::cpu::cat_outf(at::ITensorListRef(tensors), dim, out);
+  };
+}
+
+OutKernel layer_norm(Arguments a, at::Tensor out) {
+  const at::Tensor x = a[0].toTensor();
+  if (!x.is_contiguous() || !out.is_contiguous() || !a[2].isTensor() || !a[3].isTensor())
+    return nullptr;
+  const at::Tensor weight = a[2].toTensor(), bias = a[3].toTensor();
+  const std::int64_t columns = weight.numel();
+  if (!weight.is_contiguous() || !bias.is_contiguous() || columns == 0 || x.numel() == 0 ||
+      weight.scalar_type() != x.scalar_type())
+    return nullptr;
+  const std::int64_t rows = x.numel() / columns;
+  const auto statistics = [&] { return at::empty({rows}, x.options()); };
+  return [x, weight, bias, rows, columns, eps = a[4].toDouble(), out, mean = statistics(),
+          deviation = statistics()]() mutable {
+    at::native::LayerNormKernel(c10::DeviceType::CPU, x, weight, bias, rows, columns, eps, &out,
+                                &mean, &deviation);
+  };
+}
+
+using Reduce = at::Tensor &(*)(const at::Tensor &, at::OptionalIntArrayRef, bool,
+                               std::optional<at::ScalarType>, at::Tensor &);
+constexpr Reduce kSum = at::cpu::sum_outf, kMean = at::cpu::mean_outf;
+
+const std::unordered_map<std::string_view, Bind> &table() {
+  static const auto *const all = new std::unordered_map<std::string_view, Bind>{
+      {"aten::mm", mm},
+      {"aten::matmul", matmul},
+      {"aten::bmm", bmm},
+      {"aten::addmm", addmm},
+      {"aten::linear", linear},
+      {"aten::softmax.int", softmax},
+      {"aten::log_softmax.int", log_softmax},
+      {"aten::gelu", gelu},
+      {"aten::silu", silu},
+      {"aten::pow.Tensor_Scalar", power},
+      {"aten::sum.dim_IntList", over_dimensions<kSum>},
+      {"aten::mean.dim", over_dimensions<kMean>},
+      {"aten::cat", cat},
+      {"aten::layer_norm", layer_norm},
+  };
+  return *all;
+}
+
+} // namespace
+
+OutKernel bind_out_kernel(std::string_view op, Arguments arguments, const at::Tensor &result) {
+  const auto found = table().find(op);
+  return found == table().end() ? nullptr : found->second(arguments, result);
+}
+
+} // namespace tracehost::tape

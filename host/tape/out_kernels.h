@@ -1,0 +1,23 @@
+#pragma once
+
+#include <ATen/core/ivalue.h>
+#include <c10/util/ArrayRef.h>
+
+#include <functional>
+#include <string_view>
+
+/// Ops as functions that write to a tensor that is there: eager's own choice of implementation
+/// (`at::cpu::NAME_outf`), without the dispatcher. Inputs and result are fixed tensors, whose
+/// memory is bound at each call.
+
+namespace tracehost::tape {
+
+/// Computes the op again, on the memory that its tensors have now.
+using OutKernel = std::function<void()>;
+
+/// Empty: there is none for the op with such arguments. `op`: name and overload. `result`: of the
+/// sizes, strides and dtype that the op gives.
+OutKernel bind_out_kernel(std::string_view op, c10::ArrayRef<c10::IValue> arguments,
+                          const at::Tensor &result);
+
+} // namespace tracehost::tape
