@@ -19,7 +19,8 @@ constexpr unsigned kFlushes = _MM_FLUSH_ZERO_MASK | 0x40; // and denormals are z
 
 bool is_plain(const at::Tensor &t) {
   return t.defined() && t.layout() == at::kStrided && t.device().is_cpu() && t.has_storage() &&
-         !t.is_conj() && !t.is_neg() && !t._is_zerotensor() && !t.unsafeGetTensorImpl()->is_python_dispatch();
+         !t.is_conj() && !t.is_neg() && !t._is_zerotensor() &&
+         !t.unsafeGetTensorImpl()->is_python_dispatch();
 }
 
 } // namespace

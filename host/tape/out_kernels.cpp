@@ -43,10 +43,9 @@ OutKernel bmm(Arguments a, at::Tensor out) {
 }
 
 OutKernel addmm(Arguments a, at::Tensor out) {
-  return [c = a[0].toTensor(), x = a[1].toTensor(), y = a[2].toTensor(), beta = a[3].toScalar(),
-          alpha = a[4].toScalar(), out]() mutable {
-    at::cpu::addmm_outf(c, x, y, beta, alpha, out);
-  };
+  return
+      [c = a[0].toTensor(), x = a[1].toTensor(), y = a[2].toTensor(), beta = a[3].toScalar(),
+       alpha = a[4].toScalar(), out]() mutable { at::cpu::addmm_outf(c, x, y, beta, alpha, out); };
 }
 
 /// As at::linear(): a product of matrices, whatever the number of dimensions.
@@ -89,7 +88,8 @@ OutKernel silu(Arguments a, at::Tensor out) {
 }
 
 OutKernel power(Arguments a, at::Tensor out) {
-  return [x = a[0].toTensor(), y = a[1].toScalar(), out]() mutable { at::cpu::pow_outf(x, y, out); };
+  return
+      [x = a[0].toTensor(), y = a[1].toScalar(), out]() mutable { at::cpu::pow_outf(x, y, out); };
 }
 
 template <auto reduce> OutKernel over_dimensions(Arguments a, at::Tensor out) {

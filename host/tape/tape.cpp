@@ -4,8 +4,10 @@
 
 #include <ATen/EmptyTensor.h>
 #include <ATen/core/LegacyTypeDispatch.h>
+#include <c10/util/ScopeExit.h>
 
 #include <cstdlib>
+#include <exception>
 #include <mutex>
 #include <string_view>
 
@@ -34,6 +36,15 @@ void Tape::CallStep::run(Tape &tape) {
   stack.clear();
 }
 
+bool Tape::try_run(jit::Stack &stack) {
+  try {
+    run(stack);
+    return true;
+  } catch (const std::exception &) { // nothing is written: the interpreter raises it with its line
+    return false;
+  }
+}
+
 void Tape::run(jit::Stack &stack) {
   const at::AutoDispatchBelowADInplaceOrView below;
   const std::size_t inputs = input_roots_.size();
@@ -49,6 +60,10 @@ void Tape::run(jit::Stack &stack) {
     outputs.push_back(at::detail::empty_strided_cpu(output.sizes, output.strides, output.dtype));
     bind(output.index, outputs.back().data_ptr());
   }
+  const auto forget = c10::make_scope_exit([this] {
+    for (at::Tensor &result : called_)
+      result.reset();
+  });
   for (const auto &step : steps_)
     step->run(*this);
   for (std::size_t i = 0; i < outputs_.size(); ++i) {
@@ -60,8 +75,6 @@ void Tape::run(jit::Stack &stack) {
     else if (output.from == Output::From::earlier)
       outputs[i] = outputs[output.index];
   }
-  for (at::Tensor &result : called_)
-    result.reset();
   jit::drop(stack, inputs);
   for (at::Tensor &output : outputs)
     stack.emplace_back(std::move(output));
@@ -96,8 +109,7 @@ bool Tapes::run(jit::Stack &stack) {
   if (self.tape) {
     if (!self.tape->guards().hold(inputs) || self.tape->guards().settings() != Settings::now())
       return false;
-    self.tape->run(stack);
-    return true;
+    return self.tape->try_run(stack);
   }
   if (!Guards::can_be_recorded(inputs))
     return false;

@@ -2,8 +2,8 @@
 
 #include "tape/guards.h"
 
-#include <ATen/core/stack.h>
 #include <ATen/TensorIterator.h>
+#include <ATen/core/stack.h>
 #include <torch/csrc/jit/ir/ir.h>
 
 #include <memory>
@@ -23,9 +23,9 @@
 ///     3. The steps run: a kernel (kernels.h), or an op through the dispatcher below autograd
 ///     4. The outputs go to the stack
 ///
-/// Slow path. The second call with the same sizes is recorded (recording.cpp): each op runs on
-/// copies of the inputs, by the interpreter's own code, and says sizes, strides and who shares
-/// memory with whom. A kernel whose bits differ from the op's result is not used.
+/// Slow path. The second call with the same sizes is recorded (evaluate.cpp, build.cpp): each op
+/// runs on copies of the inputs, by the interpreter's own code, and says sizes, strides and who
+/// shares memory with whom. A kernel whose bits differ from the op's result is not used.
 ///
 /// Data layout. A Root is memory: of an input, a constant, a result. Views share a root; on a tape
 /// they are fixed tensors, and cost nothing. The memory of a result that no output has is taken
@@ -53,6 +53,8 @@ public:
   /// Consumes the inputs on `stack` and leaves the outputs, as Program::run(). Requires: the guards
   /// hold; one thread at a time.
   void run(jit::Stack &stack);
+  /// The same, or false where an op throws: `stack` is as it was, and the graph writes nothing.
+  bool try_run(jit::Stack &stack);
 
   std::size_t kernels() const { return kernels_; } ///< steps that are kernels
   std::size_t steps() const { return steps_.size(); }
@@ -69,7 +71,7 @@ private:
   };
   /// Memory that is another one at each call: of an input, an output, a result of an op.
   struct Root {
-    c10::Storage storage;    ///< of the fixed tensors over it
+    c10::Storage storage;     ///< of the fixed tensors over it
     bool has_tensors = false; ///< an op that is called reads them
     std::vector<Patch> patches;
   };
@@ -91,12 +93,12 @@ private:
   void bind(std::size_t root, void *data);
 
   Guards guards_;
-  std::vector<Root> roots_;               ///< those of inputs first
+  std::vector<Root> roots_; ///< those of inputs first
   std::vector<std::size_t> input_roots_;
   std::vector<std::unique_ptr<Step>> steps_;
   std::vector<Output> outputs_;
-  std::vector<at::Tensor> called_;        ///< by root: what an op gave in the run under way
-  std::vector<at::Tensor> kept_;          ///< tensors that iterators stand over
+  std::vector<at::Tensor> called_; ///< by root: what an op gave in the run under way
+  std::vector<at::Tensor> kept_;   ///< tensors that iterators stand over
   std::size_t kernels_ = 0, bytes_ = 0;
 };
 

@@ -1,0 +1,68 @@
+#pragma once
+
+#include <ATen/core/ivalue.h>
+#include <torch/csrc/jit/ir/ir.h>
+
+#include <cstdint>
+#include <string>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+/// What the first pass over a graph finds (evaluate()): each op has run on copies of the inputs.
+
+namespace tracehost::tape {
+
+namespace jit = torch::jit;
+
+/// The graph can't have a tape.
+struct NoTape {
+  std::string why;
+};
+[[noreturn]] inline void give_up(std::string why) { throw NoTape{std::move(why)}; }
+
+/// Memory that one or more values are views of.
+struct Memory {
+  enum class Kind : std::uint8_t { input, constant, planned, fresh, called };
+  Kind kind; ///< how the tape has it: `fresh` is an output's, `called` what an op gives
+  std::size_t bytes;
+  const jit::Value *made = nullptr; ///< the op's result that it came with
+  const jit::Node *last = nullptr;  ///< the last to read it
+  at::Tensor planned;               ///< what holds it, for the second pass
+
+  /// Whether it is another one at each call.
+  bool is_external() const {
+    return kind == Kind::input || kind == Kind::fresh || kind == Kind::called;
+  }
+};
+
+struct Recorded {
+  std::unordered_map<const jit::Value *, c10::IValue> values;
+  std::vector<Memory> roots;
+
+  std::size_t root_of(const at::Tensor &t) const {
+    return by_storage.at(t.storage().unsafeGetStorageImpl());
+  }
+  bool knows(const at::Tensor &t) const {
+    return by_storage.contains(t.storage().unsafeGetStorageImpl());
+  }
+  const at::Tensor &tensor(const jit::Value &value) const { return values.at(&value).toTensor(); }
+  /// The root of a tensor, which is new unless its storage is known.
+  std::size_t claim(const at::Tensor &t, Memory::Kind kind);
+
+  std::unordered_map<const c10::StorageImpl *, std::size_t> by_storage;
+};
+
+/// The first pass. Throws NoTape.
+Recorded evaluate(const jit::Graph &graph, c10::ArrayRef<c10::IValue> inputs);
+
+/// Calls f(const at::Tensor &) for each tensor in a value, an undefined one as well.
+template <class F> void each_tensor(const c10::IValue &value, F f) {
+  if (value.isTensor())
+    f(value.toTensor());
+  else if (value.isList())
+    for (const c10::IValue &item : value.toListRef())
+      each_tensor(item, f);
+}
+
+} // namespace tracehost::tape
