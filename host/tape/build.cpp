@@ -320,6 +320,7 @@ std::unique_ptr<Tape> Tape::record(const jit::Graph &graph, c10::ArrayRef<c10::I
     return Recording(graph, evaluate(graph, inputs), std::move(tape)).make();
   } catch (const NoTape &none) {
     why = none.why;
+  } catch (const std::exception &) { // an op has thrown, and another call may record
   }
   return nullptr;
 }

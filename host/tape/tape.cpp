@@ -118,6 +118,7 @@ bool Tapes::run(jit::Stack &stack) {
     return false;
   }
   self.tape = Tape::record(self.graph, inputs, self.why);
+  self.seen.reset();
   return false;
 }
 
