@@ -25,7 +25,15 @@ constexpr std::uint64_t kNobody = 0;
 thread_local bool signalled = false;        ///< a check has thrown
 thread_local std::uint64_t begun = kNobody; ///< interruptions when the innermost scope began
 
-void interruptible(jit::Stack &) {
+void interruptible(jit::Stack &) { ask_for_interruption(); }
+
+const jit::RegisterOperators
+    interruptible_registered({jit::Operator("tracehost::interruptible() -> ()", &interruptible,
+                                            c10::AliasAnalysisKind::CONSERVATIVE)});
+
+} // namespace
+
+void ask_for_interruption() {
   using Clock = std::chrono::steady_clock;
   thread_local Clock::time_point last{};
   if (begun != kNobody && begun != interruptions.load(std::memory_order_relaxed)) [[unlikely]]
@@ -44,12 +52,6 @@ void interruptible(jit::Stack &) {
     throw;
   }
 }
-
-const jit::RegisterOperators
-    interruptible_registered({jit::Operator("tracehost::interruptible() -> ()", &interruptible,
-                                            c10::AliasAnalysisKind::CONSERVATIVE)});
-
-} // namespace
 
 void interrupt_runs() noexcept { interruptions.fetch_add(1, std::memory_order_relaxed); }
 

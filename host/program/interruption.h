@@ -18,6 +18,9 @@ namespace tracehost {
 /// Null, as without Python: nobody is asked.
 void set_interruption_check(void (*check)());
 
+/// What the op does: asks, and throws EndRun or what the check throws to end the run.
+void ask_for_interruption();
+
 /// Whether the check has thrown on this thread since this was asked.
 bool take_signalled();
 

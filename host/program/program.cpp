@@ -142,7 +142,7 @@ Program::Program(std::shared_ptr<jit::Graph> graph, const std::string &name, std
     impl_->code = jit::Code(impl_->graph, name); // keeps a copy of the graph
   }
   if (tape::Tapes::enabled())
-    impl_->tapes = std::make_unique<tape::Tapes>(*impl_->graph);
+    impl_->tapes = std::make_unique<tape::Tapes>(*impl_->graph, &ask_for_interruption);
   if (impl_->calls_python)
     each_node(impl_->graph->block(), [](const jit::Node *node) {
       if (!is_call(*node))
@@ -171,10 +171,10 @@ void Program::Impl::run(jit::Stack &stack, bool undoes) const {
 }
 
 void Program::Impl::interpret(jit::Stack &stack, bool undoes) const {
-  if (tapes && tapes->run(stack))
-    return;
   const bool grad = at::GradMode::is_enabled();
   try {
+    if (tapes && tapes->run(stack))
+      return;
     jit::InterpreterState(code).run(stack);
   } catch (const FailedCheck &failed) {
     at::GradMode::set_enabled(grad);

@@ -1,11 +1,12 @@
+#include "tape/ops.h"
 #include "tape/recording.h"
 
-#include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/ops/empty_strided.h>
+#include <c10/core/GradMode.h>
 #include <torch/csrc/jit/ir/constants.h>
 #include <torch/csrc/jit/runtime/operator.h>
 
-#include <string_view>
+#include <algorithm>
 
 /// The first pass: which ops there are, what they give, and who shares memory with whom. Storages
 /// say that, never names of ops: dropout in eval may return its argument, or a copy.
@@ -15,26 +16,208 @@ namespace {
 
 using Kind = Memory::Kind;
 
-bool draws(const jit::Node &node) {
-  const auto handle = c10::Dispatcher::singleton().findSchema(
-      {node.schema().name(), node.schema().overload_name()});
-  return handle && handle->hasTag(at::Tag::nondeterministic_seeded);
-}
-
 at::Tensor copy_of(const at::Tensor &t) {
   at::Tensor copy = at::empty_strided(t.sizes(), t.strides(), t.options());
-  copy.copy_(t);
+  copy.copy_(t.detach());
   return copy;
 }
 
-template <class T, class F> c10::IValue list_of(const std::vector<c10::IValue> &items, F get) {
+template <class T, class F> c10::IValue list_of(c10::ArrayRef<c10::IValue> items, F get) {
   c10::List<T> list;
   for (const c10::IValue &item : items)
     list.push_back(get(item));
   return list;
 }
 
-c10::IValue construct_list(const jit::Node &node, const std::vector<c10::IValue> &items) {
+/// Where a tensor's values lie, all of it.
+struct Layout {
+  explicit Layout(const at::Tensor &t)
+      : storage(t.storage().unsafeGetStorageImpl()), bytes(t.storage().nbytes()),
+        offset(t.storage_offset()), sizes(t.sizes().vec()), strides(t.strides().vec()) {}
+  bool operator==(const Layout &) const = default;
+
+  const c10::StorageImpl *storage;
+  std::size_t bytes;
+  std::int64_t offset;
+  std::vector<std::int64_t> sizes, strides;
+};
+
+class Evaluation {
+public:
+  explicit Evaluation(const jit::Graph &graph) : graph_(graph) {
+    for (const jit::Node *node : graph.nodes())
+      writes_ |= writes(*node);
+  }
+
+  Recorded run(c10::ArrayRef<c10::IValue> inputs) {
+    for (std::size_t i = 0; i < inputs.size(); ++i)
+      add_input(*graph_.inputs()[i], inputs[i]);
+    for (const jit::Node *node : graph_.nodes())
+      evaluate(*node);
+    find_outputs();
+    find_last_uses();
+    return std::move(found_);
+  }
+
+private:
+  void add_input(const jit::Value &input, const c10::IValue &given) {
+    if (!given.isTensor()) {
+      found_.values[&input] = given;
+      if (!given.isNone())
+        found_.varying.insert(&input);
+      return;
+    }
+    const at::Tensor copy = copy_of(given.toTensor());
+    found_.claim(copy, Kind::input);
+    found_.values[&input] = copy;
+  }
+
+  void evaluate(const jit::Node &node) {
+    if (!node.blocks().empty())
+      give_up("a loop or a branch");
+    std::vector<c10::IValue> arguments;
+    bool varies = false;
+    for (const jit::Value *input : node.inputs()) {
+      arguments.push_back(found_.values.at(input));
+      varies |= found_.varies(*input);
+    }
+    switch (node.kind()) {
+    case c10::prim::Constant:
+      add_constant(*node.output());
+      return;
+    case c10::prim::ListConstruct:
+      found_.values[node.output()] = construct_list(node, arguments);
+      if (varies)
+        found_.varying.insert(node.output());
+      return;
+    case c10::prim::ListUnpack:
+      if (varies)
+        give_up("a list of numbers is taken apart");
+      for (std::size_t i = 0; i < node.outputs().size(); ++i)
+        found_.values[node.outputs()[i]] = arguments[0].toListRef()[i];
+      return;
+    default:
+      call(node, std::move(arguments), varies);
+    }
+  }
+
+  void add_constant(const jit::Value &constant) {
+    c10::IValue value = *jit::toIValue(&constant);
+    if (value.isTensor()) {
+      if (value.toTensor().requires_grad())
+        give_up("a constant requires gradients");
+      found_.claim(value.toTensor(), Kind::constant);
+    }
+    found_.values[&constant] = std::move(value);
+  }
+
+  void call(const jit::Node &node, std::vector<c10::IValue> arguments, bool varies) {
+    const std::string name = node.kind().toQualString();
+    if (auto why = why_not(node); !why.empty())
+      give_up(std::move(why));
+    const std::vector<at::Tensor> written = written_by(node, arguments);
+    const std::vector<Layout> before(written.begin(), written.end());
+    const bool grad = c10::GradMode::is_enabled();
+    node.getOperation()(arguments);
+    if (!std::equal(written.begin(), written.end(), before.begin(),
+                    [](const at::Tensor &t, const Layout &then) { return Layout(t) == then; }))
+      give_up(name + " changes sizes");
+    if (grad != c10::GradMode::is_enabled())
+      give_up(name); // the modes of a graph are switched by a kind that why_not() knows
+    const std::size_t first = arguments.size() - node.outputs().size();
+    for (std::size_t i = 0; i < node.outputs().size(); ++i)
+      add_result(node, *node.outputs()[i], std::move(arguments[first + i]), varies);
+  }
+
+  std::vector<at::Tensor> written_by(const jit::Node &node,
+                                     const std::vector<c10::IValue> &arguments) const {
+    std::vector<at::Tensor> written;
+    if (!writes(node))
+      return written;
+    const auto &formal = node.schema().arguments();
+    for (std::size_t i = 0; i < formal.size(); ++i) {
+      if (!formal[i].alias_info() || !formal[i].alias_info()->isWrite())
+        continue;
+      each_tensor(arguments[i], [&](const at::Tensor &t) {
+        if (!found_.knows(t) || !found_.roots[found_.root_of(t)].is_own())
+          give_up(std::string(node.kind().toQualString()) + " writes");
+        written.push_back(t);
+      });
+    }
+    return written;
+  }
+
+  void add_result(const jit::Node &node, const jit::Value &output, c10::IValue value, bool varies) {
+    const std::string name = node.kind().toQualString();
+    if (value.isTensor())
+      add_tensor(name, value.toTensor(), output, varies);
+    else if (value.isTensorList())
+      for (const at::Tensor &t : value.toTensorVector())
+        add_element(name, t, varies);
+    else if (varies || !is_fixed(node))
+      found_.varying.insert(&output);
+    found_.values[&output] = std::move(value);
+  }
+
+  void add_tensor(const std::string &name, const at::Tensor &t, const jit::Value &value,
+                  bool varies) {
+    if (!t.defined() || !t.has_storage() || t.layout() != at::kStrided || !t.device().is_cpu() ||
+        t.is_conj() || t.is_neg() || t._is_zerotensor())
+      give_up(name + " gives no plain tensor");
+    if (t.requires_grad())
+      give_up("records gradients");
+    const bool is_new = !found_.knows(t);
+    if (!is_new && varies && !writes(*value.node()))
+      give_up(name + " gives a view whose place depends on a number");
+    const std::size_t root = found_.claim(t, Kind::planned);
+    if (is_new)
+      found_.roots[root].made = &value;
+    if (writes_)
+      found_.copies[&value] = t.clone();
+  }
+  void add_element(const std::string &name, const at::Tensor &t, bool varies) const {
+    if (!found_.knows(t) || varies) // a list of views is nothing to do
+      give_up(name + " gives a list");
+  }
+
+  void find_outputs() {
+    for (const jit::Value *output : graph_.outputs()) {
+      const c10::IValue &value = found_.values.at(output);
+      if (!value.isTensor() && !value.isInt() && !value.isDouble() && !value.isBool() &&
+          !value.isNone())
+        give_up("an output that is no tensor");
+      if (!value.isTensor())
+        continue;
+      Memory &root = found_.roots[found_.root_of(value.toTensor())];
+      if (root.kind == Kind::planned)
+        root.kind = Kind::fresh;
+    }
+  }
+
+  void find_last_uses() {
+    for (const jit::Node *node : graph_.nodes())
+      for (const jit::Value *input : node->inputs())
+        each_tensor(found_.values.at(input), [&](const at::Tensor &t) {
+          if (t.defined())
+            found_.roots[found_.root_of(t)].last = node;
+        });
+  }
+
+  const jit::Graph &graph_;
+  bool writes_ = false; ///< some op of the graph
+  Recorded found_;
+};
+
+} // namespace
+
+std::size_t Recorded::claim(const at::Tensor &t, Kind kind) {
+  const auto [found, is_new] = by_storage.emplace(t.storage().unsafeGetStorageImpl(), roots.size());
+  if (is_new)
+    roots.push_back({kind, t.storage().nbytes(), nullptr, nullptr, {}});
+  return found->second;
+}
+
+c10::IValue construct_list(const jit::Node &node, c10::ArrayRef<c10::IValue> items) {
   const auto type = node.output()->type()->expectRef<c10::ListType>().getElementType();
   switch (type->kind()) {
   case c10::TypeKind::IntType:
@@ -52,125 +235,6 @@ c10::IValue construct_list(const jit::Node &node, const std::vector<c10::IValue>
   default:
     give_up("a list of " + type->str());
   }
-}
-
-class Evaluation {
-public:
-  explicit Evaluation(const jit::Graph &graph) : graph_(graph) {}
-
-  Recorded run(c10::ArrayRef<c10::IValue> inputs) {
-    for (std::size_t i = 0; i < inputs.size(); ++i) {
-      const at::Tensor copy = copy_of(inputs[i].toTensor());
-      found_.claim(copy, Kind::input);
-      found_.values[graph_.inputs()[i]] = copy;
-    }
-    for (const jit::Node *node : graph_.nodes())
-      evaluate(*node);
-    find_outputs();
-    find_last_uses();
-    return std::move(found_);
-  }
-
-private:
-  void evaluate(const jit::Node &node) {
-    if (!node.blocks().empty())
-      give_up("a loop or a branch");
-    std::vector<c10::IValue> arguments;
-    for (const jit::Value *input : node.inputs())
-      arguments.push_back(found_.values.at(input));
-    switch (node.kind()) {
-    case c10::prim::Constant: {
-      c10::IValue value = *jit::toIValue(node.output());
-      if (value.isTensor())
-        found_.claim(value.toTensor(), Kind::constant);
-      found_.values[node.output()] = std::move(value);
-      return;
-    }
-    case c10::prim::ListConstruct:
-      found_.values[node.output()] = construct_list(node, arguments);
-      return;
-    case c10::prim::ListUnpack: {
-      const auto list = arguments[0].toListRef();
-      for (std::size_t i = 0; i < node.outputs().size(); ++i)
-        found_.values[node.outputs()[i]] = list[i];
-      return;
-    }
-    default:
-      call(node, std::move(arguments));
-    }
-  }
-
-  void call(const jit::Node &node, std::vector<c10::IValue> arguments) {
-    const std::string name = node.kind().toQualString();
-    const auto *schema = node.maybeSchema();
-    if (!schema || !std::string_view(name).starts_with("aten::"))
-      give_up(name);
-    if (schema->is_mutable())
-      give_up(name + " writes");
-    if (draws(node))
-      give_up(name + " draws");
-    node.getOperation()(arguments);
-    const std::size_t first = arguments.size() - node.outputs().size();
-    for (std::size_t i = 0; i < node.outputs().size(); ++i) {
-      c10::IValue &value = arguments[first + i];
-      if (value.isTensor())
-        note_result(name, value.toTensor(), *node.outputs()[i]);
-      else if (value.isTensorList())
-        for (const at::Tensor &t : value.toTensorVector())
-          note_element(name, t);
-      else if (name != "aten::size" && name != "aten::dim" && name != "aten::numel")
-        give_up(name + " reads a value");
-      found_.values[node.outputs()[i]] = std::move(value);
-    }
-  }
-
-  void note_result(const std::string &name, const at::Tensor &t, const jit::Value &value) {
-    if (!t.defined() || !t.has_storage() || t.layout() != at::kStrided || !t.device().is_cpu())
-      give_up(name + " gives no plain tensor");
-    const bool is_new = !found_.knows(t);
-    const std::size_t root = found_.claim(t, Kind::planned);
-    if (is_new)
-      found_.roots[root].made = &value;
-  }
-  void note_element(const std::string &name, const at::Tensor &t) const {
-    if (!found_.knows(t)) // a list of views is nothing to do
-      give_up(name + " gives a list");
-  }
-
-  void find_outputs() {
-    for (const jit::Value *output : graph_.outputs()) {
-      const c10::IValue &value = found_.values.at(output);
-      if (!value.isTensor())
-        give_up("an output that is no tensor");
-      Memory &root = found_.roots[found_.root_of(value.toTensor())];
-      if (output->node() == graph_.param_node())
-        continue;
-      if (root.made != output)
-        give_up("an output that is a view");
-      root.kind = Kind::fresh;
-    }
-  }
-
-  void find_last_uses() {
-    for (const jit::Node *node : graph_.nodes())
-      for (const jit::Value *input : node->inputs())
-        each_tensor(found_.values.at(input), [&](const at::Tensor &t) {
-          if (t.defined())
-            found_.roots[found_.root_of(t)].last = node;
-        });
-  }
-
-  const jit::Graph &graph_;
-  Recorded found_;
-};
-
-} // namespace
-
-std::size_t Recorded::claim(const at::Tensor &t, Kind kind) {
-  const auto [found, is_new] = by_storage.emplace(t.storage().unsafeGetStorageImpl(), roots.size());
-  if (is_new)
-    roots.push_back({kind, t.storage().nbytes(), nullptr, nullptr, {}});
-  return found->second;
 }
 
 Recorded evaluate(const jit::Graph &graph, c10::ArrayRef<c10::IValue> inputs) {

@@ -31,6 +31,7 @@ Settings Settings::now() {
   Settings settings;
   settings.included = local.included_;
   settings.excluded = local.excluded_;
+  settings.grad = c10::GradMode::is_enabled();
   settings.observed = at::hasCallbacks();
   settings.deterministic = context.deterministicAlgorithms();
   settings.mkldnn = context.userEnabledMkldnn();
@@ -39,33 +40,59 @@ Settings Settings::now() {
   return settings;
 }
 
-bool Guards::can_be_recorded(c10::ArrayRef<c10::IValue> inputs) {
-  const bool grad = c10::GradMode::is_enabled();
+bool Settings::are_plain() const {
+  const c10::DispatchKeySet views(c10::DispatchKey::ADInplaceOrView); // not in inference mode
+  return (included | views) == c10::default_included_set &&
+         excluded.has_all(c10::autocast_dispatch_keyset) && !observed;
+}
+
+Guards::Kind Guards::kind_of(const c10::IValue &value) {
+  if (value.isTensor())
+    return Kind::tensor;
+  if (value.isInt())
+    return Kind::integer;
+  if (value.isDouble())
+    return Kind::real;
+  return value.isBool() ? Kind::boolean : Kind::none;
+}
+
+bool Guards::can_be_recorded(c10::ArrayRef<c10::IValue> inputs, bool switches_grad) {
+  const bool no_gradients = switches_grad || c10::GradMode::is_enabled();
   return std::all_of(inputs.begin(), inputs.end(), [&](const c10::IValue &input) {
     if (!input.isTensor())
-      return false;
+      return input.isNone() || kind_of(input) != Kind::none;
     const at::Tensor &t = input.toTensor();
-    return is_plain(t) && !(grad && t.requires_grad()) &&
+    return is_plain(t) && !(no_gradients && t.requires_grad()) &&
            at::has_internal_overlap(t) == at::MemOverlap::No;
   });
 }
 
-Guards::Guards(c10::ArrayRef<c10::IValue> inputs) {
+Guards::Guards(c10::ArrayRef<c10::IValue> inputs, bool switches_grad)
+    : no_gradients_(switches_grad || settings_.grad) {
   for (const c10::IValue &input : inputs) {
+    Input &guard = inputs_.emplace_back();
+    guard.kind = kind_of(input);
+    if (guard.kind != Kind::tensor)
+      continue;
     const at::Tensor &t = input.toTensor();
-    inputs_.push_back({t.key_set(), t.scalar_type(), t.sizes().vec(), t.strides().vec()});
+    guard.keys = t.key_set();
+    guard.dtype = t.scalar_type();
+    guard.sizes = t.sizes().vec();
+    guard.strides = t.strides().vec();
   }
 }
 
 bool Guards::hold(c10::ArrayRef<c10::IValue> inputs) const {
-  const bool grad = c10::GradMode::is_enabled();
   for (std::size_t i = 0; i < inputs_.size(); ++i) {
     const Input &then = inputs_[i];
-    if (!inputs[i].isTensor())
+    if (kind_of(inputs[i]) != then.kind || (then.kind == Kind::none && !inputs[i].isNone()))
       return false;
+    if (then.kind != Kind::tensor)
+      continue;
     const at::TensorImpl &t = *inputs[i].toTensor().unsafeGetTensorImpl();
     if (t.key_set() != then.keys || t.dtype() != c10::scalarTypeToTypeMeta(then.dtype) ||
-        t.sizes() != then.sizes || t.strides() != then.strides || (grad && t.requires_grad()))
+        t.sizes() != then.sizes || t.strides() != then.strides ||
+        (no_gradients_ && t.requires_grad()))
       return false;
     const auto at = reinterpret_cast<std::uintptr_t>(t.data());
     if (at % t.itemsize() != 0)

@@ -19,34 +19,43 @@ struct Settings {
   /// Those of now, on this thread.
   static Settings now();
   bool operator==(const Settings &) const = default;
+  /// Whether a tape can be recorded: no autocast, functorch, dispatch mode of Python or profiler.
+  bool are_plain() const;
 
   c10::DispatchKeySet included, excluded; ///< modes: autocast, functorch, inference, Python's
-  bool observed = false;                  ///< a profiler or RecordFunction callback
+  bool grad = false;
+  bool observed = false; ///< a profiler or RecordFunction callback
   bool deterministic = false, mkldnn = false, flush_denormals = false;
   int matmul_precision = 0;
 };
 
 class Guards {
 public:
-  /// Of the inputs of a recording. Requires: can_be_recorded().
-  explicit Guards(c10::ArrayRef<c10::IValue> inputs);
+  /// Of the inputs of a recording. `switches_grad`: the graph enables or disables gradients, and so
+  /// no input may require one. Requires: can_be_recorded().
+  Guards(c10::ArrayRef<c10::IValue> inputs, bool switches_grad);
 
   /// Hot. Whether a tape that was recorded for these serves such inputs. Settings aside.
   bool hold(c10::ArrayRef<c10::IValue> inputs) const;
   const Settings &settings() const { return settings_; }
 
-  /// Whether inputs are plain tensors: on the CPU, strided, without an overlap of its own, and no
-  /// gradient is recorded for them.
-  static bool can_be_recorded(c10::ArrayRef<c10::IValue> inputs);
+  /// Whether inputs are numbers, None and plain tensors: on the CPU, strided, without an overlap of
+  /// its own, and no gradient is recorded for them.
+  static bool can_be_recorded(c10::ArrayRef<c10::IValue> inputs, bool switches_grad);
 
 private:
+  enum class Kind : std::uint8_t { tensor, integer, real, boolean, none };
+  static Kind kind_of(const c10::IValue &value);
+
   struct Input {
+    Kind kind;
     c10::DispatchKeySet keys;
-    c10::ScalarType dtype;
+    c10::ScalarType dtype = c10::ScalarType::Undefined;
     std::vector<std::int64_t> sizes, strides;
   };
   std::vector<Input> inputs_;
   Settings settings_ = Settings::now();
+  bool no_gradients_; ///< none of the inputs may require one
 };
 
 } // namespace tracehost::tape

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <string>
 #include <unordered_map>
+#include <unordered_set>
 #include <utility>
 #include <vector>
 
@@ -34,10 +35,17 @@ struct Memory {
   bool is_external() const {
     return kind == Kind::input || kind == Kind::fresh || kind == Kind::called;
   }
+  /// Whether the graph may write to it, and run again.
+  bool is_own() const { return kind != Kind::input && kind != Kind::constant; }
 };
 
 struct Recorded {
+  /// Tensors: their sizes, strides and storages, and the values that they have at the end.
   std::unordered_map<const jit::Value *, c10::IValue> values;
+  /// The values of each op's results, copied where the graph writes to tensors.
+  std::unordered_map<const jit::Value *, at::Tensor> copies;
+  /// What each call computes, besides tensors: numbers that depend on data or on numbers given.
+  std::unordered_set<const jit::Value *> varying;
   std::vector<Memory> roots;
 
   std::size_t root_of(const at::Tensor &t) const {
@@ -47,6 +55,17 @@ struct Recorded {
     return by_storage.contains(t.storage().unsafeGetStorageImpl());
   }
   const at::Tensor &tensor(const jit::Value &value) const { return values.at(&value).toTensor(); }
+  /// The values that the op gave.
+  const at::Tensor &result(const jit::Value &value) const {
+    const auto copy = copies.find(&value);
+    return copy == copies.end() ? tensor(value) : copy->second;
+  }
+  /// Whether the op of a value made its memory.
+  bool made(const jit::Value &value) const {
+    const c10::IValue &found = values.at(&value);
+    return found.isTensor() && roots[root_of(found.toTensor())].made == &value;
+  }
+  bool varies(const jit::Value &value) const { return varying.contains(&value); }
   /// The root of a tensor, which is new unless its storage is known.
   std::size_t claim(const at::Tensor &t, Memory::Kind kind);
 
@@ -55,6 +74,12 @@ struct Recorded {
 
 /// The first pass. Throws NoTape.
 Recorded evaluate(const jit::Graph &graph, c10::ArrayRef<c10::IValue> inputs);
+
+/// `prim::ListConstruct` of such items.
+c10::IValue construct_list(const jit::Node &node, c10::ArrayRef<c10::IValue> items);
+
+/// Whether an op writes to one of its arguments.
+bool writes(const jit::Node &node);
 
 /// Calls f(const at::Tensor &) for each tensor in a value, an undefined one as well.
 template <class F> void each_tensor(const c10::IValue &value, F f) {

@@ -12,7 +12,10 @@ namespace tracehost::tape {
 struct Tape::KernelStep final : Tape::Step {
   KernelStep(const Kernel &kernel, c10::Scalar alpha, at::TensorIterator iterator)
       : run_kernel(kernel.run), alpha(std::move(alpha)), iterator(std::move(iterator)) {}
-  void run(Tape &) override { run_kernel(iterator, alpha); }
+  bool run(Tape &) override {
+    run_kernel(iterator, alpha);
+    return true;
+  }
 
   void (*run_kernel)(at::TensorIteratorBase &, const c10::Scalar &);
   c10::Scalar alpha;
@@ -22,20 +25,46 @@ struct Tape::KernelStep final : Tape::Step {
 /// An op that writes to a fixed tensor.
 struct Tape::OutStep final : Tape::Step {
   explicit OutStep(OutKernel kernel) : kernel(std::move(kernel)) {}
-  void run(Tape &) override { kernel(); }
+  bool run(Tape &) override {
+    kernel();
+    return true;
+  }
 
   OutKernel kernel;
 };
 
-/// An op through the dispatcher. Its arguments are fixed; its results are other memory each time.
+/// An argument that is another one at each call.
+struct SlotArgument {
+  std::size_t at;   ///< the argument's place
+  std::size_t slot; ///< whose value it is
+};
+
+/// An op through the dispatcher. Its tensors are fixed tensors, its results other memory each time.
 struct Tape::CallStep final : Tape::Step {
   explicit CallStep(jit::Operation operation) : operation(std::move(operation)) {}
-  void run(Tape &tape) override;
+  bool run(Tape &tape) override;
 
+  /// What becomes of a result.
+  struct Result {
+    enum class To : std::uint8_t { root, slot, nothing } to = To::nothing;
+    std::size_t index = 0;
+    at::Tensor fixed; ///< of a root: a result of other sizes or strides ends the run
+  };
   jit::Operation operation;
   std::vector<c10::IValue> arguments;
-  std::vector<std::size_t> results; ///< roots
+  std::vector<SlotArgument> slots;
+  std::vector<Result> results;
   jit::Stack stack;
+};
+
+/// A list of numbers, some of which are other ones at each call.
+struct Tape::ListStep final : Tape::Step {
+  bool run(Tape &tape) override;
+
+  const jit::Node *node; ///< the `prim::ListConstruct`
+  std::vector<c10::IValue> items;
+  std::vector<SlotArgument> slots;
+  std::size_t result; ///< slot
 };
 
 } // namespace tracehost::tape

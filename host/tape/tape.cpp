@@ -1,15 +1,14 @@
 #include "tape/tape.h"
 
+#include "tape/recording.h"
 #include "tape/steps.h"
 
 #include <ATen/EmptyTensor.h>
 #include <ATen/core/LegacyTypeDispatch.h>
+#include <c10/core/GradMode.h>
 #include <c10/util/ScopeExit.h>
 
-#include <cstdlib>
-#include <exception>
-#include <mutex>
-#include <string_view>
+#include <algorithm>
 
 namespace tracehost::tape {
 
@@ -24,107 +23,144 @@ void Tape::bind(std::size_t index, void *data) {
         at::DataPtr(data, c10::DeviceType::CPU));
 }
 
-void Tape::CallStep::run(Tape &tape) {
+namespace {
+
+bool has_layout(const at::Tensor &t, const at::Tensor &then) {
+  return t.defined() && t.sizes() == then.sizes() && t.strides() == then.strides() &&
+         t.dtype() == then.dtype() && t.storage_offset() == then.storage_offset();
+}
+
+} // namespace
+
+bool Tape::CallStep::run(Tape &tape) {
   stack.assign(arguments.begin(), arguments.end());
+  for (const SlotArgument &argument : slots)
+    stack[argument.at] = tape.slots_[argument.slot];
   operation(stack);
   const std::size_t first = stack.size() - results.size();
   for (std::size_t i = 0; i < results.size(); ++i) {
-    at::Tensor &result = tape.called_[results[i]];
-    result = std::move(stack[first + i]).toTensor();
-    tape.bind(results[i], result.data_ptr());
+    const Result &result = results[i];
+    if (result.to == Result::To::slot)
+      tape.slots_[result.index] = std::move(stack[first + i]);
+    if (result.to != Result::To::root)
+      continue;
+    at::Tensor &made = tape.called_[result.index];
+    made = std::move(stack[first + i]).toTensor();
+    if (!has_layout(made, result.fixed)) [[unlikely]]
+      return false;
+    tape.bind(result.index, const_cast<void *>(made.storage().data()));
   }
   stack.clear();
+  return true;
 }
 
-bool Tape::try_run(jit::Stack &stack) {
+bool Tape::ListStep::run(Tape &tape) {
+  for (const SlotArgument &item : slots)
+    items[item.at] = tape.slots_[item.slot];
+  tape.slots_[result] = construct_list(*node, items);
+  return true;
+}
+
+bool Tape::run_steps(void (*interruptible)()) {
+  constexpr std::size_t kBetween = 64;
+  bool ends = false;
   try {
-    run(stack);
+    for (std::size_t i = 0; i < steps_.size(); ++i) {
+      if (i % kBetween == kBetween - 1 && interruptible) {
+        ends = true;
+        interruptible();
+        ends = false;
+      }
+      if (!steps_[i]->run(*this))
+        return false;
+    }
     return true;
-  } catch (const std::exception &) { // nothing is written: the interpreter raises it with its line
+  } catch (...) { // a check's is no std::exception; the interpreter finds the line of an op's
+    if (ends)
+      throw;
     return false;
   }
 }
 
-void Tape::run(jit::Stack &stack) {
-  const at::AutoDispatchBelowADInplaceOrView below;
-  const std::size_t inputs = input_roots_.size();
-  const auto given = jit::last(stack, inputs);
-  for (std::size_t i = 0; i < inputs; ++i)
-    bind(input_roots_[i], const_cast<void *>(given[i].toTensor().const_data_ptr()));
-  c10::SmallVector<at::Tensor, 4> outputs;
-  for (const Output &output : outputs_) {
-    if (output.from != Output::From::fresh) {
-      outputs.emplace_back();
-      continue;
-    }
-    outputs.push_back(at::detail::empty_strided_cpu(output.sizes, output.strides, output.dtype));
-    bind(output.index, outputs.back().data_ptr());
-  }
+bool Tape::run(jit::Stack &stack, void (*interruptible)()) {
+  const auto given = jit::last(stack, inputs_.size());
+  const bool grad = c10::GradMode::is_enabled();
   const auto forget = c10::make_scope_exit([this] {
     for (at::Tensor &result : called_)
       result.reset();
+    for (at::Tensor &made : made_)
+      made.reset();
   });
-  for (const auto &step : steps_)
-    step->run(*this);
-  for (std::size_t i = 0; i < outputs_.size(); ++i) {
-    const Output &output = outputs_[i];
-    if (output.from == Output::From::input)
-      outputs[i] = given[output.index].toTensor();
-    else if (output.from == Output::From::called)
-      outputs[i] = called_[output.index];
-    else if (output.from == Output::From::earlier)
-      outputs[i] = outputs[output.index];
-  }
-  jit::drop(stack, inputs);
-  for (at::Tensor &output : outputs)
-    stack.emplace_back(std::move(output));
-}
-
-/// What is known of the calls so far.
-struct Tapes::Impl {
-  const jit::Graph &graph;
-  std::mutex mutex;
-  std::unique_ptr<Guards> seen; ///< of the last call that no tape served
-  std::unique_ptr<Tape> tape;
-  std::string why; ///< there is none
-};
-
-Tapes::Tapes(const jit::Graph &graph) : impl_(new Impl{graph, {}, {}, {}, {}}) {}
-Tapes::~Tapes() = default;
-
-bool Tapes::enabled() {
-  static const bool on = [] {
-    const char *set = std::getenv("TRACEHOST_OPTIMIZE");
-    return set && std::string_view(set) == "exact";
-  }();
-  return on;
-}
-
-bool Tapes::run(jit::Stack &stack) {
-  Impl &self = *impl_;
-  const std::unique_lock lock(self.mutex, std::try_to_lock);
-  if (!lock || !self.why.empty())
-    return false;
-  const auto inputs = jit::last(stack, self.graph.inputs().size());
-  if (self.tape) {
-    if (!self.tape->guards().hold(inputs) || self.tape->guards().settings() != Settings::now())
+  {
+    const at::AutoDispatchBelowADInplaceOrView below;
+    for (std::size_t i = 0; i < inputs_.size(); ++i)
+      if (inputs_[i].to == Given::To::root)
+        bind(inputs_[i].index, const_cast<void *>(given[i].toTensor().const_data_ptr()));
+      else if (inputs_[i].to == Given::To::slot)
+        slots_[inputs_[i].index] = given[i];
+    for (std::size_t i = 0; i < fresh_.size(); ++i) {
+      const Fresh &fresh = fresh_[i];
+      made_[i] = at::detail::empty_strided_cpu(fresh.sizes, fresh.strides, fresh.dtype);
+      bind(fresh.root, made_[i].data_ptr());
+    }
+    if (!run_steps(interruptible)) {
+      c10::GradMode::set_enabled(grad);
       return false;
-    return self.tape->try_run(stack);
+    }
   }
-  if (!Guards::can_be_recorded(inputs))
-    return false;
-  if (!self.seen || !self.seen->hold(inputs)) {
-    self.seen = std::make_unique<Guards>(inputs);
-    return false;
-  }
-  self.tape = Tape::record(self.graph, inputs, self.why);
-  self.seen.reset();
-  return false;
+  bump_versions();
+  c10::SmallVector<c10::IValue, 4> outputs;
+  for (Output &output : outputs_)
+    outputs.push_back(this->output(output, given, outputs));
+  jit::drop(stack, inputs_.size());
+  for (c10::IValue &output : outputs)
+    stack.push_back(std::move(output));
+  return true;
 }
 
-std::string Tapes::describe() const {
-  const std::unique_lock lock(impl_->mutex);
-  return impl_->tape ? "tape" : "interpreter" + (impl_->why.empty() ? "" : ": " + impl_->why);
+/// The graph's writes ran below autograd, which counts them.
+void Tape::bump_versions() const {
+  const auto bump = [](const at::Tensor &t, std::int64_t version) {
+    for (; version > 0; --version)
+      t.unsafeGetTensorImpl()->bump_version();
+  };
+  for (std::size_t i = 0; i < fresh_.size(); ++i)
+    bump(made_[i], fresh_[i].version);
+  for (const auto &[root, version] : versions_)
+    bump(called_[root], version);
+}
+
+c10::IValue Tape::output(Output &output, c10::ArrayRef<c10::IValue> given,
+                         c10::ArrayRef<c10::IValue> before) {
+  c10::IValue value;
+  switch (output.from) {
+  case Output::From::input:
+    value = given[output.index];
+    break;
+  case Output::From::fresh:
+    value = made_[output.index];
+    break;
+  case Output::From::called:
+    value = called_[output.index];
+    break;
+  case Output::From::constant:
+    value = output.value;
+    break;
+  case Output::From::slot:
+    value = slots_[output.index];
+    break;
+  case Output::From::earlier:
+    return before[output.index];
+  }
+  for (View &view : output.views) {
+    jit::Stack stack(view.arguments);
+    stack[0] = std::move(value);
+    view.operation(stack);
+    value = std::move(stack.back());
+    if (value.isTensorList())
+      value = value.toListRef()[view.element];
+  }
+  return value;
 }
 
 } // namespace tracehost::tape

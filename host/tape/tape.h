@@ -5,9 +5,11 @@
 #include <ATen/TensorIterator.h>
 #include <ATen/core/stack.h>
 #include <torch/csrc/jit/ir/ir.h>
+#include <torch/csrc/jit/runtime/operator.h>
 
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 /// Kernel tapes: settled calls of a graph without libtorch's interpreter.
@@ -25,15 +27,18 @@
 ///
 /// Slow path. The second call with the same sizes is recorded (evaluate.cpp, build.cpp): each op
 /// runs on copies of the inputs, by the interpreter's own code, and says sizes, strides and who
-/// shares memory with whom. A kernel whose bits differ from the op's result is not used.
+/// shares memory with whom. A kernel whose bits differ from the op's result is not used. A run ends
+/// early where an op throws, or gives other sizes than it gave then: the interpreter serves the
+/// call from its start, as a tape writes to nothing that was there before (ops.h).
 ///
 /// Data layout. A Root is memory: of an input, a constant, a result. Views share a root; on a tape
 /// they are fixed tensors, and cost nothing. The memory of a result that no output has is taken
-/// from a pool, and given back behind the last op that reads it.
+/// from a pool, and given back behind the last op that reads it. A number that a call computes is
+/// in a slot; one that follows from sizes is a constant.
 ///
 ///     y = x * 2                step 0: mul_stub over (root 1, root 0), root 0 bound to x
 ///     z = y.t() + 1            step 1: add_stub over (root 2, root 1): y.t() is no step
-///     return z                 root 2 bound to a new tensor
+///     return z[0], z           root 2 bound to a new tensor; its view is made of it at the end
 ///
 /// One thread uses a tape at a time; another one that comes meanwhile runs the interpreter.
 
@@ -50,11 +55,10 @@ public:
   ~Tape();
 
   const Guards &guards() const { return guards_; }
-  /// Consumes the inputs on `stack` and leaves the outputs, as Program::run(). Requires: the guards
-  /// hold; one thread at a time.
-  void run(jit::Stack &stack);
-  /// The same, or false where an op throws: `stack` is as it was, and the graph writes nothing.
-  bool try_run(jit::Stack &stack);
+  /// Consumes the inputs on `stack` and leaves the outputs, as Program::run(). False where the run
+  /// ends early: `stack` and grad mode are as they were. Throws what `interruptible` throws; no
+  /// other exception. Requires: the guards hold; one thread at a time.
+  bool run(jit::Stack &stack, void (*interruptible)());
 
   std::size_t kernels() const { return kernels_; } ///< steps that are kernels
   std::size_t steps() const { return steps_.size(); }
@@ -77,37 +81,69 @@ private:
   };
   struct Step {
     virtual ~Step() = default;
-    virtual void run(Tape &tape) = 0;
+    /// False: the run ends early.
+    virtual bool run(Tape &tape) = 0;
   };
   struct KernelStep;
   struct OutStep;
   struct CallStep;
-  struct Output {
-    enum class From : std::uint8_t { input, fresh, called, earlier } from;
-    std::size_t index; ///< of an input; of a root; of a root whose op's result it is; of an output
+  struct ListStep;
+  /// A tensor that each call makes, for one or more outputs.
+  struct Fresh {
+    std::size_t root;
     std::vector<std::int64_t> sizes, strides;
     c10::ScalarType dtype;
+    std::int64_t version; ///< so often the graph writes to it
   };
+  /// An op that makes a view, for an output.
+  struct View {
+    jit::Operation operation;
+    std::vector<c10::IValue> arguments; ///< the base is the first
+    std::size_t element;                ///< of a list of views
+  };
+  struct Output {
+    enum class From : std::uint8_t { input, fresh, called, constant, slot, earlier } from;
+    std::size_t index; ///< of an input; in fresh_; of a root; of a slot; of an output
+    c10::IValue value; ///< a constant
+    std::vector<View> views;
+  };
+  c10::IValue output(Output &output, c10::ArrayRef<c10::IValue> given,
+                     c10::ArrayRef<c10::IValue> before);
+  bool run_steps(void (*interruptible)());
+  void bump_versions() const;
 
-  explicit Tape(c10::ArrayRef<c10::IValue> inputs) : guards_(inputs) {}
+  Tape(c10::ArrayRef<c10::IValue> inputs, bool switches_grad) : guards_(inputs, switches_grad) {}
   void bind(std::size_t root, void *data);
 
   Guards guards_;
   std::vector<Root> roots_; ///< those of inputs first
-  std::vector<std::size_t> input_roots_;
+  /// Of each input: its root, or its slot if it is a number, or nothing.
+  struct Given {
+    enum class To : std::uint8_t { root, slot, nothing } to;
+    std::size_t index;
+  };
+  std::vector<Given> inputs_;
   std::vector<std::unique_ptr<Step>> steps_;
+  std::vector<Fresh> fresh_;
   std::vector<Output> outputs_;
-  std::vector<at::Tensor> called_; ///< by root: what an op gave in the run under way
-  std::vector<at::Tensor> kept_;   ///< tensors that iterators stand over
+  /// Roots of ops' results that the graph writes to, and how often.
+  std::vector<std::pair<std::size_t, std::int64_t>> versions_;
+  // Of the run under way:
+  std::vector<at::Tensor> called_; ///< by root: what an op gave
+  std::vector<at::Tensor> made_;   ///< by place in fresh_
+  std::vector<c10::IValue> slots_;
+  std::vector<at::Tensor> kept_; ///< tensors that iterators stand over
   std::size_t kernels_ = 0, bytes_ = 0;
 };
 
 /// The tapes of one graph, made as its calls settle.
 class Tapes {
 public:
-  explicit Tapes(const jit::Graph &graph);
+  /// `interruptible`: called from time to time in a run; it may throw to end the run.
+  Tapes(const jit::Graph &graph, void (*interruptible)());
   ~Tapes();
-  /// Hot. Runs a call by a tape. False: none serves it, and `stack` is as it was.
+  /// Hot. Runs a call by a tape. False: none serves it, and `stack` is as it was. Throws what
+  /// `interruptible` throws, and nothing else.
   bool run(jit::Stack &stack);
   /// What serves: `tape`; else why not.
   std::string describe() const;

@@ -43,7 +43,7 @@ public:
 
   Tensors by_tape(const Tensors &inputs) const {
     jit::Stack stack = stack_of(inputs);
-    tape->run(stack);
+    EXPECT_TRUE(tape->run(stack, nullptr));
     return tensors_of(stack);
   }
   Tensors by_interpreter(const Tensors &inputs) const {
@@ -223,7 +223,7 @@ INSTANTIATE_TEST_SUITE_P(
 
 TEST(Guards, ACallIsAsItsRecordingOrHasNoTape) {
   const Tensors inputs{at::ones({4, 3})};
-  const Guards guards(stack_of(inputs));
+  const Guards guards(stack_of(inputs), false);
   const auto holds = [&](const at::Tensor &t) { return guards.hold(stack_of({t})); };
   EXPECT_TRUE(holds(at::zeros({4, 3})));
   EXPECT_FALSE(holds(at::zeros({3, 4})));
@@ -236,10 +236,10 @@ TEST(Guards, ACallIsAsItsRecordingOrHasNoTape) {
     const at::NoGradGuard no_grad;
     EXPECT_TRUE(holds(at::zeros({4, 3}).set_requires_grad(true)));
   }
-  EXPECT_TRUE(Guards::can_be_recorded(stack_of(inputs)));
-  EXPECT_FALSE(Guards::can_be_recorded(stack_of({at::zeros({1}).expand({3})})));
-  EXPECT_FALSE(Guards::can_be_recorded(stack_of({at::zeros({3}).set_requires_grad(true)})));
-  EXPECT_FALSE(Guards::can_be_recorded({c10::IValue(1)}));
+  EXPECT_TRUE(Guards::can_be_recorded(stack_of(inputs), false));
+  EXPECT_FALSE(Guards::can_be_recorded(stack_of({at::zeros({1}).expand({3})}), false));
+  EXPECT_FALSE(Guards::can_be_recorded(stack_of({at::zeros({3}).set_requires_grad(true)}), false));
+  EXPECT_FALSE(Guards::can_be_recorded({c10::IValue("text")}, false));
 }
 
 TEST(Guards, SettingsOfTheThreadAndTheProcess) {

@@ -1,0 +1,128 @@
+#include "tape/ops.h"
+
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <torch/csrc/jit/ir/constants.h>
+
+#include <algorithm>
+#include <array>
+#include <string_view>
+
+namespace tracehost::tape {
+
+namespace jit = torch::jit;
+
+namespace {
+
+constexpr std::array<std::string_view, 9> kOfSizes{
+    "aten::size",      "aten::dim",    "aten::numel",  "aten::len",
+    "prim::dtype",     "prim::device", "prim::layout", "aten::is_floating_point",
+    "aten::is_complex"};
+constexpr std::array<std::string_view, 10> kReads{
+    "aten::item",           "aten::Int",
+    "aten::Float",          "aten::Bool",
+    "aten::IntImplicit",    "aten::FloatImplicit",
+    "aten::ScalarImplicit", "aten::is_nonzero",
+    "aten::equal",          "aten::_local_scalar_dense"};
+/// They change what autograd does with a tensor, or the process.
+constexpr std::array<std::string_view, 4> kNever{"aten::requires_grad_", "aten::detach_",
+                                                 "aten::retain_grad", "aten::warn"};
+constexpr std::array<std::string_view, 4> kChecks{"tracehost::check_number",
+                                                  "tracehost::check_kind", "tracehost::number",
+                                                  "tracehost::py_tensor"};
+constexpr std::string_view kNumbers = "tracehost::py_", kPython = "tracehost::py_function";
+
+template <std::size_t N>
+bool has(const std::array<std::string_view, N> &names, std::string_view name) {
+  return std::find(names.begin(), names.end(), name) != names.end();
+}
+
+/// The constant given for the argument of that name.
+std::optional<c10::IValue> constant(const jit::Node &node, std::string_view argument) {
+  const auto &formal = node.schema().arguments();
+  for (std::size_t i = 0; i < formal.size(); ++i)
+    if (formal[i].name() == argument)
+      return jit::toIValue(node.input(i));
+  return std::nullopt;
+}
+bool is_false(const std::optional<c10::IValue> &value) {
+  return value && value->isBool() && !value->toBool();
+}
+
+bool draws(const jit::Node &node) {
+  const auto handle = c10::Dispatcher::singleton().findSchema(
+      {node.schema().name(), node.schema().overload_name()});
+  if (!handle || !handle->hasTag(at::Tag::nondeterministic_seeded))
+    return false;
+  if (is_false(constant(node, "train")) || is_false(constant(node, "training")))
+    return false;
+  for (const char *argument : {"dropout_p", "dropout", "p"})
+    if (const auto p = constant(node, argument); p && p->isDouble() && p->toDouble() == 0)
+      return false;
+  return true;
+}
+
+/// A normalization that changes its running mean, which no schema says.
+bool updates_running_mean(const jit::Node &node) {
+  const auto &formal = node.schema().arguments();
+  if (std::none_of(formal.begin(), formal.end(),
+                   [](const c10::Argument &a) { return a.name() == "running_mean"; }))
+    return false;
+  const auto mean = constant(node, "running_mean");
+  return !(mean && mean->isNone()) && !is_false(constant(node, "training")) &&
+         !is_false(constant(node, "train")) && !is_false(constant(node, "use_input_stats"));
+}
+
+bool takes_tensors(const jit::Node &node) {
+  return std::any_of(node.inputs().begin(), node.inputs().end(), [](const jit::Value *input) {
+    const auto &type = *input->type();
+    return type.isSubtypeOf(*c10::TensorType::get()) || type.kind() == c10::TypeKind::ListType ||
+           type.kind() == c10::TypeKind::OptionalType;
+  });
+}
+
+bool gives_tensors(const jit::Node &node) {
+  return std::all_of(node.outputs().begin(), node.outputs().end(), [](const jit::Value *output) {
+    return output->type()->isSubtypeOf(*c10::TensorType::get()) ||
+           output->type()->isSubtypeOf(*c10::ListType::ofTensors());
+  });
+}
+
+} // namespace
+
+bool writes(const jit::Node &node) {
+  const auto *schema = node.maybeSchema();
+  return schema && schema->is_mutable();
+}
+
+bool switches_grad(const jit::Node &node) {
+  static const auto kind = c10::Symbol::fromQualString("aten::set_grad_enabled");
+  return node.kind() == kind;
+}
+
+bool is_fixed(const jit::Node &node) {
+  return !takes_tensors(node) || has(kOfSizes, node.kind().toQualString());
+}
+
+bool is_uninitialized(const jit::Node &node) {
+  return std::string_view(node.kind().toQualString()).find("empty") != std::string_view::npos;
+}
+
+std::string why_not(const jit::Node &node) {
+  const std::string name = node.kind().toQualString();
+  if (!node.maybeSchema())
+    return name;
+  if (switches_grad(node) || has(kChecks, name) || (name.starts_with(kNumbers) && name != kPython))
+    return {};
+  const bool of_torch = name.starts_with("aten::") || name.starts_with("prim::");
+  if (!of_torch || has(kNever, name) || node.outputs().empty())
+    return name;
+  if (updates_running_mean(node))
+    return name + " writes";
+  if (draws(node))
+    return name + " draws";
+  if (!gives_tensors(node) && !is_fixed(node) && !has(kReads, name))
+    return name + " reads a value";
+  return {};
+}
+
+} // namespace tracehost::tape

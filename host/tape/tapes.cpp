@@ -1,0 +1,142 @@
+#include "tape/ops.h"
+#include "tape/tape.h"
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cstdlib>
+#include <string_view>
+#include <thread>
+
+namespace tracehost::tape {
+namespace {
+
+constexpr std::size_t kMostTapes = 4;   ///< at a time, of one graph
+constexpr int kMostRecordings = 16;     ///< of one graph: sizes that never come again cost no more
+constexpr std::uint64_t kMostEarly = 8; ///< so many runs may end early at first, then one in four
+
+} // namespace
+
+struct Tapes::Impl {
+  struct Made {
+    std::unique_ptr<Tape> tape;
+    std::uint64_t runs = 0, early = 0;
+    bool ends_too_often() const { return early >= kMostEarly && early * 4 > runs; }
+  };
+
+  const jit::Graph &graph;
+  void (*const interruptible)();
+  const bool switches_grad;
+  std::atomic_flag busy;          ///< a thread is in here, perhaps this one, called by an op
+  std::atomic<bool> never{false}; ///< `why` says why
+  std::vector<Made> made;         ///< the last one to serve is the first
+  std::array<std::unique_ptr<Guards>, kMostTapes> seen; ///< of calls that no tape served
+  std::size_t next = 0;                                 ///< in seen
+  int recordings = 0;
+  std::string why;
+
+  bool run(jit::Stack &stack);
+  bool serve(Made &tape, jit::Stack &stack);
+  void note(c10::ArrayRef<c10::IValue> inputs);
+  void record(c10::ArrayRef<c10::IValue> inputs);
+};
+
+namespace {
+
+bool any_switches_grad(const jit::Graph &graph) {
+  const auto nodes = graph.nodes();
+  return std::any_of(nodes.begin(), nodes.end(),
+                     [](const jit::Node *node) { return switches_grad(*node); });
+}
+
+} // namespace
+
+Tapes::Tapes(const jit::Graph &graph, void (*interruptible)())
+    : impl_(new Impl{graph, interruptible, any_switches_grad(graph), {}, {}, {}, {}, 0, 0, {}}) {}
+Tapes::~Tapes() = default;
+
+bool Tapes::enabled() {
+  static const bool on = [] {
+    const char *set = std::getenv("TRACEHOST_OPTIMIZE");
+    return set && std::string_view(set) == "exact";
+  }();
+  return on;
+}
+
+bool Tapes::run(jit::Stack &stack) {
+  Impl &self = *impl_;
+  if (self.never.load(std::memory_order_relaxed) || self.busy.test_and_set())
+    return false;
+  struct Free {
+    std::atomic_flag &busy;
+    ~Free() { busy.clear(); }
+  } const free{self.busy};
+  return self.run(stack);
+}
+
+bool Tapes::Impl::run(jit::Stack &stack) {
+  const auto inputs = jit::last(stack, graph.inputs().size());
+  for (std::size_t i = 0; i < made.size(); ++i) {
+    if (!made[i].tape->guards().hold(inputs))
+      continue;
+    if (made[i].tape->guards().settings() != Settings::now())
+      continue;
+    if (i != 0)
+      std::rotate(made.begin(), made.begin() + static_cast<std::ptrdiff_t>(i),
+                  made.begin() + static_cast<std::ptrdiff_t>(i) + 1);
+    return serve(made.front(), stack);
+  }
+  note(inputs);
+  return false;
+}
+
+bool Tapes::Impl::serve(Made &one, jit::Stack &stack) {
+  ++one.runs;
+  if (one.tape->run(stack, interruptible))
+    return true;
+  ++one.early;
+  if (one.ends_too_often()) {
+    why = "a number decides about sizes or ends most runs";
+    never = true;
+    made.clear();
+  }
+  return false;
+}
+
+/// The second call with the same sizes is recorded.
+void Tapes::Impl::note(c10::ArrayRef<c10::IValue> inputs) {
+  if (recordings >= kMostRecordings || !Settings::now().are_plain() ||
+      !Guards::can_be_recorded(inputs, switches_grad))
+    return;
+  for (std::unique_ptr<Guards> &guards : seen)
+    if (guards && guards->hold(inputs) && guards->settings() == Settings::now()) {
+      guards.reset();
+      record(inputs);
+      return;
+    }
+  seen[next++ % seen.size()] = std::make_unique<Guards>(inputs, switches_grad);
+}
+
+void Tapes::Impl::record(c10::ArrayRef<c10::IValue> inputs) {
+  ++recordings;
+  auto tape = Tape::record(graph, inputs, why);
+  if (!why.empty())
+    never = true;
+  if (!tape)
+    return;
+  if (made.size() == kMostTapes)
+    made.pop_back();
+  made.insert(made.begin(), Made{std::move(tape)});
+}
+
+std::string Tapes::describe() const {
+  while (impl_->busy.test_and_set())
+    std::this_thread::yield();
+  std::string text = !impl_->made.empty() && !impl_->never
+                         ? "tape"
+                         : "interpreter" + (impl_->why.empty() ? "" : ": " + impl_->why);
+  impl_->busy.clear();
+  return text;
+}
+
+} // namespace tracehost::tape
