@@ -225,8 +225,9 @@ private:
     for (std::size_t i = 0; i < kernel->operands; ++i) {
       operands.push_back(operand(*node.input(i)));
       const at::Tensor &t = operands.back();
-      if (!t.defined() ||
-          (t.scalar_type() != dtype && !t.unsafeGetTensorImpl()->is_wrapped_number()))
+      // A constant is cast here once; a tensor would be cast from the memory of this recording.
+      const bool is_constant = !found_.values.at(node.input(i)).isTensor();
+      if (!t.defined() || (t.scalar_type() != dtype && !is_constant))
         return false;
     }
     const bool has_alpha = node.inputs().size() > kernel->operands;
