@@ -20,8 +20,8 @@ from ._arguments.signature import Declaration
 from ._as_function import bind
 from ._tracehost import Function, TensorSpec, show
 
-# Options whose part of tracehost is not there yet, with the only value that is taken until then.
-_STILL_TO_COME = {"executor": "interpreter", "optimize": "off"}
+# What `optimize` is where it is not given.
+_OPTIMIZE = "TRACEHOST_OPTIMIZE"
 
 # In the order of trace::ValueReads.
 _VALUE_READS = ("trace", "error", "guard", "bake")
@@ -45,7 +45,7 @@ _OF_TF = (
 
 
 # Names that options of tf.function have had, for what is one here.
-_RENAMED = {"experimental_relax_shapes": "reduce_retracing"}
+_RENAMED = {"experimental_relax_shapes": "reduce_retracing", "executor": "optimize"}
 
 
 class _ClassMethod(classmethod):
@@ -72,6 +72,7 @@ class Options(TypedDict, total=False):
     autograph: bool
     value_reads: Literal["trace", "error", "guard", "bake"]
     validate: int | Literal["off", "first"]
+    optimize: Literal["exact", "off"] | None
     experimental_relax_shapes: bool
 
 
@@ -96,6 +97,7 @@ def function(
     autograph: bool = True,
     value_reads: str = "trace",
     validate: str | int = "first",
+    optimize: str | None = None,
     **options: Any,
 ) -> Any:
     """Turn a PyTorch function into one that runs as a TorchScript graph, traced once a signature.
@@ -138,6 +140,9 @@ def function(
             N: at each trace, at any cost, and at every Nth hit of a specialization: that call runs
             the body, and the graph beside it on copies. The body's Python side effects (prints,
             counters) happen there as in plain Python. "off": never.
+        optimize: "exact": settled calls of a graph run ATen's kernels on memory that is planned once, without
+            libtorch's interpreter and with its bits. Only for calls that record no gradients.
+            "off": the interpreter runs all. None: what TRACEHOST_OPTIMIZE or `--optimize` says, else "off".
         watch: False: Python values from closures, globals and attributes are baked at the trace.
 
     tf's experimental_relax_shapes is taken for reduce_retracing.
@@ -145,7 +150,8 @@ def function(
     Raises:
         TypeError: `func` is not callable, or a class, a coroutine or a generator function; an option is unknown or not supported yet, or `input_signature`
             does not fit the parameters.
-        ValueError: `limit` or `validate` is less than 1; `value_reads` is none of the four.
+        ValueError: `limit` or `validate` is less than 1; `value_reads` is none of the four; `optimize` is
+            neither "exact" nor "off".
     """
     reduce_retracing = options.pop("experimental_relax_shapes", None) or reduce_retracing
     goes_on = options.pop(GOES_ON, False)
@@ -159,6 +165,7 @@ def function(
             f"value_reads must be 'trace', 'error', 'guard' or 'bake', got {value_reads!r}"
         )
     _check_validate(validate)
+    optimizes = _optimizes(optimize)
     decorate = functools.partial(
         function,
         input_signature=input_signature,
@@ -169,6 +176,7 @@ def function(
         autograph=autograph,
         value_reads=value_reads,
         validate=validate,
+        optimize=optimize,
         **{GOES_ON: goes_on},
     )
     if func is None:
@@ -208,6 +216,7 @@ def function(
         _VALUE_READS.index(value_reads),
         _VALIDATE.get(validate, validate),
         bool(goes_on),
+        optimizes,
     )
     functools.update_wrapper(made, func, updated=())
     _decorators[made] = decorate
@@ -227,19 +236,23 @@ def _check_validate(validate: Any) -> None:
         raise ValueError(f"validate must be at least 1 (every call), got {validate}")
 
 
+def _optimizes(optimize: str | None) -> bool:
+    said = "optimize" if optimize is not None else _OPTIMIZE
+    value = optimize if optimize is not None else os.environ.get(_OPTIMIZE) or "off"
+    if value == "fast":
+        raise ValueError(f"{said} is 'fast', which is reserved; write 'exact' or 'off'")
+    if value not in ("exact", "off"):
+        raise ValueError(f"{said} must be 'exact' or 'off', got {value!r}")
+    return value == "exact"
+
+
 def _check_options(options: dict[str, Any]) -> None:
     for option, value in options.items():
         if option in _OF_TF and value in (None, False):
             continue
         if option in _OF_TF:
             raise TypeError(f"tracehost.function: {option} has no counterpart here; leave it out")
-        if option not in _STILL_TO_COME:
-            raise TypeError(f"tracehost.function has no option {option!r}{_meant(option)}")
-        if value != _STILL_TO_COME[option]:
-            only = _STILL_TO_COME[option]
-            raise TypeError(
-                f"tracehost.function: {option}={value!r} is not supported yet; leave it out ({only!r})"
-            )
+        raise TypeError(f"tracehost.function has no option {option!r}{_meant(option)}")
 
 
 def _meant(option: str) -> str:

@@ -99,6 +99,10 @@ def _reads(text: str) -> str:
     return {name: name for name in ("trace", "error", "guard", "bake")}[text]
 
 
+def _optimize(text: str) -> str:
+    return {name: name for name in ("exact", "off")}[text]
+
+
 # Those of tracehost.function that are plain, with what they take.
 _OPTIONS: dict[str, tuple[Callable[[str], Any], str]] = {
     "reduce_retracing": (_flag, "true or false"),
@@ -107,6 +111,7 @@ _OPTIONS: dict[str, tuple[Callable[[str], Any], str]] = {
     "limit": (_count, "a whole number from 1 on"),
     "validate": (_validate, "off, first or a whole number from 1 on"),
     "value_reads": (_reads, "trace, error, guard or bake"),
+    "optimize": (_optimize, "exact or off"),
     "name": (str, "a name"),
 }
 

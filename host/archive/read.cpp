@@ -4,6 +4,7 @@
 #include "archive/lower.h"
 #include "archive/manifest.h"
 #include "signature/native_atoms.h"
+#include "tape/tape.h"
 
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/ops/empty.h>
@@ -124,7 +125,8 @@ private:
     auto graph = imported_.graph(record.state.method);
     unbind(*graph, record);
     move_(*graph);
-    return std::make_unique<Program>(std::move(graph), name, record.outputs.tensors);
+    return std::make_unique<Program>(std::move(graph), name, record.outputs.tensors,
+                                     ProgramOptions{.optimizes = tape::by_default()});
   }
 
   /// Attributes as inputs, results as outputs.

@@ -33,6 +33,7 @@ struct Identity {
   std::string archive{};      ///< of a function of an archive: the start of its hash, `1a2b3c4d`
   bool declared = false;      ///< has an input_signature
   bool reduces = false;       ///< reduce_retracing is set
+  bool optimizes = false;     ///< optimize="exact"
 };
 
 /// A number that no two Functions of the process share.

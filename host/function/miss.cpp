@@ -287,7 +287,9 @@ FunctionCore::Made FunctionCore::trace(Body &body, Signature signature, const Mi
   made->outputs = std::move(result.outputs);
   made->program =
       std::make_unique<Program>(traced.graph, counters_->identity.name, result.tensors.size(),
-                                !has_gradients(made->signature), traced.changes);
+                                ProgramOptions{.merges = !has_gradients(made->signature),
+                                               .changes = traced.changes,
+                                               .optimizes = counters_->identity.optimizes});
   made->first_call = body.session().caller();
   made->raises_early = !traced.raises_late;
   Made all{made, std::move(traced.notes), {}};

@@ -115,12 +115,12 @@ bool is_raise(const std::exception_ptr &error) {
 } // namespace
 
 Program::Program(std::shared_ptr<jit::Graph> graph, const std::string &name, std::size_t outputs,
-                 bool merges, bool changes)
+                 ProgramOptions options)
     : impl_(std::make_unique<Impl>()) {
   const c10::InferenceMode off(false); // constants that passes make serve any op
-  prepare(graph, merges);
+  prepare(graph, options.merges);
   impl_->outputs = outputs;
-  impl_->changes = changes;
+  impl_->changes = options.changes;
   impl_->dropped = graph->outputs().size() - outputs;
   each_node(graph->block(), [this](const jit::Node *node) {
     impl_->ops += node->kind() == c10::prim::Constant ? 0 : 1;
@@ -141,7 +141,7 @@ Program::Program(std::shared_ptr<jit::Graph> graph, const std::string &name, std
     const InterruptionChecks checks(*impl_->graph);
     impl_->code = jit::Code(impl_->graph, name); // keeps a copy of the graph
   }
-  if (tape::Tapes::enabled())
+  if (options.optimizes)
     impl_->tapes = std::make_unique<tape::Tapes>(*impl_->graph, &ask_for_interruption);
   if (impl_->calls_python)
     each_node(impl_->graph->block(), [](const jit::Node *node) {
@@ -219,6 +219,7 @@ std::size_t Program::bytes() const { return impl_->graph_bytes; }
 bool Program::long_running() const { return impl_->long_running; }
 bool Program::runs_engine() const { return impl_->runs_engine; }
 bool Program::calls_python() const { return impl_->calls_python; }
+std::string Program::runs_by() const { return impl_->tapes ? impl_->tapes->describe() : ""; }
 const torch::jit::Graph &Program::graph() const { return *impl_->graph; }
 std::shared_ptr<jit::Graph> Program::copy_graph() const { return impl_->graph->copy(); }
 std::string Program::take_failed_at() { return take_op_place(); }

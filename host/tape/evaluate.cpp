@@ -2,7 +2,6 @@
 #include "tape/recording.h"
 
 #include <ATen/ops/empty_strided.h>
-#include <c10/core/GradMode.h>
 #include <torch/csrc/jit/ir/constants.h>
 #include <torch/csrc/jit/runtime/operator.h>
 
@@ -117,13 +116,10 @@ private:
       give_up(std::move(why));
     const std::vector<at::Tensor> written = written_by(node, arguments);
     const std::vector<Layout> before(written.begin(), written.end());
-    const bool grad = c10::GradMode::is_enabled();
     node.getOperation()(arguments);
     if (!std::equal(written.begin(), written.end(), before.begin(),
                     [](const at::Tensor &t, const Layout &then) { return Layout(t) == then; }))
       give_up(name + " changes sizes");
-    if (grad != c10::GradMode::is_enabled())
-      give_up(name); // the modes of a graph are switched by a kind that why_not() knows
     const std::size_t first = arguments.size() - node.outputs().size();
     for (std::size_t i = 0; i < node.outputs().size(); ++i)
       add_result(node, *node.outputs()[i], std::move(arguments[first + i]), varies);

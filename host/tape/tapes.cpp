@@ -1,6 +1,8 @@
 #include "tape/ops.h"
 #include "tape/tape.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 #include <atomic>
@@ -55,12 +57,9 @@ Tapes::Tapes(const jit::Graph &graph, void (*interruptible)())
     : impl_(new Impl{graph, interruptible, any_switches_grad(graph), {}, {}, {}, {}, 0, 0, {}}) {}
 Tapes::~Tapes() = default;
 
-bool Tapes::enabled() {
-  static const bool on = [] {
-    const char *set = std::getenv("TRACEHOST_OPTIMIZE");
-    return set && std::string_view(set) == "exact";
-  }();
-  return on;
+bool by_default() {
+  const char *set = std::getenv("TRACEHOST_OPTIMIZE");
+  return set && std::string_view(set) == "exact";
 }
 
 bool Tapes::run(jit::Stack &stack) {
@@ -132,9 +131,13 @@ void Tapes::Impl::record(c10::ArrayRef<c10::IValue> inputs) {
 std::string Tapes::describe() const {
   while (impl_->busy.test_and_set())
     std::this_thread::yield();
-  std::string text = !impl_->made.empty() && !impl_->never
-                         ? "tape"
-                         : "interpreter" + (impl_->why.empty() ? "" : ": " + impl_->why);
+  std::string text = "the interpreter";
+  if (!impl_->made.empty()) {
+    const Tape &tape = *impl_->made.front().tape;
+    text = fmt::format("a tape (kernels: {} of {} ops)", tape.kernels(), tape.steps());
+  } else if (!impl_->why.empty()) {
+    text += ": " + impl_->why;
+  }
   impl_->busy.clear();
   return text;
 }

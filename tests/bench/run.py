@@ -21,7 +21,10 @@ PARTS = {  # name: module, and what it measures
         "traces",
         "plain traces, of declared sizes, of branches, from specs, first and warm, beside others",
     ),
-    "settled": ("settled", "settled calls of five graphs, against torch.jit.trace and eager"),
+    "settled": (
+        "settled",
+        "settled calls of seven graphs, with tapes too, against torch.jit.trace and eager",
+    ),
     "counters": ("counters", "numbers that objects hold, two graphs that serve in turn"),
     "autograph": ("autograph", "conversion of a function, choice of a callee"),
     "control_flow": ("control_flow", "staging of an if and of loops, long loops, the first one"),

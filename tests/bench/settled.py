@@ -1,10 +1,11 @@
-"""Settled calls against torch.jit.trace's, which has optimized its graph by then: five graphs of the kind that
-people have."""
+"""Settled calls against torch.jit.trace's, which has optimized its graph by then, with and without tapes: graphs of
+the kind that people have."""
 
 from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
+from typing import NamedTuple
 
 import torch
 import tracehost
@@ -31,21 +32,31 @@ def rnn(steps: int, features: int) -> Callable[[torch.Tensor], torch.Tensor]:
     return body
 
 
-def graphs() -> dict[str, tuple[Callable[[torch.Tensor], torch.Tensor], torch.Tensor]]:
+class Graph(NamedTuple):
+    body: Callable[[torch.Tensor], torch.Tensor]
+    x: torch.Tensor
+    tape: float  # at most so much of eager, with optimize="exact"
+
+
+def graphs() -> dict[str, Graph]:
     mlp = torch.nn.Sequential(
         torch.nn.Linear(64, 128),
         torch.nn.ReLU(),
         torch.nn.Linear(128, 128),
         torch.nn.ReLU(),
         torch.nn.Linear(128, 10),
-    )
-    layer = torch.nn.TransformerEncoderLayer(64, 4, 128, batch_first=True, dropout=0.0)
+    ).requires_grad_(False)
+    layer = torch.nn.TransformerEncoderLayer(64, 4, 128, batch_first=True, dropout=0.0).eval()
+    layer.requires_grad_(False)
+    product = torch.rand(8, 8)
     return {
-        "150 ops, 3x3": (chain, torch.rand(3, 3)),
-        "150 ops, 300x300": (chain, torch.rand(300, 300)),
-        "RNN of 16 steps": (rnn(16, 64), torch.rand(8, 64)),
-        "MLP": (mlp.requires_grad_(False), torch.rand(32, 64)),
-        "transformer layer": (layer.requires_grad_(False), torch.rand(4, 16, 64)),
+        "150 ops, 3x3": Graph(chain, torch.rand(3, 3), 0.03),
+        "150 ops, 300x300": Graph(chain, torch.rand(300, 300), 0.75),
+        "RNN of 16 steps": Graph(rnn(16, 64), torch.rand(8, 64), 0.5),
+        "MLP, batch 1": Graph(mlp, torch.rand(1, 64), 0.2),
+        "MLP, batch 64": Graph(mlp, torch.rand(64, 64), 0.75),
+        "transformer layer, batch 1": Graph(layer, torch.rand(1, 16, 64), 0.5),
+        "tanh(x @ w) on 8x8": Graph(lambda x: torch.tanh(x @ product), torch.rand(8, 8), 0.7),
     }
 
 
@@ -54,11 +65,12 @@ def run(report: Report, repeats: int) -> None:
     torch.manual_seed(0)
     with torch.no_grad(), warnings.catch_warnings():
         warnings.simplefilter("ignore", FutureWarning)  # torch.jit.trace is deprecated
-        for name, (body, x) in graphs().items():
+        for name, (body, x, tape) in graphs().items():
             rivals = {
                 "eager": body,
                 "jit": torch.jit.trace(body, (x,), check_trace=False),
-                "ours": tracehost.function(body),
+                "ours": tracehost.function(body, optimize="off"),
+                "tape": tracehost.function(body, optimize="exact"),
             }
             for function in rivals.values():
                 for _ in range(WARM):
@@ -68,3 +80,4 @@ def run(report: Report, repeats: int) -> None:
             report.add(f"{name}: torch.jit.trace / eager", ns["jit"] / ns["eager"], "x")
             report.add(f"{name}: tracehost / eager", ns["ours"] / ns["eager"], "x")
             report.add(f"{name}: tracehost / torch.jit.trace", ns["ours"] / ns["jit"], "x", 1.0)
+            report.add(f"{name}: with a tape / eager", ns["tape"] / ns["eager"], "x", tape)

@@ -82,6 +82,7 @@ py::dict described(const Specialization &s) {
   result["trace_ms"] = static_cast<double>(s.trace_ns) / 1e6;
   result["first_call"] = caller(s.first_call);
   result["ops"] = s.program->ops();
+  result["runs_by"] = s.program->runs_by();
   result["captures"] = static_cast<const PythonState &>(*s.front_end).captures;
   result["dynamic"] = s.signature.is_dynamic();
   result["specialized"] = specialized;

@@ -42,6 +42,7 @@ class Specialization:
     dynamic: bool  # some size may be any
     specialized: tuple[SpecializedSize, ...]
     calls_python: bool  # by a py_function
+    runs_by: str  # `a tape (kernels: 41 of 43 ops)`; empty: with optimize="off"
     # what the body reaches that may change unseen: `TABLE (net.py): numpy.ndarray`
     unguarded: tuple[str, ...]
 
@@ -52,6 +53,8 @@ class Specialization:
             f"{counted(self.ops, 'op')}, {counted(self.captures, 'capture')}, "
             f"traced in {self.trace_ms:.1f} ms{at}"
         )
+        if self.runs_by:
+            text += f", runs by {self.runs_by}"
         if self.unguarded:
             text += f"\n   not guarded, may change unseen: {', '.join(self.unguarded)}"
         return "\n".join([text, *(f"   {one}" for one in self.specialized)])

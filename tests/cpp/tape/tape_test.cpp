@@ -1,10 +1,10 @@
 #include "tape/tape.h"
 
-#include "program/program.h"
+#include "support/tape_beside.h"
 #include "tape/kernels.h"
 
 #include <ATen/ATen.h>
-#include <torch/csrc/jit/ir/irparser.h>
+#include <ATen/autocast_mode.h>
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -16,67 +16,6 @@
 
 namespace tracehost::tape {
 namespace {
-
-using Tensors = std::vector<at::Tensor>;
-
-std::shared_ptr<jit::Graph> parse(const std::string &text) {
-  auto graph = std::make_shared<jit::Graph>();
-  jit::parseIR(text, graph.get());
-  return graph;
-}
-
-jit::Stack stack_of(const Tensors &inputs) { return {inputs.begin(), inputs.end()}; }
-
-Tensors tensors_of(const jit::Stack &stack) {
-  Tensors tensors;
-  for (const c10::IValue &value : stack)
-    tensors.push_back(value.toTensor());
-  return tensors;
-}
-
-/// One graph, its tape for some inputs, and its runs by the interpreter.
-class Beside {
-public:
-  Beside(const std::string &text, const Tensors &inputs)
-      : graph_(parse(text)), program_(parse(text), "f", graph_->outputs().size()),
-        tape(Tape::record(*graph_, stack_of(inputs), why)) {}
-
-  Tensors by_tape(const Tensors &inputs) const {
-    jit::Stack stack = stack_of(inputs);
-    EXPECT_TRUE(tape->run(stack, nullptr));
-    return tensors_of(stack);
-  }
-  Tensors by_interpreter(const Tensors &inputs) const {
-    jit::Stack stack = stack_of(inputs);
-    program_.run(stack);
-    return tensors_of(stack);
-  }
-
-  /// Values, strides, and that no result shares memory with what an earlier call gave.
-  void expect_same(const Tensors &inputs) const {
-    const Tensors expected = by_interpreter(inputs), first = by_tape(inputs);
-    const Tensors second = by_tape(inputs);
-    for (const Tensors &found : {first, second}) {
-      ASSERT_EQ(found.size(), expected.size());
-      for (std::size_t i = 0; i < found.size(); ++i) {
-        EXPECT_EQ(found[i].sizes(), expected[i].sizes());
-        EXPECT_EQ(found[i].strides(), expected[i].strides());
-        EXPECT_EQ(found[i].scalar_type(), expected[i].scalar_type());
-        EXPECT_EQ(found[i]._version(), expected[i]._version());
-        const at::Tensor a = found[i].contiguous(), b = expected[i].contiguous();
-        EXPECT_EQ(std::memcmp(a.const_data_ptr(), b.const_data_ptr(), a.nbytes()), 0) << a << b;
-      }
-    }
-  }
-
-private:
-  std::shared_ptr<jit::Graph> graph_;
-  Program program_;
-
-public:
-  std::string why;
-  std::unique_ptr<Tape> tape;
-};
 
 /// NaN, infinities, denormals, both zeros, large and small numbers, and random ones.
 at::Tensor full_range(at::IntArrayRef sizes, at::ScalarType dtype) {
@@ -167,7 +106,7 @@ TEST(Tape, ViewsCostNothingAndMemoryIsUsedAgain) {
   EXPECT_EQ(graph.tape->bytes(), 3 * 5 * 6 * sizeof(float));
   for (int i = 0; i < 3; ++i) {
     const Tensors inputs{at::randn({5, 7}), at::randn({6, 7}), at::randn({6})};
-    graph.expect_same(inputs);
+    graph.expect_same(stack_of(inputs));
     EXPECT_TRUE(graph.by_tape(inputs)[1].is_same(inputs[0]));
   }
 }
@@ -184,7 +123,7 @@ TEST(Tape, ResultsOfCalledOpsAreHandedOut) {
   EXPECT_EQ(graph.tape->steps(), 3U);
   EXPECT_EQ(graph.tape->kernels(), 2U);
   const Tensors inputs{at::randn({4, 3}), at::tensor({3, 1}, at::kLong)};
-  graph.expect_same(inputs);
+  graph.expect_same(stack_of(inputs));
   const Tensors found = graph.by_tape(inputs);
   EXPECT_TRUE(found[0].is_same(found[2]));
 }
@@ -212,13 +151,25 @@ TEST_P(NoTape, SaysWhy) {
 
 INSTANTIATE_TEST_SUITE_P(
     Tape, NoTape,
-    testing::Values(Without{"aten::add_ writes", "  %z : Tensor = aten::add_(%x, %y, %one)"},
-                    Without{"aten::dropout draws",
-                            "  %z : Tensor = aten::dropout(%x, %half, %yes)"},
-                    Without{"an output that is a view", "  %z : Tensor = aten::t(%x)"},
-                    Without{"aten::item reads a value",
-                            "  %s : Tensor = aten::sum(%x, %none)\n"
-                            "  %n : Scalar = aten::item(%s)\n  %z : Tensor = aten::mul(%x, %n)"}),
+    testing::Values(
+        Without{"aten::add_ writes", "  %z : Tensor = aten::add_(%x, %y, %one)"},
+        Without{"aten::dropout draws", "  %z : Tensor = aten::dropout(%x, %half, %yes)"},
+        Without{"aten::batch_norm writes",
+                "  %m : Tensor = aten::select(%x, %one, %one)\n"
+                "  %z : Tensor = aten::batch_norm(%x, %none, %none, %m, %m, %yes, %half, %half, "
+                "%yes)"},
+        Without{"aten::unsqueeze_ changes sizes",
+                "  %a : Tensor = aten::neg(%x)\n  %z : Tensor = aten::unsqueeze_(%a, %one)"},
+        Without{"aten::requires_grad_",
+                "  %a : Tensor = aten::neg(%x)\n  %z : Tensor = aten::requires_grad_(%a, %yes)"},
+        Without{"aten::narrow gives a view whose place depends on a number",
+                "  %s : Tensor = aten::sum(%x, %none)\n  %n : int = aten::Int(%s)\n"
+                "  %o : int = aten::remainder(%n, %one)\n"
+                "  %z : Tensor = aten::narrow(%x, %one, %o, %one)"},
+        Without{"aten::is_leaf reads a value",
+                "  %p : bool = aten::is_leaf(%x)\n  %z : Tensor = aten::neg(%x)"},
+        Without{"an output that is a view, in a graph that switches grad mode",
+                "  aten::set_grad_enabled(%yes)\n  %z : Tensor = aten::t(%x)"}),
     [](const auto &info) { return std::to_string(info.index); });
 
 TEST(Guards, ACallIsAsItsRecordingOrHasNoTape) {
@@ -232,23 +183,46 @@ TEST(Guards, ACallIsAsItsRecordingOrHasNoTape) {
   EXPECT_FALSE(holds(at::zeros({4, 3}).set_requires_grad(true)));
   at::Tensor bytes = at::zeros({4 * 3 * 4 + 1}, at::kByte);
   EXPECT_FALSE(holds(at::from_blob(bytes.data_ptr<std::uint8_t>() + 1, {4, 3})));
-  {
-    const at::NoGradGuard no_grad;
-    EXPECT_TRUE(holds(at::zeros({4, 3}).set_requires_grad(true)));
-  }
   EXPECT_TRUE(Guards::can_be_recorded(stack_of(inputs), false));
   EXPECT_FALSE(Guards::can_be_recorded(stack_of({at::zeros({1}).expand({3})}), false));
   EXPECT_FALSE(Guards::can_be_recorded(stack_of({at::zeros({3}).set_requires_grad(true)}), false));
   EXPECT_FALSE(Guards::can_be_recorded({c10::IValue("text")}, false));
 }
 
+TEST(Guards, WhatRequiresGradServesInNoGradUnlessTheGraphSwitchesIt) {
+  const at::NoGradGuard no_grad;
+  const auto inputs = stack_of({at::ones({3}).set_requires_grad(true)});
+  EXPECT_TRUE(Guards::can_be_recorded(inputs, false));
+  EXPECT_TRUE(Guards(inputs, false).hold(inputs));
+  EXPECT_FALSE(Guards::can_be_recorded(inputs, true));
+  EXPECT_FALSE(Guards(stack_of({at::ones({3})}), true).hold(inputs));
+}
+
+TEST(Guards, NumbersAreOfTheSameType) {
+  const Guards guards(jit::Stack{1, 2.5, true, c10::IValue()}, false);
+  EXPECT_TRUE(guards.hold(jit::Stack{7, 0.5, false, c10::IValue()}));
+  EXPECT_FALSE(guards.hold(jit::Stack{7.0, 0.5, false, c10::IValue()}));
+  EXPECT_FALSE(guards.hold(jit::Stack{7, 1, false, c10::IValue()}));
+  EXPECT_FALSE(guards.hold(jit::Stack{7, 0.5, false, false}));
+  EXPECT_FALSE(guards.hold(jit::Stack{7, 0.5, false, "text"}));
+}
+
 TEST(Guards, SettingsOfTheThreadAndTheProcess) {
   const Settings before = Settings::now();
   EXPECT_EQ(before, Settings::now());
+  EXPECT_TRUE(before.are_plain());
   {
-    const c10::InferenceMode inference;
+    const at::AutoGradMode other(!before.grad);
     EXPECT_NE(before, Settings::now());
   }
+  {
+    const c10::InferenceMode inference;
+    EXPECT_TRUE(Settings::now().are_plain());
+    EXPECT_NE(before, Settings::now());
+  }
+  at::autocast::set_autocast_enabled(at::kCPU, true);
+  EXPECT_FALSE(Settings::now().are_plain());
+  at::autocast::set_autocast_enabled(at::kCPU, false);
   at::globalContext().setUserEnabledMkldnn(false);
   EXPECT_NE(before, Settings::now());
   at::globalContext().setUserEnabledMkldnn(true);

@@ -1,0 +1,63 @@
+#pragma once
+
+#include "tape/memories.h"
+#include "tape/recording.h"
+#include "tape/steps.h"
+#include "tape/tape.h"
+
+#include <memory>
+
+/// The second pass: each op becomes nothing (a view), a kernel, or a call. It runs at once, and its
+/// result must have the bits of the first pass.
+
+namespace tracehost::tape {
+
+class Recording {
+public:
+  Recording(const jit::Graph &graph, Recorded found, std::unique_ptr<Tape> tape);
+  /// `given`: the inputs. Throws NoTape.
+  std::unique_ptr<Tape> make(c10::ArrayRef<c10::IValue> given);
+
+private:
+  using From = Tape::Output::From;
+
+  void add_input(const jit::Value &input, const c10::IValue &given);
+  std::size_t add_slot(const jit::Value &value);
+  void place(std::size_t root);
+
+  // build.cpp: the steps
+  void build(const jit::Node &node);
+  void fix_all(const jit::Node &node);
+  bool has_plain_result(const jit::Node &node) const;
+  bool has_only_floats(const jit::Node &node) const;
+  bool build_kernel(const jit::Node &node);
+  bool build_out_kernel(const jit::Node &node);
+  void build_list(const jit::Node &node);
+  void build_call(const jit::Node &node);
+  at::Tensor operand(const jit::Value &value) const;
+  void patch(at::TensorIteratorBase &iterator, int operand, const at::Tensor &t, std::size_t root);
+  void note_reads(const jit::Node &node);
+  void add_arguments(const jit::Node &node, std::vector<c10::IValue> &arguments,
+                     std::vector<SlotArgument> &slots);
+  Tape::CallStep::Result add_result(const jit::Node &node, const jit::Value &output);
+
+  // outputs.cpp
+  void add_outputs();
+  Tape::Output output_of(const jit::Value &output);
+  bool is_base(const jit::Value &value) const;
+  const jit::Value *base_of(const jit::Value &value, std::vector<Tape::View> &views) const;
+  std::size_t add_fresh(const jit::Value &value);
+  void note_versions();
+
+  std::size_t root_of(const jit::Value &value) const {
+    return found_.root_of(found_.tensor(value));
+  }
+
+  const jit::Graph &graph_;
+  Recorded found_;
+  std::unique_ptr<Tape> tape_;
+  Memories memories_;
+  std::unordered_map<const jit::Value *, std::size_t> slot_of_;
+};
+
+} // namespace tracehost::tape

@@ -1,0 +1,114 @@
+#include "tape/memories.h"
+
+#include <ATen/ops/empty.h>
+
+#include <algorithm>
+#include <cstring>
+
+namespace tracehost::tape {
+namespace {
+
+using Kind = Memory::Kind;
+
+/// Memory that someone else owns.
+c10::Storage borrowed(void *data, std::size_t bytes) {
+  return c10::Storage(c10::Storage::use_byte_size_t(), bytes,
+                      at::DataPtr(data, c10::DeviceType::CPU));
+}
+
+at::Tensor over(const c10::Storage &storage, const at::Tensor &like) {
+  at::Tensor made =
+      at::detail::make_tensor<c10::TensorImpl>(c10::Storage(storage), like.key_set(), like.dtype());
+  made.unsafeGetTensorImpl()->set_sizes_and_strides(like.sizes(), like.strides(),
+                                                    like.storage_offset());
+  if (like.unsafeGetTensorImpl()->is_wrapped_number())
+    made.unsafeGetTensorImpl()->set_wrapped_number(true);
+  return made;
+}
+
+} // namespace
+
+Memories::Memories(const jit::Graph &graph, Recorded &found)
+    : graph_(graph), found_(found), storages_(found.roots.size()) {
+  for (std::size_t i = 0; i < found.roots.size(); ++i)
+    last_uses_[found.roots[i].last].push_back(i);
+}
+
+at::Tensor Memories::memory_for(Memory &root) {
+  if (const auto free = pool_.find(root.bytes); root.kind == Kind::planned && free != pool_.end()) {
+    at::Tensor memory = free->second;
+    pool_.erase(free);
+    return memory;
+  }
+  const auto bytes = static_cast<std::int64_t>(std::max<std::size_t>(root.bytes, 1));
+  at::Tensor memory = at::empty({bytes}, at::kByte);
+  if (root.kind == Kind::planned) {
+    bytes_ += root.bytes;
+    planned_.push_back(memory);
+  } else {
+    stand_ins_.push_back(memory);
+  }
+  return memory;
+}
+
+const c10::Storage &Memories::place(std::size_t index) {
+  Memory &root = found_.roots[index];
+  c10::Storage &storage = storages_[index];
+  if (storage || root.kind == Kind::constant)
+    return storage;
+  root.planned = memory_for(root);
+  storage = borrowed(root.planned.data_ptr(), root.bytes);
+  if (root.kind == Kind::input)
+    for (const jit::Value *input : graph_.inputs())
+      if (const c10::IValue &value = found_.values.at(input);
+          value.isTensor() && found_.root_of(value.toTensor()) == index)
+        std::memcpy(root.planned.data_ptr(), value.toTensor().storage().data(), root.bytes);
+  return storage;
+}
+
+const c10::Storage &Memories::place_again(std::size_t index) {
+  found_.roots[index].kind = Kind::called;
+  storages_[index] = {};
+  return place(index);
+}
+
+c10::IValue Memories::fixed_of(const c10::IValue &value) const {
+  if (!value.isTensor())
+    return value;
+  const at::Tensor &t = value.toTensor();
+  if (!t.defined() || found_.roots[found_.root_of(t)].kind == Kind::constant)
+    return value;
+  return over(storages_[found_.root_of(t)], t);
+}
+
+void Memories::fix(const jit::Value &value) {
+  const c10::IValue &recorded = found_.values.at(&value);
+  c10::IValue &fixed = fixed_[&value];
+  if (recorded.isTensorList()) {
+    c10::List<at::Tensor> tensors;
+    for (const at::Tensor &t : recorded.toTensorVector())
+      tensors.push_back(fixed_of(t).toTensor());
+    fixed = tensors;
+  } else if (recorded.isList() &&
+             recorded.type()->isSubtypeOf(*c10::ListType::create(c10::OptionalType::ofTensor()))) {
+    c10::List<std::optional<at::Tensor>> tensors;
+    for (const c10::IValue &item : recorded.toListRef())
+      tensors.push_back(item.isNone() ? std::nullopt : std::optional(fixed_of(item).toTensor()));
+    fixed = tensors;
+  } else {
+    fixed = fixed_of(recorded);
+  }
+}
+
+void Memories::release(const jit::Node &node) {
+  const auto roots = last_uses_.find(&node);
+  if (roots == last_uses_.end())
+    return;
+  for (const std::size_t index : roots->second)
+    if (Memory &root = found_.roots[index]; root.kind == Kind::planned && root.planned.defined()) {
+      pool_.emplace(root.bytes, root.planned);
+      root.planned.reset();
+    }
+}
+
+} // namespace tracehost::tape

@@ -1,0 +1,52 @@
+#pragma once
+
+#include "tape/recording.h"
+
+#include <c10/core/Storage.h>
+
+#include <map>
+
+/// The memory of a tape that is being made, and the tensors over it.
+///
+/// The memory of a result is planned: another result may have it behind the last op that reads it.
+/// Memory that is another one at each call has a stand-in for the recording.
+
+namespace tracehost::tape {
+
+class Memories {
+public:
+  /// `found` lives as long, and knows how each root is had.
+  Memories(const jit::Graph &graph, Recorded &found);
+
+  /// The storage over the memory of a root; made if it has none. None: of a constant.
+  const c10::Storage &place(std::size_t root);
+  /// The same, for what an op gives: never planned memory, and not the one it had.
+  const c10::Storage &place_again(std::size_t root);
+
+  /// Makes the fixed tensor of a value, or the fixed tensors of a list. Requires: their memory has
+  /// its place.
+  void fix(const jit::Value &value);
+  const c10::IValue &fixed(const jit::Value &value) const { return fixed_.at(&value); }
+
+  /// What no op behind this one reads may be used again.
+  void release(const jit::Node &node);
+
+  std::size_t bytes() const { return bytes_; } ///< of planned memory
+  /// What holds the planned memory.
+  std::vector<at::Tensor> take_planned() { return std::move(planned_); }
+
+private:
+  c10::IValue fixed_of(const c10::IValue &value) const;
+  at::Tensor memory_for(Memory &root);
+
+  const jit::Graph &graph_;
+  Recorded &found_;
+  std::vector<c10::Storage> storages_; ///< by root
+  std::unordered_map<const jit::Value *, c10::IValue> fixed_;
+  std::unordered_map<const jit::Node *, std::vector<std::size_t>> last_uses_; ///< roots
+  std::multimap<std::size_t, at::Tensor> pool_;                               ///< by bytes
+  std::vector<at::Tensor> planned_, stand_ins_;
+  std::size_t bytes_ = 0;
+};
+
+} // namespace tracehost::tape

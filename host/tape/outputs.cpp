@@ -1,0 +1,112 @@
+#include "tape/build.h"
+#include "tape/ops.h"
+
+#include <algorithm>
+
+/// The outputs of a tape that is being made: inputs, new tensors, results of ops, numbers. An
+/// output that is a view is made of its base at each call, with autograd's view metadata.
+
+namespace tracehost::tape {
+namespace {
+
+std::int64_t version_of(const at::Tensor &t) { return t.is_inference() ? 0 : t._version(); }
+
+} // namespace
+
+void Recording::add_outputs() {
+  std::unordered_map<const c10::TensorImpl *, std::size_t> known;
+  for (const jit::Value *output : graph_.outputs()) {
+    const c10::IValue &value = found_.values.at(output);
+    const auto index = tape_->outputs_.size();
+    if (value.isTensor()) {
+      const auto [first, is_new] = known.emplace(value.toTensor().unsafeGetTensorImpl(), index);
+      tape_->outputs_.push_back(is_new ? output_of(*output)
+                                       : Tape::Output{From::earlier, first->second, {}, {}});
+    } else if (found_.varies(*output)) {
+      tape_->outputs_.push_back({From::slot, slot_of_.at(output), {}, {}});
+    } else {
+      tape_->outputs_.push_back({From::constant, 0, value, {}});
+    }
+  }
+  note_versions();
+}
+
+/// A tensor that an op made, an input or a constant, with the views between it and the output.
+Tape::Output Recording::output_of(const jit::Value &output) {
+  std::vector<Tape::View> views;
+  const jit::Value *value = &output;
+  while (!is_base(*value))
+    value = base_of(*value, views);
+  std::reverse(views.begin(), views.end());
+  if (!views.empty() && std::any_of(graph_.nodes().begin(), graph_.nodes().end(),
+                                    [](const jit::Node *node) { return switches_grad(*node); }))
+    give_up("an output that is a view, in a graph that switches grad mode");
+  if (value->node() == graph_.param_node())
+    return {From::input, value->offset(), {}, std::move(views)};
+  const std::size_t root = root_of(*value);
+  switch (found_.roots[root].kind) {
+  case Memory::Kind::constant:
+    return {From::constant, 0, found_.values.at(value), std::move(views)};
+  case Memory::Kind::called:
+    return {From::called, root, {}, std::move(views)};
+  default:
+    return {From::fresh, add_fresh(*value), {}, std::move(views)};
+  }
+}
+
+bool Recording::is_base(const jit::Value &value) const {
+  return value.node() == graph_.param_node() || value.node()->kind() == c10::prim::Constant ||
+         found_.made(value);
+}
+
+/// What a value is a view of, one op back.
+const jit::Value *Recording::base_of(const jit::Value &value,
+                                     std::vector<Tape::View> &views) const {
+  const jit::Node *node = value.node();
+  for (const jit::Value *input : node->inputs())
+    if (const c10::IValue &argument = found_.values.at(input);
+        argument.isTensor() && argument.toTensor().is_same(found_.tensor(value)))
+      return input;
+  std::size_t element = 0;
+  if (node->kind() == c10::prim::ListUnpack) {
+    element = value.offset();
+    node = node->input()->node();
+  }
+  const std::string name = node->kind().toQualString();
+  if (!name.starts_with("aten::") || writes(*node) || node->outputs().size() != 1)
+    give_up("an output that is a view by " + name);
+  Tape::View view{node->getOperation(), {}, element};
+  for (const jit::Value *input : node->inputs()) {
+    const c10::IValue &argument = found_.values.at(input);
+    bool tensors = false;
+    each_tensor(argument, [&tensors](const at::Tensor &) { tensors = true; });
+    if (tensors != view.arguments.empty())
+      give_up("an output that is a view by " + name);
+    view.arguments.push_back(tensors ? c10::IValue() : argument);
+  }
+  views.push_back(std::move(view));
+  return node->input(0);
+}
+
+std::size_t Recording::add_fresh(const jit::Value &value) {
+  const at::Tensor &t = found_.tensor(value);
+  const std::size_t root = found_.root_of(t);
+  for (std::size_t i = 0; i < tape_->fresh_.size(); ++i)
+    if (tape_->fresh_[i].root == root)
+      return i;
+  tape_->fresh_.push_back(
+      {root, t.sizes().vec(), t.strides().vec(), t.scalar_type(), version_of(t)});
+  tape_->made_.emplace_back();
+  return tape_->fresh_.size() - 1;
+}
+
+void Recording::note_versions() {
+  for (const jit::Node *node : graph_.nodes())
+    for (const jit::Value *output : node->outputs())
+      if (found_.made(*output))
+        if (const at::Tensor &t = found_.tensor(*output);
+            found_.roots[found_.root_of(t)].kind == Memory::Kind::called && version_of(t) > 0)
+          tape_->versions_.emplace_back(found_.root_of(t), version_of(t));
+}
+
+} // namespace tracehost::tape

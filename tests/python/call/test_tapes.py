@@ -1,0 +1,352 @@
+"""Functions with optimize="exact" beside eager: values, strides, versions, views, and what runs them."""
+
+import threading
+
+import pytest
+import torch
+import torch.nn.functional as F
+import tracehost
+from torch import nn
+
+CASES = {}
+TAPE = "a tape (kernels: {} of {} ops)"
+
+
+def case(runs_by):
+    """A maker of a body and of its calls' arguments."""
+
+    def keep(make):
+        CASES[make.__name__] = (make, runs_by)
+        return make
+
+    return keep
+
+
+def floats(*sizes):
+    return [torch.randn(*sizes) for _ in range(6)]
+
+
+@case(TAPE.format(90, 90))
+def chain():
+    def body(x):
+        for _ in range(30):
+            x = torch.relu(x * 1.01 + 0.1)
+        return x
+
+    return body, floats(3, 3)
+
+
+@case(TAPE.format(4, 4))
+def perceptron():
+    model = nn.Sequential(nn.Linear(4, 8), nn.GELU(), nn.Linear(8, 2), nn.Tanh())
+    return model, floats(5, 4)
+
+
+@case(TAPE.format(12, 14))
+def attention():
+    projected = nn.Linear(8, 24)
+    norm = nn.LayerNorm(8)
+
+    def body(x):
+        q, k, v = projected(x).view(2, 3, 3, 2, 4).permute(2, 0, 3, 1, 4)
+        y = F.scaled_dot_product_attention(q, k, v).transpose(1, 2).reshape(2, 3, 8)
+        return norm(x + F.dropout(y, 0.1, False))
+
+    return body, floats(2, 3, 8)
+
+
+@case(TAPE.format(0, 1))
+def transformer_layer_of_one_op():
+    model = nn.TransformerEncoderLayer(8, 2, 16, batch_first=True).eval()
+    return lambda x: model(x), floats(2, 3, 8)
+
+
+@case(TAPE.format(1, 2))
+def index():
+    table = torch.randn(5, 3)
+    return lambda i: torch.relu(table[i]), [torch.tensor([k % 5, 1]) for k in range(6)]
+
+
+@case(TAPE.format(1, 1))
+def views_of_one_result():
+    def body(x):
+        y = x * 2
+        return y.t(), y[0], y, y.t()
+
+    return body, floats(3, 4)
+
+
+@case(TAPE.format(0, 0))
+def views_of_the_input():
+    return lambda x: (x.t(), x[1:], x), floats(3, 4)
+
+
+@case(TAPE.format(1, 4))
+def own_memory_is_written():
+    def body(x):
+        y = x * 2
+        y[0] += 1
+        return y, y.relu_()
+
+    return body, floats(3, 4)
+
+
+@case(TAPE.format(0, 4))
+def numbers():
+    def body(x):
+        n = x.sum().item()
+        return x * n, n
+
+    return body, floats(3)
+
+
+@case(TAPE.format(1, 3))
+def integers():
+    return lambda x: (x + 1).float().sin(), [torch.arange(5) + k for k in range(6)]
+
+
+@case(TAPE.format(2, 2))
+def no_grad_inside():
+    def body(x):
+        with torch.no_grad():
+            y = x * 2
+        return y + 1
+
+    return body, floats(3)
+
+
+@case("the interpreter: aten::add_ writes")
+def writes_to_an_input():
+    return lambda x: x.add_(1), floats(3)
+
+
+@case("the interpreter: aten::rand_like draws")
+def draws():
+    return lambda x: x + torch.rand_like(x), floats(3)
+
+
+@case("the interpreter: aten::batch_norm writes")
+def running_mean():
+    mean, variance = torch.zeros(4), torch.ones(4)
+    return lambda x: (F.batch_norm(x, mean, variance, training=True), mean, variance), floats(5, 4)
+
+
+@case("the interpreter: a loop or a branch")
+def branch():
+    def body(x):
+        if x.sum() > 0:
+            x = x * 2
+        return x + 1
+
+    return body, floats(3)
+
+
+def facts(value):
+    if isinstance(value, (tuple, list)):
+        return [facts(one) for one in value]
+    if not isinstance(value, torch.Tensor):
+        return value
+    base = value._base
+    return (
+        value.tolist(),
+        value.dtype,
+        value.stride(),
+        value.storage_offset(),
+        value.untyped_storage().nbytes(),
+        value._version,
+        value.is_leaf,
+        value.requires_grad,
+        base is not None and tuple(base.shape),
+    )
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_as_eager(name):
+    make, runs_by = CASES[name]
+    torch.manual_seed(0)
+    body, calls = make()
+    torch.manual_seed(0)
+    twin, _ = make()
+    f = tracehost.function(body, optimize="exact")
+    with torch.no_grad():
+        for x in calls:
+            mine, its = x.clone(), x.clone()
+            torch.manual_seed(1)
+            expected = facts([twin(its), its])
+            torch.manual_seed(1)
+            assert facts([f(mine), mine]) == expected
+    assert f.tracing_count() == 1
+    (one,) = f.specializations()
+    assert one.runs_by == runs_by
+    assert f"runs by {runs_by}" in str(one)
+
+
+def test_results_do_not_share_memory():
+    f = tracehost.function(lambda x: (x * 2, (x * 3).t()), optimize="exact")
+    results = [f(torch.full((2, 2), float(k))) for k in range(6)]
+    for k, (double, triple) in enumerate(results):
+        assert double.tolist() == [[2.0 * k] * 2] * 2 and triple.tolist() == [[3.0 * k] * 2] * 2
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        lambda x: x.t(),
+        lambda x: x.double(),
+        lambda x: x.requires_grad_(),
+        lambda x: x.expand(3, 3),
+        lambda x: torch.empty(9 * 4 + 1, dtype=torch.uint8)[1:].view(-1)[: 9 * 4].numpy(),
+    ],
+    ids=["strides", "dtype", "requires grad", "overlap", "unaligned"],
+)
+def test_a_call_that_differs(changed):
+    body = lambda x: (torch.as_tensor(x) * 2 + 1).sin()
+    f = tracehost.function(body, optimize="exact")
+    for _ in range(4):
+        f(torch.randn(3, 3))
+    other = changed(torch.randn(3, 3))
+    if not isinstance(other, torch.Tensor):
+        other = torch.frombuffer(bytearray(37), dtype=torch.uint8, offset=1).view(torch.float32)
+        other = other.view(3, 3)
+    for _ in range(4):
+        mine, eager = f(other), body(other)
+        assert torch.equal(mine, eager) and mine.requires_grad == eager.requires_grad
+        assert torch.equal(f(torch.ones(3, 3)), body(torch.ones(3, 3)))
+
+
+def test_modes_around_a_call():
+    w = torch.ones(2, requires_grad=True)
+    body = lambda x: x * w
+    f = tracehost.function(body, optimize="exact")
+    x = torch.randn(2)
+    for _ in range(4):
+        with torch.no_grad():
+            assert not f(x).requires_grad
+        with torch.inference_mode():
+            assert f(x).is_inference() and torch.equal(f(x), body(x))
+        f(x).sum().backward()
+        with torch.autocast("cpu", torch.bfloat16):
+            assert f(x).dtype == body(x).dtype
+    assert torch.equal(w.grad, 4 * x)
+
+
+def test_an_error_is_eagers_and_the_tape_serves_on():
+    table = torch.arange(3.0)
+    body = lambda i: table[i] * 2
+    f = tracehost.function(body, optimize="exact")
+    for k in (0, 1, 2, 0):
+        f(torch.tensor([k]))
+    with pytest.raises(IndexError) as caught:
+        f(torch.tensor([7]))
+    with pytest.raises(IndexError) as eager:
+        body(torch.tensor([7]))
+    assert str(caught.value) == str(eager.value)
+    assert f(torch.tensor([1])).item() == 2
+    assert f.specializations()[0].runs_by == TAPE.format(1, 2)
+
+
+def test_sizes_that_depend_on_values():
+    f = tracehost.function(lambda x: x[x > 0] * 2, optimize="exact")
+    for values in (
+        [1.0, -1, 2],
+        [1.0, -1, 2],
+        [3.0, -1, 4],
+        [1.0, 1, 1],
+        [-1.0, -1, -1],
+        [5.0, 6, -1],
+    ):
+        x = torch.tensor(values)
+        assert torch.equal(f(x), x[x > 0] * 2)
+
+
+def test_a_changed_parameter_and_another_one():
+    model = nn.Linear(2, 2)
+    f = tracehost.function(model, optimize="exact")
+    with torch.no_grad():
+        for step in range(8):
+            x = torch.randn(3, 2)
+            assert torch.equal(f(x), F.linear(x, model.weight, model.bias))
+            if step % 2:
+                model.weight.add_(1)
+            else:
+                model.weight.data = torch.randn(2, 2)
+
+
+def test_dynamic_sizes():
+    f = tracehost.function(
+        lambda x: (x * 2).sum(0) / x.shape[0],
+        input_signature=[tracehost.TensorSpec([None, 2])],
+        optimize="exact",
+    )
+    for n in (1, 2, 2, 2, 3, 1, 3, 3, 2, 0, 0, 0):
+        x = torch.randn(n, 2)
+        assert torch.equal(
+            f(x).nan_to_num(), ((x * 2).sum(0) / n if n else x.sum(0) / 0).nan_to_num()
+        )
+    assert f.tracing_count() == 1
+
+
+def test_eight_threads():
+    f = tracehost.function(lambda x: (x * 2 + 1).sin(), optimize="exact")
+    wrong = []
+
+    def work(k):
+        x = torch.full((4,), float(k))
+        expected = (x * 2 + 1).sin()
+        wrong.extend(k for _ in range(300) if not torch.equal(f(x), expected))
+
+    threads = [threading.Thread(target=work, args=(k,)) for k in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong
+
+
+def test_settings_of_the_process():
+    body = lambda x: (x * 1e-30) * 1e-15
+    f = tracehost.function(body, optimize="exact")
+    x = torch.full((8,), 1.0)
+    for _ in range(4):
+        assert torch.equal(f(x), body(x))
+    if torch.set_flush_denormal(True):
+        try:
+            assert torch.equal(f(x), body(x)) and not f(x).any()
+        finally:
+            torch.set_flush_denormal(False)
+    assert torch.equal(f(x), body(x)) and f(x).all()
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        ("fast", "optimize is 'fast', which is reserved; write 'exact' or 'off'"),
+        ("now", "optimize must be 'exact' or 'off', got 'now'"),
+        (True, "optimize must be 'exact' or 'off', got True"),
+    ],
+)
+def test_a_value_that_is_none(value, text):
+    with pytest.raises(ValueError) as caught:
+        tracehost.function(lambda x: x, optimize=value)
+    assert str(caught.value) == text
+
+
+def test_off_says_nothing(monkeypatch):
+    monkeypatch.setenv("TRACEHOST_OPTIMIZE", "exact")
+    f = tracehost.function(lambda x: x * 2, optimize="off")
+    for _ in range(4):
+        f(torch.ones(2))
+    assert f.specializations()[0].runs_by == ""
+
+
+def test_the_variable_decides_where_nothing_is_given(monkeypatch):
+    monkeypatch.setenv("TRACEHOST_OPTIMIZE", "exact")
+    f = tracehost.function(lambda x: x * 2)
+    for _ in range(4):
+        f(torch.ones(2))
+    assert f.specializations()[0].runs_by == TAPE.format(1, 1)
+    monkeypatch.setenv("TRACEHOST_OPTIMIZE", "quick")
+    with pytest.raises(
+        ValueError, match="TRACEHOST_OPTIMIZE must be 'exact' or 'off', got 'quick'"
+    ):
+        tracehost.function(lambda x: x)
