@@ -1,0 +1,282 @@
+#include "tape/region_ops.h"
+
+#include "tape/region_pieces.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+namespace tracehost::tape {
+namespace {
+
+using Code = RegionCode;
+using Operand = RegionOperand;
+using RegionArguments = c10::ArrayRef<RegionArgument>;
+
+/// The op is not one of a region after all.
+struct NoRegionOp {};
+
+/// Writes the ops of one aten op.
+class Writer {
+public:
+  Writer(RegionPlan &plan, RegionArguments arguments) : plan_(plan), arguments_(arguments) {}
+
+  Operand put(Code code, Operand a, Operand b = {}, Operand c = {}) {
+    plan_.ops.push_back({code, a, b, c});
+    return Operand::result(static_cast<int>(plan_.ops.size()) - 1);
+  }
+
+  std::size_t count() const { return arguments_.size(); }
+  bool has(std::size_t i) const {
+    return i < arguments_.size() && !std::holds_alternative<std::monostate>(arguments_[i]);
+  }
+  /// A tensor, or a number as one.
+  Operand value(std::size_t i) const {
+    if (i < arguments_.size())
+      if (const auto *tensor = std::get_if<Operand>(&arguments_[i]))
+        return *tensor;
+    return Operand::number(number(i));
+  }
+  /// A number that the region's dtype has, but for rounding.
+  double number(std::size_t i) const {
+    const auto *found = i < arguments_.size() ? std::get_if<c10::Scalar>(&arguments_[i]) : nullptr;
+    if (!found || found->isSymbolic() || found->isComplex())
+      throw NoRegionOp();
+    const double value = found->toDouble();
+    constexpr double most_integer = 9007199254740992; // 2^53: eager rounds larger ones once
+    if ((found->isIntegral(true) && std::abs(value) > most_integer) || !fits(value))
+      throw NoRegionOp();
+    return value;
+  }
+  double number(std::size_t i, double otherwise) const { return has(i) ? number(i) : otherwise; }
+  std::string_view text(std::size_t i) const {
+    const auto *found =
+        i < arguments_.size() ? std::get_if<std::string_view>(&arguments_[i]) : nullptr;
+    return found ? *found : std::string_view();
+  }
+
+  /// Numbers that eager computes with in the region's dtype.
+  double rounded(double value) const {
+    return plan_.dtype == c10::ScalarType::Float ? static_cast<float>(value) : value;
+  }
+
+private:
+  bool fits(double value) const { return !std::isfinite(value) || std::isfinite(rounded(value)); }
+
+  RegionPlan &plan_;
+  RegionArguments arguments_;
+};
+
+using Write = Operand (*)(Writer &);
+
+template <Code code> Operand unary(Writer &w) { return w.put(code, w.value(0)); }
+template <Code code> Operand binary(Writer &w) { return w.put(code, w.value(0), w.value(1)); }
+
+Operand plus(Writer &w, Operand a, Operand b, double alpha) {
+  if (alpha == 1)
+    return w.put(Code::add, a, b);
+  if (alpha == -1)
+    return w.put(Code::sub, a, b);
+  return w.put(Code::fmadd, b, Operand::number(alpha), a);
+}
+Operand add(Writer &w) { return plus(w, w.value(0), w.value(1), w.number(2, 1)); }
+Operand sub(Writer &w) { return plus(w, w.value(0), w.value(1), -w.number(2, 1)); }
+Operand rsub(Writer &w) { return plus(w, w.value(1), w.value(0), -w.number(2, 1)); }
+
+/// True division alone.
+Operand div(Writer &w) {
+  if (w.has(2))
+    throw NoRegionOp();
+  return binary<Code::div>(w);
+}
+
+Operand over_one(Writer &w, Operand a) { return w.put(Code::div, Operand::number(1), a); }
+Operand reciprocal(Writer &w) { return over_one(w, w.value(0)); }
+Operand rsqrt(Writer &w) { return over_one(w, w.put(Code::root, w.value(0))); }
+Operand square(Writer &w) { return w.put(Code::mul, w.value(0), w.value(0)); }
+
+/// The exponents that eager has code of their own for.
+Operand power(Writer &w) {
+  const double exponent = w.number(1);
+  if (exponent == 2)
+    return square(w);
+  if (exponent == 3)
+    return w.put(Code::mul, square(w), w.value(0));
+  if (exponent == -1)
+    return reciprocal(w);
+  if (exponent == -2)
+    return over_one(w, square(w));
+  if (exponent == 0.5)
+    return unary<Code::sqrt>(w);
+  if (exponent == -0.5)
+    return rsqrt(w);
+  throw NoRegionOp();
+}
+
+Operand relu(Writer &w) { return w.put(Code::clamp_min, w.value(0), Operand::number(0)); }
+
+/// Eager fills the result with NaN where a bound is NaN.
+Operand clamp_by(Writer &w, bool has_min, std::size_t min, bool has_max, std::size_t max) {
+  Operand result = w.value(0);
+  if (!has_min && !has_max)
+    throw NoRegionOp();
+  if (has_min) {
+    if (std::isnan(w.number(min)))
+      throw NoRegionOp();
+    result = w.put(Code::clamp_min, result, w.value(min));
+  }
+  if (has_max) {
+    if (std::isnan(w.number(max)))
+      throw NoRegionOp();
+    result = w.put(Code::clamp_max, result, w.value(max));
+  }
+  return result;
+}
+Operand clamp(Writer &w) { return clamp_by(w, w.has(1), 1, w.has(2), 2); }
+Operand clamp_min(Writer &w) { return clamp_by(w, true, 1, false, 0); }
+Operand clamp_max(Writer &w) { return clamp_by(w, false, 0, true, 1); }
+Operand hardtanh(Writer &w) { return clamp_by(w, true, 1, true, 2); }
+Operand relu6(Writer &w) { return w.put(Code::clamp_max, relu(w), Operand::number(6)); }
+
+Operand leaky_relu(Writer &w) {
+  const Operand x = w.value(0), scaled = w.put(Code::mul, x, Operand::number(w.number(1, 0.01)));
+  return w.put(Code::where, w.put(Code::gt, x, Operand::number(0)), x, scaled);
+}
+
+Operand threshold(Writer &w) {
+  return w.put(Code::where, w.put(Code::le, w.value(0), w.value(1)), w.value(2), w.value(0));
+}
+/// Of grad, self and a number.
+Operand threshold_backward(Writer &w) {
+  return w.put(Code::where, w.put(Code::le, w.value(1), w.value(2)), Operand::number(0),
+               w.value(0));
+}
+
+Operand where(Writer &w) { return w.put(Code::where, w.value(0), w.value(1), w.value(2)); }
+
+/// value * t1, where it is not t1.
+Operand scaled(Writer &w) {
+  const double value = w.number(3, 1);
+  return value == 1 ? w.value(1) : w.put(Code::mul, w.value(1), Operand::number(value));
+}
+Operand addcmul(Writer &w) { return w.put(Code::fmadd, scaled(w), w.value(2), w.value(0)); }
+Operand addcdiv(Writer &w) {
+  return w.put(Code::add, w.value(0), w.put(Code::div, scaled(w), w.value(2)));
+}
+
+/// From the end that is nearer.
+Operand lerp_scalar(Writer &w) {
+  const double weight = w.rounded(w.number(2));
+  const Operand distance = w.put(Code::sub, w.value(1), w.value(0));
+  if (std::abs(weight) < 0.5)
+    return w.put(Code::fmadd, distance, Operand::number(weight), w.value(0));
+  return w.put(Code::fmadd, distance, Operand::number(w.rounded(weight - 1)), w.value(1));
+}
+Operand lerp_tensor(Writer &w) {
+  const Operand start = w.value(0), end = w.value(1), weight = w.value(2);
+  const Operand distance = w.put(Code::sub, end, start);
+  const Operand near = w.put(Code::lt, w.put(Code::abs, weight), Operand::number(0.5));
+  const Operand less = w.put(Code::sub, weight, Operand::number(1));
+  return w.put(Code::fmadd, w.put(Code::where, near, weight, less), distance,
+               w.put(Code::where, near, start, end));
+}
+
+Operand gelu(Writer &w) {
+  return w.put(w.text(1) == "tanh" ? Code::gelu_tanh : Code::gelu, w.value(0));
+}
+
+struct AtenOp {
+  std::string_view name;
+  Write write;
+};
+
+constexpr std::array kRegionOps{
+    AtenOp{"aten::add.Tensor", add},
+    AtenOp{"aten::add.Scalar", add},
+    AtenOp{"aten::sub.Tensor", sub},
+    AtenOp{"aten::sub.Scalar", sub},
+    AtenOp{"aten::rsub.Tensor", rsub},
+    AtenOp{"aten::rsub.Scalar", rsub},
+    AtenOp{"aten::mul.Tensor", binary<Code::mul>},
+    AtenOp{"aten::mul.Scalar", binary<Code::mul>},
+    AtenOp{"aten::div.Tensor", div},
+    AtenOp{"aten::div.Scalar", div},
+    AtenOp{"aten::maximum", binary<Code::maximum>},
+    AtenOp{"aten::minimum", binary<Code::minimum>},
+    AtenOp{"aten::neg", unary<Code::neg>},
+    AtenOp{"aten::abs", unary<Code::abs>},
+    AtenOp{"aten::floor", unary<Code::floor>},
+    AtenOp{"aten::ceil", unary<Code::ceil>},
+    AtenOp{"aten::trunc", unary<Code::trunc>},
+    AtenOp{"aten::round", unary<Code::round>},
+    AtenOp{"aten::relu", relu},
+    AtenOp{"aten::relu6", relu6},
+    AtenOp{"aten::reciprocal", reciprocal},
+    AtenOp{"aten::rsqrt", rsqrt},
+    AtenOp{"aten::square", square},
+    AtenOp{"aten::pow.Tensor_Scalar", power},
+    AtenOp{"aten::clamp", clamp},
+    AtenOp{"aten::clamp_min", clamp_min},
+    AtenOp{"aten::clamp_max", clamp_max},
+    AtenOp{"aten::hardtanh", hardtanh},
+    AtenOp{"aten::leaky_relu", leaky_relu},
+    AtenOp{"aten::threshold", threshold},
+    AtenOp{"aten::threshold_backward", threshold_backward},
+    AtenOp{"aten::lt.Tensor", binary<Code::lt>},
+    AtenOp{"aten::lt.Scalar", binary<Code::lt>},
+    AtenOp{"aten::le.Tensor", binary<Code::le>},
+    AtenOp{"aten::le.Scalar", binary<Code::le>},
+    AtenOp{"aten::gt.Tensor", binary<Code::gt>},
+    AtenOp{"aten::gt.Scalar", binary<Code::gt>},
+    AtenOp{"aten::ge.Tensor", binary<Code::ge>},
+    AtenOp{"aten::ge.Scalar", binary<Code::ge>},
+    AtenOp{"aten::eq.Tensor", binary<Code::eq>},
+    AtenOp{"aten::eq.Scalar", binary<Code::eq>},
+    AtenOp{"aten::ne.Tensor", binary<Code::ne>},
+    AtenOp{"aten::ne.Scalar", binary<Code::ne>},
+    AtenOp{"aten::where.self", where},
+    AtenOp{"aten::where.ScalarOther", where},
+    AtenOp{"aten::where.ScalarSelf", where},
+    AtenOp{"aten::addcmul", addcmul},
+    AtenOp{"aten::addcdiv", addcdiv},
+    AtenOp{"aten::lerp.Scalar", lerp_scalar},
+    AtenOp{"aten::lerp.Tensor", lerp_tensor},
+    AtenOp{"aten::sin", unary<Code::sin>},
+    AtenOp{"aten::cos", unary<Code::cos>},
+    AtenOp{"aten::tan", unary<Code::tan>},
+    AtenOp{"aten::tanh", unary<Code::tanh>},
+    AtenOp{"aten::exp", unary<Code::exp>},
+    AtenOp{"aten::log", unary<Code::log>},
+    AtenOp{"aten::sqrt", unary<Code::sqrt>},
+    AtenOp{"aten::erf", unary<Code::erf>},
+    AtenOp{"aten::sigmoid", unary<Code::sigmoid>},
+    AtenOp{"aten::silu", unary<Code::silu>},
+    AtenOp{"aten::log1p", unary<Code::log1p>},
+    AtenOp{"aten::expm1", unary<Code::expm1>},
+    AtenOp{"aten::atan", unary<Code::atan>},
+    AtenOp{"aten::gelu", gelu},
+};
+
+} // namespace
+
+std::optional<RegionOperand> add_to_region(RegionPlan &plan, std::string_view op,
+                                           c10::ArrayRef<RegionArgument> arguments) {
+  const auto *const found = std::find_if(kRegionOps.begin(), kRegionOps.end(),
+                                         [&](const AtenOp &known) { return known.name == op; });
+  if (found == kRegionOps.end())
+    return std::nullopt;
+  const std::size_t before = plan.ops.size();
+  try {
+    Writer writer(plan, arguments);
+    const RegionOperand result = found->write(writer);
+    for (std::size_t i = before; i < plan.ops.size(); ++i)
+      if (!find_op_fault(plan, i).empty())
+        throw NoRegionOp();
+    return result;
+  } catch (const NoRegionOp &) {
+    plan.ops.resize(before);
+    return std::nullopt;
+  }
+}
+
+} // namespace tracehost::tape

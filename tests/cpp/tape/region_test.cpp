@@ -1,0 +1,158 @@
+#include "tape/region.h"
+
+#include "tape/region_beside.h"
+
+#include <array>
+#include <cctype>
+#include <cmath>
+
+/// Each op as a region of its own beside eager's, on values of all kinds, at all kinds of length.
+
+namespace tracehost::tape {
+namespace {
+
+using Kind = RegionInput::Kind;
+using StepArguments = std::vector<StepArgument>;
+
+constexpr std::array<std::int64_t, 20> kSizes{1,  2,  3,  7,  8,  9,   15,   16,   17,   31,
+                                              32, 33, 48, 63, 64, 100, 1000, 2049, 4127, 90000};
+constexpr double kInfinity = INFINITY;
+
+/// Steps over three inputs; the last one is the output.
+using OpCase = std::vector<ProgramStep>;
+
+PointwiseProgram program_of(const OpCase &steps, std::array<Kind, 3> kinds = {}) {
+  PointwiseProgram program{.steps = steps, .outputs = {static_cast<int>(steps.size()) - 1}};
+  for (const Kind kind : kinds)
+    program.inputs.push_back({kind, 0});
+  return program;
+}
+
+std::vector<OpCase> arithmetic() {
+  std::vector<OpCase> cases;
+  for (const std::string op : {"add", "sub", "mul", "div"}) {
+    cases.push_back({{"aten::" + op + ".Tensor", {Ref{0}, Ref{1}}}});
+    cases.push_back({{"aten::" + op + ".Tensor", {Ref{0}, Ref{0}}}});
+    for (const double number : {0.1, -3.0, 0.0, -0.0, 1e-40, kInfinity})
+      cases.push_back({{"aten::" + op + ".Scalar", {Ref{0}, number}}});
+  }
+  for (const double alpha : {1.0, -1.0, 0.3, 2.0, 0.0})
+    for (const std::string op : {"add", "sub", "rsub"}) {
+      cases.push_back({{"aten::" + op + ".Tensor", {Ref{0}, Ref{1}, alpha}}});
+      cases.push_back({{"aten::" + op + ".Scalar", {Ref{0}, 0.7, alpha}}});
+    }
+  for (const double value : {1.0, 0.3, -2.0}) {
+    cases.push_back({{"aten::addcmul", {Ref{0}, Ref{1}, Ref{2}, value}}});
+    cases.push_back({{"aten::addcdiv", {Ref{0}, Ref{1}, Ref{2}, value}}});
+  }
+  for (const double weight : {0.0, 0.3, 0.5, 0.7, 1.0, -0.1, 0.999})
+    cases.push_back({{"aten::lerp.Scalar", {Ref{0}, Ref{1}, weight}}});
+  cases.push_back({{"aten::lerp.Tensor", {Ref{0}, Ref{1}, Ref{2}}}});
+  for (const double exponent : {2.0, 3.0, -1.0, -2.0, 0.5, -0.5})
+    cases.push_back({{"aten::pow.Tensor_Scalar", {Ref{0}, exponent}}});
+  return cases;
+}
+
+std::vector<OpCase> choices() {
+  std::vector<OpCase> cases;
+  for (const std::string op : {"maximum", "minimum"}) {
+    cases.push_back({{"aten::" + op, {Ref{0}, Ref{1}}}});
+    cases.push_back({{"aten::" + op, {Ref{1}, Ref{0}}}});
+    cases.push_back({{"aten::" + op, {Ref{0}, Ref{0}}}});
+  }
+  for (const double bound : {0.0, -0.0, 0.1, -kInfinity}) {
+    cases.push_back({{"aten::clamp_min", {Ref{0}, bound}}});
+    cases.push_back({{"aten::clamp_max", {Ref{0}, bound}}});
+    cases.push_back({{"aten::clamp", {Ref{0}, bound}}});
+    cases.push_back({{"aten::clamp", {Ref{0}, std::monostate(), bound}}});
+    cases.push_back({{"aten::clamp", {Ref{0}, bound, 0.5}}});
+    cases.push_back({{"aten::threshold", {Ref{0}, bound, 3.0}}});
+    cases.push_back({{"aten::leaky_relu", {Ref{0}, bound}}});
+    cases.push_back({{"aten::threshold_backward", {Ref{0}, Ref{1}, bound}}});
+  }
+  cases.push_back({{"aten::clamp", {Ref{0}, 2.0, -1.0}}});
+  cases.push_back({{"aten::hardtanh", {Ref{0}, -1.0, 1.0}}});
+  cases.push_back({{"aten::leaky_relu", {Ref{0}}}});
+  for (const std::string op : {"lt", "le", "gt", "ge", "eq", "ne"}) {
+    cases.push_back({{"aten::" + op + ".Tensor", {Ref{0}, Ref{1}}},
+                     {"aten::where.self", {Ref{3}, Ref{0}, Ref{2}}}});
+    cases.push_back({{"aten::" + op + ".Scalar", {Ref{0}, 0.1}},
+                     {"aten::where.ScalarOther", {Ref{3}, Ref{1}, -2.0}}});
+    cases.push_back({{"aten::" + op + ".Scalar", {Ref{0}, 0.0}},
+                     {"aten::where.ScalarSelf", {Ref{3}, 0.5, Ref{0}}}});
+  }
+  return cases;
+}
+
+std::vector<OpCase> functions() {
+  std::vector<OpCase> cases;
+  for (const std::string op :
+       {"neg",  "abs",   "relu",  "relu6",   "reciprocal", "rsqrt", "square", "floor",
+        "ceil", "trunc", "round", "sin",     "cos",        "tan",   "tanh",   "exp",
+        "log",  "sqrt",  "erf",   "sigmoid", "silu",       "log1p", "expm1",  "atan"})
+    cases.push_back({{"aten::" + op, {Ref{0}}}});
+  cases.push_back({{"aten::gelu", {Ref{0}, std::string("none")}}});
+  cases.push_back({{"aten::gelu", {Ref{0}, std::string("tanh")}}});
+  return cases;
+}
+
+class RegionOps : public ::testing::TestWithParam<OpCase> {
+protected:
+  static std::vector<at::Tensor> inputs(std::int64_t n, c10::ScalarType dtype,
+                                        std::array<Kind, 3> kinds = {}) {
+    std::vector<at::Tensor> tensors;
+    for (int i = 0; i < 3; ++i)
+      tensors.push_back(kinds[i] == Kind::one
+                            ? at::scalar_tensor(0.75 - i, at::TensorOptions(dtype))
+                            : full_range(n, dtype, static_cast<int>(n) + i));
+    return tensors;
+  }
+
+  static void expect_eagers_bits(const PointwiseProgram &program, std::array<Kind, 3> kinds) {
+    for (const auto dtype : {at::kFloat, at::kDouble}) {
+      const std::optional<RegionPlan> plan = plan_of(program, dtype);
+      const bool is_onednn = program.steps[0].op == "aten::gelu" && dtype == at::kFloat &&
+                             std::get<std::string>(program.steps[0].arguments[1]) == "none";
+      ASSERT_EQ(plan.has_value(), !is_onednn);
+      if (!plan)
+        continue;
+      for (const RegionIsa isa : all_isas()) {
+        std::string why;
+        const auto region = Region::compile(*plan, isa, why);
+        ASSERT_NE(region, nullptr) << why;
+        for (const std::int64_t n : kSizes) {
+          SCOPED_TRACE(std::string(c10::toString(dtype)) +
+                       (isa == RegionIsa::avx2 ? " AVX2 " : " AVX512 ") + std::to_string(n));
+          const auto given = inputs(n, dtype, kinds);
+          expect_same_values(by_region(*region, given, 1, n)[0], by_eager(program, given)[0]);
+        }
+      }
+    }
+  }
+};
+
+TEST_P(RegionOps, HaveEagersBits) { expect_eagers_bits(program_of(GetParam()), {}); }
+
+TEST_P(RegionOps, HaveEagersBitsBesideOneValue) {
+  const std::array kinds{Kind::values, Kind::one, Kind::values};
+  bool reads_values = false;
+  for (const StepArgument &argument : GetParam()[0].arguments)
+    if (const auto *ref = std::get_if<Ref>(&argument))
+      reads_values |= ref->value == 0;
+  if (reads_values)
+    expect_eagers_bits(program_of(GetParam(), kinds), kinds);
+}
+
+std::string name_of(const ::testing::TestParamInfo<OpCase> &info) {
+  std::string name = std::to_string(info.index) + "_" + info.param[0].op.substr(6);
+  std::replace_if(
+      name.begin(), name.end(), [](unsigned char c) { return !std::isalnum(c); }, '_');
+  return name;
+}
+
+INSTANTIATE_TEST_SUITE_P(Arithmetic, RegionOps, ::testing::ValuesIn(arithmetic()), name_of);
+INSTANTIATE_TEST_SUITE_P(Choices, RegionOps, ::testing::ValuesIn(choices()), name_of);
+INSTANTIATE_TEST_SUITE_P(Functions, RegionOps, ::testing::ValuesIn(functions()), name_of);
+
+} // namespace
+} // namespace tracehost::tape
