@@ -55,6 +55,12 @@ public:
     return found ? *found : std::string_view();
   }
 
+  /// A number, or an input that has one value.
+  bool is_one(const Operand &operand) const {
+    return operand.from == Operand::From::number ||
+           (operand.from == Operand::From::input &&
+            plan_.inputs[static_cast<std::size_t>(operand.index)].kind == RegionInput::Kind::one);
+  }
   /// Numbers that eager computes with in the region's dtype.
   double rounded(double value) const {
     return plan_.dtype == c10::ScalarType::Float ? static_cast<float>(value) : value;
@@ -77,6 +83,9 @@ Operand plus(Writer &w, Operand a, Operand b, double alpha) {
     return w.put(Code::add, a, b);
   if (alpha == -1)
     return w.put(Code::sub, a, b);
+  // In the tail of a range eager has alpha * b in advance, rounded, where b is one value.
+  if (w.is_one(b))
+    throw NoRegionOp();
   return w.put(Code::fmadd, b, Operand::number(alpha), a);
 }
 Operand add(Writer &w) { return plus(w, w.value(0), w.value(1), w.number(2, 1)); }

@@ -52,12 +52,13 @@ std::string find_op_fault(const RegionPlan &plan, std::size_t index) {
     if (operand.from == From::input && plan.inputs[at].kind == RegionInput::Kind::row &&
         depends_on_place(op.code))
       return fmt::format("op {}: eager's bits on a row depend on its length", index);
-    const bool reads_mask = operand.from == From::result && is_comparison(plan.ops[at].code);
-    if (reads_mask != (op.code == RegionCode::where && i == 0))
-      return fmt::format("op {}: operand {} is a comparison, or should be one", index, i);
+    if (operand.from == From::result && i > 0 && is_comparison(plan.ops[at].code))
+      return fmt::format("op {}: operand {} is a comparison", index, i);
   }
-  if (op.code == RegionCode::where && op.a.from != From::result)
-    return fmt::format("op {}: the condition is no comparison", index);
+  const bool has_mask = op.a.from == From::result &&
+                        is_comparison(plan.ops[static_cast<std::size_t>(op.a.index)].code);
+  if (has_mask != (op.code == RegionCode::where))
+    return fmt::format("op {}: 'where' reads a comparison first, and no other op does", index);
   if (depends_on_place(op.code) && !has_values)
     return fmt::format("op {}: no operand has a value for each of the region", index);
   if (is_function(op.code) && !has_function(op.code, plan.dtype))
