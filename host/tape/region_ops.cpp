@@ -1,6 +1,7 @@
 #include "tape/region_ops.h"
 
 #include "tape/region_pieces.h"
+#include "tape/region_writer.h"
 
 #include <algorithm>
 #include <array>
@@ -11,68 +12,8 @@ namespace {
 
 using Code = RegionCode;
 using Operand = RegionOperand;
-using RegionArguments = c10::ArrayRef<RegionArgument>;
 
-/// The op is not one of a region after all.
-struct NoRegionOp {};
-
-/// Writes the ops of one aten op.
-class Writer {
-public:
-  Writer(RegionPlan &plan, RegionArguments arguments) : plan_(plan), arguments_(arguments) {}
-
-  Operand put(Code code, Operand a, Operand b = {}, Operand c = {}) {
-    plan_.ops.push_back({code, a, b, c});
-    return Operand::result(static_cast<int>(plan_.ops.size()) - 1);
-  }
-
-  std::size_t count() const { return arguments_.size(); }
-  bool has(std::size_t i) const {
-    return i < arguments_.size() && !std::holds_alternative<std::monostate>(arguments_[i]);
-  }
-  /// A tensor, or a number as one.
-  Operand value(std::size_t i) const {
-    if (i < arguments_.size())
-      if (const auto *tensor = std::get_if<Operand>(&arguments_[i]))
-        return *tensor;
-    return Operand::number(number(i));
-  }
-  /// A number that the region's dtype has, but for rounding.
-  double number(std::size_t i) const {
-    const auto *found = i < arguments_.size() ? std::get_if<c10::Scalar>(&arguments_[i]) : nullptr;
-    if (!found || found->isSymbolic() || found->isComplex())
-      throw NoRegionOp();
-    const double value = found->toDouble();
-    constexpr double most_integer = 9007199254740992; // 2^53: eager rounds larger ones once
-    if ((found->isIntegral(true) && std::abs(value) > most_integer) || !fits(value))
-      throw NoRegionOp();
-    return value;
-  }
-  double number(std::size_t i, double otherwise) const { return has(i) ? number(i) : otherwise; }
-  std::string_view text(std::size_t i) const {
-    const auto *found =
-        i < arguments_.size() ? std::get_if<std::string_view>(&arguments_[i]) : nullptr;
-    return found ? *found : std::string_view();
-  }
-
-  /// A number, or an input that has one value.
-  bool is_one(const Operand &operand) const {
-    return operand.from == Operand::From::number ||
-           (operand.from == Operand::From::input &&
-            plan_.inputs[static_cast<std::size_t>(operand.index)].kind == RegionInput::Kind::one);
-  }
-  /// Numbers that eager computes with in the region's dtype.
-  double rounded(double value) const {
-    return plan_.dtype == c10::ScalarType::Float ? static_cast<float>(value) : value;
-  }
-
-private:
-  bool fits(double value) const { return !std::isfinite(value) || std::isfinite(rounded(value)); }
-
-  RegionPlan &plan_;
-  RegionArguments arguments_;
-};
-
+using Writer = RegionWriter;
 using Write = Operand (*)(Writer &);
 
 template <Code code> Operand unary(Writer &w) { return w.put(code, w.value(0)); }
@@ -155,11 +96,6 @@ Operand leaky_relu(Writer &w) {
 Operand threshold(Writer &w) {
   return w.put(Code::where, w.put(Code::le, w.value(0), w.value(1)), w.value(2), w.value(0));
 }
-/// Of grad, self and a number.
-Operand threshold_backward(Writer &w) {
-  return w.put(Code::where, w.put(Code::le, w.value(1), w.value(2)), Operand::number(0),
-               w.value(0));
-}
 
 Operand where(Writer &w) { return w.put(Code::where, w.value(0), w.value(1), w.value(2)); }
 
@@ -188,6 +124,43 @@ Operand lerp_tensor(Writer &w) {
   const Operand less = w.put(Code::sub, weight, Operand::number(1));
   return w.put(Code::fmadd, w.put(Code::where, near, weight, less), distance,
                w.put(Code::where, near, start, end));
+}
+
+/// 0 for a NaN, as eager.
+Operand sign(Writer &w) {
+  const Operand x = w.value(0), zero = Operand::number(0);
+  const Operand below = w.put(Code::where, w.put(Code::lt, x, zero), Operand::number(-1), zero);
+  return w.put(Code::where, w.put(Code::gt, x, zero), Operand::number(1), below);
+}
+
+/// clamp(x + 3, 0, 6)
+Operand hard_step(Writer &w) {
+  const Operand more = w.put(Code::add, w.value(0), Operand::number(3));
+  return w.put(Code::clamp_max, w.put(Code::clamp_min, more, Operand::number(0)),
+               Operand::number(6));
+}
+Operand hardsigmoid(Writer &w) { return w.put(Code::div, hard_step(w), Operand::number(6)); }
+Operand hardswish(Writer &w) {
+  return w.put(Code::div, w.put(Code::mul, w.value(0), hard_step(w)), Operand::number(6));
+}
+
+// Backward: of grad first, then of the op's input or result.
+Operand threshold_backward(Writer &w) {
+  return w.put(Code::where, w.put(Code::le, w.value(1), w.value(2)), Operand::number(0),
+               w.value(0));
+}
+Operand leaky_relu_backward(Writer &w) {
+  const Operand scaled = w.put(Code::mul, w.value(0), w.value(2));
+  return w.put(Code::where, w.put(Code::gt, w.value(1), Operand::number(0)), w.value(0), scaled);
+}
+Operand sigmoid_backward(Writer &w) {
+  const Operand rest = w.put(Code::sub, Operand::number(1), w.value(1));
+  return w.put(Code::mul, w.put(Code::mul, w.value(0), rest), w.value(1));
+}
+Operand tanh_backward(Writer &w) {
+  const Operand y = w.value(1);
+  const Operand rest = w.put(Code::fmadd, w.put(Code::neg, y), y, Operand::number(1));
+  return w.put(Code::mul, w.value(0), rest);
 }
 
 Operand gelu(Writer &w) {
@@ -230,7 +203,13 @@ constexpr std::array kRegionOps{
     AtenOp{"aten::hardtanh", hardtanh},
     AtenOp{"aten::leaky_relu", leaky_relu},
     AtenOp{"aten::threshold", threshold},
+    AtenOp{"aten::sign", sign},
+    AtenOp{"aten::hardsigmoid", hardsigmoid},
+    AtenOp{"aten::hardswish", hardswish},
     AtenOp{"aten::threshold_backward", threshold_backward},
+    AtenOp{"aten::leaky_relu_backward", leaky_relu_backward},
+    AtenOp{"aten::sigmoid_backward", sigmoid_backward},
+    AtenOp{"aten::tanh_backward", tanh_backward},
     AtenOp{"aten::lt.Tensor", binary<Code::lt>},
     AtenOp{"aten::lt.Scalar", binary<Code::lt>},
     AtenOp{"aten::le.Tensor", binary<Code::le>},

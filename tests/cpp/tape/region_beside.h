@@ -19,7 +19,7 @@ namespace tracehost::tape {
 struct Ref {
   int value; ///< of an input; behind these, of a step
 };
-using StepArgument = std::variant<std::monostate, Ref, double, std::string>;
+using StepArgument = std::variant<std::monostate, Ref, double, bool, std::string>;
 
 struct ProgramStep {
   std::string op;                      ///< name and overload
@@ -66,6 +66,8 @@ inline RegionArgument argument_of(const StepArgument &argument,
     return values[static_cast<std::size_t>(ref->value)];
   if (const auto *number = std::get_if<double>(&argument))
     return c10::Scalar(*number);
+  if (const auto *flag = std::get_if<bool>(&argument))
+    return c10::Scalar(*flag);
   if (const auto *text = std::get_if<std::string>(&argument))
     return std::string_view(*text);
   return {};
@@ -76,6 +78,8 @@ inline c10::IValue value_of(const StepArgument &argument, const std::vector<at::
     return values[static_cast<std::size_t>(ref->value)];
   if (const auto *number = std::get_if<double>(&argument))
     return *number;
+  if (const auto *flag = std::get_if<bool>(&argument))
+    return *flag;
   if (const auto *text = std::get_if<std::string>(&argument))
     return *text;
   return {};
@@ -186,13 +190,15 @@ inline at::Tensor full_range(std::int64_t n, c10::ScalarType dtype, int seed) {
   return at::where(kind < 5, normal, at::where(kind < 7, normal * scale, chosen)).to(dtype);
 }
 
-/// Those that the CPU has.
+/// Those that regions can have here; none where eager uses no vectors, or without xbyak.
 inline std::vector<RegionIsa> all_isas() {
-  const auto best = region_isa();
-  if (!best)
+  std::string why;
+  const RegionPlan plan{
+      .inputs = {{}}, .ops = {{RegionCode::neg, RegionOperand::input(0)}}, .outputs = {0}};
+  if (!region_isa() || (!Region::compile(plan, why) && why == "tracehost was built without xbyak"))
     return {};
-  return *best == RegionIsa::avx2 ? std::vector{RegionIsa::avx2}
-                                  : std::vector{RegionIsa::avx2, RegionIsa::avx512};
+  return *region_isa() == RegionIsa::avx2 ? std::vector{RegionIsa::avx2}
+                                          : std::vector{RegionIsa::avx2, RegionIsa::avx512};
 }
 
 } // namespace tracehost::tape

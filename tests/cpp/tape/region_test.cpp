@@ -98,16 +98,20 @@ std::vector<OpCase> choices() {
     cases.push_back({{"aten::" + op + ".Scalar", {Ref{0}, 0.0}},
                      {"aten::where.ScalarSelf", {Ref{3}, 0.5, Ref{0}}}});
   }
+  cases.push_back({{"aten::leaky_relu_backward", {Ref{0}, Ref{1}, 0.1, false}}});
   return cases;
 }
 
 std::vector<OpCase> functions() {
   std::vector<OpCase> cases;
   for (const std::string op :
-       {"neg",  "abs",   "relu",  "relu6",   "reciprocal", "rsqrt", "square", "floor",
-        "ceil", "trunc", "round", "sin",     "cos",        "tan",   "tanh",   "exp",
-        "log",  "sqrt",  "erf",   "sigmoid", "silu",       "log1p", "expm1",  "atan"})
+       {"neg",   "abs",     "relu",        "relu6",     "reciprocal", "rsqrt", "square",
+        "floor", "sign",    "hardsigmoid", "hardswish", "ceil",       "trunc", "round",
+        "sin",   "cos",     "tan",         "tanh",      "exp",        "log",   "sqrt",
+        "erf",   "sigmoid", "silu",        "log1p",     "expm1",      "atan"})
     cases.push_back({{"aten::" + op, {Ref{0}}}});
+  for (const std::string op : {"sigmoid_backward", "tanh_backward"})
+    cases.push_back({{"aten::" + op, {Ref{0}, Ref{1}}}});
   cases.push_back(OpCase{{"aten::gelu", {Ref{0}, std::string("none")}}}.not_for({at::kFloat}));
   cases.push_back({{"aten::gelu", {Ref{0}, std::string("tanh")}}});
   return cases;
@@ -126,12 +130,12 @@ protected:
   }
 
   static void expect_eagers_bits(const PointwiseProgram &program, std::array<Kind, 3> kinds,
-                                 const RegionPlan &plan) {
+                                 const RegionPlan &plan, c10::ArrayRef<std::int64_t> sizes) {
     for (const RegionIsa isa : all_isas()) {
       std::string why;
       const auto region = Region::compile(plan, isa, why);
       ASSERT_NE(region, nullptr) << why;
-      for (const std::int64_t n : kSizes) {
+      for (const std::int64_t n : sizes) {
         SCOPED_TRACE(std::string(c10::toString(plan.dtype)) +
                      (isa == RegionIsa::avx2 ? " AVX2 " : " AVX512 ") + std::to_string(n));
         const auto given = inputs(n, plan.dtype, kinds);
@@ -149,7 +153,7 @@ TEST_P(RegionOps, HaveEagersBits) {
     const std::optional<RegionPlan> plan = plan_of(program, dtype);
     ASSERT_EQ(plan.has_value(), GetParam().is_for(dtype));
     if (plan)
-      expect_eagers_bits(program, {}, *plan);
+      expect_eagers_bits(program, {}, *plan, kSizes);
   }
 }
 
@@ -162,7 +166,7 @@ TEST_P(RegionOps, HaveEagersBitsBesideOneValue) {
       SCOPED_TRACE(::testing::PrintToString(kinds));
       const PointwiseProgram program = program_of(GetParam(), kinds);
       if (const std::optional<RegionPlan> plan = plan_of(program, dtype))
-        expect_eagers_bits(program, kinds, *plan);
+        expect_eagers_bits(program, kinds, *plan, {1, 15, 17, 63, 2049});
     }
 }
 
