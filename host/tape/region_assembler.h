@@ -37,11 +37,10 @@ private:
   /// What an instruction reads: a register or memory.
   struct Source {
     Vector vector;
-    Xbyak::Address memory;
-    bool in_memory;
+    std::optional<Xbyak::Address> memory = {};
     operator const Xbyak::Operand &() const {
-      if (in_memory)
-        return memory;
+      if (memory)
+        return *memory;
       return vector;
     }
   };

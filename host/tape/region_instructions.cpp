@@ -48,22 +48,22 @@ int rounding(RegionCode code) {
 
 RegionAssembler::Source RegionAssembler::number(NumberBits bits) {
   if (const auto kept = kept_numbers_.find(bits); kept != kept_numbers_.end())
-    return {vector(kept->second), ptr[r15], false};
+    return {vector(kept->second)};
   const int offset = numbers_.offset(bits);
-  return {Vector(), wide_ ? ptr_b[r15 + offset] : ptr[r15 + offset], true};
+  return {Vector(), wide_ ? ptr_b[r15 + offset] : ptr[r15 + offset]};
 }
 
 /// Operand k of lane j.
 RegionAssembler::Source RegionAssembler::source(int k, int j) {
   if (is_number(k))
     return number(numbers_.of(op_->operands[k].value));
-  return {lane(move_->sources[k], j), ptr[r15], false};
+  return {lane(move_->sources[k], j)};
 }
 
 /// The same in a register. A number that has none is valid until the next such number.
 RegionAssembler::Vector RegionAssembler::in_vector(int k, int j) {
   const Source found = source(k, j);
-  if (!found.in_memory)
+  if (!found.memory)
     return found.vector;
   const int offset = numbers_.offset(numbers_.of(op_->operands[k].value));
   broadcast(number_vector(), ptr[r15 + offset]);

@@ -109,21 +109,16 @@ Operand addcdiv(Writer &w) {
   return w.put(Code::add, w.value(0), w.put(Code::div, scaled(w), w.value(2)));
 }
 
-/// From the end that is nearer.
-Operand lerp_scalar(Writer &w) {
+/// From the end that is nearer. At weight 1 the sign of a zero is another one in eager's tail,
+/// which is also why there is no lerp by a tensor.
+Operand lerp(Writer &w) {
   const double weight = w.rounded(w.number(2));
+  if (weight == 1)
+    throw NoRegionOp();
   const Operand distance = w.put(Code::sub, w.value(1), w.value(0));
   if (std::abs(weight) < 0.5)
     return w.put(Code::fmadd, distance, Operand::number(weight), w.value(0));
   return w.put(Code::fmadd, distance, Operand::number(w.rounded(weight - 1)), w.value(1));
-}
-Operand lerp_tensor(Writer &w) {
-  const Operand start = w.value(0), end = w.value(1), weight = w.value(2);
-  const Operand distance = w.put(Code::sub, end, start);
-  const Operand near = w.put(Code::lt, w.put(Code::abs, weight), Operand::number(0.5));
-  const Operand less = w.put(Code::sub, weight, Operand::number(1));
-  return w.put(Code::fmadd, w.put(Code::where, near, weight, less), distance,
-               w.put(Code::where, near, start, end));
 }
 
 /// 0 for a NaN, as eager.
@@ -227,8 +222,7 @@ constexpr std::array kRegionOps{
     AtenOp{"aten::where.ScalarSelf", where},
     AtenOp{"aten::addcmul", addcmul},
     AtenOp{"aten::addcdiv", addcdiv},
-    AtenOp{"aten::lerp.Scalar", lerp_scalar},
-    AtenOp{"aten::lerp.Tensor", lerp_tensor},
+    AtenOp{"aten::lerp.Scalar", lerp},
     AtenOp{"aten::sin", unary<Code::sin>},
     AtenOp{"aten::cos", unary<Code::cos>},
     AtenOp{"aten::tan", unary<Code::tan>},

@@ -190,6 +190,14 @@ inline at::Tensor full_range(std::int64_t n, c10::ScalarType dtype, int seed) {
   return at::where(kind < 5, normal, at::where(kind < 7, normal * scale, chosen)).to(dtype);
 }
 
+/// Values that are often equal to others, zeros of both signs among them.
+inline at::Tensor few_values(std::int64_t n, c10::ScalarType dtype, int seed) {
+  at::Generator random = at::detail::createCPUGenerator(static_cast<std::uint64_t>(seed));
+  const at::Tensor all =
+      at::tensor({0.0, -0.0, 1.0, static_cast<double>(NAN)}, at::TensorOptions(dtype));
+  return all.index({at::randint(0, all.numel(), {n}, random, at::kLong)});
+}
+
 /// Those that regions can have here; none where eager uses no vectors, or without xbyak.
 inline std::vector<RegionIsa> all_isas() {
   std::string why;

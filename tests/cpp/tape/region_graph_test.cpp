@@ -5,7 +5,10 @@
 #include <ATen/Parallel.h>
 #include <ATen/Version.h>
 
+#include <sys/prctl.h>
+
 #include <cmath>
+#include <cstdlib>
 #include <random>
 #include <thread>
 
@@ -261,6 +264,22 @@ TEST(RegionPlans, EagersCapabilityChoosesTheInstructions) {
   EXPECT_EQ(isa == RegionIsa::avx512, capability == "AVX512");
 }
 
+/// A process may be forbidden to execute what it has written.
+TEST(RegionPlans, NoRegionWithoutExecutableMemory) {
+  if (all_isas().empty())
+    GTEST_SKIP() << "no regions here";
+  constexpr int forbid_execution = 65, never_gained = 1; // PR_SET_MDWE, of Linux 6.3
+  const auto compile = [&] {
+    if (prctl(forbid_execution, never_gained, 0, 0, 0) != 0)
+      std::_Exit(0); // an older kernel
+    std::string why;
+    const auto plan = plan_of(RandomProgram(1).chain(10), at::kFloat);
+    const bool is_explained = !Region::compile(*plan, why) && why.starts_with("no machine code: ");
+    std::_Exit(is_explained ? 0 : 1);
+  };
+  EXPECT_EXIT(compile(), ::testing::ExitedWithCode(0), "");
+}
+
 TEST(RegionPlans, FaultsHaveReasons) {
   const Operand x = Operand::input(0), one = Operand::number(1);
   const std::vector<RegionInput> values{{}}, row{{Kind::row, 3}}, single{{Kind::one, 0}};
@@ -308,6 +327,8 @@ TEST(RegionPlans, OpsThatRegionsLackLeaveThePlan) {
       {"aten::add.Scalar", {x, c10::Scalar(0.1), c10::Scalar(0.3)}},
       {"aten::where.self", {x, x, x}},
       {"aten::gelu", {x, std::string_view("none")}},
+      {"aten::lerp.Scalar", {x, x, c10::Scalar(1.0)}},
+      {"aten::lerp.Tensor", {x, x, x}},
       // For a NaN eager's vectors give 0, and its tail gives the gradient.
       {"aten::hardtanh_backward", {x, x, c10::Scalar(-1), c10::Scalar(1)}},
   };
