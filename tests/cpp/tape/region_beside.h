@@ -149,7 +149,8 @@ inline std::vector<at::Tensor> by_region(const Region &region,
   for (Unaligned &array : out) {
     EXPECT_TRUE(array.is_guarded()) << "writes beyond " << n << " values";
     results.push_back(at::empty({n}, dtype));
-    std::memcpy(results.back().mutable_data_ptr(), array.data(), results.back().nbytes());
+    if (n > 0)
+      std::memcpy(results.back().mutable_data_ptr(), array.data(), results.back().nbytes());
   }
   return results;
 }
