@@ -1,6 +1,7 @@
 #include "tape/region_assembler.h"
 
 #include <algorithm>
+#include <stdexcept>
 
 namespace tracehost::tape {
 
@@ -9,6 +10,10 @@ using Xbyak::Address, Xbyak::Label, Xbyak::Opmask, Xbyak::Ymm, Xbyak::Zmm;
 namespace {
 
 using What = RegisterMove::What;
+
+/// The code touches its stack in any order, so that all of it must be within the guard pages'
+/// reach.
+constexpr int kMostStack = 32 << 10;
 
 bool depends_on_tail(const Piece &piece) {
   return std::any_of(piece.ops.begin(), piece.ops.end(), [](const PieceOp &op) {
@@ -78,9 +83,11 @@ void RegionAssembler::enter() {
   mov(rbp, rsp);
   for (const auto &saved : {rbx, r12, r13, r14, r15})
     push(saved);
-  if (plan_.places > 0) {
+  if (const int bytes = plan_.places * most_vectors_ * vector_bytes_; bytes > 0) {
+    if (bytes > kMostStack)
+      throw std::length_error("its values in between need too much of the stack");
     and_(rsp, -64);
-    sub(rsp, plan_.places * most_vectors_ * vector_bytes_);
+    sub(rsp, bytes);
   }
   address_registers_.clear();
   const std::initializer_list<Xbyak::Reg64> registers = {r8, r9, r10, r11, rdx, rbx, r12, r13, r14};

@@ -2,11 +2,12 @@
 
 #include "tape/region_pieces.h"
 
+#include <ATen/EmptyTensor.h>
 #include <ATen/Parallel.h>
 #include <ATen/TensorIterator.h>
+#include <ATen/core/Tensor.h>
 #include <ATen/native/Activation.h>
 #include <ATen/native/UnaryOps.h>
-#include <ATen/ops/empty.h>
 
 #include <array>
 #include <optional>
@@ -46,8 +47,7 @@ constexpr std::array<RunFunction, 15> kFunctions{call<at::native::sin_stub>,
 /// few stores; building an iterator takes 300 ns.
 class TileIterator final : public at::TensorIteratorBase {
 public:
-  explicit TileIterator(c10::ScalarType dtype)
-      : tensor_(at::empty({2}, at::TensorOptions(dtype).device(kOnCpu))) {
+  explicit TileIterator(c10::ScalarType dtype) : tensor_(at::detail::empty_cpu({2}, dtype)) {
     build_unary_op(tensor_, tensor_);
   }
   const at::Tensor &maybe_get_output(std::int64_t) override { return tensor_; }

@@ -1,6 +1,8 @@
 #include "tape/region_assembler.h"
 #include "tape/region_machine.h"
 
+#include <stdexcept>
+
 namespace tracehost::tape {
 namespace {
 
@@ -42,7 +44,7 @@ std::unique_ptr<RegionMachineCode> RegionMachineCode::make(const RegionSchedule 
                                                            std::string &why) {
   try {
     return std::make_unique<XbyakCode>(schedule, dtype, isa);
-  } catch (const Xbyak::Error &error) {
+  } catch (const std::exception &error) {
     why = std::string("no machine code: ") + error.what();
     return nullptr;
   }
