@@ -5,7 +5,7 @@
 
 namespace tracehost::tape {
 
-using Xbyak::Address, Xbyak::Label, Xbyak::Opmask, Xbyak::Ymm, Xbyak::Zmm;
+using Xbyak::Address, Xbyak::Label, Xbyak::Ymm, Xbyak::Zmm;
 
 namespace {
 

@@ -105,7 +105,8 @@ public:
       add_piece(static_cast<int>(stage));
       add_calls(static_cast<int>(stage));
     }
-    made_.is_one.resize(static_cast<std::size_t>(made_.first_slot + made_.slots));
+    made_.is_one.resize(static_cast<std::size_t>(made_.first_slot) +
+                        static_cast<std::size_t>(made_.slots));
     return std::move(made_);
   }
 
