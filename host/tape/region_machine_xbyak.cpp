@@ -19,7 +19,7 @@ public:
       starts.push_back(stage.piece.ops.empty() ? std::nullopt
                                                : std::optional(assembler_.write(stage.piece)));
     assembler_.readyRE();
-    const std::uint8_t *code = assembler_.getCode();
+    auto *code = const_cast<std::uint8_t *>(assembler_.getCode());
     for (const auto &start : starts)
       entries_.push_back(start ? reinterpret_cast<Entry>(code + *start) : nullptr);
     bytes_ = assembler_.getSize();
