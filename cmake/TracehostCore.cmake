@@ -7,6 +7,12 @@ foreach(folder signature event tape program cache shapes trace staging validate 
   file(GLOB found CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/host/${folder}/*.cpp")
   list(APPEND core_sources ${found})
 endforeach()
+# Machine code for pointwise regions: with xbyak's headers, on x86-64.
+if(TRACEHOST_XBYAK_INCLUDE AND CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|AMD64)$")
+  list(FILTER core_sources EXCLUDE REGEX "/tape/region_machine_none\\.cpp$")
+else()
+  list(FILTER core_sources EXCLUDE REGEX "/tape/region_(assembler|instructions|machine_xbyak)\\.cpp$")
+endif()
 add_library(tracehost_core SHARED ${core_sources})
 # One SONAME for each minor version of ours. It is installed twice: beside Python's package, where PyTorch lies two folders up,
 # and in the prefix's own lib, where a program that links it brings PyTorch, or the prefix is a virtual environment.
@@ -30,6 +36,9 @@ endforeach()
 target_link_libraries(tracehost_core PUBLIC tracehost_headers "$<BUILD_INTERFACE:fmt::fmt-header-only>"
   "$<BUILD_INTERFACE:nlohmann_json::nlohmann_json>")
 target_include_directories(tracehost_core SYSTEM PRIVATE "${TRACEHOST_XXHASH_INCLUDE}")
+if(TRACEHOST_XBYAK_INCLUDE)
+  target_include_directories(tracehost_core SYSTEM PRIVATE "${TRACEHOST_XBYAK_INCLUDE}")
+endif()
 target_precompile_headers(tracehost_core PRIVATE "${CMAKE_CURRENT_LIST_DIR}/torch_pch.h")
 # Without these ATen's headers declare its table of kernels as if the CPU had no vectors: other parameters, other symbols.
 target_compile_definitions(tracehost_core PRIVATE HAVE_AVX2_CPU_DEFINITION HAVE_AVX512_CPU_DEFINITION)

@@ -23,6 +23,8 @@ if(CMAKE_CXX_COMPILER) # without one, packages are not found that are there
   if(NOT TRACEHOST_XXHASH_INCLUDE)
     list(APPEND missing libxxhash-dev)
   endif()
+  # Optional (libxbyak-dev). Without it tapes have no regions of machine code.
+  find_path(TRACEHOST_XBYAK_INCLUDE xbyak/xbyak.h DOC "Folder of xbyak/xbyak.h, which writes machine code; may be absent")
   if(TRACEHOST_BUILD_CLI)
     # Static: one library less to load at each start, also in every child.
     set(Boost_USE_STATIC_LIBS ON)
