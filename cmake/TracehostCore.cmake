@@ -3,15 +3,15 @@ set(TRACEHOST_DEFINITIONS TRACEHOST_VERSION="${PROJECT_VERSION}" TRACEHOST_BUILT
     TRACEHOST_BUILT_PYTHON="${TRACEHOST_PYTHON_VERSION}")
 
 set(core_sources)
-foreach(folder signature event tape program cache shapes trace staging validate function report archive runtime)
+foreach(folder signature event region tape program cache shapes trace staging validate function report archive runtime)
   file(GLOB found CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/host/${folder}/*.cpp")
   list(APPEND core_sources ${found})
 endforeach()
 # Machine code for pointwise regions: with xbyak's headers, on x86-64.
 if(TRACEHOST_XBYAK_INCLUDE AND CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|AMD64)$")
-  list(FILTER core_sources EXCLUDE REGEX "/tape/region_machine_none\\.cpp$")
+  list(FILTER core_sources EXCLUDE REGEX "/region/machine_none\\.cpp$")
 else()
-  list(FILTER core_sources EXCLUDE REGEX "/tape/region_(assembler|instructions|machine_xbyak)\\.cpp$")
+  list(FILTER core_sources EXCLUDE REGEX "/region/(assembler|instructions|machine_xbyak)\\.cpp$")
 endif()
 add_library(tracehost_core SHARED ${core_sources})
 # One SONAME for each minor version of ours. It is installed twice: beside Python's package, where PyTorch lies two folders up,

@@ -60,7 +60,7 @@ public:
   bool long_running() const;
   bool runs_engine() const;  ///< it has a backward pass, which reads and writes `.grad`s
   bool calls_python() const; ///< by a py_function: it runs in this process only
-  /// What runs settled calls: `a tape (kernels: 41 of 43 ops)`, `the interpreter`, `the
+  /// What runs settled calls: `a tape + 3 regions (41 of 43 ops)`, `the interpreter`, `the
   /// interpreter, as aten::rand draws`. Empty: it does not optimize.
   std::string runs_by() const;
   const torch::jit::Graph &graph() const;

@@ -17,11 +17,6 @@ namespace {
 /// Above, a call is bound by its memory and not by what a tape saves.
 constexpr std::size_t kMostBytes = 8 << 20;
 
-std::string full_name(const c10::FunctionSchema &schema) {
-  return schema.overload_name().empty() ? schema.name()
-                                        : schema.name() + "." + schema.overload_name();
-}
-
 bool same_bits(const at::Tensor &a, const at::Tensor &b) {
   const at::Tensor x = a.contiguous(), y = b.contiguous();
   return std::memcmp(x.const_data_ptr(), y.const_data_ptr(), x.nbytes()) == 0;
@@ -42,6 +37,7 @@ std::unique_ptr<Tape> Recording::make(c10::ArrayRef<c10::IValue> given) {
     build(*node);
     memories_.release(*node);
   }
+  close_group();
   tape_->bytes_ = memories_.bytes();
   if (tape_->bytes_ > kMostBytes)
     give_up(fmt::format("{} MB of results in between", tape_->bytes_ >> 20));
@@ -76,29 +72,30 @@ std::size_t Recording::add_slot(const jit::Value &value) {
 void Recording::place(std::size_t root) { tape_->roots_[root].storage = memories_.place(root); }
 
 void Recording::build(const jit::Node &node) {
-  const auto outputs = node.outputs();
-  const auto any = [&](const auto &test) {
-    return std::any_of(outputs.begin(), outputs.end(),
-                       [&](const jit::Value *output) { return test(*output); });
+  const auto any = [](const auto &values, const auto &test) {
+    return std::any_of(values.begin(), values.end(),
+                       [&](const jit::Value *value) { return test(*value); });
   };
-  const bool computes = any([this](const jit::Value &v) { return found_.made(v); });
-  const bool counts = any([this](const jit::Value &v) { return found_.varies(v); });
-  const auto inputs = node.inputs();
-  const bool varies = std::any_of(inputs.begin(), inputs.end(), [this](const jit::Value *input) {
-    return found_.varies(*input);
-  });
-  if (node.kind() == c10::prim::ListConstruct && counts)
-    build_list(node);
-  else if (node.kind() == c10::prim::Constant || node.kind() == c10::prim::ListConstruct ||
-           node.kind() == c10::prim::ListUnpack)
-    fix_all(node);
-  else if (computes && !varies && !writes(node) && has_plain_result(node) &&
-           (build_kernel(node) || build_out_kernel(node)))
+  const auto varies = [this](const jit::Value &v) { return found_.varies(v); };
+  const bool computes = any(node.outputs(), [this](const jit::Value &v) { return found_.made(v); });
+  const bool is_list = node.kind() == c10::prim::ListConstruct;
+  const bool is_step =
+      any(node.outputs(), varies) ||
+      (!is_list && node.kind() != c10::prim::Constant && node.kind() != c10::prim::ListUnpack &&
+       (computes || writes(node) || node.outputs().empty()));
+  if (!is_step)
+    return fix_all(node);
+  ++tape_->ops_;
+  const bool can_be_kernel =
+      computes && !any(node.inputs(), varies) && !writes(node) && has_plain_result(node);
+  join_group(node, can_be_kernel);
+  if (can_be_kernel && (build_kernel(node) || build_out_kernel(node)))
     return;
-  else if (computes || counts || writes(node) || outputs.empty())
-    build_call(node);
+  leave_group();
+  if (is_list)
+    build_list(node);
   else
-    fix_all(node);
+    build_call(node);
 }
 
 void Recording::fix_all(const jit::Node &node) {

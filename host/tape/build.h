@@ -1,5 +1,6 @@
 #pragma once
 
+#include "tape/group.h"
 #include "tape/memories.h"
 #include "tape/recording.h"
 #include "tape/steps.h"
@@ -41,6 +42,15 @@ private:
                      std::vector<SlotArgument> &slots);
   Tape::CallStep::Result add_result(const jit::Node &node, const jit::Value &output);
 
+  // regions.cpp
+  void join_group(const jit::Node &node, bool can_be_kernel);
+  void leave_group();
+  void close_group();
+  bool leaves_group(const jit::Value &result) const;
+  void make_region();
+  void bind_pointer(const void **pointer, const jit::Value &value);
+  void drop_steps_of_group();
+
   // outputs.cpp
   void add_outputs();
   Tape::Output output_of(const jit::Value &output);
@@ -58,6 +68,9 @@ private:
   std::unique_ptr<Tape> tape_;
   Memories memories_;
   std::unordered_map<const jit::Value *, std::size_t> slot_of_;
+  Group group_;
+  std::size_t first_of_group_ = 0; ///< step
+  bool joined_ = false;            ///< the op that is built is the group's last
 };
 
 } // namespace tracehost::tape

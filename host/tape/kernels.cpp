@@ -1,5 +1,7 @@
 #include "tape/kernels.h"
 
+#include "tape/out_kernels.h"
+
 #include <ATen/native/BinaryOps.h>
 #include <ATen/native/TensorCompare.h>
 #include <ATen/native/UnaryOps.h>
@@ -56,6 +58,8 @@ constexpr std::array kKernels{
 };
 
 } // namespace
+
+bool has_kernel(std::string_view op) { return find_kernel(op) || has_out_kernel(op); }
 
 const Kernel *find_kernel(std::string_view op) {
   static const auto *const by_name = [] {

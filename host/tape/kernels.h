@@ -20,6 +20,9 @@ struct Kernel {
   void (*run)(at::TensorIteratorBase &iterator, const c10::Scalar &alpha);
 };
 
+/// Whether an op has a kernel, or writes to memory that is there (out_kernels.h).
+bool has_kernel(std::string_view op);
+
 /// Null: there is none. `op`: name and overload.
 const Kernel *find_kernel(std::string_view op);
 

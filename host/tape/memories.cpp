@@ -29,7 +29,7 @@ at::Tensor over(const c10::Storage &storage, const at::Tensor &like) {
 } // namespace
 
 Memories::Memories(const jit::Graph &graph, Recorded &found)
-    : graph_(graph), found_(found), storages_(found.roots.size()) {
+    : graph_(graph), found_(found), storages_(found.roots.size()), placed_at_(found.roots.size()) {
   for (std::size_t i = 0; i < found.roots.size(); ++i)
     last_uses_[found.roots[i].last].push_back(i);
 }
@@ -57,6 +57,7 @@ const c10::Storage &Memories::place(std::size_t index) {
   if (storage || root.kind == Kind::constant)
     return storage;
   root.planned = memory_for(root);
+  placed_at_[index] = ++placed_;
   storage = borrowed(root.planned.data_ptr(), root.bytes);
   if (root.kind == Kind::input)
     for (const jit::Value *input : graph_.inputs())
@@ -105,10 +106,24 @@ void Memories::release(const jit::Node &node) {
   if (roots == last_uses_.end())
     return;
   for (const std::size_t index : roots->second)
-    if (Memory &root = found_.roots[index]; root.kind == Kind::planned && root.planned.defined()) {
-      pool_.emplace(root.bytes, root.planned);
-      root.planned.reset();
-    }
+    if (group_since_ != 0 && placed_at_[index] < group_since_)
+      kept_for_group_.push_back(index);
+    else
+      give_back(found_.roots[index]);
+}
+
+void Memories::give_back(Memory &root) {
+  if (root.kind != Kind::planned || !root.planned.defined())
+    return;
+  pool_.emplace(root.bytes, root.planned);
+  root.planned.reset();
+}
+
+void Memories::end_group() {
+  group_since_ = 0;
+  for (const std::size_t index : kept_for_group_)
+    give_back(found_.roots[index]);
+  kept_for_group_.clear();
 }
 
 } // namespace tracehost::tape

@@ -28,6 +28,11 @@ public:
   void fix(const jit::Value &value);
   const c10::IValue &fixed(const jit::Value &value) const { return fixed_.at(&value); }
 
+  /// From here to end_group() memory that is placed by now keeps its values: a region reads and
+  /// writes where its last op stands.
+  void begin_group() { group_since_ = ++placed_; }
+  void end_group();
+
   /// What no op behind this one reads may be used again.
   void release(const jit::Node &node);
 
@@ -38,6 +43,7 @@ public:
 private:
   c10::IValue fixed_of(const c10::IValue &value) const;
   at::Tensor memory_for(Memory &root);
+  void give_back(Memory &root);
 
   const jit::Graph &graph_;
   Recorded &found_;
@@ -47,6 +53,9 @@ private:
   std::multimap<std::size_t, at::Tensor> pool_;                               ///< by bytes
   std::vector<at::Tensor> planned_, stand_ins_;
   std::size_t bytes_ = 0;
+  std::size_t placed_ = 0, group_since_ = 0; ///< count placements; 0: no group
+  std::vector<std::size_t> placed_at_;       ///< by root
+  std::vector<std::size_t> kept_for_group_;  ///< roots to give back behind it
 };
 
 } // namespace tracehost::tape

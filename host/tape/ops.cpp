@@ -89,6 +89,11 @@ bool gives_tensors(const jit::Node &node) {
 
 } // namespace
 
+std::string full_name(const c10::FunctionSchema &schema) {
+  return schema.overload_name().empty() ? schema.name()
+                                        : schema.name() + "." + schema.overload_name();
+}
+
 bool writes(const jit::Node &node) {
   const auto *schema = node.maybeSchema();
   return schema && schema->is_mutable();

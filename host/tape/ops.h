@@ -14,6 +14,9 @@ namespace tracehost::tape {
 /// here.
 std::string why_not(const torch::jit::Node &node);
 
+/// Name and overload, `aten::mul.Tensor`.
+std::string full_name(const c10::FunctionSchema &schema);
+
 /// Whether an op writes to one of its arguments, by its schema.
 bool writes(const torch::jit::Node &node);
 

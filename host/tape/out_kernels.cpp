@@ -48,7 +48,7 @@ OutKernel addmm(Arguments a, at::Tensor out) {
        alpha = a[4].toScalar(), out]() mutable { at::cpu::addmm_outf(c, x, y, beta, alpha, out); };
 }
 
-/// As at::linear(): a product of matrices, whatever the number of dimensions.
+/// As at::linear(): a product of matrices for any number of dimensions.
 OutKernel linear(Arguments a, at::Tensor out) {
   const at::Tensor x = a[0].toTensor(), w = a[1].toTensor();
   if (x.dim() < 2 || w.dim() != 2 || !x.is_contiguous() || !out.is_contiguous() || x.is_mkldnn())
@@ -152,6 +152,8 @@ const std::unordered_map<std::string_view, Bind> &table() {
 }
 
 } // namespace
+
+bool has_out_kernel(std::string_view op) { return table().contains(op); }
 
 OutKernel bind_out_kernel(std::string_view op, Arguments arguments, const at::Tensor &result) {
   const auto found = table().find(op);

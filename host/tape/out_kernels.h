@@ -12,6 +12,9 @@
 
 namespace tracehost::tape {
 
+/// Whether there may be one for the op.
+bool has_out_kernel(std::string_view op);
+
 /// Computes the op again, on the memory that its tensors have now.
 using OutKernel = std::function<void()>;
 

@@ -78,9 +78,6 @@ Recorded evaluate(const jit::Graph &graph, c10::ArrayRef<c10::IValue> inputs);
 /// `prim::ListConstruct` of such items.
 c10::IValue construct_list(const jit::Node &node, c10::ArrayRef<c10::IValue> items);
 
-/// Whether an op writes to one of its arguments.
-bool writes(const jit::Node &node);
-
 /// Calls f(const at::Tensor &) for each tensor in a value, an undefined one as well.
 template <class F> void each_tensor(const c10::IValue &value, F f) {
   if (value.isTensor())

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "region/region.h"
 #include "tape/kernels.h"
 #include "tape/out_kernels.h"
 #include "tape/tape.h"
@@ -31,6 +32,21 @@ struct Tape::OutStep final : Tape::Step {
   }
 
   OutKernel kernel;
+};
+
+/// Pointwise ops as one function.
+struct Tape::RegionStep final : Tape::Step {
+  RegionStep(std::unique_ptr<region::Region> region, std::int64_t numel)
+      : region(std::move(region)), numel(numel) {}
+  bool run(Tape &) override {
+    region->run(inputs.data(), outputs.data(), numel);
+    return true;
+  }
+
+  std::unique_ptr<region::Region> region;
+  std::vector<const void *> inputs;
+  std::vector<void *> outputs;
+  std::int64_t numel;
 };
 
 /// An argument that is another one at each call.

@@ -18,6 +18,8 @@ void Tape::bind(std::size_t index, void *data) {
   Root &root = roots_[index];
   for (const Patch &patch : root.patches)
     patch.iterator->unsafe_replace_operand(patch.operand, static_cast<char *>(data) + patch.offset);
+  for (const Pointer &pointer : root.pointers)
+    *pointer.place = static_cast<const char *>(data) + pointer.offset;
   if (root.has_tensors)
     root.storage.unsafeGetStorageImpl()->set_data_ptr_noswap(
         at::DataPtr(data, c10::DeviceType::CPU));

@@ -60,7 +60,9 @@ public:
   /// other exception. Requires: the guards hold; one thread at a time.
   bool run(jit::Stack &stack, void (*interruptible)());
 
-  std::size_t kernels() const { return kernels_; } ///< steps that are kernels
+  std::size_t ops() const { return ops_; }         ///< but views
+  std::size_t kernels() const { return kernels_; } ///< ops that are kernels, or in a region
+  std::size_t regions() const { return regions_; }
   std::size_t steps() const { return steps_.size(); }
   std::size_t bytes() const { return bytes_; } ///< of planned memory
 
@@ -73,11 +75,17 @@ private:
     int operand;
     std::ptrdiff_t offset; ///< in bytes from the root's start
   };
+  /// The same of a region.
+  struct Pointer {
+    const void **place;
+    std::ptrdiff_t offset;
+  };
   /// Memory that is another one at each call: of an input, an output, a result of an op.
   struct Root {
     c10::Storage storage;     ///< of the fixed tensors over it
     bool has_tensors = false; ///< an op that is called reads them
     std::vector<Patch> patches;
+    std::vector<Pointer> pointers;
   };
   struct Step {
     virtual ~Step() = default;
@@ -85,6 +93,7 @@ private:
     virtual bool run(Tape &tape) = 0;
   };
   struct KernelStep;
+  struct RegionStep;
   struct OutStep;
   struct CallStep;
   struct ListStep;
@@ -133,7 +142,7 @@ private:
   std::vector<at::Tensor> made_;   ///< by place in fresh_
   std::vector<c10::IValue> slots_;
   std::vector<at::Tensor> kept_; ///< tensors that iterators stand over
-  std::size_t kernels_ = 0, bytes_ = 0;
+  std::size_t ops_ = 0, kernels_ = 0, regions_ = 0, bytes_ = 0;
 };
 
 /// Whether graphs have tapes where nobody says so: TRACEHOST_OPTIMIZE=exact.
@@ -148,7 +157,7 @@ public:
   /// Hot. Runs a call by a tape. False: none serves it, and `stack` is as it was. Throws what
   /// `interruptible` throws, and nothing else.
   bool run(jit::Stack &stack);
-  /// What serves: `a tape (kernels: 41 of 43 ops)`, or `the interpreter`, and why.
+  /// What serves: `a tape + 3 regions (41 of 43 ops)`, or `the interpreter`, and why.
   std::string describe() const;
 
 private:

@@ -134,7 +134,10 @@ std::string Tapes::describe() const {
   std::string text = "the interpreter";
   if (!impl_->made.empty()) {
     const Tape &tape = *impl_->made.front().tape;
-    text = fmt::format("a tape (kernels: {} of {} ops)", tape.kernels(), tape.steps());
+    text = "a tape";
+    if (tape.regions() > 0)
+      text += fmt::format(" + {} region{}", tape.regions(), tape.regions() == 1 ? "" : "s");
+    text += fmt::format(" ({} of {} ops)", tape.kernels(), tape.ops());
   } else if (!impl_->why.empty()) {
     text += ": " + impl_->why;
   }

@@ -42,7 +42,7 @@ class Specialization:
     dynamic: bool  # some size may be any
     specialized: tuple[SpecializedSize, ...]
     calls_python: bool  # by a py_function
-    runs_by: str  # `a tape (kernels: 41 of 43 ops)`; empty: with optimize="off"
+    runs_by: str  # `a tape + 3 regions (41 of 43 ops)`; empty: with optimize="off"
     # what the body reaches that may change unseen: `TABLE (net.py): numpy.ndarray`
     unguarded: tuple[str, ...]
 

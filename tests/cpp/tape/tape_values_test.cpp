@@ -147,7 +147,7 @@ TEST(Tapes, TheSecondCallWithTheSameSizesIsRecorded) {
   EXPECT_TRUE(f.call(at::ones({3})));
   EXPECT_FALSE(f.call(at::ones({4})));
   EXPECT_TRUE(f.call(at::ones({4})));
-  EXPECT_EQ(f.tapes.describe(), "a tape (kernels: 1 of 1 ops)");
+  EXPECT_EQ(f.tapes.describe(), "a tape (1 of 1 ops)");
 }
 
 TEST(Tapes, FourAtATimeAndTheOneUnusedForLongestIsDropped) {

@@ -1,6 +1,6 @@
-#include "tape/region.h"
+#include "region/region.h"
 
-#include "tape/region_beside.h"
+#include "support/region_beside.h"
 
 #include <ATen/Parallel.h>
 
@@ -9,7 +9,7 @@
 
 /// Regions of many ops beside eager's ops.
 
-namespace tracehost::tape {
+namespace tracehost::region {
 namespace {
 
 using Kind = RegionInput::Kind;
@@ -258,4 +258,4 @@ TEST(RegionGraphs, OneRegionServesManyThreads) {
 }
 
 } // namespace
-} // namespace tracehost::tape
+} // namespace tracehost::region

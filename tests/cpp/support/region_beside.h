@@ -1,6 +1,6 @@
 #pragma once
 
-#include "tape/region_ops.h"
+#include "region/ops.h"
 
 #include <ATen/ATen.h>
 #include <ATen/core/dispatch/Dispatcher.h>
@@ -14,7 +14,7 @@
 
 /// Pointwise programs that run as a region, and by at:: ops.
 
-namespace tracehost::tape {
+namespace tracehost::region {
 
 struct Ref {
   int value; ///< of an input; behind these, of a step
@@ -210,4 +210,4 @@ inline std::vector<RegionIsa> all_isas() {
                                           : std::vector{RegionIsa::avx2, RegionIsa::avx512};
 }
 
-} // namespace tracehost::tape
+} // namespace tracehost::region

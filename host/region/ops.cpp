@@ -1,13 +1,13 @@
-#include "tape/region_ops.h"
+#include "region/ops.h"
 
-#include "tape/region_pieces.h"
-#include "tape/region_writer.h"
+#include "region/pieces.h"
+#include "region/writer.h"
 
 #include <algorithm>
 #include <array>
 #include <cmath>
 
-namespace tracehost::tape {
+namespace tracehost::region {
 namespace {
 
 using Code = RegionCode;
@@ -261,4 +261,4 @@ std::optional<RegionOperand> add_to_region(RegionPlan &plan, std::string_view op
   }
 }
 
-} // namespace tracehost::tape
+} // namespace tracehost::region

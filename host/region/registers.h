@@ -1,6 +1,6 @@
 #pragma once
 
-#include "tape/region_pieces.h"
+#include "region/pieces.h"
 
 /// The registers of a piece.
 ///
@@ -9,7 +9,7 @@
 /// last reader. Without a free group the value that is read last of all loses its group: an array
 /// is loaded again later, a result is spilled to the stack and reloaded.
 
-namespace tracehost::tape {
+namespace tracehost::region {
 
 struct RegisterMove {
   enum class What : std::uint8_t { load, store, spill, reload, compute } what;
@@ -31,4 +31,4 @@ int groups_needed(const Piece &piece);
 /// Requires: groups >= groups_needed().
 RegisterPlan plan_registers(const Piece &piece, int groups);
 
-} // namespace tracehost::tape
+} // namespace tracehost::region

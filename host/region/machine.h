@@ -1,13 +1,13 @@
 #pragma once
 
-#include "tape/region_pieces.h"
+#include "region/pieces.h"
 
 /// The machine code of a region's pieces.
 ///
 /// The code is written to memory that is not executable, and that is not writable once it is. It is
 /// x86-64, made with xbyak; without xbyak another file stands in (region_machine_none.cpp).
 
-namespace tracehost::tape {
+namespace tracehost::region {
 
 class RegionMachineCode {
 public:
@@ -29,4 +29,4 @@ protected:
   std::size_t bytes_ = 0;
 };
 
-} // namespace tracehost::tape
+} // namespace tracehost::region

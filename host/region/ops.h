@@ -1,6 +1,6 @@
 #pragma once
 
-#include "tape/region.h"
+#include "region/region.h"
 
 #include <c10/core/Scalar.h>
 #include <c10/util/ArrayRef.h>
@@ -13,7 +13,7 @@
 /// The rounding of each op is eager's: its kernels compute `add` with an alpha, addcmul() and
 /// lerp() by fused multiplication and addition, and addcdiv() not.
 
-namespace tracehost::tape {
+namespace tracehost::region {
 
 /// An op's argument: a tensor of the region, a number, text, or None.
 using RegionArgument = std::variant<std::monostate, RegionOperand, c10::Scalar, std::string_view>;
@@ -23,4 +23,4 @@ using RegionArgument = std::variant<std::monostate, RegionOperand, c10::Scalar, 
 std::optional<RegionOperand> add_to_region(RegionPlan &plan, std::string_view op,
                                            c10::ArrayRef<RegionArgument> arguments);
 
-} // namespace tracehost::tape
+} // namespace tracehost::region

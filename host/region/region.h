@@ -19,7 +19,7 @@
 /// reads values i. An array is contiguous. Results stay in registers, and only outputs are written.
 /// Each result has eager's bits; a NaN is a NaN, but not always with eager's sign and payload.
 ///
-/// Data layout. region_pieces.h cuts the ops into stages. A stage is a piece of machine code, then
+/// Data layout. pieces.h cuts the ops into stages. A stage is a piece of machine code, then
 /// calls of eager's kernels for functions such as sin(), whose bits no instruction has. What a
 /// later stage reads is in a slot: scratch memory for one tile, which is at most 2,048 values.
 ///
@@ -31,11 +31,11 @@
 /// code takes four vectors at a time: an instruction on one does not wait for the one before on it.
 ///
 /// Slow path. The last values of the range take one vector at a time, and lanes beyond n are
-/// masked. Registers that run short are spilled to the stack (region_registers.h).
+/// masked. Registers that run short are spilled to the stack (registers.h).
 ///
 /// The instructions follow at::get_cpu_capability(), as eager's kernels do, and not the CPU alone.
 
-namespace tracehost::tape {
+namespace tracehost::region {
 
 struct RegionOperand {
   enum class From : std::uint8_t { input, number, result } from = From::number;
@@ -75,7 +75,7 @@ enum class RegionCode : std::uint8_t {
   eq,
   ne,
   where,
-  // Functions: calls of eager's kernels (region_functions.h).
+  // Functions: calls of eager's kernels (functions.h).
   sin,
   cos,
   tan,
@@ -155,4 +155,4 @@ private:
   std::unique_ptr<RegionMachineCode> code_;
 };
 
-} // namespace tracehost::tape
+} // namespace tracehost::region

@@ -1,6 +1,6 @@
-#include "tape/region_functions.h"
+#include "region/functions.h"
 
-#include "tape/region_pieces.h"
+#include "region/pieces.h"
 
 #include <ATen/EmptyTensor.h>
 #include <ATen/Parallel.h>
@@ -12,7 +12,7 @@
 #include <array>
 #include <optional>
 
-namespace tracehost::tape {
+namespace tracehost::region {
 namespace {
 
 constexpr auto kOnCpu = c10::DeviceType::CPU;
@@ -92,4 +92,4 @@ void split_as_eager(std::int64_t n, c10::function_ref<void(std::int64_t, std::in
   });
 }
 
-} // namespace tracehost::tape
+} // namespace tracehost::region

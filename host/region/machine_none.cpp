@@ -1,8 +1,8 @@
-#include "tape/region_machine.h"
+#include "region/machine.h"
 
 /// What a build without xbyak has.
 
-namespace tracehost::tape {
+namespace tracehost::region {
 
 std::unique_ptr<RegionMachineCode> RegionMachineCode::make(const RegionSchedule &, c10::ScalarType,
                                                            RegionIsa, std::string &why) {
@@ -10,4 +10,4 @@ std::unique_ptr<RegionMachineCode> RegionMachineCode::make(const RegionSchedule 
   return nullptr;
 }
 
-} // namespace tracehost::tape
+} // namespace tracehost::region

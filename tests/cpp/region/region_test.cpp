@@ -1,6 +1,6 @@
-#include "tape/region.h"
+#include "region/region.h"
 
-#include "tape/region_beside.h"
+#include "support/region_beside.h"
 
 #include <array>
 #include <cctype>
@@ -8,7 +8,7 @@
 
 /// Each op as a region of its own beside eager's, on values of all kinds, at all kinds of length.
 
-namespace tracehost::tape {
+namespace tracehost::region {
 namespace {
 
 using Kind = RegionInput::Kind;
@@ -185,4 +185,4 @@ INSTANTIATE_TEST_SUITE_P(Choices, RegionOps, ::testing::ValuesIn(choices()), nam
 INSTANTIATE_TEST_SUITE_P(Functions, RegionOps, ::testing::ValuesIn(functions()), name_of);
 
 } // namespace
-} // namespace tracehost::tape
+} // namespace tracehost::region

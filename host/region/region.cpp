@@ -1,14 +1,14 @@
-#include "tape/region.h"
+#include "region/region.h"
 
-#include "tape/region_functions.h"
-#include "tape/region_machine.h"
+#include "region/functions.h"
+#include "region/machine.h"
 
 #include <ATen/Version.h>
 
 #include <algorithm>
 #include <cstring>
 
-namespace tracehost::tape {
+namespace tracehost::region {
 namespace {
 
 /// A multiple of the values that any of eager's kernels takes at a time, at all sizes that follow.
@@ -175,4 +175,4 @@ void Region::place_rows(Scratch &scratch, const void *const *inputs, std::byte *
   }
 }
 
-} // namespace tracehost::tape
+} // namespace tracehost::region

@@ -1,7 +1,7 @@
 #pragma once
 
-#include "tape/region_numbers.h"
-#include "tape/region_registers.h"
+#include "region/numbers.h"
+#include "region/registers.h"
 
 #include <xbyak/xbyak.h>
 
@@ -16,7 +16,7 @@
 ///     vectors    groups, then the numbers that are read most, then one or two short-lived ones
 ///     k1; k2-k5  the lanes below n (AVX512); comparisons of up to four vectors
 
-namespace tracehost::tape {
+namespace tracehost::region {
 
 class RegionAssembler final : public Xbyak::CodeGenerator {
 public:
@@ -99,4 +99,4 @@ private:
   const RegisterMove *move_ = nullptr;
 };
 
-} // namespace tracehost::tape
+} // namespace tracehost::region

@@ -1,13 +1,13 @@
-#include "tape/region_pieces.h"
+#include "region/pieces.h"
 
-#include "tape/region_functions.h"
+#include "region/functions.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>
 
-namespace tracehost::tape {
+namespace tracehost::region {
 
 namespace {
 
@@ -266,4 +266,4 @@ private:
 
 RegionSchedule make_schedule(const RegionPlan &plan) { return Scheduling(plan).make(); }
 
-} // namespace tracehost::tape
+} // namespace tracehost::region

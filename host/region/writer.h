@@ -1,12 +1,12 @@
 #pragma once
 
-#include "tape/region_ops.h"
+#include "region/ops.h"
 
 #include <cmath>
 
 /// What writes the ops of one aten op to a plan.
 
-namespace tracehost::tape {
+namespace tracehost::region {
 
 /// The op is not one of a region after all.
 struct NoRegionOp {};
@@ -69,4 +69,4 @@ private:
   c10::ArrayRef<RegionArgument> arguments_;
 };
 
-} // namespace tracehost::tape
+} // namespace tracehost::region

@@ -1,9 +1,9 @@
-#include "tape/region_assembler.h"
-#include "tape/region_machine.h"
+#include "region/assembler.h"
+#include "region/machine.h"
 
 #include <stdexcept>
 
-namespace tracehost::tape {
+namespace tracehost::region {
 namespace {
 
 /// Room for the code of most regions; it grows for others.
@@ -50,4 +50,4 @@ std::unique_ptr<RegionMachineCode> RegionMachineCode::make(const RegionSchedule 
   }
 }
 
-} // namespace tracehost::tape
+} // namespace tracehost::region

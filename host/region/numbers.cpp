@@ -1,9 +1,9 @@
-#include "tape/region_numbers.h"
+#include "region/numbers.h"
 
 #include <bit>
 #include <cstring>
 
-namespace tracehost::tape {
+namespace tracehost::region {
 
 RegionNumbers::RegionNumbers(const RegionSchedule &schedule, c10::ScalarType dtype, RegionIsa isa)
     : doubles_(dtype == c10::ScalarType::Double), wide_(isa == RegionIsa::avx512), lines_(1) {
@@ -44,4 +44,4 @@ void RegionNumbers::add(NumberBits bits) {
   used_ += all;
 }
 
-} // namespace tracehost::tape
+} // namespace tracehost::region

@@ -1,6 +1,6 @@
-#include "tape/region.h"
+#include "region/region.h"
 
-#include "tape/region_beside.h"
+#include "support/region_beside.h"
 
 #include <ATen/Version.h>
 
@@ -11,7 +11,7 @@
 
 /// What a region may not have.
 
-namespace tracehost::tape {
+namespace tracehost::region {
 namespace {
 
 using Kind = RegionInput::Kind;
@@ -106,4 +106,4 @@ TEST(RegionPlans, OpsThatRegionsLackLeaveThePlan) {
 }
 
 } // namespace
-} // namespace tracehost::tape
+} // namespace tracehost::region

@@ -1,10 +1,10 @@
-#include "tape/region_assembler.h"
+#include "region/assembler.h"
 
 #include <utility>
 
 /// The instructions of each op. A lane's result may be in the register of the lane's operand.
 
-namespace tracehost::tape {
+namespace tracehost::region {
 
 using Xbyak::Opmask;
 
@@ -199,4 +199,4 @@ void RegionAssembler::write_blend(int j) {
              : vblendvps(d, otherwise, chosen, short_vector());
 }
 
-} // namespace tracehost::tape
+} // namespace tracehost::region

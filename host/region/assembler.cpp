@@ -1,9 +1,9 @@
-#include "tape/region_assembler.h"
+#include "region/assembler.h"
 
 #include <algorithm>
 #include <stdexcept>
 
-namespace tracehost::tape {
+namespace tracehost::region {
 
 using Xbyak::Address, Xbyak::Label, Xbyak::Ymm, Xbyak::Zmm;
 
@@ -237,4 +237,4 @@ void RegionAssembler::move_stack(const RegisterMove &move, Pass pass) {
   }
 }
 
-} // namespace tracehost::tape
+} // namespace tracehost::region

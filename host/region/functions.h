@@ -1,6 +1,6 @@
 #pragma once
 
-#include "tape/region.h"
+#include "region/region.h"
 
 #include <c10/util/FunctionRef.h>
 
@@ -11,7 +11,7 @@
 /// at a multiple of all vector lengths from where eager's range starts, and only the last is short,
 /// so that the same values take the scalar code.
 
-namespace tracehost::tape {
+namespace tracehost::region {
 
 /// Whether a function of this dtype has eager's bits in tiles.
 bool has_function(RegionCode function, c10::ScalarType dtype);
@@ -22,4 +22,4 @@ void run_function(RegionCode function, c10::ScalarType dtype, std::int64_t n, co
 /// Calls f(begin, end) for the parts of [0, n) that eager gives to its threads for n values.
 void split_as_eager(std::int64_t n, c10::function_ref<void(std::int64_t, std::int64_t)> f);
 
-} // namespace tracehost::tape
+} // namespace tracehost::region

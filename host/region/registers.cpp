@@ -1,11 +1,11 @@
-#include "tape/region_registers.h"
+#include "region/registers.h"
 
 #include <algorithm>
 #include <limits>
 #include <map>
 #include <utility>
 
-namespace tracehost::tape {
+namespace tracehost::region {
 namespace {
 
 constexpr int kNever = std::numeric_limits<int>::max();
@@ -154,4 +154,4 @@ RegisterPlan plan_registers(const Piece &piece, int groups) {
   return Registers(piece, groups).make();
 }
 
-} // namespace tracehost::tape
+} // namespace tracehost::region

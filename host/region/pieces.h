@@ -1,6 +1,6 @@
 #pragma once
 
-#include "tape/region.h"
+#include "region/region.h"
 
 #include <array>
 
@@ -12,7 +12,7 @@
 /// later. A result that a later stage or a function reads is an array: its output, or a slot. The
 /// slot is free again behind its last reader.
 
-namespace tracehost::tape {
+namespace tracehost::region {
 
 struct PieceOperand {
   enum class From : std::uint8_t { array, number, op } from = From::number;
@@ -63,4 +63,4 @@ std::string find_fault(const RegionPlan &plan);
 /// Requires: find_fault() finds none.
 RegionSchedule make_schedule(const RegionPlan &plan);
 
-} // namespace tracehost::tape
+} // namespace tracehost::region

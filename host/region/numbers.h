@@ -1,6 +1,6 @@
 #pragma once
 
-#include "tape/region_pieces.h"
+#include "region/pieces.h"
 
 #include <cstddef>
 #include <unordered_map>
@@ -11,7 +11,7 @@
 /// Line 0 has masks for AVX2: as many -1 as a vector has lanes, then as many 0. A number is there
 /// once for AVX512, whose instructions repeat it, and fills a vector for AVX2.
 
-namespace tracehost::tape {
+namespace tracehost::region {
 
 using NumberBits = std::uint64_t;
 
@@ -39,4 +39,4 @@ private:
   std::unordered_map<NumberBits, int> offsets_;
 };
 
-} // namespace tracehost::tape
+} // namespace tracehost::region
