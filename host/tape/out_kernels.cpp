@@ -1,5 +1,7 @@
 #include "tape/out_kernels.h"
 
+#include "tape/products.h"
+
 #include <ATen/native/layer_norm.h>
 #include <ATen/ops/_log_softmax_cpu_dispatch.h>
 #include <ATen/ops/_softmax_cpu_dispatch.h>
@@ -30,6 +32,8 @@ at::OptionalIntArrayRef dimensions(const c10::IValue &value, std::vector<std::in
 }
 
 OutKernel mm(Arguments a, at::Tensor out) {
+  if (auto product = bind_product(a[0].toTensor(), a[1].toTensor(), {}, out))
+    return product;
   return [x = a[0].toTensor(), y = a[1].toTensor(), out]() mutable { at::cpu::mm_outf(x, y, out); };
 }
 
@@ -42,7 +46,12 @@ OutKernel bmm(Arguments a, at::Tensor out) {
       [x = a[0].toTensor(), y = a[1].toTensor(), out]() mutable { at::cpu::bmm_outf(x, y, out); };
 }
 
+bool is_one(const c10::IValue &number) { return number.toScalar().toDouble() == 1; }
+
 OutKernel addmm(Arguments a, at::Tensor out) {
+  if (is_one(a[3]) && is_one(a[4]))
+    if (auto product = bind_product(a[1].toTensor(), a[2].toTensor(), a[0].toTensor(), out))
+      return product;
   return
       [c = a[0].toTensor(), x = a[1].toTensor(), y = a[2].toTensor(), beta = a[3].toScalar(),
        alpha = a[4].toScalar(), out]() mutable { at::cpu::addmm_outf(c, x, y, beta, alpha, out); };
@@ -54,6 +63,9 @@ OutKernel linear(Arguments a, at::Tensor out) {
   if (x.dim() < 2 || w.dim() != 2 || !x.is_contiguous() || !out.is_contiguous() || x.is_mkldnn())
     return nullptr;
   at::Tensor rows = x.view({-1, x.size(-1)}), result = out.view({-1, out.size(-1)});
+  const at::Tensor bias_of = a[2].isNone() ? at::Tensor() : a[2].toTensor();
+  if (auto product = bind_product(rows, w.t(), bias_of, result))
+    return product;
   if (a[2].isNone() || !a[2].toTensor().defined())
     return [rows, w = w.t(), result]() mutable { at::cpu::mm_outf(rows, w, result); };
   return [bias = a[2].toTensor(), rows, w = w.t(), result]() mutable {
