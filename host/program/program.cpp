@@ -78,6 +78,7 @@ struct Program::Impl {
   void run(jit::Stack &stack, bool undoes) const;
   void run_in_modes(jit::Stack &stack, bool undoes) const;
   void interpret(jit::Stack &stack, bool undoes) const;
+  bool run_tape(jit::Stack &stack) const;
 };
 
 namespace {
@@ -170,11 +171,25 @@ void Program::Impl::run(jit::Stack &stack, bool undoes) const {
   }
 }
 
-void Program::Impl::interpret(jit::Stack &stack, bool undoes) const {
+bool Program::Impl::run_tape(jit::Stack &stack) const {
   const bool grad = at::GradMode::is_enabled();
   try {
-    if (tapes && tapes->run(stack))
-      return;
+    return tapes->run(stack);
+  } catch (const EndRun &) {
+    at::GradMode::set_enabled(grad);
+    throw Interrupted("interrupted");
+  } catch (...) { // a signal's
+    at::GradMode::set_enabled(grad);
+    take_signalled();
+    throw;
+  }
+}
+
+void Program::Impl::interpret(jit::Stack &stack, bool undoes) const {
+  if (tapes && run_tape(stack))
+    return;
+  const bool grad = at::GradMode::is_enabled();
+  try {
     jit::InterpreterState(code).run(stack);
   } catch (const FailedCheck &failed) {
     at::GradMode::set_enabled(grad);

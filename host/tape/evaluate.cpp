@@ -6,6 +6,7 @@
 #include <torch/csrc/jit/runtime/operator.h>
 
 #include <algorithm>
+#include <chrono>
 
 /// The first pass: which ops there are, what they give, and who shares memory with whom. Storages
 /// say that, never names of ops: dropout in eval may return its argument, or a copy.
@@ -14,6 +15,9 @@ namespace tracehost::tape {
 namespace {
 
 using Kind = Memory::Kind;
+
+/// A recording takes three times as long as a call.
+constexpr auto kMostTime = std::chrono::milliseconds(50);
 
 at::Tensor copy_of(const at::Tensor &t) {
   at::Tensor copy = at::empty_strided(t.sizes(), t.strides(), t.options());
@@ -51,8 +55,12 @@ public:
   Recorded run(c10::ArrayRef<c10::IValue> inputs) {
     for (std::size_t i = 0; i < inputs.size(); ++i)
       add_input(*graph_.inputs()[i], inputs[i]);
-    for (const jit::Node *node : graph_.nodes())
+    const auto start = std::chrono::steady_clock::now();
+    for (const jit::Node *node : graph_.nodes()) {
       evaluate(*node);
+      if (std::chrono::steady_clock::now() - start > kMostTime)
+        give_up("a call takes over 50 ms, and its time goes into kernels");
+    }
     find_outputs();
     find_last_uses();
     return std::move(found_);

@@ -23,6 +23,13 @@ bool is_plain(const at::Tensor &t) {
          !t.unsafeGetTensorImpl()->is_python_dispatch();
 }
 
+int precision(at::Float32Op op) {
+  return static_cast<int>(at::globalContext().float32Precision(at::Float32Backend::MKLDNN, op));
+}
+
+constexpr int kNone = static_cast<int>(at::Float32Precision::NONE),
+              kIeee = static_cast<int>(at::Float32Precision::IEEE);
+
 } // namespace
 
 Settings Settings::now() {
@@ -36,9 +43,13 @@ Settings Settings::now() {
   settings.deterministic = context.deterministicAlgorithms();
   settings.mkldnn = context.userEnabledMkldnn();
   settings.flush_denormals = (_mm_getcsr() & kFlushes) != 0;
-  settings.matmul_precision = static_cast<int>(context.float32MatmulPrecision());
+  settings.matmul = precision(at::Float32Op::MATMUL);
+  settings.convolution = precision(at::Float32Op::CONV);
+  settings.recurrent = precision(at::Float32Op::RNN);
   return settings;
 }
+
+bool Settings::are_ieee() const { return matmul == kNone || matmul == kIeee; }
 
 bool Settings::are_plain() const {
   const c10::DispatchKeySet views(c10::DispatchKey::ADInplaceOrView); // not in inference mode

@@ -19,6 +19,8 @@ struct Settings {
   /// Those of now, on this thread.
   static Settings now();
   bool operator==(const Settings &) const = default;
+  /// Whether float32 is never rounded to fewer bits.
+  bool are_ieee() const;
   /// Whether a tape can be recorded: no autocast, functorch, dispatch mode of Python or profiler.
   bool are_plain() const;
 
@@ -26,7 +28,7 @@ struct Settings {
   bool grad = false;
   bool observed = false; ///< a profiler or RecordFunction callback
   bool deterministic = false, mkldnn = false, flush_denormals = false;
-  int matmul_precision = 0;
+  int matmul = 0, convolution = 0, recurrent = 0; ///< oneDNN's precision of float32
 };
 
 class Guards {

@@ -1,5 +1,7 @@
 #include "tape/products.h"
 
+#include "tape/guards.h"
+
 #include <dlfcn.h>
 
 #include <algorithm>
@@ -101,6 +103,8 @@ OutKernel bind_product(const at::Tensor &x, const at::Tensor &y, const at::Tenso
     return nullptr;
   if (bias.defined() && (bias.scalar_type() != dtype || bias.dim() != 1 ||
                          bias.numel() != out.size(1) || !bias.is_contiguous()))
+    return nullptr;
+  if (!Settings::now().are_ieee()) // oneDNN computes it then
     return nullptr;
   const auto shape = shape_of(x, y, out);
   if (!shape)

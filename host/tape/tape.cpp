@@ -63,10 +63,25 @@ bool Tape::ListStep::run(Tape &tape) {
   return true;
 }
 
-bool Tape::run_steps(void (*interruptible)()) {
+void Tape::bind_all(c10::ArrayRef<c10::IValue> given) {
+  for (std::size_t i = 0; i < inputs_.size(); ++i)
+    if (inputs_[i].to == Given::To::root)
+      bind(inputs_[i].index, const_cast<void *>(given[i].toTensor().const_data_ptr()));
+    else if (inputs_[i].to == Given::To::slot)
+      slots_[inputs_[i].index] = given[i];
+  for (std::size_t i = 0; i < fresh_.size(); ++i) {
+    const Fresh &fresh = fresh_[i];
+    made_[i] = at::detail::empty_strided_cpu(fresh.sizes, fresh.strides, fresh.dtype);
+    bind(fresh.root, made_[i].data_ptr());
+  }
+}
+
+bool Tape::run_steps(c10::ArrayRef<c10::IValue> given, void (*interruptible)()) {
   constexpr std::size_t kBetween = 64;
+  const at::AutoDispatchBelowADInplaceOrView below;
   bool ends = false;
   try {
+    bind_all(given);
     for (std::size_t i = 0; i < steps_.size(); ++i) {
       if (i % kBetween == kBetween - 1 && interruptible) {
         ends = true;
@@ -93,22 +108,9 @@ bool Tape::run(jit::Stack &stack, void (*interruptible)()) {
     for (at::Tensor &made : made_)
       made.reset();
   });
-  {
-    const at::AutoDispatchBelowADInplaceOrView below;
-    for (std::size_t i = 0; i < inputs_.size(); ++i)
-      if (inputs_[i].to == Given::To::root)
-        bind(inputs_[i].index, const_cast<void *>(given[i].toTensor().const_data_ptr()));
-      else if (inputs_[i].to == Given::To::slot)
-        slots_[inputs_[i].index] = given[i];
-    for (std::size_t i = 0; i < fresh_.size(); ++i) {
-      const Fresh &fresh = fresh_[i];
-      made_[i] = at::detail::empty_strided_cpu(fresh.sizes, fresh.strides, fresh.dtype);
-      bind(fresh.root, made_[i].data_ptr());
-    }
-    if (!run_steps(interruptible)) {
-      c10::GradMode::set_enabled(grad);
-      return false;
-    }
+  if (!run_steps(given, interruptible)) {
+    c10::GradMode::set_enabled(grad);
+    return false;
   }
   bump_versions();
   c10::SmallVector<c10::IValue, 4> outputs;

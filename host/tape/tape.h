@@ -118,7 +118,8 @@ private:
   };
   c10::IValue output(Output &output, c10::ArrayRef<c10::IValue> given,
                      c10::ArrayRef<c10::IValue> before);
-  bool run_steps(void (*interruptible)());
+  void bind_all(c10::ArrayRef<c10::IValue> given);
+  bool run_steps(c10::ArrayRef<c10::IValue> given, void (*interruptible)());
   void bump_versions() const;
 
   Tape(c10::ArrayRef<c10::IValue> inputs, bool switches_grad) : guards_(inputs, switches_grad) {}

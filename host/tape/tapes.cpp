@@ -13,14 +13,26 @@
 namespace tracehost::tape {
 namespace {
 
-constexpr std::size_t kMostTapes = 4;   ///< at a time, of one graph
-constexpr int kMostRecordings = 16;     ///< of one graph: sizes that never come again cost no more
+constexpr std::size_t kMostTapes = 4; ///< at a time, of one graph
+constexpr int kMostRecordings = 16;   ///< of one graph: sizes that never come again cost no more
+constexpr std::size_t kMostBytes = std::size_t{256} << 20; ///< planned, of all in the process
+std::atomic<std::size_t> all_bytes{0};
 constexpr std::uint64_t kMostEarly = 8; ///< so many runs may end early at first, then one in four
 
 } // namespace
 
 struct Tapes::Impl {
   struct Made {
+    explicit Made(std::unique_ptr<Tape> tape) : tape(std::move(tape)) {
+      all_bytes += this->tape->bytes();
+    }
+    Made(Made &&) = default;
+    Made &operator=(Made &&) = default;
+    ~Made() {
+      if (tape)
+        all_bytes -= tape->bytes();
+    }
+
     std::unique_ptr<Tape> tape;
     std::uint64_t runs = 0, early = 0;
     bool ends_too_often() const { return early >= kMostEarly && early * 4 > runs; }
@@ -119,13 +131,17 @@ void Tapes::Impl::note(c10::ArrayRef<c10::IValue> inputs) {
 void Tapes::Impl::record(c10::ArrayRef<c10::IValue> inputs) {
   ++recordings;
   auto tape = Tape::record(graph, inputs, why);
+  if (tape && all_bytes + tape->bytes() > kMostBytes) {
+    tape.reset();
+    why = "the tapes of the process hold 256 MB";
+  }
   if (!why.empty())
     never = true;
   if (!tape)
     return;
   if (made.size() == kMostTapes)
     made.pop_back();
-  made.insert(made.begin(), Made{std::move(tape)});
+  made.insert(made.begin(), Made(std::move(tape)));
 }
 
 std::string Tapes::describe() const {
