@@ -2,6 +2,8 @@
 
     cd tests && tracehost -m sweep [--jobs N] [--only REGEX] [--sample] [--seconds 120] [--json FILE] [--resume]
 
+With TRACEHOST_OPTIMIZE=exact each op is called often enough that a kernel tape serves, without gradients.
+
 The exit status is 1 if an op differs from eager, crashes or hangs, or if `rejected.toml` is not exact. It is 1
 too if less than 97 % of the pairs are equal in all their calls.
 """

@@ -2,6 +2,7 @@
 
 import importlib.util
 import itertools
+import os
 import sys
 import warnings
 from collections.abc import Callable
@@ -14,7 +15,9 @@ from torch.utils._pytree import tree_leaves
 
 from sweep.sameness import alias_pattern, difference
 
-CALLS = 3
+# By the inputs that they have; the last ones have other strides. With tapes without gradients, until one serves.
+OPTIMIZES = os.environ.get("TRACEHOST_OPTIMIZE") == "exact"
+CALLS = (0, 0, 0, 1, 1, 0, 1, 2) if OPTIMIZES else (0, 1, 2)
 CAPTURES = ("W", "P", "N")
 numbers = itertools.count()
 
@@ -46,14 +49,14 @@ def replay(source: str, file: Path) -> Replay:
     traced = tracehost.function(ours.f)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        for call in range(CALLS):
+        for number, call in enumerate(CALLS):
             expected = run(eager, eager.f, call)
             got = run(ours, traced, call)
-            if "error" in expected and call == 0:
+            if "error" in expected and number == 0:
                 return Replay("invalid", told(expected["error"]))
             if isinstance(got.get("error"), tracehost.Error):
                 return Replay("rejected", told(got["error"]))
-            if call == CALLS - 1 and "error" in expected and "error" not in got:
+            if call == CALLS[-1] and "error" in expected and "error" not in got:
                 break  # other strides: an op whose result nothing uses is not in the graph, nor what it raises
             found = outcome_difference(expected, got)
             if found:
@@ -71,7 +74,8 @@ def run(module, f: Callable, call: int) -> dict:
     torch.manual_seed(7)
     out: dict = {}
     try:
-        out["result"] = f(*inputs, 2, 0.5)
+        with torch.set_grad_enabled(not OPTIMIZES):
+            out["result"] = f(*inputs, 2, 0.5)
     except Exception as error:
         return {"error": error}
     finally:

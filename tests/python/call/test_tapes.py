@@ -9,7 +9,9 @@ import tracehost
 from torch import nn
 
 CASES = {}
+HAS_REGIONS = torch.backends.cpu.get_cpu_capability() in ("AVX2", "AVX512")
 TAPE = "a tape ({} of {} ops)"
+REGION = "a tape + 1 region ({} of {} ops)" if HAS_REGIONS else TAPE
 
 
 def case(runs_by):
@@ -26,7 +28,7 @@ def floats(*sizes):
     return [torch.randn(*sizes) for _ in range(6)]
 
 
-@case(TAPE.format(90, 90))
+@case(REGION.format(90, 90))
 def chain():
     def body(x):
         for _ in range(30):
@@ -105,7 +107,7 @@ def integers():
     return lambda x: (x + 1).float().sin(), [torch.arange(5) + k for k in range(6)]
 
 
-@case(TAPE.format(2, 2))
+@case(REGION.format(2, 2))
 def no_grad_inside():
     def body(x):
         with torch.no_grad():
