@@ -358,7 +358,7 @@ class _If:
         stored = extend(self.branches, count, self.outcomes)
         names = self.names + tuple(store.path for store in stored)
         lazy = self.dead if self.checks else names
-        join = Join(self.branches, names, self.where, self.what, lazy)
+        join = Join(self.branches, names, self.where, self.what, lazy, self.checks)
         try:
             joined = join.states(then, other, actual)
         except Exception:
